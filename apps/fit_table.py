@@ -39,7 +39,8 @@ from dressi.render.fit import (
     write_results,
 )
 from dressi.render.fit.options import STARTS
-from dressi.render.io import load_mesh, load_photos, write_json
+from dressi.render.formats import load_mesh
+from dressi.render.io import load_photos, write_json
 from dressi.render.mesh import Mesh
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 

@@ -26,7 +26,8 @@ from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import VEC3, list_image, list_size
 from dressi.render.fit import Dataset, FitJob, FitOptions, draw, mesh_dataset
 from dressi.render.fit.graphs.round import Found
-from dressi.render.io import load_mesh, write_json
+from dressi.render.formats import load_mesh
+from dressi.render.io import write_json
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import octasphere, pear
 from dressi.render.mesh.sampling import SurfaceDistance, sample_surface

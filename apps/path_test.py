@@ -27,11 +27,12 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC3, VEC4, list_values
 from dressi.render.cameras.units import matrices_leaf
 from dressi.render.cameras.views import ring
+from dressi.render.formats import load_mesh
 from dressi.render.forms.edges.edge_list import edge_list
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.forms.outer import around_edges
 from dressi.render.forms.soft_target import falloff, outside_distance
-from dressi.render.io import load_mesh, write_json
+from dressi.render.io import write_json
 from dressi.render.lists import list_leaf
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import bumpy_ellipsoid, icosphere, torus

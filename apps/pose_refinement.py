@@ -27,7 +27,8 @@ from dressi.render.cameras.pose import turned
 from dressi.render.cameras.views import upward
 from dressi.render.fit import Dataset, FitJob, FitOptions, Observations, draw, mesh_dataset
 from dressi.render.fit.disk.checkpoint import NAME
-from dressi.render.io import load_mesh, load_photos, write_json
+from dressi.render.formats import load_mesh
+from dressi.render.io import load_photos, write_json
 from dressi.render.mesh.primitives import pear
 from dressi.render.objectives.hull import sphere_of
 from dressi.render.objectives.metrics import iou

@@ -18,9 +18,10 @@ from dressi.render.cameras.units import matrices_leaf
 from dressi.render.drawing.pictures import compare
 from dressi.render.fit import draw, mesh_dataset
 from dressi.render.fit.graphs.mask_distances import signed_distances
+from dressi.render.formats import load_mesh, save_mesh
 from dressi.render.forms.face import peeled_target
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
-from dressi.render.io import load_mesh, save_mesh, save_png
+from dressi.render.io import save_png
 from dressi.render.lists import list_leaf
 from dressi.render.mesh.primitives import octasphere, pear
 from dressi.render.objectives.losses import l2

@@ -49,9 +49,7 @@ OUTSIDE = {
 LAYERED = (
     "dressi.ad",
     "dressi.cli",
-    "dressi.render.fit",
-    "dressi.render.forms",
-    "dressi.render.mesh",
+    "dressi.render",
     "dressi.report",
     "dressi.vk.plan",
     "dressi.vk.run",

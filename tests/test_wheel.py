@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import dressi
-from dressi.render.io import load_mesh, save_mesh
+from dressi.render.formats import load_mesh, save_mesh
 from dressi.render.mesh.primitives import pear
 
 REPOSITORY = Path(__file__).resolve().parent.parent

@@ -39,8 +39,9 @@ from dressi.config import config
 from dressi.errors import InputError
 from dressi.render.cameras import Camera
 from dressi.render.fit.phases.shape import smoothed
+from dressi.render.formats import load_mesh
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
-from dressi.render.io import load_mesh, write_files
+from dressi.render.io import write_files
 from dressi.render.lists import list_leaf
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.decimate import decimate, decimate_closed

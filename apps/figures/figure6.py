@@ -18,8 +18,9 @@ from dressi.ad.types import IVEC3, VEC3
 from dressi.config import config
 from dressi.render.cameras import Camera
 from dressi.render.cameras.units import matrices_leaf
+from dressi.render.formats import load_mesh
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
-from dressi.render.io import load_mesh, write_json
+from dressi.render.io import write_json
 from dressi.render.lists import list_leaf
 from dressi.render.mesh.decimate import decimate
 from dressi.render.mesh.primitives import bumpy_ellipsoid

@@ -27,7 +27,8 @@ from gltf_reader import read
 from dressi.config import config
 from dressi.errors import InputError
 from dressi.render import Camera, render
-from dressi.render.io import load_environment, load_mesh, save_png, write_json
+from dressi.render.formats import load_mesh
+from dressi.render.io import load_environment, save_png, write_json
 from dressi.render.shading.environment import Environment
 from dressi.render.shading.lights import DirectionalLight
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear

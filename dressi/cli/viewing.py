@@ -8,7 +8,8 @@ from dressi import Device, DressiAD
 from dressi.cli.sizes import parse_size
 from dressi.errors import InputError
 from dressi.render.fit import FILES
-from dressi.render.io import load_mesh, load_scene, save_png
+from dressi.render.formats import load_mesh, load_scene
+from dressi.render.io import save_png
 from dressi.render.mesh import Mesh
 from dressi.render.surface.color import srgb_to_linear
 from dressi.viewer import MeshSession, OffscreenPresenter, Viewer, open_canvas

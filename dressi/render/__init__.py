@@ -112,10 +112,10 @@ from .drawing.picture import Picture
 from .drawing.pixels import Pixels
 from .drawing.point import SurfacePoint
 from .drawing.turntable import render_turntable
+from .formats import load_mesh, load_scene, save_mesh, save_scene
 from .forms.edges.edge_list import edge_list
 from .forms.hard_soft_ras import hard_soft_ras
 from .forms.soft_target import outside_distance, soft_target
-from .io import load_mesh, load_scene, save_mesh, save_scene
 from .io.strands import load_strands, save_strands
 from .lists import list_data, list_leaf
 from .materials import MaterialKind, Parameter

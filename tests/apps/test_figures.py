@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dressi.render.io import save_mesh
+from dressi.render.formats import save_mesh
 from dressi.render.mesh.primitives import bumpy_ellipsoid
 
 APPS = Path(__file__).resolve().parents[2] / "apps"

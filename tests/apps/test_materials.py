@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dressi.render.io import save_image, save_mesh
+from dressi.render.formats import save_mesh
+from dressi.render.io import save_image
 from dressi.render.mesh.material import Material
 from dressi.render.mesh.primitives import pear
 

@@ -25,7 +25,8 @@ from dressi.render.fit import FILES
 from dressi.render.fit.disk import NAME
 from dressi.render.fit.disk.checkpoint import OLD
 from dressi.render.fit.report import HELD_OUT, STAGES
-from dressi.render.io import save_mesh, write_json
+from dressi.render.formats import save_mesh
+from dressi.render.io import write_json
 from dressi.render.mesh.primitives import pear
 
 # Checkpoints every few steps: kills then meet them half written, too.

@@ -29,7 +29,7 @@ from dressi.cli.bench.targets import without_values
 from dressi.cli.commands import app
 from dressi.config import shader_text
 from dressi.render.drawing.draw import draw
-from dressi.render.io import save_mesh
+from dressi.render.formats import save_mesh
 from dressi.render.mesh.primitives import octasphere
 from dressi.render.objectives.metrics import iou
 from dressi.vk.plan.compiler import build_plan

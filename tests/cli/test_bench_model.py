@@ -17,7 +17,7 @@ from dressi.ad.types import FLOAT
 from dressi.cli.bench.names import CASES
 from dressi.cli.plan_for import PlanFor, record
 from dressi.config import shader_text
-from dressi.render.io import save_mesh
+from dressi.render.formats import save_mesh
 from dressi.render.mesh.primitives import octasphere
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES, UNBOUNDED, profile

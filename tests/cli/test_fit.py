@@ -17,7 +17,8 @@ from depth_cases import depth_pictures, photographed, views_of_bowl
 from dressi.cli.fitting.request import GROUPS, OPTIONS
 from dressi.render.cameras import Cameras
 from dressi.render.cameras.views import ring
-from dressi.render.io import encode_png, load_mesh, save_mesh
+from dressi.render.formats import load_mesh, save_mesh
+from dressi.render.io import encode_png
 from dressi.render.mesh.primitives import bowl, pear
 from dressi.render.objectives.metrics import chamfer
 

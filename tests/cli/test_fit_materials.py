@@ -10,7 +10,7 @@ from command_line import refuses, run
 
 from dressi.cli.fitting.show import Bar
 from dressi.cli.interrupt import Stop
-from dressi.render.io import load_mesh, save_mesh
+from dressi.render.formats import load_mesh, save_mesh
 from dressi.render.mesh.material import Material
 from dressi.render.mesh.primitives import pear
 

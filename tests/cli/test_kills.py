@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dressi.errors import DressiError
-from dressi.render.io import save_mesh
+from dressi.render.formats import save_mesh
 from dressi.render.mesh.primitives import pear
 
 

@@ -12,7 +12,8 @@ from PIL import Image
 
 from dressi.render.cameras import views
 from dressi.render.fit.disk.checkpoint import Checkpoint
-from dressi.render.io import save_mesh, save_png
+from dressi.render.formats import save_mesh
+from dressi.render.io import save_png
 from dressi.render.io.cameras import encode_cameras
 from dressi.render.io.exr import encode_exr
 from dressi.render.io.lens import Lens

@@ -16,7 +16,8 @@ from stub_work import request
 from dressi.cli.many.listing import read_list
 from dressi.errors import DressiError
 from dressi.render.fit.disk.checkpoint import MOST_BYTES, Checkpoint
-from dressi.render.io import load_environment, load_image, load_mesh, load_photos
+from dressi.render.formats import load_mesh
+from dressi.render.io import load_environment, load_image, load_photos
 from dressi.render.io.calibration import read_calibration
 from dressi.report import write_report
 

@@ -12,8 +12,9 @@ from command_line import refuses, run
 from folders import SIZE, write_fit
 
 from dressi.errors import InputError
-from dressi.render.io import save_mesh, save_png
-from dressi.render.io.formats.gltf import load_gltf
+from dressi.render.formats import save_mesh
+from dressi.render.formats.gltf.mesh import load_gltf
+from dressi.render.io import save_png
 from dressi.render.mesh.primitives import icosphere, pear
 from dressi.report import MOST_BYTES, write_report
 from dressi.report.parts.model import page_model

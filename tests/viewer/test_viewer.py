@@ -9,7 +9,7 @@ import dressi.render.fit.run.running as running
 from dressi import FLOAT, MAT4, DressiAD, F, InputError, Variable, adam
 from dressi.render import MorphGeometry, Node, Scene, primitives
 from dressi.render.fit import FitJob
-from dressi.render.io import load_mesh
+from dressi.render.formats import load_mesh
 from dressi.viewer import EngineSession, FitSession, MeshSession, Orbit, Viewer, open_canvas
 from dressi.viewer.panel.panel import WIDTH
 from dressi.viewer.pictures import BACKGROUND, FIT, MODES, TRUTH

@@ -11,7 +11,7 @@ import numpy as np
 from dressi.errors import InputError
 from dressi.render.cameras import Cameras
 from dressi.render.cameras.views import ring
-from dressi.render.io import load_mesh
+from dressi.render.formats import load_mesh
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import pear
 

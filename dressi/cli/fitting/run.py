@@ -32,7 +32,8 @@ from dressi.render.fit import (
     planned_dataset,
     write_results,
 )
-from dressi.render.io import Photos, load_mesh, load_photos, load_scene
+from dressi.render.formats import load_mesh, load_scene
+from dressi.render.io import Photos, load_photos
 from dressi.render.mesh import Mesh
 from dressi.render.scene.scene import Scene
 from dressi.vk.planning import PlanningEngine

@@ -21,11 +21,11 @@ from ..surface.footprint import barycentric_slopes, uv_level
 from ..surface.projection import to_clip
 from ..surface.screen import Surface, barycentric, corners, covered, interpolate, rasterize_hard
 from ..surface.texturing import texture_colour, texture_uv
-from .inputs import shape_given
-from .lights import light_given
+from .images.inputs import shape_given
+from .images.lights import light_given
+from .images.material import material_given, placements_of, recipe_of, tangents_given
 from .look import Look, View
 from .make import leaves
-from .material import material_given, placements_of, recipe_of, tangents_given
 from .point import SurfacePoint
 
 TILES = 12

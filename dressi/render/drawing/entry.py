@@ -17,8 +17,9 @@ from ..scene.geometry import Geometry, TriangleGeometry
 from ..scene.scene import Node, Scene
 from ..shading.bsdf import Bsdf
 from ..shading.lights import LightSource
-from .inputs import Values, picture_of, views_given
-from .lights import light_given
+from .fibres import split_nodes
+from .images.inputs import Values, picture_of, views_given
+from .images.lights import light_given
 from .make import (
     DRAWABLE,
     MOMENTS,
@@ -33,7 +34,6 @@ from .make import (
 )
 from .pixels import Pixels, Recipe
 from .point import Shader
-from .scenes.fibres import split_nodes
 from .scenes.joined import scene_given
 
 
@@ -81,7 +81,7 @@ def render(
     (U, 2) or a VEC2 list, one a vertex or numbered by ``uv_faces`` (F, 3).  The albedo is the product of those given
     and of the colour of the mesh.
     material: parts of the glTF material that replace those of the mesh, by name: texture, metallic, roughness, normal (of a
-    map, in [-1, 1]), emission and others (``drawing.material.MATERIAL``); each one value, an image that is looked up at the
+    map, in [-1, 1]), emission and others (``drawing.images.material.MATERIAL``); each one value, an image that is looked up at the
     UVs, or a Variable of either. Or a ``Material``, or a surface of one's own, a ``Bsdf``, whose fields are such values.
     light: "headlight" (from the camera), a direction towards the light in the world, a ``Light``, or None: the albedo as
     it is. ``DirectionalLight``, ``PointLight``, ``Environment`` and others shade the material; several in a list.

@@ -1,8 +1,8 @@
-"""What is drawn, and how runs of its faces are shaded: views and looks."""
+"""What is drawn, and how runs of its faces are shaded and cut out: views and looks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,8 +15,8 @@ from ..shading.normal_map import vertex_tangents
 from ..shading.shadows.shadow_map import Through
 from ..surface.faces_within import FacesWithin
 from ..surface.normals import vertex_normals
-from ..surface.screen import Surface
-from .material_recipe import (
+from ..surface.screen import Surface, barycentric, corners, covered, interpolate
+from .images.material_recipe import (
     ALONE,
     MEMBER,
     PLAIN,
@@ -69,7 +69,7 @@ class Look:
     view: View
     parts: Mapping[str, Variable]
     """Variables by name: uvs, texture, colours, normals, tangents and their faces; colour; what ``MATERIAL`` of
-    ``drawing.material`` lists."""
+    ``images.material`` lists."""
     smooth: bool = True
     lights: tuple[LightSource, ...] = ()
     """Lights, whose parameters are Variables. None: the colour is the albedo."""
@@ -152,3 +152,36 @@ class Look:
         if self.run is None:
             return surface
         return Surface(self.faces, FacesWithin(surface.face, *self.run).output, surface.weights)
+
+
+def opaque(looks: Sequence[Look], size: Size) -> Callable[[Variable], Variable] | None:
+    """``DrawnMesh.keep`` of looks with alpha masks: where alpha is at least the cutoff (default 0.5); None without any."""
+    cut = [look for look in looks if "alpha" in look.parts and not look.material.blends]
+    if not cut:
+        return None
+
+    def keep(face: Variable) -> Variable:
+        kept = None
+        for look in cut:
+            own = face if look.run is None else FacesWithin(face, *look.run).output
+            found = _kept(look, own, size)
+            found = found if look.run is None else F.select(covered(own), found, 1.0)
+            kept = found if kept is None else F.minimum(kept, found)
+        assert kept is not None
+        return kept
+
+    return keep
+
+
+def _kept(look: Look, face: Variable, size: Size) -> Variable:
+    """FLOAT mask: a material is not cut out at faces of a look."""
+    cutoff = look.factor("alpha_cutoff", face) if "alpha_cutoff" in look.parts else F.constant(0.5)
+    if not look.is_map("alpha"):
+        return F.greater_equal(F.zeros_like(F.to_float(face)) + look.factor("alpha", face), cutoff)
+    weights = barycentric(look.view.clip, corners(face, look.faces), size)
+    uvs, faces = look.coordinates("alpha")
+    uv = interpolate(uvs, corners(face, look.faces if faces is None else faces), weights)
+    layers, layer = look.layer("alpha", face)
+    wrap = look.material.place("alpha").wrap
+    alpha = F.sample(look.parts["alpha"], uv, "bilinear", wrap, layers=layers, layer=layer, tolerance=0.0)
+    return F.greater_equal(alpha, cutoff)

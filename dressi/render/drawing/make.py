@@ -21,15 +21,14 @@ from ..layers.moments import draw_summed
 from ..layers.peel import MOST
 from ..layers.stacks import LAYERED, draw_layers
 from ..surface.screen import CULLING, DrawnMesh, Surface, covered
-from .inputs import Given, Values, shape_of
-from .lights import LightRecipe, has_headlight
-from .look import Look, View
-from .material import opaque
+from .fibres import Fibres, transmitted, with_fibres
+from .images.inputs import Given, Values, shape_of
+from .images.lights import LightRecipe, has_headlight
+from .images.placing import tiled
+from .look import Look, View, opaque
 from .picture import Picked, Picture
 from .pixels import NAMES
 from .point import Shader, SurfacePoint
-from .scenes.fibres import Fibres, transmitted, with_fibres
-from .scenes.placing import tiled
 from .scenes.recipe import SceneRecipe, look_parts
 
 MOMENTS = "moments"

@@ -25,7 +25,7 @@ from ..io.files import write_files
 from ..io.images import encode_png
 from ..layers.peel import MOST
 from ..surface.color import linear_to_srgb
-from .inputs import Values
+from .images.inputs import Values
 from .picture import Picture, attribute_leaf
 
 KEPT = 8

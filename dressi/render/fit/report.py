@@ -19,7 +19,8 @@ from ...errors import InputError
 from ..drawing import pictures
 from ..drawing.turntable import render_turntable
 from ..engine import MakeEngine
-from ..io import Photos, save_gif, save_glb, save_png
+from ..formats import save_glb
+from ..io import Photos, save_gif, save_png
 from ..io.cameras import NAME
 from ..io.files import finite
 from ..mesh import Mesh

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dressi.errors import InputError
-from dressi.render.io.files import read_bytes, usable, write_files
-from dressi.render.io.formats.sizes import check_counts
+from dressi.render.io.files import check_counts, read_bytes, usable, write_files
 
 _HAIR = struct.Struct("<4s4I5f88s")
 _SEGMENTS, _POINTS, _THICKNESS, _TRANSPARENCY, _COLOURS = (1 << k for k in range(5))

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial import KDTree
 
-from ...render.io import load_mesh, resize, save_glb
+from ...render.formats import load_mesh, save_glb
+from ...render.io import resize
 from ...render.mesh import Mesh
 from ...render.mesh.decimate import decimate
 from .markup import size_text

@@ -13,7 +13,7 @@ from ...render.fit import FitJob, FitResult, Progress
 from ...render.fit.graphs.controls import RANGES, Controls
 from ...render.fit.graphs.round import CHUNK
 from ...render.fit.run.running import FitRun, Moment
-from ...render.io import save_mesh
+from ...render.formats import save_mesh
 from ...render.mesh import Mesh
 from ...render.surface.color import linear_to_srgb
 from ...vk.run.engine import DressiAD

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dressi.errors import InputError
-from dressi.render.io import save_mesh
+from dressi.render.formats import save_mesh
 from dressi.render.mesh.primitives import cube
 
 APP = Path(__file__).resolve().parents[3] / "apps" / "least_squares" / "rendering" / "pose.py"

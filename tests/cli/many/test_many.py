@@ -9,7 +9,7 @@ import pytest
 from command_line import run
 from disturbed import differences, kill_worker, start, table
 
-from dressi.render.io import save_mesh
+from dressi.render.formats import save_mesh
 from dressi.render.mesh.primitives import octasphere, pear
 
 pytestmark = [

@@ -33,7 +33,8 @@ from dressi.render.fit.graphs.learned import Learned, round_size
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.phases.texture import roughness
 from dressi.render.fit.report import HELD_OUT, write_losses
-from dressi.render.io import Photos, load_mesh
+from dressi.render.formats import load_mesh
+from dressi.render.io import Photos
 from dressi.render.mesh.primitives import octasphere, pear
 from dressi.render.objectives.metrics import iou
 from dressi.vk.plan.limits import PROFILES

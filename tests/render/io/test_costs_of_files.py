@@ -11,7 +11,8 @@ import pytest
 from hostile_files import chunk, deep_png, png, radiance, text_gltf, whole_folders
 
 from dressi.errors import InputError
-from dressi.render.io import load_image, load_mesh, load_photos, read_image
+from dressi.render.formats import load_mesh
+from dressi.render.io import load_image, load_photos, read_image
 from dressi.render.io.exr import encode_exr
 from dressi.render.io.images import decode
 from dressi.render.io.pixels import MOST_SCANS

@@ -10,7 +10,8 @@ from hostile_files import ball, deep_png, radiance, text_gltf, text_ply, text_st
 from PIL import Image
 
 from dressi.errors import InputError
-from dressi.render.io import load_image, load_mesh, save_image, save_mesh
+from dressi.render.formats import load_mesh, save_mesh
+from dressi.render.io import load_image, save_image
 from dressi.render.io.images import encode_png
 from dressi.render.mesh import Mesh, components, primitives
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear

@@ -14,7 +14,8 @@ from PIL import Image
 
 from dressi.config import config
 from dressi.errors import InputError
-from dressi.render.io import load_image, load_mesh, load_photos, read_image, save_mesh, save_png
+from dressi.render.formats import load_mesh, save_mesh
+from dressi.render.io import load_image, load_photos, read_image, save_png
 from dressi.render.io.exr import encode_exr
 from dressi.render.io.images import decode, image_size
 
@@ -261,7 +262,7 @@ class TestCosts:
 
     @pytest.mark.parametrize(("nodes", "primitives"), [(3000, 1), (1, 400)])
     def test_one_list_of_vertices_is_decoded_once(self, tmp_path, nodes, primitives, monkeypatch):
-        from dressi.render.io.formats.gltf_document import Document
+        from dressi.render.formats.gltf.document import Document
 
         decoded = []
         plain = Document._accessor

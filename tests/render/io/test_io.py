@@ -13,7 +13,8 @@ import trimesh
 from PIL import Image
 
 from dressi.errors import InputError
-from dressi.render.io import load_mesh, save_glb, save_mesh, save_obj, write_json
+from dressi.render.formats import load_mesh, save_glb, save_mesh, save_obj
+from dressi.render.io import write_json
 from dressi.render.io.files import write_files
 from dressi.render.io.images import decode, encode_png, resize, save_gif, save_png
 from dressi.render.mesh import Mesh, primitives

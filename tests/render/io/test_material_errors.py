@@ -11,8 +11,8 @@ from hostile_files import deep_png
 from material_cases import full_material, png, textured_gltf
 
 from dressi.errors import InputError
-from dressi.render.io import load_mesh, save_glb
-from dressi.render.io.formats.gltf_frame import turned_normals
+from dressi.render.formats import load_mesh, save_glb
+from dressi.render.formats.gltf.frame import turned_normals
 from dressi.render.mesh.primitives import pear
 
 NOISE = np.random.default_rng(0).integers(0, 256, (4, 6, 3)).astype(np.uint8)

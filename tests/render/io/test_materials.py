@@ -15,7 +15,7 @@ from material_cases import full_material, png, textured_gltf
 from PIL import Image
 
 from dressi.errors import InputError
-from dressi.render.io import load_mesh, save_glb, save_mesh
+from dressi.render.formats import load_mesh, save_glb, save_mesh
 from dressi.render.materials import GLTF, Placement
 from dressi.render.mesh import Material
 from dressi.render.mesh.primitives import pear

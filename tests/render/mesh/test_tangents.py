@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dressi.errors import InputError
-from dressi.render.io import load_mesh
+from dressi.render.formats import load_mesh
 from dressi.render.mesh import Mesh, weld_values
 from dressi.render.mesh.primitives import cube, pear
 

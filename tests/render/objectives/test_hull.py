@@ -6,7 +6,8 @@ from reference import masks_of
 
 from dressi.errors import InputError
 from dressi.render.cameras import Camera, Cameras, views
-from dressi.render.io import load_mesh, load_photos
+from dressi.render.formats import load_mesh
+from dressi.render.io import load_photos
 from dressi.render.mesh import primitives
 from dressi.render.objectives.hull import check_cameras, estimate_bounds, hull_iou, hull_masks, inside_masks
 from dressi.render.objectives.metrics import iou

@@ -1,2 +1,2 @@
-"""Scenes as images: ``node`` the lists of one node, ``placing`` these in the world, ``joined`` those of all nodes together, and
+"""Scenes as images: ``node`` the lists of one node, ``groups`` those of nodes that are ``alike``, ``joined`` those of all nodes, and
 ``recipe`` how a picture is made of them."""

@@ -15,7 +15,7 @@ from ....ad.graph import Variable
 from ....ad.types import IVEC3, VEC2, VEC3, VEC4, VType, list_image
 from ...materials import GLTF
 from ...materials.parameter import Normals, Parameter
-from ..inputs import Given, Values
+from ..images.inputs import Given, Values
 from .node import INDEX
 
 Kinds = Mapping[str, tuple[Any, ...]]

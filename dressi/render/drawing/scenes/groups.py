@@ -17,8 +17,8 @@ import numpy as np
 from ....ad.graph import Variable
 from ....ad.types import INT, IVEC3, list_image, list_size
 from ...materials import GLTF
-from ..inputs import Given, Values
-from ..material_recipe import (
+from ..images.inputs import Given, Values
+from ..images.material_recipe import (
     ALONE,
     MEMBER,
     UV_SETS,

@@ -15,7 +15,7 @@ import numpy as np
 from ....ad.graph import Variable
 from ....ad.types import IVEC3, MAT4, VEC3, list_image
 from ...scene.scene import Scene
-from ..inputs import Given, Values, per_view
+from ..images.inputs import Given, Values, per_view
 from .groups import grouped, numbers_list, repeated, rows_of
 from .node import WAYS, DrawnNode, node_drawn
 from .recipe import EACH, LookRecipe, SceneRecipe, Source, node_name

@@ -13,10 +13,10 @@ from ....ad.types import IVEC3, MAT4, VEC3, list_image
 from ....errors import InputError
 from ...mesh import Material
 from ...scene.scene import Node
-from ..inputs import LISTS, Given, Shape, Values, per_view, shape_given
-from ..material import is_transparent, material_given, recipe_of, tangents_given
-from ..material_recipe import MaterialRecipe
-from .placing import turned_rows
+from ..images.inputs import LISTS, Given, Shape, Values, per_view, shape_given
+from ..images.material import is_transparent, material_given, recipe_of, tangents_given
+from ..images.material_recipe import MaterialRecipe
+from ..images.placing import turned_rows
 
 INDEX = {"tangents": "tangent_faces"} | {table: index for table, _, index in LISTS}
 """The lists that belong to corners of faces, and the names of the faces that number them."""

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from ....ad import functional as F
 from ....ad.graph import Variable
 from ...surface.projection import LARGEST
-from ..material_recipe import ALONE, MaterialRecipe, Members
+from ..images.material_recipe import ALONE, MaterialRecipe, Members
+from ..images.placing import placed, turned_parts
 from .groups import own_name
 from .node import WAYS
-from .placing import placed, turned_parts
 
 EACH = "matrices"
 """Of the list with the matrix of every node."""

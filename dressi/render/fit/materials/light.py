@@ -8,8 +8,8 @@ import numpy as np
 
 from ....ad import functional as F
 from ....ad.graph import Variable
-from ...drawing.inputs import Values
-from ...drawing.lights import light_given
+from ...drawing.images.inputs import Values
+from ...drawing.images.lights import light_given
 from ...shading.lights import LightSource
 from ..phases.texture import roughness as squared_steps
 

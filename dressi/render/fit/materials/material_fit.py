@@ -15,10 +15,10 @@ from ....ad.types import FLOAT, VEC3, list_values
 from ....errors import InputError
 from ...cameras.units import matrices_leaf, unit_matrices
 from ...drawing.draw import surface_uv
-from ...drawing.inputs import shape_given
+from ...drawing.images.inputs import shape_given
+from ...drawing.images.material import material_given, recipe_of, tangents_given
 from ...drawing.look import Look, View
 from ...drawing.make import leaves
-from ...drawing.material import material_given, recipe_of, tangents_given
 from ...drawing.point import SurfacePoint
 from ...engine import Engine, MakeEngine
 from ...forms.antialias import ANTIALIAS

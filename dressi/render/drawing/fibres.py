@@ -1,0 +1,286 @@
+"""Nodes of strands and points: drawn over the picture of the other nodes, behind what of these is opaque in front of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...ad import functional as F
+from ...ad.graph import Variable, as_variable
+from ...ad.types import FLOAT, INT, MAT4, VEC3, Size
+from ...errors import InputError
+from ..lists import list_leaf
+from ..scene.scene import Node, Scene
+from ..shading.lights import DirectionalLight, Light, LightSource
+from ..shading.shadows.shadow_map import Occluders, Shadow, ShadowMap
+from ..strands.draw import StrandPicture, draw_strands
+from ..strands.geometry import PointGeometry, StrandGeometry, leaf_of
+from ..strands.opacity import StrandOpacity
+from ..strands.point import KajiyaKay, StrandPoint, StrandShader
+from ..surface.screen import barycentric, corners, covered, interpolate, rasterize_hard
+from .images.inputs import Given, per_view
+from .images.placing import placed
+from .look import View
+from .picture import Picked, Picture
+
+BEYOND = 2.0
+"""A depth behind everything."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fibres:
+    """A node of strands or points in the world."""
+
+    number: int
+    node: Node
+    shape: StrandGeometry | PointGeometry
+
+    @property
+    def variables(self) -> bool:
+        """Whether something of it is a Variable."""
+        shape, material = self.shape, self.node.material
+        tables = [shape.points, shape.radius, shape.colours, shape.opacity]
+        if hasattr(material, "__dataclass_fields__"):
+            tables += [getattr(material, f.name) for f in fields(material)]
+        return any(isinstance(t, Variable) for t in tables)
+
+    def opacity(self, towards: Variable, shadow: Shadow) -> StrandOpacity:
+        """What it hides of a parallel light. Raises InputError with the name of the node."""
+        assert isinstance(self.shape, StrandGeometry)
+        try:
+            return StrandOpacity.of(self.shape, towards, shadow.size)
+        except InputError as error:
+            raise InputError(
+                f"node '{self.node.name}' casts shadows, and where its points are is not known; give arrays, Variables with"
+                " data, or lights without a shadow"
+            ) from error
+
+
+def split_nodes(scene: Scene, to_world: Any) -> tuple[Scene, list[Fibres], np.ndarray]:
+    """The nodes of surfaces as a scene, those of strands and points, and the numbers of the former in the whole scene. Raises
+    InputError for a scene without a surface."""
+    found = [
+        Fibres(k, node, _in_world(node, to_world))
+        for k, node in enumerate(scene)
+        if isinstance(node.geometry, (StrandGeometry, PointGeometry))
+    ]
+    if not found:
+        return scene, [], np.arange(len(scene))
+    own = {fibres.number for fibres in found}
+    numbers = np.array([k for k in range(len(scene)) if k not in own], np.int64)
+    if not len(numbers):
+        raise InputError(
+            f"the scene has strands and points alone, '{found[0].node.name}' for one; draw_strands draws them without a mesh"
+        )
+    return Scene([scene.nodes[k] for k in numbers], scene.cameras, scene.lights), found, numbers
+
+
+def _in_world(node: Node, whole: Any) -> StrandGeometry | PointGeometry:
+    """The shape of a node moved into the world; lengths of the world grow by the mean of what the matrix makes of the axes."""
+    shape = node.geometry
+    assert isinstance(shape, (StrandGeometry, PointGeometry))
+    given = [per_view("to_world", MAT4, m) for m in (whole, node.to_world) if m is not None]
+    for matrix in reversed(given):
+        shape = _moved(shape, matrix)
+    return shape
+
+
+def _moved(shape: Any, matrix: Given) -> Any:
+    world = shape.unit == "world"
+    if not isinstance(matrix, Variable) and len(matrix.array) == 1 and not isinstance(shape.points, Variable):
+        own = matrix.array[0, 0, 0]
+        points = shape.points @ own[:3, :3].T + own[:3, 3]
+        scale = float(np.linalg.norm(own[:3, :3], axis=0).mean())
+        return replace(shape, points=points, radius=shape.radius * scale if world else shape.radius)
+    leaf = matrix if isinstance(matrix, Variable) else matrix.leaf("to_world")
+    points = leaf_of("points", VEC3, shape.points)
+    moved = placed(points, leaf)
+    moved.count = points.count
+    if not world:
+        return replace(shape, points=moved)
+    lengths = [F.length(F.column(leaf, k).xyz) for k in range(3)]
+    scale = (lengths[0] + lengths[1] + lengths[2]) * (1 / 3)
+    radius = leaf_of("radius", FLOAT, shape.radius)
+    grown = radius * scale
+    grown.count = radius.count
+    return replace(shape, points=moved, radius=grown)
+
+
+def transmitted(found: Sequence[Fibres]) -> Callable[[Shadow, Variable], Callable[[Variable], Variable]]:
+    """From a shadow and the direction to its light: how much of it strands let through to a point, FLOAT."""
+
+    def of_light(shadow: Shadow, towards: Variable) -> Callable[[Variable], Variable]:
+        maps = [one.opacity(towards, shadow) for one in found if isinstance(one.shape, StrandGeometry)]
+
+        def arriving(point: Variable) -> Variable:
+            total = F.constant(0.0)
+            for each in maps:
+                total = total + each.crossed(point)
+            return F.exp(-total)
+
+        return arriving
+
+    return of_light
+
+
+def lit_by(
+    fibres: Fibres, lights: Sequence[LightSource], view: View, others: Sequence[Fibres]
+) -> StrandShader:
+    """The shader of a node: its own, or that of Kajiya and Kay for strands under the lights, with the shadows of all nodes; points
+    have their colours. Raises InputError for lights that it does not know."""
+    material = fibres.node.material
+    if material is not None:
+        return material
+    if not lights or isinstance(fibres.shape, PointGeometry):
+        return lambda point: point.colour
+    shaders: list[StrandShader] = []
+    for light in lights:
+        if isinstance(light, Light):
+            shaders.append(_lambert(light))
+        elif isinstance(light, DirectionalLight):
+            shaders.append(_sun(light, view, others))
+        else:
+            raise InputError(
+                f"node '{fibres.node.name}': strands are lit by DirectionalLight or a direction, not {type(light).__name__}; give"
+                " the node a shader of its own as material"
+            )
+
+    def shader(point: StrandPoint) -> Variable:
+        total = shaders[0](point)
+        for other in shaders[1:]:
+            total = total + other(point)
+        return total
+
+    return shader
+
+
+def _lambert(light: Light) -> StrandShader:
+    def shader(point: StrandPoint) -> Variable:
+        towards = (
+            point.to_eye if isinstance(light.direction, str) else F.normalize(as_variable(light.direction))
+        )
+        return KajiyaKay(towards, as_variable(light.colour), 0.1, ambient=as_variable(light.ambient))(point)
+
+    return shader
+
+
+def _sun(light: DirectionalLight, view: View, others: Sequence[Fibres]) -> StrandShader:
+    towards = F.normalize(as_variable(light.direction))
+    colour = as_variable(light.colour) * (1 / np.pi)
+    solid = through = None
+    if light.shadow is not None:
+        occluders = Occluders(view.position, view.faces, view.face_count, view.opaque_faces)
+        solid = ShadowMap.of(light.shadow, occluders, towards)
+        through = transmitted(others)(light.shadow, towards)
+
+    def shader(point: StrandPoint) -> Variable:
+        shaded = KajiyaKay(towards, colour, 0.2, ambient=0.0)(point)
+        if solid is not None and through is not None:
+            shaded = shaded * (solid.lit(point.point, towards) * through(point.point))
+        return shaded
+
+    return shader
+
+
+def opaque_depth(view: View, size: Size) -> Variable | None:
+    """FLOAT: z / w of the nearest opaque surface at the centre of each pixel, BEYOND where there is none."""
+    count = view.face_count if view.opaque_faces is None else view.opaque_faces
+    if not count:
+        return None
+    face = rasterize_hard(view.clip, view.faces, size=size, face_count=count)
+    at = corners(face, view.faces)
+    weights = barycentric(view.clip, at, size)
+    z, w = (interpolate(F.component(view.clip, k), at, weights) for k in (2, 3))
+    return F.stop_gradient(F.select(covered(face), z / F.maximum(w, 1e-6), BEYOND))
+
+
+@dataclass(frozen=True, eq=False)
+class FibrePicture(Picture):
+    """A ``Picture`` with nodes of strands and points over that of the other nodes. ``normal``, ``point``, ``uv`` and attributes
+    are those of the surfaces."""
+
+    surfaces: Picture
+    fibres: tuple[tuple[Fibres, StrandPicture], ...]
+    numbers: np.ndarray
+    """Of the nodes of surfaces in the scene."""
+
+    @cached_property
+    def _weights(self) -> list[Variable]:
+        """FLOATs: how much each node of strands lets through of what is behind it, once for those in front of each other."""
+        drawn = [picture for _, picture in self.fibres]
+        found = []
+        for k, own in enumerate(drawn):
+            weight = F.constant(1.0)
+            for j, other in enumerate(drawn):
+                if j != k:
+                    nearer = F.less(other.depth, own.depth)
+                    tied = F.equal(other.depth, own.depth) if j < k else F.constant(0.0)
+                    before = F.logical_or(nearer, tied)
+                    weight = weight * (1.0 - other.mask * F.stop_gradient(before))
+            found.append(weight)
+        return found
+
+    @cached_property
+    def _through(self) -> Variable:
+        """FLOAT: how much all strands let through."""
+        total = F.constant(1.0)
+        for _, picture in self.fibres:
+            total = total * (1.0 - picture.mask)
+        return total
+
+    @cached_property
+    def mask(self) -> Variable:
+        """FLOAT in [0, 1]: how much surfaces and strands cover the pixel. Differentiable."""
+        return 1.0 - (1.0 - self.surfaces.mask) * self._through
+
+    @cached_property
+    def colour(self) -> Variable:
+        """VEC3: everything shaded, over the background, linear. Differentiable."""
+        total = self.surfaces.colour * self._through
+        for (_, picture), weight in zip(self.fibres, self._weights, strict=True):
+            total = total + picture.colour * weight
+        return total
+
+    @cached_property
+    def depth(self) -> Variable:
+        """FLOAT: the distance from the camera along its axis, of strands where they cover half of the pixel or more."""
+        depth, hidden = self.surfaces.depth, self._through
+        for (_, picture), weight in zip(self.fibres, self._weights, strict=True):
+            depth = F.select(F.greater_equal(picture.mask * weight, 0.5), picture.depth, depth)
+        return F.select(F.less(hidden, 1.0), depth, self.surfaces.depth)
+
+    @cached_property
+    def _picked(self) -> Picked:
+        """Of strands where they cover half of the pixel or more: the number of their node, for the material too, and no face."""
+        node, material, face = self.surfaces._picked
+        table = list_leaf("numbers of nodes", INT, self.numbers)
+        node = F.select(F.less(node, 0), -1, F.lookup(table, node))
+        material = F.select(F.less(material, 0), -1, F.lookup(table, material))
+        for (one, picture), weight in zip(self.fibres, self._weights, strict=True):
+            shown = F.greater_equal(picture.mask * weight, 0.5)
+            node, material = (F.select(shown, F.constant(one.number), n) for n in (node, material))
+            face = F.select(shown, -1, face)
+        return Picked(node, material, face)
+
+
+def with_fibres(
+    picture: Picture, found: Sequence[Fibres], numbers: np.ndarray, lights: Sequence[LightSource]
+) -> Picture:
+    """The picture with nodes of strands and points."""
+    view, size = picture.view, picture.size
+    limit = opaque_depth(view, size)
+    drawn = [
+        (
+            one,
+            draw_strands(
+                one.shape, view.matrices, size=size, shader=lit_by(one, lights, view, found), limit=limit
+            ),
+        )
+        for one in found
+    ]
+    own = {f.name: getattr(picture, f.name) for f in fields(Picture)}
+    return FibrePicture(**own, surfaces=picture, fibres=tuple(drawn), numbers=numbers)

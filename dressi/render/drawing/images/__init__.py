@@ -1,0 +1,1 @@
+"""The arguments of ``render`` as images: geometries, materials, places and lights."""

@@ -1,0 +1,247 @@
+"""The materials of a glTF file: base colour, metallic-roughness maps and the layers that extensions add."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dressi.errors import InputError
+from dressi.render.formats.gltf.document import Document
+from dressi.render.formats.gltf.frame import Frame, turned_normals
+from dressi.render.io.files import shown
+from dressi.render.io.pixels import Pixels, decode_pixels
+from dressi.render.materials import GLTF, Map, Placement
+from dressi.render.materials.parameter import range_text
+from dressi.render.mesh import Material
+
+_WRAPS = {10497: "repeat", 33071: "clamp", 33648: "mirror"}
+BASE = GLTF["base"].image
+UNLIT = "extensions/KHR_materials_unlit"
+
+
+class Materials:
+    """The materials of a document; methods raise InputError naming the file."""
+
+    def __init__(self, document: Document):
+        self.document, self.path = document, document.path
+        self._pixels: dict[int, Pixels] = {}
+
+    def slots(self, index: int | None) -> dict[str, dict[str, Any]]:
+        """References to textures by their slots, in the order of the table. The first determines the UVs of the mesh."""
+        if index is None:
+            return {}
+        entry = self.document.item("materials", index)
+        slots = dict.fromkeys(row.map.slot for row in GLTF.parameters if row.map is not None)
+        return {slot: found for slot in slots if (found := _inner(entry, slot)) is not None}
+
+    def frame(self, index: int | None) -> Frame:
+        """The UVs that become those of the mesh: of the base colour where it has a texture."""
+        found = next((Frame.read(self.document, slot) for slot in self.slots(index).values()), Frame())
+        return Frame(found.uv_set) if found.is_squeezed else found
+
+    def second(self, index: int | None) -> int | None:
+        """The other set of UVs that maps of a material use, the first of several."""
+        base = self.frame(index).uv_set
+        sets = [Frame.read(self.document, slot).uv_set for slot in self.slots(index).values()]
+        return next((uv_set for uv_set in sets if uv_set != base), None)
+
+    def factor(self, index: int | None) -> np.ndarray:
+        """(4,) linear base colour and alpha."""
+        if index is None:
+            return np.ones(4)
+        entry = self.document.item("materials", index)
+        return self._numbers(entry, GLTF["base"].key, (1.0, 1.0, 1.0, 1.0))
+
+    def chosen(self, used: list[int | None]) -> int | None:
+        """The material of the mesh: the first with a base colour texture, else with any texture, else the first.
+
+        Warns when textures of others, or factors that differ, are left out."""
+        found = [index for index in dict.fromkeys(used) if index is not None]
+        textured = [index for index in found if BASE.slot in self.slots(index)]
+        first = next(iter(textured or [i for i in found if self.slots(i)] or found), None)
+        if len(textured) > 1:
+            self._warn(f"has {len(textured)} textured materials; only the first texture is used")
+        if first is not None:
+            others = [self.factors(index) for index in found if index != first]
+            own = self.factors(first)
+            differ = sorted({name for other in others for name in own if other[name] != own[name]})
+            if differ:
+                self._warn(
+                    f"has {len(found)} materials that differ in {', '.join(differ)}; those of"
+                    f" '{self.name(first)}' are used for all"
+                )
+        return first
+
+    def name(self, index: int) -> str:
+        """What the file calls a material."""
+        return shown(self.document.item("materials", index).get("name") or f"material {index}")
+
+    def factors(self, index: int) -> dict[str, Any]:
+        """All numbers of a material but the base colour, as fields of `Material`."""
+        entry = self.document.item("materials", index)
+        found: dict[str, Any] = {}
+        for what, row in GLTF.factors.items():
+            default = row.default if row.file_default is None else row.file_default
+            values = self._numbers(entry, row.key, np.atleast_1d(default), row.least, row.most)
+            if row.strength:
+                values = values * self._numbers(entry, row.strength, (1.0,), most=np.inf)
+            found[what] = tuple(values.tolist()) if np.ndim(row.default) else float(values[0])
+        sides = entry.get("doubleSided", False)
+        if not isinstance(sides, bool):
+            raise InputError(
+                f"'{self.path}': doubleSided must be true or false, not {shown(sides)}; export it again"
+            )
+        return found | {"double_sided": sides, "unlit": _inner(entry, UNLIT) is not None}
+
+    def _numbers(
+        self, entry: dict[str, Any], path: str, default: Sequence[float] | np.ndarray, least=0.0, most=1.0
+    ) -> np.ndarray:
+        place, _, key = path.rpartition("/")
+        inner = (_inner(entry, place) if place else entry) or {}
+        if len(default) == 1 and key in inner:
+            inner = {key: [inner[key]]}
+        values = self.document.numbers(inner, key, tuple(default))
+        if not ((values >= least) & (values <= most)).all():
+            given = values.tolist() if len(values) > 1 else values[0]
+            raise InputError(
+                f"'{self.path}': {key} {given} is not in {range_text(least, most)}; export it again"
+            )
+        return values
+
+    # ---- with maps
+
+    def read(
+        self, index: int, uvs: np.ndarray | None, second: np.ndarray | None = None
+    ) -> tuple[np.ndarray | None, Material]:
+        """The linear base colour texture (H, W, 3) or None, and everything else of a material.
+
+        uvs: (U, 2) of the mesh in the frame of ``frame``.  second: of the set ``second``. Maps without theirs are left out
+        with a warning.
+        """
+        slots = self.slots(index)
+        if slots and uvs is None:
+            names = ", ".join(map(_name, slots))
+            self._warn(
+                f"has no UVs for {names} of '{self.name(index)}'; textures were left out, and factors kept"
+            )
+        maps, places = ({}, {}) if uvs is None else self._maps(index, slots, second is not None)
+        texture, alpha = maps.pop("texture", None), maps.pop("alpha", None)
+        material = Material(
+            **self.factors(index),
+            **maps,
+            **self._cut(index, alpha),
+            placements=places,
+            wrap=next((self._wrap(slot) for slot in slots.values()), ("repeat", "repeat")),
+            name=self.name(index),
+        )
+        try:
+            return texture, material.validate()
+        except InputError as error:
+            raise InputError(f"'{self.path}': {error}") from None
+
+    def _maps(
+        self, index: int, slots: dict[str, dict[str, Any]], second: bool
+    ) -> tuple[dict[str, np.ndarray], dict[str, Placement]]:
+        """The maps by their fields, and where those lie that do not lie at the UVs as they are."""
+        base, other = self.frame(index), self.second(index)
+        wrap = next((self._wrap(slot) for slot in slots.values()), None)
+        found: dict[str, np.ndarray] = {}
+        places: dict[str, Placement] = {}
+        for slot, reference in slots.items():
+            frame, name = Frame.read(self.document, reference), _name(slot)
+            if frame.uv_set != base.uv_set and (frame.uv_set != other or not second):
+                self._warn(
+                    f"has a {name} with the UVs TEXCOORD_{frame.uv_set}, and a mesh has no such set here beside"
+                    f" TEXCOORD_{base.uv_set}; this map was left out"
+                )
+                continue
+            pixels = self.image(reference, name)
+            if pixels is None:
+                continue
+            is_other = frame.uv_set != base.uv_set
+            matrix, offset = frame.after(Frame() if is_other else base)
+            (a, b), (c, d) = matrix.tolist()
+            (x, y), own = offset.tolist(), self._wrap(reference)
+            place = Placement(int(is_other), ((a, b), (c, d)), (x, y), None if own == wrap else own)
+            for image in (BASE, *GLTF.maps.values()):
+                values = _channels(image, pixels) if image.slot == slot else None
+                if values is not None:
+                    turns = image.signed and place.moves
+                    found[image.field] = turned_normals(values, (matrix, offset)) if turns else values
+                    if place != Placement():
+                        places[image.field] = place
+        return found, places
+
+    def _cut(self, index: int, alpha: np.ndarray | None) -> dict[str, Any]:
+        """alpha: (H, W) of the base colour texture."""
+        entry = self.document.item("materials", index)
+        mode = entry.get("alphaMode", "OPAQUE")
+        if mode not in ("OPAQUE", "MASK", "BLEND"):
+            raise InputError(
+                f"'{self.path}': alphaMode is {shown(mode)}, not OPAQUE, MASK or BLEND; export it again"
+            )
+        factor = np.float32(self.factor(index)[3])
+        alpha = np.full((1, 1), factor) if alpha is None else alpha * factor
+        # Exporters write BLEND for materials that are opaque.
+        if mode == "OPAQUE" or (mode == "BLEND" and alpha.min() == 1):
+            return {}
+        return {"alpha": alpha, "alpha_mode": mode.lower()}
+
+    def _wrap(self, reference: dict[str, Any]) -> tuple[str, str]:
+        """Of a reference to a texture, along u and v."""
+        sampler = self.document.item("textures", reference["index"]).get("sampler")
+        entry = {} if sampler is None else self.document.item("samplers", sampler)
+        modes = [entry.get(key, 10497) for key in ("wrapS", "wrapT")]
+        if not all(type(mode) is int and mode in _WRAPS for mode in modes):
+            raise InputError(
+                f"'{self.path}': a sampler wraps by {shown(modes)}, which glTF lacks; export it again"
+            )
+        return _WRAPS[modes[0]], _WRAPS[modes[1]]
+
+    def image(self, reference: dict[str, Any], slot: str) -> Pixels | None:
+        """The pixels of a texture; None with a warning when it is of no kind that is read."""
+        texture = self.document.item("textures", reference["index"])
+        source = texture.get(
+            "source", texture.get("extensions", {}).get("EXT_texture_webp", {}).get("source")
+        )
+        if source is None:
+            self._warn(f"has a {slot} that is not a PNG, JPEG or WebP image and was left out")
+            return None
+        entry = self.document.item("images", source)
+        if source not in self._pixels:
+            data = (
+                self.document.uri(entry["uri"])
+                if "uri" in entry
+                else self.document.view(entry["bufferView"])[0]
+            )
+            name = f" {shown(entry['name'])}" if "name" in entry else ""
+            self._pixels[source] = decode_pixels(bytes(data), f"{self.path}: image {source}{name} ({slot})")
+        return self._pixels[source]
+
+    def _warn(self, text: str) -> None:
+        warnings.warn(f"'{self.path}' {text}", stacklevel=8)
+
+
+def _inner(entry: dict[str, Any], path: str) -> Any:
+    """What stands at keys joined by "/"; None where there is nothing."""
+    found: Any = entry
+    for key in path.split("/"):
+        found = None if found is None else found.get(key)
+    return found
+
+
+def _name(slot: str) -> str:
+    return slot.rpartition("/")[2]
+
+
+def _channels(image: Map, pixels: Pixels) -> np.ndarray | None:
+    """A map of one image, which may hold several; None without its channels. Grey counts as each of red, green and blue."""
+    values = pixels.linear() if image.light else pixels.codes()
+    values = np.repeat(values, 3, axis=-1) if values.shape[-1] == 1 else values
+    if max(image.columns) >= values.shape[-1]:
+        return None
+    found = values[..., image.columns[0]] if image.width == 0 else values[..., image.columns]
+    return 2 * found - 1 if image.signed else np.ascontiguousarray(found)

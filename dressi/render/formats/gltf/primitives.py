@@ -1,0 +1,167 @@
+"""The triangles of the meshes of a glTF file."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dressi.errors import InputError
+from dressi.render.formats.gltf.document import Document
+from dressi.render.formats.gltf.material import Materials
+from dressi.render.io.files import check_counts
+
+LARGEST_SCENE = 65_536
+"""Primitives that the nodes of a scene place."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A primitive with the vertices that it uses. factor: (3,) of its material."""
+
+    entry: dict[str, Any]
+    used: np.ndarray
+    """Rows of its accessors, in the order of the vertices."""
+    positions: np.ndarray
+    faces: np.ndarray
+    uvs: np.ndarray | None
+    second_uvs: np.ndarray | None
+    normals: np.ndarray | None
+    tangents: np.ndarray | None
+    colors: np.ndarray | None
+    material: int | None
+    factor: np.ndarray
+
+    def placed(self, matrix: np.ndarray) -> Part:
+        """In the world, by a (4, 4) matrix; a mirror turns faces."""
+        turn = matrix[:3, :3]
+        u, v, w = turn.T
+        # The rows of the inverse times the determinant: normals go by them, even where the matrix is singular.
+        inverse = np.array([_cross(v, w), _cross(w, u), _cross(u, v)])
+        determinant = float(u @ inverse[0])
+        normals, faces, tangents = self.normals, self.faces, self.tangents
+        sign = 1.0
+        if determinant < 0:
+            faces, inverse, sign = faces[:, ::-1], -inverse, -1.0
+        if normals is not None:
+            normals = normals @ inverse
+        if tangents is not None:
+            tangents = np.concatenate([tangents[:, :3] @ turn.T, tangents[:, 3:] * sign], axis=1)
+        positions = self.positions @ turn.T + matrix[:3, 3]
+        return replace(self, positions=positions, faces=faces, normals=normals, tangents=tangents)
+
+
+class Primitives:
+    """The primitives of a document; methods raise InputError naming the file."""
+
+    def __init__(self, document: Document):
+        self.document, self.path = document, document.path
+        self.materials = Materials(document)
+
+    def check_sizes(self, placed: Sequence[int]) -> None:
+        """Raise InputError for too many primitives or faces of placed meshes, from the counts alone: before an accessor is
+        decoded."""
+        count = sum(len(self.document.item("meshes", index)["primitives"]) for index in placed)
+        if count > LARGEST_SCENE:
+            raise InputError(
+                f"'{self.path}' places {count:,} primitives, above the limit of {LARGEST_SCENE:,}; join meshes before the export"
+            )
+        faces = 0
+        for index in placed:
+            for entry, attributes in self.drawn(index):
+                vertices = self.document.count(attributes["POSITION"])
+                corners = self.document.count(entry["indices"]) if "indices" in entry else vertices
+                faces += corners // 3 if entry.get("mode", 4) == 4 else max(corners - 2, 0)
+            check_counts(self.path, 0, faces)
+
+    def drawn(self, index: int) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
+        """The primitives of a mesh that have triangles, with their attributes."""
+        for entry in self.document.item("meshes", index)["primitives"]:
+            attributes = entry.get("attributes", {})
+            if entry.get("mode", 4) in (4, 5, 6) and "POSITION" in attributes:
+                yield entry, attributes
+
+    def parts(self, index: int) -> Iterator[Part]:
+        """The parts of a mesh that have triangles."""
+        return (self.part(*drawn) for drawn in self.drawn(index))
+
+    def part(self, entry: dict[str, Any], attributes: dict[str, int]) -> Part:
+        vertices = self.document.count(attributes["POSITION"])
+        check_counts(self.path, vertices, 0)
+        if "indices" in entry:
+            index = self.document.accessor(entry["indices"])[:, 0].astype(np.int64)
+        else:
+            index = np.arange(vertices)
+        outside = (index < 0) | (index >= vertices)
+        if outside.any():
+            raise InputError(
+                f"'{self.path}': index {int(index[outside][0])} is out of range for {vertices} vertices;"
+                " export it again"
+            )
+        # Exporters share one list of vertices among many primitives.
+        used, corners = np.unique(_triangles(index, entry.get("mode", 4)), return_inverse=True)
+        material = entry.get("material")
+        frame = self.materials.frame(material)
+        uv_set = f"TEXCOORD_{frame.uv_set}"
+        second = f"TEXCOORD_{self.materials.second(material)}"
+        wanted = {second: 2, "POSITION": 3, "NORMAL": 3, "TANGENT": 4, uv_set: 2, "COLOR_0": 0}
+        found = {
+            name: self.attribute(name, attributes[name], vertices, width, used)
+            for name, width in wanted.items()
+            if name in attributes
+        }
+        uvs = found.get(uv_set)
+        return Part(
+            entry=entry,
+            used=used,
+            positions=found["POSITION"],
+            faces=corners.reshape(-1, 3),
+            uvs=None if uvs is None else frame.apply(uvs),
+            second_uvs=found.get(second),
+            normals=found.get("NORMAL"),
+            # Tangents go along the UVs of the file.
+            tangents=found.get("TANGENT") if frame.is_upright() else None,
+            colors=found.get("COLOR_0"),
+            material=material,
+            factor=self.materials.factor(material)[:3],
+        )
+
+    def attribute(self, name: str, index: int, vertices: int, width: int, used: np.ndarray) -> np.ndarray:
+        """Rows of an attribute that are used; width 0: the first three numbers of a colour."""
+        values = self.document.accessor(index)
+        if len(values) != vertices:
+            raise InputError(f"'{self.path}': {len(values)} {name} for {vertices} positions; export it again")
+        if values.shape[1] != width and (width or values.shape[1] < 3):
+            raise InputError(f"'{self.path}': {name} has {values.shape[1]} numbers a vertex; export it again")
+        rows = values[used]
+        if width:
+            return rows.astype(np.float64)
+        entry = self.document.item("accessors", index)
+        if values.dtype.kind == "i":  # integers without the flag that they need
+            rows = rows / {5121: 255, 5123: 65535}.get(entry["componentType"], 1)
+        if not ((rows >= 0) & (rows <= 1e6)).all():
+            raise InputError(
+                f"'{self.path}' has vertex colours below 0 or that are no numbers; export it again"
+            )
+        if rows.shape[1] == 4 and (rows[:, 3] < 1).any():
+            warnings.warn(f"'{self.path}': the alpha of vertex colours was left out", stacklevel=7)
+        return rows[:, :3]
+
+
+def _cross(a: np.ndarray, b: np.ndarray) -> tuple[float, float, float]:
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
+
+
+def _triangles(index: np.ndarray, mode: int) -> np.ndarray:
+    if mode == 4:
+        return index[: len(index) // 3 * 3].reshape(-1, 3)
+    if mode == 6:
+        return np.stack(
+            [np.full(max(len(index) - 2, 0), index[0] if len(index) else 0), index[1:-1], index[2:]], axis=1
+        )
+    strip = np.stack([index[:-2], index[1:-1], index[2:]], axis=1)
+    strip[1::2] = strip[1::2, [0, 2, 1]]
+    return strip

@@ -1,0 +1,198 @@
+"""Morph targets and skins of a glTF file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dressi.errors import InputError
+from dressi.render.formats.gltf.document import Document
+from dressi.render.formats.gltf.mesh import Merged
+from dressi.render.formats.gltf.nodes import Nodes, Placed
+from dressi.render.formats.gltf.primitives import Part
+from dressi.render.mesh import Mesh, weld_values
+from dressi.render.scene.geometry import Geometry, TriangleGeometry
+from dressi.render.scene.morph import MOST_MODES, MorphGeometry
+from dressi.render.scene.skeleton import Skeleton
+from dressi.render.scene.skin import SkinnedGeometry
+
+SETS = 8
+"""Of four joints each, that are read."""
+
+
+class Rigs:
+    """What moves the vertices of primitives; methods raise InputError naming the file and the node."""
+
+    def __init__(self, document: Document, placed: Mapping[int, Placed]):
+        self.document, self.path, self.placed = document, document.path, placed
+        self.merged, self.nodes = Merged(document), Nodes(document)
+        self._skeletons: dict[int, tuple[Skeleton, np.ndarray]] = {}
+
+    def geometry(self, part: Part, name: str, node: Placed) -> Geometry:
+        """A primitive as the geometry of a node."""
+        weights = self._weights(part, node)
+        joints = self._joints(part, node) if "skin" in node.entry else None
+        if weights is None and joints is None:
+            mesh = self.merged.merged([part])
+            mesh.name = name
+            return TriangleGeometry(mesh.clean())
+        return self._moved(part, name, node, weights, joints)
+
+    def _moved(
+        self,
+        part: Part,
+        name: str,
+        node: Placed,
+        weights: np.ndarray | None,
+        joints: tuple[np.ndarray, np.ndarray] | None,
+    ) -> Geometry:
+        modes = self._modes(part, "POSITION", 0 if weights is None else len(weights))
+        count = len(part.positions)
+        # Vertices are one where they are equal and move alike.
+        columns = [part.positions, modes.transpose(1, 0, 2).reshape(count, -1), *(joints or ())]
+        ends = np.cumsum([column.shape[1] for column in columns])
+        rows, faces = weld_values(np.concatenate(columns, axis=1), part.faces)
+        mesh = self.merged.dressed(Mesh(rows[:, :3], faces, name=name), [part], part.faces)
+        mesh = mesh.validate()
+        normal_modes = self._normal_modes(part, mesh, len(modes))
+        keep = ~mesh.degenerate_faces()
+        if not keep.any():
+            raise InputError(f"'{self.path}': all faces of '{name}' are degenerate; export it again")
+        mesh = mesh if keep.all() else mesh.with_faces(keep)
+        geometry: Geometry = TriangleGeometry(mesh)
+        if weights is not None:
+            modes = rows[:, 3 : ends[1]].reshape(len(rows), len(modes), 3).transpose(1, 0, 2)
+            names = self._names(node, len(modes))
+            geometry = MorphGeometry(mesh, modes, weights, normal_modes=normal_modes, names=names)
+        if joints is None:
+            return geometry
+        skeleton, inverse_bind = self.skeleton(node)
+        own = rows[:, ends[1] : ends[2]].astype(np.int64), rows[:, ends[2] : ends[3]]
+        bound: Any = mesh if weights is None else geometry
+        try:
+            return SkinnedGeometry(bound, *own, inverse_bind, skeleton)
+        except InputError as error:
+            raise InputError(f"'{self.path}': {self.nodes.name(node.index)}: {error}") from None
+
+    # ---- morph targets
+
+    def _weights(self, part: Part, node: Placed) -> np.ndarray | None:
+        """The default weights of the targets of a primitive; None without any."""
+        count = len(part.entry.get("targets", ()))
+        if not count:
+            return None
+        if count > MOST_MODES:
+            raise InputError(f"'{self.path}' has {count:,} morph targets, above the limit of {MOST_MODES:,}")
+        mesh = self.document.item("meshes", node.entry["mesh"])
+        given = node.entry if "weights" in node.entry else mesh
+        if "weights" not in given:
+            return np.zeros(count)
+        return self.document.numbers(given, "weights", (0.0,) * count)
+
+    def _names(self, node: Placed, count: int) -> tuple[str, ...]:
+        extras = self.document.item("meshes", node.entry["mesh"]).get("extras")
+        names = extras.get("targetNames") if isinstance(extras, dict) else None
+        fits = (
+            isinstance(names, list) and len(names) == count and all(isinstance(name, str) for name in names)
+        )
+        return tuple(names) if fits and names else ()
+
+    def _modes(self, part: Part, what: str, count: int) -> np.ndarray:
+        """(count, V, 3): displacements of the vertices of a primitive."""
+        found = np.zeros((count, len(part.positions), 3))
+        vertices = self.document.count(part.entry["attributes"]["POSITION"])
+        for mode, target in zip(found, part.entry.get("targets", ())[:count], strict=True):
+            if what in target:
+                values = self.document.accessor(target[what])
+                if values.shape != (vertices, 3):
+                    raise InputError(
+                        f"'{self.path}': a morph target has {what} {values.shape} for {vertices} vertices; export it again"
+                    )
+                mode[:] = values[part.used]
+        return found
+
+    def _normal_modes(self, part: Part, mesh: Mesh, count: int) -> np.ndarray | None:
+        """(count, K, 3) of the normals of the mesh, which become distinct where they move apart. Where targets have none, the
+        normals of a file stay."""
+        if mesh.normals is None or not count:
+            return None
+        if not any("NORMAL" in target for target in part.entry.get("targets", ())):
+            return np.zeros((count, len(mesh.normals), 3), np.float32)
+        modes = self._modes(part, "NORMAL", count)
+        normals = np.asarray(part.normals) / np.maximum(
+            np.linalg.norm(np.asarray(part.normals), axis=1, keepdims=True), 1e-30
+        )
+        rows = np.concatenate([normals, modes.transpose(1, 0, 2).reshape(len(normals), -1)], axis=1)
+        rows, mesh.normal_faces = weld_values(rows, part.faces)
+        mesh.normals = np.ascontiguousarray(rows[:, :3])
+        return rows[:, 3:].reshape(len(rows), count, 3).transpose(1, 0, 2)
+
+    # ---- skins
+
+    def _joints(self, part: Part, node: Placed) -> tuple[np.ndarray, np.ndarray] | None:
+        """(V, 4 n) numbers of joints, and weights."""
+        attributes = part.entry["attributes"]
+        found: tuple[list[np.ndarray], list[np.ndarray]] = [], []
+        vertices = self.document.count(attributes["POSITION"])
+        for k in range(SETS):
+            names = f"JOINTS_{k}", f"WEIGHTS_{k}"
+            if not set(names) <= attributes.keys():
+                break
+            for rows, what in zip(found, names, strict=True):
+                values = self.document.accessor(attributes[what])
+                if values.shape != (vertices, 4):
+                    raise InputError(
+                        f"'{self.path}': {what} is {values.shape} for {vertices} vertices; export it again"
+                    )
+                rows.append(values[part.used])
+        if not found[0]:
+            raise InputError(
+                f"'{self.path}': {self.nodes.name(node.index)} has a skin, and its mesh has no JOINTS_0 and WEIGHTS_0;"
+                " bind it again, or remove the skin"
+            )
+        return np.concatenate(found[0], axis=1), np.concatenate(found[1], axis=1)
+
+    def skeleton(self, node: Placed) -> tuple[Skeleton, np.ndarray]:
+        """The skeleton of the skin of a node, one for all nodes with this skin, and (K, 4, 4) inverse bind matrices."""
+        number = node.entry["skin"]
+        if number not in self._skeletons:
+            self._skeletons[number] = self._skeleton(node, self.document.item("skins", number))
+        return self._skeletons[number]
+
+    def _skeleton(self, node: Placed, skin: dict[str, Any]) -> tuple[Skeleton, np.ndarray]:
+        joints = skin.get("joints", [])
+        if not joints:
+            raise InputError(
+                f"'{self.path}': {self.nodes.name(node.index)} has a skin without joints; bind it to some, or remove it"
+            )
+        numbers = {joint: k for k, joint in enumerate(joints)}
+        parents, local, names = [], [], []
+        for joint in joints:
+            if joint not in self.placed:
+                raise InputError(
+                    f"'{self.path}': {self.nodes.name(node.index)} has a joint, {self.nodes.name(joint)}, that is not in its"
+                    " scene; export it again"
+                )
+            place, at = np.eye(4), joint
+            while at != -1:
+                own = self.nodes.matrix(self.placed[at].entry)
+                place = place if own is None else own @ place
+                at = self.placed[at].parent
+                if at in numbers:
+                    break
+            parents.append(numbers.get(at, -1))
+            local.append(place)
+            name = self.placed[joint].entry.get("name")
+            names.append(name if isinstance(name, str) and name else f"joint {len(names)}")
+        inverse_bind = np.tile(np.eye(4), (len(joints), 1, 1))
+        if "inverseBindMatrices" in skin:
+            found = self.document.accessor(skin["inverseBindMatrices"])
+            if found.shape[1] != 16 or len(found) < len(joints) or not np.isfinite(found).all():
+                raise InputError(
+                    f"'{self.path}': {self.nodes.name(node.index)} has a skin of {len(joints)} joints with"
+                    f" {len(found)} inverse bind matrices; export it again"
+                )
+            inverse_bind = found[: len(joints)].reshape(-1, 4, 4).swapaxes(1, 2)
+        return Skeleton(parents, np.stack(local), names), inverse_bind
