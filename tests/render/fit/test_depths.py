@@ -116,7 +116,7 @@ def inside(tmp_path_factory):
         tmp_path_factory.mktemp("bowl") / "p", cameras, *depth_pictures(truth, cameras), truth.bounds()
     )
     scene = photo_dataset(load_photos(folder, depth=True))
-    return truth, scene, rounds_of(scene, FitOptions(size=(48, 48), depth=True), None)[0]
+    return truth, scene, rounds_of(scene, FitOptions(size=(48, 48), depth=True), None, DressiAD)[0]
 
 
 @pytest.mark.vk

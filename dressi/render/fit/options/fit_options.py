@@ -21,7 +21,7 @@ STEPS = 720
 """Default number of steps: five sixths for the shape, the rest for the texture. From the hull of exact masks the shape needs
 a part of its steps, and takes no more."""
 
-STARTS = ("auto", "hull", "sphere")
+STARTS = ("auto", "stereo", "hull", "sphere")
 PICTURES, SHAPE, TEXTURE, RUN = "Pictures", "Shape", "Texture and material", "Steps"
 """Headings of the table."""
 
@@ -57,8 +57,9 @@ class FitOptions:
     batch: int = option(0, "Views that each step learns from, at random; 0 for all.", RUN, least=0)
     start: str = option(
         "auto",
-        "What to start from: hull, the visual hull of the masks, which has their parts and holes; sphere; or auto: the"
-        " hull, but the sphere where there are fewer than four views or the masks contradict each other.",
+        "What to start from: hull, the visual hull of the masks, which has their parts and holes; stereo, the surface within"
+        " it on which pictures agree, which has concavities too; sphere; or auto: stereo where enough photographs agree, else"
+        " the hull, but the sphere where there are fewer than four views or the masks contradict each other.",
         SHAPE,
         choices=STARTS,
     )

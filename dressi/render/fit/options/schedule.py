@@ -40,6 +40,28 @@ def shape_rounds(
         plans = _thin_rounds(options, steps) if thin else _near_rounds(options, steps)
     else:
         plans = _fine_rounds(options, share, exact) if full else _coarse_rounds(options, share)
+    return _finished(options, plans, exact)
+
+
+FITTED_STEPS = 45
+"""Steps of the shape from a start that fits already. More of them raise the overlap and blur what stereo has found."""
+
+
+def fitted_rounds(options: FitOptions, exact: bool = False) -> list[FitRound]:
+    """The shape phase from a start that fits already, with its concavities: large steps at full size, and no others.
+
+    exact: as for ``shape_rounds``.
+    """
+    steps = min(max(options.steps - options.texture_steps, 1), FITTED_STEPS)
+    *_, near, last = _radii(options)
+    colours = COLOURS if options.follows_colours and not exact else {}
+    size, finer = options.size[1], _subdivisions(options, 256)
+    plan = FitRound(finer, size, steps, (near, last), (0.003, 0.0005), 1e-6, SPREAD, colours)
+    return _finished(options, [plan], exact)
+
+
+def _finished(options: FitOptions, plans: list[FitRound], exact: bool) -> list[FitRound]:
+    """The rounds with what further options ask for, those without steps left out."""
     plans = [_weighted(options, plan) for plan in plans]
     if options.spread:
         plans = [plan if plan.spread else _large(options, plan) for plan in plans]

@@ -29,12 +29,12 @@ from ..graphs.round import Found, Round, start
 from ..materials.material_fit import MaterialFit
 from ..materials.recover import Recovery
 from ..options import FitOptions
-from ..options.schedule import shape_rounds
+from ..options.schedule import fitted_rounds, shape_rounds
 from ..phases.remeshed import mended, refined
 from ..phases.shape import ShapeRound
 from ..phases.texture import TextureRound
 from ..phases.unfold import unfolded_from
-from ..start.choice import hull_start
+from ..start.choice import fits, start_mesh
 from ..textures.charts import with_charts
 
 
@@ -65,7 +65,7 @@ class FitRounds:
         self.cameras = moving_cameras(dataset) if options.refine_poses else None
         """In units of the scene, at the start; None if poses are not learned."""
         self.keeps_faces = init is not None
-        self.start, self.rounds = rounds_of(dataset, options, init)
+        self.start, self.rounds = rounds_of(dataset, options, init, make_engine)
         """The mesh to start from, in units of the scene, and what each round of the shape phase does."""
         self.key = task_key(
             options.as_dict() if recovery is None else {**options.as_dict(), "material": recovery.task},
@@ -272,23 +272,34 @@ class FitRounds:
         self.texts[name] = str(plan)
 
 
-def rounds_of(dataset: Dataset, options: FitOptions, init: Mesh | None) -> tuple[Mesh, list[FitRound]]:
+def rounds_of(
+    dataset: Dataset, options: FitOptions, init: Mesh | None, make_engine: MakeEngine
+) -> tuple[Mesh, list[FitRound]]:
     """The mesh to start from, in units of the scene, and the rounds of the shape phase.
 
-    init: a mesh in the world to start from instead of what ``options.start`` says.
+    init: a mesh in the world to start from instead of what ``options.start`` says.  make_engine: for stereo.
     """
     if init is not None:
-        rounds = shape_rounds(options, dataset.exact)
-        return dataset.placed(init), [replace(plan, subdivisions=0, faces=0, remesh=0) for plan in rounds]
+        mesh = dataset.placed(init)
+        rounds = (
+            fitted_rounds(options, dataset.exact)
+            if fits(mesh, dataset)
+            else shape_rounds(options, dataset.exact)
+        )
+        return mesh, [replace(plan, subdivisions=0, faces=0, remesh=0) for plan in rounds]
     near = shape_rounds(options, dataset.exact, near=True)
-    few = sphere_faces(near[-1].subdivisions - 1)
-    hull = hull_start(dataset, options, few)
-    if hull is not None:
+    few, many = (sphere_faces(near[-1].subdivisions - less) for less in (1, 0))
+    found = start_mesh(dataset, options, (few, many), make_engine)
+    if found is None:
+        rounds = shape_rounds(options, dataset.exact)
+        return dataset.start(rounds[0].subdivisions), rounds
+    mesh, fitted = found
+    if fitted:
+        near = fitted_rounds(options, dataset.exact)
+    elif len(mesh.faces) > few:
         # Thin parts need more faces than were asked for.
-        near = shape_rounds(options, dataset.exact, near=True, thin=len(hull.faces) > few)
-        return hull, [_with_room(plan, len(hull.faces)) for plan in near]
-    rounds = shape_rounds(options, dataset.exact)
-    return dataset.start(rounds[0].subdivisions), rounds
+        near = shape_rounds(options, dataset.exact, near=True, thin=True)
+    return mesh, [_with_room(plan, len(mesh.faces)) for plan in near]
 
 
 def _with_room(plan: FitRound, faces: int) -> FitRound:

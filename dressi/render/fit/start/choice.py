@@ -7,27 +7,66 @@ import warnings
 import numpy as np
 
 from ....errors import InputError
+from ...engine import MakeEngine
 from ...mesh import Mesh
+from ...mesh.sampling import sample_surface
 from ..data.dataset import Dataset
 from ..options import FitOptions
-from .carving import SCENE
-from .hull import Hull
+from .carved.agreement import Small
+from .carved.carving import SCENE
+from .carved.hull import Hull
+from .stereo.start import stereo_start
 
 LEAST_VIEWS = 4
 """With fewer views the hull has more phantom volume than shape."""
 
 
-def hull_start(dataset: Dataset, options: FitOptions, faces: int) -> Mesh | None:
-    """The visual hull of the training masks, in units of the scene, with UVs and about that many faces; None if the fit
-    starts from the sphere.
+MANY_VIEWS = 8
+"""With fewer photographs stereo is not tried unasked: their views are too far apart."""
+ENOUGH, LEAST = 0.3, 0.05
+"""Share of the pixels of the masks whose depths agree, with which "auto" and with which "stereo" starts by stereo."""
+NEAR, SAMPLES = 0.9, 50_000
+"""Least IoU of the silhouettes of a mesh, by so many points of its surface, with the masks where it fits already."""
+
+
+def start_mesh(
+    dataset: Dataset, options: FitOptions, faces: tuple[int, int], make_engine: MakeEngine
+) -> tuple[Mesh, bool] | None:
+    """The mesh that a fit starts from, in units of the scene, and whether it fits already; None for the sphere.
+
+    faces: of the visual hull, whose faces the rounds refine, and of what fits already, about. Warns, with the reason, where
+    stereo was asked for or tried and the hull is taken. Raises InputError as ``hull_of``.
+    """
+    hull = hull_of(dataset, options)
+    if hull is None:
+        return None
+    asked, train = options.start == "stereo", dataset.train
+    plain = dataset.exact or options.lit or options.depth or options.refine_poses
+    if asked or (options.start == "auto" and not plain and len(train.masks) >= MANY_VIEWS):
+        try:
+            return stereo_start(dataset, hull, faces[1], make_engine, LEAST if asked else ENOUGH), True
+        except InputError as error:
+            warnings.warn(f"{error}; the fit starts from the visual hull", stacklevel=5)
+    mesh = hull_mesh(hull, options, faces[0])
+    return None if mesh is None else (mesh, False)
+
+
+def fits(mesh: Mesh, dataset: Dataset) -> bool:
+    """Whether a mesh in units of the scene covers about what the masks show."""
+    small = Small.of(dataset.matrices, dataset.train.masks, dataset.train.known)
+    return small.iou(sample_surface(mesh, SAMPLES)) >= NEAR
+
+
+def hull_of(dataset: Dataset, options: FitOptions) -> Hull | None:
+    """The visual hull of the training masks; None if the fit starts from the sphere.
 
     "auto" takes the hull if there are LEAST_VIEWS views whose poses are right, if the masks agree, and if its silhouettes
     overlap the masks better than those of the sphere. Warns if masks contradict each other. Raises InputError if the
-    hull was asked for and is empty.
+    hull, or stereo within it, was asked for and is empty.
     """
     if options.start == "sphere":
         return None
-    asked, train = options.start == "hull", dataset.train
+    asked, train = options.start != "auto", dataset.train
     if not asked and (options.refine_poses or len(train.masks) < LEAST_VIEWS):
         return None
     # The true box of a mesh is not known from its pictures.
@@ -39,7 +78,7 @@ def hull_start(dataset: Dataset, options: FitOptions, faces: int) -> Mesh | None
         cure = "check these masks and their cameras"
         if asked:
             raise InputError(f"{what}; {cure}, or give --start sphere")
-        warnings.warn(f"{what} and the fit starts from a sphere; {cure}", stacklevel=5)
+        warnings.warn(f"{what} and the fit starts from a sphere; {cure}", stacklevel=6)
         return None
     if names:
         one = len(names) == 1
@@ -47,16 +86,22 @@ def hull_start(dataset: Dataset, options: FitOptions, faces: int) -> Mesh | None
             f"the {'mask' if one else 'masks'} of {_listed(names)} {'contradicts' if one else 'contradict'} the others and"
             f" {'is' if one else 'are'} left out of the visual hull that the fit starts from; check {'it' if one else 'them'}"
             " and the camera",
-            stacklevel=5,
+            stacklevel=6,
         )
     if not asked and hull.small.iou(hull.points()) <= hull.small.iou(_ball(dataset.start(0))):
         return None
+    return hull
+
+
+def hull_mesh(hull: Hull, options: FitOptions, faces: int) -> Mesh | None:
+    """The surface of a hull with UVs and about that many faces; None, with a warning, where it is too rough and was not asked
+    for. Raises InputError if it was."""
     try:
         mesh = hull.mesh(faces)
     except InputError as error:
-        if asked:
+        if options.start != "auto":
             raise
-        warnings.warn(f"{error}; the fit starts from a sphere", stacklevel=5)
+        warnings.warn(f"{error}; the fit starts from a sphere", stacklevel=6)
         return None
     with warnings.catch_warnings():
         # The mesh has no UVs that could be lost.

@@ -14,10 +14,10 @@ from dressi.errors import InputError
 from dressi.render.cameras import Cameras
 from dressi.render.cameras.views import ring
 from dressi.render.fit import Dataset, FitJob, FitOptions, Observations, draw, mesh_dataset, shape_rounds
-from dressi.render.fit.start import hull as hull_module
-from dressi.render.fit.start.agreement import near_cells
-from dressi.render.fit.start.choice import hull_start
-from dressi.render.fit.start.hull import Hull
+from dressi.render.fit.start.carved import hull as hull_module
+from dressi.render.fit.start.carved.agreement import near_cells
+from dressi.render.fit.start.carved.hull import Hull
+from dressi.render.fit.start.choice import start_mesh
 from dressi.render.mesh import Mesh, primitives
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.sampling import SurfaceDistance
@@ -63,6 +63,14 @@ BALLS = both(
 @pytest.fixture(scope="module")
 def balls() -> Dataset:
     return scene_of(BALLS)
+
+
+def hull_start(scene: Dataset, options: FitOptions) -> Mesh | None:
+    def no_engine() -> DressiAD:
+        raise AssertionError("the hull needs no device")
+
+    found = start_mesh(scene, options, (FACES, FACES), no_engine)
+    return None if found is None else found[0]
 
 
 def standing_torus() -> Mesh:
@@ -136,7 +144,7 @@ def test_a_mask_that_contradicts_the_others_is_named_and_left_out(balls):
     found = hull_of(wrong)
     assert found.agree and found.wrong == [3] and found.mesh(FACES).component_count() == 2
     with pytest.warns(UserWarning, match=r"mask of 'view 3' contradicts the others and is left out"):
-        start = hull_start(wrong, FitOptions(size=SIZE, texture_size=64), FACES)
+        start = hull_start(wrong, FitOptions(size=SIZE, texture_size=64))
     assert start is not None and start.uvs is not None and start.component_count() == 2
 
 
@@ -155,19 +163,19 @@ def test_masks_that_all_contradict_each_other_leave_the_sphere():
     with pytest.warns(
         UserWarning, match=r"masks contradict each other, those of 'view .*starts from a sphere"
     ):
-        assert hull_start(scene, options, FACES) is None
+        assert hull_start(scene, options) is None
     with pytest.raises(InputError, match=r"'view \d'.*--start sphere"):
-        hull_start(scene, replace(options, start="hull"), FACES)
+        hull_start(scene, replace(options, start="hull"))
 
 
 def test_the_sphere_is_taken_where_masks_are_few_or_poses_wrong(balls):
     few = dataset(balls.train.cameras[:3], balls.train.masks[:3])
     options = FitOptions(size=SIZE, texture_size=64)
-    assert hull_start(few, options, FACES) is None
-    assert hull_start(few, replace(options, start="hull"), FACES) is not None
+    assert hull_start(few, options) is None
+    assert hull_start(few, replace(options, start="hull")) is not None
     for other in (replace(options, start="sphere"), FitOptions(size=SIZE, refine_poses=True)):
-        assert hull_start(balls, other, FACES) is None
-    with pytest.raises(InputError, match="auto, hull, sphere"):
+        assert hull_start(balls, other) is None
+    with pytest.raises(InputError, match="auto, stereo, hull, sphere"):
         FitOptions(start="cube")
 
 
@@ -175,9 +183,9 @@ def test_a_hull_too_rough_for_a_mesh_leaves_the_sphere(balls, monkeypatch: pytes
     options = FitOptions(size=SIZE, texture_size=64)
     monkeypatch.setattr(hull_module, "MOST_FACES", 0.1)  # as if decimation had failed
     with pytest.warns(UserWarning, match="too rough .*--start sphere; the fit starts from a sphere"):
-        assert hull_start(balls, options, FACES) is None
+        assert hull_start(balls, options) is None
     with pytest.raises(InputError, match="too rough"):
-        hull_start(balls, replace(options, start="hull"), FACES)
+        hull_start(balls, replace(options, start="hull"))
 
 
 def test_no_steps_are_lost_where_the_start_is_near():

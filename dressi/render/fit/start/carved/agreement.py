@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.ndimage import binary_dilation, binary_erosion, label
 
-from ...forms.reach import marked
-from ...io.images import resize
-from ...mesh.remesh.volume import Grid
+from ....forms.reach import marked
+from ....io.images import resize
+from ....mesh.remesh.volume import Grid
 from .carving import Cones
 
 ROWS = 40

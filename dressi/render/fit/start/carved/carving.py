@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.ndimage import gaussian_filter, map_coordinates, zoom
 
-from ...mesh.remesh.volume import Grid
-from ..graphs.mask_distances import cut_off, outline_distances
+from ....mesh.remesh.volume import Grid
+from ...graphs.mask_distances import cut_off, outline_distances
 
 PAD = 8
 """Pixels around a mask. Distances at their border extend beyond it."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
-from ....errors import InputError
-from ...mesh import Mesh
-from ...mesh.remesh.volume import Grid, surface_of
-from ..phases.unfold import unfolded
+from .....errors import InputError
+from ....mesh import Mesh
+from ....mesh.remesh.volume import Grid, surface_of
+from ...phases.unfold import unfolded
 from .agreement import Agreement, Small, needed
 from .carving import SCENE, Cones
 

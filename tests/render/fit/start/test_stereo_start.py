@@ -1,0 +1,150 @@
+"""A fit starts by stereo: scores of planes, paths of costs, fusion, and when the hull is taken instead."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dressi import DressiAD, evaluate
+from dressi.render.cameras.views import ring
+from dressi.render.drawing.draw import draw
+from dressi.render.fit import Dataset, FitOptions, Observations
+from dressi.render.fit.options.schedule import fitted_rounds
+from dressi.render.fit.run.rounds import rounds_of
+from dressi.render.fit.start.carved import hull as hull_module
+from dressi.render.fit.start.choice import start_mesh
+from dressi.render.fit.start.stereo import start as start_module
+from dressi.render.fit.start.stereo.fuse import smooth
+from dressi.render.fit.start.stereo.sgm import aggregated
+from dressi.render.fit.start.stereo.sweep import NOISE, Sweep
+from dressi.render.mesh import Mesh, primitives
+from dressi.render.mesh.sampling import SurfaceDistance
+
+RANDOM = np.random.default_rng(0)
+
+
+def direct_score(picture, weight, others, radius):
+    """Correlation of one window of four pictures at every pixel, by loops."""
+    height, width = picture.shape
+    found = np.zeros((len(others), height, width))
+    for y in range(height):
+        for x in range(width):
+            part = (slice(max(y - radius, 0), y + radius + 1), slice(max(x - radius, 0), x + radius + 1))
+            w = weight[part] / max(weight[part].sum(), 1e-9)
+            a = picture[part] - (w * picture[part]).sum()
+            for k, other in enumerate(others):
+                b = other[part] - (w * other[part]).sum()
+                floor = [max((w * v * v).sum(), NOISE**2) for v in (a, b)]
+                found[k, y, x] = (w * a * b).sum() / np.sqrt(floor[0] * floor[1])
+    return found
+
+
+@pytest.mark.vk
+def test_scores_are_correlations_of_weighted_windows_on_every_device(device):
+    size = (9, 7)
+    sweep = Sweep(size, size, (1, 2), planes=2)
+    picture, weight = RANDOM.random(size[::-1]), RANDOM.random(size[::-1])
+    others = RANDOM.random((4, *size[::-1]))
+    move = np.array([[1, 0, 1.0], [0, 1, 0], [0, 0, 1]])  # by one pixel: no interpolation
+    leaves = {sweep.picture: picture, sweep.weight: weight, **dict(zip(sweep.others, others, strict=True))}
+    leaves |= {matrix: np.stack([np.eye(3), move])[:, None, None] for matrix in sweep.matrices}
+    still = others, np.concatenate([others[:, :, 1:], others[:, :, -1:]], axis=2)
+    expected = []
+    for seen in still:
+        both = np.mean([direct_score(picture, weight, seen, radius) for radius in (1, 2)], axis=0)
+        expected.append(np.sort(both, axis=0)[2:].mean(0))
+    meaning = evaluate(sweep.score, leaves).reshape(2, *size[::-1])
+    np.testing.assert_allclose(meaning, expected, atol=1e-5)
+    with DressiAD(device) as engine:
+        sweep.start(engine)
+        for leaf, value in leaves.items():
+            engine.send(leaf, value)
+        np.testing.assert_allclose(engine.recv("score").reshape(meaning.shape), meaning, atol=2e-4)
+
+
+def direct_paths(costs, inside, step, jump):
+    """Sums over eight paths, pixel by pixel."""
+    height, width, planes = costs.shape
+    total = np.zeros(costs.shape)
+    change = np.abs(np.arange(planes)[:, None] - np.arange(planes))
+    penalty = np.select([change == 0, change == 1], [0.0, step], jump)
+    for dy, dx in [(y, x) for y in (-1, 0, 1) for x in (-1, 0, 1) if (y, x) != (0, 0)]:
+        path = np.zeros(costs.shape)
+        for y in range(height)[:: -1 if dy < 0 else 1]:
+            for x in range(width)[:: -1 if dx < 0 else 1]:
+                if not inside[y, x]:
+                    continue
+                q = y - dy, x - dx
+                there = 0 <= q[0] < height and 0 <= q[1] < width
+                before = path[q] if there else np.zeros(planes)
+                path[y, x] = costs[y, x] + (before + penalty).min(1) - before.min()
+        total += path
+    return total
+
+
+def test_costs_are_summed_along_eight_paths():
+    costs, inside = RANDOM.random((5, 6, 4)), RANDOM.random((5, 6)) > 0.2
+    np.testing.assert_allclose(
+        aggregated(costs, inside, 0.1, 0.5), direct_paths(costs, inside, 0.1, 0.5), atol=1e-5
+    )
+
+
+def test_fused_distances_are_the_least_of_their_energy():
+    goal, weight = RANDOM.normal(size=(6, 5, 4)), RANDOM.random((6, 5, 4))
+    free = np.ones(goal.shape, bool)
+
+    def energy(u):
+        slopes = [np.diff(u, axis=k, append=np.take(u, [-1], k)) for k in range(3)]
+        return np.sqrt(sum(s**2 for s in slopes)).sum() + (weight * (u - goal) ** 2).sum() / 2
+
+    found = smooth(goal, weight, free, 400)
+    least = energy(found)
+    assert least < 0.9 * energy(goal)
+    assert all(energy(found + 0.02 * RANDOM.normal(size=goal.shape)) > least for _ in range(20))
+
+
+def bowl() -> Mesh:
+    """A ball with a pit that no outline shows, from the side it is seen from, in many colours."""
+    ball = primitives.icosphere(4, 0.8)
+    points = ball.positions.copy()
+    depth = 0.6 * np.exp(-5 * ((points[:, 0] / 0.8) ** 2 + (points[:, 1] / 0.8) ** 2))
+    points[:, 2] -= np.where(points[:, 2] > 0, depth, 0)
+    return ball.moved(points)
+
+
+def pictures(device, views: int) -> Dataset:
+    cameras = ring(np.zeros(3), 1.0, views, (56, 56))
+    mesh = bowl()
+    colours = np.repeat(np.random.default_rng(1).random((len(mesh.positions), 1)), 3, axis=1)
+    masks, colors = draw(replace(mesh, colors=colours), cameras, lambda: DressiAD(device), 4)
+    box = np.array([[-1.0] * 3, [1.0] * 3])
+    return Dataset(
+        Observations(cameras, (masks > 0.5) * 1.0, colors), None, np.zeros(3), 1.0, box, np.array([0.0, 1, 0])
+    )
+
+
+@pytest.mark.vk
+def test_stereo_finds_a_pit_that_no_outline_shows(device, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(hull_module, "CELLS", 40)
+    monkeypatch.setattr(start_module, "PLANES", 48)
+    scene, options = pictures(device, 14), FitOptions(size=(56, 56), texture_size=32, start="stereo")
+    errors, shape = [], bowl().positions
+    pit = shape[(shape[:, 2] > 0) & (np.hypot(shape[:, 0], shape[:, 1]) < 0.3)]
+    for kind in ("hull", "stereo"):
+        mesh, rounds = rounds_of(scene, replace(options, start=kind), None, lambda: DressiAD(device))
+        assert mesh.is_closed()
+        errors.append(SurfaceDistance(mesh).distances(pit).mean())
+    assert errors[1] < 0.3 * errors[0] and errors[1] < 0.06, errors
+    (plan,) = rounds
+    assert plan.faces >= len(mesh.faces) and plan.steps == fitted_rounds(options)[0].steps < 60
+
+
+def test_the_hull_is_taken_where_stereo_finds_nothing(device, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(hull_module, "CELLS", 24)
+    options = FitOptions(size=(56, 56), texture_size=32, start="stereo")
+    few = pictures(device, 4)
+    with pytest.warns(
+        UserWarning, match="5 pictures to learn from, and there are 4; the fit starts from the visual hull"
+    ):
+        found = start_mesh(few, options, (256, 512), lambda: DressiAD(device))
+    assert found is not None and not found[1]
