@@ -79,9 +79,10 @@ def test_a_mesh(target: Path, tmp_path: Path):
     for stage in (stage for one in stages for stage in one["stages"]):
         assert stage["name"] and stage["bytes"] > 0 and stage["predicted_ms"] > 0
     for views in ("train", "heldout"):
-        assert set(report["metrics"][views]) == {"iou", "psnr", "ssim"}
+        assert {"iou", "psnr", "ssim", "inside", "exposed_inside"} < set(report["metrics"][views])
         assert f"{views}: IoU" in result.stdout
     assert "visual hull" in result.stdout and "step/s" in result.stderr
+    assert "shape by outlines, 24x24" in result.stderr and "writing results" in result.stderr
     assert load_mesh(out / "result.glb").texture is not None
     assert len((out / "loss.csv").read_text().splitlines()) == 21
     for name in ("loss.png", "views.png"):
@@ -201,6 +202,7 @@ def test_what_it_refuses_before_it_starts(target: Path, tmp_path: Path):
     refuses(fit_command("--target", target, "--json", *out), "--plan")
     refuses(fit_command("--target", target, "--masks", "threshold", *out), "--photos")
     refuses(fit_command("--target", target, "--wrong", *out), "--wrong")
+    refuses(fit_command("--target", target, "--quick", "--fine", *out), "one of them")
     refuses(fit_command("--target", target, "--resume", *out), "nothing to resume")
     refuses(fit_command("--target", target, "--device", "Voodoo", *out), "Voodoo")
     refuses(

@@ -12,6 +12,7 @@ from dressi.errors import InputError
 from dressi.render.fit import TARGET_SAMPLES, FitOptions
 from dressi.render.fit.masks import mask_maker, needs_box
 from dressi.render.fit.materials.options import PARTS, parts_of
+from dressi.render.fit.options import STEPS
 from dressi.render.fit.options.fit_options import PICTURES, RUN, SHAPE, TEXTURE
 from dressi.render.fit.options.option import Row, check_rows, option, rows
 
@@ -24,6 +25,18 @@ def _inside(text: str, folder: Path) -> str:
     """``background:PATH`` has a path, of a list in that folder."""
     how, _, rest = text.partition(":")
     return f"{how}:{(folder / Path(rest).expanduser()).absolute()}" if rest and how == "background" else text
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Width of photographs and rows of other pictures, and steps, where the command line does not say them."""
+
+    width: int
+    rows: int
+    steps: int
+
+
+USUAL, QUICK, FINE = Effort(320, 256, STEPS), Effort(160, 128, STEPS // 3), Effort(640, 512, 3 * STEPS // 2)
 
 
 @dataclass(frozen=True)
@@ -50,7 +63,9 @@ class Request:
         PICTURES,
     )
     size: str | None = option(
-        None, "Pixels of a picture, N or WxH. Default: 256; photographs at most 320 wide.", PICTURES
+        None,
+        "Pixels of a picture, N or WxH. Default: 256; photographs at most 320 wide (--quick: 128, 160; --fine: 512, 640).",
+        PICTURES,
     )
     init: Path | None = option(None, "A mesh to start from instead; its faces stay.", SHAPE)
     optimize: str | None = option(
@@ -64,6 +79,14 @@ class Request:
         "With --optimize: the light of the pictures, an equirectangular .hdr or .exr file. A mesh given with --target is"
         " shown under it. Default: a studio for --target; even light, to be optimised, for --photos.",
         TEXTURE,
+    )
+    quick: bool = option(
+        False,
+        "A look at what will come, in a minute or two: pictures of half the size, a third of the steps.",
+        RUN,
+    )
+    fine: bool = option(
+        False, "Pictures of twice the size, half as many steps again: five to ten times as long.", RUN
     )
     out: Path = option(Path("out"), "Folder of the results.", COMMAND, whole=True, effect=False)
     device: str | None = option(
@@ -123,10 +146,20 @@ class Request:
         fit = {name: value for name, value in values.items() if name in OF_FIT}
         return replace(self, **own, fit=replace(self.fit, **fit))
 
-    def options(self, size: tuple[int, int] = (256, 256)) -> FitOptions:
-        """Those of the fit, for pictures of a size."""
+    @property
+    def effort(self) -> Effort:
+        """What --quick and --fine ask for."""
+        return QUICK if self.quick else FINE if self.fine else USUAL
+
+    def options(self, size: tuple[int, int] | None = None) -> FitOptions:
+        """Those of the fit, for pictures of a size; by default that of pictures of a mesh."""
+        effort = self.effort
+        size = size or (effort.rows, effort.rows)
+        steps = effort.steps if self.fit.steps == STEPS else self.fit.steps
         # The shape of photographs follows their colours with a material as without: nothing else shows hollows.
-        return replace(self.fit, size=size, lit=self.optimize is not None and self.target is not None)
+        return replace(
+            self.fit, size=size, steps=steps, lit=self.optimize is not None and self.target is not None
+        )
 
 
 OF_FIT = {name: row for name, row in rows(FitOptions).items() if row.option.command}
@@ -139,6 +172,8 @@ def check_options(request: Request) -> None:
     fit = request.fit
     if (request.target is None) == (request.photos is None):
         raise InputError("give either --target mesh or --photos folder, and not both")
+    if request.quick and request.fine:
+        raise InputError("--quick and --fine contradict each other; give one of them")
     if request.masks is not None and request.photos is None:
         raise InputError(
             "--masks is for photographs; give --photos with it, or leave it out: a mesh has exact masks"

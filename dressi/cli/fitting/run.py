@@ -39,8 +39,6 @@ from dressi.render.scene.scene import Scene
 from dressi.vk.planning import PlanningEngine
 from dressi.vk.run.measure.stages import RoundStages
 
-PHOTO_WIDTH = 320
-
 
 def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) -> int:
     """The exit code: 0 done, 130 stopped by Ctrl-C with results and a checkpoint. Raises DressiErrors.
@@ -51,7 +49,7 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
     bar, stop = bar or Bar(request.resume), stop or Stop()
     check_options(request)
     size = parse_size(request.size) if request.size is not None else None
-    options = request.options(size or (256, 256))
+    options = request.options(size)
     init = None if request.init is None else _with_uvs(load_mesh(request.init))
     made = None
     if request.masks is not None and request.photos is not None:
@@ -74,7 +72,7 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
         with locked(request.out):
             if made is not None:
                 made.write(request.out / "masks")
-            window.say("pictures and the first shape are made ...", device)
+            window.say("making pictures and the first shape ...", device)
             dataset = _dataset(source, options, make_engine, material, _scene(request))
             stages = RoundStages()
             recovery = None if material is None else material.recovery(init is None and dataset.exact)
@@ -91,8 +89,7 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
                 with stop, bar:
                     preview = request.out / "preview.png" if request.preview else None
                     result = window.run(job, resume=request.resume, progress=bar, stop=stop, preview=preview)
-                say("writing results ...")
-                window.say("results are written ...", device)
+                window.say("writing results ...", device)
                 report = _written(request, source, device, dataset, result, begin, stages)
             except KeyboardInterrupt:
                 if not job.resumable:
@@ -209,7 +206,7 @@ def _source(request: Request, size: tuple[int, int] | None, made: MadeMasks | No
     photos = load_photos(
         request.photos,
         size,
-        widest=PHOTO_WIDTH,
+        widest=request.effort.width,
         masks=made,
         depth=request.fit.depth,
         depth_scale=request.depth_scale,

@@ -10,7 +10,7 @@ from dressi.render.fit import Progress
 
 
 class Bar:
-    """Progress on stderr: phase, IoU and PSNR of the training views, steps per second. The loss rises when the radius
+    """Progress on stderr: what is done now, IoU and PSNR of the training views, steps per second. The loss rises when the radius
     shrinks, so it is no measure of progress."""
 
     def __init__(self, resume: bool):
@@ -28,7 +28,7 @@ class Bar:
     def _show(self, progress: Progress) -> None:
         if self._bar is None:
             self._bar = tqdm(total=progress.total, unit="step", initial=progress.done if self._resume else 0)
-        self._bar.set_description(progress.phase, refresh=False)
+        self._bar.set_description(progress.doing or progress.phase, refresh=False)
         shown = {} if progress.iou is None else {"IoU": f"{progress.iou:.4f}"}
         if progress.psnr is not None:
             shown["PSNR"] = f"{progress.psnr:.1f} dB"

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dressi import Device, DressiAD
+from dressi.cli.terminal import say
 from dressi.errors import DressiError
 from dressi.render.fit import FitJob, FitResult, Progress
 from dressi.render.mesh import Mesh
@@ -27,6 +28,7 @@ class NoWindow:
 
     def say(self, text: str, device: Device) -> None:
         """Something is done for which there is no picture."""
+        say(text)
 
     def stay(self, mesh: Mesh, device: Device) -> None:
         """After the results were written."""
@@ -68,6 +70,7 @@ class FitWindow(NoWindow):
     def say(self, text: str, device: Device) -> None:
         from dressi.viewer.notice import show_notice
 
+        super().say(text, device)
         if not self.canvas.closed:
             with DressiAD(device) as engine:
                 show_notice(self.canvas, engine, text)

@@ -72,7 +72,7 @@ class FitJob(FitRounds):
         lock of the folder. Raises InputError as ``run``."""
         self._check_reach()
         point = self._checkpoint() if resume else Checkpoint(self.key)
-        return FitRun(self, point, Watch(point, sum(self.steps), progress, preview), stop)
+        return FitRun(self, point, Watch(point, self.steps, progress, preview), stop)
 
     def _checkpoint(self) -> Checkpoint:
         """The checkpoint to resume from. Raises InputError."""

@@ -14,7 +14,7 @@ from ...shading.lights import LightSource
 
 @dataclass(frozen=True)
 class Progress:
-    """done, total: steps of all phases.  iou, psnr: of the training views at the last look (``Quality``), None before."""
+    """done, total: steps of all phases.  doing: what happens now, for people.  iou, psnr: of the training views at the last look (``Quality``), None before."""
 
     phase: str
     done: int
@@ -22,6 +22,7 @@ class Progress:
     loss: float
     iou: float | None = None
     psnr: float | None = None
+    doing: str = ""
 
 
 @dataclass(frozen=True)

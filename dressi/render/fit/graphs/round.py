@@ -42,10 +42,11 @@ class Round(ABC):
     """Terms of a loss, and optimizers of the parameters that they have in common; each term brings its own.
 
     mesh: as it is now: a round that remeshes replaces it.  outputs: Variables that are read at the end, by name.  factors: names of the
-    ``Factors`` that it reads.  subject: what is drawn of it from any camera.
+    ``Factors`` that it reads.  subject: what is drawn of it from any camera.  doing: what it does, for people.
     """
 
     name: str
+    doing: str = ""
     factors: tuple[str, ...] = ("rate",)
     subject: Subject
 

@@ -193,6 +193,7 @@ class MaterialFit(Round):
         super().__init__(mesh, options.steps, terms, paces, counter, self.maps.values | self.light.values)
         self._shown = drawn.hard, pick(mask), shown, pick(codes)
         self._base = parts.get("texture")
+        self.doing = f"{' and '.join(options.optimize)}, {width}x{height}"
         self.subject = Subject(parts["position"], parts["faces"], len(mesh.faces), self._codes)
 
     def look(self, engine: Engine) -> Comparison:

@@ -126,6 +126,8 @@ class ShapeRound(Round):
         whole = DrawnMesh(to_clip(self.position, matrices_of(matrices)), lists.face_list, size, lists.faces)
         codes, shown = next(((term.codes, term.shown) for term in own if term.codes), (None, False))
         self._shown = covered(whole.face), codes(whole) if codes is not None and shown else None
+        told = ("outlines", *(name for name in plan.weights if plan.weights[name]))
+        self.doing = f"shape by {' and '.join(told)}, {size[0]}x{size[1]}, {len(mesh.faces)} faces"
         self.subject = Subject(self.position, lists.face_list, lists.faces, codes)
 
     def look(self, engine: Engine) -> Comparison:

@@ -100,6 +100,7 @@ class FitRun:
             if self._target is not None:
                 return
             if self.finished:
+                self._watch.between(work, "mending the surface")
                 found = job.after(point.round, replace(begin, mesh=point.mesh), self.found, self._stop)
                 self.finished = found is not None
                 begin = self.found = found or self.found

@@ -20,7 +20,7 @@ EVERY = 50
 
 
 class Watch:
-    """Looks at the rounds of a fit and tells ``progress``. The numbers are kept in the checkpoint, so that the curves of a
+    """Looks at the rounds of a fit, which have so many ``steps``, and tells ``progress``. The numbers are kept in the checkpoint, so that the curves of a
     resumed fit go on.
 
     preview: a PNG file that each look replaces: targets, the fit, and the difference. A file that cannot be written is
@@ -28,9 +28,14 @@ class Watch:
     """
 
     def __init__(
-        self, point: Checkpoint, total: int, progress: Callable[[Progress], None] | None, preview: Path | None
+        self,
+        point: Checkpoint,
+        steps: list[int],
+        progress: Callable[[Progress], None] | None,
+        preview: Path | None,
     ):
-        self.point, self.total, self.progress, self.preview = point, total, progress, preview
+        self.point, self.rounds, self.total = point, len(steps), sum(steps)
+        self.progress, self.preview = progress, preview
 
     def stepped(self, work: Round, engine: Engine, loss: float) -> None:
         """Called after some steps of a round, whose last loss is given."""
@@ -44,10 +49,20 @@ class Watch:
             point.quality.append((done, look.iou, np.nan if psnr is None else psnr))
             if self.preview is not None:
                 self._write(look.sheet())
-        if self.progress is not None:
-            last = point.quality[-1] if point.quality else None
-            found = (None, None) if last is None else (last[1], None if np.isnan(last[2]) else last[2])
-            self.progress(Progress(work.name, done, self.total, loss, *found))
+        self._tell(work, loss, work.doing or work.name)
+
+    def between(self, work: Round, doing: str) -> None:
+        """Called when something is done after the steps of a round."""
+        self._tell(work, self.point.losses[-1][1], doing)
+
+    def _tell(self, work: Round, loss: float, doing: str) -> None:
+        if self.progress is None:
+            return
+        point = self.point
+        last = point.quality[-1] if point.quality else None
+        found = (None, None) if last is None else (last[1], None if np.isnan(last[2]) else last[2])
+        doing = f"{point.round + 1}/{self.rounds} {doing}"
+        self.progress(Progress(work.name, len(point.losses), self.total, loss, *found, doing))
 
     @property
     def _looked(self) -> int:
