@@ -5,7 +5,7 @@
 
 The computations are those of Guenter, Efficient Symbolic Differentiation for Graphics Applications (2007): the Jacobian of
 spherical harmonics, the torques of a chain of links (derivatives by time and angles of its transforms), the gradient of a
-space-time objective. With the package casadi installed, it gets the same graph, differentiates it (the torques: as they are)
+space-time objective. To them come gradients of random graphs of 1,000 and 100,000 Functions. With the package casadi installed, it gets the same graph, differentiates it (the torques: as they are)
 and removes common subexpressions. A row says sums and differences (changes of sign included) and products (quotients
 included), and the CPU seconds from the graph to the steps. The recurrence of sine and cosine is the correct one: that of the
 paper has S(2) = 0.
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from problems import Chain, harmonics, spacetime, symbol
+from problems import Chain, harmonics, shared, spacetime, symbol
 
 from dressi import F, Variable
 from dressi.ad.expressions.compare import fewest
@@ -29,7 +29,7 @@ from dressi.ad.expressions.operations.count import Operations, count
 from dressi.ad.traversal import topological_order
 from dressi.render.io import write_json
 
-ORDERS, LINKS, JOINTS = (5, 10, 15, 19, 20), (2, 3, 4, 5, 6), (2, 3, 4, 6, 12, 40)
+ORDERS, LINKS, JOINTS, SHARED = (5, 10, 15, 19, 20), (2, 3, 4, 5, 6), (2, 3, 4, 6, 12, 40), (1_000, 100_000)
 PAPER = {
     ("harmonics", 5): 57 + 139, ("harmonics", 15): 412 + 1714, ("harmonics", 19): 642 + 2820, ("harmonics", 20): 707 + 3139,
     **{("dynamics", n): total for n, total in zip(LINKS, (147, 302, 479, 664, 849), strict=True)},
@@ -50,7 +50,7 @@ def casadi_counts(outputs: Sequence[Variable], by: Sequence[Variable]) -> tuple[
 
     write = {
         "Add": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b, "Div": lambda a, b: a / b,
-        "Neg": lambda a: -a, "Sin": casadi.sin, "Cos": casadi.cos, "Square": lambda a: a * a,
+        "Neg": lambda a: -a, "Sin": casadi.sin, "Cos": casadi.cos, "Square": lambda a: a * a, "Max": casadi.fmax,
     }  # fmt: skip
     for f in topological_order(outputs):
         name = type(f).__name__
@@ -111,6 +111,9 @@ def main() -> None:
     for links in JOINTS[few]:
         cost, coefficients = spacetime(links)
         rows.append(row("spacetime", links, [cost], coefficients))
+    for functions in SHARED[few]:
+        value, leaves = shared(functions)
+        rows.append(row("shared", functions, [value], leaves))
     if arguments.json:
         write_json(arguments.json, {"rows": rows})
 

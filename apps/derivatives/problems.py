@@ -7,8 +7,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from dressi import F, Variable
 from dressi.ad.transform.gradient import jvp
+from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT
 
 Scalar = Any  # a Variable or a number
@@ -140,6 +143,30 @@ def spacetime(links: int) -> tuple[Variable, list[Variable]]:
     ddq = [6.0 * a * t + 2.0 * b for a, b, _, _ in coefficients]
     torques = Chain(links, motion=(q, dq, ddq)).torques()
     return total([x * x for x in torques]), [c for row in coefficients for c in row]
+
+
+def shared(functions: int, leaves: int = 16) -> tuple[Variable, list[Variable]]:
+    """The sum of the last values of a random graph of at least so many Functions, each of which reads two of the 64 made before
+    it, and the leaves."""
+    random = np.random.default_rng(0)
+    inputs = [symbol(f"x{k}") for k in range(leaves)]
+    values = list(inputs)
+    kinds = (
+        lambda x, y: x + y,
+        lambda x, y: x - 0.5 * y,
+        lambda x, y: 0.7 * x * y,
+        lambda x, _: F.sin(x),
+        lambda x, y: x / (1.5 + F.square(y)),
+        lambda x, y: F.maximum(x, y),
+        lambda x, y: -F.cos(y) * x,
+    )
+    found = total(values)
+    while len(topological_order([found])) < functions:
+        for _ in range(max(functions // 100, 1)):
+            x, y = (values[-1 - int(k)] for k in random.integers(0, min(64, len(values)), 2))
+            values.append(kinds[int(random.integers(len(kinds)))](x, y))
+        found = total(values[-8:])
+    return found, inputs
 
 
 def along(values: Sequence[Scalar], x: Sequence[Variable], tangents: Sequence[Scalar]) -> list[Scalar]:

@@ -9,6 +9,8 @@ from .graph import Function, Variable
 from .includes import versions
 
 T = TypeVar("T")
+_MADE = object()
+"""Follows what the last one that was begun is made from."""
 
 
 def reached(start: Iterable[T], following: Callable[[T], Iterable[T]]) -> dict[T, None]:
@@ -34,16 +36,18 @@ def producers_first(start: Iterable[T], makers: Callable[[T], Iterable[T]]) -> l
     >>> producers_first([12], lambda n: [n // 2, n // 3] if n else [])
     [0, 1, 2, 4, 3, 6, 12]
     """
-    order: dict[T, None] = {}
-    stack = [(x, False) for x in start]
+    order, begun, found = list[T](), list[T](), set[T]()
+    stack: list[Any] = list(start)
     while stack:
-        x, ready = stack.pop()
-        if ready:
-            order[x] = None
-        elif x not in order:
-            stack.append((x, True))
-            stack += [(y, False) for y in makers(x)]
-    return list(order)
+        x = stack.pop()
+        if x is _MADE:
+            order.append(begun.pop())
+        elif x not in found:
+            found.add(x)
+            begun.append(x)
+            stack.append(_MADE)
+            stack += makers(x)
+    return order
 
 
 def rebuilt(

@@ -11,6 +11,7 @@ import numpy as np
 from ..graph import Variable
 from ..ops.pixel.constant import Constant
 from ..ops.pixel.kinds import Pointwise
+from ..transform.garbage_collection import paused
 from ..traversal import topological_order
 from .operations.count import Operations, count
 from .operations.shortest import shortest
@@ -72,6 +73,7 @@ def as_written(outputs: Sequence[Variable]) -> Operations:
     return Operations(noted["adds"], noted["multiplies"], noted["divides"], dict(calls))
 
 
+@paused()
 def fewest(outputs: Sequence[Variable]) -> Operations:
     """The operations of the components of the outputs at the fewest that are found."""
     reader = Reader(Table())

@@ -15,6 +15,7 @@ from ..ops.pixel.compare import Equal, Less, LessEqual, LogicalAnd, LogicalNot, 
 from ..ops.pixel.exponential import Exp, Exp2, Log, Log2, Pow, Sigmoid, Sqrt
 from ..ops.pixel.math import Abs, Ceil, Floor, Fract, Round, Sign, StopGradient
 from ..ops.pixel.trigonometry import Acos, Asin, Atan, Atan2, Cos, Sin, Tan
+from ..transform.garbage_collection import paused
 from .operations.shortest import shortest
 from .operations.steps import Added, Called, Given, Multiplied, Number, Reciprocal, Steps
 from .terms.reader import Reader
@@ -103,6 +104,7 @@ LANGUAGES = {
 }  # fmt: skip
 
 
+@paused()
 def source(outputs: Variable | Sequence[Variable], language: str = "c", name: str = "function") -> str:
     """The text of a function that computes the components of the outputs, with few operations.
 

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 from ...errors import GraphError
 from ..graph import Variable
+from ..transform.garbage_collection import paused
 from ..traversal import topological_order
 from ..types import Domain
 from .operations.count import count
-from .operations.shortest import shortest
+from .operations.shortest import fewest_of, shortest
 from .operations.steps import Steps
 from .terms.derivatives import Derivatives
 from .terms.reader import Reader, readable
@@ -26,6 +27,7 @@ __all__ = ["derivative", "hessian", "jacobian"]
 LIMIT = 100_000
 
 
+@paused()
 def jacobian(
     outputs: Variable | Sequence[Variable],
     inputs: Variable | Sequence[Variable],
@@ -51,12 +53,14 @@ def jacobian(
     return _rows(jacobian_steps(outputs, inputs), inputs, domains, limit)
 
 
+@paused()
 def jacobian_steps(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> Steps:
     """The steps of a ``jacobian``, row by row."""
     table, reader, roots = _read(outputs, inputs)
     return _best(table, roots, [x for v in inputs for x in reader.leaves[v].ravel()])
 
 
+@paused()
 def hessian(
     y: Variable, inputs: Variable | Sequence[Variable], *, limit: int | None = LIMIT
 ) -> list[list[Variable]]:
@@ -81,6 +85,7 @@ def hessian(
     return _rows(steps, inputs, [y.domain] * len(wanted), limit)
 
 
+@paused()
 def derivative(y: Variable, x: Variable, order: int = 1, *, limit: int | None = LIMIT) -> Variable:
     """The derivative of some order of y by a scalar x, at every texel.
 
@@ -116,7 +121,7 @@ def _best(table: Table, roots: Sequence[Scaled], wanted: Sequence[Scaled]) -> St
     if len(roots) <= 4 * len(wanted):
         rows = [found.adjoints(r, entries) for r in roots]
         ways.append(shortest(table, [x for row in rows for x in row]))
-    return min(ways, key=lambda steps: count(steps).total)
+    return fewest_of(ways)
 
 
 def _rows(

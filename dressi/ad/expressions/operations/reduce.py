@@ -4,8 +4,8 @@ parts that occur several times are computed once."""
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 
 from ..terms.field import Rational, plain
 from .signs import place_signs
@@ -19,34 +19,40 @@ Pair = tuple[tuple[int, int], tuple[int, int]]
 
 def flatten(steps: Steps) -> None:
     """a + (b + c) -> a + b + c, and for products, where nothing else reads the inner one."""
-    order = steps.order()
+    order, values = steps.order(), steps.values
     uses = steps.uses(order)
     for n in order:
-        match steps.values[n]:
-            case Added(terms):
-                flat = list[tuple[int, int]]()
-                for sign, m in terms:
-                    inner = steps.values[m]
-                    if isinstance(inner, Added) and uses[m] == 1:
-                        flat.extend((sign * s, k) for s, k in inner.terms)
+        value = values[n]
+        kind = type(value)
+        if kind is not Added and kind is not Multiplied:
+            continue
+        operands = value.operands
+        nested = [type(values[m]) is kind and uses[m] == 1 for m in operands]
+        if isinstance(value, Multiplied) and any(nested):
+            flat = list[int]()
+            for m, inside in zip(operands, nested, strict=True):
+                flat += values[m].operands if inside else (m,)
+            values[n] = Multiplied(flat)
+        elif isinstance(value, Added):
+            terms = value.terms
+            if any(nested):
+                terms = list[tuple[int, int]]()
+                for (sign, m), inside in zip(value.terms, nested, strict=True):
+                    inner = values[m]
+                    if inside and isinstance(inner, Added):
+                        terms += [(sign * s, k) for s, k in inner.terms]
                     else:
-                        flat.append((sign, m))
-                steps.values[n] = Added(_like_terms(flat))
-            case Multiplied(factors):
-                flat = list[int]()
-                for m in factors:
-                    inner = steps.values[m]
-                    flat.extend(inner.factors if isinstance(inner, Multiplied) and uses[m] == 1 else [m])
-                steps.values[n] = Multiplied(flat)
+                        terms.append((sign, m))
+            values[n] = Added(_like_terms(terms))
 
 
-def _like_terms(terms: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _like_terms(terms: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
     """The same sum, without terms that cancel."""
+    if len({n for _, n in terms}) == len(terms):
+        return terms
     net = Counter[int]()
     for sign, n in terms:
         net[n] += sign
-    if all(abs(net[n]) == 1 for n in net) and len(net) == len(terms):
-        return terms
     return [(1 if c > 0 else -1, n) for n, c in net.items() for _ in range(abs(c))]
 
 
@@ -63,15 +69,15 @@ def take_out_factors(steps: Steps) -> bool:
             shared = Counter[int]()
             for _, m in value.terms:
                 inner = steps.values[m]
-                shared.update(set(inner.factors) if isinstance(inner, Multiplied) and uses[m] == 1 else (m,))
+                shared.update(set(inner.operands) if isinstance(inner, Multiplied) and uses[m] == 1 else (m,))
             factor, count = max(shared.items(), key=lambda item: (item[1], -item[0]), default=(0, 0))
             if count < 2:
                 break
             inside, outside = list[tuple[int, int]](), list[tuple[int, int]]()
             for sign, m in value.terms:
                 inner = steps.values[m]
-                if isinstance(inner, Multiplied) and uses[m] == 1 and factor in inner.factors:
-                    rest = list(inner.factors)
+                if isinstance(inner, Multiplied) and uses[m] == 1 and factor in inner.operands:
+                    rest = list(inner.operands)
                     rest.remove(factor)
                     k = rest[0] if len(rest) == 1 else steps.add(Multiplied(rest))
                     uses[k] += 1 if len(rest) > 1 else 0
@@ -103,12 +109,12 @@ def share_pairs(steps: Steps, kind: type[Added] | type[Multiplied]) -> None:
         if isinstance(value, Added) and kind is Added:
             bags[n] = Counter(value.terms)
         elif isinstance(value, Multiplied) and kind is Multiplied:
-            bags[n] = Counter((1, m) for m in value.factors)
-    where: dict[Pair, set[int]] = {}
+            bags[n] = Counter((1, m) for m in value.operands)
+    where = defaultdict[Pair, set[int]](set)
     for n, bag in bags.items():
         for pair in _pairs(bag):
-            where.setdefault(pair, set()).add(n)
-    heap = [(-_gain(where[p], bags, p), p) for p in where]
+            where[pair].add(n)
+    heap = [(-gain, p) for p, users in where.items() if (gain := _gain(users, bags, p)) > 1]
     heapq.heapify(heap)
     while heap:
         known, pair = heapq.heappop(heap)
@@ -142,7 +148,7 @@ def share_pairs(steps: Steps, kind: type[Added] | type[Multiplied]) -> None:
                     bag[sign, whole] += times
                     bags[n] = bag = +bag
                     for p in _pairs(bag):
-                        where.setdefault(p, set()).add(n)
+                        where[p].add(n)
                         touched.add(p)
         for p in touched:
             gain = _gain(where[p], bags, p)
@@ -182,41 +188,42 @@ def unify(steps: Steps) -> bool:
     """Equal values become one, and a sum or product of one operand that operand. Whether anything changed."""
     same: dict[int, int] = {}
     known: dict[tuple[object, ...], int] = {}
-    changed = False
-
-    def of(n: int) -> int:
-        return same.get(n, n)
-
+    changed, of = False, same.get
     for n in steps.order():
+        value = steps.values[n]
+        kind = type(value)
         key: tuple[object, ...]
-        match steps.values[n]:
-            case Added(terms):
-                terms = [(s, of(m)) for s, m in terms]
-                steps.values[n] = Added(terms)
-                if len(terms) == 1 and terms[0][0] > 0:
-                    same[n] = terms[0][1]
-                    continue
-                key = (Added, *sorted(terms))
-            case Multiplied(factors):
-                factors = [of(m) for m in factors]
-                steps.values[n] = Multiplied(factors)
-                if len(factors) == 1:
-                    same[n] = factors[0]
-                    continue
-                key = (Multiplied, *sorted(factors))
-            case Reciprocal(inner):
-                steps.values[n] = Reciprocal(of(inner))
-                key = (Reciprocal, of(inner))
-            case Called(function, arguments):
-                arguments = [(s, of(m)) for s, m in arguments]
-                steps.values[n] = Called(function, arguments)
-                key = (Called, function, *arguments)
-            case _:
+        moved = not same.keys().isdisjoint(value.operands)
+        if isinstance(value, Multiplied):
+            if moved:
+                value = Multiplied([of(m, m) for m in value.operands])
+            if len(value.operands) == 1:
+                same[n] = value.operands[0]
                 continue
-        if known.setdefault(key, n) != n:
-            same[n] = known[key]
+            key = (kind, *sorted(value.operands))
+        elif isinstance(value, Added):
+            if moved:
+                value = Added([(s, of(m, m)) for s, m in value.terms])
+            if len(value.terms) == 1 and value.terms[0][0] > 0:
+                same[n] = value.operands[0]
+                continue
+            key = (kind, *sorted(value.terms))
+        elif isinstance(value, Called):
+            if moved:
+                value = Called(value.function, [(s, of(m, m)) for s, m in value.arguments])
+            key = (kind, value.function, *value.arguments)
+        elif isinstance(value, Reciprocal):
+            if moved:
+                value = Reciprocal(of(value.of, value.of))
+            key = (kind, value.of)
+        else:
+            continue
+        steps.values[n] = value
+        first = known.setdefault(key, n)
+        if first != n:
+            same[n] = first
             changed = True
-    steps.roots = [(s, of(n)) for s, n in steps.roots]
+    steps.roots = [(s, of(n, n)) for s, n in steps.roots]
     return changed
 
 
@@ -225,12 +232,12 @@ def _join_numbers(steps: Steps) -> None:
     known: dict[Rational, int] = {v.value: n for n, v in enumerate(steps.values) if isinstance(v, Number)}
     for n in steps.order():
         value = steps.values[n]
-        if isinstance(value, Multiplied) and sum(steps.is_number(m) for m in value.factors) > 1:
+        if isinstance(value, Multiplied) and sum(steps.is_number(m) for m in value.operands) > 1:
             scale: Rational = 1
-            for m in value.factors:
+            for m in value.operands:
                 number = steps.values[m]
                 scale = plain(scale * number.value) if isinstance(number, Number) else scale
-            rest = [m for m in value.factors if not steps.is_number(m)]
+            rest = [m for m in value.operands if not steps.is_number(m)]
             if scale != 1:
                 if scale not in known:
                     known[scale] = steps.add(Number(scale))
@@ -245,9 +252,9 @@ def expand(steps: Steps) -> None:
         value = steps.values[n]
         if isinstance(value, Multiplied):
             flat = list[int]()
-            for m in value.factors:
+            for m in value.operands:
                 inner = steps.values[m]
-                flat.extend(inner.factors if isinstance(inner, Multiplied) else [m])
+                flat.extend(inner.operands if isinstance(inner, Multiplied) else [m])
             if len(flat) <= LONGEST:
                 steps.values[n] = Multiplied(flat)
 

@@ -25,11 +25,10 @@ def shortest(table: Table, roots: Sequence[Scaled]) -> Steps:
     """Steps that compute the roots: the fewest operations of those with and without common factors taken out of sums, and with
     and without products written out before."""
     order = order_of(table, [r.entry for r in roots])
-    best: tuple[int, Steps] | None = None
-    for way in WAYS[: len(WAYS) if len(order) <= SEVERAL else 2 if len(order) <= TWO else 1]:
-        steps = reduced(Lowering(table).lower(roots, order), **way)
-        total = count(steps).total
-        if best is None or total < best[0]:
-            best = total, steps
-    assert best is not None
-    return best[1]
+    ways = WAYS[: len(WAYS) if len(order) <= SEVERAL else 2 if len(order) <= TWO else 1]
+    return fewest_of([reduced(Lowering(table).lower(roots, order), **way) for way in ways])
+
+
+def fewest_of(ways: Sequence[Steps]) -> Steps:
+    """The first of those with fewest operations."""
+    return min(ways, key=lambda steps: count(steps).total) if len(ways) > 1 else ways[0]

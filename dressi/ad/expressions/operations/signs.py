@@ -72,7 +72,7 @@ class _Wishes:
             elif isinstance(value, Reciprocal) or (
                 isinstance(value, Multiplied) and not self._has_number(value)
             ):
-                for m in value.operands():
+                for m in value.operands:
                     self.through.setdefault(m, []).append((1, n))
 
     def settle(self, n: int) -> bool:
@@ -80,7 +80,7 @@ class _Wishes:
         wish = self.direct.get(n, 0)
         for sign, reader in self.through.get(n, ()):
             others = 1
-            for m in self.steps.values[reader].operands():
+            for m in self.steps.values[reader].operands:
                 others *= self.turned.get(m, 1) if m != n else 1
             wish += sign * others * self.of[reader]
         self.of[n] = wish
@@ -92,7 +92,7 @@ class _Wishes:
         return False
 
     def _has_number(self, value: Multiplied) -> bool:
-        return any(self.steps.is_number(m) for m in value.factors)
+        return any(self.steps.is_number(m) for m in value.operands)
 
 
 def _is_odd(value: Called) -> bool:

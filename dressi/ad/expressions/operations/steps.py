@@ -1,19 +1,19 @@
 """Expressions as the operations that compute them: sums and products of many operands, then of two.
 
-A ``Steps`` holds numbered values. A sum is a list of (sign, value), a product a list of values; both hold any number of
+A ``Steps`` holds numbered values; the ``operands`` of one are what it is made of, a value that occurs twice is there twice. A sum is a list of (sign, value), a product a list of values; both hold any number of
 operands until the end, so that common parts can be found whatever the order in which they were written.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain
+from typing import Any, ClassVar
 
-from ...traversal import producers_first
-from ..terms.field import Rational, plain, quotient
-from ..terms.table import ONE, Call, Form, Product, Scaled, Sum, Symbol, Table
+from ..terms.field import Rational, quotient, size, times, to_power
+from ..terms.table import ONE, Call, Form, Product, Scaled, Sum, Symbol, Table, rounded
 
 
 @dataclass(slots=True)
@@ -21,10 +21,7 @@ class Given:
     """A symbol."""
 
     of: Hashable
-
-    def operands(self) -> Sequence[int]:
-        """What the value is made of; a value that occurs twice is there twice."""
-        return ()
+    operands: ClassVar[Sequence[int]] = ()
 
 
 @dataclass(slots=True)
@@ -32,32 +29,25 @@ class Number:
     """A constant."""
 
     value: Rational
-
-    def operands(self) -> Sequence[int]:
-        """Nothing."""
-        return ()
+    operands: ClassVar[Sequence[int]] = ()
 
 
 @dataclass(slots=True)
 class Added:
     """The sum of values with signs. The first sign is positive, unless all are negative."""
 
-    terms: list[tuple[int, int]]
+    terms: Sequence[tuple[int, int]]
+    operands: Sequence[int] = field(init=False)
 
-    def operands(self) -> Sequence[int]:
-        """The values added."""
-        return [n for _, n in self.terms]
+    def __post_init__(self) -> None:
+        self.operands = [n for _, n in self.terms]
 
 
 @dataclass(slots=True)
 class Multiplied:
     """The product of values."""
 
-    factors: list[int]
-
-    def operands(self) -> Sequence[int]:
-        """The values multiplied."""
-        return self.factors
+    operands: Sequence[int]
 
 
 @dataclass(slots=True)
@@ -65,10 +55,10 @@ class Reciprocal:
     """1 / value."""
 
     of: int
+    operands: Sequence[int] = field(init=False)
 
-    def operands(self) -> Sequence[int]:
-        """The value below."""
-        return (self.of,)
+    def __post_init__(self) -> None:
+        self.operands = (self.of,)
 
 
 @dataclass(slots=True)
@@ -76,11 +66,11 @@ class Called:
     """A Function of values with signs. function: its class and the values of its fields."""
 
     function: Any
-    arguments: list[tuple[int, int]]
+    arguments: Sequence[tuple[int, int]]
+    operands: Sequence[int] = field(init=False)
 
-    def operands(self) -> Sequence[int]:
-        """The arguments."""
-        return [n for _, n in self.arguments]
+    def __post_init__(self) -> None:
+        self.operands = [n for _, n in self.arguments]
 
 
 Step = Given | Number | Added | Multiplied | Reciprocal | Called
@@ -104,14 +94,28 @@ class Steps:
 
     def order(self) -> list[int]:
         """The values that the roots need, operands first."""
-        return producers_first((n for s, n in reversed(self.roots) if s), lambda n: self.values[n].operands())
+        values, order, begun = self.values, list[int](), bytearray(len(self.values))
+        stack = [n for s, n in reversed(self.roots) if s]
+        while stack:
+            n = stack.pop()
+            if n < 0:  # all that it reads is there
+                order.append(~n)
+            elif not begun[n]:
+                begun[n] = 1
+                stack.append(~n)
+                stack += values[n].operands
+        return order
 
     def uses(self, order: Sequence[int]) -> Counter[int]:
         """How often each value is read."""
-        found = Counter(n for s, n in self.roots if s)
-        for n in order:
-            found.update(self.values[n].operands())
+        found = Counter(chain.from_iterable([self.values[n].operands for n in order]))
+        found.update(n for s, n in self.roots if s)
         return found
+
+
+def _most(votes: Mapping[Rational, int]) -> Rational:
+    """The first of those that have most votes."""
+    return next(iter(votes)) if len(votes) == 1 else max(votes, key=lambda c: votes[c])
 
 
 class Lowering:
@@ -140,25 +144,26 @@ class Lowering:
 
     def _wanted(self, roots: Sequence[Scaled], order: Sequence[int]) -> dict[int, Rational]:
         """The size of the factor with which sums, Functions and roots read each entry most often."""
-        votes: dict[int, Counter[Rational]] = {}
+        votes: dict[int, dict[Rational, int]] = {}
         found: dict[int, Rational] = {}
 
         def vote(factor: Rational, entry: int) -> None:
             if factor and entry != ONE:
-                votes.setdefault(entry, Counter())[abs(factor)] += 1
+                of, factor = votes.setdefault(entry, {}), size(factor)
+                of[factor] = of.get(factor, 0) + 1
 
         for r in roots:
             vote(*r)
         for entry in reversed(order):
             if entry in votes:
-                (found[entry], _), *_ = votes[entry].most_common(1)
-            match self.table.forms[entry]:
-                case Sum(terms) if entry in found:
-                    for c, n in terms:
-                        vote(plain(found[entry] * c), n)
-                case Call(_, arguments):
-                    for x in arguments:
-                        vote(*x)
+                found[entry] = _most(votes.pop(entry))
+            form = self.table.forms[entry]
+            if isinstance(form, Sum) and entry in found:
+                for c, n in form.terms:
+                    vote(times(found[entry], c), n)
+            elif isinstance(form, Call):
+                for x in form.arguments:
+                    vote(*x)
         return found
 
     def _of(self, x: Scaled) -> tuple[int, int]:
@@ -169,8 +174,10 @@ class Lowering:
             return (1 if x.factor > 0 else -1), self._constant(abs(x.factor))
         scale, n = self._at[x.entry]
         factor = quotient(x.factor, scale)
+        if type(factor) is int and (factor == 1 or factor == -1):
+            return factor, n
         sign = 1 if factor > 0 else -1
-        return (sign, n) if abs(factor) == 1 else (sign, self._multiplied([self._constant(abs(factor)), n]))
+        return (sign, self._multiplied([self._constant(abs(factor)), n]))
 
     def _constant(self, value: Rational) -> int:
         if value not in self._number:
@@ -193,22 +200,22 @@ class Lowering:
             case Sum(terms):
                 scale = wanted
                 if scale is None:  # the scale at which most terms are what is there
-                    ratios = Counter(abs(quotient(self._at[n][0], c)) for c, n in terms if n != ONE)
-                    scale = max(ratios, key=lambda r: ratios[r], default=1)
-                return scale, self.steps.add(Added([self._of(Scaled(plain(scale * c), n)) for c, n in terms]))
+                    ratios = Counter(size(quotient(self._at[n][0], c)) for c, n in terms if n != ONE)
+                    scale = _most(ratios) if ratios else 1
+                return scale, self.steps.add(Added([self._of(Scaled(times(scale, c), n)) for c, n in terms]))
             case Product(factors):
                 scale, above, below = 1, list[int](), list[int]()
                 for entry, power in factors:
                     c, n = self._at[entry]
-                    scale = scale * c**power if power > 0 else quotient(scale, c**-power)
+                    scale = times(scale, to_power(c, power))
                     (above if power > 0 else below).extend([n] * abs(power))
+                scale = rounded(scale)
                 if below:
                     above.append(
                         self.steps.add(Reciprocal(below[0] if len(below) == 1 else self._multiplied(below)))
                     )
-                scale = plain(scale)
-                if wanted is not None and abs(scale) != wanted:
-                    above.append(self._constant(quotient(wanted, abs(scale))))
+                if wanted is not None and size(scale) != wanted:
+                    above.append(self._constant(quotient(wanted, size(scale))))
                     scale = wanted if scale > 0 else -wanted
                 return scale, above[0] if len(above) == 1 else self._multiplied(above)
         raise TypeError(form)

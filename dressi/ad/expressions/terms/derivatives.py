@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...graph import Function, Variable
@@ -20,6 +20,7 @@ class Derivatives:
     def __init__(self, table: Table):
         self.table = table
         self._partials: dict[int, list[tuple[int, Scaled]]] = {}
+        self._declared: dict[Hashable, tuple[Function, Sequence[Variable | None]]] = {}
 
     def partials(self, entry: int) -> list[tuple[int, Scaled]]:
         """(entry it is made of, derivative by that entry)."""
@@ -49,14 +50,16 @@ class Derivatives:
         return []
 
     def _of_call(self, entry: int, function: Any, arguments: Sequence[Scaled]) -> list[Scaled]:
-        kind, fields = function
-        formals = [Variable(FLOAT) for _ in arguments]
-        made = kind(*formals, **dict(zip(kind.fields, fields, strict=True)))
-        if made.zero_derivative:
-            return [ZERO] * len(arguments)
-        given = declared(made)
+        if function not in self._declared:
+            kind, fields = function
+            made = kind(*(Variable(FLOAT) for _ in arguments), **dict(zip(kind.fields, fields, strict=True)))
+            self._declared[function] = (
+                made,
+                [None] * len(arguments) if made.zero_derivative else declared(made),
+            )
+        made, given = self._declared[function]
         reader = Reader(self.table)
-        known = [*zip(formals, arguments, strict=True), (made.output, Scaled(1, entry))]
+        known = [*zip(made.inputs, arguments, strict=True), (made.output, Scaled(1, entry))]
         reader.put({v: objects([x]) for v, x in known})
         read = iter(reader.read([p for p in given if p is not None]))
         return [ZERO if p is None else next(read).item() for p in given]
@@ -104,4 +107,4 @@ def declared(f: Any) -> Sequence[Variable | None]:
 
 
 def _times(table: Table, x: Scaled, factor: Rational) -> Scaled:
-    return table.product(((x, 1), (Scaled(factor, ONE), 1))) if factor else ZERO
+    return x if factor == 1 else table.product(((x, 1), (Scaled(factor, ONE), 1))) if factor else ZERO

@@ -116,26 +116,26 @@ class Reader:
     def read(self, variables: Iterable[Variable]) -> list[np.ndarray]:
         """Of each Variable an array of Scaled, of the shape of its type."""
         variables = list(variables)
-        order = [v for v in producers_first(variables, self._makers) if v not in self._known]
+        made: dict[Variable, Function] = {}
+
+        def makers(v: Variable) -> Sequence[Variable]:
+            f = v.creator
+            if f is None or v in self._known or not readable(f):
+                return ()
+            made[v] = f
+            return f.inputs
+
+        order = [v for v in producers_first(variables, makers) if v not in self._known]
         for v in order:
-            if not self._is_made(v):
+            if v not in made:
                 self._symbol(v)
         for v in order:
-            f = v.creator
-            if f is not None and v not in self._known:
+            if v in made:
                 try:
-                    self._known[v] = self._function(f)
+                    self._known[v] = self._function(made[v])
                 except ZeroDivisionError:
-                    raise f.fail("divides by a constant zero") from None
+                    raise made[v].fail("divides by a constant zero") from None
         return [self._known[v] for v in variables]
-
-    def _makers(self, v: Variable) -> tuple[Variable, ...]:
-        return (
-            v.creator.inputs if v.creator is not None and v not in self._known and readable(v.creator) else ()
-        )
-
-    def _is_made(self, v: Variable) -> bool:
-        return v.creator is not None and readable(v.creator)
 
     def _symbol(self, v: Variable) -> np.ndarray:
         count = v.vtype.components
@@ -150,6 +150,9 @@ class Reader:
         inputs = [self._known[x] for x in f.inputs]
         kind = type(f)
         algebra = ALGEBRA.get(kind)
+        if algebra is not None and not shape and isinstance(f, Pointwise):
+            found = algebra(f, *(Value(self.table, x.item()) for x in inputs))
+            return objects([self._scaled(found)])
         if algebra is not None:
             lifted = [self._values(x) for x in inputs]
             if isinstance(f, Pointwise):
@@ -181,7 +184,7 @@ class Reader:
         self, shape: tuple[int, ...], inputs: list[np.ndarray], make: Callable[..., Scaled]
     ) -> np.ndarray:
         count = int(np.prod(shape, dtype=int))
-        columns = [list(_flat(x)) * (1 if x.size == count else count) for x in inputs]
+        columns = [_flat(x) * (1 if x.size == count else count) for x in inputs]
         return objects([make(*row) for row in zip(*columns, strict=True)], shape)
 
     def _values(self, x: np.ndarray) -> np.ndarray:
@@ -204,7 +207,7 @@ def readable(f: Function) -> bool:
 
 
 def _flat(x: np.ndarray) -> list[Any]:
-    return [x[k] for k in np.ndindex(x.shape)]
+    return x.ravel().tolist()
 
 
 def objects(items: Sequence[Any], shape: tuple[int, ...] = ()) -> Any:

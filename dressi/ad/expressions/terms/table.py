@@ -1,7 +1,7 @@
 """A table of scalar expressions in which equal ones are one, whatever way they were written.
 
-An expression is a rational number times an entry of the table (``Scaled``). An entry is known by its samples in a finite
-field (``field``): a sum or a product whose samples are those of an entry, or a multiple of them, is that entry, which keeps the *form*
+An expression is a rational number times an entry of the table (``Scaled``). An entry is known by its sample in finite fields
+(``field``): a sum or a product whose sample is that of an entry, or a multiple of it, is that entry, which keeps the *form*
 in which it was first written. So (a + b)(a - b) and a a - b b are one entry, x - x is zero, sin(x)^2 + cos(x)^2 is one, and the
 derivative of a recurrence that is a member of the recurrence is found to be that member. Values are equal where both ways of writing
 are finite: x / x is 1, also where x is 0.
@@ -15,14 +15,29 @@ from typing import NamedTuple
 
 from ...ops.pixel.exponential import Sqrt
 from ...ops.pixel.trigonometry import Cos, Sin
-from .field import PRIME, Rational, Sample, drawn, inverse, of_rational, plain, quotient, to_rational
+from .field import (
+    PRIME,
+    Rational,
+    Sample,
+    drawn,
+    inverse,
+    of_rational,
+    on_circle,
+    plain,
+    product_of,
+    quotient,
+    sum_of,
+    times,
+    to_power,
+    to_rational,
+)
 
 ONE = 0
 """The entry whose value is 1: constants are multiples of it."""
 
 
-LEAST = Fraction(1, 2**60)
-"""Constants below it, and above its inverse, stay where they are: joined, they would leave the range of single precision."""
+RANGE = 2**60
+"""Constants above it, and below its inverse, stay where they are: joined, they would leave the range of single precision."""
 
 
 class Scaled(NamedTuple):
@@ -57,6 +72,12 @@ class Sum(NamedTuple):
 
     terms: tuple[tuple[Rational, int], ...]
 
+    def __hash__(self) -> int:
+        """Fractions have slow ones."""
+        return hash(
+            tuple([(n, c if type(c) is int else (c.numerator, c.denominator)) for c, n in self.terms])
+        )
+
 
 class Product(NamedTuple):
     """The product of integer powers of entries; ``factors`` are ordered by entry, each occurs once."""
@@ -83,7 +104,18 @@ def _nearest(c: Rational) -> Rational:
 
 def rounded(c: Rational) -> Rational:
     """The number itself, or the nearest float once it has grown out of all proportion."""
+    if type(c) is int and -RANGE < c < RANGE:
+        return c
     return plain(c) if c.denominator.bit_length() < 160 and c.numerator.bit_length() < 160 else _nearest(c)
+
+
+def _is_in_range(c: Rational) -> bool:
+    if type(c) is int:
+        return -RANGE < c < RANGE and c != 0
+    return (
+        -RANGE * c.denominator < c.numerator < RANGE * c.denominator
+        and abs(c.numerator) * RANGE > c.denominator
+    )
 
 
 class Table:
@@ -92,9 +124,10 @@ class Table:
     def __init__(self) -> None:
         self.forms: list[Form] = [Product(())]
         """The form in which each entry was first written."""
-        self.samples: list[Sample] = [(1, 1)]
+        self.samples: list[Sample] = [Sample(1, 1, 1, 1)]
+        self._inverses: dict[int, Sample] = {}
         self._of_form: dict[Form, Scaled] = {}
-        self._of_ratio: dict[int, int] = {1: ONE}
+        self._of_direction: dict[int, int] = {self.samples[ONE].direction: ONE}
 
     def __len__(self) -> int:
         return len(self.forms)
@@ -107,7 +140,7 @@ class Table:
         """The value that is given by this name."""
         form = Symbol(of)
         known = self._of_form.get(form)
-        return known or self._add(form, (drawn("symbol", len(self), 0), drawn("symbol", len(self), 1)))
+        return known or self._add(form, drawn("symbol", len(self)))
 
     def sum(self, parts: Iterable[Scaled]) -> Scaled:
         """The sum of the parts."""
@@ -123,19 +156,15 @@ class Table:
         form = Sum(tuple((rounded(quotient(factor, leading)), entry) for entry, factor in terms))
         known = self._of_form.get(form)
         if known is None:
-            a, b = 0, 0
-            for factor, entry in form.terms:
-                c, (u, v) = of_rational(factor), self.samples[entry]
-                a, b = a + c * u, b + c * v
-            known = self._add(form, (a % PRIME, b % PRIME))
-        return self._in_range(known.factor * leading, known.entry)
+            known = self._add(form, sum_of([(c, self.samples[n]) for c, n in form.terms]))
+        return self._in_range(known, leading)
 
     def product(self, parts: Iterable[tuple[Scaled, int]]) -> Scaled:
         """The product of integer powers of the parts. A negative power of zero raises ZeroDivisionError."""
         scale, powers = 1, dict[int, int]()
         for (factor, entry), power in parts:
             if power:
-                scale *= factor**power if power > 0 else quotient(1, factor) ** -power
+                scale = times(scale, to_power(factor, power))
                 if entry != ONE:
                     powers[entry] = powers.get(entry, 0) + power
         if not scale:
@@ -148,10 +177,10 @@ class Table:
                 inner = self.product(
                     [*((Scaled(1, e), p) for e, p in powers.items()), (root.arguments[0], half)]
                 )
-                return Scaled(rounded(scale * inner.factor), inner.entry)
+                return Scaled(rounded(times(scale, inner.factor)), inner.entry)
         factors = tuple(sorted((entry, power) for entry, power in powers.items() if power))
         scale = rounded(scale)
-        if not LEAST < abs(scale) < 1 / LEAST:
+        if not _is_in_range(scale):
             # The factors by which it is written have a range that single precision holds; their product may have not.
             return self._apart(scale, self.product([(Scaled(1, entry), power) for entry, power in factors]))
         if not factors or (len(factors) == 1 and factors[0][1] == 1):
@@ -159,16 +188,15 @@ class Table:
         form = Product(factors)
         known = self._of_form.get(form)
         if known is None:
-            a, b = 1, 1
-            for entry, power in factors:
-                u, v = self.samples[entry]
-                if power < 0:
-                    u, v = inverse(u), inverse(v)
-                if abs(power) != 1:
-                    u, v = pow(u, abs(power), PRIME), pow(v, abs(power), PRIME)
-                a, b = a * u % PRIME, b * v % PRIME
-            known = self._add(form, (a, b))
-        return self._in_range(known.factor * scale, known.entry)
+            known = self._add(form, product_of([self._to_power(entry, power) for entry, power in factors]))
+        return self._in_range(known, scale)
+
+    def _to_power(self, entry: int, power: int) -> Sample:
+        if power > 0:
+            return product_of([self.samples[entry]] * power) if power > 1 else self.samples[entry]
+        if entry not in self._inverses:
+            self._inverses[entry] = self.samples[entry].inverse
+        return product_of([self._inverses[entry]] * -power) if power < -1 else self._inverses[entry]
 
     def call(self, function: Hashable, arguments: Iterable[Scaled]) -> Scaled:
         """A Function of the arguments. Sine and cosine know their symmetry and that their squares add up to 1."""
@@ -179,50 +207,42 @@ class Table:
         form = Call(function, arguments)
         known = self._of_form.get(form)
         if known is None:
-            found = []
-            for point in range(2):
-                values = [of_rational(c) * self.samples[n][point] % PRIME for c, n in arguments]
-                if kind in (Sin, Cos):
-                    u = drawn("angle", values[0])
-                    below = inverse(1 + u * u)
-                    found.append((2 * u if kind is Sin else 1 - u * u) * below % PRIME)
-                else:
-                    found.append(drawn("call", function, *values))
-            known = self._add(form, (found[0], found[1]))
+            values = [of_rational(c)[0] * self.samples[n].long % PRIME for c, n in arguments]
+            if kind in (Sin, Cos):
+                known = self._add(form, on_circle(values[0])[kind is Cos])
+            else:
+                known = self._add(form, drawn("call", function, *values))
         return Scaled(known.factor * sign, known.entry)
 
-    def _in_range(self, factor: Rational, entry: int) -> Scaled:
-        x = Scaled(rounded(factor), entry)
-        return x if LEAST < abs(x.factor) < 1 / LEAST else self._apart(x.factor, Scaled(1, entry))
+    def _in_range(self, x: Scaled, factor: Rational) -> Scaled:
+        scale = rounded(times(x.factor, factor))
+        return Scaled(scale, x.entry) if _is_in_range(scale) else self._apart(scale, Scaled(1, x.entry))
 
     def _apart(self, scale: Rational, x: Scaled) -> Scaled:
         """A multiple of x as an entry of its own, whose factor nothing takes out again."""
         form = Sum(((rounded(scale * x.factor), x.entry),))
         known = self._of_form.get(form)
         if known is None:
-            c, (a, b) = of_rational(form.terms[0][0]), self.samples[x.entry]
-            entry = len(self.forms)
-            self.forms.append(form)
-            self.samples.append((c * a % PRIME, c * b % PRIME))
-            known = self._of_form[form] = Scaled(1, entry)
+            known = self._new(form, sum_of([(form.terms[0][0], self.samples[x.entry])]))
         return known
 
     def _add(self, form: Form, sample: Sample) -> Scaled:
         """The entry of a form that is new: one of the same value, or a new one."""
-        a, b = sample
-        if not a and not b:
+        if not sample.long and not sample.a:
             self._of_form[form] = ZERO
             return ZERO
-        ratio = a * inverse(b) % PRIME
-        entry = self._of_ratio.get(ratio)
+        direction = sample.direction
+        entry = self._of_direction.get(direction)
         if entry is not None:
-            factor = to_rational(a * inverse(self.samples[entry][0]) % PRIME)
+            factor = to_rational(sample.long * inverse(self.samples[entry].long) % PRIME)
             if factor is not None:
                 self._of_form[form] = Scaled(factor, entry)
                 return self._of_form[form]
-        entry = len(self.forms)
+        self._of_direction.setdefault(direction, len(self))
+        return self._new(form, sample)
+
+    def _new(self, form: Form, sample: Sample) -> Scaled:
+        known = self._of_form[form] = Scaled(1, len(self))
         self.forms.append(form)
         self.samples.append(sample)
-        self._of_ratio.setdefault(ratio, entry)
-        self._of_form[form] = Scaled(1, entry)
-        return self._of_form[form]
+        return known
