@@ -8,26 +8,25 @@ from dressi import Device, DressiAD
 from dressi.cli.sizes import parse_size
 from dressi.errors import InputError
 from dressi.render.fit import FILES
-from dressi.render.formats import load_mesh, load_scene
+from dressi.render.formats import load_scene
 from dressi.render.io import save_png
-from dressi.render.mesh import Mesh
+from dressi.render.scene.scene import Node
 from dressi.render.surface.color import srgb_to_linear
 from dressi.viewer import MeshSession, OffscreenPresenter, Viewer, open_canvas
-from dressi.viewer.sessions.mesh import meshes_of
 
 
 def run_view(path: Path, size: str, backend: str, device: str | None, picture: Path | None) -> None:
     """Raises DressiErrors."""
     window = parse_size(size)
-    meshes = _meshes(_mesh_of(path))
+    scene = load_scene(_mesh_of(path))
     if picture is not None:
         backend = "offscreen"
     elif backend == "offscreen":
         raise InputError("nobody can close an offscreen window; give --picture FILE.png with it")
     with Device.open(device) as opened, open_canvas(backend, window, f"{path.name} - dressi") as canvas:
         with DressiAD(opened) as engine:
-            viewer = Viewer(MeshSession(meshes, engine, path.name), canvas)
-            coloured = any(m.texture is not None or m.colors is not None for m in meshes) or len(meshes) > 1
+            viewer = Viewer(MeshSession(scene, engine, path.name), canvas)
+            coloured = len(scene) > 1 or any(map(_is_coloured, scene))
             viewer.choose("textured" if coloured else "shaded")
             if picture is None:
                 viewer.run()
@@ -37,10 +36,9 @@ def run_view(path: Path, size: str, backend: str, device: str | None, picture: P
         save_png(picture, srgb_to_linear(canvas.presenter.frame[..., :3].astype(np.float64) / 255))
 
 
-def _meshes(path: Path) -> list[Mesh]:
-    """One, or those of the nodes of a scene, each with its texture."""
-    parts = meshes_of(load_scene(path))
-    return parts if len(parts) > 1 else [load_mesh(path)]
+def _is_coloured(node: Node) -> bool:
+    mesh = getattr(node.geometry, "mesh", None)
+    return mesh is None or any(x is not None for x in (mesh.texture, mesh.colors, mesh.material))
 
 
 def _mesh_of(path: Path) -> Path:

@@ -97,6 +97,8 @@ def shaded(shown: Shown) -> Variable:
 
 
 def textured(shown: Shown) -> Variable:
+    if shown.subject.picture is not None:
+        return shown.subject.picture(shown.matrices, shown.drawn.size)
     return shaded(shown) if shown.subject.codes is None else shown.on_background(shown.codes)
 
 

@@ -7,13 +7,12 @@ import pytest
 
 import dressi.render.fit.run.running as running
 from dressi import FLOAT, MAT4, DressiAD, F, InputError, Variable, adam
-from dressi.render import MorphGeometry, Node, Scene, primitives
+from dressi.render import MorphGeometry, Node, Scene, StrandGeometry, primitives
 from dressi.render.fit import FitJob
 from dressi.render.formats import load_mesh
 from dressi.viewer import EngineSession, FitSession, MeshSession, Orbit, Viewer, open_canvas
 from dressi.viewer.panel.panel import WIDTH
 from dressi.viewer.pictures import BACKGROUND, FIT, MODES, TRUTH
-from dressi.viewer.sessions.mesh import meshes_of
 
 pytestmark = pytest.mark.vk
 
@@ -81,21 +80,24 @@ def test_a_mesh_is_shown_in_every_mode_from_every_side(device, canvas):
         assert not viewer.panel_shown and (viewer.orbit.azimuth, viewer.orbit.elevation) == (20.0, 20.0)
 
 
-def test_a_scene_is_shown_as_its_nodes_say():
-    cube, place, unknown = primitives.cube(), np.eye(4), Variable(MAT4, (1, 1), name="unknown")
-    place[0, 3] = 5
-    known = Variable(MAT4, (1, 1), data=place.reshape(1, 1, 1, 4, 4))
-    scene = Scene(
-        [
-            Node(cube, {"colour": (1, 0, 0)}, known),
-            Node(MorphGeometry(cube, cube.positions[None], [1.0]), to_world=place),
-            Node((cube.positions, cube.faces), to_world=unknown, name="lost"),
-        ]
-    )
-    with pytest.warns(UserWarning, match="node 'lost' has Variables without values"):
-        first, second = meshes_of(scene)
-    assert first.positions[:, 0].max() == 6 and first.color == (1, 0, 0)
-    assert second.positions[:, 0].max() == 7
+def test_a_scene_is_shown_as_its_nodes_say(device, canvas):
+    cube, place = primitives.cube(), np.eye(4)
+    place[0, 3] = 4
+    line = StrandGeometry([[0.0, -1, 0], [0, 1, 0]], radius=0.3, colours=(0.0, 0.0, 1.0))
+    nodes = [
+        Node(MorphGeometry(cube, cube.positions[None], [-0.5]), {"colour": (1, 0, 0)}),
+        Node(line, lambda point: point.colour, place),
+    ]
+    with DressiAD(device) as engine:
+        viewer = Viewer(MeshSession(Scene(nodes), engine), canvas)
+        viewer.choose("textured")
+        viewer.orbit.elevation = viewer.orbit.azimuth = 0.0
+        shown = frame(viewer)
+        red, blue = (shown[..., k] - shown[..., 1] for k in (0, 2))
+        left, right = (np.nonzero((own > 0.3).any(0))[0] for own in (red, blue))
+        assert left.max() < 64 < right.min()
+        with pytest.raises(InputError, match="the viewer shows arrays"):
+            MeshSession(Scene([Node(cube, to_world=Variable(MAT4, (1, 1)))]), engine)
 
 
 def test_the_mouse_turns_shifts_and_zooms(device, canvas):

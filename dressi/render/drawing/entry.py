@@ -17,7 +17,8 @@ from ..scene.geometry import Geometry, TriangleGeometry
 from ..scene.scene import Node, Scene
 from ..shading.bsdf import Bsdf
 from ..shading.lights import LightSource
-from .fibres import split_nodes
+from ..strands.geometry import PointGeometry, StrandGeometry
+from .fibres import places_of, split_nodes
 from .images.inputs import Values, picture_of, views_given
 from .images.lights import light_given
 from .make import (
@@ -70,7 +71,7 @@ def render(
         picture = render(mesh, cameras, positions=positions)          # positions: a Variable
         loss = F.mean(F.square(picture.mask - picture.soft_target(masks)))
 
-    mesh: a ``Mesh``, a ``Scene`` of several with a material and a place each, a pair (positions, faces), or a list of meshes. A
+    mesh: a ``Mesh``, a ``Scene`` of several with a material and a place each, a pair (positions, faces), a ``Geometry``, strands or points, or a list of meshes. A
     pair has no surface: its colours, uvs, texture and material are arguments. Those of a scene belong to its nodes.
     cameras: a ``Camera``, ``Cameras`` or a list of them, ``Poses``, ``Views`` (``camera.with_view``), or matrices from
     the world to Vulkan's clip space, (4, 4), (N, 4, 4) or MAT4 1x1 with N tiles, with a ``size``. Left out: a view that
@@ -140,7 +141,7 @@ def render(
     shown = _scene(mesh, overrides, material)
     shown, fibres, numbers = split_nodes(shown, to_world)
     scene = scene_given(shown, to_world)
-    seen = views_given(cameras, size, scene.framed)
+    seen = views_given(cameras, size, None if cameras is not None else places_of(scene.framed, fibres))
     if shader is not None and not callable(shader):
         raise InputError(f"shader is a function of the SurfacePoint, not {type(shader).__name__}")
     emitted, lights = ({}, ()) if shader is not None else light_given(light)
@@ -208,7 +209,7 @@ def _scene(mesh: Any, overrides: Mapping[str, Any], material: Any) -> Scene:
     if isinstance(mesh, Node):
         return _scene(Scene([mesh]), overrides, material)
     given.pop("material", None)
-    if isinstance(mesh, Geometry):
+    if isinstance(mesh, (Geometry, StrandGeometry, PointGeometry)):
         if given:
             raise InputError(f"{', '.join(given)} belong to the geometry; give them to {type(mesh).__name__}")
         return Scene([Node(mesh, material)])
@@ -217,4 +218,4 @@ def _scene(mesh: Any, overrides: Mapping[str, Any], material: Any) -> Scene:
 
 def _is_pair(mesh: tuple) -> bool:
     """Whether this is (positions, faces), not several meshes."""
-    return len(mesh) == 2 and not isinstance(mesh[1], (Mesh, Scene, Node, Geometry, tuple))
+    return len(mesh) == 2 and not isinstance(mesh[1], (Mesh, Scene, Node, Geometry, StrandGeometry, tuple))

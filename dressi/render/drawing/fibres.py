@@ -61,8 +61,7 @@ class Fibres:
 
 
 def split_nodes(scene: Scene, to_world: Any) -> tuple[Scene, list[Fibres], np.ndarray]:
-    """The nodes of surfaces as a scene, those of strands and points, and the numbers of the former in the whole scene. Raises
-    InputError for a scene without a surface."""
+    """The nodes of surfaces as a scene, those of strands and points, and the numbers of the former in the whole scene."""
     found = [
         Fibres(k, node, _in_world(node, to_world))
         for k, node in enumerate(scene)
@@ -72,11 +71,28 @@ def split_nodes(scene: Scene, to_world: Any) -> tuple[Scene, list[Fibres], np.nd
         return scene, [], np.arange(len(scene))
     own = {fibres.number for fibres in found}
     numbers = np.array([k for k in range(len(scene)) if k not in own], np.int64)
-    if not len(numbers):
-        raise InputError(
-            f"the scene has strands and points alone, '{found[0].node.name}' for one; draw_strands draws them without a mesh"
-        )
-    return Scene([scene.nodes[k] for k in numbers], scene.cameras, scene.lights), found, numbers
+    nodes = [scene.nodes[k] for k in numbers] or [_bounding(found)]
+    return Scene(nodes, scene.cameras, scene.lights), found, numbers if len(numbers) else np.array([-1])
+
+
+def places_of(surfaces: np.ndarray | None, found: Sequence[Fibres]) -> np.ndarray | None:
+    """(P, 3): vertices, and the corners of the boxes around strands and points; None where some are not known."""
+    try:
+        boxes = [np.stack(one.shape.bounds()) for one in found]
+    except InputError:
+        return None
+    return None if surfaces is None else np.concatenate([surfaces.reshape(-1, 3), *boxes])
+
+
+def _bounding(found: Sequence[Fibres]) -> Node:
+    """A triangle without area between the corners of the box around all points, for scenes that have no surface: cameras and
+    shadows look at it, and no pixel shows it. A Variable where the box is not known."""
+    places = places_of(np.zeros((0, 3)), found)
+    if places is None:
+        corners: Any = F.expand(F.constant((0.0, 0.0, 0.0)), 1, (2, 1))
+    else:
+        corners = np.stack([places.min(0), places.max(0)])
+    return Node((corners, np.array([[0, 1, 1]])), name=found[0].node.name)
 
 
 def _in_world(node: Node, whole: Any) -> StrandGeometry | PointGeometry:

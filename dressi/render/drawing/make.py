@@ -59,6 +59,8 @@ class Maker:
     fibres: tuple[Fibres, ...] = ()
     numbers: tuple[int, ...] = ()
     """Of the nodes of surfaces, if there are others."""
+    apart: int = 1
+    """How many samples of a pixel are drawn one after the other (``Look.samples``)."""
 
     def __call__(self, parts: Mapping[str, Variable]) -> Picture:
         scene, matrices = self.scene, parts["cameras"]
@@ -78,6 +80,7 @@ class Maker:
                 lights,
                 self.filter,
                 recipe.material,
+                self.apart,
                 run=recipe.run,
                 transparent=recipe.transparent,
                 members=recipe.members,

@@ -1,6 +1,7 @@
 """Strands and points as nodes of a scene: hidden, picked, shadows, derivatives; and lines of glTF files."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from dressi.render import (
     Scene,
     Shadow,
     StrandGeometry,
+    draw_strands,
     load_scene,
     render,
     save_scene,
@@ -64,10 +66,26 @@ def test_strands_throw_shadows_and_have_derivatives_in_a_scene(device):
     np.testing.assert_allclose(slope, truth.reshape(slope.shape), atol=1e-3 * np.abs(truth).max())
 
 
+def test_strands_need_no_surface(device):
+    strand = StrandGeometry(BEHIND, radius=0.3, colours=(1.0, 0, 0))
+    for shown in (strand, Scene([Node(strand)])):
+        picture = render(shown, CAMERA, light=None, background=0.2, outputs=("colour", "mask", "node"))
+        one = draw_strands(strand, CAMERA)
+        mask, colour = evaluate([one.mask, one.over(0.2)])
+        np.testing.assert_allclose(picture.mask, mask[0], atol=1e-5)
+        np.testing.assert_allclose(picture.colour, colour[0], atol=1e-5)
+        assert np.unique(picture.node).tolist() == [-1, 0]
+    # Cameras frame it, and lights with shadows shine on it.
+    points = Variable.of(BEHIND, VEC3, name="points")
+    sun = DirectionalLight((0.0, 1, 0), shadow=Shadow(16))
+    found = render(Scene([Node(replace(strand, points=points))]), light=sun, size=(16, 16))
+    assert found.form == "hard"
+    mask, colour = evaluate([found.mask, found.colour])
+    assert mask.max() > 0.9 and np.isfinite(colour).all() and colour.max() > 0.05
+
+
 def test_mistakes_of_nodes_are_named(tmp_path):
     strand = StrandGeometry(BEHIND, name="hair")
-    with pytest.raises(InputError, match="'hair' for one; draw_strands"):
-        render(Scene([Node(strand)]), CAMERA)
     with pytest.raises(InputError, match="node 'hair': the material of strands"):
         Node(strand, {"roughness": 0.5})
     with pytest.raises(InputError, match="node 'hair' is of strands or points"):

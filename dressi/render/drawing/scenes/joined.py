@@ -1,7 +1,7 @@
 """The lists of all nodes joined, and how each run of faces is shaded.
 
-A scene of one node is drawn by the lists of its geometry as they are. Of several nodes the positions become one list:
-arrays are placed in the world here, Variables by the graph, by one table of matrices. Faces are ordered by look, opaque ones
+Arrays are placed in the world here, Variables by the graph. A scene of one node is drawn by the lists of its geometry; of several
+nodes the positions become one list, and one table holds their matrices. Faces are ordered by look, opaque ones
 first, so that a look is a run of faces; nodes of one structure share one (``groups``).
 """
 
@@ -38,8 +38,10 @@ class DrawnScene(NamedTuple):
 def scene_given(scene: Scene, to_world: Any = None) -> DrawnScene:
     """A scene that is moved as a whole. Raises InputError with the name of the node."""
     whole = None if to_world is None else per_view("to_world", MAT4, to_world)
-    drawn = [node_drawn(node, whole, len(scene)) for node in scene]
-    return _single(drawn[0]) if len(drawn) == 1 else _several(drawn)
+    nodes = [node_drawn(node, whole, len(scene)) for node in scene]
+    drawn = [one.in_world() if one.is_placed else one for one in nodes]
+    framed = _vertices(nodes, [one.own_place for one in nodes], leaves=True)
+    return _single(drawn[0], framed) if len(drawn) == 1 else _several(drawn, framed)
 
 
 def _vertices(drawn: Sequence[DrawnNode], places: Sequence[Given | None], leaves: bool) -> np.ndarray | None:
@@ -62,14 +64,13 @@ def _vertices(drawn: Sequence[DrawnNode], places: Sequence[Given | None], leaves
     return np.concatenate([np.broadcast_to(rows, (most, *rows.shape[1:])) for rows in found], axis=1)
 
 
-def _places(drawn: Sequence[DrawnNode], used: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """``framed`` and ``vertices`` of a ``DrawnScene``."""
+def _used(drawn: Sequence[DrawnNode], faces: np.ndarray) -> np.ndarray | None:
+    """``vertices`` of a ``DrawnScene``."""
     vertices = _vertices(drawn, [one.to_world for one in drawn], leaves=False)
-    framed = _vertices(drawn, [one.own_place for one in drawn], leaves=True)
-    return framed, None if vertices is None else vertices[:, used]
+    return None if vertices is None else vertices[:, np.unique(faces)]
 
 
-def _single(drawn: DrawnNode) -> DrawnScene:
+def _single(drawn: DrawnNode, framed: np.ndarray | None) -> DrawnScene:
     shape, given = drawn.shape, dict(drawn.shape.given) | drawn.parts
     by = None
     if drawn.to_world is not None:
@@ -78,13 +79,11 @@ def _single(drawn: DrawnNode) -> DrawnScene:
     transparent = drawn.is_transparent
     look = LookRecipe("", (0,), None, drawn.recipe, transparent, by)
     recipe = SceneRecipe((look,), shape.face_count, 0 if transparent else shape.face_count)
-    places = _places([drawn], np.unique(shape.faces))
-    return DrawnScene(given, recipe, *places, shape.name, frozenset(("position", "to_world")))
+    used = _used([drawn], shape.faces)
+    return DrawnScene(given, recipe, framed, used, shape.name, frozenset(("position", "to_world")))
 
 
-def _several(drawn: Sequence[DrawnNode]) -> DrawnScene:
-    nodes = drawn
-    drawn = [one.in_world() if one.is_placed else one for one in drawn]
+def _several(drawn: Sequence[DrawnNode], framed: np.ndarray | None) -> DrawnScene:
     groups = grouped(drawn, sorted(range(len(drawn)), key=lambda k: drawn[k].is_transparent))
     looks = [k for group in groups for k in group.nodes]
     counts = np.array([one.shape.vertex_count for one in drawn])
@@ -133,7 +132,7 @@ def _several(drawn: Sequence[DrawnNode]) -> DrawnScene:
     opaque = sum(len(faces[k]) for k in looks if not drawn[k].is_transparent)
     recipe = SceneRecipe(tuple(recipes), len(joined), opaque, sources, moved, len(drawn))
     moving = frozenset(source.positions for source in sources) | {name for _, name in moved}
-    return DrawnScene(given, recipe, *_places(nodes, np.unique(joined)), "scene", moving)
+    return DrawnScene(given, recipe, framed, _used(drawn, joined), "scene", moving)
 
 
 def _sources(drawn: Sequence[DrawnNode], starts: np.ndarray) -> tuple[dict[str, Given], tuple[Source, ...]]:

@@ -20,7 +20,6 @@ from ...mesh.primitives import octasphere
 from ...objectives.hull import estimate_bounds, sphere_of
 from ...scene.scene import Scene
 from ...shading.lights import LightSource
-from .scenes import draw_scene
 
 SMALLEST, LARGEST = 1e-6, 1e12
 """Range of the radius of a mesh, in its own units, that can be rendered in single precision."""
@@ -180,10 +179,7 @@ def _pictures(
     scene: Scene | None = None,
 ) -> Observations | None:
     """The views in which the mesh is visible; None if there is none."""
-    if scene is None:
-        masks, colors = draw(mesh, cameras, make_engine, samples, light)
-    else:
-        masks, colors = draw_scene(scene, cameras, make_engine, samples, light)
+    masks, colors = draw(scene or mesh, cameras, make_engine, samples, light)
     seen = np.asarray((masks >= 0.5).any((1, 2)))
     if not seen.any():
         return None
