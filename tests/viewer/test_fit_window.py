@@ -9,6 +9,7 @@ from dressi.viewer import FitSession, Viewer, open_canvas
 pytestmark = [pytest.mark.vk, pytest.mark.slow]
 
 
+@pytest.mark.one_driver
 def test_a_watched_fit_in_a_window_that_changes(tiny_fits, screen: Screen):
     glfw = pytest.importorskip("glfw")
     screen.managed()

@@ -119,6 +119,7 @@ def test_the_mouse_turns_shifts_and_zooms(device, canvas):
         assert viewer.orbit.distance == pytest.approx(Orbit().distance / 1.1)
 
 
+@pytest.mark.one_driver
 def test_a_watched_fit_finds_what_one_alone_does(fit, tiny_fits):
     whole, _ = tiny_fits.whole()
     while not fit.session.status.finished:
@@ -152,6 +153,7 @@ def test_pause_step_save_and_close(fit, tmp_path: Path):
     assert fit.session.run.point.step % running.CHUNK in (0, 1)  # a resumed fit computes the same numbers
 
 
+@pytest.mark.one_driver
 def test_a_rewound_fit_goes_on_from_a_checkpoint(fit, monkeypatch):
     monkeypatch.setattr(running, "SAVE_SECONDS", 0.0)
     key(fit, "r")

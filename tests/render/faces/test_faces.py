@@ -156,6 +156,7 @@ def test_landmarks_alone_tell_where_the_mean_face_is():
     assert np.abs(found[:3, :3] - TURN[:3, :3]).max() < 0.1 and np.abs(found[:3, 3] - TURN[:3, 3]).max() < 0.3
 
 
+@pytest.mark.one_driver
 @pytest.mark.vk
 def test_a_face_from_landmarks(engine):
     """One engine finds several faces, by Levenberg-Marquardt."""
@@ -166,6 +167,7 @@ def test_a_face_from_landmarks(engine):
             assert np.linalg.norm(found.world() - truth.world(), axis=1).mean() < 0.015
 
 
+@pytest.mark.one_driver
 @pytest.mark.vk
 def test_a_face_from_depths(engine):
     """Depths with a place to start from, by Levenberg-Marquardt."""
@@ -178,6 +180,7 @@ def test_a_face_from_depths(engine):
     assert errors[0] < 0.5 * errors[1], errors
 
 
+@pytest.mark.one_driver
 @pytest.mark.vk
 def test_a_face_from_a_picture(engine):
     """Everything at once, by Adam."""

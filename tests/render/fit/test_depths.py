@@ -120,7 +120,6 @@ def inside(tmp_path_factory):
 
 
 @pytest.mark.vk
-@pytest.mark.every_driver
 def test_depths_show_the_inside_of_a_bowl(device, inside):
     truth, scene, start = inside
     train = learned(scene)

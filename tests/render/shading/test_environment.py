@@ -202,6 +202,7 @@ def test_devices_agree_with_the_oracle_in_value_and_gradient(run):
         np.testing.assert_allclose(found, wanted, rtol=5e-3, atol=2e-3 * np.abs(wanted).max())
 
 
+@pytest.mark.one_driver
 @pytest.mark.vk
 def test_a_map_is_found_from_the_light_on_a_sphere(device):
     """Diffuse and rough reflections of a few normals leave much open; the loss must fall all the same."""

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.vk
 NVIDIA, AMD = 0x10DE, 0x1002
 
 
+@pytest.mark.one_driver
 def test_figures_are_measured(device):
     measured = calibration.measure(device)
     figures = [x for x in asdict(measured).values() if not isinstance(x, str | bool)]

@@ -51,6 +51,7 @@ def solved(device, coefficients: int, solver=GaussNewton, **options) -> tuple[np
         return ad.recv(x), round(ad.state()["inner_iterations"].item())
 
 
+@pytest.mark.one_driver
 @pytest.mark.parametrize("options", [{}, {"reset": 0}], ids=str)
 def test_a_long_path_takes_fewer_iterations(device, options):
     expected = path()[2]
@@ -79,6 +80,7 @@ def grid(width: int, held: int) -> tuple[list, Variable, np.ndarray]:
     return residuals, x, np.linalg.lstsq(matrix, right)[0]
 
 
+@pytest.mark.one_driver
 @pytest.mark.parametrize("solver", [GaussNewton, LevenbergMarquardt])
 def test_a_net_is_solved_in_fewer_iterations(device, solver):
     counts = []

@@ -133,6 +133,7 @@ def test_small_problems_beside_each_other_can_be_skipped(device):
         assert all(can_be_gated(plan) for plan in ad.plans.values())
 
 
+@pytest.mark.one_driver
 @pytest.mark.parametrize(
     "options",
     [PlanOptions(), PlanOptions(update_in_place=False, copy_leaves_first=False)],
@@ -193,6 +194,7 @@ def test_steps_in_one_submission_are_those_of_many(device):
         assert losses == found[0][1]
 
 
+@pytest.mark.one_driver
 def test_many_iterations_are_one_submission(device, monkeypatch):
     """Where the bound of a submission has room for them, once it is known what they take."""
     monkeypatch.setattr(device.work, "pace", Pace(bound=1e6))

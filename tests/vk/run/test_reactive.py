@@ -112,6 +112,7 @@ def test_what_is_read_beside_leaves_outputs_and_leaves_alone(device, seed):
             assert np.abs(a - b).max() <= 1e-4 * max(np.abs(b).max(), 1.0)
 
 
+@pytest.mark.one_driver
 @settings(max_examples=10, suppress_health_check=[*HealthCheck], phases=[Phase.generate])
 @given(
     seed=st.integers(0, 10**6),
