@@ -144,8 +144,8 @@ class BuiltPlan:
         changed = False
         for key, (pieces, buffers, ticket) in list(self._recordings.items()) if self._pace.exceeded else ():
             long = [k for k, buffer in enumerate(buffers) if self._pace.excess(buffer)]
+            self._cut.correct([(pieces[k], self._pace.excess(buffers[k])) for k in long])
             for k in long:
-                self._cut.correct(pieces[k], self._pace.excess(buffers[k]))
                 self._pace.forget(buffers[k])
             cut = self._cut.pieces(self.plan.synchronized(key)) if long else pieces
             if [len(piece) for piece in cut] != [len(piece) for piece in pieces]:

@@ -9,7 +9,7 @@ blocks, those behind a gate have counts of their own and take their first workgr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -30,6 +30,10 @@ MOST = 256
 """Slices of a Stage."""
 SAFETY = 4.0
 """What is predicted from the class of a device may take so many times as long."""
+
+FINER, WORTH, HEAVIER = 4.0, 0.7, 2.0
+"""A Stage gets at most so many times as many slices as before. They are worth it if one takes less than this part of the seconds of
+before; if it takes so many times as long, the work is another than before."""
 
 
 class Slice(NamedTuple):
@@ -109,6 +113,14 @@ class Item(NamedTuple):
     slice: Slice
 
 
+class _Tried(NamedTuple):
+    """A Stage in so many slices, one of which took these seconds, and what was expected of the whole Stage."""
+
+    slices: int
+    seconds: float
+    expected: float
+
+
 class Cut:
     """Cuts the commands of a plan into pieces that take no longer than a bound.
 
@@ -117,6 +129,7 @@ class Cut:
 
     def __init__(self, seconds: list[float], bound: float):
         self._seconds, self._bound = list(seconds), bound
+        self._tried: dict[int, _Tried] = {}
 
     def seconds(self, items: Iterable[Item]) -> float:
         """Expected of a piece."""
@@ -139,9 +152,25 @@ class Cut:
                     found[-1].append(Item(level, command, Slice(k, count)))
         return found
 
-    def correct(self, items: Iterable[Item], seconds: float) -> None:
-        """A piece took so long, which is longer than the bound."""
-        items = list(items)
-        factor = max(2.0, 1.5 * seconds / max(self.seconds(items), 1e-9))
-        for stage in {i.command.stage for i in items if i.command.stage >= 0}:
-            self._seconds[stage] = min(self._seconds[stage] * factor, MOST * self._bound)
+    def correct(self, long: Iterable[tuple[Sequence[Item], float]]) -> None:
+        """Pieces took these seconds, which is longer than the bound. Stages that share a piece get pieces of their own. Others
+        are cut finer as long as that makes pieces shorter: every slice of a draw transforms all vertices, and on a machine
+        with other work everything is slow."""
+        slowest: dict[int, tuple[float, int]] = {}
+        for items, seconds in long:
+            counts = {i.command.stage: i.slice.of for i in items if i.command.stage >= 0}
+            for stage, count in counts.items():
+                if len(counts) > 1:
+                    self._seconds[stage] = max(self._seconds[stage], self._bound)
+                else:
+                    slowest[stage] = max(slowest.get(stage, (0.0, 0)), (seconds, count))
+        for stage, (seconds, count) in slowest.items():
+            before = self._tried.get(stage)
+            if before is not None and seconds > HEAVIER * before.seconds:
+                before = None  # the work itself grew
+            if before is None or (count > before.slices and seconds < WORTH * before.seconds):
+                self._tried[stage] = _Tried(count, seconds, self._seconds[stage])
+                finer = min(1.5 * seconds / self._bound, FINER) * count
+                self._seconds[stage] = min(finer, MOST) * self._bound
+            else:
+                self._seconds[stage] = before.expected

@@ -1,7 +1,7 @@
 """Submissions are bounded in time: how many command buffers each holds, and Stages in slices."""
 
 from dataclasses import replace
-from itertools import count
+from itertools import accumulate, count
 
 import numpy as np
 import pytest
@@ -14,13 +14,15 @@ from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, VEC4
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE
+from dressi.vk.plan.sync.barriers import Level
+from dressi.vk.plan.sync.commands import Command, Part
 from dressi.vk.run import built
 from dressi.vk.run.device.commands import Commands
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.gate import Gate
-from dressi.vk.run.host.pace import BOUND, Pace
+from dressi.vk.run.host.pace import Pace
 from dressi.vk.run.measure.timing import profile
-from dressi.vk.run.slices import Slice, common
+from dressi.vk.run.slices import Cut, Slice, common
 
 
 @pytest.mark.one_driver
@@ -36,13 +38,34 @@ def test_slices_cover_everything_once(width, height, parts):
     assert min(common((0, 0, 4, 4), (0, 5, 4, 4))[2:]) <= 0
 
 
+@pytest.mark.one_driver
+def test_stages_are_cut_as_long_as_that_helps():
+    """Two Stages of 4 seconds: one whose slices share its work, and one whose slices repeat most of it, as those of a draw with
+    many vertices do."""
+    levels = [Level(None, (Command(Part.WORK, (), stage),)) for stage in (0, 1)]
+    cut = Cut([0.05, 0.05], 0.1)
+
+    def seconds(item) -> float:
+        return 4.0 / item.slice.of if item.command.stage == 0 else 3.0 + 1.0 / item.slice.of
+
+    for _ in range(8):
+        pieces = cut.pieces(levels)
+        took = [(piece, sum(map(seconds, piece))) for piece in pieces]
+        cut.correct([(piece, t) for piece, t in took if t > 0.1])
+    counts = {item.command.stage: item.slice.of for piece in cut.pieces(levels) for item in piece}
+    assert counts[0] >= 40 and counts[1] <= 2, counts
+
+
 @pytest.fixture
 def cut(monkeypatch):
     """Call it with a number: plans that are built from then on have every Stage in so many slices."""
 
     def slices(parts: int) -> None:
-        seconds = parts * BOUND * 0.999
-        monkeypatch.setattr(built, "seconds_at_most", lambda plan, *_: [seconds] * len(plan.stages))
+        monkeypatch.setattr(
+            built,
+            "seconds_at_most",
+            lambda plan, _, bound: [parts * bound * 0.999] * len(plan.stages),
+        )
 
     return slices
 
@@ -182,14 +205,14 @@ def test_a_solver_in_slices_takes_the_same_steps(device, cut, monkeypatch):
 
 @pytest.mark.vk
 def test_what_took_too_long_is_cut_finer(device, monkeypatch):
-    """By a clock that lets every submission take more than a second."""
+    """By a clock that lets submissions take seconds, the later ones less."""
     x = Variable(FLOAT, (64, 48), name="x", data=np.random.default_rng(0).random((1, 48, 64)))
     program = Program({"y": F.sum(F.sqrt(x), "x")}, ((x, x * 0.5 + F.lookup(x, 3)),))
     with VulkanExecutor(program, device) as run:
         run.run(4)
         plain = run.recv(x), run.recv(program.outputs["y"])
-    ticks = count(10**9)
-    monkeypatch.setattr(device.work, "clock", lambda: float(next(ticks)))
+    ticks = accumulate((40 * 0.9**k for k in count()), initial=1e9)
+    monkeypatch.setattr(device.work, "clock", lambda: next(ticks))
     monkeypatch.setattr(
         device.work, "_last", device.work._last
     )  # is put back, with the time of the other clock

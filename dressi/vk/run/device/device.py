@@ -77,9 +77,8 @@ class Device:
         self.timestamp_bits = self.capabilities.queue_families[self.family].timestamp_bits
         memory = vk.vkGetPhysicalDeviceMemoryProperties(logical.physical.handle)
         told = BUDGET_EXTENSION in self.capabilities.extensions
-        budget = Budget(
-            vk, logical.physical.handle, memory, extension=told, cpu=logical.physical.type == "cpu"
-        )
+        cpu = logical.physical.type == "cpu"
+        budget = Budget(vk, logical.physical.handle, memory, extension=told, cpu=cpu)
         allocations = self.capabilities.max_memory_allocations
         self.memory = Allocator(vk, logical.handle, self.name, memory, budget, allocations)
         properties = vk.vkGetPhysicalDeviceProperties(logical.physical.handle)
@@ -87,7 +86,7 @@ class Device:
         self.pipeline_cache_uuid = bytes(properties.pipelineCacheUUID).hex()
         self._namer = self.instance.procedure("vkSetDebugUtilsObjectNameEXT") if self.instance.names else None
         self.handle = logical.handle
-        self.work = Queue(vk, logical.handle, logical.queue, self.name, logical.lock)
+        self.work = Queue(vk, logical.handle, logical.queue, self.name, logical.lock, on_cpu=cpu)
         self.queue = self.work.handle
         _open.append(self)
 

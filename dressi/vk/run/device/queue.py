@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....errors import DeviceError, DeviceLostError
-from ..host.pace import Pace
+from ..host.pace import BOUND, BOUND_ON_CPU, Pace
 from .results import Binding
 
 SLICE = 0.05
@@ -47,13 +47,22 @@ class Queue:
     one may hold. clock: seconds, for ``pace``.
     """
 
-    def __init__(self, vk: Binding, device: Any, queue: Any, name: str, lock: AbstractContextManager[Any]):
+    def __init__(
+        self,
+        vk: Binding,
+        device: Any,
+        queue: Any,
+        name: str,
+        lock: AbstractContextManager[Any],
+        *,
+        on_cpu: bool = False,
+    ):
         self.vk, self.device, self.handle, self.name, self.lock = vk, device, queue, name, lock
         self.lost: str | None = None
         self.abandoned = False
         self.exiting = False
         self.on_interrupt: dict[Callable[[], None], None] = {}
-        self.pace, self.clock = Pace(), time.perf_counter
+        self.pace, self.clock = Pace(BOUND_ON_CPU if on_cpu else BOUND), time.perf_counter
         self._submitted = self._under_way = 0  # submissions between ``began`` and ``ended``
         self._last = (0, 0.0, 0.0)  # number of the submission that ended last, and between which times it did
         self._interrupted = False  # ctrl-C ended the last wait

@@ -16,6 +16,9 @@ from collections.abc import Hashable, Iterable, Sequence
 
 BOUND = 0.2
 """Seconds of a submission. The shortest watchdog is that of Windows, 2 s."""
+BOUND_ON_CPU = 10.0
+"""The same for drivers that run on the CPU. No watchdog ends their work, only a ctrl-C waits for it, and slices cost them
+more: each band of a draw transforms all vertices again."""
 SHARED = 0.5
 RELIEF = 0.95
 """The seconds of a command buffer that took less are taken for this part of what they were, at least."""
