@@ -18,7 +18,7 @@ from dressi.errors import DressiError
 from dressi.render.fit.disk.checkpoint import MOST_BYTES, Checkpoint
 from dressi.render.formats import load_mesh
 from dressi.render.io import load_environment, load_image, load_photos
-from dressi.render.io.calibration import read_calibration
+from dressi.render.io.calibration import read_calibration, sparse_points
 from dressi.report import write_report
 
 MESHES = {".glb", ".gltf", ".obj", ".ply", ".stl", ".off"}
@@ -43,7 +43,8 @@ def load(path: Path) -> None:
         write_report(folder, folder.parent / "page.html")
     elif folder is not None:
         if any((folder / "sparse" / f"points3D.{kind}").exists() for kind in ("txt", "bin")):
-            read_calibration(folder).points()  # without a box, whose search takes half a second
+            found = read_calibration(folder)
+            sparse_points(found.model, found.views)  # without a box, whose search takes half a second
         else:
             load_photos(folder, depth=(folder / "depth").is_dir())
     elif path.name == "many.csv":

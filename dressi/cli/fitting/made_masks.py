@@ -20,11 +20,11 @@ LEAST, MOST = 0.002, 0.9
 class MadeMasks:
     """Makes masks as ``--masks`` asks, for ``load_photos``. Raises InputError."""
 
-    def __init__(self, folder: Path, how: str):
+    def __init__(self, folder: Path, how: str, calibration: Path | None = None):
         if not folder.is_dir():
             raise InputError(f"there is no folder '{folder}'; give the folder that holds the photographs")
         self._how = how
-        self._make = mask_maker(how, read_calibration(folder).bounds if needs_box(how) else None)
+        self._make = mask_maker(how, read_calibration(folder, calibration).bounds if needs_box(how) else None)
         self._made: dict[str, np.ndarray] = {}
 
     def __call__(self, view: View, codes: np.ndarray) -> np.ndarray:

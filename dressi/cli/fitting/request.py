@@ -16,6 +16,8 @@ from dressi.render.fit.options import STEPS
 from dressi.render.fit.options.fit_options import PICTURES, RUN, SHAPE, TEXTURE
 from dressi.render.fit.options.option import Row, check_rows, option, rows
 
+CAMERAS = ("auto", "auto:own")
+"""Values of ``--cameras`` that find them."""
 COMMAND, MANY = "Command", "Many objects"
 GROUPS = (PICTURES, SHAPE, TEXTURE, RUN, COMMAND, MANY)
 """Headings, in the order of `dressi fit --help`."""
@@ -25,6 +27,11 @@ def _inside(text: str, folder: Path) -> str:
     """``background:PATH`` has a path, of a list in that folder."""
     how, _, rest = text.partition(":")
     return f"{how}:{(folder / Path(rest).expanduser()).absolute()}" if rest and how == "background" else text
+
+
+def _calibration(text: str, folder: Path) -> str:
+    """A path of a list in that folder."""
+    return text if text in CAMERAS else str((folder / Path(text).expanduser()).absolute())
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,13 @@ class Request:
         None, "A mesh (.glb, .gltf, .obj, .ply) whose own pictures are the target.", PICTURES
     )
     photos: Path | None = option(None, "A folder with photographs, masks and cameras.", PICTURES)
+    cameras: str | None = option(
+        None,
+        "Cameras of --photos: auto, found by structure from motion; auto:own, of pictures that were zoomed, each with a focal"
+        " length of its own; or a calibration elsewhere. Default: those of the folder, or auto where it has none.",
+        PICTURES,
+        read=_calibration,
+    )
     masks: str | None = option(
         None,
         "Make masks for --photos: background:FILE_OR_FOLDER, threshold[:dark, bright, saturation or chroma],"
@@ -178,6 +192,8 @@ def check_options(request: Request) -> None:
         raise InputError(
             "--masks is for photographs; give --photos with it, or leave it out: a mesh has exact masks"
         )
+    if request.cameras is not None and request.photos is None:
+        raise InputError("--cameras is for photographs; give --photos with it, or leave it out")
     if fit.depth and request.photos is None:
         raise InputError(
             "--depth is for photographs with depth pictures; give --photos with it, or leave it out"

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from dressi import Device, DressiAD
-from dressi.cli.fitting.made_masks import MadeMasks
 from dressi.cli.fitting.material import MaterialRequest, material_request
+from dressi.cli.fitting.photographs import read_photographs
 from dressi.cli.fitting.request import Request, check_options
 from dressi.cli.fitting.show import Bar, print_report
 from dressi.cli.fitting.window import FitWindow, NoWindow
@@ -33,7 +33,7 @@ from dressi.render.fit import (
     write_results,
 )
 from dressi.render.formats import load_mesh, load_scene
-from dressi.render.io import Photos, load_photos
+from dressi.render.io import Photos
 from dressi.render.mesh import Mesh
 from dressi.render.scene.scene import Scene
 from dressi.vk.planning import PlanningEngine
@@ -52,10 +52,10 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
     options = request.options(size)
     init = None if request.init is None else _with_uvs(load_mesh(request.init))
     made = None
-    if request.masks is not None and request.photos is not None:
-        made = MadeMasks(request.photos, request.masks)
-    source = _source(request, size, made)
-    if isinstance(source, Photos):
+    if request.photos is None:
+        source = _mesh(request)
+    else:
+        source, made = read_photographs(request, size)
         options = request.options(source.cameras.size)
     material = material_request(request.optimize, request.light, request.photos is not None, options)
     if request.plan:
@@ -195,25 +195,13 @@ def _task(request: Request) -> dict[str, Any]:
     return {"kind": kind, "source": source.resolve().name, "optimize": request.optimize, "finished": when}
 
 
-def _source(request: Request, size: tuple[int, int] | None, made: MadeMasks | None) -> Mesh | Photos:
-    if request.target is not None:
-        with warnings.catch_warnings():
-            if _scene(request) is not None:
-                # One material of several is kept by the mesh, and all of them are drawn.
-                warnings.filterwarnings("ignore", message=".* materials that differ in ")
-            return load_mesh(request.target)
-    assert request.photos is not None
-    photos = load_photos(
-        request.photos,
-        size,
-        widest=request.effort.width,
-        masks=made,
-        depth=request.fit.depth,
-        depth_scale=request.depth_scale,
-    )
-    for note in photos.notes:
-        warnings.warn(note, stacklevel=2)
-    return photos
+def _mesh(request: Request) -> Mesh:
+    assert request.target is not None
+    with warnings.catch_warnings():
+        if _scene(request) is not None:
+            # One material of several is kept by the mesh, and all of them are drawn.
+            warnings.filterwarnings("ignore", message=".* materials that differ in ")
+        return load_mesh(request.target)
 
 
 def _scene(request: Request) -> Scene | None:

@@ -15,8 +15,8 @@ untrusted data set reaches no other file. If the photographs are elsewhere, copy
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,25 +26,29 @@ from dressi.errors import InputError
 from dressi.render.cameras import Camera
 from dressi.render.cameras.conventions import view_from_nerf
 from dressi.render.cameras.intrinsics import focal_from_fov, intrinsics
-from dressi.render.io.colmap import find_model, read_model
+from dressi.render.io.colmap import SparsePoints, find_models, read_model, read_points
 from dressi.render.io.files import followed, inside, read_json, shown, usable
 from dressi.render.io.images import image_size
 from dressi.render.io.lens import Lens
 
 DOCUMENTS = ("cameras.json", "transforms.json", "transforms_train.json")
 IMAGE_FOLDERS = ("", "image", "images")
+PLACES = (*IMAGE_FOLDERS, "train")
+"""Folders of images without a calibration."""
 MASK_FOLDERS = ("mask", "masks", "mask_derived", "silhouettes")
-SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
+SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".heic", ".heif")
 
 
 @dataclass(frozen=True)
 class View:
-    """One photograph: files that exist, a camera of the image's size, and its lens. mask: None for the alpha."""
+    """One photograph: files that exist, a camera of the image's size, and its lens. mask: None for the alpha.  number: of
+    the image in a COLMAP model, -1 elsewhere."""
 
     image: Path
     mask: Path | None
     camera: Camera
     lens: Lens
+    number: int = -1
 
 
 @dataclass
@@ -52,7 +56,7 @@ class Calibration:
     """views: sorted by file name.  bounds: (2, 3) box of the object where the calibration has one.  depth_scale: codes of
     depth pictures in one unit of the world, where it says so.
 
-    points: gives (P, 3) points on the object, (0, 3) if the calibration has none.
+    model: folder of the COLMAP model that it is, which has points; None for other kinds.
     notes: assumptions about facts that the folder does not state.
     """
 
@@ -60,7 +64,7 @@ class Calibration:
     views: list[View] = field(default_factory=list)
     bounds: np.ndarray | None = None
     depth_scale: float | None = None
-    points: Callable[[], np.ndarray] = lambda: np.zeros((0, 3))
+    model: Path | None = None
     notes: list[str] = field(default_factory=list)
 
 
@@ -71,20 +75,28 @@ class _Entry:
     name: str
     taken: Callable[[str, tuple[int, int]], tuple[Camera, Lens]]
     mask: str | None = None
+    number: int = -1
 
 
-def read_calibration(folder: Path) -> Calibration:
-    """Raises InputError naming the folder or file: no images, no calibration, counts or sizes that disagree, missing
-    masks, lenses that are not supported."""
-    path = next((folder / name for name in DOCUMENTS if (folder / name).is_file()), None)
-    model = find_model(folder) if path is None else None
+def read_calibration(folder: Path, given: Path | None = None) -> Calibration:
+    """The calibration of a folder, or one that lies elsewhere. given: its file, or the folder of a COLMAP model.
+
+    Raises InputError naming the folder or file: no images, no calibration, counts or sizes that disagree, missing
+    masks, lenses that are not supported, most images without a camera."""
+    path = given if given is not None and given.is_file() else None
+    if given is None:
+        path = next((folder / name for name in DOCUMENTS if (folder / name).is_file()), None)
+    models = find_models(given or folder) if path is None else []
     if path is not None:
         found, entries = _document(path)
-    elif model is not None:
-        found, entries = _colmap(model)
-    elif any(_pictures(folder / name) for name in (*IMAGE_FOLDERS, "train")):
+    elif models:
+        found, entries = _colmap(models)
+    elif given is not None:
+        raise InputError(f"'{given}' has no cameras; give one of {', '.join(DOCUMENTS)}, or a COLMAP model")
+    elif has_pictures(folder):
         raise InputError(
-            f"'{folder}' has images but no cameras; add one of {', '.join(DOCUMENTS)}, or a COLMAP model in sparse/0"
+            f"'{folder}' has images but no cameras; add one of {', '.join(DOCUMENTS)}, or a COLMAP model in sparse/0,"
+            " or let --cameras auto find them"
         )
     else:
         raise InputError(f"'{folder}' has no images; give a folder with photographs and cameras.json")
@@ -101,29 +113,38 @@ def read_calibration(folder: Path) -> Calibration:
                     " give one view per image"
                 )
             images.add(image)
-            found.views.append(View(image, mask, *entry.taken(image.name, image_size(image))))
+            found.views.append(View(image, mask, *entry.taken(image.name, image_size(image)), entry.number))
     found.views.sort(key=lambda view: (view.image.name, view.image))
-    _check_files(found, strict=model is None)
+    _check_files(found)
     return found
 
 
-def _check_files(found: Calibration, strict: bool) -> None:
-    """Images without a camera raise InputError if ``strict``, else they are noted and left out."""
-    name, count = found.path.name, len(found.views)
-    images = {view.image for view in found.views}
-    for what, listed in (("images", images), ("masks", {view.mask for view in found.views if view.mask})):
-        for folder in {file.parent for file in listed}:
-            extra = [file for file in _pictures(folder) if file not in listed]
-            if extra and strict:
-                raise InputError(
-                    f"'{folder}' has {len(extra) + len(listed)} {what} for the {count} cameras of '{name}',"
-                    f" such as '{extra[0].name}'; remove what has no camera, or add its camera"
-                )
-            if extra and what == "images":
-                found.notes.append(
-                    f"{len(extra)} images of '{folder}' have no camera in '{name}', such as '{extra[0].name}';"
-                    " they are left out"
-                )
+def has_pictures(folder: Path) -> bool:
+    """Whether a folder has images where they are looked for."""
+    return any(pictures_in(folder / name) for name in PLACES)
+
+
+def has_calibration(folder: Path) -> bool:
+    """Whether a folder has cameras of any kind."""
+    return any((folder / name).is_file() for name in DOCUMENTS) or bool(find_models(folder))
+
+
+def _check_files(found: Calibration) -> None:
+    """Images without a camera are noted and left out; raises InputError if they are most."""
+    listed = {view.image for view in found.views}
+    for folder in sorted({file.parent for file in listed}):
+        own = pictures_in(folder)
+        extra = [file for file in own if file not in listed]
+        if 2 * len(extra) > len(own):
+            raise InputError(
+                f"{len(extra)} of {len(own)} images of '{folder}' have no camera in '{found.path}', such as"
+                f" '{extra[0].name}'; remove what is not meant, or find cameras anew with --cameras auto"
+            )
+        if extra:
+            found.notes.append(
+                f"{len(extra)} of {len(own)} images of '{folder}' have no camera in '{found.path.name}', such as"
+                f" '{extra[0].name}'; they are left out"
+            )
 
 
 def _files(folder: Path, path: Path, entry: _Entry) -> tuple[Path, Path | None]:
@@ -159,7 +180,8 @@ def _files(folder: Path, path: Path, entry: _Entry) -> tuple[Path, Path | None]:
     return image, None
 
 
-def _pictures(folder: Path) -> list[Path]:
+def pictures_in(folder: Path) -> list[Path]:
+    """The image files of a folder, sorted; [] if it does not exist."""
     if not folder.is_dir():
         return []
     return sorted(f.resolve() for f in folder.iterdir() if f.suffix.lower() in SUFFIXES and f.is_file())
@@ -168,7 +190,9 @@ def _pictures(folder: Path) -> list[Path]:
 # ---- COLMAP
 
 
-def _colmap(path: Path) -> tuple[Calibration, list[_Entry]]:
+def _colmap(paths: list[Path]) -> tuple[Calibration, list[_Entry]]:
+    """Of the first of several models."""
+    path = paths[0]
     model = read_model(path)
 
     def entry(pose):
@@ -177,9 +201,24 @@ def _colmap(path: Path) -> tuple[Calibration, list[_Entry]]:
             check_size(path, name, intrinsics.size, size)
             return pose.placed(intrinsics, name), intrinsics.lens
 
-        return _Entry(pose.name, taken)
+        return _Entry(pose.name, taken, number=pose.number)
 
-    return Calibration(path, points=model.points), [entry(pose) for pose in model.poses]
+    found = Calibration(path, model=path)
+    if len(paths) > 1:
+        found.notes.append(
+            f"'{path.parent}' has {len(paths)} models of COLMAP that share no cameras; the largest, '{path.name}' with"
+            f" {len(model.poses)} images, is taken"
+        )
+    return found, [entry(pose) for pose in model.poses]
+
+
+def sparse_points(model: Path | None, views: Sequence[View]) -> SparsePoints:
+    """The points of a model with the indices of the views that see them; none without a model. Raises InputError."""
+    if model is None:
+        return SparsePoints(np.zeros((0, 3)), np.zeros(0), *np.zeros((2, 0), np.int64))
+    found, index = read_points(model), {view.number: i for i, view in enumerate(views)}
+    view = np.array([index.get(int(number), -1) for number in found.view], np.int64)
+    return replace(found, point=found.point[view >= 0], view=view[view >= 0])
 
 
 # ---- JSON

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,9 +18,11 @@ from dressi.errors import InputError
 from dressi.render.cameras import Camera
 from dressi.render.cameras.intrinsics import intrinsics
 from dressi.render.cameras.rotations import quaternion_to_matrix
-from dressi.render.io.files import read_bytes, shown, usable
+from dressi.render.io.files import BROKEN, read_bytes, shown, usable
 from dressi.render.io.lens import Lens
 
+MOST_MODELS = 100
+"""Of a reconstruction that fell into parts, which COLMAP numbers from 0."""
 FOLDERS = ("sparse/0", "sparse", "colmap/sparse/0", "colmap", "")
 """Folders of a model, relative to its images."""
 
@@ -53,8 +56,10 @@ class Intrinsics:
 
 @dataclass(frozen=True)
 class Pose:
-    """One image. rotation: unit quaternion w, x, y, z; x_camera = R x + translation."""
+    """One image. number: of the image in the tracks of points.  rotation: unit quaternion w, x, y, z; x_camera = R x +
+    translation."""
 
+    number: int
     name: str
     camera: int
     rotation: tuple[float, ...]
@@ -79,26 +84,82 @@ class Model:
     cameras: dict[int, Intrinsics]
     poses: list[Pose]
 
-    def points(self) -> np.ndarray:
-        """(P, 3) positions; (0, 3) when the model has no file of points. Raises InputError."""
-        binary, text = self.path / "points3D.bin", self.path / "points3D.txt"
-        if self.path.joinpath("images.bin").is_file() and binary.is_file():
-            with usable(binary, "the points"):
-                return _binary_points(_Bytes(read_bytes(binary), binary))
-        if text.is_file():
-            with usable(text, "the points"):
-                values = [tuple(map(float, line.split()[1:4])) for line in filter(None, _lines(text))]
-                return np.array(values, dtype=np.float64).reshape(-1, 3)
-        return np.zeros((0, 3))
+
+@dataclass(frozen=True, eq=False)
+class SparsePoints:
+    """P points of a reconstruction and the K observations that they come from.
+
+    positions: (P, 3) in the world.  errors: (P,) mean distance in pixels of the full photographs between where the points
+    are seen and where they project to, 0 if the model does not say it.  point, view: (K,) that point is seen by that view.
+    """
+
+    positions: np.ndarray
+    errors: np.ndarray
+    point: np.ndarray
+    view: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def times(self) -> np.ndarray:
+        """(P,) how many views see each."""
+        return np.bincount(self.point, minlength=len(self))
+
+    def seen_by(self, view: int) -> np.ndarray:
+        """Indices of the points that a view sees."""
+        return self.point[self.view == view]
 
 
-def find_model(folder: Path) -> Path | None:
-    """The folder of a model at or below ``folder``."""
+def read_points(path: Path) -> SparsePoints:
+    """Those of the model in folder ``path``, by the numbers of its images; none if it has no file of points. Raises InputError."""
+    binary, text = path / "points3D.bin", path / "points3D.txt"
+    if path.joinpath("images.bin").is_file() and binary.is_file():
+        with usable(binary, "the points"):
+            return _binary_points(_Bytes(read_bytes(binary), binary))
+    if not text.is_file():
+        return SparsePoints(*(np.zeros(shape) for shape in ((0, 3), 0)), *np.zeros((2, 0), np.int64))
+    with usable(text, "the points"):
+        rows = [line.split() for line in filter(None, _lines(text))]
+        values = np.array([[float(v) for v in row[1:8]] for row in rows]).reshape(-1, 7)
+        return _tracked(values[:, :3], values[:, 6], [np.array(row[8::2], np.int64) for row in rows])
+
+
+def _tracked(positions: np.ndarray, errors: np.ndarray, tracks: list[np.ndarray]) -> SparsePoints:
+    """tracks: of each point, the numbers of the images that see it, some of them twice."""
+    tracks = [np.unique(track) for track in tracks]
+    point = np.repeat(np.arange(len(tracks)), [len(track) for track in tracks])
+    return SparsePoints(
+        positions, np.maximum(errors, 0.0), point, np.concatenate([np.zeros(0, np.int64), *tracks])
+    )
+
+
+def find_models(folder: Path) -> list[Path]:
+    """The folders of the models at or below ``folder``, all in one place, the one with the most images first."""
     for place in FOLDERS:
-        for suffix in (".bin", ".txt"):
-            if all((folder / place / (name + suffix)).is_file() for name in ("cameras", "images")):
-                return folder / place
+        above = folder / place
+        numbered = [above.parent / str(n) for n in range(MOST_MODELS)] if above.name == "0" else [above]
+        found = [path for path in numbered if _suffix(path) is not None]
+        if found:
+            return sorted(found, key=lambda path: -_image_count(path))
+    return []
+
+
+def _suffix(path: Path) -> str | None:
+    for suffix in (".bin", ".txt"):
+        if all((path / (name + suffix)).is_file() for name in ("cameras", "images")):
+            return suffix
     return None
+
+
+def _image_count(path: Path) -> int:
+    """As its file says it; damaged ones have none."""
+    with suppress(InputError, *BROKEN):
+        images = path / f"images{_suffix(path)}"
+        if images.suffix == ".bin":
+            return struct.unpack_from("<Q", read_bytes(images, "model"))[0]
+        return len(list(_text_poses(images)))
+    return 0
 
 
 def read_model(path: Path) -> Model:
@@ -174,7 +235,7 @@ def _text_poses(path: Path) -> Iterator[Pose]:
         if len(values) < 10:
             raise InputError(f"'{path}': the line '{shown(line[:60])}' is no image; check the file")
         numbers = tuple(map(float, values[1:8]))
-        yield Pose(values[9], int(values[8]), numbers[:4], numbers[4:])
+        yield Pose(int(values[0]), values[9], int(values[8]), numbers[:4], numbers[4:])
 
 
 # ---- binary
@@ -231,16 +292,17 @@ def _binary_cameras(path: Path) -> Iterator[tuple[int, Intrinsics]]:
 def _binary_poses(path: Path) -> Iterator[Pose]:
     data = _Bytes(read_bytes(path, "model"), path)
     for _ in range(data.count(4 + 56 + 4 + 1 + 8)):
-        _, *numbers, camera = data.take("I7dI")
+        number, *numbers, camera = data.take("I7dI")
         name = data.name()
-        yield Pose(name, camera, tuple(numbers[:4]), tuple(numbers[4:]))
+        yield Pose(number, name, camera, tuple(numbers[:4]), tuple(numbers[4:]))
         data.skip(24 * data.count(24))
 
 
-def _binary_points(data: _Bytes) -> np.ndarray:
-    points = np.empty((data.count(8 + 24 + 3 + 8 + 8), 3))
-    for row in points:
-        _, row[0], row[1], row[2] = data.take("Q3d")
-        data.skip(3 + 8)
-        data.skip(8 * data.count(8))
-    return points
+def _binary_points(data: _Bytes) -> SparsePoints:
+    values, tracks = np.empty((data.count(8 + 24 + 3 + 8 + 8), 4)), []
+    for row in values:
+        _, row[0], row[1], row[2], _, _, _, row[3] = data.take("Q3d3Bd")
+        start, count = data.at + 8, data.count(8)
+        data.skip(8 * count)
+        tracks.append(np.frombuffer(data.data, "<u4", 2 * count, start)[::2].astype(np.int64))
+    return _tracked(values[:, :3], values[:, 3], tracks)

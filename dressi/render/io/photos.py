@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,8 @@ import numpy as np
 from dressi.config import config
 from dressi.errors import InputError
 from dressi.render.cameras import Cameras
-from dressi.render.io.calibration import Calibration, View, read_calibration
+from dressi.render.io.calibration import Calibration, View, read_calibration, sparse_points
+from dressi.render.io.colmap import SparsePoints
 from dressi.render.io.depths import Depths
 from dressi.render.io.files import usable
 from dressi.render.io.images import read_image, resize, to_linear_rgb
@@ -44,6 +46,7 @@ class Photos:
     originals: the files, with cameras of their own sizes and their lenses.
     depths: (N, H, W) float32, distances along the optical axis in units of the world, 0 where unknown and outside of the
     masks; None if they were not read.
+    model: folder of the COLMAP model that the cameras come from, None for other calibrations.
 
     >>> from dressi.render.cameras import Camera
     >>> camera = Camera.perspective(40, (8, 6), (0, 0, 4), (0, 0, 0))
@@ -62,6 +65,15 @@ class Photos:
     known: np.ndarray | None = None
     originals: tuple[View, ...] = ()
     depths: np.ndarray | None = None
+    model: Path | None = None
+
+    @cached_property
+    def points(self) -> SparsePoints:
+        """The points of the reconstruction that the cameras come from, with the views that see them, by the indices of
+        ``names``; none for calibrations that have no points. Raises InputError if their file is damaged.
+
+        """
+        return sparse_points(self.model, self.originals)
 
     @property
     def held_out(self) -> np.ndarray:
@@ -131,6 +143,7 @@ def load_photos(
     folder: str | os.PathLike,
     size: Size | None = None,
     *,
+    cameras: Path | None = None,
     widest: int | None = None,
     masks: Callable[[View, np.ndarray], np.ndarray] | None = None,
     depth: bool = False,
@@ -141,7 +154,9 @@ def load_photos(
     Images are resized by area in linear light; masks by area, then covered where at least half is. Intrinsics
     scale with each axis. Colours of images with alpha are weighted by it, so no background leaks in. Lens distortion
     is removed before, by linear interpolation. Photographs of several sizes keep their proportions: each is shrunk to
-    fit into the size and padded on the right and below.  widest: of pictures that no size is given for.
+    fit into the size and padded on the right and below.
+    cameras: the calibration, if it is not in the folder: a file as ``cameras.json``, or the folder of a COLMAP model; its
+    names are relative to the folder of the photographs.  widest: of pictures that no size is given for.
     masks: makes the mask (H, W) of a photograph from its view and codes (H, W, C), instead of those of the folder.
     depth: whether to read the depth pictures in the folder ``depth`` too, one of the size of each photograph (``Depths``).
     depth_scale: codes in one unit of the world; None: "depth_scale" of the calibration, or 1000.
@@ -169,7 +184,7 @@ def load_photos(
         raise InputError(f"there is no folder '{folder}'; give the folder that holds the photographs")
     if size is not None and (size[0] < 1 or size[1] < 1):
         raise InputError(f"photographs cannot be resized to {size[0]}x{size[1]}; give a size of at least 1x1")
-    calibration = read_calibration(folder)
+    calibration = read_calibration(folder, cameras)
     frames, common = _frames([view.camera.size for view in calibration.views], size, widest)
     _check_room(folder, common, len(frames))
     scale = calibration.depth_scale if depth_scale is None else depth_scale
@@ -180,28 +195,29 @@ def load_photos(
     ]
     coverage = np.stack([layer.coverage for layer in layers])
     known = np.stack([layer.known for layer in layers])
-    cameras = Cameras(
+    views = Cameras(
         [v.camera.resized(frame).padded(common) for v, frame in zip(calibration.views, frames, strict=True)]
     )
     with usable(calibration.path, "the cameras"):
         bounds = calibration.bounds
         if bounds is None:
-            bounds = _estimated(calibration, coverage, cameras, known)
-        check_cameras(cameras, bounds)
-        cameras = cameras.around(*sphere_of(bounds))
+            bounds = _estimated(calibration, coverage, views, known)
+        check_cameras(views, bounds)
+        views = views.around(*sphere_of(bounds))
     if depths is not None:
-        for camera, layer in zip(cameras, layers, strict=True):
+        for camera, layer in zip(views, layers, strict=True):
             depths.check(camera.name, layer.depth, camera, bounds.mean(0))
     return Photos(
         images=np.stack([layer.color for layer in layers]),
         masks=coverage,
-        cameras=cameras,
+        cameras=views,
         names=tuple(view.image.name for view in calibration.views),
         bounds=bounds,
         notes=tuple(dict.fromkeys(calibration.notes)),
         known=None if known.all() else known,
         originals=tuple(calibration.views),
         depths=np.stack([layer.depth for layer in layers]) if depths is not None else None,
+        model=calibration.model,
     )
 
 
@@ -312,7 +328,7 @@ def _box_of_one_view(calibration: Calibration, mask: np.ndarray, cameras: Camera
     """The distance of the object is that of the calibration's points in the mask. Without such points it is the distance of
     the origin of the world, if that is in front of the camera; the box is as deep as it is wide and high."""
     camera = cameras[0]
-    points = calibration.points()
+    points = sparse_points(calibration.model, calibration.views).positions
     pixel, depth = camera.project(points)
     column, row = np.floor(np.nan_to_num(np.clip(pixel, -1, max(camera.size)), nan=-1)).astype(int).T
     shown = (depth > 0) & (column >= 0) & (row >= 0) & (column < camera.size[0]) & (row < camera.size[1])

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 from PIL import BmpImagePlugin, GifImagePlugin, Image, JpegImagePlugin, PngImagePlugin, TiffImagePlugin
@@ -35,6 +36,7 @@ _READERS = {
     "GIF": GifImagePlugin.GifImageFile,
     "WebP": WebP.WebPImageFile,
 }
+_HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1")
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "PNG"), (b"\xff\xd8\xff", "JPEG"), (b"BM", "BMP"), (b"GIF87a", "GIF"), (b"GIF89a", "GIF"),
     (b"II*\0", "TIFF"), (b"MM\0*", "TIFF"), (b"II+\0", "TIFF"), (b"MM\0+", "TIFF"), (b"#?RADIANCE", "HDR"), (b"#?RGBE", "HDR"), (MAGIC, "EXR"),
@@ -127,6 +129,17 @@ def pixels_size(data: bytes, name: str) -> tuple[int, int]:
         raise _unreadable(name, error) from None
 
 
+@contextmanager
+def opened(data: bytes, name: str) -> Iterator[Image.Image | None]:
+    """A picture of Pillow whose head is read, for what it says beside its size; None for kinds that hold floats. Raises InputError."""
+    kind = _kind(data, name)
+    if kind in _FLOAT_SIZES:
+        yield None
+        return
+    with _opened(kind, data, name) as image:
+        yield image
+
+
 def opencv() -> ModuleType | None:
     """The module of OpenCV where it is installed: it reads and writes what Pillow does not."""
     try:
@@ -161,8 +174,10 @@ def _kind(data: bytes, name: str) -> str:
             return kind
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "WebP"
+    if data[4:8] == b"ftyp" and data[8:12] in _HEIC_BRANDS:
+        return "HEIC"
     raise InputError(
-        f"cannot read the image '{shown(name)}': it is not PNG, JPEG, TIFF, BMP, GIF, WebP, Radiance (.hdr) or OpenEXR (.exr);"
+        f"cannot read the image '{shown(name)}': it is not PNG, JPEG, TIFF, BMP, GIF, WebP, HEIC, Radiance (.hdr) or OpenEXR (.exr);"
         " export it again as PNG or JPEG"
     )
 
@@ -171,7 +186,19 @@ def _opened(kind: str, data: bytes, name: str) -> Image.Image:
     if kind == "WebP":
         # Its class allocates the whole picture when it is opened.
         _check(_webp_size(data), name)
+    if kind == "HEIC":
+        return _heif_reader(name)(io.BytesIO(data))
     return _READERS[kind](io.BytesIO(data))
+
+
+def _heif_reader(name: str) -> Any:
+    try:
+        from pillow_heif import HeifImageFile  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise InputError(
+            f"reading the HEIC image '{shown(name)}' needs pillow-heif: pip install 'dressi[photos]', or export it as JPEG"
+        ) from None
+    return HeifImageFile
 
 
 def _check(size: tuple[int, int], name: str) -> tuple[int, int]:

@@ -157,7 +157,7 @@ def view(folder, index, **values):
         (lambda f: (f / "image" / "002.png").unlink(), r"'002\.png', which is not in"),
         (lambda f: (f / "mask" / "002.png").unlink(), r"no mask for '002\.png'"),
         (lambda f: shutil.rmtree(f / "mask"), r"000\.png' has no mask"),
-        (lambda f: edit(f, lambda d: d["views"].pop()), "8 images for the 7 cameras"),
+        (lambda f: edit(f, lambda d: d.update(views=d["views"][:3])), "5 of 8 images of .* have no camera"),
         (lambda f: edit(f, lambda d: d["views"].append(d["views"][0])), "9 views of 8 images"),
         (lambda f: edit(f, lambda d: d.update(views=[])), "lists no views"),
         (lambda f: edit(f, lambda d: d.pop("views")), "cannot be used"),

@@ -1,0 +1,57 @@
+"""The photographs of `dressi fit --photos`, with the cameras and masks that they come with or that are made."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+from dressi.cli.fitting.made_masks import MadeMasks
+from dressi.cli.fitting.request import CAMERAS, Request
+from dressi.cli.terminal import say
+from dressi.render.fit import check_folder, locked
+from dressi.render.io import Photos, load_photos
+from dressi.render.io.calibration import has_calibration, has_pictures
+from dressi.render.reconstruct.keep import find_cameras
+from dressi.render.reconstruct.pictures import list_pictures
+
+
+def read_photographs(request: Request, size: tuple[int, int] | None) -> tuple[Photos, MadeMasks | None]:
+    """The photographs at a size, as wide as ``Effort`` says without one, and the masks that were made. Raises InputError."""
+    folder = request.photos
+    assert folder is not None
+    calibration = _calibration(request, folder)
+    made = None if request.masks is None else MadeMasks(folder, request.masks, calibration)
+    photos = load_photos(
+        folder,
+        size,
+        cameras=calibration,
+        widest=request.effort.width,
+        masks=made,
+        depth=request.fit.depth,
+        depth_scale=request.depth_scale,
+    )
+    for note in photos.notes:
+        warnings.warn(note, stacklevel=2)
+    return photos, made
+
+
+def _calibration(request: Request, folder: Path) -> Path | None:
+    """What ``--cameras`` gives or lets be found; None for that of the folder."""
+    how = request.cameras
+    if how is None:
+        if has_calibration(folder) or not has_pictures(folder):
+            return None
+        how = "auto"
+    elif how not in CAMERAS:
+        return Path(how)
+    list_pictures(folder)  # nothing is written if they cannot be used
+    check_folder(request.out)
+    with locked(request.out):
+        found = find_cameras(
+            folder, request.out / "cameras", own=how == "auto:own", tell=lambda text: say(f"dressi: {text}")
+        )
+    if found.kept:
+        say(f"dressi: the cameras are those that an earlier run found, in '{request.out / 'cameras'}'")
+    for note in found.notes:
+        say(f"dressi: {note}")
+    return found.model

@@ -1,0 +1,9 @@
+"""Cameras of photographs that have none: structure from motion with the library pycolmap, which is an extra.
+
+| module | what |
+|---|---|
+| ``pictures`` | the photographs of a folder: sizes, focal lengths, how they were held |
+| ``motion`` | features, matches, mapping: a model of COLMAP |
+| ``world`` | which way is up, where the ground is, and how large a unit is |
+| ``keep`` | the result in a folder, found again by a later run |
+"""

@@ -1,0 +1,113 @@
+"""A reconstruction in a folder, as COLMAP keeps it, with what it was made of: a later run of the same photographs reads it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError
+from ..io.files import read_json, write_json
+from .findings import partial, too_few
+from .motion import Models, Poll, Tell, library, reconstruct
+from .pictures import Picture, list_pictures
+from .world import guess_world
+
+VERSION = 1
+"""Of the way reconstructions are made: older ones are made anew."""
+FACTS = "reconstruction.json"
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """model: folder of a COLMAP model whose names are relative to the folder of the photographs.  notes: what was assumed,
+    and which photographs have no camera.  kept: whether an earlier run has made it."""
+
+    model: Path
+    notes: tuple[str, ...]
+    kept: bool
+
+
+def find_cameras(
+    folder: Path,
+    into: Path,
+    *,
+    own: bool = False,
+    ordered: bool = False,
+    tell: Tell = lambda text: None,
+    stop: Poll = lambda: False,
+) -> Reconstruction:
+    """Cameras of the photographs in a folder, by structure from motion on the processor.
+
+    into: a folder that the model is written to, or read from if it was made of the same files before.  own: whether each
+    photograph has intrinsics of its own, instead of one for each camera, size and zoom.  ordered: whether they were taken
+    one after the other.  tell: what is done now.  stop: polled; true raises ``Interrupted``.
+
+    The world has y up (``guess_world``). Raises InputError, with what helps, if most photographs get no camera; and without
+    pycolmap.
+    """
+    pictures = list_pictures(folder)
+    key = _key(pictures, own)
+    facts = into / FACTS
+    if facts.is_file():
+        try:
+            kept = read_json(facts, "reconstruction")
+            if kept["key"] == key:
+                return Reconstruction(into / "sparse" / "0", tuple(map(str, kept["notes"])), True)
+        except (InputError, LookupError, TypeError):
+            pass  # it is made anew
+    models = reconstruct(pictures, own=own, ordered=ordered, tell=tell, stop=stop)
+    if not models.found or 2 * models.found[0].num_reg_images() < len(pictures):
+        raise too_few(folder, pictures, models)
+    notes = [*partial(pictures, models), _placed(models.found[0], pictures)]
+    shutil.rmtree(into / "sparse", ignore_errors=True)
+    for number, model in enumerate(models.found):
+        place = into / "sparse" / str(number)
+        try:
+            place.mkdir(parents=True)
+            model.write(str(place))
+        except (OSError, RuntimeError, ValueError) as error:
+            raise InputError(
+                f"cannot write the cameras into '{place}': {error}; give another --out"
+            ) from None
+    write_json(facts, {"key": key, "notes": notes, "photographs": _table(pictures, models)})
+    return Reconstruction(into / "sparse" / "0", tuple(notes), False)
+
+
+def _key(pictures: Sequence[Picture], own: bool) -> dict[str, Any]:
+    """What a reconstruction depends on, as JSON has it."""
+    files = {p.name: [p.path.stat().st_size, p.path.stat().st_mtime_ns] for p in pictures}
+    return json.loads(json.dumps({"version": VERSION, "own": own, "files": files}))
+
+
+def _table(pictures: Sequence[Picture], models: Models) -> list[dict[str, Any]]:
+    """Of each photograph: whether it has a camera, its features, and those that other photographs confirm."""
+    placed = {image.name for image in models.found[0].images.values()}
+    return [
+        {
+            "name": picture.name,
+            "camera": picture.name in placed,
+            "features": int(models.features[i]),
+            "matches": int(models.matches[i].max(initial=0)),
+        }
+        for i, picture in enumerate(pictures)
+    ]
+
+
+def _placed(model: Any, pictures: Sequence[Picture]) -> str:
+    """Move a model to the world that is guessed. Returns what was guessed."""
+    colmap, ups = library(), {picture.name: picture.up for picture in pictures}
+    poses = [(image.cam_from_world(), ups[image.name]) for image in model.images.values()]
+    rotations = np.stack([pose.rotation.matrix() for pose, _ in poses])
+    shifts = np.stack([pose.translation for pose, _ in poses])
+    centers = -np.einsum("nji,nj->ni", rotations, shifts)
+    points = np.array([point.xyz for point in model.points3D.values()]).reshape(-1, 3)
+    world = guess_world(centers, rotations, np.stack([up for _, up in poses]), points)
+    turn = colmap.Rotation3d(world.rotation)
+    model.transform(colmap.Sim3d(world.scale, turn, world.translation))
+    return world.said

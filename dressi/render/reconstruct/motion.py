@@ -1,0 +1,206 @@
+"""Structure from motion with pycolmap: features of the photographs, their matches, and a model of cameras and points."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from ...errors import InputError
+from ..io.images import read_image, resize
+from .pictures import Picture
+
+WIDEST = 1600
+"""Pixels of the longer side of the copies that features are found in."""
+FEATURES = 8192
+"""Most features of a photograph."""
+GREY = 0.5
+"""sRGB code of what is transparent."""
+SEED = 0
+
+Tell = Callable[[str], None]
+Poll = Callable[[], bool]
+
+
+@dataclass(frozen=True, eq=False)
+class Models:
+    """found: the models of COLMAP that share no camera, the largest first.  features: (N,) of each photograph.
+    matches: (N, N) features that agree with one motion of the camera between two photographs."""
+
+    found: list[Any]
+    features: np.ndarray
+    matches: np.ndarray
+
+
+class Interrupted(Exception):
+    """``stop()`` became true."""
+
+
+def library() -> Any:
+    """The module pycolmap. Raises InputError."""
+    try:
+        import pycolmap  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise InputError(
+            "--cameras auto needs the library pycolmap: pip install 'dressi[photos]'; or give cameras with the"
+            " photographs, see `dressi fit --help`"
+        ) from None
+    pycolmap.logging.minloglevel = 3  # it counts every feature on stderr
+    return pycolmap
+
+
+def reconstruct(
+    pictures: Sequence[Picture],
+    *,
+    own: bool = False,
+    masks: Callable[[Picture], np.ndarray] | None = None,
+    ordered: bool = False,
+    tell: Tell = lambda text: None,
+    stop: Poll = lambda: False,
+) -> Models:
+    """Models of the photographs, in pixels of the files, in units and axes of their own.
+
+    own: whether each photograph has intrinsics of its own; otherwise those of the same camera (``Picture.camera``) share
+    them.  masks: (H, W) of a photograph, 0 where features do not count.  ordered: whether neighbours in the list were taken
+    one after the other.  tell: what is done now.  stop: polled; true raises ``Interrupted``. Raises InputError.
+    """
+    colmap = library()
+    with tempfile.TemporaryDirectory(prefix="dressi-cameras-") as name:
+        work = Path(name)
+        tell(f"features of {len(pictures)} photographs ...")
+        scales = [_copied(picture, work, masks) for picture in pictures]
+        run = _runner(colmap, stop)
+        _features(colmap, run, pictures, scales, work, own)
+        _matches(colmap, run, len(pictures), work, ordered, tell)
+        tell("placing the cameras ...")
+        (work / "models").mkdir()
+        options = colmap.IncrementalPipelineOptions(random_seed=SEED, min_model_size=3)
+        found = run(colmap.incremental_mapping, _database(work), work / "images", work / "models", options)
+        features, matches = _counts(colmap, pictures, work)
+    models = sorted(found.values(), key=lambda model: -model.num_reg_images())
+    names = {
+        _name(i): (picture, scale) for i, (picture, scale) in enumerate(zip(pictures, scales, strict=True))
+    }
+    for model in models:
+        for camera in model.cameras.values():
+            image = next(image for image in model.images.values() if image.camera_id == camera.camera_id)
+            camera.rescale(*names[image.name][0].size)
+        for image in model.images.values():
+            picture, scale = names[image.name]
+            image.name = picture.name
+            for point in image.points2D:
+                point.xy = point.xy / scale
+    return Models(models, features, matches)
+
+
+def _name(index: int) -> str:
+    return f"{index:05d}.png"
+
+
+def _database(work: Path) -> Path:
+    return work / "database.db"
+
+
+def _copied(picture: Picture, work: Path, masks: Callable[[Picture], np.ndarray] | None) -> np.ndarray:
+    """Write a photograph as pycolmap can read it, at no more than ``WIDEST``. Returns (2,) the scale of its sides."""
+    codes = read_image(picture.path)
+    if codes.shape[-1] == 4:
+        codes = codes[..., :3] * codes[..., 3:] + GREY * (1 - codes[..., 3:])
+    width, height = picture.size
+    share = min(1.0, WIDEST / max(width, height))
+    size = max(round(width * share), 1), max(round(height * share), 1)
+    index = len(list((work / "images").glob("*"))) if (work / "images").is_dir() else 0
+    _save(work / "images" / _name(index), codes.mean(-1), size)
+    if masks is not None:
+        _save(work / "masks" / f"{_name(index)}.png", masks(picture).astype(np.float32), size)
+    return np.array(size) / picture.size
+
+
+def _save(path: Path, plane: np.ndarray, size: tuple[int, int]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    if size != plane.shape[::-1]:
+        plane = resize(plane, size)
+    Image.fromarray(np.clip(plane * 255 + 0.5, 0, 255).astype(np.uint8)).save(path, compress_level=1)
+
+
+def _features(
+    colmap: Any, run: Any, pictures: Sequence[Picture], scales: Sequence[np.ndarray], work: Path, own: bool
+) -> None:
+    """Into the database, camera by camera."""
+    groups: dict[Any, list[int]] = {}
+    for index, picture in enumerate(pictures):
+        groups.setdefault(index if own else picture.camera, []).append(index)
+    options = colmap.FeatureExtractionOptions(max_image_size=WIDEST)
+    options.sift.max_num_features = FEATURES
+    for group in groups.values():
+        first, scale = pictures[group[0]], scales[group[0]]
+        reader = colmap.ImageReaderOptions(camera_model="SIMPLE_RADIAL")
+        if (work / "masks").is_dir():
+            reader.mask_path = str(work / "masks")
+        if first.focal is not None:
+            middle = scale * first.size / 2
+            reader.camera_params = f"{first.focal * scale.mean()},{middle[0]},{middle[1]},0"
+        run(
+            colmap.extract_features, _database(work), work / "images",
+            image_names=[_name(i) for i in group], camera_mode=colmap.CameraMode.SINGLE,
+            reader_options=reader, extraction_options=options, device=colmap.Device.cpu,
+        )  # fmt: skip
+
+
+def _matches(colmap: Any, run: Any, count: int, work: Path, ordered: bool, tell: Tell) -> None:
+    tell(f"matching {count * (count - 1) // 2} pairs of photographs ...")
+    run(colmap.match_exhaustive, _database(work), device=colmap.Device.cpu)
+
+
+def _counts(colmap: Any, pictures: Sequence[Picture], work: Path) -> tuple[np.ndarray, np.ndarray]:
+    database = colmap.Database.open(_database(work))
+    try:
+        numbers = {image.image_id: int(image.name[:5]) for image in database.read_all_images()}
+        features, matches = np.zeros(len(pictures), int), np.zeros((len(pictures),) * 2, int)
+        for image, index in numbers.items():
+            features[index] = database.num_keypoints_for_image(image)
+        for pair, count in zip(*database.read_two_view_geometry_num_inliers(), strict=True):
+            a, b = (numbers[image] for image in colmap.pair_id_to_image_pair(pair))
+            matches[a, b] = matches[b, a] = count
+    finally:
+        database.close()
+    return features, matches
+
+
+def _runner(colmap: Any, stop: Poll) -> Callable[..., Any]:
+    """Calls a function of the library in a thread, which ends when ``stop()`` becomes true or at Ctrl-C."""
+    token = colmap.CancellationToken()
+
+    def run(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        result: list[Any] = []
+        failed: list[Exception] = []
+
+        def work() -> None:
+            try:
+                result.append(function(*given, **named, cancellation_token=token))
+            except Exception as error:  # the library raises those of C++
+                failed.append(error)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive():
+                thread.join(0.2)
+                if stop():
+                    raise Interrupted
+        except (Interrupted, KeyboardInterrupt):
+            token.cancel()
+            thread.join()
+            raise
+        if failed:
+            text = " ".join(str(failed[0]).split())[:200]
+            raise InputError(f"pycolmap found no cameras: {text}; give cameras with the photographs")
+        return result[0]
+
+    return run

@@ -1,0 +1,68 @@
+"""The photographs of a folder, and what their files say of the camera that took them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import InputError
+from ..io.calibration import PLACES, pictures_in
+from ..io.images import image_size
+from .exif import FILM_DIAGONAL, Exif, read_exif
+
+FEWEST = 3
+"""Photographs that a reconstruction needs."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """name: relative to the folder of the photographs.  size: (W, H) of the pixels as they are stored.  focal: in pixels, None where the
+    file does not say it."""
+
+    name: str
+    path: Path
+    size: tuple[int, int]
+    exif: Exif
+
+    @property
+    def focal(self) -> float | None:
+        """In pixels, as the file says it."""
+        diagonal = float(np.hypot(*self.size))
+        return self.exif.film_focal / FILM_DIAGONAL * diagonal if self.exif.film_focal else None
+
+    @property
+    def camera(self) -> tuple:
+        """Pictures of the same camera, lens and zoom have equal ones, and share their intrinsics."""
+        return (self.size, self.exif.model, self.exif.film_focal)
+
+    @property
+    def up(self) -> np.ndarray:
+        """(3,) upwards in the axes of the camera (x right, y down), as the camera was held."""
+        return np.array(_UP.get(self.exif.orientation, (0.0, -1.0, 0.0)))
+
+
+_UP = {3: (0.0, 1.0, 0.0), 4: (0.0, 1.0, 0.0), 5: (-1.0, 0.0, 0.0), 6: (-1.0, 0.0, 0.0), 7: (1.0, 0.0, 0.0), 8: (1.0, 0.0, 0.0)}  # fmt: skip
+"""By the orientation of EXIF: where the upper side of the scene is in the pixels as they are stored."""
+
+
+def list_pictures(folder: Path) -> list[Picture]:
+    """Sorted by name: those in the folder, or in ``image``, ``images`` or ``train`` below it. Raises InputError."""
+    if not folder.is_dir():
+        raise InputError(f"there is no folder '{folder}'; give the folder that holds the photographs")
+    for place in PLACES:
+        files = pictures_in(folder / place)
+        if files:
+            break
+    if len(files) < FEWEST:
+        raise InputError(
+            f"'{folder}' has {len(files)} photographs, and cameras are found of {FEWEST} or more; add photographs from"
+            " other sides, 20 to 60 in all"
+        )
+    root = folder.resolve()
+    pictures = []
+    for file in files:
+        size = image_size(file)
+        pictures.append(Picture(file.relative_to(root).as_posix(), file, size, read_exif(file, size)))
+    return pictures

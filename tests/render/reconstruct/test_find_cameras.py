@@ -1,0 +1,77 @@
+"""Cameras of photographs that have none."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dressi.errors import InputError
+from dressi.render import primitives, render
+from dressi.render.cameras import Cameras
+from dressi.render.cameras.alignment import pose_errors
+from dressi.render.cameras.views import orbit
+from dressi.render.io import load_photos, save_image
+from dressi.render.reconstruct.findings import cure
+from dressi.render.reconstruct.keep import find_cameras
+from dressi.render.reconstruct.motion import Interrupted, Models
+from dressi.render.reconstruct.pictures import list_pictures
+
+
+def photographs(folder: Path, plain: bool = False) -> Cameras:
+    """Five pictures of a textured object that differ by 10 degrees; their cameras."""
+    mesh = primitives.bumpy_ellipsoid(5)
+    cameras = orbit(*mesh.bounding_sphere(), np.arange(0, 50, 10), np.full(5, 20.0), (240, 180), distance=2.2)
+    noise = np.random.default_rng(0).random((len(mesh.positions), 3))
+    pictures = render(mesh, cameras, light=None, colours=0 * noise + 0.5 if plain else noise)
+    folder.mkdir()
+    for number, picture in enumerate(pictures.image):
+        save_image(folder / f"{number}.png", np.clip(picture, 0, 1))
+    return cameras
+
+
+def test_what_photographs_say_of_their_camera(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112], exif[0x0110] = 6, "Phone"
+    exif.get_ifd(0x8769)[0xA405] = 26
+    for name in "abc":
+        Image.fromarray(np.zeros((30, 40, 3), np.uint8)).save(tmp_path / f"{name}.jpg", exif=exif)
+    found = list_pictures(tmp_path)
+    assert [picture.name for picture in found] == ["a.jpg", "b.jpg", "c.jpg"]
+    assert found[0].focal == pytest.approx(26 / 43.27 * 50) and found[0].camera == found[1].camera
+    assert found[0].up.tolist() == [-1, 0, 0]
+    (tmp_path / "a.jpg").unlink()
+    with pytest.raises(InputError, match="has 2 photographs"):
+        list_pictures(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("features", "matches", "words"),
+    [(100, 0, "texture"), (2000, 5, "do not overlap"), (2000, 100, "moved")],
+)
+def test_what_helps_is_said(features, matches, words):
+    models = Models([], np.full(4, features), np.full((4, 4), matches) * (1 - np.eye(4, dtype=int)))
+    assert words in cure(models, [1, 2])
+
+
+def test_cameras_are_found_and_kept(tmp_path):
+    pytest.importorskip("pycolmap")
+    cameras = photographs(tmp_path / "p")
+    found = find_cameras(tmp_path / "p", tmp_path / "out")
+    photos = load_photos(tmp_path / "p", cameras=found.model)
+    errors = pose_errors(photos.cameras, cameras)
+    assert errors.distances.max() < 0.05 * np.linalg.norm(cameras.centers, axis=1).min()
+    assert not found.kept and any("up is y" in note for note in found.notes)
+    assert len(photos.points) > 50 and photos.points.times.min() >= 2
+    assert find_cameras(tmp_path / "p", tmp_path / "out").kept
+    # Other photographs are not taken for those.
+    save_image(tmp_path / "p" / "0.png", np.ones((180, 240)))
+    with pytest.raises(Interrupted):
+        find_cameras(tmp_path / "p", tmp_path / "out", stop=lambda: True)
+
+
+def test_an_object_without_texture_is_refused(tmp_path):
+    pytest.importorskip("pycolmap")
+    photographs(tmp_path / "p", plain=True)
+    with pytest.raises(InputError, match=r"only 0 of 5 photographs .* texture"):
+        find_cameras(tmp_path / "p", tmp_path / "out")
