@@ -1,0 +1,258 @@
+"""A scan drawn as a phone films it, and how far what `dressi fit` makes of that is from the scan.
+
+    python apps/photographs/phone_video.py draw --mesh ../shared/data/meshes/BarramundiFish_512.glb --out out/video
+    dressi fit --photos out/video --out out/fit
+    python apps/photographs/phone_video.py measure --video out/video --fit out/fit --json out/phone_video.json
+
+The scan stands on a table with boxes behind it, lit by a studio. A hand goes around it: the path shakes, the shutter rolls,
+a picture is the mean over its exposure time, the exposure and white balance of the phone wander, the lens distorts, and the
+sensor adds the noise of photons and of its reading; codes have eight bits. ``--shiny`` makes the scan of rough metal.
+
+``draw`` writes frames, masks, ``cameras.json`` with the lens, and ``truth.glb``; and ``video.mp4`` where imageio has ffmpeg.
+``measure`` compares surfaces where a frame shows the scan, in percent of the diagonal of its box, after the similarity that
+aligns the cameras of the fit, if it has its own; decibels are those of held-out frames.
+"""
+
+import argparse
+import importlib
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from scipy.ndimage import gaussian_filter, map_coordinates
+
+from dressi import DressiAD
+from dressi.cli.sizes import parse_size
+from dressi.render import Camera, Cameras, Mesh, Node, Scene, load_mesh, render, save_mesh
+from dressi.render.cameras.alignment import align
+from dressi.render.drawing.draw import draw
+from dressi.render.io import save_image, write_json
+from dressi.render.io.calibration import read_calibration
+from dressi.render.io.cameras import encode_cameras
+from dressi.render.io.files import read_json
+from dressi.render.io.lens import Lens
+from dressi.render.mesh import primitives
+from dressi.render.mesh.sampling import SurfaceDistance, sample_surface
+from dressi.render.shading.environment import Environment
+from dressi.render.shading.studio import studio
+from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
+
+LENS = Lens(k1=-0.08, k2=0.02)
+FOV = 42.0
+"""Vertical, in degrees: the main camera of a phone, held upright or not."""
+WIDER = 1.15
+"""Of the picture that is drawn, so that the lens finds light beyond the border."""
+MOMENTS = 4
+"""Pictures that are drawn of the time of a frame."""
+READOUT, OPEN = 0.02, 0.012
+"""Seconds between the first and the last row, and of the exposure of a row."""
+RATE = 30.0
+"""Frames a second."""
+FULL_WELL, READ = 3000.0, 4.0
+"""Electrons of white, and of the noise of reading."""
+
+
+def path(seconds: np.ndarray, centre: np.ndarray, radius: float, turn: float, rng: np.random.Generator):
+    """(eyes, targets), each (T, 3): an arm around the object that rises, sinks and shakes; ``turn`` seconds a turn."""
+    angle = 2 * np.pi * seconds / turn
+    height = np.radians(32 + 18 * np.sin(2.7 * angle + 1))
+    away = radius * (2.6 + 0.2 * np.sin(3.3 * angle))
+    shakes = np.zeros((len(seconds), 3))
+    for frequency, amplitude in ((1.3, 0.02), (3.1, 0.008), (7.3, 0.004)):
+        shakes += amplitude * np.sin(2 * np.pi * frequency * seconds[:, None] + rng.uniform(0, 6.3, 3))
+    around = np.stack([np.sin(angle) * np.cos(height), np.sin(height), np.cos(angle) * np.cos(height)], 1)
+    targets = centre + radius * (
+        2 * shakes[:, ::-1] + 0.06 * np.sin(np.stack([angle, 2 * angle, 3 * angle], 1))
+    )
+    return centre + away[:, None] * around + radius * shakes, targets
+
+
+def clutter(bounds: np.ndarray, radius: float, rng: np.random.Generator) -> list[Node]:
+    """A table below the object, and boxes on it that stand back."""
+    centre, ground = bounds.mean(0), bounds[0, 1]
+
+    def spots(colour: tuple[float, float, float]) -> np.ndarray:
+        white = rng.normal(size=(256, 256))
+        noise = np.sum([gaussian_filter(white, s, mode="wrap") * s for s in (1, 3, 9)], axis=0)
+        return srgb_to_linear(np.clip(np.array(colour) * (1 + 0.35 * noise[..., None]), 0.03, 0.95))
+
+    side = 9 * radius
+    corners = np.array([[-1, 0, -1], [-1, 0, 1], [1, 0, 1], [1, 0, -1]]) * (side, 0, side)
+    place = np.array([centre[0], ground - 0.002 * radius, centre[2]])
+    uvs = 6.0 * np.array([[0, 0], [0, 1], [1, 1], [1, 0]])
+    faces = np.array([[0, 1, 2], [0, 2, 3]])
+    table = Mesh(corners + place, faces, uvs=uvs, uv_faces=faces, texture=spots((0.55, 0.42, 0.3)))
+    nodes = [Node(table, {"roughness": 0.8, "metallic": 0.0}, name="table")]
+    for number in range(9):
+        angle = 2 * np.pi * (number + rng.uniform(-0.3, 0.3)) / 9
+        size = radius * rng.uniform(0.35, 0.9, 3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            box = primitives.cube().unwrap(256)
+        box = replace(box.moved(box.positions * size), texture=spots(tuple(rng.uniform(0.2, 0.8, 3))))
+        to_world, spin = np.eye(4), rng.uniform(0, np.pi)
+        to_world[[0, 0, 2, 2], [0, 2, 0, 2]] = np.cos(spin), np.sin(spin), -np.sin(spin), np.cos(spin)
+        away = radius * rng.uniform(4.6, 6.5)
+        to_world[:3, 3] = centre[0] + away * np.sin(angle), ground + size[1], centre[2] + away * np.cos(angle)
+        nodes.append(Node(box, {"roughness": 0.7, "metallic": 0.0}, to_world, f"box {number}"))
+    return nodes
+
+
+def through_lens(camera: Camera, wide: Camera) -> np.ndarray:
+    """(2, H, W) rows and columns in the picture of ``wide``, which has no lens, of what a pixel behind the lens sees."""
+    y, x = np.mgrid[: camera.size[1], : camera.size[0]] + 0.5
+    k = camera.intrinsics
+    seen = np.stack([(x - k[0, 2]) / k[0, 0], (y - k[1, 2]) / k[1, 1]], -1)
+    straight = seen.copy()
+    for _ in range(20):
+        straight += seen - LENS.distort(straight)
+    k = wide.intrinsics
+    return np.stack([straight[..., 1] * k[1, 1] + k[1, 2], straight[..., 0] * k[0, 0] + k[0, 2]]) - 0.5
+
+
+def rolled(moments: np.ndarray, lines: np.ndarray) -> np.ndarray:
+    """(H, W, C): each row is the mean of the (MOMENTS, H, W, C) over its own time, whose rows in the object's order ``lines``
+    (H, W) say when a pixel is read."""
+    at = np.linspace(0, READOUT + OPEN, len(moments))
+    begin = lines * READOUT
+    open_ = (at[:, None, None] >= begin - 0.5 * OPEN) & (at[:, None, None] <= begin + 1.5 * OPEN)
+    weight = open_ / open_.sum(0)
+    return (moments * weight[..., None]).sum(0)
+
+
+def draw_video(options: argparse.Namespace) -> None:
+    rng = np.random.default_rng(options.seed)
+    mesh = load_mesh(options.mesh)
+    centre, radius = mesh.bounding_sphere()
+    bounds, size = mesh.bounds(), parse_size(options.size)
+    material = {"metallic": 1.0, "roughness": 0.3} if options.shiny else {"metallic": 0.0, "roughness": 0.9}
+    node = Node(mesh, material, name="scan")
+    light = Environment(studio(), intensity=options.light)
+    turn = options.seconds
+    starts = (np.arange(options.frames) + rng.uniform(-0.2, 0.2, options.frames)) * turn / options.frames
+    starts = np.round(starts * RATE) / RATE
+    times = (starts[:, None] + np.linspace(0, READOUT + OPEN, MOMENTS)).ravel()
+    eyes, targets = path(times, centre, radius, turn, rng)
+    tall = 2 * np.degrees(np.arctan(np.tan(np.radians(FOV / 2)) * WIDER))
+    grown = int(np.ceil(size[0] * WIDER)), int(np.ceil(size[1] * WIDER))
+    near, far = 0.3 * radius, 30 * radius
+    wide = [
+        Camera.perspective(tall, grown, *pair, near=near, far=far) for pair in zip(eyes, targets, strict=True)
+    ]
+    whole = Scene([node, *clutter(bounds, radius, rng)])
+    _, shown = draw(whole, Cameras(wide), DressiAD, 4, light)
+    # The camera of a frame is that of the middle of its middle row.
+    middle = starts + 0.5 * (READOUT + OPEN)
+    own = [np.array([np.interp(middle, times, axis) for axis in part.T]).T for part in (eyes, targets)]
+    cameras = [
+        Camera.perspective(FOV, size, eye, target, near=near, far=far, name=f"{k:04}")
+        for k, (eye, target) in enumerate(zip(*own, strict=True))
+    ]
+    still = [Camera.perspective(tall, grown, *pair, near=near, far=far) for pair in zip(*own, strict=True)]
+    masks, _ = draw(Scene([node]), Cameras(still), DressiAD, 4, None)
+    at = through_lens(cameras[0], still[0])
+    lines = np.repeat(np.linspace(0, 1, size[1])[:, None], size[0], 1)
+    # The phone looks for an exposure, and finds it late.
+    stops = 0.3 * np.sin(2 * np.pi * starts / turn * 2 + 1) + 0.1 * rng.normal(size=len(starts))
+    balance = 1 + 0.06 * np.sin(2 * np.pi * starts[:, None] / turn + np.array([0.0, 2.0, 4.0]))
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "mask").mkdir(exist_ok=True)
+    codes = []
+    for k, camera in enumerate(cameras):
+        moments = shown[k * MOMENTS : (k + 1) * MOMENTS]
+        seen = np.stack(
+            [
+                np.stack([map_coordinates(one[..., c], at, order=1, mode="nearest") for c in range(3)], -1)
+                for one in moments
+            ]
+        )
+        light_of = rolled(seen, lines) * 2 ** stops[k] * balance[k]
+        electrons = rng.poisson(np.clip(light_of, 0, 4) * FULL_WELL) + rng.normal(0, READ, light_of.shape)
+        codes.append(np.round(255 * linear_to_srgb(np.clip(electrons / FULL_WELL, 0, 1))).astype(np.uint8))
+        mask = map_coordinates(masks[k], at, order=1, mode="nearest") >= 0.5
+        save_image(options.out / f"{camera.name}.png", srgb_to_linear(codes[-1] / 255))
+        save_image(
+            options.out / "mask" / f"{camera.name}.png", np.repeat(mask[..., None], 3, 2).astype(float)
+        )
+    views = [(f"{camera.name}.png", camera, LENS) for camera in cameras]
+    (options.out / "cameras.json").write_bytes(encode_cameras(views, bounds))
+    save_mesh(options.out / "truth.glb", mesh)
+    print(f"{len(codes)} frames of {size[0]}x{size[1]} are in '{options.out}'")
+    try:
+        imageio = importlib.import_module("imageio.v3")
+        imageio.imwrite(options.out / "video.mp4", np.stack(codes), fps=10, quality=9)
+    except (ImportError, ValueError, OSError) as error:
+        print(f"there is no video.mp4, which takes imageio with ffmpeg: {error}")
+
+
+def measure(options: argparse.Namespace) -> None:
+    truth, found = load_mesh(options.video / "truth.glb"), load_mesh(options.fit / "result.glb")
+    given = {view.image.name: view.camera for view in read_calibration(options.video).views}
+    report = read_json(options.fit / "report.json", "report")
+    calibration = options.fit / "cameras.json"
+    aligned = calibration.is_file()
+    if aligned:
+        own = {view["file"]: view for view in read_json(calibration, "cameras")["views"]}
+        names = sorted(given.keys() & own.keys())
+        cameras = [
+            replace(given[n], rotation=np.array(own[n]["R"]), translation=np.array(own[n]["t"]))
+            for n in names
+        ]
+        back = align(Cameras(cameras), Cameras([given[n] for n in names]))
+        found = found.moved(back.points(found.positions))
+    faces = render(truth, Cameras(list(given.values())), light=None, outputs=("face",)).face  # type: ignore[union-attr]
+    counts = np.bincount(faces[faces >= 0], minlength=len(truth.faces))
+    shown = replace(
+        truth, faces=truth.faces[counts > 0], uv_faces=None, uvs=None, normals=None, normal_faces=None
+    )
+    points = sample_surface(shown, 20_000, 0)
+    diagonal = float(np.linalg.norm(np.ptp(truth.bounds(), axis=0)))
+    missing = 100 * SurfaceDistance(found, 100_000).distances(points) / diagonal
+    # What no frame shows is not measured: points of the result near that part are left out.
+    other = sample_surface(found, 20_000, 0)
+    to_all, to_shown = (SurfaceDistance(mesh, 100_000).distances(other) for mesh in (truth, shown))
+    extra = 100 * to_all[to_shown <= to_all + 1e-3 * diagonal] / diagonal
+    both = np.concatenate([missing, extra])
+    result = {
+        "video": str(options.video.name), "aligned": aligned, "frames": len(given),
+        "surface_percent": {
+            "mean": 0.5 * float(missing.mean() + extra.mean()), "median": float(np.median(both)),
+            "p90": float(np.percentile(both, 90)), "scan_to_fit": float(missing.mean()), "fit_to_scan": float(extra.mean()),
+            "within_half": float(np.mean(both < 0.5)),
+        },
+        "heldout": report["metrics"]["heldout"], "seconds": report["time"]["total_s"],
+    }  # fmt: skip
+    surface = result["surface_percent"]
+    print(
+        f"surface: {surface['mean']:.3f} % of the diagonal in the mean, 90 % within {surface['p90']:.3f} %;"
+        f" held out: {report['metrics']['heldout']}"
+    )
+    if options.json:
+        write_json(options.json, result)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(required=True)
+    first = commands.add_parser("draw", help="draw a scan as a phone films it")
+    first.add_argument("--mesh", type=Path, required=True)
+    first.add_argument("--out", type=Path, required=True)
+    first.add_argument("--frames", type=int, default=40, help="frames that are kept of the video")
+    first.add_argument("--size", default="640x480")
+    first.add_argument("--seconds", type=float, default=20.0, help="of one turn around the scan")
+    first.add_argument("--light", type=float, default=1.0, help="factor of the studio")
+    first.add_argument("--shiny", action="store_true", help="the scan is of rough metal")
+    first.add_argument("--seed", type=int, default=0)
+    first.set_defaults(call=draw_video)
+    second = commands.add_parser("measure", help="compare a fit with the scan")
+    second.add_argument("--video", type=Path, required=True)
+    second.add_argument("--fit", type=Path, required=True)
+    second.add_argument("--json", type=Path)
+    second.set_defaults(call=measure)
+    options = parser.parse_args()
+    options.call(options)
+
+
+if __name__ == "__main__":
+    main()
