@@ -1,7 +1,8 @@
-"""Many random graphs, stencils, or schedules of calls, on one device; a line of JSON for each, and a summary at the end.
+"""Many random graphs, stencils, derivatives, or schedules of calls, on one device; a line of JSON for each, and a summary at the end.
 
     PYTHONPATH=tests python -m random_graphs --minutes 30 --seed 1000 --device llvmpipe --json graphs.jsonl
     PYTHONPATH=tests python -m random_graphs stencils --count 1000 --device llvmpipe --json stencils.jsonl
+    PYTHONPATH=tests python -m random_graphs derivatives --count 1000 --device llvmpipe --json derivatives.jsonl
     PYTHONPATH=tests python -m random_graphs schedules --minutes 30 --device SwiftShader --json schedules.jsonl
 
 A seed that is in the file is not run again. Exits with 1 if anything failed.
@@ -14,6 +15,7 @@ import time
 import traceback
 from collections import Counter
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -24,15 +26,23 @@ from dressi.vk.run.device.device import Device
 
 from .check import Report, check
 from .coverage import LEFT_OUT, F, missing
-from .programs import EVERY
+from .derivatives import disagreements, random_derivatives
+from .programs import EVERY, random_program
 from .schedules import check_schedule
+from .stencils import random_stencils
+
+DRAWN = {
+    "graphs": partial(random_program, operations=EVERY),
+    "stencils": random_stencils,
+    "derivatives": random_derivatives,
+}
 
 
 def arguments_of() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="random_graphs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", nargs="?", choices=("graphs", "stencils", "schedules"), default="graphs")
+    parser.add_argument("what", nargs="?", choices=(*DRAWN, "schedules"), default="graphs")
     parser.add_argument("--minutes", type=float, help="stop after this time")
     parser.add_argument(
         "--count", type=int, help="of seeds at most; default: 100, or as many as the minutes allow"
@@ -94,9 +104,10 @@ def run(seed: int, device: Device, arguments: argparse.Namespace) -> dict:
                 device,
                 arguments.functions,
                 baseline=not arguments.no_baseline,
-                operations=EVERY,
-                stencils=arguments.what == "stencils",
+                draw=DRAWN[arguments.what],
             )
+            if arguments.what == "derivatives":
+                report.failures += disagreements(seed, arguments.functions)
     except Exception:
         report = Report(seed, failures=[traceback.format_exc(limit=-4)])
     report.failures += [f"validation: {text}" for text in conftest._messages()[before:][:2]]
@@ -122,6 +133,7 @@ def summary(lines: list[dict]) -> dict:
     return {
         "seeds": len(lines),
         "seeds that fail": failing,
+        "largest error, relative": max((line.get("worst", 0.0) for line in lines), default=0.0),
         **kinds,
         "operators and options": dict(sorted(used.items())),
         "operators that no graph used": missing(used),

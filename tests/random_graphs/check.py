@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,9 +21,7 @@ from dressi.vk.plan.options import BASELINE, DEFAULT, FLAGS, PlanOptions
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.measure.sampling import willing
 
-from .operations import OPERATIONS, Operation
 from .programs import random_program
-from .stencils import random_stencils
 
 ROUNDINGS = 30
 """A device may be off float64 by this many times what NumPy is in float32."""
@@ -37,7 +35,8 @@ EPS = 2.0**-24
 
 @dataclass
 class Report:
-    """``failures``: sentences. ``unstable``: outputs that are not compared because they jump. ``too_tight``: random limits that a Function exceeds."""
+    """``failures``: sentences. ``unstable``: outputs that are not compared because they jump. ``too_tight``: random limits that a Function exceeds.
+    ``worst``: the largest error, relative to the largest value of an output."""
 
     seed: int
     functions: int = 0
@@ -45,6 +44,7 @@ class Report:
     failures: list[str] = field(default_factory=list)
     unstable: list[str] = field(default_factory=list)
     compared: int = 0
+    worst: float = 0.0
     refused: list[str] = field(default_factory=list)
     too_tight: list[str] = field(default_factory=list)
 
@@ -55,11 +55,10 @@ def check(
     count: int | None = None,
     *,
     baseline: bool = True,
-    operations: Sequence[Operation] = OPERATIONS,
-    stencils: bool = False,
+    draw: Callable[[int, int | None], tuple[Program, int]] = random_program,
 ) -> Report:
-    """Runs the graph of a seed in three plans, of which the baseline takes longest."""
-    program, steps = random_stencils(seed, count) if stencils else random_program(seed, count, operations)
+    """Runs the graph of a seed in three plans, of which the baseline takes longest. draw: makes it of seed and count."""
+    program, steps = draw(seed, count)
     report = Report(seed, len(program.functions))
     simple = simplify(program)
     rng = np.random.default_rng(seed)
@@ -94,6 +93,7 @@ def check(
     for name, found in results.items():
         for key, (value, allowed) in compared(exact, tolerance, found).items():
             report.compared += 1
+            report.worst = max(report.worst, value / max(float(np.abs(exact[key]).max()), 1e-6))
             if not value <= allowed:
                 report.failures.append(f"{name}: {key} is off float64 by {value:.3g}, allowed {allowed:.3g}")
         if name != "baseline" and "baseline" in results:

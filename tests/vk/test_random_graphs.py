@@ -4,13 +4,17 @@
 `... random_graphs schedules ...` plays calls of one engine in a random order.
 """
 
+from functools import partial
+
 import pytest
 from random_graphs.check import check
 from random_graphs.coverage import LEFT_OUT, F, missing
+from random_graphs.derivatives import random_derivatives
 from random_graphs.operations import OPERATIONS
 from random_graphs.programs import EVERY, random_program
 from random_graphs.rasters import SUMS
 from random_graphs.schedules import check_schedule
+from random_graphs.stencils import random_stencils
 
 from dressi.ad import functional
 from dressi.ad.transform.simplify import simplify
@@ -32,7 +36,9 @@ def test_devices_follow_float64(device, seed):
 @pytest.mark.vk
 @pytest.mark.parametrize("seed", [3, 8])
 def test_sums_over_fragments_follow_float64(device, seed):
-    report = check(seed, device, count=3, operations=(*OPERATIONS[::9], *SUMS, *SUMS))
+    report = check(
+        seed, device, count=3, draw=partial(random_program, operations=(*OPERATIONS[::9], *SUMS, *SUMS))
+    )
     assert report.failures == [] and report.refused == []
 
 
@@ -76,6 +82,14 @@ def test_no_value_is_stale_whatever_the_order_of_calls(device, seed):
 @pytest.mark.vk
 @pytest.mark.parametrize("seed", range(6))
 def test_stencils_follow_float64(device, seed):
-    report = check(seed, device, stencils=True)
+    report = check(seed, device, draw=random_stencils)
     assert report.failures == [] and report.refused == []
     assert report.compared > 0
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("seed", range(3))
+def test_derivatives_follow_float64(device, seed):
+    report = check(seed, device, count=12, baseline=False, draw=random_derivatives)
+    assert report.failures == [] and report.refused == []
+    assert report.compared > len(report.unstable)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from shared_expressions import random_outputs
+from random_graphs.derivatives import random_outputs
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate

@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-from shared_expressions import random_outputs
+from random_graphs.derivatives import disagreements
 
-from dressi import DressiAD
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.expressions.writer import component_of
 from dressi.ad.graph import Variable
-from dressi.ad.transform.gradient import gradient, hvp, jvp, vjp
+from dressi.ad.transform.gradient import hvp, jvp, vjp
 from dressi.ad.types import FLOAT, INT, MAT3, VEC2, VEC3
 from dressi.errors import GraphError
 
@@ -86,28 +85,7 @@ def test_a_length_of_zero_keeps_its_derivative():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_graphs(seed):
-    outputs, values = random_outputs(100 + seed)
-    leaves = list(values)
-    for y, row in zip(outputs, F.jacobian(outputs, leaves), strict=True):
-        expected = evaluate(gradient(y, leaves, F.constant(1.0)), values)
-        for found, g in zip(evaluate(row, values), expected, strict=True):
-            np.testing.assert_allclose(found, g, rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.vk
-def test_devices(device):
-    outputs, values = random_outputs(7)
-    leaves = list(values)
-    rows = F.jacobian(outputs, leaves)
-    expected = evaluate([x for row in rows for x in row], values)
-    with DressiAD(device) as ad:
-        for v, data in values.items():
-            v.data = v.conform(data)
-        names = {f"d{k}": x for k, x in enumerate(x for row in rows for x in row)}
-        for name, x in names.items():
-            ad.set_output(name, x)
-        for name, y in zip(names, expected, strict=True):
-            np.testing.assert_allclose(ad.recv(name), y.reshape(ad.recv(name).shape), rtol=2e-5, atol=2e-5)
+    assert disagreements(100 + seed, 30) == []
 
 
 def test_vjp_is_the_transpose_of_jvp():
