@@ -16,8 +16,8 @@ from collections.abc import Hashable, Iterable, Sequence
 
 BOUND = 0.2
 """Seconds of a submission. The shortest watchdog is that of Windows, 2 s."""
-BOUND_ON_CPU = 10.0
-"""The same for drivers that run on the CPU. No watchdog ends their work, only a ctrl-C waits for it, and slices cost them
+BOUND_ON_CPU = 2.0
+"""The same for drivers that run on the CPU. No watchdog ends their work, but a ctrl-C waits for it; slices cost them
 more: each band of a draw transforms all vertices again."""
 SHARED = 0.5
 RELIEF = 0.95
