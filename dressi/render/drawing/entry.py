@@ -9,8 +9,9 @@ from typing import Any
 from ...ad import traversal
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
-from ...ad.types import Size
+from ...ad.types import MAT4, Size
 from ...errors import InputError
+from ..cameras.given import seen_by
 from ..forms.hard_soft_ras import check_names
 from ..mesh import Material, Mesh
 from ..scene.geometry import Geometry, TriangleGeometry
@@ -19,14 +20,13 @@ from ..shading.bsdf import Bsdf
 from ..shading.lights import LightSource
 from ..strands.geometry import PointGeometry, StrandGeometry
 from .fibres import places_of, split_nodes
-from .images.inputs import Values, picture_of, views_given
+from .images.inputs import Values, per_view, picture_of
 from .images.lights import light_given
 from .make import (
     DRAWABLE,
     MOMENTS,
     Maker,
     check_batches,
-    check_eye,
     check_in_view,
     check_options,
     check_transparency,
@@ -141,11 +141,12 @@ def render(
     shown = _scene(mesh, overrides, material)
     shown, fibres, numbers = split_nodes(shown, to_world)
     scene = scene_given(shown, to_world)
-    seen = views_given(cameras, size, None if cameras is not None else places_of(scene.framed, fibres))
+    seen = seen_by(cameras, size, None if cameras is not None else places_of(scene.framed, fibres))
+    matrices = per_view("cameras", MAT4, seen.matrices)
     if shader is not None and not callable(shader):
         raise InputError(f"shader is a function of the SurfacePoint, not {type(shader).__name__}")
     emitted, lights = ({}, ()) if shader is not None else light_given(light)
-    given = {"cameras": seen.matrices} | scene.given | emitted
+    given = {"cameras": matrices} | scene.given | emitted
     if background is not None:
         given["background"] = picture_of("background", background)
     if form is None:
@@ -164,8 +165,7 @@ def render(
         )
     given |= radius_given(radius, form, seen.size)
     tiles = check_batches(given)
-    check_eye(given, lights)
-    check_in_view(seen.matrices, scene.vertices, scene.name)
+    check_in_view(matrices, scene.vertices, scene.name)
     make = Maker(
         scene.recipe,
         seen.size,

@@ -16,7 +16,8 @@ from ...errors import InputError
 from ..lists import list_leaf
 from ..scene.scene import Node, Scene
 from ..shading.lights import DirectionalLight, Light, LightSource
-from ..shading.shadows.shadow_map import Occluders, Shadow, ShadowMap
+from ..shading.shadows.deep_opacity import light_arriving
+from ..shading.shadows.shadow_map import Shadow
 from ..strands.draw import StrandPicture, draw_strands
 from ..strands.geometry import PointGeometry, StrandGeometry, leaf_of
 from ..strands.opacity import StrandOpacity
@@ -143,9 +144,7 @@ def transmitted(found: Sequence[Fibres]) -> Callable[[Shadow, Variable], Callabl
     return of_light
 
 
-def lit_by(
-    fibres: Fibres, lights: Sequence[LightSource], view: View, others: Sequence[Fibres]
-) -> StrandShader:
+def lit_by(fibres: Fibres, lights: Sequence[LightSource], view: View) -> StrandShader:
     """The shader of a node: its own, or that of Kajiya and Kay for strands under the lights, with the shadows of all nodes; points
     have their colours. Raises InputError for lights that it does not know."""
     material = fibres.node.material
@@ -158,7 +157,7 @@ def lit_by(
         if isinstance(light, Light):
             shaders.append(_lambert(light))
         elif isinstance(light, DirectionalLight):
-            shaders.append(_sun(light, view, others))
+            shaders.append(_sun(light, view))
         else:
             raise InputError(
                 f"node '{fibres.node.name}': strands are lit by DirectionalLight or a direction, not {type(light).__name__}; give"
@@ -184,20 +183,15 @@ def _lambert(light: Light) -> StrandShader:
     return shader
 
 
-def _sun(light: DirectionalLight, view: View, others: Sequence[Fibres]) -> StrandShader:
+def _sun(light: DirectionalLight, view: View) -> StrandShader:
     towards = F.normalize(as_variable(light.direction))
     colour = as_variable(light.colour) * (1 / np.pi)
-    solid = through = None
-    if light.shadow is not None:
-        occluders = Occluders(view.position, view.faces, view.face_count, view.opaque_faces)
-        solid = ShadowMap.of(light.shadow, occluders, towards)
-        through = transmitted(others)(light.shadow, towards)
 
     def shader(point: StrandPoint) -> Variable:
         shaded = KajiyaKay(towards, colour, 0.2, ambient=0.0)(point)
-        if solid is not None and through is not None:
-            shaded = shaded * (solid.lit(point.point, towards) * through(point.point))
-        return shaded
+        if light.shadow is None:
+            return shaded
+        return shaded * light_arriving(light.shadow, view, towards, (point.point, towards))
 
     return shader
 
@@ -292,9 +286,7 @@ def with_fibres(
     drawn = [
         (
             one,
-            draw_strands(
-                one.shape, view.matrices, size=size, shader=lit_by(one, lights, view, found), limit=limit
-            ),
+            draw_strands(one.shape, view.matrices, size=size, shader=lit_by(one, lights, view), limit=limit),
         )
         for one in found
     ]

@@ -12,9 +12,10 @@ from ...ad.types import Size
 from ...errors import InputError
 from ..shading.lights import LightSource
 from ..shading.normal_map import vertex_tangents
-from ..shading.shadows.shadow_map import Through
+from ..shading.shadows.shadow_map import Occluders
 from ..surface.faces_within import FacesWithin
 from ..surface.normals import vertex_normals
+from ..surface.projection import eye_of
 from ..surface.screen import Surface, barycentric, corners, covered, interpolate
 from .images.material_recipe import (
     ALONE,
@@ -30,31 +31,19 @@ from .images.material_recipe import (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class View:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class View(Occluders):
     """Everything that is drawn, as one list of positions and one of faces, and from where; ``render`` makes it."""
 
-    position: Variable
-    """VEC3 list: in the world, batch 1 or N."""
     clip: Variable
     """VEC4 list, batch N."""
     matrices: Variable
     """MAT4 1x1: world to clip."""
-    faces: Variable
-    """IVEC3 list."""
-    face_count: int
-    opaque_faces: int | None = None
-    """How many of them, from the first, are opaque; None: all."""
-    through: Callable[[Surface], Variable] | None = None
-    """From a surface of the others, which fragments of any view show, to its transmittance, VEC3."""
-    fibres: Through | None = None
-    """What strands let through of a parallel light, as in ``Occluders``."""
 
     @cached_property
     def centre(self) -> Variable:
-        """VEC3 1x1: positions of the cameras, where x, y and w of clip space are 0."""
-        columns = [F.swizzle(F.column(self.matrices, k), "xyw") for k in range(4)]
-        return -(F.inverse(F.mat3(*columns[:3])) @ columns[3])
+        """VEC3 1x1: positions of the cameras."""
+        return eye_of(self.matrices)
 
     @cached_property
     def normals(self) -> Variable:

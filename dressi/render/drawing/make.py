@@ -23,7 +23,7 @@ from ..layers.stacks import LAYERED, draw_layers
 from ..surface.screen import CULLING, DrawnMesh, Surface, covered
 from .fibres import Fibres, transmitted, with_fibres
 from .images.inputs import Given, Values, shape_of
-from .images.lights import LightRecipe, has_headlight
+from .images.lights import LightRecipe
 from .images.placing import tiled
 from .look import Look, View, opaque
 from .picture import Picked, Picture
@@ -68,9 +68,9 @@ class Maker:
         clip = F.matmul(matrices, tiled(F.vec4(position, 1.0), matrices.batch))
         opaque_faces = scene.opaque_faces if scene.transparent else None
         through = (lambda s: _transmittance(looks, s)) if scene.transparent else None
-        view = View(position, clip, matrices, parts["faces"], scene.face_count, opaque_faces, through)
-        if self.fibres:
-            view = replace(view, fibres=transmitted(self.fibres))
+        fibres = transmitted(self.fibres) if self.fibres else None
+        drawn = position, parts["faces"], scene.face_count, opaque_faces, through, fibres
+        view = View(*drawn, clip=clip, matrices=matrices)
         lights = tuple(recipe.light(parts) for recipe in self.lights)
         looks = tuple(
             Look(
@@ -206,19 +206,6 @@ def check_batches(given: Mapping[str, Given]) -> int:
         found = ", ".join(f"{count} {name}" for name, count in batches.items())
         raise InputError(f"tiles must be equal in number, or one: not {found}")
     return max(batches.values(), default=1)
-
-
-def check_eye(given: Mapping[str, Given], lights: Sequence[LightRecipe]) -> None:
-    """Raises InputError for a light that depends on the place of the camera, with a parallel projection."""
-    matrices = given["cameras"]
-    if has_headlight(lights) and isinstance(matrices, Values):
-        rows = matrices.array[:, 0, 0][:, [0, 1, 3], :3]
-        scale = np.prod(np.maximum(np.linalg.norm(rows, axis=2), 1e-30), axis=1)
-        if (np.abs(np.linalg.det(rows)) < 1e-9 * scale).any():
-            raise InputError(
-                "this light depends on where the camera is, and a parallel projection has no such place; give light= a"
-                " direction, or None"
-            )
 
 
 def check_in_view(matrices: Given, vertices: np.ndarray | None, name: str) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
 from ...ad.ops.pixel.constant import Like
+from ...ad.transform.gradient import total
 from ...ad.types import FLOAT, Size
 from ...errors import InputError
 from ...figures import Figures
@@ -255,11 +256,7 @@ def _sum(points: Sequence[SurfacePoint], shader: Shader) -> Variable:
     """The shaded points of one surface: each where it has a face, unless it is all that there is."""
     if len(points) == 1 and points[0].whole is None:
         return shader(points[0])
-    parts = [F.select(covered(point.face), shader(point), 0.0) for point in points]
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    return total([F.select(covered(point.face), shader(point), 0.0) for point in points])
 
 
 def attribute_leaf(values: np.ndarray) -> Variable:

@@ -14,7 +14,6 @@ from ..materials import GLTF
 from ..shading.bsdf import Bsdf, Frame
 from ..shading.lights import Fragment
 from ..shading.normal_map import mapped_normal
-from ..shading.shadows.shadow_map import Occluders
 from ..surface.footprint import barycentric_slopes, uv_level
 from ..surface.normals import flat_normal
 from ..surface.screen import Surface, corners
@@ -217,12 +216,7 @@ class SurfacePoint:
         if not self.look.lights:
             return self.albedo
         surface, view = self.bsdf, self.look.view
-        occluders = Occluders(
-            view.position, view.faces, view.face_count, view.opaque_faces, view.through, view.fibres
-        )
-        fragment = Fragment(
-            self.point, self.shading_normal, self.to_eye, surface, occluders, self.frame.tangent
-        )
+        fragment = Fragment(self.point, self.shading_normal, self.to_eye, surface, view, self.frame.tangent)
         total = surface.emitted(self.frame)
         for light in self.look.lights:
             part = light.reflected(fragment)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from dressi.errors import InputError
-from dressi.render.io.files import check_counts, read_bytes, usable
+from dressi.render.io.files import check_counts, read_bytes, truncated, usable
 from dressi.render.mesh import Mesh, weld, weld_values
 from dressi.render.surface.color import srgb_to_linear
 
@@ -38,7 +38,7 @@ def load_off(path: str | os.PathLike) -> Mesh:
         vertices, faces = (int(word) for word in (counts or next(rows, []))[:2])
         check_counts(path, vertices, faces)
         if min(vertices, faces) < 0 or 2 * (3 * vertices + faces) > len(data):
-            raise _short(path)
+            raise truncated(path)
         points = array("d")
         for _ in range(vertices):
             points.extend(map(float, _row(rows, path, 3)[: 6 if kind.upper() == b"COFF" else 3]))
@@ -46,7 +46,7 @@ def load_off(path: str | os.PathLike) -> Mesh:
         for _ in range(faces):
             count, *polygon = map(int, _polygon(_row(rows, path, 1)))
             if len(polygon) < count:
-                raise _short(path)
+                raise truncated(path)
             for k in range(1, count - 1):
                 corners.extend((polygon[0], polygon[k], polygon[k + 1]))
         check_counts(path, vertices, len(corners) // 3)
@@ -80,16 +80,10 @@ def _rows(data: bytes) -> Iterator[list[bytes]]:
 def _row(rows: Iterator[list[bytes]], path: Path, least: int) -> list[bytes]:
     row = next(rows, [])
     if len(row) < least:
-        raise _short(path)
+        raise truncated(path)
     return row
 
 
 def _polygon(row: list[bytes]) -> list[bytes]:
     """Without the colour that may follow the corners."""
     return row[: 1 + max(int(row[0]), 0)]
-
-
-def _short(path: Path) -> InputError:
-    return InputError(
-        f"'{path}' is truncated: it has fewer values than its header says; copy or export it again"
-    )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dressi.errors import InputError
-from dressi.render.io.files import check_counts
+from dressi.render.io.files import check_counts, truncated
 
 _TYPES = {
     "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2", "ushort": "u2", "uint16": "u2",
@@ -100,12 +100,6 @@ def read_elements(data: bytes, header: Header, path: Path) -> dict[str, Columns]
     return {element.name: read.columns(element) for element in header.elements}
 
 
-def _short(path: Path) -> InputError:
-    return InputError(
-        f"'{path}' is truncated: it has fewer values than its header says; copy or export it again"
-    )
-
-
 class _Binary:
     """Elements of a binary file, one after the other."""
 
@@ -115,7 +109,7 @@ class _Binary:
     def take(self, dtype: str, count: int) -> np.ndarray:
         kind = np.dtype(self.order + dtype)
         if not 0 <= count * kind.itemsize <= len(self.data) - self.at:
-            raise _short(self.path)
+            raise truncated(self.path)
         found = np.frombuffer(self.data, kind, count, self.at)
         self.at += count * kind.itemsize
         return found
@@ -151,7 +145,7 @@ class _Binary:
                 return _columns(element, lengths, values)
         # A row has one byte at least, so that this ends.
         if element.count > len(self.data) - start or all(p.count is None for p in element.properties):
-            raise _short(self.path)
+            raise truncated(self.path)
         found = [self.row(element) for _ in range(element.count)]
         lengths = [np.array([len(row[k]) for row in found]) for k in range(len(first))]
         return _columns(
@@ -171,12 +165,12 @@ class _Text:
         while line := self.lines.readline(1 << 20):
             if words := line.split():
                 return words
-        raise _short(self.path)
+        raise truncated(self.path)
 
     def columns(self, element: Element) -> Columns:
         # Each value has a digit and a blank behind it.
         if element.count * 2 * len(element.properties) > self.left + 1:
-            raise _short(self.path)
+            raise truncated(self.path)
         kinds = [np.dtype(p.dtype) for p in element.properties]
         values = [array("d" if kind.kind == "f" else "q") for kind in kinds]
         lengths = [array("q") for _ in kinds]
@@ -189,7 +183,7 @@ class _Text:
                     length = int(row[at])
                     at += 1
                 if length < 0 or at + length > len(row):
-                    raise _short(self.path)
+                    raise truncated(self.path)
                 lengths[k].append(length)
                 values[k].extend(map(parse[k], row[at : at + length]))
                 at += length

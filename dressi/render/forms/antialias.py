@@ -39,7 +39,7 @@ from ...ad.ops.pixel.shortcut import shortcut
 from ...ad.transform.tiles import over_tiles, stacked, unstacked
 from ...ad.types import INT
 from ...errors import InputError
-from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered, pixel_centres
+from ..surface.screen import DrawnMesh, Surface, corners, covered, pixel_centres
 from .edges.around_edges import rasterize_edges
 from .edges.crossings import GRID, Crossing, front
 from .edges.edge_list import BEYOND, HIDDEN, OUTWARD, EdgeList, edges_of
@@ -90,9 +90,7 @@ class Antialiased(Silhouette):
     def surfaces(self) -> tuple[Surface, ...]:
         """Three: the nearest face at the pixel centre, and what is taken between the pixel and the next one to the right, and
         below. Differentiable in position."""
-        mesh = self.mesh
-        weights = barycentric(mesh.position, corners(mesh.face, mesh.faces), mesh.size)
-        return (Surface(mesh.faces, mesh.face, weights), *(pair.surface for pair in self.pairs))
+        return (self.mesh.surface(self.mesh.face), *(pair.surface for pair in self.pairs))
 
     def antialias(self, picture: Variable) -> Variable:
         """The hard ``picture`` (a float image) with its silhouettes blended: pixels take the colours of their neighbours.

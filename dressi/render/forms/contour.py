@@ -88,8 +88,7 @@ class Contours(Silhouette):
         """The soft margin, on the face in front at the contour; the nearest face at the pixel centre; and, unless the form
         was drawn without seams, the surface on the other side of the nearest seam. Differentiable in position."""
         mesh, seam = self.mesh, self.seam
-        weights = barycentric(mesh.position, corners(self.face, mesh.faces), mesh.size)
-        own = self.front, Surface(mesh.faces, self.face, weights)
+        own = self.front, mesh.surface(self.face)
         return own if seam is None else (*own, surface_at(mesh, seam.faces[1], seam.point))
 
     @property

@@ -9,7 +9,7 @@ from functools import cached_property
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
-from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered
+from ..surface.screen import DrawnMesh, Surface, covered
 from .form import Form, Silhouette
 
 
@@ -19,9 +19,7 @@ class HardSilhouette(Silhouette):
 
     @cached_property
     def surfaces(self) -> tuple[Surface, ...]:
-        mesh = self.mesh
-        weights = barycentric(mesh.position, corners(mesh.face, mesh.faces), mesh.size)
-        return (Surface(mesh.faces, mesh.face, weights),)
+        return (self.mesh.surface(self.mesh.face),)
 
     def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
         return F.select(self.hard, colours[0], 0.0 if background is None else background)

@@ -279,3 +279,10 @@ def check_counts(path: Path, vertices: int, faces: int) -> None:
             f"'{path}' has {what} or more, above the limit of {config.max_faces:,}; decimate it,"
             f" or set DRESSI_MAX_FACES={max(vertices, faces)} where the memory suffices"
         )
+
+
+def truncated(path: Path) -> InputError:
+    """The error of a file that ends early."""
+    return InputError(
+        f"'{path}' is truncated: it has fewer values than its header says; copy or export it again"
+    )

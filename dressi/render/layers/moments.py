@@ -25,7 +25,7 @@ from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ..forms.form import Form, Silhouette
-from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered
+from ..surface.screen import DrawnMesh, Surface, covered
 from .absorbance import LEAST, absorbance, mean, powers, share_before
 from .transparent import Shade, Transparent
 
@@ -91,9 +91,7 @@ def summed_layers(
         """Over all fragments, of their radiance, transmittance and depth."""
 
         def value(face: Variable, depth: Variable) -> Any:
-            at = corners(face, mesh.faces)
-            surface = Surface(mesh.faces, face, barycentric(mesh.position, at, mesh.size))
-            colour, through = shade(surface)
+            colour, through = shade(mesh.surface(face))
             found = of(colour, through, (depth - low) / (high - low) * 2.0 - 1.0)
             return found if mesh.keep is None else (found, mesh.keep(face))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ..forms.form import Silhouette
-from ..surface.screen import Surface, barycentric, corners
+from ..surface.screen import Surface
 
 Shade = Callable[[Surface, bool], tuple[Variable, Variable]]
 """From a surface, and whether it is of opaque faces, to its radiance and transmittance, VEC3 each."""
@@ -22,9 +22,7 @@ class Transparent(Silhouette):
     @property
     def seen(self) -> Surface:
         """The nearest surface at the pixel centre, transparent or not."""
-        mesh = self.mesh
-        weights = barycentric(mesh.position, corners(mesh.face, mesh.faces), mesh.size)
-        return Surface(mesh.faces, mesh.face, weights)
+        return self.mesh.surface(self.mesh.face)
 
     @abstractmethod
     def composed(self, shade: Shade, background: Like | None = None) -> Variable:

@@ -11,11 +11,11 @@ import numpy as np
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
-from ...ad.types import FLOAT, MAT4, VEC3, Size
+from ...ad.types import FLOAT, VEC3, Size
 from ...errors import InputError
-from ..cameras import Camera, Cameras, Views
-from ..cameras.pose import Poses
-from ..cameras.views import frame
+from ..cameras.given import seen_by
+from ..cameras.units import matrices_leaf
+from ..surface.projection import eye_of
 from .discs import Discs, discs_of
 from .drawn import DrawnStrands
 from .geometry import PointGeometry, StrandGeometry, leaf_of
@@ -98,7 +98,9 @@ def draw_strands(
         )
     if layers is not None and (not isinstance(layers, int) or not 1 <= layers <= MOST_LAYERS):
         raise InputError(f"layers are a whole number from 1 to {MOST_LAYERS}, or None, not {layers!r}")
-    drawn = drawn_strands(strands, *_views(strands, cameras, size), shader)
+    seen = seen_by(cameras, size, None if cameras is not None else np.stack(strands.bounds()))
+    matrices = seen.matrices if isinstance(seen.matrices, Variable) else matrices_leaf(seen.matrices)
+    drawn = drawn_strands(strands, matrices, seen.size, shader)
     return StrandPicture(Sums(drawn, limit) if layers is None else SortedLayers(drawn, layers, limit))
 
 
@@ -120,42 +122,3 @@ def drawn_strands(
     else:
         shapes = discs_of(strands, leaves, matrices, size)
     return DrawnStrands(shapes, leaves, eye_of(matrices), shader)
-
-
-def eye_of(matrices: Variable) -> Variable:
-    """VEC3: the places of the cameras of projections, one a view: what the rows of x, y and w of a matrix take to 0."""
-    rows = F.transpose(matrices)
-    x, y, w = (F.column(rows, k) for k in (0, 1, 3))
-    across = F.cross(x.xyz, y.xyz)
-    volume = F.dot(across, w.xyz)
-    far = F.less(F.abs(volume), 1e-12)
-    solved = F.cross(y.xyz, w.xyz) * x.w + F.cross(w.xyz, x.xyz) * y.w + across * w.w
-    # A parallel projection has no place; its directions are all alike.
-    return F.select(far, across * -1e6, -solved / F.select(far, 1.0, volume))
-
-
-def _views(strands: StrandGeometry | PointGeometry, cameras: Any, size: Size | None) -> tuple[Variable, Size]:
-    """Matrices, MAT4 1x1 of N tiles, and the size of the images. Raises InputError."""
-    given, own, matrices = cameras, None, cameras
-    if given is None:
-        given = frame(*strands.bounds(), size or (256, 256))
-    if isinstance(given, Camera):
-        given = Cameras([given])
-    elif isinstance(given, (list, tuple)) and given and all(isinstance(c, Camera) for c in given):
-        given = Cameras(list(given))
-    if isinstance(given, Cameras):
-        seen = given if size is None else given.resized(size)
-        matrices, own = seen.matrices, seen.size
-    elif isinstance(given, Views):
-        matrices, own = given.matrices, given.size
-    elif isinstance(given, Poses):
-        matrices, own = given.matrices, given.cameras.size
-    if isinstance(matrices, np.ndarray) and matrices.shape[-2:] == (4, 4) and matrices.ndim in (2, 3):
-        tiles = matrices.reshape(-1, 1, 1, 4, 4)
-        matrices = Variable(MAT4, (1, 1), len(tiles), name="matrices", data=tiles)
-    if not isinstance(matrices, Variable) or matrices.vtype is not MAT4 or matrices.size != (1, 1):
-        raise InputError(f"cameras are a Camera, several, or matrices MAT4, not {type(cameras).__name__}")
-    chosen = size or own
-    if chosen is None:
-        raise InputError("matrices need a size: size=(W, H)")
-    return matrices, (int(chosen[0]), int(chosen[1]))

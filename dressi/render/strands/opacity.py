@@ -15,6 +15,7 @@ from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
 from ..layers.absorbance import powers, share_before
+from ..shading.shadows.shadow_map import light_frame
 from .draw import drawn_strands
 from .geometry import StrandGeometry
 from .point import StrandPoint, unlit
@@ -57,11 +58,7 @@ class StrandOpacity:
         low, high = strands.bounds()
         middle, radius = (low + high) / 2, float(np.linalg.norm(high - low) / 2 * MARGIN) or 1.0
         towards = F.normalize(direction if isinstance(direction, Variable) else F.constant(tuple(direction)))
-        aside = F.select(
-            F.less(F.abs(towards.y), 0.9), F.constant((0.0, 1.0, 0.0)), F.constant((1.0, 0.0, 0.0))
-        )
-        right = F.normalize(F.cross(aside, towards))
-        turn = F.transpose(F.mat3(right, F.cross(right, towards), towards))
+        turn = light_frame(towards)
         centre = F.constant(tuple(middle.tolist()))
         rows = [F.column(F.transpose(turn), k) * (1 / radius) for k in range(3)]
         # z / w is 0 at the light and 1 beyond the strands.

@@ -130,6 +130,9 @@ class Ribbons:
     """VEC2 list, one a point of the geometry: z and w in clip space; differentiable."""
     live: Variable
     """FLOAT list: whether the segment is drawn."""
+    ways: Variable
+    """VEC4 list: unit directions in which the strand comes to a point and goes on from it, 0 where it does not;
+    differentiable."""
 
     @cached_property
     def order(self) -> Variable:
@@ -155,7 +158,8 @@ class Ribbons:
         start = F.lookup(self.border, number) - F.vec4(centre, 0.0, 0.0)
         end = F.lookup(self.border, number + 1) - F.vec4(centre, 0.0, 0.0)
         area = F.maximum(RibbonArea(start, end).output, 0.0)
-        whole = F.maximum(area + _beyond(start, end, F.lookup(self.chain.around, number)), 1e-6)
+        ways = F.lookup(self.ways, number).xy, F.lookup(self.ways, number + 1).zw
+        whole = F.maximum(area + _beyond(start, end, F.lookup(self.chain.around, number), *ways), 1e-6)
         absorbance = area / whole * optical_depth(F.lookup(self.opacity, number) * whole)
         return Segment(
             (number, number + 1), self.chain.source, area, absorbance, self._along(number, start.xy, end.xy)
@@ -169,11 +173,13 @@ class Ribbons:
         return place * near / F.maximum(F.mix(far, near, place), W_MINIMUM)
 
 
-def _beyond(start: Variable, end: Variable, around: Variable) -> Variable:
-    """FLOAT: how much of the pixel the strand covers before and after a segment (``Chain.around``)."""
+def _beyond(start: Variable, end: Variable, around: Variable, came: Variable, goes: Variable) -> Variable:
+    """FLOAT: how much of the pixel the strand covers before and after a segment (``Chain.around``), in the directions in which
+    its neighbours lie."""
     along = F.normalize(end.xy - start.xy)
-    before = F.vec4(start.xy - along * _length(start, around.x), start.zw * around.y)
-    after = F.vec4(end.xy + along * _length(end, around.z), end.zw * around.w)
+    came, goes = (F.select(F.greater(F.dot(way, way), 0.5), way, along) for way in (came, goes))
+    before = F.vec4(start.xy - came * _length(start, around.x), start.zw * around.y)
+    after = F.vec4(end.xy + goes * _length(end, around.z), end.zw * around.w)
     areas = RibbonArea(before, start).output, RibbonArea(end, after).output
     return F.maximum(areas[0], 0.0) + F.maximum(areas[1], 0.0)
 
@@ -203,9 +209,12 @@ def ribbons_of(
     # |turn| is twice the cosine of half of the angle between both segments.
     across = F.vec2(-turn.y, turn.x) * (at.radius * 2.0 / F.maximum(F.dot(turn, turn), 4.0 / MITRE**2))
     border, width = F.vec4(at.place, across), F.vec2(at.radius, at.thickness)
+    ways = F.vec4(came, goes)
     opacity, depth, seen = leaves["opacity"], at.depth, at.seen
     if strands.caps == "round":
-        border, width, depth, seen = (F.lookup(x, chain.source) for x in (border, width, depth, seen))
+        border, width, depth, seen, ways = (
+            F.lookup(x, chain.source) for x in (border, width, depth, seen, ways)
+        )
         # At an end the vector to the left border is perpendicular to the strand, and as long as the half width.
         away = F.vec2(border.w, -border.z) * chain.beyond
         border = F.vec4(border.xy + away, border.zw * chain.narrow)
@@ -214,7 +223,7 @@ def ribbons_of(
     if opacity.size != (1, 1):
         opacity = 0.5 * (opacity + F.lookup(opacity, chain.following))
     live = (1.0 - chain.last) * seen * F.lookup(seen, chain.following)
-    return Ribbons(size, chain, border, opacity * width.y / width.x, depth, at.clip, live)
+    return Ribbons(size, chain, border, opacity * width.y / width.x, depth, at.clip, live, ways)
 
 
 def _direction(v: Variable) -> Variable:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from ...ad import functional as F
 from ...ad.graph import Variable
+from ...ad.transform.gradient import total
 from .drawn import DrawnStrands
 from .point import StrandPoint
 
@@ -61,13 +62,9 @@ class SortedLayers:
 
     def _weighted(self, value: Callable[[StrandPoint], Variable]) -> Variable:
         # Where there is no point its value may be anything.
-        parts = [
-            F.select(F.greater(weight, 0.0), value(point), 0.0) * weight for point, weight in self._points
-        ]
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
-        return total
+        return total(
+            [F.select(F.greater(weight, 0.0), value(point), 0.0) * weight for point, weight in self._points]
+        )
 
 
 def _peel(drawn: DrawnStrands, last: tuple[Variable, Variable] | None, limit: Variable | None) -> Variable:

@@ -22,6 +22,8 @@ W_MINIMUM = 1e-6
 """Vertices with w at most this are behind the viewer."""
 FARTHEST = 1e6
 """Image heights. Vertices farther from the screen are dropped: single precision does not reach them."""
+FAR_AWAY = 1e5
+"""Half image heights from which a parallel projection looks."""
 LARGEST = 1e15
 """Vertices whose clip coordinates are NaN, or have magnitudes that add up to this, are dropped."""
 
@@ -186,3 +188,16 @@ def jvp_by_rows(f: Function, tangents: Sequence[Variable | None]) -> Variable | 
         parts = [F.dot(found, t) for i, t in given if (found := f.vjp(slope, i)) is not None]
         rows.append(parts[0] if len(parts) == 1 else parts[0] + parts[1])
     return F.vec4(*rows)
+
+
+def eye_of(matrices: Variable) -> Variable:
+    """VEC3: the places of the cameras of projections, one a view: what the rows of x, y and w of a matrix take to 0. A parallel
+    projection has none, and sees all from so far that directions are alike."""
+    rows = F.transpose(matrices)
+    x, y, w = (F.column(rows, k) for k in (0, 1, 3))
+    across = F.cross(x.xyz, y.xyz)
+    volume = F.dot(across, w.xyz)
+    far = F.less(F.abs(volume), 1e-6 * F.length(x.xyz) * F.length(y.xyz) * F.length(w.xyz) + 1e-30)
+    solved = F.cross(y.xyz, w.xyz) * x.w + F.cross(w.xyz, x.xyz) * y.w + across * w.w
+    away = F.normalize(across) * (-FAR_AWAY / F.maximum(F.length(y.xyz), 1e-30))
+    return F.select(far, away, -solved / F.select(far, 1.0, volume))

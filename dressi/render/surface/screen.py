@@ -189,6 +189,10 @@ class DrawnMesh:
             return self.seen
         return self.drawn(None if self.keep is None else self.fragment)
 
+    def surface(self, face: Variable) -> Surface:
+        """The points of faces (INT) at the pixel centres."""
+        return Surface(self.faces, face, barycentric(self.position, corners(face, self.faces), self.size))
+
     def drawn(self, fragment: Fragment | None) -> Variable:
         """INT: the face whose fragment wins, -1 for none (``F.rasterize``). Without ``fragment`` the nearest one wins."""
         return F.rasterize(

@@ -268,7 +268,6 @@ NAN = CUBE.positions * np.nan
         (lambda: render((NAN, CUBE.faces), CAMERA), InputError, "positions has values that are NaN|positions have|NaN"),
         (lambda: render(CUBE, BEHIND), InputError, "behind all cameras"),
         (lambda: render(CUBE, np.eye(4)), InputError, "size"),
-        (lambda: render(CUBE, np.eye(4), size=SIZE), InputError, "parallel projection"),
         (lambda: render(CUBE, CAMERA, colours=np.ones((5, 3))), InputError, "5 rows for 8 vertices"),
         (lambda: render(CUBE, CAMERA, positions=Variable(FLOAT, (8, 1))), InputError, "VEC3 list"),
         (lambda: render(CUBE, CAMERA, positions=Variable(VEC3, (9, 1))), InputError, "list of 8 entries"),

@@ -281,3 +281,14 @@ def test_texts_are_short():
     nodes = [Node(BALL, {"roughness": 0.5}, np.eye(4), "wheel"), Node(BOX)]
     assert repr(nodes[0]) == "Node('wheel': TriangleGeometry, material roughness, placed)"
     assert repr(Scene(nodes, {"eye": CAMERA})) == "Scene(2 nodes: wheel, cube; 1 camera)"
+
+
+def test_a_parallel_projection_looks_from_far_away(device):
+    matrix = np.diag([0.4, 0.4, 0.1, 1.0])
+    matrix[2, 3] = 0.5
+    shown = [
+        render(primitives.cube(), matrix, size=(16, 16), light=light).colour
+        for light in ("headlight", (0, 0, -1))
+    ]
+    np.testing.assert_allclose(*shown, atol=1e-4)
+    assert shown[0][8, 8].min() > 0.5

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ....ad.graph import Variable
-from ....ad.types import FLOAT, IVEC3, MAT4, VEC2, VEC3, Size, VType, list_image, list_size
+from ....ad.types import FLOAT, IVEC3, MAT4, VEC2, VEC3, VType, list_image, list_size
 from ....errors import InputError
-from ...cameras import Camera, Cameras, Views
 from ...cameras.arrays import not_numbers
-from ...cameras.conventions import check_convention
-from ...cameras.pose import Poses
-from ...cameras.views import frame
 from ...scene.geometry import count_of, geometry_of
 
 LISTS = (
@@ -167,47 +162,3 @@ def shape_given(mesh: Any) -> Shape:
                     )
     given["colour"] = per_view("colour", VEC3, own.get("colour", (1.0, 1.0, 1.0)))
     return Shape(given, faces, len(faces), count, name)
-
-
-class Seen(NamedTuple):
-    """The views of a picture."""
-
-    matrices: Given
-    """MAT4, world to clip, one a view."""
-    size: Size
-    single: bool
-    """Whether one camera was given, not a list of them."""
-
-
-def views_given(cameras: Any, size: Size | None, places: np.ndarray | None) -> Seen:
-    """The cameras of ``render``. places: (..., 3), what a view without cameras frames, if it is known. Raises InputError."""
-    if cameras is None:
-        if places is None:
-            raise InputError(
-                "give cameras: the positions are computed, so the view that frames them is not known"
-            )
-        places = places.reshape(-1, 3)
-        cameras = frame(places.min(0), places.max(0), size or (256, 256))
-    if size is not None:
-        size = (int(size[0]), int(size[1]))
-    if isinstance(cameras, Views):
-        return Seen(cameras.matrices, size or cameras.size, cameras.matrices.batch == 1)
-    if isinstance(cameras, Poses):
-        return Seen(cameras.matrices, size or cameras.cameras.size, False)
-    if isinstance(cameras, (Variable, np.ndarray)):
-        if size is None:
-            raise InputError("matrices need a size: size=(W, H)")
-        matrices = per_view("cameras", MAT4, cameras)
-        if isinstance(matrices, Values):
-            check_convention(matrices.array[:, 0, 0])
-        return Seen(matrices, (size[0], size[1]), isinstance(cameras, np.ndarray) and cameras.ndim == 2)
-    single = isinstance(cameras, Camera)
-    if single:
-        cameras = [cameras]
-    if not isinstance(cameras, Cameras):
-        if not isinstance(cameras, Sequence) or not all(isinstance(c, Camera) for c in cameras):
-            raise InputError(f"cameras are a Camera, several, or matrices MAT4, not {type(cameras).__name__}")
-        cameras = Cameras(cameras)
-    if size is not None:
-        cameras = cameras.resized(size)
-    return Seen(Values(MAT4, cameras.matrices[:, None, None]), cameras.size, single)

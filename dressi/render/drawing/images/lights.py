@@ -86,9 +86,4 @@ def _check(light: LightSource, fixed: Mapping[str, Any]) -> None:
         raise InputError(f"light is 'headlight', a direction, a light or None, not {direction!r}")
 
 
-def has_headlight(recipes: Sequence[LightRecipe]) -> bool:
-    """Whether a light needs the place of the camera."""
-    return any(recipe.kind is not Light or "direction" not in recipe.parameters for recipe in recipes)
-
-
-__all__ = ["LightRecipe", "has_headlight", "light_given", "lights_of"]
+__all__ = ["LightRecipe", "light_given", "lights_of"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ....ad import functional as F
 from ....ad.graph import Variable
 from ...layers.absorbance import absorbance, mean, powers, share_before
-from ...surface.screen import DrawnMesh, Surface, barycentric, corners
+from ...surface.screen import DrawnMesh
 from .shadow_map import Occluders, Shadow, ShadowMap
 
 
@@ -36,8 +36,7 @@ class DeepOpacity:
         mesh = DrawnMesh(clip, faces, size, occluders.face_count, live=transparent)
 
         def lost(face: Variable) -> Variable:
-            weights = barycentric(clip, corners(face, faces), size)
-            return absorbance(through(Surface(faces, face, weights)))
+            return absorbance(through(mesh.surface(face)))
 
         total = mesh.summed(lambda face, _: lost(face))
         return cls(shadow_map, total, mesh.summed(lambda face, z: powers(z * 2.0 - 1.0) * mean(lost(face))))

@@ -77,6 +77,13 @@ class Shadow:
             raise InputError(f"bias of a shadow is a number of texels above 0, not {self.bias!r}")
 
 
+def light_frame(towards: Variable) -> Variable:
+    """MAT3: from the world to right, down and towards a light (unit VEC3)."""
+    y = F.less(F.abs(towards.y), 0.9)
+    right = F.normalize(F.cross(F.select(y, (0.0, 1.0, 0.0), F.constant((1.0, 0.0, 0.0))), towards))
+    return F.transpose(F.mat3(right, F.cross(right, towards), towards))
+
+
 @dataclass(frozen=True, eq=False)
 class ShadowMap:
     """The depths of a mesh from a direction. Heights are distances along the direction, from the centre of the mesh."""
@@ -101,11 +108,7 @@ class ShadowMap:
         high = F.stop_gradient(F.maximum(F.maximum(F.max(seen[0]), F.max(seen[1])), F.max(seen[2])))
         centre, radius = (low + high) * 0.5, F.length(high - low) * 0.5
         radius = F.maximum(radius * (1.0 + 4.0 / shadow.size), 1e-20)
-        aside = F.select(
-            F.less(F.abs(towards.y), 0.9), F.constant((0.0, 1.0, 0.0)), F.constant((1.0, 0.0, 0.0))
-        )
-        right = F.normalize(F.cross(aside, towards))
-        frame = F.transpose(F.mat3(right, F.cross(right, towards), towards))
+        frame = light_frame(towards)
         local = (frame @ (occluders.position - centre)) / radius
         clip = F.vec4(local.xy, 0.5 - 0.5 * local.z, 1.0)
         size = (shadow.size, shadow.size)
