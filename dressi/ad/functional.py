@@ -26,9 +26,11 @@ from typing import Any
 from .contract import channels as _channels
 from .contract import contract as _contract
 from .contract import convolve as _convolve
+from .contract import window as _window
 from .contract.channels import *
 from .contract.contract import *
 from .contract.convolve import *
+from .contract.window import *
 from .expressions import emit as _emit
 from .expressions import jacobian as _jacobian
 from .expressions.emit import *
@@ -64,7 +66,6 @@ from .ops.image import raster as _raster
 from .ops.image import reduce as _reduce
 from .ops.image import resize as _resize
 from .ops.image import take as _take
-from .ops.image import window as _window
 from .ops.image.extremes import *
 from .ops.image.image import *
 from .ops.image.lookup import *
@@ -72,7 +73,6 @@ from .ops.image.raster import *
 from .ops.image.reduce import *
 from .ops.image.resize import *
 from .ops.image.take import *
-from .ops.image.window import *
 from .ops.pixel import arithmetic as _arithmetic
 from .ops.pixel import compare as _compare
 from .ops.pixel import components as _components

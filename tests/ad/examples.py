@@ -13,7 +13,7 @@ from example_tools import BATCH, EXAMPLES, SIZE, Build, Example, add, apart, exa
 from dressi.ad import functional as F
 from dressi.ad.graph import Domain, Variable
 from dressi.ad.least_squares.linear import pyramid
-from dressi.ad.ops.image import extremes, lookup, reduce, resize, segments, take, window
+from dressi.ad.ops.image import extremes, lookup, reduce, resize, take
 from dressi.ad.ops.pixel import geometry, matrix, shortcut, vector
 from dressi.ad.ops.pixel import random as randoms
 from dressi.ad.ops.texture import inverse_uv
@@ -106,29 +106,12 @@ add(
     *(example(lambda x, a=a: F.min(x, a), of(FLOAT, SIZE, BATCH)) for a in ("n", "xy")),
 )
 add(
-    segments.Segments,
-    *(
-        example(lambda x, a=a, k=k: segments.Segments(k(x, a), 3).output, of(v, (7, 8), 5, -9, 9), only=0)
-        for a, k, v in (("x", reduce.Sum, VEC2), ("y", extremes.ReduceMin, FLOAT), ("n", reduce.Sum, IVEC2))
-    ),
+    extremes.ReduceMin,
+    example(lambda x: extremes.ExtremeIndex(x, "y", True).shortened(2), of(VEC3, SIZE, 2), only=0),
 )
 add(
-    window.WindowOfIndices,
-    *(
-        example(
-            lambda x, a=a: window.WindowIndex(x, 5, a, a == "x").shortened(5), of(v, (8, 9), 2, -9, 9), only=0
-        )
-        for a, v in (("x", FLOAT), ("y", IVEC3), ("x", VEC2))
-    ),
-)
-add(
-    segments.PlaceInSegment,
-    *(
-        example(
-            lambda x, a=a: extremes.ExtremeIndex(x, a, True).shortened(2), of(v, (7, 8), 5, -9, 9), only=0
-        )
-        for a, v in (("x", FLOAT), ("y", VEC3), ("n", IVEC2))
-    ),
+    reduce.SumOfParts,
+    *(example(lambda x, c=c: reduce.SumOfParts(x, 3, c).output, of(VEC2, SIZE, 6), only=0) for c in (1, 2)),
 )
 add(extremes.ReduceMax, example(F.max, of(IVEC3, SIZE, BATCH, -9, 9)))
 add(
@@ -174,25 +157,11 @@ add(
     take.TakeTranspose,
     example(lambda x, i: take.TakeTranspose(x, i, 1).output, of(FLOAT, (3, 2), 5), tiles),
 )
-for axis, radius in (("x", 1), ("y", 2), ("x", 9)):
-    add(
-        window.WindowExtreme,
-        example(lambda x, r=radius, a=axis: F.window_max(x, r, a), of(FLOAT, SIZE, BATCH)),
-    )
-add(window.WindowExtreme, example(lambda x: F.window_min(x, 1, "y"), of(IVEC2, SIZE, 1, -9, 9)))
-add(window.WindowExtreme, example(lambda x: F.window_min(x, 2, "x"), of(VEC3, SIZE, BATCH)))
 add(
     extremes.ExtremeIndex,
     *(
         example(lambda x, a=a, m=m: extremes.ExtremeIndex(x, a, m).output, of(v, SIZE, 3, low, 2), only=0)
         for a, m, v, low in (("x", True, VEC2, -2), ("y", False, FLOAT, -2), ("n", True, IVEC3, 0))
-    ),
-)
-add(
-    window.WindowIndex,
-    *(
-        example(lambda x, a=a, m=m: window.WindowIndex(x, 2, a, m).output, of(v, SIZE, BATCH, 0, 2), only=0)
-        for a, m, v in (("x", True, VEC2), ("y", False, FLOAT), ("x", False, INT))
     ),
 )
 for size in ((8, 3), (2, 2), (10, 8), (5, 7), (1, 1)):

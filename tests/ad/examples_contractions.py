@@ -57,25 +57,33 @@ for combine in ("max", "min"):
                        extents={"dy": 3, "dx": 2})  # fmt: skip
     add(ContractFunction, pool)
 
-    def index(combine: str = combine):
+    def index(combine: str = combine, most: int = 0):
         def build(x):
             pooled = F.contract(
                 "o[y, x] = a[y, x + d] - 0.1 * d", combine=combine, extents={"d": 3}, a=x
             ).creator
             assert isinstance(pooled, ContractFunction)
-            return ContractIndex(
-                *pooled.inputs, **dict(zip(pooled.fields, pooled.attributes, strict=True))
-            ).output
+            fields = dict(zip(pooled.fields, pooled.attributes, strict=True))
+            found = ContractIndex(*pooled.inputs, **fields)
+            return found.shortened(most) if most else found.output
 
         return build
 
     add(ContractIndex, example(index(), of(FLOAT, (5, 2), BATCH), only=0))
+    add(ContractFunction, example(index(most=2), of(FLOAT, (5, 2), BATCH), only=0))
 for left, right in ((of(FLOAT, SIZE, BATCH), of(FLOAT, (3, 2))), (of(VEC3, SIZE), of(FLOAT, (2, 2)))):
     add(ContractFunction, example(F.correlate, left, right))
     add(ContractFunction, example(lambda x, w: F.convolve(x, w, stride=2, border=None), left, right))
 add(ContractFunction, example(lambda x, w: F.correlate_transposed(x, w, Variable(FLOAT, (5, 4)), stride=(2, 3)),
                               of(FLOAT, (3, 2)), of(FLOAT, (3, 2))))  # fmt: skip
 add(ContractFunction, example(F.matmul, of(FLOAT, (3, 2), BATCH), of(FLOAT, (4, 3))))
+for build in (
+    example(lambda x: F.window_max(x, 1, "x"), of(FLOAT, SIZE, BATCH)),
+    example(lambda x: F.window_max(x, 9, "y"), of(FLOAT, SIZE, BATCH)),
+    example(lambda x: F.window_min(x, 1, "y"), of(INT, SIZE, 1, -9, 9)),
+    example(lambda x: F.component(F.window_min(x, 2, "x"), 1), of(VEC3, SIZE, BATCH)),
+):
+    add(ContractFunction, build)
 add(ContractFunction, example(lambda x: F.average_pool(x, 2), of(VEC3, (4, 5))))
 
 

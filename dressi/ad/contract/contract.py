@@ -52,6 +52,8 @@ def contract(
         found.fail(f"combines terms by {combine!r}; that is one of {', '.join(COMBINE)}")
     if border is not None and border not in BORDERS:
         found.fail(f"has the border {border!r}; that is one of {', '.join(BORDERS)}")
+    if combine != "add" and not found.root.vtype.is_scalar:
+        found.fail(f"combines a {found.root.vtype.name} by {combine!r}; that takes scalars")
     return Contraction(found, border, extents or {}).output_of(combine)
 
 
@@ -179,6 +181,8 @@ class Contraction:
         extents = [self.extents[a] for a in self.axes]
         maps, inputs = [], []
         for k, x in enumerate(self.variables):
+            if x.count is not None and x.size[1] > 1:
+                self.notation.fail(f"reads {self.names[k]!r}, a list in several rows; contractions read images")
             affines = [i.affine(number) for i in self.indices[k]]
             for s, (affine, extent) in enumerate(zip(affines, shape_of(x), strict=True)):
                 beyond = not affine.within(extent, extents)

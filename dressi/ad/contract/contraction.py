@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 
 from ..graph import At, PixelFunction, Variable
+from ..graph.index_map import Affine, IndexMap
+from ..ops.hints import store
+from ..ops.pixel.compare import equal, select
 from ..types import INT, Access
 from . import derivative
 from .loops import contraction_glsl, index_glsl
 from .split import split
-from .terms import Guard, Terms, domain_of_shape, shape_of
+from .terms import COMBINE, Guard, Terms, body_of, domain_of_shape, nothing, shape_of
 
 CHUNK = 1 << 18
 """Values of a body that NumPy computes at once."""
 ORIGIN = At(*(np.zeros((1, 1, 1), int),) * 3)
-COMBINE = {"add": np.add, "max": np.maximum, "min": np.minimum}
-NOTHING = {"add": 0.0, "max": -np.inf, "min": np.inf}
-"""What no terms combine to."""
 
 
 class Contraction(Terms, PixelFunction):
@@ -38,14 +38,11 @@ class Contraction(Terms, PixelFunction):
         return (Access.FETCH,) * len(self.inputs)
 
     def infer(self):
-        for x, m in zip(self.inputs, self.maps, strict=True):
-            if x.count is not None and x.size[1] > 1:
-                raise self.fail(f"{x} is a list in several rows; contractions read images")
-            if m.border != "zero":
-                raise self.fail("an image with another border is padded before")
+        if any(m.border != "zero" for m in self.maps):
+            raise self.fail("an image with another border is padded before")
         vtype = self.body.root.vtype
-        if self.combine not in COMBINE or (self.combine != "add" and not vtype.is_scalar):
-            raise self.fail("combines values by 'add', scalars by 'max' and 'min', too")
+        if self.combine not in COMBINE or (self.combine != "add" and vtype.is_matrix):
+            raise self.fail("combines values by 'add', scalars and vectors by 'max' and 'min', too")
         return vtype, domain_of_shape(self.shape)
 
     @property
@@ -89,7 +86,7 @@ class Contraction(Terms, PixelFunction):
             yield numbers, self._values(own | inner, inputs, (len(numbers), *texels))
 
     def _values(self, at: dict[int, Any], inputs: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-        """The values of the body where the axes have these values; ``NOTHING`` where a guard is not met."""
+        """The values of the body where the axes have these values; what no terms combine to where a guard is not met."""
         flat = (shape[0] * shape[1], *shape[2:])
         read = []
         for x, values, m in zip(self.inputs, inputs, self.maps, strict=True):
@@ -106,7 +103,7 @@ class Contraction(Terms, PixelFunction):
         found = np.broadcast_to(self.body.evaluate(ORIGIN, read), flat + vtype.shape)
         found = np.array(found.reshape(shape + vtype.shape))
         for guard in self.guards:
-            found[np.broadcast_to(~met(guard, at), shape)] = NOTHING[self.combine]
+            found[np.broadcast_to(~met(guard, at), shape)] = nothing(self.combine, vtype)
         return found
 
 
@@ -177,19 +174,69 @@ class ContractIndex(Contraction):
     def glsl(self):
         return index_glsl(self)
 
+    def shortened(self, most):
+        """The smallest number of a term that is the best one. What is read is stored: made again, a term may differ in its last
+        bit."""
+        if self.terms <= most:
+            return None
+        stored = [store(x) for x in self.inputs]
+        fields = dict(zip(self.fields, self.attributes, strict=True))
+        best, term, number = (
+            ContractFunction(*stored, **fields).output,
+            Variable(self.body.root.vtype),
+            Variable(INT),
+        )
+        own = derivative.output_map(self, {a: Affine.axis(a) for a in range(len(self.extents))})
+        assert own is not None  # over the axes themselves
+        formals, none = self.body.formals, int(nothing("min", INT))
+        places, n = formals[len(self.inputs) :], len(self.inputs)
+        body = select(equal(self.body.root, term), number, none)
+        fields |= {
+            "maps": (*self.maps, own),
+            "combine": "min",
+            "indices": (*self.indices, derivative.term_number(self)),
+            "body": body_of([*formals[:n], term, *places, number], body),
+        }
+        found = ContractFunction(*stored, best, **fields).output
+        return select(equal(found, none), -1, found)
+
     def evaluate(self, at, *inputs):
-        sign, best, place = 1.0 if self.combine == "max" else -1.0, None, None
+        sign, best, place = 1 if self.combine == "max" else -1, None, None
+        none = sign * nothing(self.combine, self.body.root.vtype)
         for numbers, found in self._terms(at, inputs):
             found = sign * found
             first = np.argmax(found, axis=0)
             value = np.take_along_axis(found, first[None], 0)[0]
-            number = np.where(value > -np.inf, numbers[first], -1)
+            number = np.where(value > none, numbers[first], -1)
             if best is None or place is None:
                 best, place = value, number
             else:
                 better = value > best
                 best, place = np.where(better, value, best), np.where(better, number, place)
         return place
+
+
+def reduced(
+    x: Variable,
+    shape: Sequence[int],
+    extent: int,
+    places: Sequence[Affine],
+    combine: str,
+    guards: tuple[Guard, ...] = (),
+) -> ContractFunction:
+    """Texels of an image reduced along one axis, the axis 4. shape: n, c, y, x of the output, the axes 0 to 3. places: n, c, y,
+    x of the texels."""
+    formal = Variable(x.vtype)
+    fields = {
+        "parallel": tuple((n,) for n in shape),
+        "reduced": (extent,),
+        "maps": (IndexMap.to(places),),
+        "guards": guards,
+        "combine": combine,
+        "indices": (),
+        "body": body_of([formal], formal),
+    }
+    return ContractFunction(x, **fields)
 
 
 def met(guard: Guard, at: dict[int, Any]) -> np.ndarray:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .derivative import term_number
-from .terms import Guard, Terms, shape_of
+from .terms import Guard, Terms, nothing_glsl, shape_of
 
 LONG = 32
 """Terms of a loop from which on its sum is compensated (Kahan)."""
-NOTHING = {"add": "0", "max": "-1.0 / 0.0", "min": "1.0 / 0.0"}
 
 
 def contraction_glsl(f: Terms) -> str:
@@ -18,14 +17,15 @@ def contraction_glsl(f: Terms) -> str:
     if f.combine == "add":
         return f"{decoded(f)}\n{_summed(f, 0)}"
     inner = f"$y = {f.combine}($y, dressi_term);"
-    return f"{decoded(f)}\n$y = {NOTHING[f.combine]};\n{_nested(f, inner)}"
+    return f"{decoded(f)}\n$y = {nothing_glsl(f.combine, f.body.root.vtype)};\n{_nested(f, inner)}"
 
 
 def index_glsl(f: Terms) -> str:
     """Statements that set ``$y`` to the number of the first of the largest or smallest terms."""
     better, number = ">" if f.combine == "max" else "<", term_number(f).glsl(names_of(f.reduced_axes))
+    vtype = f.body.root.vtype
     inner = f"if (dressi_term {better} dressi_best) {{ dressi_best = dressi_term; $y = {number}; }}"
-    return f"{decoded(f)}\nfloat dressi_best = {NOTHING[f.combine]}; $y = -1;\n{_nested(f, inner)}"
+    return f"{decoded(f)}\n{vtype.glsl} dressi_best = {nothing_glsl(f.combine, vtype)}; $y = -1;\n{_nested(f, inner)}"
 
 
 def names_of(axes: Iterable[int]) -> dict[int, str]:

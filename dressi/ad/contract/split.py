@@ -12,12 +12,13 @@ from .terms import Terms, body_of
 
 
 def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]] | None:
-    """A contraction of at most ``most`` terms whose output has one texel more for each part, next to each other in a row, and
-    the fields of the contraction that combines these. None where nothing is to be split.
+    """A contraction of at most ``most`` terms whose output has one texel more for each part, and the fields of the contraction
+    that combines these. None where nothing is to be split.
 
-    The last axes stay in parts, so that neighbours in a row of parts read neighbours in a row of the inputs; of an axis of
-    which only a part stays, every P-th entry is in one part. together: so many parts next to each other, of the last axis that
-    has any, are one part of what is combined: who computes them adds them up.
+    Parts stand next to each other in a row, or in a column where the output is one row. The last axes stay in parts, so that
+    neighbours in a row of parts read neighbours in a row of the inputs; of an axis of which only a part stays, every P-th entry
+    is in one part. together: so many parts next to each other, of the last axis that has any, are one part of what is combined:
+    who computes them adds them up.
 
         sum of 512 x 512 products for each of 3 x 3 weights, most 8192:   32 parts of 512 rows x 16 columns,   sums of 32
     """
@@ -27,7 +28,6 @@ def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]]
     kept: list[int] = []
     parts: list[int] = []
     inner = 1
-    values = {a: Affine.axis(a) for a in range(outer)}
     guards = []
     pieces: list[tuple[int, int, int]] = []  # (axis, entries of a part, parts)
     for axis, extent in zip(f.reduced_axes, f.reduced, strict=True):
@@ -37,7 +37,10 @@ def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]]
         inner *= length
         pieces.append((axis, length, count))
     moved = [count for _, _, count in pieces if count > 1]
-    next_part, next_inner = outer, outer + len(moved)
+    along = 2 if together == 1 and f.shape[2] == 1 and f.shape[3] > 1 else 3
+    next_part = sum(map(len, f.parallel[: along + 1]))  # parts vary fastest
+    values = {a: Affine.axis(a if a < next_part else a + len(moved)) for a in range(outer)}
+    next_inner = outer + len(moved)
     for axis, length, count in pieces:
         terms: dict[int, int] = {}
         if length > 1 or count == 1:
@@ -51,11 +54,12 @@ def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]]
         values[axis] = Affine.of(terms)
         if length * count > f.extents[axis]:
             guards.append((values[axis], f.extents[axis]))
-    *others, columns = f.parallel
+    parallel = [*f.parallel]
+    parallel[along] = (*parallel[along], *parts)
     partial = Made(
         list(f.inputs),
         {
-            "parallel": (*others, (*columns, *parts)),
+            "parallel": tuple(parallel),
             "reduced": tuple(kept),
             "maps": tuple(_moved_map(m, values) for m in f.maps),
             "guards": (*((_moved(a, values), e) for a, e in f.guards), *guards),
@@ -69,7 +73,7 @@ def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]]
     places = []
     for s, axes in enumerate(f.axes):
         whole, extents = list(axes), [f.extents[a] for a in axes]
-        if s == 3:
+        if s == along:
             whole.append(outer)
             extents.append(left)
         radix, terms = 1, {}

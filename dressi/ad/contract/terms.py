@@ -8,11 +8,16 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..graph import Domain, Variable
 from ..graph.index_map import Affine, IndexMap
 from ..graph.sub_graph import SubGraph
 from ..ops.pixel.arithmetic import Mul
 from ..traversal import structure, topological_order
+from ..types import VType
+
+COMBINE = {"add": np.add, "max": np.maximum, "min": np.minimum}
 
 Guard = tuple[Affine, int]
 """An index that has to be whole and in [0, extent)."""
@@ -27,6 +32,21 @@ def domain_of_shape(shape: Sequence[int]) -> Domain:
     """The domain of an image with the extents n, c, y, x."""
     n, c, y, x = shape
     return Domain((x, y), n * c, c)
+
+
+def nothing(combine: str, vtype: VType) -> float:
+    """What no terms combine to."""
+    if combine == "add":
+        return 0
+    numbers = np.iinfo(np.int32)
+    low, high = (numbers.min, numbers.max) if vtype.is_int else (-np.inf, np.inf)
+    return low if combine == "max" else high
+
+
+def nothing_glsl(combine: str, vtype: VType) -> str:
+    """The same in GLSL."""
+    low, high = ("-2147483647 - 1", "2147483647") if vtype.is_int else ("-1.0 / 0.0", "1.0 / 0.0")
+    return f"{vtype.glsl}({ {'add': '0', 'max': low, 'min': high}[combine] })"
 
 
 def body_of(formals: Sequence[Variable], root: Variable) -> SubGraph:

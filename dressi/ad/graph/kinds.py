@@ -29,9 +29,9 @@ class PixelFunction(Function):
 class ReduceFunction(AxisWork, PixelFunction):
     """Kind REDUCE: each output texel is computed by a loop over the texels of the input along ``axis``, in the snippet.
 
-    Declare ``associative = True`` if reducing parts of the axis, and then their results in order, gives the same value, and
-    ask ``$size0`` or ``$batch0`` for the length of the axis: devices with many lanes then split a long axis. Otherwise
-    the loop stays whole, or the class says itself what is shorter: see ``shortened`` of ``dressi.ad.graph.work``.
+    Declare ``combine`` if the texels along the axis are added up or the largest or smallest counts: devices with many lanes
+    then split a long axis. Otherwise the loop stays whole, or the class says itself what is shorter: see ``shortened`` of
+    ``dressi.ad.graph.work``.
 
     >>> class Product(ReduceFunction):
     ...     axis, access = "x", (Access.FETCH,)
@@ -41,9 +41,6 @@ class ReduceFunction(AxisWork, PixelFunction):
     >>> evaluate(F.apply(Product, Variable.of([1.0, 2.0, 3.0, 4.0, 5.0]))).item()
     120.0
     """
-
-    segment_start: str = ""
-    """GLSL of the number, along the axis, of the texel that a reduction of a part of its axis reads for its texel 0."""
 
 
 class ScatterFunction(Function):

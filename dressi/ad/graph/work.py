@@ -71,12 +71,10 @@ class Work:
 class AxisWork(Work):
     """Work of a Function that visits every texel of its input along ``axis``: "x", "y", "c" or "n".
 
-    ``associative``: whether the same Function of the results of parts of the axis gives the result of the whole, as for
-    sums and products but not for means. Planners may then split a long axis; the snippet has to ask ``$size0`` or
-    ``$batch0`` how long its axis is.
+    ``combine``: "add", "max" or "min" where that is all it does with them, by components. Planners may then split a long axis.
     """
 
-    associative: bool = False
+    combine: str = ""
     unrolled: str | Any = ""
     """A snippet of the same value to the bit whose one loop takes ``UNROLLED`` texels an iteration; no loop takes the rest.
     Planners choose it where the input takes little to make."""

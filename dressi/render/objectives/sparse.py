@@ -16,7 +16,7 @@ from scipy import sparse
 
 from ...ad import functional as F
 from ...ad.graph import Domain, PixelFunction, Variable
-from ...ad.ops.image.segments import sum_of_parts
+from ...ad.ops.image.reduce import SumOfParts
 from ...ad.types import INT, VEC2, Access, list_size
 from ...errors import InputError
 from ..lists import at_points, list_data, list_leaf, padded, read_list
@@ -169,7 +169,7 @@ class SparseRows(PixelFunction):
         if self.length:
             return None
         partial = type(self)(self.inputs[0], self.matrix, most)
-        return sum_of_parts(partial.output, partial.parts, self.inputs[0].channels)
+        return SumOfParts(partial.output, partial.parts, self.inputs[0].channels).output
 
     @cached_property
     def access(self):

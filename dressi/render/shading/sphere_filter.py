@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ...ad.graph import Variable, domain_of
-from ...ad.ops.image.segments import sum_of_parts
+from ...ad.ops.image.reduce import SumOfParts
 from ...ad.ops.image.texels import fetch
 from ...ad.ops.pixel.kinds import Linear
 from ...ad.types import Access, Size
@@ -145,7 +145,7 @@ class SphereFilter(Linear):
             return None
         rows = min(max(round(math.sqrt(self._reached / width)), 1), most // width)
         partial = SphereFilter(self.inputs[0], self.kernel, self.size, rows)
-        return sum_of_parts(partial.output, partial.parts, self.inputs[0].channels)
+        return SumOfParts(partial.output, partial.parts, self.inputs[0].channels).output
 
     @cached_property
     def glsl(self) -> str:

@@ -38,7 +38,6 @@ from .work.kinds import FindHits as FindHits
 from .work.kinds import ListBlocks as ListBlocks
 from .work.kinds import PrimitiveWork as PrimitiveWork
 from .work.kinds import Raster as Raster
-from .work.kinds import Reduction as Reduction
 from .work.kinds import ScatterDispatch as ScatterDispatch
 from .work.kinds import SparseWork as SparseWork
 

@@ -25,7 +25,6 @@ from ..plan.substage import (
     ListBlocks,
     ListFaces,
     Raster,
-    Reduction,
     ScatterDispatch,
     ScatterDraw,
     Sparse,
@@ -320,7 +319,6 @@ def _(work: Any, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: Dr
 
 @_record.register(FaceSums)
 @_record.register(ListFaces)
-@_record.register(Reduction)
 @_record.register(TiledCompute)
 def _(work: Any, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None) -> None:
     """As many workgroups as the work says."""
@@ -332,9 +330,6 @@ def _(work: Any, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: Dr
             run.dispatch(buffer, p, -(-f.faces // GROUP), f.batch)
         case ListFaces():
             run.dispatch(buffer, p, work.faces.segments, s.domain.tiles)
-        case Reduction():
-            tiling = run.limits.tiling(s.domain)
-            run.dispatch(buffer, p, tiling.width, tiling.height)
         case _:
             run.dispatch(buffer, p, *grid_of(s))
 

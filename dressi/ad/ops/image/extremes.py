@@ -9,12 +9,13 @@ import numpy as np
 from ...graph import Domain, Variable
 from ...types import VType, vector_type
 from ..coordinates.coordinates import ChannelIndex, pixel_coordinates, tile_index
+from ..hints import store
 from ..pixel.arithmetic import maximum, minimum
 from ..pixel.compare import equal, select
 from ..pixel.constant import Like, operands
+from ..pixel.vector import fill
 from .entries import extreme_numbers
 from .reduce import EVERY_AXIS, Reduce, Sum, reduce_entries
-from .segments import PlaceInSegment, Segments, divisible, segment_length
 
 __all__ = ["max", "min"]
 
@@ -23,7 +24,6 @@ class ReduceExtreme(Reduce):
     """The largest or smallest texel along the axis, by components. The gradient goes to the first of equal texels."""
 
     operations = 6.0
-    associative = True
     largest: bool
 
     def infer(self):
@@ -43,14 +43,7 @@ class ReduceExtreme(Reduce):
     def _chosen(self) -> Variable:
         """A mask of the texels of the input that give the output: one along the axis, by components."""
         x = self.inputs[0]
-        index = ExtremeIndex(x, self.axis, self.largest).output
-        if self.axis == "n":
-            return equal(index, tile_index((1, 1), x.batch))
-        if self.axis == "c":
-            return equal(index, ChannelIndex(Domain((1, 1), x.channels, x.channels)).output)
-        width, height = x.size
-        place = pixel_coordinates((width, 1) if self.axis == "x" else (1, height))
-        return equal(index, place.x if self.axis == "x" else place.y)
+        return equal(ExtremeIndex(x, self.axis, self.largest).output, along(x, self.axis))
 
     def vjp(self, gy, i):
         return None if self.output.vtype.is_int else select(self._chosen(), gy, 0.0)
@@ -64,13 +57,13 @@ class ReduceExtreme(Reduce):
 class ReduceMax(ReduceExtreme):
     """The largest, by components."""
 
-    largest = True
+    largest, combine = True, "max"
 
 
 class ReduceMin(ReduceExtreme):
     """The smallest, by components."""
 
-    largest = False
+    largest, combine = False, "min"
 
 
 class ExtremeIndex(Reduce):
@@ -99,15 +92,24 @@ class ExtremeIndex(Reduce):
         return np.expand_dims(find(x, axis=self._axis), self._axis)
 
     def shortened(self, most):
-        if most < 2 or not divisible(ReduceMax(self.inputs[0], self.axis)):
+        if self.extent <= most:
             return None
-        length = segment_length(self.extent, most)
-        kind = ReduceMax if self.largest else ReduceMin
-        best = Segments(kind(self.inputs[0], self.axis), length).output
-        places = Segments(self, length).output
-        # The first segment with the best value holds the first of the best.
-        segment = ExtremeIndex(best, self.axis, self.largest).output
-        return PlaceInSegment(segment, places, length, self.axis).output
+        # Stored, since a texel that is made again may differ from the best one in its last bit.
+        x = store(self.inputs[0])
+        best = (ReduceMax if self.largest else ReduceMin)(x, self.axis).output
+        place = select(equal(x, best), fill(along(x, self.axis), self.output.vtype), self.extent)
+        return ReduceMin(place, self.axis).output
+
+
+def along(x: Variable, axis: str) -> Variable:
+    """INT: the numbers of the texels of an image along an axis."""
+    if axis == "n":
+        return tile_index((1, 1), x.batch)
+    if axis == "c":
+        return ChannelIndex(Domain((1, 1), x.channels, x.channels)).output
+    width, height = x.size
+    place = pixel_coordinates((width, 1) if axis == "x" else (1, height))
+    return place.x if axis == "x" else place.y
 
 
 def take_better(vtype: VType, largest: bool) -> str:

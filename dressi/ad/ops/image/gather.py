@@ -12,8 +12,7 @@ from ...graph import Domain, Variable
 from ...graph.index_map import Affine, IndexMap, wrapped, wrapped_glsl
 from ...graph.preimage import NAMES, Preimage, preimage
 from ..coordinates.coordinates import shape_of
-from .reduce import LOST, add_compensated
-from .segments import sum_of_parts
+from .reduce import LOST, SumOfParts, add_compensated
 from .texels import Fetching
 
 MOST = 256
@@ -99,7 +98,7 @@ class Gather(Fetching):
             return None
         if len(axes) == 1:
             partial = Gather(x, self.map, self.domain, True, most)
-            return sum_of_parts(partial.output, partial.parts, self.whole.channels)
+            return SumOfParts(partial.output, partial.parts, self.whole.channels).output
         if self.map.x.axes == (3,) and self.map.y.axes == (2,):
             across = x.domain._replace(size=(self.domain.size[0], x.size[1]))
             first = Gather(x, IndexMap.of(x=self.map.x, border=self.map.border), across, True).output

@@ -10,7 +10,7 @@ from ...graph import Domain, Variable
 from ...graph.index_map import Affine
 from ...types import Size, size_of
 from .gather import gather
-from .segments import sum_of_parts
+from .reduce import SumOfParts
 from .texels import Fetching, check_one_row, fetch
 
 __all__ = ["resize"]
@@ -190,7 +190,7 @@ class Resize(Fetching):
             first = Resize(x, (self.size[0], x.size[1]), self.filter, self.transposed).output
             return Resize(first, self.size, self.filter, self.transposed).output
         partial = Resize(x, self.size, self.filter, self.transposed, most)
-        return sum_of_parts(partial.output, partial.parts, x.channels)
+        return SumOfParts(partial.output, partial.parts, x.channels).output
 
     def evaluate(self, at, x):
         (width_in, height_in), (width_out, height_out) = self.inputs[0].size, self.size

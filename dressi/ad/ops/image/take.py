@@ -13,7 +13,7 @@ from ...types import INT, Access
 from ..coordinates.affine import affine
 from ..pixel.constant import Like, integers, operands
 from .gather import Gather
-from .segments import sum_of_parts
+from .reduce import SumOfParts
 from .texels import fetch
 
 __all__ = ["take"]
@@ -102,7 +102,7 @@ class TakeTranspose(PixelFunction):
             return None
         gy, index = self.inputs
         partial = TakeTranspose(gy, index, self.batch, most)
-        return sum_of_parts(partial.output, partial.parts)
+        return SumOfParts(partial.output, partial.parts).output
 
     def evaluate(self, at, gy, index):
         total = np.zeros((self.batch * self.parts, *gy.shape[1:]))

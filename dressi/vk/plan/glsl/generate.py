@@ -15,7 +15,6 @@ from ..substage import (
     ListBlocks,
     ListFaces,
     Raster,
-    Reduction,
     ScatterDispatch,
     ScatterDraw,
     SubStage,
@@ -26,7 +25,6 @@ from .blocks import block_shaders, hits_shaders
 from .face_sum import face_sum_shaders
 from .pixel import compute_shaders, fragment_shaders
 from .raster import accumulate_shaders, list_shaders, raster_shaders
-from .reduce import reduce_shaders
 from .scatter import fragment_scatter_shaders, scatter_dispatch_shaders, scatter_draw_shaders
 from .strips.shaders import contract_shaders
 from .text.shaders import Shaders, ShaderText
@@ -50,7 +48,6 @@ _shaders.register(FragmentScatter, fragment_scatter_shaders)
 _shaders.register(ScatterDispatch, scatter_dispatch_shaders)
 _shaders.register(ScatterDraw, scatter_draw_shaders)
 _shaders.register(FaceSums, face_sum_shaders)
-_shaders.register(Reduction, reduce_shaders)
 _shaders.register(TiledCompute, contract_shaders)
 _shaders.register(ListBlocks, block_shaders)
 _shaders.register(FindHits, hits_shaders)

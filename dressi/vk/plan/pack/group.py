@@ -26,7 +26,6 @@ from ..context import Context
 from ..lowering.face_sum import FaceSum
 from ..lowering.fragment_value import FragmentValue
 from ..lowering.tiling.strips import TiledContraction
-from ..lowering.workgroups import GroupReduction
 from ..model.cost import planes
 from ..model.walks import Calls, Walks, loops
 from ..substage import (
@@ -39,7 +38,6 @@ from ..substage import (
     PrimitiveWork,
     Raster,
     Read,
-    Reduction,
     Scatter,
     ScatterDispatch,
     SubStage,
@@ -83,11 +81,6 @@ def work_of(function: Function) -> Work:
 @work_of.register
 def _(function: PixelFunction) -> Work:
     return Undecided()
-
-
-@work_of.register
-def _(function: GroupReduction) -> Work:
-    return Reduction()
 
 
 @work_of.register

@@ -17,8 +17,8 @@ from ..lowering.tiling.chain import (
     is_chain,
     links_of,
 )
+from ..lowering.tiling.parts import SHARED_STEP
 from ..lowering.tiling.strips import Layout, TiledContraction, strips_in
-from ..lowering.workgroups import SHARED_STEP
 from ..model.device import DeviceModel
 from ..substage import SubStage, TiledCompute
 from .invocation import Invocation, Shader
@@ -99,7 +99,7 @@ def _whole(
     ends = _ends(s, f.output, link.others, outputs, memo)
     each = block.times(layout.iterations)
     each = replace(each, chain=block.chain * layout.iterations)
-    each = each.and_then(replace(ends.times(points), walk=0.0, chain=1.0))
+    each = each.and_then(replace(ends.times(points), walk=0.0, chain=float(bool(link.others))))
     if before is not None:
         each = before.and_then(each)
     return Load(layout.groups * layout.strips.lanes, each, Stores.of(s, outputs).times(points), True)

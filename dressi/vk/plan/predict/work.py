@@ -14,7 +14,6 @@ from ..glsl.blocks import BLOCK
 from ..glsl.fixed_point import accumulators_of
 from ..limits import DeviceLimits
 from ..lists import LISTING, ActiveBlocks, BlockHits
-from ..lowering.workgroups import GroupReduction
 from ..model.cost import planes
 from ..passes.run_on_active_blocks import ACTIVE
 from ..substage import (
@@ -26,7 +25,6 @@ from ..substage import (
     ListFaces,
     PixelWork,
     Raster,
-    Reduction,
     Scatter,
     ScatterDraw,
     SparseWork,
@@ -129,18 +127,6 @@ def _(work: FragmentScatter, s: SubStage, limits: DeviceLimits) -> list[Load]:
 
 
 _loads.register(FaceSums, face_sum_loads)
-
-
-@_loads.register
-def _(work: Reduction, s: SubStage, limits: DeviceLimits) -> list[Load]:
-    """A workgroup a texel: each invocation a run of texels, then the levels of a tree in shared memory."""
-    (f,) = s.functions
-    assert isinstance(f, GroupReduction)
-    texel = Shader(s).elsewhere(f.inputs[0]).and_then(Invocation(f.operations * f.output.vtype.components))
-    each = texel.times(f.run).and_then(Invocation((f.iterations - f.run) * LOOP))
-    return [
-        Load(_texels(s.domain) * f.invocations, each, Stores.of(s, s.outputs).times(1 / f.invocations), True)
-    ]
 
 
 @_loads.register

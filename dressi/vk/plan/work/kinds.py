@@ -154,13 +154,6 @@ class FaceSums(Work):
 
 
 @dataclass(frozen=True, eq=False)
-class Reduction(Work):
-    """A dispatch of a workgroup for each texel of the output of one reduction."""
-
-    name: ClassVar[str] = "reduction"
-
-
-@dataclass(frozen=True, eq=False)
 class TiledCompute(Work):
     """A dispatch of strips: each invocation computes several texels of a contraction, and what follows them in the body.
 

@@ -19,7 +19,7 @@ from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
 from dressi.vk.plan.lowering.long_loops import shorten_loops
-from dressi.vk.plan.lowering.workgroups import GroupReduction
+from dressi.vk.plan.lowering.tiling.strips import TiledContraction
 from dressi.vk.plan.model import walks
 from dressi.vk.plan.model.records import CPU, DESKTOP
 from dressi.vk.plan.options import BASELINE, DEFAULT
@@ -36,17 +36,17 @@ class Along(ReduceFunction):
         return FLOAT, ((1, x.size[1]), x.batch)
 
 
-class Product(Along):
-    associative = True
-    glsl = "$y = 1.0; for (int i = 0; i < $size0.x; ++i) $y *= $0(pixel + ivec2(i, 0), tile);"
+class Highest(Along):
+    combine = "max"
+    glsl = "$y = -1e30; for (int i = 0; i < $size0.x; ++i) $y = max($y, $0(pixel + ivec2(i, 0), tile));"
     no_derivative = "is only drawn forward here"
 
     def eval(self, x):
-        return x.prod(axis=2, keepdims=True)
+        return x.max(axis=2, keepdims=True)
 
 
 class Norm(Along):
-    """Not associative as it stands; it says itself how to become shorter."""
+    """More than a sum as it stands; it says itself how to become shorter."""
 
     glsl = (
         "float s = 0.0; for (int i = 0; i < $size0.x; ++i) { float x = $0(ivec2(i, pixel.y), tile); s += x * x; }"
@@ -96,7 +96,7 @@ def program(size, batch, seed):
         f"{kind.__name__} {axes}": kind(v, axes=axes),
         "integers": F.sum(i, axes),
         "place": ExtremeIndex((i, v)[seed % 2], "xyn"[seed % 3], bool(seed % 4 > 1)).output,
-        "own": Product(1.0 + 0.1 * x).output + Alternating(x).output,
+        "own": Highest(x).output + Alternating(x).output,
     }
     return Program(outputs)
 
@@ -167,15 +167,15 @@ def test_workgroups_reduce(device, size):
         "all": F.mean(m, "xy"),
         "largest": F.max(v, "xy"),
         "smallest": F.min(x * x - 0.25, "y"),
-        "own": Product(1.0 + 0.1 * x).output,
+        "own": Highest(x).output,
     }
     p = simplify(Program(outputs))
     most = {"max_workgroup_invocations": 128}
     with VulkanExecutor(p, device, cost=DESKTOP, limits=replace(device.limits, **most)) as run:
         run.run()
-        groups = [f for s in run.plan.sub_stages for f in s.functions if isinstance(f, GroupReduction)]
+        groups = [f for s in run.plan.sub_stages for f in s.functions if isinstance(f, TiledContraction)]
         assert len(groups) == 4 * (size[1] >= 64) + 4 * (size[0] >= 64)
-        assert all(f.invocations <= 128 for f in groups)
+        assert all(f.strips.tree and f.strips.lanes <= 128 for f in groups)
         first = {name: run.recv(v) for name, v in p.outputs.items()}
     compare(first, p)
 
@@ -204,18 +204,15 @@ def test_other_long_loops_become_short(device):
     compare(on_device(device, p, 9), p)
 
 
-def test_a_tree_has_levels_of_about_one_length():
+def test_levels_of_loops_or_a_workgroup():
     x = Variable(FLOAT, (1024, 1))
     p = Program({"y": F.sum(x, "x")})
     lengths = [
         f.iterations for f in shorten_loops(p, DeviceLimits(), replace(CPU, longest_walk=256)).functions
     ]
-    assert lengths == [32, 32]
-    # A pass on this device takes as long as 18 fetches; without dispatches that are faster:
-    model = replace(DESKTOP, dispatch=1.0)
-    assert [f.iterations for f in shorten_loops(p, DeviceLimits(), model).functions] == [11, 10, 10]
+    assert lengths == [256, 4]
     (group,) = shorten_loops(p, DeviceLimits(max_workgroup_invocations=256), DESKTOP).functions
-    assert isinstance(group, GroupReduction) and (group.invocations, group.run) == (256, 4)
+    assert isinstance(group, TiledContraction) and (group.strips.lanes, group.iterations) == (256, 4)
     assert shorten_loops(p, DeviceLimits(), CPU) is p
 
 

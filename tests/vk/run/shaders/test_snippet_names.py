@@ -1,16 +1,13 @@
 """Names of a user's snippet do not meet those of the shader around it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from dressi import DressiAD, F, Variable
-from dressi.ad.graph import PixelFunction, ReduceFunction
+from dressi.ad.graph import PixelFunction
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT, Access
 from dressi.errors import GraphError
-from dressi.vk.plan.model.records import CPU, RECORDS
 from dressi.vk.run.executor import VulkanExecutor
 
 
@@ -46,40 +43,6 @@ NAMES = (
     "fetch_image0 fetch0 make0 part0 sample0 image0 passed0 drawn_face total slot lost"
 )
 LOCALS = " ".join(f"float {name} = 7.0;" for name in NAMES.split())
-
-
-class Total(ReduceFunction):
-    """A sum that gives common names to its locals; the comment names no place."""
-
-    axis, access, associative = "x", (Access.FETCH,), True
-    glsl = LOCALS + "$y = 0.0; for (int i = 0; i < $size0.x; ++i) $y += $0(ivec2(i, pixel.y), tile); // done"
-
-    def infer(self):
-        return FLOAT, ((1, self.inputs[0].size[1]), self.inputs[0].batch)
-
-    def eval(self, x):
-        return x.sum(axis=2, keepdims=True)
-
-
-@pytest.mark.vk
-@pytest.mark.parametrize(
-    ("model", "made"),
-    [
-        (CPU, "Total"),
-        (replace(CPU, longest_walk=256), "Segments"),
-        (RECORDS["data_centre"], "GroupReduction"),
-    ],
-    ids=["one", "segments", "workgroups"],
-)
-def test_locals_of_a_reduction_are_its_own(device, model, made):
-    """By one invocation, in segments, and by workgroups."""
-    x = Variable(FLOAT, (4095, 1), data=np.full((1, 1, 4095), 0.5, np.float32))
-    program = Program({"total": F.apply(Total, x * 1.0)})
-    with VulkanExecutor(program, device, cost=model) as run:
-        run.run(1)
-        assert run.recv(program.outputs["total"]).item() == 2047.5
-        names = {type(f).__name__ for s in run.plan.sub_stages for f in s.functions}
-        assert made in names
 
 
 class Fetched(PixelFunction):

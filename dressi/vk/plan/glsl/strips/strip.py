@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from .....ad.contract.terms import shape_of
+from .....ad.contract.terms import nothing_glsl, shape_of
 from .....ad.graph import Variable
 from .....ad.graph.index_map import Affine
 from ...lowering.tiling.strips import CHAIN, PACKED, Layout, Loop, TiledContraction
@@ -39,7 +39,8 @@ class Strip:
         self.local: dict[
             int, str
         ] = {}  # names of entries counted from the first one of the workgroup, where that is another
-        self.kind = f.output.vtype.glsl
+        self.kind, self.combine = f.output.vtype.glsl, f.whole.combine
+        self.none = nothing_glsl(self.combine, f.output.vtype)
         self.outer, self.inner = self.layout.loops
         loops = [*self.outer, *self.inner]
         self.level = {loop.axis: k + 1 for k, loop in enumerate(loops)}
@@ -53,11 +54,11 @@ class Strip:
         entries = self._entries(self.layout.tile)
         points = [moved_by(self.first, dict(zip(self.layout.tile, p, strict=True))) for p in entries]
         block = [line for t, point in enumerate(points) for line in self._sums(t, point)]
-        start = [f"{self.kind} dressi_s{t} = {self.kind}(0);" for t in range(len(points))]
+        start = [f"{self.kind} dressi_s{t} = {self.none};" for t in range(len(points))]
         lines = [*self._places()]
         if self.outer:
-            lines += [f"precise {self.kind} dressi_y{t} = {self.kind}(0);" for t in range(len(points))]
-            if self.layout.folds > CHAIN:
+            lines += [f"precise {self.kind} dressi_y{t} = {self.none};" for t in range(len(points))]
+            if self._compensated:
                 lines += [f"precise {self.kind} dressi_lost{t} = {self.kind}(0);" for t in range(len(points))]
         lines += self.declared[0]
         for k, loop in enumerate(self.outer, 1):
@@ -85,7 +86,7 @@ class Strip:
         layout, lane, lanes = self.layout, self.layout.strips.lane, self.layout.strips.lanes
         self.w.head.append(f"shared {self.kind} {self.shared}[{len(sums) * lanes}];")
         whole = layout.bases[lane] <= layout.f.extents[lane]
-        test = "" if whole else f"{self.names[lane]} >= {layout.f.extents[lane]} ? {self.kind}(0) : "
+        test = "" if whole else f"{self.names[lane]} >= {layout.f.extents[lane]} ? {self.none} : "
         own = "int(gl_LocalInvocationIndex)"
         lines = [f"{self.shared}[{t * lanes} + {own}] = {test}{value};" for t, value in enumerate(sums)]
         return [
@@ -94,7 +95,7 @@ class Strip:
             "barrier();",
             f"if ({own} < dressi_half) {{",
             f"for (int k = {own}; k < {len(sums) * lanes}; k += {lanes}) {{",
-            f"{self.shared}[k] += {self.shared}[k + dressi_half];",
+            self._into(f"{self.shared}[k]", f"{self.shared}[k + dressi_half]"),
             "}",
             "}",
             "}",
@@ -127,9 +128,21 @@ class Strip:
             end = f"{first} + {loop.of}" if extent % loop.of == 0 else f"min({first} + {loop.of}, {extent})"
         return f"for (int {name} = {first}; {name} < {end}; {name} += {loop.step}) {{"
 
+    @property
+    def _compensated(self) -> bool:
+        return self.layout.folds > CHAIN and self.combine == "add" and not self.f.output.vtype.is_int
+
+    def _into(self, total: str, value: str) -> str:
+        """A statement that combines a value with what there is."""
+        return (
+            f"{total} += {value};"
+            if self.combine == "add"
+            else f"{total} = {self.combine}({total}, {value});"
+        )
+
     def _folded(self, t: int) -> list[str]:
-        if self.layout.folds <= CHAIN:
-            return [f"dressi_y{t} += dressi_s{t};"]
+        if not self._compensated:
+            return [self._into(f"dressi_y{t}", f"dressi_s{t}")]
         return [
             f"{{ precise {self.kind} t = dressi_s{t} - dressi_lost{t}; precise {self.kind} sum = dressi_y{t} + t;",
             f"dressi_lost{t} = (sum - dressi_y{t}) - t; dressi_y{t} = sum; }}",
@@ -161,7 +174,7 @@ class Strip:
         """Statements that add the terms of a block to the accumulator of an entry of the tile."""
         straight = self.layout.straight
         points = [tile | dict(zip(straight, p, strict=True)) for p in self._entries(straight)]
-        if not (self.whole.product and self.whole.output.vtype.is_scalar):
+        if not (self.whole.product and self.whole.output.vtype.is_scalar and self.combine == "add"):
             return [line for point in points for line in self._term(t, point)]
         terms = [factors for point in points if (factors := self._factors(point)) is not None]
         total = f"dressi_s{t}"
@@ -210,7 +223,7 @@ class Strip:
             values[formal] = f"({self._text(affine, point)})"
         prefix = f"dressi_b{t}_{'_'.join(map(str, point.values())).replace('-', 'm')}_"
         statements, root = f.body.glsl(values, prefix)
-        add = f"dressi_s{t} += {root};"
+        add = self._into(f"dressi_s{t}", root)
         return [*statements, f"if ({' && '.join(dict.fromkeys(tests))}) {add}" if tests else add]
 
     def _operand(self, k: int, point: Point, tests: list[str]) -> str | None:
@@ -270,6 +283,8 @@ class Strip:
         )
         met = " && ".join(tests)
         met = self.declare("bool", met, level) if len(tests) > 1 else met
+        if kind.startswith("mat"):
+            return self.declare(kind, f"{met} ? {name} : {kind}(0)", level)
         met = met if kind in ("float", "int") else f"bvec{kind[-1]}({met})"
         return self.declare(kind, f"mix({kind}(0), {name}, {met})", level)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .....ad.graph import Function, ReduceFunction, Variable
+from .....ad.graph import Function, Variable
 from .....ad.graph.snippet import template_of
 from .....ad.includes import included_files
 from .....ad.traversal import producers_first
@@ -245,24 +245,7 @@ class Writer(Descriptors):
         if access is Access.SAMPLE:
             assert f.sampler is not None, f"{f} has no sampler"
             return self.sampled(x, f.sampler)
-        if isinstance(f, ReduceFunction) and f.segment_start:
-            return self._moved(f, x)
         return self.fetch(x)
-
-    def _moved(self, f: ReduceFunction, x: Variable) -> str:
-        """The name of a GLSL function that reads the texels of a reduction from its start on."""
-        number, read = self._next(), self.fetch(x)
-        first, name = f"dressi_first{number}", f"dressi_moved{number}"
-        texel, tile = {
-            "x": (f"texel + ivec2({first}, 0)", "tile"),
-            "y": (f"texel + ivec2(0, {first})", "tile"),
-            "n": ("texel", f"tile + {first}"),
-        }[f.axis]
-        self.head.append(
-            f"int {first};\n{x.vtype.glsl} {name}(ivec2 texel, int tile) {{ return {read}({texel}, {tile}); }}"
-        )
-        self.lines.append(f"{first} = {f.segment_start};")
-        return name
 
     def tile_corner(self) -> str:
         """The first texel of ``tile`` in the framebuffer."""

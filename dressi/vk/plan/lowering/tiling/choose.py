@@ -18,10 +18,9 @@ from .....ad.types import FLOAT
 from ...limits import DeviceLimits
 from ...model.device import DeviceModel
 from ...options import PlanOptions
-from ..workgroups import SHARED_BYTES, SHARED_STEP
 from .lanes import lane_axis, lanes_of, one_view, view_axes
 from .packed import Packed
-from .parts import combined, combining_seconds, divisions, loop_seconds
+from .parts import SHARED_BYTES, SHARED_STEP, combined, combining_seconds, divisions, loop_seconds
 from .strips import PACKED, Layout, Strips, TiledContraction
 
 LARGEST = 16
@@ -86,7 +85,7 @@ def tiled(f: Function, limits: DeviceLimits, model: DeviceModel, *, beside: bool
         for x, axis in zip(f.inputs, found.packed, strict=True)
     ]
     y = TiledContraction(*inputs, whole=found.part, strips=found.strips, packed=found.packed).output
-    return y if found.combined is None else combined(y, found.combined, model)
+    return y if found.combined is None else combined(y, found.combined, limits, model)
 
 
 def without_inputs(f: ContractFunction) -> ContractFunction:
@@ -128,7 +127,7 @@ def chosen(form: Form) -> Chosen | None:
         seconds, strips = soonest(part, limits, model, tree)
         if rest is not None:
             (left,) = rest["reduced"]
-            seconds += combining_seconds(f, left, model)
+            seconds += combining_seconds(f, left, limits, model)
         if strips is not None and seconds < best:
             best, made = seconds, (part, strips, rest)
         if part is f and strips is not None and fills(Layout(part, strips), model):

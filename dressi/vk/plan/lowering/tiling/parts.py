@@ -12,25 +12,41 @@ from .....ad.contract.split import split
 from .....ad.graph import Variable
 from ...limits import DeviceLimits
 from ...model.device import DeviceModel
-from ..workgroups import SHARED_STEP
 from .lanes import lane_axis, lanes_of
 from .strips import Strips, TiledContraction
 
+SHARED_BYTES = 1 << 14
+"""What every device has of memory that a workgroup shares."""
+SHARED_STEP = 5e-8
+"""Seconds of one level of the tree inside of a workgroup: a barrier of the workgroup, two reads and a write."""
 PARTS = (1, 4, 16, 64, 256)
 """Parts that a long contraction may be split into, for each lane of a workgroup."""
 
 
-def combined(parts: Variable, fields: dict[str, Any], model: DeviceModel) -> Variable:
+def combined(parts: Variable, fields: dict[str, Any], limits: DeviceLimits, model: DeviceModel) -> Variable:
     """The sums of parts, by a workgroup each where that is done sooner than by loops."""
     f = ContractFunction(parts, **fields)
-    lanes = lanes_of(model)
-    if tree_seconds(f.terms, model) < loop_seconds(f.terms, model):
-        halves = split(f, -(-f.terms // lanes), lanes)
-        if halves is not None and halves[1]["reduced"] == (1,):
-            part = ContractFunction(parts, **halves[0].fields)
-            strips = Strips(part.axes[3][-1], lanes=lanes, tree=True)
-            return TiledContraction(parts, whole=part, strips=strips, packed=(None,)).output
-    return f.output
+    soon = model.wide and tree_seconds(f.terms, limits, model) < loop_seconds(f.terms, model)
+    tree = by_workgroups(f, limits, model) if soon else None
+    return f.output if tree is None else tree.output
+
+
+def by_workgroups(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> TiledContraction | None:
+    """A reduction of an image by a workgroup for each texel, whose invocations take terms one after the other and combine their
+    results in a tree; None where it has too few terms, or an invocation would have too many."""
+    lanes = tree_lanes(f.terms, limits, len(f.output.vtype.planes))
+    halves = split(f, -(-f.terms // lanes), lanes)
+    if halves is None or halves[1]["reduced"] != (1,):
+        return None
+    part = ContractFunction(*f.inputs, **halves[0].fields)
+    strips = Strips(part.axes[3][-1], lanes=lanes, tree=True)
+    found = TiledContraction(*f.inputs, whole=part, strips=strips, packed=(None,) * len(f.inputs))
+    return found if found.iterations <= model.longest_walk else None
+
+
+def tree_lanes(terms: int, limits: DeviceLimits, planes: int = 1) -> int:
+    """Invocations of a workgroup that combines so many terms, in memory that it shares."""
+    return limits.workgroup(min(SHARED_BYTES // (16 * planes), terms))
 
 
 def divisions(
@@ -52,10 +68,10 @@ def divisions(
             yield part, tree, rest if left > 1 else None
 
 
-def combining_seconds(f: ContractFunction, parts: int, model: DeviceModel) -> float:
+def combining_seconds(f: ContractFunction, parts: int, limits: DeviceLimits, model: DeviceModel) -> float:
     """Of adding up so many parts of each texel."""
     texels = f.output.size[0] * f.output.size[1] * f.output.tiles
-    start = min(tree_seconds(parts, model), loop_seconds(parts, model))
+    start = min(tree_seconds(parts, limits, model), loop_seconds(parts, model))
     return start + texels * parts / max(model.fetch_rate, model.image_load_rate)
 
 
@@ -65,9 +81,9 @@ def loop_seconds(parts: int, model: DeviceModel) -> float:
     return levels * (model.dispatch + model.barrier + parts ** (1 / levels) * model.fetch_latency)
 
 
-def tree_seconds(parts: int, model: DeviceModel) -> float:
+def tree_seconds(parts: int, limits: DeviceLimits, model: DeviceModel) -> float:
     """Of sums by a workgroup each, likewise."""
-    lanes = lanes_of(model)
+    lanes = tree_lanes(parts, limits)
     run = -(-parts // lanes)
     if not model.wide or run > model.longest_walk:
         return math.inf

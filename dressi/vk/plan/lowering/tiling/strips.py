@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .....ad.contract.contraction import ContractFunction
-from .....ad.contract.terms import shape_of
+from .....ad.contract.terms import COMBINE, nothing, shape_of
 from .....ad.graph import At, Function
 from .....ad.graph.index_map import Affine
 from .....ad.types import Access
@@ -64,7 +64,6 @@ class TiledContraction(Function):
 
     fields = ("whole", "strips", "packed")
     no_derivative = "is made when a plan is built; take derivatives of the whole contraction"
-    stores_inputs = True
     whole: ContractFunction
     strips: Strips
     packed: tuple[int | None, ...]
@@ -77,6 +76,12 @@ class TiledContraction(Function):
     @cached_property
     def access(self):
         return (Access.FETCH,) * len(self.inputs)
+
+    @cached_property
+    def stores_inputs(self) -> bool:
+        """Not where a texel is read once: whoever reads it may make it as well."""
+        texels = math.prod(shape_of(self.whole.inputs[0]))
+        return len(self.inputs) > 1 or texels < self.whole.terms * math.prod(self.whole.shape)
 
     def infer(self):
         vtype, domain = self.whole.output.vtype, self.whole.output.domain
@@ -99,12 +104,13 @@ class TiledContraction(Function):
             return self.whole.evaluate(at, *unpacked)
         extent, parts = self.whole.extents[self.strips.lane], self.layout.blocks[self.strips.lane]
         column, first = at.x // parts * extent, at.x % parts * self.strips.lanes
-        total = np.zeros(1)
+        combine, none = self.whole.combine, nothing(self.whole.combine, self.output.vtype)
+        total = np.asarray(none)
         for k in range(self.strips.lanes):
             there = At(column + np.minimum(first + k, extent - 1), at.y, at.tile)
             inside = (first + k < extent).reshape(*first.shape, *[1] * len(self.output.vtype.shape))
             found = np.asarray(self.whole.evaluate(there, *unpacked))
-            total = total + np.where(inside, found, 0.0)
+            total = COMBINE[combine](total, np.where(inside, found, none))
         return total
 
     # ---- how it is divided
@@ -128,7 +134,9 @@ class TiledContraction(Function):
         return self.layout.iterations
 
     def reads(self, k):
-        return float(self.loads[k] * self.layout.iterations)
+        """Texels for one of the output."""
+        parts = self.strips.lanes if self.strips.tree else 1
+        return float(self.loads[k] * self.layout.iterations * parts)
 
     @property
     def fetches(self) -> float:

@@ -19,7 +19,7 @@ from .....ad.graph import RasterFunction, ReduceFunction, Variable
 from .....ad.traversal import reached
 from .....errors import PlanError
 from ...context import Context
-from ...substage import Compute, Fragment, Reduction, Scatter, SubStage, TiledCompute
+from ...substage import Compute, Fragment, Scatter, SubStage, TiledCompute
 
 
 def narrow_intermediates(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
@@ -57,6 +57,6 @@ def _added_up(context: Context) -> set[Variable]:
 
 
 def _adds(s: SubStage) -> bool:
-    return isinstance(s.work, Scatter | Reduction | TiledCompute) or any(
+    return isinstance(s.work, Scatter | TiledCompute) or any(
         isinstance(f, ReduceFunction) for f in s.everything
     )

@@ -11,8 +11,8 @@ from .....ad.graph import Variable
 from ...limits import DeviceLimits
 from ...lowering.tiling.chain import held_by, in_registers, links_of, shared_words, stageable
 from ...lowering.tiling.lanes import lanes_of, view_axes
+from ...lowering.tiling.parts import SHARED_BYTES
 from ...lowering.tiling.strips import Strips, TiledContraction, strips_in
-from ...lowering.workgroups import SHARED_BYTES
 from ...model.device import DeviceModel
 from ...predict.strips import Memo, strips_seconds
 from ...substage import SubStage, TiledCompute

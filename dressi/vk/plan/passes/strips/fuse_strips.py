@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from ...context import Context
 from ...lowering.tiling.chain import is_chain
+from ...lowering.tiling.parts import SHARED_BYTES
 from ...lowering.tiling.strips import TiledContraction, strips_in
-from ...lowering.workgroups import SHARED_BYTES
 from ...model.device import DeviceModel
 from ...substage import Read, SubStage, TiledCompute
 
