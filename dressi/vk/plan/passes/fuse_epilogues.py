@@ -30,13 +30,13 @@ def fuse_epilogues(sub_stages: Sequence[SubStage], context: Context) -> list[Sub
     of a contraction by strips, that works on the same texels, joins it."""
     if context.incremental:
         return list(sub_stages)
-    limits, needed = context.limits, {*context.roots, *context.named}
+    limits, needed, wide = context.limits, {*context.roots, *context.named}, context.cost.wide
     order: dict[int, SubStage | None] = dict(enumerate(sub_stages))
     overwritten = context.uses.overwriter
     readers = {v: set(numbers) for v, numbers in context.uses.readers.items()}
     for k, s in enumerate(sub_stages):
         if isinstance(s.work, TiledCompute):
-            _join_strips(k, s, order, readers, needed, limits)
+            _join_strips(k, s, order, readers, needed, limits, loops=wide)
             continue
         scatter = s.scatter
         if scatter is None:
@@ -70,12 +70,17 @@ def _join_strips(
     readers: dict[Variable, set[int]],
     needed: Container[Variable],
     limits: DeviceLimits,
+    *,
+    loops: bool,
 ) -> None:
-    """Puts strips into the place of a reader that they can do the work of."""
+    """Puts strips into the place of a reader that they can do the work of. loops: whether it may have any: CPU drivers are slow
+    where one is written out for each texel of an invocation, in a dispatch that also overwrites leaves."""
     (table,) = s.outputs
     for reader in sorted(readers.get(table, ())):
         alone = order[reader]
         assert alone is not None, "a reader is fused once"
+        if not loops and any(g.iterations for g in alone.body):
+            continue
         together = _with_strips(s, table, alone, stored=table in needed or len(readers[table]) > 1)
         if together is None or limits.violation(together):
             continue
