@@ -9,9 +9,10 @@ from ..ops.pixel.arithmetic import add
 from ..ops.pixel.components import component
 from ..ops.pixel.constant import operands
 from ..ops.pixel.vector import Construct
+from ..sub_graph import SubGraph
 from ..types import vector_type, whole
 from .contraction import ContractFunction
-from .terms import body_of, shape_of
+from .terms import shape_of
 
 __all__ = ["channel", "channels", "concatenate_channels", "from_channels", "to_channels"]
 
@@ -82,7 +83,7 @@ def _placed(x: Variable, first: int, count: int) -> Variable:
         "guards": (),
         "combine": "add",
         "indices": (),
-        "body": body_of([value], value),
+        "body": SubGraph((value,), (value,)),
     }
     return ContractFunction(x, **fields).output
 

@@ -8,10 +8,11 @@ from typing import Any, NoReturn
 from ..graph import Variable
 from ..graph.index_map import BORDERS, IMAGE_AXES, Affine, IndexMap
 from ..ops.image.image import pad
+from ..sub_graph import SubGraph
 from ..types import whole
 from .contraction import COMBINE, ContractFunction
 from .notation import LEADING, Index, Notation
-from .terms import body_of, shape_of
+from .terms import shape_of
 
 __all__ = ["contract"]
 
@@ -182,7 +183,9 @@ class Contraction:
         maps, inputs = [], []
         for k, x in enumerate(self.variables):
             if x.count is not None and x.size[1] > 1:
-                self.notation.fail(f"reads {self.names[k]!r}, a list in several rows; contractions read images")
+                self.notation.fail(
+                    f"reads {self.names[k]!r}, a list in several rows; contractions read images"
+                )
             affines = [i.affine(number) for i in self.indices[k]]
             for s, (affine, extent) in enumerate(zip(affines, shape_of(x), strict=True)):
                 beyond = not affine.within(extent, extents)
@@ -203,7 +206,7 @@ class Contraction:
             "guards": (),
             "combine": combine,
             "indices": tuple(Affine.axis(number[a]) for a in notation.indices),
-            "body": body_of(formals, notation.root),
+            "body": SubGraph(tuple(formals), (notation.root,)),
         }
         return ContractFunction(*inputs, **fields).output
 

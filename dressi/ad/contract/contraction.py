@@ -13,11 +13,12 @@ from ..graph import At, PixelFunction, Variable
 from ..graph.index_map import Affine, IndexMap
 from ..ops.hints import store
 from ..ops.pixel.compare import equal, select
+from ..sub_graph import SubGraph
 from ..types import INT, Access
 from . import derivative
 from .loops import contraction_glsl, index_glsl
 from .split import split
-from .terms import COMBINE, Guard, Terms, body_of, domain_of_shape, nothing, shape_of
+from .terms import COMBINE, Guard, Terms, domain_of_shape, is_product, nothing, shape_of
 
 CHUNK = 1 << 18
 """Values of a body that NumPy computes at once."""
@@ -30,7 +31,7 @@ class Contraction(Terms, PixelFunction):
     @cached_property
     def product(self) -> bool:
         """Whether the body is the product of its formals, each once."""
-        return self.body.is_product
+        return is_product(self.body)
 
     # ---- what it reads, and its work
     @cached_property
@@ -100,7 +101,9 @@ class Contraction(Terms, PixelFunction):
             read.append(found.reshape(flat + x.vtype.shape))
         read += [np.broadcast_to(affine.values(at), shape).reshape(flat) for affine in self.indices]
         vtype = self.body.root.vtype
-        found = np.broadcast_to(self.body.evaluate(ORIGIN, read), flat + vtype.shape)
+        given = dict(zip(self.body.formals, read, strict=True))
+        (found,) = self.body.evaluate(ORIGIN, lambda v, _: given[v])
+        found = np.broadcast_to(found, flat + vtype.shape)
         found = np.array(found.reshape(shape + vtype.shape))
         for guard in self.guards:
             found[np.broadcast_to(~met(guard, at), shape)] = nothing(self.combine, vtype)
@@ -195,7 +198,7 @@ class ContractIndex(Contraction):
             "maps": (*self.maps, own),
             "combine": "min",
             "indices": (*self.indices, derivative.term_number(self)),
-            "body": body_of([*formals[:n], term, *places, number], body),
+            "body": SubGraph((*formals[:n], term, *places, number), (body,)),
         }
         found = ContractFunction(*stored, best, **fields).output
         return select(equal(found, none), -1, found)
@@ -234,7 +237,7 @@ def reduced(
         "guards": guards,
         "combine": combine,
         "indices": (),
-        "body": body_of([formal], formal),
+        "body": SubGraph((formal,), (formal,)),
     }
     return ContractFunction(x, **fields)
 

@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 from ..graph import Variable
 from ..graph.index_map import Affine, IndexMap
 from ..ops.pixel.compare import equal, select
+from ..sub_graph import SubGraph
 from ..transform.gradient import gradient, jvp
 from ..traversal import leaves
 from ..types import INT
-from .terms import Guard, Terms, body_of, shape_of
+from .terms import Guard, Terms, shape_of
 
 
 class Made(NamedTuple):
@@ -234,6 +235,6 @@ def _chosen(
             "maps": tuple(m for _, m, _ in every),
             "combine": "add",
             "indices": tuple(a for a, _ in places),
-            "body": body_of(formals, root),
+            "body": SubGraph(tuple(formals), (root,)),
         },
     )

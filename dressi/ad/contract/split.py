@@ -7,8 +7,9 @@ from typing import Any
 
 from ..graph import Variable
 from ..graph.index_map import Affine, IndexMap
+from ..sub_graph import SubGraph
 from .derivative import Made
-from .terms import Terms, body_of
+from .terms import Terms
 
 
 def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]] | None:
@@ -87,7 +88,7 @@ def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]]
         "guards": (),
         "combine": f.combine,
         "indices": (),
-        "body": body_of([value], value),
+        "body": SubGraph((value,), (value,)),
     }
     return partial, combined
 

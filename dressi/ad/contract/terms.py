@@ -12,9 +12,8 @@ import numpy as np
 
 from ..graph import Domain, Variable
 from ..graph.index_map import Affine, IndexMap
-from ..graph.sub_graph import SubGraph
 from ..ops.pixel.arithmetic import Mul
-from ..traversal import structure, topological_order
+from ..sub_graph import SubGraph
 from ..types import VType
 
 COMBINE = {"add": np.add, "max": np.maximum, "min": np.minimum}
@@ -49,22 +48,17 @@ def nothing_glsl(combine: str, vtype: VType) -> str:
     return f"{vtype.glsl}({ {'add': '0', 'max': low, 'min': high}[combine] })"
 
 
-def body_of(formals: Sequence[Variable], root: Variable) -> SubGraph:
-    """The graph between placeholders and a value that follows from them."""
-    functions = tuple(topological_order([root]))
-    return SubGraph(tuple(formals), root, functions, structure([root], formals), _is_product(formals, root))
-
-
-def _is_product(formals: Sequence[Variable], root: Variable) -> bool:
+def is_product(body: SubGraph) -> bool:
+    """Whether it is the product of its formals, each once."""
     found: list[Variable] = []
-    stack = [root]
+    stack = [body.root]
     while stack:
         v = stack.pop()
         if isinstance(v.creator, Mul):
             stack.extend(v.creator.inputs)
         else:
             found.append(v)
-    return len(found) == len(formals) and {*found} == {*formals}
+    return len(found) == len(body.formals) and {*found} == {*body.formals}
 
 
 class Terms:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ....errors import GraphError
-from ...evaluate import values_at
 from ...graph import At, DrawFunction, Variable
 from ...types import FLOAT, INT, IVEC3, VEC4, Access, Size
 
@@ -114,9 +113,7 @@ class Draw(DrawFunction):
         """The roots of the sub-graph in some fragments, arrays (fragments,) + vtype.shape."""
         graph, at, dtype = self.fragment, here.at, x[0].dtype
         whole = dict(zip(graph.formals, x[self.pulled :], strict=True))
-        known: dict[Variable, np.ndarray] = {graph.face: here.face.reshape(1, 1, -1)}
-        if graph.z is not None:
-            known[graph.z] = here.z.reshape(1, 1, -1)
+        known = dict(zip(graph.given, (here.face.reshape(1, 1, -1), here.z.reshape(1, 1, -1)), strict=False))
 
         def read(v: Variable, access: Access) -> np.ndarray:
             if access is not Access.SAME_PIXEL:
@@ -125,11 +122,8 @@ class Draw(DrawFunction):
                 known[v] = _gather(whole[v], at)
             return known[v]
 
-        for function in graph.functions:
-            inputs = [read(v, a) for v, a in zip(function.inputs, function.access, strict=True)]
-            known[function.output] = values_at(function, at, inputs, dtype)
         shape = (1, 1, here.face.size)
-        found = (read(v, Access.SAME_PIXEL) for v in graph.roots)
+        found = graph.evaluate(at, read, dtype)
         return [np.broadcast_to(a, shape + a.shape[3:]).reshape(here.face.size, *a.shape[3:]) for a in found]
 
 

@@ -8,25 +8,23 @@ from functools import cached_property
 from typing import Any
 
 from ...graph import Domain, Function, PixelFunction, ReduceFunction, Variable
-from ...traversal import reached, structure, topological_order
+from ...sub_graph import SubGraph
+from ...traversal import reached, topological_order
 from ...types import Access
 
 Fragment = Callable[[Variable], tuple[Any, Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class FragmentGraph:
-    """A graph over placeholders: leaf Variables that stand for the face and for the images that fragments read.
+class FragmentGraph(SubGraph):
+    """A graph over the face and the images that fragments read.
 
-    face: INT, the number of the face. formals: one leaf for each external image of the draw, in order.
-    roots: what it computes; of a rasterization the depth, FLOAT in [0, 1], and maybe a FLOAT mask, 0 where the fragment is
-    discarded; see the kinds of draws. z: FLOAT, the depth z / w that the rasterizer interpolates at the pixel, where
-    fragments may use it. Graphs of equal structure are equal.
+    formals: one leaf for each external image of the draw, in order. roots: of a rasterization the depth, FLOAT in [0, 1], and
+    maybe a FLOAT mask, 0 where the fragment is discarded; see the kinds of draws. face: INT, the number of the face. z: FLOAT,
+    the depth z / w that the rasterizer interpolates at the pixel, where fragments may use it.
     """
 
     face: Variable
-    formals: tuple[Variable, ...]
-    roots: tuple[Variable, ...]
     z: Variable | None = None
 
     @property
@@ -44,11 +42,6 @@ class FragmentGraph:
         return (self.face,) if self.z is None else (self.face, self.z)
 
     @cached_property
-    def functions(self) -> tuple[Function, ...]:
-        """The Functions inside, producers first."""
-        return tuple(topological_order(self.roots))
-
-    @cached_property
     def fetched(self) -> tuple[bool, ...]:
         """For each formal, whether a Function inside reads it at other texels than that of the fragment."""
         found = {
@@ -58,19 +51,6 @@ class FragmentGraph:
             if a is not Access.SAME_PIXEL
         }
         return tuple(x in found for x in self.formals)
-
-    @cached_property
-    def key(self) -> tuple[Any, ...]:
-        return structure(self.roots, (*self.given, *self.formals))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FragmentGraph) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __repr__(self) -> str:
-        return f"FragmentGraph({len(self.functions)} functions, {len(self.formals)} externals)"
 
 
 def split(
@@ -120,7 +100,7 @@ def split(
                 )
             ).output
     made = tuple(built[r] if r in inner else formal(r) for r in roots)
-    return FragmentGraph(face, tuple(formals.values()), made, z), tuple(formals)
+    return FragmentGraph(tuple(formals.values()), made, face, z), tuple(formals)
 
 
 def _movable(f: Function, domain: Domain) -> bool:

@@ -191,7 +191,7 @@ def joined(
         alike.update((own, other) for own, other in given if own is not other)
     roots = [root for graph, _ in parts for root in graph.roots]
     same = rewrite(roots, (), alike, COMMUTATIVE)
-    return FragmentGraph(face, tuple(formals.values()), tuple(same[r] for r in roots), z), tuple(formals)
+    return FragmentGraph(tuple(formals.values()), tuple(same[r] for r in roots), face, z), tuple(formals)
 
 
 def kept_only(pairs: Sequence[Pair], keep: Variable | None) -> list[Variable]:

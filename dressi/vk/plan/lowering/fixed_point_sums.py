@@ -5,9 +5,10 @@ Every fragment adds its value to the accumulators of its own pixel. Sums of inte
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ....ad.graph import AccumulateFunction, FragmentScatterFunction, Variable
 from ....ad.ops.coordinates.coordinates import pixel_coordinates
-from ....ad.ops.draws.fragment import FragmentGraph
 from ....ad.ops.sums.accumulate import FragmentScatter
 from ....ad.ops.sums.inside import kept_only
 from ....ad.program import Program
@@ -48,5 +49,5 @@ def in_fixed_point(f: AccumulateFunction) -> Variable:
     graph = f.fragment
     value, *keep = graph.roots
     roots = kept_only([(value, pixel_coordinates(f.size, f.batch))], keep[0] if keep else None)
-    inside = FragmentGraph(graph.face, graph.formals, tuple(roots), graph.z)
+    inside = replace(graph, roots=tuple(roots))
     return PixelSum(f.inputs, f, inside, f.drawn).output

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
-from ....ad.evaluate import values_at
 from ....ad.graph import Domain, Function, RasterFunction, Variable
 from ....ad.ops.draws.fragment import FragmentGraph
 from ....ad.ops.image.texels import fetch
@@ -74,16 +74,12 @@ class FragmentValue(Function):
 
     def evaluate(self, at, face, *externals):
         given = dict(zip(self.graph.formals, zip(externals, self.graph.fetched, strict=True), strict=True))
-        here: dict[Variable, np.ndarray] = {self.graph.face: face}
 
         def read(v: Variable, access: Access) -> np.ndarray:
-            if v in here:
-                return here[v]
-            values, whole = given[v]
+            values, whole = (face, False) if v is self.graph.face else given[v]
             return fetch(values, at) if whole and access is Access.SAME_PIXEL else values
 
-        for f in self.graph.functions:
-            inputs = [read(x, a) for x, a in zip(f.inputs, f.access, strict=True)]
-            here[f.output] = values_at(f, at, inputs, np.result_type(*externals, np.float32))
+        inside = replace(self.graph, roots=(self.root,))
+        (found,) = inside.evaluate(at, read, np.result_type(*externals, np.float32))
         covered = np.reshape(face >= 0, (*face.shape, *(1 for _ in self.root.vtype.shape)))
-        return np.where(covered, read(self.root, Access.SAME_PIXEL), self.known_value({0: -1}))
+        return np.where(covered, found, self.known_value({0: -1}))

@@ -84,7 +84,7 @@ def _fused(raster: Variable, backgrounds: Mapping[Variable, np.ndarray]) -> dict
     known = dict(zip(f.externals, own.formals, strict=True))
     shared = {old: known[x] for old, x in zip(graph.formals, externals, strict=True) if x in known}
     same = rewrite((*own.roots, *graph.roots), (), shared)
-    graph = FragmentGraph(face, tuple(same[v] for v in graph.formals), tuple(same[v] for v in graph.roots))
+    graph = FragmentGraph(tuple(same[v] for v in graph.formals), tuple(same[v] for v in graph.roots), face)
     return {
         v: FragmentValue(
             raster, *externals, graph=graph, number=k, background=tuple(np.ravel(missed).tolist())

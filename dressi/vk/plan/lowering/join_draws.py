@@ -13,6 +13,7 @@ draws that wait for each other.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from ....ad import functional as F
@@ -73,7 +74,7 @@ def _one_scatter(parts: list[Variable]) -> Variable:
     first = scatters[0]
     graph, externals = joined([(f.fragment, f.externals) for f in scatters])
     pairs = zip(graph.roots[0::2], graph.roots[1::2], strict=True)
-    graph = type(graph)(graph.face, graph.formals, tuple(kept_only(list(pairs), None)), graph.z)
+    graph = replace(graph, roots=tuple(kept_only(list(pairs), None)))
     return FragmentScatter((*first.inputs[: first.pulled], *externals), first, graph, first.table).output
 
 
@@ -99,7 +100,7 @@ def _kept(f: DrawFunction) -> Hashable:
     graph = f.fragment
     if len(graph.roots) < 2:
         return None
-    keep = type(graph)(graph.face, graph.formals, graph.roots[1:], graph.z)
+    keep = replace(graph, roots=graph.roots[1:])
     return keep, f.externals
 
 
@@ -110,7 +111,7 @@ def _one_sum(sums: Sequence[AccumulateFunction]) -> dict[Variable, Variable]:
     count = len(first.fragment.roots)
     values, keep = graph.roots[0::count], graph.roots[1:count]
     wide = (F.vec2, F.vec3, F.vec4)[sum(v.vtype.components for v in values) - 2]
-    graph = type(graph)(graph.face, graph.formals, (wide(*values), *keep), graph.z)
+    graph = replace(graph, roots=(wide(*values), *keep))
     together = Accumulate(
         (*first.inputs[: first.pulled], *externals), first, graph, fixed_point=first.fixed_point
     ).output

@@ -13,14 +13,13 @@ Entries that are not the number of the face and a constant are scattered to from
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ....ad import functional as F
 from ....ad.evaluate import evaluate
 from ....ad.graph import DrawFunction, FragmentScatterFunction, Variable
-from ....ad.ops.draws.fragment import FragmentGraph
 from ....ad.ops.image.lookup import scatter_add
 from ....ad.ops.image.reduce import Sum, reduce_axes
 from ....ad.ops.pixel.compare import Select
@@ -153,7 +152,7 @@ def _tables(group: Sequence[tuple[FragmentScatterFunction, list[_Pair]]]) -> dic
     first = group[0][0]
     parts = [
         (
-            FragmentGraph(f.fragment.face, f.fragment.formals, tuple(p.value for p in pairs), f.fragment.z),
+            replace(f.fragment, roots=tuple(p.value for p in pairs)),
             f.externals,
         )
         for f, pairs in group

@@ -7,11 +7,11 @@ import pytest
 
 from dressi.ad import functional as F
 from dressi.ad.contract.contraction import ContractFunction
-from dressi.ad.contract.terms import body_of
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.graph.index_map import Affine, IndexMap
 from dressi.ad.program import Program
+from dressi.ad.sub_graph import SubGraph
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, VEC3
 from dressi.config import config, shader_text
@@ -76,7 +76,7 @@ def test_workgroups_add_up_parts(device, extent, vtype):
     maps = [IndexMap.to([nothing, nothing, row, texel]) for row in (Affine.axis(2), nothing)]
     whole = ContractFunction(
         Variable.of(a, vtype), Variable.of(b, FLOAT), parallel=((1,), (1,), (6,), (1, extent)), reduced=(3,), maps=tuple(maps),
-        guards=(), combine="add", indices=(), body=body_of([x, y], x * y),
+        guards=(), combine="add", indices=(), body=SubGraph((x, y), (x * y,)),
     )  # fmt: skip
     strips = Strips(4, ((2, 2),), ((5, 3),), 16, tree=True)
     y = TiledContraction(*whole.inputs, whole=whole, strips=strips, packed=(None, None)).output

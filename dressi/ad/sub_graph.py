@@ -1,0 +1,96 @@
+"""Graphs inside of Functions: the body of a contraction, and what a draw computes in every fragment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .evaluate import values_at
+from .graph import At, Function, Variable
+from .graph.snippet import template_of
+from .traversal import structure, topological_order
+from .types import Access
+
+
+@dataclass(frozen=True, eq=False)
+class SubGraph:
+    """A graph over placeholders. Graphs of equal structure are equal.
+
+    formals: leaf Variables that stand for what the owner puts in. roots: what is computed. For bodies all of them have one
+    texel.
+    """
+
+    formals: tuple[Variable, ...]
+    roots: tuple[Variable, ...]
+
+    @property
+    def root(self) -> Variable:
+        return self.roots[0]
+
+    @property
+    def given(self) -> tuple[Variable, ...]:
+        """Placeholders that the owner knows itself."""
+        return ()
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """The Functions inside, producers first."""
+        return tuple(topological_order(self.roots))
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        return structure(self.roots, (*self.given, *self.formals))
+
+    def evaluate(
+        self, at: At, read: Callable[[Variable, Access], np.ndarray], dtype: Any = np.float64
+    ) -> list[np.ndarray]:
+        """The roots at texels. read: the values of placeholders, for all texels where these are not read at their own."""
+        known: dict[Variable, np.ndarray] = {}
+
+        def value(v: Variable, access: Access) -> np.ndarray:
+            return known[v] if v in known else read(v, access)
+
+        for f in self.functions:
+            known[f.output] = values_at(f, at, list(map(value, f.inputs, f.access)), dtype)
+        return [value(v, Access.SAME_PIXEL) for v in self.roots]
+
+    def glsl(self, names: Mapping[Variable, str], prefix: str) -> tuple[list[str], str]:
+        """Statements that compute the root, and its name. names: of the formals. prefix: of the names that are made."""
+        known, lines = dict(names), []
+        for k, f in enumerate(self.functions):
+            name = known[f.output] = f"{prefix}{k}"
+            template = template_of(f.glsl)
+            gaps = [
+                name
+                if kind == "y"
+                else _property(kind, f.output if number is None else f.inputs[number])
+                if kind
+                else known[f.inputs[number or 0]]
+                for kind, number in template.words
+            ]
+            text = template.text % tuple(gaps)
+            declared = f"precise {f.output.vtype.glsl} {name}"
+            lines.append(f"{declared}; {{ {text} }}" if template.statements else f"{declared} = {text};")
+        return lines, known[self.root]
+
+    @cached_property
+    def operations(self) -> float:
+        """Of one evaluation."""
+        return float(sum(f.operations * f.output.vtype.components for f in self.functions))
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.functions)} functions of {len(self.formals)} values)"
+
+
+def _property(kind: str, v: Variable) -> str:
+    return {"size": "ivec2(1, 1)", "batch": "1", "type": v.vtype.glsl}[kind]
