@@ -45,6 +45,7 @@ from .analysis.dependencies import NO_LEAVES, Dependencies, Leaves, crossing
 from .analysis.static import split_static
 from .analysis.updates import OldValue, Updates, effective_updates
 from .context import Context
+from .glsl.alike import Alike
 from .glsl.generate import generate
 from .glsl.text.shaders import ShaderText
 from .images import usages
@@ -249,7 +250,11 @@ def _build(
     kept = tuple(dict.fromkeys(kept))
     copied = [*(old for old, _ in step.saved), *(new for _, new in step.copies)]
     persistent = [*program.leaves, *kept, *program.outputs.values(), *copied, *replaces]
-    shaders = {s: generate(s, limits, shader_text) for s in chain(static.sub_stages, step.sub_stages)}
+    alike = Alike()
+    shaders = {
+        s: alike.of(s, lambda s=s: generate(s, limits, shader_text))
+        for s in chain(static.sub_stages, step.sub_stages)
+    }
     usage = usages(shaders, (*step.saved, *step.copies), (*program.leaves, *program.outputs.values()))
     images = assign_images(
         (static.stages, step.stages), persistent, replaces, usage, limits, share=options.alias_images

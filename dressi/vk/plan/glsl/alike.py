@@ -1,0 +1,79 @@
+"""Shaders of SubStages that differ only in which values they read and write are generated once.
+
+Layers of a network and iterations of a loop repeat a few SubStages many times, and the shaders of contractions are long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
+
+from ....ad.graph import Variable
+from ....ad.includes import versions
+from ....ad.traversal import topological_order
+from ..substage import Compute, Fragment, SubStage, TiledCompute
+from .text.shaders import Shaders
+from .text.source import ShaderSource
+
+
+class Alike:
+    """The shaders so far, by the structure of their SubStage."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, tuple[list[Variable], Shaders]] = {}
+
+    def of(self, s: SubStage, generate: Callable[[], Shaders]) -> Shaders:
+        """The shaders of a SubStage: those of one that is alike, with other resources, or generated."""
+        if not isinstance(s.work, Compute | Fragment | TiledCompute) or s.work.uses or s.fused:
+            return generate()
+        number: dict[Variable, int] = {}
+        key = _structure(s, number)
+        if key not in self._known:
+            self._known[key] = list(number), generate()
+            return self._known[key][1]
+        known, shaders = self._known[key]
+        other = dict(zip(known, number, strict=True))
+        resources = (
+            r if r.variable is None else replace(r, variable=other[r.variable]) for r in shaders.resources
+        )
+        sources = {part: _with_reads(source, other) for part, source in shaders.sources.items()}
+        return replace(shaders, resources=tuple(resources), sources=sources)
+
+
+def _with_reads(source: str, other: dict[Variable, Variable]) -> str:
+    if not isinstance(source, ShaderSource):
+        return source
+    return ShaderSource.of(source, source.statements, source.included, [other[v] for v in source.reads])
+
+
+def _structure(s: SubStage, number: dict[Variable, int]) -> Hashable:
+    """Equal for SubStages with equal shaders. number: gets the number of each Variable, in the order of the structure."""
+    lines: list[Hashable] = []
+
+    def of(v: Variable) -> int:
+        if v not in number:
+            number[v] = len(number)
+            lines.append((v.vtype, v.domain))
+        return number[v]
+
+    def all_of(vs: Iterable[Variable]) -> tuple[int, ...]:
+        return tuple(map(of, vs))
+
+    work = s.work
+    lines.append((type(work), s.domain))
+    lines.append(tuple((of(r.variable), r.binding, r.elsewhere) for r in s.reads))
+    read = [r.variable for r in s.reads]
+    for f in topological_order(s.outputs, [*read, *s.channels]):
+        lines.append((f.identity, *versions(f), *all_of(f.inputs), of(f.output)))
+    for part in (s.functions, s.body):
+        lines.append(all_of(f.output for f in part))
+    lines.append(frozenset(of(f.output) for f in s.contracted))
+    lines.append(all_of(s.outputs))
+    lines.append(tuple((of(new), of(leaf)) for new, leaf in s.replaces.items()))
+    lines.append(tuple((of(v), of(whole), first) for v, (whole, first) in s.channels.items()))
+    lines.append(tuple((of(v), all_of(held.members)) for v, held in s.ranges.items()))
+    lines.append(frozenset(of(v) for v in s.narrow))
+    if isinstance(work, TiledCompute):
+        lines.append(tuple((of(f.output), strips) for f, strips in work.strips.items()))
+        lines.append(frozenset(of(v) for v in work.held))
+    return tuple(lines)
