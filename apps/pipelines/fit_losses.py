@@ -18,7 +18,7 @@ from dressi import VEC3, DressiAD, Variable
 from dressi.render import linear_to_srgb, perceptual
 from dressi.render.drawing.draw import draw
 from dressi.render.fit import mesh_dataset
-from dressi.render.io import load_mesh
+from dressi.render.formats import load_mesh
 from dressi.render.objectives.metrics import psnr, ssim
 
 MESHES, LOSSES, VIEWS = ("spot_bob/spot.obj", "Avocado_512.glb"), ("l2", "ssim", "perceptual"), 6

@@ -76,6 +76,8 @@ def report(given: argparse.Namespace, name: str, figures: Mapping[str, float], *
     print(text)
     if given.json:
         given.json.write_text(text + "\n")
+    if not pictures:
+        return
     given.out.mkdir(parents=True, exist_ok=True)
     row = np.concatenate([p.reshape(p.shape[-3:]) for p in pictures], axis=1)
     save_png(given.out / f"{name}.png", np.clip(row, 0, 1))

@@ -11,6 +11,7 @@ from . import functional as F
 from .graph import Domain, Variable
 from .least_squares.energy import Energy, Residual
 from .least_squares.solver import LeastSquares
+from .loops.loop import longest_loop, with_checkpoints
 from .optim.optimizer import Clock, Optimizer, names, owner
 from .procedure import Procedure
 from .program import Program
@@ -107,11 +108,20 @@ class Objective:
         counted = set(self.state.values())
         return [v for v in leaves([self.loss]) if isinstance(v, Clock) and v not in counted]
 
-    def program(self) -> Program:
-        """All updates of a step, simplified: parameters, the optimizer's state, the history of losses."""
-        updates = self._recording()
+    @property
+    def iterations(self) -> int:
+        """Of the longest loop of the loss whose checkpoints can be chosen."""
+        return 0 if self.loss is None else longest_loop([self.loss])
+
+    def program(self, checkpoints: int | None = None) -> Program:
+        """All updates of a step, simplified: parameters, the optimizer's state, the history of losses. checkpoints: of the loops
+        that say none, for their gradients."""
+        loss = self.loss
+        if loss is not None and checkpoints is not None:
+            loss = with_checkpoints(loss, checkpoints)
+        updates = self._recording(loss)
         if isinstance(self.optimizer, Optimizer):
-            updates += self._moves(self.optimizer)
+            updates += self._moves(self.optimizer, loss)
         program = Program({}, tuple(updates))
         program.check()
         return simplify(program)
@@ -126,22 +136,24 @@ class Objective:
         moving = [p for p in self.parameters if p not in self.frozen]
         if not moving:
             raise GraphError("all unknowns are frozen; release one of them before the next step")
-        return self.optimizer.procedure(self.energy, self.parameters, moving, self.state, self._recording())
+        return self.optimizer.procedure(
+            self.energy, self.parameters, moving, self.state, self._recording(self.loss)
+        )
 
-    def _recording(self) -> list[tuple[Variable, Variable]]:
+    def _recording(self, loss: Variable | None) -> list[tuple[Variable, Variable]]:
         """Updates that write the loss into the history."""
-        if self.loss is None or not self.record:
+        if loss is None or not self.record:
             return []
         slot = F.equal(F.linear_index((HISTORY, 1)), self.counter % HISTORY)
-        written = (self.history, F.select(slot, self.loss, self.history))
+        written = (self.history, F.select(slot, loss, self.history))
         return [written, (self.counter, self.counter + 1)]
 
-    def _moves(self, optimizer: Optimizer) -> list[tuple[Variable, Variable]]:
+    def _moves(self, optimizer: Optimizer, loss: Variable | None) -> list[tuple[Variable, Variable]]:
         """Updates of the parameters that are not frozen, and of all state but that of frozen parameters."""
-        if self.loss is None:
+        if loss is None:
             raise GraphError("an optimizer needs a loss; call set_loss first")
         moving = [p for p in self.parameters if p not in self.frozen]
-        found = dict(zip(moving, gradient(self.loss, moving), strict=True))
+        found = dict(zip(moving, gradient(loss, moving), strict=True))
         # The optimizer gets all parameters, so that names and step counters stay the same.
         gradients = [found[p] if p in found else F.zeros_like(p) for p in self.parameters]
         built = optimizer.build(self.parameters, gradients, self.state)

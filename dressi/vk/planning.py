@@ -1,8 +1,10 @@
-"""An engine that plans and runs nothing: for ``--plan`` and predictions on machines without a driver."""
+"""An engine that plans and runs nothing, for ``--plan`` and predictions on machines without a driver; and plans under a bound of
+memory, for which loops keep few states for their gradients and compute the rest again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import isqrt
 from typing import Any, NoReturn
 
 from ..ad.graph import Variable
@@ -15,7 +17,7 @@ from .plan.glsl.text.shaders import ShaderText
 from .plan.limits import DeviceLimits
 from .plan.model.device import DeviceModel
 from .plan.options import DEFAULT, PlanOptions
-from .plan.plan import Plan
+from .plan.plan import Plan, TooLarge
 
 
 class PlanningEngine:
@@ -52,16 +54,17 @@ class PlanningEngine:
 
     def program(self) -> Program:
         """What a step computes, simplified."""
-        return self._objective.program()
+        return program_within(self._objective, self._options.memory, self._planned)
 
     @property
     def plan(self) -> Plan:
         """How a step is packed. Raises PlanError where something cannot fit the limits."""
         if self._plan is None:
-            self._plan = build_plan(
-                self.program(), self._limits, self._shader_text, self._options, self._model
-            )
+            self._plan = self._planned(self.program())
         return self._plan
+
+    def _planned(self, program: Program) -> Plan:
+        return build_plan(program, self._limits, self._shader_text, self._options, self._model)
 
     # ---- what needs a device
     def send(self, variable: Variable, values: Any) -> NoReturn:
@@ -87,3 +90,26 @@ class PlanningEngine:
 
     def close(self) -> None:
         """Nothing to release."""
+
+
+def program_within(objective: Objective, memory: int, plan: Callable[[Program], Plan]) -> Program:
+    """The program of a step whose plan takes at most ``memory`` bytes, 0 for any: with the fewest checkpoints, since those
+    leave most to be read as it was stored. Raises TooLarge, which has the least that was found."""
+    count = objective.iterations if memory else 0
+    least: tuple[int, int | None] | None = None
+    for checkpoints in (None, *range(2, min(count, 2 * isqrt(count) + 1) + 1)):
+        program = objective.program(checkpoints)
+        if not memory:
+            return program
+        try:
+            plan(program)
+            return program
+        except TooLarge as error:
+            least = min(
+                least or (error.bytes, checkpoints), (error.bytes, checkpoints), key=lambda one: one[0]
+            )
+    assert least is not None
+    after = f" even where loops keep {least[1]} states" if least[1] else ""
+    raise TooLarge(
+        least[0], memory, after or " and it has no loop that could compute states again" * (not count)
+    )

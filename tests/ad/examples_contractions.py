@@ -6,6 +6,7 @@ from example_tools import BATCH, SIZE, Build, add, example, of
 from dressi.ad import functional as F
 from dressi.ad.contract.contraction import ContractFunction, ContractIndex
 from dressi.ad.graph import Variable
+from dressi.ad.loops.loop import Looped
 from dressi.ad.loops.segment import After, Recomputed
 from dressi.ad.ops.image import extremes, reduce
 from dressi.ad.ops.pixel import arithmetic
@@ -143,4 +144,12 @@ add(
 add(
     Recomputed,
     example(lambda x: F.checkpoint(lambda v: F.shift(F.sin(v), 1, 0) * v, x), of(FLOAT, SIZE, BATCH)),
+)
+add(
+    Looped,
+    example(
+        lambda x, b: F.loop(lambda v: F.shift(F.sin(v), 1, 0) * b, x, 2),
+        of(FLOAT, SIZE, BATCH),
+        of(FLOAT, (1, 1)),
+    ),
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import ceil, sqrt
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
 from typing import Any
 
 from ...errors import GraphError
@@ -11,7 +13,9 @@ from ..graph import Variable
 from ..ops.hints import store
 from ..ops.pixel.compare import select
 from ..ops.pixel.constant import operands
-from ..types import whole
+from ..ops.pixel.shortcut import Alias
+from ..traversal import topological_order
+from ..types import Access, whole
 from .segment import Segment
 
 __all__ = ["checkpoint", "loop"]
@@ -31,8 +35,9 @@ def loop(
     called once; what it reads beside the state, such as weights, are Variables of the graph around it. until: gets the state
     and returns INT or FLOAT, of one texel, a tile or all of the domain: where it is not 0 the state stays as it is from there
     on; so count is the largest number of iterations. checkpoints: None stores what each iteration needs for the gradient;
-    a number has so many states kept, and what lies between is computed again: about 3/4 of the time more forward, and
-    memory of count / checkpoints iterations; 0 means about sqrt(count). The result is the last state: a Variable,
+    a number has so many states kept, and what lies between is computed again: nearly the time of another forward pass, and
+    memory of count / checkpoints iterations; 0 means about sqrt(count). ``PlanOptions(memory=...)`` chooses a number where
+    None is given. The result is the last state: a Variable,
     or a tuple. Differentiable in the state and in all that the body reads; values and gradients are those of the body written
     count times; iterations that are planned alike share their shaders. Raises GraphError.
 
@@ -54,19 +59,97 @@ def loop(
         done = until(*formals)
         made = [select(done, old, new) for old, new in zip(formals, made, strict=True)]
         _check(values, made)
-    one = Segment.between(formals, made)
-    if checkpoints is not None:
-        kept = whole(checkpoints, "the number of checkpoints", 0) or max(round(sqrt(count)), 1)
-        length = ceil(count / min(kept, count))
-        part = Segment.between(formals, _repeated(one, formals, length))
-        while count > length:
-            values = [store(x) for x in part.joined(values, again=True)]
-            count -= length
-        # The gradient begins with the last part: all of it is there.
-        values = Segment.between(formals, _repeated(one, formals, count)).joined(values, again=False)
+    found = Loop(Segment.between(formals, made), count)
+    if checkpoints is None:
+        last = found.laid_out(values, None)
+        beside = (*values, *found.body.captured)
+        values = [Looped(v, *beside, loop=found, number=k).output for k, v in enumerate(last)]
     else:
-        values = _repeated(one, values, count)
+        values = found.laid_out(values, whole(checkpoints, "the number of checkpoints", 0))
     return values[0] if single else tuple(values)
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A body between formal states, and how often it is applied."""
+
+    body: Segment
+    count: int
+
+    def laid_out(
+        self, state: Sequence[Variable], checkpoints: int | None, captured: Sequence[Variable] = ()
+    ) -> list[Variable]:
+        """The last state, written out. checkpoints: as of ``loop``.  captured: what the body reads beside the state, if not
+        what it read when it was made."""
+        body, values, formals = self.body, list(state), self.body.formals
+        if tuple(captured) not in ((), body.captured):
+            known = dict(zip(body.captured, captured, strict=True))
+            body = Segment.between(formals, body.at(formals, known))
+        if checkpoints is None:
+            return _repeated(body, values, self.count)
+        lengths = _lengths(self.count, checkpoints or max(round(sqrt(self.count)), 1))
+        parts = {n: Segment.between(formals, _repeated(body, formals, n)) for n in lengths}
+        for n in lengths[:-1]:
+            values = [store(x) for x in parts[n].joined(values, again=True)]
+        # The gradient begins with the last part: all of it is there.
+        return parts[lengths[-1]].joined(values, again=False)
+
+
+def _lengths(count: int, kept: int) -> list[int]:
+    """Iterations between ``kept`` states, in order. The gradient walks back, and frees a state after each part: earlier parts may
+    be longer. A part needs about two images an iteration for each that is a kept state.
+
+    7 iterations, 3 states: 3, 2, 2
+    """
+    lengths = [1] * min(kept, count)
+    for _ in range(count - len(lengths)):
+        lengths[min(range(len(lengths)), key=lambda k: k + 2 * lengths[k])] += 1
+    return lengths
+
+
+class Looped(Alias):
+    """Inputs (value, state..., captured...): a result of a loop that stores all it needs, which can be laid out again."""
+
+    fields = ("loop", "number")
+    fetches = 0.0  # the value alone is read
+    loop: Loop
+    number: int
+
+    @cached_property
+    def access(self):
+        return (Access.SAME_PIXEL, *[Access.FETCH] * (len(self.inputs) - 1))
+
+    def infer(self):
+        return self.inputs[0].vtype, self.inputs[0].domain
+
+    def vjp(self, gy, i):
+        return gy if i == 0 else None
+
+    def jvp(self, tangents):
+        return tangents[0]
+
+
+def longest_loop(roots: Sequence[Variable]) -> int:
+    """Iterations of the longest loop that can be laid out with other checkpoints; 0 where there is none."""
+    loops = (f.loop.count for f in topological_order(roots) if isinstance(f, Looped))
+    return max(loops, default=0)
+
+
+def with_checkpoints(root: Variable, checkpoints: int) -> Variable:
+    """The same value; of loops that store all they need so many states are kept for the gradient."""
+    known: dict[Variable, Variable] = {}
+    laid_out: dict[Any, list[Variable]] = {}
+    for f in topological_order([root]):
+        inputs = [x if (new := known.get(x)) is None else new for x in f.inputs]
+        if isinstance(f, Looped):
+            n = 1 + len(f.loop.body.formals)
+            key = f.loop, *inputs[1:]
+            if key not in laid_out:
+                laid_out[key] = f.loop.laid_out(inputs[1:n], checkpoints, inputs[n:])
+            known[f.output] = laid_out[key][f.number]
+        elif any(x in known for x in f.inputs):
+            known[f.output] = f.rebuild(*inputs).output
+    return known.get(root, root)
 
 
 def _repeated(one: Segment, values: Sequence[Variable], count: int) -> list[Variable]:

@@ -18,7 +18,7 @@ from ...ad.types import VEC3
 from ...errors import InputError
 
 SHIPPED = Path(__file__).with_name("perceptual.safetensors")
-"""Weights of a small network, which apps/pipelines/train_perceptual.py trains."""
+"""Weights of a small network, which apps/pipelines/perceptual/train_perceptual.py trains."""
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Of the sRGB codes of ImageNet, which VGG and AlexNet take normalised; LPIPS has the same numbers for codes in [-1, 1]."""
 LEAST = 1e-10
@@ -163,7 +163,7 @@ def shipped_features() -> Features:
 
 
 def load_features(path: str | Path) -> Features:
-    """A network from a .safetensors file: VGG, AlexNet, LPIPS of these, or what apps/pipelines/train_perceptual.py writes.
+    """A network from a .safetensors file: VGG, AlexNet, LPIPS of these, or what apps/pipelines/perceptual/train_perceptual.py writes.
 
     path: of the file. The ``Features`` take images of VEC3. Raises InputError, which names the file.
     """

@@ -256,11 +256,19 @@ def _build(
         for s in chain(static.sub_stages, step.sub_stages)
     }
     usage = usages(shaders, (*step.saved, *step.copies), (*program.leaves, *program.outputs.values()))
+    saving = any(f.saves_memory for f in program.functions)
     images = assign_images(
-        (static.stages, step.stages), persistent, replaces, usage, limits, share=options.alias_images
+        (static.stages, step.stages),
+        persistent,
+        replaces,
+        usage,
+        limits,
+        share=options.alias_images,
+        saving=saving,
     )
     movable = each.dependencies.worth_changing(static.sub_stages, step.sub_stages)
     plan = Plan(program, limits, static, step, images, replaces, shaders, kept, changing, movable)
+    plan.check_memory(options.memory)
     if config.check:
         verify_plan(plan)
     return plan

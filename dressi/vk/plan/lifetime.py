@@ -17,6 +17,8 @@ from .images import NOTHING, ImageSlot, Usage, slot_of, slot_of_range
 from .limits import DeviceLimits
 from .substage import Binding, ScatterDraw, Stage, SubStage
 
+ROOM = 1.1
+
 
 @dataclass(frozen=True, eq=False)
 class Images:
@@ -139,13 +141,14 @@ def assign_images(
     limits: DeviceLimits,
     *,
     share: bool = True,
+    saving: bool = False,
 ) -> Images:
     """A slot for every plane that is stored.
 
     persistent: Variables with images of their own. replaces: new values written in place into the images of leaves.
     The others take a free slot of their kind from the Stage that makes them to the last that reads them. Transients
     of one schedule are dead while another runs, so schedules share their slots. share: False gives every value its
-    own.
+    own. saving: images have room for values of a few texels more along a side, so that these share them.
     """
     schedules = tuple(schedules)
     sub_stages = [s for stages in schedules for stage in stages for s in stage.sub_stages]
@@ -165,6 +168,7 @@ def assign_images(
     for v, leaf in replaces.items():
         lasting[v] = lasting[leaf]
     transient: dict[int, ImageSlot] = {}
+    roomy = _roomy(sub_stages, lasting, ranges, usage, limits) if saving else {}
     by_schedule, passing = [], []
     depths = _Depths(slots, limits, share)
     for stages in schedules:
@@ -186,7 +190,7 @@ def assign_images(
                     transient[number] = slots.kinds[number]
                     of |= dict.fromkeys(ranges[v].members, (number,))
                     continue
-                kind = replace(slot_of(v, limits, half=v in narrow), usage=NOTHING)
+                kind = replace(roomy.get(v) or slot_of(v, limits, half=v in narrow), usage=NOTHING)
                 uses = usage.get(v, NOTHING)
                 if limits.lazy_images and v in passing[-1]:
                     kind = replace(kind, passing=True)
@@ -199,6 +203,38 @@ def assign_images(
                     if number in transient:
                         slots.release(number, transient[number], free)
     return Images(slots.finished(), tuple(by_schedule), tuple(passing), depths.of, ranges)
+
+
+def _roomy(
+    sub_stages: Iterable[SubStage],
+    lasting: Collection[Variable],
+    ranges: Collection[Variable],
+    usage: Mapping[Variable, Usage],
+    limits: DeviceLimits,
+) -> dict[Variable, ImageSlot]:
+    """The images that values can lie in which only their own texels are read of and written: of the largest size that is at
+    most ``ROOM`` times as large as theirs. A contraction that reads beyond borders so shares images with what it reads."""
+    alone = {r.variable for s in sub_stages if s.samplers for r in s.reads}
+    copied = {v for v, uses in usage.items() if uses & (Usage.SOURCE | Usage.TARGET)}
+    made = {v for s in sub_stages for v in s.outputs if not s.narrow}.difference(
+        alone, copied, lasting, ranges
+    )
+    kinds = {v: slot_of(v, limits) for v in made}
+    found: dict[ImageSlot, ImageSlot] = {}
+    for kind in {*kinds.values()}:
+        sizes = (
+            (k.width, k.height)
+            for k in {*kinds.values()}
+            if replace(k, width=0, height=0) == replace(kind, width=0, height=0)
+        )
+        fitting = [
+            (w, h)
+            for w, h in sizes
+            if w >= kind.width and h >= kind.height and w * h <= ROOM * kind.width * kind.height
+        ]
+        width, height = max(fitting, key=lambda one: one[0] * one[1])
+        found[kind] = replace(kind, width=width, height=height)
+    return {v: found[kind] for v, kind in kinds.items()}
 
 
 def _ending(stages: Sequence[Stage]) -> dict[int, list[Variable]]:

@@ -51,8 +51,9 @@ class PlanOptions:
     | contract_operations | lets the driver fuse products and sums, where no test depends on the value | every operation is rounded by itself |
 
     | search | seconds in which an engine measures other plans before it builds the first, and keeps the fastest | the plan as given |
+    | memory | the most bytes of images and buffers that a plan takes; gradients of loops compute again what does not fit | loops store all that their gradients read |
 
-    All flags but the last two are True by default. All False is the baseline, one Function a pass. ``search`` is 0.0.
+    All flags but the last two are True by default. All False is the baseline, one Function a pass. ``search`` is 0.0, ``memory`` 0.
 
     These two change results, and so does a sampler, within the tolerance of ``F.sample``; a gather may differ from a scatter
     in the last bit of a sum, and a sum by faces from one by atomics too, and a contraction by strips from one term by term in the last bits. ``contract_operations`` gives up
@@ -68,7 +69,10 @@ class PlanOptions:
     the fastest. Values, optimizer state and losses are as without a search. The choice is kept in the cache by the
     structure of the program, these options, the device and its driver: later engines and processes build its plan at once.
     The values of all leaves must be known when the plan is built. Programs that read beside the steps of an
-    optimisation, for ``recv`` and ``evaluate``, use the options as given. A number below 0, and what is no number, raises InputError.
+    optimisation, for ``recv`` and ``evaluate``, use the options as given.
+
+    ``memory``: of ``F.loop``s without ``checkpoints`` as few states are kept as the plan of a step then fits, see there. Where none
+    fits, and for other programs of an engine that do not, PlanError says what is needed. A number below 0, and what is no number, raises InputError.
 
     >>> with DressiAD(options=PlanOptions(pack_stages=False)) as ad:
     ...     ad.evaluate(F.square(3.0)).item()
@@ -106,11 +110,16 @@ class PlanOptions:
     narrow_intermediates: bool = False
     contract_operations: bool = False
     search: float = 0.0
+    memory: int = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.search, Real) or isinstance(self.search, bool) or not self.search >= 0:
             raise InputError(
                 f"search is {self.search!r}; give the seconds for the search of a plan, 0 for none"
+            )
+        if not isinstance(self.memory, int) or isinstance(self.memory, bool) or self.memory < 0:
+            raise InputError(
+                f"memory is {self.memory!r}; give the bytes that a plan may take, 0 for any number"
             )
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from ...ad.graph import Variable
 from ...ad.program import Program
+from ...errors import PlanError
 from ...figures import Figures
 from .analysis.dependencies import Leaves
 from .analysis.updates import OldValue
@@ -19,6 +20,17 @@ from .limits import DeviceLimits
 from .substage import Stage, SubStage
 from .sync.barriers import Level, synchronize
 from .sync.commands import REPORT, STATUS, Command, Part, commands_of, copies_of
+
+
+class TooLarge(PlanError):
+    """A plan needs more memory than its options allow."""
+
+    def __init__(self, bytes: int, memory: int, after: str = ""):
+        super().__init__(
+            f"a step takes {bytes / 2**20:.1f} MiB of images and buffers, and memory={memory} allows {memory / 2**20:.1f}"
+            f"{after}; give more, or take fewer or smaller images"
+        )
+        self.bytes = bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +150,12 @@ class Plan(Figures):
             "image_bytes": self.images.bytes,
             "buffer_bytes": accumulator_bytes((f for s in self.shaders for f in s.functions), self.limits),
         }
+
+    def check_memory(self, memory: int) -> None:
+        """Raises TooLarge if it takes more bytes; 0 allows any number."""
+        taken = self.counts["image_bytes"] + self.counts["buffer_bytes"]
+        if 0 < memory < taken:
+            raise TooLarge(taken, memory)
 
     @cached_property
     def key(self) -> str:

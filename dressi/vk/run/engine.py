@@ -95,7 +95,7 @@ class DressiAD:
         self._evaluations = Evaluations(self._workspace, self._make)
         self._outputs = self._evaluations.outputs
         self._objective = Objective()
-        self._runner = Runner(self._objective, self._evaluations, self._workspace, self._make)
+        self._runner = Runner(self._objective, self._evaluations, self._workspace, self._make, options, model)
         self._known: set[Variable] | None = None  # leaves of everything that was described
         self.build_ms: float | None = None  # of the last build, up to the first step
 

@@ -9,8 +9,14 @@ from ...ad.graph.user_code import user_level
 from ...ad.objective import Objective
 from ...ad.program import Program
 from ...ad.transform.verify import verify
-from ...config import config
+from ...config import config, shader_text
+from ..plan.compiler import build_plan
+from ..plan.model.device import DeviceModel
+from ..plan.options import PlanOptions
+from ..plan.plan import Plan
+from ..planning import program_within
 from .executor import VulkanExecutor
+from .measure.calibration import model_of
 from .measure.timing import print_times
 from .steps import Steps
 from .values.evaluations import Evaluations
@@ -22,7 +28,8 @@ from .workspace import Workspace
 class Runner:
     """Builds what runs the steps when it is needed, and again after ``forget``.
 
-    make: makes the executor of a Program; it takes the keywords of ``VulkanExecutor`` as well.
+    make: makes the executor of a Program; it takes the keywords of ``VulkanExecutor`` as well.  options, model:
+    that programs are planned with, to see what fits the bound of memory.
     """
 
     def __init__(
@@ -31,8 +38,11 @@ class Runner:
         evaluations: Evaluations,
         workspace: Workspace,
         make: Callable[..., VulkanExecutor],
+        options: PlanOptions,
+        model: DeviceModel | None,
     ):
         self._objective, self._evaluations = objective, evaluations
+        self._options, self._model = options, model
         self._workspace, self._make = workspace, make
         self._losses = Losses(objective, workspace)
         self._built: VulkanExecutor | Steps | None = None
@@ -42,10 +52,14 @@ class Runner:
     def program(self) -> Program:
         """The simplified Program of a step. Of a least-squares solver only what records the losses."""
         if self._program is None:
-            self._program = self._objective.program()
+            self._program = program_within(self._objective, self._options.memory, self._plan)
             if config.check:
                 verify(self._program)
         return self._program
+
+    def _plan(self, program: Program) -> Plan:
+        cost = self._model or model_of(self._workspace.device)
+        return build_plan(program, self._workspace.limits, shader_text, self._options, cost)
 
     def _build(self) -> VulkanExecutor | Steps:
         if self._built is None:

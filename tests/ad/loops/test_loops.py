@@ -9,6 +9,7 @@ from dressi.ad import functional as F
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
+from dressi.ad.loops.loop import longest_loop, with_checkpoints
 from dressi.ad.loops.segment import After, Recomputed
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
@@ -58,6 +59,20 @@ def test_checkpoints_are_computed_again_after_what_needs_them():
         Program({"g": gradient(F.sum(F.loop(lambda v: F.sin(v) + F.shift(v, 1, 0), x, 9)), [x])[0]})
     )
     assert len(program.functions) > len(stored.functions) + 6  # two parts of three sines and shifts
+
+
+def test_loops_can_be_laid_out_with_other_checkpoints():
+    x, weight = leaf(seed=1), leaf((1, 1), seed=3)
+    first = F.loop(lambda v: F.sin(v) + weight * F.shift(v, 1, 0), x, 9)
+    scale = F.exp(first)  # the second loop reads what follows from the first
+    loss = F.sum(F.loop(lambda v: F.cos(v * scale), first, 5) * first)
+    other = with_checkpoints(loss, 3)
+    assert longest_loop([loss]) == 9 and longest_loop([other]) == 0
+    graphs = [gradient(y, [x, weight]) for y in (loss, other)]
+    for mine, plain in zip(*map(evaluate, graphs), strict=True):
+        assert np.allclose(mine, plain, rtol=1e-12)
+    after = [type(f) for f in simplify(Program({"g": graphs[1][0]})).functions].count(After)
+    assert after >= 4  # two parts of each loop are computed again
 
 
 def test_second_derivatives_pass_through_checkpoints():

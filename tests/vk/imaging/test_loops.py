@@ -18,7 +18,7 @@ pytestmark = pytest.mark.vk
 def test_checkpoints_save_memory(device):
     random = np.random.default_rng(0)
     x, w = (
-        Variable.of(random.random((20, 20)), name="x"),
+        Variable.of(random.random((48, 64)), name="x"),
         Variable.of(0.2 * random.random((3, 3)), FLOAT, name="w"),
     )
 

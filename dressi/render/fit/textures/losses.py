@@ -12,9 +12,9 @@ from ...objectives.similarity import structural_similarity
 Compare = Callable[[Variable, Variable, Variable | None], Variable]
 """From sRGB codes, those of the pictures (VEC3, N tiles), and a weight of pixels or None, to a FLOAT of one texel."""
 
-SIMILARITY, PERCEPTUAL = 0.2, 0.02
+SIMILARITY, PERCEPTUAL = 0.2, 0.003
 """Weights of one minus structural similarity beside .8 of the absolute differences, and of the perceptual distance beside the
-squared ones, which keep the colours."""
+squared ones, which keep the colours. More of it, such as .02, draws patterns that the features do not see."""
 
 
 def _similarity(codes: Variable, target: Variable, weight: Variable | None) -> Variable:

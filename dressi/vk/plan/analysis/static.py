@@ -14,6 +14,9 @@ from .dependencies import Dependencies, Leaves
 from .operands import static_operands
 from .trivial import Inlined, trivial_functions
 
+COPYING = 12.0
+"""The most operations of what only arranges texels anew."""
+
 
 @dataclass(frozen=True)
 class StaticSplit:
@@ -35,6 +38,8 @@ def split_static(
     dynamic = set(program.functions)
     if options.cache_static:
         dynamic = {f for f in dynamic if not changing.isdisjoint(dependencies.of(f.output))}
+        if any(f.saves_memory for f in program.functions):
+            dynamic |= _copies(program, dynamic)
     named = frozenset(program.outputs.values())
     fixed = named.union(program.roots)
     repeated: set[Function] = set()
@@ -51,6 +56,20 @@ def split_static(
     inlined = {f.output for f in Inlined(topological_order(boundary), options.rematerialize).functions}
     kept = tuple(v for v in boundary if v not in inlined or v in named)
     return StaticSplit(kept, frozenset(repeated))
+
+
+def _copies(program: Program, dynamic: Collection[Function]) -> set[Function]:
+    """Static Functions that only arrange the texels of leaves anew, with borders or packed: a step that saves memory makes these
+    images for a while rather than keeping them."""
+    found: set[Function] = set()
+    for f in program.functions:
+        if (
+            f not in dynamic
+            and f.operations <= COPYING
+            and all(x.is_leaf or x.creator in found for x in f.inputs)
+        ):
+            found.add(f)
+    return found
 
 
 def _boundary(program: Program, dynamic: Collection[Function]) -> tuple[Variable, ...]:

@@ -136,6 +136,7 @@ class Counts:
         self.parts = parts_of(analysis, context.functions)
         self.roots = frozenset(analysis.roots)
         self.updates = frozenset(new for _, new in context.updates)
+        self.saving = any(f.saves_memory for f in analysis.order)
         self._walks = Walks(lambda v: v.creator not in again, context.limits.max_loop_iterations)
         self._calls = Calls(lambda v: v.creator not in recomputed)
         self._nested = Calls(lambda v: v.creator not in recomputed, loops)
@@ -196,6 +197,8 @@ class Group:
             return False  # a member reads other texels of it
         if isinstance(f, PixelFunction) and f.quiet is not None and f.output in self.reads:
             return False  # it decides on which blocks the members run
+        if self.members and self.counts.saving and not self._beside(f):
+            return False  # values of several segments would have to live at once
         body = self.analysis.body_of(f, self.domain, self.body)
         looping, called, more, length = self.looping, self.called, 0.0, self.length
         for g in body:
@@ -267,6 +270,12 @@ class Group:
         if leaves_group:
             self.outputs[f.output] = None
         return True
+
+    def _beside(self, f: Function) -> bool:
+        """Whether a member reads the Function, or reads an image that it reads."""
+        if f.output in self.reads or f.output.domain.size == (1, 1):
+            return True
+        return any(x in self.reads and x.size != (1, 1) for x, _, _ in self.analysis.stored_inputs(f))
 
     @property
     def scatters(self) -> bool:

@@ -1,6 +1,6 @@
 """Trains the features of ``dressi.render.objectives.perceptual`` on patches of pictures.
 
-    python apps/pipelines/train_perceptual.py --steps 420 --write dressi/render/objectives/perceptual.safetensors
+    python apps/pipelines/perceptual/train_perceptual.py --steps 420 --write dressi/render/objectives/perceptual.safetensors
 
 People hardly see that a picture is shifted by a pixel, or a little brighter, and see at once that it is blurred, noisy or
 made of blocks; squared differences of pixels say the opposite. So patches come in threes: the original, one that is changed in

@@ -1,6 +1,6 @@
 """The place of an object in pictures of another exposure: by squared differences of pixels, by structure, and by features.
 
-    python apps/pipelines/perceptual_fit.py --json out/perceptual_fit.json
+    python apps/pipelines/perceptual/perceptual_fit.py --json out/perceptual_fit.json
 
 A painted pear starts a few pixels beside its true place, and moves by the gradient of its picture until this looks like the
 target, whose exposure and haze are not those of the picture. Reports how many pixels off it ends, for each loss of

@@ -1,0 +1,56 @@
+"""Plans under a bound of memory, and shaders of SubStages that are alike; no device."""
+
+import numpy as np
+import pytest
+
+from dressi.ad import functional as F
+from dressi.ad.graph import Variable
+from dressi.ad.optim.optimizers import adam
+from dressi.ad.types import FLOAT
+from dressi.config import shader_text
+from dressi.errors import InputError, PlanError
+from dressi.vk.plan import compiler
+from dressi.vk.plan.glsl.generate import generate
+from dressi.vk.plan.limits import PROFILES
+from dressi.vk.plan.model.records import CPU
+from dressi.vk.plan.options import PlanOptions
+from dressi.vk.planning import PlanningEngine
+
+
+def planned(layers: int, memory: int = 0):
+    """The plan of a step that trains a chain of convolutions."""
+    weight = Variable(FLOAT, (3, 3), 2, channels=2, data=np.zeros((2, 2, 3, 3)), name="weight")
+    x = Variable(FLOAT, (128, 96), channels=2, data=np.zeros((1, 2, 96, 128)), name="x")
+    engine = PlanningEngine(PROFILES["lavapipe"], CPU, shader_text, options=PlanOptions(memory=memory))
+    y = F.loop(lambda v: v + F.sigmoid(F.correlate(v, weight, border="clamp")), x, layers)
+    engine.set_loss(F.mean(F.square(y)))
+    engine.set_optimizer(adam(0.1), [weight])
+    return engine.plan
+
+
+def test_loops_compute_again_what_does_not_fit():
+    stored = planned(9)
+    whole = stored.counts["image_bytes"]
+    bounded = planned(9, int(0.6 * whole))
+    assert bounded.counts["image_bytes"] <= 0.6 * whole
+    assert bounded.counts["functions"] > stored.counts["functions"]
+    assert planned(9, whole).key == stored.key
+    with pytest.raises(PlanError, match=r"allows 0.1 even where loops keep \d states; give more"):
+        planned(9, 1 << 17)
+    with pytest.raises(InputError, match="memory is -1"):
+        PlanOptions(memory=-1)
+
+
+def test_shaders_of_layers_that_are_alike_are_generated_once(monkeypatch):
+    calls = {}
+    for layers in (5, 9):
+        made = []
+        monkeypatch.setattr(
+            compiler, "generate", lambda s, *more, made=made: made.append(s) or generate(s, *more)
+        )
+        plan = planned(layers)
+        calls[layers] = len(made), len(plan.sub_stages)
+    assert calls[5][0] == calls[9][0] and calls[9][1] > calls[5][1] + 12
+    for s, shaders in plan.shaders.items():
+        own = generate(s, plan.limits, shader_text)
+        assert (own.resources, own.sources) == (shaders.resources, shaders.sources)
