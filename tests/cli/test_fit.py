@@ -101,12 +101,19 @@ def test_photographs(tmp_path: Path):
 
 def test_photographs_without_masks(tmp_path: Path):
     photos, out = tmp_path / "photos", tmp_path / "out"
-    photograph(photos)
+    document, _ = photograph(photos)
     shutil.rmtree(photos / "mask")
     options = ("--photos", photos, "--out", out, "--size", "20x16", "--steps", "5", "--texture-size", "8")
-    refuses(fit_command(*options), "--masks threshold", "--masks background:", "--masks box", "--masks rembg")
+    calibration = photos / "cameras.json"
     refuses(fit_command(*options, "--masks", "magic"), "magic", "--masks threshold")
+    for i in range(2, 5):
+        (photos / f"photo{i}.png").rename(tmp_path / f"photo{i}.png")
+    calibration.write_text(json.dumps(document | {"views": document["views"][:2]}))
+    refuses(fit_command(*options), "--masks threshold", "--masks background:", "--masks box", "--masks rembg")
     assert not out.exists()
+    for i in range(2, 5):
+        (tmp_path / f"photo{i}.png").rename(photos / f"photo{i}.png")
+    calibration.write_text(json.dumps(document))
     result = fit_command(*options, "--masks", "threshold", "--no-colours")
     assert result.returncode == 0 and "look at them" in result.stderr, result.stderr
     assert sorted(f.name for f in (out / "masks").iterdir()) == [f"photo{i}.png.png" for i in range(5)]

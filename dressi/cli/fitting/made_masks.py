@@ -9,7 +9,7 @@ import numpy as np
 
 from dressi.cli.terminal import say
 from dressi.errors import InputError
-from dressi.render.fit.masks import mask_maker, needs_box
+from dressi.render.fit.masks import mask_maker, needs_calibration
 from dressi.render.io import encode_png, write_files
 from dressi.render.io.calibration import View, read_calibration
 
@@ -24,7 +24,8 @@ class MadeMasks:
         if not folder.is_dir():
             raise InputError(f"there is no folder '{folder}'; give the folder that holds the photographs")
         self._how = how
-        self._make = mask_maker(how, read_calibration(folder, calibration).bounds if needs_box(how) else None)
+        given = read_calibration(folder, calibration) if needs_calibration(how) else None
+        self._make = mask_maker(how, given)
         self._made: dict[str, np.ndarray] = {}
 
     def __call__(self, view: View, codes: np.ndarray) -> np.ndarray:

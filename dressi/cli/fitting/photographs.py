@@ -8,9 +8,11 @@ from pathlib import Path
 from dressi.cli.fitting.made_masks import MadeMasks
 from dressi.cli.fitting.request import CAMERAS, Request
 from dressi.cli.terminal import say
+from dressi.errors import InputError
 from dressi.render.fit import check_folder, locked
+from dressi.render.fit.masks import has_masks
 from dressi.render.io import Photos, load_photos
-from dressi.render.io.calibration import has_calibration, has_pictures
+from dressi.render.io.calibration import has_calibration, has_pictures, read_calibration
 from dressi.render.reconstruct.keep import find_cameras
 from dressi.render.reconstruct.pictures import list_pictures
 
@@ -19,8 +21,14 @@ def read_photographs(request: Request, size: tuple[int, int] | None) -> tuple[Ph
     """The photographs at a size, as wide as ``Effort`` says without one, and the masks that were made. Raises InputError."""
     folder = request.photos
     assert folder is not None
+    if not folder.is_dir():
+        raise InputError(f"there is no folder '{folder}'; give the folder that holds the photographs")
     calibration = _calibration(request, folder)
-    made = None if request.masks is None else MadeMasks(folder, request.masks, calibration)
+    how = request.masks
+    if how is None and not has_masks(read_calibration(folder, calibration)):
+        how = "auto"
+        say("dressi: the photographs have no masks; making them from what all photographs look at ...")
+    made = None if how is None else MadeMasks(folder, how, calibration)
     photos = load_photos(
         folder,
         size,

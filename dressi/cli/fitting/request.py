@@ -10,7 +10,7 @@ from typing import Any
 from dressi.cli.sizes import parse_size
 from dressi.errors import InputError
 from dressi.render.fit import TARGET_SAMPLES, FitOptions
-from dressi.render.fit.masks import mask_maker, needs_box
+from dressi.render.fit.masks import mask_maker, needs_calibration
 from dressi.render.fit.materials.options import PARTS, parts_of
 from dressi.render.fit.options import STEPS
 from dressi.render.fit.options.fit_options import PICTURES, RUN, SHAPE, TEXTURE
@@ -66,7 +66,7 @@ class Request:
     )
     masks: str | None = option(
         None,
-        "Make masks for --photos: background:FILE_OR_FOLDER, threshold[:dark, bright, saturation or chroma],"
+        "Make masks for --photos: auto, from what all of them look at, the default where there are none; background:FILE_OR_FOLDER, threshold[:dark, bright, saturation or chroma],"
         " box, or rembg[:MODEL]; they are written into the folder 'masks' of the results.",
         PICTURES,
         read=_inside,
@@ -225,5 +225,5 @@ def check_files(request: Request) -> None:
         )
     if request.optimize is not None:
         parts_of(request.optimize)
-    if request.masks is not None and not needs_box(request.masks):
+    if request.masks is not None and not needs_calibration(request.masks):
         mask_maker(request.masks)

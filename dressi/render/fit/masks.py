@@ -1,4 +1,5 @@
-"""Masks for photographs without masks: from a picture of the background, a threshold, the object's box, or a library.
+"""Masks for photographs without masks: from what all of them look at, a picture of the background, a threshold, the object's
+box, or a library.
 
 Colours are compared in CIELAB (D65), where a distance of about 2 is just noticeable. Every mask has the size of its
 photograph, (H, W) bool, True on the object. Masks are estimates: check them before use.
@@ -6,6 +7,8 @@ photograph, (H, W) bool, True on the object. Masks are estimates: check them bef
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +21,10 @@ from scipy.ndimage import (
 from scipy.spatial import ConvexHull, QhullError
 
 from ...errors import InputError
-from ..io.calibration import SUFFIXES, View
+from ..io.calibration import SUFFIXES, Calibration, View
 from ..io.images import read_image
 from ..io.photos import WAYS
+from .common_masks import common_masks
 from .segmentation import border, clean, grown, lab, least_distance, sharpened
 
 MaskMaker = Callable[[View, np.ndarray], np.ndarray]
@@ -34,26 +38,32 @@ FAINT = 0.45
 
 @dataclass(frozen=True)
 class Way:
-    """One way of making masks. make: from the text after the colon, and the box (2, 3) of the object; None if the text is not
-    valid.  needs_box: whether it uses the box."""
+    """One way of making masks. make: from the text after the colon, and the calibration of the photographs; None if the text
+    is not valid.  calibrated: whether it uses the calibration."""
 
-    make: Callable[[str, np.ndarray | None], MaskMaker | None]
-    needs_box: bool = False
+    make: Callable[[str, Calibration | None], MaskMaker | None]
+    calibrated: bool = False
 
 
-def mask_maker(text: str, bounds: np.ndarray | None = None) -> MaskMaker:
-    """The maker for the value of ``--masks``. bounds: (2, 3) box of the object, for ``box``. Raises InputError."""
+def mask_maker(text: str, calibration: Calibration | None = None) -> MaskMaker:
+    """The maker for the value of ``--masks``. calibration: of the photographs, for ``box`` and ``auto``. Raises InputError."""
     name, _, rest = text.partition(":")
-    made = MASK_WAYS[name].make(rest, bounds) if name in MASK_WAYS else None
+    made = MASK_WAYS[name].make(rest, calibration) if name in MASK_WAYS else None
     if made is None:
         raise InputError(f"--masks {text!r} is no way to make masks; give {WAYS}")
     return made
 
 
-def needs_box(text: str) -> bool:
-    """Whether ``mask_maker`` of this text needs the box of the object."""
+def needs_calibration(text: str) -> bool:
+    """Whether ``mask_maker`` of this text needs the calibration of the photographs."""
     name = text.partition(":")[0]
-    return name in MASK_WAYS and MASK_WAYS[name].needs_box
+    return name in MASK_WAYS and MASK_WAYS[name].calibrated
+
+
+def has_masks(calibration: Calibration) -> bool:
+    """Whether the photographs come with masks, as files or as their alpha."""
+    view = calibration.views[0]
+    return view.mask is not None or read_image(view.image).shape[-1] == 4
 
 
 # ---------------------------------------------------------------------------- the background
@@ -220,18 +230,19 @@ def _rembg(model: str) -> MaskMaker:
 # ---------------------------------------------------------------------------- the ways, by name
 
 
-def _background(rest: str, bounds: np.ndarray | None) -> MaskMaker | None:
+def _background(rest: str, calibration: Calibration | None) -> MaskMaker | None:
     return Background(Path(rest)) if rest else None
 
 
-def _threshold(rest: str, bounds: np.ndarray | None) -> MaskMaker | None:
+def _threshold(rest: str, calibration: Calibration | None) -> MaskMaker | None:
     kind = rest or "colour"
     return (lambda view, codes: threshold(codes, kind)) if kind in CONTRASTS else None
 
 
-def _box(rest: str, bounds: np.ndarray | None) -> MaskMaker | None:
+def _box(rest: str, calibration: Calibration | None) -> MaskMaker | None:
     if rest:
         return None
+    bounds = None if calibration is None else calibration.bounds
     if bounds is None:
         raise InputError(
             '--masks box needs the object\'s box: add "bbox": [[x, y, z], [x, y, z]] to cameras.json or transforms.json'
@@ -239,9 +250,25 @@ def _box(rest: str, bounds: np.ndarray | None) -> MaskMaker | None:
     return lambda view, codes: box(view, bounds)
 
 
+def _auto(rest: str, calibration: Calibration | None) -> MaskMaker | None:
+    """By rembg if it is installed and its model was downloaded before, otherwise from what all photographs look at."""
+    if rest or calibration is None:
+        return None
+    if _rembg_is_ready():
+        return _rembg("")
+    found = common_masks(calibration)
+    return lambda view, codes: found[view.image]
+
+
+def _rembg_is_ready() -> bool:
+    home = os.environ.get("U2NET_HOME") or Path.home() / ".u2net"
+    return importlib.util.find_spec("rembg") is not None and (Path(home) / "u2net.onnx").is_file()
+
+
 MASK_WAYS = {
+    "auto": Way(_auto, calibrated=True),
     "background": Way(_background),
     "threshold": Way(_threshold),
-    "box": Way(_box, needs_box=True),
-    "rembg": Way(lambda rest, bounds: _rembg(rest)),
+    "box": Way(_box, calibrated=True),
+    "rembg": Way(lambda rest, calibration: _rembg(rest)),
 }

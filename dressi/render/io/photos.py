@@ -28,7 +28,7 @@ from dressi.render.objectives.hull import check_cameras, estimate_bounds, sphere
 Size = tuple[int, int]
 
 WAYS = (
-    "--masks background:FILE_OR_FOLDER (photographs without the object), --masks threshold (a plain background; or"
+    "--masks auto (what all photographs look at), --masks background:FILE_OR_FOLDER (photographs without the object), --masks threshold (a plain background; or"
     ' threshold:dark, :bright, :saturation, :chroma), --masks box (the object\'s "bbox" in the calibration), or'
     " --masks rembg (a library that finds objects)"
 )

@@ -16,7 +16,7 @@ from dressi.render.cameras.views import ring
 from dressi.render.fit import draw
 from dressi.render.fit.masks import box, clean, difference, mask_maker, otsu, threshold
 from dressi.render.io import encode_png, load_photos, read_image
-from dressi.render.io.calibration import View
+from dressi.render.io.calibration import Calibration, View
 from dressi.render.io.images import resize
 from dressi.render.io.lens import Lens
 from dressi.render.mesh.primitives import octasphere, pear
@@ -175,7 +175,7 @@ def test_photographs_get_masks(shown, tmp_path: Path):
     for way in ("empty.png", "empties"):
         made = load_photos(tmp_path / "photos", masks=mask_maker(f"background:{tmp_path / way}"))
         assert iou(made.masks, (masks >= 0.5).astype(float)) > 0.98
-    boxes = load_photos(tmp_path / "photos", masks=mask_maker("box", bounds))
+    boxes = load_photos(tmp_path / "photos", masks=mask_maker("box", Calibration(tmp_path, bounds=bounds)))
     # The box holds the object, up to pixels of its outline.
     assert (masks * boxes.masks).sum() > 0.98 * masks.sum() and boxes.masks.sum() > masks.sum()
     (tmp_path / "empties" / "p2.png").unlink()

@@ -1,0 +1,305 @@
+"""Masks for photographs without masks, from what all of them look at: the cameras, the points of a reconstruction, colours.
+
+1. The object lies in a sphere around the point that the cameras look at. Points of the reconstruction in it, above the
+   ground, are on the object; the others, and pixels whose rays miss the sphere, are background.
+2. Colours seen so far as object and as background give each pixel the odds of being object.
+3. In each picture, odds spread to neighbours of like colours: min sum w (q_i - q_j)^2 + sum c (q_i - p_i)^2, w falls with
+   the difference of colours, p is the odds as a share, and c how sure they are (a random walker with priors).
+4. Of a grid, the cells count that nearly all pictures that see them hold for object. They correct the odds of pixels
+   whose rays meet such cells, or none; and from 2 again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+from scipy.ndimage import binary_closing, binary_dilation, gaussian_filter, zoom
+from scipy.sparse.linalg import cg
+
+from ...errors import InputError
+from ..io.calibration import Calibration, View, sparse_points
+from ..io.images import read_image, resize
+from ..io.photos import WAYS
+from ..reconstruct.world import find_ground, looked_at
+from .segmentation import border, clean, lab, sharpened
+
+WIDTH = 256
+"""Pixels of the longer side of the pictures that are segmented."""
+REACH = 0.55
+"""Radius of the sphere, in distances of the cameras from its middle."""
+FAR = 1.4
+"""Radii of the sphere: points farther away are background."""
+FEWEST = 3
+FEW, CORE = 20, 0.3
+"""Points or pixels that colours are taken from in any case; radius of the middle of the sphere, relative to it."""
+ROUNDS = 4
+CELLS = 80
+"""Of the grid, along each side."""
+AGREE = 0.85
+"""Share of the pictures that see a cell of the object which hold it for object."""
+SEEN = 0.15
+"""Share of all pictures that must see a cell of the object."""
+BINS = 16
+"""Of the histograms, along each axis of CIELAB."""
+MOST_ODDS = 3.0
+"""Of a colour."""
+SURE = 6.0
+"""Odds of the pixels of points, and of those that rays of the sphere do not meet."""
+HINT = 2.5
+"""Odds from the cells."""
+TOLD = 0.05
+"""How much odds count, relative to one neighbour of the same colour."""
+ABOVE = 0.012
+"""Distances of the cameras: a point or cell this high above the ground does not lie on it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Small:
+    """A picture at the size that is segmented. colour: (h, w, 3) CIELAB.  bins: (h w,) of the histograms.  walk: (h w, h w)
+    the Laplacian of neighbours.  cells, sees: (C,) flat indices of the pixels of cells, and whether the picture has them.
+    """
+
+    view: View
+    colour: np.ndarray
+    bins: np.ndarray
+    walk: sparse.csr_array
+    cells: np.ndarray
+    sees: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.colour.shape[0], self.colour.shape[1]
+
+    def place(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of points (P, 3)."""
+        return _place(self.view, self.shape, points)
+
+
+def common_masks(calibration: Calibration) -> dict[Path, np.ndarray]:
+    """(H, W) bool masks of the photographs by their files, at their own sizes. Raises InputError."""
+    views = calibration.views
+    if len(views) < FEWEST:
+        raise InputError(
+            f"the photographs of '{calibration.path}' have no mask, and masks are found from {FEWEST} photographs or more; give"
+            f" {WAYS}"
+        )
+    region = Region.of(calibration)
+    smalls = [_small(view, region.cells) for view in views]
+    fixed = [region.sure(i, small) for i, small in enumerate(smalls)]
+    shares = [region.first(small, odds) for small, odds in zip(smalls, fixed, strict=True)]
+    hints = [np.zeros(odds.shape) for odds in fixed]
+    for _ in range(ROUNDS):
+        told = _colours(smalls, shares)
+        shares = [
+            _spread(small, np.where(sure != 0, sure, colour + hint), before)
+            for small, sure, colour, hint, before in zip(smalls, fixed, told, hints, shares, strict=True)
+        ]
+        held, possible = _agreed(smalls, shares)
+        hints = [_hint(small, held, possible, region) for small in smalls]
+    found = {
+        view.image: _full(view, share.reshape(small.shape))
+        for view, small, share in zip(views, smalls, shares, strict=True)
+    }
+    if not any(mask.any() for mask in found.values()):
+        raise InputError(
+            f"the photographs of '{calibration.path}' look at no common object that stands out; give masks, or"
+            f" {WAYS}"
+        )
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """Where the object is. middle, radius: of the sphere.  seen_points, seen_others: of each view, the points (P, 3) that it
+    sees on the object, and on the ground or far away.  ground: unit normal, and height along it."""
+
+    middle: np.ndarray
+    radius: float
+    seen_points: list[np.ndarray]
+    seen_others: list[np.ndarray]
+    ground: tuple[np.ndarray, float] | None
+
+    @classmethod
+    def of(cls, calibration: Calibration) -> Region:
+        cameras = [view.camera for view in calibration.views]
+        centers = np.stack([camera.center for camera in cameras])
+        middle = looked_at(centers, np.stack([camera.forward for camera in cameras]))
+        distance = float(np.median(np.linalg.norm(centers - middle, axis=1)))
+        radius = REACH * distance
+        if calibration.bounds is not None:
+            middle, radius = (
+                calibration.bounds.mean(0),
+                0.55 * float(np.linalg.norm(np.ptp(calibration.bounds, axis=0))),
+            )
+        found = sparse_points(calibration.model, calibration.views)
+        up = np.mean([camera.up for camera in cameras], axis=0)
+        ground = find_ground(
+            found.positions, centers, up / max(float(np.linalg.norm(up)), 1e-9), 0.01 * distance
+        )
+        near = np.linalg.norm(found.positions - middle, axis=1) < radius
+        if ground is not None:
+            ground = ground[0], ground[1] + ABOVE * distance
+            near &= found.positions @ ground[0] > ground[1]
+        far = np.linalg.norm(found.positions - middle, axis=1) > FAR * radius
+        if ground is not None:
+            far |= found.positions @ ground[0] < ground[1]
+        seen = [found.seen_by(i) for i in range(len(cameras))]
+        return cls(
+            middle, radius, [found.positions[s[near[s]]] for s in seen],
+            [found.positions[s[far[s]]] for s in seen], ground,
+        )  # fmt: skip
+
+    @cached_property
+    def cells(self) -> np.ndarray:
+        """(C, 3) the middles of the cells of a grid in the sphere that are above the ground."""
+        axis = (np.arange(CELLS) + 0.5) / CELLS * 2 - 1
+        cells = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
+        cells = self.middle + self.radius * cells[np.linalg.norm(cells, axis=1) < 1]
+        return cells if self.ground is None else cells[cells @ self.ground[0] > self.ground[1]]
+
+    def wide(self, small: Small) -> int:
+        """Pixels between two cells in a picture, rounded up."""
+        camera = small.view.camera
+        depth = max(float(camera.rotation[2] @ self.middle + camera.translation[2]), 1e-9)
+        pixels = camera.intrinsics[0, 0] / depth * small.shape[1] / camera.size[0]
+        return int(np.clip(np.ceil(2 * self.radius / CELLS * pixels), 1, 20))
+
+    def sure(self, number: int, small: Small) -> np.ndarray:
+        """(h w,) odds of the pixels that are known before colours are compared, 0 elsewhere."""
+        odds = np.where(
+            _covered(small, np.ones(len(self.cells), bool), self.wide(small)), 0.0, -SURE
+        ).reshape(-1)
+        for points, value in ((self.seen_others[number], -SURE), (self.seen_points[number], SURE)):
+            place, seen = small.place(points)
+            odds[place[seen]] = value
+        return odds
+
+    def first(self, small: Small, sure: np.ndarray) -> np.ndarray:
+        """(h w,) shares that the first colours are taken from. Without points, the object is what the middle of the sphere covers;
+        if the sphere fills the picture, the background is at its border."""
+        share = np.where(sure > 0, 1.0, np.where(sure < 0, 0.0, 0.5))
+        if (sure > 0).sum() < FEW:
+            inner = np.linalg.norm(self.cells - self.middle, axis=1) < CORE * self.radius
+            share = np.where((sure == 0) & _covered(small, inner, self.wide(small)).reshape(-1), 0.8, share)
+        if (sure < 0).sum() < FEW:
+            share = np.where(border(small.shape).reshape(-1) & (sure == 0), 0.2, share)
+        return share
+
+
+def _covered(small: Small, chosen: np.ndarray, wide: int) -> np.ndarray:
+    """(h, w) bool: the pixels whose rays meet chosen cells (C,), ``wide`` pixels apart."""
+    mask = np.zeros(small.shape, dtype=bool)
+    mask.reshape(-1)[small.cells[chosen & small.sees]] = True
+    padded = np.pad(mask, 2 * wide, mode="edge")
+    closed = np.asarray(binary_closing(padded, np.ones((3, 3)), iterations=wide))
+    return closed[2 * wide : -2 * wide, 2 * wide : -2 * wide]
+
+
+def _agreed(smalls: Sequence[Small], shares: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """(C,) bool: cells that nearly all pictures that see them hold for object; and those that may be, as too few see them."""
+    seen, held = (np.zeros(len(smalls[0].sees), np.int32) for _ in range(2))
+    for small, share in zip(smalls, shares, strict=True):
+        seen += small.sees
+        held += small.sees & (share > 0.5)[small.cells]
+    agreed = held >= AGREE * seen
+    enough = seen >= max(SEEN * len(smalls), 2)
+    return agreed & enough, agreed
+
+
+def _grown(mask: np.ndarray, pixels: int) -> np.ndarray:
+    return np.asarray(binary_dilation(mask, iterations=pixels))
+
+
+def _place(view: View, shape: tuple[int, int], points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Flat indices (P,) of the pixels of points (P, 3), through the lens, and whether they are in the picture (h, w)."""
+    camera, (height, width) = view.camera, shape
+    at = points @ camera.rotation.T + camera.translation
+    front = at[:, 2] > 1e-9
+    plane = at[:, :2] / np.where(front, at[:, 2], 1.0)[:, None]
+    if view.lens:
+        front &= np.hypot(plane[:, 0], plane[:, 1]) < view.lens.reach
+        plane = view.lens.distort(np.where(front[:, None], plane, 0.0))
+    pixel = plane @ camera.intrinsics[:2, :2].T + camera.intrinsics[:2, 2]
+    x, y = np.floor(np.clip(pixel * (np.array([width, height]) / camera.size), -1, 1e6)).astype(np.int32).T
+    seen = front & (x >= 0) & (y >= 0) & (x < width) & (y < height)
+    return np.where(seen, y * width + x, 0), seen
+
+
+def _small(view: View, cells: np.ndarray) -> Small:
+    codes = read_image(view.image)[..., :3]
+    height, width = codes.shape[:2]
+    scale = min(1.0, WIDTH / max(width, height))
+    colour = lab(resize(codes, (max(round(width * scale), 2), max(round(height * scale), 2))))
+    levels = np.clip((colour + (0, 64, 64)) / (100, 128, 128), 0, 1 - 1e-9)
+    bins = (levels * BINS).astype(int) @ (BINS * BINS, BINS, 1)
+    return Small(view, colour, bins.reshape(-1), _laplacian(colour), *_place(view, colour.shape[:2], cells))
+
+
+def _laplacian(colour: np.ndarray) -> sparse.csr_array:
+    """Weights between neighbours of like colours; one of the same colour has weight 1."""
+    height, width = colour.shape[:2]
+    number = np.arange(height * width).reshape(height, width)
+    first = np.concatenate([number[:, :-1].ravel(), number[:-1].ravel()])
+    second = np.concatenate([number[:, 1:].ravel(), number[1:].ravel()])
+    flat = colour.reshape(-1, 3)
+    square = ((flat[first] - flat[second]) ** 2).sum(1)
+    weight = np.exp(-square / max(2 * float(square.mean()), 1e-6)) + 1e-3
+    rows = np.concatenate([first, second]), np.concatenate([second, first])
+    beside = sparse.csr_array((np.tile(weight, 2), rows), (flat.shape[0],) * 2)
+    return sparse.csr_array(sparse.diags_array(beside.sum(1)) - beside)
+
+
+def _colours(smalls: Sequence[Small], shares: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Odds (h w,) of the colours of each picture: the object's are those of all pictures, the background's half its own."""
+
+    def histogram(bins: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        count = np.bincount(bins, weight, BINS**3).reshape((BINS,) * 3)
+        smooth = gaussian_filter(count, 0.7, mode="constant")
+        return smooth / max(float(smooth.sum()), 1e-12)
+
+    every = np.concatenate([small.bins for small in smalls])
+    share = np.concatenate(list(shares))
+    front, back = histogram(every, share > 0.75), histogram(every, share < 0.25)
+    odds = []
+    for small, own in zip(smalls, shares, strict=True):
+        behind = 0.5 * back + 0.5 * histogram(small.bins, own < 0.25)
+        ratio = np.log((front + 1e-5) / (behind + 1e-5))
+        odds.append(np.clip(ratio, -MOST_ODDS, MOST_ODDS).reshape(-1)[small.bins])
+    return odds
+
+
+def _spread(small: Small, odds: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """(h w,) shares of object, of odds that spread to neighbours of like colours."""
+    count = TOLD * np.abs(odds) + 1e-4
+    count = np.where(np.abs(odds) >= SURE, 10.0, count)
+    prior = 1 / (1 + np.exp(-odds))
+    matrix = small.walk + sparse.diags_array(count)
+    scale = sparse.diags_array(1 / matrix.diagonal())
+    found, _ = cg(matrix, count * prior, x0=before, rtol=1e-2, maxiter=100, M=scale)
+    return np.clip(found, 0, 1)
+
+
+def _hint(small: Small, held: np.ndarray, possible: np.ndarray, region: Region) -> np.ndarray:
+    """(h w,) odds: more where rays meet cells of the object, less where they meet none that may be."""
+    wide = region.wide(small)
+    deep = ~_grown(~_covered(small, held, wide), wide)
+    near = _grown(_covered(small, possible, wide), wide)
+    return np.where(deep, HINT, np.where(near, 0.0, -HINT)).reshape(-1)
+
+
+def _full(view: View, share: np.ndarray) -> np.ndarray:
+    """The mask at the size of the photograph."""
+    codes = read_image(view.image)
+    height, width = codes.shape[:2]
+    large = np.asarray(
+        zoom(
+            share, (height / share.shape[0], width / share.shape[1]), order=1, grid_mode=True, mode="nearest"
+        )
+    )
+    mask = large > 0.5
+    return clean(sharpened(codes, mask)) if mask.any() else mask
