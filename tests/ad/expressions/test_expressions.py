@@ -7,6 +7,8 @@ from random_graphs.derivatives import random_outputs
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.expressions.compare import as_written, fewest
+from dressi.ad.expressions.jacobian import jacobian_steps
+from dressi.ad.expressions.operations.count import count
 from dressi.ad.expressions.operations.shortest import shortest
 from dressi.ad.expressions.terms.reader import Reader
 from dressi.ad.expressions.terms.table import ONE, Table
@@ -53,6 +55,17 @@ def test_sums_and_products_are_few():
     assert fewest([-(a - b), b - a]).total == 1
     assert fewest([a / c, b]).divides == 1 and fewest([a / c]).multiplies == 0
     assert as_written([a * b + a * c]).total == 3
+    x, y, z, p, q, v, w = (Variable(FLOAT, name=name) for name in "xyzpqvw")
+    spread = fewest([x * (a * p + b * q) + p * y + q * z])  # p (x a + y) + q (x b + z)
+    assert (spread.adds, spread.multiplies) == (3, 4)
+    # Multiplied out, both are sums of products of p and q with the same two sums.
+    one, other = v * p + w * q, v * q - w * p
+    turned = [
+        x * one + z * other + y * p + a * p + b * q + c * q,
+        z * one - x * other + b * p + c * p - y * q - a * q,
+    ]
+    assert fewest(turned).multiplies == 8
+    assert count(jacobian_steps([a / c], [a, c])).divides == 1
     # Constants that no single precision holds stay apart.
     tiny = a
     for _ in range(8):

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from ..terms.field import Rational, plain
+from .distribute import distribute, regroup
 from .signs import place_signs
 from .steps import Added, Called, Multiplied, Number, Reciprocal, Steps
 
@@ -61,27 +62,33 @@ def take_out_factors(steps: Steps) -> bool:
     order = steps.order()
     uses = steps.uses(order)
     changed = False
+
+    def is_own(n: int, times: Counter[int]) -> bool:
+        return isinstance(steps.values[n], Multiplied) and uses[n] == times[n]
+
     for n in order:
         value = steps.values[n]
         if not isinstance(value, Added):
             continue
         while True:
+            times = Counter(value.operands)
+            own = {m: set(steps.values[m].operands) for m in times if is_own(m, times)}
             shared = Counter[int]()
-            for _, m in value.terms:
-                inner = steps.values[m]
-                shared.update(set(inner.operands) if isinstance(inner, Multiplied) and uses[m] == 1 else (m,))
+            for m in value.operands:
+                shared.update(own.get(m, (m,)))
             factor, count = max(shared.items(), key=lambda item: (item[1], -item[0]), default=(0, 0))
             if count < 2:
                 break
             inside, outside = list[tuple[int, int]](), list[tuple[int, int]]()
+            without = dict[int, int]()
             for sign, m in value.terms:
-                inner = steps.values[m]
-                if isinstance(inner, Multiplied) and uses[m] == 1 and factor in inner.operands:
-                    rest = list(inner.operands)
-                    rest.remove(factor)
-                    k = rest[0] if len(rest) == 1 else steps.add(Multiplied(rest))
-                    uses[k] += 1 if len(rest) > 1 else 0
-                    inside.append((sign, k))
+                if factor in own.get(m, ()):
+                    if m not in without:
+                        rest = list(steps.values[m].operands)
+                        rest.remove(factor)
+                        without[m] = rest[0] if len(rest) == 1 else steps.add(Multiplied(rest))
+                        uses[without[m]] += times[m] if len(rest) > 1 else 0
+                    inside.append((sign, without[m]))
                 else:
                     outside.append((sign, m))
             if len(inside) < 2:
@@ -261,15 +268,18 @@ def expand(steps: Steps) -> None:
 
 def reduced(steps: Steps, *, factors: bool = True, expanded: bool = False) -> Steps:
     """The steps with fewer operations; they are changed. factors: common factors are taken out of sums. expanded: products
-    are written out before."""
+    are written out before, and multiplied out where that gives sums more common factors."""
     if expanded:
         expand(steps)
         _join_numbers(steps)
     flatten(steps)
     unify(steps)
     flatten(steps)
+    if factors and expanded and distribute(steps):
+        unify(steps)
+        flatten(steps)
     if factors:
-        while take_out_factors(steps):
+        while take_out_factors(steps) or (expanded and regroup(steps)):
             unify(steps)
             flatten(steps)
     share_pairs(steps, Multiplied)

@@ -10,7 +10,7 @@ from .count import count
 from .reduce import reduced
 from .steps import Lowering, Steps
 
-SEVERAL, TWO = 1_000, 4_000
+SEVERAL, TWO = 1_000, 20_000
 """Entries up to which all ways are tried, and up to which two are."""
 
 WAYS = (

@@ -6,7 +6,7 @@ operands until the end, so that common parts can be found whatever the order in 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -132,10 +132,19 @@ class Lowering:
         """Entry -> (c, value): the value is c times the entry. c may be negative."""
         self._number: dict[Rational, int] = {}
         self._product: dict[tuple[int, ...], int] = {}
+        self._inverse: dict[int, int] = {}
+        self._below = defaultdict[int, set[int]](set)
+        """Entry -> the powers with which it is below: 1/x is computed if there are several."""
 
     def lower(self, roots: Sequence[Scaled], order: Sequence[int]) -> Steps:
         """The steps of the roots. order: the entries that they need, what each is made of first."""
         wanted = self._wanted(roots, order)
+        for entry in order:
+            form = self.table.forms[entry]
+            if isinstance(form, Product):
+                for n, power in form.factors:
+                    if power < 0:
+                        self._below[n].add(power)
         for entry in order:
             if entry != ONE:
                 self._at[entry] = self._form(self.table.forms[entry], wanted.get(entry))
@@ -184,6 +193,11 @@ class Lowering:
             self._number[value] = self.steps.add(Number(value))
         return self._number[value]
 
+    def _reciprocal(self, n: int) -> int:
+        if n not in self._inverse:
+            self._inverse[n] = self.steps.add(Reciprocal(n))
+        return self._inverse[n]
+
     def _multiplied(self, factors: list[int]) -> int:
         key = tuple(sorted(factors))
         if key not in self._product:
@@ -208,12 +222,15 @@ class Lowering:
                 for entry, power in factors:
                     c, n = self._at[entry]
                     scale = times(scale, to_power(c, power))
-                    (above if power > 0 else below).extend([n] * abs(power))
+                    if power > 0:
+                        above += [n] * power
+                    elif len(self._below[entry]) > 1:
+                        above += [self._reciprocal(n)] * -power
+                    else:
+                        below += [n] * -power
                 scale = rounded(scale)
                 if below:
-                    above.append(
-                        self.steps.add(Reciprocal(below[0] if len(below) == 1 else self._multiplied(below)))
-                    )
+                    above.append(self._reciprocal(below[0] if len(below) == 1 else self._multiplied(below)))
                 if wanted is not None and size(scale) != wanted:
                     above.append(self._constant(quotient(wanted, size(scale))))
                     scale = wanted if scale > 0 else -wanted
