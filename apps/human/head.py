@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from dressi import DressiAD, F
 from dressi.ad.types import IVEC3, VEC2, VEC3
@@ -19,6 +19,7 @@ from dressi.render import Mesh, load_mesh
 from dressi.render.io.files import data_file
 from dressi.render.io.images import load_image
 from dressi.render.lists import as_list
+from dressi.render.mesh.rows import midpoints
 from dressi.render.shading.normal_map import vertex_tangents
 from dressi.render.shading.skin.diffusion import UvSurface
 from dressi.render.surface.screen import Surface, barycentric, corners, rasterize_hard
@@ -89,7 +90,7 @@ def load_scan(count: int = 400_000) -> Scan:
     bitangent = np.cross(normals, tangent)
     mapped = unit(tangent * texel[:, :1] + bitangent * texel[:, 1:2] + normals * texel[:, 2:])
     colours = sampled(load_image(data_file("head/color.jpg")), uv)
-    tree = cKDTree(uv)
+    tree = KDTree(uv)
     source = np.array([points[tree.query(place)[1]] for place, _ in LANDMARKS.values()])
     scale, rotation, shift = similarity(source, np.array([at for _, at in LANDMARKS.values()]))
     return Scan(scale * points @ rotation.T + shift, normals @ rotation.T, mapped @ rotation.T, colours)
@@ -110,6 +111,8 @@ class Head:
     normal_map: np.ndarray
     eyes: list[np.ndarray]
     """Centres of the eye balls."""
+    lids: list[np.ndarray]
+    """(L, 3): the border of each eye's opening."""
     mouth: np.ndarray
     """(4, 3): centre of the opening, its half axes to the right and down, and the direction out of it."""
     error: float
@@ -125,7 +128,7 @@ def fitted(texture: int, rounds: int = 12) -> Head:
     faces, uv_faces = faces[kept], uv_faces[kept]
     # The face has u from 0 to 1, the rest from 1 to 2.
     uvs = model["uv"].astype(float) * (0.5, -1) + (0, 1)
-    tree = cKDTree(scan.points)
+    tree = KDTree(scan.points)
     # Lids and lips are open in the model, ears and the end of the neck differ most.
     used = (neutral[:, 1] > -9) & (np.abs(neutral[:, 0]) < 7.5)
     for x, y in ((3.17, 3.48), (-3.17, 3.48), (0.0, -3.36)):
@@ -154,7 +157,7 @@ def fitted(texture: int, rounds: int = 12) -> Head:
     moved = sum(x * model["expression"][names.index(k)].astype(float) for k, x in EXPRESSION.items())
     opened = scale * (shape + moved) @ rotation.T + shift
     colour, normal_map = baked(placed, faces, uvs, uv_faces, scan, tree, texture)
-    mesh = Mesh(opened, faces, uvs=uvs, uv_faces=uv_faces, texture=colour, name="head")
+    mesh = rounded(Mesh(opened, faces, uvs=uvs, uv_faces=uv_faces, texture=colour, name="head"))
     loops = boundary_loops(faces)
     eye_loops = sorted((x for x in loops if len(x) == 42), key=lambda x: opened[x, 0].mean())
     lips = next(x for x in loops if len(x) == 74)
@@ -163,7 +166,21 @@ def fitted(texture: int, rounds: int = 12) -> Head:
     low, high = p.min(0), p.max(0)
     across = (high - low) / 2
     mouth = np.array([(low + high) / 2, (across[0], 0, 0), (0, -across[1], 0), (0, 0, 1.0)])
-    return Head(mesh, normal_map, eyes, mouth, float(distance[used].mean() * 10))
+    return Head(
+        mesh, normal_map, eyes, [opened[x] for x in eye_loops], mouth, float(distance[used].mean() * 10)
+    )
+
+
+def rounded(mesh: Mesh, share: float = 0.75) -> Mesh:
+    """The mesh with four faces for each, and new vertices between the edge and the tangent planes of its ends (Boubekeur and
+    Alexa 2008, "Phong Tessellation"): large faces would hide the light of grazing lamps from each other."""
+    n = unit(normals_of(mesh.positions, mesh.faces))
+    projection = n[:, :, None] * n[:, None, :]
+    offset = (projection @ mesh.positions[..., None])[..., 0]
+    both, _ = midpoints(np.concatenate([projection.reshape(-1, 9), offset], axis=1), mesh.faces)
+    fine = mesh.subdivide()
+    away = (both[:, :9].reshape(-1, 3, 3) @ fine.positions[..., None])[..., 0] - both[:, 9:]
+    return fine.moved(fine.positions - share * away)
 
 
 def normals_of(points: np.ndarray, faces: np.ndarray) -> np.ndarray:
@@ -189,7 +206,8 @@ def baked(
     index = as_list("uv_faces", IVEC3, uv_faces)
     face = rasterize_hard(clip, index, size=(size, size), face_count=len(faces))
     surface = Surface(index, face, barycentric(clip, corners(face, index), (size, size)))
-    tangent = surface.interpolate(vertex_tangents(as_list("p", VEC3, points), faces, uvs, uv_faces))
+    lists = as_list("p", VEC3, points), as_list("faces", IVEC3, faces), as_list("uvs", VEC2, uvs), index
+    tangent = surface.interpolate(vertex_tangents(*lists))
     with DressiAD() as ad:
         point, normal, inside, tangent = (
             x[0] for x in ad.evaluate([at.point, at.smooth, at.inside, tangent])
@@ -211,7 +229,7 @@ def baked(
     # Texels beside the charts are those of the nearest one inside.
     known = np.argwhere(inside > 0)
     beside = np.argwhere(inside == 0)
-    _, nearest = cKDTree(known).query(beside)
+    _, nearest = KDTree(known).query(beside)
     for image in (colour, texel := unit(texel)):
         image[tuple(beside.T)] = image[tuple(known[nearest].T)]
     return colour, texel

@@ -1,11 +1,9 @@
-"""What the head of figure 15 is given: eye balls, teeth, the inside of the mouth, and hair."""
+"""What the head of figure 15 is given: eye balls, teeth, and the inside of the mouth."""
 
 import numpy as np
-from head import BALL, normals_of, unit
-from scipy.spatial import cKDTree
+from head import BALL
 
-from dressi.render import Mesh, StrandGeometry, load_strands
-from dressi.render.io.files import data_file
+from dressi.render import Mesh
 from dressi.render.mesh.primitives import icosphere
 from dressi.render.shading.bsdf.eye import CORNEA
 
@@ -95,50 +93,3 @@ def mouth_bag(mouth: np.ndarray) -> Mesh:
     keep = ball.positions[ball.faces].mean(1)[:, 2] < 0.55
     points = ball.positions * (3.0, 1.9, 2.6) + mouth[0] - (0, 0, 2.3)
     return Mesh(points, ball.faces[keep][:, ::-1], color=(0.28, 0.05, 0.045), name="mouth")
-
-
-NAPE, BROW = np.radians(205.0), np.radians(55.0)
-"""Angles of the ends of the line of roots around the skull, from the front upward."""
-GROWTH = 21.0
-"""Centimetres that a unit of the strands is."""
-
-
-def hair(head: Mesh, every: int = 1, copies: int = 5) -> StrandGeometry:
-    """The strands of `hair/` on the scalp: the line of their roots is laid from the forehead over the skull to the neck, and copies
-    beside it. Strands keep their shape in the frame of the line."""
-    whole = load_strands(data_file("hair/Ratboy_mohawk.tfx"))
-    strands = whole.taken(np.arange(0, whole.strands, every))
-    points = strands.points.reshape(strands.strands, -1, 3)
-    roots, count = points[:, 0], points.shape[1]
-    low, high = roots.min(0), roots.max(0)
-    # The place along the line, from the neck to the forehead, and its direction there.
-    part = 0.75 * (roots[:, 1] - low[1]) / (high[1] - low[1]) + 0.25 * (roots[:, 2] - low[2]) / (
-        high[2] - low[2]
-    )
-    curves = [np.polyfit(part, roots[:, k], 3) for k in (1, 2)]
-    along = unit(np.stack([np.polyval(np.polyder(c), part) for c in curves], axis=1))
-    own = points - roots[:, None]
-    ahead = own[..., 1] * along[:, None, 0] + own[..., 2] * along[:, None, 1]
-    out = own[..., 1] * along[:, None, 1] - own[..., 2] * along[:, None, 0]
-    skull = head.positions[(np.abs(head.positions[:, 0]) < 1) & (head.positions[:, 1] > 2)]
-    centre = np.array([0.0, skull[:, 1].max() - 8.5, (skull[:, 2].max() + skull[:, 2].min()) / 2])
-    tree, normals = cKDTree(head.positions), unit(normals_of(head.positions, head.faces))
-    angle = NAPE + (BROW - NAPE) * part
-    found = []
-    for k in range(copies):
-        turn = (k + 1) // 2 * (1 if k % 2 else -1) * 0.42 + (roots[:, 0] - roots[:, 0].mean()) * GROWTH / 9
-        side = np.sin(turn)
-        towards = np.stack([side, np.cos(turn) * np.sin(angle), np.cos(turn) * np.cos(angle)], axis=1)
-        _, nearest = tree.query(centre + towards * 9.5)
-        normal = normals[nearest]
-        forward = np.stack([0 * side, -np.cos(angle), np.sin(angle)], axis=1) * -np.sign(BROW - NAPE)
-        forward = unit(forward - normal * (forward * normal).sum(1, keepdims=True))
-        right = np.cross(forward, normal)
-        body = [
-            axis[:, None] * (GROWTH * x)[..., None]
-            for axis, x in ((-right, own[..., 0]), (forward, ahead), (normal, out))
-        ]
-        found.append(head.positions[nearest][:, None] + normal[:, None] * 0.02 + sum(body))
-    placed = np.concatenate(found)
-    offsets = np.arange(0, len(placed) * count + 1, count)
-    return StrandGeometry(placed.reshape(-1, 3), offsets, 0.009 * every**0.5, name="hair")

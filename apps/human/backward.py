@@ -1,0 +1,74 @@
+"""One step through everything of figure 15: derivatives of the picture by its parameters against differences of pictures."""
+
+import time
+from typing import Any
+
+import numpy as np
+from human import PARAMETERS, Human
+
+from dressi import Device, DressiAD, F, Variable, adam
+from dressi.ad.types import VEC3
+
+DECAY = 0.9
+"""Of the first moment of Adam, which after the first step is 1 - DECAY times the derivative."""
+AWAY, STEP = 0.1, 0.003
+"""How far the parameters are from those of the target, and half of a central difference: parts of the parameters."""
+
+
+def backward(device: Device, human: Human, steps: int = 3) -> dict[str, Any]:
+    """The loss is the mean of the squares of differences from a picture with the parameters of the figure; derivatives are
+    taken at random parameters, differences from pictures drawn again, in double precision."""
+    rng = np.random.default_rng(0)
+    at = {name: x * (1 + AWAY * rng.uniform(-1, 1)) for name, x in PARAMETERS.items()}
+    result: dict[str, Any] = {"size": human.colour.size[0], "parameters": at}
+    with DressiAD(device) as ad:
+        ad.set_output("colour", human.colour)
+        target = _picture(ad, human, PARAMETERS)
+        differences, clock = {}, time.perf_counter()
+        for name, x in at.items():
+            step = STEP * x
+            # The steps as single precision has them.
+            high, low = (float(np.float32(x + k * step)) for k in (1, -1))
+            losses = [
+                np.square(_picture(ad, human, at | {name: value}) - target).sum(-1).mean()
+                for value in (high, low)
+            ]
+            differences[name] = float((losses[0] - losses[1]) / (high - low))
+        result["seconds of differences"] = time.perf_counter() - clock
+    known = Variable(VEC3, human.colour.size, name="target", data=target[None])
+    with DressiAD(device) as ad:
+        ad.set_loss(F.mean(F.sum_components(F.square(human.colour - known))))
+        ad.set_optimizer(adam(1e-9, (DECAY, 0.999)), list(human.leaves.values()))
+        ad.send_many({human.leaves[name]: np.full((1, 1, 1), x) for name, x in at.items()})
+        clock, processor = time.perf_counter(), time.process_time()
+        ad.step()
+        ad.wait()
+        result["first build seconds"] = {
+            "wall": time.perf_counter() - clock,
+            "processor": time.process_time() - processor,
+        }
+        state = ad.state()
+        result["loss"] = ad.losses()[0]
+        result["plan"] = str(ad.plan).splitlines()[0]
+        processor = time.process_time()
+        ad.step(steps)
+        ad.wait()
+        result["processor ms a step"] = 1e3 * (time.process_time() - processor) / steps
+    rows = {}
+    for name, expected in differences.items():
+        found = float(state[f"{name}.adam_m"].item()) / (1 - DECAY)
+        rows[name] = {
+            "at": at[name],
+            "derivative": found,
+            "difference": expected,
+            "error": abs(found / expected - 1),
+        }
+        print(f"{name:18s} {found:12.5g} {expected:12.5g}  {100 * rows[name]['error']:.2f} %", flush=True)
+    result["derivatives"] = rows
+    result["largest error"] = max(row["error"] for row in rows.values())
+    return result
+
+
+def _picture(ad: DressiAD, human: Human, values: dict[str, float]) -> np.ndarray:
+    ad.send_many({human.leaves[name]: np.full((1, 1, 1), x) for name, x in values.items()})
+    return ad.recv("colour")[0].astype(np.float64)

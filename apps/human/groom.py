@@ -1,0 +1,190 @@
+"""Hair, brows and lashes of figure 15: strands of a file, laid along the head."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from head import Head, normals_of, unit
+from scipy.spatial import KDTree
+
+from dressi.render import Mesh, StrandGeometry, load_strands
+from dressi.render.io.files import data_file
+
+RADIUS = 0.009
+"""Centimetres, of all strands: thicker than hair, of which there are ten times as many."""
+HAIRLINE = ((0, 38), (25, 41), (45, 42), (60, 28), (74, 6), (95, -5), (108, -12), (122, -34), (180, -44))
+"""Degrees: turns around the skull from the front, and the elevations from its centre where hair begins."""
+CROWN, SIDE = 6.0, 2.0
+"""Centimetres: lengths of hair on the top of the head and at its border."""
+CLUMPS = 350
+BROWS, LASHES = 420, (130, 70)
+"""Strands of a brow, and of the upper and lower lashes of an eye."""
+
+
+@dataclass
+class Library:
+    """Strands of a file as deviations from a straight line, in lengths of the strand."""
+
+    bends: np.ndarray
+    """(S, P, 3): across, across and along."""
+
+    @classmethod
+    def of(cls, file: str, points: int) -> "Library":
+        whole = load_strands(data_file(file))
+        found = []
+        for first, last in zip(whole.offsets[:-1], whole.offsets[1:], strict=True):
+            p = whole.points[first:last].astype(float)
+            steps = np.append(0.0, np.linalg.norm(np.diff(p, axis=0), axis=1).cumsum())
+            at = np.linspace(0, steps[-1], points)
+            p = np.stack([np.interp(at, steps, p[:, k]) for k in range(3)], 1) - p[0]
+            along = unit(p[-1])
+            aside = unit(np.cross(along, (0.31, 0.2, 0.93)))
+            frame = np.stack([aside, np.cross(along, aside), along])
+            line = np.linspace(0, 1, points)[:, None] * p[-1]
+            found.append((p - line) @ frame.T / steps[-1])
+        return cls(np.array(found))
+
+
+def strands_of(
+    roots: np.ndarray,
+    normals: np.ndarray,
+    flow: np.ndarray,
+    lengths: np.ndarray,
+    lean: tuple[Any, float],
+    points: int,
+) -> np.ndarray:
+    """(S, P, 3): smooth strands that leave along the normals and turn towards the flow. lean: the part of the flow in their
+    direction at the root, (S,) or a number, and at the tip."""
+    first, last = np.broadcast_arrays(np.asarray(lean[0], float), np.full(len(roots), lean[1]))
+    part = np.linspace(first, last, points - 1, axis=1)[..., None]
+    step = unit(normals[:, None] * (1 - part) + flow[:, None] * part)
+    path = np.cumsum(step, axis=1) * (lengths / (points - 1))[:, None, None]
+    return roots[:, None] + np.concatenate([np.zeros_like(path[:, :1]), path], axis=1)
+
+
+def with_bends(paths: np.ndarray, library: Library, rng: np.random.Generator, share: float) -> np.ndarray:
+    """The paths with the shapes of strands of the library."""
+    chord = paths[:, -1] - paths[:, 0]
+    length = np.linalg.norm(chord, axis=1, keepdims=True)
+    along = chord / length
+    aside = unit(np.cross(along, rng.normal(size=along.shape)))
+    frame = np.stack([aside, np.cross(along, aside), along], axis=1)
+    bends = library.bends[rng.integers(0, len(library.bends), len(paths))]
+    return paths + share * length[..., None] * (bends @ frame)
+
+
+def sampled(
+    mesh: Mesh, density: np.ndarray, count: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """(S, 3) points and normals on the faces, by a density of (V,)."""
+    normals = unit(normals_of(mesh.positions, mesh.faces))
+    corners = mesh.positions[mesh.faces]
+    area = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1)
+    chance = area * density[mesh.faces].mean(1)
+    face = rng.choice(len(area), count, p=chance / chance.sum())
+    w = rng.dirichlet((1, 1, 1), count)[..., None]
+    return (corners[face] * w).sum(1), unit((normals[mesh.faces[face]] * w).sum(1))
+
+
+def outside(points: np.ndarray, head: Mesh, tree: KDTree, normals: np.ndarray, least: float) -> np.ndarray:
+    """Points moved along the normals of the head to stand so far off it, except for the roots."""
+    _, nearest = tree.query(points.reshape(-1, 3))
+    n = normals[nearest].reshape(points.shape)
+    away = ((points - head.positions[nearest].reshape(points.shape)) * n).sum(-1)
+    needed = least * np.linspace(0, 1, points.shape[1]) ** 0.5
+    return points + n * np.maximum(needed - away, 0.0)[..., None]
+
+
+def scalp(head: Head, library: Library, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Hair where the hairline says so: long and back on the crown, short and down at the sides, in clumps."""
+    mesh = head.mesh
+    p = mesh.positions
+    skull = p[(np.abs(p[:, 0]) < 1) & (p[:, 1] > 2)]
+    centre = np.array([0.0, skull[:, 1].max() - 8.5, (skull[:, 2].max() + skull[:, 2].min()) / 2])
+
+    def elevation(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Degrees above the horizon, and above the hairline."""
+        x, y, z = (points - centre).T
+        turn, up = np.degrees(np.arctan2(np.abs(x), z)), np.degrees(np.arctan2(y, np.hypot(x, z)))
+        turns, border = np.transpose(HAIRLINE)
+        return up, up - np.interp(turn, turns, border)
+
+    roots, n = sampled(mesh, np.clip(elevation(p)[1] / 5, 0, 1), count, rng)
+    top = np.clip((elevation(roots)[0] - 15) / 35, 0, 1)
+    lengths = (SIDE + (CROWN - SIDE) * top) * rng.uniform(0.85, 1.1, count)
+    tree = KDTree(roots[:CLUMPS])
+    _, clump = tree.query(roots)
+    # Back over the crown, down at the sides and the back.
+    flow = top[:, None] * (0.0, 0.0, -1.0) + (1 - top)[:, None] * (0.0, -1.0, -0.25)
+    flow = flow + rng.normal(0, 0.25, (CLUMPS, 3))[clump] + rng.normal(0, 0.06, (count, 3))
+    flow = unit(flow - n * (flow * n).sum(1, keepdims=True))
+    paths = strands_of(roots, n, flow, lengths, (0.8 - 0.5 * top, 0.97), library.bends.shape[1])
+    # Tips meet those of their clump.
+    part = np.linspace(0, 1, paths.shape[1])[:, None] ** 1.5 * 0.35
+    own = paths - paths[:, :1]
+    along = own[:CLUMPS][clump] * (lengths / lengths[:CLUMPS][clump])[:, None, None]
+    met = roots[:CLUMPS][clump][:, None] + along
+    near = np.linalg.norm(roots - roots[:CLUMPS][clump], axis=1) < 1.5
+    paths = np.where(near[:, None, None], paths + (met - paths) * part, paths)
+    paths = with_bends(paths, library, rng, 0.6)
+    return outside(paths, mesh, KDTree(p), unit(normals_of(p, mesh.faces)), 0.25)
+
+
+def brows(head: Head, library: Library, every: int, rng: np.random.Generator) -> np.ndarray:
+    """Along arcs above the eyes, outward."""
+    mesh, found = head.mesh, []
+    for eye in head.eyes:
+        outward = float(np.sign(eye[0]))
+        p = mesh.positions - eye
+        part = (outward * p[:, 0] + 1.75) / 4.1
+        middle = 1.62 + 0.5 * np.sin(np.clip(part, 0, 1) * np.pi * 0.8)
+        wide = 0.42 * (1 - 0.7 * np.clip(part, 0, 1))
+        density = np.clip(1 - np.abs(p[:, 1] - middle) / wide, 0, 1)
+        density *= (part > 0) & (part < 1) & (p[:, 2] > -2)
+        roots, n = sampled(mesh, density, BROWS // every, rng)
+        part = np.clip((outward * (roots - eye)[:, :1] + 1.75) / 4.1, 0, 1)
+        flow = np.concatenate([outward * np.ones_like(part), 1.3 * (0.75 - part), -0.5 * part], axis=1)
+        flow = flow + rng.normal(0, 0.12, flow.shape)
+        flow = unit(flow - n * (flow * n).sum(1, keepdims=True))
+        lengths = rng.uniform(0.45, 0.8, len(roots))
+        paths = strands_of(roots, n, flow, lengths, (0.55, 0.97), library.bends.shape[1])
+        found.append(with_bends(paths, library, rng, 0.4))
+    return np.concatenate(found)
+
+
+def lashes(head: Head, every: int, points: int, rng: np.random.Generator) -> np.ndarray:
+    """From the borders of the lids, away from the eye and curled."""
+    found = []
+    for eye, lid in zip(head.eyes, head.lids, strict=True):
+        left, right = lid[lid[:, 0].argmin()], lid[lid[:, 0].argmax()]
+        line = left[1] + (lid[:, 0] - left[0]) / (right[0] - left[0]) * (right[1] - left[1])
+        for sign, count, length in ((1.0, LASHES[0], 0.85), (-1.0, LASHES[1], 0.45)):
+            border = lid[(lid[:, 1] - line) * sign >= 0]
+            border = border[border[:, 0].argsort()]
+            at = np.sort(rng.uniform(0.06, 0.94, count // every)) * (len(border) - 1)
+            roots = np.stack([np.interp(at, np.arange(len(border)), border[:, k]) for k in range(3)], 1)
+            n = unit((roots - eye) * (1.2, 0.45, 1.0))
+            flow = np.array([0.0, sign, 0.0]) + rng.normal(0, 0.12, n.shape)
+            lengths = (
+                length * rng.uniform(0.7, 1.0, len(roots)) * np.sin(np.pi * (0.15 + 0.7 * at / len(border)))
+            )
+            found.append(strands_of(roots, n, flow, lengths, (0.05, 0.75), points))
+    return np.concatenate(found)
+
+
+def hair(head: Head, count: int, every: int = 1, points: int = 16) -> StrandGeometry:
+    """All strands, thinner at their tips; of the hair of the scalp ``count`` over ``every``, as much wider."""
+    rng = np.random.default_rng(7)
+    library = Library.of("hair/Ratboy_mohawk.tfx", points)
+    less = max(round(every**0.5), 1)
+    parts = [
+        (scalp(head, library, count // every, rng), RADIUS * every**0.5),
+        (brows(head, library, less, rng), 0.6 * RADIUS * less**0.5),
+        (lashes(head, less, points, rng), 0.6 * RADIUS * less**0.5),
+    ]
+    taper = 1 - 0.8 * np.linspace(0, 1, points) ** 3
+    radius = np.concatenate([np.tile(taper * r, len(x)) for x, r in parts])
+    paths = np.concatenate([x for x, _ in parts])
+    return StrandGeometry(
+        paths.reshape(-1, 3), np.arange(0, paths.size // 3 + 1, points), radius, name="hair"
+    )

@@ -1,0 +1,137 @@
+"""The picture of figure 15 as a graph: skin, eyes, teeth and hair under three lights with shadows."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from head import Head
+from placed import eye_ball, eye_places, mouth_bag, teeth, teeth_places
+
+from dressi import MAT4, F, Variable
+from dressi.ad.types import FLOAT, IVEC3, VEC2, VEC3
+from dressi.render import (
+    Camera,
+    DirectionalLight,
+    HairBsdf,
+    Marschner,
+    Node,
+    Scene,
+    Shadow,
+    SkinBsdf,
+    StrandGeometry,
+    burley,
+    diffused,
+    draw_strands,
+    render,
+)
+from dressi.render.lists import as_list
+from dressi.render.shading.bsdf.eye import EyeBsdf
+from dressi.render.shading.bsdf.teeth import TeethBsdf, between_lips
+from dressi.render.shading.lights import Arriving, Fragment
+from dressi.render.shading.shadows.shadow_map import Occluders, ShadowMap
+from dressi.render.strands.opacity import StrandOpacity
+from dressi.render.strands.point import StrandPoint
+
+BACKGROUND = (0.035, 0.04, 0.05)
+SPREAD = np.array((0.16, 0.075, 0.045))
+"""How far light spreads below the skin, in centimetres, of red, green and blue."""
+LAMPS = [((0.9, 0.55, 1.0), (3.1, 2.8, 2.5)), ((-1.0, 0.15, 0.8), (0.75, 0.85, 1.05)), ((-0.8, 0.7, -1.0), (3.0, 3.4, 4.2))]  # fmt: skip
+"""Key, fill and rim: towards the light, and its irradiance."""
+PARAMETERS = {"melanin": 0.72, "redness": 0.35, "longitudinal": 0.28, "azimuthal": 0.35, "hair ior": 1.55, "tilt": 2.5, "roughness": 0.5, "second_roughness": 0.3, "second": 0.35, "f0": 0.03, "spread": 1.0, "pupil": 0.17, "depth": 0.26, "radius": 0.5, "limbus": 0.13, "eye ior": 1.376, "wetness": 0.07, "enamel": 0.2, "key": 1.0, "rim": 1.0}  # fmt: skip
+"""What the picture has derivatives by."""
+
+
+@dataclass(frozen=True, eq=False)
+class ThroughHair(DirectionalLight):
+    """Parallel light that strands dim."""
+
+    opacity: StrandOpacity | None = None
+
+    def arriving(self, at: Fragment) -> Arriving:
+        found = super().arriving(at)
+        if self.opacity is None:
+            return found
+        passes = F.exp(-self.opacity.crossed(at.point + at.normal * 0.05))
+        return found._replace(visible=passes if found.visible is None else found.visible * passes)
+
+
+@dataclass
+class Human:
+    """The picture as a graph."""
+
+    colour: Variable
+    matrices: Variable
+    leaves: dict[str, Variable]
+
+    @classmethod
+    def of(cls, head: Head, strands: StrandGeometry, camera: Camera, texels: int, shadow: int) -> "Human":
+        leaves = {name: Variable.of([[x]], FLOAT, name=name) for name, x in PARAMETERS.items()}
+        at = dict(leaves)
+        size = camera.size
+        matrix = Variable(MAT4, (1, 1), name="matrices", data=camera.world_to_clip[None, None, None])
+        opacities = [StrandOpacity.of(strands, d, shadow) for d, _ in LAMPS]
+        strength = [at["key"], F.constant(1.0), at["rim"]]
+        lights = [
+            ThroughHair(d, F.constant(c) * s, Shadow(shadow), o)
+            for (d, c), s, o in zip(LAMPS, strength, opacities, strict=True)
+        ]
+        bumps = Variable(VEC3, head.normal_map.shape[1::-1], name="normals", data=head.normal_map[None])
+        profile = replace(burley(SPREAD.tolist()), scale=at["spread"])
+        below = diffused(head.mesh, lights, profile, size=texels, normal_map=bumps)
+        skin = SkinBsdf(
+            roughness=at["roughness"], second_roughness=at["second_roughness"], second=at["second"], f0=at["f0"],
+            diffused=below, detail=bumps,
+        )  # fmt: skip
+        eye = EyeBsdf(
+            place=Variable(VEC2, (64, 64), name="place", data=eye_places()[None]), gaze=F.constant((0.0, 0.0, 1.0)),
+            pupil=at["pupil"], depth=at["depth"], radius=at["radius"], limbus=at["limbus"], ior=at["eye ior"],
+            wetness=at["wetness"],
+        )  # fmt: skip
+        place = teeth_places(head.mouth)
+        mouth = [F.constant(tuple(x.tolist())) for x in head.mouth]
+        open_part = between_lips(Variable(VEC3, place.shape[1::-1], name="teeth", data=place[None]), *mouth)
+        # Light between lips and gums is red.
+        lips = F.store(F.pow(F.vec3(F.clamp(open_part * 2.2, 0.02, 1.0)), F.constant((0.8, 1.0, 1.05))))
+        enamel = TeethBsdf(roughness=at["enamel"], lips=lips)
+        nodes = [Node(head.mesh, skin, name="head")]
+        nodes += [Node(eye_ball(c), eye, name=f"eye {k}") for k, c in enumerate(head.eyes)]
+        nodes += [
+            Node(teeth(head.mouth, up), enamel, name=f"teeth {k}") for k, up in enumerate((True, False))
+        ]
+        nodes += [Node(mouth_bag(head.mouth), SkinBsdf(roughness=0.3), name="mouth")]
+        drawn = render(Scene(nodes), matrix, size=size, light=lights, background=BACKGROUND, form="hard")
+        # Depths of pixels from distances along the axis: z = a w + b.
+        rows = camera.world_to_clip
+        a = float(rows[2, :3] @ rows[3, :3] / (rows[3, :3] @ rows[3, :3]))
+        b = float(rows[2, 3] - a * rows[3, 3])
+        there = F.greater(drawn.depth, 0.0)
+        limit = F.store(F.select(there, a + b / F.select(there, drawn.depth, 1.0), 1.0))
+        solid = Occluders(
+            as_list("p", VEC3, head.mesh.positions),
+            as_list("f", IVEC3, head.mesh.faces),
+            len(head.mesh.faces),
+        )
+        maps = [ShadowMap.of(Shadow(shadow), solid, F.normalize(F.constant(d))) for d, _ in LAMPS]
+
+        def hidden(point: StrandPoint) -> list[Variable]:
+            return [
+                m.lit(point.point, F.normalize(F.constant(d))) for m, (d, _) in zip(maps, LAMPS, strict=True)
+            ]
+
+        pigment = HairBsdf(
+            None,
+            at["melanin"],
+            at["redness"],
+            at["longitudinal"],
+            at["azimuthal"],
+            at["hair ior"],
+            at["tilt"],
+        )
+        look = Marschner(pigment, lights, strands, ambient=0.05, hidden=hidden)
+        top = draw_strands(strands, matrix, size=size, shader=look, limit=limit)
+        return cls(top.over(F.store(drawn.colour)), matrix, leaves)
+
+
+def around(angle: float, size: int, head: Head, distance: float = 84.0) -> Camera:
+    target = np.array([0.0, 0.8, 1.0])
+    eye = target + distance * np.array([np.sin(angle), 0.06, np.cos(angle)])
+    return Camera.perspective(25, (size, size), eye, target)
