@@ -70,6 +70,8 @@ def test_light_comes_through_thin_parts_and_red_light_most():
         lamp = DirectionalLight((0, 0, -1), shadow=Shadow(32))
         image = diffused(box, lamp, burley((0.05, 0.025, 0.0125)), size=16)
         seen.append(evaluate([image])[0][0, 8, 4])
+    # A sheet alone has no thickness: light from behind comes through a hole of what is no solid.
+    assert evaluate([diffused(square(), lamp, burley((0.05, 0.025, 0.0125)), size=16)])[0].max() == 0
     assert seen[0][0] > seen[0][1] > seen[0][2] > 0 and seen[0].max() < 1.02
     assert (seen[1] < 0.8 * seen[0]).all() and seen[1][2] < 0.3 * seen[0][2]
 

@@ -99,6 +99,8 @@ class ShadowMap:
     """FLOAT, size x size: of what the light meets first."""
     clip: Variable
     """VEC4 list: the positions as the light sees them."""
+    front: Variable
+    """FLOAT, size x size: 1 where what the light meets first turns its front to it. No derivative."""
 
     @classmethod
     def of(cls, shadow: Shadow, occluders: Occluders, towards: Variable) -> ShadowMap:
@@ -114,12 +116,15 @@ class ShadowMap:
         size = (shadow.size, shadow.size)
         count = occluders.face_count if occluders.opaque_faces is None else occluders.opaque_faces
         if not count:
-            return cls(shadow, frame, centre, radius, F.expand(-FARTHEST * radius, size=size), clip)
+            nothing = F.expand(-FARTHEST * radius, size=size)
+            return cls(shadow, frame, centre, radius, nothing, clip, nothing * 0.0)
         face = rasterize_hard(clip, occluders.faces, size=size, face_count=count)
         at = corners(face, occluders.faces)
         depth = interpolate(F.component(local, 2), at, barycentric(clip, at, size)) * radius
         height = F.select(covered(face), depth, -FARTHEST * radius)
-        return cls(shadow, frame, centre, radius, height, clip)
+        a, b, c = (F.lookup(occluders.position, index) for index in at)
+        front = F.greater(F.dot(F.cross(b - a, c - a), towards), 0.0) * covered(face)
+        return cls(shadow, frame, centre, radius, height, clip, front)
 
     def place(self, point: Variable, normal: Variable) -> tuple[Variable, Variable]:
         """VEC2 and FLOAT: where the map shows a point, from 0 to 1, and its height in radii, moved by the bias. Differentiable

@@ -117,7 +117,9 @@ class UvSurface:
             uv, _ = shadow.place(self.point, -self.smooth)
             _, height = shadow.place(self.point, self.smooth * 0.0)
             thick = F.maximum(F.sample(shadow.height, uv, "bilinear", "clamp") - height * shadow.radius, 0.0)
-            back = F.maximum(WRAP - F.dot(self.smooth, towards), 0.0)
+            # Light that meets a back first came through a hole of the mesh, and its way below the surface is not known.
+            entered = F.sample(shadow.front, uv, "bilinear", "clamp")
+            back = entered * F.maximum(WRAP - F.dot(self.smooth, towards), 0.0)
             part = (
                 transmitted(profile, thick) * as_variable(light.colour) * (back * (1 / ((1 + WRAP) * np.pi)))
             )
