@@ -38,6 +38,7 @@ class Stage(NamedTuple):
 
 STAGES = (
     Stage(GEOMETRY, 0, 1.0),
+    Stage(GEOMETRY, 0, 1.0),  # again: how many modes landmarks tell is known only now
     Stage(LEARNED, 0.5, 1.0),
     Stage(LEARNED, 1.0, 0.5),
 )
@@ -124,7 +125,7 @@ class FaceFitter:
             face = replace(face, light=_even(data, model))
         costs = []
         pixels = data.pictures is not None or data.depths is not None or data.masks is not None
-        for number, stage in enumerate(STAGES):
+        for stage in STAGES:
             learned = tuple(name for name in stage.learned if name in options.learned)
             drawn = stage.rows > 0
             needed = pixels if drawn else data.landmarks is not None
@@ -132,15 +133,15 @@ class FaceFitter:
                 continue
             if drawn:
                 _check_visible(face, data)
-            face, cost = self._run(number, stage, learned, data, face)
+            face, cost = self._run(stage, learned, data, face)
             costs.append(cost)
         return FoundFace(face, costs)
 
     def _run(
-        self, number: int, stage: Stage, learned: Sequence[str], data: FaceData, face: Face
+        self, stage: Stage, learned: Sequence[str], data: FaceData, face: Face
     ) -> tuple[Face, list[float]]:
         data = data.at_rows(max(round(self.options.rows * stage.rows), 16)) if stage.rows else data
-        key = (number, data.kinds, data.cameras.size, len(data.cameras))
+        key = (stage, data.kinds, data.cameras.size, len(data.cameras))
         if key not in self._made:
             self._made[key] = self._engine(stage, learned, data, face)
         engine, graph, fresh = self._made[key]
@@ -200,7 +201,7 @@ def fit_face(
 
     cameras, pictures, landmarks, depths, masks: as in ``FaceData``; of one picture, several, or pictures with depths.
     start: parameters near the solution; without it landmarks tell where the face is. Minimises equation 8 of Dressi (appendix
-    B.3): landmarks, colours, truncated depths, and the priors of the weights, in three stages: landmarks alone; everything in
+    B.3): landmarks, colours, truncated depths, and the priors of the weights, in four stages: landmarks alone, twice; everything in
     pictures of half the rows; everything. Raises InputError: no landmarks, a face that is not visible, arrays that do not fit.
 
     >>> ball = primitives.icosphere(1)

@@ -4,6 +4,11 @@
     c = max(albedo + sum of d_k albedo_k, 0) E(n),      E: the irradiance of nine spherical harmonics, at the vertices
 
 Each residual is in standard deviations of what it measures, so that the weights of equation 8 are statements about noise.
+
+One view without depths hardly tells the size s of a head from its distance. The least energy then is of heads that are too
+small: the smaller the head, the smaller are the weights that explain the same pixels, which the priors like. What is likely is
+measured by the volume of the weights that do so, which grows as s^k with the number k of modes that the pixels tell. Their squares sum to
+k in the mean. So the energy has a term -k log s, with k from the weights of the start.
 """
 
 from __future__ import annotations
@@ -75,7 +80,7 @@ class FaceGraph:
     >>> camera = Camera.perspective(45, (32, 32), (0, 0, 4), (0, 0, 0))
     >>> graph = FaceGraph(FaceData(camera, pictures=np.zeros((32, 32, 3))), Face(model))
     >>> graph.picture.colour.size, [*graph.residuals()]
-    ((32, 32), ['colour', 'identity', 'light', 'zoom'])
+    ((32, 32), ['colour', 'identity', 'distance', 'light', 'zoom'])
     """
 
     def __init__(self, data: FaceData, start: Face, noise: Noise = Noise(), poses: str = "shared"):
@@ -133,6 +138,16 @@ class FaceGraph:
             )
         if data.pictures is not None:
             found["pictures"] = (VEC3, data.pictures)
+        if views == 1 and data.depths is None:
+            eye = np.linalg.inv(cameras[0].view)[:3, 3]
+            expression = start.expression / model.expression_deviation
+            told = np.square(np.append(start.identity, expression)).sum()
+            distance = np.linalg.norm(base[0, 0, 0, :3, 3] - eye)
+            found |= {
+                "eye": (VEC3, eye.reshape(1, 1, 1, 3)),
+                "modes": (FLOAT, np.full((1, 1, 1), np.sqrt(told))),
+                "nearness": (FLOAT, np.full((1, 1, 1), start.zoom / max(distance, 1e-9))),
+            }
         if data.depths is not None:
             found["depths"] = (FLOAT, data.depths)
         if data.masks is not None:
@@ -279,6 +294,12 @@ class FaceGraph:
         away = self.picture.mask - target(self._leaves["outline"], radius, 1)
         return away * (self._pixel / self.noise.mask)
 
+    def _distance(self) -> Variable:
+        """FLOAT: half of its square falls by k for each e-fold of the size, near the start."""
+        own = self._leaves
+        away = F.length(rotation_and_translation(self.motion)[1] - own["eye"])
+        return own["modes"] * (1.0 - F.log(away * own["nearness"]) + own["zoom"])
+
     def _priors(self, drawn: bool) -> dict[str, Variable | Robust]:
         model, own = self.model, self._leaves
         found: dict[str, Variable | Robust] = {"identity": own["identity"]}
@@ -289,6 +310,8 @@ class FaceGraph:
                 low, high = model.expression_bounds
                 beyond = F.maximum(weights - high, 0.0) + F.minimum(weights - low, 0.0)
                 found["expression bounds"] = beyond * (10 / model.expression_deviation)
+        if "modes" in own:
+            found["distance"] = self._distance()
         if drawn and "albedo" in own:
             found["albedo"] = own["albedo"]
         if drawn and "pictures" in own:
