@@ -39,8 +39,7 @@ def draw(
 
     samples: per pixel, at ``sample_offsets``; mask and colour are their means in linear light. A single sample lies at the
     centre of the pixel, so that masks of opaque surfaces are 0 or 1.  light: in the world; the place of a single mesh does not
-    count: it is far away. None: unlit. The textures of an unlit single sample are read bilinearly, all others trilinearly,
-    each sample for its part of the pixel. Raises InputError.
+    count: it is far away. None: unlit. Textures are read trilinearly, each sample for its part of the pixel. Raises InputError.
     """
     matrices = cameras.matrices
     if isinstance(shown, Mesh):
@@ -52,8 +51,7 @@ def draw(
         shown = Scene([Node(shown, to_world=unit)])
     (width, height), views = cameras.size, len(matrices)
     count = min(views, TILES)
-    way = "bilinear" if light is None and samples == 1 else "trilinear"
-    recipe = render(shown, matrices[:count], size=cameras.size, light=light, filter=way).recipe
+    recipe = render(shown, matrices[:count], size=cameras.size, light=light, filter="trilinear").recipe
     assert isinstance(recipe.picture, Maker)
     parts = {name: value.leaf(name) for name, value in recipe.values.items()}
     picture = replace(recipe.picture, apart=samples)(parts)

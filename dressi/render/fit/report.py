@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,7 +20,7 @@ from ...errors import InputError
 from ..drawing import pictures
 from ..drawing.turntable import render_turntable
 from ..engine import MakeEngine
-from ..formats import save_glb
+from ..formats import save_glb, save_scene
 from ..io import Photos, save_gif, save_png
 from ..io.cameras import NAME
 from ..io.files import finite
@@ -27,8 +28,10 @@ from ..mesh import Mesh
 from ..mesh.checks import check_surface
 from ..objectives.hull import hull_iou
 from ..objectives.metrics import chamfer
+from ..scene.scene import Node, Scene
 from ..shading.lights import LightSource
 from .cameras import cameras_file, moves
+from .confidence import confidence, shown_confidence
 from .data.dataset import Dataset, Observations
 from .data.result import FitResult, Quality
 from .disk import cannot_write, locked, temporary_prefix
@@ -39,6 +42,8 @@ LIGHT = "light.json"
 """The light of a result whose material was recovered."""
 HELD_OUT = "heldout.png"
 """Held-out views as ``views.png`` shows training views, where there are any."""
+CONFIDENCE = "confidence.glb"
+"""How far photographs speak for each point, as colours of vertices from red to green."""
 STAGES = "stages.json"
 """What the Stages of each round take, where that was measured."""
 FILES = ("result.glb", "loss.csv", "quality.csv", "loss.png", "views.png", "turntable.gif", "report.json")
@@ -145,12 +150,17 @@ def write_results(
         report["poses"] = moves(result.cameras, given)
     report["parts"] = {**Parts.of(dataset).as_dict(), "result": result.mesh.component_count()}
     report["surface"] = surface_score(result, dataset)
-    files = (*files, *((HELD_OUT,) if held_out is not None else ()), *((STAGES,) if stages else ()))
+    more = (held_out is not None, HELD_OUT), (bool(stages), STAGES), (not dataset.exact, CONFIDENCE)
+    files = (*files, *(name for there, name in more if there))
     outline = hull_score(dataset) if hull else None
     if outline is not None:
         report["hull"] = {"heldout": {"iou": outline}}
     with _all_or_nothing(folder, files) as new:
-        save_glb(new / "result.glb", result.mesh)
+        save_result(new / "result.glb", dataset, result.mesh)
+        if not dataset.exact:
+            sure = confidence(result.mesh, dataset.train, train.colors, make_engine)
+            report["confidence"] = {"mean": float(sure.mean()), "low": float((sure < 0.25).mean())}
+            save_glb(new / CONFIDENCE, shown_confidence(result.mesh, sure))
         write_losses(new / "loss.csv", result.losses)
         write_quality(new / "quality.csv", result.quality)
         pictures.save_losses(
@@ -199,6 +209,15 @@ def _all_or_nothing(folder: Path, files: Sequence[str]) -> Iterator[Path]:
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def save_result(path: Path, dataset: Dataset, mesh: Mesh) -> None:
+    """The mesh with its material and, of photographs, the cameras that it was learned from."""
+    cameras = {} if dataset.exact else {camera.name: camera for camera in dataset.train.cameras}
+    with warnings.catch_warnings():
+        # Cameras of files look through the middle of their pictures; cameras.json has those that do not.
+        warnings.filterwarnings("ignore", message=".*looks past the centre")
+        save_scene(path, Scene([Node(mesh)], cameras))
 
 
 def keep_mesh(folder: Path, mesh: Mesh) -> Path | None:

@@ -137,11 +137,15 @@ class FitOptions:
         TEXTURE,
         choices=tuple(LOSSES),
     )
-    exposure: bool = option(False, "Find a brightness for each picture along with the texture.", TEXTURE)
+    exposure: bool | None = option(
+        None,
+        "Find a brightness and white balance for each picture along with the texture. Default: for photographs.",
+        TEXTURE,
+    )
     joint: bool = option(
         True,
-        "Whether the texture round moves vertices too, where masks are exact; by what texels show, with mip levels as"
-        " constants.",
+        "Whether the texture round moves vertices too, by what texels show, with mip levels as constants; not where the"
+        " shape is not to follow colours.",
         TEXTURE,
         command=False,
     )

@@ -32,6 +32,7 @@ from ..graphs.term import BETAS, Term
 from ..textures.charts import charted, dilated
 from ..textures.losses import LOSSES
 from ..textures.pyramid import Pyramid
+from ..textures.rims import rim_weights
 from .shape import smoothed
 
 SMOOTHNESS = 8e-7
@@ -50,13 +51,14 @@ LIKENESS = 1e-4
 
 
 class TextureRound(Round):
-    """L2 of colours, by Adam: the texture of a shape and, where masks are exact, shape and texture together.
+    """L2 of colours, by Adam: the texture of a shape, or shape and texture together.
 
     mesh: with UVs, in units of the scene.  colors: (N, H, W, 3) linear, on black.  The texture is a ``Pyramid`` of sRGB
     codes. It is filtered in linear light over the footprint of each pixel, and compared as codes.  batch: number of random
-    views in each step; 0 for all, or ``VIEWS`` if vertices move.  exposure: each view has its own factor on the codes, kept near 1; ``gains`` reads them.  loss: one of ``LOSSES``, by which colours are compared.
+    views in each step; 0 for all, or ``VIEWS`` if vertices move.  exposure: each channel of a view has its own factor on the codes, kept near 1, and 1 in the geometric mean over the views; ``gains`` reads them.  loss: one of ``LOSSES``, by which colours are compared.
 
-    shape: whether vertices move too. Then whole pictures are compared, masks and colours on black, blended at outlines and
+    shape: whether vertices move too.  frayed: whether masks are those of photographs, which are wrong by a pixel or two: then
+    their rims say little (``rim_weights``).  known: (N, H, W), pixels of them that are valid. While vertices move, whole pictures are compared, masks and colours on black, blended at outlines and
     inner contours by the share of the pixel that each side covers (the antialias form). The mip level is a constant there: a
     vertex moves for what its texels show, not to blur them. Otherwise the colours are
     those at the centres of pixels, compared over the pixels of the masks that the mesh covers.  rest: (V, 3), the shape
@@ -83,6 +85,8 @@ class TextureRound(Round):
         rest: np.ndarray | None = None,
         factors: Factors = UNCHANGED,
         loss: str = "l2",
+        frayed: bool = False,
+        known: np.ndarray | None = None,
     ):
         height, width = masks.shape[1:]
         size, views = (width, height), len(masks)
@@ -97,7 +101,7 @@ class TextureRound(Round):
         pick = ViewBatches(views, batch, counter, seed) if batch < views else lambda x: x
         target = pick(Variable(VEC3, size, views, name="target", data=codes))
         mask = pick(Variable(FLOAT, size, views, name="mask", data=masks))
-        gain = Variable(FLOAT, (1, 1), views, name="exposure", data=np.zeros((views, 1, 1)))
+        gain = Variable(VEC3, (1, 1), views, name="exposure", data=np.zeros((views, 1, 1, 3)))
         faces = list_leaf("faces", IVEC3, mesh.faces)
         clip = to_clip(self.position, pick(matrices_leaf(matrices)))
         drawn = draw_form(ANTIALIAS if shape else HARD, clip, faces, size, len(mesh.faces))
@@ -116,9 +120,14 @@ class TextureRound(Round):
         )
         color = encoded(drawn.blend([color]))
         if exposure:
-            color = color * F.exp(pick(gain))
+            color = F.hadamard(color, F.exp(pick(gain - F.mean(gain))))
         scale = masks.size / max(float(masks.sum()), 1.0)
-        weight = None if shape else mask * drawn.hard
+        weight, sure = None if shape else mask * drawn.hard, None
+        if shape and frayed:
+            weight, sure = (
+                pick(Variable(FLOAT, size, views, name=name, data=data))
+                for name, data in zip(("inside", "sure"), rim_weights(masks, known), strict=True)
+            )
         # From the mean colour a texel needs at most a few dozen steps of 0.03.
         rate = optim.cosine(0.05 * factors.rate, 0.002 * factors.rate, steps)
         paces = {leaf: optim.adam(rate, BETAS) for leaf in self.pyramid.levels}
@@ -128,16 +137,17 @@ class TextureRound(Round):
         ]
         if exposure:
             pace = optim.adam(optim.cosine(0.005, 0.0005, steps), BETAS)
-            terms.append(Term(F.mean(F.square(gain)) * LIKENESS, optimizers={gain: pace}))
+            terms.append(Term(F.mean(F.dot(gain, gain)) * (LIKENESS / 3), optimizers={gain: pace}))
         if shape:
             neighbours = adjacency(mesh.faces, len(mesh.positions))
             still = self.position if rest is None else self.position - list_leaf("rest", VEC3, rest)
             bend = laplacian_loss(still, neighbours) * (BEND * len(mesh.positions) ** 2)
             pace = optim.adam(optim.cosine(PACE[0] * factors.rate, PACE[1] * factors.rate, steps), BETAS)
             moves = {self.position: optim.chain(smoothed(neighbours), pace)}
-            terms += [Term(l2(drawn.silhouette, mask) * scale), Term(bend, optimizers=moves)]
+            terms += [Term(l2(drawn.silhouette, mask, sure) * scale), Term(bend, optimizers=moves)]
         super().__init__(mesh, steps, terms, {}, counter, {"texture": self.pyramid.texture})
         self._shown = drawn.silhouette, color, mask, target
+        self.doing = f"{'shape and texture' if shape else 'texture'}, {width}x{height}, {texture_size} texels"
         self.subject = Subject(self.position, faces, len(mesh.faces), self._codes)
 
     def look(self, engine: Engine) -> Comparison:
@@ -154,8 +164,11 @@ class TextureRound(Round):
 
     @staticmethod
     def gains(state: dict[str, np.ndarray]) -> np.ndarray:
-        """(N,) exposure factors of the views; ones without ``exposure``."""
-        return np.exp(state["exposure"].reshape(-1)) if "exposure" in state else np.ones(1)
+        """(N, 3) exposure factors of the codes of the views; ones without ``exposure``."""
+        if "exposure" not in state:
+            return np.ones((1, 3))
+        gains = state["exposure"].reshape(-1, 3)
+        return np.exp(gains - gains.mean(0))
 
     def found(self, engine: Engine) -> Found:
         """The mesh with its texture."""

@@ -133,6 +133,7 @@ class FitRounds:
     def texture_round(self, begin: Found) -> TextureRound:
         """The texture round."""
         options, views, cameras = self.options, self.learned, begin.cameras
+        exact = self.dataset.exact
         return TextureRound(
             begin.mesh,
             views.matrices if cameras is None else cameras.matrices,
@@ -143,9 +144,11 @@ class FitRounds:
             gradient=options.texture_gradient,
             seed=options.seed,
             batch=options.batch,
-            exposure=options.exposure,
+            exposure=not exact if options.exposure is None else options.exposure,
+            shape=options.joint and not options.lit and (exact or options.follows_colours),
             # Outlines of photographs are not known to a part of a pixel.
-            shape=self.dataset.exact and options.joint and not options.lit,
+            frayed=not exact,
+            known=views.known,
             rest=self.start.positions if self.keeps_faces else None,
             factors=self.factors,
             loss=options.loss,

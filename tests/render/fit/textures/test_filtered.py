@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.ndimage import binary_dilation
 
 from dressi import DressiAD
 from dressi.ad import functional as F
@@ -13,6 +14,7 @@ from dressi.render.cameras.views import ring
 from dressi.render.drawing.draw import draw
 from dressi.render.fit import Observations
 from dressi.render.fit.graphs.mask_distances import signed_distances
+from dressi.render.fit.graphs.round import start
 from dressi.render.fit.phases.texture import TextureRound
 from dressi.render.fit.textures.charts import charted, dilated, with_charts
 from dressi.render.fit.textures.pyramid import Pyramid
@@ -103,6 +105,37 @@ def test_pictures_are_compared_as_they_were_filtered(device):
         engine.close()
     assert before.psnr is not None and after.psnr is not None
     assert after.psnr > before.psnr + 8 and after.iou >= before.iou
+
+
+@pytest.mark.vk
+def test_colours_beside_the_object_do_not_count_where_masks_are_frayed(device):
+    """Masks that are two pixels too wide show a dark background at their rims."""
+
+    def make_engine() -> DressiAD:
+        return DressiAD(device)
+
+    ball = with_charts(octasphere(3, 0.7), 64)
+    ball.texture = np.full((64, 64, 3), 0.5)
+    cameras = ring(np.zeros(3), 1.0, 6, SIZE)
+    true, colors = draw(ball, cameras, make_engine, 16)
+    masks = np.stack([binary_dilation(mask >= 0.5, iterations=2) for mask in true]).astype(float)
+    found = []
+    for frayed in (True, False):
+        work = TextureRound(
+            ball, cameras.matrices, masks, colors, steps=30, texture_size=64, gradient="exact", seed=0, shape=True,
+            frayed=frayed,
+        )  # fmt: skip
+        engine = make_engine()
+        try:
+            start(engine, work)
+            engine.step(work.steps)
+            mesh = work.found(engine).mesh
+        finally:
+            engine.close()
+        # Both are drawn on the true shape: what counts is the texture.
+        found.append(draw(replace(mesh, positions=ball.positions), cameras, make_engine, 16)[1])
+    near, spoilt = (psnr(images, colors, true >= 1) for images in found)
+    assert near > 25 and near > spoilt + 2
 
 
 def test_partly_covered_pixels_tell_where_the_outline_is():
