@@ -133,7 +133,7 @@ class MaterialFit(Round):
             ANTIALIAS if moves else HARD, clip, parts["faces"], (width, height), len(mesh.faces)
         )
         look = Look(
-            View(parts["position"], clip, matrices, parts["faces"], len(mesh.faces)),
+            View(parts["position"], parts["faces"], len(mesh.faces), clip=clip, matrices=matrices),
             parts,
             True,
             (self.light.light,),
