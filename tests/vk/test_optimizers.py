@@ -10,7 +10,7 @@ from dressi.ad.optim import optimizers as optim
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import VEC3
+from dressi.ad.types import FLOAT, VEC3
 from dressi.vk.plan.options import BASELINE
 from dressi.vk.run.executor import VulkanExecutor
 
@@ -39,3 +39,21 @@ def test_steps_are_those_of_the_oracle(device, optimizer, options):
         for leaf in program.leaves:
             expected = truth.recv(leaf)
             assert np.abs(run.recv(leaf) - expected).max() <= 1e-5 * max(np.abs(expected).max(), 1.0), leaf
+
+
+def test_weights_of_one_texel_move_beside_others_of_as_many_tiles(device):
+    """Both have 24 tiles, of 3 and of 8 channels: a shader of both would number them alike."""
+    rng = np.random.default_rng(0)
+    x, wanted = (Variable(FLOAT, (16, 16), channels=3, data=rng.random((1, 3, 16, 16))) for _ in range(2))
+    first = Variable(FLOAT, (3, 3), 8, channels=3, data=rng.normal(size=(8, 3, 3, 3)), name="first")
+    last = Variable(FLOAT, (1, 1), 3, channels=8, data=rng.normal(size=(3, 8, 1, 1)), name="last")
+    loss = F.mean(F.square(F.correlate(F.relu(F.correlate(x, first)), last) - wanted))
+    weights = [first, last]
+    built = optim.sgd(0.1).build(weights, gradient(loss, weights))
+    program = simplify(Program({}, (*zip(weights, built.parameters, strict=True), *built.updates)))
+    truth = NumpyExecutor(program)
+    truth.run(1)
+    with VulkanExecutor(program, device) as run:
+        run.run(1)
+        for w in weights:
+            np.testing.assert_allclose(run.recv(w), truth.recv(w), atol=1e-5)

@@ -58,8 +58,8 @@ def _together(host: SubStage, small: SubStage, limits: DeviceLimits) -> SubStage
     """Both as one SubStage. None unless the host becomes a dispatch: it overwrites a leaf, or does not fit a subpass."""
     if not isinstance(host.work, Undecided) or not (host.replaces or limits.violation(host.as_subpass())):
         return None
-    if small.domain.tiles not in (1, host.domain.tiles):
-        return None
+    if small.domain.tiles != 1 and small.domain[1:] != host.domain[1:]:
+        return None  # as many tiles, of other channels, would be read by wrong numbers
     known = {r.variable for r in host.reads}
     more = tuple(Read(r.variable, Binding.TEXTURE, True) for r in small.reads if r.variable not in known)
     return replace(
