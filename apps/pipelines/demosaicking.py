@@ -40,7 +40,8 @@ def demosaicked(raw: Variable) -> Variable:
 
 sharp = Variable(VEC3, (crop, crop), batch, name="sharp", data=np.zeros((batch, crop, crop, 3)))
 errors = demosaicked(F.bayer_mosaic(sharp, PATTERN)) - sharp
-loss = F.mean(F.sum_components(F.square(F.crop(errors, 4, 4, (crop - 8, crop - 8)))))
+squares = F.sum_components(F.square(F.crop(errors, 4, 4, (crop - 8, crop - 8))))
+loss = F.mean(F.log(F.mean(squares, "xy") + 1e-6), "n")  # decibels: smooth pictures count as much as rough ones
 
 
 with DressiAD(given.device) as ad:
@@ -48,7 +49,8 @@ with DressiAD(given.device) as ad:
     for rate in (3e-3, 1e-3, 3e-4):
         ad.set_optimizer(adam(rate), weights, keep_state=True)
         for _ in range(given.steps // 3):
-            ad.send(sharp, crops(random, training[random.integers(len(training))], batch, crop))
+            some = crops(random, training[random.integers(len(training))], batch, crop)
+            ad.send(sharp, np.rot90(some, random.integers(4), (1, 2))[:, :, :: random.choice((-1, 1))])
             ad.step()
     figures, shown = {}, []
     for name, image in zip(names, held_out, strict=True):
