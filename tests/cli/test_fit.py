@@ -248,6 +248,7 @@ def test_folders_of_photographs_that_disagree(tmp_path: Path):
     folder = tmp_path / "photos"
     out = ("--out", tmp_path / "out")
     refuses(fit_command("--photos", tmp_path / "none", *out), "none")
+    refuses(fit_command("--photos", tmp_path / "none.mp4", *out), "no video")
     folder.mkdir()
     refuses(fit_command("--photos", folder, *out), "no images")
     folder.rmdir()

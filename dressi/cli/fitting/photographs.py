@@ -15,15 +15,19 @@ from dressi.render.io import Photos, load_photos
 from dressi.render.io.calibration import has_calibration, has_pictures, read_calibration
 from dressi.render.reconstruct.keep import find_cameras
 from dressi.render.reconstruct.pictures import list_pictures
+from dressi.render.reconstruct.video import check_video, chosen_frames, is_video
 
 
 def read_photographs(request: Request, size: tuple[int, int] | None) -> tuple[Photos, MadeMasks | None]:
     """The photographs at a size, as wide as ``Effort`` says without one, and the masks that were made. Raises InputError."""
-    folder = request.photos
-    assert folder is not None
+    source = request.photos
+    assert source is not None
+    folder = _frames(request, source) if is_video(source) else source
     if not folder.is_dir():
-        raise InputError(f"there is no folder '{folder}'; give the folder that holds the photographs")
-    calibration = _calibration(request, folder)
+        raise InputError(
+            f"there is no folder '{folder}'; give the folder that holds the photographs, or a video"
+        )
+    calibration = _calibration(request, folder, ordered=folder != source)
     how = request.masks
     if how is None and not has_masks(read_calibration(folder, calibration)):
         how = "auto"
@@ -43,8 +47,19 @@ def read_photographs(request: Request, size: tuple[int, int] | None) -> tuple[Ph
     return photos, made
 
 
-def _calibration(request: Request, folder: Path) -> Path | None:
-    """What ``--cameras`` gives or lets be found; None for that of the folder."""
+def _frames(request: Request, video: Path) -> Path:
+    """The folder with the frames of a video."""
+    check_video(video)
+    check_folder(request.out)
+    with locked(request.out):
+        say(f"dressi: choosing frames of '{video}' ...")
+        folder, said = chosen_frames(video, request.out / "frames")
+    say(f"dressi: {said}")
+    return folder
+
+
+def _calibration(request: Request, folder: Path, ordered: bool) -> Path | None:
+    """What ``--cameras`` gives or lets be found; None for that of the folder. ordered: whether pictures follow each other."""
     how = request.cameras
     if how is None:
         if has_calibration(folder) or not has_pictures(folder):
@@ -56,7 +71,11 @@ def _calibration(request: Request, folder: Path) -> Path | None:
     check_folder(request.out)
     with locked(request.out):
         found = find_cameras(
-            folder, request.out / "cameras", own=how == "auto:own", tell=lambda text: say(f"dressi: {text}")
+            folder,
+            request.out / "cameras",
+            own=how == "auto:own",
+            ordered=ordered,
+            tell=lambda text: say(f"dressi: {text}"),
         )
     if found.kept:
         say(f"dressi: the cameras are those that an earlier run found, in '{request.out / 'cameras'}'")

@@ -15,6 +15,7 @@ from dressi.render.fit.materials.options import PARTS, parts_of
 from dressi.render.fit.options import STEPS
 from dressi.render.fit.options.fit_options import PICTURES, RUN, SHAPE, TEXTURE
 from dressi.render.fit.options.option import Row, check_rows, option, rows
+from dressi.render.reconstruct.video import is_video
 
 CAMERAS = ("auto", "auto:own")
 """Values of ``--cameras`` that find them."""
@@ -56,7 +57,9 @@ class Request:
     target: Path | None = option(
         None, "A mesh (.glb, .gltf, .obj, .ply) whose own pictures are the target.", PICTURES
     )
-    photos: Path | None = option(None, "A folder with photographs, masks and cameras.", PICTURES)
+    photos: Path | None = option(
+        None, "A folder with photographs, or a video; masks and cameras may be in it.", PICTURES
+    )
     cameras: str | None = option(
         None,
         "Cameras of --photos: auto, found by structure from motion; auto:own, of pictures that were zoomed, each with a focal"
@@ -219,9 +222,11 @@ def check_files(request: Request) -> None:
     for name, path in (("target", request.target), ("init", request.init), ("light", request.light)):
         if path is not None and not path.is_file():
             raise InputError(f"there is no file '{path}' for --{name}; check the path")
-    if request.photos is not None and not request.photos.is_dir():
+    if request.photos is not None and not (
+        request.photos.is_file() if is_video(request.photos) else request.photos.is_dir()
+    ):
         raise InputError(
-            f"there is no folder '{request.photos}' for --photos; give the folder that holds the photographs"
+            f"there is no folder or video '{request.photos}' for --photos; give the folder that holds the photographs"
         )
     if request.optimize is not None:
         parts_of(request.optimize)

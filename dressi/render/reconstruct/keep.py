@@ -18,7 +18,7 @@ from .motion import Models, Poll, Tell, library, reconstruct
 from .pictures import Picture, list_pictures
 from .world import guess_world
 
-VERSION = 1
+VERSION = 2
 """Of the way reconstructions are made: older ones are made anew."""
 FACTS = "reconstruction.json"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +15,22 @@ import numpy as np
 from PIL import Image
 
 from ...errors import InputError
+from ..io.files import silenced
 from ..io.images import read_image, resize
 from .pictures import Picture
 
 WIDEST = 1600
 """Pixels of the longer side of the copies that features are found in."""
-FEATURES = 8192
-"""Most features of a photograph."""
+FEATURES = {30: 8192, 100: 4096}
+"""Most features of a photograph, for up to so many photographs; half of the last for more."""
+LARGE = 40
+"""More photographs than these are matched with their neighbours, if they follow each other, and every ``STRIDE``-th with
+all of those."""
+STRIDE, OVERLAP = 4, 8
+TWICE = 10
+"""Photographs of one camera that its principal point is found from, too; of fewer it is the middle of the picture."""
+OFF = 0.06
+"""Most that the principal point may be off the middle, in widths of the picture."""
 GREY = 0.5
 """sRGB code of what is transparent."""
 SEED = 0
@@ -82,8 +93,10 @@ def reconstruct(
         (work / "models").mkdir()
         options = colmap.IncrementalPipelineOptions(random_seed=SEED, min_model_size=3)
         found = run(colmap.incremental_mapping, _database(work), work / "images", work / "models", options)
+        models = sorted(found.values(), key=lambda model: -model.num_reg_images())
+        if models:
+            models[0] = _refined(colmap, run, models[0])
         features, matches = _counts(colmap, pictures, work)
-    models = sorted(found.values(), key=lambda model: -model.num_reg_images())
     names = {
         _name(i): (picture, scale) for i, (picture, scale) in enumerate(zip(pictures, scales, strict=True))
     }
@@ -137,7 +150,7 @@ def _features(
     for index, picture in enumerate(pictures):
         groups.setdefault(index if own else picture.camera, []).append(index)
     options = colmap.FeatureExtractionOptions(max_image_size=WIDEST)
-    options.sift.max_num_features = FEATURES
+    options.sift.max_num_features = next((most for n, most in FEATURES.items() if len(pictures) <= n), 2048)
     for group in groups.values():
         first, scale = pictures[group[0]], scales[group[0]]
         reader = colmap.ImageReaderOptions(camera_model="SIMPLE_RADIAL")
@@ -154,8 +167,32 @@ def _features(
 
 
 def _matches(colmap: Any, run: Any, count: int, work: Path, ordered: bool, tell: Tell) -> None:
-    tell(f"matching {count * (count - 1) // 2} pairs of photographs ...")
-    run(colmap.match_exhaustive, _database(work), device=colmap.Device.cpu)
+    pairs = {(i, j) for j in range(count) for i in range(j)}
+    if ordered and count > LARGE:
+        pairs = {(i, j) for i, j in pairs if j - i <= OVERLAP or (i % STRIDE == 0 and j % STRIDE == 0)}
+    tell(f"matching {len(pairs)} pairs of photographs ...")
+    (work / "pairs.txt").write_text("".join(f"{_name(i)} {_name(j)}\n" for i, j in sorted(pairs)))
+    pairing = colmap.ImportedPairingOptions(match_list_path=str(work / "pairs.txt"))
+    run(colmap.match_image_pairs, _database(work), pairing_options=pairing, device=colmap.Device.cpu)
+
+
+def _refined(colmap: Any, run: Any, model: Any) -> Any:
+    """The model with principal points that its photographs agree on; as it is if they would be far off the middle."""
+    counts = Counter(image.camera_id for image in model.images.values())
+    if min(counts.values()) < TWICE:
+        return model
+    found = copy.deepcopy(model)
+    options = colmap.BundleAdjustmentOptions(refine_principal_point=True, print_summary=False)
+    options.ceres.loss_function_type = colmap.LossFunctionType.SOFT_L1
+    with silenced():  # it prints whatever the level
+        run(colmap.bundle_adjustment, found, options)
+    for camera in found.cameras.values():
+        off = np.array(
+            [camera.principal_point_x - camera.width / 2, camera.principal_point_y - camera.height / 2]
+        )
+        if np.abs(off).max() > OFF * max(camera.width, camera.height):
+            return model
+    return found
 
 
 def _counts(colmap: Any, pictures: Sequence[Picture], work: Path) -> tuple[np.ndarray, np.ndarray]:
