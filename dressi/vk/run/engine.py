@@ -300,6 +300,7 @@ class DressiAD:
     def wait(self) -> None:
         """Wait until all steps are done."""
         self._runner.wait()
+        self._evaluations.wait()
 
     def losses(self) -> list[float]:
         """The recorded loss of every step so far, each as it was before the step's update; also after ``close``."""
@@ -334,14 +335,13 @@ class DressiAD:
 
     def _end(self) -> None:
         if not self.device.settle():
-            return  # closed already; or its work does not end after a ctrl-C, then the Device releases the rest
+            return  # closed, or its work does not end after a ctrl-C: then the Device releases the rest
         with suppress(DeviceError):  # the device may be lost
             self.losses()
         if config.debug >= 1:
             self._runner.print_times(stages=config.debug >= 2)
-        self._runner.close()
-        self._evaluations.close()
-        self._workspace.close()
+        for owner in (self._runner, self._evaluations, self._workspace):
+            owner.close()
 
     def __enter__(self) -> DressiAD:
         return self

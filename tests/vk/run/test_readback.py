@@ -209,3 +209,11 @@ def test_an_engine_that_its_generator_closes_after_the_collector_did(device):
     gc.collect()
     with DressiAD(device) as ad:
         assert ad.evaluate(Variable.of(3.0) * 1.0).item() == 3.0
+
+
+def test_waiting_waits_for_outputs_alone(device):
+    with DressiAD(device) as ad:
+        ad.set_output("y", F.sin(Variable.of(np.ones((8, 8)))))
+        ad.step()
+        ad.wait()
+        assert not device.work._under_way

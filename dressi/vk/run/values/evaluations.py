@@ -56,6 +56,11 @@ class Evaluations:
         found = {v: value.then(v.as_given) for v, value in found.items()}
         return [found[v] for v in variables]
 
+    def wait(self) -> None:
+        """Wait until all programs are done, whichever is asked: they share the device's commands."""
+        for executor in list(self._kept.values())[:1]:
+            executor.wait()
+
     def read_one(self, variable: Variable) -> Readback:
         """The present value of a Variable; of an output, together with the others."""
         together = self._with_outputs(variable)
