@@ -98,6 +98,15 @@ def compute(recipe: Recipe, names: Sequence[str], table: Values | None = None) -
     return {name: np.array(kept.engine.recv(name)) for name in names}
 
 
+def _image(name: str, text: str) -> property:
+    """An image of ``Pixels`` that is computed when it is read."""
+
+    def get(self: Pixels) -> np.ndarray:
+        return self._get(name)
+
+    return property(get, doc=text)
+
+
 @dataclass(frozen=True, eq=False)
 class Pixels(Figures):
     """A picture as arrays: (H, W, ...) of one camera, (N, H, W, ...) of several (``render``).
@@ -133,61 +142,37 @@ class Pixels(Figures):
             self._known.update({n: a[0] if self.single else a for n, a in found.items()})
         return self._known[name]
 
-    @property
-    def colour(self) -> np.ndarray:
-        """(..., H, W, 3) float32: the shaded mesh over the background (black by default), linear."""
-        return self._get("colour")
-
-    @property
-    def color(self) -> np.ndarray:
-        """``colour``."""
-        return self.colour
-
-    @property
-    def mask(self) -> np.ndarray:
-        """(..., H, W) float32 in [0, 1]: how much the mesh covers the pixel."""
-        return self._get("mask")
-
-    @property
-    def missed(self) -> np.ndarray:
-        """(..., H, W) float32: 1 where the centre of the pixel shows more transparent surfaces than ``transparency`` layers."""
-        return self._get("missed")
-
-    @property
-    def depth(self) -> np.ndarray:
-        """(..., H, W) float32: the distance from the camera along its axis, 0 where there is nothing."""
-        return self._get("depth")
-
-    @property
-    def normal(self) -> np.ndarray:
-        """(..., H, W, 3) float32: the unit normal in the world, 0 where there is nothing."""
-        return self._get("normal")
-
-    @property
-    def point(self) -> np.ndarray:
-        """(..., H, W, 3) float32: the place in the world, 0 where there is nothing."""
-        return self._get("point")
-
-    @property
-    def face(self) -> np.ndarray:
-        """(..., H, W) int32: the face that covers the centre of the pixel, -1 for none: its number in the mesh, and in a scene
-        of several nodes that in the geometry of its ``node``."""
-        return self._get("face")
-
-    @property
-    def node(self) -> np.ndarray:
-        """(..., H, W) int32: the number of the node of the scene that covers the centre of the pixel, -1 for none."""
-        return self._get("node")
-
-    @property
-    def material(self) -> np.ndarray:
-        """(..., H, W) int32: the number of its material, -1 for none. Nodes with one material object share a number."""
-        return self._get("material")
-
-    @property
-    def uv(self) -> np.ndarray:
-        """(..., H, W, 2) float32: the texture coordinates. Raises InputError when the mesh has none."""
-        return self._get("uv")
+    colour = _image(
+        "colour", "(..., H, W, 3) float32: the shaded mesh over the background (black by default), linear."
+    )
+    color = _image("colour", "``colour``.")
+    mask = _image("mask", "(..., H, W) float32 in [0, 1]: how much the mesh covers the pixel.")
+    missed = _image(
+        "missed",
+        "(..., H, W) float32: 1 where the centre of the pixel shows more transparent surfaces than ``transparency`` layers.",
+    )
+    depth = _image(
+        "depth", "(..., H, W) float32: the distance from the camera along its axis, 0 where there is nothing."
+    )
+    normal = _image(
+        "normal", "(..., H, W, 3) float32: the unit normal in the world, 0 where there is nothing."
+    )
+    point = _image("point", "(..., H, W, 3) float32: the place in the world, 0 where there is nothing.")
+    face = _image(
+        "face",
+        "(..., H, W) int32: the face that covers the centre of the pixel, -1 for none: its number in the geometry of its node.",
+    )
+    node = _image(
+        "node",
+        "(..., H, W) int32: the number of the node of the scene that covers the centre of the pixel, -1 for none.",
+    )
+    material = _image(
+        "material",
+        "(..., H, W) int32: the number of its material, -1 for none. Nodes with one material object share a number.",
+    )
+    uv = _image(
+        "uv", "(..., H, W, 2) float32: the texture coordinates. Raises InputError when the mesh has none."
+    )
 
     def attribute(self, table: np.ndarray) -> np.ndarray:
         """An attribute of the vertices, (V,) or (V, 2 to 4), of all nodes one after the other, interpolated: (..., H, W) or

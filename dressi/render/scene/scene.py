@@ -42,7 +42,8 @@ class Node:
     maps or Variables by name, or a surface of one's own, a ``Bsdf``. Of strands and points a function of a ``StrandPoint``, such
     as ``KajiyaKay``; by default strands are lit by that model, and points have their colours.
     to_world: from coordinates of the geometry to the world, (4, 4), (N, 4, 4) or a MAT4 1x1 with 1 or N tiles; None for the
-    world itself. Differentiable. Where a Variable mirrors, normals point inward, and ``cull`` takes the front for the back.
+    world itself. Differentiable. In a mirror faces are turned, so that their fronts stay outside; whether a Variable mirrors is
+    taken from the value that it was made with.
     name: in messages, files and ``Scene.replace``; by default that of the geometry.
 
     >>> Node(primitives.cube(), {"metallic": 1.0}, name="box").name

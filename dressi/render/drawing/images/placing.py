@@ -26,8 +26,7 @@ def placed(positions: Variable, matrix: Variable | None) -> Variable:
 def turned_parts(parts: Mapping[str, Variable], by: Mapping[str, Variable]) -> dict[str, Variable]:
     """The normals and tangents among the parts of a look, unit again. by: for each a MAT4, one for all rows or one each.
 
-    Normals go by the cofactors, as the cross product of two edges does: where the matrix mirrors, they point to the side from
-    which the corners turn counter-clockwise, which then is the inner one.
+    Normals go by the cofactors, as the cross product of two edges does.
     """
     found = {}
     if "normals" in parts:
@@ -47,15 +46,11 @@ def _axes(matrix: Variable) -> tuple[Variable, Variable, Variable]:
 
 
 def turned_rows(name: str, values: Values, matrix: np.ndarray) -> Values:
-    """``normals`` or ``tangents`` by a (4, 4) matrix, for faces that are turned where it mirrors."""
+    """``normals`` or ``tangents`` by a (4, 4) matrix, as ``turned_parts``."""
     turn, rows = matrix[:3, :3], values.array
     u, v, w = turn.T
-    sign = -1.0 if np.linalg.det(turn) < 0 else 1.0
-    if name == "normals":
-        # Rows are the columns of the cofactors.
-        rows = rows @ (np.stack([np.cross(v, w), np.cross(w, u), np.cross(u, v)]) * sign)
-    else:
-        rows = np.concatenate([rows[..., :3] @ turn.T, rows[..., 3:] * sign], axis=-1)
-    length = np.linalg.norm(rows[..., :3], axis=-1, keepdims=True)
-    scale = 1 / np.where(length > 0, length, 1.0)
-    return Values(values.vtype, np.concatenate([rows[..., :3] * scale, rows[..., 3:]], axis=-1))
+    # Rows are the columns of the cofactors.
+    by = np.stack([np.cross(v, w), np.cross(w, u), np.cross(u, v)]) if name == "normals" else turn.T
+    ways = rows[..., :3] @ by
+    length = np.linalg.norm(ways, axis=-1, keepdims=True)
+    return Values(values.vtype, np.concatenate([ways / np.where(length > 0, length, 1.0), rows[..., 3:]], -1))

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ....ad import traversal
+from ....ad.evaluate import evaluate
 from ....ad.graph import Variable
 from ....ad.types import IVEC3, MAT4, VEC3, list_image
 from ....errors import InputError
@@ -20,6 +22,8 @@ from ..images.placing import turned_rows
 
 INDEX = {"tangents": "tangent_faces"} | {table: index for table, _, index in LISTS}
 """The lists that belong to corners of faces, and the names of the faces that number them."""
+MOST_NUMBERS = 4096
+"""Of the leaves of a matrix that is computed to see whether it mirrors."""
 WAYS = ("normals", "tangents")
 """The lists that turn with a node."""
 
@@ -56,7 +60,10 @@ class DrawnNode:
         matrix = None if node.to_world is None else per_view("to_world", MAT4, node.to_world)
         surface = () if mesh is None else (id(mesh.material), id(mesh.texture), mesh.color)
         own = (*surface, id(node.material))
-        return cls(node, shape, parts, matrix, _product(to_world, matrix), recipe_of(mesh, material), own)
+        placed = _product(to_world, matrix)
+        if _mirrors(placed):
+            shape, parts = _mirrored(shape, parts)
+        return cls(node, shape, parts, matrix, placed, recipe_of(mesh, material), own)
 
     @property
     def is_placed(self) -> bool:
@@ -76,23 +83,21 @@ class DrawnNode:
         return found.reshape(len(found), -1, 3)[:, : self.shape.vertex_count]
 
     def in_world(self) -> DrawnNode:
-        """Its lists carried into the world; a mirror turns its faces."""
+        """Its lists carried into the world."""
         if self.to_world is None:
             return self
         assert isinstance(self.to_world, Values)
         matrix = self.to_world.array[0, 0, 0]
         rows = self.rows @ matrix[:3, :3].T + matrix[:3, 3]
         given = self.shape.given | {"position": Values(VEC3, list_image(rows[0]))}
-        mirror = np.linalg.det(matrix[:3, :3]) < 0
-        parts, faces = dict(self.parts), self.shape.faces
-        for table, index in INDEX.items():
-            values, numbers = parts.get(table), parts.get(index)
-            if table in WAYS and isinstance(values, Values):
+        parts = dict(self.parts)
+        for table in WAYS:
+            values = parts.get(table)
+            if isinstance(values, Values):
                 parts[table] = turned_rows(table, values, matrix)
-            if mirror and isinstance(numbers, Values):
-                parts[index] = Values(IVEC3, numbers.array[..., ::-1])
-        shape = replace(self.shape, given=given, faces=faces[:, ::-1] if mirror else faces)
-        return DrawnNode(self.node, shape, parts, None, None, self.recipe, self.material)
+        return replace(
+            self, shape=replace(self.shape, given=given), parts=parts, own_place=None, to_world=None
+        )
 
     @property
     def is_transparent(self) -> bool:
@@ -126,3 +131,36 @@ def _product(whole: Given | None, own: Given | None) -> Given | None:
         return Values(MAT4, whole.array @ own.array)
     a, b = (m if isinstance(m, Variable) else m.leaf("to_world") for m in (whole, own))
     return a @ b
+
+
+def _mirrors(matrix: Given | None) -> bool:
+    """Whether a matrix mirrors; of a Variable, the value that it was made with, where that is known and soon computed."""
+    if isinstance(matrix, Variable):
+        below = traversal.leaves([matrix])
+        if (
+            any(leaf.data is None for leaf in below)
+            or sum(np.prod(leaf.shape) for leaf in below) > MOST_NUMBERS
+        ):
+            return False
+        (values,) = evaluate([matrix])
+    elif matrix is None:
+        return False
+    else:
+        values = matrix.array
+    return bool(np.linalg.det(values.reshape(-1, 4, 4)[0, :3, :3]) < 0)
+
+
+def _mirrored(shape: Shape, parts: dict[str, Given]) -> tuple[Shape, dict[str, Given]]:
+    """The lists with faces that are turned, so that their fronts, normals and tangents stay outside in a mirror."""
+    parts = dict(parts)
+    for table, index in INDEX.items():
+        values, numbers = parts.get(table), parts.get(index)
+        if isinstance(numbers, Values):
+            parts[index] = Values(IVEC3, numbers.array[..., ::-1])
+        if values is not None and table in WAYS:
+            signs = (-1.0, -1.0, -1.0) if table == "normals" else (1.0, 1.0, 1.0, -1.0)
+            fixed = isinstance(values, Values)
+            parts[table] = Values(values.vtype, values.array * signs) if fixed else values * signs
+    faces = shape.faces[:, ::-1]
+    given = shape.given | {"faces": Values(IVEC3, list_image(faces))}
+    return replace(shape, given=given, faces=faces), parts
