@@ -71,6 +71,8 @@ def take_out_factors(steps: Steps) -> bool:
         if not isinstance(value, Added):
             continue
         while True:
+            if not _repeats(steps, uses, value):
+                break
             times = Counter(value.operands)
             own = {m: set(steps.values[m].operands) for m in times if is_own(m, times)}
             shared = Counter[int]()
@@ -108,6 +110,18 @@ def take_out_factors(steps: Steps) -> bool:
     return changed
 
 
+def _repeats(steps: Steps, uses: Counter[int], value: Added) -> bool:
+    """Whether two terms may have a factor in common."""
+    found = set[int]()
+    for m in value.operands:
+        inner = steps.values[m]
+        factors = inner.operands if isinstance(inner, Multiplied) and uses[m] <= len(value.terms) else (m,)
+        if not found.isdisjoint(factors):
+            return True
+        found.update(factors)
+    return False
+
+
 def share_pairs(steps: Steps, kind: type[Added] | type[Multiplied]) -> None:
     """Pairs of operands that several sums (products) have are computed once; the pair of most of them first."""
     bags: dict[int, Counter[tuple[int, int]]] = {}
@@ -121,7 +135,12 @@ def share_pairs(steps: Steps, kind: type[Added] | type[Multiplied]) -> None:
     for n, bag in bags.items():
         for pair in _pairs(bag):
             where[pair].add(n)
-    heap = [(-gain, p) for p, users in where.items() if (gain := _gain(users, bags, p)) > 1]
+    plain = {n for n, bag in bags.items() if len({m for _, m in bag}) == bag.total()}
+    heap = [
+        (-gain, p)
+        for p, users in where.items()
+        if (len(users) > 1 or not users <= plain) and (gain := _gain(users, bags, p)) > 1
+    ]
     heapq.heapify(heap)
     while heap:
         known, pair = heapq.heappop(heap)

@@ -183,6 +183,8 @@ class Reader:
     def _each(
         self, shape: tuple[int, ...], inputs: list[np.ndarray], make: Callable[..., Scaled]
     ) -> np.ndarray:
+        if not shape:
+            return objects([make(*(x.item() for x in inputs))])
         count = int(np.prod(shape, dtype=int))
         columns = [_flat(x) * (1 if x.size == count else count) for x in inputs]
         return objects([make(*row) for row in zip(*columns, strict=True)], shape)
