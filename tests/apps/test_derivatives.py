@@ -25,6 +25,12 @@ def test_counts_are_below_those_of_the_paper(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.vk
+def test_normals_are_found_under_known_light(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    found = results("lighting.py", tmp_path, monkeypatch, "--out", str(tmp_path))
+    assert found["degrees"]["start"] > 10.0 and found["degrees"]["median"] < 1.0 and found["iterations"] < 6
+
+
+@pytest.mark.vk
 def test_a_superquadric_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     found = results("superquadric.py", tmp_path, monkeypatch, "--out", str(tmp_path))
     assert found["error"] < 0.005 and found["newton"] < 30

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...errors import GraphError
-from ..graph import Variable
+from ..graph import Function, Variable
 from ..transform.garbage_collection import paused
 from ..traversal import topological_order
 from ..types import Domain
@@ -50,14 +50,16 @@ def jacobian(
     """
     outputs, inputs = _floats(outputs, "outputs"), _floats(inputs, "inputs")
     domains = [y.domain for y in outputs for _ in range(y.vtype.components)]
-    return _rows(jacobian_steps(outputs, inputs), inputs, domains, limit)
+    return _rows(jacobian_steps(outputs, inputs, limit), inputs, domains, limit)
 
 
 @paused()
-def jacobian_steps(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> Steps:
+def jacobian_steps(
+    outputs: Sequence[Variable], inputs: Sequence[Variable], limit: int | None = None
+) -> Steps:
     """The steps of a ``jacobian``, row by row."""
     table, reader, roots = _read(outputs, inputs)
-    return _best(table, roots, [x for v in inputs for x in reader.leaves[v].ravel()])
+    return _best(table, roots, [x for v in inputs for x in reader.leaves[v].ravel()], limit)
 
 
 @paused()
@@ -81,7 +83,7 @@ def hessian(
     wanted = [x for v in inputs for x in reader.leaves[v].ravel()]
     found = Derivatives(table)
     first = found.adjoints(root, [x.entry for x in wanted])
-    steps = _best(table, first, wanted)
+    steps = _best(table, first, wanted, limit)
     return _rows(steps, inputs, [y.domain] * len(wanted), limit)
 
 
@@ -111,15 +113,22 @@ def derivative(y: Variable, x: Variable, order: int = 1, *, limit: int | None = 
     return of_components(Writer(steps).roots(), y.vtype, y.domain)
 
 
-def _best(table: Table, roots: Sequence[Scaled], wanted: Sequence[Scaled]) -> Steps:
-    """The derivatives of the roots by each of the entries wanted, row by row: forward or in reverse."""
-    found, entries = Derivatives(table), [x.entry for x in wanted]
+def _best(table: Table, roots: Sequence[Scaled], wanted: Sequence[Scaled], limit: int | None) -> Steps:
+    """The derivatives of the roots by each of the entries wanted, row by row: forward or in reverse. What they add to the table
+    estimates their operations, before any is counted."""
+    found, entries, begun = Derivatives(table), [x.entry for x in wanted], len(table)
     ways = list[Steps]()
     if len(wanted) <= 4 * len(roots):
-        columns = [found.tangents(roots, {n: UNIT if n == x else ZERO for n in entries}) for x in entries]
+        columns = list[list[Scaled]]()
+        for x in entries:
+            columns.append(found.tangents(roots, {n: UNIT if n == x else ZERO for n in entries}))
+            _refuse(len(table) - begun, limit)
         ways.append(shortest(table, [c[k] for k in range(len(roots)) for c in columns]))
     if len(roots) <= 4 * len(wanted):
-        rows = [found.adjoints(r, entries) for r in roots]
+        rows = list[list[Scaled]]()
+        for r in roots:
+            rows.append(found.adjoints(r, entries))
+            _refuse(len(table) - begun, limit)
         ways.append(shortest(table, [x for row in rows for x in row]))
     return fewest_of(ways)
 
@@ -150,18 +159,30 @@ def _read(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> tuple[Tabl
 
 
 def _same_texel(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> None:
-    """Raises GraphError where an input reaches an output in another way than through expressions."""
+    """Raises GraphError where an input reaches an output in another way than through expressions, or fits none."""
     reached = set(inputs)
     for f in topological_order(outputs):
         if f.output in reached or reached.isdisjoint(f.inputs):
             continue
         if f.output.vtype.is_int or f.zero_derivative:
             continue
+        if type(f).partials is Function.partials and type(f).vjp is Function.vjp:
+            f.partials(*f.inputs)  # raises, and says why
         if not readable(f):
             raise f.fail(
                 "is no Function of one texel that a Jacobian can be taken through; use jvp, gradient or hvp"
             )
         reached.add(f.output)
+    for x in inputs:
+        if not any(all(n in (1, m) for n, m in zip(_extents(x), _extents(y), strict=True)) for y in outputs):
+            raise GraphError(
+                f"{x} has other texels than {outputs[0]}: the inputs of a Jacobian have one texel, or those of an output"
+            )
+
+
+def _extents(v: Variable) -> tuple[int, ...]:
+    (width, height), tiles, channels = v.domain
+    return width, height, tiles, channels
 
 
 def _floats(given: Variable | Sequence[Variable], what: str) -> list[Variable]:

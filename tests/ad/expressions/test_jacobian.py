@@ -8,6 +8,7 @@ from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.expressions.writer import component_of
 from dressi.ad.graph import Variable
+from dressi.ad.ops.pixel.kinds import Pointwise
 from dressi.ad.transform.gradient import hvp, jvp, vjp
 from dressi.ad.types import FLOAT, INT, MAT3, VEC2, VEC3
 from dressi.errors import GraphError
@@ -27,6 +28,7 @@ def everything():
         F.dot(n, w), F.cross(p, w) * s, m @ p, F.length(p), F.select(p.x > 1.0, F.sin(s), F.exp(-s) * p.z),
         F.maximum(p.x, p.y) * F.pow(s, 2.5), F.sigmoid(p), F.clamp(s, 0.7, 1.2), F.sqrt(s) / F.abs(p.z),
         F.reflect(n, F.normalize(w)), F.mix(p, w, s), m @ F.transpose(m),
+        F.determinant(m), F.inverse(m @ m + s * m),
     ]  # fmt: skip
     return outputs, [p, s, w, m]
 
@@ -88,6 +90,12 @@ def test_random_graphs(seed):
     assert disagreements(100 + seed, 30) == []
 
 
+def test_an_infinite_constant_stays_one():
+    x = leaf(FLOAT, (3, 1))
+    ((slope,),) = F.jacobian(F.minimum(x * x, float("inf")) + F.constant(float("inf")), x)
+    np.testing.assert_allclose(evaluate([slope])[0], 2.0 * x.data)
+
+
 def test_vjp_is_the_transpose_of_jvp():
     p = leaf(VEC2, (3, 1))
     y = [F.sin(p), p.x * p.y]
@@ -98,6 +106,15 @@ def test_vjp_is_the_transpose_of_jvp():
     assert (back * along.data.reshape(back.shape)).sum() == pytest.approx(one)
     with pytest.raises(GraphError, match="one for each output"):
         vjp(y, p, [1.0])
+
+
+class Steep(Pointwise):
+    """Without a derivative."""
+
+    expression = "$0 * 1e3"
+
+    def compute(self, x):
+        return x * 1e3
 
 
 def test_bad_input():
@@ -111,6 +128,9 @@ def test_bad_input():
         (lambda: F.derivative(x, x, order=-1), "order"),
         (lambda: F.derivative(x, leaf(VEC2)), "by a FLOAT"),
         (lambda: F.jacobian(x / 0.0, x), "constant zero"),
+        (lambda: F.jacobian(x, leaf(FLOAT, (4, 1))), "has other texels than"),
+        (lambda: F.jacobian(F.apply(Steep, x), x), "Steep.*test_jacobian"),
+        (lambda: F.derivative(F.sin(F.exp(F.sin(x))), x, order=30, limit=200), "more than the limit of 200"),
     ):
         with pytest.raises(GraphError, match=text):
             call()

@@ -16,7 +16,7 @@ from ...ops.pixel.exponential import InverseSqrt, Pow, Sqrt, sqrt
 from ...ops.pixel.geometry import Cross, Dot, Length, Normalize, dot
 from ...ops.pixel.kinds import Pointwise
 from ...ops.pixel.math import Neg, Square
-from ...ops.pixel.matrix import Column, Columns, MatMul, Outer, Transpose
+from ...ops.pixel.matrix import Column, Columns, Determinant, Inverse, MatMul, Outer, Transpose
 from ...ops.pixel.shortcut import Shortcut
 from ...ops.pixel.vector import Construct, Fill, Spread, SumComponents, Swizzle
 from ...traversal import producers_first
@@ -68,6 +68,31 @@ def _matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     )
 
 
+def _determinant(m: np.ndarray) -> np.ndarray:
+    """By the first row."""
+    if m.shape[-1] == 1:
+        return m[..., 0, 0]
+    terms = [m[..., 0, j] * _determinant(_minor(m, 0, j)) for j in range(m.shape[-1])]
+    total = terms[0]
+    for j, term in enumerate(terms[1:], 1):
+        total = total - term if j % 2 else total + term
+    return total
+
+
+def _minor(m: np.ndarray, i: int, j: int) -> np.ndarray:
+    return np.delete(np.delete(m, i, axis=-2), j, axis=-1)
+
+
+def _inverse(m: np.ndarray) -> np.ndarray:
+    """The transposed cofactors over the determinant."""
+    n, below = m.shape[-1], 1.0 / _determinant(m)
+    found = np.empty(m.shape, object)
+    for i, j in np.ndindex(n, n):
+        cofactor = _determinant(_minor(m, j, i)) * below
+        found[..., i, j] = -cofactor if (i + j) % 2 else cofactor
+    return found
+
+
 ALGEBRA: dict[type[Function], Callable[..., Any]] = {
     Add: lambda f, a, b: a + b,
     Sub: lambda f, a, b: a - b,
@@ -77,6 +102,8 @@ ALGEBRA: dict[type[Function], Callable[..., Any]] = {
     Square: lambda f, a: a * a,
     Mix: lambda f, a, b, t: a + (b - a) * t,
     MatMul: lambda f, a, b: _matmul(a, b),
+    Determinant: lambda f, m: _determinant(m),
+    Inverse: lambda f, m: _inverse(m),
     Shortcut: lambda f, a, b: b,
     Expand: lambda f, a: a,
     **dict.fromkeys(
@@ -200,7 +227,9 @@ def readable(f: Function) -> bool:
     """Whether the components of its output are expressions of those of its inputs."""
     if f.output.vtype.is_int or any(x.vtype.is_int for x in f.inputs):
         return False
-    if type(f) in ALGEBRA or isinstance(f, Constant):
+    if isinstance(f, Constant):
+        return bool(np.isfinite(f.value).all())
+    if type(f) in ALGEBRA:
         return True
     if type(f) in ORDINARY:
         return not f.inputs[0].vtype.is_scalar
