@@ -6,6 +6,7 @@ from example_tools import BATCH, SIZE, Build, add, example, of
 from dressi.ad import functional as F
 from dressi.ad.contract.contraction import ContractFunction, ContractIndex
 from dressi.ad.graph import Variable
+from dressi.ad.imaging.grids import GridSlice
 from dressi.ad.loops.loop import Looped
 from dressi.ad.loops.segment import After, Recomputed
 from dressi.ad.ops.image import extremes, reduce
@@ -115,6 +116,10 @@ CHANNELLED: dict[str, Build] = {
 }  # fmt: skip
 for build in CHANNELLED.values():
     add(ContractFunction, build)
+add(
+    GridSlice,
+    example(lambda g, u: F.slice_grid(g, u, 3), channelled(channels=6), of(FLOAT, (4, 3), 1, 0.02, 0.97)),
+)
 BIAS = channelled(FLOAT, (1, 1), 1, 3, salt=2)
 for function in (
     lambda x, b: x * b,

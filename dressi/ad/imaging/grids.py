@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from math import gcd
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...errors import GraphError
 from ..contract.contract import contract
 from ..graph import Variable
-from ..ops.pixel.arithmetic import clamp
+from ..ops.coordinates.coordinates import pixel_coordinates
+from ..ops.image.lookup import lookup
+from ..ops.pixel.arithmetic import clamp, minimum, mix
 from ..ops.pixel.components import component
-from ..ops.pixel.vector import Construct, swizzle
-from ..transform.gradient import gradient
-from ..types import FLOAT, Size, size_of, vector_type, whole
+from ..ops.pixel.math import floor, to_float, to_int
+from ..ops.pixel.shortcut import Alias
+from ..ops.pixel.vector import Construct, ivec2, swizzle
+from ..transform.gradient import gradient, jvp
+from ..types import FLOAT, Access, Size, size_of, vector_type, whole
 
 __all__ = ["bilateral_filter", "slice_grid", "splat_grid"]
+
+
+TALLEST = 4096
+"""Rows of an image that holds the depths of a grid below each other, which every device allows."""
 
 
 def slice_grid(grid: Variable, guide: Variable, depths: int | None = None) -> Variable:
@@ -44,22 +53,79 @@ def slice_grid(grid: Variable, guide: Variable, depths: int | None = None) -> Va
     padded = contract("out[r, x] = above[r, y] * grid[y, x]", above=above, grid=grid)
     across = Variable.of(hats(width, columns), FLOAT)
     wide = contract("out[r, x] = grid[r, c] * hats[c, x]", grid=padded, hats=across)
-    place = (np.arange(height) + 0.5) * rows / height + 0.5
-    share = place - np.floor(place)
-    step, start, over = 2 * rows, rows + height, 2 * height
-    common = gcd(step, start, over)
-    return contract(
-        "out[o, y, x] = share[j, y] * max(1 - abs(depth[y, x] - z), 0)"
-        " * grid[depths * o + z, (step * y + start) // over + j, x]",
-        share=Variable.of([1 - share, share], FLOAT),
-        depth=clamp(depths * guide - 0.5, 0.0, depths - 1.0),
-        grid=wide,
-        depths=depths,
-        step=step // common,
-        start=start // common,
-        over=over // common,
-        extents={"o": grid.channels // depths, "z": depths, "j": 2, "y": height},
-    )
+    depth = clamp(depths * guide - 0.5, 0.0, depths - 1.0)
+    cells = Cells(rows, height, depths, grid.channels // depths)
+    if (rows + 2) * depths > TALLEST:
+        return cells.dense(wide, depth)
+    return GridSlice(cells.near(wide, depth), wide, depth, cells=cells).output
+
+
+class Cells(NamedTuple):
+    """The depths and rows of cells of a grid whose columns are those of the texels already, with a row more above and below.
+    rows, height: of cells and of texels. channels: of the result."""
+
+    rows: int
+    height: int
+    depths: int
+    channels: int
+
+    @property
+    def first(self) -> dict[str, Any]:
+        """The row y of texels is below the row (step * y + start) // over of cells, and takes what is left of the next one."""
+        found = {"step": 2 * self.rows, "start": self.rows + self.height, "over": 2 * self.height}
+        return {name: n // gcd(*found.values()) for name, n in found.items()}
+
+    def near(self, grid: Variable, depth: Variable) -> Variable:
+        """The result from the two depths beside each texel. The derivative by the grid is a scatter."""
+        extent, over, place = self.rows + 2, self.first["over"], pixel_coordinates(depth.size)
+        top = self.first["step"] * place.y + self.first["start"]
+        tall = contract(
+            f"out[o, {extent} * z + r, x] = grid[{self.depths} * o + z, r, x]",
+            grid=grid,
+            extents={"z": self.depths, "o": self.channels},
+        )
+        depths = minimum(floor(depth), self.depths - 2.0)
+        row, share = to_int(depths) * extent + top / over, to_float(top % over) / float(over)
+        (a, b), (c, d) = (
+            [lookup(tall, ivec2(place.x, row + (extent * z + j))) for j in (0, 1)] for z in (0, 1)
+        )
+        return mix(mix(a, b, share), mix(c, d, share), depth - depths)
+
+    def dense(self, grid: Variable, depth: Variable) -> Variable:
+        """The same from all depths. The derivative by the grid is a contraction."""
+        place = (np.arange(self.height) + 0.5) * self.rows / self.height + 0.5
+        share = place - np.floor(place)
+        return contract(
+            "out[o, y, x] = share[j, y] * max(1 - abs(depth[y, x] - z), 0)"
+            " * grid[depths * o + z, (step * y + start) // over + j, x]",
+            share=Variable.of([1 - share, share], FLOAT),
+            depth=depth,
+            grid=grid,
+            depths=self.depths,
+            **self.first,
+            extents={"o": self.channels, "z": self.depths, "j": 2, "y": self.height},
+        )
+
+
+class GridSlice(Alias):
+    """Inputs (value, grid, depth): the first, ``cells.near`` of the others. Gradients by the grid are contractions."""
+
+    fields = ("cells",)
+    access = (Access.SAME_PIXEL, Access.FETCH, Access.FETCH)  # gradients have the domains of the inputs
+    cells: Cells
+
+    def infer(self):
+        return self.inputs[0].vtype, self.inputs[0].domain
+
+    def vjp(self, gy, i):
+        if i == 0:
+            return None
+        form = self.cells.dense if i == 1 else self.cells.near
+        return gradient(form(*self.inputs[1:]), [self.inputs[i]], seed=gy)[0]
+
+    def jvp(self, tangents):
+        moving = [(x, t) for x, t in zip(self.inputs[1:], tangents[1:], strict=True) if t is not None]
+        return jvp([self.cells.near(*self.inputs[1:])], *zip(*moving, strict=True))[0] if moving else None
 
 
 def hats(texels: int, count: int) -> np.ndarray:
