@@ -13,7 +13,7 @@ from dressi.render.fit.options.schedule import fitted_rounds
 from dressi.render.fit.run.rounds import rounds_of
 from dressi.render.fit.start.carved import hull as hull_module
 from dressi.render.fit.start.choice import start_mesh
-from dressi.render.fit.start.stereo import start as start_module
+from dressi.render.fit.start.stereo import maps as maps_module
 from dressi.render.fit.start.stereo.fuse import smooth
 from dressi.render.fit.start.stereo.sgm import aggregated
 from dressi.render.fit.start.stereo.sweep import NOISE, Sweep
@@ -45,9 +45,12 @@ def test_scores_are_correlations_of_weighted_windows_on_every_device(device):
     sweep = Sweep(size, size, (1, 2), planes=2)
     picture, weight = RANDOM.random(size[::-1]), RANDOM.random(size[::-1])
     others = RANDOM.random((4, *size[::-1]))
-    move = np.array([[1, 0, 1.0], [0, 1, 0], [0, 0, 1]])  # by one pixel: no interpolation
     leaves = {sweep.picture: picture, sweep.weight: weight, **dict(zip(sweep.others, others, strict=True))}
-    leaves |= {matrix: np.stack([np.eye(3), move])[:, None, None] for matrix in sweep.matrices}
+    # Inverse depths of 0 and 1: by no pixel and by one, so that nothing is interpolated.
+    leaves |= {sweep.base: np.full(size[::-1], -1.0), sweep.offsets: np.array([1.0, 2.0])[:, None, None]}
+    leaves |= {leaf: np.eye(3) for leaf in sweep.turns} | {
+        leaf: np.array([1.0, 0, 0]) for leaf in sweep.moves
+    }
     still = others, np.concatenate([others[:, :, 1:], others[:, :, -1:]], axis=2)
     expected = []
     for seen in still:
@@ -126,7 +129,7 @@ def pictures(device, views: int) -> Dataset:
 @pytest.mark.vk
 def test_stereo_finds_a_pit_that_no_outline_shows(device, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(hull_module, "CELLS", 40)
-    monkeypatch.setattr(start_module, "PLANES", 48)
+    monkeypatch.setattr(maps_module, "PLANES", 48)
     scene, options = pictures(device, 14), FitOptions(size=(56, 56), texture_size=32, start="stereo")
     errors, shape = [], bowl().positions
     pit = shape[(shape[:, 2] > 0) & (np.hypot(shape[:, 0], shape[:, 1]) < 0.3)]

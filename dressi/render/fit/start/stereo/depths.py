@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.ndimage import distance_transform_edt, median_filter
 
 from .views import Views
 
@@ -14,8 +15,10 @@ BETTER = 0.16
 """Least cost, over those of all paths, by which all planes that are not beside the best one are worse."""
 LARGE = np.float32(1e6)
 """Cost of a plane that may not be."""
-AGREE = 1.0
-"""Planes by which depths of two views differ at most where they agree."""
+AGREE, PIXELS = 0.5, 0.75
+"""Planes, and widths of a pixel at that depth, of which depths of two views differ by one at most where they agree."""
+REACH, SIMILAR = 4, 3.0
+"""Pixels to neighbours, and planes of the difference between them, over which depths are smoothed."""
 VOTES, ASKED = 2, 8
 """Views that have to agree with a depth, and the nearest so many that are asked."""
 
@@ -57,8 +60,48 @@ def picked(scores: np.ndarray, costs: np.ndarray, allowed: np.ndarray, depths: n
     return DepthMap(depth, sure, spacing * depth**2)
 
 
+def refined(
+    coarse: np.ndarray, scores: np.ndarray, offsets: np.ndarray, sure: np.ndarray, spacing: float
+) -> DepthMap:
+    """The depth with the best score beside a surface, between offsets by a parabola.
+
+    coarse: (H, W) inverse depths, to which the offsets (D,), evenly apart, belong.  scores: (H, W, D).  sure: (H, W) bool, where
+    the surface is known.  spacing: of the planes, as inverse depths, by which depths are compared.
+    """
+    best = np.clip(scores.argmax(2), 1, len(offsets) - 2)[..., None]
+    before, most, after = (np.take_along_axis(scores, best + side, 2)[..., 0] for side in (-1, 0, 1))
+    curvature = before + after - 2 * most
+    curved = curvature < -1e-6
+    place = np.where(curved, 0.5 * (before - after), 0) / np.where(curved, curvature, 1)
+    inverse = coarse + offsets[best[..., 0]] + np.clip(place, -0.5, 0.5) * (offsets[1] - offsets[0])
+    depth = 1 / np.maximum(inverse, 1e-6)
+    return DepthMap(depth, sure & (most > SURE), spacing * depth**2)
+
+
+def smoothed(one: DepthMap, inside: np.ndarray) -> np.ndarray:
+    """(H, W) inverse depths of a map without the steps from plane to plane, by means over neighbours that are nearly as deep."""
+    inverse = np.where(inside, 1 / one.depth, 0)
+    spacing = SIMILAR * one.step / one.depth**2
+    found = np.where(inside, median_filter(inverse, 5), 0)
+    found = np.where(found > 0, found, inverse)
+    for _ in range(2):
+        padded = np.pad(found, REACH)
+        total, weight = np.zeros_like(found), np.zeros_like(found)
+        for dy in range(2 * REACH + 1):
+            for dx in range(2 * REACH + 1):
+                other = padded[dy : dy + found.shape[0], dx : dx + found.shape[1]]
+                far = ((dy - REACH) ** 2 + (dx - REACH) ** 2) / REACH**2
+                share = np.exp(-2 * far) * ((other > 0) & (np.abs(other - found) < spacing))
+                total += share * other
+                weight += share
+        found = np.where(weight > 0, total / np.maximum(weight, 1e-9), found)
+    # Pixels outside of the mask are as deep as the nearest one inside: finer pictures are interpolated from these.
+    nearest = np.asarray(distance_transform_edt(~inside, return_distances=False, return_indices=True))
+    return found[tuple(nearest)] if inside.any() else found
+
+
 def agreeing(views: Views, maps: dict[int, DepthMap], beside: np.ndarray) -> dict[int, DepthMap]:
-    """The maps, by the number of their view, with what VOTES other views agree with, as the mean of theirs.
+    """The maps, by the number of their view, with what VOTES other views agree with, as the mean with theirs.
 
     beside: (N, N - 1) the others by their nearness to each view.
     """
@@ -66,9 +109,10 @@ def agreeing(views: Views, maps: dict[int, DepthMap], beside: np.ndarray) -> dic
     for k, one in maps.items():
         rows, columns = np.nonzero(one.sure)
         rays = views.rays(k)[rows, columns]
-        depth, slack = one.depth[rows, columns], AGREE * one.step[rows, columns]
+        depth = one.depth[rows, columns]
+        slack = np.maximum(AGREE * one.step[rows, columns], PIXELS * depth / views.K[k][0, 0])
         points = views.centres[k] + rays * depth[:, None]
-        votes = np.zeros(len(rows), int)
+        votes, moved = np.zeros(len(rows), int), np.zeros(len(rows))
         for other in [j for j in beside[k] if j in maps][:ASKED]:
             theirs = maps[other]
             column, row, z = views.projected(other, points)
@@ -79,7 +123,9 @@ def agreeing(views: Views, maps: dict[int, DepthMap], beside: np.ndarray) -> dic
             away = theirs.depth[y, x] - z
             same = seen & theirs.sure[y, x] & (np.abs(away) < slack)
             votes += same
-        sure = np.zeros_like(one.sure)
+            moved += np.where(same, away / np.maximum(z, 1e-9), 0)
+        sure, mean = np.zeros_like(one.sure), one.depth.copy()
         sure[rows, columns] = votes >= VOTES
-        found[k] = DepthMap(one.depth, sure, one.step)
+        mean[rows, columns] *= 1 + moved / (votes + 1)
+        found[k] = DepthMap(mean, sure, one.step)
     return found

@@ -14,7 +14,9 @@ DATA = 2.5
 """Weight of the distances of one view against total variation."""
 PRIOR = 0.12
 """Weight, relative to a view, of that a point of the hull lies inside: what no view sees is not carved."""
-ITERATIONS = 60
+FEW = 0.5
+"""Share of the views that show most of the object, below which a point that no depth tells of lies outside."""
+ITERATIONS = 50
 
 
 def fused(views: Views, maps: dict[int, DepthMap], hull: np.ndarray, grid: Grid) -> np.ndarray:
@@ -25,43 +27,55 @@ def fused(views: Views, maps: dict[int, DepthMap], hull: np.ndarray, grid: Grid)
     reach = REACH * grid.step
     near = hull > -grid.step
     points = grid.origin + grid.step * np.argwhere(near)
-    total, weight = np.full(len(points), PRIOR), np.full(len(points), PRIOR)
+    total, weight, shown = (np.zeros(len(points), np.float32) for _ in range(3))
     for k, one in maps.items():
-        depth, z = seen_depths(views, k, one, points)
+        distance, seen = seen_distances(views, k, one, points.astype(np.float32), reach)
         # What lies far behind the surface is hidden from this view.
-        known = np.isfinite(depth) & (z - depth < reach)
-        total += np.where(known, np.maximum((z - depth) / reach, -1), 0)
+        known = distance < reach
+        total += np.where(known, np.maximum(distance / reach, -1), 0)
         weight += known
+        shown += seen
+    # Where frames cut the object, what few of them show has hardly been carved.
+    usual = max(float(np.percentile(shown, 90)), 1.0)
+    total += PRIOR * np.clip((shown / usual - FEW) / 0.1, -1, 1)
+    weight += PRIOR
     goal, certain = np.full(grid.shape, -1, np.float32), np.zeros(grid.shape, np.float32)
     goal[near], certain[near] = total / weight, weight
     return np.minimum(reach * smooth(goal, DATA * certain, near), np.clip(hull, -reach, reach))
 
 
-def seen_depths(views: Views, k: int, one: DepthMap, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(P,) the depth that map k has where it sees points (P, 3), infinite where it has none, and their own depths.
+def seen_distances(
+    views: Views, k: int, one: DepthMap, points: np.ndarray, reach: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """(P,) how far points (P, 3) lie behind the depths of map k, infinite where it has none, and whether they lie in the part of
+    the view.
 
-    Between pixels it is interpolated over those that are sure and nearly as far away as the nearest pixel's.
+    Within ``reach`` of the surface depths are interpolated between pixels, over those that are sure and nearly as far away as
+    the nearest pixel's.
     """
     column, row, z = views.projected(k, points)
     width, height = views.crop
-    x0, y0 = np.floor(column - 0.5).astype(int), np.floor(row - 0.5).astype(int)
-    u, v = column - 0.5 - x0, row - 0.5 - y0
-    middle = (
-        np.clip(np.floor(row).astype(int), 0, height - 1),
-        np.clip(np.floor(column).astype(int), 0, width - 1),
-    )
-    nearest, slack = one.depth[middle], 3 * one.step[middle]
-    total, weight = np.zeros(len(points)), np.zeros(len(points))
+    x, y = column.astype(np.int32), row.astype(np.int32)
+    seen = (z > 0) & (column >= 0) & (x < width) & (row >= 0) & (y < height)
+    pixel = np.where(seen, y * width + x, 0)
+    sure, depth = one.sure.ravel(), one.depth.ravel().astype(np.float32)
+    found = np.where(seen & sure[pixel], z - depth[pixel], np.inf)
+    near = np.flatnonzero(np.abs(found) < 2 * reach)
+    u, v = column[near] - 0.5, row[near] - 0.5
+    left, top = np.floor(u), np.floor(v)
+    u, v, nearest = u - left, v - top, depth[pixel[near]]
+    slack = 3 * one.step.ravel()[pixel[near]]
+    total, weight = np.zeros(len(near), np.float32), np.zeros(len(near), np.float32)
     for dy in (0, 1):
         for dx in (0, 1):
-            place = np.clip(y0 + dy, 0, height - 1), np.clip(x0 + dx, 0, width - 1)
+            place = np.clip(top + dy, 0, height - 1) * width + np.clip(left + dx, 0, width - 1)
+            other = place.astype(np.int32)
             share = (v if dy else 1 - v) * (u if dx else 1 - u)
-            share = share * (one.sure[place] & (np.abs(one.depth[place] - nearest) < slack))
-            total += share * one.depth[place]
+            share = share * (sure[other] & (np.abs(depth[other] - nearest) < slack))
+            total += share * depth[other]
             weight += share
-    seen = (z > 0) & (column >= 0) & (column < width) & (row >= 0) & (row < height)
-    known = seen & one.sure[middle] & (weight > 1e-6)
-    return np.where(known, total / np.maximum(weight, 1e-6), np.inf), z
+    found[near] = z[near] - np.where(weight > 1e-6, total / np.maximum(weight, 1e-6), nearest)
+    return found, seen
 
 
 def smooth(
@@ -76,25 +90,34 @@ def smooth(
     [-1.0, -1.0, -1.0, -1.0, 1.0, 1.0, 1.0, 1.0]
     """
     tau = sigma = np.float32(1 / np.sqrt(12))
-    goal = goal.astype(np.float32)
-    part = np.float32(tau) * weight.astype(np.float32)
-    pull, scale = part * goal, 1 / (1 + part)
+    part = tau * weight.astype(np.float32)
+    goal, scale = goal.astype(np.float32), 1 / (1 + part)
+    pull = part * goal
     dual = [np.zeros(goal.shape, np.float32) for _ in range(3)]
-    u = goal.copy()
-    ahead = u.copy()
+    u, ahead = goal.copy(), goal.copy()
+    length, change = np.empty_like(u), np.empty_like(u)
+    ends = [_ends(goal.ndim, axis) for axis in range(3)]
     for _ in range(iterations):
-        for axis, p in enumerate(dual):
-            head, tail = _ends(goal.ndim, axis)
-            p[tail] += sigma * (ahead[head] - ahead[tail])
-        length = np.maximum(np.sqrt(dual[0] ** 2 + dual[1] ** 2 + dual[2] ** 2), 1)
-        slope = u.copy()
-        for axis, p in enumerate(dual):
+        length[:] = 0
+        for p, (head, tail) in zip(dual, ends, strict=True):
+            np.subtract(ahead[head], ahead[tail], out=change[tail])
+            change[tail] *= sigma
+            p[tail] += change[tail]
+            np.multiply(p, p, out=change)
+            length += change
+        np.sqrt(length, out=length)
+        np.maximum(length, 1, out=length)
+        new = u.copy()
+        for p, (head, tail) in zip(dual, ends, strict=True):
             p /= length
-            head, tail = _ends(goal.ndim, axis)
-            slope[tail] += tau * p[tail]
-            slope[head] -= tau * p[tail]
-        new = np.where(free, (slope + pull) * scale, goal)
-        ahead = 2 * new - u
+            np.multiply(p[tail], tau, out=change[tail])
+            new[tail] += change[tail]
+            new[head] -= change[tail]
+        new += pull
+        new *= scale
+        np.copyto(new, goal, where=~free)
+        np.multiply(new, 2, out=ahead)
+        ahead -= u
         u = new
     return u
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from .....ad import functional as F
 from .....ad.graph import Variable
-from .....ad.types import FLOAT, MAT3
+from .....ad.types import FLOAT, MAT3, VEC3
 from ....engine import Engine
 from .views import Views
 
@@ -21,45 +21,62 @@ NOISE = 1e-3
 
 
 class Sweep:
-    """The scores of planes as an image pipeline, for pictures of one size.
+    """The scores of depths as an image pipeline, for pictures of one size.
 
-    crop: (W, H) of the part of a picture that is swept.  size: (W, H) of its neighbours.  radii: of the windows, in pixels,
-    whose scores are averaged.
+    Inverse depths are those of an image plus a number for each plane: planes that face the view where the image is constant,
+    else surfaces beside a surface.  crop: (W, H) of the part of a picture that is swept.  size: (W, H) of its neighbours.
+    radii: of the windows, in pixels, whose scores are averaged.  planes: swept at once.
     """
 
     def __init__(
         self, crop: tuple[int, int], size: tuple[int, int], radii: Sequence[int], planes: int = CHUNK
     ):
         self.planes = planes
-        self.picture, self.weight = (Variable(FLOAT, crop, name=name) for name in ("picture", "weight"))
+        self.picture, self.weight, self.base = (
+            Variable(FLOAT, crop, name=name) for name in ("picture", "weight", "base")
+        )
+        self.offsets = Variable(FLOAT, batch=planes, name="offsets")
         self.others = [Variable(FLOAT, size, name=f"other{i}") for i in range(NEIGHBOURS)]
-        self.matrices = [Variable(MAT3, batch=planes, name=f"matrix{i}") for i in range(NEIGHBOURS)]
-        warped = [
-            F.warp_homography(other, matrix, crop)
-            for other, matrix in zip(self.others, self.matrices, strict=True)
-        ]
-        seen = F.vec4(*warped)
-        scores = [correlations(self.picture, seen, self.weight, radius) for radius in radii]
+        self.turns = [Variable(MAT3, name=f"turn{i}") for i in range(NEIGHBOURS)]
+        self.moves = [Variable(VEC3, name=f"move{i}") for i in range(NEIGHBOURS)]
+        here = F.vec3(F.to_float(F.pixel_coordinates(crop)) + 0.5, 1.0)
+        inverse = self.base + self.offsets
+        seen = []
+        for other, turn, move in zip(self.others, self.turns, self.moves, strict=True):
+            place = F.matmul(turn, here) + move * inverse
+            uv = place.xy / place.z * (1 / size[0], 1 / size[1])
+            seen.append(F.sample(other, uv, "bilinear", "clamp", tolerance=0))
+        warped = F.vec4(*seen)
+        scores = [correlations(self.picture, warped, self.weight, radius) for radius in radii]
         self.score = best_half(sum(scores[1:], start=scores[0]) * (1.0 / len(scores)))
 
     def start(self, engine: Engine) -> None:
         engine.set_output("score", self.score)
 
     def scores(
-        self, engine: Engine, views: Views, k: int, beside: Sequence[int], depths: np.ndarray
+        self,
+        engine: Engine,
+        views: Views,
+        k: int,
+        beside: Sequence[int],
+        offsets: np.ndarray,
+        base: np.ndarray | None = None,
     ) -> np.ndarray:
-        """(D, H, W) float32 in [-1, 1] of planes at depths (D,), a multiple of ``planes``, in front of view k."""
+        """(H, W, D) float32 in [-1, 1], of the inverse depths base (H, W), 0 unless given, + offsets (D,) in front of view k; D
+        is a multiple of ``planes``."""
         engine.send(self.picture, views.cropped(views.grey, k))
         engine.send(self.weight, views.cropped(views.masks, k))
-        for other, index in zip(self.others, beside, strict=True):
-            engine.send(other, views.grey[index])
+        engine.send(self.base, np.zeros(self.base.size[::-1]) if base is None else base)
+        for i, index in enumerate(beside):
+            turn, move = views.epipolar(k, index)
+            engine.send(self.others[i], views.grey[index])
+            engine.send(self.turns[i], turn)
+            engine.send(self.moves[i], move)
         found = []
-        for first in range(0, len(depths), self.planes):
-            some = depths[first : first + self.planes]
-            for matrix, index in zip(self.matrices, beside, strict=True):
-                engine.send(matrix, views.homographies(k, index, some)[:, None, None])
-            found.append(engine.recv("score").reshape(len(some), *self.picture.size[::-1]))
-        return np.concatenate(found)
+        for first in range(0, len(offsets), self.planes):
+            engine.send(self.offsets, offsets[first : first + self.planes, None, None])
+            found.append(engine.recv("score").reshape(self.planes, *self.picture.size[::-1]))
+        return np.ascontiguousarray(np.moveaxis(np.concatenate(found), 0, 2))
 
 
 def correlations(picture: Variable, others: Variable, weight: Variable, radius: int) -> Variable:

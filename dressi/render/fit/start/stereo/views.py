@@ -92,13 +92,11 @@ class Views:
         np.fill_diagonal(angle, np.inf)
         return np.argsort(angle, axis=1, kind="stable")[:, :-1]
 
-    def homographies(self, k: int, other: int, depths: np.ndarray) -> np.ndarray:
-        """(D, 3, 3) from pixels of the part of view k, through planes that face it at depths (D,), to pixels of another
-        view."""
+    def epipolar(self, k: int, other: int) -> tuple[np.ndarray, np.ndarray]:
+        """(3, 3) A and (3,) b: a pixel p = (x, y, 1) of the part of view k, of inverse depth d, is A p + d b in another view."""
         turn = self.R[other] @ self.R[k].T
         move = self.t[other] - turn @ self.t[k]
-        through = turn + move[:, None] * np.array([0, 0, 1.0]) / depths[:, None, None]
-        return self.K[other] @ through @ np.linalg.inv(self.inner(k))
+        return self.K[other] @ turn @ np.linalg.inv(self.inner(k)), self.K[other] @ move
 
     def rays(self, k: int) -> np.ndarray:
         """(H, W, 3) directions in the scene of the pixels of the part of view k, of depth 1."""
@@ -109,10 +107,11 @@ class Views:
 
     def projected(self, k: int, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Column and row in the part of view k, and depth, of points (..., 3)."""
-        seen = points @ self.R[k].T + self.t[k]
-        depth = np.maximum(seen[..., 2], 1e-9)
-        column, row = np.moveaxis((seen @ self.inner(k)[:2].T) / depth[..., None], -1, 0)
-        return column, row, seen[..., 2]
+        matrix = np.concatenate([self.inner(k) @ self.R[k], (self.inner(k) @ self.t[k])[:, None]], axis=1)
+        matrix = matrix.astype(points.dtype)
+        x, y, depth = (points @ row[:3] + row[3] for row in matrix)
+        scale = 1 / np.maximum(depth, points.dtype.type(1e-9))
+        return x * scale, y * scale, depth
 
 
 def _box(mask: np.ndarray) -> np.ndarray:
