@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from reference import masks_of
 
 from dressi import DressiAD, evaluate
 from dressi.render.cameras.views import ring
@@ -151,3 +152,18 @@ def test_the_hull_is_taken_where_stereo_finds_nothing(device, monkeypatch: pytes
     ):
         found = start_mesh(few, options, (256, 512), lambda: DressiAD(device))
     assert found is not None and not found[1]
+
+
+def test_a_mesh_that_fits_already_has_no_far_and_no_coarse_rounds():
+    mesh, size = bowl(), (48, 48)
+    cameras = ring(np.zeros(3), 1.0, 6, size)
+    masks = masks_of(mesh.positions, mesh.faces, cameras.matrices, size).astype(np.float32)
+    box = np.array([[-1.0] * 3, [1.0] * 3])
+    train = Observations(cameras, masks, masks[..., None] * np.ones(3))
+    scene = Dataset(train, None, np.zeros(3), 1.0, box, np.array([0.0, 1, 0]))
+    options = FitOptions(size=size)
+    (plan,) = rounds_of(scene, options, mesh, DressiAD)[1]
+    assert plan.steps < 60 and plan.pixels == size[1] and plan.weights == {"colours": 1.0} and not plan.faces
+    ball = primitives.icosphere(2, 0.5)
+    far = rounds_of(scene, options, ball, DressiAD)[1]
+    assert far[0].radius[0] == options.radius and sum(plan.steps for plan in far) == 600
