@@ -1,7 +1,7 @@
 """Depths by stereo alone, as `dressi fit` starts from them, against the meshes whose pictures stand for photographs.
 
-    python apps/stereo_accuracy.py --json out/stereo_accuracy.json
-    python apps/stereo_accuracy.py --mesh spot --size 320 240 --views 24 --out out/stereo
+    python apps/photographs/stereo_accuracy.py --json out/stereo_accuracy.json
+    python apps/photographs/stereo_accuracy.py --mesh spot --size 320 240 --views 24 --out out/stereo
 
 Two rings of cameras see each mesh under a sky with a sun, with noise, in 8 bits. Each row is one mesh: the share of the pixels of
 the masks that get a depth, the share of these within .5 % of the true depth, the median and the 90th percentile of the errors
