@@ -57,7 +57,7 @@ def path(seconds: np.ndarray, centre: np.ndarray, radius: float, turn: float, rn
     """(eyes, targets), each (T, 3): an arm around the object that rises, sinks and shakes; ``turn`` seconds a turn."""
     angle = 2 * np.pi * seconds / turn
     height = np.radians(32 + 18 * np.sin(2.7 * angle + 1))
-    away = radius * (2.6 + 0.2 * np.sin(3.3 * angle))
+    away = radius * (2.9 + 0.2 * np.sin(3.3 * angle))
     shakes = np.zeros((len(seconds), 3))
     for frequency, amplitude in ((1.3, 0.02), (3.1, 0.008), (7.3, 0.004)):
         shakes += amplitude * np.sin(2 * np.pi * frequency * seconds[:, None] + rng.uniform(0, 6.3, 3))
