@@ -18,6 +18,7 @@ from ..surface.footprint import barycentric_slopes, uv_level
 from ..surface.normals import flat_normal
 from ..surface.screen import Surface, corners
 from ..surface.texturing import texture_colour
+from .images.material_recipe import UNLIT
 from .look import Look
 
 
@@ -222,7 +223,7 @@ class SurfacePoint:
             part = light.reflected(fragment)
             total = part if total is None else total + part
         assert total is not None
-        return total
+        return F.select(F.greater(self.map(UNLIT), 0.5), self.albedo, total) if self.has(UNLIT) else total
 
 
 Shader = Callable[[SurfacePoint], Variable]

@@ -12,7 +12,7 @@ from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, MAT4, VEC3
 from dressi.render import Camera, DirectionalLight, Environment, Material, Mesh, Node, Scene, render
-from dressi.render.drawing.scenes import groups
+from dressi.render.drawing.scenes import groups, joined
 from dressi.render.drawing.scenes.joined import scene_given
 from dressi.render.materials import Placement
 
@@ -79,6 +79,7 @@ def scene() -> Scene:
 def apart(monkeypatch) -> None:
     """Every node by itself from now on."""
     monkeypatch.setattr(groups, "_look_of", lambda node: node)
+    monkeypatch.setattr(joined, "unlit_beside_lit", list)
 
 
 def test_materials_that_differ_in_numbers_are_one_look():
@@ -123,7 +124,7 @@ def test_derivatives_of_a_group_meet_differences():
 
 
 def test_materials_get_what_they_lack(monkeypatch):
-    """Factors, images, colours of vertices, coats and sheen: one look of them all."""
+    """Factors, images, colours of vertices, coats, sheen and what no light shades: one look of them all."""
     plain = replace(tile(RANDOM.random((4, 5, 3))), normals=None, normal_faces=None)
     bare = replace(plain, texture=None, uvs=None, uv_faces=None, colors=RANDOM.random((4, 3)))
     bare.color_faces = bare.faces
@@ -136,8 +137,9 @@ def test_materials_get_what_they_lack(monkeypatch):
             specular_map=rough, ior=1.8, emission=(1.0, 0.5, 0.2), emission_map=RANDOM.random((2, 3, 3))
         ),
     )
-    meshes = [replace(plain, material=m) for m in materials] + [replace(bare, material=Material())]
-    places = (at(-1, 0.9), at(-0.9, -0.8), at(0.6, 0.5), at(1.4, -0.7), at(0, 0))
+    meshes = [replace(plain, material=m) for m in (*materials, Material(unlit=True))]
+    meshes.append(replace(bare, material=Material()))
+    places = (at(-1, 0.9), at(-0.9, -0.8), at(0.6, 0.5), at(1.4, -0.7), at(0.3, 1.2), at(0, 0))
     shown = Scene([Node(m, to_world=place) for m, place in zip(meshes, places, strict=True)])
     assert len(scene_given(shown).recipe.looks) == 1
     lights = [SUN, Environment(RANDOM.random((8, 16, 3)))]

@@ -64,6 +64,8 @@ class Members:
 
 ALONE = Members()
 """Of a single node."""
+UNLIT = "unlit"
+"""Of the part that is 1 for members that show their base colour under any light, 0 for the others, FLOAT."""
 MEMBER = "member"
 """Of the part that numbers the members, INT, an entry a face."""
 

@@ -16,6 +16,7 @@ from ....ad.types import IVEC3, VEC2, VEC3, VEC4, VType, list_image
 from ...materials import GLTF
 from ...materials.parameter import Normals, Parameter
 from ..images.inputs import Given, Values
+from ..images.material_recipe import UNLIT
 from .node import INDEX
 
 Kinds = Mapping[str, tuple[Any, ...]]
@@ -28,6 +29,7 @@ LISTS: dict[str, tuple[VType, Any]] = {
 }
 """Lists that a node may get: type, and the one value of all corners."""
 ROWS = {name: row for row in GLTF.parameters if row.neutral is not None for name in (row.beside, row.name)}
+ROWS[UNLIT] = Parameter(UNLIT)
 """Rows of factors that a node may get, by the names of their parts."""
 IMAGES = {"texture": VEC3} | {
     row.map.field: row.map.vtype for row in GLTF.parameters if row.map is not None and row.column is not None

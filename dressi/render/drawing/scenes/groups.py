@@ -9,18 +9,20 @@ every step: nodes share a look only where they share it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ....ad.graph import Variable
-from ....ad.types import INT, IVEC3, list_image, list_size
+from ....ad.types import FLOAT, INT, IVEC3, list_image, list_size
 from ...materials import GLTF
+from ...shading.bsdf import GltfBsdf, UnlitBsdf
 from ..images.inputs import Given, Values
 from ..images.material_recipe import (
     ALONE,
     MEMBER,
+    UNLIT,
     UV_SETS,
     MaterialRecipe,
     Members,
@@ -53,6 +55,20 @@ class Group(NamedTuple):
 def own_name(part: str, member: int) -> str:
     """Of the part that is the factor of one member, where it is a Variable."""
     return f"{part} of {member}"
+
+
+def unlit_beside_lit(drawn: Sequence[DrawnNode]) -> list[DrawnNode]:
+    """Where some nodes are lit by glTF's surfaces, unlit ones get that surface too, and the part ``UNLIT``, so that they can be
+    shaded together."""
+    if not any(one.recipe.bsdf is GltfBsdf for one in drawn):
+        return list(drawn)
+    own = {UNLIT: Values(FLOAT, np.ones((1, 1, 1)))}
+    return [
+        replace(one, recipe=replace(one.recipe, bsdf=GltfBsdf), parts=one.parts | own)
+        if one.recipe.bsdf is UnlitBsdf
+        else one
+        for one in drawn
+    ]
 
 
 def grouped(drawn: Sequence[DrawnNode], numbers: Sequence[int]) -> list[Group]:

@@ -16,7 +16,7 @@ from ....ad.graph import Variable
 from ....ad.types import IVEC3, MAT4, VEC3, list_image
 from ...scene.scene import Scene
 from ..images.inputs import Given, Values, per_view
-from .groups import grouped, numbers_list, repeated, rows_of
+from .groups import grouped, numbers_list, repeated, rows_of, unlit_beside_lit
 from .node import WAYS, DrawnNode, node_drawn
 from .recipe import EACH, LookRecipe, SceneRecipe, Source, node_name
 
@@ -84,6 +84,7 @@ def _single(drawn: DrawnNode, framed: np.ndarray | None) -> DrawnScene:
 
 
 def _several(drawn: Sequence[DrawnNode], framed: np.ndarray | None) -> DrawnScene:
+    drawn = unlit_beside_lit(drawn)
     groups = grouped(drawn, sorted(range(len(drawn)), key=lambda k: drawn[k].is_transparent))
     looks = [k for group in groups for k in group.nodes]
     counts = np.array([one.shape.vertex_count for one in drawn])
