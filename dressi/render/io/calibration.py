@@ -168,16 +168,20 @@ def _files(folder: Path, path: Path, entry: _Entry) -> tuple[Path, Path | None]:
         return image, mask
     for place in MASK_FOLDERS:
         if (folder / place).is_dir():
-            # COLMAP puts .png behind the whole name.
-            stems = [image.stem + suffix for suffix in (image.suffix, *SUFFIXES)] + [image.name + ".png"]
-            masks = [folder / place / stem for stem in stems]
-            mask = next((followed(file, folder, path) for file in masks if file.is_file()), None)
+            mask = mask_in(folder / place, image)
             if mask is None:
                 raise InputError(
                     f"'{folder / place}' has no mask for '{image.name}'; add it or remove its camera"
                 )
-            return image, mask
+            return image, followed(mask, folder, path)
     return image, None
+
+
+def mask_in(folder: Path, image: Path) -> Path | None:
+    """The mask of an image in a folder of masks, by its name."""
+    # COLMAP puts .png behind the whole name.
+    stems = [image.stem + suffix for suffix in (image.suffix, *SUFFIXES)] + [image.name + ".png"]
+    return next((folder / stem for stem in stems if (folder / stem).is_file()), None)
 
 
 def pictures_in(folder: Path) -> list[Path]:

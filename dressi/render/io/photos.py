@@ -279,7 +279,7 @@ def _undistorted(
         if mask.shape[:2] != color.shape[:2]:
             raise InputError(
                 f"'{view.mask}' has {mask.shape[1]}x{mask.shape[0]} pixels and its image '{view.image.name}'"
-                f" {color.shape[1]}x{color.shape[0]}; give masks of the images' size"
+                f" {color.shape[1]}x{color.shape[0]}; give masks of the images' size, as they are stored: EXIF data turns nothing"
             )
         coverage = mask[..., 0]
     elif codes.shape[-1] == 4:

@@ -20,6 +20,8 @@ from .world import guess_world
 
 VERSION = 2
 """Of the way reconstructions are made: older ones are made anew."""
+MOST = 0.8
+"""If less photographs get a camera, those with masks are tried without their backgrounds: on a turntable these do not turn."""
 FACTS = "reconstruction.json"
 
 
@@ -62,7 +64,13 @@ def find_cameras(
         except (InputError, LookupError, TypeError):
             pass  # it is made anew
     models = reconstruct(pictures, own=own, ordered=ordered, tell=tell, stop=stop)
-    if not models.found or 2 * models.found[0].num_reg_images() < len(pictures):
+    if models.placed < MOST * len(pictures) and all(picture.mask is not None for picture in pictures):
+        tell(
+            f"cameras of {models.placed} photographs were found; once more, with features of the masks alone ..."
+        )
+        again = reconstruct(pictures, own=own, masked=True, ordered=ordered, tell=tell, stop=stop)
+        models = max(models, again, key=lambda found: found.placed)
+    if 2 * models.placed < len(pictures):
         raise too_few(folder, pictures, models)
     notes = [*partial(pictures, models), _placed(models.found[0], pictures)]
     shutil.rmtree(into / "sparse", ignore_errors=True)

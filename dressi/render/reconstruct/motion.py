@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+from scipy.ndimage import binary_dilation
 
 from ...errors import InputError
 from ..io.files import silenced
@@ -31,6 +32,8 @@ TWICE = 10
 """Photographs of one camera that its principal point is found from, too; of fewer it is the middle of the picture."""
 OFF = 0.06
 """Most that the principal point may be off the middle, in widths of the picture."""
+WIDER = 3
+"""Pixels by which masks are widened before features are looked for in them."""
 GREY = 0.5
 """sRGB code of what is transparent."""
 SEED = 0
@@ -47,6 +50,11 @@ class Models:
     found: list[Any]
     features: np.ndarray
     matches: np.ndarray
+
+    @property
+    def placed(self) -> int:
+        """How many photographs have a camera in the largest."""
+        return self.found[0].num_reg_images() if self.found else 0
 
 
 class Interrupted(Exception):
@@ -70,7 +78,7 @@ def reconstruct(
     pictures: Sequence[Picture],
     *,
     own: bool = False,
-    masks: Callable[[Picture], np.ndarray] | None = None,
+    masked: bool = False,
     ordered: bool = False,
     tell: Tell = lambda text: None,
     stop: Poll = lambda: False,
@@ -78,14 +86,14 @@ def reconstruct(
     """Models of the photographs, in pixels of the files, in units and axes of their own.
 
     own: whether each photograph has intrinsics of its own; otherwise those of the same camera (``Picture.camera``) share
-    them.  masks: (H, W) of a photograph, 0 where features do not count.  ordered: whether neighbours in the list were taken
+    them.  masked: whether only features in the masks count: of an object on a turntable.  ordered: whether neighbours in the list were taken
     one after the other.  tell: what is done now.  stop: polled; true raises ``Interrupted``. Raises InputError.
     """
     colmap = library()
     with tempfile.TemporaryDirectory(prefix="dressi-cameras-") as name:
         work = Path(name)
         tell(f"features of {len(pictures)} photographs ...")
-        scales = [_copied(picture, work, masks) for picture in pictures]
+        scales = [_copied(picture, work, masked) for picture in pictures]
         run = _runner(colmap, stop)
         _features(colmap, run, pictures, scales, work, own)
         _matches(colmap, run, len(pictures), work, ordered, tell)
@@ -120,7 +128,7 @@ def _database(work: Path) -> Path:
     return work / "database.db"
 
 
-def _copied(picture: Picture, work: Path, masks: Callable[[Picture], np.ndarray] | None) -> np.ndarray:
+def _copied(picture: Picture, work: Path, masked: bool) -> np.ndarray:
     """Write a photograph as pycolmap can read it, at no more than ``WIDEST``. Returns (2,) the scale of its sides."""
     codes = read_image(picture.path)
     if codes.shape[-1] == 4:
@@ -130,13 +138,15 @@ def _copied(picture: Picture, work: Path, masks: Callable[[Picture], np.ndarray]
     size = max(round(width * share), 1), max(round(height * share), 1)
     index = len(list((work / "images").glob("*"))) if (work / "images").is_dir() else 0
     _save(work / "images" / _name(index), codes.mean(-1), size)
-    if masks is not None:
-        _save(work / "masks" / f"{_name(index)}.png", masks(picture).astype(np.float32), size)
+    if masked and picture.mask is not None:
+        covered = read_image(picture.mask)[..., 0] > 0.5
+        _save(work / "masks" / f"{_name(index)}.png", binary_dilation(covered, iterations=WIDER), size)
     return np.array(size) / picture.size
 
 
 def _save(path: Path, plane: np.ndarray, size: tuple[int, int]) -> None:
     path.parent.mkdir(exist_ok=True)
+    plane = plane.astype(np.float32)
     if size != plane.shape[::-1]:
         plane = resize(plane, size)
     Image.fromarray(np.clip(plane * 255 + 0.5, 0, 255).astype(np.uint8)).save(path, compress_level=1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import InputError
-from ..io.calibration import PLACES, pictures_in
+from ..io.calibration import MASK_FOLDERS, PLACES, mask_in, pictures_in
 from ..io.images import image_size
 from .exif import FILM_DIAGONAL, Exif, read_exif
 
@@ -18,13 +18,14 @@ FEWEST = 3
 
 @dataclass(frozen=True)
 class Picture:
-    """name: relative to the folder of the photographs.  size: (W, H) of the pixels as they are stored.  focal: in pixels, None where the
-    file does not say it."""
+    """name: relative to the folder of the photographs.  size: (W, H) of the pixels as they are stored.
+    mask: its mask, None where there is none."""
 
     name: str
     path: Path
     size: tuple[int, int]
     exif: Exif
+    mask: Path | None = None
 
     @property
     def focal(self) -> float | None:
@@ -61,8 +62,10 @@ def list_pictures(folder: Path) -> list[Picture]:
             " other sides, 20 to 60 in all"
         )
     root = folder.resolve()
+    masks = [folder / place for place in MASK_FOLDERS if (folder / place).is_dir()]
     pictures = []
     for file in files:
         size = image_size(file)
-        pictures.append(Picture(file.relative_to(root).as_posix(), file, size, read_exif(file, size)))
+        mask = next((found for place in masks if (found := mask_in(place, file)) is not None), None)
+        pictures.append(Picture(file.relative_to(root).as_posix(), file, size, read_exif(file, size), mask))
     return pictures

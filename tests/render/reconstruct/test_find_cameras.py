@@ -1,5 +1,6 @@
 """Cameras of photographs that have none."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from dressi.render import primitives, render
 from dressi.render.cameras import Cameras
 from dressi.render.cameras.alignment import pose_errors
 from dressi.render.cameras.views import orbit
-from dressi.render.io import load_photos, save_image
+from dressi.render.io import load_image, load_photos, save_image
 from dressi.render.reconstruct.findings import cure
 from dressi.render.reconstruct.keep import find_cameras
 from dressi.render.reconstruct.motion import Interrupted, Models
@@ -43,6 +44,19 @@ def test_what_photographs_say_of_their_camera(tmp_path):
     (tmp_path / "a.jpg").unlink()
     with pytest.raises(InputError, match="has 2 photographs"):
         list_pictures(tmp_path)
+
+
+def test_photographs_of_telephones_need_a_reader(tmp_path, monkeypatch):
+    path = tmp_path / "a.heic"
+    path.write_bytes(b"\0\0\0\x18ftypheic" + b"\0" * 16)
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    with pytest.raises(InputError, match=r"pip install 'dressi\[photos\]'"):
+        load_image(path)
+    monkeypatch.undo()
+    heif = pytest.importorskip("pillow_heif")
+    heif.from_pillow(Image.fromarray(np.full((48, 64, 3), 128, np.uint8))).save(path)
+    picture = load_image(path, linear=False)
+    assert picture.shape == (48, 64, 3) and picture.mean() == pytest.approx(128 / 255, abs=0.02)
 
 
 @pytest.mark.parametrize(
