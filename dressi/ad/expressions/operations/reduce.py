@@ -25,25 +25,22 @@ def flatten(steps: Steps) -> None:
     for n in order:
         value = values[n]
         kind = type(value)
-        if kind is not Added and kind is not Multiplied:
+        if not isinstance(value, Added | Multiplied):
             continue
-        operands = value.operands
-        nested = [type(values[m]) is kind and uses[m] == 1 for m in operands]
-        if isinstance(value, Multiplied) and any(nested):
-            flat = list[int]()
-            for m, inside in zip(operands, nested, strict=True):
-                flat += values[m].operands if inside else (m,)
-            values[n] = Multiplied(flat)
-        elif isinstance(value, Added):
-            terms = value.terms
-            if any(nested):
-                terms = list[tuple[int, int]]()
-                for (sign, m), inside in zip(value.terms, nested, strict=True):
-                    inner = values[m]
-                    if inside and isinstance(inner, Added):
-                        terms += [(sign * s, k) for s, k in inner.terms]
-                    else:
-                        terms.append((sign, m))
+        nested = [m for m in value.operands if type(values[m]) is kind and uses[m] == 1]
+        if isinstance(value, Multiplied):
+            if nested:
+                values[n] = Multiplied(
+                    [k for m in value.operands for k in (values[m].operands if m in nested else (m,))]
+                )
+        elif nested or len(set(value.operands)) != len(value.terms):
+            terms = list[tuple[int, int]]()
+            for sign, m in value.terms:
+                inner = values[m]
+                if m in nested and isinstance(inner, Added):
+                    terms += [(sign * s, k) for s, k in inner.terms]
+                else:
+                    terms.append((sign, m))
             values[n] = Added(_like_terms(terms))
 
 
@@ -219,7 +216,7 @@ def unify(steps: Steps) -> bool:
         value = steps.values[n]
         kind = type(value)
         key: tuple[object, ...]
-        moved = not same.keys().isdisjoint(value.operands)
+        moved = bool(same) and not same.keys().isdisjoint(value.operands)
         if isinstance(value, Multiplied):
             if moved:
                 value = Multiplied([of(m, m) for m in value.operands])
