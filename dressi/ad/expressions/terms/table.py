@@ -234,7 +234,10 @@ class Table:
         direction = sample.direction
         entry = self._of_direction.get(direction)
         if entry is not None:
-            factor = to_rational(sample.long * inverse(self.samples[entry].long) % PRIME)
+            other = self.samples[entry].long
+            factor = (
+                1 if sample.long == other else to_rational(sample.long * inverse(other) % PRIME)
+            )  # an inverse takes as long as all else
             if factor is not None:
                 self._of_form[form] = Scaled(factor, entry)
                 return self._of_form[form]
