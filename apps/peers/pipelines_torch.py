@@ -4,8 +4,9 @@
 
 The transformer warps 4 images of 16 channels by a homography each; a step has the gradients by images and matrices. The U-Net has a
 million weights in three levels and takes one image; a step is one of SGD. Its weights go to PyTorch in a .safetensors file, and
-come back in one. The ratio is that of the least times of --rounds turns (below 1: dressi is faster). The U-Net of dressi and that of
-PyTorch have as many threads as LP_NUM_THREADS and OMP_NUM_THREADS say. Needs PyTorch and safetensors.
+come back in one. The ratio is that of the least times of --rounds turns (below 1: dressi is faster); times on GPUs are predicted,
+from the records of ``dressi bench model``. Threads are those of LP_NUM_THREADS and OMP_NUM_THREADS.
+Needs PyTorch and safetensors.
 """
 
 import argparse
@@ -20,10 +21,15 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as T
 
-from dressi import FLOAT, MAT3, VEC4, DressiAD, F, Variable, networks, sgd
+from dressi import FLOAT, MAT3, VEC4, DressiAD, F, Variable, gradient, networks, sgd
+from dressi.config import shader_text
+from dressi.vk.plan.limits import PROFILES
+from dressi.vk.plan.model.records import RECORDS, profile_of
+from dressi.vk.plan.predict.stages import predict
+from dressi.vk.planning import PlanningEngine
 
 RNG = np.random.default_rng(0)
-WIDTHS, RATE = (48, 96, 192), 1e-3
+RATE, STILL = 1e-3, 1e-12  # noise has large gradients: the transformer stays where it is
 LAYERS = {"down0": (3, 48), "down1": (48, 96), "down2": (96, 192), "up1": (288, 96), "up0": (144, 48)}
 
 
@@ -37,6 +43,18 @@ def in_turns(ours: Callable[[], None], theirs: Callable[[], None], rounds: int) 
             times[name].append(time.perf_counter() - begin)
     least = {f"{name} s": min(values[1:]) for name, values in times.items()}
     return {**least, "ratio": least["dressi s"] / least["torch s"]}
+
+
+def predicted(loss: Variable, parameters: list[Variable]) -> dict[str, float]:
+    """Seconds of a step of SGD on GPUs, by the records of their classes."""
+    found = {}
+    for name in ("integrated", "desktop", "data_centre"):
+        model = RECORDS[name]
+        engine = PlanningEngine(PROFILES[profile_of(model)], model, shader_text)
+        engine.set_loss(loss)
+        engine.set_optimizer(sgd(RATE), parameters)
+        found[f"{name} s, predicted"] = predict(engine.plan, model).totals["seconds"]
+    return found
 
 
 def transformer(device: str | None, n: int, rounds: int) -> dict[str, float]:
@@ -53,7 +71,7 @@ def transformer(device: str | None, n: int, rounds: int) -> dict[str, float]:
     loss = F.mean(sum(F.sum_components(F.square(F.warp_homography(x, matrix))) for x in parts), "xy")
     loss = F.sum(loss)
     tensors = [torch.tensor(a, dtype=torch.float32, requires_grad=True) for a in (images, matrices)]
-    descent = torch.optim.SGD(tensors, lr=RATE)
+    descent = torch.optim.SGD(tensors, lr=STILL)
     place = torch.stack(torch.meshgrid(torch.arange(n) + 0.5, torch.arange(n) + 0.5, indexing="xy"), -1)
     place = torch.cat([place, torch.ones(n, n, 1)], -1)
 
@@ -65,15 +83,16 @@ def transformer(device: str | None, n: int, rounds: int) -> dict[str, float]:
         found = warped.square().mean((2, 3)).sum()
         found.backward()
         descent.step()
-        return found.item()
 
+    theirs()
+    wanted = tensors[1].grad.numpy().copy()
     with DressiAD(device) as ad:
+        mine = ad.evaluate(gradient(loss, [matrix]))[0].reshape(wanted.shape)
         ad.set_loss(loss)
-        ad.set_optimizer(sgd(RATE), [*parts, matrix])
+        ad.set_optimizer(sgd(STILL), [*parts, matrix])
         found = in_turns(lambda: (ad.step(), ad.wait()), theirs, rounds)
-        moved = ad.recv(matrix).reshape(4, 3, 3) - matrices
-    wanted = tensors[1].detach().numpy() - matrices
-    return {**found, "difference": float(np.abs(moved - wanted).max() / np.abs(wanted).max())}
+    found |= predicted(loss, [*parts, matrix])
+    return {**found, "gradient difference": float(np.abs(mine - wanted).max() / np.abs(wanted).max())}
 
 
 def block(layer, x: Variable) -> Variable:
@@ -138,7 +157,8 @@ def trained(device: str | None, n: int, rounds: int) -> dict[str, float]:
         p = networks.parameters(networks.nested(networks.load_safetensors(f"{folder}/theirs.safetensors")))
         y = unet(p, held[0])
         first = np.abs(ad.evaluate(y).reshape(3, n, n) - peer(pictures[0])[0].numpy()).max()
-        ad.set_loss(F.mean(F.square(y - held[1])))
+        loss = F.mean(F.square(y - held[1]))
+        ad.set_loss(loss)
         ad.set_optimizer(sgd(RATE), networks.variables(p))
         with torch.enable_grad():
             found = in_turns(lambda: (ad.step(), ad.wait()), theirs, rounds)
@@ -146,6 +166,7 @@ def trained(device: str | None, n: int, rounds: int) -> dict[str, float]:
         networks.save_safetensors(f"{folder}/ours.safetensors", networks.flat(networks.arrays(p, ad)))
         peer.load_state_dict(load_file(f"{folder}/ours.safetensors"))
         own, back = ad.evaluate(y).reshape(3, n, n), peer(pictures[0])[0].numpy()
+    found |= predicted(loss, networks.variables(p))
     return {
         **found, "weights": sum(t.numel() for t in peer.parameters()), "theirs here": float(first),
         "ours there": float(np.abs(own - back).max()), "after training": float(np.abs(own - trained).max()),

@@ -9,7 +9,7 @@ from pipeline_tools import crops, options, photograph, psnr, report
 
 from dressi import FLOAT, VEC3, DressiAD, F, Variable, adam
 
-given = options(__doc__, steps=6600, size=256)
+given = options(__doc__, steps=15000, size=256)
 random, crop, batch, width, rim = np.random.default_rng(given.seed), 32, 8, 32, 8
 names = ("astronaut", "coffee", "rgb_small")
 images = [photograph(given, f"{name}.png") for name in names]
@@ -41,7 +41,9 @@ def demosaicked(raw: Variable) -> Variable:
 sharp = Variable(VEC3, (crop, crop), batch, name="sharp", data=np.zeros((batch, crop, crop, 3)))
 errors = demosaicked(F.bayer_mosaic(sharp, PATTERN)) - sharp
 squares = F.sum_components(F.square(F.crop(errors, 4, 4, (crop - 8, crop - 8))))
-loss = F.mean(F.log(F.mean(squares, "xy") + 1e-6), "n")  # decibels: smooth pictures count as much as rough ones
+loss = F.mean(
+    F.log(F.mean(squares, "xy") + 1e-6), "n"
+)  # decibels: smooth pictures count as much as rough ones
 
 
 with DressiAD(given.device) as ad:

@@ -1,6 +1,6 @@
 """`dressi fit --loss`: what its losses find from the same pictures, on views that were held out.
 
-    python apps/pipelines/fit_losses.py --size 128 --json apps/results/pipelines/fit_losses.json
+    python apps/pipelines/fit_losses.py --json apps/results/pipelines/fit_losses.json
 
 Runs the command for each mesh and each loss, and draws what it wrote from the held-out views. Reports PSNR, structural
 similarity and the perceptual distance there. Of the first three of these views the picture has a row of the truth, and one for
@@ -23,7 +23,7 @@ from dressi.render.objectives.metrics import psnr, ssim
 
 MESHES, LOSSES, VIEWS = ("spot_bob/spot.obj", "Avocado_512.glb"), ("l2", "ssim", "perceptual"), 6
 
-given = options(__doc__, steps=720, size=128)
+given = options(__doc__, steps=300, size=64)
 figures, pictures = {}, []
 
 

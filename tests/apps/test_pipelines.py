@@ -12,7 +12,17 @@ BARS: dict[str, tuple[str, dict[str, tuple[float, float]]]] = {
     "flow_warp": ("--steps 120 --size 48", {"mean_error_pixels": (0, 0.1)}),
     "slicing": ("--steps 60 --size 64", {"found_db": (30, 90)}),
 }
-LONG = ("burst", "deconvolution", "demosaicking", "lens", "plane_sweep", "tone_mapping")
+LONG = (
+    "burst",
+    "chain",
+    "deconvolution",
+    "demosaicking",
+    "fit_losses",
+    "lens",
+    "neural_texture",
+    "plane_sweep",
+    "tone_mapping",
+)
 
 
 @pytest.mark.parametrize("name", [*BARS, *LONG])
