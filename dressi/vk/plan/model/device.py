@@ -7,6 +7,9 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
+LOOP = 10.0
+"""Operations of one iteration of a loop, besides what it does."""
+
 
 @dataclass(frozen=True)
 class DeviceModel:

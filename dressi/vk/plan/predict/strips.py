@@ -19,14 +19,10 @@ from ..lowering.tiling.chain import (
 )
 from ..lowering.tiling.parts import SHARED_STEP
 from ..lowering.tiling.strips import Layout, TiledContraction, strips_in
-from ..model.device import DeviceModel
+from ..model.device import LOOP, DeviceModel
 from ..substage import SubStage, TiledCompute
 from .invocation import Invocation, Shader
 from .loads import Load, Stores
-
-LOOP = 10.0
-"""Operations of one iteration of a loop over texels, besides what it does with them."""
-
 
 Memo = dict[tuple[Variable, bool], Invocation]
 """What follows from texels of contractions, and what loads of values take: equal however strips are divided."""

@@ -15,6 +15,7 @@ from ..glsl.fixed_point import accumulators_of
 from ..limits import DeviceLimits
 from ..lists import LISTING, ActiveBlocks, BlockHits
 from ..model.cost import planes
+from ..model.device import LOOP
 from ..passes.run_on_active_blocks import ACTIVE
 from ..substage import (
     Accumulate,
@@ -43,7 +44,7 @@ from .draws import (
 )
 from .invocation import Invocation, Shader
 from .loads import Load, Stores
-from .strips import LOOP, loads_of_strips
+from .strips import loads_of_strips
 
 
 def loads_of(s: SubStage, limits: DeviceLimits) -> list[Load]:

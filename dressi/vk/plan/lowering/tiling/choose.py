@@ -16,7 +16,7 @@ from .....ad.program import Program
 from .....ad.transform.rewrite import mapped, rewrite
 from .....ad.types import FLOAT
 from ...limits import DeviceLimits
-from ...model.device import DeviceModel
+from ...model.device import LOOP, DeviceModel
 from ...options import PlanOptions
 from .lanes import lane_axis, lanes_of, one_view, view_axes
 from .packed import Packed
@@ -27,8 +27,6 @@ LARGEST = 16
 """Entries of an axis in a block."""
 START_STRAIGHT = (1, 4, LARGEST)
 """The search for strips starts with reduced axes of at most so many entries straight."""
-LOOP = 10.0
-"""Operations of one iteration of a loop, besides what it does."""
 SUM = 4.0
 """Operations of adding what a block gives to an accumulator, which need not be in a register."""
 WORTH = 10.0
