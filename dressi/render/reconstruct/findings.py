@@ -24,17 +24,20 @@ def partial(pictures: Sequence[Picture], models: Models) -> list[str]:
     model = models.found[0]
     placed = {image.name for image in model.images.values()}
     missing = [i for i, picture in enumerate(pictures) if picture.name not in placed]
+    others = [
+        group for other in models.found[1:] if not placed & (group := {i.name for i in other.images.values()})
+    ]
+    alone = [i for i in missing if not any(pictures[i].name in group for group in others)]
     notes = []
     if missing:
         notes.append(
             f"cameras of {len(placed)} of {len(pictures)} photographs were found; without one:"
-            f" {named(pictures, missing)}; {cure(models, missing)}"
+            f" {named(pictures, missing)}" + (f"; {cure(models, alone)}" if alone else "")
         )
-    others = [other for other in models.found[1:] if not placed & {i.name for i in other.images.values()}]
     if others:
-        counts = ", ".join(str(other.num_reg_images()) for other in others)
+        counts = ", ".join(str(len(group)) for group in others)
         notes.append(
-            f"the photographs fall into {1 + len(others)} groups that were not connected, and the largest is taken; the"
+            f"the photographs fall into {1 + len(others)} groups that show nothing in common, and the largest is taken; the"
             f" others have {counts}: add photographs between them"
         )
     return notes

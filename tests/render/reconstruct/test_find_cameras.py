@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,10 +14,11 @@ from dressi.render.cameras import Cameras
 from dressi.render.cameras.alignment import pose_errors
 from dressi.render.cameras.views import orbit
 from dressi.render.io import load_image, load_photos, save_image
-from dressi.render.reconstruct.findings import cure
+from dressi.render.reconstruct.exif import Exif
+from dressi.render.reconstruct.findings import cure, partial
 from dressi.render.reconstruct.keep import find_cameras
 from dressi.render.reconstruct.motion import Interrupted, Models
-from dressi.render.reconstruct.pictures import list_pictures
+from dressi.render.reconstruct.pictures import Picture, list_pictures
 
 
 def photographs(folder: Path, plain: bool = False) -> Cameras:
@@ -66,6 +68,20 @@ def test_photographs_of_telephones_need_a_reader(tmp_path, monkeypatch):
 def test_what_helps_is_said(features, matches, words):
     models = Models([], np.full(4, features), np.full((4, 4), matches) * (1 - np.eye(4, dtype=int)))
     assert words in cure(models, [1, 2])
+
+
+def test_groups_and_missing_photographs_are_told_apart():
+    class Group:
+        def __init__(self, names: str):
+            self.images = dict(enumerate(SimpleNamespace(name=name) for name in names))
+
+    pictures = [Picture(name, Path(name), (4, 3), Exif()) for name in "abcdef"]
+    models = Models([Group("abc"), Group("de")], np.full(6, 2000), np.zeros((6, 6), int))
+    missing, groups = partial(pictures, models)
+    assert "3 of 6 photographs" in missing and "'d', 'e', 'f'; they show nothing" in missing
+    assert "2 groups" in groups and "the others have 2" in groups
+    models = Models([Group("abcf"), Group("de")], models.features, models.matches)
+    assert partial(pictures, models)[0].endswith("'d', 'e'")
 
 
 def test_cameras_are_found_and_kept(tmp_path):
