@@ -14,7 +14,7 @@ import pytest
 from command_line import CODE, refuses, run, run_process
 from depth_cases import depth_pictures, photographed, views_of_bowl
 
-from dressi.cli.fitting.request import GROUPS, OPTIONS
+from dressi.cli.fitting.request import GROUPS, OPTIONS, Request
 from dressi.render.cameras import Cameras
 from dressi.render.cameras.views import ring
 from dressi.render.formats import load_mesh, save_mesh
@@ -154,6 +154,16 @@ def test_counts_of_the_plan(target: Path, tmp_path: Path):
     )
     assert all(set(found) == whole and found["stages"] > 0 for found in rounds.values())
     assert not (tmp_path / "no").exists()
+
+
+def test_what_photographs_and_haste_ask_for():
+    photos, size = Request(photos=Path("photos")), (320, 240)
+    assert photos.options(size).texels == 2 * Request(target=Path("a.glb")).options(size).texels == 1024
+    assert photos.changed({"texture_size": 64}).options(size).texels == 64
+    quick, fine = (photos.changed({name: True}) for name in ("quick", "fine"))
+    assert quick.effort.width < photos.effort.width < fine.effort.width
+    assert quick.options().steps < photos.options().steps < fine.options().steps
+    assert quick.changed({"steps": 12}).options().steps == 12
 
 
 def test_the_help_lists_every_option_under_its_heading():

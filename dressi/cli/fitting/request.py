@@ -174,9 +174,12 @@ class Request:
         size = size or (effort.rows, effort.rows)
         steps = effort.steps if self.fit.steps == STEPS else self.fit.steps
         # The shape of photographs follows their colours with a material as without: nothing else shows hollows.
-        return replace(
-            self.fit, size=size, steps=steps, lit=self.optimize is not None and self.target is not None
-        )
+        lit = self.optimize is not None and self.target is not None
+        made = replace(self.fit, size=size, steps=steps, lit=lit)
+        if self.photos is not None and self.optimize is None and made.texture_size is None:
+            # Photographs come near, show one side of a thing at a time, and have details as small as a pixel.
+            made = replace(made, texture_size=2 * made.texels)
+        return made
 
 
 OF_FIT = {name: row for name, row in rows(FitOptions).items() if row.option.command}
