@@ -101,7 +101,7 @@ def geometry(
     sphere = replace(sphere, positions=sphere.positions * 0.6, material=SKIN)
     vertices = list_leaf("vertices", VEC3, sphere.positions)
     # Nvdiffrast blends edges, not the lines on which faces pass through each other.
-    plain = {"with_seams": False} if form == "antialias" else {}
+    plain: dict[str, Any] = {"with_seams": False} if form == "antialias" else {}
     radius = RADIUS if form == "outer" else None
     picture = render(
         sphere, seen.cameras, positions=vertices, light=LIGHTS, form=form, radius=radius, **plain
