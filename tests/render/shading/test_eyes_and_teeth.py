@@ -80,16 +80,24 @@ def test_devices_agree_with_numpy(device, made):
         np.testing.assert_allclose(ad.evaluate([value])[0], evaluate([value])[0], rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("scatter", [0.0, 0.5, 1.0])
-def test_teeth_send_on_no_more_than_they_get(scatter):
-    """Light that reaches beyond the terminator is missing elsewhere."""
-    size = (256, 128)
+WHITE = (1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "white",
+    [
+        *[TeethBsdf.of(WHITE, 0.3, (scatter,) * 3) for scatter in (0.0, 0.5, 1.0)],
+        EyeBsdf.of(WHITE, (0.2, 0.1), (0.0, 0.0, 1.0), WHITE, WHITE, pupil=0.0, wetness=0.3),
+    ],
+)
+def test_eyes_and_teeth_send_on_no_more_than_they_get(white):
+    """Light that reaches beyond the terminator is missing elsewhere, and what a cornea gathers it spreads again."""
+    size = (128, 64)
     d = Variable.of(directions(size), VEC3)
-    white = TeethBsdf.of((1.0, 1.0, 1.0), 0.3, (scatter,) * 3)
     for cosine in (0.2, 0.9):
         seen = F.constant((float(np.sqrt(1 - cosine**2)), 0.0, cosine))
-        value = white.reflected(Frame(UP, seen), d) * solid_angles(size)
-        assert evaluate([F.sum(value, "xy")])[0].max() < 1.02
+        value = white.reflected(Frame(UP, seen, F.constant((1.0, 0.0, 0.0, 1.0))), d) * solid_angles(size)
+        assert 0.3 < evaluate([F.sum(value, "xy")])[0].max() < 1.0
 
 
 def test_lips_hide_light_by_the_solid_angle_of_the_mouth():

@@ -97,7 +97,9 @@ class EyeBsdf(Bsdf):
         colour, share, q = self._seen(frame)
         light = self._local(frame, to_light)
         n_l = F.maximum(F.dot(frame.normal, to_light), 0.0)
-        lit = F.mix(n_l * (1.0 - schlick(F.constant(F0), n_l)), self.gathered(q, light), share)
+        # Radiance inside is ior^2 times that outside: the cornea gathers light, and spreads what leaves.
+        iris = self.gathered(q, light) / F.square(F.maximum(self.ior, 1.0))
+        lit = F.mix(n_l * (1.0 - schlick(F.constant(F0), n_l)), iris, share)
         passes = 1.0 - schlick(F.constant(F0), F.clamp(frame.n_v, 0.0, 1.0))
         return colour * (lit * passes * (1 / math.pi)) + F.vec3(self.specular(frame, to_light))
 

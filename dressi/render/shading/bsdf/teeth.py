@@ -72,7 +72,9 @@ class TeethBsdf(Bsdf):
     def reflected(self, frame: Frame, to_light: Variable) -> Variable:
         cosine = F.dot(frame.normal, to_light)
         passes = 1.0 - schlick(F.constant(F0), F.clamp(frame.n_v, 0.0, 1.0))
-        below = self.base * self.wrapped(cosine) * (passes * (1 / math.pi))
+        w = F.clamp(self.scatter, 0.0, 1.0)
+        enters = 1.0 - schlick(F.constant(F0), F.clamp((F.vec3(cosine) + w) / (1.0 + w), 0.0, 1.0))
+        below = self.base * self.wrapped(cosine) * enters * (passes * (1 / math.pi))
         return (below + F.vec3(self.specular(frame, to_light))) * self.lips
 
     def environment(self, frame: Frame, sky: Sky) -> SkyLight:
