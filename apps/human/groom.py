@@ -137,7 +137,7 @@ def brows(head: Head, library: Library, every: int, rng: np.random.Generator) ->
         outward = float(np.sign(eye[0]))
         p = mesh.positions - eye
         part = (outward * p[:, 0] + 1.75) / 4.1
-        middle = 1.62 + 0.5 * np.sin(np.clip(part, 0, 1) * np.pi * 0.8)
+        middle = 1.22 + 0.5 * np.sin(np.clip(part, 0, 1) * np.pi * 0.8)
         wide = 0.42 * (1 - 0.7 * np.clip(part, 0, 1))
         density = np.clip(1 - np.abs(p[:, 1] - middle) / wide, 0, 1)
         density *= (part > 0) & (part < 1) & (p[:, 2] > -2)
@@ -180,7 +180,7 @@ def hair(head: Head, count: int, every: int = 1, points: int = 16) -> StrandGeom
     parts = [
         (scalp(head, library, count // every, rng), RADIUS * every**0.5),
         (brows(head, library, less, rng), 0.6 * RADIUS * less**0.5),
-        (lashes(head, less, points, rng), 0.6 * RADIUS * less**0.5),
+        (lashes(head, less, points, rng), 0.9 * RADIUS * less**0.5),
     ]
     taper = 1 - 0.8 * np.linspace(0, 1, points) ** 3
     radius = np.concatenate([np.tile(taper * r, len(x)) for x, r in parts])
