@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 
-from ....ad.graph import Variable
+from ....ad.graph import Function, Variable
 from ....ad.includes import versions
-from ....ad.traversal import topological_order
+from ....ad.traversal import producers_first
 from ..substage import Compute, Fragment, SubStage, TiledCompute
 from .text.shaders import Shaders
 from .text.source import ShaderSource
@@ -63,7 +63,12 @@ def _structure(s: SubStage, number: dict[Variable, int]) -> Hashable:
     lines.append((type(work), s.domain))
     lines.append(tuple((of(r.variable), r.binding, r.elsewhere) for r in s.reads))
     read = [r.variable for r in s.reads]
-    for f in topological_order(s.outputs, [*read, *s.channels]):
+    given = {v.creator for v in (*read, *s.channels)}
+
+    def makers(vs: Iterable[Variable]) -> list[Function]:
+        return [v.creator for v in vs if v.creator is not None and v.creator not in given]
+
+    for f in producers_first(makers(s.outputs), lambda f: makers(f.inputs)):
         lines.append((f.identity, *versions(f), *all_of(f.inputs), of(f.output)))
     for part in (s.functions, s.body):
         lines.append(all_of(f.output for f in part))
