@@ -20,6 +20,9 @@ CLUMPS = 350
 BROWS, LASHES = 420, (130, 70)
 """Strands of a brow, and of the upper and lower lashes of an eye."""
 
+LID = 0.42
+"""Centimetres from the border of the mesh, at the ball, to the front of a lid."""
+
 
 @dataclass
 class Library:
@@ -163,12 +166,13 @@ def lashes(head: Head, every: int, points: int, rng: np.random.Generator) -> np.
             border = border[border[:, 0].argsort()]
             at = np.sort(rng.uniform(0.06, 0.94, count // every)) * (len(border) - 1)
             roots = np.stack([np.interp(at, np.arange(len(border)), border[:, k]) for k in range(3)], 1)
-            n = unit((roots - eye) * (1.2, 0.45, 1.0))
+            n = unit((roots - eye) * (0.4, 0.0, 1.0))
+            roots = roots + LID * n
             flow = np.array([0.0, sign, 0.0]) + rng.normal(0, 0.12, n.shape)
             lengths = (
                 length * rng.uniform(0.7, 1.0, len(roots)) * np.sin(np.pi * (0.15 + 0.7 * at / len(border)))
             )
-            found.append(strands_of(roots, n, flow, lengths, (0.05, 0.75), points))
+            found.append(strands_of(roots, n, flow, lengths, (0.0, 0.6), points))
     return np.concatenate(found)
 
 
