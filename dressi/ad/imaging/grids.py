@@ -112,6 +112,7 @@ class GridSlice(Alias):
 
     fields = ("cells",)
     access = (Access.SAME_PIXEL, Access.FETCH, Access.FETCH)  # gradients have the domains of the inputs
+    fetches = 0.0  # the value alone is read
     cells: Cells
 
     def infer(self):

@@ -18,12 +18,13 @@ from dressi.config import config
 from dressi.errors import InputError
 
 EXTRAS = {
-    "images": "Radiance .hdr, OpenEXR .exr and 16-bit colour pictures",
+    "images": "Radiance .hdr, OpenEXR .exr and 16-bit colour pictures; videos",
     "jax": "dressi.jax",
     "jupyter": "windows in notebooks",
     "masks": "`dressi fit --masks rembg`",
     "notebook": "running notebooks without a browser",
     "peers": "`dressi bench --peer`",
+    "photos": "`dressi fit --cameras auto`, and HEIC pictures",
     "qt": "windows in Qt programs",
     "ray": "`dressi fit --many --ray`",
     "torch": "dressi.torch",
