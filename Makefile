@@ -31,7 +31,7 @@ drivers:
 	.ci/drivers check $(ARGS)
 
 OUT ?= out/demo
-PEAR = from dressi.render.io import save_mesh; from dressi.render.mesh.primitives import pear; save_mesh("$@", pear())
+PEAR = from dressi.render import save_mesh; from dressi.render.mesh.primitives import pear; save_mesh("$@", pear())
 demo: $(if $(TARGET),,$(OUT)/pear.glb)
 	@.ci/setup run
 	.venv/bin/dressi fit --target "$(or $(TARGET),$(OUT)/pear.glb)" --views 6 --size 256 --out "$(OUT)" $(ARGS)

@@ -14,6 +14,7 @@ from command_line import run
 from pages import DOCS, PAGES, README, REPOSITORY, Block, anchors, blocks, commands, links, run_block
 
 import dressi
+import dressi.render
 from dressi.cli.commands import app
 from dressi.vk.run.device.device import Device
 
@@ -162,3 +163,11 @@ def test_the_changelog_begins_with_this_version():
     assert versions[0] == dressi.__version__
     numbers = [tuple(map(int, version.split("."))) for version in versions]
     assert all(len(number) == 3 for number in numbers) and numbers == sorted(set(numbers), reverse=True)
+
+
+def test_make_demo_writes_its_mesh(tmp_path: Path):
+    text = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    code = re.search(r"^PEAR = (.+)$", text, re.MULTILINE)
+    assert code is not None
+    exec(code[1].replace("$@", str(tmp_path / "pear.glb")), {})
+    assert dressi.render.load_mesh(tmp_path / "pear.glb").faces.size
