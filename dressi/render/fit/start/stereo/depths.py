@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import distance_transform_edt, median_filter
+from scipy.ndimage import distance_transform_edt, maximum_filter, median_filter, minimum_filter
 
 from .views import Views
 
@@ -13,6 +13,8 @@ SURE = 0.35
 """Least correlation of a pixel that has a depth."""
 BETTER = 0.16
 """Least cost, over those of all paths, by which all planes that are not beside the best one are worse."""
+EDGE, JUMP = 0.5, 12.0
+"""Weight of depths beside a jump, and the planes between the depths of a window that make one."""
 LARGE = np.float32(1e6)
 """Cost of a plane that may not be."""
 AGREE, PIXELS = 0.5, 0.75
@@ -26,11 +28,18 @@ VOTES, ASKED = 2, 8
 @dataclass(frozen=True, eq=False)
 class DepthMap:
     """Of the part of a view. depth: (H, W) along the optical axis, in units of the scene.  sure: (H, W) bool, where it is
-    known.  step: (H, W) depth from a plane to the next there."""
+    known.  step: (H, W) depth from a plane to the next there.  weight: (H, W), EDGE where windows look over a jump in depth or
+    the rim of the mask, else 1."""
 
     depth: np.ndarray
     sure: np.ndarray
     step: np.ndarray
+    weight: np.ndarray
+
+    @property
+    def confident(self) -> np.ndarray:
+        """(H, W) bool: where the depth is known, and no jump is near."""
+        return self.sure & (self.weight == 1)
 
 
 def picked(scores: np.ndarray, costs: np.ndarray, allowed: np.ndarray, depths: np.ndarray) -> DepthMap:
@@ -57,16 +66,23 @@ def picked(scores: np.ndarray, costs: np.ndarray, allowed: np.ndarray, depths: n
     score = np.take_along_axis(scores, one, 2)[..., 0]
     sure = (least < LARGE) & (score > SURE) & (other - least > BETTER)
     spacing = float(np.abs(np.diff(inverse)).mean())
-    return DepthMap(depth, sure, spacing * depth**2)
+    return DepthMap(depth, sure, spacing * depth**2, np.ones(depth.shape))
 
 
 def refined(
-    coarse: np.ndarray, scores: np.ndarray, offsets: np.ndarray, sure: np.ndarray, spacing: float
+    coarse: np.ndarray,
+    scores: np.ndarray,
+    offsets: np.ndarray,
+    sure: np.ndarray,
+    inside: np.ndarray,
+    spacing: float,
+    reach: int,
 ) -> DepthMap:
     """The depth with the best score beside a surface, between offsets by a parabola.
 
     coarse: (H, W) inverse depths, to which the offsets (D,), evenly apart, belong.  scores: (H, W, D).  sure: (H, W) bool, where
-    the surface is known.  spacing: of the planes, as inverse depths, by which depths are compared.
+    the surface is known.  inside: (H, W) bool, the mask.  spacing: of the planes, as inverse depths, by which depths are compared.
+    reach: of the windows, in pixels.
     """
     best = np.clip(scores.argmax(2), 1, len(offsets) - 2)[..., None]
     before, most, after = (np.take_along_axis(scores, best + side, 2)[..., 0] for side in (-1, 0, 1))
@@ -75,7 +91,9 @@ def refined(
     place = np.where(curved, 0.5 * (before - after), 0) / np.where(curved, curvature, 1)
     inverse = coarse + offsets[best[..., 0]] + np.clip(place, -0.5, 0.5) * (offsets[1] - offsets[0])
     depth = 1 / np.maximum(inverse, 1e-6)
-    return DepthMap(depth, sure & (most > SURE), spacing * depth**2)
+    there, size = np.where(inside, inverse, 0), 2 * reach + 1
+    jump = maximum_filter(there, size) - minimum_filter(there, size) > JUMP * spacing
+    return DepthMap(depth, sure & (most > SURE), spacing * depth**2, np.where(jump, EDGE, 1.0))
 
 
 def smoothed(one: DepthMap, inside: np.ndarray) -> np.ndarray:
@@ -127,5 +145,5 @@ def agreeing(views: Views, maps: dict[int, DepthMap], beside: np.ndarray) -> dic
         sure, mean = np.zeros_like(one.sure), one.depth.copy()
         sure[rows, columns] = votes >= VOTES
         mean[rows, columns] *= 1 + moved / (votes + 1)
-        found[k] = DepthMap(mean, sure, one.step)
+        found[k] = DepthMap(mean, sure, one.step, one.weight)
     return found

@@ -29,11 +29,11 @@ def fused(views: Views, maps: dict[int, DepthMap], hull: np.ndarray, grid: Grid)
     points = grid.origin + grid.step * np.argwhere(near)
     total, weight, shown = (np.zeros(len(points), np.float32) for _ in range(3))
     for k, one in maps.items():
-        distance, seen = seen_distances(views, k, one, points.astype(np.float32), reach)
+        distance, seen, share = seen_distances(views, k, one, points.astype(np.float32), reach)
         # What lies far behind the surface is hidden from this view.
-        known = distance < reach
-        total += np.where(known, np.maximum(distance / reach, -1), 0)
-        weight += known
+        share = np.where(distance < reach, share, 0)
+        total += share * np.clip(distance / reach, -1, 1)
+        weight += share
         shown += seen
     # Where frames cut the object, what few of them show has hardly been carved.
     usual = max(float(np.percentile(shown, 90)), 1.0)
@@ -46,9 +46,9 @@ def fused(views: Views, maps: dict[int, DepthMap], hull: np.ndarray, grid: Grid)
 
 def seen_distances(
     views: Views, k: int, one: DepthMap, points: np.ndarray, reach: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """(P,) how far points (P, 3) lie behind the depths of map k, infinite where it has none, and whether they lie in the part of
-    the view.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(P,) how far points (P, 3) lie behind the depths of map k, infinite where it has none; whether they lie in the part of the
+    view; and the weights of the depths.
 
     Within ``reach`` of the surface depths are interpolated between pixels, over those that are sure and nearly as far away as
     the nearest pixel's.
@@ -75,7 +75,7 @@ def seen_distances(
             total += share * depth[other]
             weight += share
     found[near] = z[near] - np.where(weight > 1e-6, total / np.maximum(weight, 1e-6), nearest)
-    return found, seen
+    return found, seen, one.weight.ravel()[pixel].astype(np.float32)
 
 
 def smooth(

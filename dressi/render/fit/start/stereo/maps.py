@@ -66,8 +66,8 @@ def depth_maps(
             base = map_coordinates(base, at, order=1, mode="nearest")
             known = np.asarray(map_coordinates(one.sure, at, order=0, mode="nearest"), bool)
             scores = sweep.scores(engine, fine, k, beside[k, :NEIGHBOURS].tolist(), spacing * OFFSETS, base)
-            known = known & (fine.cropped(fine.masks, k) > 0.5)
-            maps[k] = refined(base, scores, spacing * OFFSETS, known, spacing)
+            inside = fine.cropped(fine.masks, k) > 0.5
+            maps[k] = refined(base, scores, spacing * OFFSETS, known & inside, inside, spacing, max(RADII))
     return fine, agreeing(fine, maps, beside)
 
 
