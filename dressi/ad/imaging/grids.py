@@ -15,10 +15,10 @@ from ..ops.image.lookup import lookup
 from ..ops.pixel.arithmetic import clamp, minimum, mix
 from ..ops.pixel.components import component
 from ..ops.pixel.math import floor, to_float, to_int
-from ..ops.pixel.shortcut import Alias
+from ..ops.pixel.shortcut import AliasBeside
 from ..ops.pixel.vector import Construct, ivec2, swizzle
 from ..transform.gradient import gradient, jvp
-from ..types import FLOAT, Access, Size, size_of, vector_type, whole
+from ..types import FLOAT, Size, size_of, vector_type, whole
 
 __all__ = ["bilateral_filter", "slice_grid", "splat_grid"]
 
@@ -107,16 +107,11 @@ class Cells(NamedTuple):
         )
 
 
-class GridSlice(Alias):
+class GridSlice(AliasBeside):
     """Inputs (value, grid, depth): the first, ``cells.near`` of the others. Gradients by the grid are contractions."""
 
     fields = ("cells",)
-    access = (Access.SAME_PIXEL, Access.FETCH, Access.FETCH)  # gradients have the domains of the inputs
-    fetches = 0.0  # the value alone is read
     cells: Cells
-
-    def infer(self):
-        return self.inputs[0].vtype, self.inputs[0].domain
 
     def vjp(self, gy, i):
         if i == 0:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import sqrt
 from typing import Any
 
@@ -13,9 +12,9 @@ from ..graph import Variable
 from ..ops.hints import store
 from ..ops.pixel.compare import select
 from ..ops.pixel.constant import operands
-from ..ops.pixel.shortcut import Alias
+from ..ops.pixel.shortcut import AliasBeside
 from ..traversal import topological_order
-from ..types import Access, whole
+from ..types import whole
 from .segment import Segment
 
 __all__ = ["checkpoint", "loop"]
@@ -107,26 +106,15 @@ def _lengths(count: int, kept: int) -> list[int]:
     return lengths
 
 
-class Looped(Alias):
+class Looped(AliasBeside):
     """Inputs (value, state..., captured...): a result of a loop that stores all it needs, which can be laid out again."""
 
     fields = ("loop", "number")
-    fetches = 0.0  # the value alone is read
     loop: Loop
     number: int
 
-    @cached_property
-    def access(self):
-        return (Access.SAME_PIXEL, *[Access.FETCH] * (len(self.inputs) - 1))
-
-    def infer(self):
-        return self.inputs[0].vtype, self.inputs[0].domain
-
     def vjp(self, gy, i):
         return gy if i == 0 else None
-
-    def jvp(self, tangents):
-        return tangents[0]
 
 
 def longest_loop(roots: Sequence[Variable]) -> int:

@@ -10,7 +10,7 @@ from ...errors import GraphError
 from ..graph import Function, Variable
 from ..ops.pixel.constant import Constant
 from ..ops.pixel.kinds import Linear
-from ..ops.pixel.shortcut import Alias
+from ..ops.pixel.shortcut import AliasBeside
 from ..transform.gradient import backward
 from ..traversal import rebuilt, topological_order
 from ..types import Access
@@ -107,26 +107,15 @@ class Joint:
         return pulled
 
 
-class Recomputed(Alias):
+class Recomputed(AliasBeside):
     """Inputs (value, given..., captured...): the value, with the gradient of its segment at the given values."""
 
     fields = ("joint", "number")
-    fetches = 0.0  # the value alone is read; the rest is for derivatives
     joint: Joint
     number: int
 
-    @cached_property
-    def access(self):
-        return (Access.SAME_PIXEL, *[Access.FETCH] * (len(self.inputs) - 1))
-
-    def infer(self):
-        return self.inputs[0].vtype, self.inputs[0].domain
-
     def vjp(self, gy, i):
         raise GraphError("the gradients of a segment's results are taken together")
-
-    def jvp(self, tangents):
-        return tangents[0]
 
 
 class After(Linear):

@@ -12,9 +12,12 @@ simplification drops it.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ...graph import PixelFunction, Variable
+from ...types import Access
 
 
 class Alias(PixelFunction):
@@ -28,6 +31,22 @@ class Alias(PixelFunction):
 
     def eval(self, *x: np.ndarray) -> np.ndarray:
         return x[0]
+
+
+class AliasBeside(Alias):
+    """Kind: an ``Alias`` whose other inputs are of any domains. Derivatives read them as whole images."""
+
+    fetches = 0.0  # the value alone is read
+
+    @cached_property
+    def access(self):
+        return (Access.SAME_PIXEL, *[Access.FETCH] * (len(self.inputs) - 1))
+
+    def infer(self):
+        return self.inputs[0].vtype, self.inputs[0].domain
+
+    def jvp(self, tangents):
+        return tangents[0]
 
 
 class Shortcut(Alias):
