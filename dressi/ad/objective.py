@@ -11,7 +11,7 @@ from . import functional as F
 from .graph import Domain, Variable
 from .least_squares.energy import Energy, Residual
 from .least_squares.solver import LeastSquares
-from .loops.loop import longest_loop, with_checkpoints
+from .loops.node import longest_loop, written_out
 from .optim.optimizer import Clock, Optimizer, names, owner
 from .procedure import Procedure
 from .program import Program
@@ -109,6 +109,11 @@ class Objective:
         return [v for v in leaves([self.loss]) if isinstance(v, Clock) and v not in counted]
 
     @property
+    def solves(self) -> bool:
+        """Whether a step solves least squares."""
+        return isinstance(self.optimizer, LeastSquares)
+
+    @property
     def iterations(self) -> int:
         """Of the longest loop of the loss whose checkpoints can be chosen."""
         return 0 if self.loss is None else longest_loop([self.loss])
@@ -118,7 +123,7 @@ class Objective:
         that say none, for their gradients."""
         loss = self.loss
         if loss is not None and checkpoints is not None:
-            loss = with_checkpoints(loss, checkpoints)
+            (loss,) = written_out([loss], checkpoints)
         updates = self._recording(loss)
         if isinstance(self.optimizer, Optimizer):
             updates += self._moves(self.optimizer, loss)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from .graph import Variable
 from .program import Program
@@ -23,17 +25,40 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
+class Copies:
+    """Pairs (leaf, target): leaves whose values are copied into other leaves of their type and domain."""
+
+    pairs: tuple[tuple[Variable, Variable], ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Procedure:
     """Parts that share leaves and run in order. What a part updates, the next one reads.
 
-    restart: leaves that get the value 1 when any other leaf was sent, before the next step: what was learned from the
+    scratch: leaves that nobody reads between steps. unmet: FLOAT leaves of one texel that are 0 after a step, and what is said where one is
+    not. restart: leaves that get the value 1 when any other leaf was sent, before the next step: what was learned from the
     old values is out of date.
     """
 
-    parts: tuple[Part, ...]
+    sequence: tuple[Part | Copies, ...]
     restart: tuple[Variable, ...] = ()
+    scratch: tuple[Variable, ...] = ()
+    unmet: Mapping[Variable, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """What runs a program."""
+        return tuple(part for part in self.sequence if isinstance(part, Part))
+
+    @cached_property
+    def copied(self) -> tuple[Variable, ...]:
+        """Leaves that are copied into others, and those."""
+        copies = (pair for part in self.sequence if isinstance(part, Copies) for pair in part.pairs)
+        return tuple(dict.fromkeys(leaf for pair in copies for leaf in pair))
+
+    @cached_property
     def updated(self) -> tuple[Variable, ...]:
-        """Leaves that some part updates."""
-        return tuple(dict.fromkeys(leaf for part in self.parts for leaf, _ in part.program.updates))
+        """Leaves that get new values."""
+        return tuple(
+            dict.fromkeys([*(leaf for part in self.parts for leaf, _ in part.program.updates), *self.copied])
+        )

@@ -7,10 +7,11 @@ from dressi.ad import functional as F
 from dressi.ad.contract.contraction import ContractFunction, ContractIndex
 from dressi.ad.graph import Variable
 from dressi.ad.imaging.grids import GridSlice
-from dressi.ad.loops.loop import Looped
+from dressi.ad.loops.node import Looped, Reversed
 from dressi.ad.loops.segment import After, Recomputed
 from dressi.ad.ops.image import extremes, reduce
 from dressi.ad.ops.pixel import arithmetic
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, INT, VEC3
 
 
@@ -154,6 +155,14 @@ add(
     Looped,
     example(
         lambda x, b: F.loop(lambda v: F.shift(F.sin(v), 1, 0) * b, x, 2),
+        of(FLOAT, SIZE, BATCH),
+        of(FLOAT, (1, 1)),
+    ),
+)
+add(
+    Reversed,
+    example(
+        lambda x, b: gradient(F.sum(F.loop(lambda v: F.shift(F.sin(v), 1, 0) * b, x, 2)), [b])[0],
         of(FLOAT, SIZE, BATCH),
         of(FLOAT, (1, 1)),
     ),

@@ -36,6 +36,7 @@ from dataclasses import replace
 from itertools import chain
 
 from ...ad.graph import ScatterFunction, Variable
+from ...ad.loops.parts import without_loops
 from ...ad.program import Program
 from ...ad.transform.garbage_collection import paused
 from ...ad.transform.merge import halve_scatter
@@ -172,6 +173,7 @@ def lowered(
     program: Program, limits: DeviceLimits, cost: DeviceModel, options: PlanOptions, changing: Leaves
 ) -> Program:
     """The Program in Functions that suit the device, one lowering after the other. Each is one file in ``lowering/``."""
+    program = without_loops(program)  # bodies are written as often as they are applied
     program = separate_updates(program)  # every update gets a computed value of its own
     program = join_draws(program)  # sums over fragments of the same triangles share draws
     program = sum_by_faces(

@@ -33,7 +33,7 @@ from .export import ExportedImage, exported
 from .measure.calibration import model_of
 from .measure.search import searched
 from .runner import Runner
-from .values.evaluations import Evaluations, in_form, named
+from .values.evaluations import Evaluations, Running, in_form, named
 from .values.state import by_leaf, read_state
 from .workspace import Workspace
 
@@ -180,7 +180,7 @@ class DressiAD:
         return self._objective.loss is not None or self._objective.optimizer is not None
 
     @property
-    def executor(self) -> VulkanExecutor:
+    def executor(self) -> Running:
         """The executor of a step; of the outputs if nothing is optimised. Made when it is needed. Raises InputError
         when this is closed, GraphError when nothing was described."""
         self._check_open()

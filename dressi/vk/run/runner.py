@@ -18,7 +18,7 @@ from ..planning import program_within
 from .executor import VulkanExecutor
 from .measure.calibration import model_of
 from .measure.timing import print_times
-from .steps import Steps
+from .steps import Steps, running
 from .values.evaluations import Evaluations
 from .values.losses import Losses
 from .values.residuals import check_derivatives, check_start, warn_of_idle, warn_of_losses
@@ -72,7 +72,7 @@ class Runner:
                 )
             procedure = self._objective.procedure()
             if procedure is None:
-                self._built = self._make(self.program())
+                self._built = running(self.program(), self._workspace, self._make)
             else:
                 check_start(self._objective, self._evaluations)
                 warn_of_idle(self._objective, self._evaluations)
@@ -91,7 +91,7 @@ class Runner:
     def run(self, n: int) -> None:
         """Queue ``n`` steps. The first one of a least-squares solver is waited for, and checked."""
         built = self._build()
-        if n and isinstance(built, Steps) and not self._began:
+        if n and self._objective.solves and isinstance(built, Steps) and not self._began:
             self._losses.run(built, 1)
             check_derivatives(self._objective, self._evaluations)
             self._began, n = True, n - 1

@@ -6,16 +6,23 @@ recorded commands as usual. A step is the sequence of these command buffers, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ...ad.graph import Variable
-from ...ad.procedure import Procedure
+from ...ad.graph.user_code import user_level
+from ...ad.loops.parts import has_loops, in_parts
+from ...ad.procedure import Copies, Procedure
 from ...ad.program import Program
+from ..plan.lowering.list_lengths import Counts
+from ..plan.plan import Plan
 from .built import BuiltPlan, Gating, Stages
 from .device.commands import LONGEST
+from .device.memory import DeviceImage
+from .device.transfer import Readback
 from .executor import VulkanExecutor
 from .gate import Gate
 from .workspace import Workspace
@@ -44,6 +51,7 @@ class Steps:
         self._commands = workspace.commands
         self._gates: dict[Variable, Gate] = {}
         self._refresh: Any = None  # commands that look at all flags
+        self._copies: dict[Copies, Any] = {}  # their commands
         self._executors: dict[Program, VulkanExecutor] = {}
         self._closed = False
         try:
@@ -53,7 +61,7 @@ class Steps:
             raise
         updated = set(procedure.updated)
         read = {leaf for e in self._executors.values() for leaf in e.leaves}
-        self._own = frozenset(procedure.restart)
+        self._own = frozenset((*procedure.restart, *procedure.scratch))
         self.leaves = frozenset(read | updated)
         self._shut = False  # by an interrupt
         workspace.device.work.on_interrupt[self._end_early] = None
@@ -74,6 +82,7 @@ class Steps:
                 continue
             others = (other.program for other in parts if other.program is not part.program)
             changing = {leaf for program in others for leaf, _ in program.updates}
+            copied = frozenset(self.procedure.copied)
             once = part.times > 1 or any(p is not part and p.program is part.program for p in parts)
             own = [leaf for leaf, _ in part.program.updates]
             gating = Gating(
@@ -81,10 +90,20 @@ class Steps:
                 tuple(gate for flag, gate in self._gates.items() if flag in own),
             )
             # What a repeated program computes from the values of the others is computed once, before the first run.
-            self._executors[part.program] = make(
-                part.program, changing=frozenset() if once else frozenset(changing), gating=gating
-            )
+            changing = copied if once else copied | changing
+            self._executors[part.program] = make(part.program, changing=changing, gating=gating)
+        workspace.hold(self.procedure.copied)
+        for copies in self.procedure.sequence:
+            if isinstance(copies, Copies) and copies.pairs and copies not in self._copies:
+                self._copies[copies] = self._commands.record(lambda b, c=copies: self._write_copies(b, c))
         self._refresh = self._commands.record(self._write_refresh)
+
+    def _write_copies(self, buffer: Any, copies: Copies) -> None:
+        held = self._workspace.hold(leaf for pair in copies.pairs for leaf in pair)
+        for source, target in copies.pairs:
+            self._commands.copy(buffer, held[source], held[target])
+        for flag in self._gates.keys() & {target for _, target in copies.pairs}:
+            self._gates[flag].refresh(buffer)
 
     def _write_refresh(self, buffer: Any) -> None:
         for gate in self._gates.values():
@@ -105,6 +124,9 @@ class Steps:
         """A leaf was sent, or another program changed it."""
         if not self._noting and leaf not in self._own:
             self._fresh, self._settled, self._again = True, False, None
+
+    def check_lengths(self, counts: Counts) -> None:
+        """The programs check them, each for itself."""
 
     # ---- running
     def run(self, n: int) -> None:
@@ -166,7 +188,11 @@ class Steps:
     def _one_step(self) -> _Recorded:
         """One step from here. It counts as run."""
         found = _Recorded([], {})
-        for part in self.procedure.parts:
+        for part in self.procedure.sequence:
+            if isinstance(part, Copies):
+                found.buffers.extend(self._copies[part] for _ in part.pairs[:1])
+                self._tell((target for _, target in part.pairs), None)
+                continue
             executor = self._executors[part.program]
             built = executor.built()
             for key, times in built.pending(part.times):
@@ -182,9 +208,49 @@ class Steps:
         finally:
             self._noting = False
 
+    # ---- what the last part computes
+    @property
+    def last(self) -> VulkanExecutor:
+        """The executor of the last part, which has the outputs."""
+        return self._executors[self.procedure.parts[-1].program]
+
+    @property
+    def plan(self) -> Plan:
+        """Of the program that runs most often."""
+        return next(iter(self.executors.values())).plan
+
+    @property
+    def program(self) -> Program:
+        """The program of the last part, as it is packed."""
+        return self.last.program
+
+    def refresh(self) -> None:
+        """Queue a step unless all outputs have their present values."""
+        if self._fresh:
+            self.run(1)
+
+    def recv_async(self, variable: Variable) -> Readback:
+        """An output, as of ``VulkanExecutor``."""
+
+        def checked(value: np.ndarray) -> np.ndarray:
+            self._warn()
+            return value
+
+        return self.last.recv_async(variable).then(checked)
+
+    def _warn(self) -> None:
+        for leaf, text in {} if self._closed else self.procedure.unmet.items():
+            if self._workspace.read(leaf).result().any():
+                warnings.warn(text, RuntimeWarning, stacklevel=user_level())
+
+    def images(self, variable: Variable) -> list[DeviceImage]:
+        """The images of an output, as of ``VulkanExecutor``."""
+        return self.last.images(variable)
+
     def wait(self) -> None:
         """Wait until all steps are done."""
         next(iter(self._executors.values())).wait()  # it waits for all work, and warns of clamped scatters
+        self._warn()
 
     def close(self) -> None:
         """Release everything. Idempotent."""
@@ -199,5 +265,13 @@ class Steps:
             executor.close()
         for gate in self._gates.values():
             gate.destroy()
-        if self._refresh is not None:
-            self._commands.release(self._refresh)
+        for buffer in (*self._copies.values(), *([] if self._refresh is None else [self._refresh])):
+            self._commands.release(buffer)
+        self._workspace.release(self.procedure.scratch)
+
+
+def running(
+    program: Program, workspace: Workspace, make: Callable[..., VulkanExecutor]
+) -> VulkanExecutor | Steps:
+    """What runs a simplified Program: in parts if it has loops."""
+    return Steps(in_parts(program), workspace, make) if has_loops(program) else make(program)

@@ -9,7 +9,7 @@ from dressi.ad import functional as F
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
-from dressi.ad.loops.loop import longest_loop, with_checkpoints
+from dressi.ad.loops.node import longest_loop, written_out
 from dressi.ad.loops.segment import After, Recomputed
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
@@ -51,13 +51,14 @@ def test_a_loop_is_its_body_written_out(checkpoints):
 
 def test_checkpoints_are_computed_again_after_what_needs_them():
     x = leaf()
-    y = F.loop(lambda v: F.sin(v) + F.shift(v, 1, 0), x, 9, checkpoints=3)
-    program = simplify(Program({"g": gradient(F.sum(y), [x])[0]}))
+
+    def backward(checkpoints):
+        y = F.loop(lambda v: F.sin(v) + F.shift(v, 1, 0), x, 9, checkpoints=checkpoints)
+        return simplify(Program({"g": written_out(gradient(F.sum(y), [x]))[0]}))
+
+    program, stored = backward(3), backward(None)
     kinds = [type(f) for f in program.functions]
     assert kinds.count(After) == 2 and Recomputed not in kinds
-    stored = simplify(
-        Program({"g": gradient(F.sum(F.loop(lambda v: F.sin(v) + F.shift(v, 1, 0), x, 9)), [x])[0]})
-    )
     assert len(program.functions) > len(stored.functions) + 6  # two parts of three sines and shifts
 
 
@@ -66,7 +67,7 @@ def test_loops_can_be_laid_out_with_other_checkpoints():
     first = F.loop(lambda v: F.sin(v) + weight * F.shift(v, 1, 0), x, 9)
     scale = F.exp(first)  # the second loop reads what follows from the first
     loss = F.sum(F.loop(lambda v: F.cos(v * scale), first, 5) * first)
-    other = with_checkpoints(loss, 3)
+    (other,) = written_out([loss], 3)
     assert longest_loop([loss]) == 9 and longest_loop([other]) == 0
     graphs = [gradient(y, [x, weight]) for y in (loss, other)]
     for mine, plain in zip(*map(evaluate, graphs), strict=True):

@@ -1,4 +1,4 @@
-"""Loops with and without checkpoints on every driver: equal values, and less memory."""
+"""Loops on every driver: one plan of the body, which runs as often as it is applied; gradients from what was kept."""
 
 import numpy as np
 import pytest
@@ -6,19 +6,18 @@ import pytest
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
-from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
-from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.engine import DressiAD
 
 pytestmark = pytest.mark.vk
 
 
-def test_checkpoints_save_memory(device):
+def layers(count: int, checkpoints: int | None):
+    """Two states, a captured weight, a convolution; a second loop that reads what the first one made."""
     random = np.random.default_rng(0)
     x, w = (
-        Variable.of(random.random((48, 64)), name="x"),
+        Variable.of(random.random((6, 9)), name="x"),
         Variable.of(0.2 * random.random((3, 3)), FLOAT, name="w"),
     )
 
@@ -26,16 +25,72 @@ def test_checkpoints_save_memory(device):
         c = F.sigmoid(F.correlate(a, w) + b)
         return c * a, 0.5 * b + 0.1 * c
 
-    values, found = {}, {}
+    a, b = F.loop(body, [x, 0.5 * x], count, checkpoints=checkpoints)
+    c = F.loop(lambda v: v + 0.1 * F.shift(v * a, 1, 0), b, 3)
+    return x, [a, *gradient(F.sum(a * b + c), [x, w])]
+
+
+def close(found, wanted) -> bool:
+    return all(np.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("checkpoints", [None, 3])
+def test_a_loop_is_planned_once(device, checkpoints):
+    functions = {}
+    for count in (4, 10):
+        x, outputs = layers(count, checkpoints)
+        with DressiAD(device) as ad:
+            assert close(ad.evaluate(outputs), evaluate(outputs))
+            other = 0.7 * x.data
+            ad.send(x, other)
+            assert close(ad.evaluate(outputs), evaluate(outputs, {x: other}))
+            executor = ad._evaluations.executor(outputs)
+            functions[count] = {n: e.plan.counts["functions"] for n, e in executor.executors.items()}
+    assert functions[4] == functions[10]
+
+
+def test_checkpoints_save_memory(device):
+    kept = {}
     for checkpoints in (None, 3):
-        a, b = F.loop(body, [x, 0.5 * x], 10, checkpoints=checkpoints)
-        program = simplify(Program(dict(zip("vxw", [a, *gradient(F.sum(a * b), [x, w])], strict=True))))
-        values[checkpoints] = evaluate(list(program.outputs.values()))
-        with VulkanExecutor(program, device) as run:
-            run.run()
-            found[checkpoints] = [run.recv(v) for v in program.outputs.values()], run.plan.images.bytes
-    for mine, plain in zip(*(found[k][0] for k in (None, 3)), strict=True):
-        assert np.allclose(mine, plain, rtol=1e-5, atol=1e-7)
-    for k, (arrays, _) in found.items():
-        assert all(np.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(arrays, values[k], strict=True))
-    assert found[3][1] < 0.7 * found[None][1]
+        outputs = layers(24, checkpoints)[1]
+        with DressiAD(device) as ad:
+            ad.evaluate(outputs)
+            kept[checkpoints] = len(ad._evaluations.executor(outputs).procedure.scratch)
+    assert kept[3] < 0.7 * kept[None]
+
+
+def conjugate_gradients(count: int, size: int = 8):
+    random = np.random.default_rng(4)
+    root = random.normal(size=(size, size))
+    system, right = root @ root.T + size * np.eye(size), random.normal(size=(size, 1))
+    a, b = Variable.of(system, FLOAT, name="a"), Variable.of(right, FLOAT, name="b")
+
+    def step(x, r, p):
+        q, energy = F.matmul(a, p), F.sum(r * r)
+        rest = r - energy / F.sum(p * q) * q
+        return x + energy / F.sum(p * q) * p, rest, rest + F.sum(rest * rest) / energy * p
+
+    x = F.loop(step, [0.0 * b, b, b], count, until=lambda x, r, p: F.sum(r * r) < 1e-10)[0]
+    weight = random.normal(size=(size, 1))
+    solution, adjoint = np.linalg.solve(system, right), np.linalg.solve(system, weight)
+    return [x, *gradient(F.sum(x * Variable.of(weight, FLOAT)), [a, b])], solution, adjoint
+
+
+def test_a_loop_ends_where_its_condition_is_met(device):
+    """Beyond it the directions of conjugate gradients are 0 / 0."""
+    outputs, solution, adjoint = conjugate_gradients(30)
+    with DressiAD(device) as ad:
+        x, by_a, by_b = (value[0] for value in ad.evaluate(outputs))
+    assert np.allclose(x, solution, atol=1e-5)
+    implicit = -adjoint @ solution.T
+    # Iterations know A by A p alone, and A is symmetric: its gradient is compared as that of a symmetric matrix.
+    assert np.abs(by_a + by_a.T - implicit - implicit.T).max() < 1e-5 * np.abs(implicit).max()
+    assert np.abs(by_b - adjoint).max() < 1e-5 * np.abs(adjoint).max()
+
+
+def test_a_loop_that_does_not_converge_is_named(device):
+    outputs, *_ = conjugate_gradients(3)
+    with DressiAD(device) as ad, pytest.warns(RuntimeWarning, match="did not meet its condition in 3 iter"):
+        ad.evaluate(outputs)
+    with pytest.warns(RuntimeWarning, match="raise its count, or loosen the condition"):
+        evaluate(outputs)

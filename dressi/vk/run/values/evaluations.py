@@ -15,12 +15,14 @@ from ....errors import GraphError
 from ..device.memory import DeviceImage
 from ..device.transfer import Readback
 from ..executor import VulkanExecutor
+from ..steps import Steps, running
 from ..workspace import Workspace
 
 KEPT = 8
 """Programs that are kept, the least recently used one being dropped."""
 
-MakeExecutor = Callable[[Program], VulkanExecutor]
+MakeExecutor = Callable[..., VulkanExecutor]
+Running = VulkanExecutor | Steps
 
 
 class Evaluations:
@@ -33,9 +35,9 @@ class Evaluations:
     def __init__(self, workspace: Workspace, make: MakeExecutor):
         self.outputs: dict[str, Variable] = {}
         self._workspace, self._make = workspace, make
-        self._kept: OrderedDict[Hashable, VulkanExecutor] = OrderedDict()
+        self._kept: OrderedDict[Hashable, Running] = OrderedDict()
         self._keys: OrderedDict[tuple[Variable, ...], Hashable] = OrderedDict()
-        self._exporting: dict[VulkanExecutor, None] = {}
+        self._exporting: dict[Running, None] = {}
 
     @property
     def computed(self) -> list[Variable]:
@@ -78,19 +80,19 @@ class Evaluations:
         computed = self.computed
         return computed if variable in computed else [variable]
 
-    def _up_to_date(self, variables: Sequence[Variable]) -> tuple[VulkanExecutor, dict[Variable, Variable]]:
+    def _up_to_date(self, variables: Sequence[Variable]) -> tuple[Running, dict[Variable, Variable]]:
         """The program that has computed these, and its own Variables for them."""
         executor = self.executor(variables)
         executor.refresh()
         outputs = executor.program.outputs
         return executor, {v: outputs[str(k)] for k, v in enumerate(variables)}
 
-    def executor(self, variables: Sequence[Variable]) -> VulkanExecutor:
+    def executor(self, variables: Sequence[Variable]) -> Running:
         """The program that computes the Variables; an equal graph over the same leaves finds the one made before."""
         key = self._key(tuple(variables))
         if key not in self._kept:
             program = Program({str(k): v for k, v in enumerate(variables)})
-            self._kept[key] = self._make(simplify(program))
+            self._kept[key] = running(simplify(program), self._workspace, self._make)
             spare = [k for k, executor in self._kept.items() if executor not in self._exporting]
             for old in spare[:-KEPT]:
                 self._kept.pop(old).close()

@@ -1,0 +1,345 @@
+"""The nodes of loops: a body that is there once, and how often it is applied; and the gradient, a loop backwards.
+
+A ``Looped`` is one state after the last iteration, a ``Reversed`` one gradient. Procedures run them as Programs that repeat, see
+``parts``; ``written_out`` is for plans that cannot repeat anything, and for derivatives of second order.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from ..evaluate import Evaluator
+from ..graph import Function, Variable
+from ..graph.user_code import user_level
+from ..ops.hints import store
+from ..ops.image.reduce import Expand, fit, zeros_like
+from ..ops.image.texels import fetch
+from ..transform.gradient import backward, jvp, vjp
+from ..traversal import structure, topological_order
+from ..types import Access
+from .segment import Segment
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A body between formal states and their next values, applied ``count`` times. Equal where the bodies have equal structure.
+
+    body: its formals are the state, then what the body reads beside it, so that it captures nothing. checkpoints: states that
+    are kept for the gradient, at which what lies between is computed again; None: everything is kept. ends: whether the last state
+    tells where the loop has ended: where it is not 0 all states stay as they are.
+    """
+
+    body: Segment
+    count: int
+    checkpoints: int | None = None
+    ends: bool = False
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        return structure(self.body.roots, self.body.formals), self.count, self.checkpoints, self.ends
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Loop) and self.key == other.key)
+
+    def __repr__(self) -> str:
+        return f"{self.count} x {len(self.body.functions)} functions"
+
+    @property
+    def width(self) -> int:
+        """How many states there are."""
+        return len(self.body.roots)
+
+    @cached_property
+    def floats(self) -> tuple[int, ...]:
+        """The numbers of the states that have gradients."""
+        return tuple(k for k, x in enumerate(self.body.roots) if not x.vtype.is_int)
+
+    @cached_property
+    def lengths(self) -> list[int]:
+        """Iterations between the states that are kept, in order; one each where everything is."""
+        if self.checkpoints is None:
+            return [1] * self.count
+        return lengths(self.count, self.checkpoints or max(round(sqrt(self.count)), 1))
+
+    def at(self, inputs: Sequence[Variable], state: Sequence[Variable]) -> list[Variable]:
+        """The next state. inputs: those of the nodes, the first state among them."""
+        return self.body.at([*state, *inputs[self.width : len(self.body.formals)]])
+
+    def reverse(self, wanted: tuple[int, ...]) -> Segment:
+        """Gradients of one iteration. Formals: those of the body, then the gradients of the next float states. Roots: the gradients
+        of the float states, then of the formals that are ``wanted``. Written once for each ``wanted``."""
+        if wanted not in self._reverses:
+            formals, roots = self.body.formals, self.body.roots
+            seeds = [formal(roots[k]) for k in self.floats]
+            wrt = [*(formals[k] for k in self.floats), *(formals[k] for k in wanted)]
+            found = vjp([roots[k] for k in self.floats], wrt, seeds)
+            self._reverses[wanted] = Segment.between([*formals, *seeds], found)
+        return self._reverses[wanted]
+
+    @cached_property
+    def _reverses(self) -> dict[tuple[int, ...], Segment]:
+        return {}
+
+    @cached_property
+    def _evaluators(self) -> dict[tuple[int, ...] | None, Evaluator]:
+        return {}
+
+    def _evaluator(self, wanted: tuple[int, ...] | None) -> tuple[Sequence[Variable], Evaluator]:
+        segment = self.body if wanted is None else self.reverse(wanted)
+        if wanted not in self._evaluators:
+            self._evaluators[wanted] = Evaluator(segment.roots)
+        return segment.formals, self._evaluators[wanted]
+
+    # ---- the meaning, in NumPy
+    def states(self, inputs: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
+        """The first state, and the one after each iteration."""
+        formals, run = self._evaluator(None)
+        inputs = [a.reshape(x.shape) for a, x in zip(inputs, formals)]
+        found = [list(inputs[: self.width])]
+        for _ in range(self.count):
+            values = zip(formals, [*found[-1], *inputs[self.width :]], strict=True)
+            found.append(run(dict(values)))
+        return found
+
+    def gradients(
+        self, inputs: Sequence[np.ndarray], wanted: tuple[int, ...], seeds: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        """The gradients of the first float states, then of the inputs numbered in ``wanted``."""
+        formals, run = self._evaluator(wanted)
+        of = self.body.formals
+        given = [a.reshape(x.shape) for a, x in zip(inputs, of)]
+        moving = [a.reshape(of[k].shape) for a, k in zip(seeds, self.floats, strict=True)]
+        sums = [np.zeros(of[k].shape) for k in wanted]
+        for state in reversed(self.states(inputs)[:-1]):
+            found = run(dict(zip(formals, [*state, *given[self.width :], *moving], strict=True)))
+            moving, parts = found[: len(moving)], found[len(moving) :]
+            sums = [a + b for a, b in zip(sums, parts, strict=True)]
+        return [*moving, *sums]
+
+
+def formal(x: Variable) -> Variable:
+    """A leaf that stands for a value."""
+    return Variable(x.vtype, x.size, x.batch, channels=x.channels, count=x.count)
+
+
+def lengths(count: int, kept: int) -> list[int]:
+    """Iterations between ``kept`` states, in order. The gradient walks back, and frees a state after each part: earlier parts may
+    be longer. A part needs about two images an iteration for each that is a kept state.
+
+    7 iterations, 3 states: 3, 2, 2
+    """
+    found = [1] * min(kept, count)
+    for _ in range(count - len(found)):
+        found[min(range(len(found)), key=lambda k: k + 2 * found[k])] += 1
+    return found
+
+
+class LoopFunction(Function):
+    """Kind: one of the results of a loop, whose inputs are read as whole images. ``loop``, ``number``: which."""
+
+    fields: tuple[str, ...] = ("loop", "number")
+    loop: Loop
+    number: int
+    glsl = ""
+    operations, fetches = 0.0, 0.0
+
+    @cached_property
+    def access(self):
+        return (Access.FETCH,) * len(self.inputs)
+
+    @property
+    def of(self) -> Variable:
+        """What has the type and domain of the output."""
+        raise NotImplementedError
+
+    def infer(self):
+        return self.of.vtype, self.of.domain
+
+    @property
+    def together(self) -> tuple[Any, ...]:
+        """Equal for all results of one loop."""
+        return (type(self), self.loop, self.inputs)
+
+    @cached_property
+    def joint(self) -> Any:
+        return Pulled(self.together)
+
+    @property
+    def unfinished(self) -> str:
+        """What is said of a loop whose condition was not met."""
+        return (
+            f"the loop made at {self.where} did not meet its condition in {self.loop.count} iterations; raise its count, or"
+            " loosen the condition"
+        )
+
+    def jvp(self, tangents):
+        inputs = _apart(self.inputs)
+        known = [(x, t) for x, t in zip(inputs, tangents, strict=True) if t is not None]
+        made = written_out([self.rebuild(*inputs).output])
+        return jvp(made, *map(list, zip(*known, strict=True)))[0] if known else None
+
+
+class Looped(LoopFunction):
+    """Inputs (state..., captured...): a state after the last iteration."""
+
+    @property
+    def of(self):
+        return self.loop.body.formals[self.number]
+
+    def evaluate(self, at, *x):
+        last = self.loop.states(x)[-1]
+        if self.loop.ends and not np.all(last[-1]):
+            warnings.warn(self.unfinished, RuntimeWarning, stacklevel=user_level())
+        return fetch(last[self.number].reshape(self.output.tiled), at)
+
+
+class Reversed(LoopFunction):
+    """Inputs (state..., captured..., seed of each float state...): the gradient of one of the float states, or of one of the
+    captured inputs, whose numbers are ``wanted``."""
+
+    fields = ("loop", "wanted", "number")
+    wanted: tuple[int, ...]
+
+    @property
+    def of(self):
+        return self.loop.body.formals[[*self.loop.floats, *self.wanted][self.number]]
+
+    @property
+    def together(self):
+        return (type(self), self.loop, self.wanted, self.inputs)
+
+    @property
+    def seeds(self) -> tuple[Variable, ...]:
+        return self.inputs[len(self.loop.body.formals) :]
+
+    @property
+    def run(self) -> tuple[Any, ...]:
+        """``together`` of the loop that this goes back."""
+        return (Looped, self.loop, self.inputs[: len(self.loop.body.formals)])
+
+    def evaluate(self, at, *x):
+        found = self.loop.gradients(x, self.wanted, x[len(self.loop.body.formals) :])
+        return fetch(found[self.number].reshape(self.output.tiled), at)
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """What the results of one loop share, for their gradients. together: as of ``LoopFunction``."""
+
+    together: tuple[Any, ...]
+
+    def pull(
+        self, function: LoopFunction, gradients: Mapping[LoopFunction, Variable], wanted: Sequence[int]
+    ) -> dict[int, Variable]:
+        """The gradients of the inputs numbered in ``wanted``, from those of the results."""
+        loop, inputs = function.loop, function.inputs
+        if isinstance(function, Reversed):
+            inputs = _apart(inputs)
+            made = written_out([f.rebuild(*inputs).output for f in gradients])
+            found = _gradients(made, list(gradients.values()), [inputs[i] for i in wanted], inputs)
+            return dict(zip(wanted, found, strict=True))
+        given = {f.number: g for f, g in gradients.items()}
+        seeds_of = [given[k] if k in given else zeros_like(inputs[k]) for k in loop.floats]
+        captured = tuple(i for i in wanted if i >= loop.width)
+        order = [*loop.floats, *captured]
+        return {
+            i: Reversed(*inputs, *seeds_of, loop=loop, wanted=captured, number=order.index(i)).output
+            for i in wanted
+        }
+
+
+def longest_loop(roots: Sequence[Variable]) -> int:
+    """Iterations of the longest loop whose checkpoints can be chosen; 0 where there is none."""
+    loops = (f.loop for f in topological_order(roots) if isinstance(f, LoopFunction))
+    return max((loop.count for loop in loops if loop.checkpoints is None), default=0)
+
+
+# ---- without repetition
+def written_out(roots: Sequence[Variable], checkpoints: int | None = None) -> list[Variable]:
+    """The same values with no node of a loop: bodies are written ``count`` times. checkpoints: of the loops that say none."""
+    known: dict[Variable, Variable] = {}
+    runs: dict[tuple[Any, ...], tuple[list[Variable], list[Variable]]] = {}
+    results: dict[tuple[Any, ...], list[Variable]] = {}
+
+    def run(loop: Loop, inputs: tuple[Variable, ...]) -> tuple[list[Variable], list[Variable]]:
+        """What it starts from, and the last state."""
+        if (loop, inputs) not in runs:
+            kept = checkpoints if loop.checkpoints is None else loop.checkpoints
+            apart = _apart(inputs)
+            runs[loop, inputs] = apart, _laid_out(loop, apart, kept)
+        return runs[loop, inputs]
+
+    for f in topological_order(roots):
+        old = f
+        if any(x in known for x in f.inputs):
+            f = f.rebuild(*(x if (new := known.get(x)) is None else new for x in f.inputs))
+            known[old.output] = f.output
+        if isinstance(f, Looped):
+            known[old.output] = run(f.loop, f.inputs)[1][f.number]
+        elif isinstance(f, Reversed):
+            if f.together not in results:
+                floats = f.loop.floats
+                inputs, made = run(f.loop, f.inputs[: len(f.loop.body.formals)])
+                wrt = [inputs[k] for k in (*floats, *f.wanted)]
+                results[f.together] = _gradients([made[k] for k in floats], f.seeds, wrt, inputs)
+            known[old.output] = results[f.together][f.number]
+    return [known.get(r, r) for r in roots]
+
+
+def _apart(inputs: Sequence[Variable]) -> list[Variable]:
+    """The inputs, so that each is another Variable: gradients are those of their places."""
+    seen: set[Variable] = set()
+    found = []
+    for x in inputs:
+        found.append(Expand(x, x.domain).output if x in seen else x)
+        seen.add(x)
+    return found
+
+
+def _gradients(
+    made: Sequence[Variable], seeds: Sequence[Variable], wrt: Sequence[Variable], given: Sequence[Variable]
+) -> list[Variable]:
+    """The gradients by some of the ``given`` Variables, none of which counts as computed from the others."""
+    parts: dict[Variable, list[Variable]] = {}
+    for y, g in zip(made, seeds, strict=True):
+        parts.setdefault(y, []).append(g)
+    totals = backward(parts, wrt, given)
+    return [fit(totals[x], x) if x in totals else zeros_like(x) for x in wrt]
+
+
+def _laid_out(loop: Loop, inputs: Sequence[Variable], checkpoints: int | None) -> list[Variable]:
+    """The last state. checkpoints: so many states are kept for the gradient, 0 about sqrt(count), None all."""
+    values, formals = list(inputs[: loop.width]), loop.body.formals[: loop.width]
+    one = Segment.between(formals, loop.at(inputs, formals))
+    if checkpoints is None:
+        return repeated(one, values, loop.count)
+    found = lengths(loop.count, checkpoints or max(round(sqrt(loop.count)), 1))
+    parts = {n: Segment.between(formals, repeated(one, formals, n)) for n in found}
+    for n in found[:-1]:
+        values = [store(x) for x in parts[n].joined(values, again=True)]
+    # The gradient begins with the last part: all of it is there.
+    return parts[found[-1]].joined(values, again=False)
+
+
+def repeated(one: Segment, values: Sequence[Variable], count: int) -> list[Variable]:
+    """The segment ``count`` times. States between are stored, so that each time is planned alike, and shaders are shared;
+    those of one texel alone are worth one shader together."""
+    values = list(values)
+    for _ in range(count):
+        values = one.at(values)
+        values = values if one.is_local else [store(x) for x in values]
+    return values
