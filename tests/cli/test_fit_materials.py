@@ -26,24 +26,50 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-SMALL = ("--size", "32", "--views", "5", "--steps", "36", "--texture-size", "32")
+COMMAND = (
+    "--size 32 --views 5 --steps 48 --texture-size 32 --optimize albedo,roughness,light,exposure".split()
+)
 
 
-def test_a_mesh_under_unknown_light(target: Path, tmp_path: Path):
-    done = run(
-        "fit", "--target", target, "--out", tmp_path, *SMALL, "--optimize", "albedo,roughness,light,exposure"
-    )
+class Polls:
+    """The phase wherever progress is told; what follows a round is told at its last step, and counts once."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.phases: dict[int, str] = {}
+        shown = Bar.__call__
+        monkeypatch.setattr(
+            Bar,
+            "__call__",
+            lambda bar, now: (self.phases.setdefault(now.done, now.phase), shown(bar, now))[1],
+        )
+
+    def of_the_material(self) -> int:
+        return list(self.phases.values()).count("material")
+
+
+@pytest.fixture(scope="module")
+def whole(target: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """The folder of a fit that nobody stopped, and how often it told of the material."""
+    folder = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        polls = Polls(monkeypatch)
+        done = run("fit", "--target", target, "--out", folder, *COMMAND)
     assert done.returncode == 0, done.stderr
-    report = json.loads((tmp_path / "report.json").read_text())
+    return folder, polls.of_the_material()
+
+
+def test_a_mesh_under_unknown_light(whole: tuple[Path, int]):
+    folder, _ = whole
+    report = json.loads((folder / "report.json").read_text())
     assert report["plan"]["material"]["stages"] > 0
     assert report["material"]["light"] == "HarmonicsLight" and len(report["material"]["exposures"]) == 5
-    phases = [line.split(",")[1] for line in (tmp_path / "loss.csv").read_text().splitlines()[1:]]
-    assert phases.count("material") == 30 and phases[-1] == "material"
+    phases = [line.split(",")[1] for line in (folder / "loss.csv").read_text().splitlines()[1:]]
+    assert phases.count("material") == 40 and phases[-1] == "material"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        mesh = load_mesh(tmp_path / "result.glb")
+        mesh = load_mesh(folder / "result.glb")
     assert mesh.material is not None and mesh.material.metallic_roughness is not None
-    light = json.loads((tmp_path / "light.json").read_text())
+    light = json.loads((folder / "light.json").read_text())
     assert light["kind"] == "HarmonicsLight" and np.shape(light["coefficients"]) == (16, 3)
 
 
@@ -59,28 +85,20 @@ def test_what_it_refuses(target: Path, tmp_path: Path):
 
 
 @pytest.mark.one_driver
-def test_a_material_that_was_stopped_goes_on(target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_material_that_was_stopped_goes_on(
+    target: Path, whole: tuple[Path, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """Stopped where vertices move; the numbers are those of a run that was not stopped."""
-    steps: dict[int, str] = {}  # each once: what follows a round is told at its last step
-    shown = Bar.__call__
-    monkeypatch.setattr(
-        Bar, "__call__", lambda bar, now: (steps.setdefault(now.done, now.phase), shown(bar, now))[1]
-    )
-
-    def material() -> int:
-        return list(steps.values()).count("material")
-
-    command = ("fit", "--target", target, *SMALL, "--steps", "72", "--optimize", "albedo")
-    assert run(*command, "--out", tmp_path / "whole").returncode == 0
-    polls = material()
-    steps.clear()
-    monkeypatch.setattr(Stop, "__call__", lambda stop: material() == 3)
-    stopped = run(*command, "--out", tmp_path / "part")
+    folder, told = whole
+    polls = Polls(monkeypatch)
+    monkeypatch.setattr(Stop, "__call__", lambda stop: polls.of_the_material() == 3)
+    command = ("fit", "--target", target, *COMMAND, "--out", tmp_path)
+    stopped = run(*command)
     assert stopped.returncode != 0 and "--resume goes on" in stopped.stderr
-    steps.clear()
+    polls.phases.clear()
     monkeypatch.setattr(Stop, "__call__", lambda stop: False)
-    assert run(*command, "--out", tmp_path / "part", "--resume").returncode == 0
-    assert material() == polls - 3 and "shape" not in steps.values()
+    assert run(*command, "--resume").returncode == 0
+    assert polls.of_the_material() == told - 3 and "shape" not in polls.phases.values()
     for name in ("result.glb", "loss.csv"):
-        assert (tmp_path / "part" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    assert not list((tmp_path / "part").glob("*.npz"))
+        assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
+    assert not list(tmp_path.glob("*.npz"))
