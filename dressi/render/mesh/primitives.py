@@ -238,9 +238,12 @@ def _pear_texture(size: int, profile: np.ndarray) -> np.ndarray:
         row, column = random.integers(size), random.integers(size)
         if wide[row, column] < 0.12:
             continue
-        distance = np.linalg.norm(points - points[row, column], axis=-1)
-        spot = np.clip(1.5 - distance / random.uniform(0.012, 0.03), 0, 1)[..., None]
-        color = (1 - 0.6 * spot) * color + 0.6 * spot * np.array([0.42, 0.28, 0.10])
+        radius = random.uniform(0.012, 0.03)
+        # Heights belong to rows, so that a spot reaches few of them.
+        rows = np.abs(height[:, 0] - height[row, 0]) < 1.5 * radius
+        distance = np.linalg.norm(points[rows] - points[row, column], axis=-1)
+        spot = np.clip(1.5 - distance / radius, 0, 1)[..., None]
+        color[rows] = (1 - 0.6 * spot) * color[rows] + 0.6 * spot * np.array([0.42, 0.28, 0.10])
     stem = np.clip((height - 0.9) / 0.03, 0, 1)[..., None]
     flower = np.clip((0.14 - wide) / 0.05, 0, 1)[..., None] * (height < 0)[..., None]
     brown = np.array([0.33, 0.22, 0.10]) * (1 + 0.25 * waves[..., None])

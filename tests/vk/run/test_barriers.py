@@ -1,6 +1,5 @@
 """Barriers of plans on the device: validation is silent with them, and sees each that is left out."""
 
-import gc
 from collections.abc import Callable
 
 import numpy as np
@@ -66,7 +65,6 @@ def test_validation_sees_each_barrier_that_is_left_out(
             seen.clear()
             run.run()
             run.wait()
-            gc.collect()
             if barrier.after != Pipe.HOST:  # which the layer does not watch
                 assert any("hazard" in text.lower() for text in device.messages), f"{barrier} in\n{run.plan}"
             device.messages.clear()

@@ -3,7 +3,6 @@
 A hazard is two accesses to one buffer or image without a barrier between them; the same with the barrier is silent.
 """
 
-import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -141,7 +140,6 @@ class Bench:
     def said(self) -> list[str]:
         """The messages since the last call. They are taken from the list: they are wanted here."""
         self.device.wait()
-        gc.collect()
         said = list(self.device.messages)
         self.device.messages.clear()
         return said
