@@ -100,6 +100,7 @@ def test_a_scene_is_shown_as_its_nodes_say(device, canvas):
             MeshSession(Scene([Node(cube, to_world=Variable(MAT4, (1, 1)))]), engine)
 
 
+@pytest.mark.one_driver
 def test_the_mouse_turns_shifts_and_zooms(device, canvas):
     with DressiAD(device) as engine:
         viewer = Viewer(MeshSession(primitives.cube(), engine), canvas)
@@ -130,6 +131,7 @@ def test_a_watched_fit_finds_what_one_alone_does(fit, tiny_fits):
     assert set(fit.session.status.curves) == {"loss", "IoU", "PSNR"}
 
 
+@pytest.mark.one_driver
 def test_pause_step_save_and_close(fit, tmp_path: Path):
     for _ in range(2):
         fit.tick()
@@ -171,6 +173,7 @@ def test_a_rewound_fit_goes_on_from_a_checkpoint(fit, monkeypatch):
     assert fit.session.result().finished
 
 
+@pytest.mark.one_driver
 def test_a_slider_moves_a_factor(fit):
     fit.tick()
     fit.draw()
@@ -182,6 +185,7 @@ def test_a_slider_moves_a_factor(fit):
     assert [name for _, name, _ in fit.session.controls.changes] == ["rate", "rate"]
 
 
+@pytest.mark.one_driver
 def test_outlines_lie_over_the_nearest_photograph(fit):
     fit.tick()
     fit.choose("silhouettes")
@@ -195,6 +199,7 @@ def test_outlines_lie_over_the_nearest_photograph(fit):
     assert np.abs(first - frame(fit)).max() > 0.05
 
 
+@pytest.mark.one_driver
 def test_an_engine_of_ones_own_is_watched_and_steered(device, canvas):
     image = Variable.of(np.zeros((2, 8, 8, 3)), name="image")
     weight = Variable(FLOAT, name="weight", data=np.ones((1, 1, 1)))

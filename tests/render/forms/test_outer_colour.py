@@ -104,6 +104,7 @@ def test_gradient_is_the_change_of_the_picture_drawn_again(direction):
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_gradient_integrates_to_the_loss_of_the_colours(run):
     y, x = np.mgrid[:6, :6] / 2.5 - 1
     points = np.stack([x.ravel(), 0.8 * y.ravel(), 0.2 * (x * y).ravel()], axis=1)

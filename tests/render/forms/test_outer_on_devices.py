@@ -28,6 +28,7 @@ def test_all_edges_give_the_image_of_the_silhouettes(run, name):
     oc.check_all_edges(run, CASES[name])
 
 
+@pytest.mark.one_driver
 @pytest.mark.parametrize("mesh, pixels, side", [("torus", 5, 64), ("ellipsoid", 2, 128)])
 def test_gradient_integrates_to_the_loss(run, mesh, pixels, side):
     figures = oc.path(run, *oracle.MESHES[mesh], pixels=pixels, side=side)
