@@ -11,7 +11,7 @@ from . import functional as F
 from .graph import Domain, Variable
 from .least_squares.energy import Energy, Residual
 from .least_squares.solver import LeastSquares
-from .loops.node import longest_loop, written_out
+from .loops.node import longest_loop, with_checkpoints
 from .optim.optimizer import Clock, Optimizer, names, owner
 from .procedure import Procedure
 from .program import Program
@@ -123,7 +123,7 @@ class Objective:
         that say none, for their gradients."""
         loss = self.loss
         if loss is not None and checkpoints is not None:
-            (loss,) = written_out([loss], checkpoints)
+            loss = with_checkpoints(loss, checkpoints)
         updates = self._recording(loss)
         if isinstance(self.optimizer, Optimizer):
             updates += self._moves(self.optimizer, loss)

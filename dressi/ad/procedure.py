@@ -51,14 +51,12 @@ class Procedure:
         return tuple(part for part in self.sequence if isinstance(part, Part))
 
     @cached_property
-    def copied(self) -> tuple[Variable, ...]:
-        """Leaves that are copied into others, and those."""
-        copies = (pair for part in self.sequence if isinstance(part, Copies) for pair in part.pairs)
-        return tuple(dict.fromkeys(leaf for pair in copies for leaf in pair))
+    def copies(self) -> tuple[tuple[Variable, Variable], ...]:
+        """All pairs of leaves that are copied."""
+        return tuple(pair for part in self.sequence if isinstance(part, Copies) for pair in part.pairs)
 
     @cached_property
     def updated(self) -> tuple[Variable, ...]:
         """Leaves that get new values."""
-        return tuple(
-            dict.fromkeys([*(leaf for part in self.parts for leaf, _ in part.program.updates), *self.copied])
-        )
+        made = [leaf for part in self.parts for leaf, _ in part.program.updates]
+        return tuple(dict.fromkeys([*made, *(target for _, target in self.copies)]))

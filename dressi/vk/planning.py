@@ -3,17 +3,22 @@ memory, for which loops keep few states for their gradients and compute the rest
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import isqrt
 from typing import Any, NoReturn
 
 from ..ad.graph import Variable
+from ..ad.loops.parts import has_loops, in_parts
 from ..ad.objective import Objective
 from ..ad.optim.optimizer import Optimizer
+from ..ad.procedure import Part, Procedure
 from ..ad.program import Program
 from ..errors import InputError
 from .plan.compiler import build_plan
 from .plan.glsl.text.shaders import ShaderText
+from .plan.images import NOTHING, ImageSlot, slot_of
 from .plan.limits import DeviceLimits
 from .plan.model.device import DeviceModel
 from .plan.options import DEFAULT, PlanOptions
@@ -54,7 +59,7 @@ class PlanningEngine:
 
     def program(self) -> Program:
         """What a step computes, simplified."""
-        return program_within(self._objective, self._options.memory, self._planned)
+        return program_within(self._objective, self._options.memory, self._taken)
 
     @property
     def plan(self) -> Plan:
@@ -65,6 +70,10 @@ class PlanningEngine:
 
     def _planned(self, program: Program) -> Plan:
         return build_plan(program, self._limits, self._shader_text, self._options, self._model)
+
+    def _taken(self, program: Program) -> int:
+        counts = self._planned(program).counts
+        return counts["image_bytes"] + counts["buffer_bytes"]
 
     # ---- what needs a device
     def send(self, variable: Variable, values: Any) -> NoReturn:
@@ -92,9 +101,10 @@ class PlanningEngine:
         """Nothing to release."""
 
 
-def program_within(objective: Objective, memory: int, plan: Callable[[Program], Plan]) -> Program:
-    """The program of a step whose plan takes at most ``memory`` bytes, 0 for any: with the fewest checkpoints, since those
-    leave most to be read as it was stored. Raises TooLarge, which has the least that was found."""
+def program_within(objective: Objective, memory: int, taken: Callable[[Program], int]) -> Program:
+    """The program of a step that takes at most ``memory`` bytes, 0 for any: with the fewest checkpoints, since those
+    leave most to be read as it was stored. taken: the bytes of a program; or raises TooLarge. Raises TooLarge, which has the
+    least that was found."""
     count = objective.iterations if memory else 0
     least: tuple[int, int | None] | None = None
     for checkpoints in (None, *range(2, min(count, 2 * isqrt(count) + 1) + 1)):
@@ -102,14 +112,32 @@ def program_within(objective: Objective, memory: int, plan: Callable[[Program], 
         if not memory:
             return program
         try:
-            plan(program)
-            return program
+            found = taken(program)
         except TooLarge as error:
-            least = min(
-                least or (error.bytes, checkpoints), (error.bytes, checkpoints), key=lambda one: one[0]
-            )
+            found = error.bytes
+        if found <= memory:
+            return program
+        least = min(least or (found, checkpoints), (found, checkpoints), key=lambda one: one[0])
     assert least is not None
     after = f" even where loops keep {least[1]} states" if least[1] else ""
     raise TooLarge(
         least[0], memory, after or " and it has no loop that could compute states again" * (not count)
+    )
+
+
+def bytes_in_parts(program: Program, plan: Callable[[Program], Plan]) -> int:
+    """What a program takes on a device: its loops run as parts, which share the leaves between them and all transient images.
+    plan: plans one part. Raises TooLarge."""
+    procedure = in_parts(program) if has_loops(program) else Procedure((Part("step", program),))
+    plans = [plan(one) for one in dict.fromkeys(part.program for part in procedure.parts)]
+    limits, shared = plans[0].limits, Counter[ImageSlot]()
+    held = {leaf for pair in procedure.copies for leaf in pair}.union(*(p.program.leaves for p in plans))
+    for each in plans:
+        of_leaves = {k for v in each.program.leaves for k in each.images.of.get(v, ())}
+        own = [slot for k, slot in enumerate(each.images.slots) if k not in of_leaves and not slot.passing]
+        shared |= Counter(replace(slot, usage=NOTHING) for slot in own)
+    return (
+        sum(slot_of(v, limits).bytes * len(v.vtype.planes) for v in held)
+        + sum(slot.bytes * count for slot, count in shared.items())
+        + max(p.counts["buffer_bytes"] for p in plans)
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sqrt
 from typing import Any
@@ -70,9 +70,10 @@ class Loop:
 
     @cached_property
     def lengths(self) -> list[int]:
-        """Iterations between the states that are kept, in order; one each where everything is."""
+        """Iterations from each state that is kept to the next, in order; what the gradient needs of the last of these parts is kept
+        as they run."""
         if self.checkpoints is None:
-            return [1] * self.count
+            return [self.count]
         return lengths(self.count, self.checkpoints or max(round(sqrt(self.count)), 1))
 
     def at(self, inputs: Sequence[Variable], state: Sequence[Variable]) -> list[Variable]:
@@ -268,9 +269,22 @@ def longest_loop(roots: Sequence[Variable]) -> int:
     return max((loop.count for loop in loops if loop.checkpoints is None), default=0)
 
 
+def with_checkpoints(root: Variable, checkpoints: int) -> Variable:
+    """The same value, of which loops that keep everything keep so many states for the gradient."""
+    known: dict[Variable, Variable] = {}
+    for f in topological_order([root]):
+        inputs = [x if (new := known.get(x)) is None else new for x in f.inputs]
+        if isinstance(f, Looped) and f.loop.checkpoints is None:
+            loop = replace(f.loop, checkpoints=min(checkpoints, f.loop.count))
+            known[f.output] = Looped(*inputs, loop=loop, number=f.number).output
+        elif any(x in known for x in f.inputs):
+            known[f.output] = f.rebuild(*inputs).output
+    return known.get(root, root)
+
+
 # ---- without repetition
-def written_out(roots: Sequence[Variable], checkpoints: int | None = None) -> list[Variable]:
-    """The same values with no node of a loop: bodies are written ``count`` times. checkpoints: of the loops that say none."""
+def written_out(roots: Sequence[Variable]) -> list[Variable]:
+    """The same values with no node of a loop: bodies are written ``count`` times."""
     known: dict[Variable, Variable] = {}
     runs: dict[tuple[Any, ...], tuple[list[Variable], list[Variable]]] = {}
     results: dict[tuple[Any, ...], list[Variable]] = {}
@@ -278,9 +292,8 @@ def written_out(roots: Sequence[Variable], checkpoints: int | None = None) -> li
     def run(loop: Loop, inputs: tuple[Variable, ...]) -> tuple[list[Variable], list[Variable]]:
         """What it starts from, and the last state."""
         if (loop, inputs) not in runs:
-            kept = checkpoints if loop.checkpoints is None else loop.checkpoints
             apart = _apart(inputs)
-            runs[loop, inputs] = apart, _laid_out(loop, apart, kept)
+            runs[loop, inputs] = apart, _laid_out(loop, apart)
         return runs[loop, inputs]
 
     for f in topological_order(roots):
@@ -321,13 +334,13 @@ def _gradients(
     return [fit(totals[x], x) if x in totals else zeros_like(x) for x in wrt]
 
 
-def _laid_out(loop: Loop, inputs: Sequence[Variable], checkpoints: int | None) -> list[Variable]:
-    """The last state. checkpoints: so many states are kept for the gradient, 0 about sqrt(count), None all."""
+def _laid_out(loop: Loop, inputs: Sequence[Variable]) -> list[Variable]:
+    """The last state, from which the gradient goes back over the states that the loop keeps."""
     values, formals = list(inputs[: loop.width]), loop.body.formals[: loop.width]
     one = Segment.between(formals, loop.at(inputs, formals))
-    if checkpoints is None:
+    if loop.checkpoints is None:
         return repeated(one, values, loop.count)
-    found = lengths(loop.count, checkpoints or max(round(sqrt(loop.count)), 1))
+    found = loop.lengths
     parts = {n: Segment.between(formals, repeated(one, formals, n)) for n in found}
     for n in found[:-1]:
         values = [store(x) for x in parts[n].joined(values, again=True)]

@@ -96,10 +96,10 @@ class _Layout:
         handed: dict[Variable, None] = {}  # from one level to another, or to a loop
         readers = [(f, f.inputs) for f in self.program.functions]
         for f, inputs in reversed(readers):
-            looped = isinstance(f, LoopFunction)
-            now = self.loops[f.together].level - 1 if looped else read[f.output]
+            loop = self.loops[f.together] if isinstance(f, LoopFunction) else None
+            now = read[f.output] if loop is None else loop.level - 1
             for x in inputs:
-                if read.setdefault(x, now) != now or looped:
+                if read.setdefault(x, now) != now or (loop is not None and x in loop.captured):
                     handed[x] = None
                 read[x] = min(read[x], now)
         for root in self.program.roots:
@@ -114,6 +114,21 @@ class _Layout:
             made[loop.level - 1] += loop.start()
         self.made_at = read
         return made
+
+    def _keeps_last(self, back: _Back) -> bool:
+        """Whether something reads what the loop made, after its gradient was taken."""
+        made = {x for x, leaf in self.held.items() if leaf in back.run.results}
+        readers = [f for f in self.program.functions if not made.isdisjoint(f.inputs)]
+        return (
+            back.run.flag is not None
+            or not made.isdisjoint(self.program.roots)
+            or any(
+                self.loops[f.together].level >= back.level
+                if isinstance(f, LoopFunction)
+                else self.made_at[f.output] >= back.level
+                for f in readers
+            )
+        )
 
     def _program(self, level: int) -> Program:
         last = level == self.last
@@ -133,6 +148,9 @@ class _Layout:
     def procedure(self) -> Procedure:
         """All parts, in order."""
         parts: list[Part | Copies] = []
+        for loop in self.loops.values():
+            if isinstance(loop, _Back):
+                loop.keeps_last = self._keeps_last(loop)
         for level in range(self.last + 1):
             for loop in self.loops.values():
                 if loop.level == level:
@@ -158,6 +176,11 @@ class _Run:
         ]  # an iteration starts from them
         self.back: _Back | None = None
         self._kept: dict[tuple[int, Variable], Variable] = {}
+        self._free: dict[Any, list[Variable]] = {}  # leaves that keep nothing now, by type and domain
+        # A leaf is the first state as long as the loops run.
+        for x, first in zip(self.results, node.inputs, strict=False):
+            if first.is_leaf:
+                self._kept[0, x] = first
 
     @property
     def captured(self) -> Sequence[Variable]:
@@ -174,12 +197,26 @@ class _Run:
             return []
         return [(self.flag, reduce_axes(ReduceMax, select(done, 0.0, 1.0), EVERY_AXIS))]
 
-    def kept(self, leaves: Iterable[Variable], slot: int) -> Pairs:
-        """Pairs (leaf, leaf that keeps its value in this slot)."""
+    def aside(self, leaves: Iterable[Variable], slot: int) -> Copies:
+        """Their values go into a slot, from where ``again`` gets them."""
+        pairs = []
         for x in leaves:
             if (slot, x) not in self._kept:
-                self._kept[slot, x] = self._leaf(x, f"{x.name}, kept")
-        return [(x, self._kept[slot, x]) for x in leaves]
+                free = self._free.get((x.vtype, x.domain))
+                self._kept[slot, x] = free.pop() if free else self._leaf(x, f"{x.name}, kept")
+                pairs.append((x, self._kept[slot, x]))
+        return Copies(tuple(pairs))
+
+    def again(self, leaves: Iterable[Variable], slot: int) -> Copies:
+        """They get their values back."""
+        return Copies(tuple((self._kept[slot, x], x) for x in leaves))
+
+    def forget(self, leaves: Iterable[Variable], slot: int) -> None:
+        """The slot is free for others from here on."""
+        for x in leaves:
+            kept = self._kept.pop((slot, x), None)
+            if kept is not None and kept not in self.node.inputs:
+                self._free.setdefault((x.vtype, x.domain), []).append(kept)
 
     def parts(self, captured: Sequence[Variable]) -> list[Part | Copies]:
         """The iterations. captured: leaves and constants."""
@@ -194,7 +231,7 @@ class _Run:
             return [Part("loop", program, loop.count, self.flag)]
         self.body, found = Part("loop", program, 1, self.flag), list[Part | Copies]()
         for k, n in enumerate(loop.lengths):
-            found.append(_aside(self.kept(self.all, k)))
+            found.append(self.aside(self.all, k))
             found += [self.body] * n if k < len(loop.lengths) - 1 else back.noted(k, n, whole=True)
         return found
 
@@ -210,6 +247,7 @@ class _Back:
         self.results = [leaf(x, "gradient of a loop") for x in of]
         self.moving, self.sums = self.results[: len(loop.floats)], self.results[len(loop.floats) :]
         self.tape: dict[Variable, Variable] = {}
+        self.keeps_last = True  # others read the results of the run afterwards
 
     @property
     def captured(self) -> Sequence[Variable]:
@@ -242,35 +280,26 @@ class _Back:
         """Iterations from the state that the slot keeps, and what the gradient reads of each. whole: up to the state after them."""
         found: list[Part | Copies] = []
         for i in range(count):
-            if i:
-                found.append(_aside(self.run.kept(self.read, slot + i)))
+            found.append(self.run.aside(self.read, slot + i))
             if whole or self.tape or i < count - 1:
                 found.append(self.run.body)
-            found.append(_aside(self.run.kept(self.tape.values(), -1 - i)))
+            found.append(self.run.aside(self.tape.values(), slot + i))
         return found
 
     def parts(self, captured: Sequence[Variable]) -> list[Part | Copies]:
         """The gradients of the iterations, the last one first."""
         run, lengths = self.run, self.node.loop.lengths
         step = Part("gradient of a loop", self.program, 1, run.flag)
-        last = run.kept(run.all, -1 - run.loop.count)  # others may read them
-        found: list[Part | Copies] = [_aside(last)]
+        found: list[Part | Copies] = [run.aside(run.all, -1)] if self.keeps_last else []
         for k in reversed(range(len(lengths))):
             if k < len(lengths) - 1:
-                found.append(_again(run.kept(run.all, k)))
+                found.append(run.again(run.all, k))
                 found += self.noted(k, lengths[k], whole=False)
             for i in reversed(range(lengths[k])):
-                tape = run.kept(self.tape.values(), -1 - i)
-                found += [_again([*run.kept(self.read, k + i), *tape]), step]
-        return [*found, _again(last)]
-
-
-def _aside(pairs: Pairs) -> Copies:
-    return Copies(tuple(pairs))
-
-
-def _again(pairs: Pairs) -> Copies:
-    return Copies(tuple((kept, x) for x, kept in pairs))
+                now = [*self.read, *self.tape.values()]
+                found += [run.again(now, k + i), step]
+                run.forget([*now, *run.all], k + i)
+        return [*found, run.again(run.all, -1)] if self.keeps_last else found
 
 
 def _is_costly(f: Function) -> bool:

@@ -13,8 +13,7 @@ from ...config import config, shader_text
 from ..plan.compiler import build_plan
 from ..plan.model.device import DeviceModel
 from ..plan.options import PlanOptions
-from ..plan.plan import Plan
-from ..planning import program_within
+from ..planning import bytes_in_parts, program_within
 from .executor import VulkanExecutor
 from .measure.calibration import model_of
 from .measure.timing import print_times
@@ -52,14 +51,17 @@ class Runner:
     def program(self) -> Program:
         """The simplified Program of a step. Of a least-squares solver only what records the losses."""
         if self._program is None:
-            self._program = program_within(self._objective, self._options.memory, self._plan)
+            self._program = program_within(self._objective, self._options.memory, self._taken)
             if config.check:
                 verify(self._program)
         return self._program
 
-    def _plan(self, program: Program) -> Plan:
+    def _taken(self, program: Program) -> int:
+        """Bytes that a program takes."""
         cost = self._model or model_of(self._workspace.device)
-        return build_plan(program, self._workspace.limits, shader_text, self._options, cost)
+        return bytes_in_parts(
+            program, lambda one: build_plan(one, self._workspace.limits, shader_text, self._options, cost)
+        )
 
     def _build(self) -> VulkanExecutor | Steps:
         if self._built is None:

@@ -62,7 +62,7 @@ class Steps:
         updated = set(procedure.updated)
         read = {leaf for e in self._executors.values() for leaf in e.leaves}
         self._own = frozenset((*procedure.restart, *procedure.scratch))
-        self.leaves = frozenset(read | updated)
+        self.leaves = frozenset(read.union(updated, *procedure.copies))
         self._shut = False  # by an interrupt
         workspace.device.work.on_interrupt[self._end_early] = None
         self._fresh = True  # something was sent since the last step
@@ -82,7 +82,7 @@ class Steps:
                 continue
             others = (other.program for other in parts if other.program is not part.program)
             changing = {leaf for program in others for leaf, _ in program.updates}
-            copied = frozenset(self.procedure.copied)
+            copied = {target for _, target in self.procedure.copies}
             once = part.times > 1 or any(p is not part and p.program is part.program for p in parts)
             own = [leaf for leaf, _ in part.program.updates]
             gating = Gating(
@@ -90,9 +90,9 @@ class Steps:
                 tuple(gate for flag, gate in self._gates.items() if flag in own),
             )
             # What a repeated program computes from the values of the others is computed once, before the first run.
-            changing = copied if once else copied | changing
+            changing = frozenset(copied if once else copied | changing)
             self._executors[part.program] = make(part.program, changing=changing, gating=gating)
-        workspace.hold(self.procedure.copied)
+        workspace.hold(dict.fromkeys(leaf for pair in self.procedure.copies for leaf in pair))
         for copies in self.procedure.sequence:
             if isinstance(copies, Copies) and copies.pairs and copies not in self._copies:
                 self._copies[copies] = self._commands.record(lambda b, c=copies: self._write_copies(b, c))

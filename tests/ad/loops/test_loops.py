@@ -9,7 +9,7 @@ from dressi.ad import functional as F
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
-from dressi.ad.loops.node import longest_loop, written_out
+from dressi.ad.loops.node import longest_loop, with_checkpoints, written_out
 from dressi.ad.loops.segment import After, Recomputed
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
@@ -67,9 +67,9 @@ def test_loops_can_be_laid_out_with_other_checkpoints():
     first = F.loop(lambda v: F.sin(v) + weight * F.shift(v, 1, 0), x, 9)
     scale = F.exp(first)  # the second loop reads what follows from the first
     loss = F.sum(F.loop(lambda v: F.cos(v * scale), first, 5) * first)
-    (other,) = written_out([loss], 3)
+    other = with_checkpoints(loss, 3)
     assert longest_loop([loss]) == 9 and longest_loop([other]) == 0
-    graphs = [gradient(y, [x, weight]) for y in (loss, other)]
+    graphs = [written_out(gradient(y, [x, weight])) for y in (loss, other)]
     for mine, plain in zip(*map(evaluate, graphs), strict=True):
         assert np.allclose(mine, plain, rtol=1e-12)
     after = [type(f) for f in simplify(Program({"g": graphs[1][0]})).functions].count(After)
