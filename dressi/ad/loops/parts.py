@@ -14,7 +14,7 @@ import numpy as np
 
 from ..graph import Function, PixelFunction, Variable
 from ..ops.image.extremes import ReduceMax
-from ..ops.image.reduce import EVERY_AXIS, reduce_axes, zeros_like
+from ..ops.image.reduce import EVERY_AXIS, Expand, reduce_axes, zeros_like
 from ..ops.pixel.compare import select
 from ..ops.pixel.constant import Constant
 from ..procedure import Copies, Part, Procedure
@@ -226,7 +226,7 @@ class _Run:
         made = one.at([*self.results, *captured])
         updates = [*zip([*self.results, *tape.values()], made, strict=True)]
         updates += self._going(made[loop.width - 1])
-        program = simplify(Program({}, tuple(updates)))
+        program = _passed_on(simplify(Program({}, tuple(updates))))
         if back is None:
             return [Part("loop", program, loop.count, self.flag)]
         self.body, found = Part("loop", program, 1, self.flag), list[Part | Copies]()
@@ -270,7 +270,7 @@ class _Back:
         made = one.at([*run.results, *captured, *self.moving, *leaves])
         parts = zip(self.sums, made[len(self.moving) :], strict=True)
         updates = [*zip(self.moving, made[: len(self.moving)], strict=True), *((x, x + g) for x, g in parts)]
-        self.program = simplify(Program({}, tuple(updates)))
+        self.program = _passed_on(simplify(Program({}, tuple(updates))))
         read = set(self.program.leaves)
         self.read = [x for x in run.all if x in read or x is run.flag]
         self.tape = {x: leaf for x, leaf in zip(tape, leaves, strict=True) if leaf in read}
@@ -300,6 +300,16 @@ class _Back:
                 found += [run.again(now, k + i), step]
                 run.forget([*now, *run.all], k + i)
         return [*found, run.again(run.all, -1)] if self.keeps_last else found
+
+
+def _passed_on(program: Program) -> Program:
+    """New values that contractions and the like make reach their leaves through a pass that can write into these: a copy behind
+    the others could not be skipped when the loop has ended."""
+    pairs = [
+        (leaf, Expand(new, new.domain).output if new.creator and _is_costly(new.creator) else new)
+        for leaf, new in program.updates
+    ]
+    return Program({}, tuple(pairs))
 
 
 def _is_costly(f: Function) -> bool:
