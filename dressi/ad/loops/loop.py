@@ -10,7 +10,8 @@ from ..graph import Variable
 from ..ops.pixel.compare import select
 from ..ops.pixel.constant import operands
 from ..types import FLOAT, INT, whole
-from .node import Loop, Looped, formal, repeated
+from .body import Loop, formal
+from .node import Looped, repeated
 from .segment import Segment
 
 __all__ = ["checkpoint", "loop"]

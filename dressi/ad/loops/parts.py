@@ -22,7 +22,8 @@ from ..program import Program
 from ..transform.rewrite import substitute
 from ..transform.simplify import simplify
 from ..types import FLOAT, Access
-from .node import LoopFunction, Reversed, formal, written_out
+from .body import formal
+from .node import LoopFunction, Reversed, written_out
 from .segment import Segment
 
 Pairs = list[tuple[Variable, Variable]]
