@@ -27,12 +27,20 @@ from ...ad.ops.pixel.constant import Like
 from ...ad.transform.tiles import over_tiles, stacked, unstacked
 from ...ad.types import FLOAT, INT, VEC2
 from ...errors import InputError
-from ..forms.antialias import ANTIALIAS, Passing, passings, shares, stacked_faces, taken, with_neighbours
+from ..forms.antialias import ANTIALIAS
 from ..forms.edges.edge_list import EdgeList, edges_of
-from ..forms.edges.seams import DOWN, RIGHT
-from ..forms.edges.stored import Stored
 from ..forms.form import Form
 from ..forms.hard import HARD
+from ..forms.passings import (
+    STEPS,
+    Passing,
+    Taken,
+    blended,
+    passings,
+    stacked_faces,
+    taken_face,
+    with_neighbours,
+)
 from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered, pixel_centres
 from .peel import Peeled, peel
 from .transparent import Shade, Transparent
@@ -113,15 +121,11 @@ class Layered(Transparent):
         picture = colour + clear * far
         if not self.passing:
             return picture
-        near, parts, scale, total = shares([passing.rest for passing in self.passing])
-        result = picture * (1.0 - total * scale)
-        for k, (share, (dx, dy), step) in enumerate(parts):
-            found = self.passing[k // 2].found
-            colour, clear = (Stored(F.select(found, v, 0.0)).output for v in composed[1 + k // 2])
-            if step > 0:
-                colour, clear = (F.shift(v, dx, dy, "zero") for v in (colour, clear))
-            result = result + (colour + clear * far) * (share * scale)
-        return F.select(near, result, picture)
+        taken = [
+            Taken(*(F.select(one.found, v, 0.0) for v in stack))
+            for one, stack in zip(self.passing, composed[1:], strict=True)
+        ]
+        return blended(picture, self.passing, taken, far)
 
 
 def compose(
@@ -182,8 +186,8 @@ def antialiased_layers(peeled: Peeled, *, edges: EdgeList | None = None, with_se
     passing = passings([replace(mesh, seen=face) for face in peeled.seen], edges, with_seams)
     shown, face = stacked_faces(peeled.faces), Variable(INT, mesh.size, peeled.solid.batch)
     faces, places = [list(peeled.faces)], []
-    for between, step in zip(passing, (RIGHT, DOWN), strict=True):
-        _, at_edge, place = taken(replace(mesh, seen=face), edges, between, step)
+    for between, step in zip(passing, STEPS, strict=True):
+        at_edge, place = taken_face(replace(mesh, seen=face), edges, between, step)
         (found,) = over_tiles([at_edge], [face], [shown], count)
         faces.append(unstacked(found, count))
         places.append(place)
@@ -192,7 +196,7 @@ def antialiased_layers(peeled: Peeled, *, edges: EdgeList | None = None, with_se
     solids = _surfaces(mesh, stacked_faces([stack[-1] for stack in faces]), places)
     nearest = replace(mesh, seen=peeled.seen[0])
     hard = covered(nearest.face)
-    soft = F.clamp(with_neighbours(hard, [between.rest for between in passing]))
+    soft = F.clamp(with_neighbours(hard, passing))
     return Layered(hard, soft, nearest, peeled, panes, solids, passing)
 
 

@@ -118,7 +118,7 @@ def check_image(run: Executor, case: Case, cull: str = "none") -> None:
     position, drawn = antialiased(case, cull)
     colours = Variable(VEC3, position.size, data=table[None, None])
     picture = drawn.blend([drawn.surfaces[0].interpolate(colours)], tuple(background))
-    found, coverage, *seams = run([picture, drawn.silhouette, *(pair.seam for pair in drawn.pairs)])
+    found, coverage, *seams = run([picture, drawn.silhouette, *(one.seam for one in drawn.passing)])
     # Here pixels take colours of whole pixels, and pairs have no seam; ``test_seams.py`` has the rest.
     right, down = (x[0] > 0 for x in seams)
     clear = ~(right | np.roll(right, 1, 1) | down | np.roll(down, 1, 0))

@@ -1,0 +1,280 @@
+"""What passes between the centres of neighbouring pixels, and what the pixels take there (``antialias``).
+
+Places between two centres are kept as ``rest``, 2 - x, so that 0 means that nothing passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+from ...ad import functional as F
+from ...ad.graph import Variable
+from ...ad.ops.pixel.constant import Like
+from ...ad.ops.pixel.shortcut import shortcut
+from ...ad.transform.tiles import over_tiles, stacked, unstacked
+from ...ad.types import INT
+from ..surface.screen import DrawnMesh, corners, covered, pixel_centres
+from .edges.around_edges import rasterize_edges
+from .edges.crossings import GRID, Crossing, front, with_next
+from .edges.edge_list import BEYOND, HIDDEN, OUTWARD, EdgeList
+from .edges.inner import InnerFace
+from .edges.occlusion import FacePlanes
+from .edges.seam_faces import Step
+from .edges.seams import DOWN, RIGHT, nearest_seam, seam_pixels
+from .edges.sides import edge_sides, ends_of, seen_ends
+from .edges.stored import Stored, StoredGradient
+
+STEPS = RIGHT, DOWN
+MIDDLE = 1.5
+"""``rest`` of the place where two pixels meet."""
+
+
+class Passing(NamedTuple):
+    """Where something passes between each pixel and the next one along an axis."""
+
+    found: Variable
+    """FLOAT mask: an edge or a seam."""
+    seam: Variable
+    """FLOAT mask: a seam."""
+    rest: Variable
+    """FLOAT, 2 - x, 0 where nothing passes; differentiable in position."""
+    part: Variable
+    """INT: the part of the mesh that the edge belongs to, -1 for a seam, or where nothing passes or all is one part."""
+
+
+class Sliver(NamedTuple):
+    """What is seen between two edges that pass between the same two centres."""
+
+    near: Variable
+    """``Passing.rest`` of the first edge, seen from the pixel; 0 without a sliver."""
+    far: Variable
+    """Of the second one."""
+
+
+class Taken(NamedTuple):
+    """What two neighbouring pixels take of something that is seen between their centres; images that are 0 where nothing is."""
+
+    colour: Variable
+    clear: Variable
+    """How much of the background is seen through it."""
+
+
+@dataclass(frozen=True, eq=False)
+class PassingEdges:
+    """Finds the edges of a mesh that pass between neighbouring pixels."""
+
+    mesh: DrawnMesh
+    edges: EdgeList
+
+    @cached_property
+    def _lists(self) -> tuple[Variable, Variable, Variable]:
+        """The ends of all edges, their depths and sides."""
+        a, b = (F.lookup(self.mesh.points.vertex, F.component(self.edges.list, i)) for i in range(2))
+        depths = F.maximum(F.vec2(a.z, b.z), 0.0)
+        return seen_ends(self.mesh, self.edges), depths, edge_sides(self.mesh, self.edges)
+
+    def nearest(self, step: Step, pairs: Sequence[Variable], parts: Sequence[Variable] | None) -> Variable:
+        """INT: the edge that passes between each pixel and the one at ``step``, -1 for none.
+
+        pairs: what the two show in each layer (``Crossing``); an edge of the first layer that has one counts.  parts: INT for
+        each layer, the part of the mesh whose edges count there; None: all.
+        """
+        axis = "x" if step == RIGHT else "y"
+        ends, depths, sides = self._lists
+        wanted = None if parts is None else _packed([F.to_float(part) for part in parts])
+
+        def fragment(edge: Variable) -> tuple[Variable, Variable]:
+            own = [F.lookup(table, edge) for table in (ends, depths, sides)]
+            first = F.constant(1.0)
+            for k, pair in enumerate(pairs):
+                place = Crossing(pair, *own, axis).output
+                here = F.less(place, BEYOND)
+                if wanted is not None:
+                    part = F.component(wanted[k // 4], k % 4)
+                    here = F.logical_and(here, F.equal(part, F.to_float(self.part(edge))))
+                # What passes beyond a centre, which rounding by drivers may cause, counts where nothing passes between.
+                outside = F.not_equal(place, F.clamp(place))
+                depth = (place + GRID) * (0.5 / (1 + 2 * GRID)) + float(k) + len(pairs) * outside
+                first = F.select(here, F.minimum(first, depth * (0.5 / len(pairs))), first)
+            return first, F.less(first, 1.0)
+
+        reach = F.constant((1 + GRID + OUTWARD) / self.mesh.size[1])
+        on_both = F.select(F.equal(sides, HIDDEN), sides, 0)
+        drawn = F.select(_steep(ends, axis), on_both, HIDDEN)
+        return rasterize_edges(self.mesh, self.edges, drawn, reach, fragment)
+
+    def part(self, edge: Variable) -> Variable:
+        """INT: the part of the mesh that an edge belongs to."""
+        assert self.edges.parts is not None
+        return F.lookup(self.edges.parts, F.component(F.lookup(self.edges.list, edge), 0))
+
+    def part_of_face(self, face: Variable) -> Variable:
+        """INT: the part that a face belongs to, -1 without a face."""
+        assert self.edges.parts is not None
+        part = F.lookup(self.edges.parts, corners(face, self.mesh.faces).first)
+        return F.select(covered(face), part, -1)
+
+    def rest(self, edge: Variable, step: Step) -> Variable:
+        """``Passing.rest`` of an edge that passes between each pixel and the one at ``step``. Differentiable in position."""
+        found = covered(edge)
+        _, ends = ends_of(self.mesh, self.edges, edge)
+        a, b = ends.xy, ends.zw
+        i, j = (0, 1) if step == RIGHT else (1, 0)
+        along, offset = b - a, a - pixel_centres(self.mesh.size)
+        slope = F.component(along, i) / F.select(found, F.component(along, j), 1.0)
+        place = F.component(offset, i) - F.component(offset, j) * slope
+        return F.select(found, 2.0 - place * float(self.mesh.size[1]), 0.0)
+
+
+def passings(
+    layers: Sequence[DrawnMesh], edges: EdgeList, with_seams: bool = True
+) -> tuple[Passing, Passing]:
+    """What passes between each pixel and the next one to the right, and below: an edge where one of the ``layers`` (one mesh,
+    each with the faces that pixels show in that layer) ends, of the first layer that has one; else a seam, likewise."""
+    lines = PassingEdges(layers[0], edges)
+    fronts = [front(layer) for layer in layers]
+    seams = _seams(layers, edges) if with_seams else {RIGHT: [], DOWN: []}
+
+    def between(step: Step) -> Passing:
+        pairs = [with_next(one, step) for one in fronts]
+        ending = [_ending(lines, *one, step) for one in zip(layers, fronts, strict=True)]
+        edge = lines.nearest(step, pairs, None if edges.parts is None else ending)
+        found, by_seam, rest = covered(edge), F.constant(0.0), lines.rest(edge, step)
+        part = F.constant(-1) if edges.parts is None else F.select(found, lines.part(edge), -1)
+        for seam, place in seams[step]:
+            value = Stored(F.stop_gradient(F.select(seam, 2.0 - place, 0.0))).output
+            new = F.logical_and(F.greater(value, 0.0), F.logical_not(found))
+            rest = F.select(new, shortcut(value, 2.0 - place), rest)
+            found, by_seam = F.logical_or(found, new), F.logical_or(by_seam, new)
+        return Passing(found, by_seam, rest, part)
+
+    return between(RIGHT), between(DOWN)
+
+
+def _ending(lines: PassingEdges, mesh: DrawnMesh, seen: Variable, step: Step) -> Variable:
+    """INT: of the surfaces that each pixel and the one at ``step`` show, the part of the mesh that the nearer belongs to. Where
+    it ends, an edge of this part passes."""
+    if lines.edges.parts is None:
+        return F.constant(-1)
+    following = F.shift(seen, -step[0], -step[1])
+    nearer = F.less(seen.y, following.y)
+    return lines.part_of_face(F.select(nearer, mesh.face, F.shift(mesh.face, -step[0], -step[1])))
+
+
+def _seams(layers: Sequence[DrawnMesh], edges: EdgeList) -> dict[Step, list[tuple[Variable, Variable]]]:
+    """Whether a seam passes between each pixel and the one at a step, FLOAT mask, and where, in each of the layers. They are
+    computed as tiles of one batch."""
+    mesh = layers[0]
+    planes = FacePlanes(mesh.faces, mesh.points.vertex).output
+    face = Variable(INT, mesh.size, mesh.face.batch)
+    one = replace(mesh, seen=face)
+    pixels = seam_pixels(one, planes, STEPS)
+    outputs = []
+    for step in STEPS:
+        seam = nearest_seam(one, edges, planes, pixels, (step,), 1.0)
+        outputs += [seam.found, seam.place]
+    found = over_tiles(outputs, [face], [stacked_faces([layer.face for layer in layers])], len(layers))
+    each = [unstacked(image, len(layers)) for image in found]
+    return {step: list(zip(*each[2 * k : 2 * k + 2], strict=True)) for k, step in enumerate(STEPS)}
+
+
+def stacked_faces(faces: Sequence[Variable]) -> Variable:
+    """INT images of faces, -1 for none, as the tiles of one batch (``stacked``)."""
+    return faces[0] if len(faces) == 1 else stacked([face + 1 for face in faces]) - 1
+
+
+def _packed(images: Sequence[Variable]) -> list[Variable]:
+    """VEC4 each: four FLOAT images together, stored, because a draw reads few images at its own pixel."""
+    filled = [*images, *[F.constant(0.0)] * (-len(images) % 4)]
+    return [Stored(F.vec4(*filled[k : k + 4])).output for k in range(0, len(filled), 4)]
+
+
+def _steep(ends: Variable, axis: str) -> Variable:
+    """FLOAT list: which edges may be as steep as 45 degrees relative to the axis; the rest is rounding."""
+    along = F.abs(ends.zw - ends.xy)
+    size = (along.x, along.y) if axis == "x" else (along.y, along.x)
+    return F.greater_equal(size[1], size[0] * 0.999)
+
+
+def taken_face(mesh: DrawnMesh, edges: EdgeList, passing: Passing, step: Step) -> tuple[Variable, Variable]:
+    """What is taken between each pixel and the one at ``step``: INT, the face of the surface that the giving pixel shows, at x; -1
+    for none and where nothing passes; VEC2, this place on the screen, differentiable in position."""
+    across = _across(passing.rest)
+    way = tuple(c / mesh.size[1] for c in step)
+    from_next = F.greater(across, 0.0)
+    giver = F.select(from_next, F.shift(mesh.face, -step[0], -step[1]), mesh.face)
+    giver = F.select(passing.found, giver, -1)
+    p = pixel_centres(mesh.size)
+    point = p + F.clamp(0.5 - across) * F.constant(way)
+    start = F.select(from_next, p + F.constant(way), p)
+    lists = mesh.faces, edges.neighbours, mesh.points.vertex
+    face = InnerFace(giver, start, F.stop_gradient(point), *lists).output
+    return F.select(covered(face), face, giver), point
+
+
+def _across(rest: Variable) -> Variable:
+    """FLOAT, 1/2 - x: the share of the neighbour's surface that the pixel takes or, if negative, the share of the pixel's
+    surface that the neighbour takes. 0 where nothing passes."""
+    return F.select(F.greater(rest, 0.0), rest - MIDDLE, 0.0)
+
+
+Shares = tuple[Variable, list[tuple[Variable, Step, int]], Variable, Variable]
+
+
+def _shares(rests: Sequence[Variable], slivers: Sequence[Sliver] = ()) -> Shares:
+    """Of ``Passing.rest`` to the right and below: whether anything passes next to the pixel; shares that it takes, with the
+    step to the next pixel of their pair and 1 when it is that pixel, -1 when it is the first; the factor that limits their
+    total to 1; the total. Gradients of the shares are 0 where nothing passes, if all that depends on them is chosen by the
+    first result."""
+    found: list[tuple[Variable, Step, int]] = []
+    near, total = F.constant(0.0), F.constant(0.0)
+    for own, step in zip(rests, STEPS, strict=True):
+        for rest, side in ((own, -1), (_before(own, step), 1)):
+            found.append((F.maximum(_across(rest) * -float(side), 0.0), step, side))
+            near = F.logical_or(near, F.greater(rest, 0.0))
+    for (first, last), step in zip(slivers, STEPS, strict=False):
+        for rests, side in (((first, last), -1), ((_before(first, step), _before(last, step)), 1)):
+            # Of the pixel, what lies before the middle; of the next one, what lies behind it.
+            begin, end = (F.maximum((rest - MIDDLE) * -float(side), 0.0) for rest in rests)
+            found.append(((begin - end) * -float(side), step, side))
+    for share, _, _ in found:
+        total = total + share
+    return near, found, 1.0 / F.maximum(total, 1.0), total
+
+
+def _before(image: Variable, step: Step) -> Variable:
+    """The image at the pixel before, 0 beyond the border."""
+    return StoredGradient(F.shift(image, *step, "zero")).output
+
+
+def blended(
+    picture: Variable,
+    passing: Sequence[Passing],
+    taken: Sequence[Taken],
+    background: Like,
+    slivers: Sequence[Sliver] = (),
+) -> Variable:
+    """A hard picture (float image) of which pixels take parts of what is seen between their centres and those of their neighbours.
+
+    taken: to the right and below, and, likewise, of the ``slivers``.  Differentiable in all.
+    """
+    near, parts, scale, total = _shares([one.rest for one in passing], slivers)
+    result = picture * (1.0 - total * scale)
+    for k, (share, (dx, dy), side) in enumerate(parts):
+        colour, clear = (Stored(v).output for v in taken[k // 2])
+        if side > 0:
+            colour, clear = (F.shift(v, dx, dy, "zero") for v in (colour, clear))
+        result = result + (colour + clear * background) * (share * scale)
+    return F.select(near, result, picture)
+
+
+def with_neighbours(picture: Variable, passing: Sequence[Passing]) -> Variable:
+    """A hard picture (float image) of which pixels take the colours of their neighbours. Differentiable in it and positions."""
+    near, parts, scale, total = _shares([one.rest for one in passing])
+    result = picture * (1.0 - total * scale)
+    for share, (dx, dy), side in parts:
+        result = result + F.shift(picture, dx * side, dy * side) * (share * scale)
+    return F.select(near, result, picture)
