@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -157,12 +156,6 @@ def render(
     check_options(form, samples, cull, filter, outputs, options)
     seen_through = [shown.nodes[k].name for k in scene.recipe.transparent]
     check_transparency(transparency, form, seen_through)
-    if fibres and seen_through:
-        warnings.warn(
-            f"node '{seen_through[0]}' is transparent, and node '{fibres[0].node.name}' of strands or points is drawn over it, also"
-            " where it lies behind",
-            stacklevel=2,
-        )
     given |= radius_given(radius, form, seen.size)
     tiles = check_batches(given)
     check_in_view(matrices, scene.vertices, scene.name)

@@ -1,35 +1,27 @@
-"""Nodes of strands and points: drawn over the picture of the other nodes, behind what of these is opaque in front of them."""
+"""Nodes of strands and points: in the world, and as they are lit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
-from ...ad.types import FLOAT, INT, MAT4, VEC3, Size
+from ...ad.types import FLOAT, MAT4, VEC3
 from ...errors import InputError
-from ..lists import list_leaf
 from ..scene.scene import Node, Scene
 from ..shading.lights import DirectionalLight, Light, LightSource
 from ..shading.shadows.deep_opacity import light_arriving
 from ..shading.shadows.shadow_map import Shadow
-from ..strands.draw import StrandPicture, draw_strands
 from ..strands.geometry import PointGeometry, StrandGeometry, leaf_of
 from ..strands.opacity import StrandOpacity
 from ..strands.point import KajiyaKay, StrandPoint, StrandShader
-from ..surface.screen import barycentric, corners, covered, interpolate, rasterize_hard
 from .images.inputs import Given, per_view
 from .images.placing import placed
 from .look import View
-from .picture import Picked, Picture
-
-BEYOND = 2.0
-"""A depth behind everything."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,101 +186,3 @@ def _sun(light: DirectionalLight, view: View) -> StrandShader:
         return shaded * light_arriving(light.shadow, view, towards, (point.point, towards))
 
     return shader
-
-
-def opaque_depth(view: View, size: Size) -> Variable | None:
-    """FLOAT: z / w of the nearest opaque surface at the centre of each pixel, BEYOND where there is none."""
-    count = view.face_count if view.opaque_faces is None else view.opaque_faces
-    if not count:
-        return None
-    face = rasterize_hard(view.clip, view.faces, size=size, face_count=count)
-    at = corners(face, view.faces)
-    weights = barycentric(view.clip, at, size)
-    z, w = (interpolate(F.component(view.clip, k), at, weights) for k in (2, 3))
-    return F.stop_gradient(F.select(covered(face), z / F.maximum(w, 1e-6), BEYOND))
-
-
-@dataclass(frozen=True, eq=False)
-class FibrePicture(Picture):
-    """A ``Picture`` with nodes of strands and points over that of the other nodes. ``normal``, ``point``, ``uv`` and attributes
-    are those of the surfaces."""
-
-    surfaces: Picture
-    fibres: tuple[tuple[Fibres, StrandPicture], ...]
-    numbers: np.ndarray
-    """Of the nodes of surfaces in the scene."""
-
-    @cached_property
-    def _weights(self) -> list[Variable]:
-        """FLOATs: how much each node of strands lets through of what is behind it, once for those in front of each other."""
-        drawn = [picture for _, picture in self.fibres]
-        found = []
-        for k, own in enumerate(drawn):
-            weight = F.constant(1.0)
-            for j, other in enumerate(drawn):
-                if j != k:
-                    nearer = F.less(other.depth, own.depth)
-                    tied = F.equal(other.depth, own.depth) if j < k else F.constant(0.0)
-                    before = F.logical_or(nearer, tied)
-                    weight = weight * (1.0 - other.mask * F.stop_gradient(before))
-            found.append(weight)
-        return found
-
-    @cached_property
-    def _through(self) -> Variable:
-        """FLOAT: how much all strands let through."""
-        total = F.constant(1.0)
-        for _, picture in self.fibres:
-            total = total * (1.0 - picture.mask)
-        return total
-
-    @cached_property
-    def mask(self) -> Variable:
-        """FLOAT in [0, 1]: how much surfaces and strands cover the pixel. Differentiable."""
-        return 1.0 - (1.0 - self.surfaces.mask) * self._through
-
-    @cached_property
-    def colour(self) -> Variable:
-        """VEC3: everything shaded, over the background, linear. Differentiable."""
-        total = self.surfaces.colour * self._through
-        for (_, picture), weight in zip(self.fibres, self._weights, strict=True):
-            total = total + picture.colour * weight
-        return total
-
-    @cached_property
-    def depth(self) -> Variable:
-        """FLOAT: the distance from the camera along its axis, of strands where they cover half of the pixel or more."""
-        depth, hidden = self.surfaces.depth, self._through
-        for (_, picture), weight in zip(self.fibres, self._weights, strict=True):
-            depth = F.select(F.greater_equal(picture.mask * weight, 0.5), picture.depth, depth)
-        return F.select(F.less(hidden, 1.0), depth, self.surfaces.depth)
-
-    @cached_property
-    def _picked(self) -> Picked:
-        """Of strands where they cover half of the pixel or more: the number of their node, for the material too, and no face."""
-        node, material, face = self.surfaces._picked
-        table = list_leaf("numbers of nodes", INT, self.numbers)
-        node = F.select(F.less(node, 0), -1, F.lookup(table, node))
-        material = F.select(F.less(material, 0), -1, F.lookup(table, material))
-        for (one, picture), weight in zip(self.fibres, self._weights, strict=True):
-            shown = F.greater_equal(picture.mask * weight, 0.5)
-            node, material = (F.select(shown, F.constant(one.number), n) for n in (node, material))
-            face = F.select(shown, -1, face)
-        return Picked(node, material, face)
-
-
-def with_fibres(
-    picture: Picture, found: Sequence[Fibres], numbers: np.ndarray, lights: Sequence[LightSource]
-) -> Picture:
-    """The picture with nodes of strands and points."""
-    view, size = picture.view, picture.size
-    limit = opaque_depth(view, size)
-    drawn = [
-        (
-            one,
-            draw_strands(one.shape, view.matrices, size=size, shader=lit_by(one, lights, view), limit=limit),
-        )
-        for one in found
-    ]
-    own = {f.name: getattr(picture, f.name) for f in fields(Picture)}
-    return FibrePicture(**own, surfaces=picture, fibres=tuple(drawn), numbers=numbers)

@@ -21,7 +21,8 @@ from ..layers.moments import draw_summed
 from ..layers.peel import MOST
 from ..layers.stacks import LAYERED, draw_layers
 from ..surface.screen import CULLING, DrawnMesh, Surface, covered
-from .fibres import Fibres, transmitted, with_fibres
+from .fibre_picture import with_fibres
+from .fibres import Fibres, transmitted
 from .images.inputs import Given, Values, shape_of
 from .images.lights import LightRecipe
 from .images.placing import tiled

@@ -18,7 +18,7 @@ from ...ad.transform.tiles import over_tiles, stacked, unstacked
 from ...ad.types import INT
 from ..surface.screen import DrawnMesh, corners, covered, pixel_centres
 from .edges.around_edges import rasterize_edges
-from .edges.crossings import GRID, Crossing, front, with_next
+from .edges.crossings import GRID, Crossing, front
 from .edges.edge_list import BEYOND, HIDDEN, OUTWARD, EdgeList
 from .edges.inner import InnerFace
 from .edges.occlusion import FacePlanes
@@ -42,7 +42,8 @@ class Passing(NamedTuple):
     rest: Variable
     """FLOAT, 2 - x, 0 where nothing passes; differentiable in position."""
     part: Variable
-    """INT: the part of the mesh that the edge belongs to, -1 for a seam, or where nothing passes or all is one part."""
+    """INT: the part of the mesh that the edge belongs to; without one, that of the nearer of the two surfaces, -1 for none. -1 for a
+    seam, or where all is one part."""
 
 
 class Sliver(NamedTuple):
@@ -76,10 +77,12 @@ class PassingEdges:
         depths = F.maximum(F.vec2(a.z, b.z), 0.0)
         return seen_ends(self.mesh, self.edges), depths, edge_sides(self.mesh, self.edges)
 
-    def nearest(self, step: Step, pairs: Sequence[Variable], parts: Sequence[Variable] | None) -> Variable:
+    def nearest(
+        self, step: Step, shown: Sequence[tuple[Variable, Variable]], parts: Sequence[Variable] | None
+    ) -> Variable:
         """INT: the edge that passes between each pixel and the one at ``step``, -1 for none.
 
-        pairs: what the two show in each layer (``Crossing``); an edge of the first layer that has one counts.  parts: INT for
+        shown: what the two show in each layer (``Crossing``); an edge of the first layer that has one counts.  parts: INT for
         each layer, the part of the mesh whose edges count there; None: all.
         """
         axis = "x" if step == RIGHT else "y"
@@ -87,18 +90,18 @@ class PassingEdges:
         wanted = None if parts is None else _packed([F.to_float(part) for part in parts])
 
         def fragment(edge: Variable) -> tuple[Variable, Variable]:
-            own = [F.lookup(table, edge) for table in (ends, depths, sides)]
+            own, away, side = (F.lookup(table, edge) for table in (ends, depths, sides))
             first = F.constant(1.0)
-            for k, pair in enumerate(pairs):
-                place = Crossing(pair, *own, axis).output
-                here = F.less(place, BEYOND)
+            for k, (here, there) in enumerate(shown):
+                place = Crossing(here, there, own, away, side, axis).output
+                counts = F.less(place, BEYOND)
                 if wanted is not None:
                     part = F.component(wanted[k // 4], k % 4)
-                    here = F.logical_and(here, F.equal(part, F.to_float(self.part(edge))))
+                    counts = F.logical_and(counts, F.equal(part, F.to_float(self.part(edge))))
                 # What passes beyond a centre, which rounding by drivers may cause, counts where nothing passes between.
                 outside = F.not_equal(place, F.clamp(place))
-                depth = (place + GRID) * (0.5 / (1 + 2 * GRID)) + float(k) + len(pairs) * outside
-                first = F.select(here, F.minimum(first, depth * (0.5 / len(pairs))), first)
+                depth = (place + GRID) * (0.5 / (1 + 2 * GRID)) + float(k) + len(shown) * outside
+                first = F.select(counts, F.minimum(first, depth * (0.5 / len(shown))), first)
             return first, F.less(first, 1.0)
 
         reach = F.constant((1 + GRID + OUTWARD) / self.mesh.size[1])
@@ -139,17 +142,16 @@ def passings(
     seams = _seams(layers, edges) if with_seams else {RIGHT: [], DOWN: []}
 
     def between(step: Step) -> Passing:
-        pairs = [with_next(one, step) for one in fronts]
         ending = [_ending(lines, *one, step) for one in zip(layers, fronts, strict=True)]
-        edge = lines.nearest(step, pairs, None if edges.parts is None else ending)
+        edge = lines.nearest(step, [(one, one) for one in fronts], None if edges.parts is None else ending)
         found, by_seam, rest = covered(edge), F.constant(0.0), lines.rest(edge, step)
-        part = F.constant(-1) if edges.parts is None else F.select(found, lines.part(edge), -1)
+        part = ending[0] if edges.parts is None else F.select(found, lines.part(edge), ending[0])
         for seam, place in seams[step]:
             value = Stored(F.stop_gradient(F.select(seam, 2.0 - place, 0.0))).output
             new = F.logical_and(F.greater(value, 0.0), F.logical_not(found))
             rest = F.select(new, shortcut(value, 2.0 - place), rest)
             found, by_seam = F.logical_or(found, new), F.logical_or(by_seam, new)
-        return Passing(found, by_seam, rest, part)
+        return Passing(found, by_seam, rest, F.select(by_seam, -1, part))
 
     return between(RIGHT), between(DOWN)
 
@@ -237,6 +239,7 @@ def _shares(rests: Sequence[Variable], slivers: Sequence[Sliver] = ()) -> Shares
             near = F.logical_or(near, F.greater(rest, 0.0))
     for (first, last), step in zip(slivers, STEPS, strict=False):
         for rests, side in (((first, last), -1), ((_before(first, step), _before(last, step)), 1)):
+            near = F.logical_or(near, F.greater(rests[0], 0.0))
             # Of the pixel, what lies before the middle; of the next one, what lies behind it.
             begin, end = (F.maximum((rest - MIDDLE) * -float(side), 0.0) for rest in rests)
             found.append(((begin - end) * -float(side), step, side))

@@ -79,9 +79,9 @@ def peel(mesh: DrawnMesh, opaque: int, layers: int = 4) -> Peeled:
 
 def _next(mesh: DrawnMesh, opaque: int, solid: Variable, last: Variable | None) -> Variable:
     """INT: the nearest transparent face before the face ``solid`` and, by (depth, face), after the face ``last``."""
-    limit = _depth(mesh, solid)
+    limit = depth_of(mesh, solid)
     seen = replace(mesh, live=F.greater_equal(F.linear_index(mesh.faces.size), opaque))
-    before = None if last is None else _depth(mesh, last)
+    before = None if last is None else depth_of(mesh, last)
     own = None if last is None else F.select(covered(last), F.lookup(mesh.faces, F.maximum(last, 0)), -1)
 
     def fragment(face: Variable) -> tuple[Variable, Variable]:
@@ -102,7 +102,7 @@ def _next(mesh: DrawnMesh, opaque: int, solid: Variable, last: Variable | None) 
     return seen.drawn(fragment)
 
 
-def _depth(mesh: DrawnMesh, face: Variable) -> Variable:
+def depth_of(mesh: DrawnMesh, face: Variable) -> Variable:
     """FLOAT: the depth of the face at the centre of each pixel; that of the far plane without one."""
     depth, _ = mesh.fragment(face)
     return F.select(covered(face), depth, FARTHEST)

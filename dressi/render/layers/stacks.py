@@ -34,6 +34,7 @@ from ..forms.hard import HARD
 from ..forms.passings import (
     STEPS,
     Passing,
+    PassingEdges,
     Taken,
     blended,
     passings,
@@ -43,7 +44,8 @@ from ..forms.passings import (
 )
 from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered, pixel_centres
 from .peel import Peeled, peel
-from .transparent import Shade, Transparent
+from .slivers import Crossed, crossed
+from .transparent import Shade, Transparent, compose
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +63,8 @@ class Layered(Transparent):
     """The opaque ones, one a stack, likewise."""
     passing: tuple[Passing, ...]
     """What passes to the right and below; empty in hard pictures."""
+    crossed: tuple[Crossed, ...] = ()
+    """Likewise, where two edges pass; empty if the mesh is one part."""
 
     @property
     def depth(self) -> int:
@@ -113,10 +117,10 @@ class Layered(Transparent):
                 f"blending needs a colour and a transmittance of each of {count} surfaces, not {len(colours)}"
             )
         far = 0.0 if background is None else background
-        composed = []
-        for k in range(0, count, self.depth):
-            stack = self.surfaces[k : k + self.depth]
-            composed.append(compose(stack, colours[k:], None if through is None else through[k:]))
+        through = through or [F.constant(0.0)] * count
+        there = [covered(surface.face) for surface in self.surfaces]
+        stacks = [slice(k, k + self.depth) for k in range(0, count, self.depth)]
+        composed = [compose(there[k], colours[k], through[k]) for k in stacks]
         colour, clear = composed[0]
         picture = colour + clear * far
         if not self.passing:
@@ -125,26 +129,9 @@ class Layered(Transparent):
             Taken(*(F.select(one.found, v, 0.0) for v in stack))
             for one, stack in zip(self.passing, composed[1:], strict=True)
         ]
-        return blended(picture, self.passing, taken, far)
-
-
-def compose(
-    surfaces: Sequence[Surface], colours: Sequence[Variable], through: Sequence[Variable] | None = None
-) -> tuple[Variable, Variable]:
-    """(colour, transmittance) of a stack: c_1 + t_1 (c_2 + t_2 (...)) and t_1 t_2 ..., a layer of surfaces after the other.
-
-    colours, through: as for ``Layered.blend``, of at least as many. Where a surface has no face it is left out.
-    Differentiable in both.
-    """
-    total, clear = None, None
-    for k, surface in reversed(list(enumerate(surfaces))):
-        there = covered(surface.face)
-        colour = F.select(there, colours[k], 0.0)
-        own = F.select(there, 0.0 if through is None else through[k], F.constant(1.0))
-        total = colour if total is None else colour + own * total
-        clear = own if clear is None else own * clear
-    assert total is not None and clear is not None
-    return total, clear
+        centre = colours[: self.depth], through[: self.depth]
+        taken += [one.taken(self.peeled, *centre) for one in self.crossed]
+        return blended(picture, self.passing, taken, far, [one.sliver for one in self.crossed])
 
 
 def _shaded(
@@ -184,6 +171,12 @@ def antialiased_layers(peeled: Peeled, *, edges: EdgeList | None = None, with_se
     mesh, count = peeled.mesh, len(peeled.faces)
     edges = edges or edges_of(mesh)
     passing = passings([replace(mesh, seen=face) for face in peeled.seen], edges, with_seams)
+    slivers: tuple[Crossed, ...] = ()
+    if edges.parts is not None:
+        lines = PassingEdges(mesh, edges)
+        passing, slivers = zip(
+            *(crossed(peeled, lines, *one) for one in zip(passing, STEPS, strict=True)), strict=True
+        )
     shown, face = stacked_faces(peeled.faces), Variable(INT, mesh.size, peeled.solid.batch)
     faces, places = [list(peeled.faces)], []
     for between, step in zip(passing, STEPS, strict=True):
@@ -197,7 +190,7 @@ def antialiased_layers(peeled: Peeled, *, edges: EdgeList | None = None, with_se
     nearest = replace(mesh, seen=peeled.seen[0])
     hard = covered(nearest.face)
     soft = F.clamp(with_neighbours(hard, passing))
-    return Layered(hard, soft, nearest, peeled, panes, solids, passing)
+    return Layered(hard, soft, nearest, peeled, panes, solids, passing, slivers)
 
 
 def _surfaces(mesh: DrawnMesh, faces: Variable, stacks: Sequence[Variable] = (), layers: int = 1) -> Surface:

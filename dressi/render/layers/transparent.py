@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ..forms.form import Silhouette
@@ -28,3 +29,17 @@ class Transparent(Silhouette):
     def composed(self, shade: Shade, background: Like | None = None) -> Variable:
         """One image of all surfaces, shaded, over a background (a colour or an image, default black). Differentiable in all
         that the shading reads, in the background and in the positions."""
+
+
+def compose(
+    there: Sequence[Variable], colours: Sequence[Variable], through: Sequence[Variable]
+) -> tuple[Variable, Variable]:
+    """(colour, transmittance) of a stack, front to back: c_1 + t_1 (c_2 + t_2 (...)) and t_1 t_2 ...
+
+    there: FLOAT masks; the other layers are left out.  colours, through: at least as many.  Differentiable in both.
+    """
+    total, clear = F.constant(0.0), F.constant(1.0)
+    for k, here in reversed(list(enumerate(there))):
+        own = F.select(here, through[k], F.constant(1.0))
+        total, clear = F.select(here, colours[k], 0.0) + own * total, own * clear
+    return total, clear

@@ -270,8 +270,7 @@ def crossing(axis: str, batch: int) -> Example:
         Variable(t, SIZE, data=v.astype(np.float32 if t is not INT else int))
         for t, v in ((VEC4, ends), (VEC2, depths), (INT, side))
     ]
-    pair = crossings.with_next(front, (1, 0) if axis == "x" else (0, 1))
-    return Example(crossings.Crossing(pair, *own, axis).output)
+    return Example(crossings.Crossing(front, front, *own, axis).output)
 
 
 def sparse_rows(kind: type[Function], vtype=VEC3, *, shorter: bool = False) -> Example:

@@ -130,6 +130,6 @@ def test_one_or_three_colours_are_blended():
 
 
 def test_crossings_need_an_axis():
-    leaves = [Variable(t, (4, 4)) for t in (VEC4, VEC4, VEC2, INT)]
+    leaves = [Variable(t, (4, 4)) for t in (VEC2, VEC2, VEC4, VEC2, INT)]
     with pytest.raises(GraphError, match="axis"):
         Crossing(*leaves, axis="z")

@@ -8,11 +8,13 @@ from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import VEC3, VEC4
+from dressi.ad.types import FLOAT, IVEC3, VEC3, VEC4, list_image, list_size
 from dressi.errors import InputError
 from dressi.render.forms.antialias import ANTIALIAS
 from dressi.render.forms.hard import HARD
 from dressi.render.forms.outer import OUTER
+from dressi.render.layers.stacks import draw_layers
+from dressi.render.surface.screen import DrawnMesh
 
 SCENE = gc.glass()
 TRUTH, COUNT = gc.sorted_picture(SCENE)
@@ -41,6 +43,40 @@ def test_silhouettes_of_all_layers_are_antialiased():
     (unseamed,) = evaluate([gc.drawn(SCENE, ANTIALIAS, with_seams=False).picture])
     hard, soft, without = (np.abs(p - truth).mean() for p in (TRUTH, picture[0], unseamed[0]))
     assert soft < 0.95 * without < 0.4 * hard, (hard, soft, without)
+
+
+@pytest.mark.parametrize(
+    ("end", "start", "flip"), [(3.7, 4.2, False), (4.2, 3.7, True), (3.6, 3.9, True), (4.4, 4.1, False)]
+)
+def test_what_lies_between_two_edges_is_composed(end, start, flip):
+    """Of a pane that ends between two centres and one that begins there, each pixel has the exact shares: of both or of none of
+    them, too. An opaque pane lies behind all rows but the first."""
+    size, alphas = 8, np.array([1.0, 0.6, 0.7])
+    colours = np.array([(0.2, 0.4, 0.1), (0.9, 0.1, 0.3), (0.1, 0.2, 0.8)])
+    quads = [((0, 0.25), (8, 8), 0.9), ((0, 0), (end, 8), 0.3), ((start, 0), (8, 8), 0.5)]
+    corners = [[(a, b, z), (c, b, z), (c, d, z), (a, d, z)] for (a, b), (c, d), z in quads]
+    points = np.array(corners).reshape(-1, 3) * (2 / size, 2 / size, 1) - (1, 1, 0)
+    points = points[:, [1, 0, 2]] if flip else points
+    faces = gc.Glass(np.zeros((3, 4, 3)), colours, alphas).faces
+    position = gc.leaf("position", VEC4, np.concatenate([points, np.ones((len(points), 1))], axis=1))
+    triangles = Variable(IVEC3, list_size(6), name="faces", data=list_image(faces))
+    drawn = draw_layers(ANTIALIAS, DrawnMesh(position, triangles, (size, size), 6), 2, 2)
+    alpha = [F.lookup(gc.leaf("alphas", FLOAT, np.repeat(alphas, 2)), s.face) for s in drawn.surfaces]
+    table = gc.leaf("colours", VEC3, np.repeat(colours, 2, 0))
+    shaded = [F.lookup(table, s.face) * a for s, a in zip(drawn.surfaces, alpha, strict=True)]
+    picture = drawn.blend(shaded, None, [1.0 - a for a in alpha])
+    found = evaluate([picture])[0][0]
+    fine = (np.arange(800) + 0.5) / 100
+    row = colours[0] + np.zeros((800, 1))
+    for k, inside in ((2, fine > start), (1, fine < end)):
+        row = np.where(inside[:, None], alphas[k] * colours[k] + (1 - alphas[k]) * row, row)
+    expected = row.reshape(8, 100, 3).mean(1)
+    np.testing.assert_allclose(found[:, 4] if flip else found[4], expected, atol=1e-6)
+    loss = F.sum(F.dot(picture, picture * picture.x))
+    way = np.random.default_rng(2).normal(size=position.shape) * (1, 1, 0, 0)
+    (slope,) = evaluate(gradient(loss, [position]))
+    ends = [evaluate([loss], {position: position.data + h * way})[0].item() for h in (1e-7, -1e-7)]
+    assert abs((ends[0] - ends[1]) / 2e-7 - (slope * way).sum()) <= 1e-5 * np.abs(slope * way).sum()
 
 
 @pytest.mark.parametrize("form", [HARD, ANTIALIAS], ids=["hard", "antialias"])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dressi.ad import functional as F
+from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient
@@ -113,7 +114,36 @@ def test_lines_of_a_file_are_strands(tmp_path):
     np.testing.assert_allclose(node.to_world[:3, 3], [0, 0, 2])
 
 
-def test_strands_behind_glass_warn():
-    scene = Scene([Node(StrandGeometry(BEHIND, name="hair")), Node(WALL, {"alpha": 0.5}, name="pane")])
-    with pytest.warns(UserWarning, match="node 'pane' is transparent, and node 'hair' of strands"):
-        render(scene, CAMERA, light=None)
+@pytest.mark.parametrize(
+    "options", [{"form": "hard"}, {"form": "antialias", "samples": 2}, {"transparency": "moments"}]
+)
+def test_strands_lie_among_panes(options):
+    """Before both, between the two and behind them, each seen through what is nearer; with exact derivatives."""
+    alpha = Variable(name="alpha", data=[[[0.4]]])
+    camera = Camera.perspective(30, (5, 5), (0, 0, 4), (0, 0, 0))
+    square = np.array([[-1.0, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]])
+    nodes, layers = [], []
+    for k, z in enumerate((1.5, 1.0, 0.5, 0.0, -0.5)):
+        colour = np.eye(3)[k % 3] * 0.5 + 0.1 * k
+        if k % 2:
+            paint = F.constant(tuple(colour))
+            nodes.append(
+                Node((square + (0, 0, z), WALL[1]), {"texture": paint, "alpha": alpha}, name=f"pane {k}")
+            )
+            layers.append((0.4 * colour, 0.4))
+        else:
+            strand = StrandGeometry([[-0.2, -1, z], [0.2, 1, z]], radius=0.05, colours=tuple(colour))
+            own = draw_strands(strand, camera)
+            nodes.append(Node(strand))
+            layers.append([image[0, 2, 2] for image in evaluate([own.colour, own.mask])])
+    picture = render(Scene(nodes), camera, light=None, background=0.8, **options)
+    expected = np.full(3, 0.8)
+    for colour, mask in reversed(layers):
+        expected = colour + (1 - mask) * expected
+    found, node = evaluate([picture.colour, picture.node])
+    assert 0.1 < layers[0][1] < 0.9
+    near = 0.02 if "transparency" in options else 1e-6
+    np.testing.assert_allclose(found[0, 2, 2], expected, atol=near)
+    if options.get("form") == "hard":
+        assert check_gradient(picture.colour, [alpha], step=1e-6) < 1e-3
+    assert node[0, 2, 2] == (0 if layers[0][1] >= 0.5 else 1)

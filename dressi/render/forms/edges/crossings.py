@@ -6,46 +6,46 @@ from functools import cached_property
 
 import numpy as np
 
-from ....ad import functional as F
 from ....ad.graph import Domain, PixelFunction, Variable
 from ....ad.types import FLOAT, INT, VEC2, VEC4, Access
 from ...lists import at_points, read_list
 from ...surface.screen import DrawnMesh, Faces, common_batch, face_cross
 from .edge_list import BEYOND, HIDDEN
-from .seam_faces import Step
-from .stored import Stored
 
 GRID = 1 / 16
 """Pixels. Vulkan lets a driver round corners to a grid of this width, so that coverage of a centre may start this early."""
 
 
 class Crossing(PixelFunction):
-    """Inputs (pair VEC4, ends VEC4, depths VEC2, side INT): FLOAT, where an edge passes between the centre of the pixel
+    """Inputs (first VEC2, second VEC2, ends VEC4, depths VEC2, side INT): FLOAT, where an edge passes between the centre of the pixel
     and that of the next one along ``axis`` ("x": to the right, "y": below): pixels from the centre of the farther of the
     two, in [-GRID, 1 + GRID], or BEYOND when it does not count.
 
-    pair: of each pixel, and of the next one: ``Front``.  ends: (a, b) of the edge on the screen, with ``depths``.  side: of ``EdgeSides``.  It counts when the faces of the two pixels differ, the pixel on the side of
+    first, second: (number of the face, its depth), (-1, BEYOND) for none; of the pixel in the first image, of the next one in the
+    second.  ends: (a, b) of the edge on the screen, with ``depths``.  side: of ``EdgeSides``.  It counts when the faces of the two pixels differ, the pixel on the side of
     the mesh is the nearer one, the edge lies in front of the other, and is at least as steep as 45 degrees: of an edge
     of exactly 45 degrees "x" takes both, "y" none. (Laine et al. 2020, section 3.6.)
     """
 
-    operations, fetches = 38.0, 1.0
+    operations, fetches = 38.0, 2.0
     no_derivative = "chooses an edge; compute what depends on the vertices from the ends of the edge chosen"
     fields = ("axis",)
     includes = ("face.glsl", "edge.glsl", "crossing.glsl")
 
-    def __init__(self, pair: Variable, ends: Variable, depths: Variable, side: Variable, axis: str):
+    def __init__(
+        self, first: Variable, second: Variable, ends: Variable, depths: Variable, side: Variable, axis: str
+    ):
         self.axis = axis
-        super().__init__(pair, ends, depths, side)
+        super().__init__(first, second, ends, depths, side)
 
     @cached_property
     def access(self):
-        return (Access.FETCH, Access.SAME_PIXEL, Access.SAME_PIXEL, Access.SAME_PIXEL)
+        return (Access.FETCH,) * 2 + (Access.SAME_PIXEL,) * 3
 
     def infer(self):
-        if [x.vtype for x in self.inputs] != [VEC4, VEC4, VEC2, INT]:
+        if [x.vtype for x in self.inputs] != [VEC2, VEC2, VEC4, VEC2, INT]:
             raise self.fail(
-                "needs VEC4 (face, depth, next face, its depth), VEC4 ends and VEC2 depths of an edge, and its INT side"
+                "needs two VEC2 (face, depth), VEC4 ends and VEC2 depths of an edge, and its INT side"
             )
         if self.axis not in ("x", "y"):
             raise self.fail(f"the axis is x or y, not {self.axis!r}")
@@ -53,18 +53,21 @@ class Crossing(PixelFunction):
 
     @cached_property
     def glsl(self) -> str:
-        axis = 0 if self.axis == "x" else 1
+        step, axis = ("ivec2(1, 0)", 0) if self.axis == "x" else ("ivec2(0, 1)", 1)
+        # Beyond the border the neighbour is the pixel itself: no edge passes between them.
         return (
-            "vec4 pair = $0(pixel, tile);\n"
-            "$y = crossing_place(vec2(pixel) + 0.5, $1, $2, $3, pair.xy, pair.zw, "
+            f"vec2 next = $1(min(pixel + {step}, $size - 1), tile);\n"
+            "$y = crossing_place(vec2(pixel) + 0.5, $2, $3, $4, $0(pixel, tile), next, "
             f"{axis}, float($size.y), {GRID!r});"
         )
 
-    def evaluate(self, at, pair, ends, depths, side):
+    def evaluate(self, at, first, second, ends, depths, side):
         x, y, tile = (c for c in np.broadcast_arrays(at.x, at.y, at.tile))
-        tile = tile if len(pair) > 1 else np.zeros_like(tile)
-        height = self.output.size[1]
-        here, then = pair[tile, y, x, :2], pair[tile, y, x, 2:]
+        one, two = (tile if len(image) > 1 else np.zeros_like(tile) for image in (first, second))
+        width, height = self.output.size
+        right, down = (1, 0) if self.axis == "x" else (0, 1)
+        here = first[one, y, x]
+        then = second[two, np.minimum(y + down, height - 1), np.minimum(x + right, width - 1)]
         p = np.stack([x, y], axis=-1) + 0.5
         a, b = ends[..., :2] * height - p, ends[..., 2:] * height - p
         if self.axis == "y":
@@ -146,9 +149,3 @@ class Front(Faces):
 def front(mesh: DrawnMesh) -> Variable:
     """``Front`` of a mesh."""
     return Front(mesh.face, mesh.faces, mesh.points.vertex).output
-
-
-def with_next(image: Variable, step: Step) -> Variable:
-    """VEC4: a VEC2 image, and what it is at ``step``; beyond the border the pixel itself, so that no edge passes there."""
-    following = F.shift(image, -step[0], -step[1])
-    return Stored(F.vec4(image.x, image.y, following.x, following.y)).output
