@@ -18,10 +18,10 @@ from .motion import Models, Poll, Tell, library, reconstruct
 from .pictures import Picture, list_pictures
 from .world import guess_world
 
-VERSION = 2
+VERSION = 3
 """Of the way reconstructions are made: older ones are made anew."""
 MOST = 0.8
-"""If less photographs get a camera, those with masks are tried without their backgrounds: on a turntable these do not turn."""
+"""If less photographs get a camera, it is tried otherwise."""
 FACTS = "reconstruction.json"
 
 
@@ -64,12 +64,19 @@ def find_cameras(
         except (InputError, LookupError, TypeError):
             pass  # it is made anew
     models = reconstruct(pictures, own=own, ordered=ordered, tell=tell, stop=stop)
-    if models.placed < MOST * len(pictures) and all(picture.mask is not None for picture in pictures):
-        tell(
-            f"cameras of {models.placed} photographs were found; once more, with features of the masks alone ..."
-        )
-        again = reconstruct(pictures, own=own, masked=True, ordered=ordered, tell=tell, stop=stop)
-        models = max(models, again, key=lambda found: found.placed)
+    # The background of a turntable does not turn.
+    masked = all(picture.mask is not None for picture in pictures)
+    further = [(True, False, "features of the masks alone")] if masked else []
+    further.append((masked, True, "faint features, which takes longer"))
+    for inside, thorough, said in further:
+        if models.placed < MOST * len(pictures):
+            tell(
+                f"cameras of {models.placed} of {len(pictures)} photographs were found; once more, with {said} ..."
+            )
+            again = reconstruct(
+                pictures, own=own, masked=inside, thorough=thorough, ordered=ordered, tell=tell, stop=stop
+            )
+            models = max(models, again, key=lambda found: found.placed)
     if 2 * models.placed < len(pictures):
         raise too_few(folder, pictures, models)
     notes = [*partial(pictures, models), _placed(models.found[0], pictures)]

@@ -37,6 +37,13 @@ WIDER = 3
 GREY = 0.5
 """sRGB code of what is transparent."""
 SEED = 0
+PEAK, EDGE, RATIO = 0.002, 20.0, 0.9
+"""Of a thorough search: least contrast of a feature, most ratio of its curvatures, and most ratio of the distances to the best
+and to the second best match. Smooth things have few features of high contrast."""
+START_MATCHES, START_ANGLE = 30, 8.0
+PLACE_MATCHES, PLACE_SHARE = 12, 0.15
+"""Of a thorough search, what the mapping starts from (matches and degrees between two photographs), and what it places a
+photograph by (matches with points, and their share of all its matches)."""
 
 Tell = Callable[[str], None]
 Poll = Callable[[], bool]
@@ -79,6 +86,7 @@ def reconstruct(
     *,
     own: bool = False,
     masked: bool = False,
+    thorough: bool = False,
     ordered: bool = False,
     tell: Tell = lambda text: None,
     stop: Poll = lambda: False,
@@ -86,8 +94,10 @@ def reconstruct(
     """Models of the photographs, in pixels of the files, in units and axes of their own.
 
     own: whether each photograph has intrinsics of its own; otherwise those of the same camera (``Picture.camera``) share
-    them.  masked: whether only features in the masks count: of an object on a turntable.  ordered: whether neighbours in the list were taken
-    one after the other.  tell: what is done now.  stop: polled; true raises ``Interrupted``. Raises InputError.
+    them.  masked: whether only features in the masks count: of an object on a turntable.  thorough: whether faint features
+    of affine shape are used, too, and few matches suffice, of lenses without distortion; by incremental or by global mapping,
+    whichever places more. It takes several times as long.  ordered: whether neighbours in the list were taken one after the
+    other.  tell: what is done now.  stop: polled; true raises ``Interrupted``. Raises InputError.
     """
     colmap = library()
     with tempfile.TemporaryDirectory(prefix="dressi-cameras-") as name:
@@ -95,13 +105,12 @@ def reconstruct(
         tell(f"features of {len(pictures)} photographs ...")
         scales = [_copied(picture, work, masked) for picture in pictures]
         run = _runner(colmap, stop)
-        _features(colmap, run, pictures, scales, work, own)
-        _matches(colmap, run, len(pictures), work, ordered, tell)
+        _features(colmap, run, pictures, scales, work, own, thorough)
+        _matches(colmap, run, len(pictures), work, ordered, thorough, tell)
         tell("placing the cameras ...")
-        (work / "models").mkdir()
-        options = colmap.IncrementalPipelineOptions(random_seed=SEED, min_model_size=3)
-        found = run(colmap.incremental_mapping, _database(work), work / "images", work / "models", options)
-        models = sorted(found.values(), key=lambda model: -model.num_reg_images())
+        models = _mapped(colmap, run, work, thorough)
+        if thorough and (not models or models[0].num_reg_images() < len(pictures)):
+            models = max(models, _mapped_at_once(colmap, run, work), key=_most)
         if models:
             models[0] = _refined(colmap, run, models[0])
         features, matches = _counts(colmap, pictures, work)
@@ -153,7 +162,13 @@ def _save(path: Path, plane: np.ndarray, size: tuple[int, int]) -> None:
 
 
 def _features(
-    colmap: Any, run: Any, pictures: Sequence[Picture], scales: Sequence[np.ndarray], work: Path, own: bool
+    colmap: Any,
+    run: Any,
+    pictures: Sequence[Picture],
+    scales: Sequence[np.ndarray],
+    work: Path,
+    own: bool,
+    thorough: bool,
 ) -> None:
     """Into the database, camera by camera."""
     groups: dict[Any, list[int]] = {}
@@ -161,14 +176,19 @@ def _features(
         groups.setdefault(index if own else picture.camera, []).append(index)
     options = colmap.FeatureExtractionOptions(max_image_size=WIDEST)
     options.sift.max_num_features = next((most for n, most in FEATURES.items() if len(pictures) <= n), 2048)
+    if thorough:
+        options.sift.peak_threshold, options.sift.edge_threshold = PEAK, EDGE
+        options.sift.estimate_affine_shape = options.sift.domain_size_pooling = True
     for group in groups.values():
         first, scale = pictures[group[0]], scales[group[0]]
-        reader = colmap.ImageReaderOptions(camera_model="SIMPLE_RADIAL")
+        reader = colmap.ImageReaderOptions(camera_model="SIMPLE_PINHOLE" if thorough else "SIMPLE_RADIAL")
         if (work / "masks").is_dir():
             reader.mask_path = str(work / "masks")
         if first.focal is not None:
             middle = scale * first.size / 2
-            reader.camera_params = f"{first.focal * scale.mean()},{middle[0]},{middle[1]},0"
+            reader.camera_params = f"{first.focal * scale.mean()},{middle[0]},{middle[1]}" + ",0" * (
+                not thorough
+            )
         run(
             colmap.extract_features, _database(work), work / "images",
             image_names=[_name(i) for i in group], camera_mode=colmap.CameraMode.SINGLE,
@@ -176,14 +196,54 @@ def _features(
         )  # fmt: skip
 
 
-def _matches(colmap: Any, run: Any, count: int, work: Path, ordered: bool, tell: Tell) -> None:
+def _matches(
+    colmap: Any, run: Any, count: int, work: Path, ordered: bool, thorough: bool, tell: Tell
+) -> None:
     pairs = {(i, j) for j in range(count) for i in range(j)}
     if ordered and count > LARGE:
         pairs = {(i, j) for i, j in pairs if j - i <= OVERLAP or (i % STRIDE == 0 and j % STRIDE == 0)}
     tell(f"matching {len(pairs)} pairs of photographs ...")
     (work / "pairs.txt").write_text("".join(f"{_name(i)} {_name(j)}\n" for i, j in sorted(pairs)))
     pairing = colmap.ImportedPairingOptions(match_list_path=str(work / "pairs.txt"))
-    run(colmap.match_image_pairs, _database(work), pairing_options=pairing, device=colmap.Device.cpu)
+    matching = colmap.FeatureMatchingOptions(guided_matching=thorough)
+    if thorough:
+        matching.sift.max_ratio = RATIO
+    run(
+        colmap.match_image_pairs, _database(work), matching_options=matching, pairing_options=pairing,
+        device=colmap.Device.cpu,
+    )  # fmt: skip
+
+
+def _most(models: Sequence[Any]) -> int:
+    return models[0].num_reg_images() if models else 0
+
+
+def _mapped(colmap: Any, run: Any, work: Path, thorough: bool) -> list[Any]:
+    """Models, the largest first, that grow camera by camera."""
+    options = colmap.IncrementalPipelineOptions(random_seed=SEED, min_model_size=3)
+    if thorough:
+        mapper = options.mapper
+        mapper.init_min_num_inliers, mapper.init_min_tri_angle = START_MATCHES, START_ANGLE
+        mapper.abs_pose_min_num_inliers, mapper.abs_pose_min_inlier_ratio = PLACE_MATCHES, PLACE_SHARE
+        options.triangulation.ignore_two_view_tracks = False
+    place = work / "models"
+    place.mkdir()
+    found = run(colmap.incremental_mapping, _database(work), work / "images", place, options)
+    return sorted(found.values(), key=lambda model: -model.num_reg_images())
+
+
+def _mapped_at_once(colmap: Any, run: Any, work: Path) -> list[Any]:
+    """Models, the largest first, of all turns and then all places at once: weak links count together, not one by one."""
+    place = work / "global"
+    place.mkdir()
+    options = colmap.GlobalPipelineOptions(random_seed=SEED)
+
+    def mapped(cancellation_token: Any) -> Any:
+        """It takes seconds, and cannot be cancelled."""
+        return colmap.global_mapping(_database(work), work / "images", place, options)
+
+    found = run(mapped)
+    return sorted(found.values(), key=lambda model: -model.num_reg_images())
 
 
 def _refined(colmap: Any, run: Any, model: Any) -> Any:
