@@ -72,17 +72,17 @@ def clutter(bounds: np.ndarray, radius: float, rng: np.random.Generator) -> list
     """A table below the object, and boxes on it that stand back."""
     centre, ground = bounds.mean(0), bounds[0, 1]
 
-    def spots(colour: tuple[float, float, float]) -> np.ndarray:
-        white = rng.normal(size=(256, 256))
+    def spots(colour: tuple[float, float, float], size: int = 256) -> np.ndarray:
+        white = rng.normal(size=(size, size))
         noise = np.sum([gaussian_filter(white, s, mode="wrap") * s for s in (1, 3, 9)], axis=0)
         return srgb_to_linear(np.clip(np.array(colour) * (1 + 0.35 * noise[..., None]), 0.03, 0.95))
 
     side = 9 * radius
     corners = np.array([[-1, 0, -1], [-1, 0, 1], [1, 0, 1], [1, 0, -1]]) * (side, 0, side)
     place = np.array([centre[0], ground - 0.002 * radius, centre[2]])
-    uvs = 6.0 * np.array([[0, 0], [0, 1], [1, 1], [1, 0]])
+    uvs = np.array([[0.0, 0], [0, 1], [1, 1], [1, 0]])
     faces = np.array([[0, 1, 2], [0, 2, 3]])
-    table = Mesh(corners + place, faces, uvs=uvs, uv_faces=faces, texture=spots((0.55, 0.42, 0.3)))
+    table = Mesh(corners + place, faces, uvs=uvs, uv_faces=faces, texture=spots((0.55, 0.42, 0.3), 1024))
     nodes = [Node(table, {"roughness": 0.8, "metallic": 0.0}, name="table")]
     for number in range(9):
         angle = 2 * np.pi * (number + rng.uniform(-0.3, 0.3)) / 9

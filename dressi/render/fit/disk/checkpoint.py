@@ -20,6 +20,8 @@ from .archive import Damaged, read_arrays, write_arrays
 from .folder import cannot_write, replace_file
 
 NAME = "checkpoint.npz"
+START = "start.npz"
+"""What a fit that was stopped had started from: making it again takes as long as a round."""
 OLD = "checkpoint-old.npz"
 """The checkpoint of another fit is renamed to this before the first one of this fit is written."""
 MOST_BYTES = 1 << 28
@@ -55,8 +57,8 @@ class Checkpoint:
     quality: list[tuple[int, float, float]] = field(default_factory=list)
     maps: dict[str, np.ndarray] = field(default_factory=dict)
 
-    def save(self, folder: Path) -> None:
-        """Replace the folder's checkpoint atomically. Raises InputError if it cannot be written."""
+    def save(self, folder: Path, name: str = NAME) -> None:
+        """Replace the folder's checkpoint, or another file of this kind, atomically. Raises InputError if it cannot be written."""
         facts = {"key": self.key, "round": self.round, "step": self.step, "seconds": self.seconds}
         arrays: dict[str, Any] = {_STATE + part: array for part, array in self.state.items()}
         arrays |= {_MAPS + part: array for part, array in self.maps.items()}
@@ -69,7 +71,7 @@ class Checkpoint:
         arrays["losses"] = np.array(self.losses, np.float64).reshape(-1, 2)
         arrays["quality"] = np.array(self.quality, np.float64).reshape(-1, 3)
         try:
-            replace_file(folder / NAME, lambda stream: write_arrays(stream, arrays))
+            replace_file(folder / name, lambda stream: write_arrays(stream, arrays))
         except (OSError, ValueError) as error:
             raise InputError(cannot_write(folder, error)) from None
 
@@ -153,8 +155,9 @@ class Checkpoint:
 
     @staticmethod
     def remove(folder: Path) -> None:
-        """Remove the checkpoint of the folder."""
-        (folder / NAME).unlink(missing_ok=True)
+        """Remove the checkpoint of the folder, and its start."""
+        for name in (NAME, START):
+            (folder / name).unlink(missing_ok=True)
 
 
 def damaged(path: Path, what: str) -> InputError:

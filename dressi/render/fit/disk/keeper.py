@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+import numpy as np
 
 from ....errors import InputError
 from ...engine import Engine
 from ...mesh import Mesh
 from .archive import Damaged
-from .checkpoint import NAME, Checkpoint, damaged, set_aside
+from .checkpoint import MOST_BYTES, NAME, START, Checkpoint, damaged, set_aside
+
+Started = tuple[Mesh, bool]
+"""A mesh to start from, in units of the scene, and whether it fits already."""
 
 
 class Keeper:
@@ -27,6 +32,21 @@ class Keeper:
         self.kept = False
         """Whether the folder has a checkpoint of this fit."""
         self._warned = False
+        self._start: Checkpoint | None = None
+
+    def started(self, key: str, make: Callable[[], Started | None]) -> Started | None:
+        """What a fit starts from: as a fit of this key that was stopped has left it in the folder, or made now."""
+        if self.folder is not None and (self.folder / START).is_file():
+            try:
+                point = Checkpoint.read(self.folder / START, MOST_BYTES)
+                if point.key == key and point.mesh is not None:
+                    return point.mesh, bool(point.maps["fits"].any())
+            except (InputError, LookupError):
+                pass  # it is made anew
+        found = make()
+        if found is not None:
+            self._start = Checkpoint(key, mesh=found[0], maps={"fits": np.array([found[1]], np.int64)})
+        return found
 
     def load(self, key: str, steps: Sequence[int], views: int | None, most_bytes: int) -> Checkpoint:
         """The checkpoint to resume from. steps: of each round.  views: number of learned poses, or None. Raises InputError."""
@@ -58,6 +78,9 @@ class Keeper:
             if not self.kept:
                 set_aside(self.folder)
             point.save(self.folder)
+            if self._start is not None:
+                self._start.save(self.folder, START)
+                self._start = None
             self.kept, self.unsaved = True, None
         except (OSError, InputError) as error:
             self.unsaved = getattr(error, "strerror", None) or str(error)

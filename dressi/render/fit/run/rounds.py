@@ -65,7 +65,7 @@ class FitRounds:
         self.cameras = moving_cameras(dataset) if options.refine_poses else None
         """In units of the scene, at the start; None if poses are not learned."""
         self.keeps_faces = init is not None
-        self.start, self.rounds = rounds_of(dataset, options, init, make_engine)
+        self.start, self.rounds = rounds_of(dataset, options, init, make_engine, self.keeper)
         """The mesh to start from, in units of the scene, and what each round of the shape phase does."""
         self.key = task_key(
             options.as_dict() if recovery is None else {**options.as_dict(), "material": recovery.task},
@@ -276,11 +276,16 @@ class FitRounds:
 
 
 def rounds_of(
-    dataset: Dataset, options: FitOptions, init: Mesh | None, make_engine: MakeEngine
+    dataset: Dataset,
+    options: FitOptions,
+    init: Mesh | None,
+    make_engine: MakeEngine,
+    keeper: Keeper | None = None,
 ) -> tuple[Mesh, list[FitRound]]:
     """The mesh to start from, in units of the scene, and the rounds of the shape phase.
 
-    init: a mesh in the world to start from instead of what ``options.start`` says.  make_engine: for stereo.
+    init: a mesh in the world to start from instead of what ``options.start`` says.  make_engine: for stereo.  keeper: of the folder in
+    which a fit that was stopped has left its start.
     """
     if init is not None:
         mesh = dataset.placed(init)
@@ -292,7 +297,12 @@ def rounds_of(
         return mesh, [replace(plan, subdivisions=0, faces=0, remesh=0) for plan in rounds]
     near = shape_rounds(options, dataset.exact, near=True)
     few, many = (sphere_faces(near[-1].subdivisions - less) for less in (1, 0))
-    found = start_mesh(dataset, options, (few, many), make_engine)
+    train = dataset.train
+    arrays = (array for array in (train.masks, train.colors, train.known) if array is not None)
+    found = (keeper or Keeper(None)).started(
+        task_key({**options.as_dict(), "faces": [few, many]}, dataset.matrices, *arrays),
+        lambda: start_mesh(dataset, options, (few, many), make_engine),
+    )
     if found is None:
         rounds = shape_rounds(options, dataset.exact)
         return dataset.start(rounds[0].subdivisions), rounds

@@ -10,11 +10,14 @@ from dressi import DressiAD, evaluate
 from dressi.render.cameras.views import ring
 from dressi.render.drawing.draw import draw
 from dressi.render.fit import Dataset, FitOptions, Observations
+from dressi.render.fit.disk import Checkpoint, Keeper
 from dressi.render.fit.options.schedule import fitted_rounds
+from dressi.render.fit.run import rounds as rounds_module
 from dressi.render.fit.run.rounds import rounds_of
 from dressi.render.fit.start.carved import hull as hull_module
 from dressi.render.fit.start.choice import start_mesh
 from dressi.render.fit.start.stereo import maps as maps_module
+from dressi.render.fit.start.stereo.depths import refined
 from dressi.render.fit.start.stereo.fuse import smooth
 from dressi.render.fit.start.stereo.sgm import aggregated
 from dressi.render.fit.start.stereo.sweep import NOISE, Sweep
@@ -93,6 +96,19 @@ def test_costs_are_summed_along_eight_paths():
     )
 
 
+def test_depths_of_flat_scores_are_not_confident():
+    offsets, shape = np.linspace(-2, 2, 9), (4, 6)
+    peaked = 0.95 - 0.1 * offsets**2
+    scores = np.broadcast_to(peaked, (*shape, 9)).copy()
+    scores[:, 3:] = 0.95 - 0.01 * offsets**2  # no texture tells planes apart
+    scores[2:] -= 0.4  # others see something else
+    inside = np.ones(shape, bool)
+    found = refined(np.ones(shape), scores, 0.01 * offsets, inside, inside, 0.01, 1)
+    assert found.sure.all() and found.confident[:2, :3].all() and not found.confident[2:].any()
+    assert not found.confident[:, 3:].any()
+    np.testing.assert_allclose(found.doubt[0, 0], np.sqrt(0.05 / 0.05) * 0.5)
+
+
 def test_fused_distances_are_the_least_of_their_energy():
     goal, weight = RANDOM.normal(size=(6, 5, 4)), RANDOM.random((6, 5, 4))
     free = np.ones(goal.shape, bool)
@@ -141,6 +157,31 @@ def test_stereo_finds_a_pit_that_no_outline_shows(device, monkeypatch: pytest.Mo
     assert errors[1] < 0.3 * errors[0] and errors[1] < 0.06, errors
     (plan,) = rounds
     assert plan.faces >= len(mesh.faces) and plan.steps == fitted_rounds(options)[0].steps < 60
+
+
+def test_a_start_is_kept_for_a_fit_that_was_stopped(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    scene, options, ball = pictures_of_nothing(), FitOptions(size=(8, 8)), primitives.icosphere(1, 0.5)
+    monkeypatch.setattr(rounds_module, "start_mesh", lambda *given: (ball, True))
+    keeper = Keeper(tmp_path)
+    mesh, rounds = rounds_of(scene, options, None, DressiAD, keeper)
+    assert not list(tmp_path.iterdir())
+    keeper.save(Checkpoint("key"))
+    monkeypatch.setattr(rounds_module, "start_mesh", lambda *given: None)
+    again, same = rounds_of(scene, options, None, DressiAD, Keeper(tmp_path))
+    np.testing.assert_array_equal(again.positions, mesh.positions)
+    assert same == rounds
+    other = rounds_of(scene, replace(options, seed=7), None, DressiAD, Keeper(tmp_path))[0]
+    assert len(other.positions) != len(mesh.positions)
+    keeper.forget()
+    assert not list(tmp_path.iterdir())
+
+
+def pictures_of_nothing() -> Dataset:
+    masks = np.zeros((2, 8, 8), np.float32)
+    masks[:, 3:5, 3:5] = 1
+    train = Observations(ring(np.zeros(3), 1.0, 2, (8, 8)), masks, masks[..., None].repeat(3, -1))
+    box = np.array([[-1.0] * 3, [1.0] * 3])
+    return Dataset(train, None, np.zeros(3), 1.0, box, np.array([0.0, 1, 0]))
 
 
 def test_the_hull_is_taken_where_stereo_finds_nothing(device, monkeypatch: pytest.MonkeyPatch):

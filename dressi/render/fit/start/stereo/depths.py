@@ -21,6 +21,8 @@ AGREE, PIXELS = 0.5, 0.75
 """Planes, and widths of a pixel at that depth, of which depths of two views differ by one at most where they agree."""
 REACH, SIMILAR = 4, 3.0
 """Pixels to neighbours, and planes of the difference between them, over which depths are smoothed."""
+DOUBT = 0.8
+"""Planes: depths that are less certain by their own scores are not among the confident ones."""
 VOTES, ASKED = 2, 8
 """Views that have to agree with a depth, and the nearest so many that are asked."""
 
@@ -29,17 +31,19 @@ VOTES, ASKED = 2, 8
 class DepthMap:
     """Of the part of a view. depth: (H, W) along the optical axis, in units of the scene.  sure: (H, W) bool, where it is
     known.  step: (H, W) depth from a plane to the next there.  weight: (H, W), EDGE where windows look over a jump in depth or
-    the rim of the mask, else 1."""
+    the rim of the mask, else 1.  doubt: (H, W) likely error in planes: scores that lack much of 1, or hardly change from plane
+    to plane, say little."""
 
     depth: np.ndarray
     sure: np.ndarray
     step: np.ndarray
     weight: np.ndarray
+    doubt: np.ndarray
 
     @property
     def confident(self) -> np.ndarray:
-        """(H, W) bool: where the depth is known, and no jump is near."""
-        return self.sure & (self.weight == 1)
+        """(H, W) bool: where the depth is known and certain, and no jump is near."""
+        return self.sure & (self.weight == 1) & (self.doubt < DOUBT)
 
 
 def picked(scores: np.ndarray, costs: np.ndarray, allowed: np.ndarray, depths: np.ndarray) -> DepthMap:
@@ -66,7 +70,7 @@ def picked(scores: np.ndarray, costs: np.ndarray, allowed: np.ndarray, depths: n
     score = np.take_along_axis(scores, one, 2)[..., 0]
     sure = (least < LARGE) & (score > SURE) & (other - least > BETTER)
     spacing = float(np.abs(np.diff(inverse)).mean())
-    return DepthMap(depth, sure, spacing * depth**2, np.ones(depth.shape))
+    return DepthMap(depth, sure, spacing * depth**2, np.ones(depth.shape), np.zeros(depth.shape))
 
 
 def refined(
@@ -93,7 +97,11 @@ def refined(
     depth = 1 / np.maximum(inverse, 1e-6)
     there, size = np.where(inside, inverse, 0), 2 * reach + 1
     jump = maximum_filter(there, size) - minimum_filter(there, size) > JUMP * spacing
-    return DepthMap(depth, sure & (most > SURE), spacing * depth**2, np.where(jump, EDGE, 1.0))
+    # A parabola of this curvature loses over the doubt half of what the best score lacks of 1.
+    doubt = (
+        np.sqrt(np.maximum(1 - most, 0) / np.maximum(-curvature, 1e-6)) * (offsets[1] - offsets[0]) / spacing
+    )
+    return DepthMap(depth, sure & (most > SURE), spacing * depth**2, np.where(jump, EDGE, 1.0), doubt)
 
 
 def smoothed(one: DepthMap, inside: np.ndarray) -> np.ndarray:
@@ -145,5 +153,5 @@ def agreeing(views: Views, maps: dict[int, DepthMap], beside: np.ndarray) -> dic
         sure, mean = np.zeros_like(one.sure), one.depth.copy()
         sure[rows, columns] = votes >= VOTES
         mean[rows, columns] *= 1 + moved / (votes + 1)
-        found[k] = DepthMap(mean, sure, one.step, one.weight)
+        found[k] = DepthMap(mean, sure, one.step, one.weight, one.doubt)
     return found
