@@ -322,9 +322,9 @@ class Function(Reads, Work):
         for name in self.fields:
             setattr(new, name, getattr(self, name))
         new.__dict__.update(self._own_state())
-        new.inputs = inputs
-        new.where = self.where
-        vtype, domain = new.infer()
+        new.inputs, new.where = inputs, self.where
+        alike = [(x.vtype, x.domain) for x in inputs] == [(x.vtype, x.domain) for x in self.inputs]
+        vtype, domain = (self.output.vtype, self.output.domain) if alike else new.infer()
         new.output = Variable.made(new, vtype, domain, self.output.name)
         return new
 

@@ -33,6 +33,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 
 from ...ad.graph import ScatterFunction, Variable
@@ -252,7 +253,7 @@ def _build(
     kept = tuple(dict.fromkeys(kept))
     copied = [*(old for old, _ in step.saved), *(new for _, new in step.copies)]
     persistent = [*program.leaves, *kept, *program.outputs.values(), *copied, *replaces]
-    alike = Alike()
+    alike, shader_text = Alike(), cache(shader_text)
     shaders = {
         s: alike.of(s, lambda s=s: generate(s, limits, shader_text))
         for s in chain(static.sub_stages, step.sub_stages)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import Flag, auto
+from enum import Flag
 
 from ...ad.graph import Variable
 from .bindings import Range
@@ -16,14 +16,14 @@ from .substage import SparseWork, SubStage
 class Usage(Flag):
     """What an image is used for, as VkImageUsageFlagBits say it; or that it is none, but a range of a storage buffer."""
 
-    COLOR = auto()
-    INPUT = auto()
-    SAMPLED = auto()
-    STORAGE = auto()
-    SOURCE = auto()
-    TARGET = auto()
-    DEPTH = auto()
-    RANGE = auto()
+    SOURCE = 0x1
+    TARGET = 0x2
+    SAMPLED = 0x4
+    STORAGE = 0x8
+    COLOR = 0x10
+    DEPTH = 0x20
+    INPUT = 0x80
+    RANGE = 1 << 31  # none of Vulkan's
 
     @property
     def words(self) -> str:

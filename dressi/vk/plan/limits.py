@@ -29,6 +29,9 @@ _CURES = {
 }
 
 
+_IMAGES = ("sampled_images", "storage_images", "input_attachments", "per_stage_resources")
+
+
 @dataclass(frozen=True)
 class DeviceLimits:
     """Limits of a device, by the names of Vulkan's. ``violation`` says in a sentence what does not fit."""
@@ -77,6 +80,15 @@ class DeviceLimits:
     def _allowed(self) -> dict[str, int]:
         return {f.name.removeprefix("max_"): getattr(self, f.name) for f in fields(self)}
 
+    @cached_property
+    def _tilings(self) -> dict[Domain, Tiling]:
+        return {}
+
+    @cached_property
+    def images_in_any_case(self) -> int:
+        """So many images a subpass may read and write, whatever the bindings are, unless there are too many attachments."""
+        return min(self._allowed[name] for name in (*_IMAGES, "fragment_combined_output_resources"))
+
     def violation_of(self, used: Mapping[str, int]) -> str | None:
         for name, count in used.items():
             allowed = self._allowed[name]
@@ -87,8 +99,7 @@ class DeviceLimits:
 
     def times(self, factor: int) -> DeviceLimits:
         """So many times as many images in a shader, all else the same."""
-        names = ("sampled_images", "storage_images", "input_attachments", "per_stage_resources")
-        return replace(self, **{f"max_{n}": factor * getattr(self, f"max_{n}") for n in names})
+        return replace(self, **{f"max_{n}": factor * getattr(self, f"max_{n}") for n in _IMAGES})
 
     def workgroup(self, most: int = LARGEST_WORKGROUP) -> int:
         """Invocations of a workgroup that combines their results: the largest power of two up to ``most``."""
@@ -103,6 +114,11 @@ class DeviceLimits:
         """How the tiles of a batch lie in one image. Raises PlanError when they do not fit."""
         v = variable_or_domain
         domain = v.domain if isinstance(v, Variable) else v
+        if domain not in self._tilings:
+            self._tilings[domain] = self._tiled(domain)
+        return self._tilings[domain]
+
+    def _tiled(self, domain: Domain) -> Tiling:
         (width, height), batch, _ = domain
         high = min(self.max_image_dimension, self.max_framebuffer_height)
         wide = min(self.max_image_dimension, self.max_framebuffer_width)

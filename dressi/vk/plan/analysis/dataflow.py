@@ -49,6 +49,7 @@ class Analysis:
         self._kept: frozenset[Function] = frozenset()
         self._choice: Recomputing | None = None
         self.inlined = Inlined(self.order, rematerialize)
+        self._inlined = self.graph.flags(self.inlined.functions)
         self._direct = [self._beyond_inlined(k) for k in range(len(self.order))]
         self._find_stored()
         if cost is not None:
@@ -107,15 +108,11 @@ class Analysis:
     def _beyond_inlined(self, k: int) -> list[Stored]:
         """The inputs of a Function that its shader does not compute from nothing."""
         domain, at, same = self.graph.working[k], self.inlined.at, Access.SAME_PIXEL
-        return list(
-            {
-                (x, access, maker): None
-                for (x, function, access, _), maker in zip(
-                    self.order[k].edges, self.graph.makers[k], strict=True
-                )
-                if not (access is same and at(function, domain))
-            }
-        )
+        found: dict[Stored, None] = {}
+        for (x, function, access, _), maker in zip(self.order[k].edges, self.graph.makers[k], strict=True):
+            if not (access is same and self._inlined[maker] and at(function, domain)):
+                found[x, access, maker] = None
+        return list(found)
 
     def _beyond_recomputed(self, k: int, again: bytearray) -> list[Stored]:
         """What a Function reads beyond the inputs that it recomputes."""
@@ -126,19 +123,20 @@ class Analysis:
         else:
             return direct
         reached: dict[Stored, None] = {}
-        domain, same = self.graph.working[k], Access.SAME_PIXEL
+        domain, same, pull = self.graph.working[k], Access.SAME_PIXEL, Access.PULL
         for read in direct:
             x, access, maker = read
             if not again[maker]:
                 reached[read] = None
                 continue
-            here = access if x.domain == domain else _elsewhere(access, Access.FETCH)
+            here = access if x.domain == domain else _elsewhere(access)
             for further in self._stored_inputs[maker]:
-                v, how, source = further
-                if how is not same:
-                    reached[v, _elsewhere(here, how), source] = None
+                if further[1] is same:
+                    reached[further if here is same else (further[0], here, further[2])] = None
+                elif here is not pull:
+                    reached[further] = None
                 else:
-                    reached[further if here is same else (v, here, source)] = None
+                    reached[further[0], pull, further[2]] = None
         return list(reached)
 
     def _find_stored(self) -> None:
@@ -177,6 +175,7 @@ class Analysis:
     def body_of(self, function: Function, domain: Domain, known: AbstractSet[Function]) -> set[Function]:
         """The Function and those recomputed for it at the same pixel over ``domain``, but for the ``known`` ones."""
         order, position, again, at = self.order, self.position, self._again, self.inlined.at
+        inlined, same_pixel = self._inlined, self.graph.same_pixel
         found: set[Function] = set()
         stack = [function]
         while stack:
@@ -184,13 +183,13 @@ class Analysis:
             if f in found or f in known:
                 continue
             found.add(f)
-            for maker in self.graph.same_pixel[position[f]]:
+            for maker in same_pixel[position[f]]:
                 g = order[maker]
-                if (again[maker] and g.output.domain == domain) or at(g, domain):
+                if (again[maker] and g.output.domain == domain) or (inlined[maker] and at(g, domain)):
                     stack.append(g)
         return found
 
 
-def _elsewhere(how: Access, access: Access) -> Access:
-    """How something is read that is read in the way ``access`` by somebody who is made in the way ``how``."""
-    return Access.PULL if how is Access.PULL or access is Access.PULL else Access.FETCH
+def _elsewhere(how: Access) -> Access:
+    """How something is fetched by what is read in the way ``how``."""
+    return Access.PULL if how is Access.PULL else Access.FETCH

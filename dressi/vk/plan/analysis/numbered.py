@@ -22,15 +22,20 @@ class Numbered:
         self.functions = functions
         self.number = number = {f: k for k, f in enumerate(functions)}
         same = Access.SAME_PIXEL
-        self.makers = [[number.get(e.maker, -1) for e in f.edges] for f in functions]
-        self.same_pixel = [
-            [m for m, e in zip(makers, f.edges, strict=True) if m >= 0 and e.access is same]
-            for f, makers in zip(functions, self.makers, strict=True)
-        ]
-        self.elsewhere = [
-            [m for m, e in zip(makers, f.edges, strict=True) if m >= 0 and not e.near]
-            for f, makers in zip(functions, self.makers, strict=True)
-        ]
+        self.makers, self.same_pixel, self.elsewhere = [], [], []
+        for f in functions:
+            makers, here, far = [], [], []
+            for _, maker, access, near in f.edges:
+                m = number.get(maker, -1)
+                makers.append(m)
+                if m >= 0:
+                    if access is same:
+                        here.append(m)
+                    if not near:
+                        far.append(m)
+            self.makers.append(makers)
+            self.same_pixel.append(here)
+            self.elsewhere.append(far)
         self.working = [f.working_domain for f in functions]
         self.joins = [isinstance(f, (PixelFunction, ScatterFunction)) for f in functions]
         self.fusable = [isinstance(f, PixelFunction) and f.quiet is None for f in functions]

@@ -106,6 +106,7 @@ class Recomputing:
         self.most = min(LONGEST_LOOP, model.longest_walk)
         able = (f for f in packed if _can_run_elsewhere(f))
         self.operations = {graph.number[f]: operations(f) for f in able}
+        self.loops = {k: iterations(graph.functions[k], self.most) for k in self.operations}
         self.inputs = {k: self._inputs(k) for k in self.operations}
 
     def run(self, kept: Iterable[Function]) -> set[Function]:
@@ -173,7 +174,7 @@ class Recomputing:
         if not self.clonable[k] or math.isinf(evaluations):
             return False
         cone, cost, reads = self._cone(k)
-        loops = sum(iterations(self.graph.functions[g], self.most) for g in cone)
+        loops = sum(self.loops[g] for g in cone)
         if loops and loops * self.repeats[k] > self.most:
             return False
         if self.trivial[k]:

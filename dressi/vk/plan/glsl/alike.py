@@ -21,11 +21,21 @@ class Alike:
 
     def __init__(self) -> None:
         self._known: dict[Hashable, tuple[list[Variable], Shaders]] = {}
+        self._first: dict[Hashable, tuple[SubStage, Shaders] | None] = {}  # by what is quick to compare
 
     def of(self, s: SubStage, generate: Callable[[], Shaders]) -> Shaders:
         """The shaders of a SubStage: those of one that is alike, with other resources, or generated."""
         if not isinstance(s.work, Compute | Fragment | TiledCompute) or s.work.uses or s.fused:
             return generate()
+        outline = type(s.work), s.domain, len(s.reads), len(s.outputs), *map(type, s.body)
+        if outline not in self._first:
+            shaders = generate()
+            self._first[outline] = s, shaders
+            return shaders
+        if (first := self._first[outline]) is not None:  # the second one of its outline
+            self._first[outline], number = None, {}
+            key = _structure(first[0], number)
+            self._known[key] = list(number), first[1]
         number: dict[Variable, int] = {}
         key = _structure(s, number)
         if key not in self._known:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from ....ad.graph import DrawFunction, Function, ReduceFunction, Variable
 from ....ad.graph.work import UNROLLED
@@ -62,36 +62,44 @@ class Walks:
         return self._made[v]
 
 
+class Called(NamedTuple):
+    """Functions and loops."""
+
+    functions: float
+    loops: float
+
+
 class Calls:
-    """How many Functions a driver compiles in the values that a Function makes again at other texels, calls inside of
+    """How many Functions and loops a driver compiles in the values that a Function makes again at other texels, calls inside of
     calls included: drivers inline each call, and every level of a pyramid has four of the level before.
 
-    stored: whether a Variable costs nothing, because it is read from an image or is a constant.  weight: what each Function
-    counts.
+    stored: whether a Variable costs nothing, because it is read from an image or is a constant.
     """
 
-    def __init__(
-        self, stored: Callable[[Variable], bool], weight: Callable[[Function], float] = lambda f: 1.0
-    ):
-        self._stored, self._weight = stored, weight
-        self._made: dict[Variable, float] = {}
-        self._of: dict[Function, float] = {}
+    def __init__(self, stored: Callable[[Variable], bool]):
+        self._stored = stored
+        self._made: dict[Variable, Called] = {}
+        self._of: dict[Function, Called] = {}
 
-    def of(self, f: Function) -> float:
-        """Functions in the calls of one Function; 0 if it calls none."""
+    def of(self, f: Function) -> Called:
+        """What the calls of one Function contain; nothing if it calls none."""
         if f in self._of:
             return self._of[f]
-        total = 0.0
+        functions = nested = 0.0
         for k, (x, maker, _, near) in enumerate(f.edges):
             if not (near or maker is None or self._stored(x)):
                 sites = UNROLLED + f.extent % UNROLLED if unrolls(f, self._stored) else 1
-                total += sites * calls(f, k) * self._making(x)
-        self._of[f] = total
-        return total
+                times, made = sites * calls(f, k), self._making(x)
+                functions, nested = functions + times * made.functions, nested + times * made.loops
+        self._of[f] = found = Called(functions, nested)
+        return found
 
-    def _making(self, v: Variable) -> float:
+    def _making(self, v: Variable) -> Called:
         if v not in self._made:
-            self._made[v] = sum(self._weight(f) + self.of(f) for f in _at_same_pixel(v, self._stored))
+            cone = _at_same_pixel(v, self._stored)
+            inside = [self.of(f) for f in cone]
+            nested = sum(loops(f) + c.loops for f, c in zip(cone, inside, strict=True))
+            self._made[v] = Called(sum(1.0 + c.functions for c in inside), nested)
         return self._made[v]
 
 
@@ -105,7 +113,7 @@ def unrolls(f: Function, stored: Callable[[Variable], bool]) -> TypeGuard[Reduce
 
 
 def loops(f: Function) -> float:
-    """Loops in the snippet of a Function, as a weight of ``Calls``."""
+    """Loops in the snippet of a Function."""
     return float(f.iterations > 1)
 
 

@@ -139,7 +139,6 @@ class Counts:
         self.saving = any(f.saves_memory for f in analysis.order)
         self._walks = Walks(lambda v: v.creator not in again, context.limits.max_loop_iterations)
         self._calls = Calls(lambda v: v.creator not in recomputed)
-        self._nested = Calls(lambda v: v.creator not in recomputed, loops)
         self._again = analysis.graph.flags(recomputed)
         self._shares: list[Shares | None] = [None] * len(analysis.order)
 
@@ -149,7 +148,7 @@ class Counts:
         found = self._shares[number]
         if found is None:
             far = any(map(self._again.__getitem__, self.analysis.graph.elsewhere[number]))
-            called, nested = (self._calls.of(f), self._nested.of(f)) if far else (0.0, 0.0)
+            called, nested = self._calls.of(f) if far else (0.0, 0.0)
             length = 1 if self.wide or f.operations < SLOW_OPERATIONS else SLOW
             found = self._shares[number] = Shares(self._walks.of(f), called, loops(f) + nested, length)
         return found
@@ -236,10 +235,14 @@ class Group:
 
         def violation(work: Work, count: Mapping[Binding, int]) -> str | None:
             used.update(resources(work, count, written, written if work.draws else 0))
-            return self.limits.violation_of({**used, "loop_iterations": looping})
+            return limits.violation_of({**used, "loop_iterations": looping})
 
         dispatch = self.dispatch or f.output in self.counts.updates
-        if isinstance(self.work, Undecided):
+        undecided, limits = isinstance(self.work, Undecided), self.limits
+        few = written <= limits.max_color_attachments and looping <= limits.max_loop_iterations
+        if undecided and few and written + sum(count.values()) <= limits.images_in_any_case:
+            sentence = None
+        elif undecided:
             sentence = violation(Fragment(), count)
             if sentence and (dispatch or not self.members):
                 dispatch = True

@@ -47,7 +47,8 @@ def store_operands(sub_stages: Sequence[SubStage], context: Context) -> list[Sub
     found = [s for s in found if s.outputs]
     calls = Calls(lambda v: v.creator not in analysis.recomputed)
     too_large = any(
-        context.limits.violation(s) is not None or sum(map(calls.of, s.body)) > LARGEST_CALLS for s in found
+        context.limits.violation(s) is not None or sum(calls.of(f).functions for f in s.body) > LARGEST_CALLS
+        for s in found
     )
     return list(sub_stages) if too_large else found
 
@@ -59,6 +60,7 @@ class _Between:
         self.analysis, self.model = context.analysis, context.cost
         self.readers = {v: [sub_stages[k] for k in numbers] for v, numbers in context.uses.readers.items()}
         self.reads = {s: {r.variable: r for r in s.reads} for s in sub_stages}
+        self._near: dict[tuple[SubStage, bool], frozenset[Variable]] = {}
         self.fixed = set(context.fixed)
         self.fixed.update(x for f in self.analysis.order if f.stores_inputs for x in f.inputs)
         for s in sub_stages:
@@ -116,12 +118,16 @@ class _Between:
 
     def _common(self, v: Variable) -> frozenset[Variable]:
         """The Variables that all readers of a value read, at every texel where they read the value."""
-        common: set[Variable] | None = None
-        for s in self.readers[v]:
-            elsewhere = self.reads[s][v].elsewhere
-            near = {x for x, r in self.reads[s].items() if r.elsewhere or not elsewhere or x.size == (1, 1)}
-            common = near if common is None else common & near
-        return frozenset(common or ())
+        first, *others = (self._read_with(s, self.reads[s][v].elsewhere) for s in self.readers[v])
+        return first.intersection(*others)
+
+    def _read_with(self, s: SubStage, elsewhere: bool) -> frozenset[Variable]:
+        """The Variables that a SubStage reads at every texel where it reads a value, at other texels or not."""
+        if (s, elsewhere) not in self._near:
+            own = self.reads[s].items()
+            near = {x for x, r in own if r.elsewhere or not elsewhere or x.size == (1, 1)}
+            self._near[s, elsewhere] = frozenset(near)
+        return self._near[s, elsewhere]
 
 
 def _following(

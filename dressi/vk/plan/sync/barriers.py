@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntFlag
+from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
 
@@ -59,9 +60,9 @@ class Use:
     stages: Pipe
     access: Access
 
-    @property
+    @cached_property
     def writes(self) -> bool:
-        return bool(self.access & WRITES)
+        return bool(int(self.access) & int(WRITES))
 
 
 @dataclass(frozen=True)
@@ -159,11 +160,11 @@ class _History:
 
 
 def _barrier(pairs: Iterable[tuple[Use, Use]]) -> Barrier:
-    before, after, written, seen = Pipe(0), Pipe(0), Access(0), Access(0)
+    before = after = written = seen = 0
     for earlier, later in pairs:
-        before |= earlier.stages
-        after |= later.stages
+        before |= int(earlier.stages)
+        after |= int(later.stages)
         if earlier.writes:  # a write after a read waits for it, and needs no memory
-            written |= earlier.access & WRITES
-            seen |= later.access
-    return Barrier(before, after, written, seen)
+            written |= int(earlier.access)
+            seen |= int(later.access)
+    return Barrier(Pipe(before), Pipe(after), Access(written) & WRITES, Access(seen))

@@ -9,9 +9,9 @@ from types import ModuleType
 from typing import Any
 
 from ....errors import DeviceError, NoDriverError
+from ..host.marshalling import quicken
 from ..host.platforms import current
 from .capabilities import driver_properties
-from .marshalling import quicken
 from .results import Binding
 
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"

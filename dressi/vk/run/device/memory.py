@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....ad.graph import Variable
-from ...plan.images import ImageSlot, Usage
+from ...plan.images import ImageSlot
 from ...plan.limits import Tiling
 from .device import Device
 
@@ -36,24 +36,10 @@ class DeviceImage:
             device.destroy(handle)
 
 
-def usage_flags(vk: Any, usage: Usage) -> int:
-    """VkImageUsageFlags."""
-    bits = {
-        Usage.COLOR: vk.VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT,
-        Usage.INPUT: vk.VK_IMAGE_USAGE_INPUT_ATTACHMENT_BIT,
-        Usage.SAMPLED: vk.VK_IMAGE_USAGE_SAMPLED_BIT,
-        Usage.STORAGE: vk.VK_IMAGE_USAGE_STORAGE_BIT,
-        Usage.SOURCE: vk.VK_IMAGE_USAGE_TRANSFER_SRC_BIT,
-        Usage.TARGET: vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT,
-        Usage.DEPTH: vk.VK_IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT,
-    }
-    return sum(bits[one] for one in usage)
-
-
 def make_image(device: Device, slot: ImageSlot, name: str) -> DeviceImage:
     """An image for what its slot says, in an undefined layout. ``name``: for debuggers and messages."""
     vk = device.vk
-    fmt, usage = getattr(vk, f"VK_FORMAT_{slot.format}"), usage_flags(vk, slot.usage)
+    fmt, usage = getattr(vk, f"VK_FORMAT_{slot.format}"), slot.usage.value
     aspect, layout = vk.VK_IMAGE_ASPECT_COLOR_BIT, vk.VK_IMAGE_LAYOUT_GENERAL
     if slot.depth:
         aspect = vk.VK_IMAGE_ASPECT_DEPTH_BIT

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .....ad.graph import Function, Variable
+from .....ad.graph import Function, ReduceFunction, Variable
 from .....ad.graph.snippet import template_of
 from .....ad.includes import included_files
 from .....ad.traversal import producers_first
@@ -215,8 +215,10 @@ class Writer(Descriptors):
             for x, access in zip(inputs, f.access, strict=True)
         ]
         name = f"dressi_x{self._next()}"
-        unrolled = unrolls(f, lambda v: v in self.images or v in self.s.channels)
-        template = template_of(f.unrolled if unrolled else f.glsl)
+        loop = isinstance(f, ReduceFunction) and unrolls(
+            f, lambda v: v in self.images or v in self.s.channels
+        )
+        template = template_of(f.unrolled if loop else f.glsl)
         if template.most >= len(inputs):
             raise f.fail(f"its snippet names an input that it does not have; there are {len(inputs)}")
         if template.inputs is not None:

@@ -113,9 +113,8 @@ def texels_read(s: SubStage) -> dict[Variable, float]:
     """How many texels of each value that a SubStage reads an invocation is expected to load."""
     found = {r.variable: 0.0 for r in s.reads}
     for f in s.everything:
-        for k, edge in enumerate(f.edges):
-            v = s.channels.get(edge.variable, (edge.variable,))[0]
-            if edge.access is Access.FETCH and v in found:
+        for k, (x, _, access, _) in enumerate(f.edges):
+            if access is Access.FETCH and (v := s.channels.get(x, (x,))[0]) in found:
                 found[v] += 1.0 if math.isinf(f.reads(k)) else f.reads(k)
     return {v: max(n, 1.0) for v, n in found.items()}
 
