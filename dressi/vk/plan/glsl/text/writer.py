@@ -215,10 +215,10 @@ class Writer(Descriptors):
             for x, access in zip(inputs, f.access, strict=True)
         ]
         name = f"dressi_x{self._next()}"
-        loop = isinstance(f, ReduceFunction) and unrolls(
-            f, lambda v: v in self.images or v in self.s.channels
-        )
-        template = template_of(f.unrolled if loop else f.glsl)
+        if isinstance(f, ReduceFunction) and unrolls(f, lambda v: v in self.images or v in self.s.channels):
+            template = template_of(f.unrolled)
+        else:
+            template = template_of(f.glsl)
         if template.most >= len(inputs):
             raise f.fail(f"its snippet names an input that it does not have; there are {len(inputs)}")
         if template.inputs is not None:
