@@ -32,6 +32,10 @@ def count(
         Path | None,
         typer.Option(help="Write the function (with --by its Jacobian) here: .h (C), .py (NumPy) or .glsl."),
     ] = None,
+    product_cost: Annotated[
+        float,
+        typer.Option(min=1.0, help="What a product costs in sums; the dearer, the more sums replace them."),
+    ] = 1.0,
     dot: Annotated[Path | None, typer.Option(help="Write the graph here, for Graphviz.")] = None,
 ) -> None:
     """Count the operations a texel of a computation before and after simplification, by kind."""
@@ -51,8 +55,11 @@ def count(
         leaves = _leaves(outputs, by)
         shown["their derivatives"] = outputs = [x for row in F.jacobian(outputs, leaves) for x in row]
     for what, values in shown.items():
-        _print(what, as_written(values), fewest(values))
-    for path, text in ((dot, lambda: dot_of(outputs)), (source, lambda: F.source(outputs, language, "f"))):
+        _print(what, as_written(values), fewest(values, product_cost))
+    for path, text in (
+        (dot, lambda: dot_of(outputs)),
+        (source, lambda: F.source(outputs, language, "f", product_cost=product_cost)),
+    ):
         if path is not None:
             path.write_text(text(), encoding="utf-8")
             print(f"wrote '{path}'")

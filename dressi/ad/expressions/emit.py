@@ -105,14 +105,22 @@ LANGUAGES = {
 
 
 @paused()
-def source(outputs: Variable | Sequence[Variable], language: str = "c", name: str = "function") -> str:
+def source(
+    outputs: Variable | Sequence[Variable],
+    language: str = "c",
+    name: str = "function",
+    *,
+    product_cost: float = 1.0,
+) -> str:
     """The text of a function that computes the components of the outputs, with few operations.
 
     outputs: float Variables that Functions of one texel make of named leaves. language: "c" (a header, double), "glsl"
-    (float) or "numpy" (a module; the arguments may be arrays). name: that of the function. Its arguments are the components
+    (float) or "numpy" (a module; the arguments may be arrays). name: that of the function. product_cost: of a product in sums, at
+    least 1: the dearer products are, the more sums replace them. The arguments are the components
     of the leaves in the order in which they were made: ``p`` of a FLOAT, ``p_x``, ``p_y`` of a vector, ``m_01`` of row 0 and
-    column 1 of a matrix. Derivatives are written as what they are: outputs may be those of ``jacobian``. The results are the components of the outputs in order. Raises GraphError for a leaf without a name,
-    for names that the language cannot take or that occur twice, and for Functions that read other texels.
+    column 1 of a matrix. Derivatives are written as what they are: outputs may be those of ``jacobian``. The results are the
+    components of the outputs in order. Raises GraphError for a leaf without a name, for names that the language cannot take
+    or that occur twice, for a product_cost below 1, and for Functions that read other texels.
 
     >>> x = Variable.of(2.0, name="x")
     >>> print(F.source(F.square(x) + 1.0, "numpy", "f"))
@@ -130,6 +138,8 @@ def source(outputs: Variable | Sequence[Variable], language: str = "c", name: st
     outputs = [outputs] if isinstance(outputs, Variable) else list(outputs)
     if language not in LANGUAGES:
         raise GraphError(f"a function is written as {', '.join(LANGUAGES)}, not as {language!r}")
+    if not product_cost >= 1.0:
+        raise GraphError(f"a product costs at least 1 sum, not product_cost={product_cost!r}")
     to = LANGUAGES[language]
     reader = Reader(Table())
     roots = [x for y in reader.read(outputs) for x in y.ravel()]
@@ -142,7 +152,7 @@ def source(outputs: Variable | Sequence[Variable], language: str = "c", name: st
     twice = next((x for x in given if given.count(x) > 1), None)
     if twice:
         raise GraphError(f"two leaves are named {twice!r}: give one of them another name=")
-    steps = shortest(reader.table, roots)
+    steps = shortest(reader.table, roots, product_cost)
     lines = to.head(name, given, len(roots))
     written = _Body(steps, to, names)
     lines += written.lines

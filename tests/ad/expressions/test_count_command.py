@@ -41,5 +41,6 @@ def test_bad_input(tmp_path: Path):
     for arguments, text in (
         (("none.py",), "no such file"), ((empty,), "no `outputs`"), ((broken,), "is no Python"),
         ((program, "--by", "q"), "they read p, r"), ((program, "--source", "f.rs"), "says the language"),
+        ((program, "--product-cost", "0.5"), "product-cost"),
     ):  # fmt: skip
         refuses(run("count", *arguments), text)

@@ -74,3 +74,5 @@ def test_glsl_has_its_names_and_bad_names_are_refused():
     ):  # fmt: skip
         with pytest.raises(GraphError, match=word):
             F.source(outputs, language)
+    with pytest.raises(GraphError, match="at least 1 sum"):
+        F.source(x, product_cost=0.5)

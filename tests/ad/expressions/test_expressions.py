@@ -66,6 +66,25 @@ def test_sums_and_products_are_few():
     ]
     assert fewest(turned).multiplies == 8
     assert count(jacobian_steps([a / c], [a, c])).divides == 1
+    # Where products are dearer: three vectors turned by one angle, each with three products instead of four.
+    rotated = [
+        f(p, q)
+        for p, q in ((x, y), (z, v), (p, q))
+        for f in (lambda p, q: a * p - b * q, lambda p, q: b * p + a * q)
+    ]
+    assert fewest(rotated).multiplies == 12 and fewest(rotated, 2.0).multiplies == 9
+    values = dict(zip((a, b, x, y, z, p, q, v), (0.3, -1.2, 0.7, 2.1, -0.4, 0.9, 1.7, -2.3), strict=True))
+    for expected, found in zip(
+        evaluate(rotated, values), evaluate(written(rotated, 2.0), values), strict=True
+    ):
+        assert found.item() == pytest.approx(expected.item(), rel=1e-13)
+    # A symmetric matrix times two vectors.
+    symmetric = [
+        f(p, q)
+        for p, q in ((x, y), (z, v), (p, q))
+        for f in (lambda p, q: a * p + b * q, lambda p, q: b * p + c * q)
+    ]
+    assert fewest(symmetric, 2.0).multiplies == 9
     # Constants that no single precision holds stay apart.
     tiny = a
     for _ in range(8):
@@ -73,10 +92,10 @@ def test_sums_and_products_are_few():
     assert evaluate(written([tiny])[0:1], {a: 1.0})[0].item() == pytest.approx(1e-96)
 
 
-def written(outputs):
+def written(outputs, product_cost=1.0):
     reader = Reader(Table())
     roots = [x for y in reader.read(outputs) for x in y.ravel()]
-    return Writer(shortest(reader.table, roots)).roots()
+    return Writer(shortest(reader.table, roots, product_cost)).roots()
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -23,6 +23,10 @@ class Operations:
         """Everything, each as one."""
         return self.adds + self.multiplies + self.divides + sum(self.calls.values())
 
+    def cost(self, product_cost: float = 1.0) -> float:
+        """Everything, in sums. product_cost: that of a product."""
+        return self.total + (product_cost - 1.0) * self.multiplies
+
 
 def count(steps: Steps) -> Operations:
     """The operations of the steps, sums and products taken two by two."""

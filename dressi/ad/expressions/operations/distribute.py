@@ -10,25 +10,25 @@ from .steps import Added, Multiplied, Steps
 LONGEST = 4
 """Terms of a sum that is multiplied out."""
 
-AROUND = 2
-"""Other terms with which each of these has a factor in common."""
 
-
-def distribute(steps: Steps) -> bool:
-    """x (v c + w s) + c y + c z + ... -> x v c + x w s + c y + c z + ...: multiplies out the sums of which each term has a factor of
-    several terms around, whoever else reads them. Whether anything changed."""
+def distribute(steps: Steps, around: int) -> bool:
+    """x (v c + w s) + c y + c z + ... -> x v c + x w s + c y + c z + ...: multiplies out the sums of which each term has a factor
+    in common with so many terms ``around``, whoever else reads them. Whether anything changed."""
     changed = False
     for n in steps.order():
         value = steps.values[n]
         if not isinstance(value, Added) or len(value.terms) < 2:
             continue
-        around = Counter[int]()
+        readers = Counter[int]()
         for m in value.operands:
-            around.update(set(_written(steps, m)))
+            readers.update(set(_written(steps, m)))
         terms = list[tuple[int, int]]()
         for sign, m in value.terms:
             own = set(_written(steps, m))
-            inner = next((k for k in own if _is_shared(steps, k, around, own)), None)
+            inner = next(
+                (k for k in own if len(own) > 1 and _is_spread(steps, k, readers - Counter(own), around)),
+                None,
+            )
             if inner is None:
                 terms.append((sign, m))
                 continue
@@ -50,11 +50,14 @@ def _written(steps: Steps, n: int) -> list[int]:
     return list(value.operands) if isinstance(value, Multiplied) else [n]
 
 
-def _is_shared(steps: Steps, n: int, around: Counter[int], own: set[int]) -> bool:
+def _is_spread(steps: Steps, n: int, readers: Counter[int], around: int) -> bool:
+    """Whether a value is a sum of which each term has a factor of so many other terms. readers: of each factor how many."""
     value = steps.values[n]
-    if not isinstance(value, Added) or len(own) < 2 or len(value.terms) > LONGEST:
-        return False
-    return all(any(around[f] - (f in own) >= AROUND for f in _written(steps, k)) for k in value.operands)
+    return (
+        isinstance(value, Added)
+        and len(value.terms) <= LONGEST
+        and all(any(readers[f] >= around for f in _written(steps, k)) for k in value.operands)
+    )
 
 
 def regroup(steps: Steps) -> bool:

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from ..terms.field import Rational, plain
+from .crossed import cross
 from .distribute import distribute, regroup
 from .signs import place_signs
 from .steps import Added, Called, Multiplied, Number, Reciprocal, Steps
@@ -282,23 +283,25 @@ def expand(steps: Steps) -> None:
                 steps.values[n] = Multiplied(flat)
 
 
-def reduced(steps: Steps, *, factors: bool = True, expanded: bool = False) -> Steps:
-    """The steps with fewer operations; they are changed. factors: common factors are taken out of sums. expanded: products
-    are written out before, and multiplied out where that gives sums more common factors."""
-    if expanded:
+def reduced(steps: Steps, *, around: int | None = None, product_cost: float = 1.0) -> Steps:
+    """The steps with fewer operations; they are changed. around: products are written out before, and multiplied out where that
+    gives sums more common factors (see ``distribute``); None leaves them as they are. product_cost: in sums; above 1
+    products are saved at the price of sums."""
+    if around is not None:
         expand(steps)
         _join_numbers(steps)
     flatten(steps)
     unify(steps)
     flatten(steps)
-    if factors and expanded and distribute(steps):
+    if around is not None and distribute(steps, around):
         unify(steps)
         flatten(steps)
-    if factors:
-        while take_out_factors(steps) or (expanded and regroup(steps)):
-            unify(steps)
-            flatten(steps)
+    while take_out_factors(steps) or (around is not None and regroup(steps)):
+        unify(steps)
+        flatten(steps)
     share_pairs(steps, Multiplied)
+    if product_cost > 1.0 and cross(steps, product_cost):
+        unify(steps)
     share_pairs(steps, Added)
     while unify(steps):
         flatten(steps)

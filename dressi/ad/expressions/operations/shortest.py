@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from ..terms.table import Scaled, Table
 from ..terms.walk import order_of
@@ -10,25 +11,22 @@ from .count import count
 from .reduce import reduced
 from .steps import Lowering, Steps
 
-SEVERAL, TWO = 1_000, 20_000
-"""Entries up to which all ways are tried, and up to which two are."""
-
-WAYS = (
-    {"factors": True},
-    {"factors": True, "expanded": True},
-    {"factors": False},
-    {"factors": False, "expanded": True},
-)
+WAYS: tuple[tuple[float, int | None], ...] = ((inf, None), (20_000, 2), (5_000, 3))
+"""(entries up to which it is tried, ``around`` of ``reduced``)."""
 
 
-def shortest(table: Table, roots: Sequence[Scaled]) -> Steps:
-    """Steps that compute the roots: the fewest operations of those with and without common factors taken out of sums, and with
-    and without products written out before."""
+def shortest(table: Table, roots: Sequence[Scaled], product_cost: float = 1.0) -> Steps:
+    """Steps that compute the roots: the cheapest of those with and without products written out before. product_cost: what a
+    product costs in sums, at least 1."""
     order = order_of(table, [r.entry for r in roots])
-    ways = WAYS[: len(WAYS) if len(order) <= SEVERAL else 2 if len(order) <= TWO else 1]
-    return fewest_of([reduced(Lowering(table).lower(roots, order), **way) for way in ways])
+    ways = [
+        reduced(Lowering(table).lower(roots, order), around=around, product_cost=product_cost)
+        for most, around in WAYS
+        if len(order) <= most
+    ]
+    return fewest_of(ways, product_cost)
 
 
-def fewest_of(ways: Sequence[Steps]) -> Steps:
-    """The first of those with fewest operations."""
-    return min(ways, key=lambda steps: count(steps).total) if len(ways) > 1 else ways[0]
+def fewest_of(ways: Sequence[Steps], product_cost: float = 1.0) -> Steps:
+    """The first of the cheapest."""
+    return min(ways, key=lambda steps: count(steps).cost(product_cost)) if len(ways) > 1 else ways[0]
