@@ -48,6 +48,10 @@ def score(
 
     exposures: (N,) factors of the views."""
     masks, colors = draw(result.mesh, views.cameras, make_engine, views.samples, result.light)
+    if views.photographed:
+        covered = masks >= 0.5
+        colors = colors * (covered / np.maximum(masks, 0.5))[..., None]
+        masks = covered.astype(np.float32)
     if exposures is not None:
         colors = colors * exposures[:, None, None, None]
     covered, deep = views.masks >= 0.5, interior(masks, views.masks)

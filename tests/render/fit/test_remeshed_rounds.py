@@ -142,3 +142,14 @@ def test_folds_of_vertices_that_keep_their_faces_are_taken_back():
     checked = check_surface(found)
     assert checked.inside_out == 0 and checked.self_intersecting == 0
     assert np.array_equal(found.faces, after.faces) and not np.array_equal(found.positions, before.positions)
+    # One vertex of a plateau pushed through its side: the rest of the plateau stays, which smoothing would wear down.
+    positions = before.positions.copy()
+    top = int(np.argmax(positions[:, 2]))
+    positions[np.argsort(np.linalg.norm(positions - positions[top], axis=1))[:49], 2] += 0.3
+    positions[top] += (0.5, 0.0, -0.1)
+    folded = before.moved(positions)
+    assert check_surface(folded).self_intersecting > 0
+    found = unfolded_from(folded, before)
+    assert check_surface(found).self_intersecting == 0
+    lost, worn = (np.abs(mesh.positions - positions).sum() for mesh in (found, unfolded(folded)))
+    assert lost < 0.7 * worn

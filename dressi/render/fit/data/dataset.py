@@ -27,6 +27,8 @@ MOST_PIXELS = 1 << 28
 """Limit for all pictures together: masks and colours take about 20 bytes a pixel, in several copies."""
 TARGET_SAMPLES = 16
 """Samples of a pixel of a picture that is drawn of a mesh, by default."""
+PHOTO_SAMPLES = 4
+"""Samples of a pixel of a result that is compared with photographs, whose pixels are means over their area."""
 LARGEST_SIZE = 4096
 """Largest number of rows that a message proposes."""
 
@@ -36,8 +38,9 @@ class Observations:
     """N pictures. masks: (N, H, W) coverage in [0, 1], covered from 1/2 on.  colors: (N, H, W, 3) linear, on black.
 
     known: (N, H, W) bool, the valid pixels; None if all are. Masks are 0 elsewhere.  samples: with how many samples a pixel
-    they were drawn (``draw``), and results are drawn to be compared with them. With one, as for photographs, masks are 0 or
-    1.  depths: (N, H, W) distances along the optical axis in units of the world, 0 where unknown; None if there are none.
+    they were drawn (``draw``), and results are drawn to be compared with them.  photographed: masks are 0 or 1, and colours
+    are those of what covers at least half of a pixel, in the mean over that part of it.  depths: (N, H, W) distances along the
+    optical axis in units of the world, 0 where unknown; None if there are none.
     """
 
     cameras: Cameras
@@ -46,6 +49,7 @@ class Observations:
     known: np.ndarray | None = None
     samples: int = 1
     depths: np.ndarray | None = None
+    photographed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +215,9 @@ def photo_dataset(photos: Photos) -> Dataset:
         cameras = Cameras([photos.cameras.cameras[i] for i in index])
         known = None if photos.known is None else photos.known[index]
         depths = None if photos.depths is None else photos.depths[index]
-        return Observations(cameras, photos.masks[index], photos.targets[index], known, depths=depths)
+        return Observations(
+            cameras, photos.masks[index], photos.targets[index], known, PHOTO_SAMPLES, depths, True
+        )
 
     if len(photos.train) == 0:
         raise InputError("there are no photographs to learn from; give at least one")

@@ -35,9 +35,10 @@ from ..textures.pyramid import Pyramid
 from ..textures.rims import rim_weights
 from .shape import smoothed
 
-SMOOTHNESS = 8e-7
+SMOOTHNESS = 1e-7
 """Weight of the roughness of the texture. Without it, where views disagree because of errors of the shape, texels would
-take arbitrary values whose bilinear mixture fits."""
+take arbitrary values whose bilinear mixture fits. Eight times as much left a third of the
+variance of the finest details of photographs, this leaves a half."""
 
 VIEWS = 4
 """Random views in each step while shape and texture are optimised together, whose pictures cost several times as much."""
@@ -46,6 +47,8 @@ BEND = 1e-6
 PACE = (2e-3, 1e-4)
 """Learning rate of vertices in that phase, at its first and last step, in radii of the scene."""
 
+EXPOSING = (0.03, 0.003)
+"""Learning rate of the exposures at their first and last step: photographs differ by a half, and each is in a part of the steps."""
 LIKENESS = 1e-4
 """Weight of the mean squared logarithm of the exposures, which fixes the scale between texture and exposures."""
 
@@ -136,7 +139,7 @@ class TextureRound(Round):
             Term(roughness(self.pyramid.texture) * smoothness, optimizers=paces),
         ]
         if exposure:
-            pace = optim.adam(optim.cosine(0.005, 0.0005, steps), BETAS)
+            pace = optim.adam(optim.cosine(*EXPOSING, steps), BETAS)
             terms.append(Term(F.mean(F.dot(gain, gain)) * (LIKENESS / 3), optimizers={gain: pace}))
         if shape:
             neighbours = adjacency(mesh.faces, len(mesh.positions))
