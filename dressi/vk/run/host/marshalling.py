@@ -14,11 +14,14 @@ from weakref import WeakKeyDictionary
 
 
 def quicken(vulkan: ModuleType) -> ModuleType:
-    """The module with quicker helpers for structures and calls. May be called again."""
+    """The module with quicker helpers for structures and calls; as it is if its version has others. May be called again."""
     module: Any = vulkan._vulkan
-    ffi, new, lives_with = module.ffi, module._new, WeakKeyDictionary()
-    if new.__module__ == __name__:
+    if (
+        not all(hasattr(module, name) for name in ("ffi", "_new", "_callApi"))
+        or module._new.__module__ == __name__
+    ):
         return vulkan
+    ffi, new, lives_with = module.ffi, module._new, WeakKeyDictionary()
     data, null, address, kind_of = ffi.CData, ffi.NULL, ffi.addressof, ffi.typeof
 
     @cache
