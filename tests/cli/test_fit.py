@@ -97,6 +97,9 @@ def test_photographs(tmp_path: Path):
     assert result.returncode == 0, result.stderr
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["metrics"]["heldout"]["iou"] > 0.3
+    assert (
+        len(report["exposures"]) == len(report["pictures"]["train"]) and report["metrics"]["heldout"]["plain"]
+    )
 
 
 def test_photographs_without_masks(tmp_path: Path):

@@ -48,7 +48,11 @@ def _inside(values: dict[str, Any]) -> str:
     """What colours say where outlines do not count, and with the exposure of each picture."""
     if values["inside"] is None or values["exposed_inside"] is None:
         return ""
-    return f"; inside of both masks {values['inside']:.2f} dB, with exposures solved for {values['exposed_inside']:.2f} dB"
+    plain = "" if values["plain"] == values["psnr"] else f"; {values['plain']:.2f} dB without exposures"
+    return (
+        f"{plain}; inside of both masks {values['inside']:.2f} dB, with exposures solved for"
+        f" {values['exposed_inside']:.2f} dB"
+    )
 
 
 def print_report(report: dict[str, Any], folder: Path) -> None:

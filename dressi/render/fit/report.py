@@ -35,6 +35,7 @@ from .confidence import confidence, shown_confidence
 from .data.dataset import Dataset, Observations
 from .data.result import FitResult, Quality
 from .disk import cannot_write, locked, temporary_prefix
+from .exposures import expected_gains
 from .parts import Parts
 from .scores import picture_facts, pose_facts, score
 
@@ -106,8 +107,13 @@ def write_results(
     if result.cameras is not None:
         files = (*FILES, NAME)
         dataset = replace(dataset, train=replace(dataset.train, cameras=result.cameras))
-    train = score(result, dataset.train, make_engine, result.exposures)
-    held_out = None if dataset.held_out is None else score(result, dataset.held_out, make_engine)
+    train = score(result, dataset.train, make_engine, result.exposures, result.gains)
+    held_out = None
+    if dataset.held_out is not None:
+        gains = result.gains
+        if gains is not None:
+            gains = expected_gains(gains, dataset.train.cameras, dataset.held_out.cameras)
+        held_out = score(result, dataset.held_out, make_engine, gains=gains)
     frames = render_turntable(result.mesh, dataset.up, make_engine, light=result.light)
     shown = np.arange(min(len(dataset.train.masks), pictures.COLUMNS))
     found = {"train": picture_facts(train, dataset.train)}
@@ -138,6 +144,8 @@ def write_results(
         },
         "pictures": found,
     }
+    if result.gains is not None:
+        report["exposures"] = result.gains.round(4).tolist()
     if result.light is not None:
         files = (*files, LIGHT)
         report["material"] = {"light": type(result.light).__name__}

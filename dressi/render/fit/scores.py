@@ -10,7 +10,7 @@ import numpy as np
 from ..drawing.draw import draw
 from ..engine import MakeEngine
 from ..objectives.metrics import code_gains, code_psnr, interior, iou, iou_per_view, ssim
-from ..surface.color import linear_to_srgb
+from ..surface.color import linear_to_srgb, srgb_to_linear
 from .data.dataset import Observations
 from .data.result import FitResult
 
@@ -19,14 +19,16 @@ from .data.result import FitResult
 class Score:
     """Quality of a result in N views. masks, colors: the rendered images.
 
-    iou, psnr, ssim: over the masks of the views. inside: the same PSNR over their ``interior``, which masks that are wrong by
-    a pixel or two say nothing about. exposed, exposed_inside: both with a gain of each view and channel that is solved for,
-    as pictures of other exposures are compared. NaN where there are no such pixels.
+    iou, psnr, ssim: over the masks of the views. plain: the PSNR without the exposures that the fit knows, or expects, of the
+    views. inside: PSNR over their ``interior``, which masks that are wrong by a pixel or two say nothing about. exposed,
+    exposed_inside: both with a gain of each view and channel that is solved for, as pictures of other exposures are compared.
+    NaN where there are no such pixels.
     gains: (N, 3) of the codes.
     """
 
     iou: float
     psnr: float
+    plain: float
     ssim: float
     inside: float
     exposed: float
@@ -37,16 +39,21 @@ class Score:
 
     def as_dict(self) -> dict[str, float | None]:
         """For JSON, which has no infinity: the PSNR of equal images, and that of no pixels, is null."""
-        names = ("iou", "psnr", "ssim", "inside", "exposed", "exposed_inside")
+        names = ("iou", "psnr", "plain", "ssim", "inside", "exposed", "exposed_inside")
         return {name: _number(getattr(self, name)) for name in names}
 
 
 def score(
-    result: FitResult, views: Observations, make_engine: MakeEngine, exposures: np.ndarray | None = None
+    result: FitResult,
+    views: Observations,
+    make_engine: MakeEngine,
+    exposures: np.ndarray | None = None,
+    gains: np.ndarray | None = None,
 ) -> Score:
     """Silhouettes and colours of the result, drawn with as many samples as those of the views, against them.
 
-    exposures: (N,) factors of the views."""
+    exposures: (N,) factors of the light of the views.  gains: (N, 3) factors of their sRGB codes: what the fit knows or
+    expects of their exposures, which ``plain`` leaves out."""
     masks, colors = draw(result.mesh, views.cameras, make_engine, views.samples, result.light)
     if views.photographed:
         covered = masks >= 0.5
@@ -55,10 +62,16 @@ def score(
     if exposures is not None:
         colors = colors * exposures[:, None, None, None]
     covered, deep = views.masks >= 0.5, interior(masks, views.masks)
+    plain = _psnr(colors, views.colors, covered)
+    if gains is not None:
+        colors = srgb_to_linear(np.clip(linear_to_srgb(colors) * gains[:, None, None], 0, 1)).astype(
+            np.float32
+        )
     gains = code_gains(colors, views.colors, deep)
     return Score(
         iou(masks, views.masks, views.known),
         _psnr(colors, views.colors, covered),
+        plain,
         ssim(colors, views.colors, views.masks, views.known),
         _psnr(colors, views.colors, deep),
         _psnr(colors, views.colors, covered, gains),

@@ -11,10 +11,14 @@ from dressi.ad.graph import Variable
 from dressi.ad.optim import optimizers as optim
 from dressi.ad.types import FLOAT
 from dressi.errors import InputError
-from dressi.render.fit import FitJob, FitOptions, mesh_dataset
+from dressi.render.cameras import Camera, Cameras
+from dressi.render.cameras.views import ring
+from dressi.render.fit import FitJob, FitOptions, mesh_dataset, planned_dataset
 from dressi.render.fit.data.dataset import PHOTO_SAMPLES
 from dressi.render.fit.data.result import FitResult, Timing
+from dressi.render.fit.exposures import expected_gains
 from dressi.render.fit.graphs.batches import ROUNDS, ViewBatches
+from dressi.render.fit.graphs.round import start
 from dressi.render.fit.phases.texture import TextureRound
 from dressi.render.fit.scores import score
 from dressi.render.mesh.primitives import pear
@@ -95,13 +99,37 @@ def test_exposures_are_found(device):
     )  # fmt: skip
     engine = make_engine()
     try:
-        engine.set_loss(work.loss)
-        engine.set_optimizer(work.optimizer, work.parameters)
+        start(engine, work)
         engine.step(work.steps)
-        found = work.gains(engine.state())
+        found = work.found(engine).values["gains"]
     finally:
         engine.close()
     np.testing.assert_allclose(found, gains / np.exp(np.log(gains).mean(0)), atol=0.08)
+
+
+def test_exposures_are_expected_between_pictures():
+    cameras, others = (ring(np.zeros(3), 1.0, count, SIZE) for count in (24, 5))
+
+    def brightness(some) -> np.ndarray:
+        return np.array([[1 + 0.6 * camera.forward[0], 1.0, 0.8] for camera in some])
+
+    found = expected_gains(brightness(cameras), cameras, others)
+    away = np.abs(brightness(others) - 1).max(axis=0)
+    assert (np.abs(found - brightness(others)).max(axis=0) <= 0.4 * away).all()
+    # A picture from above has no neighbour.
+    above = Cameras([Camera.perspective(40, SIZE, (0, 9, 0.1), (0, 0, 0))])
+    near = Cameras(ring(np.zeros(3), 1.0, 120, SIZE).cameras[:6:2])
+    np.testing.assert_allclose(expected_gains(brightness(near), near, above), 1.0, atol=0.05)
+
+
+def test_the_joint_round_of_photographs_takes_twice_the_steps():
+    drawn = planned_dataset(pear(16, 12, 32), 3, SIZE)
+    steps = [
+        FitJob(scene, FitOptions(size=SIZE, steps=60, start="sphere", joint=joint), lambda: None).steps[-1]
+        for scene in (drawn, replace(drawn, reference=None))
+        for joint in (False, True)
+    ]
+    assert steps == [10, 10, 10, 20]
 
 
 @pytest.mark.vk

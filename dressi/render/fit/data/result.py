@@ -68,6 +68,8 @@ class FitResult(Figures):
     """What the result is lit by, where its material was recovered; None: colours are as they are, unlit."""
     exposures: np.ndarray | None = None
     """(N,) factors of the linear light of the training views, where exposures were recovered with the material."""
+    gains: np.ndarray | None = None
+    """(N, 3) factors of the sRGB codes of the training views that the texture was found with; None without exposures."""
     steered: list[tuple[int, str, float]] = field(default_factory=list)
     """Steps of the fit so far, name and value of every factor that a person changed meanwhile (``Controls``). Such a fit is
     not found again from its options alone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -9,9 +10,11 @@ import numpy as np
 from ....ad.graph import Variable
 from ....ad.optim import optimizers as optim
 from ...cameras import Cameras
+from ...cameras.alignment import Similarity, align
 from ...cameras.pose import poses
-from ...cameras.units import matrices_leaf
+from ...cameras.units import matrices_leaf, unit_cameras, world_cameras
 from ...engine import Engine
+from ..data.dataset import Dataset
 from .term import BETAS
 
 
@@ -54,3 +57,25 @@ def with_views(cameras: Cameras, views: np.ndarray) -> Cameras:
     """The cameras with other poses: (N, 4, 4) world to camera."""
     pairs = zip(cameras, views, strict=True)
     return Cameras([replace(c, rotation=view[:3, :3], translation=view[:3, 3]) for c, view in pairs])
+
+
+def moving_cameras(dataset: Dataset) -> Cameras | None:
+    """The cameras whose poses are learned, in units of the scene; None, with a warning, for a single view, which says
+    nothing about its own pose."""
+    if len(dataset.train.cameras) == 1:
+        warnings.warn(
+            "one view says nothing about its pose: it stays as it is; give more to refine them", stacklevel=3
+        )
+        return None
+    return unit_cameras(dataset.train.cameras, dataset.center, dataset.radius)
+
+
+def in_world(dataset: Dataset, cameras: Cameras) -> tuple[Cameras, Similarity]:
+    """Learned cameras from units of the scene to the world, and what moves the mesh there with them.
+
+    A rigid motion and a scale of mesh and cameras together change no picture. Those are chosen that bring the learned
+    cameras nearest to the given ones.
+    """
+    cameras = world_cameras(cameras, dataset.center, dataset.radius)
+    back = align(cameras, dataset.train.cameras)
+    return back.cameras(cameras), back

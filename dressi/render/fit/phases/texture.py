@@ -174,8 +174,10 @@ class TextureRound(Round):
         return np.exp(gains - gains.mean(0))
 
     def found(self, engine: Engine) -> Found:
-        """The mesh with its texture."""
-        return Found(self.result(engine.state(), engine.recv("texture")))
+        """The mesh with its texture and, with ``exposure``, the ``gains``."""
+        state = engine.state()
+        values = {"gains": self.gains(state)} if "exposure" in state else {}
+        return Found(self.result(state, engine.recv("texture")), values=values)
 
     def result(self, state: dict[str, np.ndarray], texture: np.ndarray) -> Mesh:
         """The mesh with the texture, codes (1, H, W, 3); texels outside of all charts are filled from the nearest ones."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +11,6 @@ import numpy as np
 
 from ....errors import InputError
 from ...cameras import Cameras
-from ...cameras.alignment import Similarity, align
-from ...cameras.units import unit_cameras, world_cameras
 from ...engine import Engine, MakeEngine
 from ...forms.hard_soft_ras import SOFT_FORMS
 from ...mesh import Mesh
@@ -23,7 +20,7 @@ from ..data.result import Timing
 from ..disk import Keeper, task_key
 from ..graphs.controls import UNCHANGED, Controls, Factors
 from ..graphs.learned import learned, round_size
-from ..graphs.moving import Moving
+from ..graphs.moving import Moving, in_world, moving_cameras
 from ..graphs.plan import FitRound
 from ..graphs.round import Found, Round, start
 from ..materials.material_fit import MaterialFit
@@ -94,7 +91,7 @@ class FitRounds:
     def steps(self) -> list[int]:
         """Of each round."""
         stages = () if self.recovery is None else self.recovery.stages
-        own = [*(plan.steps for plan in self.rounds), self.options.texture_steps]
+        own = [*(plan.steps for plan in self.rounds), self.texture_steps]
         return [*own, *(stage.options.steps for stage in stages)]
 
     def round(self, number: int, begin: Found) -> Round:
@@ -139,13 +136,13 @@ class FitRounds:
             views.matrices if cameras is None else cameras.matrices,
             views.masks,
             views.colors,
-            steps=options.texture_steps,
+            steps=self.texture_steps,
             texture_size=options.texels,
             gradient=options.texture_gradient,
             seed=options.seed,
             batch=options.batch,
             exposure=not exact if options.exposure is None else options.exposure,
-            shape=options.joint and not options.lit and (exact or options.follows_colours),
+            shape=self.joint,
             # Outlines of photographs are not known to a part of a pixel.
             frayed=not exact,
             known=views.known,
@@ -153,6 +150,18 @@ class FitRounds:
             factors=self.factors,
             loss=options.loss,
         )
+
+    @property
+    def joint(self) -> bool:
+        """Whether the texture round moves vertices too."""
+        options = self.options
+        return options.joint and not options.lit and (self.dataset.exact or options.follows_colours)
+
+    @property
+    def texture_steps(self) -> int:
+        """Those of the texture round: twice as many where it moves vertices by photographs, which are many, and each is in a
+        few of the steps."""
+        return self.options.texture_steps * (2 if self.joint and not self.dataset.exact else 1)
 
     @property
     def factors(self) -> Factors:
@@ -239,7 +248,10 @@ class FitRounds:
         in the rounds of a material, light and exposures."""
         if self.recovery is None or number <= len(self.rounds):
             mesh, cameras = self.placed(found)
-            return {"mesh": mesh, "cameras": cameras}
+            gains = found.values.get("gains")
+            # A single view is learned from twice.
+            gains = None if gains is None else gains[: len(self.dataset.train.masks)]
+            return {"mesh": mesh, "cameras": cameras, "gains": gains}
         recovery = self.recovery
         cameras = None if found.cameras is None else in_world(self.dataset, found.cameras)[0]
         mesh = replace(recovery.mesh(found), name=self.start.name)
@@ -269,8 +281,8 @@ class FitRounds:
         return engine
 
     def note(self, name: str, plan: Any) -> None:
-        counts = plan.counts
         """Keep counts and text of the plan of a phase."""
+        counts = plan.counts
         self.plans[name] = {key: int(counts[key]) for key in ("substages", "stages", "functions")}
         self.texts[name] = str(plan)
 
@@ -323,25 +335,3 @@ def _with_room(plan: FitRound, faces: int) -> FitRound:
 def sphere_faces(subdivisions: int) -> int:
     """The number of faces of the start sphere."""
     return 8 * 4**subdivisions
-
-
-def moving_cameras(dataset: Dataset) -> Cameras | None:
-    """The cameras whose poses are learned, in units of the scene; None, with a warning, for a single view, which says
-    nothing about its own pose."""
-    if len(dataset.train.cameras) == 1:
-        warnings.warn(
-            "one view says nothing about its pose: it stays as it is; give more to refine them", stacklevel=3
-        )
-        return None
-    return unit_cameras(dataset.train.cameras, dataset.center, dataset.radius)
-
-
-def in_world(dataset: Dataset, cameras: Cameras) -> tuple[Cameras, Similarity]:
-    """Learned cameras from units of the scene to the world, and what moves the mesh there with them.
-
-    A rigid motion and a scale of mesh and cameras together change no picture. Those are chosen that bring the learned
-    cameras nearest to the given ones.
-    """
-    cameras = world_cameras(cameras, dataset.center, dataset.radius)
-    back = align(cameras, dataset.train.cameras)
-    return back.cameras(cameras), back
