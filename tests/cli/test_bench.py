@@ -198,7 +198,13 @@ def test_a_peer_does_the_same_task(device: Device, mesh: Path, tmp_path: Path):
 
 @pytest.mark.vk
 @pytest.mark.parametrize(
-    "case, peer", [*((case, "torch") for case in CASES[CASES.index("convolution") :]), ("matmul", "numpy")]
+    "case, peer",
+    [
+        *((case, "torch") for case in CASES[CASES.index("convolution") :]),
+        ("matmul", "numpy"),
+        ("convolution", "halide"),
+        ("slice", "halide"),
+    ],
 )
 def test_contractions_of_peers_are_the_same(device: Device, case: str, peer: str):
     pytest.importorskip(peer)

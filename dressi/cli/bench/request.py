@@ -21,9 +21,9 @@ MOST_PIXELS = 1 << 28
 RIVALS = {
     "silhouette": ("deodr",),
     "table4": ("deodr",),
-    "convolution": ("torch",),
+    "convolution": ("torch", "halide"),
     "matmul": ("numpy", "torch"),
-    "slice": ("torch",),
+    "slice": ("torch", "halide"),
     "blur": ("torch",),
     "chain": ("torch",),
     "pyramid": ("torch",),

@@ -8,6 +8,7 @@ import numpy as np
 
 from dressi import F
 from dressi.ad.types import Size
+from dressi.cli.bench.stencils.halide import Halide
 from dressi.cli.bench.stencils.trained import RATE, Torch, Training, planes
 from dressi.errors import InputError
 
@@ -30,11 +31,23 @@ def convolution(size: Size, views: int, channels: int, kernel: int, *, depthwise
     def correlated(torch: Any, x: Any, w: Any) -> Any:
         return torch.nn.functional.conv2d(x, w, padding="same", groups=groups)
 
+    def summed(hl: Any, made: Any, axes: Any, x: Any, w: Any) -> None:
+        column, row, channel, n = axes
+        r, own = hl.RDom([(0, kernel), (0, kernel), (0, channels // groups)]), channels // groups
+        i, j = column + r[0] - kernel // 2, row + r[1] - kernel // 2
+        inside = (i >= 0) & (i < width) & (j >= 0) & (j < height)
+        read = x[hl.clamp(i, 0, width - 1), hl.clamp(j, 0, height - 1), channel // own * own + r[2], n]
+        made[axes] = hl.f32(0)
+        made[axes] += hl.select(inside, read, hl.f32(0)) * w[r[0], r[1], r[2], channel]
+
     settings = {
         "views": views, "size": list(size), "channels": channels, "kernel": kernel, "depthwise": depthwise
     }  # fmt: skip
     x, w = planes(image, "image"), planes(weight, "weight")
-    peers = {"torch": lambda: Torch(correlated, (image, weight), target)}
+    peers = {
+        "torch": lambda: Torch(correlated, (image, weight), target),
+        "halide": lambda: Halide(summed, (image, weight), target),
+    }
     return Training(settings, F.correlate(x, w, groups=groups), (x, w), planes(target, "target"), peers)
 
 

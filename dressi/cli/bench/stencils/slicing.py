@@ -8,6 +8,7 @@ import numpy as np
 
 from dressi import F, Variable
 from dressi.ad.types import FLOAT, VEC3, VEC4, Size
+from dressi.cli.bench.stencils.halide import Halide
 from dressi.cli.bench.stencils.trained import Torch, Training, planes
 
 CELLS = 32
@@ -32,12 +33,37 @@ def slicing(size: Size, views: int) -> Training:
     u = Variable(FLOAT, size, views, data=guide, name="guide")
     x = Variable(VEC3, size, views, data=image, name="image")
     settings = {"views": views, "size": list(size), "cells": [across, down], "depths": DEPTHS}
+
+    def blended(hl: Any, made: Any, axes: Any, grid: Any, guide: Any, image: Any) -> None:
+        """The same by the eight cells around a texel and its guide."""
+        column, row, matrix, n = axes
+        near = hl.RDom([(0, 2)] * 3)
+        texel = (hl.f32(column) + 0.5) * (across / width), (hl.f32(row) + 0.5) * (down / height)
+        cell, weight = [], hl.f32(1)
+        for k, (place, cells) in enumerate(
+            zip((*texel, guide[column, row, n] * DEPTHS), (across, down, DEPTHS), strict=True)
+        ):
+            at = hl.clamp(place - 0.5, hl.f32(0), hl.f32(cells - 1))
+            first = hl.clamp(hl.i32(hl.floor(at)), 0, max(cells - 2, 0))
+            part = at - hl.f32(first)
+            weight = weight * hl.select(near[k] == 0, 1 - part, part)
+            cell.append(hl.clamp(first + near[k], 0, cells - 1))
+        made[axes] = hl.f32(0)
+        where = cell[0], cell[1], matrix * DEPTHS + cell[2], n
+        product = grid[(3, *where)]
+        for k in range(3):
+            product = product + grid[(k, *where)] * image[k, column, row, n]
+        made[axes] += weight * product
+
     return Training(
         settings,
         F.dot(F.slice_grid(g, u, DEPTHS), F.vec4(x, 1.0)),
         (g, u, x),
         planes(target, "target"),
-        {"torch": lambda: Torch(sliced, (grid, guide, image), target)},
+        {
+            "torch": lambda: Torch(sliced, (grid, guide, image), target),
+            "halide": lambda: Halide(blended, (grid, guide, image), target),
+        },
     )
 
 
