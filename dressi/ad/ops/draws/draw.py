@@ -178,6 +178,7 @@ def _covered(corners: np.ndarray, triangles: int, size: Size, once: bool) -> Ite
     extent = np.maximum(high - low, 0)
     count = extent.prod(axis=1) * ((area != 0) & np.isfinite(area))
     start = np.concatenate([[0], np.cumsum(count)])
+    across, down, heavy = (np.ascontiguousarray(a.T) for a in (xy[..., 0], xy[..., 1], w))
     at = 0
     while at < len(good):
         end = max(int(np.searchsorted(start, start[at] + PAIRS, side="right")) - 1, at + 1)
@@ -187,14 +188,16 @@ def _covered(corners: np.ndarray, triangles: int, size: Size, once: bool) -> Ite
         px = low[k, 0] + offset % extent[k, 0]
         py = low[k, 1] + offset // extent[k, 0]
         # Olano and Greer 1997: divided by the determinant, these are the weights of the corners, divided by w, at the pixel.
-        sides = [_cross(xy[k], w[k], px + 0.5, py + 0.5, i, j) for i, j in ((1, 2), (2, 0), (0, 1))]
+        dx = [across[i][k] - (px + 0.5) * heavy[i][k] for i in range(3)]
+        dy = [down[i][k] - (py + 0.5) * heavy[i][k] for i in range(3)]
+        sides = [dx[i] * dy[j] - dx[j] * dy[i] for i, j in ((1, 2), (2, 0), (0, 1))]
         weights = np.stack(sides) / area[k]
         inside = (weights >= 0).all(axis=0)
         if once:
             for side, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
                 edge = np.flatnonzero(inside & (weights[side] == 0))
-                right, down = _inwards(xy[k[edge]], w[k[edge]], area[k[edge]], i, j)
-                inside[edge] = (right > 0) | ((right == 0) & (down > 0))
+                right, below = _inwards(xy[k[edge]], w[k[edge]], area[k[edge]], i, j)
+                inside[edge] = (right > 0) | ((right == 0) & (below > 0))
         k, px, py, weights = k[inside], px[inside], py[inside], weights[:, inside]
         depth = (weights * z[k].T).sum(axis=0)
         kept = (depth >= 0) & (depth <= 1)

@@ -76,32 +76,34 @@ def walk(
     vertex: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(the last face of the walks of ``InnerFace``, whether it contains the goal)."""
-    face = np.array(face)
-    before, found = np.full(tile.shape, -1), np.full(tile.shape, -1)
-    facing, reached = np.zeros(tile.shape), np.zeros(tile.shape, bool)
-    for _ in range(STEPS):
+    found, reached = np.full(tile.shape, -1), np.zeros(tile.shape, bool)
+    live = np.nonzero(face >= 0)  # the walks that go on
+    start, goal = (np.broadcast_to(p, (*tile.shape, 2))[live] for p in (start, goal))
+    face, tile = face[live], tile[live]
+    before, facing = np.full(face.shape, -1), np.zeros(face.shape)
+    for _ in range(STEPS if face.size else 0):
         f = read_list(faces, tile, face)
-        v = np.stack([read_list(vertex, tile, f[..., i]) for i in range(3)])
+        v = np.stack([read_list(vertex, tile, f[:, i]) for i in range(3)])
         w = np.where(v[..., 2] < 0, v[..., 3], 1.0)[..., None]
-        u = [[v[i, ..., :2] - p * w[i] for i in range(3)] for p in (start, goal)]
+        u = [[v[i, :, :2] - p * w[i] for i in range(3)] for p in (start, goal)]
         spans = [[_span(x[(k + 1) % 3], x[(k + 2) % 3]) for k in range(3)] for x in u]
-        area = sum(spans[1][k] * w[k, ..., 0] for k in range(3))
+        area = sum(spans[1][k] * w[k, :, 0] for k in range(3))
         sign = np.sign(area)
-        good = (face >= 0) & (np.abs(area) > FLAT) & present(v).all(0) & ((facing == 0) | (facing == sign))
-        facing = np.where(good & (facing == 0), sign, facing)
-        found = np.where(good, face, found)
-        side, first = np.full(tile.shape, -1), np.full(tile.shape, np.inf)
+        good = (np.abs(area) > FLAT) & present(v).all(0) & ((facing == 0) | (facing == sign))
+        found[tuple(c[good] for c in live)] = face[good]
+        side, first = np.full(face.shape, -1), np.full(face.shape, np.inf)
         for k in range(3):
             here, there = np.maximum(spans[0][k] * sign, 0), spans[1][k] * sign
             when = np.where(there < 0, here / np.maximum(here - there, 1e-30), np.inf)
             side, first = np.where(when < first, k, side), np.minimum(when, first)
-        reached |= good & (side < 0)
-        next_ = np.take_along_axis(
-            read_list(neighbours, tile, face), np.maximum(side, 0)[..., None], axis=-1
-        )[..., 0]
-        goes = good & (side >= 0) & (next_ != before)
-        before = np.where(goes, face, before)
-        face = np.where(goes, next_, -1)
+        reached[tuple(c[good & (side < 0)] for c in live)] = True
+        next_ = read_list(neighbours, tile, face)[np.arange(face.size), np.maximum(side, 0)]
+        goes = good & (side >= 0) & (next_ != before) & (next_ >= 0)
+        if not goes.any():
+            break
+        live = tuple(c[goes] for c in live)
+        before, face, facing = face[goes], next_[goes], sign[goes]
+        tile, start, goal = tile[goes], start[goes], goal[goes]
     return found, reached
 
 
