@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+
 from ...errors import GraphError
+from ..contract.channels import channel, concatenate_channels
 from ..contract.convolve import matmul
-from ..graph import Variable
+from ..graph import Domain, Variable
 from ..ops.coordinates.coordinates import pixel_coordinates
+from ..ops.hints import store
+from ..ops.image.lookup import ScatterAdd, lookup
+from ..ops.image.reduce import Sum, reduce_axes
+from ..ops.pixel.arithmetic import clamp, maximum
+from ..ops.pixel.compare import select
+from ..ops.pixel.components import max_component
 from ..ops.pixel.constant import Like, constant, operands
-from ..ops.pixel.math import to_float
-from ..ops.pixel.vector import swizzle, vec3
+from ..ops.pixel.math import abs, floor, stop_gradient, to_float, to_int
+from ..ops.pixel.matrix import inverse
+from ..ops.pixel.shortcut import AliasBeside, shortcut
+from ..ops.pixel.vector import swizzle, vec2, vec3, vec4
 from ..ops.texture.addressing import WrapName
 from ..ops.texture.sample import sample
+from ..transform.gradient import vjp
 from ..types import MAT3, VEC2, Size, size_of
 
 __all__ = ["transform_points", "warp", "warp_homography"]
+
+FAR = 1e6
+"""Beyond all places, in texels."""
+NEIGHBOURS = tuple((dx, dy) for dy in (-1, 0, 1) for dx in (-1, 0, 1))
 
 
 def warp(image: Variable, flow: Variable, border: WrapName = "clamp") -> Variable:
     """The image read at every texel plus its flow, bilinear: output p is image(p + flow(p)).
 
-    image: FLOAT or VECn without channels, batch 1 (shared) or that of the flow. flow: VEC2 in texels, x to the right and y
+    image: FLOAT with any number of channels, or VECn; batch 1 (shared) or that of the flow. flow: VEC2 in texels, x to the right and y
     down; its size is that of the result. border: what lies beyond the image, "clamp", "zero", "mirror" or "repeat".
-    Differentiable in both: in the image by a scatter. Raises GraphError.
+    Differentiable in both: in the image by gathers where neighbours come from neighbours, else by a scatter. Raises GraphError.
 
     >>> image = Variable.of([[0.0, 10.0, 20.0, 30.0, 40.0]])
     >>> evaluate(F.warp(image, Variable.of(np.full((1, 5, 2), (0.5, 0.0))))).ravel().tolist()
@@ -30,13 +48,94 @@ def warp(image: Variable, flow: Variable, border: WrapName = "clamp") -> Variabl
     if flow.vtype is not VEC2:
         raise GraphError(f"a flow is VEC2 in texels, not {flow}")
     here = to_float(pixel_coordinates(flow.size)) + 0.5
-    return _read(image, here + flow, border)
+    return _read(image, here + flow, _back(here + flow, image.size), border)
 
 
-def _read(image: Variable, place: Variable, border: WrapName) -> Variable:
-    """The image at places in texels, centres at halves."""
+def _back(place: Variable, size: Size) -> Variable:
+    """About where texels of an image of this size are read: two steps towards it, which meet where flows change slowly."""
+    here = to_float(pixel_coordinates(size)) + 0.5
+    at = here
+    for _ in range(2):
+        last = (place.size[0] - 1, place.size[1] - 1)
+        near = clamp(to_int(floor(clamp(at, -FAR, FAR))), (0, 0), last)
+        at = at + here - (lookup(place, near) + at - to_float(near) - 0.5)
+    return at
+
+
+def _read(image: Variable, place: Variable, back: Variable, border: WrapName) -> Variable:
+    """The image at places in texels, centres at halves. back: about where each texel of the image is read, in texels of the result."""
+    if image.channels > 1:
+        return _by_channels(image, lambda x: _read(x, place, back, border))
+    value = _sampled(image, place, border)
+    if border not in ("clamp", "zero") or image.vtype.is_int or image.vtype.is_matrix:
+        return value
+    return Warped(_sampled(stop_gradient(image), place, border), image, place, back, border=border).output
+
+
+def _sampled(image: Variable, place: Variable, border: WrapName) -> Variable:
     (width, height) = image.size
     return sample(image, place * (1.0 / width, 1.0 / height), "bilinear", border, tolerance=0)
+
+
+def _by_channels(image: Variable, read: Callable[[Variable], Variable]) -> Variable:
+    """Four channels at a time are read as the components of one texel."""
+    found = []
+    for k in range(0, image.channels, 4):
+        parts = [channel(image, c) for c in range(k, min(k + 4, image.channels))]
+        packed = read(parts[0] if len(parts) == 1 else {2: vec2, 3: vec3, 4: vec4}[len(parts)](*parts))
+        found += [packed] if len(parts) == 1 else [swizzle(packed, "xyzw"[c]) for c in range(len(parts))]
+    return concatenate_channels(*found)
+
+
+class Warped(AliasBeside):
+    """Inputs (value, image, place, back): the value, which is the image at the places, with the derivative by the image.
+
+    Where neighbours are read by neighbours, the gradient of a texel is gathered from the 3x3 results around ``back``, the place
+    where it is likely to be read. What these miss, magnified parts and what lies beyond a border, is scattered: the sum of the
+    two is exact, however good ``back`` is.
+    """
+
+    fields = ("border",)
+    border: WrapName
+
+    def vjp(self, gy, i):
+        _, image, place, _ = self.inputs
+        if i != 1:
+            return gy if i == 0 else None
+        (exact,) = vjp([_sampled(image, place, self.border)], [image], [gy])
+        found = self._transposed(gy)
+        return shortcut(found if image.batch == gy.batch else reduce_axes(Sum, found, "n"), exact)
+
+    def jvp(self, tangents):
+        _, _, place, back = self.inputs
+        moved = None if tangents[1] is None else _read(tangents[1], place, back, self.border)
+        return moved if tangents[0] is None else tangents[0] if moved is None else tangents[0] + moved
+
+    def _transposed(self, gy: Variable) -> Variable:
+        _, image, place, back = self.inputs
+        width, height = image.size
+        if self.border == "clamp":
+            place = clamp(place, (0.5, 0.5), (width - 0.5, height - 0.5))
+        place, gy = store(place), store(gy)
+        known = max_component(abs(back)) < FAR
+        near = store(to_int(floor(select(known, back, -FAR))))  # one choice for all that reads it
+        here = to_float(pixel_coordinates(image.size)) + 0.5
+        gathered: Variable | None = None
+        for dx, dy in NEIGHBOURS:
+            at = near + (dx, dy)
+            weight = maximum(1.0 - abs(lookup(place, at) - here), 0.0)
+            part = lookup(gy, at) * (weight.x * weight.y)
+            gathered = part if gathered is None else gathered + part
+        corner = floor(place - 0.5)
+        fraction, corner, own = place - 0.5 - corner, to_int(corner), pixel_coordinates(gy.size)
+        pairs = []
+        for i, j in ((0, 0), (1, 0), (0, 1), (1, 1)):
+            texel = corner + (i, j)
+            weight = (fraction.x if i else 1.0 - fraction.x) * (fraction.y if j else 1.0 - fraction.y)
+            missed = max_component(abs(own - lookup(near, texel))) > 1
+            pairs += [gy * weight, select(missed, texel, -1)]
+        rest = ScatterAdd(Domain(image.size, gy.batch), constant(np.inf), *pairs).output
+        return gathered + rest
 
 
 def transform_points(matrix: Like, points: Like) -> Variable:
@@ -60,7 +159,7 @@ def warp_homography(
 ) -> Variable:
     """The image under a homography, bilinear: output p is image(matrix @ p).
 
-    image: FLOAT or VECn without channels, batch 1 (shared) or that of the matrix. matrix: MAT3, which takes places of the
+    image: FLOAT with any number of channels, or VECn; batch 1 (shared) or that of the matrix. matrix: MAT3, which takes places of the
     result, in texels (x to the right, y down, centres of texels at halves, the corner of the image is 0), to places of the
     image; one texel, with a batch, or one for every texel. Affine matrices end with the row (0, 0, 1). size: (W, H) of the
     result, by default that of the image. border: as for ``warp``. Differentiable in both. Raises GraphError.
@@ -71,4 +170,8 @@ def warp_homography(
     """
     (matrix,) = operands(constant(matrix) if not isinstance(matrix, Variable) else matrix)
     here = to_float(pixel_coordinates(image.size if size is None else size_of(size))) + 0.5
-    return _read(image, transform_points(matrix, here), border)
+    place = transform_points(matrix, here)
+    if matrix.size == (1, 1):
+        there = to_float(pixel_coordinates(image.size)) + 0.5
+        return _read(image, place, transform_points(inverse(matrix), there), border)
+    return _read(image, place, _back(place, image.size), border)
