@@ -21,7 +21,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as T
 
-from dressi import FLOAT, MAT3, VEC4, DressiAD, F, Variable, gradient, networks, sgd
+from dressi import FLOAT, INT, MAT3, VEC4, DressiAD, F, Variable, gradient, networks, sgd
 from dressi.config import shader_text
 from dressi.vk.plan.limits import PROFILES
 from dressi.vk.plan.model.records import RECORDS, profile_of
@@ -63,13 +63,12 @@ def transformer(device: str | None, n: int, rounds: int) -> dict[str, float]:
     matrices = np.eye(3) + RNG.normal(size=(4, 3, 3)) * np.array(
         [[0.02, 0.02, 3], [0.02, 0.02, 3], [0, 0, 0]]
     )
-    parts = [
-        Variable(VEC4, (n, n), 4, data=images[:, k : k + 4].transpose(0, 2, 3, 1), name=f"image{k}")
-        for k in range(0, 16, 4)
-    ]
+    # Four channels are the components of a texel, and one image of a batch: the matrices repeat.
+    apart = images.reshape(4, 4, 4, n, n).transpose(0, 1, 3, 4, 2).reshape(16, n, n, 4)
+    image = Variable(VEC4, (n, n), 16, data=apart, name="images")
     matrix = Variable.of(matrices, MAT3, batched=True, name="matrix")
-    loss = F.mean(sum(F.sum_components(F.square(F.warp_homography(x, matrix))) for x in parts), "xy")
-    loss = F.sum(loss)
+    each = F.take(matrix, Variable.of(np.arange(16).reshape(16, 1, 1) // 4, INT, batched=True))
+    loss = F.sum(F.mean(F.sum_components(F.square(F.warp_homography(image, each))), "xy"))
     tensors = [torch.tensor(a, dtype=torch.float32, requires_grad=True) for a in (images, matrices)]
     descent = torch.optim.SGD(tensors, lr=STILL)
     place = torch.stack(torch.meshgrid(torch.arange(n) + 0.5, torch.arange(n) + 0.5, indexing="xy"), -1)
@@ -89,9 +88,9 @@ def transformer(device: str | None, n: int, rounds: int) -> dict[str, float]:
     with DressiAD(device) as ad:
         mine = ad.evaluate(gradient(loss, [matrix]))[0].reshape(wanted.shape)
         ad.set_loss(loss)
-        ad.set_optimizer(sgd(STILL), [*parts, matrix])
+        ad.set_optimizer(sgd(STILL), [image, matrix])
         found = in_turns(lambda: (ad.step(), ad.wait()), theirs, rounds)
-    found |= predicted(loss, [*parts, matrix])
+    found |= predicted(loss, [image, matrix])
     return {**found, "gradient difference": float(np.abs(mine - wanted).max() / np.abs(wanted).max())}
 
 

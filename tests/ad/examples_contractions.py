@@ -7,12 +7,13 @@ from dressi.ad import functional as F
 from dressi.ad.contract.contraction import ContractFunction, ContractIndex
 from dressi.ad.graph import Variable
 from dressi.ad.imaging.grids import GridSlice
+from dressi.ad.imaging.warps import Missed, Warped
 from dressi.ad.loops.node import Looped, Reversed
 from dressi.ad.loops.segment import After, Recomputed
 from dressi.ad.ops.image import extremes, reduce
 from dressi.ad.ops.pixel import arithmetic
 from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, INT, VEC3
+from dressi.ad.types import FLOAT, INT, VEC2, VEC3
 
 
 def contraction(expression: str, *names_and_inputs, **options) -> Build:
@@ -141,6 +142,14 @@ for axes in ("c", "n", "xy", "cn", "xycn"):
     add(extremes.ReduceMax, example(lambda x, axes=axes: F.max(x, axes), IMAGES))
 add(reduce.Expand, example(lambda x: F.expand(x, channels=3), channelled(channels=1)))
 add(reduce.Expand, example(lambda x: F.expand(x, BATCH, (4, 3)), BIAS))
+
+# ---- warps
+add(
+    Warped,
+    example(lambda x, f: F.warp(x, f), of(VEC3, SIZE, BATCH), of(VEC2, SIZE, BATCH, -1.2, 1.3)),
+    example(lambda x, f: F.warp(x, f, "zero"), of(FLOAT, (4, 6)), of(VEC2, SIZE, BATCH, -1.2, 1.3)),
+)
+add(Missed, example(lambda x, y: Missed(F.sin(x), y).output, of(VEC3, SIZE), of(FLOAT, SIZE), only=1))
 
 # ---- loops
 add(

@@ -4,31 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from ...errors import GraphError
 from ..contract.channels import channel, concatenate_channels
 from ..contract.convolve import matmul
 from ..graph import Domain, Variable
 from ..ops.coordinates.coordinates import pixel_coordinates
-from ..ops.hints import store
+from ..ops.hints import Hint, recompute, store
+from ..ops.image.extremes import max as max_texel
 from ..ops.image.lookup import ScatterAdd, lookup
-from ..ops.image.reduce import Sum, reduce_axes
-from ..ops.pixel.arithmetic import clamp, maximum
+from ..ops.image.reduce import Sum, fit, reduce_axes
+from ..ops.pixel.arithmetic import clamp, maximum, mix
 from ..ops.pixel.compare import select
 from ..ops.pixel.components import max_component
 from ..ops.pixel.constant import Like, constant, operands
-from ..ops.pixel.math import abs, floor, stop_gradient, to_float, to_int
+from ..ops.pixel.math import abs, floor, to_float, to_int
 from ..ops.pixel.matrix import inverse
 from ..ops.pixel.shortcut import AliasBeside, shortcut
 from ..ops.pixel.vector import swizzle, vec2, vec3, vec4
 from ..ops.texture.addressing import WrapName
 from ..ops.texture.sample import sample
-from ..transform.gradient import vjp
-from ..types import MAT3, VEC2, Size, size_of
+from ..transform.gradient import backward, jvp
+from ..types import MAT3, VEC2, Access, Size, size_of
 
 __all__ = ["transform_points", "warp", "warp_homography"]
 
+INSIDE = ("clamp", "zero")
+"""Borders beyond which no texel is read that lies elsewhere inside."""
 FAR = 1e6
 """Beyond all places, in texels."""
 NEIGHBOURS = tuple((dx, dy) for dy in (-1, 0, 1) for dx in (-1, 0, 1))
@@ -67,14 +68,34 @@ def _read(image: Variable, place: Variable, back: Variable, border: WrapName) ->
     if image.channels > 1:
         return _by_channels(image, lambda x: _read(x, place, back, border))
     value = _sampled(image, place, border)
-    if border not in ("clamp", "zero") or image.vtype.is_int or image.vtype.is_matrix:
+    if border not in INSIDE or image.vtype.is_int or image.vtype.is_matrix:
         return value
-    return Warped(_sampled(stop_gradient(image), place, border), image, place, back, border=border).output
+    return Warped(value, image, place, back, border=border).output
 
 
 def _sampled(image: Variable, place: Variable, border: WrapName) -> Variable:
+    """Bilinear."""
     (width, height) = image.size
-    return sample(image, place * (1.0 / width, 1.0 / height), "bilinear", border, tolerance=0)
+    if border not in INSIDE:
+        return sample(image, place * (1.0 / width, 1.0 / height), "bilinear", border, tolerance=0)
+    # Texels cost less than what they lie in between two passes.
+    texels, fraction = _corners(_inside(image, place, border))
+    taps = [recompute(lookup(image, texel)) for texel in texels]
+    upper, lower = mix(taps[0], taps[1], fraction.x), mix(taps[2], taps[3], fraction.x)
+    return mix(upper, lower, fraction.y)
+
+
+def _inside(image: Variable, place: Variable, border: WrapName) -> Variable:
+    """Places whose texels are those that count, or none."""
+    width, height = image.size
+    return clamp(place, (0.5, 0.5), (width - 0.5, height - 0.5)) if border == "clamp" else place
+
+
+def _corners(place: Variable) -> tuple[list[Variable], Variable]:
+    """The texels around places, row by row, and how far these are from the first."""
+    corner = floor(place - 0.5)
+    texel = to_int(corner)
+    return [texel + (i, j) for j in (0, 1) for i in (0, 1)], place - 0.5 - corner
 
 
 def _by_channels(image: Variable, read: Callable[[Variable], Variable]) -> Variable:
@@ -87,8 +108,27 @@ def _by_channels(image: Variable, read: Callable[[Variable], Variable]) -> Varia
     return concatenate_channels(*found)
 
 
+class Missed(Hint):
+    """Inputs (x, later): x, which is 0 nearly everywhere, for readers that run when ``later`` is there: they alone then run on the
+    blocks where it is not."""
+
+    quiet = 0
+    fetches = 0.0
+    stores_inputs = True
+    access = (Access.SAME_PIXEL, Access.FETCH)
+
+    def evaluate(self, at, x, later):
+        return x
+
+    def vjp(self, gy, i):
+        return gy if i == 0 else None
+
+    def jvp(self, tangents):
+        return tangents[0]
+
+
 class Warped(AliasBeside):
-    """Inputs (value, image, place, back): the value, which is the image at the places, with the derivative by the image.
+    """Inputs (value, image, place, back): the value, which is the image at the places, with a cheaper gradient by the image.
 
     Where neighbours are read by neighbours, the gradient of a texel is gathered from the 3x3 results around ``back``, the place
     where it is likely to be read. What these miss, magnified parts and what lies beyond a border, is scattered: the sum of the
@@ -100,23 +140,24 @@ class Warped(AliasBeside):
 
     def vjp(self, gy, i):
         _, image, place, _ = self.inputs
-        if i != 1:
-            return gy if i == 0 else None
-        (exact,) = vjp([_sampled(image, place, self.border)], [image], [gy])
+        if i not in (1, 2):
+            return None
+        y, x = _sampled(image, place, self.border), self.inputs[i]
+        exact = backward({y: [gy]}, [x], (image, place)).get(x)
+        if i == 2 or exact is None:
+            return exact
         found = self._transposed(gy)
-        return shortcut(found if image.batch == gy.batch else reduce_axes(Sum, found, "n"), exact)
+        return shortcut(found if image.batch == gy.batch else reduce_axes(Sum, found, "n"), fit(exact, image))
 
     def jvp(self, tangents):
-        _, _, place, back = self.inputs
-        moved = None if tangents[1] is None else _read(tangents[1], place, back, self.border)
-        return moved if tangents[0] is None else tangents[0] if moved is None else tangents[0] + moved
+        _, image, place, _ = self.inputs
+        known = [(x, t) for x, t in zip((image, place), tangents[1:3], strict=True) if t is not None]
+        y = _sampled(image, place, self.border)
+        return jvp([y], *map(list, zip(*known, strict=True)))[0] if known else None
 
     def _transposed(self, gy: Variable) -> Variable:
         _, image, place, back = self.inputs
-        width, height = image.size
-        if self.border == "clamp":
-            place = clamp(place, (0.5, 0.5), (width - 0.5, height - 0.5))
-        place, gy = store(place), store(gy)
+        place, gy = store(_inside(image, place, self.border)), store(gy)
         known = max_component(abs(back)) < FAR
         near = store(to_int(floor(select(known, back, -FAR))))  # one choice for all that reads it
         here = to_float(pixel_coordinates(image.size)) + 0.5
@@ -126,15 +167,14 @@ class Warped(AliasBeside):
             weight = maximum(1.0 - abs(lookup(place, at) - here), 0.0)
             part = lookup(gy, at) * (weight.x * weight.y)
             gathered = part if gathered is None else gathered + part
-        corner = floor(place - 0.5)
-        fraction, corner, own = place - 0.5 - corner, to_int(corner), pixel_coordinates(gy.size)
-        pairs = []
-        for i, j in ((0, 0), (1, 0), (0, 1), (1, 1)):
-            texel = corner + (i, j)
-            weight = (fraction.x if i else 1.0 - fraction.x) * (fraction.y if j else 1.0 - fraction.y)
-            missed = max_component(abs(own - lookup(near, texel))) > 1
-            pairs += [gy * weight, select(missed, texel, -1)]
-        rest = ScatterAdd(Domain(image.size, gy.batch), constant(np.inf), *pairs).output
+        (texels, fraction), own, pairs = _corners(place), pixel_coordinates(gy.size), []
+        far = [max_component(abs(own - lookup(near, texel))) > 1 for texel in texels]
+        missed = store(Missed(far[0] + far[1] + far[2] + far[3], gy).output)
+        beside = 1.0 - fraction
+        for k, texel in enumerate(texels):
+            weight = (fraction if k % 2 else beside).x * (fraction if k > 1 else beside).y
+            pairs += [recompute(select(missed, select(far[k], gy * weight, 0.0), 0.0)), recompute(texel)]
+        rest = ScatterAdd(Domain(image.size, gy.batch), max_texel(max_component(abs(gy))), *pairs).output
         return gathered + rest
 
 
