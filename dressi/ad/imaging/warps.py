@@ -168,7 +168,7 @@ class Warped(AliasBeside):
             part = lookup(gy, at) * (weight.x * weight.y)
             gathered = part if gathered is None else gathered + part
         (texels, fraction), own, pairs = _corners(place), pixel_coordinates(gy.size), []
-        far = [max_component(abs(own - lookup(near, texel))) > 1 for texel in texels]
+        far = [recompute(max_component(abs(own - lookup(near, texel))) > 1) for texel in texels]
         missed = store(Missed(far[0] + far[1] + far[2] + far[3], gy).output)
         beside = 1.0 - fraction
         for k, texel in enumerate(texels):
