@@ -6,6 +6,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from ..terms.field import Rational, plain
 from .crossed import cross
@@ -19,16 +20,18 @@ LONGEST = 12
 Pair = tuple[tuple[int, int], tuple[int, int]]
 
 
-def flatten(steps: Steps) -> None:
-    """a + (b + c) -> a + b + c, and for products, where nothing else reads the inner one."""
-    order, values = steps.order(), steps.values
-    uses = steps.uses(order)
+def flatten(steps: Steps, order: Sequence[int]) -> list[int]:
+    """a + (b + c) -> a + b + c, and for products, where nothing else reads the inner one. order: that of the steps; the new one is
+    returned."""
+    values, uses, gone = steps.values, steps.uses(order), set[int]()
+    cancelled = False
     for n in order:
         value = values[n]
         kind = type(value)
         if not isinstance(value, Added | Multiplied):
             continue
         nested = [m for m in value.operands if type(values[m]) is kind and uses[m] == 1]
+        gone.update(nested)
         if isinstance(value, Multiplied):
             if nested:
                 values[n] = Multiplied(
@@ -42,7 +45,9 @@ def flatten(steps: Steps) -> None:
                     terms += [(sign * s, k) for s, k in inner.terms]
                 else:
                     terms.append((sign, m))
-            values[n] = Added(_like_terms(terms))
+            values[n] = Added(left := _like_terms(terms))
+            cancelled |= len(left) < len(terms)
+    return steps.order() if cancelled else [n for n in order if n not in gone]
 
 
 def _like_terms(terms: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
@@ -55,9 +60,8 @@ def _like_terms(terms: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
     return [(1 if c > 0 else -1, n) for n, c in net.items() for _ in range(abs(c))]
 
 
-def take_out_factors(steps: Steps) -> bool:
-    """a b + a c -> a (b + c), where nothing else reads the products. Whether anything changed."""
-    order = steps.order()
+def take_out_factors(steps: Steps, order: Sequence[int]) -> bool:
+    """a b + a c -> a (b + c), where nothing else reads the products. order: that of the steps. Whether anything changed."""
     uses = steps.uses(order)
     changed = False
 
@@ -120,19 +124,21 @@ def _repeats(steps: Steps, uses: Counter[int], value: Added) -> bool:
     return False
 
 
-def share_pairs(steps: Steps, kind: type[Added] | type[Multiplied]) -> None:
-    """Pairs of operands that several sums (products) have are computed once; the pair of most of them first."""
+def share_pairs(steps: Steps, kind: type[Added] | type[Multiplied], order: Sequence[int]) -> None:
+    """Pairs of operands that several sums (products) have are computed once; the pair of most of them first. order: that of the
+    steps."""
+    signed = kind is Added
+    found = {n: value for n in order if isinstance(value := steps.values[n], kind)}
+    readers = Counter(chain.from_iterable([value.operands for value in found.values()]))
     bags: dict[int, Counter[tuple[int, int]]] = {}
-    for n in steps.order():
-        value = steps.values[n]
-        if isinstance(value, Added) and kind is Added:
-            bags[n] = Counter(value.terms)
-        elif isinstance(value, Multiplied) and kind is Multiplied:
-            bags[n] = Counter((1, m) for m in value.operands)
     where = defaultdict[Pair, set[int]](set)
-    for n, bag in bags.items():
-        for pair in _pairs(bag):
-            where[pair].add(n)
+    for n, value in found.items():
+        terms = value.terms if isinstance(value, Added) else [(1, m) for m in value.operands]
+        several = [term for term in terms if readers[term[1]] > 1]
+        if len(several) > 1:  # what is read once is in no pair that occurs twice
+            bags[n] = Counter(terms)
+            for pair in _pairs({*several}, bags[n]):
+                where[pair].add(n)
     plain = {n for n, bag in bags.items() if len({m for _, m in bag}) == bag.total()}
     heap = [
         (-gain, p)
@@ -140,6 +146,7 @@ def share_pairs(steps: Steps, kind: type[Added] | type[Multiplied]) -> None:
         if (len(users) > 1 or not users <= plain) and (gain := _gain(users, bags, p)) > 1
     ]
     heapq.heapify(heap)
+    changed = set[int]()
     while heap:
         known, pair = heapq.heappop(heap)
         gain = _gain(where.get(pair, ()), bags, pair)
@@ -151,7 +158,7 @@ def share_pairs(steps: Steps, kind: type[Added] | type[Multiplied]) -> None:
         (s, a), (t, b) = pair
         whole = next((n for n in sorted(where[pair]) if bags[n] == Counter(pair)), None)
         if whole is None:
-            whole = steps.add(Added([(s, a), (t, b)]) if kind is Added else Multiplied([a, b]))
+            whole = steps.add(Added([(s, a), (t, b)]) if signed else Multiplied([a, b]))
             bags[whole] = Counter(pair)
             where[pair].add(whole)
         touched = set[Pair]()
@@ -163,7 +170,8 @@ def share_pairs(steps: Steps, kind: type[Added] | type[Multiplied]) -> None:
                 these = ((s * sign, a), (t * sign, b))
                 times = _times(bag, these)
                 if times:
-                    for p in _pairs(bag):
+                    changed.add(n)
+                    for p in _pairs(bag, bag):
                         where[p].discard(n)
                         touched.add(p)
                     bag.subtract(
@@ -171,21 +179,21 @@ def share_pairs(steps: Steps, kind: type[Added] | type[Multiplied]) -> None:
                     )
                     bag[sign, whole] += times
                     bags[n] = bag = +bag
-                    for p in _pairs(bag):
+                    for p in _pairs(bag, bag):
                         where[p].add(n)
                         touched.add(p)
         for p in touched:
             gain = _gain(where[p], bags, p)
             if gain >= 2:
                 heapq.heappush(heap, (-gain, p))
-    for n, bag in bags.items():
-        terms = list(bag.elements())
-        steps.values[n] = Added(terms) if kind is Added else Multiplied([m for _, m in terms])
+    for n in changed:
+        terms = list(bags[n].elements())
+        steps.values[n] = Added(terms) if signed else Multiplied([m for _, m in terms])
 
 
-def _pairs(bag: Counter[tuple[int, int]]) -> set[Pair]:
+def _pairs(terms: Iterable[tuple[int, int]], bag: Counter[tuple[int, int]]) -> set[Pair]:
     """Unordered pairs of operands, with the sign of the first positive."""
-    items = sorted(bag, key=lambda x: (x[1], x[0]))
+    items = sorted(terms, key=lambda x: (x[1], x[0]))
     found = set[Pair]()
     for i, (s, a) in enumerate(items):
         if bag[s, a] > 1:
@@ -208,12 +216,13 @@ def _gain(users: Iterable[int], bags: dict[int, Counter[tuple[int, int]]], pair:
     )
 
 
-def unify(steps: Steps) -> bool:
-    """Equal values become one, and a sum or product of one operand that operand. Whether anything changed."""
+def unify(steps: Steps, order: Sequence[int]) -> list[int]:
+    """Equal values become one, and a sum or product of one operand that operand. order: that of the steps; the new one, which is
+    shorter if anything changed, is returned."""
     same: dict[int, int] = {}
     known: dict[tuple[object, ...], int] = {}
-    changed, of = False, same.get
-    for n in steps.order():
+    of = same.get
+    for n in order:
         value = steps.values[n]
         kind = type(value)
         key: tuple[object, ...]
@@ -246,9 +255,8 @@ def unify(steps: Steps) -> bool:
         first = known.setdefault(key, n)
         if first != n:
             same[n] = first
-            changed = True
     steps.roots = [(s, of(n, n)) for s, n in steps.roots]
-    return changed
+    return [n for n in order if n not in same]
 
 
 def _join_numbers(steps: Steps) -> None:
@@ -290,21 +298,19 @@ def reduced(steps: Steps, *, around: int | None = None, product_cost: float = 1.
     if around is not None:
         expand(steps)
         _join_numbers(steps)
-    flatten(steps)
-    unify(steps)
-    flatten(steps)
+    order = unify(steps, flatten(steps, steps.order()))
     if around is not None and distribute(steps, around):
-        unify(steps)
-        flatten(steps)
-    while take_out_factors(steps) or (around is not None and regroup(steps)):
-        unify(steps)
-        flatten(steps)
-    share_pairs(steps, Multiplied)
+        order = flatten(steps, unify(steps, steps.order()))
+    while take_out_factors(steps, order) or (around is not None and regroup(steps)):
+        order = flatten(steps, unify(steps, steps.order()))
+    share_pairs(steps, Multiplied, order)
+    order = steps.order()
     if product_cost > 1.0 and cross(steps, product_cost):
-        unify(steps)
-    share_pairs(steps, Added)
-    while unify(steps):
-        flatten(steps)
-    place_signs(steps)
-    unify(steps)
+        order = unify(steps, steps.order())
+    share_pairs(steps, Added, order)
+    order = steps.order()
+    while len(shorter := unify(steps, order)) < len(order):
+        order = flatten(steps, shorter)
+    place_signs(steps, order)
+    unify(steps, steps.order())
     return steps

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...ops.pixel.trigonometry import Sin
 from .steps import Added, Called, Multiplied, Number, Reciprocal, Steps
 
 
-def place_signs(steps: Steps) -> None:
+def place_signs(steps: Steps, order: Sequence[int]) -> None:
     """Negates sums, and products of a constant, whose readers want them negative: neither costs anything. Products of other
     values, quotients and sines hand the wish on to what they are made of. Signs that are left stay at the roots and at the
-    arguments of Functions."""
-    order = steps.order()
+    arguments of Functions. order: that of the steps."""
     wishes = _Wishes(steps, order)
     negative = {n for n in reversed(order) if wishes.settle(n)}
     flags: dict[int, int] = {}
@@ -52,7 +53,7 @@ def place_signs(steps: Steps) -> None:
 class _Wishes:
     """For each value, how many more of its readers want it positive than negative, given what is settled."""
 
-    def __init__(self, steps: Steps, order: list[int]):
+    def __init__(self, steps: Steps, order: Sequence[int]):
         self.steps = steps
         self.direct: dict[int, int] = {}
         self.through: dict[int, list[tuple[int, int]]] = {}

@@ -20,7 +20,8 @@ class Derivatives:
     def __init__(self, table: Table):
         self.table = table
         self._partials: dict[int, list[tuple[int, Scaled]]] = {}
-        self._declared: dict[Hashable, tuple[Function, Sequence[Variable | None]]] = {}
+        self._declared: dict[Hashable, tuple[Function, Sequence[Variable | None], list[Any]]] = {}
+        """Of a Function: one of it, its derivative by each input, and the order in which a reader reads these."""
 
     def partials(self, entry: int) -> list[tuple[int, Scaled]]:
         """(entry it is made of, derivative by that entry)."""
@@ -50,19 +51,18 @@ class Derivatives:
         return []
 
     def _of_call(self, entry: int, function: Any, arguments: Sequence[Scaled]) -> list[Scaled]:
+        reader = Reader(self.table)
         if function not in self._declared:
             kind, fields = function
             made = kind(*(Variable(FLOAT) for _ in arguments), **dict(zip(kind.fields, fields, strict=True)))
-            self._declared[function] = (
-                made,
-                [None] * len(arguments) if made.zero_derivative else declared(made),
-            )
-        made, given = self._declared[function]
-        reader = Reader(self.table)
+            given = [None] * len(arguments) if made.zero_derivative else declared(made)
+            reader.put(dict.fromkeys((*made.inputs, made.output), objects([ZERO])))
+            self._declared[function] = made, given, reader.order([p for p in given if p is not None])
+        made, given, order = self._declared[function]
         known = [*zip(made.inputs, arguments, strict=True), (made.output, Scaled(1, entry))]
         reader.put({v: objects([x]) for v, x in known})
-        read = iter(reader.read([p for p in given if p is not None]))
-        return [ZERO if p is None else next(read).item() for p in given]
+        reader.run(order)
+        return [ZERO if p is None else reader.known[p].item() for p in given]
 
     def tangents(self, roots: Iterable[Scaled], seeds: Mapping[int, Scaled]) -> list[Scaled]:
         """The derivative of each root along the seeds: (entry, its tangent). Forward mode."""

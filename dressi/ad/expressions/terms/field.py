@@ -35,7 +35,10 @@ class Sample(NamedTuple):
     @property
     def inverse(self) -> Sample:
         """1 / x; 0 for 0, which no sample is by chance."""
-        return Sample(inverse(self.long), *(inverse(x, SMALL) for x in self[1:]))
+        long, a, b, c = self
+        ab = a * b % SMALL
+        below = inverse(ab * c, SMALL)  # one inverse for three
+        return Sample(inverse(long), b * c * below % SMALL, a * c * below % SMALL, ab * below % SMALL)
 
     @property
     def direction(self) -> int:
@@ -116,6 +119,12 @@ def inverse(v: int, prime: int = PRIME) -> int:
     return pow(v, -1, prime) if v else 0
 
 
+@lru_cache(maxsize=1 << 12)
+def of_float(value: float) -> Rational:
+    """The number that a float is."""
+    return plain(Fraction(value))
+
+
 def drawn(*parts: object) -> Sample:
     """A sample that only these parts determine, as if it were drawn at random."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=64).digest()
@@ -123,7 +132,7 @@ def drawn(*parts: object) -> Sample:
     return Sample(long, *(int.from_bytes(digest[k : k + 8], "little") % SMALL for k in (40, 48, 56)))
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=1 << 15)
 def on_circle(angle: int) -> tuple[Sample, Sample]:
     """A point that only the angle determines, with a^2 + b^2 = 1: the samples of its sine and cosine."""
     u = drawn("angle", angle)

@@ -132,49 +132,56 @@ class Reader:
     def __init__(self, table: Table, given: Iterable[Variable] = ()):
         self.table = table
         self.leaves: dict[Variable, np.ndarray] = {}
-        self._known: dict[Variable, np.ndarray] = {}
+        self.known: dict[Variable, np.ndarray] = {}
+        """Of each Variable that was read an array of Scaled, of the shape of its type."""
         for v in given:
             self._symbol(v)
 
     def put(self, known: Mapping[Variable, np.ndarray]) -> None:
         """What Variables are, whatever made them: an array of Scaled each."""
-        self._known.update(known)
+        self.known.update(known)
 
     def read(self, variables: Iterable[Variable]) -> list[np.ndarray]:
         """Of each Variable an array of Scaled, of the shape of its type."""
         variables = list(variables)
-        made: dict[Variable, Function] = {}
+        self.run(self.order(variables))
+        return [self.known[v] for v in variables]
+
+    def order(self, variables: Iterable[Variable]) -> list[tuple[Variable, Function | None]]:
+        """What is to be read for the Variables, each with what makes it: symbols, None, first."""
+        made: dict[Variable, Function | None] = {}
 
         def makers(v: Variable) -> Sequence[Variable]:
-            f = v.creator
-            if f is None or v in self._known or not readable(f):
+            if v in self.known:
                 return ()
-            made[v] = f
-            return f.inputs
+            f = made[v] = v.creator if v.creator is not None and readable(v.creator) else None
+            return f.inputs if f is not None else ()
 
-        order = [v for v in producers_first(variables, makers) if v not in self._known]
-        for v in order:
-            if v not in made:
+        order = [(v, made[v]) for v in producers_first(variables, makers) if v in made]
+        return sorted(order, key=lambda item: item[1] is not None)
+
+    def run(self, order: Iterable[tuple[Variable, Function | None]]) -> None:
+        """Reads what ``order`` gave, of this reader or of another that knew the same Variables."""
+        for v, f in order:
+            if f is None:
                 self._symbol(v)
-        for v in order:
-            if v in made:
-                try:
-                    self._known[v] = self._function(made[v])
-                except ZeroDivisionError:
-                    raise made[v].fail("divides by a constant zero") from None
-        return [self._known[v] for v in variables]
+                continue
+            try:
+                self.known[v] = self._function(f)
+            except ZeroDivisionError:
+                raise f.fail("divides by a constant zero") from None
 
     def _symbol(self, v: Variable) -> np.ndarray:
         count = v.vtype.components
         found = objects([self.table.symbol((v, k)) for k in range(count)], v.vtype.shape)
-        self._known[v] = self.leaves[v] = found
+        self.known[v] = self.leaves[v] = found
         return found
 
     def _function(self, f: Function) -> np.ndarray:
         shape = f.output.vtype.shape
         if isinstance(f, Constant):
             return objects([self.table.constant(x) for x in f.value], shape)
-        inputs = [self._known[x] for x in f.inputs]
+        inputs = [self.known[x] for x in f.inputs]
         kind = type(f)
         algebra = ALGEBRA.get(kind)
         if algebra is not None and not shape and isinstance(f, Pointwise):

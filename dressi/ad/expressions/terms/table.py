@@ -21,6 +21,7 @@ from .field import (
     Sample,
     drawn,
     inverse,
+    of_float,
     of_rational,
     on_circle,
     plain,
@@ -132,9 +133,9 @@ class Table:
     def __len__(self) -> int:
         return len(self.forms)
 
-    def constant(self, value: float | Fraction) -> Scaled:
+    def constant(self, value: float) -> Scaled:
         """A finite number."""
-        return Scaled(plain(Fraction(value)), ONE)
+        return Scaled(of_float(value), ONE)
 
     def symbol(self, of: Hashable) -> Scaled:
         """The value that is given by this name."""
@@ -146,7 +147,7 @@ class Table:
         """The sum of the parts."""
         found: dict[int, Rational] = {}
         for factor, entry in parts:
-            found[entry] = found.get(entry, 0) + factor
+            found[entry] = found[entry] + factor if entry in found else factor
         terms = sorted((entry, rounded(factor)) for entry, factor in found.items() if factor)
         if not terms:
             return ZERO
@@ -164,14 +165,15 @@ class Table:
         scale, powers = 1, dict[int, int]()
         for (factor, entry), power in parts:
             if power:
-                scale = times(scale, to_power(factor, power))
+                if type(factor) is not int or factor != 1:
+                    scale = times(scale, to_power(factor, power))
                 if entry != ONE:
                     powers[entry] = powers.get(entry, 0) + power
         if not scale:
             return ZERO
-        for entry, power in list(powers.items()):
+        for entry, power in [item for item in powers.items() if not -2 < item[1] < 2]:
             root = self.forms[entry]
-            if abs(power) > 1 and isinstance(root, Call) and root.function == (Sqrt, ()):
+            if isinstance(root, Call) and root.function == (Sqrt, ()):
                 half = int(power / 2)
                 powers[entry] -= 2 * half
                 inner = self.product(
@@ -215,6 +217,8 @@ class Table:
         return Scaled(known.factor * sign, known.entry)
 
     def _in_range(self, x: Scaled, factor: Rational) -> Scaled:
+        if type(factor) is type(x.factor) is int and factor == x.factor == 1:
+            return x
         scale = rounded(times(x.factor, factor))
         return Scaled(scale, x.entry) if _is_in_range(scale) else self._apart(scale, Scaled(1, x.entry))
 
