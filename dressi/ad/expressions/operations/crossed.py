@@ -32,7 +32,8 @@ class _Cross(NamedTuple):
     @property
     def left(self) -> list[tuple[int, int, int]]:
         """(sign, a, b) of d - k or d + k, the coefficient that is left in each: the sum of a and b with this sign, a < b."""
-        return [(-h.sign * h.other, *sorted((h.d, self.k))) for h in (self.first, self.second)]
+        halves = (self.first, self.second)
+        return [(-h.sign * h.other, min(h.d, self.k), max(h.d, self.k)) for h in halves]
 
 
 def cross(steps: Steps, product_cost: float) -> bool:

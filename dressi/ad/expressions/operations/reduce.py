@@ -7,6 +7,7 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import Any
 
 from ..terms.field import Rational, plain
 from .crossed import cross
@@ -220,39 +221,35 @@ def unify(steps: Steps, order: Sequence[int]) -> list[int]:
     """Equal values become one, and a sum or product of one operand that operand. order: that of the steps; the new one, which is
     shorter if anything changed, is returned."""
     same: dict[int, int] = {}
-    known: dict[tuple[object, ...], int] = {}
-    of = same.get
+    products, sums, others = dict[Any, int](), dict[Any, int](), dict[Any, int]()
+    values, of = steps.values, same.get
     for n in order:
-        value = steps.values[n]
-        kind = type(value)
-        key: tuple[object, ...]
+        value = values[n]
         moved = bool(same) and not same.keys().isdisjoint(value.operands)
         if isinstance(value, Multiplied):
             if moved:
-                value = Multiplied([of(m, m) for m in value.operands])
+                value = values[n] = Multiplied([of(m, m) for m in value.operands])
             if len(value.operands) == 1:
                 same[n] = value.operands[0]
                 continue
-            key = (kind, *sorted(value.operands))
+            first = products.setdefault(tuple(sorted(value.operands)), n)
         elif isinstance(value, Added):
             if moved:
-                value = Added([(s, of(m, m)) for s, m in value.terms])
+                value = values[n] = Added([(s, of(m, m)) for s, m in value.terms])
             if len(value.terms) == 1 and value.terms[0][0] > 0:
                 same[n] = value.operands[0]
                 continue
-            key = (kind, *sorted(value.terms))
+            first = sums.setdefault(tuple(sorted(value.terms)), n)
         elif isinstance(value, Called):
             if moved:
-                value = Called(value.function, [(s, of(m, m)) for s, m in value.arguments])
-            key = (kind, value.function, *value.arguments)
+                value = values[n] = Called(value.function, [(s, of(m, m)) for s, m in value.arguments])
+            first = others.setdefault((value.function, *value.arguments), n)
         elif isinstance(value, Reciprocal):
             if moved:
-                value = Reciprocal(of(value.of, value.of))
-            key = (kind, value.of)
+                value = values[n] = Reciprocal(of(value.of, value.of))
+            first = others.setdefault(value.of, n)
         else:
             continue
-        steps.values[n] = value
-        first = known.setdefault(key, n)
         if first != n:
             same[n] = first
     steps.roots = [(s, of(n, n)) for s, n in steps.roots]

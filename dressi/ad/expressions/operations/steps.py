@@ -130,7 +130,7 @@ class Lowering:
         self.steps = Steps()
         self._at: dict[int, tuple[Rational, int]] = {}
         """Entry -> (c, value): the value is c times the entry. c may be negative."""
-        self._number: dict[Rational, int] = {}
+        self._number: dict[tuple[int, int], int] = {}
         self._product: dict[tuple[int, ...], int] = {}
         self._inverse: dict[int, int] = {}
         self._below = defaultdict[int, set[int]](set)
@@ -189,9 +189,10 @@ class Lowering:
         return (sign, self._multiplied([self._constant(abs(factor)), n]))
 
     def _constant(self, value: Rational) -> int:
-        if value not in self._number:
-            self._number[value] = self.steps.add(Number(value))
-        return self._number[value]
+        ratio = value.as_integer_ratio()  # the hash of a Fraction takes a power
+        if ratio not in self._number:
+            self._number[ratio] = self.steps.add(Number(value))
+        return self._number[ratio]
 
     def _reciprocal(self, n: int) -> int:
         if n not in self._inverse:
@@ -221,7 +222,8 @@ class Lowering:
                 scale, above, below = 1, list[int](), list[int]()
                 for entry, power in factors:
                     c, n = self._at[entry]
-                    scale = times(scale, to_power(c, power))
+                    if type(c) is not int or c != 1:
+                        scale = times(scale, to_power(c, power))
                     if power > 0:
                         above += [n] * power
                     elif len(self._below[entry]) > 1:

@@ -102,11 +102,15 @@ def to_power(c: Rational, power: int) -> Rational:
 
 def quotient(a: Rational, b: Rational) -> Rational:
     """a / b."""
-    if type(b) is int and (b == 1 or b == -1):
-        return a if b == 1 else -a
-    if a == b:
+    if type(b) is int:
+        if b == 1 or b == -1:
+            return a if b == 1 else -a
+        if type(a) is int:
+            return plain(Fraction(a, b)) if a % b else a // b
+    elif a is b:
         return 1
-    return plain(Fraction(a.numerator * b.denominator, a.denominator * b.numerator))
+    above, below = a.numerator * b.denominator, a.denominator * b.numerator
+    return 1 if above == below else plain(Fraction(above, below))
 
 
 def size(c: Rational) -> Rational:

@@ -154,7 +154,7 @@ class Table:
         leading = terms[0][1] if terms[0][0] != ONE or len(terms) == 1 else terms[1][1]
         if len(terms) == 1:
             return Scaled(leading, terms[0][0])
-        form = Sum(tuple((rounded(quotient(factor, leading)), entry) for entry, factor in terms))
+        form = Sum(tuple([(rounded(quotient(factor, leading)), entry) for entry, factor in terms]))
         known = self._of_form.get(form)
         if known is None:
             known = self._add(form, sum_of([(c, self.samples[n]) for c, n in form.terms]))
@@ -191,7 +191,7 @@ class Table:
         known = self._of_form.get(form)
         if known is None:
             known = self._add(form, product_of([self._to_power(entry, power) for entry, power in factors]))
-        return self._in_range(known, scale)
+        return Scaled(scale, known.entry) if known.factor == 1 else self._in_range(known, scale)
 
     def _to_power(self, entry: int, power: int) -> Sample:
         if power > 0:

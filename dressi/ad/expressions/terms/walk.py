@@ -10,14 +10,10 @@ from .table import Call, Product, Sum, Table
 
 def children(table: Table, entry: int) -> list[int]:
     """The entries that an entry is made of."""
-    match table.forms[entry]:
-        case Sum(terms):
-            return [n for _, n in terms]
-        case Product(factors):
-            return [n for n, _ in factors]
-        case Call(_, arguments):
-            return [x.entry for x in arguments]
-    return []
+    form = table.forms[entry]
+    if isinstance(form, Sum | Product):
+        return [n for _, n in form.terms] if isinstance(form, Sum) else [n for n, _ in form.factors]
+    return [x.entry for x in form.arguments] if isinstance(form, Call) else []
 
 
 def order_of(table: Table, roots: Iterable[int]) -> list[int]:
