@@ -4,8 +4,7 @@
 
 A region is what Functions of one texel compute over one domain between Functions that read other texels. On: each region is
 written anew from its expressions, at the fewest operations that are found, before it is planned. Off: as it was simplified.
-The programs are steps of optimisations (`dressi bench`: silhouette, texture, shading, material, environment, joint) and of least
-squares (as-rigid-as-possible meshes, embedded deformation, image warping). Operations are sums, products, quotients and Functions of all
+The programs are steps of the optimisations of `dressi bench` and of least squares (apps/least_squares, and a pose by silhouettes). Operations are sums, products, quotients and Functions of all
 regions; ms are processor ms of a step, medians of batches in turns; the losses of both are compared.
 """
 
@@ -35,7 +34,8 @@ from dressi.ad.traversal import rebuilt
 from dressi.render.io import write_json
 from dressi.vk.run import engine as engines
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "least_squares"))
+LEAST_SQUARES = Path(__file__).resolve().parent.parent / "least_squares"
+sys.path[:0] = [str(LEAST_SQUARES), str(LEAST_SQUARES / "rendering")]
 
 
 def rewritten(program: Program) -> tuple[Program, int, int]:
@@ -131,7 +131,9 @@ def bench(case: str) -> Callable[[DressiAD], None]:
             "json_file",
         )
     )
-    request = Request.parse(case, views=1, size="64", texture_size="64", peels=1, radius_px=2.0, cold=False, **none)  # fmt: skip
+    request = Request.parse(
+        case, views=1, size="64", texture_size="64", peels=1, radius_px=2.0, cold=False, channels=4, **none
+    )
 
     def describe(engine: DressiAD) -> None:
         next(iter(CASES[case](request, drawn_on(engine.device)))).work.describe(engine, record=True)
@@ -151,10 +153,32 @@ def least_squares(case: str) -> Callable[[DressiAD], None]:
     return describe
 
 
+def pose(_: str) -> Callable[[DressiAD], None]:
+    """The pose of a box by its silhouettes in four views, by Levenberg and Marquardt's method."""
+    from pose_problem import Problem, start_of
+
+    from dressi.ad.least_squares import LevenbergMarquardt
+    from dressi.render import ring
+    from dressi.render.mesh.primitives import cube
+
+    def describe(engine: DressiAD) -> None:
+        box, cameras = cube(), ring(np.zeros(3), 1.0, 4, (64, 64))
+        problem = Problem(box.moved(box.positions * (1.0, 0.6, 0.35)), cameras, learn_focal=False)
+        start = start_of(problem.mesh, cameras, 20.0, 0.05, seed=0)
+        engine.set_loss([problem.residual])
+        engine.set_optimizer(LevenbergMarquardt(iterations=10), problem.unknowns)
+        problem.set(engine, start.masks, start.base)
+
+    return describe
+
+
 CASES: dict[str, Callable[[str], Callable[[DressiAD], None]]] = {
-    **dict.fromkeys(("silhouette", "texture", "joint", "shading", "material", "environment"), bench),
-    **dict.fromkeys(("arap_mesh", "embedded_deformation", "image_warping_128"), least_squares),
-}
+    **dict.fromkeys(("image_fitting", "silhouette", "texture", "joint", "shading", "material", "environment"), bench),
+    **dict.fromkeys(("convolution", "matmul", "slice", "blur", "chain", "pyramid"), bench),
+    **dict.fromkeys(("arap_mesh", "embedded_deformation", "cotangent_smoothing"), least_squares),
+    **dict.fromkeys(("image_warping_128", "laplacian", "poisson_editing", "shape_from_shading"), least_squares),
+    "pose": pose,
+}  # fmt: skip
 
 
 def measured(name: str, device: Device, batches: int, steps: int) -> dict[str, Any]:

@@ -56,8 +56,7 @@ class Derivatives:
             kind, fields = function
             made = kind(*(Variable(FLOAT) for _ in arguments), **dict(zip(kind.fields, fields, strict=True)))
             given = [None] * len(arguments) if made.zero_derivative else declared(made)
-            zero = objects([ZERO])
-            reader.put(dict.fromkeys((*made.inputs, made.output), zero))
+            reader.put({v: objects([ZERO]) for v in (*made.inputs, made.output)})
             self._declared[function] = made, given, reader.order([p for p in given if p is not None])
         made, given, order = self._declared[function]
         known = [*zip(made.inputs, arguments, strict=True), (made.output, Scaled(1, entry))]
