@@ -6,38 +6,31 @@ Where they lie between transparent surfaces, each node counts as one layer at th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...ad.types import INT, Size
+from ...ad.types import INT
+from ..layers.peel import depth_of
 from ..layers.transparent import Transparent
 from ..lists import list_leaf
 from ..shading.lights import LightSource
 from ..strands.draw import StrandPicture, draw_strands
-from ..surface.screen import Surface, barycentric, corners, covered, interpolate, rasterize_hard
+from ..surface.screen import Surface, covered
 from .fibres import Fibres, lit_by
-from .look import View
 from .picture import Picked, Picture
 from .point import SurfacePoint
 
-BEYOND = 2.0
-"""A depth behind everything."""
 
-
-def opaque_depth(view: View, size: Size) -> Variable | None:
-    """FLOAT: z / w of the nearest opaque surface at the centre of each pixel, BEYOND where there is none."""
-    count = view.face_count if view.opaque_faces is None else view.opaque_faces
-    if not count:
-        return None
-    face = rasterize_hard(view.clip, view.faces, size=size, face_count=count)
-    at = corners(face, view.faces)
-    weights = barycentric(view.clip, at, size)
-    z, w = (interpolate(F.component(view.clip, k), at, weights) for k in (2, 3))
-    return F.stop_gradient(F.select(covered(face), z / F.maximum(w, 1e-6), BEYOND))
+def opaque_depth(picture: Picture) -> Variable | None:
+    """FLOAT: z / w of the nearest opaque surface at the centre of each pixel, that of the far plane where there is none."""
+    mesh, count = picture._plain.mesh, picture.view.opaque_faces
+    if count is not None:
+        mesh = replace(mesh, face_count=count, seen=None)
+    return F.stop_gradient(depth_of(mesh, mesh.face)) if mesh.face_count else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +170,7 @@ def with_fibres(
 ) -> Picture:
     """The picture with nodes of strands and points."""
     view, size = picture.view, picture.size
-    limit = opaque_depth(view, size)
+    limit = opaque_depth(picture)
     drawn = [
         (
             one,

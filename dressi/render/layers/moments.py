@@ -27,6 +27,7 @@ from ...ad.ops.pixel.constant import Like
 from ..forms.form import Form, Silhouette
 from ..surface.screen import DrawnMesh, Surface, covered
 from .absorbance import LEAST, absorbance, mean, powers, share_before
+from .peel import depth_of
 from .transparent import Shade, Transparent
 
 THINNEST = 1e-6
@@ -81,8 +82,7 @@ def summed_layers(
     """
     limit = None
     if opaque:
-        solid = replace(mesh, face_count=opaque)
-        limit = F.select(covered(solid.face), solid.fragment(solid.face)[0], 1.0)
+        limit = depth_of(mesh, replace(mesh, face_count=opaque).face)
     transparent = F.greater_equal(F.linear_index(mesh.faces.size), opaque)
     low, high = _depths(mesh, transparent)
     drawn = replace(mesh, live=transparent)

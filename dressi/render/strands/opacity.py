@@ -73,19 +73,9 @@ class StrandOpacity:
             )
         )
         drawn = drawn_strands(strands, matrix, (size, size), unlit)
-        shapes = drawn.shapes
 
         def summed(value):
-            return F.store(
-                F.accumulate(
-                    shapes.quads,
-                    size=shapes.size,
-                    triangles=2 * shapes.count,
-                    triangles_per_face=2,
-                    live=shapes.live,
-                    value=lambda number, _: value(drawn.point(number)),
-                )
-            )
+            return F.store(drawn.summed(lambda number, _: value(drawn.point(number))))
 
         def weighted(point: StrandPoint) -> Variable:
             return powers(point.depth * 2.0 - 1.0) * point.fragment.absorbance

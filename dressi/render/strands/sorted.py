@@ -69,11 +69,10 @@ class SortedLayers:
 
 def _peel(drawn: DrawnStrands, last: tuple[Variable, Variable] | None, limit: Variable | None) -> Variable:
     """INT: the nearest segment that comes after ``last`` (depth, number), -1 for none."""
-    shapes = drawn.shapes
 
     def fragment(number: Variable) -> tuple[Variable, Variable]:
         point = drawn.point(number)
-        depth = F.lookup(shapes.order, number)
+        depth = F.lookup(drawn.shapes.order, number)
         keep = F.greater(point.fragment.absorbance, LEAST)
         if limit is not None:
             keep = F.logical_and(keep, F.less(depth, limit))
@@ -83,12 +82,4 @@ def _peel(drawn: DrawnStrands, last: tuple[Variable, Variable] | None, limit: Va
             keep = F.logical_and(keep, F.logical_and(after, F.not_equal(number, last[1])))
         return depth, keep
 
-    return F.rasterize(
-        shapes.quads,
-        size=shapes.size,
-        triangles=2 * shapes.count,
-        triangles_per_face=2,
-        live=shapes.live,
-        fragment=fragment,
-        disjoint=True,
-    )
+    return drawn.nearest(fragment)

@@ -49,7 +49,6 @@ class Sums:
 
     def _sum(self, value: Callable[[StrandPoint], Variable]) -> Variable:
         """The sum over all fragments of a value of their ``StrandPoint``."""
-        shapes = self.drawn.shapes
 
         def kept(number: Variable, _: Variable) -> Variable | tuple[Variable, Variable]:
             point = self.drawn.point(number)
@@ -57,14 +56,7 @@ class Sums:
                 return value(point)
             return value(point), F.less(F.stop_gradient(point.depth), self.limit)
 
-        return F.accumulate(
-            shapes.quads,
-            size=shapes.size,
-            triangles=2 * shapes.count,
-            triangles_per_face=2,
-            live=shapes.live,
-            value=kept,
-        )
+        return self.drawn.summed(kept)
 
     @cached_property
     def _middle(self) -> Variable:

@@ -45,6 +45,9 @@ def test_a_surface_hides_strands_and_picking_names_the_node():
     assert (shown.face[shown.node == 0] == -1).all() and (shown.face[shown.node == 1] >= 0).all()
     np.testing.assert_allclose(shown.colour[8, 14], [1, 0, 0], atol=2e-3)
     np.testing.assert_allclose(shown.colour[8, 4], [1, 1, 1], atol=1e-6)
+    # Not where it is cut out.
+    cut = Scene([Node(strand), Node(WALL, {"alpha": 0.2, "alpha_mode": "mask"})])
+    np.testing.assert_allclose(render(cut, CAMERA, light=None).colour[8, 7], [1, 0, 0], atol=2e-3)
 
 
 def test_strands_throw_shadows_and_have_derivatives_in_a_scene(device):
