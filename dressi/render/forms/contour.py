@@ -71,9 +71,6 @@ DEEPEST = 1.0
 class Contours(Silhouette):
     """The result of the contour form; images of the batch of the positions."""
 
-    edges: EdgeList
-    face: Variable
-    """INT: the nearest face at the pixel, -1 for none. No derivative."""
     nearest: NearestPoint
     """The nearest point of the edges that count, within the radius."""
     seam: Seam | None
@@ -88,7 +85,7 @@ class Contours(Silhouette):
         """The soft margin, on the face in front at the contour; the nearest face at the pixel centre; and, unless the form
         was drawn without seams, the surface on the other side of the nearest seam. Differentiable in position."""
         mesh, seam = self.mesh, self.seam
-        own = self.front, mesh.surface(self.face)
+        own = self.front, mesh.surface(mesh.face)
         return own if seam is None else (*own, surface_at(mesh, seam.faces[1], seam.point))
 
     @property
@@ -144,7 +141,7 @@ def contour_form(
         hidden = Stored(margin * F.sum_components(F.stop_gradient(front.weights))).output
         pixels = seam_pixels(mesh, planes, AROUND, hidden)
         seam = nearest_seam(mesh, edges, planes, pixels, AROUND, 0.5)
-    return Contours(hard, F.select(hard, 1.0, margin), mesh, edges, face, near, seam, front, margin)
+    return Contours(hard, F.select(hard, 1.0, margin), mesh, near, seam, front, margin)
 
 
 def _margin(mesh: DrawnMesh, edges: EdgeList, near: NearestPoint) -> Surface:

@@ -5,4 +5,6 @@ picture: c_1 + t_1 (c_2 + t_2 (... background)).
 
 - ``peel``: which faces each pixel shows, front to back, sorted and exact, K of them.
 - ``stacks``: their surfaces, and the composed picture, hard or with silhouettes antialiased.
+- ``slivers``: what is seen between two silhouettes that pass between the same pixels.
+- ``moments``: all of them in no order, by sums.
 """

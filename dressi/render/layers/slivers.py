@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from ...ad import functional as F
 from ...ad.graph import Variable
+from ...ad.transform.gradient import total
 from ..forms.edges.edge_list import BEYOND
-from ..forms.edges.seam_faces import Step
+from ..forms.edges.seam_faces import Differs, Step
 from ..forms.edges.stored import Stored
-from ..forms.passings import MIDDLE, Passing, PassingEdges, Sliver, Taken
+from ..forms.passings import MIDDLE, STEPS, Passing, PassingEdges, Sliver, Taken
 from ..surface.screen import covered
 from .peel import Peeled, depth_of
 from .transparent import compose
@@ -32,6 +33,8 @@ class Crossed(NamedTuple):
     """INT: the transparent part of the mesh that ends or begins."""
     from_next: Variable
     """FLOAT mask: it does so on the way from the next pixel."""
+    apart: Variable
+    """FLOAT mask: pixels and their neighbours show different parts; there is no sliver elsewhere."""
     parts: list[Variable]
     """INT: the parts that each pixel shows, by layer."""
 
@@ -54,10 +57,13 @@ class Crossed(NamedTuple):
         colour, clear = first + clear * (second + between * third), clear * between * rest
         return Taken(F.select(some, colour, 0.0), F.select(some, clear, 0.0))
 
+    def _gated(self, image: Variable) -> Variable:
+        """Constant where there is no sliver, so that what follows is computed on the other blocks of pixels alone."""
+        return F.select(self.apart, image, 0)
+
     def _swapped(self, images: Sequence[Variable]) -> tuple[list[Variable], list[Variable]]:
         """The images at the pixel from which the part is left out or added to, and at the other one."""
-        following = [_next(image, self.step) for image in images]
-        pairs = list(zip(images, following, strict=True))
+        pairs = [(self._gated(image), self._gated(_next(image, self.step))) for image in images]
         return [F.select(self.from_next, b, a) for a, b in pairs], [
             F.select(self.from_next, a, b) for a, b in pairs
         ]
@@ -65,34 +71,44 @@ class Crossed(NamedTuple):
 
 def crossed(peeled: Peeled, lines: PassingEdges, passing: Passing, step: Step) -> tuple[Passing, Crossed]:
     """The sliver behind the edge that passes, and that edge as it borders on the middle between the pixels."""
-    own = [lines.part_of_face(face) for face in peeled.faces]
-    following = [_next(part, step) for part in own]
-    first, other, ends = passing.part, F.constant(-1), F.constant(0.0)
-    for parts, others, here in ((following, own, 0.0), (own, following, 1.0)):
-        for part in reversed(parts):
+    parts = [lines.part_of_face(face) for face in peeled.faces]
+    apart = Differs(total([part * 31**k for k, part in enumerate(parts)]), steps=STEPS).output
+    apart = Stored(apart).output
+    own, following = (
+        [F.select(apart, part, -1) for part in side] for side in (parts, [_next(p, step) for p in parts])
+    )
+    found = F.select(apart, Stored(passing.found).output, 0.0)
+    first = F.select(apart, Stored(passing.part).output, -1)
+    other, ends = F.constant(-1), F.constant(0.0)
+    for shown, others, here in ((following, own, 0.0), (own, following, 1.0)):
+        for part in reversed(shown):
             new = F.logical_and(F.greater_equal(part, 0), F.not_equal(part, first))
             new = F.logical_and(new, F.logical_not(_among(part, others)))
             other, ends = F.select(new, part, other), F.select(new, F.constant(here), ends)
-    panes, found = [*own[:-1], *following[:-1]], passing.found
+    panes = [*own[:-1], *following[:-1]]
     ended = F.not_equal(_among(first, own), _among(first, following))
     one, two = F.logical_and(found, _among(first, panes)), _among(other, panes)
     some = F.select(found, F.logical_and(ended, F.logical_or(one, two)), two)
     some = F.logical_and(some, F.greater_equal(F.minimum(first, other), 0))
     # The edge is one of the other part; it is seen where it lies before what is opaque beyond it.
-    limit = F.select(covered(peeled.solid), depth_of(peeled.mesh, peeled.solid), BEYOND)
-    depths = F.select(ends, 0.0, limit), F.select(ends, _next(limit, step), 0.0)
-    here, there = F.vec2(0.0, depths[0]), F.shift(F.vec2(some, depths[1]), *step)
-    edge = lines.nearest(step, [(Stored(here).output, Stored(there).output)], [other])
-    # Beyond the border there is no pair.
-    edge = F.select(some, edge, -1)
+    limit = depth_of(peeled.mesh, peeled.solid)
+    depths = (
+        F.select(some, d, 0.0) for d in (F.select(ends, 0.0, limit), F.select(ends, _next(limit, step), 0.0))
+    )
+    here, there = (F.vec2(face, depth) for face, depth in zip((0.0, some), depths, strict=True))
+    edge = lines.nearest(step, [(Stored(here).output, F.shift(Stored(there).output, *step))], [other])
     rest = lines.rest(edge, step)
-    both, begin = covered(edge), F.select(found, passing.rest, MIDDLE)
+    # Beyond the border there is no pair.
+    both, begin = (
+        F.logical_and(covered(edge), some),
+        F.select(found, F.select(apart, passing.rest, 0.0), MIDDLE),
+    )
     near, far = (F.select(both, of(begin, rest), 0.0) for of in (F.maximum, F.minimum))
     middle = F.maximum(F.minimum(near, MIDDLE), far)
     middle = F.select(F.logical_and(both, found), middle, passing.rest)
     from_next = F.equal(F.less(begin, rest), one)
     part = F.select(one, first, other)
-    return passing._replace(rest=middle), Crossed(Sliver(near, far), step, part, from_next, own)
+    return passing._replace(rest=middle), Crossed(Sliver(near, far), step, part, from_next, apart, parts)
 
 
 def _next(image: Variable, step: Step) -> Variable:

@@ -8,7 +8,8 @@ A stack is what one place of the screen shows: the transparent surfaces, front t
                 ends moves all layers behind it one forward. So layers are composed first, and the composed pictures are
                 blended: the result is the mean over the pixel of the two composed pictures, exactly.
 
-Where edges of several layers pass between two centres, the one of the first layer counts.
+Where edges of several layers pass between two centres, the one of the first layer counts, and one of another part of the mesh
+(``slivers``).
 
 All layers are tiles of one batch: one graph shades them, whatever their number, and one follows their surfaces to the edges.
 """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.texture.addressing import WrapName
@@ -11,45 +13,33 @@ from .screen import Corners, covered, interpolate
 
 
 def _exact(
-    texture: Variable,
-    uv: Variable,
-    mask: Variable,
-    step: Variable | None,
-    wrap: WrapName,
-    level: Variable | None,
-    layers: int,
-    layer: Variable | None,
+    texture: Variable, uv: Variable, mask: Variable, step: Variable | None, level: Variable | None, **how: Any
 ) -> Variable:
     if level is None:
-        return F.sample(texture, uv, "bilinear", wrap, layers=layers, layer=layer)
+        return F.sample(texture, uv, "bilinear", **how)
     # Constant where nothing is covered: the planner then works on the covered blocks alone.
     uv, level = F.select(mask, uv, 0.0), F.select(mask, level, 0.0)
-    return F.sample(texture, uv, "trilinear", wrap, level=level, layers=layers, layer=layer)
+    return F.sample(texture, uv, "trilinear", level=level, **how)
 
 
 def _inverse_uv(
-    texture: Variable,
-    uv: Variable,
-    mask: Variable,
-    step: Variable | None,
-    wrap: WrapName,
-    level: Variable | None,
-    layers: int,
-    layer: Variable | None,
+    texture: Variable, uv: Variable, mask: Variable, step: Variable | None, level: Variable | None, **how: Any
 ) -> Variable:
-    if layer is not None:
+    if how["layer"] is not None:
         raise InputError("gradient='inverse_uv' reads one texture, not a stack of them; use gradient='exact'")
     if level is not None:
         raise InputError("gradient='inverse_uv' has no mip levels; leave out level, or use gradient='exact'")
-    if wrap != "repeat":
-        raise InputError(f"gradient='inverse_uv' wraps by 'repeat', not {wrap!r}; use gradient='exact'")
+    if how["wrap"] != "repeat":
+        raise InputError(
+            f"gradient='inverse_uv' wraps by 'repeat', not {how['wrap']!r}; use gradient='exact'"
+        )
     if step is None or step.vtype is not INT:
         raise InputError("gradient='inverse_uv' needs step, an INT 1x1 Variable that counts the steps")
     return F.sample_inverse_uv(texture, uv, mask, F.sobol2(step))
 
 
 GRADIENTS = {"exact": _exact, "inverse_uv": _inverse_uv}
-"""Ways to differentiate by the texture, by name: samplers of (texture, uv, mask, step, wrap, level, layers, layer)."""
+"""Ways to differentiate by the texture, by name: samplers of (texture, uv, mask, step, level) and of how to read it."""
 
 
 def texture_uv(uvs: Variable, at: Corners, weights: Variable) -> Variable:
@@ -90,4 +80,5 @@ def texture_colour(
     if gradient not in GRADIENTS:
         raise InputError(f"gradient is one of {', '.join(GRADIENTS)}, not {gradient!r}")
     mask = covered(face)
-    return F.select(mask, GRADIENTS[gradient](texture, uv, mask, step, wrap, level, layers, layer), 0.0)
+    how = {"wrap": wrap, "layers": layers, "layer": layer}
+    return F.select(mask, GRADIENTS[gradient](texture, uv, mask, step, level, **how), 0.0)
