@@ -12,20 +12,27 @@ from dressi.render import load_mesh, save_mesh
 from dressi.render.io import load_photos
 from dressi.render.mesh.primitives import pear
 
-_PATH = Path(__file__).resolve().parents[2] / "apps" / "photographs" / "phone_video.py"
+_APPS = Path(__file__).resolve().parents[2] / "apps" / "photographs"
 
 
-@pytest.mark.vk
-def test_a_scan_is_filmed_and_found(tmp_path: Path, monkeypatch):
-    spec = importlib.util.spec_from_file_location("phone_video", _PATH)
+def program(name: str):
+    """What runs a program with arguments."""
+    spec = importlib.util.spec_from_file_location(name, _APPS / f"{name}.py")
     assert spec is not None and spec.loader is not None
     app = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(app)
 
     def call(*arguments: object) -> None:
-        monkeypatch.setattr(sys, "argv", ["phone_video", *map(str, arguments)])
-        app.main()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", [name, *map(str, arguments)])
+            app.main()
 
+    return call
+
+
+@pytest.mark.vk
+def test_a_scan_is_filmed_and_found(tmp_path: Path):
+    call = program("phone_video")
     scan, video, fit = pear(12, 12, 32), tmp_path / "video", tmp_path / "fit"
     fit.mkdir()
     save_mesh(tmp_path / "scan.glb", scan)
@@ -43,3 +50,7 @@ def test_a_scan_is_filmed_and_found(tmp_path: Path, monkeypatch):
         call("measure", "--video", video, "--fit", fit, "--json", tmp_path / "found.json")
         errors.append(json.loads((tmp_path / "found.json").read_text())["surface_percent"]["mean"])
     assert errors[0] < 0.1 < 0.5 < errors[1] < 3 and np.isfinite(errors).all()
+    options = ("--size", "16x12", "--steps", 4, "--start", "sphere", "--no-colours")
+    program("held_out")(video, "--json", tmp_path / "rows.json", "--", *options)
+    (row,) = json.loads((tmp_path / "rows.json").read_text()).values()
+    assert 0 < row["iou"] < 1 and row["plain"] > 0 and row["cpu_s"] > 0.1
