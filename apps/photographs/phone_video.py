@@ -186,22 +186,32 @@ def draw_video(options: argparse.Namespace) -> None:
         print(f"there is no video.mp4, which takes imageio with ffmpeg: {error}")
 
 
-def measure(options: argparse.Namespace) -> None:
-    truth, found = load_mesh(options.video / "truth.glb"), load_mesh(options.fit / "result.glb")
-    given = {view.image.name: view.camera for view in read_calibration(options.video).views}
-    report = read_json(options.fit / "report.json", "report")
-    calibration = options.fit / "cameras.json"
-    aligned = calibration.is_file()
-    if aligned:
-        own = {view["file"]: view for view in read_json(calibration, "cameras")["views"]}
-        names = sorted(given.keys() & own.keys())
-        cameras = [
-            replace(given[n], rotation=np.array(own[n]["R"]), translation=np.array(own[n]["t"]))
-            for n in names
-        ]
-        back = align(Cameras(cameras), Cameras([given[n] for n in names]))
-        found = found.moved(back.points(found.positions))
-    faces = render(truth, Cameras(list(given.values())), light=None, outputs=("face",)).face  # type: ignore[union-attr]
+def in_truth(found: Mesh, video: Path, own: dict[str, Camera]) -> Mesh:
+    """A mesh in the world of cameras that were found, by the names of frames, moved to that of the truth."""
+    given = {view.image.name: view.camera for view in read_calibration(video).views}
+    names = sorted(given.keys() & own.keys())
+    back = align(Cameras([own[n] for n in names]), Cameras([given[n] for n in names]))
+    return found.moved(back.points(found.positions))
+
+
+def cameras_of(fit: Path, video: Path) -> dict[str, Camera] | None:
+    """Those that a fit has refined, or found; None where it took the given ones."""
+    refined, model = fit / "cameras.json", fit / "cameras" / "sparse" / "0"
+    if refined.is_file():
+        views = read_json(refined, "cameras")["views"]
+        given = {view.image.name: view.camera for view in read_calibration(video).views}
+        return {
+            v["file"]: replace(given[v["file"]], rotation=np.array(v["R"]), translation=np.array(v["t"]))
+            for v in views
+        }
+    if not model.is_dir():
+        return None
+    return {view.image.name: view.camera for view in read_calibration(video, model).views}
+
+
+def surface_percent(truth: Mesh, found: Mesh, cameras: Cameras) -> dict[str, float]:
+    """Distances between surfaces where a camera sees the truth, in percent of the diagonal of its box."""
+    faces = render(truth, cameras, light=None, outputs=("face",)).face  # type: ignore[union-attr]
     counts = np.bincount(faces[faces >= 0], minlength=len(truth.faces))
     shown = replace(
         truth, faces=truth.faces[counts > 0], uv_faces=None, uvs=None, normals=None, normal_faces=None
@@ -214,16 +224,25 @@ def measure(options: argparse.Namespace) -> None:
     to_all, to_shown = (SurfaceDistance(mesh, 100_000).distances(other) for mesh in (truth, shown))
     extra = 100 * to_all[to_shown <= to_all + 1e-3 * diagonal] / diagonal
     both = np.concatenate([missing, extra])
+    return {
+        "mean": 0.5 * float(missing.mean() + extra.mean()), "median": float(np.median(both)),
+        "p90": float(np.percentile(both, 90)), "scan_to_fit": float(missing.mean()), "fit_to_scan": float(extra.mean()),
+        "within_half": float(np.mean(both < 0.5)),
+    }  # fmt: skip
+
+
+def measure(options: argparse.Namespace) -> None:
+    truth, found = load_mesh(options.video / "truth.glb"), load_mesh(options.fit / "result.glb")
+    cameras = Cameras([view.camera for view in read_calibration(options.video).views])
+    report = read_json(options.fit / "report.json", "report")
+    own = cameras_of(options.fit, options.video)
+    if own is not None:
+        found = in_truth(found, options.video, own)
+    surface = surface_percent(truth, found, cameras)
     result = {
-        "video": str(options.video.name), "aligned": aligned, "frames": len(given),
-        "surface_percent": {
-            "mean": 0.5 * float(missing.mean() + extra.mean()), "median": float(np.median(both)),
-            "p90": float(np.percentile(both, 90)), "scan_to_fit": float(missing.mean()), "fit_to_scan": float(extra.mean()),
-            "within_half": float(np.mean(both < 0.5)),
-        },
+        "video": str(options.video.name), "aligned": own is not None, "frames": len(cameras), "surface_percent": surface,
         "heldout": report["metrics"]["heldout"], "seconds": report["time"]["total_s"],
     }  # fmt: skip
-    surface = result["surface_percent"]
     print(
         f"surface: {surface['mean']:.3f} % of the diagonal in the mean, 90 % within {surface['p90']:.3f} %;"
         f" held out: {report['metrics']['heldout']}"

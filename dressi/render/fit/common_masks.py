@@ -28,8 +28,8 @@ from ..io.photos import WAYS
 from ..reconstruct.world import find_ground, looked_at
 from .segmentation import border, clean, lab, sharpened
 
-WIDTH = 256
-"""Pixels of the longer side of the pictures that are segmented."""
+WIDTH, OUTLINED = 256, 1280
+"""Pixels of the longer side of the pictures that are segmented, and of those that outlines are moved in."""
 REACH = 0.55
 """Radius of the sphere, in distances of the cameras from its middle."""
 FAR = 1.4
@@ -295,6 +295,9 @@ def _hint(small: Small, held: np.ndarray, possible: np.ndarray, region: Region) 
 def _full(view: View, share: np.ndarray) -> np.ndarray:
     """The mask at the size of the photograph."""
     codes = read_image(view.image)
+    full = codes.shape[1], codes.shape[0]
+    scale = min(1.0, OUTLINED / max(full))
+    codes = resize(codes, (max(round(full[0] * scale), 1), max(round(full[1] * scale), 1)))
     height, width = codes.shape[:2]
     large = np.asarray(
         zoom(
@@ -302,4 +305,6 @@ def _full(view: View, share: np.ndarray) -> np.ndarray:
         )
     )
     mask = large > 0.5
-    return clean(sharpened(codes, mask)) if mask.any() else mask
+    if mask.any():
+        mask = clean(sharpened(codes, mask))
+    return mask if scale == 1.0 else resize(mask.astype(np.float32), full) > 0.5

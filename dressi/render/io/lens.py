@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import astuple, dataclass
 
 import numpy as np
@@ -90,3 +91,41 @@ class Undistortion:
             for c in range(channels.shape[-1])
         ]
         return np.stack(planes, axis=-1).reshape(image.shape)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """A photograph during resampling: linear colours (H, W, 3), coverage (H, W) and known share (H, W), in [0, 1], and
+    depths (H, W), 0 where unknown."""
+
+    color: np.ndarray
+    coverage: np.ndarray
+    known: np.ndarray
+    depth: np.ndarray
+
+    def mapped(self, weights: Callable[[np.ndarray], np.ndarray]) -> Layers:
+        """By a map that is linear, with weights that are not negative and sum to 1 at most.
+
+        Straight alpha: the colour of an uncovered pixel is undefined, so colours are weighted by coverage. Far from the
+        object, where nothing is covered, the plain mean shows the background. Unknown pixels have weight 0. A depth is the
+        mean of those known on the object, unknown if they are less than half of what is covered.
+        """
+        told = self.coverage * self.known
+        known, small = weights(self.known), weights(told)
+        weighted = weights(self.color * told[..., None]) / np.maximum(small, 1e-6)[..., None]
+        share = np.maximum(known, 1e-6)
+        plain = weights(self.color * self.known[..., None]) / share[..., None]
+        color = np.where(small[..., None] > 1e-3, weighted, plain)
+        if not self.depth.any():
+            return Layers(color, small / share, known, np.zeros_like(known))
+        measured = told * (self.depth > 0)
+        part = weights(measured)
+        mean = weights(self.depth * measured) / np.maximum(part, 1e-6)
+        return Layers(color, small / share, known, np.where(part > np.maximum(0.5 * small, 1e-3), mean, 0.0))
+
+    def padded(self, size: tuple[int, int]) -> Layers:
+        """Padded with unknown columns on the right and unknown rows below."""
+        height, width = self.known.shape
+        room = ((0, size[1] - height), (0, size[0] - width))
+        rest = (np.pad(image, room) for image in (self.coverage, self.known, self.depth))
+        return Layers(np.pad(self.color, (*room, (0, 0))), *rest)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from dressi.render.io.colmap import SparsePoints
 from dressi.render.io.depths import Depths
 from dressi.render.io.files import usable
 from dressi.render.io.images import read_image, resize, to_linear_rgb
-from dressi.render.io.lens import Undistortion
+from dressi.render.io.lens import Layers, Undistortion
 from dressi.render.objectives.hull import check_cameras, estimate_bounds, sphere_of
 
 Size = tuple[int, int]
@@ -101,44 +101,6 @@ class Photos:
         return float((self.bounds[1] - self.bounds[0]).max() / 2)
 
 
-@dataclass(frozen=True)
-class _Layers:
-    """A photograph during resampling: linear colours (H, W, 3), coverage (H, W) and known share (H, W), in [0, 1], and
-    depths (H, W), 0 where unknown."""
-
-    color: np.ndarray
-    coverage: np.ndarray
-    known: np.ndarray
-    depth: np.ndarray
-
-    def mapped(self, weights: Callable[[np.ndarray], np.ndarray]) -> _Layers:
-        """By a map that is linear, with weights that are not negative and sum to 1 at most.
-
-        Straight alpha: the colour of an uncovered pixel is undefined, so colours are weighted by coverage. Far from the
-        object, where nothing is covered, the plain mean shows the background. Unknown pixels have weight 0. A depth is the
-        mean of those known on the object, unknown if they are less than half of what is covered.
-        """
-        told = self.coverage * self.known
-        known, small = weights(self.known), weights(told)
-        weighted = weights(self.color * told[..., None]) / np.maximum(small, 1e-6)[..., None]
-        share = np.maximum(known, 1e-6)
-        plain = weights(self.color * self.known[..., None]) / share[..., None]
-        color = np.where(small[..., None] > 1e-3, weighted, plain)
-        if not self.depth.any():
-            return _Layers(color, small / share, known, np.zeros_like(known))
-        measured = told * (self.depth > 0)
-        part = weights(measured)
-        mean = weights(self.depth * measured) / np.maximum(part, 1e-6)
-        return _Layers(color, small / share, known, np.where(part > np.maximum(0.5 * small, 1e-3), mean, 0.0))
-
-    def padded(self, size: Size) -> _Layers:
-        """Padded with unknown columns on the right and unknown rows below."""
-        height, width = self.known.shape
-        room = ((0, size[1] - height), (0, size[0] - width))
-        rest = (np.pad(image, room) for image in (self.coverage, self.known, self.depth))
-        return _Layers(np.pad(self.color, (*room, (0, 0))), *rest)
-
-
 def load_photos(
     folder: str | os.PathLike,
     size: Size | None = None,
@@ -174,7 +136,7 @@ def load_photos(
     >>> picture[2:4, 2:6] = 1.0  # alpha is the mask
     >>> save_image(folder / "a.png", picture)
     >>> box = np.array([[-0.5, -0.5, -0.5], [0.5, 0.5, 0.5]])
-    >>> from dressi.render.io.lens import Lens
+    >>>     from dressi.render.io.lens import Lens
     >>> _ = (folder / "cameras.json").write_bytes(encode_cameras([("a.png", camera, Lens())], box))
     >>> float(load_photos(folder).masks.sum())
     8.0
@@ -189,10 +151,14 @@ def load_photos(
     _check_room(folder, common, len(frames))
     scale = calibration.depth_scale if depth_scale is None else depth_scale
     depths = Depths(folder, scale) if depth else None
-    layers = [
-        _read(view, frame, common, masks, depths)
+    read = [
+        (view, frame, _read(view, frame, common, masks, depths))
         for view, frame in zip(calibration.views, frames, strict=True)
     ]
+    if masks is not None:
+        read = _with_object(calibration, read)
+        calibration = replace(calibration, views=[view for view, *_ in read])
+    frames, layers = [frame for _, frame, _ in read], [layer for *_, layer in read]
     coverage = np.stack([layer.coverage for layer in layers])
     known = np.stack([layer.known for layer in layers])
     views = Cameras(
@@ -257,7 +223,7 @@ def _read(
     common: Size,
     masks: Callable[[View, np.ndarray], np.ndarray] | None,
     depths: Depths | None,
-) -> _Layers:
+) -> Layers:
     """A photograph without its lens, at its size in the common one; coverage is 0 or 1, known bool."""
     with usable(view.image, "the photograph with its camera"):
         return _undistorted(view, frame, common, masks, depths)
@@ -269,7 +235,7 @@ def _undistorted(
     common: Size,
     masks: Callable[[View, np.ndarray], np.ndarray] | None,
     depths: Depths | None,
-) -> _Layers:
+) -> Layers:
     codes = read_image(view.image)
     color = to_linear_rgb(codes).astype(np.float32)
     if masks is not None:
@@ -290,26 +256,46 @@ def _undistorted(
             f" let masks be made by {WAYS}"
         )
     depth = np.zeros_like(coverage) if depths is None else depths.read(view.image, view.camera.size)
-    layers = _Layers(color, coverage, np.ones_like(coverage), depth)
+    layers = Layers(color, coverage, np.ones_like(coverage), depth)
+    camera, twice = view.camera, (2 * frame[0], 2 * frame[1])
+    if view.lens and camera.size[0] > twice[0] and camera.size[1] > twice[1]:
+        # Most of the pixels of a large photograph would be moved for nothing.
+        layers, camera = layers.mapped(lambda image: resize(image, twice)), camera.resized(twice)
     if view.lens:
-        layers = layers.mapped(Undistortion.of(view.camera, view.lens))
-    if (color.shape[1], color.shape[0]) != tuple(frame):
+        layers = layers.mapped(Undistortion.of(camera, view.lens))
+    if (layers.color.shape[1], layers.color.shape[0]) != tuple(frame):
         layers = layers.mapped(lambda image: resize(image, frame))
     layers = layers.padded(common)
     known = layers.known > 0.999
     covered = known & (layers.coverage >= 0.5)
-    if not covered.any() and masks is not None:
-        raise InputError(f"no object was found in '{view.image}'; choose another --masks, or remove the view")
-    if not covered.any():
+    if not covered.any() and masks is None:
         raise InputError(
             f"the mask '{view.mask or view.image}' is empty; draw the object in it or remove the view"
         )
-    return _Layers(
+    return Layers(
         layers.color * known[..., None],
         covered.astype(np.float32),
         known,
         (layers.depth * covered).astype(np.float32),
     )
+
+
+def _with_object(
+    calibration: Calibration, read: list[tuple[View, Size, Layers]]
+) -> list[tuple[View, Size, Layers]]:
+    """Those with an object in the mask that was made, and a note on the others. Raises InputError if they are the most."""
+    kept = [one for one in read if one[2].coverage.any()]
+    missing = [f"'{view.image.name}'" for view, _, layer in read if not layer.coverage.any()]
+    if 2 * len(kept) < len(read) or not kept:
+        raise InputError(
+            f"no object was found in {len(missing)} of {len(read)} photographs, such as {missing[0]}; choose another --masks"
+        )
+    if missing:
+        calibration.notes.append(
+            f"no object was found in {len(missing)} of {len(read)} photographs, which are left out: {', '.join(missing[:6])}"
+            f"{' ...' if len(missing) > 6 else ''}; choose another --masks if they show it"
+        )
+    return kept
 
 
 def _estimated(

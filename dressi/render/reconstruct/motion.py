@@ -19,6 +19,7 @@ from ...errors import InputError
 from ..io.files import silenced
 from ..io.images import read_image, resize
 from .pictures import Picture
+from .silhouettes import agreement, small_masks
 
 WIDEST = 1600
 """Pixels of the longer side of the copies that features are found in."""
@@ -44,6 +45,8 @@ START_MATCHES, START_ANGLE = 30, 8.0
 PLACE_MATCHES, PLACE_SHARE = 12, 0.15
 """Of a thorough search, what the mapping starts from (matches and degrees between two photographs), and what it places a
 photograph by (matches with points, and their share of all its matches)."""
+TRIALS = 6
+"""Mappings of a thorough search from other random numbers: the first pair of photographs decides which shape is found."""
 
 Tell = Callable[[str], None]
 Poll = Callable[[], bool]
@@ -95,8 +98,8 @@ def reconstruct(
 
     own: whether each photograph has intrinsics of its own; otherwise those of the same camera (``Picture.camera``) share
     them.  masked: whether only features in the masks count: of an object on a turntable.  thorough: whether faint features
-    of affine shape are used, too, and few matches suffice, of lenses without distortion; by incremental or by global mapping,
-    whichever places more. It takes several times as long.  ordered: whether neighbours in the list were taken one after the
+    of affine shape are used, too, and few matches suffice, of lenses without distortion, and the best of ``TRIALS``
+    mappings is taken. It takes several times as long.  ordered: whether neighbours in the list were taken one after the
     other.  tell: what is done now.  stop: polled; true raises ``Interrupted``. Raises InputError.
     """
     colmap = library()
@@ -108,9 +111,9 @@ def reconstruct(
         _features(colmap, run, pictures, scales, work, own, thorough)
         _matches(colmap, run, len(pictures), work, ordered, thorough, tell)
         tell("placing the cameras ...")
-        models = _mapped(colmap, run, work, thorough)
-        if thorough and (not models or models[0].num_reg_images() < len(pictures)):
-            models = max(models, _mapped_at_once(colmap, run, work), key=_most)
+        trials = [_mapped(colmap, run, work, thorough, SEED + i) for i in range(TRIALS if thorough else 1)]
+        masks = small_masks(pictures) if thorough else None
+        models = max(trials, key=lambda models: _explained(models, masks))
         if models:
             models[0] = _refined(colmap, run, models[0])
         features, matches = _counts(colmap, pictures, work)
@@ -208,41 +211,35 @@ def _matches(
     matching = colmap.FeatureMatchingOptions(guided_matching=thorough)
     if thorough:
         matching.sift.max_ratio = RATIO
+    geometry = colmap.TwoViewGeometryOptions()
+    geometry.ransac.random_seed = SEED
     run(
         colmap.match_image_pairs, _database(work), matching_options=matching, pairing_options=pairing,
-        device=colmap.Device.cpu,
+        verification_options=geometry, device=colmap.Device.cpu,
     )  # fmt: skip
 
 
-def _most(models: Sequence[Any]) -> int:
-    return models[0].num_reg_images() if models else 0
+def _explained(models: Sequence[Any], masks: list[np.ndarray] | None) -> tuple[int, float]:
+    """How many photographs the largest model places, and how well: by its silhouettes or, without masks, by the pixels from
+    features to where its points are seen."""
+    if not models:
+        return 0, 0.0
+    best = models[0]
+    well = -best.compute_mean_reprojection_error() if masks is None else agreement(best, masks)
+    return best.num_reg_images(), well
 
 
-def _mapped(colmap: Any, run: Any, work: Path, thorough: bool) -> list[Any]:
+def _mapped(colmap: Any, run: Any, work: Path, thorough: bool, seed: int) -> list[Any]:
     """Models, the largest first, that grow camera by camera."""
-    options = colmap.IncrementalPipelineOptions(random_seed=SEED, min_model_size=3)
+    options = colmap.IncrementalPipelineOptions(random_seed=seed, min_model_size=3)
     if thorough:
         mapper = options.mapper
         mapper.init_min_num_inliers, mapper.init_min_tri_angle = START_MATCHES, START_ANGLE
         mapper.abs_pose_min_num_inliers, mapper.abs_pose_min_inlier_ratio = PLACE_MATCHES, PLACE_SHARE
         options.triangulation.ignore_two_view_tracks = False
-    place = work / "models"
+    place = work / f"models{seed}"
     place.mkdir()
     found = run(colmap.incremental_mapping, _database(work), work / "images", place, options)
-    return sorted(found.values(), key=lambda model: -model.num_reg_images())
-
-
-def _mapped_at_once(colmap: Any, run: Any, work: Path) -> list[Any]:
-    """Models, the largest first, of all turns and then all places at once: weak links count together, not one by one."""
-    place = work / "global"
-    place.mkdir()
-    options = colmap.GlobalPipelineOptions(random_seed=SEED)
-
-    def mapped(cancellation_token: Any) -> Any:
-        """It takes seconds, and cannot be cancelled."""
-        return colmap.global_mapping(_database(work), work / "images", place, options)
-
-    found = run(mapped)
     return sorted(found.values(), key=lambda model: -model.num_reg_images())
 
 
