@@ -38,6 +38,8 @@ NEIGHBOURS = 12
 """Points that a normal is across."""
 COVERED = 0.9
 """Share of the masks that show a point which have to cover it."""
+FEWEST = 100
+"""Points that a mesh is made of: smooth objects have few, most are on what they stand on."""
 LONG = 4.0
 """Longest edge of the tetrahedra of an alpha shape, in medians of the distance of a point's sixth neighbour."""
 
@@ -66,6 +68,8 @@ class Points:
             toward[own] += (away / np.linalg.norm(away, axis=1, keepdims=True))[own]
         kept = (covered >= COVERED * shown) & (seen > 0)
         self.positions, self.colours = points.positions[kept], colours[kept] / seen[kept, None]
+        if len(self.positions) < FEWEST:
+            return
         near = cKDTree(self.positions).query(self.positions, NEIGHBOURS)[1]
         local = self.positions[near] - self.positions[near].mean(1, keepdims=True)
         normals = np.linalg.svd(local, full_matrices=False)[2][:, 2]
@@ -147,23 +151,25 @@ def main() -> None:
     def mask(view: Any, codes: np.ndarray) -> np.ndarray:
         return read_image(made / f"{view.image.name}.png")[..., 0] > 0.5
 
-    size = tuple(report["options"]["size"])
+    size = tuple(report["views"]["size"])
     photos = load_photos(
         options.photos, size, cameras=model if model.is_dir() else None, masks=mask if made.is_dir() else None
     )
     held_out = photo_dataset(photos).held_out
     assert held_out is not None
-    result = load_mesh(options.fit / "result.glb")
     rows: dict[str, dict[str, Any]] = {
         "poisson of sparse points": {},
         "alpha shape of sparse points": {},
         "dressi fit": {},
     }
     points = Points(photos)
-    with timed(rows["poisson of sparse points"]):
-        first = poisson(points)
-    with timed(rows["alpha shape of sparse points"]):
-        second = alpha_shape(points)
+    meshes: dict[str, Mesh] = {"dressi fit": load_mesh(options.fit / "result.glb")}
+    for name, make in (("poisson of sparse points", poisson), ("alpha shape of sparse points", alpha_shape)):
+        if len(points.positions) < FEWEST:
+            rows[name]["failed"] = f"{len(points.positions)} sparse points are on the object"
+            continue
+        with timed(rows[name]):
+            meshes[name] = make(points)
     rows["dressi fit"]["seconds"] = report["time"]["total_s"]
     if options.video:
         sys.path.insert(0, str(Path(__file__).parents[1] / "photographs"))
@@ -171,7 +177,8 @@ def main() -> None:
 
         own = cameras_of(options.fit, options.video)
         views = Cameras([view.camera for view in read_calibration(options.video).views])
-    for row, mesh in zip(rows.values(), (first, second, result), strict=True):
+    for name, mesh in meshes.items():
+        row = rows[name]
         row["faces"] = len(mesh.faces)
         found = FitResult(mesh, [], {}, Timing(), True)
         row["heldout"] = score(found, held_out, DressiAD).as_dict()
@@ -185,6 +192,9 @@ def main() -> None:
         "rows": rows,
     }
     for name, row in rows.items():
+        if "failed" in row:
+            print(f"{name}: no mesh, {row['failed']}")
+            continue
         scores = {k: row["heldout"][k] for k in ("iou", "psnr", "inside")}
         spent = row.get("seconds", row.get("cpu_seconds"))
         distance = row.get("surface_percent", {}).get("mean")

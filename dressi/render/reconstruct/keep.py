@@ -18,7 +18,7 @@ from .motion import Models, Poll, Tell, library, reconstruct
 from .pictures import Picture, list_pictures
 from .world import guess_world
 
-VERSION = 3
+VERSION = 4
 """Of the way reconstructions are made: older ones are made anew."""
 MOST = 0.8
 """If less photographs get a camera, it is tried otherwise."""

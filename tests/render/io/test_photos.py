@@ -113,6 +113,22 @@ def test_resized_photographs_fit_resized_cameras(folder, scene, size):
     assert iou(photos.masks, expected) > 0.93
 
 
+def test_photographs_whose_made_mask_is_empty_are_left_out(folder):
+    whole = load_photos(folder)
+    empty = set(whole.names[:1])
+
+    def masks(view, codes):
+        return (view.image.name not in empty) & whole.masks[whole.names.index(view.image.name)].astype(bool)
+
+    photos = load_photos(folder, masks=masks)
+    assert photos.names == whole.names[1:] and len(photos.originals) == len(photos.masks)
+    np.testing.assert_array_equal(photos.masks, whole.masks[1:])
+    assert any(f"left out: '{whole.names[0]}'" in note for note in photos.notes)
+    empty |= set(whole.names)
+    with pytest.raises(InputError, match="no object was found in .* choose another --masks"):
+        load_photos(folder, masks=masks)
+
+
 def test_colours_are_weighted_by_alpha(tmp_path, scene):
     write_transforms(tmp_path / "p", scene)
     for path in (tmp_path / "p" / "train").iterdir():

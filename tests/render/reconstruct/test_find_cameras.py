@@ -19,6 +19,7 @@ from dressi.render.reconstruct.findings import cure, partial
 from dressi.render.reconstruct.keep import find_cameras
 from dressi.render.reconstruct.motion import Interrupted, Models
 from dressi.render.reconstruct.pictures import Picture, list_pictures
+from dressi.render.reconstruct.silhouettes import agreement
 
 
 def photographs(folder: Path, plain: bool = False) -> Cameras:
@@ -98,6 +99,32 @@ def test_cameras_are_found_and_kept(tmp_path):
     save_image(tmp_path / "p" / "0.png", np.ones((180, 240)))
     with pytest.raises(Interrupted):
         find_cameras(tmp_path / "p", tmp_path / "out", stop=lambda: True)
+
+
+def test_silhouettes_tell_cameras_that_turn_the_other_way():
+    ball = primitives.icosphere(2, 0.5)
+    mesh = ball.moved(ball.positions * (1, 0.6, 0.4) + (0.3, 0, 0))
+    cameras = orbit(np.zeros(3), 0.8, np.arange(0, 360, 45), np.full(8, 15.0), (32, 24), distance=3)
+    masks = list(render(mesh, cameras, light=None).image[..., 3].astype(np.float32))
+
+    def model(turns: list[np.ndarray]):
+        lens = SimpleNamespace(width=320, height=240, calibration_matrix=lambda: enlarged)
+        enlarged = np.diag([10.0, 10, 1]) @ cameras[0].intrinsics
+        poses = [
+            SimpleNamespace(rotation=SimpleNamespace(matrix=lambda turn=turn: turn), translation=c.translation)
+            for turn, c in zip(turns, cameras, strict=True)
+        ]
+        images = {
+            k: SimpleNamespace(name=f"{k:05d}.png", camera_id=0, cam_from_world=lambda pose=pose: pose)
+            for k, pose in enumerate(poses)
+        }
+        return SimpleNamespace(images=images, cameras={0: lens})
+
+    turns = [camera.rotation for camera in cameras]
+    assert agreement(model(turns), masks) > 0.9
+    backward = [turns[-k % len(turns)] for k in range(len(turns))]
+    assert agreement(model(backward), masks) < 0.8
+    assert agreement(model(turns), [0 * mask for mask in masks]) == 0
 
 
 def test_an_object_without_texture_is_refused(tmp_path):
