@@ -4,7 +4,7 @@
 
 The transformer warps 4 images of 16 channels by a homography each; a step has the gradients by images and matrices. The U-Net has a
 million weights in three levels and takes one image; a step is one of SGD. Its weights go to PyTorch in a .safetensors file, and
-come back in one. The ratio is that of the least times of --rounds turns (below 1: dressi is faster); times on GPUs are predicted,
+come back in one. The ratio is that of the least processor times of --rounds turns (below 1: dressi is faster); times on GPUs are predicted,
 from the records of ``dressi bench model``. Threads are those of LP_NUM_THREADS and OMP_NUM_THREADS.
 Needs PyTorch and safetensors.
 """
@@ -34,13 +34,13 @@ LAYERS = {"down0": (3, 48), "down1": (48, 96), "down2": (96, 192), "up1": (288, 
 
 
 def in_turns(ours: Callable[[], None], theirs: Callable[[], None], rounds: int) -> dict[str, float]:
-    """Least seconds of each, and their ratio."""
+    """Least seconds of the processor of each, and their ratio: both run on it, and other programs may run too."""
     times: dict[str, list[float]] = {"dressi": [], "torch": []}
     for _ in range(rounds + 1):
         for name, step in (("dressi", ours), ("torch", theirs)):
-            begin = time.perf_counter()
+            begin = time.process_time()
             step()
-            times[name].append(time.perf_counter() - begin)
+            times[name].append(time.process_time() - begin)
     least = {f"{name} s": min(values[1:]) for name, values in times.items()}
     return {**least, "ratio": least["dressi s"] / least["torch s"]}
 

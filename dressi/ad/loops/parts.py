@@ -284,7 +284,8 @@ class _Back:
             found.append(self.run.aside(self.read, slot + i))
             if whole or self.tape or i < count - 1:
                 found.append(self.run.body)
-            found.append(self.run.aside(self.tape.values(), slot + i))
+            if i < count - 1:  # the gradient of the last one comes next
+                found.append(self.run.aside(self.tape.values(), slot + i))
         return found
 
     def parts(self, captured: Sequence[Variable]) -> list[Part | Copies]:
@@ -297,7 +298,7 @@ class _Back:
                 found.append(run.again(run.all, k))
                 found += self.noted(k, lengths[k], whole=False)
             for i in reversed(range(lengths[k])):
-                now = [*self.read, *self.tape.values()]
+                now = [*self.read, *(self.tape.values() if i < lengths[k] - 1 else ())]
                 found += [run.again(now, k + i), step]
                 run.forget([*now, *run.all], k + i)
         return [*found, run.again(run.all, -1)] if self.keeps_last else found
