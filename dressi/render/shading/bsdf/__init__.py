@@ -3,7 +3,7 @@
 ``bsdf`` the base class; ``gltf`` the materials of glTF 2.0; ``unlit`` colours as they are. A surface of one's own is one
 class: a dataclass derived from ``Bsdf`` with its table of parameters and ``reflected``. ``microfacet``, ``sheen`` and
 ``albedo`` are the parts of glTF's; ``hair`` fibres of hair, with ``bessel``, ``hair_far`` those from afar; ``skin``, ``eye`` and
-``teeth`` the rest of a human; ``sampling`` draws directions, ``quadrature`` sums the light of a sky.
+``teeth`` the rest of a human; ``sampling`` draws directions and sums the light of a sky.
 """
 
 from .bsdf import Bsdf, Frame, Sky, SkyLight

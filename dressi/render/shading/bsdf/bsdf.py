@@ -12,6 +12,7 @@ from ....ad import functional as F
 from ....ad.graph import Variable, as_variable
 from ....ad.ops.pixel.constant import Like
 from ...materials import MaterialKind
+from .microfacet import passed
 from .sampling import Grid, axes, by_cosine, seen_from_above
 
 Own = TypeVar("Own", bound="Bsdf")
@@ -181,3 +182,9 @@ class Bsdf(ABC):
         """The surface with each of its images changed."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(self, **{name: change(x) for name, x in values.items() if isinstance(x, Variable)})
+
+
+def sky_on_film(frame: Frame, sky: Sky, below: Variable, f0: float, roughness: Like) -> SkyLight:
+    """The light of a sky from a film over a matt colour (VEC3) below."""
+    shine = sky.specular(frame.normal, frame.to_eye, F.constant((f0, f0, f0)), F.clamp(roughness, 0.0, 1.0))
+    return SkyLight(below * sky.diffuse(frame.normal) * passed(f0, frame.n_v), shine)

@@ -18,8 +18,8 @@ from ....ad.ops.pixel.constant import Like
 from ....ad.types import VEC2, VEC3
 from ...materials import MaterialKind, Parameter
 from ...materials.parameter import Map
-from .bsdf import Bsdf, Frame, Sky, SkyLight
-from .microfacet import LEAST_COSINE, alpha_of, ggx, schlick, smith
+from .bsdf import Bsdf, Frame, Sky, SkyLight, sky_on_film
+from .microfacet import film, passed
 
 CORNEA = 0.68
 """Radius of the cornea: 7.8 mm of an eye ball of 11.5 mm."""
@@ -83,15 +83,7 @@ class EyeBsdf(Bsdf):
 
     def specular(self, frame: Frame, to_light: Variable) -> Variable:
         """FLOAT: what the film of tears reflects, times the cosine."""
-        half = F.normalize(to_light + frame.to_eye)
-        n_l, n_v = (
-            F.maximum(F.dot(frame.normal, to_light), LEAST_COSINE),
-            F.maximum(frame.n_v, LEAST_COSINE),
-        )
-        n_h, v_h = (F.clamp(F.dot(x, half), 0.0, 1.0) for x in (frame.normal, frame.to_eye))
-        alpha = alpha_of(self.wetness)
-        value = ggx(n_h, alpha) * smith(n_l, n_v, alpha) * schlick(F.constant(F0), v_h) * n_l
-        return F.select(F.greater(F.dot(frame.normal, to_light), 0.0), value, 0.0)
+        return film(frame.normal, frame.to_eye, to_light, F0, self.wetness)
 
     def reflected(self, frame: Frame, to_light: Variable) -> Variable:
         colour, share, q = self._seen(frame)
@@ -99,17 +91,13 @@ class EyeBsdf(Bsdf):
         n_l = F.maximum(F.dot(frame.normal, to_light), 0.0)
         # Radiance inside is ior^2 times that outside: the cornea gathers light, and spreads what leaves.
         iris = self.gathered(q, light) / F.square(F.maximum(self.ior, 1.0))
-        lit = F.mix(n_l * (1.0 - schlick(F.constant(F0), n_l)), iris, share)
-        passes = 1.0 - schlick(F.constant(F0), F.clamp(frame.n_v, 0.0, 1.0))
-        return colour * (lit * passes * (1 / math.pi)) + F.vec3(self.specular(frame, to_light))
+        lit = F.mix(n_l * passed(F0, n_l), iris, share)
+        below = colour * (lit * passed(F0, frame.n_v) * (1 / math.pi))
+        return below + F.vec3(self.specular(frame, to_light))
 
     def environment(self, frame: Frame, sky: Sky) -> SkyLight:
         colour, _, _ = self._seen(frame)
-        passes = 1.0 - schlick(F.constant(F0), F.clamp(frame.n_v, 0.0, 1.0))
-        shine = sky.specular(
-            frame.normal, frame.to_eye, F.constant((F0, F0, F0)), F.clamp(self.wetness, 0.0, 1.0)
-        )
-        return SkyLight(colour * sky.diffuse(frame.normal) * passes, shine)
+        return sky_on_film(frame, sky, colour, F0, self.wetness)
 
     def gathered(self, q: Variable, to_light: Variable) -> Variable:
         """FLOAT: the irradiance of a point of the iris by a light of 1 that meets the cornea.
@@ -126,7 +114,7 @@ class EyeBsdf(Bsdf):
         area = F.maximum(F.abs(across.x * down.y - across.y * down.x), NARROWEST)
         normal = self._normal(entry)
         cosine = F.maximum(F.dot(normal, to_light), 0.0)
-        enters = cosine * (1.0 - schlick(F.constant(F0), cosine)) / F.maximum(normal.z, 0.1)
+        enters = cosine * passed(F0, cosine) / F.maximum(normal.z, 0.1)
         # Beyond the limbus the sclera hides the light.
         free = F.smoothstep(1.3, 0.9, F.length(entry) / F.maximum(self.radius, 1e-3))
         return enters * free / area

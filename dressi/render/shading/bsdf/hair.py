@@ -112,7 +112,7 @@ class HairBsdf(Bsdf):
 
         sine_light, sine_eye: FLOAT, the sines of the angles to the plane across the fibre. Differentiable.
         """
-        light, eye, tilt = _cosine(sine_light), _cosine(sine_eye), F.mul(self.tilt, math.pi / 180)
+        light, eye, tilt = cosine_of(sine_light), cosine_of(sine_eye), F.mul(self.tilt, math.pi / 180)
         found = []
         for v, turn in zip(self.variances, (-2.0, 1.0, 4.0, 0.0), strict=True):
             sine, cosine = F.sin(tilt * turn), F.cos(tilt * turn)
@@ -144,7 +144,7 @@ class HairBsdf(Bsdf):
 
     def attenuation(self, sine_eye: Variable, offset: Variable) -> tuple[Ways, Variable]:
         """A_p of each way, VEC3s (R: FLOAT), and the offset of the refracted ray, FLOAT. Without absorption they sum to 1."""
-        cosine, ior = _cosine(sine_eye), F.maximum(self.ior, 1.0 + 1e-4)
+        cosine, ior = cosine_of(sine_eye), F.maximum(self.ior, 1.0 + 1e-4)
         cosine_inside = F.sqrt(1.0 - F.square(sine_eye / ior))
         # A ray through the fibre is one in the plane across it with another index of refraction.
         refracted = offset * cosine / F.sqrt(F.maximum(F.square(ior) - F.square(sine_eye), 1e-6))
@@ -212,7 +212,8 @@ def fresnel(cosine: Variable, ior: Variable) -> Variable:
     return 0.5 * (F.square(across) + F.square(along))
 
 
-def _cosine(sine: Variable) -> Variable:
+def cosine_of(sine: Variable) -> Variable:
+    """FLOAT: the cosine of an angle to the plane across the fibre."""
     return F.sqrt(F.maximum(1.0 - F.square(sine), LEAST_COSINE**2))
 
 

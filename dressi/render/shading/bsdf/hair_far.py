@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ....ad import functional as F
 from ....ad.graph import Variable
 from ....errors import InputError
-from .hair import LEAST_COSINE, HairBsdf, Ways
+from .hair import HairBsdf, Ways, cosine_of
 
 ANGLES, COSINES, OFFSETS = 128, 32, 32
 """Entries of tables, and rays across the width of a fibre."""
@@ -37,7 +37,7 @@ class Directions(NamedTuple):
     def of(cls, tangent: Variable, to_light: Variable, to_eye: Variable) -> Directions:
         """tangent, to_light, to_eye: unit VEC3. Differentiable."""
         light, eye = F.dot(tangent, to_light), F.dot(tangent, to_eye)
-        across = cosine(light) * cosine(eye)
+        across = cosine_of(light) * cosine_of(eye)
         return cls(light, eye, F.clamp((F.dot(to_light, to_eye) - light * eye) / across, -1.0, 1.0))
 
 
@@ -104,7 +104,7 @@ class FarHair:
     def scattered(self, at: Directions) -> Variable:
         """VEC3: as ``HairBsdf.scattered``, the mean over the width. Differentiable."""
         m = self.hair.along(at.sine_light, at.sine_eye)
-        place = F.vec2(F.acos(at.cosine_phi) / math.pi, cosine(at.sine_eye))
+        place = F.vec2(F.acos(at.cosine_phi) / math.pi, cosine_of(at.sine_eye))
         first, trt, rest = (F.sample(x, place, "bilinear", "clamp") for x in self._tables)
         return first.xyz * m.tt + trt * m.trt + rest * m.rest + F.vec3(first.w * m.r)
 
@@ -141,7 +141,7 @@ class FarHair:
         return backward * squared * through * (1.0 + F.square(backward * through))
 
     def _means(self, sine: Variable) -> tuple[Variable, Variable, Variable, Variable]:
-        place = F.vec2(0.5, cosine(sine))
+        place = F.vec2(0.5, cosine_of(sine))
         one, two, three, four = (F.sample(x, place, "bilinear", "clamp") for x in self._halves)
         return one, two, three, four
 
@@ -151,8 +151,3 @@ def gaussian(at: Directions, variance: Variable) -> Variable:
     variances."""
     away = F.square(at.sine_light + at.sine_eye)
     return F.exp(away * -0.5 / variance) / F.sqrt(variance * (2 * math.pi))
-
-
-def cosine(sine: Variable) -> Variable:
-    """FLOAT: the cosine of an angle to the plane across the fibre."""
-    return F.sqrt(F.maximum(1.0 - F.square(sine), LEAST_COSINE**2))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from ....ad import functional as F
-from ....ad.graph import Variable
+from ....ad.graph import Variable, as_variable
 from ....ad.ops.pixel.constant import Like
 
 DIELECTRIC = 0.04
@@ -65,3 +65,24 @@ def alpha_of(roughness: Like) -> Variable:
     0.25
     """
     return F.square(F.maximum(roughness, LEAST_ROUGHNESS))
+
+
+def film(normal: Variable, to_eye: Variable, to_light: Variable, f0: Like, roughness: Like) -> Variable:
+    """FLOAT: what a film reflects of a light, times the cosine; 0 from behind. normal, to_eye, to_light: unit VEC3. f0: reflection
+    at normal incidence. Differentiable in all.
+
+    >>> up = F.constant((0.0, 0.0, 1.0))
+    >>> round(evaluate(film(up, up, up, 0.04, 0.5)).item(), 4)
+    0.0509
+    """
+    half, alpha = F.normalize(to_light + to_eye), alpha_of(roughness)
+    facing = F.dot(normal, to_light)
+    n_l, n_v = (F.maximum(x, LEAST_COSINE) for x in (facing, F.dot(normal, to_eye)))
+    n_h, v_h = (F.clamp(F.dot(x, half), 0.0, 1.0) for x in (normal, to_eye))
+    value = ggx(n_h, alpha) * smith(n_l, n_v, alpha) * schlick(as_variable(f0), v_h) * n_l
+    return F.select(F.greater(facing, 0.0), value, 0.0)
+
+
+def passed(f0: Like, cosine: Variable) -> Variable:
+    """FLOAT or VEC3: what passes a film of light at an angle. Differentiable."""
+    return 1.0 - schlick(as_variable(f0), F.clamp(cosine, 0.0, 1.0))

@@ -17,7 +17,7 @@ from ....ad.types import VEC3
 from ...materials import MaterialKind, Parameter
 from ...materials.parameter import Map, Normals
 from .bsdf import Bsdf, Frame, Sky, SkyLight
-from .microfacet import LEAST_COSINE, alpha_of, ggx, schlick, smith
+from .microfacet import alpha_of, film, passed
 from .sampling import axes, by_cosine, by_ggx, ggx_pdf
 
 SKIN_F0 = 0.028
@@ -66,43 +66,32 @@ class SkinBsdf(Bsdf):
     def specular(self, frame: Frame, to_light: Variable) -> Variable:
         """FLOAT: what both lobes reflect, times the cosine."""
         normal = frame.normal if self.detail is None else self.detail
-        half = F.normalize(to_light + frame.to_eye)
-        n_l = F.dot(normal, to_light)
-        lit = F.logical_and(F.greater(n_l, 0.0), F.greater(F.dot(frame.normal, to_light), 0.0))
-        n_l = F.maximum(n_l, LEAST_COSINE)
-        n_v = F.maximum(F.dot(normal, frame.to_eye), LEAST_COSINE)
-        n_h, v_h = (F.clamp(F.dot(x, half), 0.0, 1.0) for x in (normal, frame.to_eye))
-        wide, narrow = (ggx(n_h, a) * smith(n_l, n_v, a) for a in self._alphas())
-        value = F.mix(wide, narrow, self.second) * schlick(self._f0, v_h)
-        return F.select(lit, value * n_l, 0.0)
+        wide, narrow = (film(normal, frame.to_eye, to_light, self._f0, r) for r in self._roughnesses)
+        lit = F.greater(F.dot(frame.normal, to_light), 0.0)
+        return F.select(lit, F.mix(wide, narrow, self.second), 0.0)
 
     def reflected(self, frame: Frame, to_light: Variable) -> Variable:
         value = F.vec3(self.specular(frame, to_light))
         if self.diffused is not None:
             return value
         n_l = F.maximum(F.dot(frame.normal, to_light), 0.0)
-        return value + self.base * (self._passed(n_l) * self._passed(frame.n_v) * n_l * (1 / math.pi))
+        return value + self.base * (passed(self._f0, n_l) * passed(self._f0, frame.n_v) * n_l * (1 / math.pi))
 
     def environment(self, frame: Frame, sky: Sky) -> SkyLight:
         normal = frame.normal if self.detail is None else self.detail
         wide, narrow = (
-            sky.specular(normal, frame.to_eye, self._f0, F.clamp(r, 0.0, 1.0))
-            for r in (self.roughness, self.second_roughness)
+            sky.specular(normal, frame.to_eye, self._f0, F.clamp(r, 0.0, 1.0)) for r in self._roughnesses
         )
         specular = F.mix(wide, narrow, self.second)
         if self.diffused is not None:
             return SkyLight(F.constant((0.0, 0.0, 0.0)), specular)
-        return SkyLight(self.base * sky.diffuse(frame.normal) * self._passed(frame.n_v), specular)
+        return SkyLight(self.base * sky.diffuse(frame.normal) * passed(self._f0, frame.n_v), specular)
 
     def emitted(self, frame: Frame) -> Variable | None:
         """The light that has spread below the skin."""
         if self.diffused is None:
             return None
-        return self.diffused * F.sqrt(F.maximum(self.base, 1e-6)) * self._passed(frame.n_v)
-
-    def _passed(self, cosine: Variable) -> Variable:
-        """FLOAT: what passes the surface of light at an angle."""
-        return 1.0 - schlick(self._f0, F.clamp(cosine, 0.0, 1.0))
+        return self.diffused * F.sqrt(F.maximum(self.base, 1e-6)) * passed(self._f0, frame.n_v)
 
     # ---- directions
 
@@ -110,20 +99,23 @@ class SkinBsdf(Bsdf):
     def _f0(self) -> Variable:
         return F.clamp(self.f0, 0.0, 1.0)
 
-    def _alphas(self) -> list[Variable]:
-        return [alpha_of(rough) for rough in (self.roughness, self.second_roughness)]
+    @property
+    def _roughnesses(self) -> tuple[Like, Like]:
+        return self.roughness, self.second_roughness
 
     def sample(self, frame: Frame, chosen: Variable, u: Variable, v: Variable) -> Variable:
         to_world = axes(frame.normal)
         eye = F.transpose(to_world) @ frame.to_eye
         direction = to_world @ by_cosine(u, v)
-        for k, alpha in enumerate(self._alphas(), 1):
-            direction = F.select(F.less(chosen, k / 3), direction, to_world @ by_ggx(eye, alpha, u, v))
+        for k, rough in enumerate(self._roughnesses, 1):
+            direction = F.select(
+                F.less(chosen, k / 3), direction, to_world @ by_ggx(eye, alpha_of(rough), u, v)
+            )
         return direction
 
     def pdf(self, frame: Frame, to_light: Variable) -> Variable:
         density = F.maximum(F.dot(frame.normal, to_light), 0.0) * (1 / (3 * math.pi))
         n_h = F.clamp(F.dot(frame.normal, F.normalize(to_light + frame.to_eye)), 0.0, 1.0)
-        for alpha in self._alphas():
-            density = density + ggx_pdf(frame.n_v, alpha, n_h) * (1 / 3)
+        for rough in self._roughnesses:
+            density = density + ggx_pdf(frame.n_v, alpha_of(rough), n_h) * (1 / 3)
         return density

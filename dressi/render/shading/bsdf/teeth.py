@@ -17,8 +17,8 @@ from ....ad.ops.pixel.constant import Like
 from ....ad.types import VEC3
 from ...materials import MaterialKind, Parameter
 from ...materials.parameter import Map
-from .bsdf import Bsdf, Frame, Sky, SkyLight
-from .microfacet import LEAST_COSINE, alpha_of, ggx, schlick, smith
+from .bsdf import Bsdf, Frame, Sky, SkyLight, sky_on_film
+from .microfacet import film, passed
 
 F0 = 0.05
 """Reflection of enamel, of an index of refraction of 1.6, at normal incidence."""
@@ -53,14 +53,7 @@ class TeethBsdf(Bsdf):
 
     def specular(self, frame: Frame, to_light: Variable) -> Variable:
         """FLOAT: what the film reflects, times the cosine."""
-        half = F.normalize(to_light + frame.to_eye)
-        n_l = F.dot(frame.normal, to_light)
-        lit = F.greater(n_l, 0.0)
-        n_l, n_v = F.maximum(n_l, LEAST_COSINE), F.maximum(frame.n_v, LEAST_COSINE)
-        n_h, v_h = (F.clamp(F.dot(x, half), 0.0, 1.0) for x in (frame.normal, frame.to_eye))
-        alpha = alpha_of(self.roughness)
-        value = ggx(n_h, alpha) * smith(n_l, n_v, alpha) * schlick(F.constant(F0), v_h)
-        return F.select(lit, value * n_l, 0.0)
+        return film(frame.normal, frame.to_eye, to_light, F0, self.roughness)
 
     def wrapped(self, cosine: Variable) -> Variable:
         """VEC3: the cosine c of a light, spread beyond the terminator by ``scatter`` w: 3/2 max(c + w, 0)^2 / (1 + w)^3, whose
@@ -71,18 +64,13 @@ class TeethBsdf(Bsdf):
 
     def reflected(self, frame: Frame, to_light: Variable) -> Variable:
         cosine = F.dot(frame.normal, to_light)
-        passes = 1.0 - schlick(F.constant(F0), F.clamp(frame.n_v, 0.0, 1.0))
         w = F.clamp(self.scatter, 0.0, 1.0)
-        enters = 1.0 - schlick(F.constant(F0), F.clamp((F.vec3(cosine) + w) / (1.0 + w), 0.0, 1.0))
-        below = self.base * self.wrapped(cosine) * enters * (passes * (1 / math.pi))
+        enters = passed(F0, (F.vec3(cosine) + w) / (1.0 + w))
+        below = self.base * self.wrapped(cosine) * enters * (passed(F0, frame.n_v) * (1 / math.pi))
         return (below + F.vec3(self.specular(frame, to_light))) * self.lips
 
     def environment(self, frame: Frame, sky: Sky) -> SkyLight:
-        passes = 1.0 - schlick(F.constant(F0), F.clamp(frame.n_v, 0.0, 1.0))
-        shine = sky.specular(
-            frame.normal, frame.to_eye, F.constant((F0, F0, F0)), F.clamp(self.roughness, 0.0, 1.0)
-        )
-        return SkyLight(self.base * sky.diffuse(frame.normal) * passes, shine)
+        return sky_on_film(frame, sky, self.base, F0, self.roughness)
 
     def occluded(self, light: Variable) -> Variable:
         return light * self.lips
