@@ -53,8 +53,8 @@ class Antialiased(Silhouette):
 
     @cached_property
     def surfaces(self) -> tuple[Surface, ...]:
-        """Three: the nearest face at the pixel centre, and what is taken between the pixel and the next one to the right, and
-        below. Differentiable in position."""
+        """The nearest face at the pixel centre and, with ``at_edges``, what is taken between the pixel and the next one to the
+        right, and below. Differentiable in position."""
         return (self.mesh.surface(self.mesh.face), *self.taken)
 
     def antialias(self, picture: Variable) -> Variable:
@@ -83,19 +83,22 @@ class Antialiased(Silhouette):
         return blended(picture, self.passing, taken, far)
 
 
-def antialias_form(mesh: DrawnMesh, *, edges: EdgeList | None = None, with_seams: bool = True) -> Antialiased:
+def antialias_form(
+    mesh: DrawnMesh, *, edges: EdgeList | None = None, with_seams: bool = True, at_edges: bool = True
+) -> Antialiased:
     """The hard picture of a mesh with its silhouettes antialiased; definitions at the top of this module.
 
     edges: ``edge_list`` of the faces drawn, by default made of their data.  with_seams: whether the lines on which faces pass
-    through each other, or the near plane cuts them, are antialiased too.  Differentiable in position through the ends
-    of the edges between two pixels. Raises InputError, GraphError.
+    through each other, or the near plane cuts them, are antialiased too.  at_edges: whether pixels take the colours at the edge; False blends whole pixels as
+    Laine et al. do, which shades once instead of three times and loses 5 to 20 % of the derivative of colours by positions.
+    Differentiable in position through the ends of the edges between two pixels. Raises InputError, GraphError.
     """
     edges = edges or edges_of(mesh)
     hard = covered(mesh.face)
     passing = passings((mesh,), edges, with_seams)
     taken = [
         surface_at(mesh, *taken_face(mesh, edges, one, step))
-        for one, step in zip(passing, STEPS, strict=True)
+        for one, step in (zip(passing, STEPS, strict=True) if at_edges else ())
     ]
     result = Antialiased(hard, hard, mesh, passing, tuple(taken))
     return replace(result, silhouette=F.clamp(result.antialias(hard)))

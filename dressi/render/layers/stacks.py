@@ -156,6 +156,10 @@ def draw_layers(form: Form, mesh: DrawnMesh, opaque: int, layers: int = 4, **opt
     if form not in LAYERED:
         able = " or ".join(f"form='{other.name}'" for other in LAYERED)
         raise InputError(f"the {form.name} form draws no transparent surfaces; take {able}")
+    if not options.pop("at_edges", True):
+        raise InputError(
+            "transparent surfaces are blended with colours at the edge; leave out at_edges=False"
+        )
     return LAYERED[form](peel(mesh, opaque, layers), **options)
 
 

@@ -127,6 +127,9 @@ def test_one_or_three_colours_are_blended():
     _, drawn = ac.antialiased(CASES["overlapping"])
     with pytest.raises(InputError, match="2"):
         drawn.blend([drawn.hard, drawn.hard])
+    position, faces = CASES["overlapping"].variables()
+    whole = hard_soft_ras(position, faces, size=ac.SIZE, face_count=2, form="antialias", at_edges=False)
+    assert (len(drawn.surfaces), len(whole.surfaces)) == (3, 1)
 
 
 def test_crossings_need_an_axis():
