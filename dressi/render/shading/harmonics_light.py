@@ -10,6 +10,7 @@ import numpy as np
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.types import VEC3
+from ..lists import as_list
 from .environment import Environment
 from .harmonics import COUNT, radiance
 from .lights import Fragment, LightSource
@@ -53,9 +54,9 @@ class HarmonicsLight(LightSource):
 
     def map(self) -> Variable:
         """VEC3: the light as an equirectangular map."""
-        assert isinstance(self.coefficients, Variable)
+        coefficients = as_list("coefficients", VEC3, self.coefficients)
         towards = Variable(VEC3, SIZE, name="directions", data=directions(SIZE)[None])
-        return F.maximum(radiance(self.coefficients, towards), 0.0)
+        return F.maximum(radiance(coefficients, towards), 0.0)
 
     def reflected(self, at: Fragment) -> Variable:
         return Environment(self.map(), lobes=1).reflected(at)
