@@ -10,7 +10,7 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT, VEC3
 from dressi.errors import InputError
-from dressi.render import DirectionalLight, Mesh, Shadow
+from dressi.render import DirectionalLight, HarmonicsLight, Mesh, Shadow
 from dressi.render.shading.bsdf import Frame, SkinBsdf
 from dressi.render.shading.skin import Profile, burley, diffused
 from dressi.render.shading.skin.profile import burley_within
@@ -54,6 +54,14 @@ def test_light_spreads_as_far_as_the_profile_says():
     for radius in (0.2, 0.4, 0.8):
         share = (found * (away < radius)[..., None]).sum((0, 1)) / found.sum((0, 1))
         np.testing.assert_allclose(share, profile.within(radius), atol=0.04)
+
+
+def test_even_light_stays_even():
+    """Of a radiance of 1 from all around, 1 leaves, times the root of the albedo."""
+    image = diffused(
+        square(), HarmonicsLight(), burley((0.1, 0.05, 0.02)), size=8, albedo=np.full((2, 2, 3), 0.25)
+    )
+    np.testing.assert_allclose(evaluate([image])[0], 0.5, rtol=0.02)
 
 
 def test_light_comes_through_thin_parts_and_red_light_most():
