@@ -8,10 +8,14 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
+import numpy as np
+
 from ....ad import functional as F
 from ....ad.graph import Variable, as_variable
 from ....ad.ops.pixel.constant import Like
+from ....errors import InputError
 from ...materials import MaterialKind
+from ...materials.parameter import range_text
 from .microfacet import passed
 from .sampling import Grid, axes, by_cosine, seen_from_above
 
@@ -89,7 +93,7 @@ class Bsdf(ABC):
     ``render(mesh, material=Velvet(fuzz=0.3))``: its fields hold numbers, images at the UVs or Variables, and gradients by
     them exist. Its methods see FLOAT and VEC3 Variables instead, the values at every pixel. ``reflected`` is all that has to
     be there. ``sample`` and ``pdf`` make light from all around less noisy or blurred, ``environment`` replaces it by a
-    closed form.
+    closed form. Numbers and arrays outside the range of their row raise InputError.
 
     >>> from dataclasses import dataclass
     >>> from typing import Any
@@ -113,6 +117,18 @@ class Bsdf(ABC):
 
     base: Any = None
     """VEC3: base colour, linear. None: the albedo of the mesh."""
+
+    def __post_init__(self) -> None:
+        for row in self.kind.parameters:
+            value = getattr(self, row.name, None)
+            if value is None or isinstance(value, Variable):
+                continue
+            values = np.asarray(value)
+            # NaN is in no range.
+            if values.dtype.kind in "biuf" and not ((values >= row.least) & (values <= row.most)).all():
+                span, found = range_text(row.least, row.most), (values.min(), values.max())
+                shown = f"{found[0]:g}" if values.size == 1 else "{:g} to {:g}".format(*found)
+                raise InputError(f"{row.name} of a {self.kind.name} surface is in {span}, not {shown}")
 
     @classmethod
     def of(cls: type[Own], *values: Like | None, **named: Like | None) -> Own:
