@@ -15,7 +15,6 @@ from ...ad.types import FLOAT, VEC3, Size
 from ...errors import InputError
 from ..cameras.given import seen_by
 from ..cameras.units import matrices_leaf
-from ..surface.projection import eye_of
 from .discs import Discs, discs_of
 from .drawn import DrawnStrands
 from .geometry import PointGeometry, StrandGeometry, leaf_of
@@ -121,4 +120,4 @@ def drawn_strands(
         leaves["tangents"] = F.normalize(after - before)
     else:
         shapes = discs_of(strands, leaves, matrices, size)
-    return DrawnStrands(shapes, leaves, eye_of(matrices), shader)
+    return DrawnStrands(shapes, leaves, matrices, shader, strands.count)

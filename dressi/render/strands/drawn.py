@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.draws.fragment import Fragment
+from ..surface.projection import eye_of
 from .discs import Discs
 from .point import StrandPoint, StrandShader
 from .ribbons import Ribbons
@@ -20,8 +22,24 @@ class DrawnStrands:
 
     shapes: Ribbons | Discs
     leaves: dict[str, Variable]
-    eye: Variable
+    matrices: Variable
+    """MAT4: from the world to clip space, one a view."""
     shader: StrandShader
+    points: int
+    """How many points the geometry has."""
+
+    @cached_property
+    def eye(self) -> Variable:
+        """VEC3: the places of the cameras."""
+        return eye_of(self.matrices)
+
+    @cached_property
+    def middle(self) -> Variable:
+        """FLOAT, one a view: the distance of the mean point along the axis of the camera. No derivative. The mean of points does
+        not follow from the camera, so that another view sums no list."""
+        mean = F.sum(self.leaves["points"], "xy") * (1 / self.points)
+        row = F.column(F.transpose(self.matrices), 3)
+        return F.stop_gradient(F.dot(row, F.vec4(mean, 1.0)))
 
     @property
     def _triangles(self) -> dict[str, Any]:

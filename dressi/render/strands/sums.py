@@ -59,16 +59,12 @@ class Sums:
         return self.drawn.summed(kept)
 
     @cached_property
-    def _middle(self) -> Variable:
-        """FLOAT, one a view: distances are summed relative to it, so that single precision suffices."""
-        return F.stop_gradient(F.mean(F.component(self.drawn.shapes.clip, 1)))
-
-    @cached_property
     def _moments(self) -> Variable:
-        """VEC3: the optical depth, and that times the distance and its square."""
+        """VEC3: the optical depth, and that times the distance and its square; distances are relative to the middle, so that single
+        precision suffices."""
 
         def value(point: StrandPoint) -> Variable:
-            away = point.distance - self._middle
+            away = point.distance - self.drawn.middle
             return F.vec3(1.0, away, away * away) * point.fragment.absorbance
 
         return self._sum(value)
@@ -79,11 +75,11 @@ class Sums:
         moments = self._moments
         total = F.maximum(moments.x, 1e-12)
         mean, square = moments.y / total, moments.z / total
-        spread = F.sqrt(F.maximum(square - mean * mean, 0.0) + F.square(self._middle * SPREAD))
+        spread = F.sqrt(F.maximum(square - mean * mean, 0.0) + F.square(self.drawn.middle * SPREAD))
         return moments.x, mean, LOGISTIC / F.maximum(spread, 1e-12)
 
     def _weight(self, point: StrandPoint) -> Variable:
         """The optical depth of a fragment times the transmittance to it."""
         total, mean, slope = self._cloud
-        before = F.sigmoid((point.distance - self._middle - mean) * slope)
+        before = F.sigmoid((point.distance - self.drawn.middle - mean) * slope)
         return point.fragment.absorbance * F.exp(-total * before)
