@@ -12,16 +12,13 @@ from dressi.render.io.files import data_file
 
 RADIUS = 0.009
 """Centimetres, of all strands: thicker than hair, of which there are ten times as many."""
-HAIRLINE = ((0, 38), (25, 41), (45, 42), (60, 28), (74, 6), (95, -5), (108, -12), (122, -34), (180, -44))
+HAIRLINE = ((0, 27), (25, 29), (45, 30), (60, 22), (74, 6), (95, -5), (108, -12), (122, -34), (180, -44))
 """Degrees: turns around the skull from the front, and the elevations from its centre where hair begins."""
 CROWN, SIDE = 6.0, 2.0
 """Centimetres: lengths of hair on the top of the head and at its border."""
 CLUMPS = 350
 BROWS, LASHES = 420, (130, 70)
 """Strands of a brow, and of the upper and lower lashes of an eye."""
-
-LID = 0.42
-"""Centimetres from the border of the mesh, at the ball, to the front of a lid."""
 
 
 @dataclass
@@ -112,9 +109,11 @@ def scalp(head: Head, library: Library, count: int, rng: np.random.Generator) ->
         turns, border = np.transpose(HAIRLINE)
         return up, up - np.interp(turn, turns, border)
 
-    roots, n = sampled(mesh, np.clip(elevation(p)[1] / 5, 0, 1), count, rng)
-    top = np.clip((elevation(roots)[0] - 15) / 35, 0, 1)
-    lengths = (SIDE + (CROWN - SIDE) * top) * rng.uniform(0.85, 1.1, count)
+    roots, n = sampled(mesh, np.clip(elevation(p)[1] / 8, 0, 1), count, rng)
+    up, above = elevation(roots)
+    top = np.clip((up - 15) / 35, 0, 1)
+    # Hair is shorter at its border.
+    lengths = (SIDE + (CROWN - SIDE) * top * np.clip(0.3 + above / 20, 0, 1)) * rng.uniform(0.85, 1.1, count)
     tree = KDTree(roots[:CLUMPS])
     _, clump = tree.query(roots)
     # Back over the crown, down at the sides and the back.
@@ -150,9 +149,24 @@ def brows(head: Head, library: Library, every: int, rng: np.random.Generator) ->
         flow = flow + rng.normal(0, 0.12, flow.shape)
         flow = unit(flow - n * (flow * n).sum(1, keepdims=True))
         lengths = rng.uniform(0.45, 0.8, len(roots))
-        paths = strands_of(roots, n, flow, lengths, (0.55, 0.97), library.bends.shape[1])
+        paths = strands_of(roots, n, flow, lengths, (0.75, 0.99), library.bends.shape[1])
         found.append(with_bends(paths, library, rng, 0.4))
     return np.concatenate(found)
+
+
+def rim(mesh: Mesh, border: np.ndarray, sign: float) -> np.ndarray:
+    """The front edge of a lid, from the border of the mesh at the ball: near each point of the border, the point of the mesh that
+    is farthest forward and towards the opening.  sign: 1 for the upper lid, -1 for the lower one."""
+    found = []
+    for place in border:
+        away = mesh.positions - place
+        near = mesh.positions[
+            (np.abs(away[:, 0]) < 0.15) & (np.linalg.norm(away, axis=1) < 0.9) & (sign * away[:, 1] > -0.15)
+        ]
+        found.append(near[(near[:, 2] - sign * near[:, 1]).argmax()])
+    edge = np.array(found)
+    smooth = [np.polyval(np.polyfit(border[:, 0], edge[:, k], 4), border[:, 0]) for k in range(3)]
+    return np.stack(smooth, axis=1)
 
 
 def lashes(head: Head, every: int, points: int, rng: np.random.Generator) -> np.ndarray:
@@ -163,11 +177,10 @@ def lashes(head: Head, every: int, points: int, rng: np.random.Generator) -> np.
         line = left[1] + (lid[:, 0] - left[0]) / (right[0] - left[0]) * (right[1] - left[1])
         for sign, count, length in ((1.0, LASHES[0], 0.85), (-1.0, LASHES[1], 0.45)):
             border = lid[(lid[:, 1] - line) * sign >= 0]
-            border = border[border[:, 0].argsort()]
+            border = rim(head.mesh, border[border[:, 0].argsort()], sign)
             at = np.sort(rng.uniform(0.06, 0.94, count // every)) * (len(border) - 1)
             roots = np.stack([np.interp(at, np.arange(len(border)), border[:, k]) for k in range(3)], 1)
-            n = unit((roots - eye) * (0.4, 0.0, 1.0))
-            roots = roots + LID * n
+            n = unit((roots - eye) * (0.4, 0.0, 1.0) - (0.0, 0.3 * sign, 0.0))
             flow = np.array([0.0, sign, 0.0]) + rng.normal(0, 0.12, n.shape)
             lengths = (
                 length * rng.uniform(0.7, 1.0, len(roots)) * np.sin(np.pi * (0.15 + 0.7 * at / len(border)))

@@ -4,14 +4,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from head import Head
-from placed import eye_ball, eye_places, mouth_bag, teeth, teeth_places
+from placed import cut, eye_ball, eye_places, mouth_bag, teeth, teeth_places
 
 from dressi import MAT4, F, Variable
 from dressi.ad.types import FLOAT, IVEC3, VEC2, VEC3
 from dressi.render import (
     Camera,
     DirectionalLight,
+    GltfBsdf,
     HairBsdf,
+    HarmonicsLight,
     Marschner,
     Node,
     Scene,
@@ -26,6 +28,7 @@ from dressi.render import (
 from dressi.render.lists import as_list
 from dressi.render.shading.bsdf.eye import EyeBsdf
 from dressi.render.shading.bsdf.teeth import TeethBsdf, between_lips
+from dressi.render.shading.harmonics_light import even_light
 from dressi.render.shading.lights import Arriving, Fragment
 from dressi.render.shading.shadows.shadow_map import Occluders, ShadowMap
 from dressi.render.strands.opacity import StrandOpacity
@@ -34,8 +37,10 @@ from dressi.render.strands.point import StrandPoint
 BACKGROUND = (0.035, 0.04, 0.05)
 SPREAD = np.array((0.16, 0.075, 0.045))
 """How far light spreads below the skin, in centimetres, of red, green and blue."""
-LAMPS = [((0.9, 0.55, 1.0), (3.1, 2.8, 2.5)), ((-1.0, 0.15, 0.8), (0.75, 0.85, 1.05)), ((-0.8, 0.7, -1.0), (3.0, 3.4, 4.2))]  # fmt: skip
+LAMPS = [((0.9, 0.55, 1.0), (3.1, 2.8, 2.5)), ((-1.0, 0.15, 0.8), (0.75, 0.85, 1.05)), ((-0.9, 0.4, -1.2), (1.8, 2.0, 2.5))]  # fmt: skip
 """Key, fill and rim: towards the light, and its irradiance."""
+ROOM = 0.1
+"""Radiance from all around."""
 PARAMETERS = {"melanin": 0.72, "redness": 0.35, "longitudinal": 0.28, "azimuthal": 0.35, "hair ior": 1.55, "tilt": 2.5, "roughness": 0.5, "second_roughness": 0.3, "second": 0.35, "f0": 0.03, "spread": 1.0, "pupil": 0.17, "depth": 0.26, "radius": 0.5, "limbus": 0.13, "eye ior": 1.376, "wetness": 0.07, "enamel": 0.2, "key": 1.0, "rim": 1.0}  # fmt: skip
 """What the picture has derivatives by."""
 
@@ -68,11 +73,39 @@ class Human:
         at = dict(leaves)
         size = camera.size
         matrix = Variable(MAT4, (1, 1), name="matrices", data=camera.world_to_clip[None, None, None])
-        opacities = [StrandOpacity.of(strands, d, shadow) for d, _ in LAMPS]
         strength = [at["key"], F.constant(1.0), at["rim"]]
+        lamps = [
+            DirectionalLight(d, F.constant(c) * s, Shadow(shadow))
+            for (d, c), s in zip(LAMPS, strength, strict=True)
+        ]
+        pigment = HairBsdf(
+            None,
+            at["melanin"],
+            at["redness"],
+            at["longitudinal"],
+            at["azimuthal"],
+            at["hair ior"],
+            at["tilt"],
+        )
+        solid = Occluders(
+            as_list("p", VEC3, head.mesh.positions),
+            as_list("f", IVEC3, head.mesh.faces),
+            len(head.mesh.faces),
+        )
+        maps = [ShadowMap.of(Shadow(shadow), solid, F.normalize(F.constant(d))) for d, _ in LAMPS]
+
+        def hidden(point: StrandPoint) -> list[Variable]:
+            return [
+                m.lit(point.point, F.normalize(F.constant(d))) for m, (d, _) in zip(maps, LAMPS, strict=True)
+            ]
+
+        look = Marschner(pigment, lamps, strands, ambient=ROOM, hidden=hidden)
         lights = [
-            ThroughHair(d, F.constant(c) * s, Shadow(shadow), o)
-            for (d, c), s, o in zip(LAMPS, strength, opacities, strict=True)
+            *(
+                ThroughHair(x.direction, x.colour, x.shadow, o)
+                for x, o in zip(lamps, look.opacities, strict=True)
+            ),
+            HarmonicsLight(even_light(ROOM)),
         ]
         bumps = Variable(VEC3, head.normal_map.shape[1::-1], name="normals", data=head.normal_map[None])
         profile = replace(burley(SPREAD.tolist()), scale=at["spread"])
@@ -98,40 +131,27 @@ class Human:
             Node(teeth(head.mouth, up), enamel, name=f"teeth {k}") for k, up in enumerate((True, False))
         ]
         nodes += [Node(mouth_bag(head.mouth), SkinBsdf(roughness=0.3), name="mouth")]
-        drawn = render(Scene(nodes), matrix, size=size, light=lights, background=BACKGROUND, form="hard")
+        nodes += [Node(cut(head.mesh), GltfBsdf(roughness=0.8), name="cut")]
+        drawn = render(
+            Scene(nodes),
+            matrix,
+            size=size,
+            light=lights,
+            background=BACKGROUND,
+            form="antialias",
+            at_edges=False,
+        )
         # Depths of pixels from distances along the axis: z = a w + b.
         rows = camera.world_to_clip
         a = float(rows[2, :3] @ rows[3, :3] / (rows[3, :3] @ rows[3, :3]))
         b = float(rows[2, 3] - a * rows[3, 3])
         there = F.greater(drawn.depth, 0.0)
         limit = F.store(F.select(there, a + b / F.select(there, drawn.depth, 1.0), 1.0))
-        solid = Occluders(
-            as_list("p", VEC3, head.mesh.positions),
-            as_list("f", IVEC3, head.mesh.faces),
-            len(head.mesh.faces),
-        )
-        maps = [ShadowMap.of(Shadow(shadow), solid, F.normalize(F.constant(d))) for d, _ in LAMPS]
-
-        def hidden(point: StrandPoint) -> list[Variable]:
-            return [
-                m.lit(point.point, F.normalize(F.constant(d))) for m, (d, _) in zip(maps, LAMPS, strict=True)
-            ]
-
-        pigment = HairBsdf(
-            None,
-            at["melanin"],
-            at["redness"],
-            at["longitudinal"],
-            at["azimuthal"],
-            at["hair ior"],
-            at["tilt"],
-        )
-        look = Marschner(pigment, lights, strands, ambient=0.05, hidden=hidden)
         top = draw_strands(strands, matrix, size=size, shader=look, limit=limit)
         return cls(top.over(F.store(drawn.colour)), matrix, leaves)
 
 
 def around(angle: float, size: int, head: Head, distance: float = 84.0) -> Camera:
-    target = np.array([0.0, 0.8, 1.0])
+    target = np.array([0.0, 1.6, 1.0])
     eye = target + distance * np.array([np.sin(angle), 0.06, np.cos(angle)])
     return Camera.perspective(25, (size, size), eye, target)

@@ -1,7 +1,7 @@
 """What the head of figure 15 is given: eye balls, teeth, and the inside of the mouth."""
 
 import numpy as np
-from head import BALL
+from head import BALL, boundary_loops
 
 from dressi.render import Mesh
 from dressi.render.mesh.primitives import icosphere
@@ -93,3 +93,18 @@ def mouth_bag(mouth: np.ndarray) -> Mesh:
     keep = ball.positions[ball.faces].mean(1)[:, 2] < 0.55
     points = ball.positions * (3.0, 1.9, 2.6) + mouth[0] - (0, 0, 2.3)
     return Mesh(points, ball.faces[keep][:, ::-1], color=(0.28, 0.05, 0.045), name="mouth")
+
+
+def cut(mesh: Mesh) -> Mesh:
+    """A plane of plaster that closes the lowest border of a mesh."""
+    edges = mesh.faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
+    count = len(mesh.positions)
+    open_edges = edges[~np.isin(edges @ (count, 1), edges @ (1, count))]
+    lowest = min(boundary_loops(mesh.faces), key=lambda loop: mesh.positions[loop, 1].mean())
+    open_edges = open_edges[np.isin(open_edges[:, 0], lowest)]
+    points = np.concatenate([mesh.positions[open_edges[:, 1]], mesh.positions[open_edges[:, 0]]])
+    k, middle = np.arange(len(open_edges)), points.mean(0)
+    faces = np.stack([k, k + len(k), np.full(len(k), 2 * len(k))], axis=1)
+    # A little inside, so that it is not seen through the border.
+    points = middle + 0.985 * (points - middle) + (0, 0.1, 0)
+    return Mesh(np.concatenate([points, middle[None]]), faces, color=(0.3, 0.29, 0.28), name="cut")
