@@ -125,7 +125,7 @@ def test_photographs_whose_made_mask_is_empty_are_left_out(folder):
     np.testing.assert_array_equal(photos.masks, whole.masks[1:])
     assert any(f"left out: '{whole.names[0]}'" in note for note in photos.notes)
     empty |= set(whole.names)
-    with pytest.raises(InputError, match="no object was found in .* choose another --masks"):
+    with pytest.raises(InputError, match=r"no object was found in .* choose another --masks"):
         load_photos(folder, masks=masks)
 
 
