@@ -34,6 +34,7 @@ class BlockLists:
         shared: bool,
     ):
         self.functions, self.given, self.stored, self.shared = functions, given, stored, shared
+        self._constants = values_where((f for f in functions if not f.inputs), {})
         self._over: dict[Domain, list[ActiveBlocks]] = {}
         self._made: dict[tuple[tuple[tuple[Variable, float], ...], int], ActiveBlocks] = {}
         self._known: dict[ActiveBlocks, tuple[dict[Variable, np.ndarray], ...]] = {}
@@ -97,7 +98,7 @@ class BlockLists:
         """The values that are known outside of the blocks, and within ``around`` pixels of there."""
         if blocks not in self._known:
             quiet = {v: np.array(value, v.vtype.dtype) for v, value in blocks.quiet}
-            self._known[blocks] = values_around(self.functions, quiet, blocks.halo)
+            self._known[blocks] = values_around(self.functions, self._constants | quiet, blocks.halo)
         return self._known[blocks][around]
 
     def within(self, part: ActiveBlocks | None, blocks: ActiveBlocks) -> bool:
@@ -113,7 +114,7 @@ class BlockLists:
 
     def _derived(self, f: Function) -> list[ActiveBlocks]:
         quiet = HIT_NOTHING if isinstance(f, RasterFunction) else np.array(f.quiet)
-        known = values_where(self.functions, {f.output: quiet})
+        known = values_where(self.functions, self._constants | {f.output: quiet})
         scalars = [v for v in sorted(self.given, key=lambda v: v.id) if v in known and v.vtype.is_scalar]
         return [
             self._list(v.domain, [(v, known[v].item())], 0) for v in scalars if v.domain == f.output.domain

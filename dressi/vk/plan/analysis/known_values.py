@@ -54,10 +54,14 @@ def _values(
                 elif any(_hits_within(f, other) for other in drawn):
                     known[f.output] = HIT_NOTHING
                 continue
-            here = {
-                i: value for i in range(len(f.inputs)) if (value := _read(f, i, known, around)) is not None
-            }
-            if f.output in known or isinstance(f, ScatterFunction) or (f.inputs and not here):
+            if f.output in known or isinstance(f, ScatterFunction):
+                continue
+            here = {}
+            for i, (x, _, access, _) in enumerate(f.edges):
+                value = known.get(x) if access is Access.SAME_PIXEL else _fetched(f, x, access, known, around)
+                if value is not None:
+                    here[i] = value
+            if f.inputs and not here:
                 continue
             found = f.known_value(here)
             if found is not None:
@@ -67,17 +71,15 @@ def _values(
     return known
 
 
-def _read(
+def _fetched(
     f: Function,
-    i: int,
+    x: Variable,
+    access: Access,
     known: Mapping[Variable, np.ndarray],
     around: Sequence[Mapping[Variable, np.ndarray]],
 ) -> np.ndarray | None:
-    """The known value of input ``i`` of a Function at all texels that it reads."""
-    x = f.inputs[i]
-    if f.access[i] is Access.SAME_PIXEL:
-        return known.get(x)
-    if f.access[i] is not Access.FETCH or f.footprint > len(around) or x.domain != f.output.domain:
+    """The known value of an input of a Function at all texels that it reads."""
+    if access is not Access.FETCH or f.footprint > len(around) or x.domain != f.output.domain:
         return None
     return (known, *around)[int(f.footprint)].get(x)
 

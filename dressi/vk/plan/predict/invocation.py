@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ....ad.graph import Function, Variable
 from ....ad.traversal import producers_first
@@ -21,8 +21,7 @@ TYPICAL_LOOP = 8
 """Iterations of a loop of which only the data know how long it is: rows of a sparse matrix, faces around an edge."""
 
 
-@dataclass(frozen=True)
-class Invocation:
+class Invocation(NamedTuple):
     """operations: arithmetic.  fetches: texels of textures and attachments, of all planes.  image_loads: of storage images.
     loads: of storage buffers.  shared: words of memory that a workgroup shares.  walk: texels that the longest loop visits, loops inside
     of loops multiplied.  chain: fetches that wait for each other."""
@@ -129,7 +128,7 @@ class _Counted:
     @property
     def total(self) -> Invocation:
         chain = max(self._ready.values(), default=0.0)
-        return replace(self._total, chain=chain)
+        return self._total._replace(chain=chain)
 
     def value(self, v: Variable) -> None:
         """The value at the invocation's own pixel, with everything that makes it."""
@@ -155,7 +154,7 @@ class _Counted:
             one, count = self._shader.elsewhere(x), f.reads(k)
             count = max(loops, 1.0) if math.isinf(count) else count
             most = max(float(f.iterations), loops)
-            self._add(replace(one.times(count), walk=max(max(one.walk, 1.0) * most, one.walk)))
+            self._add(one.times(count)._replace(walk=max(max(one.walk, 1.0) * most, one.walk)))
             step = max(step, one.chain * max(loops, 1.0) if count else 0.0)
         self._add(Invocation(f.operations * f.output.vtype.components * max(loops, 1.0)))
         self._ready[f.output] = start + step

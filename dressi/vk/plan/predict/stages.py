@@ -147,6 +147,6 @@ def _on_tiles(s: SubStage, stage: Stage, plan: Plan) -> list[Load]:
     made = {v for other in stage.sub_stages for v in other.outputs}
     read = planes(r.variable for r in s.reads if r.binding is Binding.ATTACHMENT and r.variable in made)
     kept = planes(v for v in s.outputs if v in plan.images.passing[1])
-    each = replace(first.each, fetches=max(first.each.fetches - read, 0.0))
+    each = first.each._replace(fetches=max(first.each.fetches - read, 0.0))
     stores = replace(first.stores, attachments=max(first.stores.attachments - kept, 0.0))
     return [replace(first, each=each, stores=stores), *others]

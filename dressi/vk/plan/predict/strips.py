@@ -68,7 +68,7 @@ def _ends(
 
 def _loaded(s: SubStage, x: Variable, memo: Memo) -> Invocation:
     if (x, False) not in memo:
-        memo[x, False] = replace(Shader(s).elsewhere(x), walk=0.0, chain=0.0)
+        memo[x, False] = Shader(s).elsewhere(x)._replace(walk=0.0, chain=0.0)
     return memo[x, False]
 
 
@@ -81,9 +81,9 @@ def _alone(f: TiledContraction, others: list[Function], s: SubStage) -> Load:
     shader, layout = Shader(s), f.layout
     block = _terms(f, layout.products).and_then(Invocation(LOOP))
     for x, count in zip(f.inputs, f.loads, strict=True):
-        block = block.and_then(replace(shader.elsewhere(x).times(count), walk=0.0, chain=1.0))
+        block = block.and_then(shader.elsewhere(x).times(count)._replace(walk=0.0, chain=1.0))
     points = layout.points / (f.strips.lanes if f.strips.tree else 1)
-    return _whole(s, Link(f, layout, others, None), replace(block, chain=1.0), points, {})
+    return _whole(s, Link(f, layout, others, None), block._replace(chain=1.0), points, {})
 
 
 def _whole(
@@ -94,8 +94,8 @@ def _whole(
     outputs = _written(s, f, link.others)
     ends = _ends(s, f.output, link.others, outputs, memo)
     each = block.times(layout.iterations)
-    each = replace(each, chain=block.chain * layout.iterations)
-    each = each.and_then(replace(ends.times(points), walk=0.0, chain=float(bool(link.others))))
+    each = each._replace(chain=block.chain * layout.iterations)
+    each = each.and_then(ends.times(points)._replace(walk=0.0, chain=float(bool(link.others))))
     if before is not None:
         each = before.and_then(each)
     return Load(layout.groups * layout.strips.lanes, each, Stores.of(s, outputs).times(points), True)
@@ -112,12 +112,12 @@ def _in_registers(links: list[Link], s: SubStage, memo: Memo) -> Load:
         block = block.and_then(_terms(f, link.layout.products if last else made.texels * f.whole.terms))
         for x, count in zip(f.inputs, made.loads, strict=True):
             if x not in inner:
-                block = block.and_then(replace(_loaded(s, x, memo).times(count), walk=0.0))
+                block = block.and_then(_loaded(s, x, memo).times(count)._replace(walk=0.0))
         if link.result is not None:
             ends = _ends(s, f.output, link.others, [link.result], memo)
-            block = block.and_then(replace(ends.times(made.texels), walk=0.0, chain=1.0))
+            block = block.and_then(ends.times(made.texels)._replace(walk=0.0, chain=1.0))
     depth = sum(made.link.result is not None and len(made.link.others) > 0 for made in found)
-    return _whole(s, links[-1], replace(block, chain=1.0 + depth), links[-1].layout.points, memo)
+    return _whole(s, links[-1], block._replace(chain=1.0 + depth), links[-1].layout.points, memo)
 
 
 def _in_workgroups(links: list[Link], held: Held, s: SubStage, memo: Memo) -> Load:
@@ -127,7 +127,7 @@ def _in_workgroups(links: list[Link], held: Held, s: SubStage, memo: Memo) -> Lo
         if isinstance(layout, Staged):
             load = _loaded(s, v, memo).and_then(Invocation(LOOP, shared=float(v.vtype.components)))
             before = before.and_then(load.times(-(-layout.count // lanes)))
-    before = replace(before, walk=0.0, chain=1.0 if before.reads else 0.0)
+    before = before._replace(walk=0.0, chain=1.0 if before.reads else 0.0)
     for link in inner:
         v = link.result
         assert v is not None, "an inner contraction is read"
@@ -139,7 +139,7 @@ def _in_workgroups(links: list[Link], held: Held, s: SubStage, memo: Memo) -> Lo
         rounds = -(-layout.count // lanes)
         chain = rounds * (item.chain * layout.iterations + ends.chain)
         item = item.and_then(ends.times(layout.points)).times(rounds)
-        before = before.and_then(replace(item, walk=0.0, chain=chain))
+        before = before.and_then(item._replace(walk=0.0, chain=chain))
     return _whole(s, last, _block(last, last.layout, s, held, memo), last.layout.points, memo, before)
 
 
@@ -153,4 +153,4 @@ def _block(link: Link, layout: Layout, s: SubStage, held: Held, memo: Memo) -> I
             block = block.and_then(Invocation(shared=float(count * x.vtype.components)))
         else:
             block, chain = block.and_then(_loaded(s, x, memo).times(count)), 1.0
-    return replace(block, walk=0.0, chain=chain)
+    return block._replace(walk=0.0, chain=chain)
