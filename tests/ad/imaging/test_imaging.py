@@ -38,6 +38,13 @@ def test_a_slice_is_trilinear_in_column_row_and_guide():
     assert np.isclose(pairing, (found * array(values)[0]).sum(), rtol=1e-5)
 
 
+def test_a_warp_reads_each_channel():
+    image, flow = leaf(FLOAT, channels=5), leaf(VEC2, low=-1.4, high=1.4)
+    found = value(F.warp(image, flow))
+    for k in range(5):
+        assert np.allclose(found[:, k], value(F.warp(F.channel(image, k), flow)))
+
+
 def test_a_warp_reads_between_texels():
     image, flow = leaf(), leaf(VEC2, low=-2, high=2)
     rows, columns = np.mgrid[:6, :7]

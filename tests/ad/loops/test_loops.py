@@ -135,6 +135,7 @@ def test_gradients_of_conjugate_gradients_are_the_implicit_ones():
         (lambda: F.loop(numbers, [leaf(), leaf()], 3), "returns Variables"),
         (lambda: F.loop(lambda x: x, leaf(vtype=VEC2), 0), "the count of a loop"),
         (lambda: F.loop(lambda x: x, leaf(), 3, checkpoints=-1), "checkpoints"),
+        (lambda: F.loop(lambda x: x, leaf(), 3, until=lambda x: F.vec2(x, x)), "condition that ends a loop"),
     ],
 )
 def test_bad_input_is_named(make, words: str):

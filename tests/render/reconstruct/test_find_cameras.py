@@ -111,7 +111,9 @@ def test_silhouettes_tell_cameras_that_turn_the_other_way():
         lens = SimpleNamespace(width=320, height=240, calibration_matrix=lambda: enlarged)
         enlarged = np.diag([10.0, 10, 1]) @ cameras[0].intrinsics
         poses = [
-            SimpleNamespace(rotation=SimpleNamespace(matrix=lambda turn=turn: turn), translation=c.translation)
+            SimpleNamespace(
+                rotation=SimpleNamespace(matrix=lambda turn=turn: turn), translation=c.translation
+            )
             for turn, c in zip(turns, cameras, strict=True)
         ]
         images = {

@@ -6,8 +6,11 @@ import pytest
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
+from dressi.ad.optim.optimizers import adam
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT
+from dressi.errors import PlanError
+from dressi.vk.plan.options import PlanOptions
 from dressi.vk.run.engine import DressiAD
 
 pytestmark = pytest.mark.vk
@@ -94,3 +97,14 @@ def test_a_loop_that_does_not_converge_is_named(device):
         ad.evaluate(outputs)
     with pytest.warns(RuntimeWarning, match="raise its count, or loosen the condition"):
         evaluate(outputs)
+
+
+def test_a_bound_of_memory_that_no_loop_fits_is_named(device):
+    x, (a, *_) = layers(6, None)
+    with DressiAD(device, options=PlanOptions(memory=6000)) as ad:
+        ad.set_loss(F.mean(F.square(a)))
+        ad.set_optimizer(adam(0.1), [x])
+        with pytest.raises(
+            PlanError, match=r"memory=6000 allows 0.0 even where loops keep \d states; give more"
+        ):
+            ad.step()
