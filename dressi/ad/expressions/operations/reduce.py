@@ -289,22 +289,23 @@ def expand(steps: Steps) -> None:
 
 
 def reduced(steps: Steps, *, around: int | None = None, product_cost: float = 1.0) -> Steps:
-    """The steps with fewer operations; they are changed. around: products are written out before, and multiplied out where that
+    """The steps, just lowered, with fewer operations; they are changed. around: products are written out before, and multiplied out where that
     gives sums more common factors (see ``distribute``); None leaves them as they are. product_cost: in sums; above 1
     products are saved at the price of sums."""
+    order = range(len(steps.values))
     if around is not None:
         expand(steps)
         _join_numbers(steps)
-    order = unify(steps, flatten(steps, steps.order()))
+        order = steps.order()
+    order = unify(steps, flatten(steps, order))
     if around is not None and distribute(steps, around):
         order = flatten(steps, unify(steps, steps.order()))
     while take_out_factors(steps, order) or (around is not None and regroup(steps)):
         order = flatten(steps, unify(steps, steps.order()))
     share_pairs(steps, Multiplied, order)
-    order = steps.order()
     if product_cost > 1.0 and cross(steps, product_cost):
         order = unify(steps, steps.order())
-    share_pairs(steps, Added, order)
+    share_pairs(steps, Added, order)  # the order has all sums
     order = steps.order()
     while len(shorter := unify(steps, order)) < len(order):
         order = flatten(steps, shorter)
