@@ -7,7 +7,7 @@ operands until the end, so that common parts can be found whatever the order in 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, ClassVar
@@ -113,9 +113,13 @@ class Steps:
         return found
 
 
-def _most(votes: Mapping[Rational, int]) -> Rational:
-    """The first of those that have most votes."""
-    return next(iter(votes)) if len(votes) == 1 else max(votes, key=lambda c: votes[c])
+def _most(votes: Sequence[Rational]) -> Rational:
+    """The first of those that occur most often."""
+    if len(votes) == 1:
+        return votes[0]
+    ratios = [c.as_integer_ratio() for c in votes]  # hashes of Fractions are slow
+    counts = Counter(ratios)
+    return votes[ratios.index(max(counts, key=lambda c: counts[c]))]
 
 
 class Lowering:
@@ -153,13 +157,12 @@ class Lowering:
 
     def _wanted(self, roots: Sequence[Scaled], order: Sequence[int]) -> dict[int, Rational]:
         """The size of the factor with which sums, Functions and roots read each entry most often."""
-        votes: dict[int, dict[Rational, int]] = {}
+        votes: dict[int, list[Rational]] = {}
         found: dict[int, Rational] = {}
 
         def vote(factor: Rational, entry: int) -> None:
             if factor and entry != ONE:
-                of, factor = votes.setdefault(entry, {}), size(factor)
-                of[factor] = of.get(factor, 0) + 1
+                votes.setdefault(entry, []).append(size(factor))
 
         for r in roots:
             vote(*r)
@@ -215,7 +218,7 @@ class Lowering:
             case Sum(terms):
                 scale = wanted
                 if scale is None:  # the scale at which most terms are what is there
-                    ratios = Counter(size(quotient(self._at[n][0], c)) for c, n in terms if n != ONE)
+                    ratios = [size(quotient(self._at[n][0], c)) for c, n in terms if n != ONE]
                     scale = _most(ratios) if ratios else 1
                 return scale, self.steps.add(Added([self._of(Scaled(times(scale, c), n)) for c, n in terms]))
             case Product(factors):
