@@ -106,5 +106,5 @@ def cut(mesh: Mesh) -> Mesh:
     k, middle = np.arange(len(open_edges)), points.mean(0)
     faces = np.stack([k, k + len(k), np.full(len(k), 2 * len(k))], axis=1)
     # A little inside, so that it is not seen through the border.
-    points = middle + 0.985 * (points - middle) + (0, 0.1, 0)
+    points = middle + 0.97 * (points - middle)
     return Mesh(np.concatenate([points, middle[None]]), faces, color=(0.3, 0.29, 0.28), name="cut")

@@ -15,6 +15,27 @@ from ..io.images import resize
 from .model import POINTS
 
 
+@dataclass(frozen=True)
+class Noise:
+    """Standard deviations: what a residual of 1 means.
+
+    landmarks: pixels at 256 rows, in proportion at others.  jaw: times that for the landmarks of the jaw, which detectors put
+    onto the contour.  colour: linear light.  depth: millimetres.  mask: coverage.  pixels: how many independent pixels those of all views
+    count as.  truncated: differences of depths, in standard deviations, from which on they do not count.  light: of what the
+    directional harmonics add, relative to the even light.  zoom: of its logarithm.
+    """
+
+    landmarks: float = 1.0
+    jaw: float = 1.0
+    colour: float = 0.03
+    depth: float = 1.5
+    mask: float = 0.1
+    pixels: float = 4000.0
+    truncated: float = 10.0
+    light: float = 1.0
+    zoom: float = 0.1
+
+
 @dataclass(frozen=True, eq=False)
 class FaceData:
     """One face in N views. Lengths of cameras and depths are in units of the model.

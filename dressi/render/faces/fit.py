@@ -15,15 +15,15 @@ from ...errors import InputError
 from ..cameras import Camera, Cameras
 from ..engine import MakeEngine
 from ..shading.harmonics_light import even_light
-from .data import FaceData
-from .graph import LEARNED, FaceGraph, Noise
+from .data import FaceData, Noise
+from .graph import LEARNED, FaceGraph
 from .model import Face, FaceModel
 from .start import start_motion
 
 METHODS = ("levenberg_marquardt", "adam")
 RATES = {"identity": 0.1, "expression": 0.03, "zoom": 0.005, "albedo": 0.05, "light": 0.05}
-TURN, SHIFT = 0.01, 0.8
-"""Of Adam at first: of weights and the light relative to its brightness, of poses in radians and millimetres."""
+TURN, SHIFT, GROWTH = 0.01, 0.8, 0.004
+"""Of Adam at first: of weights and the light relative to its brightness, of poses in radians and millimetres, of the size."""
 GEOMETRY = ("identity", "expression", "pose", "zoom")
 
 
@@ -178,6 +178,7 @@ class FaceFitter:
             of = {leaf: rate for name, rate in rates.items() for leaf in graph.unknowns.get(name, [])}
             if "pose" in rates:
                 of[graph.unknowns["pose"][1]] = SHIFT / self.model.millimetres
+            of |= dict.fromkeys(set(graph.unknowns.get("size", [])) & set(unknowns), GROWTH)
             falling = {
                 leaf: optim.adam(optim.cosine(r, r / 20, steps), (0.9, 0.99)) for leaf, r in of.items()
             }

@@ -9,12 +9,15 @@ One view without depths hardly tells the size s of a head from its distance. The
 small: the smaller the head, the smaller are the weights that explain the same pixels, which the priors like. What is likely is
 measured by the volume of the weights that do so, which grows as s^k with the number k of modes that the pixels tell. Their squares sum to
 k in the mean. So the energy has a term -k log s, with k from the weights of the start.
+
+Pictures do tell the size, but along a narrow valley: the head moves away while identity modes make it larger. One more unknown
+goes along it, so that descent need not cross the valley step by step: the head grows about the eye, by the weights that enlarge it best.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -36,36 +39,16 @@ from ..mesh import Mesh
 from ..scene.morph import weighted_sum
 from ..shading.harmonics import COUNT, harmonic_irradiance
 from ..surface.normals import vertex_normals
-from .data import FaceData
+from .data import FaceData, Noise
 from .model import JAW, POINTS, Face
+from .start import growing, motions_of
 
-KEPT = frozenset(("base", "rotation", "shift", "zoom", "light", "identity", "expression", "albedo"))
+KEPT = {*"base rotation shift zoom light identity expression albedo size growth drift eye".split()}
 """Leaves that make a ``Face``."""
 FILLED = 0.3
 """About what part of a picture a face fills."""
 LEARNED = ("identity", "expression", "pose", "zoom", "albedo", "light")
 """What can be learned of a face."""
-
-
-@dataclass(frozen=True)
-class Noise:
-    """Standard deviations: what a residual of 1 means.
-
-    landmarks: pixels at 256 rows, in proportion at others.  jaw: times that for the landmarks of the jaw, which detectors put
-    onto the contour.  colour: linear light.  depth: millimetres.  mask: coverage.  pixels: how many independent pixels those of all views
-    count as.  truncated: differences of depths, in standard deviations, from which on they do not count.  light: of what the
-    directional harmonics add, relative to the even light.  zoom: of its logarithm.
-    """
-
-    landmarks: float = 1.0
-    jaw: float = 1.0
-    colour: float = 0.03
-    depth: float = 1.5
-    mask: float = 0.1
-    pixels: float = 4000.0
-    truncated: float = 10.0
-    light: float = 1.0
-    zoom: float = 0.1
 
 
 class FaceGraph:
@@ -83,7 +66,7 @@ class FaceGraph:
     ((32, 32), ['colour', 'identity', 'distance', 'light', 'zoom'])
     """
 
-    def __init__(self, data: FaceData, start: Face, noise: Noise = Noise(), poses: str = "shared"):
+    def __init__(self, data: FaceData, start: Face, noise: Noise = Noise(), poses: str = "shared"):  # noqa: B008
         if poses not in ("shared", "each"):
             raise InputError(f"poses are 'shared' or 'each', not {poses!r}")
         self.model, self.noise, self.poses = start.model, noise, poses
@@ -97,7 +80,7 @@ class FaceGraph:
                 size = (array.shape[2], array.shape[1])
                 self._leaves[name] = Variable(vtype, size, len(array), name=name, data=array)
         found = {"pose": ("rotation", "shift"), "light": ("light",), "zoom": ("zoom",)}
-        found |= {name: (name,) for name in ("identity", "expression", "albedo")}
+        found |= {name: (name,) for name in ("identity", "expression", "albedo", "size")}
         self.unknowns = {
             name: [self._leaves[leaf] for leaf in own]
             for name, own in found.items()
@@ -147,7 +130,10 @@ class FaceGraph:
                 "eye": (VEC3, eye.reshape(1, 1, 1, 3)),
                 "modes": (FLOAT, np.full((1, 1, 1), np.sqrt(told))),
                 "nearness": (FLOAT, np.full((1, 1, 1), start.zoom / max(distance, 1e-9))),
+                "size": (FLOAT, np.zeros((1, 1, 1))),
             }
+            growth, drift = growing(start)
+            found |= {"growth": (FLOAT, growth), "drift": (VEC3, drift.reshape(1, 1, 1, 3))}
         if data.depths is not None:
             found["depths"] = (FLOAT, data.depths)
         if data.masks is not None:
@@ -180,10 +166,17 @@ class FaceGraph:
     # ---- the face
     def _moved(self, mean: np.ndarray, pick: np.ndarray | slice) -> Variable:
         total = list_leaf("mean", VEC3, mean)
-        for name, modes in (("identity", self.model.identity), ("expression", self.model.expression)):
-            if name in self._leaves:
-                total = total + weighted_sum(f"{name} modes", modes[:, pick], self._leaves[name])
+        total = total + weighted_sum("identity modes", self.model.identity[:, pick], self.identity)
+        if "expression" in self._leaves:
+            modes = self.model.expression[:, pick]
+            total = total + weighted_sum("expression modes", modes, self._leaves["expression"])
         return total
+
+    @cached_property
+    def identity(self) -> Variable:
+        """FLOAT list: weights of the modes of identity."""
+        own = self._leaves
+        return own["identity"] + own["growth"] * own["size"] if "size" in own else own["identity"]
 
     @cached_property
     def positions(self) -> Variable:
@@ -194,8 +187,11 @@ class FaceGraph:
     def motion(self) -> Variable:
         """MAT4: from the model to the world, a tile for each pose."""
         turn, place = rotation_and_translation(self._leaves["base"])
-        turn = turn @ axis_angle_to_matrix(self._leaves["rotation"])
-        return rigid(turn, place + self._leaves["shift"])
+        own = self._leaves
+        turn = turn @ axis_angle_to_matrix(own["rotation"])
+        if "size" in own:
+            place = place + (place - own["eye"] + turn @ own["drift"]) * own["size"]
+        return rigid(turn, place + own["shift"])
 
     @cached_property
     def matrices(self) -> Variable:
@@ -302,7 +298,7 @@ class FaceGraph:
 
     def _priors(self, drawn: bool) -> dict[str, Variable | Robust]:
         model, own = self.model, self._leaves
-        found: dict[str, Variable | Robust] = {"identity": own["identity"]}
+        found: dict[str, Variable | Robust] = {"identity": self.identity}
         if "expression" in own:
             weights = own["expression"]
             found["expression"] = weights * (1 / model.expression_deviation)
@@ -321,7 +317,9 @@ class FaceGraph:
 
     def leaves(self, learned: Sequence[str]) -> list[Variable]:
         """The leaves of some of ``LEARNED``, as far as the model has them."""
-        return [leaf for name in LEARNED if name in learned for leaf in self.unknowns.get(name, [])]
+        names = [name for name in LEARNED if name in learned]
+        grows = ["size"] if {"identity", "pose"} <= {*names} else []
+        return [leaf for name in names + grows for leaf in self.unknowns.get(name, [])]
 
     def found(self, engine: Any, start: Face) -> Face:
         """The face of the present values of an engine that was sent ``start``; what its residuals do not read is that of the start."""
@@ -333,15 +331,12 @@ class FaceGraph:
         found: dict[str, Any] = {
             n: read[n].ravel() for n in ("identity", "expression", "albedo") if n in read
         }
+        if "size" in read:
+            growth = read["growth"].ravel()[: len(found["identity"])]
+            found["identity"] = found["identity"] + read["size"].item() * growth
         if "light" in read:
             found["light"] = read["light"].reshape(COUNT, 3)
         if "base" in read:
-            motion = read["base"].reshape(-1, 4, 4)
-            turned, shift = (
-                axis_angle_to_matrix(read["rotation"].reshape(-1, 3)),
-                read["shift"].reshape(-1, 3),
-            )
-            motion[:, :3, :3] = motion[:, :3, :3] @ np.asarray(turned)
-            motion[:, :3, 3] += shift
+            motion = motions_of(read)
             found["motion"] = motion[0] if self.poses == "shared" else motion
         return replace(start, zoom=float(np.exp(read["zoom"].item())), **found)

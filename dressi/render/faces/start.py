@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from ...errors import InputError
+from ..cameras.rotations import axis_angle_to_matrix
 from .data import FaceData
-from .model import FaceModel
+from .model import Face, FaceModel
 
 FEWEST = 6
 """Landmarks of a view that tell a pose."""
+RIDGE = 1e-3
+"""Of the weights that enlarge a face, relative to its modes."""
 
 
 def usable_landmarks(model: FaceModel, data: FaceData) -> np.ndarray:
@@ -76,3 +81,32 @@ def landmark_error(
             return np.inf
         away.append(np.linalg.norm(places - marks[seen], axis=1))
     return float(np.concatenate(away).mean())
+
+
+def growing(face: Face) -> tuple[np.ndarray, np.ndarray]:
+    """The weights of identity, (I,), that enlarge a face best, for e-fold growth about its origin, and what it shifts by, (3,).
+
+    >>> ball = primitives.icosphere(1)
+    >>> growth, drift = growing(Face(FaceModel(ball, identity=ball.positions[None] * 0.1)))
+    >>> growth.round(2).tolist(), np.abs(drift).max().round(6).item()
+    ([10.0], 0.0)
+    """
+    points, modes = face.positions(), face.model.identity.astype(np.float64)
+    middle, means = points.mean(0), modes.mean(1)
+    rows = (modes - means[:, None]).reshape(len(modes), -1)
+    # Small weights, where modes are nearly the same.
+    ridge = RIDGE**2 * np.square(rows).sum(1).mean() * np.eye(len(rows))
+    weights = np.linalg.solve(rows @ rows.T + ridge, rows @ (points - middle).ravel())
+    return weights, middle - weights @ means
+
+
+def motions_of(read: Mapping[str, np.ndarray]) -> np.ndarray:
+    """(N, 4, 4): from the model to the world, of the values of leaves of a ``FaceGraph`` by name."""
+    motion = read["base"].reshape(-1, 4, 4).copy()
+    turn = motion[:, :3, :3] @ np.asarray(axis_angle_to_matrix(read["rotation"].reshape(-1, 3)))
+    place = motion[:, :3, 3] + read["shift"].reshape(-1, 3)
+    if "size" in read:
+        drift = motion[:, :3, 3] - read["eye"].ravel() + turn @ read["drift"].ravel()
+        place = place + read["size"].item() * drift
+    motion[:, :3, :3], motion[:, :3, 3] = turn, place
+    return motion
