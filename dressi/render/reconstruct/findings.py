@@ -73,5 +73,5 @@ def cure(models: Models, missing: Sequence[int]) -> str:
         )
     return (
         "what they share with others agrees with no place of the camera: the object has moved between photographs, or the"
-        " camera only turned. Move the camera around an object that stays, 10 to 15 degrees at a time"
+        " camera stayed or only turned. Move the camera around an object that stays, 10 to 15 degrees at a time"
     )
