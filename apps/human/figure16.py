@@ -187,6 +187,7 @@ class Fit:
             self.engine.send(x, np.full((1, 1, 1), angle(name, start[name])))
         initial, earlier, clock = self.shown(), np.size(self.engine.losses()), time.perf_counter()
         self.engine.step(steps)
+        self.engine.wait()
         seconds, found = time.perf_counter() - clock, {}
         losses = [float(x) for x in np.ravel(self.engine.losses())[earlier:]]
         for name, x in self.free.items():
