@@ -136,7 +136,7 @@ def load_photos(
     >>> picture[2:4, 2:6] = 1.0  # alpha is the mask
     >>> save_image(folder / "a.png", picture)
     >>> box = np.array([[-0.5, -0.5, -0.5], [0.5, 0.5, 0.5]])
-    >>>     from dressi.render.io.lens import Lens
+    >>> from dressi.render.io.lens import Lens
     >>> _ = (folder / "cameras.json").write_bytes(encode_cameras([("a.png", camera, Lens())], box))
     >>> float(load_photos(folder).masks.sum())
     8.0

@@ -10,6 +10,7 @@ import pytest
 from examples import EXAMPLES, leaf
 
 from dressi.ad.graph import DrawFunction, Function, ScatterFunction
+from dressi.ad.loops.node import LoopFunction
 from dressi.ad.ops.pixel.constant import float_literal, int_literal
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.traversal import topological_order
@@ -53,7 +54,7 @@ def all_shaders() -> dict[str, str]:
             if example.wrt:
                 roots += gradient(y, example.wrt, leaf(y.vtype, y.size, y.batch))
             for f in topological_order(roots):
-                if not isinstance(f, (ScatterFunction, DrawFunction)):
+                if not isinstance(f, (ScatterFunction, DrawFunction, LoopFunction)):
                     found.setdefault(shader(f), f"{type(f).__name__}_{len(found)}")
     return {name: text for text, name in found.items()}
 

@@ -245,7 +245,7 @@ def test_calls_inside_of_calls_are_counted(texels):
     for s in plan.sub_stages:
         calls = Calls({r.variable for r in s.reads}.union(s.channels).__contains__)
         # What coordinates alone are made of is inlined, too, and has no limit.
-        assert sum(map(calls.of, s.body)) <= 1.25 * LARGEST_CALLS
+        assert sum(calls.of(f).functions for f in s.body) <= 1.25 * LARGEST_CALLS
 
 
 @pytest.mark.vk
