@@ -23,7 +23,7 @@ from scipy.sparse.linalg import cg
 
 from ...errors import InputError
 from ..io.calibration import Calibration, View, sparse_points
-from ..io.images import read_image, resize
+from ..io.images import read_image, resize, scaled_size
 from ..io.photos import WAYS
 from ..reconstruct.world import find_ground, looked_at
 from .segmentation import border, clean, lab, sharpened
@@ -297,7 +297,7 @@ def _full(view: View, share: np.ndarray) -> np.ndarray:
     codes = read_image(view.image)
     full = codes.shape[1], codes.shape[0]
     scale = min(1.0, OUTLINED / max(full))
-    codes = resize(codes, (max(round(full[0] * scale), 1), max(round(full[1] * scale), 1)))
+    codes = resize(codes, scaled_size(full, scale))
     height, width = codes.shape[:2]
     large = np.asarray(
         zoom(

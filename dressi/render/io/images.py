@@ -260,6 +260,15 @@ def save_gif(path: str | os.PathLike, frames: np.ndarray, *, fps: float = 12.0) 
     write_files({Path(path): stream.getvalue()})
 
 
+def scaled_size(size: tuple[int, int], scale: float) -> tuple[int, int]:
+    """(W, H) times the scale, in whole pixels, at least one along each axis.
+
+    >>> scaled_size((640, 3), 0.1)
+    (64, 1)
+    """
+    return max(round(size[0] * scale), 1), max(round(size[1] * scale), 1)
+
+
 def resize(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """Resample (H, W) or (H, W, C) to size (W', H'): each new pixel is the exact mean over its area where an
     axis shrinks, linear interpolation between pixel centres where it grows.

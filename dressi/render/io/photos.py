@@ -21,7 +21,7 @@ from dressi.render.io.calibration import Calibration, View, read_calibration, sp
 from dressi.render.io.colmap import SparsePoints
 from dressi.render.io.depths import Depths
 from dressi.render.io.files import usable
-from dressi.render.io.images import read_image, resize, to_linear_rgb
+from dressi.render.io.images import read_image, resize, scaled_size, to_linear_rgb
 from dressi.render.io.lens import Layers, Undistortion
 from dressi.render.objectives.hull import check_cameras, estimate_bounds, sphere_of
 
@@ -192,13 +192,13 @@ def _frames(sizes: list[Size], size: Size | None, widest: int | None) -> tuple[l
     largest = max(w for w, _ in sizes), max(h for _, h in sizes)
     if size is None:
         scale = min(1.0, (widest or largest[0]) / largest[0])
-        size = _scaled(largest, scale)
+        size = scaled_size(largest, scale)
         if scale == 1.0:
             return sizes, size
     if len(set(sizes)) == 1:
         return [size] * len(sizes), size
     scales = [min(size[0] / w, size[1] / h) for w, h in sizes]
-    frames = [_scaled(full, scale) for full, scale in zip(sizes, scales, strict=True)]
+    frames = [scaled_size(full, scale) for full, scale in zip(sizes, scales, strict=True)]
     return [(min(w, size[0]), min(h, size[1])) for w, h in frames], size
 
 
@@ -211,10 +211,6 @@ def _check_room(folder: Path, size: Size, count: int) -> None:
             f"'{folder}': {count} photographs of {size[0]}x{size[1]} pixels are {total} megapixels, above the limit of {most};"
             f" give a smaller size, or set DRESSI_MAX_MEGAPIXELS={-(-total // 8)}"
         )
-
-
-def _scaled(size: Size, scale: float) -> Size:
-    return max(round(size[0] * scale), 1), max(round(size[1] * scale), 1)
 
 
 def _read(

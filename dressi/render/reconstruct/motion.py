@@ -17,7 +17,7 @@ from scipy.ndimage import binary_dilation
 
 from ...errors import InputError
 from ..io.files import silenced
-from ..io.images import read_image, resize
+from ..io.images import read_image, resize, scaled_size
 from .pictures import Picture
 from .silhouettes import agreement, small_masks
 
@@ -112,7 +112,7 @@ def reconstruct(
         _matches(colmap, run, len(pictures), work, ordered, thorough, tell)
         tell("placing the cameras ...")
         trials = [_mapped(colmap, run, work, thorough, SEED + i) for i in range(TRIALS if thorough else 1)]
-        masks = small_masks(pictures) if thorough else None
+        masks = small_masks({_name(i): picture for i, picture in enumerate(pictures)}) if thorough else None
         models = max(trials, key=lambda models: _explained(models, masks))
         if models:
             models[0] = _refined(colmap, run, models[0])
@@ -145,9 +145,7 @@ def _copied(picture: Picture, work: Path, masked: bool) -> np.ndarray:
     codes = read_image(picture.path)
     if codes.shape[-1] == 4:
         codes = codes[..., :3] * codes[..., 3:] + GREY * (1 - codes[..., 3:])
-    width, height = picture.size
-    share = min(1.0, WIDEST / max(width, height))
-    size = max(round(width * share), 1), max(round(height * share), 1)
+    size = scaled_size(picture.size, min(1.0, WIDEST / max(picture.size)))
     index = len(list((work / "images").glob("*"))) if (work / "images").is_dir() else 0
     _save(work / "images" / _name(index), codes.mean(-1), size)
     if masked and picture.mask is not None:
@@ -219,7 +217,7 @@ def _matches(
     )  # fmt: skip
 
 
-def _explained(models: Sequence[Any], masks: list[np.ndarray] | None) -> tuple[int, float]:
+def _explained(models: Sequence[Any], masks: dict[str, np.ndarray] | None) -> tuple[int, float]:
     """How many photographs the largest model places, and how well: by its silhouettes or, without masks, by the pixels from
     features to where its points are seen."""
     if not models:

@@ -6,14 +6,14 @@ The silhouettes of only one of them have a hull that fills its masks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ...errors import InputError
 from ..cameras import Camera, Cameras
-from ..io.images import read_image, resize
+from ..io.images import read_image, resize, scaled_size
 from ..objectives.hull import check_cameras, estimate_bounds, hull_iou
 from .pictures import Picture
 
@@ -21,29 +21,23 @@ WIDTH = 96
 """Pixels of the longer side of the masks that are compared: cameras that turn the other way are wrong by far."""
 
 
-def small_masks(pictures: Sequence[Picture]) -> list[np.ndarray] | None:
-    """(h, w) float32 of each photograph; None if one has no mask."""
-    found = []
-    for picture in pictures:
+def small_masks(pictures: Mapping[str, Picture]) -> dict[str, np.ndarray] | None:
+    """(h, w) float32 of each photograph, by its name; None if one has no mask."""
+    found = {}
+    for name, picture in pictures.items():
         if picture.mask is None:
             return None
         plane = read_image(picture.mask)[..., 0]
-        share = min(1.0, WIDTH / max(picture.size))
-        size = max(round(picture.size[0] * share), 1), max(round(picture.size[1] * share), 1)
-        found.append(resize(plane, size))
+        found[name] = resize(plane, scaled_size(picture.size, min(1.0, WIDTH / max(picture.size))))
     return found
 
 
-def agreement(model: Any, masks: Sequence[np.ndarray]) -> float:
-    """IoU of masks with the silhouettes of their hull by the cameras of a model of COLMAP, whose images are named by their
-    number; 0 where the cameras do not look at one object."""
+def agreement(model: Any, masks: Mapping[str, np.ndarray]) -> float:
+    """IoU of masks with the silhouettes of their hull by the cameras of a model of COLMAP, whose images have the names of the
+    masks; 0 where the cameras do not look at one object."""
     views, chosen = [], []
     for image in model.images.values():
-        mask, camera, pose = (
-            masks[int(image.name[:5])],
-            model.cameras[image.camera_id],
-            image.cam_from_world(),
-        )
+        mask, camera, pose = masks[image.name], model.cameras[image.camera_id], image.cam_from_world()
         size = mask.shape[1], mask.shape[0]
         scale = np.diag([size[0] / camera.width, size[1] / camera.height, 1.0])
         intrinsics = scale @ camera.calibration_matrix()

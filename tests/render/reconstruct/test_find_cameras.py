@@ -105,7 +105,8 @@ def test_silhouettes_tell_cameras_that_turn_the_other_way():
     ball = primitives.icosphere(2, 0.5)
     mesh = ball.moved(ball.positions * (1, 0.6, 0.4) + (0.3, 0, 0))
     cameras = orbit(np.zeros(3), 0.8, np.arange(0, 360, 45), np.full(8, 15.0), (32, 24), distance=3)
-    masks = list(render(mesh, cameras, light=None).image[..., 3].astype(np.float32))
+    drawn = render(mesh, cameras, light=None).image[..., 3].astype(np.float32)
+    masks = {f"{k:05d}.png": mask for k, mask in enumerate(drawn)}
 
     def model(turns: list[np.ndarray]):
         lens = SimpleNamespace(width=320, height=240, calibration_matrix=lambda: enlarged)
@@ -117,8 +118,8 @@ def test_silhouettes_tell_cameras_that_turn_the_other_way():
             for turn, c in zip(turns, cameras, strict=True)
         ]
         images = {
-            k: SimpleNamespace(name=f"{k:05d}.png", camera_id=0, cam_from_world=lambda pose=pose: pose)
-            for k, pose in enumerate(poses)
+            k: SimpleNamespace(name=name, camera_id=0, cam_from_world=lambda pose=pose: pose)
+            for k, (name, pose) in enumerate(zip(masks, poses, strict=True))
         }
         return SimpleNamespace(images=images, cameras={0: lens})
 
@@ -126,7 +127,7 @@ def test_silhouettes_tell_cameras_that_turn_the_other_way():
     assert agreement(model(turns), masks) > 0.9
     backward = [turns[-k % len(turns)] for k in range(len(turns))]
     assert agreement(model(backward), masks) < 0.8
-    assert agreement(model(turns), [0 * mask for mask in masks]) == 0
+    assert agreement(model(turns), {name: 0 * mask for name, mask in masks.items()}) == 0
 
 
 def test_an_object_without_texture_is_refused(tmp_path):

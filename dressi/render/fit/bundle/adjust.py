@@ -28,7 +28,7 @@ from scipy.spatial.transform import Rotation
 
 from ...cameras import Camera, Cameras
 from ...engine import MakeEngine
-from ...io.images import resize
+from ...io.images import resize, scaled_size
 from ...mesh import Mesh
 from ...surface.color import linear_to_srgb
 from ..graphs.mask_distances import outline_distances, signed_distances
@@ -123,7 +123,7 @@ def adjusted(
         return mesh, cameras
     width, height = cameras.size
     scale = min(1.0, MOST_ROWS / height, float(np.sqrt(MOST_PIXELS / (width * height * len(cameras)))))
-    size = max(round(width * scale), 1), max(round(height * scale), 1)
+    size = scaled_size(cameras.size, scale)
     pictures, small = Pictures.of(masks, colors, known, size), cameras.resized(size)
     with closing(Depths(mesh, small, make_engine)) as depths:
         bundle = Bundle(mesh, small, pictures, depths)

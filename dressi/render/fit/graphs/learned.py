@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...forms.hard_soft_ras import SOFT_FORMS
+from ...io.images import scaled_size
 from ..data.dataset import Dataset
 
 PIXELS = 400_000
@@ -48,4 +49,4 @@ def round_size(size: tuple[int, int], rows: int, views: int, form: str = "outer"
     width, height = size
     most = CHEAP_PIXELS if SOFT_FORMS[form].full_resolution else PIXELS
     scale = min(1.0, rows / height, float(np.sqrt(most / (width * height * views))))
-    return max(round(width * scale), 1), max(round(height * scale), 1)
+    return scaled_size(size, scale)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....cameras import Cameras
-from ....io.images import resize
+from ....io.images import resize, scaled_size
 from ....surface.color import linear_to_srgb
 
 GREY = (0.299, 0.587, 0.114)
@@ -40,7 +40,7 @@ class Views:
         boxes = np.stack([_box(mask >= 0.5) for mask in masks])
         extent = (boxes[:, 1] - boxes[:, 0]).max(0)
         scale = min(1.0, float(np.sqrt(pixels / extent.prod())))
-        size = max(round(width * scale), 1), max(round(height * scale), 1)
+        size = scaled_size((width, height), scale)
         ratio = np.array(size) / (width, height)
         greys = [resize(linear_to_srgb(np.clip(c, 0, 1)) @ np.array(GREY, np.float32), size) for c in colors]
         small = [resize(np.asarray(mask, np.float32), size) for mask in masks]
