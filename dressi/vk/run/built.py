@@ -75,6 +75,10 @@ class BuiltPlan:
             for s in plan.shaders
             if (made := s.work.makes) is not None
         }
+        if device.compiles_late:
+            # Shaders are warmed up before lists are made: vertex shaders then read numbers of faces, and all of them exist.
+            for buffer in self._lists.values():
+                commands.zero(buffer)
         self._gating = gating
         gates = (None, gating.gate)  # static work runs only when it is out of date, so it has no gate
         runs = [

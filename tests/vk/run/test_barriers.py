@@ -12,7 +12,9 @@ from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.vk.plan.substage import ListBlocks, ListFaces, Raster, Scatter, ScatterDispatch, Work
 from dressi.vk.plan.sync.barriers import Pipe
+from dressi.vk.run.built import BuiltPlan
 from dressi.vk.run.device.commands import Commands
+from dressi.vk.run.device.memory import DeviceBuffer
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk
@@ -69,3 +71,28 @@ def test_validation_sees_each_barrier_that_is_left_out(
                 assert any("hazard" in text.lower() for text in device.messages), f"{barrier} in\n{run.plan}"
             device.messages.clear()
             assert seen == barriers
+
+
+def test_lists_name_no_face_before_they_are_made(device, monkeypatch):
+    """Shaders that drivers compile late are warmed up before, on memory that others have used."""
+    if not device.compiles_late:
+        pytest.skip("nothing is warmed up")
+    device.trim()  # pipelines that are there already are not warmed up
+    warmed, real = [], BuiltPlan._warm_up
+
+    def used_before(device, size, name, *, host):
+        buffer = DeviceBuffer(device, size, name, host=True)
+        buffer.mapped[:] = 0x7F
+        return buffer
+
+    def warm_up(self, prepared):
+        self.device.wait()
+        warmed.extend(int(one.mapped.max()) for one in self._lists.values())
+        real(self, prepared)
+
+    monkeypatch.setattr("dressi.vk.run.built.DeviceBuffer", used_before)
+    monkeypatch.setattr(BuiltPlan, "_warm_up", warm_up)
+    with VulkanExecutor(faces(), device, cost=FREE) as run:
+        run.run()
+        run.wait()
+    assert warmed and max(warmed) == 0
