@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from ....errors import DeviceError, NoDriverError
+from ..host.marshalling import quicken
 from ..host.platforms import current
 from .capabilities import driver_properties
 from .results import Binding
@@ -25,7 +26,7 @@ def load_vulkan() -> ModuleType:
     except OSError as error:
         system = current()
         raise NoDriverError(f"the Vulkan loader ({system.loader}) is missing; {system.driver}") from error
-    return vulkan
+    return quicken(vulkan)
 
 
 _used_in: int | None = None  # the process that loaded the drivers
