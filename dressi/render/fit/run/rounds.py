@@ -29,7 +29,7 @@ from ..options import FitOptions
 from ..options.schedule import fitted_rounds, shape_rounds
 from ..phases.remeshed import mended, refined
 from ..phases.shape import ShapeRound
-from ..phases.texture import TextureRound
+from ..phases.texture import OF_PHOTOGRAPHS, SMOOTHNESS, TextureRound
 from ..phases.unfold import unfolded_from
 from ..start.choice import fits, start_mesh
 from ..textures.charts import with_charts
@@ -141,6 +141,7 @@ class FitRounds:
             gradient=options.texture_gradient,
             seed=options.seed,
             batch=options.batch,
+            smoothness=SMOOTHNESS if exact else OF_PHOTOGRAPHS,
             exposure=not exact if options.exposure is None else options.exposure,
             shape=self.joint,
             # Outlines of photographs are not known to a part of a pixel.
