@@ -285,9 +285,7 @@ def main() -> None:
         choices=("outer", "contour", "antialias"),
         help="outer compares masks, the others colours too",
     )
-    parser.add_argument(
-        "--glass", action="store_true", help="the ball and the tube are seen through (antialias)"
-    )
+    parser.add_argument("--glass", action="store_true", help="the ball and the tube are seen through")
     parser.add_argument("--per-pixel", type=int, default=1, help="samples along each axis of a pixel")
     parser.add_argument("--truth", type=int, default=0, help="samples of the truth, likewise; 0: no truth")
     parser.add_argument("--radius-px", type=float, default=4.0)

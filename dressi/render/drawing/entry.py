@@ -97,8 +97,8 @@ def render(
     "contour" for losses of colours, depths or normals of what hides itself or other things; against photographs and other
     measured pictures its minimum is off by 0.3 radii, so that the last steps are for "antialias".
     cull: "none" or "back".  transparency: how many transparent surfaces a pixel shows, from 1 to 16, sorted by their depth at
-    its centre; ``picture.missed`` tells where there are more, and arrays warn. They are drawn by the forms "hard" and
-    "antialias", which is then the default instead of "outer". "moments" sums all of them in no order, over the opaque ones by
+    its centre; ``picture.missed`` tells where there are more, and arrays warn. All forms but "face" draw them; "antialias"
+    is then the default instead of "outer". "moments" sums all of them in no order, over the opaque ones by
     any form: nearly the same colours, and no derivatives of their silhouettes.  outputs: the images of ``Pixels`` that are computed together.
 
     All computation is in linear light; only ``Pixels.srgb`` and ``save`` convert to sRGB.  N meshes (positions, to_world)

@@ -17,9 +17,9 @@ from ...errors import InputError, did_you_mean
 from ..forms.form import Form, Silhouette, fraction, known_form
 from ..forms.hard import HARD
 from ..forms.hard_soft_ras import FORMS, draw_form
+from ..layers.drawn import check_layered, draw_layers
 from ..layers.moments import draw_summed
 from ..layers.peel import MOST
-from ..layers.stacks import LAYERED, draw_layers
 from ..surface.screen import CULLING, DrawnMesh, Surface, covered
 from .fibre_picture import with_fibres
 from .fibres import Fibres, transmitted
@@ -177,11 +177,8 @@ def check_transparency(layers: int | str, form: str, nodes: Sequence[str]) -> No
         raise InputError(
             f"transparency is a number of layers from 1 to {MOST}, or '{MOMENTS}', not {layers!r}"
         )
-    if nodes and DRAWABLE[form] not in LAYERED:
-        raise InputError(
-            f"node '{nodes[0]}' is transparent, which the {form} form cannot draw in layers; take form='antialias', 'hard' without"
-            f" derivatives of silhouettes, or transparency='{MOMENTS}'"
-        )
+    if nodes:
+        check_layered(DRAWABLE[form], nodes[0])
 
 
 def radius_given(radius: Like | None, form: str, size: Size) -> dict[str, Given]:

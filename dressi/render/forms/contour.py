@@ -135,7 +135,7 @@ def contour_form(
 
     near = draw_edges(mesh, edges, sides, radius, in_front)
     hard, margin = covered(face), soft_margin(near, radius, mesh.size)
-    front, seam = _margin(mesh, edges, near), None
+    front, seam = inner_surface(mesh, edges, near, face_beside(mesh, edges, near)), None
     if seams:
         # After the margin, so that the two run on blocks of pixels of their own.
         hidden = Stored(margin * F.sum_components(F.stop_gradient(front.weights))).output
@@ -144,12 +144,12 @@ def contour_form(
     return Contours(hard, F.select(hard, 1.0, margin), mesh, near, seam, front, margin)
 
 
-def _margin(mesh: DrawnMesh, edges: EdgeList, near: NearestPoint) -> Surface:
-    """The surface of the soft margin, slightly inside of the contour."""
+def inner_surface(mesh: DrawnMesh, edges: EdgeList, near: NearestPoint, beside: Variable) -> Surface:
+    """The surface of the soft margin, slightly inside of the contour. beside: INT, a face at the nearest edge."""
     outward = near.point - pixel_centres(mesh.size)
     share = INWARD / (1.0 + near.distance * (INWARD * mesh.size[1] / DEEPEST))
     goal = F.select(near.found, near.point + outward * share, 0.0)
-    beside, lists = face_beside(mesh, edges, near), (mesh.faces, edges.neighbours)
+    lists = mesh.faces, edges.neighbours
     places = F.stop_gradient(near.point), F.stop_gradient(goal)
     face = InnerFace(beside, *places, *lists, mesh.points.vertex).output
     weights = barycentric(mesh.position, corners(face, mesh.faces), mesh.size, place=goal, clamp=True)

@@ -87,7 +87,7 @@ class PassingEdges:
         """
         axis = "x" if step == RIGHT else "y"
         ends, depths, sides = self._lists
-        wanted = None if parts is None else _packed([F.to_float(part) for part in parts])
+        wanted = None if parts is None else packed([F.to_float(part) for part in parts])
 
         def fragment(edge: Variable) -> tuple[Variable, Variable]:
             own, away, side = (F.lookup(table, edge) for table in (ends, depths, sides))
@@ -188,7 +188,7 @@ def stacked_faces(faces: Sequence[Variable]) -> Variable:
     return faces[0] if len(faces) == 1 else stacked([face + 1 for face in faces]) - 1
 
 
-def _packed(images: Sequence[Variable]) -> list[Variable]:
+def packed(images: Sequence[Variable]) -> list[Variable]:
     """VEC4 each: four FLOAT images together, stored, because a draw reads few images at its own pixel."""
     filled = [*images, *[F.constant(0.0)] * (-len(images) % 4)]
     return [Stored(F.vec4(*filled[k : k + 4])).output for k in range(0, len(filled), 4)]

@@ -1,4 +1,4 @@
-"""Pictures of peeled layers: stacks of surfaces, composed front to back, hard or with silhouettes antialiased.
+"""Stacks of peeled layers, composed front to back: hard, or with silhouettes antialiased.
 
 A stack is what one place of the screen shows: the transparent surfaces, front to back, and the opaque one behind them.
 
@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from ...ad import functional as F
 from ...ad.graph import Variable
@@ -28,10 +27,7 @@ from ...ad.ops.pixel.constant import Like
 from ...ad.transform.tiles import over_tiles, stacked, unstacked
 from ...ad.types import FLOAT, INT, VEC2
 from ...errors import InputError
-from ..forms.antialias import ANTIALIAS
 from ..forms.edges.edge_list import EdgeList, edges_of
-from ..forms.form import Form
-from ..forms.hard import HARD
 from ..forms.passings import (
     STEPS,
     Passing,
@@ -44,28 +40,24 @@ from ..forms.passings import (
     with_neighbours,
 )
 from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered, pixel_centres
-from .peel import Peeled, peel
+from .peel import Peeled
 from .slivers import Crossed, crossed
 from .transparent import Shade, Transparent, compose
 
 
 @dataclass(frozen=True, eq=False)
 class Layered(Transparent):
-    """A mesh with transparent faces; images of the batch of the positions.
+    """A mesh with transparent faces, hard; images of the batch of the positions.
 
-    All transparent surfaces are tiles of one batch, and so are the opaque ones behind them: they are shaded by one graph each,
-    whatever their number.
+    All transparent surfaces are tiles of one batch, and so are the opaque ones: they are shaded by one graph each, whatever their
+    number.
     """
 
     peeled: Peeled
     panes: Surface
-    """The transparent surfaces: of each stack, front to back; as tiles of one batch (``stacked``)."""
+    """The transparent surfaces, front to back; as tiles of one batch (``stacked``)."""
     solids: Surface
-    """The opaque ones, one a stack, likewise."""
-    passing: tuple[Passing, ...]
-    """What passes to the right and below; empty in hard pictures."""
-    crossed: tuple[Crossed, ...] = ()
-    """Likewise, where two edges pass; empty if the mesh is one part."""
+    """The opaque ones behind them, likewise."""
 
     @property
     def depth(self) -> int:
@@ -73,13 +65,13 @@ class Layered(Transparent):
         return len(self.peeled.faces)
 
     @property
-    def stacks(self) -> int:
-        """How many: one at the pixel centre, and, antialiased, one at the edge to the right and one at that below."""
-        return 1 + len(self.passing)
+    def tiles(self) -> tuple[int, int]:
+        """How many surfaces ``panes`` and ``solids`` hold."""
+        return self.depth - 1, 1
 
     @cached_property
     def surfaces(self) -> tuple[Surface, ...]:
-        """Of all stacks, each front to back. Differentiable in the positions."""
+        """All of them, front to back. Differentiable in the positions."""
         faces, weights = (
             self._in_order(*(getattr(s, n) for s in (self.panes, self.solids))) for n in ("face", "weights")
         )
@@ -87,15 +79,16 @@ class Layered(Transparent):
 
     def _in_order(self, panes: Variable, solids: Variable) -> list[Variable]:
         """Images of all surfaces, from those of the two batches."""
-        layers, found = self.depth - 1, []
-        transparent, opaque = unstacked(panes, self.stacks * layers), unstacked(solids, self.stacks)
-        for k, solid in enumerate(opaque):
-            found += [*transparent[k * layers : (k + 1) * layers], solid]
-        return found
+        return [*unstacked(panes, self.depth - 1), solids]
+
+    @cached_property
+    def _there(self) -> list[Variable]:
+        """FLOAT masks of the surfaces."""
+        return [covered(surface.face) for surface in self.surfaces]
 
     def composed(self, shade: Shade, background: Like | None = None) -> Variable:
-        panes = _shaded(self.panes, self.stacks * (self.depth - 1), lambda s: shade(s, False))
-        solids = _shaded(self.solids, self.stacks, lambda s: shade(s, True))
+        panes = _shaded(self.panes, self.tiles[0], lambda s: shade(s, False))
+        solids = _shaded(self.solids, self.tiles[1], lambda s: shade(s, True))
         return self.blend(
             self._in_order(panes[0], solids[0]), background, self._in_order(panes[1], solids[1])
         )
@@ -118,21 +111,45 @@ class Layered(Transparent):
                 f"blending needs a colour and a transmittance of each of {count} surfaces, not {len(colours)}"
             )
         far = 0.0 if background is None else background
-        through = through or [F.constant(0.0)] * count
-        there = [covered(surface.face) for surface in self.surfaces]
-        stacks = [slice(k, k + self.depth) for k in range(0, count, self.depth)]
-        composed = [compose(there[k], colours[k], through[k]) for k in stacks]
-        colour, clear = composed[0]
-        picture = colour + clear * far
-        if not self.passing:
-            return picture
+        return self._blended(colours, through or [F.constant(0.0)] * count, far)
+
+    def _blended(self, colours: Sequence[Variable], through: Sequence[Variable], far: Like) -> Variable:
+        colour, clear = compose(self._there, colours, through)
+        return colour + clear * far
+
+
+@dataclass(frozen=True, eq=False)
+class AntialiasedLayers(Layered):
+    """Of each stack, ``panes`` hold the transparent surfaces, and ``solids`` the opaque one."""
+
+    passing: tuple[Passing, ...]
+    """What passes to the right and below."""
+    crossed: tuple[Crossed, ...]
+    """Likewise, where two edges pass; empty if the mesh is one part."""
+
+    @property
+    def tiles(self) -> tuple[int, int]:
+        stacks = 1 + len(self.passing)
+        return stacks * (self.depth - 1), stacks
+
+    def _in_order(self, panes: Variable, solids: Variable) -> list[Variable]:
+        layers, found = self.depth - 1, []
+        transparent = unstacked(panes, self.tiles[0])
+        for k, solid in enumerate(unstacked(solids, self.tiles[1])):
+            found += [*transparent[k * layers : (k + 1) * layers], solid]
+        return found
+
+    def _blended(self, colours: Sequence[Variable], through: Sequence[Variable], far: Like) -> Variable:
+        stacks = [slice(k, k + self.depth) for k in range(0, len(colours), self.depth)]
+        (colour, clear), *composed = [compose(self._there[k], colours[k], through[k]) for k in stacks]
         taken = [
             Taken(*(F.select(one.found, v, 0.0) for v in stack))
-            for one, stack in zip(self.passing, composed[1:], strict=True)
+            for one, stack in zip(self.passing, composed, strict=True)
         ]
         centre = colours[: self.depth], through[: self.depth]
         taken += [one.taken(self.peeled, *centre) for one in self.crossed]
-        return blended(picture, self.passing, taken, far, [one.sliver for one in self.crossed])
+        slivers = [one.sliver for one in self.crossed]
+        return blended(colour + clear * far, self.passing, taken, far, slivers)
 
 
 def _shaded(
@@ -146,33 +163,23 @@ def _shaded(
     return over_tiles(outputs, [face, weights], [surfaces.face, surfaces.weights], count)
 
 
-def draw_layers(form: Form, mesh: DrawnMesh, opaque: int, layers: int = 4, **options: Any) -> Layered:
-    """The picture of a mesh whose faces from number ``opaque`` on are transparent.
-
-    form: one of ``LAYERED``.  layers: of transparent faces, ``peel``.  options: of the form, ``antialiased_layers``.
-    Differentiable in the positions: through the surfaces, and, antialiased, through the silhouettes of every layer and the
-    lines on which they pass through each other. Raises InputError.
-    """
-    if form not in LAYERED:
-        able = " or ".join(f"form='{other.name}'" for other in LAYERED)
-        raise InputError(f"the {form.name} form draws no transparent surfaces; take {able}")
-    if not options.pop("at_edges", True):
-        raise InputError(
-            "transparent surfaces are blended with colours at the edge; leave out at_edges=False"
-        )
-    return LAYERED[form](peel(mesh, opaque, layers), **options)
-
-
 def hard_layers(peeled: Peeled) -> Layered:
     """The hard picture of peeled faces."""
     mesh = replace(peeled.mesh, seen=peeled.seen[0])
     hard = covered(mesh.face)
     panes = _surfaces(mesh, stacked_faces(peeled.layers), layers=len(peeled.layers))
-    return Layered(hard, hard, mesh, peeled, panes, _surfaces(mesh, peeled.solid), ())
+    return Layered(hard, hard, mesh, peeled, panes, _surfaces(mesh, peeled.solid))
 
 
-def antialiased_layers(peeled: Peeled, *, edges: EdgeList | None = None, with_seams: bool = True) -> Layered:
-    """The hard picture of peeled faces with the silhouettes of all layers antialiased; options of ``antialias_form``."""
+def antialiased_layers(
+    peeled: Peeled, *, edges: EdgeList | None = None, with_seams: bool = True, at_edges: bool = True
+) -> AntialiasedLayers:
+    """The hard picture of peeled faces with the silhouettes of all layers antialiased; options of ``antialias_form``. Raises
+    InputError."""
+    if not at_edges:
+        raise InputError(
+            "transparent surfaces are blended with colours at the edge; leave out at_edges=False"
+        )
     mesh, count = peeled.mesh, len(peeled.faces)
     edges = edges or edges_of(mesh)
     passing = passings([replace(mesh, seen=face) for face in peeled.seen], edges, with_seams)
@@ -195,7 +202,7 @@ def antialiased_layers(peeled: Peeled, *, edges: EdgeList | None = None, with_se
     nearest = replace(mesh, seen=peeled.seen[0])
     hard = covered(nearest.face)
     soft = F.clamp(with_neighbours(hard, passing))
-    return Layered(hard, soft, nearest, peeled, panes, solids, passing, slivers)
+    return AntialiasedLayers(hard, soft, nearest, peeled, panes, solids, passing, slivers)
 
 
 def _surfaces(mesh: DrawnMesh, faces: Variable, stacks: Sequence[Variable] = (), layers: int = 1) -> Surface:
@@ -213,7 +220,3 @@ def _surfaces(mesh: DrawnMesh, faces: Variable, stacks: Sequence[Variable] = (),
     further = F.greater_equal(tile_index((1, 1), faces.batch), layers * tiles)
     found = over_tiles([weights], [face, place, beside], [faces, places, further], count)
     return Surface(mesh.faces, faces, found[0])
-
-
-LAYERED: dict[Form, Callable[..., Layered]] = {HARD: hard_layers, ANTIALIAS: antialiased_layers}
-"""How the forms that can do it draw peeled faces."""

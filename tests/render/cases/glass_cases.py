@@ -14,7 +14,8 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, IVEC3, VEC3, VEC4, list_image, list_size
 from dressi.render.forms.antialias import ANTIALIAS
 from dressi.render.forms.form import Form
-from dressi.render.layers.stacks import Layered, draw_layers
+from dressi.render.layers.drawn import draw_layers
+from dressi.render.layers.stacks import Layered
 from dressi.render.surface.screen import DrawnMesh
 
 SIZE = (48, 40)
@@ -164,6 +165,9 @@ class Balls:
 
     size: tuple[int, int]
     samples: int
+    form: Form = ANTIALIAS
+    radius: float | None = None
+    """Of soft forms, a fraction of the image height."""
 
     def __post_init__(self):
         ball, faces = sc.icosphere(2)
@@ -175,7 +179,9 @@ class Balls:
         self.places = np.concatenate([[-1.0, 1.0], (np.arange(self.samples) + 0.5) / self.samples * 2 - 1])
         self.position = Variable(VEC4, list_size(len(self.points)), len(self.places), name="position")
         faces = Variable(IVEC3, list_size(len(self.faces)), name="faces", data=list_image(self.faces))
-        drawn = draw_layers(ANTIALIAS, DrawnMesh(self.position, faces, self.size, len(self.faces)), 2, 4)
+        radius = {} if self.radius is None else {"radius": F.constant(self.radius)}
+        mesh = DrawnMesh(self.position, faces, self.size, len(self.faces))
+        drawn = draw_layers(self.form, mesh, 2, 4, **radius)
         colours = leaf("colours", VEC3, 0.5 + 0.5 * np.sin(3 * self.points + 1))
         alphas = leaf("alphas", FLOAT, np.repeat((1.0, 0.5, 0.6), (2, 320, 320)))
         alpha = [F.lookup(alphas, s.face) for s in drawn.surfaces]

@@ -11,13 +11,16 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, IVEC3, VEC3, VEC4, list_image, list_size
 from dressi.errors import InputError
 from dressi.render.forms.antialias import ANTIALIAS
+from dressi.render.forms.contour import CONTOUR
+from dressi.render.forms.face import FACE
 from dressi.render.forms.hard import HARD
 from dressi.render.forms.outer import OUTER
-from dressi.render.layers.stacks import draw_layers
+from dressi.render.layers.drawn import draw_layers
 from dressi.render.surface.screen import DrawnMesh
 
 SCENE = gc.glass()
 TRUTH, COUNT = gc.sorted_picture(SCENE)
+RADIUS = {"radius": F.constant(3 / gc.SIZE[1])}
 
 
 def test_picture_is_the_sorted_one():
@@ -43,6 +46,31 @@ def test_silhouettes_of_all_layers_are_antialiased():
     (unseamed,) = evaluate([gc.drawn(SCENE, ANTIALIAS, with_seams=False).picture])
     hard, soft, without = (np.abs(p - truth).mean() for p in (TRUTH, picture[0], unseamed[0]))
     assert soft < 0.95 * without < 0.4 * hard, (hard, soft, without)
+
+
+@pytest.mark.parametrize("form", [OUTER, CONTOUR], ids=lambda form: form.name)
+def test_margins_show_what_comes_there(form):
+    """Just beside its outline a pane of the margin lies where it does just inside: between the layers that the pixel shows, and
+    outside of all with the outer form. Farther than the radius the picture is the sorted one."""
+    quads = [((0, 0), (40, 40), 0.9), ((8, 0), (20.05, 40), 0.5), ((10, 0), (40, 20), 0.3)]
+    if form is OUTER:
+        quads = [((50, 0), (60, 40), 0.9), quads[1], ((50, 0), (60, 40), 0.3)]
+    corners = np.array([[(a, b, z), (c, b, z), (c, d, z), (a, d, z)] for (a, b), (c, d), z in quads])
+    colours = np.array([(0.2, 0.4, 0.1), (0.9, 0.1, 0.3), (0.1, 0.2, 0.8)])
+    flat = np.diag([2 / 40, 2 / 40, 1.0, 1.0])
+    flat[:2, 3] = -1
+    scene = gc.Glass(corners, colours, np.array([1.0, 0.6, 0.7]), flat)
+    radius = {"radius": F.constant(3 / 40)}
+    made = gc.drawn(scene, form, 2, (40, 40), **radius)
+    picture, margin = evaluate([made.picture, made.layers.margin])
+    truth = gc.sorted_picture(scene, (40, 40))[0]
+    for row in (10, 30):
+        assert margin[0][row, 20] > 0.6 and not margin[0][row, [24, 30]].any()
+        inside, soft = truth[row, 19], margin[0][row, 20, None]
+        np.testing.assert_allclose(
+            picture[0][row, 20], truth[row, 20] * (1 - soft) + soft * inside, atol=1e-6
+        )
+        np.testing.assert_allclose(picture[0][row, 24:36], truth[row, 24:36], atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -79,9 +107,9 @@ def test_what_lies_between_two_edges_is_composed(end, start, flip):
     assert abs((ends[0] - ends[1]) / 2e-7 - (slope * way).sum()) <= 1e-5 * np.abs(slope * way).sum()
 
 
-@pytest.mark.parametrize("form", [HARD, ANTIALIAS], ids=["hard", "antialias"])
+@pytest.mark.parametrize("form", [HARD, ANTIALIAS, OUTER, CONTOUR], ids=lambda form: form.name)
 def test_gradient_is_the_central_difference_of_the_picture_drawn_again(form):
-    made = gc.drawn(SCENE, form)
+    made = gc.drawn(SCENE, form, **RADIUS if form.soft else {})
     error = made.picture - Variable(VEC3, gc.SIZE, data=np.roll(TRUTH, 3, 1)[None])
     loss = F.sum(F.dot(error, error))
     leaves = [made.position, made.colours, made.alphas]
@@ -97,8 +125,10 @@ def test_gradient_is_the_central_difference_of_the_picture_drawn_again(form):
 
 
 def test_forms_that_draw_no_layers_say_so():
-    with pytest.raises(InputError, match="outer form draws no transparent"):
-        gc.drawn(SCENE, OUTER)
+    with pytest.raises(InputError, match="face form draws no transparent"):
+        gc.drawn(SCENE, FACE, **RADIUS)
+    with pytest.raises(InputError, match="leave out seams"):
+        gc.drawn(SCENE, CONTOUR, **RADIUS, seams=True)
     with pytest.raises(InputError, match="from 1 to 16, not 0"):
         gc.drawn(SCENE, HARD, layers=0)
 
@@ -112,9 +142,11 @@ def test_drivers_draw_the_sorted_picture(run):
 
 
 @pytest.mark.vk
-def test_gradient_integrates_to_the_loss(run):
+@pytest.mark.parametrize("form", [ANTIALIAS, CONTOUR], ids=lambda form: form.name)
+def test_gradient_integrates_to_the_loss(form, run):
     """Of balls whose outlines, back sides and lines of intersection move."""
     names = ("translation z", "scale", "smooth 0", "one ball")
-    ratios = [one.integral / one.difference for one in gc.Balls((64, 64), 6).along(run, names)]
+    balls = gc.Balls((64, 64), 6, form, 3 / 64 if form.soft else None)
+    ratios = [one.integral / one.difference for one in balls.along(run, names)]
     assert len(ratios) == 4 and np.abs(np.array(ratios) - 1).max() < 0.05, ratios
     assert abs(np.median(ratios) - 1) <= 0.02, ratios

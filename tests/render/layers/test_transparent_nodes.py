@@ -68,7 +68,13 @@ def test_panes_are_seen_through():
 
 
 @pytest.mark.parametrize(
-    "options", [{"transparency": 5}, {"transparency": "moments"}, {"form": "antialias", "transparency": 1}]
+    "options",
+    [
+        {"transparency": 5},
+        {"transparency": "moments"},
+        {"form": "antialias", "transparency": 1},
+        {"form": "contour", "radius": 0.05, "transparency": 2},
+    ],
 )
 def test_gradients_by_alpha_and_place(options):
     alpha, place = constant("alpha"), Variable(MAT4, name="place", data=np.eye(4)[None, None, None])
@@ -85,8 +91,8 @@ def test_arrays_warn_of_what_is_missed():
 
 
 def test_forms_that_draw_no_layers_name_the_node():
-    with pytest.raises(InputError, match="node 'pane 5' is transparent, which the outer form"):
-        drawn(nodes(), form="outer", radius=0.05)
+    with pytest.raises(InputError, match="node 'pane 5' is transparent, and the face form"):
+        drawn(nodes(), form="face", radius=0.05)
     with pytest.raises(
         InputError, match="transparency is a number of layers from 1 to 16, or 'moments', not 99"
     ):
