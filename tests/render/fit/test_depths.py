@@ -17,7 +17,7 @@ from dressi.render.fit.graphs.learned import learned
 from dressi.render.fit.graphs.moving import Moving, moving_cameras
 from dressi.render.fit.graphs.plan import FitRound
 from dressi.render.fit.phases.shape import ShapeRound
-from dressi.render.fit.run.rounds import rounds_of
+from dressi.render.fit.run.starting import rounds_of
 from dressi.render.fit.terms.depths import TOLERANCE, Depths, depth_at, depth_image, depth_term
 from dressi.render.forms.hard_soft_ras import FORMS, draw_form
 from dressi.render.io import Photos, load_photos

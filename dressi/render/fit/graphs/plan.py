@@ -37,3 +37,8 @@ class FitRound:
     """Whether holes that pictures see through are opened in the mesh after the round."""
     adjusts: bool = False
     """Whether shape and poses are adjusted together after the round, by colours and outlines (``bundle``)."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether poses are learned."""
+        return self.turn[0] > 0 or self.shift[0] > 0

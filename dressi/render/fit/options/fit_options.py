@@ -81,8 +81,8 @@ class FitOptions:
     colours: bool | None = option(
         None,
         "The shape follows colours, too, not only outlines: they show concavities that no outline shows. Default: as the"
-        " outer form, which can; not with --refine-poses or --depth, nor for a --target whose material is recovered with"
-        " --optimize.",
+        " outer form, which can; with --refine-poses only once the poses are found; not with --depth, nor for a --target"
+        " whose material is recovered with --optimize.",
         SHAPE,
         term=Colours,
     )
@@ -168,11 +168,17 @@ class FitOptions:
 
     @property
     def follows_colours(self) -> bool:
-        """Whether the shape follows colours. With wrong poses, colours of coarse pictures lock in a wrong shape: outlines
-        alone found better poses. With depths, the steps of coarse pictures with colours are better spent on finer ones."""
+        """Whether the shape follows colours from the start. With wrong poses, colours of coarse pictures lock in a wrong shape:
+        outlines alone found better poses. With depths, the steps of coarse pictures with colours are better spent on finer
+        ones."""
+        return self.ends_by_colours and (self.colours is True or not self.refine_poses)
+
+    @property
+    def ends_by_colours(self) -> bool:
+        """Whether the shape follows colours once the poses are right."""
         if self.colours is not None:
             return self.colours
-        return SOFT_FORMS[self.form].colours and not (self.refine_poses or self.depth or self.lit)
+        return SOFT_FORMS[self.form].colours and not (self.depth or self.lit)
 
     @property
     def remeshes(self) -> bool:

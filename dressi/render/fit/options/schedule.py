@@ -53,11 +53,15 @@ def fitted_rounds(options: FitOptions, exact: bool = False) -> list[FitRound]:
     exact: as for ``shape_rounds``.
     """
     steps = min(max(options.steps - options.texture_steps, 1), FITTED_STEPS)
+    return _finished(options, [_fitted_round(options, steps, options.follows_colours and not exact)], exact)
+
+
+def _fitted_round(options: FitOptions, steps: int, colours: bool) -> FitRound:
     *_, near, last = _radii(options)
-    colours = COLOURS if options.follows_colours and not exact else {}
     size, finer = options.size[1], _subdivisions(options, 256)
-    plan = FitRound(finer, size, steps, (near, last), (0.003, 0.0005), 1e-6, SPREAD, colours)
-    return _finished(options, [plan], exact)
+    return FitRound(
+        finer, size, steps, (near, last), (0.003, 0.0005), 1e-6, SPREAD, COLOURS if colours else {}
+    )
 
 
 def _finished(options: FitOptions, plans: list[FitRound], exact: bool) -> list[FitRound]:
@@ -68,7 +72,7 @@ def _finished(options: FitOptions, plans: list[FitRound], exact: bool) -> list[F
     if options.remeshes:
         plans = [_remeshed(plan) for plan in plans]
     if options.refine_poses:
-        plans = _moving(plans) if exact else _adjusting(_moving(plans))
+        plans = _moving(plans) if exact else _adjusting(options, _moving(plans))
     return [plan for plan in plans if plan.steps > 0]
 
 
@@ -193,10 +197,11 @@ def _moving(plans: list[FitRound]) -> list[FitRound]:
     return moved
 
 
-def _adjusting(plans: list[FitRound]) -> list[FitRound]:
-    """Before the last third of the last round, poses and shape are adjusted together. The poses stay as they are then, and
-    the shape, which is rough after that, is smoothed. For photographs: by exact masks, outlines alone found better poses."""
+def _adjusting(options: FitOptions, plans: list[FitRound]) -> list[FitRound]:
+    """Before the last third of the last round, poses and shape are adjusted together. The poses stay as they are then. The
+    shape, which is rough after that, or that of stereo with these poses, goes on as one that fits. For photographs: by exact
+    masks, outlines alone found better poses."""
     *others, last = plans
     still = last.steps // 3
     before = replace(last, steps=last.steps - still, adjusts=True)
-    return [*others, before, replace(last, steps=still, turn=(0.0, 0.0), shift=(0.0, 0.0))]
+    return [*others, before, _weighted(options, _fitted_round(options, still, options.ends_by_colours))]

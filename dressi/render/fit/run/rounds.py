@@ -21,18 +21,16 @@ from ..disk import Keeper, task_key
 from ..graphs.controls import UNCHANGED, Controls, Factors
 from ..graphs.learned import learned, round_size
 from ..graphs.moving import Moving, in_world, moving_cameras
-from ..graphs.plan import FitRound
 from ..graphs.round import Found, Round, start
 from ..materials.material_fit import MaterialFit
 from ..materials.recover import Recovery
 from ..options import FitOptions
-from ..options.schedule import fitted_rounds, shape_rounds
 from ..phases.remeshed import mended, refined
 from ..phases.shape import ShapeRound
 from ..phases.texture import OF_PHOTOGRAPHS, SMOOTHNESS, TextureRound
 from ..phases.unfold import unfolded_from
-from ..start.choice import fits, start_mesh
 from ..textures.charts import with_charts
+from .starting import begun_anew, rounds_of, sphere_faces
 
 
 class FitRounds:
@@ -113,13 +111,18 @@ class FitRounds:
     def shape_round(self, number: int, begin: Found) -> ShapeRound:
         """A round of the shape phase."""
         plan, options, cameras = self.rounds[number], self.options, begin.cameras
+        views, moving = self.learned, None
+        if cameras is not None and plan.moves:
+            moving = Moving(cameras, plan.turn, plan.shift, plan.steps)
+        elif cameras is not None:
+            views = views._replace(matrices=cameras.matrices)
         return ShapeRound(
             begin.mesh,
-            self.learned,
+            views,
             round_size(options.size, plan.pixels, len(self.learned.masks), options.form),
             plan,
             options.peels,
-            moving=None if cameras is None else Moving(cameras, plan.turn, plan.shift, plan.steps),
+            moving=moving,
             rest=self.start.positions if self.keeps_faces else None,
             form=options.form,
             batch=options.batch,
@@ -156,7 +159,10 @@ class FitRounds:
     def joint(self) -> bool:
         """Whether the texture round moves vertices too."""
         options = self.options
-        return options.joint and not options.lit and (self.dataset.exact or options.follows_colours)
+        follows = self.dataset.exact or (
+            options.follows_colours if self.cameras is None else options.ends_by_colours
+        )
+        return options.joint and not options.lit and follows
 
     @property
     def texture_steps(self) -> int:
@@ -217,6 +223,10 @@ class FitRounds:
             if moved is None:
                 return None
             found = Found(*moved)
+            if not self.keeps_faces:
+                faces = sphere_faces(self.rounds[number].subdivisions)
+                begun = begun_anew(self.dataset, self.options, moved[1], faces, self.make_engine)
+                found = found if begun is None else replace(found, mesh=begun)
         if number < len(self.rounds):
             return replace(found, mesh=self._refined(found.mesh, number + 1))
         if number == len(self.rounds) and self.recovery is not None:
@@ -286,53 +296,3 @@ class FitRounds:
         counts = plan.counts
         self.plans[name] = {key: int(counts[key]) for key in ("substages", "stages", "functions")}
         self.texts[name] = str(plan)
-
-
-def rounds_of(
-    dataset: Dataset,
-    options: FitOptions,
-    init: Mesh | None,
-    make_engine: MakeEngine,
-    keeper: Keeper | None = None,
-) -> tuple[Mesh, list[FitRound]]:
-    """The mesh to start from, in units of the scene, and the rounds of the shape phase.
-
-    init: a mesh in the world to start from instead of what ``options.start`` says.  make_engine: for stereo.  keeper: of the folder in
-    which a fit that was stopped has left its start.
-    """
-    if init is not None:
-        mesh = dataset.placed(init)
-        rounds = (
-            fitted_rounds(options, dataset.exact)
-            if fits(mesh, dataset)
-            else shape_rounds(options, dataset.exact)
-        )
-        return mesh, [replace(plan, subdivisions=0, faces=0, remesh=0) for plan in rounds]
-    near = shape_rounds(options, dataset.exact, near=True)
-    few, many = (sphere_faces(near[-1].subdivisions - less) for less in (1, 0))
-    train = dataset.train
-    arrays = (array for array in (train.masks, train.colors, train.known) if array is not None)
-    found = (keeper or Keeper(None)).started(
-        task_key({**options.as_dict(), "faces": [few, many]}, dataset.matrices, *arrays),
-        lambda: start_mesh(dataset, options, (few, many), make_engine),
-    )
-    if found is None:
-        rounds = shape_rounds(options, dataset.exact)
-        return dataset.start(rounds[0].subdivisions), rounds
-    mesh, fitted = found
-    if fitted:
-        near = fitted_rounds(options, dataset.exact)
-    elif len(mesh.faces) > few:
-        # Thin parts need more faces than were asked for.
-        near = shape_rounds(options, dataset.exact, near=True, thin=True)
-    return mesh, [_with_room(plan, len(mesh.faces)) for plan in near]
-
-
-def _with_room(plan: FitRound, faces: int) -> FitRound:
-    """A round that remeshes, with room for the faces of the start."""
-    return replace(plan, faces=max(plan.faces, faces)) if plan.faces else plan
-
-
-def sphere_faces(subdivisions: int) -> int:
-    """The number of faces of the start sphere."""
-    return 8 * 4**subdivisions

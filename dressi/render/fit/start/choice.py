@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,15 +41,44 @@ def start_mesh(
     hull = hull_of(dataset, options)
     if hull is None:
         return None
-    asked, train = options.start == "stereo", dataset.train
-    plain = dataset.exact or options.lit or options.depth or options.refine_poses
-    if asked or (options.start == "auto" and not plain and len(train.masks) >= MANY_VIEWS):
-        try:
-            return stereo_start(dataset, hull, faces[1], make_engine, LEAST if asked else ENOUGH), True
-        except InputError as error:
-            warnings.warn(f"{error}; the fit starts from the visual hull", stacklevel=5)
+    if stereo_suits(dataset, options) and (options.start == "stereo" or not options.refine_poses):
+        otherwise = "the fit starts from the visual hull"
+        mesh = stereo_mesh(dataset, options, hull, faces[1], make_engine, otherwise)
+        if mesh is not None:
+            return mesh, True
     mesh = hull_mesh(hull, options, faces[0])
     return None if mesh is None else (mesh, False)
+
+
+def start_anew(dataset: Dataset, options: FitOptions, faces: int, make_engine: MakeEngine) -> Mesh | None:
+    """The mesh by stereo, in units of the scene with about so many faces, that a fit goes on from once its poses are found; None
+    where it goes on from the shape that it found with them. dataset: with these poses."""
+    if not stereo_suits(dataset, options):
+        return None
+    hull = hull_of(dataset, replace(options, refine_poses=False, start="auto"))
+    otherwise = "the fit goes on from the shape found with the poses"
+    return None if hull is None else stereo_mesh(dataset, options, hull, faces, make_engine, otherwise)
+
+
+def stereo_suits(dataset: Dataset, options: FitOptions) -> bool:
+    """Whether stereo is asked for, or these are enough photographs with poses that are right, whose shape nothing else shows."""
+    if options.start == "auto":
+        plain = dataset.exact or options.lit or options.depth
+        return not plain and len(dataset.train.masks) >= MANY_VIEWS
+    return options.start == "stereo"
+
+
+def stereo_mesh(
+    dataset: Dataset, options: FitOptions, hull: Hull, faces: int, make_engine: MakeEngine, otherwise: str
+) -> Mesh | None:
+    """What stereo finds within a hull, see ``stereo_start``. None, with a warning of the reason and what is done ``otherwise``,
+    where too few depths agree."""
+    least = LEAST if options.start == "stereo" else ENOUGH
+    try:
+        return stereo_start(dataset, hull, faces, make_engine, least)
+    except InputError as error:
+        warnings.warn(f"{error}; {otherwise}", stacklevel=6)
+        return None
 
 
 def fits(mesh: Mesh, dataset: Dataset) -> bool:

@@ -7,13 +7,17 @@ import pytest
 from reference import masks_of
 
 from dressi import DressiAD, evaluate
+from dressi.render.cameras import Cameras
 from dressi.render.cameras.views import ring
 from dressi.render.drawing.draw import draw
-from dressi.render.fit import Dataset, FitOptions, Observations
+from dressi.render.fit import Dataset, FitJob, FitOptions, Observations
 from dressi.render.fit.disk import Checkpoint, Keeper
+from dressi.render.fit.graphs.round import Found
 from dressi.render.fit.options.schedule import fitted_rounds
-from dressi.render.fit.run import rounds as rounds_module
-from dressi.render.fit.run.rounds import rounds_of
+from dressi.render.fit.phases.shape import ShapeRound
+from dressi.render.fit.run import rounds as run_module
+from dressi.render.fit.run import starting
+from dressi.render.fit.run.starting import rounds_of
 from dressi.render.fit.start.carved import hull as hull_module
 from dressi.render.fit.start.choice import start_mesh
 from dressi.render.fit.start.stereo import maps as maps_module
@@ -161,12 +165,12 @@ def test_stereo_finds_a_pit_that_no_outline_shows(device, monkeypatch: pytest.Mo
 
 def test_a_start_is_kept_for_a_fit_that_was_stopped(tmp_path, monkeypatch: pytest.MonkeyPatch):
     scene, options, ball = pictures_of_nothing(), FitOptions(size=(8, 8)), primitives.icosphere(1, 0.5)
-    monkeypatch.setattr(rounds_module, "start_mesh", lambda *given: (ball, True))
+    monkeypatch.setattr(starting, "start_mesh", lambda *given: (ball, True))
     keeper = Keeper(tmp_path)
     mesh, rounds = rounds_of(scene, options, None, DressiAD, keeper)
     assert not list(tmp_path.iterdir())
     keeper.save(Checkpoint("key"))
-    monkeypatch.setattr(rounds_module, "start_mesh", lambda *given: None)
+    monkeypatch.setattr(starting, "start_mesh", lambda *given: None)
     again, same = rounds_of(scene, options, None, DressiAD, Keeper(tmp_path))
     np.testing.assert_array_equal(again.positions, mesh.positions)
     assert same == rounds
@@ -174,6 +178,35 @@ def test_a_start_is_kept_for_a_fit_that_was_stopped(tmp_path, monkeypatch: pytes
     assert len(other.positions) != len(mesh.positions)
     keeper.forget()
     assert not list(tmp_path.iterdir())
+
+
+def test_stereo_begins_anew_and_colours_count_once_poses_are_found(monkeypatch: pytest.MonkeyPatch):
+    options = FitOptions(size=(8, 8), steps=60, texture_size=8, refine_poses=True)
+    begun = primitives.icosphere(1, 0.5)
+    scene = pictures_of_nothing()
+    shifted = replace(scene.train.cameras[0], translation=scene.train.cameras[0].translation + 0.1)
+    found = Found(scene.start(2), Cameras([shifted, scene.train.cameras[1]]))
+    seen = []
+
+    def stereo(dataset: Dataset, *given: object) -> Mesh:
+        seen.append(dataset.train.cameras)
+        return begun
+
+    monkeypatch.setattr("dressi.render.fit.start.choice.MANY_VIEWS", 2)
+    hulls = iter([None, "hull", None])
+    monkeypatch.setattr("dressi.render.fit.start.choice.hull_of", lambda *given: next(hulls))
+    monkeypatch.setattr("dressi.render.fit.start.choice.stereo_start", stereo)
+    monkeypatch.setattr(run_module, "adjusted", lambda mesh, cameras, *given, **options: (mesh, cameras))
+    job = FitJob(scene, options, DressiAD)
+    (number,) = [number for number in range(len(job.rounds)) if job.adjusts(number)]
+    assert not seen and all(not plan.weights for plan in job.rounds[: number + 1])
+    after = job.after(number, found, found, lambda: False)
+    assert after is not None and after.cameras is found.cameras
+    np.testing.assert_array_equal(after.mesh.positions, begun.positions)
+    np.testing.assert_allclose(seen[0][0].translation, shifted.translation)
+    work = job.round(number + 1, after)
+    assert isinstance(work, ShapeRound) and work.moving is None and work.round.weights == {"colours": 1.0}
+    assert job.joint and not FitJob(scene, replace(options, colours=False), DressiAD).joint
 
 
 def pictures_of_nothing() -> Dataset:
