@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ....ad.graph import Function, Variable
+from ....ad.traversal import reached
 from ....ad.types import Access
 from .text.writer import Writer, component
 
@@ -88,10 +89,15 @@ def find_flat(
         if v in given:
             values.remove(v)
     while sum(v.vtype.components for v in values) > FLAT_COMPONENTS - len(_FIXED):
+        passed = set(values)
+
+        def makers(g: Function, passed: set[Variable] = passed) -> list[Function]:
+            return [x.creator for x in g.inputs if x.creator in inside and x not in passed]
 
         def saved(v: Variable) -> float:
-            others = [x for x in values if x is not v]
-            return sum(map(_fetches, needed(hoisted, [v], others))) / v.vtype.components
+            """Fetches that make a component from the other values."""
+            cone = reached([v.creator] if v.creator in inside else [], makers)
+            return sum(map(_fetches, cone)) / v.vtype.components
 
         values.remove(min(values, key=saved))
     return Flat(tuple(needed(functions, [v for v in values if v.creator in inside])), tuple(values))
@@ -115,10 +121,11 @@ def hoist(
 
 
 def needed(
-    functions: Sequence[Function], roots: Iterable[Variable], given: Collection[Variable] = ()
+    functions: Sequence[Function], roots: Iterable[Variable], given: Iterable[Variable] = ()
 ) -> list[Function]:
     """The Functions (producers first) that are needed to make the roots from what is given."""
-    wanted = set(roots).difference(given)
+    given = frozenset(given)
+    wanted = set(roots) - given
     found = []
     for g in reversed(functions):
         if g.output in wanted:
