@@ -65,7 +65,8 @@ def find_cameras(
             pass  # it is made anew
     models = reconstruct(pictures, own=own, ordered=ordered, tell=tell, stop=stop)
     # The background of a turntable does not turn.
-    masked = all(picture.mask is not None for picture in pictures)
+    short = models.placed < MOST * len(pictures)
+    masked = short and all(picture.covered is not None for picture in pictures)
     further = [(True, False, "features of the masks alone")] if masked else []
     further.append((masked, True, "faint features, which takes longer"))
     for inside, thorough, said in further:

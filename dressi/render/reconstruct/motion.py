@@ -148,8 +148,8 @@ def _copied(picture: Picture, work: Path, masked: bool) -> np.ndarray:
     size = scaled_size(picture.size, min(1.0, WIDEST / max(picture.size)))
     index = len(list((work / "images").glob("*"))) if (work / "images").is_dir() else 0
     _save(work / "images" / _name(index), codes.mean(-1), size)
-    if masked and picture.mask is not None:
-        covered = read_image(picture.mask)[..., 0] > 0.5
+    covered = picture.covered if masked else None
+    if covered is not None:
         _save(work / "masks" / f"{_name(index)}.png", binary_dilation(covered, iterations=WIDER), size)
     return np.array(size) / picture.size
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import InputError
 from ..io.calibration import MASK_FOLDERS, PLACES, mask_in, pictures_in
-from ..io.images import image_size
+from ..io.images import image_size, read_image
 from .exif import FILM_DIAGONAL, Exif, read_exif
 
 FEWEST = 3
@@ -19,13 +19,23 @@ FEWEST = 3
 @dataclass(frozen=True)
 class Picture:
     """name: relative to the folder of the photographs.  size: (W, H) of the pixels as they are stored.
-    mask: its mask, None where there is none."""
+    mask: the file of its mask, None where there is none."""
 
     name: str
     path: Path
     size: tuple[int, int]
     exif: Exif
     mask: Path | None = None
+
+    @property
+    def covered(self) -> np.ndarray | None:
+        """(H, W) bool: the object, by the mask, or else by the alpha of the picture. None without both; alpha that is nowhere
+        below 1/2 tells nothing apart, and counts as none."""
+        if self.mask is not None:
+            return read_image(self.mask)[..., 0] > 0.5
+        codes = read_image(self.path)
+        found = codes[..., -1] > 0.5
+        return found if codes.shape[-1] == 4 and not found.all() else None
 
     @property
     def focal(self) -> float | None:

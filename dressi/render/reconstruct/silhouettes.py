@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import InputError
 from ..cameras import Camera, Cameras
-from ..io.images import read_image, resize, scaled_size
+from ..io.images import resize, scaled_size
 from ..objectives.hull import check_cameras, estimate_bounds, hull_iou
 from .pictures import Picture
 
@@ -22,13 +22,13 @@ WIDTH = 96
 
 
 def small_masks(pictures: Mapping[str, Picture]) -> dict[str, np.ndarray] | None:
-    """(h, w) float32 of each photograph, by its name; None if one has no mask."""
+    """(h, w) float32 of each photograph, by its name; None if one has neither a mask nor alpha."""
     found = {}
     for name, picture in pictures.items():
-        if picture.mask is None:
+        covered = picture.covered
+        if covered is None:
             return None
-        plane = read_image(picture.mask)[..., 0]
-        found[name] = resize(plane, scaled_size(picture.size, min(1.0, WIDTH / max(picture.size))))
+        found[name] = resize(covered.astype(np.float32), scaled_size(picture.size, min(1.0, WIDTH / max(picture.size))))
     return found
 
 

@@ -19,7 +19,7 @@ from dressi.render.reconstruct.findings import cure, partial
 from dressi.render.reconstruct.keep import find_cameras
 from dressi.render.reconstruct.motion import Interrupted, Models
 from dressi.render.reconstruct.pictures import Picture, list_pictures
-from dressi.render.reconstruct.silhouettes import agreement
+from dressi.render.reconstruct.silhouettes import agreement, small_masks
 
 
 def photographs(folder: Path, plain: bool = False) -> Cameras:
@@ -47,6 +47,22 @@ def test_what_photographs_say_of_their_camera(tmp_path):
     (tmp_path / "a.jpg").unlink()
     with pytest.raises(InputError, match="has 2 photographs"):
         list_pictures(tmp_path)
+
+
+def test_alpha_is_the_mask_of_photographs_without_files_of_masks(tmp_path):
+    picture = np.ones((30, 40, 4))
+    picture[:, :10, 3] = 0
+    for name, shown in (("a", picture), ("b", picture[..., :3]), ("c", np.ones((30, 40, 4)))):
+        save_image(tmp_path / f"{name}.png", shown)
+    transparent, opaque, covering = list_pictures(tmp_path)
+    assert transparent.covered is not None and transparent.covered.sum() == 30 * 30
+    assert opaque.covered is None and covering.covered is None
+    masks = small_masks({"a": transparent})
+    assert masks is not None and masks["a"].sum() == 30 * 30 and small_masks({"b": opaque}) is None
+    (tmp_path / "mask").mkdir()
+    save_image(tmp_path / "mask" / "a.png", np.eye(30, 40))
+    covered = list_pictures(tmp_path)[0].covered
+    assert covered is not None and covered.sum() == 30
 
 
 def test_photographs_of_telephones_need_a_reader(tmp_path, monkeypatch):
