@@ -52,7 +52,7 @@ from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered, 
 from .edges.around_edges import NearestPoint, draw_edges, face_beside
 from .edges.edge_list import EdgeList, edges_of
 from .edges.inner import InnerFace
-from .edges.occlusion import FacePlanes, OccludingDistance, edge_depths
+from .edges.occlusion import edge_depths, face_planes, in_front
 from .edges.seams import DOWN, LEFT, RIGHT, UP, Seam, nearest_seam, seam_pixels, surface_at
 from .edges.sides import edge_sides
 from .edges.stored import Stored
@@ -127,13 +127,13 @@ def contour_form(
     """
     edges = edges or edges_of(mesh)
     face, sides = mesh.face, edge_sides(mesh, edges)
-    planes = FacePlanes(mesh.faces, mesh.points.vertex).output
+    planes = face_planes(mesh.faces, mesh.points.vertex)
     depths = edge_depths(mesh, edges, sides)
 
-    def in_front(ends: Variable, edge: Variable) -> Variable:
-        return OccludingDistance(face, planes, ends, F.lookup(depths, edge)).output
+    def counts(ends: Variable, edge: Variable) -> Variable:
+        return in_front(mesh.size, face, planes, ends, F.lookup(depths, edge))
 
-    near = draw_edges(mesh, edges, sides, radius, in_front)
+    near = draw_edges(mesh, edges, sides, radius, counts)
     hard, margin = covered(face), soft_margin(near, radius, mesh.size)
     front, seam = inner_surface(mesh, edges, near, face_beside(mesh, edges, near)), None
     if seams:

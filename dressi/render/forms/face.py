@@ -34,7 +34,7 @@ from ...ad.ops.pixel.constant import Like
 from ...ad.types import Size, list_size
 from ...errors import InputError
 from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered, culling, pixel_centres
-from .edges.point_distance import point_distance
+from .edges.point_distance import place_on, point_distance
 from .edges.segments import segment
 from .form import Form, Silhouette, fraction
 from .mask_extremes import Extremes
@@ -201,9 +201,7 @@ def _peel(
 def _signed_distance(centres: Variable, nearest: Variable, ends: Variable) -> Variable:
     """Differentiable distance of the pixel centres to the nearest edges found, VEC4 (a, b)."""
     a, b = ends.xy, ends.zw
-    along = b - a
-    t = F.dot(centres - a, along) / F.maximum(F.dot(along, along), 1e-30)
-    away = point_distance(centres, a, b, F.clamp(t))
+    away = point_distance(centres, a, b, place_on(centres, a, b))
     return F.select(F.greater_equal(nearest.x, 0.0), away, -away)
 
 

@@ -34,7 +34,7 @@ from ...ad.types import Size
 from ...errors import InputError
 from ..surface.screen import Corners, DrawnMesh, Surface, barycentric, corners, covered
 from .edges.around_edges import NearestPoint, draw_edges, face_beside, weights_on_edge
-from .edges.edge_list import EdgeDistance, EdgeList, edges_of
+from .edges.edge_list import EdgeList, edges_of
 from .edges.sides import edge_sides
 from .form import Form, Silhouette
 from .soft_target import falloff
@@ -95,7 +95,7 @@ def around_edges(
     mesh: DrawnMesh, face: Variable, edges: EdgeList, sides: Variable, radius: Variable
 ) -> EdgeSilhouette:
     """The outer form around the edges whose ``sides`` are not HIDDEN, with ``face`` as the hard picture."""
-    near = draw_edges(mesh, edges, sides, radius, lambda ends, _: EdgeDistance(face, ends).output)
+    near = draw_edges(mesh, edges, sides, radius, lambda ends, edge: F.less(face, 0))
     hard = covered(face)
     soft = soft_margin(near, radius, mesh.size)
     return EdgeSilhouette(hard, F.select(hard, 1.0, soft), mesh, edges, face, near)

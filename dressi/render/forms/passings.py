@@ -21,7 +21,7 @@ from .edges.around_edges import rasterize_edges
 from .edges.crossings import GRID, Crossing, front
 from .edges.edge_list import BEYOND, HIDDEN, OUTWARD, EdgeList
 from .edges.inner import InnerFace
-from .edges.occlusion import FacePlanes
+from .edges.occlusion import face_planes
 from .edges.seam_faces import Step
 from .edges.seams import DOWN, RIGHT, nearest_seam, seam_pixels
 from .edges.sides import edge_sides, ends_of, seen_ends
@@ -170,7 +170,7 @@ def _seams(layers: Sequence[DrawnMesh], edges: EdgeList) -> dict[Step, list[tupl
     """Whether a seam passes between each pixel and the one at a step, FLOAT mask, and where, in each of the layers. They are
     computed as tiles of one batch."""
     mesh = layers[0]
-    planes = FacePlanes(mesh.faces, mesh.points.vertex).output
+    planes = face_planes(mesh.faces, mesh.points.vertex)
     face = Variable(INT, mesh.size, mesh.face.batch)
     one = replace(mesh, seen=face)
     pixels = seam_pixels(one, planes, STEPS)

@@ -31,8 +31,9 @@ from ...ad.transform.tiles import stacked, unstacked
 from ...errors import InputError
 from ..forms.contour import inner_surface
 from ..forms.edges.around_edges import NearestPoint, draw_edges, face_beside
-from ..forms.edges.edge_list import BEYOND, EdgeDistance, EdgeList, edges_of
-from ..forms.edges.occlusion import FacePlanes, OccludingDistance, edge_depths
+from ..forms.edges.edge_list import EdgeList, edges_of
+from ..forms.edges.occlusion import depth_at, edge_depths, face_planes, in_front
+from ..forms.edges.point_distance import place_on
 from ..forms.edges.sides import edge_sides
 from ..forms.edges.stored import Stored
 from ..forms.outer import soft_margin
@@ -87,10 +88,7 @@ def outer_layers(peeled: Peeled, radius: Variable, *, edges: EdgeList | None = N
     """Peeled faces with a soft margin outside of all of them; arguments of ``outer_form``."""
     nearest = peeled.seen[0]
 
-    def away(lines: _Lines, ends: Variable, edge: Variable) -> Variable:
-        return EdgeDistance(nearest, ends).output
-
-    return _margined(peeled, radius, edges, away)
+    return _margined(peeled, radius, edges, lambda lines, ends, edge: F.less(nearest, 0))
 
 
 def contour_layers(
@@ -105,22 +103,20 @@ def contour_layers(
         )
     layers = packed([F.to_float(face) for face in peeled.layers])
 
-    def away(lines: _Lines, ends: Variable, edge: Variable) -> Variable:
-        row = F.lookup(lines.depths, edge)
-        found = OccludingDistance(peeled.solid, lines.planes, ends, row).output
-        along = ends.zw - ends.xy
-        offset = pixel_centres(peeled.mesh.size) - ends.xy
-        place = F.clamp(F.dot(offset, along) / F.maximum(F.dot(along, along), 1e-30))
-        depth, point = F.mix(row.x, row.y, place), ends.xy + along * place
+    def counts(lines: _Lines, ends: Variable, edge: Variable) -> Variable:
+        row, size = F.lookup(lines.depths, edge), peeled.mesh.size
+        found = in_front(size, peeled.solid, lines.planes, ends, row)
+        place = place_on(pixel_centres(size), ends.xy, ends.zw)
+        depth, point = F.mix(row.x, row.y, place), F.mix(ends.xy, ends.zw, place)
         for k in range(len(peeled.layers)):
             face = F.to_int(F.component(layers[k // 4], k % 4))
             plane = F.lookup(lines.planes, face)
             apart = F.abs(depth_at(plane, point) - depth)
             goes_on = F.less_equal(apart, MEETS * F.sum_components(F.abs(plane)))
-            found = F.select(F.logical_and(covered(face), goes_on), BEYOND, found)
+            found = F.select(F.logical_and(covered(face), goes_on), 0.0, found)
         return found
 
-    return _margined(peeled, radius, edges, away)
+    return _margined(peeled, radius, edges, counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,19 +136,19 @@ class _Lines:
 
     @cached_property
     def planes(self) -> Variable:
-        return FacePlanes(self.mesh.faces, self.mesh.points.vertex).output
+        return face_planes(self.mesh.faces, self.mesh.points.vertex)
 
 
 def _margined(
     peeled: Peeled,
     radius: Variable,
     edges: EdgeList | None,
-    away: Callable[[_Lines, Variable, Variable], Variable],
+    counts: Callable[[_Lines, Variable, Variable], Variable],
 ) -> Margined:
-    """away(lines, ends, edge): as for ``draw_edges``, the distance to an edge where it counts."""
+    """counts(lines, ends, edge): as for ``draw_edges``, whether an edge counts."""
     hard = hard_layers(peeled)
     mesh, lines = peeled.mesh, _Lines(peeled.mesh, edges or edges_of(peeled.mesh))
-    near = draw_edges(mesh, lines.edges, lines.sides, radius, lambda *edge: away(lines, *edge))
+    near = draw_edges(mesh, lines.edges, lines.sides, radius, lambda *edge: counts(lines, *edge))
     row, place = F.lookup(lines.depths, near.edge), F.stop_gradient(near.place)
     depth, point = F.mix(row.x, row.y, place), F.stop_gradient(near.point)
     before = [F.less(depth_at(F.lookup(lines.planes, face), point), depth) for face in peeled.layers]
@@ -189,8 +185,3 @@ def _behind(lines: _Lines, near: NearestPoint, front: Variable) -> Variable:
     folds = F.logical_and(folds, F.not_equal(F.lookup(lines.sides, edge), 0))
     shown = near.found if lines.mesh.cull == "none" else F.constant(0.0)
     return F.select(F.logical_and(shown, folds), both - front, -1)
-
-
-def depth_at(plane: Variable, point: Variable) -> Variable:
-    """FLOAT: the depth of a plane (``FacePlanes``) at a place on the screen, VEC2."""
-    return F.dot(plane.xy, point) + plane.z

@@ -182,34 +182,11 @@ def edge_quads(batch: int) -> Example:
     return Example(edges.EdgeQuads(Variable(FLOAT, data=0.125), ends, sides, count, SIZE).output)
 
 
-def edge_distance() -> Example:
-    _, ends, _ = _edges(1)
-    number = Variable(INT, SIZE, data=np.arange(SIZE[0] * SIZE[1]).reshape(1, SIZE[1], SIZE[0]) % 7)
-    return Example(edges.EdgeDistance(number - 1, F.lookup(ends, number)).output)
-
-
 def edge_front(cull: int) -> Example:
     found = edges.edge_list(CASE.faces)
     vertex = _lists(2)[1]
     ends = segments.segment(vertex, found.list.x, found.list.y)
     return Example(edge_sides.EdgeFront(found.list, ends, found.around, found.faces, vertex, cull).output)
-
-
-def face_planes() -> Example:
-    return Example(occlusion.FacePlanes(*_lists(2)).output)
-
-
-def occluding_distance(batch: int) -> Example:
-    _, ends, sides = _edges(batch)
-    rng = np.random.default_rng(8)
-    x, y = np.meshgrid(np.arange(SIZE[0]), np.arange(SIZE[1]))
-    face = np.stack([np.where((x - 4 * k) % 9 < 7, (x + y) % 5, -1) for k in range(batch)])
-    planes = rng.uniform(-0.5, 0.5, (batch, 1, 5, 3)) + (0, 0, 0.5)
-    depths = np.concatenate([rng.uniform(size=(batch, 1, 7, 2)), sides.data[..., None]], axis=-1)
-    number = Variable(INT, SIZE, data=(x // 2 + y // 3)[None] % 7)
-    lists = [Variable(VEC3, (v.shape[2], 1), batch, data=v.astype(np.float32)) for v in (planes, depths)]
-    near = F.lookup(ends, number), F.lookup(lists[1], number)
-    return Example(occlusion.OccludingDistance(Variable(INT, SIZE, batch, data=face), lists[0], *near).output)
 
 
 def inner_face() -> Example:
@@ -240,7 +217,7 @@ def seams(kind: type[Function], batch: int) -> Example:
     second, low = (x // 3 + y // 2) % 2, x < y * SIZE[0] / SIZE[1]
     face = np.where((x + 2 * y) % 7 == 0, -1, 2 * second + low)[None]
     which = Variable(INT, SIZE, data=np.where((x + y) % 11 == 0, -1, 0)[None])
-    lists = Variable(INT, SIZE, data=face), occlusion.FacePlanes(faces, vertex).output, faces
+    lists = Variable(INT, SIZE, data=face), occlusion.face_planes(faces, vertex), faces
     around = ((1, 0), (0, 1), (-1, 0), (0, -1))
     if kind is crossings.Front:
         return Example(kind(lists[0], faces, vertex).output)
@@ -312,7 +289,6 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     edge_sides.EdgeSides: [lambda: sides_of_edges(0), lambda: sides_of_edges(1)],
     segments.ListEnds: [edge_ends],
     edges.EdgeQuads: [lambda: edge_quads(1), lambda: edge_quads(2)],
-    edges.EdgeDistance: [edge_distance],
     edge_sides.EdgeFront: [lambda: edge_front(0), lambda: edge_front(1)],
     crossings.Crossing: [lambda: crossing("x", 1), lambda: crossing("y", 2)],
     inner.InnerFace: [inner_face],
@@ -321,8 +297,6 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
         k: [lambda k=k: seams(k, 1), lambda k=k: seams(k, 2)]
         for k in (seam_faces.Differs, seam_faces.SeamPairs, seam_faces.SeamFaces, crossings.Front)
     },
-    occlusion.FacePlanes: [face_planes],
-    occlusion.OccludingDistance: [lambda: occluding_distance(1), lambda: occluding_distance(2)],
     **{kind: [lambda kind=kind: bessel_example(kind)] for kind in (bessel.LogBessel, bessel.BesselRatio)},
     faces_within.FacesWithin: [
         lambda: Example(faces_within.FacesWithin(F.pixel_coordinates(SIZE).x - 1, 2, 6).output)

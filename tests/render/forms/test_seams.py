@@ -14,7 +14,7 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC3, VEC4
 from dressi.errors import GraphError
 from dressi.render.forms.edges.edge_list import edges_of
-from dressi.render.forms.edges.occlusion import FacePlanes
+from dressi.render.forms.edges.occlusion import face_planes
 from dressi.render.forms.edges.seam_faces import SeamFaces, SeamPairs
 from dressi.render.forms.edges.seams import DOWN, LEFT, RIGHT, UP, nearest_seam, seam_pixels
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
@@ -86,7 +86,7 @@ def test_a_slanted_seam_gives_about_the_area_on_devices(run, form, make):
 def seam_functions(case: Case) -> list[Variable]:
     position, faces = case.variables()
     mesh = DrawnMesh(position, faces, sc.SIZE, len(case.faces))
-    planes = FacePlanes(mesh.faces, mesh.points.vertex).output
+    planes = face_planes(mesh.faces, mesh.points.vertex)
     every = Variable(INT, sc.SIZE, data=np.zeros((1, *sc.SIZE[::-1]), np.int64))
     pairs = SeamPairs(every, mesh.face, planes, mesh.faces, steps=AROUND).output
     lists = mesh.face, planes, mesh.faces, edges_of(mesh).neighbours, mesh.points.vertex
@@ -139,7 +139,7 @@ def test_seams_lie_where_a_sphere_meets_a_plate():
     case = piercing()
     position, faces = case.variables()
     mesh = DrawnMesh(position, faces, sc.SIZE, len(case.faces))
-    planes = FacePlanes(mesh.faces, mesh.points.vertex).output
+    planes = face_planes(mesh.faces, mesh.points.vertex)
     seam = nearest_seam(mesh, edges_of(mesh), planes, seam_pixels(mesh, planes, AROUND), AROUND, 0.5)
     found, own, other, point = (x[0] for x in evaluate([seam.found, *seam.faces, seam.point]))
     there = found > 0

@@ -16,7 +16,7 @@ from ...surface.screen import (
     pixel_centres,
 )
 from .edge_list import HIDDEN, OUTWARD, EdgeList, EdgeQuads
-from .point_distance import point_distance
+from .point_distance import edge_distance, place_on, point_distance
 from .sides import EdgeFront, ends_of, seen_ends
 
 
@@ -59,25 +59,24 @@ def draw_edges(
     edges: EdgeList,
     sides: Variable,
     radius: Variable,
-    distance: Callable[[Variable, Variable], Variable],
+    counts: Callable[[Variable, Variable], Variable],
 ) -> NearestPoint:
     """The nearest of the edges whose ``sides`` are not HIDDEN, within the radius.
 
-    distance(ends, edge): FLOAT, the distance from the pixel to edge number ``edge`` with its ends (a, b) on the screen, or
-    BEYOND where the edge does not count. The edge with the smallest distance wins.
+    counts(ends, edge): FLOAT mask, whether edge number ``edge``, with its ends (a, b) on the screen, counts at the pixel.
     """
     size, ends = mesh.size, seen_ends(mesh, edges)
 
     def fragment(edge: Variable) -> tuple[Variable, Variable]:
-        away = distance(F.lookup(ends, edge), edge)
-        return away, F.less_equal(away, radius)
+        own = F.lookup(ends, edge)
+        away = edge_distance(size, own)
+        return away, F.logical_and(counts(own, edge), F.less_equal(away, radius))
 
     nearest = rasterize_edges(mesh, edges, sides, radius + OUTWARD / size[1], fragment)
     pair, at = ends_of(mesh, edges, nearest)
     a, b = at.xy, at.zw
     centres = pixel_centres(size)
-    along, offset = b - a, centres - a
-    place = F.clamp(F.dot(offset, along) / F.maximum(F.dot(along, along), 1e-30))
+    place = place_on(centres, a, b)
     point, away = F.mix(a, b, place), point_distance(centres, a, b, place)
     return NearestPoint(nearest, covered(nearest), pair, place, point, away)
 

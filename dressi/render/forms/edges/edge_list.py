@@ -1,4 +1,4 @@
-"""Edges of a mesh: the edge list of a topology, quads around possible silhouette edges, and distances to edges.
+"""Edges of a mesh: the edge list of a topology, and quads around possible silhouette edges.
 
 None of the Functions has a derivative. They choose an edge; ordinary Functions compute from that choice whatever depends
 smoothly on the vertices.
@@ -16,7 +16,6 @@ from ....ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, VEC4, Access, Size, li
 from ....errors import InputError
 from ...lists import at_points, list_data, list_leaf, padded, read_list
 from ...surface.screen import DrawnMesh, common_batch
-from .point_distance import squared_distance
 
 HIDDEN = 2
 """The side of an edge that is not drawn."""
@@ -231,30 +230,3 @@ class EdgeQuads(PixelFunction):
         place = place + across * np.where(up, high, -low)
         place = np.where((side == HIDDEN)[..., None], 0.0, place / (self.size[0] / self.size[1], 1.0) * 2 - 1)
         return np.concatenate([place, np.broadcast_to((0.5, 1.0), place.shape)], axis=-1)
-
-
-class EdgeDistance(PixelFunction):
-    """Inputs (face INT, ends VEC4): distance of the pixel centre to the edge from ``ends.xy`` to ``ends.zw``, in image
-    heights, and BEYOND where a face covers the pixel (``face`` >= 0).
-
-    Beyond an end the distance is exactly the distance to that end, so that edges which meet there tie.
-    """
-
-    operations = 45.0
-    no_derivative = "chooses an edge; compute the distance from the ends of the edge chosen"
-    includes = ("face.glsl",)
-    glsl = f"$0 >= 0 ? {BEYOND} : sqrt(face_edge((vec2(pixel) + 0.5) / float($size.y), $1.xy, $1.zw))"
-
-    @property
-    def sign_only(self):
-        return (0,)
-
-    def infer(self):
-        if [x.vtype for x in self.inputs] != [INT, VEC4]:
-            raise self.fail("needs an INT face and VEC4 ends of an edge")
-        return FLOAT, self.broadcast()
-
-    def evaluate(self, at, face, ends):
-        x, y, _ = at_points(at)
-        p = (np.stack([x, y], axis=-1) + 0.5) / self.output.size[1]
-        return np.where(face >= 0, BEYOND, np.sqrt(squared_distance(p, ends[..., :2], ends[..., 2:])))

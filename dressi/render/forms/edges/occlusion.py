@@ -1,22 +1,16 @@
-"""Which edges lie in front of the surface that a pixel shows: planes of faces, and distances to the edges in front.
+"""Which edges lie in front of the surface that a pixel shows: planes of faces and depths of edges.
 
-None of the Functions has a derivative. They choose an edge; ordinary Functions compute from that choice whatever depends
-smoothly on the vertices.
+No result has a derivative. They choose an edge; from that choice is computed whatever depends smoothly on the vertices.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
-
-import numpy as np
-
 from ....ad import functional as F
-from ....ad.graph import Domain, PixelFunction, Variable
-from ....ad.types import FLOAT, INT, VEC3, VEC4, Access
-from ...lists import at_points, read_list
-from ...surface.screen import DrawnMesh, Faces, common_batch, face_cross
-from .edge_list import BEYOND, EdgeList
-from .point_distance import squared_distance
+from ....ad.graph import Variable
+from ....ad.types import Size
+from ...surface.screen import DrawnMesh, pixel_centres
+from .edge_list import EdgeList
+from .point_distance import place_on
 
 SLACK = 0.1
 """Pixels. An edge counts up to this far on the side of its mesh: Vulkan lets drivers round corners to a grid of 1/16."""
@@ -24,44 +18,33 @@ TOLERANCE = 2e-6
 """Relative rounding error of depths in single precision. An edge that is this little in front does not count."""
 
 
-class FacePlanes(Faces):
-    """Inputs (faces IVEC3 list, vertex VEC4 list): VEC3 list like ``faces``, the plane of each face on the screen.
+def face_planes(faces: Variable, vertex: Variable) -> Variable:
+    """VEC3 list like ``faces`` (IVEC3): the plane of each face on the screen.  vertex: ``Projected.vertex``.
 
     The plane (u, v, c) has the depth u x + v y + c at (x, y), also beyond the face, because z / w is affine on the screen.
     Zeros for a face that is seen edge-on: nothing lies in front of it.
     """
+    a, b, c = (F.lookup(vertex, F.component(faces, i)) for i in range(3))
+    # Relative to a corner, differences of depths keep their precision.
+    normal = F.cross(b.xyz - a.xyz, c.xyz - a.xyz)
+    slope = -normal.xy / _nonzero(normal.z)
+    near = F.select(F.not_equal(normal.z, 0.0), F.vec3(slope, a.z - F.dot(slope, a.xy)), 0.0)
+    # Corners in front of the near plane are homogeneous.
+    rows = [F.vec3(v.xy, F.select(F.less(v.z, 0.0), v.w, 1.0)) for v in (a, b, c)]
+    sides = [F.cross(rows[k - 2], rows[k - 1]) for k in range(3)]
+    area = F.dot(rows[0], sides[0])
+    cut = (sides[0] * a.z + sides[1] * b.z + sides[2] * c.z) / _nonzero(area)
+    cut = F.select(F.not_equal(area, 0.0), cut, 0.0)
+    return F.select(F.less(F.minimum(F.minimum(a.z, b.z), c.z), 0.0), cut, near)
 
-    operations, fetches = 90.0, 3.0
-    no_derivative = (
-        "only tells what lies in front; the depth of a surface is an attribute that is interpolated"
-    )
-    includes = ("face.glsl", "occlusion.glsl")
 
-    @cached_property
-    def access(self):
-        return (Access.SAME_PIXEL, Access.FETCH)
+def _nonzero(x: Variable) -> Variable:
+    return F.select(F.not_equal(x, 0.0), x, 1.0)
 
-    def infer(self):
-        faces, vertex = self.inputs
-        self.check_lists(faces, vertex)
-        return VEC3, Domain(faces.size, common_batch(self))
 
-    @cached_property
-    def glsl(self) -> str:
-        return f"ivec3 f = $0;\n$y = face_plane({self.fetch_corners('f', 0, 1)});"
-
-    def evaluate(self, at, faces, vertex):
-        tile = at_points(at)[2]
-        v = np.stack([read_list(vertex, tile, np.broadcast_to(faces[..., i], tile.shape)) for i in range(3)])
-        weight = np.where(v[..., 2] < 0, v[..., 3], 1.0)
-        x, y, z = v[..., 0], v[..., 1], v[..., 2]
-        rows = np.stack([x, y, weight], axis=-1)
-        sides = [np.cross(rows[(k + 1) % 3], rows[(k + 2) % 3]) for k in range(3)]
-        plane = sum(z[k][..., None] * sides[k] for k in range(3))
-        area = (rows[0] * sides[0]).sum(-1)[..., None]
-        with np.errstate(all="ignore"):
-            found = plane / area
-        return np.where(np.isfinite(found).all(-1, keepdims=True) & (area != 0), found, 0.0)
+def depth_at(plane: Variable, point: Variable) -> Variable:
+    """FLOAT: the depth of a plane (``face_planes``) at a place on the screen, VEC2."""
+    return F.dot(plane.xy, point) + plane.z
 
 
 def edge_depths(mesh: DrawnMesh, edges: EdgeList, sides: Variable) -> Variable:
@@ -71,50 +54,19 @@ def edge_depths(mesh: DrawnMesh, edges: EdgeList, sides: Variable) -> Variable:
     return F.vec3(F.maximum(a.z, 0.0), F.maximum(b.z, 0.0), F.to_float(sides))
 
 
-class OccludingDistance(PixelFunction):
-    """Inputs (face INT, planes VEC3 list, ends VEC4, depths VEC3): distance of the pixel centre to the edge from ``ends.xy``
-    to ``ends.zw``, in image heights, and BEYOND where the edge does not count.
+def in_front(size: Size, face: Variable, planes: Variable, ends: Variable, depths: Variable) -> Variable:
+    """FLOAT mask: whether the edge from ``ends.xy`` to ``ends.zw`` counts at the pixels of an image of ``size``.
 
-    face: the nearest face at the pixel, -1 for none.  planes: ``FacePlanes``.  depths: ``edge_depths``.  Let q be the
-    nearest point of the edge. The edge counts if its depth at q is less than that of the plane of the face there, and
-    the pixel lies on the side of the edge where the mesh is not, or at most SLACK pixels on the other. Over the background
-    every edge counts.
+    face: INT, the nearest face at the pixel, -1 for none.  planes: ``face_planes``.  depths: VEC3, ``edge_depths``.  Let q
+    be the nearest point of the edge. The edge counts if its depth at q is less than that of the plane of the face there,
+    and the pixel lies on the side of the edge where the mesh is not, or at most SLACK pixels on the other. Over the
+    background every edge counts.
     """
-
-    operations, fetches = 70.0, 1.0
-    no_derivative = "chooses an edge; compute the distance from the ends of the edge chosen"
-    includes = ("face.glsl", "occlusion.glsl")
-
-    @cached_property
-    def access(self):
-        return (Access.SAME_PIXEL, Access.FETCH, Access.SAME_PIXEL, Access.SAME_PIXEL)
-
-    def infer(self):
-        if [x.vtype for x in self.inputs] != [INT, VEC3, VEC4, VEC3]:
-            raise self.fail("needs an INT face, VEC3 planes of faces, VEC4 ends of an edge and VEC3 depths")
-        return FLOAT, Domain(self.inputs[0].size, common_batch(self))
-
-    glsl = (
-        "vec2 p = (vec2(pixel) + 0.5) / float($size.y);\n"
-        "int face = $0;\n"
-        f"$y = face < 0 || edge_in_front(p, $2, $3, $1(face_texel(face, $size1), tile), {SLACK} / float($size.y),"
-        f" {TOLERANCE}) ? sqrt(face_edge(p, $2.xy, $2.zw)) : {BEYOND};"
-    )
-
-    def evaluate(self, at, face, planes, ends, depths):
-        x, y, tile = at_points(at)
-        height = self.output.size[1]
-        p = (np.stack([x, y], axis=-1) + 0.5) / height
-        a, b, side = ends[..., :2], ends[..., 2:], depths[..., 2]
-        face = np.broadcast_to(face, x.shape)
-        plane = read_list(planes, tile, face)
-        u, q = b - a, p - a
-        t = (q * u).sum(-1) / np.maximum((u * u).sum(-1), 1e-30)
-        t = np.clip(t, 0, 1)
-        inside = face_cross(u, q) * side > SLACK / height * np.linalg.norm(u, axis=-1)
-        inside &= np.abs(side) == 1
-        own = (1 - t) * depths[..., 0] + t * depths[..., 1]
-        behind = (plane[..., :2] * (a + t[..., None] * u)).sum(-1) + plane[..., 2]
-        counts = ~inside & (own < behind - TOLERANCE * np.abs(plane).sum(-1))
-        away = np.sqrt(squared_distance(p, a, b))
-        return np.where((face < 0) | counts, away, BEYOND)
+    p, side, plane = pixel_centres(size), depths.z, F.lookup(planes, face)
+    along, offset = ends.zw - ends.xy, p - ends.xy
+    across = (along.y * offset.x - along.x * offset.y) * side
+    inside = F.logical_and(F.equal(F.abs(side), 1.0), F.greater(across, F.length(along) * (SLACK / size[1])))
+    place = place_on(p, ends.xy, ends.zw)
+    behind = depth_at(plane, F.mix(ends.xy, ends.zw, place)) - F.sum_components(F.abs(plane)) * TOLERANCE
+    counts = F.logical_and(F.logical_not(inside), F.less(F.mix(depths.x, depths.y, place), behind))
+    return F.logical_or(F.less(face, 0), counts)

@@ -8,7 +8,8 @@ from ....ad import functional as F
 from ....ad.graph import Variable
 from ....ad.ops.pixel.shortcut import Alias, shortcut
 from ....ad.transform.local import local_gradient, local_jvp
-from ....ad.types import FLOAT, VEC2
+from ....ad.types import FLOAT, VEC2, Size
+from ...surface.screen import pixel_centres
 
 
 class PointDistance(Alias):
@@ -55,6 +56,20 @@ def point_distance(p: Variable, a: Variable, b: Variable, place: Variable) -> Va
     Differentiable in p, a and b, twice too.
     """
     return PointDistance(F.length(p - F.mix(a, b, place)), p, a, b, place).output
+
+
+def place_on(p: Variable, a: Variable, b: Variable) -> Variable:
+    """FLOAT in [0, 1]: the place of the point nearest to p on the segment from a to b, VEC2. Differentiable."""
+    along = b - a
+    return F.clamp(F.dot(p - a, along) / F.maximum(F.dot(along, along), 1e-30))
+
+
+def edge_distance(size: Size, ends: Variable) -> Variable:
+    """FLOAT of ``size``: the distance of the pixel centres to the segment from ``ends.xy`` to ``ends.zw``. Beyond an end it is
+    exactly that to the end, so that edges which meet there tie. For choosing an edge: gradients are those of a fixed place."""
+    p, a, b = pixel_centres(size), ends.xy, ends.zw
+    place = place_on(p, a, b)
+    return F.length(F.select(F.less(place, 1.0), (p - a) - (b - a) * place, p - b))
 
 
 def squared_distance(p: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -146,7 +146,7 @@ class SeamFaces(Faces):
     neighbours at ``steps``; (-1, -1, -1, -1) for none, and where ``which`` is negative.
 
     own, other: the faces at the seam of the surfaces that the pixel and the neighbour show, -1 for the background.  It
-    lies at most ``reach`` pixels from the centre.  planes: ``FacePlanes``.  neighbours: ``EdgeList.neighbours``.
+    lies at most ``reach`` pixels from the centre.  planes: ``face_planes``.  neighbours: ``EdgeList.neighbours``.
     """
 
     operations, fetches = 150.0, 8.0

@@ -60,7 +60,7 @@ def seam_pixels(
 ) -> Variable:
     """INT: 0 where a seam may pass between the centre of the pixel and those of its neighbours at ``steps``, else -1.
 
-    planes: ``FacePlanes``.  hidden: FLOAT, 1 where seams are not looked for.
+    planes: ``face_planes``.  hidden: FLOAT, 1 where seams are not looked for.
     """
     # First what costs little: where all pixels of a block show one face, the planes are not looked at.
     differs = Differs(mesh.face, steps=steps).output

@@ -9,7 +9,6 @@ from dressi.ad.graph import RasterFunction, Variable
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import IVEC3, VEC4
-from dressi.render.forms.edges.edge_list import EdgeDistance
 from dressi.vk.run.executor import VulkanExecutor
 
 SIZE = (40, 24)
@@ -36,10 +35,9 @@ def covering(program: Program) -> list[bool]:
 def test_rasters_of_which_only_the_cover_counts_are_found():
     face = drawn()
     cover = F.greater_equal(face, 0)
-    ends = F.constant((0.1, 0.1, 0.9, 0.4))
 
     def fragment(number):
-        away = EdgeDistance(face, ends).output
+        away = F.select(F.greater_equal(face, 0), 2.0, F.to_float(number) * 0.1)
         return away * 0.5, F.less(away, 0.2)
 
     near = F.rasterize(
