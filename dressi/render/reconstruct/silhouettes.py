@@ -28,7 +28,9 @@ def small_masks(pictures: Mapping[str, Picture]) -> dict[str, np.ndarray] | None
         covered = picture.covered
         if covered is None:
             return None
-        found[name] = resize(covered.astype(np.float32), scaled_size(picture.size, min(1.0, WIDTH / max(picture.size))))
+        found[name] = resize(
+            covered.astype(np.float32), scaled_size(picture.size, min(1.0, WIDTH / max(picture.size)))
+        )
     return found
 
 
