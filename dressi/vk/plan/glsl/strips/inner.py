@@ -27,8 +27,7 @@ class Last(Strip):
     def origins(self) -> Iterator[str]:
         """Statements that set the first entries of the workgroup along the parallel axes."""
         layout = self.layout
-        lane = layout.strips.lane
-        for axis in sorted(layout.parallel, key=lambda a: (a != lane, a not in layout.tile, -a)):
+        for axis in layout.order:
             count, step = layout.blocks[axis], layout.step[axis]
             value = "0" if count == 1 else f"dressi_strip % {count}" + (f" * {step}" if step > 1 else "")
             yield f"int {first_of(axis)} = {value};"

@@ -105,8 +105,7 @@ class Strip:
     def _places(self) -> Iterator[str]:
         """Statements that set the parallel axes to the first entries of the invocation."""
         layout, lane = self.layout, self.layout.strips.lane
-        order = sorted(layout.parallel, key=lambda a: (a != lane, a not in layout.tile, -a))
-        for axis in order:
+        for axis in layout.order:
             count, step = layout.blocks[axis], layout.step[axis]
             value = "0" if count == 1 else f"dressi_strip % {count}" + (f" * {step}" if step > 1 else "")
             if axis == lane and layout.strips.tree:

@@ -171,6 +171,21 @@ class Layout:
     def parallel(self) -> range:
         return range(self.f.reduced_axes.start)
 
+    @cached_property
+    def order(self) -> list[int]:
+        """The parallel axes, those first along which neighbouring workgroups differ: axes of the operands with the fewest bytes.
+        What is read again and again is then small, and texels of a large image are loaded while caches still hold them.
+
+        convolution of 288 channels of 64 x 64 texels, 4.7 MB, with 1 MB of weights: channels of the output, columns, rows
+        """
+        f = self.f
+
+        def words(axis: int) -> int:
+            read = (x for x, m in zip(f.inputs, f.maps, strict=True) if axis in m.axes)
+            return sum(math.prod(shape_of(x)) * x.vtype.components for x in read)
+
+        return sorted(self.parallel, key=lambda a: (words(a), a != self.strips.lane, a not in self.tile, -a))
+
     @property
     def groups(self) -> int:
         """Workgroups."""

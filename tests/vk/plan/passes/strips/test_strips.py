@@ -20,7 +20,7 @@ from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import profile
 from dressi.vk.plan.lowering.tiling import choose, lanes
 from dressi.vk.plan.lowering.tiling.packed import Packed
-from dressi.vk.plan.lowering.tiling.strips import Strips, TiledContraction
+from dressi.vk.plan.lowering.tiling.strips import Layout, Strips, TiledContraction
 from dressi.vk.plan.model.records import CPU, DESKTOP, TILER
 from dressi.vk.plan.options import DEFAULT
 from dressi.vk.plan.predict.stages import predict
@@ -242,6 +242,15 @@ def test_golden_glsl():
     if not file.exists():
         file.write_text(source)
     assert source == file.read_text()
+
+
+def test_neighbouring_workgroups_share_the_larger_operand():
+    """96 channels of 64 x 64 texels and the weights of 32: channels of the output first. Images of 4 x 4 texels: columns first."""
+    for extent, first in ((64, [1, 3, 2]), (4, [3, 2, 1])):
+        x, w = Variable(FLOAT, (extent, extent), channels=96), Variable(FLOAT, (3, 3), 32, channels=96)
+        f = F.correlate(x, w).creator
+        assert isinstance(f, ContractFunction)
+        assert [a for a in Layout(f, Strips(3)).order if f.extents[a] > 1] == first
 
 
 @pytest.mark.vk
