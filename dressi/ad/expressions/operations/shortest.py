@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from math import inf
 
 from ..terms.table import Scaled, Table
-from ..terms.walk import order_of
 from .count import count
 from .reduce import reduced
 from .steps import Lowering, Steps
@@ -18,7 +17,7 @@ WAYS: tuple[tuple[float, int | None], ...] = ((inf, None), (20_000, 2), (5_000, 
 def shortest(table: Table, roots: Sequence[Scaled], product_cost: float = 1.0) -> Steps:
     """Steps that compute the roots: the cheapest of those with and without products written out before. product_cost: what a
     product costs in sums, at least 1."""
-    order = order_of(table, [r.entry for r in roots])
+    order = table.order([r.entry for r in roots])
     ways = [
         reduced(Lowering(table).lower(roots, order), around=around, product_cost=product_cost)
         for most, around in WAYS

@@ -11,7 +11,6 @@ from ...types import FLOAT
 from .field import Rational
 from .reader import Reader, objects
 from .table import ONE, ZERO, Call, Product, Scaled, Sum, Table
-from .walk import order_of
 
 
 class Derivatives:
@@ -68,7 +67,7 @@ class Derivatives:
         """The derivative of each root along the seeds: (entry, its tangent). Forward mode."""
         known: dict[int, Scaled] = dict(seeds)
         roots = list(roots)
-        for entry in order_of(self.table, [r.entry for r in roots]):
+        for entry in self.table.order([r.entry for r in roots]):
             if entry not in known:
                 parts = [
                     self.table.product(((d, 1), (known[n], 1)))
@@ -80,7 +79,7 @@ class Derivatives:
 
     def adjoints(self, root: Scaled, wanted: Sequence[int]) -> list[Scaled]:
         """The derivative of the root by each of the entries. Reverse mode."""
-        order = order_of(self.table, [root.entry])
+        order = self.table.order([root.entry])
         active = set(wanted)
         for entry in order:
             if any(n in active for n, _ in self.partials(entry)):

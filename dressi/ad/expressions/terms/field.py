@@ -1,10 +1,11 @@
 """Samples of expressions in finite fields, which tell whether two expressions are one.
 
-A rational expression is evaluated exactly at one random point of the integers modulo PRIME and at three modulo SMALL. Expressions
-that are multiples of each other have equal quotients of their samples modulo SMALL; expressions that are not have equal quotients
-with a probability below (degree / SMALL)^2, which is nothing (the lemma of Schwartz and Zippel). The sample modulo PRIME says which
-multiple, if its numerator and denominator are no longer than those of two floats. Constants are the rational numbers that they are as
-floats, so that the test is exact, and what holds only but for rounding is not found.
+A rational expression is evaluated exactly at three random points of the integers modulo SMALL. Expressions that are multiples of
+each other have equal quotients of the three values; expressions that are not have equal quotients with a probability below
+(degree / SMALL)^2, which is nothing (the lemma of Schwartz and Zippel). Which multiple they are of each other, their values modulo
+PRIME say, if its numerator and denominator are no longer than those of two floats: few expressions are asked, so that these values are
+computed then. Constants are the rational numbers that they are as floats, so that the test is exact, and what holds only but for
+rounding is not found.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 PRIME = 2**255 - 19
 SMALL = 2**61 - 1
-"""Inverses modulo a number of one machine word are twenty times faster."""
+"""Inverses modulo a number of one machine word are ten times faster."""
 _LARGEST = 1 << 126  # numerator and denominator of a ratio that is recognised
 
 Rational = int | Fraction
@@ -25,56 +26,61 @@ Rational = int | Fraction
 
 
 class Sample(NamedTuple):
-    """The values of an expression modulo PRIME and, at three points, modulo SMALL."""
+    """The values a, a x and a y of an expression at three points. Multiples of it have the same x and y, which a product has
+    without an inverse."""
 
-    long: int
     a: int
-    b: int
-    c: int
+    x: int
+    y: int
 
     @property
     def inverse(self) -> Sample:
         """1 / x; 0 for 0, which no sample is by chance."""
-        long, a, b, c = self
-        ab = a * b % SMALL
-        below = inverse(ab * c, SMALL)  # one inverse for three
-        return Sample(inverse(long), b * c * below % SMALL, a * c * below % SMALL, ab * below % SMALL)
+        a, x, y = self
+        ax = a * x % SMALL
+        below = inverse(ax * y % SMALL)  # one inverse for three
+        return Sample(x * y * below % SMALL, a * y * below % SMALL, ax * below % SMALL)
 
     @property
     def direction(self) -> int:
         """Equal for all multiples of a sample."""
-        below = inverse(self.c, SMALL)
-        return self.a * below % SMALL << 61 | self.b * below % SMALL
+        return self.x << 61 | self.y
+
+    def values(self, factor: Rational) -> tuple[int, int, int]:
+        """Those of a multiple."""
+        a = modulo(factor) * self.a % SMALL
+        return a, a * self.x % SMALL, a * self.y % SMALL
 
 
-def of_rational(c: Rational) -> tuple[int, int]:
-    """A rational number in both fields."""
-    return (c % PRIME, c % SMALL) if type(c) is int else _of_fraction(c.numerator, c.denominator)
+_ONE = Sample(1, 1, 1)
+
+
+def modulo(c: Rational, prime: int = SMALL) -> int:
+    """A rational number in a field."""
+    return c % prime if type(c) is int else c.numerator * _of_denominator(c.denominator, prime) % prime
 
 
 @lru_cache(maxsize=1 << 16)
-def _of_fraction(numerator: int, denominator: int) -> tuple[int, int]:
-    return numerator * inverse(denominator) % PRIME, numerator * inverse(denominator, SMALL) % SMALL
+def _of_denominator(denominator: int, prime: int) -> int:
+    return inverse(denominator, prime)
 
 
 def sum_of(terms: Iterable[tuple[Rational, Sample]]) -> Sample:
     """The sum of multiples of samples."""
-    v = x = y = z = 0
-    for factor, (long, a, b, c) in terms:
-        if type(factor) is int:
-            v, x, y, z = v + factor * long, x + factor * a, y + factor * b, z + factor * c
-        else:
-            m, n = _of_fraction(factor.numerator, factor.denominator)
-            v, x, y, z = v + m * long, x + n * a, y + n * b, z + n * c
-    return Sample(v % PRIME, x % SMALL, y % SMALL, z % SMALL)
+    a = b = c = 0
+    for factor, (v, x, y) in terms:
+        v = (factor if type(factor) is int else modulo(factor)) * v % SMALL
+        a, b, c = a + v, b + v * x, c + v * y
+    below = inverse(a := a % SMALL) or 1
+    return Sample(a, b * below % SMALL, c * below % SMALL)
 
 
 def product_of(factors: Iterable[Sample]) -> Sample:
     """The product of samples."""
-    v = x = y = z = 1
-    for long, a, b, c in factors:
-        v, x, y, z = v * long % PRIME, x * a % SMALL, y * b % SMALL, z * c % SMALL
-    return Sample(v, x, y, z)
+    a = x = y = 1
+    for u, v, w in factors:
+        a, x, y = a * u % SMALL, x * v % SMALL, y * w % SMALL
+    return Sample(a, x, y)
 
 
 def plain(c: Rational) -> Rational:
@@ -118,7 +124,7 @@ def size(c: Rational) -> Rational:
     return c if c.numerator >= 0 else -c
 
 
-def inverse(v: int, prime: int = PRIME) -> int:
+def inverse(v: int, prime: int = SMALL) -> int:
     """1 / v in a field; 0 for 0."""
     return pow(v, -1, prime) if v else 0
 
@@ -129,21 +135,27 @@ def of_float(value: float) -> Rational:
     return plain(Fraction(value))
 
 
-def drawn(*parts: object) -> Sample:
-    """A sample that only these parts determine, as if it were drawn at random."""
+def drawn(*parts: object) -> tuple[Sample, int]:
+    """A sample, and a value modulo PRIME, that only these parts determine, as if they were drawn at random."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=64).digest()
-    long = int.from_bytes(digest[:40], "little") % PRIME
-    return Sample(long, *(int.from_bytes(digest[k : k + 8], "little") % SMALL for k in (40, 48, 56)))
+    words = (int.from_bytes(digest[k : k + 8], "little") % SMALL for k in (40, 48, 56))
+    return Sample(*words), int.from_bytes(digest[:40], "little") % PRIME
 
 
 @lru_cache(maxsize=1 << 15)
-def on_circle(angle: int) -> tuple[Sample, Sample]:
+def on_circle(angle: tuple[int, int, int]) -> tuple[Sample, Sample]:
     """A point that only the angle determines, with a^2 + b^2 = 1: the samples of its sine and cosine."""
-    u = drawn("angle", angle)
-    one = Sample(1, 1, 1, 1)
+    u, _ = drawn("angle", angle)
     square = product_of([u, u])
-    below = sum_of([(1, one), (1, square)]).inverse
-    return product_of([sum_of([(2, u)]), below]), product_of([sum_of([(1, one), (-1, square)]), below])
+    below = sum_of([(1, _ONE), (1, square)]).inverse
+    return product_of([u._replace(a=2 * u.a), below]), product_of([sum_of([(1, _ONE), (-1, square)]), below])
+
+
+def on_long_circle(angle: tuple[int, int, int]) -> tuple[int, int]:
+    """The sine and the cosine modulo PRIME."""
+    _, u = drawn("angle", angle)
+    below = inverse(1 + u * u, PRIME)
+    return 2 * u * below % PRIME, (1 - u * u) * below % PRIME
 
 
 def to_rational(v: int) -> Rational | None:

@@ -11,19 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...ops.pixel.exponential import Sqrt
 from ...ops.pixel.trigonometry import Cos, Sin
+from ...traversal import producers_first
 from .field import (
     PRIME,
     Rational,
     Sample,
     drawn,
     inverse,
+    modulo,
     of_float,
-    of_rational,
     on_circle,
+    on_long_circle,
     plain,
     product_of,
     quotient,
@@ -94,6 +96,11 @@ class Call(NamedTuple):
 
 
 Form = Symbol | Sum | Product | Call
+_CIRCLE = (Sin, Cos)
+
+
+def _kind(function: Any) -> Any:
+    return function[0] if isinstance(function, tuple) else function
 
 
 def _nearest(c: Rational) -> Rational:
@@ -125,8 +132,10 @@ class Table:
     def __init__(self) -> None:
         self.forms: list[Form] = [Product(())]
         """The form in which each entry was first written."""
-        self.samples: list[Sample] = [Sample(1, 1, 1, 1)]
+        self.samples: list[Sample] = [Sample(1, 1, 1)]
         self._inverses: dict[int, Sample] = {}
+        self._long: dict[int, int] = {}
+        """Of entries that were asked their values modulo PRIME."""
         self._of_form: dict[Form, Scaled] = {}
         self._of_direction: dict[int, int] = {self.samples[ONE].direction: ONE}
 
@@ -141,7 +150,7 @@ class Table:
         """The value that is given by this name."""
         form = Symbol(of)
         known = self._of_form.get(form)
-        return known or self._add(form, drawn("symbol", len(self)))
+        return known or self._add(form, drawn("symbol", len(self))[0])
 
     def sum(self, parts: Iterable[Scaled]) -> Scaled:
         """The sum of the parts."""
@@ -203,18 +212,31 @@ class Table:
     def call(self, function: Hashable, arguments: Iterable[Scaled]) -> Scaled:
         """A Function of the arguments. Sine and cosine know their symmetry and that their squares add up to 1."""
         arguments, sign = tuple(arguments), 1
-        kind = function[0] if isinstance(function, tuple) else function
-        if kind in (Sin, Cos) and arguments[0].factor < 0:
-            arguments, sign = (-arguments[0],), -1 if kind is Sin else 1
+        if _kind(function) in _CIRCLE and arguments[0].factor < 0:
+            arguments, sign = (-arguments[0],), -1 if _kind(function) is Sin else 1
         form = Call(function, arguments)
         known = self._of_form.get(form)
         if known is None:
-            values = [of_rational(c)[0] * self.samples[n].long % PRIME for c, n in arguments]
-            if kind in (Sin, Cos):
-                known = self._add(form, on_circle(values[0])[kind is Cos])
+            values = self._values(form)
+            if _kind(function) in _CIRCLE:
+                known = self._add(form, on_circle(values[0])[_CIRCLE.index(_kind(function))])
             else:
-                known = self._add(form, drawn("call", function, *values))
+                known = self._add(form, drawn("call", function, *values)[0])
         return Scaled(known.factor * sign, known.entry)
+
+    def _values(self, call: Call) -> list[tuple[int, int, int]]:
+        """Of the arguments."""
+        return [self.samples[n].values(c) for c, n in call.arguments]
+
+    def order(self, roots: Iterable[int]) -> list[int]:
+        """What the roots are made of, before what is made of it."""
+        return producers_first(reversed([*roots]), lambda n: reversed(self.children(self.forms[n])))
+
+    def children(self, form: Form) -> list[int]:
+        """The entries that a form is made of."""
+        if isinstance(form, Sum | Product):
+            return [n for _, n in form.terms] if isinstance(form, Sum) else [n for n, _ in form.factors]
+        return [x.entry for x in form.arguments] if isinstance(form, Call) else []
 
     def _in_range(self, x: Scaled, factor: Rational) -> Scaled:
         if type(factor) is type(x.factor) is int and factor == x.factor == 1:
@@ -232,16 +254,13 @@ class Table:
 
     def _add(self, form: Form, sample: Sample) -> Scaled:
         """The entry of a form that is new: one of the same value, or a new one."""
-        if not sample.long and not sample.a:
+        if not any(sample):
             self._of_form[form] = ZERO
             return ZERO
         direction = sample.direction
         entry = self._of_direction.get(direction)
         if entry is not None:
-            other = self.samples[entry].long
-            factor = (
-                1 if sample.long == other else to_rational(sample.long * inverse(other) % PRIME)
-            )  # an inverse takes as long as all else
+            factor = 1 if sample == self.samples[entry] else self._ratio(form, entry)
             if factor is not None:
                 self._of_form[form] = Scaled(factor, entry)
                 return self._of_form[form]
@@ -253,3 +272,33 @@ class Table:
         self.forms.append(form)
         self.samples.append(sample)
         return known
+
+    def _ratio(self, form: Form, entry: int) -> Rational | None:
+        """The number that a form is of an entry of the same direction; None if it is too long."""
+        long = self._long
+
+        def unknown(n: int) -> list[int]:
+            return [] if n in long else self.children(self.forms[n])
+
+        for n in producers_first([*self.children(form), entry], unknown):
+            long.setdefault(n, self._modulo(n, self.forms[n]))
+        return to_rational(self._modulo(len(self), form) * inverse(long[entry], PRIME) % PRIME)
+
+    def _modulo(self, entry: int, form: Form) -> int:
+        """The value of a form modulo PRIME, from those that it is made of."""
+        long = self._long
+        match form:
+            case Symbol():
+                return drawn("symbol", entry)[1]
+            case Sum(terms):
+                return sum([modulo(c, PRIME) * long[n] for c, n in terms]) % PRIME
+            case Product(factors):
+                value = 1
+                for n, power in factors:
+                    value = value * pow(long[n], power, PRIME) % PRIME if long[n] else 0
+                return value
+            case Call(function):
+                if _kind(function) in _CIRCLE:
+                    return on_long_circle(self._values(form)[0])[_CIRCLE.index(_kind(function))]
+                return drawn("call", function, *self._values(form))[1]
+        raise TypeError(form)
