@@ -64,6 +64,7 @@ class Operators:
     """The operators of a Variable. Each calls the registered builder."""
 
     __slots__ = ()
+    vtype: Any
     __hash__ = object.__hash__
 
     def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, **options: Any) -> Self:

@@ -43,7 +43,12 @@ class Method(ABC):
     independent: bool
     reset: int
     forcing: float
-    preconditioner: Preconditioner
+    preconditioner: Preconditioner | None
+
+    @property
+    @abstractmethod
+    def inverse(self) -> Preconditioner:
+        """The preconditioner; without one that of plain conjugate gradients."""
 
     def begins(self, solve: Solve) -> Updates:
         """Updates of the solver's own numbers when a step begins."""

@@ -180,15 +180,15 @@ class DressiAD:
         return self._objective.loss is not None or self._objective.optimizer is not None
 
     @property
-    def executor(self) -> Running:
-        """The executor of a step; of the outputs if nothing is optimised. Made when it is needed. Raises InputError
-        when this is closed, GraphError when nothing was described."""
+    def executor(self) -> VulkanExecutor:
+        """The executor of a step, of the part that runs most often; of the outputs if nothing is optimised. Made when it
+        is needed. Raises InputError when this is closed, GraphError when nothing was described."""
+        return next(iter(self._running.executors.values()))
+
+    @property
+    def _running(self) -> Runner | Running:
         self._check_open()
-        if self._optimises:
-            return next(iter(self._runner.executors.values()))
-        if not (computed := self._evaluations.computed):
-            raise GraphError("nothing to compute; call set_loss and set_optimizer, or set_output")
-        return self._evaluations.executor(computed)
+        return self._runner if self._optimises else self._evaluations.running
 
     @property
     def plan(self) -> Plan:
@@ -294,8 +294,7 @@ class DressiAD:
         Raises GraphError if n is no whole number of at least 0, or if nothing was described. After an interrupt
         (ctrl-C) some of the steps may not have run; values, moments and ``losses`` are those of the steps that did.
         """
-        count, executor = whole(n, "a number of steps", 0), self.executor
-        (self._runner if self._optimises else executor).run(count)
+        self._running.run(whole(n, "a number of steps", 0))
 
     def wait(self) -> None:
         """Wait until all steps are done."""

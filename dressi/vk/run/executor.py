@@ -152,6 +152,11 @@ class VulkanExecutor:
         variable = self._stands_for.get(variable, variable)
         return self.workspace.download(variable, self.images(variable))
 
+    @property
+    def executors(self) -> dict[str, VulkanExecutor]:
+        """Itself by a name, as ``Steps`` has one for each of its parts."""
+        return {"step": self}
+
     def images(self, variable: Variable) -> list[DeviceImage]:
         """The images of a leaf or an output, which every plan of the program uses. Raises GraphError for others."""
         variable = self._stands_for.get(variable, variable)

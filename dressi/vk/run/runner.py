@@ -87,8 +87,7 @@ class Runner:
     @property
     def executors(self) -> dict[str, VulkanExecutor]:
         """The executors of a step by name, the one that runs most often first."""
-        built = self._build()
-        return built.executors if isinstance(built, Steps) else {"step": built}
+        return self._build().executors
 
     def run(self, n: int) -> None:
         """Queue ``n`` steps. The first one of a least-squares solver is waited for, and checked."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from typing import cast
 
 from ...ad.graph import Variable
 from ...ad.program import Program
@@ -11,7 +12,7 @@ from ..plan.substage import SubStage
 from .device.memory import DeviceImage, Stored, make_stored
 from .workspace import Workspace
 
-Images = dict[Variable, list[Stored]]
+Images = dict[Variable, list[DeviceImage]]
 
 
 class Store:
@@ -27,18 +28,22 @@ class Store:
         readable = [image for images in self._own.values() for image in images]
         self.commands.initialize(readable, readable)
 
-    def images_of(self, plan: Plan) -> tuple[list[Images], dict[SubStage, DeviceImage], list[DeviceImage]]:
+    def images_of(self, plan: Plan) -> tuple[list[Images], dict[SubStage, DeviceImage], list[Stored]]:
         """The images of all Variables in each schedule of a plan; the depths of SubStages; the images that belong to
         the plan alone."""
         slots, numbers, names = plan.images.slots, plan.images.of, plan.images.names
-        made = {k: image for v in self.of for k, image in zip(numbers.get(v, ()), self.of[v], strict=False)}
+        made: dict[int, Stored] = {}
+        for v, images in self.of.items():
+            made.update(zip(numbers.get(v, ()), images, strict=False))
         own = sorted(_kept(plan) - set(made))
         new = [made.setdefault(k, make_stored(self.device, slots[k], names[k])) for k in own]
         self.commands.initialize(new, [])
         rest = {k: slot for k, slot in enumerate(slots) if k not in made}
         made |= self.workspace.transients(rest, names)
-        by_schedule = [{v: [made[k] for k in of[v]] for v in of} for of in plan.images.by_schedule]
-        return by_schedule, {s: made[k] for s, k in plan.images.depths.items()}, new
+        # What attaches, samples or copies a Variable asks for images: a range is bound where a shader reads a buffer.
+        placed = cast(dict[int, DeviceImage], made)
+        by_schedule = [{v: [placed[k] for k in of[v]] for v in of} for of in plan.images.by_schedule]
+        return by_schedule, {s: placed[k] for s, k in plan.images.depths.items()}, new
 
     def destroy(self) -> None:
         """Destroy the images of the outputs. The work on them must have ended."""

@@ -62,8 +62,10 @@ class BlockLists:
     def narrowest(self, lists: Sequence[ActiveBlocks]) -> ActiveBlocks | None:
         """The first of the lists, or one within it that looks at Functions which declare that they are quiet. Layers of one
         mesh share the list of the first: they are not that much fewer."""
-        found = lists[0] if lists else None
-        for b in lists[1:] if found is not None else ():
+        if not lists:
+            return None
+        found = lists[0]
+        for b in lists[1:]:
             declared = all(isinstance(v.creator, PixelFunction) for v, _ in b.quiet)
             if declared and self.within(b, found) and not self.within(found, b):
                 found = b

@@ -69,8 +69,12 @@ class FragmentValue(Function):
         return self.root.vtype, self.inputs[0].domain
 
     def known_value(self, known):
-        missed = 0 in known and known[0] < 0
-        return np.reshape(self.background, self.root.vtype.shape) if missed else None
+        return self.missed if 0 in known and known[0] < 0 else None
+
+    @property
+    def missed(self) -> np.ndarray:
+        """The value where no face covers the pixel."""
+        return np.reshape(self.background, self.root.vtype.shape)
 
     def evaluate(self, at, face, *externals):
         given = dict(zip(self.graph.formals, zip(externals, self.graph.fetched, strict=True), strict=True))
@@ -82,4 +86,4 @@ class FragmentValue(Function):
         inside = replace(self.graph, roots=(self.root,))
         (found,) = inside.evaluate(at, read, np.result_type(*externals, np.float32))
         covered = np.reshape(face >= 0, (*face.shape, *(1 for _ in self.root.vtype.shape)))
-        return np.where(covered, found, self.known_value({0: -1}))
+        return np.where(covered, found, self.missed)

@@ -79,7 +79,9 @@ def _fused(raster: Variable, backgrounds: Mapping[Variable, np.ndarray]) -> dict
     f = raster.creator
     assert isinstance(f, RasterFunction)
     own: FragmentGraph = f.fragment
-    face = own.face if own.face.domain == raster.domain else Variable(INT, *raster.domain, name="face")
+    face = own.face
+    if face.domain != raster.domain:
+        face = Variable(INT, raster.size, raster.batch, channels=raster.channels, name="face")
     graph, externals = split(face, substitute(list(backgrounds), {raster: face}))
     known = dict(zip(f.externals, own.formals, strict=True))
     shared = {old: known[x] for old, x in zip(graph.formals, externals, strict=True) if x in known}

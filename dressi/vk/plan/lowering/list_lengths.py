@@ -34,8 +34,11 @@ def _longer(functions: Iterable[Function], counts: Counts) -> dict[Function, int
 class Planned(Protocol):
     """A Plan."""
 
-    program: Any
-    limits: Any
+    @property
+    def program(self) -> Any: ...
+
+    @property
+    def limits(self) -> Any: ...
 
     @property
     def sub_stages(self) -> list[Any]: ...

@@ -125,7 +125,7 @@ def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: b
     """
     analysis = counts.analysis
     inside = set(functions)
-    drawn = {f: f.raster for f in functions if isinstance(f, FragmentValue)}
+    drawn: dict[Function, Function] = {f: f.raster for f in functions if isinstance(f, FragmentValue)}
     with_it: dict[Function, list[Function]] = {}
     for f, raster in drawn.items():
         with_it.setdefault(raster, []).append(f)

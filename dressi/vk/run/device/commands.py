@@ -13,7 +13,7 @@ import numpy as np
 from ....errors import DeviceError
 from ...plan.sync.barriers import Barrier
 from .device import Device
-from .memory import DeviceBuffer, DeviceImage
+from .memory import DeviceBuffer, DeviceImage, Stored
 from .queue import Passage
 
 _BUFFERS = 64  # command buffers in flight at most
@@ -116,9 +116,9 @@ class Commands:
         everything = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
         vk.vkCmdPipelineBarrier(buffer, everything, after, 0, 1, [memory], 0, None, 0, None)
 
-    def initialize(self, images: list[DeviceImage], zero: list[DeviceImage]) -> None:
+    def initialize(self, images: Sequence[Stored], zero: Sequence[DeviceImage]) -> None:
         """Bring new images into their layouts, and fill those in ``zero`` with zeros. Ranges of buffers have no layout."""
-        images = [image for image in images if isinstance(image, DeviceImage)]
+        new = [image for image in images if isinstance(image, DeviceImage)]
         vk = self.device.vk
         color, depth = (
             vk.VkImageSubresourceRange(aspect, 0, 1, 0, 1)
@@ -137,7 +137,7 @@ class Commands:
             ),
         )
         first = 0  # stages that use an image first
-        for image in images:
+        for image in new:
             first |= tests if image.slot.depth else transfer
 
         def write(buffer: Any) -> None:
@@ -151,7 +151,7 @@ class Commands:
                     image=image.handle,
                     subresourceRange=depth if image.slot.depth else color,
                 )
-                for image in images
+                for image in new
             ]
             vk.vkCmdPipelineBarrier(
                 buffer,
@@ -169,7 +169,7 @@ class Commands:
             for image in zero:
                 vk.vkCmdClearColorImage(buffer, image.handle, image.layout, clear, 1, [color])
 
-        if images:
+        if new:
             self.once(write)
 
     def clear(self, buffer: Any, image: DeviceImage, texel: np.ndarray) -> None:

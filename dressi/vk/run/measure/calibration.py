@@ -147,7 +147,7 @@ def _kept(device: Device) -> DeviceModel | None:
     except (ValueError, TypeError, RecursionError):
         return None
     kinds = {"int": (int,), "float": (float, int), "bool": (bool,), "str": (str,)}
-    typed = all(type(values[f.name]) in kinds[f.type] for f in fields(DeviceModel))
+    typed = all(type(values[f.name]) in kinds[str(f.type)] for f in fields(DeviceModel))
     bounds = Bounds.of(guess, device)
     good = typed and all(bounds.hold(name, values[name]) for name in FIGURES)
     errors = good and all(LEAST <= values[name] <= 1 for name in ("bilinear_error", "nearest_error"))

@@ -87,6 +87,13 @@ class Evaluations:
         outputs = executor.program.outputs
         return executor, {v: outputs[str(k)] for k, v in enumerate(variables)}
 
+    @property
+    def running(self) -> Running:
+        """The program that computes all outputs. Raises GraphError where there are none."""
+        if not (computed := self.computed):
+            raise GraphError("nothing to compute; call set_loss and set_optimizer, or set_output")
+        return self.executor(computed)
+
     def executor(self, variables: Sequence[Variable]) -> Running:
         """The program that computes the Variables; an equal graph over the same leaves finds the one made before."""
         key = self._key(tuple(variables))

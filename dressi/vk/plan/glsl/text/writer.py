@@ -7,7 +7,7 @@ bits of the baseline. Those that ``contract_operations`` names are not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from .....ad.graph import Function, ReduceFunction, Variable
 from .....ad.graph.snippet import template_of
@@ -206,7 +206,9 @@ class Writer(Descriptors):
     # ---- statements
     def emit(self, f: Function, actual: dict[Variable, Variable] | None = None) -> None:
         """The snippet of a Function; ``actual`` maps formal inputs of a fragment sub-graph to images."""
-        inputs = [actual.get(x, x) for x in f.inputs] if actual else f.inputs
+        inputs: Sequence[Variable] = f.inputs
+        if actual:
+            inputs = [actual.get(x, x) for x in inputs]
         if f.includes:
             self.includes.update(dict.fromkeys(included_files(f)))
         names = self.names
