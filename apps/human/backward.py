@@ -1,6 +1,7 @@
 """One step through everything of figure 15: derivatives of the picture by its parameters against differences of pictures."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,22 @@ AWAY, STEP = 0.1, 0.003
 """How far the parameters are from those of the target, and half of a central difference: parts of the parameters."""
 
 
-def backward(device: Device, human: Human, steps: int = 3) -> dict[str, Any]:
+def backward(
+    device: Device, human: Human, steps: int = 3, keep: Callable[[dict[str, Any]], None] = lambda _: None
+) -> dict[str, Any]:
     """The loss is the mean of the squares of differences from a picture with the parameters of the figure; derivatives are
-    taken at random parameters, differences from pictures drawn again, in double precision."""
+    taken at random parameters, differences from pictures drawn again, in double precision. Says what it has done as it goes.  keep: gets
+    the result so far."""
     rng = np.random.default_rng(0)
     at = {name: x * (1 + AWAY * rng.uniform(-1, 1)) for name, x in PARAMETERS.items()}
     result: dict[str, Any] = {"size": human.colour.size[0], "parameters": at}
     with DressiAD(device) as ad:
         ad.set_output("colour", human.colour)
+        clock, processor = time.perf_counter(), time.process_time()
         target = _picture(ad, human, PARAMETERS)
-        differences, clock = {}, time.perf_counter()
-        for name, x in at.items():
+        print(f"target: {time.process_time() - processor:.0f} processor s with its build", flush=True)
+        differences = result["differences"] = {}
+        for k, (name, x) in enumerate(at.items()):
             step = STEP * x
             # The steps as single precision has them.
             high, low = (float(np.float32(x + k * step)) for k in (1, -1))
@@ -34,12 +40,16 @@ def backward(device: Device, human: Human, steps: int = 3) -> dict[str, Any]:
                 for value in (high, low)
             ]
             differences[name] = float((losses[0] - losses[1]) / (high - low))
+            seconds = time.process_time() - processor
+            print(f"difference {k + 1} of {len(at)}, {name}: {seconds:.0f} processor s so far", flush=True)
+            keep(result)
         result["seconds of differences"] = time.perf_counter() - clock
     known = Variable(VEC3, human.colour.size, name="target", data=target[None])
     with DressiAD(device) as ad:
         ad.set_loss(F.mean(F.sum_components(F.square(human.colour - known))))
         ad.set_optimizer(adam(1e-9, (DECAY, 0.999)), list(human.leaves.values()))
         ad.send_many({human.leaves[name]: np.full((1, 1, 1), x) for name, x in at.items()})
+        print("first step of Adam, with its build", flush=True)
         clock, processor = time.perf_counter(), time.process_time()
         ad.step()
         ad.wait()
@@ -50,10 +60,27 @@ def backward(device: Device, human: Human, steps: int = 3) -> dict[str, Any]:
         state = ad.state()
         result["loss"] = ad.losses()[0]
         result["plan"] = str(ad.plan).splitlines()[0]
-        processor = time.process_time()
-        ad.step(steps)
-        ad.wait()
-        result["processor ms a step"] = 1e3 * (time.process_time() - processor) / steps
+        print(f"{result['first build seconds']['processor']:.0f} processor s; {result['plan']}", flush=True)
+        result["derivatives"] = rows = _compared(at, differences, state)
+        result["largest error"] = max(row["error"] for row in rows.values())
+        keep(result)
+        for k in range(steps):
+            processor = time.process_time()
+            ad.step()
+            ad.wait()
+            result.setdefault("processor ms of steps", []).append(1e3 * (time.process_time() - processor))
+            print(
+                f"step {k + 1} of {steps}: {result['processor ms of steps'][-1]:.0f} processor ms", flush=True
+            )
+            keep(result)
+        result["processor ms a step"] = float(np.median(result["processor ms of steps"]))
+    return result
+
+
+def _compared(
+    at: dict[str, float], differences: dict[str, float], state: dict[str, np.ndarray]
+) -> dict[str, Any]:
+    """Derivatives, read off the first moments of Adam, beside differences, by parameter."""
     rows = {}
     for name, expected in differences.items():
         found = float(state[f"{name}.adam_m"].item()) / (1 - DECAY)
@@ -64,9 +91,7 @@ def backward(device: Device, human: Human, steps: int = 3) -> dict[str, Any]:
             "error": abs(found / expected - 1),
         }
         print(f"{name:18s} {found:12.5g} {expected:12.5g}  {100 * rows[name]['error']:.2f} %", flush=True)
-    result["derivatives"] = rows
-    result["largest error"] = max(row["error"] for row in rows.values())
-    return result
+    return rows
 
 
 def _picture(ad: DressiAD, human: Human, values: dict[str, float]) -> np.ndarray:

@@ -125,7 +125,12 @@ def main() -> None:
     camera = around(ANGLE, size, head)
     human = Human.of(head, strands, camera, texels, texels)
     if args.backward:
-        result |= backward(device, human)
+
+        def keep(found: dict[str, Any]) -> None:
+            if args.json:
+                write_json(args.json, result | found)
+
+        result |= backward(device, human, keep=keep)
     else:
         args.out.mkdir(parents=True, exist_ok=True)
         result |= drawn(device, human, head, strands, camera, args)
