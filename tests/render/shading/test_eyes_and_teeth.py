@@ -9,6 +9,7 @@ from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT, VEC2, VEC3
+from dressi.render import Camera, Node, Scene, primitives, render
 from dressi.render.shading.bsdf import EyeBsdf, Frame, TeethBsdf
 from dressi.render.shading.bsdf.teeth import between_lips
 from dressi.render.shading.sphere_filter import directions, solid_angles
@@ -106,3 +107,18 @@ def test_lips_hide_light_by_the_solid_angle_of_the_mouth():
     depth = Variable.of(np.array([[[0, 0, -1.0], [0, 0, -4.0]]]), VEC3)
     (found,) = evaluate([between_lips(depth, *axes)])
     np.testing.assert_allclose(found[0, 0], [4 / 5, 4 / 20])
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("form", ["hard", "outer"])
+def test_one_eye_alone_has_its_own_radius(form):
+    """A part of a material that is named like an input of a picture: the radius of the iris, and that of the soft silhouette."""
+    camera = Camera.perspective(30, (24, 24), (0.5, 0.3, 5.0), (0, 0, 0))
+    eye = Node(primitives.icosphere(1), EyeBsdf(radius=0.4))
+    behind = np.diag([1e-3, 1e-3, 1e-3, 1.0])
+    behind[2, 3] = -3.0
+    alone, beside = (
+        render(Scene(nodes), camera, form=form)
+        for nodes in ([eye], [eye, Node(primitives.cube(), to_world=behind)])
+    )
+    assert np.array_equal(alone.colour, beside.colour) and np.array_equal(alone.mask, beside.mask)

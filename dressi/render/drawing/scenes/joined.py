@@ -20,6 +20,9 @@ from .groups import grouped, numbers_list, repeated, rows_of, unlit_beside_lit
 from .node import WAYS, DrawnNode, node_drawn
 from .recipe import EACH, LookRecipe, SceneRecipe, Source, node_name
 
+LOOK = "look {} "
+"""Prefix of the names of a look's images: parts of a material may have any name, such as that of an input of ``render``."""
+
 
 class DrawnScene(NamedTuple):
     """A scene as images."""
@@ -71,13 +74,15 @@ def _used(drawn: Sequence[DrawnNode], faces: np.ndarray) -> np.ndarray | None:
 
 
 def _single(drawn: DrawnNode, framed: np.ndarray | None) -> DrawnScene:
-    shape, given = drawn.shape, dict(drawn.shape.given) | drawn.parts
+    shape = drawn.shape
+    given = {name: shape.given[name] for name in ("position", "faces")}
+    given |= {LOOK.format(0) + name: value for name, value in drawn.parts.items()}
     by = None
     if drawn.to_world is not None:
         given["to_world"] = drawn.to_world
-        by = "to_world" if given.keys() & {"normals", "tangents"} else None
+        by = "to_world" if drawn.parts.keys() & {*WAYS} else None
     transparent = drawn.is_transparent
-    look = LookRecipe("", (0,), None, drawn.recipe, transparent, by)
+    look = LookRecipe(LOOK.format(0), (0,), None, drawn.recipe, transparent, by)
     recipe = SceneRecipe((look,), shape.face_count, 0 if transparent else shape.face_count)
     used = _used([drawn], shape.faces)
     return DrawnScene(given, recipe, framed, used, shape.name, frozenset(("position", "to_world")))
@@ -101,7 +106,7 @@ def _several(drawn: Sequence[DrawnNode], framed: np.ndarray | None) -> DrawnScen
     recipes, last = [], 0
     for number, group in enumerate(groups):
         one, own = drawn[group.nodes[0]], np.concatenate([faces[k] for k in group.nodes])
-        prefix, first, last = f"look {number} ", last, last + len(own)
+        prefix, first, last = LOOK.format(number), last, last + len(own)
         parts, run, by = dict(group.parts), None, None
         if len(groups) > 1:
             run, parts["faces"] = (first, last), Values(IVEC3, list_image(own))
