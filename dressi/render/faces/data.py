@@ -36,11 +36,16 @@ class Noise:
     zoom: float = 0.1
 
 
+WHITE = 0.999
+"""Channels of pictures from here on are over-exposed: the light was at least this."""
+
+
 @dataclass(frozen=True, eq=False)
 class FaceData:
     """One face in N views. Lengths of cameras and depths are in units of the model.
 
-    cameras: a ``Camera``, ``Cameras`` or a list of them.  pictures: (N, H, W, 3), linear light.  landmarks: (N, 68, 2) in
+    cameras: a ``Camera``, ``Cameras`` or a list of them.  pictures: (N, H, W, 3), linear light.  clipped: (N, H, W, 3), above 0 where a
+    channel of a picture is over-exposed and says only that the light is at least as bright; by default where pictures reach 1.  landmarks: (N, 68, 2) in
     pixels, NaN for points that are not seen (``load_landmarks``).  depths: (N, H, W), along the optical axis, 0 or NaN where
     unknown.  masks: (N, H, W) in [0, 1], 1 where the model covers the picture.  One view may leave out the first axis. Raises
     InputError.
@@ -55,6 +60,7 @@ class FaceData:
     landmarks: Any = None
     depths: Any = None
     masks: Any = None
+    clipped: Any = None
 
     def __post_init__(self) -> None:
         cameras = self.cameras
@@ -75,10 +81,13 @@ class FaceData:
             "landmarks": (POINTS, 2),
             "depths": (height, width),
             "masks": (height, width),
+            "clipped": (height, width, 3),
         }
         for name, shape in shapes.items():
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, self._stack(name, shape))
+        if self.pictures is not None and self.clipped is None:
+            object.__setattr__(self, "clipped", (self.pictures >= WHITE).astype(np.float64))
         if self.landmarks is None and self.pictures is None and self.depths is None:
             raise InputError("a face is found from pictures, landmarks or depths; give one of them")
 
@@ -97,21 +106,24 @@ class FaceData:
                 f"{name} of a face in {len(self.cameras)} views are an array {wanted}, not {values.shape}"
             )
         values = values.astype(np.float64)
-        if name in ("pictures", "masks") and not np.isfinite(values).all():
+        if name in ("pictures", "masks", "clipped") and not np.isfinite(values).all():
             raise InputError(f"{name} of a face have values that are NaN or infinite; repair them")
         return np.where(np.isfinite(values), values, 0.0) if name == "depths" else values
 
     def at_rows(self, rows: int) -> FaceData:
-        """The same in pictures of at most so many rows. A pixel knows its depth where more than half of it does."""
+        """The same in pictures of at most so many rows. A pixel knows its depth where more than half of it does, and is over-exposed
+        where any part of it is: its mean is too dark."""
         width, height = self.cameras.size
         if rows >= height:
             return self
         size = (max(round(width * rows / height), 1), rows)
-        smaller: dict[str, Any] = {name: getattr(self, name) for name in ("pictures", "masks", "depths")}
+        smaller: dict[str, Any] = {
+            name: getattr(self, name) for name in ("pictures", "masks", "depths", "clipped")
+        }
         if self.depths is not None:
             whole = np.ones((height, width)) > 0
             smaller["depths"] = np.stack([depth_at(depth, whole, size) for depth in self.depths])
-        for name in ("pictures", "masks"):
+        for name in ("pictures", "masks", "clipped"):
             if smaller[name] is not None:
                 smaller[name] = np.stack([resize(image, size) for image in smaller[name]])
         marks = None if self.landmarks is None else self.landmarks * np.divide(size, (width, height))

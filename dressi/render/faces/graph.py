@@ -121,6 +121,7 @@ class FaceGraph:
             )
         if data.pictures is not None:
             found["pictures"] = (VEC3, data.pictures)
+            found["clipped"] = (VEC3, (data.clipped > 0).astype(np.float64))
         if views == 1 and data.depths is None:
             eye = np.linalg.inv(cameras[0].view)[:3, 3]
             expression = start.expression / model.expression_deviation
@@ -274,7 +275,10 @@ class FaceGraph:
         return drawn if inside is None else F.logical_and(drawn, F.greater(inside, 0.5))
 
     def _colour(self) -> Robust:
-        away = F.select(self._seen, self.picture.colour - self._leaves["pictures"], (0.0, 0.0, 0.0))
+        """What is over-exposed is at least as bright as the picture: only what is drawn darker counts there."""
+        away = self.picture.colour - self._leaves["pictures"]
+        away = away - F.hadamard(F.maximum(away, 0.0), self._leaves["clipped"])
+        away = F.select(self._seen, away, (0.0, 0.0, 0.0))
         return Robust(away * (self._pixel / self.noise.colour), cauchy(3.0 * self._pixel))
 
     def _depth(self) -> Robust:

@@ -156,6 +156,27 @@ def test_residuals_have_the_derivatives_of_differences():
     assert costs["expression bounds"] > 0.1
 
 
+def test_what_is_over_exposed_is_at_least_as_bright():
+    bright = replace(TRUTH, light=2.5 * LIGHT)
+    views = seen(bright, CAMERA)
+    photo = np.minimum(views["pictures"], 1.0)
+    data = FaceData(CAMERA, photo)
+    burnt = photo[0] >= 0.999
+    assert 0.02 < burnt.mean() < 0.5 and np.array_equal(data.clipped[0] > 0, burnt)
+    half = data.at_rows(SIZE // 2).clipped[0] > 0
+    assert np.array_equal(half, burnt.reshape(SIZE // 2, 2, SIZE // 2, 2, 3).any((1, 3)))
+    costs = {}
+    for name, part in (("darker", 0.8), ("true", 1.0), ("brighter", 1.2)):
+        graph = FaceGraph(data, replace(bright, light=2.5 * part * LIGHT))
+        term = graph.residuals()["colour"].residual
+        costs[name] = np.abs(evaluate([term])[0][0][burnt]).sum()
+        if name != "true":
+            assert check_gradient(Energy([term]).cost(), graph.leaves(("albedo", "light"))) < 1e-5
+    assert costs["true"] == costs["brighter"] == 0 < costs["darker"]
+    known = FaceData(CAMERA, photo, clipped=np.zeros(photo.shape))
+    assert evaluate([FaceGraph(known, bright).residuals()["colour"].residual])[0][0][burnt].sum() > 0
+
+
 def test_landmarks_alone_tell_where_the_mean_face_is():
     marks = seen(Face(MODEL, motion=TURN), CAMERA)["landmarks"]
     found = start_motion(MODEL, FaceData(CAMERA, landmarks=marks))
