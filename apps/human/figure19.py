@@ -1,6 +1,7 @@
 """Figure 19 of the paper, measured: random faces of a model are found from one view with landmarks, and from four with depths.
 
     python apps/human/figure19.py --json out/figure19/figure19.json --out out/figure19
+    python apps/human/figure19.py --method levenberg_marquardt --steps 12 --settings "one view" --out out/figure19
 
 Each of --people faces has random weights of all 100 identity modes, six random expressions, a random pose, albedo and light.
 Its pictures (--size rows) are sampled twice along each axis and have noise; landmarks are off by about a pixel, and those that
@@ -14,13 +15,14 @@ the size. "mean" is the error of the mean face at the true pose. --quick: three 
 The albedo is that of one scan with procedural variation, no statistics of people. Pictures and fits share model, shading
 and albedo modes: what is measured is the optimisation, not how well a model of this kind describes real faces.
 
-Writes the JSON file, and figure19.png: for some faces one picture, the face found from one view and from four, and the distances (blue 0,
+Writes each face to the JSON file and to --out as it is found; a run with the same options goes on where another one stopped. Then figure19.png: for some faces one picture, the face found from one view and from four, and the distances (blue 0,
 red 6 mm).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,7 +44,10 @@ SETTINGS = {"one view": ([15.0], False), "four views": ([-50.0, -15.0, 20.0, 55.
 HOTTEST = 6.0
 """Millimetres that are red."""
 SHOWN = 4
+PARTS = ("identity", "expression", "motion", "albedo", "light", "zoom")
+"""Of a face that is kept."""
 Keep = Callable[[dict[str, Any]], None]
+Found = tuple[Face, Face, FaceData | None]
 QUICK = 3
 
 
@@ -70,15 +75,30 @@ def step_ms(model: FaceModel, device: Device, rows: int = 256, steps: int = 10) 
 
 
 def examine(
-    model: FaceModel, setting: str, people: int, size: int, options: FaceOptions, device: Device, keep: Keep
-) -> list[tuple[Face, Face, FaceData]]:
-    """(truth, found, data) of each face.  keep: gets the rows of the table so far."""
+    model: FaceModel,
+    setting: str,
+    people: int,
+    size: int,
+    options: FaceOptions,
+    device: Device,
+    keep: Keep,
+    out: Path,
+    earlier: dict[str, Any],
+) -> list[Found]:
+    """(truth, found, data) of each face.  keep: gets the rows of the table so far.  out: where faces are kept.  earlier: what an
+    earlier run has given to ``keep``; its faces are not looked for again."""
     turns, depths = SETTINGS[setting]
     photographer, rows, faces = Photographer(model, cameras(turns, size), device), [], []
+    done = {row["seed"]: row for row in earlier.get("rows", [])}
     with FaceFitter(model, options, lambda: DressiAD(device)) as fitter:
         for seed in range(people):
-            truth = random_face(model, seed)
-            data = photographer.take(truth, seed, depths=depths)
+            truth, file = random_face(model, seed), out / f"{setting} {seed}.npz"
+            data = photographer.take(truth, seed, depths=depths) if seed < SHOWN or seed not in done else None
+            if seed in done and file.exists():
+                rows.append(done[seed])
+                faces.append((truth, load_face(file, model), data))
+                continue
+            data = data or photographer.take(truth, seed, depths=depths)
             begin, start = time.process_time(), time.perf_counter()
             found = fitter.fit(data).face
             row: dict[str, Any] = {
@@ -92,6 +112,7 @@ def examine(
             row["hidden landmarks"] = int((~data.known).sum())
             rows.append(row)
             faces.append((truth, found, data))
+            save_face(file, found)
             keep({"rows": rows, "summary": summary(rows)})
             print(
                 setting,
@@ -104,6 +125,19 @@ def examine(
     return faces
 
 
+def save_face(file: Path, face: Face) -> None:
+    """The parameters of a face."""
+    np.savez(file, **{name: getattr(face, name) for name in PARTS})
+
+
+def load_face(file: Path, model: FaceModel) -> Face:
+    """What ``save_face`` has written."""
+    with np.load(file) as parts:
+        return Face(
+            model, **{name: parts[name] for name in PARTS if name != "zoom"}, zoom=float(parts["zoom"])
+        )
+
+
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Means over the faces, and the worst of them."""
     found: dict[str, Any] = {}
@@ -114,12 +148,13 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return found | {"processor": float(np.mean([row["processor"] for row in rows]))}
 
 
-def sheet(model: FaceModel, faces: dict[str, list[tuple[Face, Face, FaceData]]], size: int) -> np.ndarray:
+def sheet(model: FaceModel, faces: dict[str, list[Found]], size: int) -> np.ndarray:
     """Rows: faces. Columns: the picture; for each setting the face found and its distances."""
     camera = cameras([15.0], size)[0]
     rows = []
     for k in range(min(SHOWN, *map(len, faces.values()))):
         first = next(iter(faces.values()))[k]
+        assert first[2] is not None
         row = [linear_to_srgb(first[2].pictures[0])]
         for own in faces.values():
             truth, found, _ = own[k]
@@ -163,18 +198,26 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     model = face_model(args.out / "model.npz")
     options = FaceOptions(method=args.method, rows=rows, steps=args.steps)
-    entry: dict[str, Any] = {"people": people, "size": args.size, "rows": rows, "method": args.method}
-    faces = {}
+    entry: dict[str, Any] = {"size": args.size, "rows": rows, "method": args.method, "steps": args.steps}
+    file, faces = args.json or args.out / "figure19.json", {}
     with Device.open(args.device) as device:
-        entry |= {"device": device.name, "step_ms": step_ms(model, device)}
+        entry["device"] = device.name
+        earlier = json.loads(file.read_text()) if file.exists() else {}
+        if any(earlier.get(name) != value for name, value in entry.items()):
+            earlier = {}
+        entry["step_ms"] = earlier.get("step_ms") or step_ms(model, device)
         print(entry["step_ms"], flush=True)
+        entry |= {setting: earlier[setting] for setting in SETTINGS if setting in earlier}
         for setting in args.settings:
 
             def keep(result: dict[str, Any], setting: str = setting) -> None:
                 entry[setting] = result
-                write_json(args.json or args.out / "figure19.json", entry)
+                write_json(file, entry)
 
-            faces[setting] = examine(model, setting, people, args.size, options, device, keep)
+            before = earlier.get(setting, {})
+            faces[setting] = examine(
+                model, setting, people, args.size, options, device, keep, args.out, before
+            )
     save_png(args.out / "figure19.png", sheet(model, faces, args.size))
     for setting in faces:
         print(setting, entry[setting]["summary"])

@@ -29,3 +29,6 @@ def test_figure_19_finds_a_face(run_script, tmp_path: Path):
     assert found["found"]["similarity"]["mean"] < 0.8 * found["mean"]["similarity"]["mean"]
     assert entry["step_ms"]["processor"] > 0
     assert Image.open(tmp_path / "figure19.png").size == (3 * 32, 32)
+    # A second run has nothing to look for: even the times are those of the first one.
+    run_script(APPS / "human" / "figure19.py", *options)
+    assert json.loads((tmp_path / "figure19.json").read_text()) == entry
