@@ -2,8 +2,9 @@
 
     python apps/photographs/large_pictures.py draw --mesh ../shared/data/meshes/Avocado_512.glb --out out/large
     python apps/photographs/large_pictures.py fit --photos out/large --out out/large-fit --json out/large_pictures.json
+    python apps/photographs/large_pictures.py fit --photos out/large --out out/large-fit -- --cameras out/large-cameras.json
 
-``draw`` enlarges pictures of a quarter of the width, of a scan on a table, with grain of their full size: 60 JPEG files of
+The last line is with given cameras, and without masks. ``draw`` enlarges pictures of a quarter of the width, of a scan on a table, with grain of their full size: 60 JPEG files of
 4000x3000 pixels. ``fit`` runs the command (arguments after ``--`` are its own) and reports the peak of its resident memory, as
 the system counts it, its seconds, and what it found. Memory that a device on the processor takes is counted, too.
 """
@@ -23,7 +24,9 @@ from dressi import DressiAD
 from dressi.render import Node, Scene, load_mesh, orbit
 from dressi.render.drawing.draw import draw
 from dressi.render.io import write_json
+from dressi.render.io.cameras import encode_cameras
 from dressi.render.io.files import read_json
+from dressi.render.io.lens import Lens
 from dressi.render.shading.environment import Environment
 from dressi.render.shading.studio import studio
 from dressi.render.surface.color import linear_to_srgb
@@ -44,16 +47,19 @@ def draw_pictures(options: argparse.Namespace) -> None:
     turns = 360 / options.count * len(HEIGHTS) * np.arange(options.count)
     small = SIZE[0] // SMALLER, SIZE[1] // SMALLER
     options.out.mkdir(parents=True, exist_ok=True)
+    given = []
     for number, turn in enumerate(turns):
         height = HEIGHTS[number * len(HEIGHTS) // options.count]
         cameras = orbit(centre, radius, np.array([turn]), np.array([height]), small, distance=3.2)
         _, shown = draw(scene, cameras, DressiAD, 2, light)
+        name = f"{number:03}.jpg"
+        given.append((name, cameras[0].resized(SIZE), Lens()))
         codes = Image.fromarray(np.rint(255 * linear_to_srgb(np.clip(shown[0], 0, 1))).astype(np.uint8))
         large = np.asarray(codes.resize(SIZE, Image.Resampling.BICUBIC), np.float32)
         large = large + GRAIN * rng.standard_normal((*large.shape[:2], 1), np.float32)
-        Image.fromarray(np.clip(large, 0, 255).astype(np.uint8)).save(
-            options.out / f"{number:03}.jpg", quality=92
-        )
+        Image.fromarray(np.clip(large, 0, 255).astype(np.uint8)).save(options.out / name, quality=92)
+    file = options.out.parent / f"{options.out.name}-cameras.json"
+    file.write_bytes(encode_cameras(given, mesh.bounds()))
     print(f"{options.count} pictures of {SIZE[0]}x{SIZE[1]} are in '{options.out}'")
 
 

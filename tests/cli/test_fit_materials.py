@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from command_line import refuses, run
 
-from dressi.cli.fitting.show import Bar
+from dressi.cli.fitting.show import Bar, disagreement
 from dressi.cli.interrupt import Stop
 from dressi.render.formats import load_mesh, save_mesh
 from dressi.render.mesh.material import Material
@@ -102,3 +102,14 @@ def test_a_material_that_was_stopped_goes_on(
     for name in ("result.glb", "loss.csv"):
         assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
     assert not list(tmp_path.glob("*.npz"))
+
+
+def test_photographs_of_a_shiny_thing_are_said_to_contradict_each_other():
+    train = {"iou": 0.98, "exposed_inside": 18.7}
+    report = {"metrics": {"train": train}, "confidence": {"mean": 0.5}}
+    found = disagreement(report)
+    assert found is not None and "18.7 dB" in found and "--optimize" in found
+    assert disagreement({"metrics": {"train": train}}) is None  # drawn pictures
+    for other in ({"exposed_inside": 25.0}, {"iou": 0.8}, {"exposed_inside": None}):
+        assert disagreement({**report, "metrics": {"train": {**train, **other}}}) is None
+    assert disagreement({**report, "material": {}}) is None

@@ -55,6 +55,25 @@ def _inside(values: dict[str, Any]) -> str:
     )
 
 
+ALIKE, OUTLINED = 21.0, 0.95
+"""Decibels of the training pictures inside of both masks, exposures solved for, below which photographs contradict each other; and
+the IoU from which that is not for want of a shape."""
+
+
+def disagreement(report: dict[str, Any]) -> str | None:
+    """Why photographs may contradict each other, in a sentence; None where they do not. Pictures of a mesh have no ``confidence``."""
+    train = report["metrics"]["train"]
+    if "confidence" not in report or train["exposed_inside"] is None:
+        return None
+    if train["exposed_inside"] >= ALIKE or train["iou"] < OUTLINED or "material" in report:
+        return None
+    return (
+        f"the photographs that were learned from contradict each other inside of the outlines ({train['exposed_inside']:.1f} dB):"
+        " the surface may shine, as highlights move with the view (--optimize albedo,roughness,metallic,light finds a"
+        " material), the light may move with the camera, or poses may be off (--refine-poses)"
+    )
+
+
 def print_report(report: dict[str, Any], folder: Path) -> None:
     """The figures of a report, a line for each set of views."""
     for name, values in report["metrics"].items():
@@ -63,6 +82,9 @@ def print_report(report: dict[str, Any], folder: Path) -> None:
             print(
                 f"{name}: IoU {values['iou']:.4f}, PSNR {quality}, SSIM {values['ssim']:.3f}{_inside(values)}"
             )
+    reason = disagreement(report)
+    if reason is not None:
+        print(f"note: {reason}")
     if "hull" in report:
         print(f"visual hull of the same masks, heldout: IoU {report['hull']['heldout']['iou']:.4f}")
     surface = report["surface"]
