@@ -16,7 +16,7 @@ from ....ad.graph import Domain, Function, PixelFunction, RasterFunction, Variab
 from ....ad.types import Access
 from ..lists import ActiveBlocks
 from ..substage import SubStage
-from .known_values import HIT_NOTHING, values_around, values_where
+from .known_values import HIT_NOTHING, KnownValues
 
 WIDEST = 2
 """Pixels. Work around lines that one raster draws reads its neighbours, and its gradient theirs."""
@@ -34,7 +34,7 @@ class BlockLists:
         shared: bool,
     ):
         self.functions, self.given, self.stored, self.shared = functions, given, stored, shared
-        self._constants = values_where((f for f in functions if not f.inputs), {})
+        self._values = KnownValues(functions)
         self._over: dict[Domain, list[ActiveBlocks]] = {}
         self._made: dict[tuple[tuple[tuple[Variable, float], ...], int], ActiveBlocks] = {}
         self._known: dict[ActiveBlocks, tuple[dict[Variable, np.ndarray], ...]] = {}
@@ -100,7 +100,7 @@ class BlockLists:
         """The values that are known outside of the blocks, and within ``around`` pixels of there."""
         if blocks not in self._known:
             quiet = {v: np.array(value, v.vtype.dtype) for v, value in blocks.quiet}
-            self._known[blocks] = values_around(self.functions, self._constants | quiet, blocks.halo)
+            self._known[blocks] = self._values.around(quiet, blocks.halo)
         return self._known[blocks][around]
 
     def within(self, part: ActiveBlocks | None, blocks: ActiveBlocks) -> bool:
@@ -116,7 +116,7 @@ class BlockLists:
 
     def _derived(self, f: Function) -> list[ActiveBlocks]:
         quiet = HIT_NOTHING if isinstance(f, RasterFunction) else np.array(f.quiet)
-        known = values_where(self.functions, self._constants | {f.output: quiet})
+        (known,) = self._values.around({f.output: quiet}, 0)
         scalars = [v for v in sorted(self.given, key=lambda v: v.id) if v in known and v.vtype.is_scalar]
         return [
             self._list(v.domain, [(v, known[v].item())], 0) for v in scalars if v.domain == f.output.domain

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -23,52 +24,99 @@ def values_where(
 ) -> dict[Variable, np.ndarray]:
     """The known values of Functions (producers first) at a pixel where Variables have the ``assumed`` values, as devices
     store them. It holds the assumed values as well."""
-    return values_around(functions, assumed, 0)[0]
-
-
-def values_around(
-    functions: Iterable[Function], assumed: Mapping[Variable, np.ndarray], halo: int
-) -> tuple[dict[Variable, np.ndarray], ...]:
-    """``values_where`` of a pixel around which the assumed values hold within ``halo`` texels along both axes: what has its
-    value within 0, 1, ..., ``halo`` texels."""
-    functions = tuple(functions)
-    found: tuple[dict[Variable, np.ndarray], ...] = ()
-    for _ in range(halo + 1):
-        found = (_values(functions, assumed, found), *found)
-    return found
-
-
-def _values(
-    functions: Iterable[Function],
-    assumed: Mapping[Variable, np.ndarray],
-    around: Sequence[Mapping[Variable, np.ndarray]],
-) -> dict[Variable, np.ndarray]:
-    """``values_where``, given what has its value within 1, 2, ... texels of the pixel."""
-    known = dict(assumed)
-    drawn: list[RasterFunction] = []
-    with np.errstate(all="ignore"):
-        for f in functions:
-            if isinstance(f, RasterFunction):
-                if f.output in known:
-                    drawn.append(f)
-                elif any(_hits_within(f, other) for other in drawn):
-                    known[f.output] = HIT_NOTHING
-                continue
-            if f.output in known or isinstance(f, ScatterFunction):
-                continue
-            here = {}
-            for i, (x, _, access, _) in enumerate(f.edges):
-                value = known.get(x) if access is Access.SAME_PIXEL else _fetched(f, x, access, known, around)
-                if value is not None:
-                    here[i] = value
-            if f.inputs and not here:
-                continue
-            found = f.known_value(here)
-            if found is not None:
-                value = np.asarray(found, f.output.vtype.dtype)
-                if np.isfinite(value).all():
-                    known[f.output] = value.astype(np.int64 if f.output.vtype.is_int else np.float64)
+    known, drawn = dict(assumed), list[RasterFunction]()
+    for f in functions:
+        value = _value_of(f, known, (), drawn)
+        if value is not None:
+            known[f.output] = value
     return known
+
+
+class KnownValues:
+    """``values_where`` of the same Functions under one assumption after the other. What is known without any is found once,
+    and under each only what follows from it is looked at."""
+
+    def __init__(self, functions: Iterable[Function]):
+        self.functions = tuple(functions)
+        self._readers: dict[Variable, list[int]] = {}
+        for k, f in enumerate(self.functions):
+            for x in dict.fromkeys(f.inputs):
+                self._readers.setdefault(x, []).append(k)
+        self._rasters = [k for k, f in enumerate(self.functions) if isinstance(f, RasterFunction)]
+        self._alone: list[dict[Variable, np.ndarray]] = []
+
+    def around(
+        self, assumed: Mapping[Variable, np.ndarray], halo: int
+    ) -> tuple[dict[Variable, np.ndarray], ...]:
+        """At a pixel around which the assumed values hold within ``halo`` texels along both axes: what has its value within
+        0, 1, ..., ``halo`` texels."""
+        found: tuple[dict[Variable, np.ndarray], ...] = ()
+        new = set(assumed)
+        for level in range(halo + 1):
+            if level == len(self._alone):
+                every = range(len(self.functions))
+                self._alone.append(self._following(set(), {}, self._alone[::-1], every))
+            affected = {*self._rasters, *(k for x in new for k in self._readers.get(x, ()))}
+            known = {**self._alone[level], **assumed}
+            found = (self._following(new, known, found, affected), *found)
+        return found
+
+    def _following(
+        self,
+        new: set[Variable],
+        known: dict[Variable, np.ndarray],
+        around: Sequence[Mapping[Variable, np.ndarray]],
+        affected: Iterable[int],
+    ) -> dict[Variable, np.ndarray]:
+        """``known`` with what follows, given what has its value within 1, 2, ... texels; what is found is ``new``.
+        affected: the numbers of Functions to look at, beside those that read what is found."""
+        drawn: list[RasterFunction] = []
+        waiting = sorted(affected)
+        last = -1
+        while waiting:
+            k = heappop(waiting)
+            if k == last:
+                continue
+            f, last = self.functions[k], k
+            value = _value_of(f, known, around, drawn)
+            if value is not None:
+                known[f.output] = value
+                new.add(f.output)
+                for reader in self._readers.get(f.output, ()):
+                    heappush(waiting, reader)
+        return known
+
+
+def _value_of(
+    f: Function,
+    known: Mapping[Variable, np.ndarray],
+    around: Sequence[Mapping[Variable, np.ndarray]],
+    drawn: list[RasterFunction],
+) -> np.ndarray | None:
+    """What a Function makes of known values; None if that is not known, or was before. drawn: the rasters with known values
+    so far."""
+    if f.output in known:
+        drawn += [f] if isinstance(f, RasterFunction) else []
+        return None
+    if isinstance(f, RasterFunction):
+        return HIT_NOTHING if any(_hits_within(f, other) for other in drawn) else None
+    if isinstance(f, ScatterFunction):
+        return None
+    here = {}
+    for i, (x, _, access, _) in enumerate(f.edges):
+        value = known.get(x) if access is Access.SAME_PIXEL else _fetched(f, x, access, known, around)
+        if value is not None:
+            here[i] = value
+    if f.inputs and not here:
+        return None
+    with np.errstate(all="ignore"):
+        found = f.known_value(here)
+    if found is None:
+        return None
+    value = np.asarray(found, f.output.vtype.dtype)
+    if not np.isfinite(value).all():
+        return None
+    return value.astype(np.int64 if f.output.vtype.is_int else np.float64)
 
 
 def _fetched(
