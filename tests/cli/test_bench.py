@@ -16,7 +16,7 @@ from dressi import Device, DressiAD, Variable
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT
 from dressi.cli import main
-from dressi.cli.bench import cases
+from dressi.cli.bench import cases, protocol
 from dressi.cli.bench.cases import CASES as CASES_OF
 from dressi.cli.bench.cases import profile_counts
 from dressi.cli.bench.meshes import MESHES, cameras, deformed, load
@@ -69,6 +69,7 @@ def test_every_case_runs(
     # another plan, too.
     other = replace(BASELINE, pack_functions=True)
     monkeypatch.setattr(cases, "ABLATION", {"full": DEFAULT, "packed alone": other})
+    monkeypatch.setattr(protocol, "WARM_UP", 2)  # no times are compared
     results = bench(case, tmp_path, *TINY, "--mesh", mesh)
     assert {result["case"] for result in results} == {case}
     for result in results:

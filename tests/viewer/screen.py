@@ -68,13 +68,13 @@ class Screen:
         self._server.wait()
 
 
-def until(reached: Callable[[], bool], seconds: float = 10.0) -> bool:
-    """Call ``reached`` until it is true, for so long at most."""
+def until(reached: Callable[[], bool], seconds: float = 10.0, pause: float = 0.005) -> bool:
+    """Call ``reached`` until it is true, for so long at most. pause: seconds between two calls."""
     end = time.monotonic() + seconds
     while not reached():
         if time.monotonic() > end:
             return False
-        time.sleep(0.005)
+        time.sleep(pause)
     return True
 
 

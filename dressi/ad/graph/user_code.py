@@ -50,7 +50,11 @@ def user_line(made: object = None) -> str:
     """
     frame = sys._getframe(1)
     while frame is not None:
-        if not _inside_of_package(frame) and not (frame.f_code.co_name == "__init__" and _holds(frame, made)):
+        # Most frames are known; every Function looks at all of them.
+        inside = _inside.get(frame.f_code.co_filename)
+        if inside is None:
+            inside = _inside_of_package(frame)
+        if not inside and not (frame.f_code.co_name == "__init__" and _holds(frame, made)):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return "dressi"

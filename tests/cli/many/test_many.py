@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_killed_interrupted_and_resumed_it_ends_as_if_nothing_had_been(tmp_path:
     process = start(listed, killed, "--workers", "2", *OPTIONS)
     hit = kill_worker(process, killed, 0, checkpoint=False)["object"]
     while table(killed)[hit]["attempts"] < 2 and process.poll() is None:
-        pass
+        time.sleep(0.02)  # the workers need the processor
     os.killpg(process.pid, signal.SIGINT)
     said, _ = process.communicate(timeout=120)
     assert process.returncode == 130 and "--resume" in said and "Traceback" not in said, said

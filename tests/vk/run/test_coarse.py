@@ -99,6 +99,7 @@ def test_a_net_is_solved_in_fewer_iterations(device, solver):
     assert counts[1] < 0.6 * counts[0]
 
 
+@pytest.mark.one_driver
 def test_easy_systems_make_no_inverse(device):
     """Heights that stay near given ones."""
     x = Variable.of(np.zeros(PATH), name="x")
@@ -111,6 +112,7 @@ def test_easy_systems_make_no_inverse(device):
         assert not ad.state()["x.coarse"].any()
 
 
+@pytest.mark.one_driver
 @pytest.mark.parametrize("options", [{"iterations": 128}, {"independent": False, "iterations": 100}], ids=str)
 def test_solvers_of_few_iterations_make_no_inverse(device, options):
     residuals, x, _ = path()
@@ -121,6 +123,7 @@ def test_solvers_of_few_iterations_make_no_inverse(device, options):
         assert not ad.state()["x.coarse"].any()
 
 
+@pytest.mark.one_driver
 def test_the_inverse_is_made_anew_after_as_many_iterations_as_it_takes(device):
     residuals, x, _ = path()
     with DressiAD(device) as ad:
@@ -141,6 +144,7 @@ def test_the_inverse_is_made_anew_after_as_many_iterations_as_it_takes(device):
         assert sum(made) > 1
 
 
+@pytest.mark.one_driver
 def test_a_restored_run_repeats_itself(device):
     residuals, x, _ = path()
     with DressiAD(device) as ad:
@@ -175,6 +179,7 @@ def test_several_lists_of_which_one_is_frozen(device):
         np.testing.assert_array_equal(ad.recv(node), before)
 
 
+@pytest.mark.one_driver
 def test_masked_and_isolated_entries_stay(device):
     """Every tenth entry of the list is in no residual."""
     residuals, x, _ = path()
@@ -190,6 +195,7 @@ def test_masked_and_isolated_entries_stay(device):
         np.testing.assert_allclose(found[free], 2.0 * ad.recv(x)[free], atol=1e-2)
 
 
+@pytest.mark.one_driver
 def test_batches_of_lists_have_no_coarse_space(device):
     rows = np.random.default_rng(0).normal(size=(3, 200))
     x = Variable.of(np.zeros((3, 200)), name="x", batched=True)

@@ -61,6 +61,7 @@ def test_preconditioners_do_not_change_the_solution(device, preconditioner):
         assert iterations <= 3  # the blocks are the whole system
 
 
+@pytest.mark.one_driver
 @pytest.mark.parametrize("scale", [1e-9, 1e9])
 def test_the_scale_of_an_energy_does_not_matter(device, scale):
     """Squares of residuals that are nearly too small, or too large, for 32 bits."""
@@ -119,6 +120,7 @@ def test_independent_problems_are_those_of_one(device):
         assert passes[0] == one | {"linearize": one["linearize"] + 1}
 
 
+@pytest.mark.one_driver
 def test_small_problems_beside_each_other_can_be_skipped(device):
     """Curves of their own parameters: one dispatch has all of a problem, and reads the unknowns from every point."""
     at = np.linspace(0.0, 3.0, 20)
@@ -217,6 +219,7 @@ def test_many_iterations_are_one_submission(device, monkeypatch):
         assert len(submitted) == 1 and submitted[0] >= 8 * 400
 
 
+@pytest.mark.one_driver
 @pytest.mark.parametrize(
     "kernel", [least_squares.huber(0.1), least_squares.cauchy(0.1), least_squares.tukey(0.5)]
 )
@@ -295,6 +298,7 @@ def test_weights_follow_a_schedule(device):
     np.testing.assert_allclose(found, [3.0 * w * w / (1 + w * w) for w in (1.0, 2.0, 4.0)], rtol=1e-5)
 
 
+@pytest.mark.one_driver
 def test_a_linear_solve_does_not_outlive_its_step(device):
     """One iteration a step solves nothing; when no step helps any more, the iterations end with the problem."""
     residuals, x = rosenbrock()
@@ -319,6 +323,7 @@ def test_values_may_be_sent_between_steps(device):
             np.testing.assert_allclose(ad.recv(image), k * smoothed(data.data), atol=5e-5)
 
 
+@pytest.mark.one_driver
 def test_adam_minimises_the_same_energy(device):
     residuals, image, data = smoothing()
     with DressiAD(device) as ad:

@@ -19,6 +19,8 @@ from dressi import (
     optim,
 )
 
+pytestmark = pytest.mark.one_driver  # the host says it
+
 
 def test_residuals_that_are_not_finite_are_named(device):
     x = Variable.of([1.0, 2.0, 0.0, 4.0, 5.0], name="x")

@@ -165,6 +165,7 @@ def test_steps_are_timed_in_slices(device, cut):
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_what_only_makes_a_driver_compile_is_no_submission(device, monkeypatch):
     monkeypatch.setattr(device.work, "pace", pace := Pace())
     x = Variable.of(np.ones((8, 8)), name="x")
@@ -231,6 +232,7 @@ def test_what_took_too_long_is_cut_finer(device, monkeypatch):
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_steps_share_submissions_once_they_are_measured(device, monkeypatch):
     monkeypatch.setattr(device.work, "pace", Pace(bound=1e6))
     submitted: list[int] = []
@@ -290,6 +292,7 @@ def test_an_interrupt_leaves_no_step_half_done(device, cut, monkeypatch):
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_what_is_known_of_command_buffers_goes_with_them(device, monkeypatch):
     monkeypatch.setattr(device.work, "pace", pace := Pace())
     x = Variable.of(np.ones((8, 8)), name="x")
@@ -302,6 +305,7 @@ def test_what_is_known_of_command_buffers_goes_with_them(device, monkeypatch):
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_what_ended_unseen_before_its_command_buffers_went_is_not_kept(device):
     """Closing waits for the device, not for each submission."""
     known, flying = len(device.work.pace._seconds), device.work._under_way

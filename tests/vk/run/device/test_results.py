@@ -43,6 +43,7 @@ class Lost:
         return DEVICE_LOST
 
 
+@pytest.mark.one_driver
 @pytest.mark.parametrize(
     ("function", "code", "kind", "words"),
     [

@@ -15,6 +15,8 @@ from dressi.errors import DressiError, GraphError, InputError, ShaderError
 from dressi.vk.run.shaders import pyglslang
 from dressi.vk.run.shaders.compilers import CompilerProgram
 
+pytestmark = pytest.mark.one_driver  # shaders are compiled on the host
+
 
 class Scale(PixelFunction):
     """Its GLSL is replaced by the tests."""
