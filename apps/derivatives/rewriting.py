@@ -24,7 +24,7 @@ from dressi import Device, DressiAD, Variable
 from dressi.ad.expressions.compare import as_written
 from dressi.ad.expressions.operations.count import count
 from dressi.ad.expressions.operations.shortest import shortest
-from dressi.ad.expressions.operations.steps import Given
+from dressi.ad.expressions.operations.steps import GIVEN
 from dressi.ad.expressions.terms.reader import Reader, readable
 from dressi.ad.expressions.terms.table import Table
 from dressi.ad.expressions.writer import Writer, of_components
@@ -82,10 +82,10 @@ def rewritten(program: Program) -> tuple[Program, int, int]:
             rebuilt([g for g in functions if region.get(g.output) == key], copy)
             before += as_written([copy.get(v, v) for v in wanted]).total
             after += count(steps).total
-            for step in steps.values:
-                if isinstance(step, Given):
-                    leaf, component = step.of  # type: ignore[misc]
-                    step.of = known.get(leaf, leaf), component
+            for n, kind in enumerate(steps.kinds):
+                if kind == GIVEN:
+                    leaf, component = steps.of[n]
+                    steps.of[n] = known.get(leaf, leaf), component
             scalars = iter(Writer(steps).roots())
             for v in wanted:
                 known[v] = of_components(

@@ -17,7 +17,7 @@ from ..ops.pixel.math import Abs, Ceil, Floor, Fract, Round, Sign, StopGradient
 from ..ops.pixel.trigonometry import Acos, Asin, Atan, Atan2, Cos, Sin, Tan
 from ..transform.garbage_collection import paused
 from .operations.shortest import shortest
-from .operations.steps import Added, Called, Given, Multiplied, Number, Reciprocal, Steps
+from .operations.steps import CALL, GIVEN, NUMBER, PRODUCT, RECIPROCAL, Steps
 from .terms.reader import Reader
 from .terms.table import Table
 
@@ -156,9 +156,7 @@ def source(
     lines = to.head(name, given, len(roots))
     written = _Body(steps, to, names)
     lines += written.lines
-    lines += [
-        to.result.format(k, written.signed(s, n) if s else "0.0") for k, (s, n) in enumerate(steps.roots)
-    ]
+    lines += [to.result.format(k, written.term(r) if r else "0.0") for k, r in enumerate(steps.roots)]
     return "\n".join([*lines, *to.tail, ""])
 
 
@@ -184,51 +182,42 @@ class _Body:
         order = steps.order()
         uses = steps.uses(order)
         for n in order:
-            value = steps.values[n]
-            match value:
-                case Given(of):
-                    self._text[n] = names[of]
-                case Number(number):
-                    self._text[n] = repr(float(number)) if number >= 0 else f"({float(number)!r})"
-                case Reciprocal(of) if uses[n] == 1:
-                    self._text[n] = f"(1.0 / {self._text[of]})"
-                case _:
-                    self._text[n] = f"t{len(self.lines)}"
-                    self.lines.append(to.declare.format(self._text[n], self._expression(value)))
+            kind, of = steps.kinds[n], steps.of.get(n)
+            if kind == GIVEN:
+                self._text[n] = names[of]
+            elif kind == NUMBER:
+                self._text[n] = repr(float(of)) if of >= 0 else f"({float(of)!r})"
+            elif kind == RECIPROCAL and uses[n] == 1:
+                self._text[n] = f"(1.0 / {self._text[steps.operands[n][0]]})"
+            else:
+                self._text[n] = f"t{len(self.lines)}"
+                self.lines.append(to.declare.format(self._text[n], self._expression(n)))
 
-    def signed(self, sign: int, n: int) -> str:
+    def term(self, m: int) -> str:
         """A value or its negative."""
-        return self._text[n] if sign > 0 else f"-{self._text[n]}"
+        return self._text[m] if m >= 0 else f"-{self._text[-m]}"
 
-    def _expression(self, value: Any) -> str:
-        match value:
-            case Reciprocal(of):
-                return f"1.0 / {self._text[of]}"
-            case Multiplied(factors):
-                above = [n for n in factors if not self._divides(n)]
-                below = [n for n in factors if self._divides(n)]
-                text = " * ".join(self._text[n] for n in above) or "1.0"
-                for n in below:
-                    divisor = self.steps.values[n]
-                    assert isinstance(divisor, Reciprocal)
-                    text += f" / {self._text[divisor.of]}"
-                return text
-            case Added(terms):
-                (sign, first), *rest = sorted(terms, key=lambda term: -term[0])
-                return self.signed(sign, first) + "".join(
-                    f" {'+' if s > 0 else '-'} {self._text[n]}" for s, n in rest
+    def _expression(self, n: int) -> str:
+        kind, operands, terms = self.steps.kinds[n], self.steps.operands[n], self.steps.terms[n]
+        if kind == RECIPROCAL:
+            return f"1.0 / {self._text[operands[0]]}"
+        if kind == PRODUCT:
+            text = " * ".join(self._text[m] for m in operands if not self._divides(m)) or "1.0"
+            for m in operands:
+                if self._divides(m):
+                    text += f" / {self._text[self.steps.operands[m][0]]}"
+            return text
+        if kind == CALL:
+            function = self.steps.of[n][0]
+            spelled = _SPELLED.get(function)
+            if spelled is None:
+                raise GraphError(
+                    f"{function.__name__} cannot be written as text; write it with operations of F"
                 )
-            case Called(function, arguments):
-                spelled = _SPELLED.get(function[0])
-                if spelled is None:
-                    raise GraphError(
-                        f"{function[0].__name__} cannot be written as text; write it with operations of F"
-                    )
-                text = spelled[self.to.column] or spelled[0]
-                return text.format(
-                    *(f"({self.signed(s, n)})" if s < 0 else self._text[n] for s, n in arguments)
-                )
-        raise TypeError(value)
+            text = spelled[self.to.column] or spelled[0]
+            return text.format(*(f"({self.term(m)})" if m < 0 else self._text[m] for m in terms))
+        first, *rest = sorted(terms, key=lambda m: m < 0)
+        return self.term(first) + "".join(f" {'+' if m > 0 else '-'} {self._text[abs(m)]}" for m in rest)
 
     def _divides(self, n: int) -> bool:
-        return isinstance(self.steps.values[n], Reciprocal) and self._text[n].startswith("(")
+        return self.steps.kinds[n] == RECIPROCAL and self._text[n].startswith("(")

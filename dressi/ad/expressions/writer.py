@@ -14,7 +14,7 @@ from ..ops.pixel.constant import constant
 from ..ops.pixel.matrix import Columns
 from ..ops.pixel.vector import Construct
 from ..types import Domain, VType, vector_type
-from .operations.steps import Added, Called, Given, Multiplied, Number, Reciprocal, Step, Steps
+from .operations.steps import CALL, GIVEN, NUMBER, PRODUCT, RECIPROCAL, Steps
 
 
 class Writer:
@@ -26,40 +26,40 @@ class Writer:
         order = steps.order()
         self.uses = steps.uses(order)
         for n in order:
-            self.made[n] = self._step(steps.values[n])
+            self.made[n] = self._value(n)
 
     def roots(self) -> list[Variable]:
         """The scalars that the steps compute."""
-        return [
-            constant(0.0) if not s else self.made[n] if s > 0 else -self.made[n] for s, n in self.steps.roots
-        ]
+        return [self._term(r) if r else constant(0.0) for r in self.steps.roots]
 
-    def _step(self, step: Step) -> Variable:
-        match step:
-            case Given(of):
-                return component_of(*of)  # type: ignore[misc]
-            case Number(value):
-                return constant(float(value))
-            case Reciprocal(of):
-                return 1.0 / self.made[of]
-            case Multiplied(factors):
-                return self._product(factors)
-            case Called(function, arguments):
-                kind, fields = function  # type: ignore[misc]
-                given = [as_variable(self.made[n] if s > 0 else -self.made[n]) for s, n in arguments]
-                return kind(*given, **dict(zip(kind.fields, fields, strict=True))).output
-            case Added(terms):
-                return self._sum(terms)
+    def _term(self, m: int) -> Variable:
+        return self.made[m] if m >= 0 else -self.made[-m]
 
-    def _sum(self, terms: Sequence[tuple[int, int]]) -> Variable:
-        (sign, first), *rest = sorted(terms, key=lambda term: -term[0])
-        found = self.made[first] if sign > 0 else -self.made[first]
-        for s, n in rest:
-            found = found + self.made[n] if s > 0 else found - self.made[n]
+    def _value(self, n: int) -> Variable:
+        kind, of, operands = self.steps.kinds[n], self.steps.of.get(n), self.steps.operands[n]
+        if kind == GIVEN:
+            return component_of(*of)
+        if kind == NUMBER:
+            return constant(float(of))
+        if kind == RECIPROCAL:
+            return 1.0 / self.made[operands[0]]
+        if kind == PRODUCT:
+            return self._product(operands)
+        if kind == CALL:
+            function, fields = of
+            given = [as_variable(self._term(m)) for m in self.steps.terms[n]]
+            return function(*given, **dict(zip(function.fields, fields, strict=True))).output
+        return self._sum(self.steps.terms[n])
+
+    def _sum(self, terms: Sequence[int]) -> Variable:
+        first, *rest = sorted(terms, key=lambda m: m < 0)
+        found = self._term(first)
+        for m in rest:
+            found = found + self.made[m] if m > 0 else found - self.made[-m]
         return found
 
     def _product(self, factors: Sequence[int]) -> Variable:
-        below = [n for n in factors if isinstance(self.steps.values[n], Reciprocal) and self.uses[n] == 1]
+        below = [n for n in factors if self.steps.kinds[n] == RECIPROCAL and self.uses[n] == 1]
         above, counted = list[Variable](), Counter(n for n in factors if n not in below[:1])
         while counted:  # x x x x -> (x x)(x x)
             found = None
@@ -73,13 +73,11 @@ class Writer:
         for v in above[1:]:
             total = hadamard(total, v)
         if below:
-            divisor = self.steps.values[below[0]]
-            assert isinstance(divisor, Reciprocal)
-            total = total / self.made[divisor.of]
+            total = total / self.made[self.steps.operands[below[0]][0]]
         return total
 
     def _square(self, n: int) -> int:
-        square = self.steps.add(Multiplied([n, n]))
+        square = self.steps.add(PRODUCT, [n, n])
         self.made[square] = hadamard(self.made[n], self.made[n])
         return square
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
-from .steps import Added, Called, Multiplied, Reciprocal, Steps
+from .steps import CALL, NUMBER, PRODUCT, RECIPROCAL, SUM, Steps
 
 
 @dataclass(frozen=True)
@@ -32,24 +31,19 @@ def count(steps: Steps) -> Operations:
     """The operations of the steps, sums and products taken two by two."""
     adds = multiplies = divides = 0
     calls = Counter[str]()
-    order = steps.order()
+    kinds, order = steps.kinds, steps.order()
     uses = steps.uses(order)
     for n in order:
-        match steps.values[n]:
-            case Added(terms):
-                adds += len(terms) - 1 + all(s < 0 for s, _ in terms)
-            case Multiplied(factors):
-                multiplies += len(factors) - 1
-                # a / b is one operation.
-                multiplies -= any(isinstance(steps.values[m], Reciprocal) and uses[m] == 1 for m in factors)
-            case Reciprocal():
-                divides += 1
-            case Called(function, arguments):
-                calls[_name(function)] += 1
-                adds += sum(s < 0 for s, _ in arguments)
-    adds += len({n for s, n in steps.roots if s < 0 and not steps.is_number(n)})
+        kind, terms = kinds[n], steps.terms[n]
+        if kind == SUM:
+            adds += len(terms) - 1 + (max(terms) < 0)
+        elif kind == PRODUCT:
+            # a / b is one operation.
+            multiplies += len(terms) - 1 - any(kinds[m] == RECIPROCAL and uses[m] == 1 for m in terms)
+        elif kind == RECIPROCAL:
+            divides += 1
+        elif kind == CALL:
+            calls[steps.of[n][0].__name__.lower()] += 1
+            adds += sum(m < 0 for m in terms)
+    adds += len({r for r in steps.roots if r < 0 and kinds[-r] != NUMBER})
     return Operations(adds, multiplies, divides, dict(calls))
-
-
-def _name(function: Any) -> str:
-    return function[0].__name__.lower()

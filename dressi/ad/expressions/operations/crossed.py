@@ -3,11 +3,11 @@ is dearer than a sum."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .steps import Added, Multiplied, Steps
+from .steps import NUMBER, PRODUCT, SUM, Steps
 
 
 class _Half(NamedTuple):
@@ -44,7 +44,7 @@ def cross(steps: Steps, product_cost: float) -> bool:
     groups = defaultdict[tuple[tuple[int, int, int], ...], list[_Cross]](list)
     for found in _crosses(steps, order):
         groups[tuple(sorted(found.left))].append(found)
-    terms = {n: list(v.terms) for n in order if isinstance(v := steps.values[n], Added)}
+    terms = {n: list(steps.terms[n]) for n in order if steps.kinds[n] == SUM}
     taken, known = set[tuple[int, int]](), dict[tuple[int, int, int], int]()
     for left, members in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
         free, claimed = list[_Cross](), set[tuple[int, int]]()
@@ -58,15 +58,15 @@ def cross(steps: Steps, product_cost: float) -> bool:
         taken |= claimed
         for sign, a, b in left:
             if (sign, a, b) not in known:
-                known[sign, a, b] = steps.add(Added([(1, a), (sign, b)]))
+                known[sign, a, b] = steps.add(SUM, [a, sign * b])
         for one in free:
-            shared = steps.add(Multiplied([one.k, steps.add(Added([(1, one.p), (1, one.q)]))]))
+            shared = steps.add(PRODUCT, [one.k, steps.add(SUM, [one.p, one.q])])
             for h, factor, found in zip((one.first, one.second), (one.q, one.p), one.left, strict=True):
                 turn = -1 if found[0] < 0 and h.d > one.k else 1  # a - b is k - d
-                terms[h.n][h.places[0]] = h.sign, shared
-                terms[h.n][h.places[1]] = h.other * turn, steps.add(Multiplied([known[found], factor]))
+                terms[h.n][h.places[0]] = h.sign * shared
+                terms[h.n][h.places[1]] = h.other * turn * steps.add(PRODUCT, [known[found], factor])
     for n in {n for n, _ in taken}:
-        steps.values[n] = Added(terms[n])
+        steps.put(n, SUM, terms[n])
     return bool(taken)
 
 
@@ -75,10 +75,12 @@ def _crosses(steps: Steps, order: Sequence[int]) -> Iterator[_Cross]:
     uses = steps.uses(order)
     halves = defaultdict[tuple[int, int, int], list[_Half]](list)
     for n in order:
-        value = steps.values[n]
-        if isinstance(value, Added):
-            products = [(place, s, _factors(steps, uses, m)) for place, (s, m) in enumerate(value.terms)]
-            products = [(place, s, factors) for place, s, factors in products if factors]
+        if steps.kinds[n] == SUM:
+            products = [
+                (place, 1 if m > 0 else -1, factors)
+                for place, m in enumerate(steps.terms[n])
+                if (factors := _factors(steps, uses, abs(m)))
+            ]
             for one, sign, (a, b) in products:
                 for two, other, (c, d) in products:
                     if one != two:
@@ -96,10 +98,13 @@ def _crosses(steps: Steps, order: Sequence[int]) -> Iterator[_Cross]:
                 )
 
 
-def _factors(steps: Steps, uses: Counter[int], m: int) -> tuple[int, int] | tuple[()]:
+def _factors(steps: Steps, uses: Sequence[int], n: int) -> Sequence[int]:
     """The two factors of a product of no constant that only one sum reads; () for others."""
-    value = steps.values[m]
-    if not isinstance(value, Multiplied) or len(value.operands) != 2 or uses[m] > 1:
-        return ()
-    a, b = value.operands
-    return () if a == b or steps.is_number(a) or steps.is_number(b) else (a, b)
+    factors = steps.factors(n)
+    return (
+        factors
+        if len({*factors}) == len(factors) == 2
+        and uses[n] == 1
+        and all(steps.kinds[m] != NUMBER for m in factors)
+        else ()
+    )

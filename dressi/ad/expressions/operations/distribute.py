@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from .steps import Added, Multiplied, Steps
+from .steps import PRODUCT, SUM, Steps
 
 LONGEST = 4
 """Terms of a sum that is multiplied out."""
@@ -16,47 +16,39 @@ def distribute(steps: Steps, around: int) -> bool:
     in common with so many terms ``around``, whoever else reads them. Whether anything changed."""
     changed = False
     for n in steps.order():
-        value = steps.values[n]
-        if not isinstance(value, Added) or len(value.terms) < 2:
+        if steps.kinds[n] != SUM or len(steps.terms[n]) < 2:
             continue
         readers = Counter[int]()
-        for m in value.operands:
-            readers.update(set(_written(steps, m)))
-        terms = list[tuple[int, int]]()
-        for sign, m in value.terms:
-            own = set(_written(steps, m))
+        for m in steps.operands[n]:
+            readers.update({*steps.factors(m)})
+        terms = list[int]()
+        for term in steps.terms[n]:
+            m = abs(term)
+            own = {*steps.factors(m)}
             inner = next(
                 (k for k in own if len(own) > 1 and _is_spread(steps, k, readers - Counter(own), around)),
                 None,
             )
             if inner is None:
-                terms.append((sign, m))
+                terms.append(term)
                 continue
-            rest = list(steps.values[m].operands)
+            rest = list(steps.operands[m])
             rest.remove(inner)
             changed = True
-            total = steps.values[inner]
-            assert isinstance(total, Added)
-            for s, k in total.terms:
-                terms.append((sign * s, steps.add(Multiplied([*rest, *_written(steps, k)]))))
-        if len(terms) > len(value.terms):
-            steps.values[n] = Added(terms)
+            for k in steps.terms[inner]:
+                written = steps.add(PRODUCT, [*rest, *steps.factors(abs(k))])
+                terms.append(written if (k > 0) == (term > 0) else -written)
+        if len(terms) > len(steps.terms[n]):
+            steps.put(n, SUM, terms)
     return changed
-
-
-def _written(steps: Steps, n: int) -> list[int]:
-    """The factors of a value."""
-    value = steps.values[n]
-    return list(value.operands) if isinstance(value, Multiplied) else [n]
 
 
 def _is_spread(steps: Steps, n: int, readers: Counter[int], around: int) -> bool:
     """Whether a value is a sum of which each term has a factor of so many other terms. readers: of each factor how many."""
-    value = steps.values[n]
     return (
-        isinstance(value, Added)
-        and len(value.terms) <= LONGEST
-        and all(any(readers[f] >= around for f in _written(steps, k)) for k in value.operands)
+        steps.kinds[n] == SUM
+        and len(steps.terms[n]) <= LONGEST
+        and all(any(readers[f] >= around for f in steps.factors(k)) for k in steps.operands[n])
     )
 
 
@@ -67,61 +59,58 @@ def regroup(steps: Steps) -> bool:
     uses = steps.uses(order)
     changed = False
     for n in order:
-        value = steps.values[n]
-        if not isinstance(value, Added):
-            continue
-        for place, (_, m) in enumerate(value.terms):
-            found = _regrouped(steps, uses, value.terms, place) if uses[m] == 1 else None
-            if found is not None:
-                steps.values[n] = Added(found)
-                changed = True
-                break
+        if steps.kinds[n] == SUM:
+            for place, m in enumerate(steps.operands[n]):
+                found = _regrouped(steps, uses, steps.terms[n], place) if uses[m] == 1 else None
+                if found is not None:
+                    steps.put(n, SUM, found)
+                    uses += [0] * (len(steps) - len(uses))  # what is new stays as it is
+                    changed = True
+                    break
     return changed
 
 
-def _regrouped(
-    steps: Steps, uses: Counter[int], terms: Sequence[tuple[int, int]], place: int
-) -> list[tuple[int, int]] | None:
+def _regrouped(steps: Steps, uses: Sequence[int], terms: Sequence[int], place: int) -> list[int] | None:
     """The terms of a sum, of which that at a place is spread over others; None if it cannot be."""
-    sign, m = terms[place]
-    product = steps.values[m]
-    own = (k for k in _written(steps, m) if isinstance(steps.values[k], Added) and uses[k] == 1)
+    m = abs(terms[place])
+    own = (k for k in steps.factors(m) if steps.kinds[k] == SUM and uses[k] == 1)
     inner = next(own, None)
-    if inner is None or not isinstance(product, Multiplied):
+    if inner is None or steps.kinds[m] != PRODUCT:
         return None
-    total = steps.values[inner]
-    assert isinstance(total, Added)
-    left = {k: t for k, t in enumerate(terms) if k != place}
-    pairs = list[tuple[int, int, int, int]]()
-    for s, k in total.terms:
-        own = _written(steps, k) if uses[k] == 1 else []
+    left = {at: term for at, term in enumerate(terms) if at != place}
+    pairs = list[tuple[int, int, int]]()
+    for term in steps.terms[inner]:
+        k = abs(term)
+        own = steps.factors(k) if uses[k] == 1 else ()
         at, factor = next(
             (
-                (a, f)
-                for a, (_, o) in left.items()
-                if uses[o] == 1 and len(_written(steps, o)) > 1
-                for f in _written(steps, o)
+                (at, f)
+                for at, other in left.items()
+                if uses[abs(other)] == 1 and len(steps.factors(abs(other))) > 1
+                for f in steps.factors(abs(other))
                 if f in own
             ),
             (-1, -1),
         )
         if at < 0 or len(own) < 2:
             return None
-        pairs.append((sign * s, k, factor, at))
-        left.pop(at)
-    rest = list(product.operands)
+        pairs.append((term if terms[place] > 0 else -term, factor, left.pop(at)))
+    rest = list(steps.operands[m])
     rest.remove(inner)
     found = list(left.values())
-    for s, k, factor, at in pairs:
-        t, other = terms[at]
-        inside = Added([(1, _without(steps, other, factor)), (s * t, _without(steps, k, factor, rest))])
-        found.append((t, steps.add(Multiplied([factor, steps.add(inside)]))))
+    for term, factor, other in pairs:
+        sign = 1 if other > 0 else -1
+        inside = [
+            _without(steps, abs(other), factor),
+            _without(steps, abs(term), factor, rest) * (1 if (term > 0) == (other > 0) else -1),
+        ]
+        found.append(sign * steps.add(PRODUCT, [factor, steps.add(SUM, inside)]))
     return found
 
 
 def _without(steps: Steps, n: int, factor: int, more: Sequence[int] = ()) -> int:
     """A product without one of its factors, times more."""
-    factors = _written(steps, n)
+    factors = list(steps.factors(n))
     factors.remove(factor)
     factors += more
-    return factors[0] if len(factors) == 1 else steps.add(Multiplied(factors))
+    return factors[0] if len(factors) == 1 else steps.add(PRODUCT, factors)

@@ -2,99 +2,85 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from ...ops.pixel.trigonometry import Sin
-from .steps import Added, Called, Multiplied, Number, Reciprocal, Steps
+from .steps import CALL, NUMBER, PRODUCT, RECIPROCAL, SUM, Steps
 
 
 def place_signs(steps: Steps, order: Sequence[int]) -> None:
     """Negates sums, and products of a constant, whose readers want them negative: neither costs anything. Products of other
     values, quotients and sines hand the wish on to what they are made of. Signs that are left stay at the roots and at the
     arguments of Functions. order: that of the steps."""
-    wishes = _Wishes(steps, order)
-    negative = {n for n in reversed(order) if wishes.settle(n)}
-    flags: dict[int, int] = {}
-    negated: dict[int, int] = {}
+    kinds, operands = steps.kinds, steps.operands
+    numbers = {n: number for n in order if kinds[n] == PRODUCT and (number := _number(steps, n))}
+    negative = _negative(steps, order, numbers)
+    flags = [1] * len(steps)
+    negated = dict[int, int]()
     for n in order:
-        value = steps.values[n]
-        flags[n] = 1
-        match value:
-            case Added(terms):
-                signed = [(s * flags[m], m) for s, m in terms]
-                turn = n in negative and any(s < 0 for s, _ in signed)
-                if turn or all(s < 0 for s, _ in signed):
-                    flags[n] = -1
-                    signed = [(-s, m) for s, m in signed]
-                steps.values[n] = Added(signed)
-            case Multiplied(factors):
-                for m in factors:
-                    flags[n] *= flags[m]
-                number = next((m for m in factors if steps.is_number(m)), None)
-                if number is not None and (n in negative) != (flags[n] < 0):
-                    if number not in negated:
-                        constant = steps.values[number]
-                        assert isinstance(constant, Number)
-                        negated[number] = steps.add(Number(-constant.value))
-                    rest = list(factors)
-                    rest[rest.index(number)] = negated[number]
-                    steps.values[n] = Multiplied(rest)
-                    flags[n] = -flags[n]
-            case Reciprocal(of):
-                flags[n] = flags[of]
-            case Called(function, arguments):
-                signed = [(s * flags[m], m) for s, m in arguments]
-                if _is_odd(value):
-                    flags[n], signed = signed[0][0], [(1, signed[0][1])]
-                steps.values[n] = Called(function, signed)
-    steps.roots = [(s * flags.get(n, 1), n) for s, n in steps.roots]
+        kind = kinds[n]
+        if kind == SUM:
+            terms = [m * flags[abs(m)] for m in steps.terms[n]]
+            if (n in negative and min(terms) < 0) or max(terms) < 0:
+                flags[n], terms = -1, [-m for m in terms]
+            steps.put(n, kind, terms)
+        elif kind == PRODUCT:
+            for m in operands[n]:
+                flags[n] *= flags[m]
+            if n in numbers and (n in negative) != (flags[n] < 0):
+                number = numbers[n]
+                if number not in negated:
+                    negated[number] = steps.add(NUMBER, of=-steps.of[number])
+                rest = list(operands[n])
+                rest[rest.index(number)] = negated[number]
+                steps.put(n, kind, rest)
+                flags[n] = -flags[n]
+        elif kind == RECIPROCAL:
+            flags[n] = flags[operands[n][0]]
+        elif kind == CALL:
+            terms = [m * flags[abs(m)] for m in steps.terms[n]]
+            if _is_odd(steps, n) and terms[0] < 0:
+                flags[n], terms = -1, [-terms[0]]
+            steps.put(n, kind, terms)
+    steps.roots = [r * flags[abs(r)] for r in steps.roots]
 
 
-class _Wishes:
-    """For each value, how many more of its readers want it positive than negative, given what is settled."""
-
-    def __init__(self, steps: Steps, order: Sequence[int]):
-        self.steps = steps
-        self.direct: dict[int, int] = {}
-        self.through: dict[int, list[tuple[int, int]]] = {}
-        """Of each value the readers that have its sign: (sign, reader)."""
-        self.of: dict[int, int] = {}
-        self.turned: dict[int, int] = {}
-        for sign, n in dict.fromkeys(steps.roots):
-            self.direct[n] = self.direct.get(n, 0) + sign
-        for n in order:
-            value = steps.values[n]
-            if isinstance(value, Called):
-                for sign, m in value.arguments:
-                    if _is_odd(value):
-                        self.through.setdefault(m, []).append((sign, n))
-                    else:
-                        self.direct[m] = self.direct.get(m, 0) + sign
-            elif isinstance(value, Reciprocal) or (
-                isinstance(value, Multiplied) and not self._has_number(value)
-            ):
-                for m in value.operands:
-                    self.through.setdefault(m, []).append((1, n))
-
-    def settle(self, n: int) -> bool:
-        """Whether a value is to be negative. What reads it is settled already."""
-        wish = self.direct.get(n, 0)
-        for sign, reader in self.through.get(n, ()):
-            others = 1
-            for m in self.steps.values[reader].operands:
-                others *= self.turned.get(m, 1) if m != n else 1
-            wish += sign * others * self.of[reader]
-        self.of[n] = wish
-        value = self.steps.values[n]
-        free = isinstance(value, Added) or (isinstance(value, Multiplied) and self._has_number(value))
-        if free and wish < 0:
-            self.turned[n] = -1
-            return True
-        return False
-
-    def _has_number(self, value: Multiplied) -> bool:
-        return any(self.steps.is_number(m) for m in value.operands)
+def _negative(steps: Steps, order: Sequence[int], numbers: dict[int, int]) -> set[int]:
+    """The sums, and the products of a constant, of which more readers want the negative value, given what is decided for their readers.
+    numbers: the constant of each product that has one."""
+    kinds, operands = steps.kinds, steps.operands
+    wishes = [0] * len(steps)
+    through = defaultdict[int, list[tuple[int, int]]](list)
+    """Of each value the readers that have its sign: (sign, reader)."""
+    for r in dict.fromkeys(steps.roots):
+        wishes[abs(r)] += 1 if r > 0 else -1
+    for n in order:
+        kind = kinds[n]
+        if kind == CALL:
+            for m in steps.terms[n]:
+                if _is_odd(steps, n):
+                    through[abs(m)].append((1 if m > 0 else -1, n))
+                else:
+                    wishes[abs(m)] += 1 if m > 0 else -1
+        elif kind == RECIPROCAL or (kind == PRODUCT and n not in numbers):
+            for m in operands[n]:
+                through[m].append((1, n))
+    found = set[int]()
+    for n in reversed(order):
+        for sign, reader in through.get(n, ()):
+            for m in operands[reader]:
+                sign *= -1 if m != n and m in found else 1
+            wishes[n] += sign * wishes[reader]
+        if wishes[n] < 0 and (kinds[n] == SUM or n in numbers):
+            found.add(n)
+    return found
 
 
-def _is_odd(value: Called) -> bool:
-    return value.function == (Sin, ())
+def _number(steps: Steps, n: int) -> int:
+    """The first constant among the operands; 0 if there is none."""
+    return next((m for m in steps.operands[n] if steps.kinds[m] == NUMBER), 0)
+
+
+def _is_odd(steps: Steps, n: int) -> bool:
+    return steps.of[n] == (Sin, ())

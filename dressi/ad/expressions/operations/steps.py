@@ -1,116 +1,89 @@
 """Expressions as the operations that compute them: sums and products of many operands, then of two.
 
-A ``Steps`` holds numbered values; the ``operands`` of one are what it is made of, a value that occurs twice is there twice. A sum is a list of (sign, value), a product a list of values; both hold any number of
-operands until the end, so that common parts can be found whatever the order in which they were written.
+Sums and products hold any number of operands until the end, so that common parts can be found whatever the order in which they were
+written.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any
+
+import numpy as np
 
 from ..terms.field import Rational, quotient, size, times, to_power
 from ..terms.table import ONE, Call, Form, Product, Scaled, Sum, Symbol, Table, rounded
 
-
-@dataclass(slots=True)
-class Given:
-    """A symbol."""
-
-    of: Hashable
-    operands: ClassVar[Sequence[int]] = ()
+GIVEN, NUMBER, SUM, PRODUCT, RECIPROCAL, CALL = range(6)
+"""A symbol, a constant, sums and products of values, 1 / value, a Function of values."""
 
 
-@dataclass(slots=True)
-class Number:
-    """A constant."""
-
-    value: Rational
-    operands: ClassVar[Sequence[int]] = ()
-
-
-@dataclass(slots=True)
-class Added:
-    """The sum of values with signs. The first sign is positive, unless all are negative."""
-
-    terms: Sequence[tuple[int, int]]
-    operands: Sequence[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.operands = [n for _, n in self.terms]
-
-
-@dataclass(slots=True)
-class Multiplied:
-    """The product of values."""
-
-    operands: Sequence[int]
-
-
-@dataclass(slots=True)
-class Reciprocal:
-    """1 / value."""
-
-    of: int
-    operands: Sequence[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.operands = (self.of,)
-
-
-@dataclass(slots=True)
-class Called:
-    """A Function of values with signs. function: its class and the values of its fields."""
-
-    function: Any
-    arguments: Sequence[tuple[int, int]]
-    operands: Sequence[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.operands = [n for _, n in self.arguments]
-
-
-Step = Given | Number | Added | Multiplied | Reciprocal | Called
-
-
-@dataclass
 class Steps:
-    """Values, by number, and the roots: (sign, value), a sign of 0 is the number 0."""
+    """Numbered values and the roots, in lists of numbers: objects of their own would take three times as long.
 
-    values: list[Step] = field(default_factory=list)
-    roots: list[tuple[int, int]] = field(default_factory=list)
+    Value n is made of ``terms[n]``; a term -m is value m with its sign changed, in sums and Functions. Without signs they are
+    ``operands[n]``. A value that occurs twice is there twice. The first sign of a sum is positive, unless all are negative. Value 0 is
+    the number 0. ``roots`` are terms.
+    """
 
-    def add(self, step: Step) -> int:
+    def __init__(self) -> None:
+        self.kinds: list[int] = [NUMBER]
+        self.terms: list[Sequence[int]] = [()]
+        self.operands: list[Sequence[int]] = [()]
+        self.of: dict[int, Any] = {0: 0}
+        """The names of symbols, the numbers that constants are, classes and values of the fields of Functions."""
+        self.roots: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def add(self, kind: int, terms: Sequence[int] = (), of: Hashable = None) -> int:
         """The number of a new value."""
-        self.values.append(step)
-        return len(self.values) - 1
+        n = len(self.kinds)
+        self.kinds.append(kind)
+        self.terms.append(terms)
+        self.operands.append(terms if kind == PRODUCT else _unsigned(terms))
+        if of is not None:
+            self.of[n] = of
+        return n
 
-    def is_number(self, number: int) -> bool:
-        """Whether a value is a constant."""
-        return isinstance(self.values[number], Number)
+    def put(self, n: int, kind: int, terms: Sequence[int]) -> None:
+        """Makes a value something else, of which nothing but its terms is known."""
+        self.kinds[n], self.terms[n] = kind, terms
+        self.operands[n] = terms if kind == PRODUCT else _unsigned(terms)
+
+    def factors(self, n: int) -> Sequence[int]:
+        """Those of a product; the value itself if it is none."""
+        return self.operands[n] if self.kinds[n] == PRODUCT else (n,)
 
     def order(self) -> list[int]:
         """The values that the roots need, operands first."""
-        values, order, begun = self.values, list[int](), bytearray(len(self.values))
-        stack = [n for s, n in reversed(self.roots) if s]
+        operands, order, begun = self.operands, list[int](), bytearray(len(self))
+        stack = [abs(r) for r in reversed(self.roots) if r]
         while stack:
             n = stack.pop()
             if n < 0:  # all that it reads is there
-                order.append(~n)
+                order.append(-n)
             elif not begun[n]:
                 begun[n] = 1
-                stack.append(~n)
-                stack += values[n].operands
+                if below := operands[n]:
+                    stack.append(-n)
+                    stack += below
+                else:
+                    order.append(n)
         return order
 
-    def uses(self, order: Sequence[int]) -> Counter[int]:
+    def uses(self, order: Sequence[int]) -> list[int]:
         """How often each value is read."""
-        found = Counter(chain.from_iterable([self.values[n].operands for n in order]))
-        found.update(n for s, n in self.roots if s)
-        return found
+        operands = self.operands
+        read = chain(chain.from_iterable([operands[n] for n in order]), map(abs, self.roots))
+        return np.bincount(np.fromiter(read, int), minlength=len(self)).tolist()
+
+
+def _unsigned(terms: Sequence[int]) -> Sequence[int]:
+    return terms if not terms or min(terms) > 0 else [abs(m) for m in terms]
 
 
 def _most(votes: Sequence[Rational]) -> Rational:
@@ -152,7 +125,7 @@ class Lowering:
         for entry in order:
             if entry != ONE:
                 self._at[entry] = self._form(self.table.forms[entry], wanted.get(entry))
-        self.steps.roots = [self._of(r) for r in roots]
+        self.steps.roots = [self._of(*r) for r in roots]
         return self.steps
 
     def _wanted(self, roots: Sequence[Scaled], order: Sequence[int]) -> dict[int, Rational]:
@@ -178,49 +151,50 @@ class Lowering:
                     vote(*x)
         return found
 
-    def _of(self, x: Scaled) -> tuple[int, int]:
-        """(sign, value) of a multiple of an entry."""
-        if x.is_zero:
-            return 0, self._constant(0)
-        if x.entry == ONE:
-            return (1 if x.factor > 0 else -1), self._constant(abs(x.factor))
-        scale, n = self._at[x.entry]
-        factor = quotient(x.factor, scale)
-        if type(factor) is int and (factor == 1 or factor == -1):
-            return factor, n
-        sign = 1 if factor > 0 else -1
-        return (sign, self._multiplied([self._constant(abs(factor)), n]))
+    def _of(self, factor: Rational, entry: int) -> int:
+        """The term that is a multiple of an entry."""
+        if not factor:
+            return 0
+        if entry == ONE:
+            n = self._constant(size(factor))
+        else:
+            scale, n = self._at[entry]
+            factor = quotient(factor, scale)
+            if type(factor) is int and (factor == 1 or factor == -1):
+                return factor * n
+            n = self._multiplied([self._constant(size(factor)), n])
+        return n if factor.numerator > 0 else -n
 
     def _constant(self, value: Rational) -> int:
         ratio = value.as_integer_ratio()  # the hash of a Fraction takes a power
         if ratio not in self._number:
-            self._number[ratio] = self.steps.add(Number(value))
+            self._number[ratio] = self.steps.add(NUMBER, of=value)
         return self._number[ratio]
 
     def _reciprocal(self, n: int) -> int:
         if n not in self._inverse:
-            self._inverse[n] = self.steps.add(Reciprocal(n))
+            self._inverse[n] = self.steps.add(RECIPROCAL, (n,))
         return self._inverse[n]
 
     def _multiplied(self, factors: list[int]) -> int:
         key = tuple(sorted(factors))
         if key not in self._product:
-            self._product[key] = self.steps.add(Multiplied(factors))
+            self._product[key] = self.steps.add(PRODUCT, factors)
         return self._product[key]
 
     def _form(self, form: Form, wanted: Rational | None) -> tuple[Rational, int]:
         """(c, value): the value is c times the form, c the scale wanted where it costs nothing or is wanted."""
         match form:
             case Symbol(of):
-                return 1, self.steps.add(Given(of))
+                return 1, self.steps.add(GIVEN, of=of)
             case Call(function, arguments):
-                return 1, self.steps.add(Called(function, [self._of(x) for x in arguments]))
+                return 1, self.steps.add(CALL, [self._of(*x) for x in arguments], function)
             case Sum(terms):
                 scale = wanted
                 if scale is None:  # the scale at which most terms are what is there
                     ratios = [size(quotient(self._at[n][0], c)) for c, n in terms if n != ONE]
                     scale = _most(ratios) if ratios else 1
-                return scale, self.steps.add(Added([self._of(Scaled(times(scale, c), n)) for c, n in terms]))
+                return scale, self.steps.add(SUM, [self._of(times(scale, c), n) for c, n in terms])
             case Product(factors):
                 scale, above, below = 1, list[int](), list[int]()
                 for entry, power in factors:
