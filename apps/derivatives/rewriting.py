@@ -75,7 +75,7 @@ def rewritten(program: Program) -> tuple[Program, int, int]:
             }
             reader = Reader(Table(), given)
             values = reader.read(wanted)
-            steps = shortest(reader.table, [x for y in values for x in y.ravel()])
+            steps = shortest(reader.table, [x for y in values for x in y])
             shown = [Variable(x.vtype, x.size, x.batch, channels=x.channels) for x in given]
             stand = dict(zip(given, shown, strict=True))
             copy = {**stand}

@@ -77,7 +77,7 @@ def as_written(outputs: Sequence[Variable]) -> Operations:
 def fewest(outputs: Sequence[Variable], product_cost: float = 1.0) -> Operations:
     """The operations of the components of the outputs at the fewest that are found. product_cost: as for ``F.source``."""
     reader = Reader(Table())
-    return count(shortest(reader.table, [x for y in reader.read(outputs) for x in y.ravel()], product_cost))
+    return count(shortest(reader.table, [x for y in reader.read(outputs) for x in y], product_cost))
 
 
 def _tallies(noted: Counter[str], shape: tuple[int, ...]) -> np.ndarray:

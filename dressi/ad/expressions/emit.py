@@ -142,7 +142,7 @@ def source(
         raise GraphError(f"a product costs at least 1 sum, not product_cost={product_cost!r}")
     to = LANGUAGES[language]
     reader = Reader(Table())
-    roots = [x for y in reader.read(outputs) for x in y.ravel()]
+    roots = [x for y in reader.read(outputs) for x in y]
     leaves = sorted(reader.leaves, key=lambda v: v.id)
     names = {(v, k): text for v in leaves for k, text in enumerate(_names(v))}
     given = list(names.values())

@@ -59,7 +59,7 @@ def jacobian_steps(
 ) -> Steps:
     """The steps of a ``jacobian``, row by row."""
     table, reader, roots = _read(outputs, inputs)
-    return _best(table, roots, [x for v in inputs for x in reader.leaves[v].ravel()], limit)
+    return _best(table, roots, [x for v in inputs for x in reader.leaves[v]], limit)
 
 
 @paused()
@@ -80,7 +80,7 @@ def hessian(
     if not y.vtype.is_scalar:
         raise GraphError(f"the Hessian is of a FLOAT, not of {y}")
     table, reader, (root,) = _read([y], inputs)
-    wanted = [x for v in inputs for x in reader.leaves[v].ravel()]
+    wanted = [x for v in inputs for x in reader.leaves[v]]
     found = Derivatives(table)
     first = found.adjoints(root, [x.entry for x in wanted])
     steps = _best(table, first, wanted, limit)
@@ -104,7 +104,7 @@ def derivative(y: Variable, x: Variable, order: int = 1, *, limit: int | None = 
             f"a derivative of an order is by a FLOAT, and the order 0, 1, ..., not {order!r} by {x}"
         )
     table, reader, roots = _read([y], [x])
-    found, entry = Derivatives(table), reader.leaves[x].item().entry
+    found, entry = Derivatives(table), reader.leaves[x][0].entry
     for _ in range(order):
         roots = found.tangents(roots, {entry: UNIT})
         _refuse(len(table), limit)
@@ -155,7 +155,7 @@ def _refuse(operations: int, limit: int | None) -> None:
 def _read(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> tuple[Table, Reader, list[Scaled]]:
     reader = Reader(Table(), inputs)
     _same_texel(outputs, inputs)
-    return reader.table, reader, [x for y in reader.read(outputs) for x in y.ravel()]
+    return reader.table, reader, [x for y in reader.read(outputs) for x in y]
 
 
 def _same_texel(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> None:

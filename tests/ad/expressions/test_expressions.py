@@ -42,7 +42,7 @@ def test_equal_expressions_are_one(pair):
 
 def test_expressions_that_differ_stay_apart():
     terms = [a, b, a + b, a * b, F.sin(a), F.cos(a), F.exp(a), F.sqrt(a), a * a, a / b, F.select(a > b, a, b)]
-    read = [x[()] for x in Reader(Table()).read([*terms, *(2.0 * t for t in terms)])]
+    read = [x for (x,) in Reader(Table()).read([*terms, *(2.0 * t for t in terms)])]
     assert len({x.entry for x in read}) == len(terms) and ONE not in {x.entry for x in read}
     assert len(set(read)) == 2 * len(terms)
 
@@ -94,7 +94,7 @@ def test_sums_and_products_are_few():
 
 def written(outputs, product_cost=1.0):
     reader = Reader(Table())
-    roots = [x for y in reader.read(outputs) for x in y.ravel()]
+    roots = [x for y in reader.read(outputs) for x in y]
     return Writer(shortest(reader.table, roots, product_cost)).roots()
 
 

@@ -193,7 +193,8 @@ def _pairs(terms: Iterable[int], bag: Counter[int]) -> set[Pair]:
 
 
 def _times(bag: Counter[int], a: int, b: int) -> int:
-    return bag[a] // 2 if a == b else min(bag[a], bag[b])
+    count = bag.get
+    return count(a, 0) // 2 if a == b else min(count(a, 0), count(b, 0))
 
 
 def _gain(users: Iterable[int], bags: dict[int, Counter[int]], pair: Pair) -> int:

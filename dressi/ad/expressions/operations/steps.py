@@ -21,7 +21,7 @@ GIVEN, NUMBER, SUM, PRODUCT, RECIPROCAL, CALL = range(6)
 
 
 class Steps:
-    """Numbered values and the roots, in lists of numbers: objects of their own would take three times as long.
+    """Numbered values and the roots, in lists of numbers.
 
     Value n is made of ``terms[n]``; a term -m is value m with its sign changed, in sums and Functions. Without signs they are
     ``operands[n]``. A value that occurs twice is there twice. The first sign of a sum is positive, unless all are negative. Value 0 is

@@ -9,7 +9,7 @@ from ...graph import Function, Variable
 from ...ops.pixel.constant import constant
 from ...types import FLOAT
 from .field import Rational
-from .reader import Reader, objects
+from .reader import Reader
 from .table import ONE, ZERO, Call, Product, Scaled, Sum, Table
 
 
@@ -33,6 +33,8 @@ class Derivatives:
         match table.forms[entry]:
             case Sum(terms):
                 return [(n, Scaled(c, ONE)) for c, n in terms if n != ONE]
+            case Product(((a, 1), (b, 1))):
+                return [(a, Scaled(1, b)), (b, Scaled(1, a))]
             case Product(factors):
                 found = []
                 for n, power in factors:
@@ -55,13 +57,13 @@ class Derivatives:
             kind, fields = function
             made = kind(*(Variable(FLOAT) for _ in arguments), **dict(zip(kind.fields, fields, strict=True)))
             given = [None] * len(arguments) if made.zero_derivative else declared(made)
-            reader.put({v: objects([ZERO]) for v in (*made.inputs, made.output)})
+            reader.put(dict.fromkeys((*made.inputs, made.output), (ZERO,)))
             self._declared[function] = made, given, reader.order([p for p in given if p is not None])
         made, given, order = self._declared[function]
         known = [*zip(made.inputs, arguments, strict=True), (made.output, Scaled(1, entry))]
-        reader.put({v: objects([x]) for v, x in known})
+        reader.put({v: (x,) for v, x in known})
         reader.run(order)
-        return [ZERO if p is None else reader.known[p].item() for p in given]
+        return [ZERO if p is None else reader.known[p][0] for p in given]
 
     def tangents(self, roots: Iterable[Scaled], seeds: Mapping[int, Scaled]) -> list[Scaled]:
         """The derivative of each root along the seeds: (entry, its tangent). Forward mode."""
@@ -82,7 +84,7 @@ class Derivatives:
         order = self.table.order([root.entry])
         active = set(wanted)
         for entry in order:
-            if any(n in active for n, _ in self.partials(entry)):
+            if not active.isdisjoint([n for n, _ in self.partials(entry)]):
                 active.add(entry)
         parts: dict[int, list[Scaled]] = {root.entry: [Scaled(root.factor, ONE)]}
         totals: dict[int, Scaled] = {}

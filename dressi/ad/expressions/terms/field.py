@@ -11,7 +11,7 @@ rounding is not found.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
@@ -75,10 +75,10 @@ def sum_of(terms: Iterable[tuple[Rational, Sample]]) -> Sample:
     return Sample(a, b * below % SMALL, c * below % SMALL)
 
 
-def product_of(factors: Iterable[Sample]) -> Sample:
+def product_of(factors: Sequence[Sample]) -> Sample:
     """The product of samples."""
-    a = x = y = 1
-    for u, v, w in factors:
+    a, x, y = factors[0]
+    for u, v, w in factors[1:]:
         a, x, y = a * u % SMALL, x * v % SMALL, y * w % SMALL
     return Sample(a, x, y)
 

@@ -23,6 +23,9 @@ from ...traversal import producers_first
 from ...types import Access
 from .table import Scaled, Table
 
+Components = tuple[Scaled, ...]
+"""Those of a value of one texel, of a matrix row by row."""
+
 
 class Value:
     """An expression with operators, so that the meaning in NumPy of a Function computes with expressions, too."""
@@ -131,18 +134,18 @@ class Reader:
 
     def __init__(self, table: Table, given: Iterable[Variable] = ()):
         self.table = table
-        self.leaves: dict[Variable, np.ndarray] = {}
-        self.known: dict[Variable, np.ndarray] = {}
-        """Of each Variable that was read an array of Scaled, of the shape of its type."""
+        self.leaves: dict[Variable, Components] = {}
+        self.known: dict[Variable, Components] = {}
+        """Of each Variable that was read."""
         for v in given:
             self._symbol(v)
 
-    def put(self, known: Mapping[Variable, np.ndarray]) -> None:
-        """What Variables are, whatever made them: an array of Scaled each."""
+    def put(self, known: Mapping[Variable, Components]) -> None:
+        """What Variables are, whatever made them."""
         self.known.update(known)
 
-    def read(self, variables: Iterable[Variable]) -> list[np.ndarray]:
-        """Of each Variable an array of Scaled, of the shape of its type."""
+    def read(self, variables: Iterable[Variable]) -> list[Components]:
+        """Of each Variable its components."""
         variables = list(variables)
         self.run(self.order(variables))
         return [self.known[v] for v in variables]
@@ -171,60 +174,45 @@ class Reader:
             except ZeroDivisionError:
                 raise f.fail("divides by a constant zero") from None
 
-    def _symbol(self, v: Variable) -> np.ndarray:
-        count = v.vtype.components
-        found = objects([self.table.symbol((v, k)) for k in range(count)], v.vtype.shape)
-        self.known[v] = self.leaves[v] = found
-        return found
+    def _symbol(self, v: Variable) -> None:
+        components = range(v.vtype.components)
+        self.known[v] = self.leaves[v] = tuple([self.table.symbol((v, k)) for k in components])
 
-    def _function(self, f: Function) -> np.ndarray:
-        shape = f.output.vtype.shape
+    def _function(self, f: Function) -> Components:
+        kind, table, vtype = type(f), self.table, f.output.vtype
         if isinstance(f, Constant):
-            return objects([self.table.constant(x) for x in f.value], shape)
+            return tuple([table.constant(x) for x in f.value])
         inputs = [self.known[x] for x in f.inputs]
-        kind = type(f)
         algebra = ALGEBRA.get(kind)
-        if algebra is not None and not shape and isinstance(f, Pointwise):
-            found = algebra(f, *(Value(self.table, x.item()) for x in inputs))
-            return objects([self._scaled(found)])
+        if algebra is not None and vtype.is_scalar and isinstance(f, Pointwise):
+            return (self._scaled(algebra(f, *[Value(table, x) for (x,) in inputs])),)
         if algebra is not None:
-            lifted = [self._values(x) for x in inputs]
+            shapes = [x.vtype.shape for x in f.inputs]
             if isinstance(f, Pointwise):
-                lifted = [
-                    x.reshape(x.shape + (1,) * len(shape)) if v.vtype.is_scalar else x
-                    for x, v in zip(lifted, f.inputs, strict=True)
-                ]
-            found = np.asarray(algebra(f, *lifted), object)
-            return objects(
-                [self._scaled(x) for x in np.broadcast_to(found, (1, 1, 1, *shape)).ravel()], shape
-            )
+                shapes = [shape or (1,) * len(vtype.shape) for shape in shapes]
+            lifted = [self._values(x, shape) for x, shape in zip(inputs, shapes, strict=True)]
+            found = np.broadcast_to(np.asarray(algebra(f, *lifted), object), (1, 1, 1, *vtype.shape))
+            return tuple([self._scaled(x) for x in found.ravel()])
         if kind in ORDINARY:
             formals = [Variable(x.vtype) for x in f.inputs]
-            inner = Reader(self.table)
+            inner = Reader(table)
             inner.put(dict(zip(formals, inputs, strict=True)))
             return inner.read([ORDINARY[kind](*formals)])[0]
+        columns = [x if len(x) == vtype.components else x * vtype.components for x in inputs]
+        rows = zip(*columns, strict=True)
         if kind in (InverseSqrt, Sqrt):
             power = -1 if kind is InverseSqrt else 1
-            return self._each(
-                shape, inputs, lambda x: self.table.product([(self.table.call((Sqrt, ()), [x]), power)])
-            )
+            return tuple([table.product(((table.call((Sqrt, ()), x), power),)) for x in rows])
         if kind is Pow and all(
-            s.is_constant and s.factor.denominator == 1 and abs(s.factor) <= 16 for s in inputs[1].ravel()
+            s.is_constant and s.factor.denominator == 1 and abs(s.factor) <= 16 for s in inputs[1]
         ):
-            return self._each(shape, inputs, lambda x, n: self.table.product([(x, int(n.factor))]))
-        return self._each(shape, inputs, lambda *x: self.table.call((kind, f.attributes), x))
+            return tuple([table.product(((x, int(n.factor)),)) for x, n in rows])
+        return tuple([table.call((kind, f.attributes), x) for x in rows])
 
-    def _each(
-        self, shape: tuple[int, ...], inputs: list[np.ndarray], make: Callable[..., Scaled]
-    ) -> np.ndarray:
-        if not shape:
-            return objects([make(*(x.item() for x in inputs))])
-        count = int(np.prod(shape, dtype=int))
-        columns = [_flat(x) * (1 if x.size == count else count) for x in inputs]
-        return objects([make(*row) for row in zip(*columns, strict=True)], shape)
-
-    def _values(self, x: np.ndarray) -> np.ndarray:
-        return objects([Value(self.table, item) for item in _flat(x)], (1, 1, 1, *x.shape))
+    def _values(self, x: Components, shape: tuple[int, ...]) -> np.ndarray:
+        found = np.empty(len(x), object)
+        found[:] = [Value(self.table, item) for item in x]
+        return found.reshape(1, 1, 1, *shape)
 
     def _scaled(self, x: Any) -> Scaled:
         return x.at if isinstance(x, Value) else self.table.constant(float(x))
@@ -242,15 +230,3 @@ def readable(f: Function) -> bool:
         return not f.inputs[0].vtype.is_scalar
     pointwise = isinstance(f, Pointwise) or type(f) is Select
     return pointwise and all(a is Access.SAME_PIXEL for a in f.access) and not f.places
-
-
-def _flat(x: np.ndarray) -> list[Any]:
-    return x.ravel().tolist()
-
-
-def objects(items: Sequence[Any], shape: tuple[int, ...] = ()) -> Any:
-    """An array of tuples, which NumPy would take for more axes."""
-    found = np.empty(len(items), object)
-    for k, item in enumerate(items):
-        found[k] = item
-    return found.reshape(shape)

@@ -75,11 +75,10 @@ class Sum(NamedTuple):
 
     terms: tuple[tuple[Rational, int], ...]
 
-    def __hash__(self) -> int:
-        """Fractions have slow ones."""
-        return hash(
-            tuple([(n, c if type(c) is int else (c.numerator, c.denominator)) for c, n in self.terms])
-        )
+    @property
+    def key(self) -> Hashable:
+        """Equal for equal sums: Fractions have slow hashes."""
+        return tuple([(n, c if type(c) is int else c.as_integer_ratio()) for c, n in self.terms])
 
 
 class Product(NamedTuple):
@@ -136,7 +135,8 @@ class Table:
         self._inverses: dict[int, Sample] = {}
         self._long: dict[int, int] = {}
         """Of entries that were asked their values modulo PRIME."""
-        self._of_form: dict[Form, Scaled] = {}
+        self._of_form: dict[Hashable, Scaled] = {}
+        """By the forms of entries, of sums by their keys."""
         self._of_direction: dict[int, int] = {self.samples[ONE].direction: ONE}
 
     def __len__(self) -> int:
@@ -157,16 +157,16 @@ class Table:
         found: dict[int, Rational] = {}
         for factor, entry in parts:
             found[entry] = found[entry] + factor if entry in found else factor
-        terms = sorted((entry, rounded(factor)) for entry, factor in found.items() if factor)
+        terms = sorted([(entry, rounded(factor)) for entry, factor in found.items() if factor])
         if not terms:
             return ZERO
         leading = terms[0][1] if terms[0][0] != ONE or len(terms) == 1 else terms[1][1]
         if len(terms) == 1:
             return Scaled(leading, terms[0][0])
         form = Sum(tuple([(rounded(quotient(factor, leading)), entry) for entry, factor in terms]))
-        known = self._of_form.get(form)
+        known = self._of_form.get(key := form.key)
         if known is None:
-            known = self._add(form, sum_of([(c, self.samples[n]) for c, n in form.terms]))
+            known = self._add(form, sum_of([(c, self.samples[n]) for c, n in form.terms]), key)
         return self._in_range(known, leading)
 
     def product(self, parts: Iterable[tuple[Scaled, int]]) -> Scaled:
@@ -189,9 +189,8 @@ class Table:
                     [*((Scaled(1, e), p) for e, p in powers.items()), (root.arguments[0], half)]
                 )
                 return Scaled(rounded(times(scale, inner.factor)), inner.entry)
-        factors = tuple(sorted((entry, power) for entry, power in powers.items() if power))
-        scale = rounded(scale)
-        if not _is_in_range(scale):
+        factors = tuple(sorted([item for item in powers.items() if item[1]]))
+        if not _is_in_range(scale := rounded(scale)):
             # The factors by which it is written have a range that single precision holds; their product may have not.
             return self._apart(scale, self.product([(Scaled(1, entry), power) for entry, power in factors]))
         if not factors or (len(factors) == 1 and factors[0][1] == 1):
@@ -199,7 +198,12 @@ class Table:
         form = Product(factors)
         known = self._of_form.get(form)
         if known is None:
-            known = self._add(form, product_of([self._to_power(entry, power) for entry, power in factors]))
+            known = self._add(
+                form,
+                product_of(
+                    [self.samples[n] if power == 1 else self._to_power(n, power) for n, power in factors]
+                ),
+            )
         return Scaled(scale, known.entry) if known.factor == 1 else self._in_range(known, scale)
 
     def _to_power(self, entry: int, power: int) -> Sample:
@@ -247,28 +251,27 @@ class Table:
     def _apart(self, scale: Rational, x: Scaled) -> Scaled:
         """A multiple of x as an entry of its own, whose factor nothing takes out again."""
         form = Sum(((rounded(scale * x.factor), x.entry),))
-        known = self._of_form.get(form)
+        known = self._of_form.get(form.key)
         if known is None:
-            known = self._new(form, sum_of([(form.terms[0][0], self.samples[x.entry])]))
+            known = self._new(form, sum_of([(form.terms[0][0], self.samples[x.entry])]), form.key)
         return known
 
-    def _add(self, form: Form, sample: Sample) -> Scaled:
-        """The entry of a form that is new: one of the same value, or a new one."""
+    def _add(self, form: Form, sample: Sample, key: Hashable = None) -> Scaled:
+        """The entry of a form that is new: one of the same value, or a new one. key: that of a sum."""
         if not any(sample):
-            self._of_form[form] = ZERO
+            self._of_form[key or form] = ZERO
             return ZERO
         direction = sample.direction
-        entry = self._of_direction.get(direction)
-        if entry is not None:
+        entry = self._of_direction.setdefault(direction, len(self))
+        if entry != len(self):
             factor = 1 if sample == self.samples[entry] else self._ratio(form, entry)
             if factor is not None:
-                self._of_form[form] = Scaled(factor, entry)
-                return self._of_form[form]
-        self._of_direction.setdefault(direction, len(self))
-        return self._new(form, sample)
+                known = self._of_form[key or form] = Scaled(factor, entry)
+                return known
+        return self._new(form, sample, key)
 
-    def _new(self, form: Form, sample: Sample) -> Scaled:
-        known = self._of_form[form] = Scaled(1, len(self))
+    def _new(self, form: Form, sample: Sample, key: Hashable = None) -> Scaled:
+        known = self._of_form[key or form] = Scaled(1, len(self))
         self.forms.append(form)
         self.samples.append(sample)
         return known
