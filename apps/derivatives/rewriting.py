@@ -32,6 +32,7 @@ from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.traversal import rebuilt
 from dressi.render.io import write_json
+from dressi.render.io.files import read_json
 from dressi.vk.run import engine as engines
 
 LEAST_SQUARES = Path(__file__).resolve().parent.parent / "least_squares"
@@ -146,9 +147,11 @@ def least_squares(case: str) -> Callable[[DressiAD], None]:
     from compare import CASES
 
     def describe(engine: DressiAD) -> None:
-        problem, _ = CASES[case].problem()
+        problem, before = CASES[case].problem()
         engine.set_loss(problem.energy)
         engine.set_optimizer(CASES[case].solver, problem.unknowns)
+        if before is not None:
+            engine.send_many(before(0))
 
     return describe
 
@@ -177,6 +180,7 @@ CASES: dict[str, Callable[[str], Callable[[DressiAD], None]]] = {
     **dict.fromkeys(("convolution", "matmul", "slice", "blur", "chain", "pyramid"), bench),
     **dict.fromkeys(("arap_mesh", "embedded_deformation", "cotangent_smoothing"), least_squares),
     **dict.fromkeys(("image_warping_128", "laplacian", "poisson_editing", "shape_from_shading"), least_squares),
+    **dict.fromkeys(("image_warping_512", "optical_flow"), least_squares),
     "pose": pose,
 }  # fmt: skip
 
@@ -217,18 +221,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", type=Path)
+    parser.add_argument(
+        "--json", type=Path, help="rows go here as they come, in place of those of the same cases"
+    )
     parser.add_argument("--cases", default=",".join(CASES), help="names with commas")
     parser.add_argument("--batches", type=int, default=9)
     parser.add_argument("--steps", type=int, default=5, help="of a batch")
     arguments = parser.parse_args()
-    rows = []
+    rows = {}
+    if arguments.json and arguments.json.exists():
+        rows = {row["case"]: row for row in read_json(arguments.json, "results")["rows"]}
     with Device.open() as device:
         for name in arguments.cases.split(","):
-            rows.append(measured(name, device, arguments.batches, arguments.steps))
-            print(rows[-1], flush=True)
-    if arguments.json:
-        write_json(arguments.json, {"rows": rows})
+            rows[name] = measured(name, device, arguments.batches, arguments.steps)
+            print(rows[name], flush=True)
+            if arguments.json:
+                write_json(arguments.json, {"rows": list(rows.values())})
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ a, b, c = (Variable(FLOAT, name=name) for name in "abc")
 )
 def test_equal_expressions_are_one(pair):
     x, y = Reader(Table()).read(pair())
-    assert x[()] == y[()]
+    assert x == y
 
 
 def test_expressions_that_differ_stay_apart():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -223,7 +224,7 @@ def readable(f: Function) -> bool:
     if f.output.vtype.is_int or any(x.vtype.is_int for x in f.inputs):
         return False
     if isinstance(f, Constant):
-        return bool(np.isfinite(f.value).all())
+        return all(map(isfinite, f.value))
     if type(f) in ALGEBRA:
         return True
     if type(f) in ORDINARY:
