@@ -14,7 +14,7 @@ from pipeline_tools import options, report
 
 from dressi import FLOAT, DressiAD, F, PlanOptions, Variable, adam
 
-LAYERS, BOUND = 20, 0.27
+LAYERS, BOUND = 20, 0.235
 
 given = options(__doc__, steps=3, size=1024)
 shape, random = (1, 4, given.size, given.size), np.random.default_rng(given.seed)

@@ -60,3 +60,12 @@ class Procedure:
         """Leaves that get new values."""
         made = [leaf for part in self.parts for leaf, _ in part.program.updates]
         return tuple(dict.fromkeys([*made, *(target for _, target in self.copies)]))
+
+    def changing(self, part: Part) -> frozenset[Variable]:
+        """The leaves that others write between the runs of a part. What a repeated program computes from the values of other
+        programs is computed once, before its first run."""
+        copied = frozenset(target for _, target in self.copies)
+        if part.times > 1 or any(p is not part and p.program is part.program for p in self.parts):
+            return copied
+        others = (p.program for p in self.parts if p.program is not part.program)
+        return copied.union(leaf for program in others for leaf, _ in program.updates)

@@ -125,11 +125,12 @@ def program_within(objective: Objective, memory: int, taken: Callable[[Program],
     )
 
 
-def bytes_in_parts(program: Program, plan: Callable[[Program], Plan]) -> int:
+def bytes_in_parts(program: Program, plan: Callable[[Program, frozenset[Variable]], Plan]) -> int:
     """What a program takes on a device: its loops run as parts, which share the leaves between them and all transient images.
-    plan: plans one part. Raises TooLarge."""
+    plan: plans one part, of which some leaves change between its runs. Raises TooLarge."""
     procedure = in_parts(program) if has_loops(program) else Procedure((Part("step", program),))
-    plans = [plan(one) for one in dict.fromkeys(part.program for part in procedure.parts)]
+    of = {part.program: part for part in reversed(procedure.parts)}
+    plans = [plan(one, procedure.changing(part)) for one, part in of.items()]
     limits, shared = plans[0].limits, Counter[ImageSlot]()
     held = {leaf for pair in procedure.copies for leaf in pair}.union(*(p.program.leaves for p in plans))
     for each in plans:

@@ -259,7 +259,7 @@ def _build(
         for s in chain(static.sub_stages, step.sub_stages)
     }
     usage = usages(shaders, (*step.saved, *step.copies), (*program.leaves, *program.outputs.values()))
-    saving = any(f.saves_memory for f in program.functions)
+    saving = options.memory > 0 or any(f.saves_memory for f in program.functions)
     images = assign_images(
         (static.stages, step.stages),
         persistent,

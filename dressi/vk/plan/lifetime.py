@@ -14,10 +14,13 @@ from functools import cached_property
 from ...ad.graph import RasterFunction, Variable
 from .bindings import Range
 from .images import NOTHING, ImageSlot, Usage, slot_of, slot_of_range
-from .limits import DeviceLimits
+from .limits import DeviceLimits, Tiling
 from .substage import Binding, ScatterDraw, Stage, SubStage
 
+MARGIN, STEP = 8, 16
+"""Texels more along a side of a roomy image, which is a multiple of ``STEP``."""
 ROOM = 1.1
+"""Times as many texels as a value has that a roomy image may have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +151,7 @@ def assign_images(
     persistent: Variables with images of their own. replaces: new values written in place into the images of leaves.
     The others take a free slot of their kind from the Stage that makes them to the last that reads them. Transients
     of one schedule are dead while another runs, so schedules share their slots. share: False gives every value its
-    own. saving: images have room for values of a few texels more along a side, so that these share them.
+    own. saving: images and ranges have room for values of a few texels more along a side, so that these share them.
     """
     schedules = tuple(schedules)
     sub_stages = [s for stages in schedules for stage in stages for s in stage.sub_stages]
@@ -168,7 +171,7 @@ def assign_images(
     for v, leaf in replaces.items():
         lasting[v] = lasting[leaf]
     transient: dict[int, ImageSlot] = {}
-    roomy = _roomy(sub_stages, lasting, ranges, usage, limits) if saving else {}
+    loose = _loose(sub_stages, ranges, usage) if saving else ()
     by_schedule, passing = [], []
     depths = _Depths(slots, limits, share)
     for stages in schedules:
@@ -186,11 +189,16 @@ def assign_images(
                 if v in of:
                     continue
                 if v in ranges:
-                    number = slots.range(slot_of_range(ranges[v], limits), free if share else {})
+                    kind = slot_of_range(ranges[v], limits)
+                    if v in loose:
+                        kind = _with_room(kind, limits.tiling(ranges[v].members[0]), limits)
+                    number = slots.range(kind, free if share else {})
                     transient[number] = slots.kinds[number]
                     of |= dict.fromkeys(ranges[v].members, (number,))
                     continue
-                kind = replace(roomy.get(v) or slot_of(v, limits, half=v in narrow), usage=NOTHING)
+                kind = replace(slot_of(v, limits, half=v in narrow), usage=NOTHING)
+                if v in loose:
+                    kind = _with_room(kind, limits.tiling(v), limits)
                 uses = usage.get(v, NOTHING)
                 if limits.lazy_images and v in passing[-1]:
                     kind = replace(kind, passing=True)
@@ -205,36 +213,30 @@ def assign_images(
     return Images(slots.finished(), tuple(by_schedule), tuple(passing), depths.of, ranges)
 
 
-def _roomy(
-    sub_stages: Iterable[SubStage],
-    lasting: Collection[Variable],
-    ranges: Collection[Variable],
-    usage: Mapping[Variable, Usage],
-    limits: DeviceLimits,
-) -> dict[Variable, ImageSlot]:
-    """The images that values can lie in which only their own texels are read of and written: of the largest size that is at
-    most ``ROOM`` times as large as theirs. A contraction that reads beyond borders so shares images with what it reads."""
-    alone = {r.variable for s in sub_stages if s.samplers for r in s.reads}
+def _loose(
+    sub_stages: Iterable[SubStage], ranges: Collection[Variable], usage: Mapping[Variable, Usage]
+) -> set[Variable]:
+    """The values in images of which only their own texels are read and written, and in ranges: more room does not change them."""
+    sampled = {r.variable for s in sub_stages if s.samplers for r in s.reads}
     copied = {v for v, uses in usage.items() if uses & (Usage.SOURCE | Usage.TARGET)}
-    made = {v for s in sub_stages for v in s.outputs if not s.narrow}.difference(
-        alone, copied, lasting, ranges
-    )
-    kinds = {v: slot_of(v, limits) for v in made}
-    found: dict[ImageSlot, ImageSlot] = {}
-    for kind in {*kinds.values()}:
-        sizes = (
-            (k.width, k.height)
-            for k in {*kinds.values()}
-            if replace(k, width=0, height=0) == replace(kind, width=0, height=0)
-        )
-        fitting = [
-            (w, h)
-            for w, h in sizes
-            if w >= kind.width and h >= kind.height and w * h <= ROOM * kind.width * kind.height
-        ]
-        width, height = max(fitting, key=lambda one: one[0] * one[1])
-        found[kind] = replace(kind, width=width, height=height)
-    return {v: found[kind] for v, kind in kinds.items()}
+    made = {v for s in sub_stages for v in s.outputs if not s.narrow}
+    return made.difference(sampled, copied).union(ranges)
+
+
+def _with_room(kind: ImageSlot, tiling: Tiling, limits: DeviceLimits) -> ImageSlot:
+    """A slot that is a few texels larger along both sides, so that values which differ by the margin of a kernel share it, of
+    this plan or of others that run in turns; itself where that is much more, or more than devices have.
+
+    1024 x 1024 texels, and 1026 x 1026 with the margin of 3 x 3 weights:    1040 x 1040
+    """
+    width, height = (-(-(extent + MARGIN) // STEP) * STEP for extent in (tiling.width, tiling.height))
+    too_wide = width > min(limits.max_image_dimension, limits.max_framebuffer_width)
+    too_high = height > min(limits.max_image_dimension, limits.max_framebuffer_height)
+    if width * height > ROOM * tiling.texels or too_wide or too_high:
+        return kind
+    if kind.in_buffer:
+        return replace(kind, width=kind.width // tiling.texels * width * height)
+    return replace(kind, width=width, height=height)
 
 
 def _ending(stages: Sequence[Stage]) -> dict[int, list[Variable]]:

@@ -60,7 +60,10 @@ class Runner:
         """Bytes that a program takes."""
         cost = self._model or model_of(self._workspace.device)
         return bytes_in_parts(
-            program, lambda one: build_plan(one, self._workspace.limits, shader_text, self._options, cost)
+            program,
+            lambda one, changing: build_plan(
+                one, self._workspace.limits, shader_text, self._options, cost, changing
+            ),
         )
 
     def _build(self) -> VulkanExecutor | Steps:

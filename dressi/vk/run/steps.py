@@ -80,18 +80,14 @@ class Steps:
         for part in parts:
             if part.program in self._executors:
                 continue
-            others = (other.program for other in parts if other.program is not part.program)
-            changing = {leaf for program in others for leaf, _ in program.updates}
-            copied = {target for _, target in self.procedure.copies}
-            once = part.times > 1 or any(p is not part and p.program is part.program for p in parts)
             own = [leaf for leaf, _ in part.program.updates]
             gating = Gating(
                 self._gates[part.gate] if part.gate is not None else None,
                 tuple(gate for flag, gate in self._gates.items() if flag in own),
             )
-            # What a repeated program computes from the values of the others is computed once, before the first run.
-            changing = frozenset(copied if once else copied | changing)
-            self._executors[part.program] = make(part.program, changing=changing, gating=gating)
+            self._executors[part.program] = make(
+                part.program, changing=self.procedure.changing(part), gating=gating
+            )
         workspace.hold(dict.fromkeys(leaf for pair in self.procedure.copies for leaf in pair))
         for copies in self.procedure.sequence:
             if isinstance(copies, Copies) and copies.pairs and copies not in self._copies:

@@ -6,15 +6,19 @@ import pytest
 from dressi.ad import functional as F
 from dressi.ad.graph import Variable
 from dressi.ad.optim.optimizers import adam
+from dressi.ad.program import Program
+from dressi.ad.transform.gradient import gradient
+from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT
 from dressi.config import shader_text
 from dressi.errors import InputError, PlanError
 from dressi.vk.plan import compiler
+from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.glsl.generate import generate
 from dressi.vk.plan.limits import PROFILES
 from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.options import PlanOptions
-from dressi.vk.planning import PlanningEngine
+from dressi.vk.planning import PlanningEngine, bytes_in_parts
 
 
 def planned(layers: int, memory: int = 0):
@@ -39,6 +43,24 @@ def test_loops_compute_again_what_does_not_fit():
         planned(9, 1 << 17)
     with pytest.raises(InputError, match="memory is -1"):
         PlanOptions(memory=-1)
+
+
+def test_parts_of_a_loop_share_images_that_differ_by_a_margin():
+    """Of 3 x 3 weights: the iteration and its gradient have 1026 x 1026 texels and 1024 x 1024 of the same format."""
+    size, weight = (1024, 1024), Variable(FLOAT, (3, 3), 4, channels=4, data=np.zeros((4, 4, 3, 3)))
+    x = Variable(FLOAT, size, channels=4)
+    y = F.loop(lambda v: v + F.sigmoid(F.correlate(v, weight, border="clamp")), x, 5, checkpoints=2)
+    program = simplify(Program({}, ((weight, gradient(F.sum(F.square(y)), [weight])[0]),)))
+
+    def taken(memory: int) -> int:
+        options = PlanOptions(memory=memory)
+        return bytes_in_parts(
+            program,
+            lambda one, changing: build_plan(one, PROFILES["lavapipe"], shader_text, options, CPU, changing),
+        )
+
+    image = 4 * 4 * size[0] * size[1]
+    assert taken(1 << 40) < taken(0) - 1.9 * image
 
 
 def test_shaders_of_layers_that_are_alike_are_generated_once(monkeypatch):
