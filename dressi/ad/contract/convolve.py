@@ -104,6 +104,8 @@ def _correlated(
     (sy, sx), (dy, dx) = pair(stride, "a stride"), pair(dilation, "a dilation")
     groups = whole(groups, "the number of groups", 1)
     outputs, inputs, height, width = shape_of(weight)
+    if border is None and ((height - 1) * dy >= image.size[1] or (width - 1) * dx >= image.size[0]):
+        raise GraphError(f"{image} is smaller than the kernel {weight}; give it a border, such as 'zero'")
     numbers: dict[str, Any] = {"sy": sy, "sx": sx, "dy": dy, "dx": dx}
     if weight.vtype is not FLOAT:
         raise GraphError(f"the kernel {weight} is FLOAT")
@@ -165,6 +167,8 @@ def correlate_transposed(
 def _pool(x: Variable, window: Pair, stride: Pair | None, combine: str) -> Variable:
     (x,) = operands(x)
     (height, width), by = pair(window, "a window"), pair(window if stride is None else stride, "a stride")
+    if height > x.size[1] or width > x.size[0]:
+        raise GraphError(f"{x} is smaller than a window of {width}x{height}; use F.pad, or a smaller window")
     return contract(
         "out[y, x] = image[sy * y + j, sx * x + i]",
         combine=combine,

@@ -45,7 +45,8 @@ def slice_grid(grid: Variable, guide: Variable, depths: int | None = None) -> Va
         raise GraphError(f"the guide of a grid is FLOAT without channels, not {guide}")
     if grid.vtype.is_int or depths < 2 or grid.channels % depths:
         raise GraphError(
-            f"a grid of {depths} depths holds floats, and a multiple of {max(depths, 2)} channels; {grid} does not"
+            f"a grid holds floats of two depths at least, each depth a channel for each of the result; {grid} has {depths}"
+            f" in {grid.channels} channels"
         )
     (width, height), (columns, rows) = guide.size, grid.size
     # A row more above and below, so that every row of texels lies between two.

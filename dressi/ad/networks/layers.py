@@ -81,9 +81,6 @@ def convolution(layer: Weights, x: Variable, **options: Any) -> Variable:
     (2, 8, 12, 16)
     """
     x, weight = features(x, "a convolution"), weight_of(layer, "weight", "a convolution")
-    height, width = weight.size[1], weight.size[0]
-    if options.get("border", "zero") is None and (height > x.size[1] or width > x.size[0]):
-        raise GraphError(f"{x} is smaller than the kernel {weight}; give it a border, such as 'zero'")
     # One kernel of one channel would serve all channels in F.correlate; as a layer it takes one.
     takes = weight.channels * options.get("groups", 1)
     if takes != x.channels:
