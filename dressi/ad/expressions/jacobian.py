@@ -7,7 +7,7 @@ again, of as many texels as the outputs have: a Jacobian of an image is an image
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ...errors import GraphError
 from ..graph import Function, Variable
@@ -186,7 +186,10 @@ def _extents(v: Variable) -> tuple[int, ...]:
 
 
 def _floats(given: Variable | Sequence[Variable], what: str) -> list[Variable]:
-    found = [given] if isinstance(given, Variable) else list(given)
+    several = isinstance(given, Iterable) and not isinstance(given, Variable)
+    found = list(given) if several else [given]
+    if not found:
+        raise GraphError(f"a Jacobian has no {what}: give one float Variable or more")
     for x in found:
         if not isinstance(x, Variable) or x.vtype.is_int:
             raise GraphError(f"the {what} of a Jacobian are float Variables, not {x!r}")

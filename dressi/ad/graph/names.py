@@ -72,6 +72,11 @@ _ELSEWHERE = {
     "x.vtype": "dtype",
     "x.size, x.batch and x.vtype": "ndim",
     "gradient(loss, [x]); ad.set_loss and ad.step do so for an optimisation": "backward grad requires_grad requires_grad_ zero_grad value_and_grad",
+    "dressi.gradient(loss, [x])": "gradient",
+    "dressi.jvp(outputs, inputs, tangents)": "jvp",
+    "dressi.vjp(outputs, inputs, seeds)": "vjp",
+    "dressi.hvp(loss, [x], along)": "hvp",
+    "F.jacobian(outputs, inputs)": "jacfwd jacrev",
     "evaluate(x), or ad.recv(x) during an optimisation": "item numpy cpu tolist eval data_ptr",
     "Variable.of(array)": "cuda to from_numpy reshape flatten ravel squeeze unsqueeze",
 }

@@ -123,6 +123,8 @@ def test_bad_input():
         (lambda: F.jacobian(F.mean(x), x), "no Function of one texel"),
         (lambda: F.jacobian(F.shift(x, 1, 0), x), "no Function of one texel"),
         (lambda: F.jacobian(whole, x), "float Variables"),
+        (lambda: F.jacobian(2.0, x), "float Variables, not 2.0"),
+        (lambda: F.jacobian([], x), "no outputs"),
         (lambda: F.jacobian(F.exp(x) * F.sin(x), x, limit=2), "more than the limit of 2"),
         (lambda: F.hessian(F.vec2(x, x), x), "of a FLOAT"),
         (lambda: F.derivative(x, x, order=-1), "order"),

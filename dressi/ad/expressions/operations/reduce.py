@@ -4,8 +4,8 @@ parts that occur several times are computed once."""
 from __future__ import annotations
 
 import heapq
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..terms.field import Rational, plain
@@ -121,26 +121,21 @@ def share_pairs(steps: Steps, kind: int, order: Sequence[int]) -> None:
     """Pairs of operands that several sums (products) have are computed once; the pair of most of them first. order: that of the
     steps."""
     found = [n for n in order if steps.kinds[n] == kind]
-    readers = Counter(m for n in found for m in steps.operands[n])
-    bags: dict[int, Counter[int]] = {}
-    where = defaultdict[Pair, set[int]](set)
+    readers, once = steps.read_by(found), dict[Pair, int]()
+    bags, where = _Bags(steps), _Users(once)
     for n in found:
         several = [m for m in steps.terms[n] if readers[abs(m)] > 1]
         if len(several) > 1:  # what is read once is in no pair that occurs twice
-            bags[n] = Counter(steps.terms[n])
-            for pair in _pairs({*several}, bags[n]):
-                where[pair].add(n)
-    plain = {n for n, bag in bags.items() if len({abs(m) for m in bag}) == bag.total()}
-    heap = [
-        (-gain, p)
-        for p, users in where.items()
-        if (len(users) > 1 or not users <= plain) and (gain := _gain(users, bags, p)) > 1
-    ]
+            plain = len({*steps.operands[n]}) == len(steps.operands[n])
+            for pair in _pairs({*several}, {} if plain else bags[n]):
+                if once.setdefault(pair, n) != n or not plain:
+                    where[pair].add(n)
+    heap = [(-gain, p) for p, users in where.items() if (gain := _gain(users, bags, p)) > 1]
     heapq.heapify(heap)
     changed = set[int]()
     while heap:
         known, pair = heapq.heappop(heap)
-        gain = _gain(where.get(pair, ()), bags, pair)
+        gain = _gain(where[pair], bags, pair)
         if gain < 2:
             continue
         if gain != -known:
@@ -179,13 +174,35 @@ def share_pairs(steps: Steps, kind: int, order: Sequence[int]) -> None:
         steps.put(n, kind, list(bags[n].elements()))
 
 
-def _pairs(terms: Iterable[int], bag: Counter[int]) -> set[Pair]:
+class _Bags(dict[int, Counter[int]]):
+    """How often each term is in a sum (product), of those that are asked."""
+
+    def __init__(self, steps: Steps):
+        self.steps = steps
+
+    def __missing__(self, n: int) -> Counter[int]:
+        found = self[n] = Counter(self.steps.terms[n])
+        return found
+
+
+class _Users(dict[Pair, set[int]]):
+    """The sums (products) that have a pair, of pairs that are asked. once: the first that has it."""
+
+    def __init__(self, once: dict[Pair, int]):
+        self.once = once
+
+    def __missing__(self, pair: Pair) -> set[int]:
+        found = self[pair] = {self.once[pair]} if pair in self.once else set()
+        return found
+
+
+def _pairs(terms: Iterable[int], bag: Mapping[int, int]) -> set[Pair]:
     """Unordered pairs of operands, with the sign of the first positive."""
     items = sorted(terms, key=abs)
     found = set[Pair]()
     for i, m in enumerate(items):
         a = abs(m)
-        if bag[m] > 1:
+        if bag.get(m, 0) > 1:
             found.add((a, 1, a))
         for k in items[i + 1 :]:
             found.add((a, 1 if (m > 0) == (k > 0) else -1, abs(k)))
@@ -222,7 +239,11 @@ def unify(steps: Steps, order: Sequence[int]) -> list[int]:
         if len(inner) == 1 and (kind == PRODUCT or (kind == SUM and inner[0] > 0)):
             same[n] = inner[0]
             continue
-        key = (steps.of[n], *inner) if kind == CALL else tuple(sorted(inner))
+        if len(inner) == 2 and kind != CALL:
+            a, b = inner
+            key: Any = (a, b) if a < b else (b, a)
+        else:
+            key = (steps.of[n], *inner) if kind == CALL else tuple(sorted(inner))
         first = known[kind].setdefault(key, n)
         if first != n:
             same[n] = first
@@ -278,6 +299,5 @@ def reduced(steps: Steps, *, around: int | None = None, product_cost: float = 1.
     order = steps.order()
     while len(shorter := unify(steps, order)) < len(order):
         order = flatten(steps, shorter)
-    place_signs(steps, order)
-    unify(steps, steps.order())
+    unify(steps, place_signs(steps, order))
     return steps

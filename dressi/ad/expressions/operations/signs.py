@@ -9,10 +9,10 @@ from ...ops.pixel.trigonometry import Sin
 from .steps import CALL, NUMBER, PRODUCT, RECIPROCAL, SUM, Steps
 
 
-def place_signs(steps: Steps, order: Sequence[int]) -> None:
+def place_signs(steps: Steps, order: Sequence[int]) -> list[int]:
     """Negates sums, and products of a constant, whose readers want them negative: neither costs anything. Products of other
     values, quotients and sines hand the wish on to what they are made of. Signs that are left stay at the roots and at the
-    arguments of Functions. order: that of the steps."""
+    arguments of Functions. order: that of the steps; the new one is returned."""
     kinds, operands = steps.kinds, steps.operands
     numbers = {n: number for n in order if kinds[n] == PRODUCT and (number := _number(steps, n))}
     negative = _negative(steps, order, numbers)
@@ -44,6 +44,7 @@ def place_signs(steps: Steps, order: Sequence[int]) -> None:
                 flags[n], terms = -1, [-terms[0]]
             steps.put(n, kind, terms)
     steps.roots = [r * flags[abs(r)] for r in steps.roots]
+    return [*negated.values(), *order]
 
 
 def _negative(steps: Steps, order: Sequence[int], numbers: dict[int, int]) -> set[int]:

@@ -77,9 +77,16 @@ class Steps:
 
     def uses(self, order: Sequence[int]) -> list[int]:
         """How often each value is read."""
+        found = self.read_by(order)
+        for r in self.roots:
+            found[abs(r)] += 1
+        return found
+
+    def read_by(self, values: Sequence[int]) -> list[int]:
+        """How often these values read each value."""
         operands = self.operands
-        read = chain(chain.from_iterable([operands[n] for n in order]), map(abs, self.roots))
-        return np.bincount(np.fromiter(read, int), minlength=len(self)).tolist()
+        read = np.fromiter(chain.from_iterable([operands[n] for n in values]), int)
+        return np.bincount(read, minlength=len(self)).tolist()
 
 
 def _unsigned(terms: Sequence[int]) -> Sequence[int]:

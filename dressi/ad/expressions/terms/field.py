@@ -11,6 +11,7 @@ rounding is not found.
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -50,9 +51,6 @@ class Sample(NamedTuple):
         """Those of a multiple."""
         a = modulo(factor) * self.a % SMALL
         return a, a * self.x % SMALL, a * self.y % SMALL
-
-
-_ONE = Sample(1, 1, 1)
 
 
 def modulo(c: Rational, prime: int = SMALL) -> int:
@@ -135,25 +133,33 @@ def of_float(value: float) -> Rational:
     return plain(Fraction(value))
 
 
-def drawn(*parts: object) -> tuple[Sample, int]:
-    """A sample, and a value modulo PRIME, that only these parts determine, as if they were drawn at random."""
-    digest = hashlib.blake2b(repr(parts).encode(), digest_size=64).digest()
-    words = (int.from_bytes(digest[k : k + 8], "little") % SMALL for k in (40, 48, 56))
-    return Sample(*words), int.from_bytes(digest[:40], "little") % PRIME
+def drawn(*parts: object) -> Sample:
+    """A sample that only these parts determine, as if it were drawn at random."""
+    digest = hashlib.blake2b(repr(parts).encode(), digest_size=24).digest()
+    return Sample(*[v % SMALL for v in struct.unpack("<3Q", digest)])
+
+
+def drawn_long(*parts: object) -> int:
+    """A value modulo PRIME that only these parts determine."""
+    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=40).digest(), "little") % PRIME
 
 
 @lru_cache(maxsize=1 << 15)
 def on_circle(angle: tuple[int, int, int]) -> tuple[Sample, Sample]:
     """A point that only the angle determines, with a^2 + b^2 = 1: the samples of its sine and cosine."""
-    u, _ = drawn("angle", angle)
-    square = product_of([u, u])
-    below = sum_of([(1, _ONE), (1, square)]).inverse
-    return product_of([u._replace(a=2 * u.a), below]), product_of([sum_of([(1, _ONE), (-1, square)]), below])
+    u = drawn("angle", angle)
+    a, b, c = (1 + v * v % SMALL for v in u.values(1))
+    d, bc = 2 - a, b * c % SMALL
+    all_below = inverse(a * bc * d % SMALL)  # one inverse for four
+    a_below, d_below = bc * d * all_below % SMALL, a * bc * all_below % SMALL
+    below = Sample(a_below, a * a * c * d * all_below % SMALL, a * a * b * d * all_below % SMALL)
+    cosine = Sample(d, (2 - b) * d_below % SMALL, (2 - c) * d_below % SMALL)
+    return product_of([u._replace(a=2 * u.a), below]), product_of([cosine, below])
 
 
 def on_long_circle(angle: tuple[int, int, int]) -> tuple[int, int]:
     """The sine and the cosine modulo PRIME."""
-    _, u = drawn("angle", angle)
+    u = drawn_long("angle", angle)
     below = inverse(1 + u * u, PRIME)
     return 2 * u * below % PRIME, (1 - u * u) * below % PRIME
 

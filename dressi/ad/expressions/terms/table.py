@@ -21,6 +21,7 @@ from .field import (
     Rational,
     Sample,
     drawn,
+    drawn_long,
     inverse,
     modulo,
     of_float,
@@ -70,6 +71,11 @@ class Symbol(NamedTuple):
     of: Hashable
 
 
+def _key(terms: Iterable[tuple[Rational, int]]) -> Hashable:
+    """Equal for equal terms: Fractions have slow hashes."""
+    return tuple([(n, c if type(c) is int else c.as_integer_ratio()) for c, n in terms])
+
+
 class Sum(NamedTuple):
     """The sum of multiples of entries; ``terms`` are ordered by entry, each occurs once."""
 
@@ -77,8 +83,8 @@ class Sum(NamedTuple):
 
     @property
     def key(self) -> Hashable:
-        """Equal for equal sums: Fractions have slow hashes."""
-        return tuple([(n, c if type(c) is int else c.as_integer_ratio()) for c, n in self.terms])
+        """Equal for equal sums."""
+        return _key(self.terms)
 
 
 class Product(NamedTuple):
@@ -92,6 +98,11 @@ class Call(NamedTuple):
 
     function: Hashable
     arguments: tuple[Scaled, ...]
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for equal calls."""
+        return self.function, _key(self.arguments)
 
 
 Form = Symbol | Sum | Product | Call
@@ -136,7 +147,7 @@ class Table:
         self._long: dict[int, int] = {}
         """Of entries that were asked their values modulo PRIME."""
         self._of_form: dict[Hashable, Scaled] = {}
-        """By the forms of entries, of sums by their keys."""
+        """By the forms of entries, of sums and calls by their keys."""
         self._of_direction: dict[int, int] = {self.samples[ONE].direction: ONE}
 
     def __len__(self) -> int:
@@ -150,7 +161,7 @@ class Table:
         """The value that is given by this name."""
         form = Symbol(of)
         known = self._of_form.get(form)
-        return known or self._add(form, drawn("symbol", len(self))[0])
+        return known or self._add(form, drawn("symbol", len(self)))
 
     def sum(self, parts: Iterable[Scaled]) -> Scaled:
         """The sum of the parts."""
@@ -219,13 +230,13 @@ class Table:
         if _kind(function) in _CIRCLE and arguments[0].factor < 0:
             arguments, sign = (-arguments[0],), -1 if _kind(function) is Sin else 1
         form = Call(function, arguments)
-        known = self._of_form.get(form)
+        known = self._of_form.get(key := form.key)
         if known is None:
             values = self._values(form)
             if _kind(function) in _CIRCLE:
-                known = self._add(form, on_circle(values[0])[_CIRCLE.index(_kind(function))])
+                known = self._add(form, on_circle(values[0])[_CIRCLE.index(_kind(function))], key)
             else:
-                known = self._add(form, drawn("call", function, *values)[0])
+                known = self._add(form, drawn("call", function, *values), key)
         return Scaled(known.factor * sign, known.entry)
 
     def _values(self, call: Call) -> list[tuple[int, int, int]]:
@@ -292,7 +303,7 @@ class Table:
         long = self._long
         match form:
             case Symbol():
-                return drawn("symbol", entry)[1]
+                return drawn_long("symbol", entry)
             case Sum(terms):
                 return sum([modulo(c, PRIME) * long[n] for c, n in terms]) % PRIME
             case Product(factors):
@@ -303,5 +314,5 @@ class Table:
             case Call(function):
                 if _kind(function) in _CIRCLE:
                     return on_long_circle(self._values(form)[0])[_CIRCLE.index(_kind(function))]
-                return drawn("call", function, *self._values(form))[1]
+                return drawn_long("call", function, *self._values(form))
         raise TypeError(form)
