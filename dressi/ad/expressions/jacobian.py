@@ -154,11 +154,12 @@ def _refuse(operations: int, limit: int | None) -> None:
 
 def _read(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> tuple[Table, Reader, list[Scaled]]:
     reader = Reader(Table(), inputs)
-    _same_texel(outputs, inputs)
-    return reader.table, reader, [x for y in reader.read(outputs) for x in y]
+    roots = [x for y in reader.read(outputs) for x in y]
+    _same_texel(reader, outputs, inputs)
+    return reader.table, reader, roots
 
 
-def _same_texel(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> None:
+def _same_texel(reader: Reader, outputs: Sequence[Variable], inputs: Sequence[Variable]) -> None:
     """Raises GraphError where an input reaches an output in another way than through expressions, or fits none."""
     reached = set(inputs)
     for f in topological_order(outputs):
@@ -168,7 +169,7 @@ def _same_texel(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> None
             continue
         if type(f).partials is Function.partials and type(f).vjp is Function.vjp:
             f.partials(*f.inputs)  # raises, and says why
-        if not readable(f):
+        if f.output in reader.leaves or (f.output not in reader.known and not readable(f)):
             raise f.fail(
                 "is no Function of one texel that a Jacobian can be taken through; use jvp, gradient or hvp"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from ...ops.pixel.constant import constant
 from ...types import FLOAT
 from .field import Rational
 from .reader import Reader
-from .table import ONE, ZERO, Call, Product, Scaled, Sum, Table
+from .table import ONE, UNIT, ZERO, Call, Product, Scaled, Sum, Table
 
 
 class Derivatives:
@@ -32,7 +33,9 @@ class Derivatives:
         table = self.table
         match table.forms[entry]:
             case Sum(terms):
-                return [(n, Scaled(c, ONE)) for c, n in terms if n != ONE]
+                return [
+                    (n, UNIT if type(c) is int and c == 1 else Scaled(c, ONE)) for c, n in terms if n != ONE
+                ]
             case Product(((a, 1), (b, 1))):
                 return [(a, Scaled(1, b)), (b, Scaled(1, a))]
             case Product(factors):
@@ -72,7 +75,7 @@ class Derivatives:
         for entry in self.table.order([r.entry for r in roots]):
             if entry not in known:
                 parts = [
-                    self.table.product(((d, 1), (known[n], 1)))
+                    known[n] if d is UNIT else self.table.product(((d, 1), (known[n], 1)))
                     for n, d in self.partials(entry)
                     if not known[n].is_zero
                 ]
@@ -86,17 +89,18 @@ class Derivatives:
         for entry in order:
             if not active.isdisjoint([n for n, _ in self.partials(entry)]):
                 active.add(entry)
-        parts: dict[int, list[Scaled]] = {root.entry: [Scaled(root.factor, ONE)]}
+        parts = defaultdict[int, list[Scaled]](list, {root.entry: [Scaled(root.factor, ONE)]})
         totals: dict[int, Scaled] = {}
         for entry in reversed(order):
             if entry not in parts or entry not in active:
                 continue
-            total = totals[entry] = self.table.sum(parts.pop(entry))
+            these = parts.pop(entry)
+            total = totals[entry] = self.table.sum(these) if len(these) > 1 else these[0]
             if total.is_zero:
                 continue
             for n, d in self.partials(entry):
                 if n in active:
-                    parts.setdefault(n, []).append(self.table.product(((total, 1), (d, 1))))
+                    parts[n].append(total if d is UNIT else self.table.product(((total, 1), (d, 1))))
         return [totals.get(n, ZERO) for n in wanted]
 
 

@@ -55,7 +55,10 @@ class Sample(NamedTuple):
 
 def modulo(c: Rational, prime: int = SMALL) -> int:
     """A rational number in a field."""
-    return c % prime if type(c) is int else c.numerator * _of_denominator(c.denominator, prime) % prime
+    if type(c) is int:
+        return c % prime
+    above, below = c.as_integer_ratio()
+    return above * _of_denominator(below, prime) % prime
 
 
 @lru_cache(maxsize=1 << 16)
@@ -94,7 +97,8 @@ def times(a: Rational, b: Rational) -> Rational:
         a, b = b, a
     if type(b) is int and (b == 1 or b == -1):
         return a if b == 1 else -a
-    return plain(Fraction(a.numerator * b.numerator, a.denominator * b.denominator))
+    (above, below), (more, less) = a.as_integer_ratio(), b.as_integer_ratio()
+    return plain(Fraction(above * more, below * less))
 
 
 def to_power(c: Rational, power: int) -> Rational:
@@ -113,8 +117,8 @@ def quotient(a: Rational, b: Rational) -> Rational:
             return plain(Fraction(a, b)) if a % b else a // b
     elif a is b:
         return 1
-    above, below = a.numerator * b.denominator, a.denominator * b.numerator
-    return 1 if above == below else plain(Fraction(above, below))
+    (above, below), (more, less) = a.as_integer_ratio(), b.as_integer_ratio()
+    return 1 if above * less == below * more else plain(Fraction(above * less, below * more))
 
 
 def size(c: Rational) -> Rational:

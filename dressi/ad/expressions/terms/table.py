@@ -124,16 +124,17 @@ def rounded(c: Rational) -> Rational:
     """The number itself, or the nearest float once it has grown out of all proportion."""
     if type(c) is int and -RANGE < c < RANGE:
         return c
-    return plain(c) if c.denominator.bit_length() < 160 and c.numerator.bit_length() < 160 else _nearest(c)
+    above, below = c.as_integer_ratio()
+    if above.bit_length() < 160 > below.bit_length():
+        return above if below == 1 else c
+    return _nearest(c)
 
 
 def _is_in_range(c: Rational) -> bool:
     if type(c) is int:
         return -RANGE < c < RANGE and c != 0
-    return (
-        -RANGE * c.denominator < c.numerator < RANGE * c.denominator
-        and abs(c.numerator) * RANGE > c.denominator
-    )
+    above, below = c.as_integer_ratio()
+    return abs(above) < RANGE * below < RANGE * RANGE * abs(above)
 
 
 class Table:
@@ -245,13 +246,25 @@ class Table:
 
     def order(self, roots: Iterable[int]) -> list[int]:
         """What the roots are made of, before what is made of it."""
-        return producers_first(reversed([*roots]), lambda n: reversed(self.children(self.forms[n])))
+        order, begun = list[int](), bytearray(len(self))
+        stack = [*roots][::-1]
+        while stack:
+            n = stack.pop()
+            if n < 0:  # all that it is made of is there
+                order.append(~n)
+            elif not begun[n]:
+                begun[n] = 1
+                stack.append(~n)
+                stack += self.children(self.forms[n])[::-1]
+        return order
 
     def children(self, form: Form) -> list[int]:
         """The entries that a form is made of."""
-        if isinstance(form, Sum | Product):
-            return [n for _, n in form.terms] if isinstance(form, Sum) else [n for n, _ in form.factors]
-        return [x.entry for x in form.arguments] if isinstance(form, Call) else []
+        if type(form) is Product:
+            return [n for n, _ in form.factors]
+        if type(form) is Sum:
+            return [n for _, n in form.terms]
+        return [n for _, n in form.arguments] if type(form) is Call else []
 
     def _in_range(self, x: Scaled, factor: Rational) -> Scaled:
         if type(factor) is type(x.factor) is int and factor == x.factor == 1:
