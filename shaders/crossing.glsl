@@ -21,12 +21,3 @@ float crossing_place(vec2 p, vec4 ends, vec2 depths, int side, vec2 here, vec2 n
     bool counts = near < far && mix(depths.x, depths.y, along) <= far;
     return counts ? (before ? 1.0 - place : place) : CROSSING_BEYOND;
 }
-
-// Depth of a face at the place p, within the range of its corners.
-float crossing_depth(vec2 p, vec4 a, vec4 b, vec4 c) {
-    vec3 w = vec3(a.z < 0.0 ? a.w : 1.0, b.z < 0.0 ? b.w : 1.0, c.z < 0.0 ? c.w : 1.0), z = vec3(a.z, b.z, c.z);
-    vec2 u = a.xy - p * w.x, v = b.xy - p * w.y, x = c.xy - p * w.z;
-    vec3 areas = vec3(face_cross(v, x), face_cross(x, u), face_cross(u, v));
-    float area = dot(areas, w), low = min(min(z.x, z.y), z.z), high = max(max(z.x, z.y), z.z);
-    return min(max(dot(areas, z) / (area == 0.0 ? 1.0 : area), max(low, 0.0)), high);
-}

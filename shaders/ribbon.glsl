@@ -50,27 +50,3 @@ vec4 ribbon_slope(vec4 a, vec4 b, bool end) {
     vec2 low = end ? under.xy + one.zw : under.zw + one.xy;
     return vec4(high + low, high - low);
 }
-
-// Corner 0 to 5 of two triangles that hold every pixel that the ribbon from a to b touches: clip coordinates. a, b: places in
-// pixels of an image of ``size``, and the vectors to the left border. depths: of a and b.
-vec4 ribbon_corner(vec4 a, vec4 b, vec2 depths, int corner, vec2 size, float slack) {
-    vec2 u = b.xy - a.xy;
-    float extent = length(u);
-    vec2 along = extent > 0.0 ? u / extent : vec2(1.0, 0.0);
-    vec2 across = vec2(-along.y, along.x);
-    // Half of a pixel's extent along both directions, which are perpendicular.
-    float reach = 0.5 * (abs(along.x) + abs(along.y)) + slack;
-    bool end = corner == 1 || corner == 2 || corner == 4, left = corner == 2 || corner == 4 || corner == 5;
-    float side = max(abs(dot(across, a.zw)), abs(dot(across, b.zw))) + reach;
-    vec2 place = end ? b.xy + along * (abs(dot(along, b.zw)) + reach) : a.xy - along * (abs(dot(along, a.zw)) + reach);
-    place += across * (left ? side : -side);
-    return vec4(place / size * 2.0 - 1.0, end ? depths.y : depths.x, 1.0);
-}
-
-// Corner 0 to 5 of two triangles that hold every pixel that a disc touches: place in pixels, radius, depth.
-vec4 disc_corner(vec2 place, float radius, float depth, int corner, vec2 size, float slack) {
-    float reach = radius + 0.5 + slack;
-    bool right = corner == 1 || corner == 2 || corner == 4, low = corner == 2 || corner == 4 || corner == 5;
-    place += vec2(right ? reach : -reach, low ? reach : -reach);
-    return vec4(place / size * 2.0 - 1.0, depth, 1.0);
-}

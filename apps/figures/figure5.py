@@ -20,7 +20,7 @@ from dressi import Device, DressiAD, F, Variable
 from dressi.ad.graph import as_variable
 from dressi.ad.types import IVEC3, VEC4
 from dressi.render.forms.edges.segments import segment
-from dressi.render.forms.soft_faces import Enlarge, FaceSegments, NearestEdge, face_records
+from dressi.render.forms.soft_faces import NearestEdge, enlarged, face_records, face_segments
 from dressi.render.io import write_json
 from dressi.render.lists import list_leaf
 from dressi.render.surface.color import linear_to_srgb
@@ -49,7 +49,7 @@ class Triangles:
         clip = np.concatenate([POINTS, np.ones((len(POINTS), 1))], axis=1)
         self.position, self.faces = list_leaf("position", VEC4, clip), list_leaf("faces", IVEC3, FACES)
         self.vertex = project(self.position, self.size).vertex
-        pairs = FaceSegments(self.faces, self.vertex, len(FACES), 0).output
+        pairs = face_segments(self.faces, self.vertex, len(FACES), 0)
         self.ends = segment(self.vertex, pairs.x, pairs.y)
         self.records = face_records(self.ends, pairs, self.vertex, self.faces.size)
 
@@ -71,7 +71,7 @@ class Triangles:
 
     def enlarged(self) -> tuple[Variable, int]:
         reach = as_variable(self.radius + 0.25 / self.size[1])
-        return Enlarge(reach, self.ends, len(FACES), self.size).output, 2
+        return enlarged(reach, self.ends, len(FACES), self.size), 2
 
     def plain(self) -> tuple[Variable, int]:
         return self._corners(POINTS[FACES]), 1

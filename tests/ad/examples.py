@@ -18,6 +18,7 @@ from dressi.ad.ops.pixel import geometry, matrix, shortcut, vector
 from dressi.ad.ops.pixel import random as randoms
 from dressi.ad.ops.texture import inverse_uv
 from dressi.ad.optim import adam
+from dressi.ad.transform.fused import Whole, fused
 from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
 
 __all__ = ["EXAMPLES", "Build", "Example", "leaf"]
@@ -25,6 +26,15 @@ assert (
     examples_contractions and examples_gathers and examples_pointwise and examples_rendering
 )  # their imports fill the registry
 
+
+@fused
+def softened(x: Variable, way: Variable, *, width: float) -> Variable:
+    """A graph with constants, selections and components."""
+    above = F.greater(x, 0.0)
+    return F.select(above, way.zx * x, F.normalize(way.xy) / (F.abs(x) + width))
+
+
+add(Whole, example(lambda x, way: softened(x, way, width=0.5), of(FLOAT, SIZE, BATCH), of(VEC3, (1, 1))))
 # ---- vectors
 add(vector.Construct, example(lambda a, b: F.vec4(a, b, 0.5), of(VEC2, (1, 1), BATCH), of(FLOAT)))
 add(

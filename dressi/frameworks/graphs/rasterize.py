@@ -12,7 +12,7 @@ from ...ad.ops.draws.fragment import Fragment
 from ...ad.types import Size
 from ...render.surface.footprint import barycentric_slopes
 from ...render.surface.projection import finite
-from ...render.surface.screen import DrawnMesh, ShownFaces, barycentric, corners, covered, interpolate
+from ...render.surface.screen import DrawnMesh, barycentric, corners, covered, interpolate, shown_faces
 
 
 def to_vulkan(position: Variable) -> Variable:
@@ -34,11 +34,11 @@ def drawn(
     """
     clip, count = to_vulkan(position), faces.count or faces.size[0] * faces.size[1]
     mesh = DrawnMesh(clip, faces, size, count)
-    live = ShownFaces(faces, mesh.points.vertex, 0).output
+    live = shown_faces(faces, mesh.points.vertex, 0)
     if ranges is not None:
         index = F.linear_index(faces.size)
         inside = F.logical_and(F.greater_equal(index, ranges.x), F.less(index, ranges.x + ranges.y))
-        live = F.select(inside, live, 0)
+        live = F.select(inside, live, 0.0)
     behind = None if before is None else _behind(before, clip, faces, size)
     return F.rasterize(clip, faces, size=size, triangles=count, live=live, fragment=behind)
 

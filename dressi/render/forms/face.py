@@ -38,7 +38,7 @@ from .edges.point_distance import place_on, point_distance
 from .edges.segments import segment
 from .form import Form, Silhouette, fraction
 from .mask_extremes import Extremes
-from .soft_faces import Enlarge, FaceSegments, NearestEdge, face_records
+from .soft_faces import NearestEdge, enlarged, face_records, face_segments
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,11 +128,11 @@ def face_form(
     # A quarter of a pixel of slack: then the distance alone decides which fragments exist, and not the grid to which a
     # device rounds corners (1/16 pixel at the coarsest).
     reach = drawn + 0.25 / size[1]
-    pairs = FaceSegments(faces, mesh.points.vertex, mesh.face_count, culling(mesh.cull)).output
+    pairs = face_segments(faces, mesh.points.vertex, mesh.face_count, culling(mesh.cull))
     # Gradients are summed per segment end first and then once per vertex: fewer additions than per pixel and vertex.
     smooth = segment(mesh.points.smooth, pairs.x, pairs.y)
     ends = F.stop_gradient(smooth)
-    triangles = Enlarge(reach, ends, mesh.face_count, size).output
+    triangles = enlarged(reach, ends, mesh.face_count, size)
     # All inputs of a fragment depend on the face alone, so that a device may read them once per triangle.
     records = face_records(ends, pairs, mesh.points.vertex, list_size(mesh.face_count))
 

@@ -6,157 +6,109 @@ smoothly on the vertices.
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Sequence
 
 import numpy as np
 
 from ...ad import functional as F
-from ...ad.graph import Domain, PixelFunction, Variable
-from ...ad.types import FLOAT, INT, IVEC2, VEC3, VEC4, Access, Size, list_size
-from ..lists import at_points, read_list
-from ..surface.screen import AREA_MINIMUM, Faces, common_batch, dropped, face_cross
+from ...ad.graph import PixelFunction, Variable
+from ...ad.types import INT, VEC3, VEC4, Size, list_size
+from ..lists import at_points
+from ..surface.quads import across, box, direction, on_image, quads
+from ..surface.screen import AREA_MINIMUM, face_cross, shown, spanned
 from .edges.point_distance import squared_distance
 
+_Corner = tuple[Variable, Variable]
+"""The number of a vertex, INT, and its depth."""
 
-class FaceSegments(Faces):
-    """Inputs (faces, vertex): IVEC2 list, for each face three segments of its outline: from which vertex to which.
+
+def face_segments(faces: Variable, vertex: Variable, count: int, cull: int) -> Variable:
+    """IVEC2 list: for each of ``count`` faces three segments of its outline: from which vertex to which.
 
     a-b, b-c and a-c, with the corners in ascending order of their numbers, so that two faces compute a shared edge from the
     same bits. The near plane cuts a face that crosses it to a quadrilateral a-b-d-c or a triangle a-b-c. The corners beyond
     the plane come first (of two the farther one), so that each segment starts there. The cut itself is no segment; a
     clipped second segment repeats a-b. (0, 0) for faces that are not drawn.
     """
-
-    operations = 156.0
-    zero_derivative = True
-    fields = ("count", "cull")
-
-    def __init__(self, faces: Variable, vertex: Variable, count: int, cull: int):
-        self.count, self.cull = count, cull
-        super().__init__(faces, vertex)
-
-    @cached_property
-    def access(self):
-        return (Access.FETCH, Access.FETCH)
-
-    def reads(self, k: int) -> float:
-        return (1.0, 3.0)[k]
-
-    def infer(self):
-        faces, vertex = self.inputs
-        self.check_lists(faces, vertex)
-        if not 1 <= self.count <= faces.size[0] * faces.size[1]:
-            raise self.fail(f"cannot draw {self.count} faces of a list of {faces.size[0] * faces.size[1]}")
-        return IVEC2, Domain(list_size(3 * self.count), common_batch(self))
-
-    @cached_property
-    def glsl(self) -> str:
-        return (
-            "int index = pixel.y * $size.x + pixel.x;\n"
-            f"ivec3 f = $0(face_texel(min(index / 3, {self.count - 1}), $size0), tile);\n"
-            f"$y = face_segment(f, {self.fetch_corners('f', 0, 1)}, index % 3, {self.cull});"
-        )
-
-    def evaluate(self, at, faces, vertex):
-        x, y, tile = at_points(at)
-        index = y * self.output.size[0] + x
-        f = read_list(faces, tile, np.minimum(index // 3, self.count - 1))
-        a, b, c = (read_list(vertex, tile, f[..., i]) for i in range(3))
-        z = np.stack([v[..., 2] for v in (a, b, c)], axis=-1)
-        order = np.lexsort((f, z < 0))
-        f, z = np.take_along_axis(f, order, -1), np.take_along_axis(z, order, -1)
-        turn = (z[..., 2] < 0) & (z[..., 1] > z[..., 0])
-        f = np.where(turn[..., None], f[..., [1, 0, 2]], f)
-        second = np.where((z[..., 1] < 0)[..., None], f[..., :2], f[..., 1:])
-        k = (index % 3)[..., None]
-        found = np.where(k == 0, f[..., :2], np.where(k == 2, f[..., ::2], second))
-        return np.where(dropped(a, b, c, self.cull)[..., None], 0, found)
+    index = F.linear_index(list_size(3 * count))
+    face, k = F.minimum(index / 3, count - 1), index % 3
+    own = F.lookup(faces, face)
+    numbers = own.x, own.y, own.z
+    places = [F.lookup(vertex, number) for number in numbers]
+    a, b, c = ((number, place.z) for number, place in zip(numbers, places, strict=True))
+    a, b = _ordered(a, b)
+    b, c = _ordered(b, c)
+    a, b = _ordered(a, b)
+    turned = F.logical_and(F.less(c[1], 0.0), F.greater(b[1], a[1]))
+    first, second = F.select(turned, b[0], a[0]), F.select(turned, a[0], b[0])
+    starts = F.logical_and(F.equal(k, 1), F.greater_equal(b[1], 0.0))
+    goes = F.select(F.logical_or(starts, F.equal(k, 2)), c[0], second)
+    found = F.ivec2(F.select(starts, second, first), goes)
+    return F.select(shown(*places, cull=cull), found, 0)
 
 
-class Enlarge(PixelFunction):
-    """Inputs (reach FLOAT, ends VEC4 list): six clip-space corners a face, VEC4 list.
+def _ordered(one: _Corner, two: _Corner) -> tuple[_Corner, _Corner]:
+    """Two corners: those in front of the near plane last, else in ascending order."""
+    near, other = F.less(one[1], 0.0), F.less(two[1], 0.0)
+    swap = F.select(F.equal(near, other), F.greater(one[0], two[0]), near)
+    first, second = ((F.select(swap, q, p), F.select(swap, p, q)) for p, q in zip(one, two, strict=True))
+    return (first[0], second[0]), (first[1], second[1])
 
-    ends: of its three segments, on the screen.  The six corners cover all points within ``reach`` (image
-    heights) of the face. They form whichever is smaller: one triangle with its sides moved outward (the second
-    collapses), or, for obtuse and small faces, a box along the longest side. (The paper uses a box along the axes for
-    angles below 30 degrees, which covers a fifth more pixels.) Faces without area collapse.
+
+def enlarged(reach: Variable, ends: Variable, count: int, size: Size) -> Variable:
+    """VEC4 list: six clip-space corners a face, which cover all points within ``reach`` (FLOAT 1x1, image heights) of it.
+
+    ends: of its three segments, on the screen, VEC4 list. The corners form whichever is smaller: one triangle with its sides
+    moved outward (the second collapses), or, for obtuse and small faces, a box along the longest side. (The paper uses a box
+    along the axes for angles below 30 degrees, which covers a fifth more pixels.) Faces without area collapse.
     """
+    at = quads(count)
+    segments = [F.lookup(ends, at.number * 3 + k) for k in range(3)]
+    a, b, c, d = segments[0].xy, segments[0].zw, segments[2].zw, segments[1].zw
+    twice = F.abs(spanned(b - a, c - a))
+    # What the near plane leaves of a face has four corners: a box along the whole side.
+    along = direction(b - a)
+    (behind, ahead), (low, high) = (
+        _extents([F.dot(way, v - a) for v in (b, c, d)]) for way in (along, across(along))
+    )
+    reaches = {"behind": behind + reach, "ahead": ahead + reach, "low": low + reach, "high": high + reach}
+    four = box(at, a, a, along, **reaches)
+    sides = F.length(b - c), F.length(c - a), F.length(a - b)
+    around, longest = sides[0] + sides[1] + sides[2], F.maximum(F.maximum(sides[0], sides[1]), sides[2])
+    # Scaled about the centre of the inscribed circle, every side moves outward by the same length.
+    grown = 1.0 + reach * around / F.maximum(twice, 1e-30)
+    centre = (a * sides[0] + b * sides[1] + c * sides[2]) / F.maximum(around, 1e-30)
+    own = F.select(F.equal(at.corner, 0), a, F.select(F.equal(at.corner, 1), b, c))
+    moved = centre + (own - centre) * grown
+    # A box along the longest side, from its first end.
+    first, second = F.equal(sides[0], longest), F.equal(sides[1], longest)
+    start, end, top = (
+        F.select(first, p, F.select(second, q, r)) for p, q, r in ((b, c, a), (c, a, b), (a, b, c))
+    )
+    along, tall = direction(end - start), twice / F.maximum(longest, 1e-30)
+    below = F.less(F.dot(top - start, across(along)), 0.0)
+    low, high = F.select(below, tall, 0.0) + reach, F.select(below, 0.0, tall) + reach
+    flat = box(at, start, end, along, behind=reach, ahead=reach, low=low, high=high)
+    small = F.less(0.5 * twice * grown * grown, (longest + 2.0 * reach) * (tall + 2.0 * reach))
+    cut = F.logical_and(F.greater(F.length(c - d), 0.0), F.greater(F.length(b - d), 0.0))
+    drawn = on_image(F.select(cut, four, F.select(small, moved, flat)), (size[0] / size[1], 1.0))
+    second = F.logical_and(F.greater(at.corner, 2), F.logical_and(small, F.logical_not(cut)))
+    nowhere = F.logical_or(F.less_equal(twice, AREA_MINIMUM), second)
+    return F.select(nowhere, (0.0, 0.0, 0.5, 1.0), drawn)
 
-    operations, fetches = 130.0, 3.0
-    no_derivative = "makes triangles to be drawn, and what they cover has no derivative"
-    fields = ("count", "size")
-    includes = ("face.glsl",)
 
-    def __init__(self, reach: Variable, ends: Variable, count: int, size: Size):
-        self.count, self.size = count, size
-        super().__init__(reach, ends)
-
-    @cached_property
-    def access(self):
-        return (Access.SAME_PIXEL, Access.FETCH)
-
-    def infer(self):
-        reach, ends = self.inputs
-        if ends.vtype is not VEC4 or ends.size[0] * ends.size[1] < 3 * self.count:
-            raise self.fail(f"needs VEC4 ends of the {3 * self.count} segments of {self.count} faces")
-        if reach.vtype is not FLOAT or reach.size != (1, 1):
-            raise self.fail("the reach is FLOAT 1x1, a fraction of the image height")
-        return VEC4, Domain(list_size(6 * self.count), common_batch(self))
-
-    @cached_property
-    def glsl(self) -> str:
-        aspect = self.size[0] / self.size[1]
-        read = ", ".join(f"$1(face_texel(first + {k}, $size1), tile)" for k in range(3))
-        return (
-            "int index = pixel.y * $size.x + pixel.x;\n"
-            f"int first = 3 * min(index / 6, {self.count - 1});\n"
-            f"$y = face_enlarged({read}, index % 6, $0, {aspect!r});"
-        )
-
-    def evaluate(self, at, reach, ends):
-        x, y, tile = at_points(at)
-        index = y * self.output.size[0] + x
-        face, corner, aspect = np.minimum(index // 6, self.count - 1), index % 6, self.size[0] / self.size[1]
-        first, second, third = (read_list(ends, tile, 3 * face + k) for k in range(3))
-        a, b, c, d = first[..., :2], first[..., 2:], third[..., 2:], second[..., 2:]
-        sides = np.stack([np.linalg.norm(u, axis=-1) for u in (b - c, c - a, a - b)])
-        around, longest = sides.sum(0), sides.max(0)
-        twice = np.abs(face_cross(b - a, c - a))
-        right, up = np.isin(corner, (1, 2, 4)), np.isin(corner, (2, 4, 5))
-        with np.errstate(all="ignore"):
-            grown = 1 + reach * around / twice
-            wide, high = longest + 2 * reach, twice / longest + 2 * reach
-            plain = 0.5 * twice * grown * grown < wide * high
-            centre = sum(s[..., None] * v for s, v in zip(sides, (a, b, c), strict=True)) / around[..., None]
-            pick = [(sides[0] == longest)[..., None], (sides[1] == longest)[..., None]]
-            start, end = np.select(pick, [b, c], a), np.select(pick, [c, a], b)
-            along = (end - start) / longest[..., None]
-            across = np.stack([-along[..., 1], along[..., 0]], axis=-1)
-            flip = ((np.select(pick, [a, b], c) - start) * across).sum(-1, keepdims=True) < 0
-            across = np.where(flip, -across, across)
-            chosen = np.select([(corner == 0)[..., None], (corner == 1)[..., None]], [a, b], c)
-            moved = centre + (chosen - centre) * grown[..., None]
-            over, above = np.where(right, wide, 0.0) - reach, np.where(up, high, 0.0) - reach
-            box = start + along * over[..., None] + across * above[..., None]
-            # A face cut at the near plane has four corners: it gets a box along the whole side.
-            along = (b - a) / sides[2][..., None]
-            across = np.stack([-along[..., 1], along[..., 0]], axis=-1)
-            place = np.zeros_like(a)
-            for axis, positive in ((along, right), (across, up)):
-                extent = np.stack([((v - a) * axis).sum(-1) for v in (a, b, c, d)])
-                length = np.where(positive, extent.max(0) + reach, extent.min(0) - reach)
-                place = place + axis * length[..., None]
-        four = ((c != d).any(-1) & (b != d).any(-1))[..., None]
-        place = np.where(four, a + place, np.where(plain[..., None], moved, box)) / (aspect, 1.0) * 2 - 1
-        nowhere = ~(twice > AREA_MINIMUM) | (~four[..., 0] & plain & (corner > 2))
-        place = np.where(nowhere[..., None], 0.0, place)
-        return np.concatenate([place, np.broadcast_to((0.5, 1.0), place.shape)], axis=-1)
+def _extents(places: Sequence[Variable]) -> tuple[Variable, Variable]:
+    """How far places on a line reach below 0 and above."""
+    low, high = F.constant(0.0), F.constant(0.0)
+    for place in places:
+        low, high = F.maximum(low, -place), F.maximum(high, place)
+    return low, high
 
 
 def face_records(ends: Variable, pairs: Variable, vertex: Variable, faces: Size) -> tuple[Variable, ...]:
     """The data of each face that ``NearestEdge`` reads: three lists of the size ``faces``.
 
-    ends: VEC4 of the segments ``pairs`` (``FaceSegments``) on the screen.  VEC4 (a, b), VEC4 (c, d), VEC3 depths of
+    ends: VEC4 of the segments ``pairs`` (``face_segments``) on the screen.  VEC4 (a, b), VEC4 (c, d), VEC3 depths of
     a, b and c: 0 where the near plane cuts.
     """
     first = F.linear_index(faces) * 3

@@ -8,12 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from ...ad import functional as F
-from ...ad.graph import Domain, PixelFunction, Variable
+from ...ad.graph import PixelFunction, Variable
 from ...ad.ops.pixel.compare import guarded
 from ...ad.transform.local import Fused
-from ...ad.types import FLOAT, VEC2, VEC3, VEC4, Access, Size, list_size
-from ..lists import at_points, read_list
-from ..surface.screen import common_batch
+from ...ad.types import FLOAT, VEC2, VEC3, Size
+from ..surface.quads import box, on_image, quads
 from .geometry import PointGeometry, per_entry
 from .ribbons import SLACK, on_screen, optical_depth
 
@@ -149,9 +148,11 @@ class Discs:
     @cached_property
     def quads(self) -> Variable:
         """VEC4 list, six a point: clip positions that hold all pixels it touches."""
-        return DiscQuads(
-            F.stop_gradient(self.shape), F.stop_gradient(self.depth), self.count, self.size
-        ).output
+        at, far = quads(self.count), F.constant((1.0, 0.0))
+        shape = F.lookup(F.stop_gradient(self.shape), at.number)
+        reach = shape.z + (0.5 + SLACK)
+        place = box(at, shape.xy, shape.xy, far, behind=reach, ahead=reach, low=reach, high=reach)
+        return on_image(place, self.size, F.lookup(self.order, at.number))
 
     def at(self, number: Variable) -> Disc:
         """The point of that number (INT image) at each pixel."""
@@ -166,50 +167,3 @@ def discs_of(points: PointGeometry, leaves: dict[str, Variable], matrices: Varia
     at = on_screen(leaves["points"], leaves["radius"], points.unit, matrices, size)
     opacity = leaves["opacity"] * F.square(at.thickness / at.radius)
     return Discs(size, points.count, F.vec4(at.place, at.radius, opacity), at.depth, at.clip, at.seen)
-
-
-class DiscQuads(PixelFunction):
-    """Inputs (shape VEC4 list, depth VEC2 list) of ``Discs``: six clip positions a point, VEC4 list: two triangles that hold
-    every pixel of an image of ``size`` that it touches."""
-
-    operations, fetches = 20.0, 2.0
-    no_derivative = "makes triangles to be drawn, and what they cover has no derivative"
-    fields = ("count", "size")
-    includes = ("ribbon.glsl",)
-
-    def __init__(self, shape: Variable, depth: Variable, count: int, size: Size):
-        self.count, self.size = count, size
-        super().__init__(shape, depth)
-
-    @cached_property
-    def access(self):
-        return (Access.FETCH, Access.FETCH)
-
-    def infer(self):
-        shape, depth = self.inputs
-        if shape.vtype is not VEC4 or depth.vtype is not VEC2 or shape.size != depth.size:
-            raise self.fail("needs shapes, VEC4, and depths, VEC2, of points")
-        return VEC4, Domain(list_size(6 * self.count), common_batch(self))
-
-    @cached_property
-    def glsl(self) -> str:
-        return (
-            "int index = pixel.y * $size.x + pixel.x;\n"
-            f"int number = min(index / 6, {self.count - 1});\n"
-            "ivec2 a = ivec2(number % $size0.x, number / $size0.x);\n"
-            "vec4 shape = $0(a, tile);\n"
-            "$y = disc_corner(shape.xy, shape.z, vec2($1(a, tile)).x, index % 6,"
-            f" vec2({float(self.size[0])!r}, {float(self.size[1])!r}), {SLACK!r});"
-        )
-
-    def evaluate(self, at, shape, depth):
-        x, y, tile = at_points(at)
-        index = y * self.output.size[0] + x
-        number, corner = np.minimum(index // 6, self.count - 1), index % 6
-        found = read_list(shape, tile, number)
-        reach = found[..., 2:3] + 0.5 + SLACK
-        right, low = (np.isin(corner, corners)[..., None] for corners in ((1, 2, 4), (2, 4, 5)))
-        away = np.concatenate([np.where(right, reach, -reach), np.where(low, reach, -reach)], axis=-1)
-        place = (found[..., :2] + away) / np.array(self.size) * 2 - 1
-        z = read_list(depth, tile, number)[..., :1]
-        return np.concatenate([place, z, np.ones_like(z)], axis=-1)

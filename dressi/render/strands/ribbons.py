@@ -15,14 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from ...ad import functional as F
-from ...ad.graph import Domain, PixelFunction, Variable
-from ...ad.types import VEC2, VEC4, Access, Size, list_size
-from ..lists import at_points, read_list
+from ...ad.graph import Variable
+from ...ad.types import Size
 from ..surface.projection import FARTHEST, LARGEST, W_MINIMUM
-from ..surface.screen import common_batch
+from ..surface.quads import across, box, direction, on_image, quads
 from .area import RibbonArea
 from .geometry import Chain, StrandGeometry, chain_of
 
@@ -148,9 +145,19 @@ class Ribbons:
     @cached_property
     def quads(self) -> Variable:
         """VEC4 list, six a segment: clip positions that hold all pixels it touches."""
-        return RibbonQuads(
-            F.stop_gradient(self.border), F.stop_gradient(self.depth), self.chain.count, self.size
-        ).output
+        at, last = quads(self.chain.count), self.chain.count - 1
+        ends = at.number, F.minimum(at.number + 1, last)
+        border, depth = F.stop_gradient(self.border), F.component(F.stop_gradient(self.depth), 0)
+        a, b = (F.lookup(border, end) for end in ends)
+        along = direction(b.xy - a.xy)
+        # Half of a pixel's extent along both directions, which are perpendicular.
+        reach = 0.5 * F.sum_components(F.abs(along)) + SLACK
+        (behind, ahead), sides = ([F.abs(F.dot(way, v.zw)) for v in (a, b)] for way in (along, across(along)))
+        wide = F.maximum(*sides) + reach
+        place = box(at, a.xy, b.xy, along, behind=behind + reach, ahead=ahead + reach, low=wide, high=wide)
+        return on_image(
+            place, self.size, F.select(at.right, *(F.lookup(depth, end) for end in reversed(ends)))
+        )
 
     def at(self, number: Variable) -> Segment:
         """The segment of that number (INT image) at each pixel."""
@@ -228,63 +235,3 @@ def ribbons_of(
 
 def _direction(v: Variable) -> Variable:
     return F.normalize(F.select(F.greater(F.dot(v, v), SHORTEST**2), v, 0.0))
-
-
-class RibbonQuads(PixelFunction):
-    """Inputs (border VEC4 list, depth VEC2 list): six clip positions a segment, VEC4 list: two triangles that hold every pixel
-    of an image of ``size`` that it touches."""
-
-    operations, fetches = 60.0, 4.0
-    no_derivative = "makes triangles to be drawn, and what they cover has no derivative"
-    fields = ("count", "size")
-    includes = ("ribbon.glsl",)
-
-    def __init__(self, border: Variable, depth: Variable, count: int, size: Size):
-        self.count, self.size = count, size
-        super().__init__(border, depth)
-
-    @cached_property
-    def access(self):
-        return (Access.FETCH, Access.FETCH)
-
-    def infer(self):
-        border, depth = self.inputs
-        if border.vtype is not VEC4 or depth.vtype is not VEC2 or border.size != depth.size:
-            raise self.fail("needs borders, VEC4, and depths, VEC2, of the points of strands")
-        return VEC4, Domain(list_size(6 * self.count), common_batch(self))
-
-    @cached_property
-    def glsl(self) -> str:
-        return (
-            "int index = pixel.y * $size.x + pixel.x;\n"
-            f"int first = min(index / 6, {self.count - 1}), last = min(first + 1, {self.count - 1});\n"
-            "ivec2 a = ivec2(first % $size0.x, first / $size0.x), b = ivec2(last % $size0.x, last / $size0.x);\n"
-            "$y = ribbon_corner($0(a, tile), $0(b, tile), vec2($1(a, tile).x, $1(b, tile).x), index % 6,"
-            f" vec2({float(self.size[0])!r}, {float(self.size[1])!r}), {SLACK!r});"
-        )
-
-    def evaluate(self, at, border, depth):
-        x, y, tile = at_points(at)
-        index = y * self.output.size[0] + x
-        first = np.minimum(index // 6, self.count - 1)
-        last, corner = np.minimum(first + 1, self.count - 1), index % 6
-        a, b = read_list(border, tile, first), read_list(border, tile, last)
-        u = b[..., :2] - a[..., :2]
-        extent = np.linalg.norm(u, axis=-1)[..., None]
-        along = np.where(extent > 0, np.divide(u, extent, out=np.zeros_like(u), where=extent > 0), (1.0, 0.0))
-        across = np.stack([-along[..., 1], along[..., 0]], axis=-1)
-        reach = (0.5 * np.abs(along).sum(-1) + SLACK)[..., None]
-
-        def extents(v: np.ndarray, direction: np.ndarray) -> np.ndarray:
-            return np.abs((v[..., 2:] * direction).sum(-1))[..., None]
-
-        end, left = (np.isin(corner, corners)[..., None] for corners in ((1, 2, 4), (2, 4, 5)))
-        side = np.maximum(extents(a, across), extents(b, across)) + reach
-        place = np.where(
-            end,
-            b[..., :2] + along * (extents(b, along) + reach),
-            a[..., :2] - along * (extents(a, along) + reach),
-        )
-        place = (place + across * np.where(left, side, -side)) / np.array(self.size) * 2 - 1
-        z = np.where(end[..., 0], read_list(depth, tile, last)[..., 0], read_list(depth, tile, first)[..., 0])
-        return np.concatenate([place, z[..., None], np.ones_like(z)[..., None]], axis=-1)

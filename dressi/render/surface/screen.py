@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...ad import functional as F
-from ...ad.graph import Domain, Function, PixelFunction, Variable
+from ...ad.graph import Function, PixelFunction, Variable
 from ...ad.ops.image.raster import Fragment
-from ...ad.types import INT, IVEC3, VEC4, Access, Size
+from ...ad.transform.fused import fused
+from ...ad.types import IVEC3, VEC4, Size
 from ...errors import InputError
-from ..lists import as_list, at_points, read_list
+from ..lists import as_list
 from .projection import Projected, clip_list, finite, project
 
 AREA_MINIMUM = 1e-10
@@ -54,6 +55,16 @@ def common_batch(f: Function) -> int:
     return max(batches, default=1)
 
 
+def present(v: Variable) -> Variable:
+    """FLOAT mask: which projected vertices exist (``Projected``)."""
+    return F.logical_or(F.less(v.z, 0.0), F.greater(v.w, 0.0))
+
+
+def spanned(u: Variable, v: Variable) -> Variable:
+    """FLOAT: u.y v.x - u.x v.y, twice the area that two VEC2 span, positive when counter-clockwise for the viewer (y down)."""
+    return u.y * v.x - u.x * v.y
+
+
 class Faces(PixelFunction):
     """Base of Functions that read whole faces: inputs (..., faces IVEC3 list, vertex VEC4 list) by FETCH."""
 
@@ -77,56 +88,28 @@ def face_cross(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     return u[..., 1] * v[..., 0] - u[..., 0] * v[..., 1]
 
 
-def present(v: np.ndarray) -> np.ndarray:
+def is_present(v: np.ndarray) -> np.ndarray:
     """(...) bool: which projected vertices exist (``Projected``)."""
     return (v[..., 2] < 0) | (v[..., 3] > 0)
 
 
-def dropped(a: np.ndarray, b: np.ndarray, c: np.ndarray, cull: int) -> np.ndarray:
-    """Which faces are not drawn: a missing corner, all corners too near, no area, or turned away with ``cull`` 1."""
-    corners = np.stack([a, b, c])
-    front = corners[..., 2] < 0
-    area = face_cross(b[..., :2] - a[..., :2], c[..., :2] - a[..., :2])
+def shown_faces(faces: Variable, vertex: Variable, cull: int) -> Variable:
+    """FLOAT list like ``faces`` (IVEC3): 0 for those that are not drawn: a missing corner, all corners too near, no area, or
+    turned away with ``cull`` 1.  vertex: ``Projected.vertex``."""
+    return shown(*(F.lookup(vertex, F.component(faces, i)) for i in range(3)), cull=cull)
+
+
+@fused
+def shown(a: Variable, b: Variable, c: Variable, *, cull: int) -> Variable:
+    """``shown_faces`` by the corners of the faces, VEC4."""
+    low, high = F.minimum(F.minimum(a.z, b.z), c.z), F.maximum(F.maximum(a.z, b.z), c.z)
+    there = F.logical_and(F.logical_and(present(a), present(b)), present(c))
     # Homogeneous: the sign is that of the part beyond the near plane, wherever the other corners are.
-    over = np.where(front, 1.0, corners[..., 3])
-    x, y, w = corners[..., 0] * over, corners[..., 1] * over, corners[..., 3]
-    crossing = -(
-        np.cross(np.stack([x[1], y[1], w[1]], -1), np.stack([x[2], y[2], w[2]], -1))
-        * np.stack([x[0], y[0], w[0]], -1)
-    ).sum(-1)
-    area, least = np.where(front.any(0), crossing, area), np.where(front.any(0), 0.0, AREA_MINIMUM)
-    return ~(present(corners).all(0) & ~front.all(0) & ((area if cull else np.abs(area)) > least))
-
-
-class ShownFaces(Faces):
-    """Inputs (faces, vertex): INT list like ``faces``, 1 for those that are drawn, 0 for the others."""
-
-    operations, fetches = 122.0, 3.0
-    zero_derivative = True
-    fields = ("cull",)
-
-    def __init__(self, faces: Variable, vertex: Variable, cull: int):
-        self.cull = cull
-        super().__init__(faces, vertex)
-
-    @cached_property
-    def access(self):
-        return (Access.SAME_PIXEL, Access.FETCH)
-
-    def infer(self):
-        faces, vertex = self.inputs
-        self.check_lists(faces, vertex)
-        return INT, Domain(faces.size, common_batch(self))
-
-    @cached_property
-    def glsl(self) -> str:
-        corners = self.fetch_corners("f", 0, 1)
-        return f"ivec3 f = $0;\n$y = face_dropped({corners}, {self.cull}) ? 0 : 1;"
-
-    def evaluate(self, at, faces, vertex):
-        tile = at_points(at)[2]
-        a, b, c = (read_list(vertex, tile, np.broadcast_to(faces[..., i], tile.shape)) for i in range(3))
-        return np.where(dropped(a, b, c, self.cull), 0, 1)
+    rows = [F.vec3(v.xy * F.select(F.less(v.z, 0.0), 1.0, v.w), v.w) for v in (a, b, c)]
+    crossing, cut = -F.dot(rows[0], F.cross(rows[1], rows[2])), F.less(low, 0.0)
+    area = F.select(cut, crossing, spanned(b.xy - a.xy, c.xy - a.xy))
+    large = F.greater(area if cull else F.abs(area), F.select(cut, 0.0, AREA_MINIMUM))
+    return F.logical_and(F.logical_and(there, F.greater_equal(high, 0.0)), large)
 
 
 def culling(cull: str) -> int:
@@ -218,9 +201,9 @@ class DrawnMesh:
 
     @cached_property
     def _shown(self) -> Variable:
-        """INT or FLOAT list: 0 for faces that are not drawn."""
-        shown = ShownFaces(self.faces, self.points.vertex, culling(self.cull)).output
-        return shown if self.live is None else F.logical_and(F.to_float(shown), self.live)
+        """FLOAT list: 0 for faces that are not drawn."""
+        shown = shown_faces(self.faces, self.points.vertex, culling(self.cull))
+        return shown if self.live is None else F.logical_and(shown, self.live)
 
     def fragment(self, face: Variable) -> tuple[Variable, Variable | None]:
         """The depth of a face (INT) at the pixel centre, FLOAT z / w, and ``keep`` of it."""

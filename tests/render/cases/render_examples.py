@@ -11,6 +11,7 @@ from strand_examples import STRANDS
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, Variable
+from dressi.ad.transform.fused import Whole
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4
 from dressi.render.forms import mask_extremes, soft_faces
 from dressi.render.forms.edges import crossings, inner, occlusion, point_distance, seam_faces, segments
@@ -56,17 +57,7 @@ def projected(smooth: bool) -> Example:
         clip[:, :2, 2, 0], clip[:, :2, 3, 3] = 1e7, 1e-7
         clip[:, :2, 4, 1], clip[:, :2, 5, 2], clip[:, :2, 6, 3] = np.nan, 1e16, np.inf
     position = Variable(VEC4, (8, 4), 2, data=clip.astype(np.float32))
-    return Example(projection.Project(position, 1.5).output, (position,) if smooth else ())
-
-
-def projected_slope(smooth: bool) -> Example:
-    made = projected(smooth).output.creator
-    assert made is not None
-    rng = np.random.default_rng(13)
-    slope = Variable(VEC4, (8, 4), 2, data=rng.uniform(-1, 1, (2, 4, 8, 4)).astype(np.float32))
-    (position,) = made.inputs
-    wrt = (position, slope) if smooth else ()
-    return Example(projection.ProjectSlope(position, slope, 1.5).output, wrt)
+    return Example(projection.project(position, (3, 2)).smooth, (position,) if smooth else ())
 
 
 def segment_ends(there: bool = True) -> Example:
@@ -78,23 +69,7 @@ def segment_ends(there: bool = True) -> Example:
     if not there:
         a[0, :2, 0] = b[0, :2, 1] = 0
     a, b = (Variable(VEC4, (8, 4), data=x.astype(np.float32)) for x in (a, b))
-    return Example(segments.SegmentEnds(a, b).output, (a, b) if there else ())
-
-
-def known_ends() -> Example:
-    ends = segment_ends(False).output
-    assert ends.creator is not None
-    return Example(segments.KnownEnds(ends, *ends.creator.inputs).output)
-
-
-def segment_slope(there: bool = True) -> Example:
-    ends = segment_ends(there).output.creator
-    assert ends is not None
-    slope = Variable(
-        VEC4, (8, 4), data=np.random.default_rng(10).uniform(-1, 1, (1, 4, 8, 4)).astype(np.float32)
-    )
-    wrt = (*ends.inputs, slope) if there else ()
-    return Example(segments.SegmentSlope(*ends.inputs, slope).output, wrt)
+    return Example(segments.segment_ends(a, b), (a, b) if there else ())
 
 
 def distance_of_points(points: bool) -> Example:
@@ -108,26 +83,17 @@ def distance_of_points(points: bool) -> Example:
     return Example(point_distance.point_distance(p, a, b, place), (p,) if points else (p, a, b))
 
 
-def _segments(batch: int, cull: int = 0) -> tuple[Variable, Variable, Variable, Variable]:
+def _segments(batch: int) -> tuple[Variable, Variable, Variable, Variable]:
     """Pairs of vertices and ends of the segments of faces; the faces and vertices."""
     faces, vertex = _lists(batch)
-    pairs = soft_faces.FaceSegments(faces, vertex, len(CASE.faces), cull).output
+    pairs = soft_faces.face_segments(faces, vertex, len(CASE.faces), 0)
     return pairs, segments.segment(vertex, pairs.x, pairs.y), faces, vertex
-
-
-def face_segments(cull: int) -> Example:
-    return Example(_segments(2, cull)[0])
-
-
-def enlarge(cull: int, batch: int) -> Example:
-    reach = Variable(FLOAT, data=0.125)
-    return Example(soft_faces.Enlarge(reach, _segments(batch, cull)[1], len(CASE.faces), SIZE).output)
 
 
 def nearest_edge(batch: int) -> Example:
     pairs, ends, faces, vertex = _segments(batch)
     face = np.arange(batch * SIZE[0] * SIZE[1]).reshape(batch, SIZE[1], SIZE[0]) % (len(CASE.faces) + 1) - 1
-    shown = screen.ShownFaces(faces, vertex, 0).output
+    shown = screen.shown_faces(faces, vertex, 0)
     face = Variable(INT, SIZE, batch, data=face)
     kept = F.select(F.equal(F.lookup(shown, face), 0), -1, face)
     records = soft_faces.face_records(ends, pairs, vertex, faces.size)
@@ -153,21 +119,6 @@ def block_extremes(axis: str) -> Example:
     return Example(mask_extremes.BlockExtremes(image, 5, axis).output)
 
 
-def shown_faces(cull: int) -> Example:
-    faces, vertex = _lists(2)
-    return Example(screen.ShownFaces(faces, vertex, cull).output)
-
-
-def edge_ends() -> Example:
-    return Example(segments.ListEnds(edges.edge_list(CASE.faces).list, _lists(2)[1]).output)
-
-
-def sides_of_edges(cull: int) -> Example:
-    found, vertex = edges.edge_list(CASE.faces).list, _lists(2)[1]
-    ends = segments.segment(vertex, found.x, found.y)
-    return Example(edge_sides.EdgeSides(found, ends, vertex, cull).output)
-
-
 def _edges(batch: int) -> tuple[int, Variable, Variable]:
     """How many, their ends and sides."""
     rng = np.random.default_rng(6)
@@ -175,11 +126,6 @@ def _edges(batch: int) -> tuple[int, Variable, Variable]:
     ends[0, 0, 2, 2:] = ends[0, 0, 2, :2]
     sides = rng.integers(-1, 3, (batch, 1, 7))
     return 7, Variable(VEC4, (7, 1), batch, data=ends), Variable(INT, (7, 1), batch, data=sides)
-
-
-def edge_quads(batch: int) -> Example:
-    count, ends, sides = _edges(batch)
-    return Example(edges.EdgeQuads(Variable(FLOAT, data=0.125), ends, sides, count, SIZE).output)
 
 
 def edge_front(cull: int) -> Example:
@@ -219,8 +165,6 @@ def seams(kind: type[Function], batch: int) -> Example:
     which = Variable(INT, SIZE, data=np.where((x + y) % 11 == 0, -1, 0)[None])
     lists = Variable(INT, SIZE, data=face), occlusion.face_planes(faces, vertex), faces
     around = ((1, 0), (0, 1), (-1, 0), (0, -1))
-    if kind is crossings.Front:
-        return Example(kind(lists[0], faces, vertex).output)
     if kind is seam_faces.Differs:
         return Example(kind(lists[0], steps=around).output)
     more = (edges.edge_list(table).neighbours, vertex) if kind is seam_faces.SeamFaces else ()
@@ -269,14 +213,13 @@ def filtered_sphere(kernel: sphere_filter.Kernel, vtype=VEC3, batch: int = 1, ro
 
 
 EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
-    soft_faces.Enlarge: [lambda: enlarge(0, 1), lambda: enlarge(1, 2)],
     soft_faces.NearestEdge: [lambda: nearest_edge(1), lambda: nearest_edge(2)],
-    soft_faces.FaceSegments: [lambda: face_segments(0), lambda: face_segments(1)],
-    projection.Project: [lambda: projected(True), lambda: projected(False)],
-    projection.ProjectSlope: [lambda: projected_slope(True), lambda: projected_slope(False)],
-    segments.SegmentEnds: [segment_ends, lambda: segment_ends(False)],
-    segments.KnownEnds: [known_ends],
-    segments.SegmentSlope: [segment_slope, lambda: segment_slope(False)],
+    Whole: [
+        lambda: projected(True),
+        lambda: projected(False),
+        segment_ends,
+        lambda: segment_ends(False),
+    ],
     point_distance.PointDistance: [lambda: distance_of_points(False), lambda: distance_of_points(True)],
     mask_extremes.Extremes: [lambda: extremes("x"), lambda: extremes("y")],
     mask_extremes.BlockExtremes: [lambda: block_extremes("x"), lambda: block_extremes("y")],
@@ -286,22 +229,18 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
         lambda: filtered_sphere(sphere_filter.GgxKernel(0.1, spread=0.25, reach=0.9), FLOAT, 2),
         *(lambda n=n: filtered_sphere(sphere_filter.CosineKernel(), batch=1 + n, rows=n) for n in (0, 1)),
     ],
-    edge_sides.EdgeSides: [lambda: sides_of_edges(0), lambda: sides_of_edges(1)],
-    segments.ListEnds: [edge_ends],
-    edges.EdgeQuads: [lambda: edge_quads(1), lambda: edge_quads(2)],
     edge_sides.EdgeFront: [lambda: edge_front(0), lambda: edge_front(1)],
     crossings.Crossing: [lambda: crossing("x", 1), lambda: crossing("y", 2)],
     inner.InnerFace: [inner_face],
     **{k: [lambda k=k: stored_image(k)] for k in (storing.Stored, storing.StoredGradient)},
     **{
         k: [lambda k=k: seams(k, 1), lambda k=k: seams(k, 2)]
-        for k in (seam_faces.Differs, seam_faces.SeamPairs, seam_faces.SeamFaces, crossings.Front)
+        for k in (seam_faces.Differs, seam_faces.SeamPairs, seam_faces.SeamFaces)
     },
     **{kind: [lambda kind=kind: bessel_example(kind)] for kind in (bessel.LogBessel, bessel.BesselRatio)},
     faces_within.FacesWithin: [
         lambda: Example(faces_within.FacesWithin(F.pixel_coordinates(SIZE).x - 1, 2, 6).output)
     ],
-    screen.ShownFaces: [lambda: shown_faces(0), lambda: shown_faces(1)],
     sparse.SparseProduct: [
         *(lambda v=v: sparse_rows(sparse.SparseProduct, v) for v in (VEC3, FLOAT)),
         lambda: sparse_rows(sparse.SparseProduct, shorter=True),

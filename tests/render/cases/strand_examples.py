@@ -7,9 +7,7 @@ from drawn_example import Example
 
 from dressi.ad.graph import Function, Variable
 from dressi.ad.types import FLOAT, VEC2, VEC4
-from dressi.render.strands import area, discs, ribbons
-
-SIZE = (24, 16)
+from dressi.render.strands import area, discs
 
 
 def ribbon_ends() -> tuple[Variable, Variable]:
@@ -41,18 +39,8 @@ def disc_example(kind: type[Function]) -> Example:
     return Example(kind(place, radius).output, () if kind.no_derivative else (place, radius))
 
 
-def strand_quads(kind: type[Function]) -> Example:
-    """Two segments, one of them in no direction, or three points."""
-    rng = np.random.default_rng(23)
-    shape = rng.uniform(2, 12, (2, 1, 3, 4)).astype(np.float32)
-    shape[:, :, 1, :2] = shape[:, :, 0, :2]
-    depth = Variable(VEC2, (3, 1), 2, data=rng.uniform(0.1, 0.9, (2, 1, 3, 2)).astype(np.float32))
-    return Example(kind(Variable(VEC4, (3, 1), 2, data=shape), depth, 3, SIZE).output)
-
-
 STRANDS: dict[type[Function], list[Callable[[], Example]]] = {
     area.RibbonArea: [ribbon_area],
     area.RibbonSlope: [lambda: ribbon_slope(False), lambda: ribbon_slope(True)],
     **{k: [lambda k=k: disc_example(k)] for k in (discs.DiscArea, discs.DiscSlope)},
-    **{k: [lambda k=k: strand_quads(k)] for k in (ribbons.RibbonQuads, discs.DiscQuads)},
 }

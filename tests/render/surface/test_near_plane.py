@@ -10,9 +10,8 @@ import soft_cases as sc
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
-from dressi.ad.transform.gradient import gradient, jvp
-from dressi.ad.types import VEC3, VEC4
-from dressi.render.forms.edges.segments import KnownEnds, SegmentEnds
+from dressi.ad.transform.gradient import gradient
+from dressi.ad.types import VEC3
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.surface.screen import DrawnMesh, barycentric, corners, interpolate, rasterize_hard
 
@@ -213,18 +212,3 @@ def test_faces_all_in_front_are_not_there():
 
 def test_colours_of_a_cut_mesh_are_those_of_brute_force():
     oc.check_colours(evaluate, sc.Case(passing().clip, passing().faces))
-
-
-def test_ends_that_are_known_have_the_derivative_of_those_that_are_made():
-    rng = np.random.default_rng(3)
-    place = rng.uniform(0.2, 1, (2, 1, 4, 8, 4)) * rng.choice([-1, 1], (2, 1, 4, 8, 4), p=[0.3, 0.7])
-    place[..., 3] = np.abs(place[..., 3])
-    weight, *moved = (Variable(VEC4, (8, 4), data=v) for v in rng.uniform(-1, 1, (3, 1, 4, 8, 4)))
-    vertices = [Variable(VEC4, (8, 4), data=v) for v in place]
-    made = SegmentEnds(*vertices).output
-    known = KnownEnds(F.stop_gradient(made), *vertices).output
-    slopes = [gradient(F.sum(F.dot(ends, weight)), vertices) for ends in (made, known)]
-    along = [jvp([ends], vertices, moved)[0] for ends in (made, known)]
-    found = evaluate([made, *slopes[0], along[0], known, *slopes[1], along[1]])
-    for truth, value in zip(found[:4], found[4:], strict=True):
-        assert truth.any() and np.array_equal(truth, value)

@@ -15,7 +15,7 @@ from ...surface.screen import (
     culling,
     pixel_centres,
 )
-from .edge_list import HIDDEN, OUTWARD, EdgeList, EdgeQuads
+from .edge_list import HIDDEN, OUTWARD, EdgeList, edge_quads
 from .point_distance import edge_distance, place_on, point_distance
 from .sides import EdgeFront, ends_of, seen_ends
 
@@ -42,7 +42,7 @@ def rasterize_edges(
 ) -> Variable:
     """INT: the edge of the winning fragment at each pixel, -1 for none. Draws the edges whose ``sides`` are not HIDDEN; their
     fragments cover all points within ``reach`` (FLOAT 1x1, image heights)."""
-    quads = EdgeQuads(reach, seen_ends(mesh, edges), sides, edges.count, mesh.size).output
+    quads = edge_quads(reach, seen_ends(mesh, edges), sides, edges.count, mesh.size)
     return F.rasterize(
         quads,
         size=mesh.size,

@@ -6,10 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
+from ....ad import functional as F
 from ....ad.graph import Domain, PixelFunction, Variable
 from ....ad.types import FLOAT, INT, VEC2, VEC4, Access
-from ...lists import at_points, read_list
-from ...surface.screen import DrawnMesh, Faces, common_batch, face_cross
+from ...surface.screen import DrawnMesh, common_batch, corners, pixel_centres
 from .edge_list import BEYOND, HIDDEN
 
 GRID = 1 / 16
@@ -22,7 +22,7 @@ class Crossing(PixelFunction):
     two, in [-GRID, 1 + GRID], or BEYOND when it does not count.
 
     first, second: (number of the face, its depth), (-1, BEYOND) for none; of the pixel in the first image, of the next one in the
-    second.  ends: (a, b) of the edge on the screen, with ``depths``.  side: of ``EdgeSides``.  It counts when the faces of the two pixels differ, the pixel on the side of
+    second.  ends: (a, b) of the edge on the screen, with ``depths``.  side: of ``edge_sides``.  It counts when the faces of the two pixels differ, the pixel on the side of
     the mesh is the nearer one, the edge lies in front of the other, and is at least as steep as 45 degrees: of an edge
     of exactly 45 degrees "x" takes both, "y" none. (Laine et al. 2020, section 3.6.)
     """
@@ -97,55 +97,16 @@ class Crossing(PixelFunction):
         return np.where(counts, np.where(before, 1 - place, place), BEYOND)
 
 
-class Front(Faces):
-    """Inputs (face INT, faces IVEC3 list, vertex VEC4 list): VEC2 (number of the nearest face, its depth at the pixel centre),
-    (-1, BEYOND) where there is none. The depth of a face seen edge-on is clamped to its corners: its area is rounding error."""
-
-    operations, fetches = 60.0, 3.0
-    no_derivative = (
-        "only tells what lies in front; the depth of a surface is an attribute that is interpolated"
-    )
-    includes = ("face.glsl", "edge.glsl", "crossing.glsl")
-
-    @cached_property
-    def access(self):
-        return (Access.SAME_PIXEL, Access.FETCH, Access.FETCH)
-
-    def infer(self):
-        face, faces, vertex = self.inputs
-        self.check_lists(faces, vertex)
-        if face.vtype is not INT:
-            raise self.fail("needs an INT image of faces")
-        return VEC2, Domain(face.size, common_batch(self))
-
-    def known_value(self, known):
-        return np.array((-1.0, BEYOND)) if 0 in known and (np.asarray(known[0]) < 0).all() else None
-
-    @cached_property
-    def glsl(self) -> str:
-        corners = self.fetch_corners("f", 1, 2)
-        return (
-            "int face = $0;\nivec3 f = $1(face_texel(max(face, 0), $size1), tile);\n"
-            f"$y = face < 0 ? vec2(-1.0, {BEYOND}) : vec2(face, crossing_depth("
-            f"(vec2(pixel) + 0.5) / float($size.y), {corners}));"
-        )
-
-    def evaluate(self, at, face, faces, vertex):
-        x, y, tile = at_points(at)
-        face = np.broadcast_to(face, x.shape)
-        p = (np.stack([x, y], axis=-1) + 0.5) / self.output.size[1]
-        f = read_list(faces, tile, face)
-        v = np.stack([read_list(vertex, tile, f[..., i]) for i in range(3)])
-        # Homogeneous, because corners nearer than the near plane have no place on the screen.
-        w = np.where(v[..., 2] < 0, v[..., 3], 1.0)
-        u, z = v[..., :2] - p * w[..., None], v[..., 2]
-        areas = np.stack([face_cross(u[(k + 1) % 3], u[(k + 2) % 3]) for k in range(3)])
-        area = (areas * w).sum(0)
-        depth = (areas * z).sum(0) / np.where(area == 0, 1.0, area)
-        depth = np.clip(depth, np.maximum(z.min(0), 0.0), z.max(0))
-        return np.where((face < 0)[..., None], (-1.0, BEYOND), np.stack([face + 0.0, depth], axis=-1))
-
-
 def front(mesh: DrawnMesh) -> Variable:
-    """``Front`` of a mesh."""
-    return Front(mesh.face, mesh.faces, mesh.points.vertex).output
+    """VEC2: the number of the nearest face and its depth at the pixel centre, (-1, BEYOND) where there is none. No derivative.
+    The depth of a face seen edge-on is clamped to its corners: its area is rounding error."""
+    p = pixel_centres(mesh.size)
+    v = [F.lookup(mesh.points.vertex, number) for number in corners(mesh.face, mesh.faces)]
+    # Homogeneous, because corners nearer than the near plane have no place on the screen.
+    w, z = F.vec3(*(F.select(F.less(c.z, 0.0), c.w, 1.0) for c in v)), F.vec3(*(c.z for c in v))
+    x, y = (F.vec3(*(F.component(c, i) for c in v)) - w * F.component(p, i) for i in range(2))
+    areas = F.cross(y, x)
+    area = F.dot(areas, w)
+    depth = F.dot(areas, z) / F.select(F.equal(area, 0.0), 1.0, area)
+    depth = F.minimum(F.maximum(depth, F.maximum(-F.max_component(-z), 0.0)), F.max_component(z))
+    return F.select(F.less(mesh.face, 0), (-1.0, BEYOND), F.vec2(F.to_float(mesh.face), depth))

@@ -1,21 +1,21 @@
 """Edges of a mesh: the edge list of a topology, and quads around possible silhouette edges.
 
-None of the Functions has a derivative. They choose an edge; ordinary Functions compute from that choice whatever depends
-smoothly on the vertices.
+What is drawn has no derivative. It chooses an edge; from that choice is computed whatever depends smoothly on the vertices.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from ....ad.graph import Domain, PixelFunction, Variable
-from ....ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, VEC4, Access, Size, list_size
+from ....ad import functional as F
+from ....ad.graph import Variable
+from ....ad.types import INT, IVEC2, IVEC3, IVEC4, Size
 from ....errors import InputError
-from ...lists import at_points, list_data, list_leaf, padded, read_list
-from ...surface.screen import DrawnMesh, common_batch
+from ...lists import list_data, list_leaf, padded
+from ...surface.quads import box, direction, on_image, quads
+from ...surface.screen import DrawnMesh
 
 HIDDEN = 2
 """The side of an edge that is not drawn."""
@@ -172,61 +172,17 @@ def edges_of(mesh: DrawnMesh) -> EdgeList:
     return edge_list(faces.data.reshape(-1, 3)[: mesh.face_count])
 
 
-class EdgeQuads(PixelFunction):
-    """Inputs (reach FLOAT, ends VEC4 list, sides INT list): six clip-space corners an edge, VEC4 list.
+def edge_quads(reach: Variable, ends: Variable, sides: Variable, count: int, size: Size) -> Variable:
+    """VEC4 list: six clip-space corners an edge.
 
-    ends: (a, b) on the screen.  The two triangles cover all points within ``reach`` (image heights) of the edge, ends
-    included, but only INWARD pixels on the side of the mesh. HIDDEN edges collapse.
+    ends: (a, b) on the screen, VEC4 list.  sides: ``edge_sides``.  The two triangles cover all points within ``reach`` (FLOAT
+    1x1, image heights) of the edge, ends included, but only INWARD pixels on the side of the mesh. HIDDEN edges collapse.
     """
-
-    operations, fetches = 66.0, 1.0
-    no_derivative = "makes triangles to be drawn, and what they cover has no derivative"
-    fields = ("count", "size")
-    includes = ("face.glsl", "edge.glsl")
-
-    def __init__(self, reach: Variable, ends: Variable, sides: Variable, count: int, size: Size):
-        self.count, self.size = count, size
-        super().__init__(reach, ends, sides)
-
-    @cached_property
-    def access(self):
-        return (Access.SAME_PIXEL, Access.FETCH, Access.FETCH)
-
-    def infer(self):
-        reach, ends, sides = self.inputs
-        if ends.vtype is not VEC4 or sides.vtype is not INT or ends.size != sides.size:
-            raise self.fail("ends are a VEC4 list and sides an INT list of the same size")
-        if reach.vtype is not FLOAT or reach.size != (1, 1):
-            raise self.fail("the reach is FLOAT 1x1, a fraction of the image height")
-        if not 1 <= self.count <= ends.size[0] * ends.size[1]:
-            raise self.fail(f"cannot draw {self.count} edges of a list of {ends.size[0] * ends.size[1]}")
-        return VEC4, Domain(list_size(6 * self.count), common_batch(self))
-
-    @cached_property
-    def glsl(self) -> str:
-        width, height = self.size
-        return (
-            "int index = pixel.y * $size.x + pixel.x;\n"
-            f"ivec2 edge = face_texel(min(index / 6, {self.count - 1}), $size1);\n"
-            "$y = edge_corner($1(edge, tile), $2(edge, tile), index % 6, $0, "
-            f"{INWARD / height!r}, {width / height!r});"
-        )
-
-    def evaluate(self, at, reach, ends, sides):
-        x, y, tile = at_points(at)
-        index = y * self.output.size[0] + x
-        edge, corner = np.minimum(index // 6, self.count - 1), index % 6
-        ends, side = read_list(ends, tile, edge), read_list(sides, tile, edge)
-        a, b = ends[..., :2], ends[..., 2:]
-        extent = np.linalg.norm(b - a, axis=-1)[..., None]
-        along = np.divide(b - a, extent, out=np.zeros_like(a), where=extent > 0)
-        along = np.where(extent > 0, along, (1.0, 0.0))
-        across = np.stack([-along[..., 1], along[..., 0]], axis=-1)
-        reach, inward = np.broadcast_to(reach, x.shape), INWARD / self.size[1]
-        right, up = (np.isin(corner, corners)[..., None] for corners in ((1, 2, 4), (2, 4, 5)))
-        high = np.where(side < 0, inward, reach)[..., None]
-        low = np.where(side > 0, inward, reach)[..., None]
-        place = np.where(right, b + along * reach[..., None], a - along * reach[..., None])
-        place = place + across * np.where(up, high, -low)
-        place = np.where((side == HIDDEN)[..., None], 0.0, place / (self.size[0] / self.size[1], 1.0) * 2 - 1)
-        return np.concatenate([place, np.broadcast_to((0.5, 1.0), place.shape)], axis=-1)
+    at = quads(count)
+    own, side, inward = F.lookup(ends, at.number), F.lookup(sides, at.number), INWARD / size[1]
+    high, low = F.select(F.less(side, 0), inward, reach), F.select(F.greater(side, 0), inward, reach)
+    along = direction(own.zw - own.xy)
+    place = box(at, own.xy, own.zw, along, behind=reach, ahead=reach, low=low, high=high)
+    drawn = on_image(place, (size[0] / size[1], 1.0))
+    # A point inside the view: for one outside of it drivers would start to clip.
+    return F.select(F.equal(side, HIDDEN), (0.0, 0.0, 0.5, 1.0), drawn)

@@ -9,7 +9,7 @@ import numpy as np
 from ....ad.graph import Domain
 from ....ad.types import INT, IVEC3, VEC2, Access
 from ...lists import at_points, read_list
-from ...surface.screen import Faces, common_batch, present
+from ...surface.screen import Faces, common_batch, is_present
 
 STEPS = 12
 """How many faces a walk passes at most."""
@@ -89,7 +89,7 @@ def walk(
         spans = [[_span(x[(k + 1) % 3], x[(k + 2) % 3]) for k in range(3)] for x in u]
         area = sum(spans[1][k] * w[k, :, 0] for k in range(3))
         sign = np.sign(area)
-        good = (np.abs(area) > FLAT) & present(v).all(0) & ((facing == 0) | (facing == sign))
+        good = (np.abs(area) > FLAT) & is_present(v).all(0) & ((facing == 0) | (facing == sign))
         found[tuple(c[good] for c in live)] = face[good]
         side, first = np.full(face.shape, -1), np.full(face.shape, np.inf)
         for k in range(3):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ....ad import functional as F
 from ....ad.graph import Variable
+from ....ad.transform.fused import fused
 from ....ad.types import Size
 from ...surface.screen import DrawnMesh, pixel_centres
 from .edge_list import EdgeList
@@ -24,7 +25,11 @@ def face_planes(faces: Variable, vertex: Variable) -> Variable:
     The plane (u, v, c) has the depth u x + v y + c at (x, y), also beyond the face, because z / w is affine on the screen.
     Zeros for a face that is seen edge-on: nothing lies in front of it.
     """
-    a, b, c = (F.lookup(vertex, F.component(faces, i)) for i in range(3))
+    return _plane(*(F.lookup(vertex, F.component(faces, i)) for i in range(3)))
+
+
+@fused
+def _plane(a: Variable, b: Variable, c: Variable) -> Variable:
     # Relative to a corner, differences of depths keep their precision.
     normal = F.cross(b.xyz - a.xyz, c.xyz - a.xyz)
     slope = -normal.xy / _nonzero(normal.z)
@@ -49,7 +54,7 @@ def depth_at(plane: Variable, point: Variable) -> Variable:
 
 def edge_depths(mesh: DrawnMesh, edges: EdgeList, sides: Variable) -> Variable:
     """VEC3 list like ``edges.list``: the depths of the two ends, 0 for one nearer than the near plane, and the side of the
-    mesh (``EdgeSides``). No derivative."""
+    mesh (``edge_sides``). No derivative."""
     a, b = (F.lookup(mesh.points.vertex, F.component(edges.list, i)) for i in range(2))
     return F.vec3(F.maximum(a.z, 0.0), F.maximum(b.z, 0.0), F.to_float(sides))
 

@@ -17,12 +17,24 @@ import numpy as np
 
 from ....ad import functional as F
 from ....ad.graph import Domain, PixelFunction, Variable
+from ....ad.ops.pixel.shortcut import shortcut
+from ....ad.transform.fused import fused
 from ....ad.types import INT, IVEC2, IVEC3, IVEC4, VEC4, Access
 from ...lists import at_points, read_list
 from ...surface.projection import FARTHEST
-from ...surface.screen import AREA_MINIMUM, DrawnMesh, common_batch, covered, culling, face_cross, present
+from ...surface.screen import (
+    AREA_MINIMUM,
+    DrawnMesh,
+    common_batch,
+    covered,
+    culling,
+    face_cross,
+    is_present,
+    present,
+    spanned,
+)
 from .edge_list import HIDDEN, EdgeList
-from .segments import KnownEnds, ListEnds
+from .segments import segment
 
 NOWHERE = 1e30
 """Sentinel slope of a missing face."""
@@ -30,20 +42,55 @@ NOWHERE = 1e30
 
 def seen_ends(mesh: DrawnMesh, edges: EdgeList) -> Variable:
     """VEC4 list like ``edges.list``: the ends (a, b) of the edges on the screen. No derivative."""
-    return ListEnds(edges.list, mesh.points.vertex).output
+    return segment(mesh.points.vertex, edges.list.x, edges.list.y)
 
 
 def ends_of(mesh: DrawnMesh, edges: EdgeList, edge: Variable) -> tuple[Variable, Variable]:
     """IVEC2 and VEC4: the two vertices of edge number ``edge`` (INT) at each pixel, and its ends on the screen, which are
     differentiable in position. Without an edge (-1) the vertices are -1, so that no vertex gets a gradient."""
     pair = F.select(covered(edge), F.lookup(edges.list, edge).xy, -1)
-    a, b = (F.lookup(mesh.points.smooth, F.component(pair, i)) for i in range(2))
-    return pair, KnownEnds(F.lookup(seen_ends(mesh, edges), edge), a, b).output
+    moving = segment(mesh.points.smooth, pair.x, pair.y)
+    return pair, shortcut(F.lookup(seen_ends(mesh, edges), edge), moving)
 
 
 def edge_sides(mesh: DrawnMesh, edges: EdgeList) -> Variable:
-    """``EdgeSides`` of the edges of a mesh."""
-    return EdgeSides(edges.list, seen_ends(mesh, edges), mesh.points.vertex, culling(mesh.cull)).output
+    """INT list like ``edges.list``: where the mesh lies beside each edge. No derivative.
+
+    1 or -1: on the side where face_cross(b - a, x - a) has that sign.  0: on both, or undecided: faces seen edge-on,
+    or without area.  HIDDEN: no face is drawn, or faces lie on both sides; no silhouette. Faces with a missing corner,
+    and, where those turned away are culled, these, do not count.
+    """
+    ends, cull = seen_ends(mesh, edges), culling(mesh.cull)
+    a, b, c, d = (F.lookup(mesh.points.vertex, F.component(edges.list, i)) for i in range(4))
+    return F.to_int(_side(ends, a, b, c, d, cull=cull))
+
+
+@fused
+def _side(ends: Variable, a: Variable, b: Variable, c: Variable, d: Variable, *, cull: int) -> Variable:
+    """FLOAT: ``edge_sides`` of an edge from a to b, by the third corners of its faces."""
+    first, second = _face_side(ends, c, cull), _face_side(ends, d, -cull)
+    one = F.equal(F.maximum(first, second), HIDDEN)
+    both = F.select(F.equal(first, second), first, F.select(F.less(first * second, 0.0), HIDDEN, 0.0))
+    side = F.select(one, F.minimum(first, second), both)
+    usable = F.less(F.max_component(F.abs(ends)), FARTHEST)
+    behind = F.logical_and(usable, F.greater_equal(F.maximum(a.z, b.z), 0.0))
+    seen = F.logical_and(F.logical_and(present(a), present(b)), behind)
+    return F.select(seen, side, HIDDEN)
+
+
+def _face_side(ends: Variable, c: Variable, facing: int) -> Variable:
+    """FLOAT: where a face lies beside an edge, by its third corner; facing: the sign of its area if turned to the viewer, 0
+    where both sides are drawn."""
+    w = F.select(F.less(c.z, 0.0), c.w, 1.0)
+    u = ends.zw - ends.xy
+    area = spanned(u, c.xy - ends.xy * w)
+    far = F.maximum(F.max_component(F.abs(ends)) * F.abs(w), F.max_component(F.abs(c.xy)))
+    # Below this the sign may be rounding; such a face is as good as a line.
+    doubt = AREA_MINIMUM + 1e-5 * (F.abs(w) + far) * F.length(u)
+    shown = present(c)
+    if facing:
+        shown = F.logical_and(shown, F.greater(area * float(facing), AREA_MINIMUM))
+    return F.select(shown, F.select(F.greater(F.abs(area), doubt), F.sign(area), 0.0), float(HIDDEN))
 
 
 class EdgeFunction(PixelFunction):
@@ -62,54 +109,9 @@ class EdgeFunction(PixelFunction):
             raise self.fail("vertices are VEC4 (x, y, depth, w); use project()")
 
 
-class EdgeSides(EdgeFunction):
-    """Inputs (edges IVEC4 list, ends VEC4 list, vertex VEC4 list): INT list like ``edges``, where the mesh lies beside
-    each edge.
-
-    1 or -1: on the side where face_cross(b - a, x - a) has that sign.  0: on both, or undecided: faces seen edge-on,
-    or without area.  HIDDEN: no face is drawn, or faces lie on both sides; no silhouette. Faces with a missing corner,
-    and with ``cull`` 1 faces turned away, do not count.  ends: ``seen_ends``.
-    """
-
-    operations, fetches = 246.0, 4.0
-    zero_derivative = True
-
-    def __init__(self, edges: Variable, ends: Variable, vertex: Variable, cull: int):
-        self.cull = cull
-        super().__init__(edges, ends, vertex)
-
-    @cached_property
-    def access(self):
-        return (Access.SAME_PIXEL, Access.SAME_PIXEL, Access.FETCH)
-
-    def infer(self):
-        self.check_lists()
-        return INT, Domain(self.inputs[0].size, common_batch(self))
-
-    @cached_property
-    def glsl(self) -> str:
-        read = "$2(face_texel(e.%s, $size2), tile)"
-        face = "e.{0} < 0 ? EDGE_HIDDEN : edge_face(ends, $2(face_texel(e.{0}, $size2), tile), {1}.0)"
-        return (
-            "ivec4 e = $0;\nvec4 ends = $1;\n"
-            f"int first = {face.format('z', self.cull)};\nint second = {face.format('w', -self.cull)};\n"
-            f"$y = edge_seen({read % 'x'}, {read % 'y'}, ends) ? edge_side(first, second) : EDGE_HIDDEN;"
-        )
-
-    def evaluate(self, at, edges, ends, vertex):
-        tile = at_points(at)[2]
-        a, b, c, d = (read_list(vertex, tile, np.broadcast_to(edges[..., i], tile.shape)) for i in range(4))
-        first = np.where(edges[..., 2] < 0, HIDDEN, _face_side(ends, c, self.cull))
-        second = np.where(edges[..., 3] < 0, HIDDEN, _face_side(ends, d, -self.cull))
-        one = (first == HIDDEN) | (second == HIDDEN)
-        both = np.where(first == second, first, np.where(first * second < 0, HIDDEN, 0))
-        side = np.where(one, np.minimum(first, second), both)
-        return np.where(_seen(a, b, ends), side, HIDDEN)
-
-
 def _seen(a: np.ndarray, b: np.ndarray, ends: np.ndarray) -> np.ndarray:
     near = (np.abs(ends) < FARTHEST).all(-1)
-    return present(a) & present(b) & (np.maximum(a[..., 2], b[..., 2]) >= 0) & near
+    return is_present(a) & is_present(b) & (np.maximum(a[..., 2], b[..., 2]) >= 0) & near
 
 
 def _spanned(ends: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -117,18 +119,6 @@ def _spanned(ends: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
     w = np.where(c[..., 2] < 0, c[..., 3], 1.0)
     offset = c[..., :2] - w[..., None] * ends[..., :2]
     return face_cross(ends[..., 2:] - ends[..., :2], offset), w, offset
-
-
-def _face_side(ends: np.ndarray, c: np.ndarray, facing: int) -> np.ndarray:
-    area, w, _ = _spanned(ends, c)
-    far = np.maximum(np.abs(ends).max(-1) * np.abs(w), np.abs(c[..., :2]).max(-1))
-    length = np.linalg.norm(ends[..., 2:] - ends[..., :2], axis=-1)
-    doubt = AREA_MINIMUM + 1e-5 * (np.abs(w) + far) * length
-    side = np.where(np.abs(area) > doubt, np.sign(area), 0)
-    gone = ~present(c)
-    if facing:
-        gone |= area * facing <= AREA_MINIMUM
-    return np.where(gone, HIDDEN, side).astype(np.int64)
 
 
 class EdgeFront(EdgeFunction):
@@ -201,5 +191,5 @@ def _rise(
     height = c[..., 2] - w * depths[0] - foot * (depths[1] - depths[0])
     flat = np.abs(area) <= AREA_MINIMUM
     rise = np.where(flat, NOWHERE / 2, height / np.maximum(np.abs(area), AREA_MINIMUM))
-    gone = ~present(c) | ((facing != 0) & (area * facing <= AREA_MINIMUM))
+    gone = ~is_present(c) | ((facing != 0) & (area * facing <= AREA_MINIMUM))
     return np.where(gone, NOWHERE, rise)
