@@ -1,11 +1,12 @@
 """Masks for photographs without masks, from what all of them look at: the cameras, the points of a reconstruction, colours.
 
 1. The object lies in a sphere around the point that the cameras look at. Points of the reconstruction in it, above the
-   ground, are on the object; the others, and pixels whose rays miss the sphere, are background.
+   ground, are on the object; the others, and pixels whose rays miss the sphere, are background. Of cameras that were given,
+   points are those that pycolmap finds, if it is installed.
 2. Colours seen so far as object and as background give each pixel the odds of being object.
 3. In each picture, odds spread to neighbours of like colours: min sum w (q_i - q_j)^2 + sum c (q_i - p_i)^2, w falls with
    the difference of colours, p is the odds as a share, and c how sure they are (a random walker with priors).
-4. Of a grid, the cells count that nearly all pictures that see them hold for object. They correct the odds of pixels
+4. Of a grid, the cells count that nearly all other pictures that see them hold for object. They correct the odds of pixels
    whose rays meet such cells, or none; and from 2 again.
 """
 
@@ -23,6 +24,7 @@ from scipy.sparse.linalg import cg
 
 from ...errors import InputError
 from ..io.calibration import Calibration, View, sparse_points
+from ..io.colmap import SparsePoints
 from ..io.images import read_image, resize, scaled_size
 from ..io.photos import WAYS
 from ..reconstruct.world import find_ground, looked_at
@@ -50,8 +52,9 @@ MOST_ODDS = 3.0
 """Of a colour."""
 SURE = 6.0
 """Odds of the pixels of points, and of those that rays of the sphere do not meet."""
-HINT = 2.5
-"""Odds from the cells."""
+HINT, DEEP = 2.5, 4.5
+"""Odds from the cells: of pixels whose rays meet none, and of those whose rays meet some of the object by what the other
+pictures say. The latter are more than any colour's: a part that one picture lacks is cut out of the shape of all."""
 TOLD = 0.05
 """How much odds count, relative to one neighbour of the same colour."""
 ABOVE = 0.012
@@ -80,15 +83,17 @@ class Small:
         return _place(self.view, self.shape, points)
 
 
-def common_masks(calibration: Calibration) -> dict[Path, np.ndarray]:
-    """(H, W) bool masks of the photographs by their files, at their own sizes. Raises InputError."""
+def common_masks(calibration: Calibration, points: SparsePoints | None = None) -> dict[Path, np.ndarray]:
+    """(H, W) bool masks of the photographs by their files, at their own sizes. points: that are known of the scene, with the
+    indices of the views; None for those of the calibration. Raises InputError."""
     views = calibration.views
     if len(views) < FEWEST:
         raise InputError(
             f"the photographs of '{calibration.path}' have no mask, and masks are found from {FEWEST} photographs or more; give"
             f" {WAYS}"
         )
-    region = Region.of(calibration)
+    found = sparse_points(calibration.model, views) if points is None else points
+    region = Region.of(calibration, found)
     smalls = [_small(view, region.cells) for view in views]
     fixed = [region.sure(i, small) for i, small in enumerate(smalls)]
     shares = [region.first(small, odds) for small, odds in zip(smalls, fixed, strict=True)]
@@ -99,18 +104,17 @@ def common_masks(calibration: Calibration) -> dict[Path, np.ndarray]:
             _spread(small, np.where(sure != 0, sure, colour + hint), before)
             for small, sure, colour, hint, before in zip(smalls, fixed, told, hints, shares, strict=True)
         ]
-        held, possible = _agreed(smalls, shares)
-        hints = [_hint(small, held, possible, region) for small in smalls]
-    found = {
+        hints = _hints(smalls, shares, region)
+    masks = {
         view.image: _full(view, share.reshape(small.shape))
         for view, small, share in zip(views, smalls, shares, strict=True)
     }
-    if not any(mask.any() for mask in found.values()):
+    if not any(mask.any() for mask in masks.values()):
         raise InputError(
             f"the photographs of '{calibration.path}' look at no common object that stands out; give masks, or"
             f" {WAYS}"
         )
-    return found
+    return masks
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +129,7 @@ class Region:
     ground: tuple[np.ndarray, float] | None
 
     @classmethod
-    def of(cls, calibration: Calibration) -> Region:
+    def of(cls, calibration: Calibration, found: SparsePoints) -> Region:
         cameras = [view.camera for view in calibration.views]
         centers = np.stack([camera.center for camera in cameras])
         middle = looked_at(centers, np.stack([camera.forward for camera in cameras]))
@@ -136,7 +140,6 @@ class Region:
                 calibration.bounds.mean(0),
                 0.55 * float(np.linalg.norm(np.ptp(calibration.bounds, axis=0))),
             )
-        found = sparse_points(calibration.model, calibration.views)
         up = np.mean([camera.up for camera in cameras], axis=0)
         ground = find_ground(
             found.positions, centers, up / max(float(np.linalg.norm(up)), 1e-9), 0.01 * distance
@@ -200,15 +203,22 @@ def _covered(small: Small, chosen: np.ndarray, wide: int) -> np.ndarray:
     return closed[2 * wide : -2 * wide, 2 * wide : -2 * wide]
 
 
-def _agreed(smalls: Sequence[Small], shares: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """(C,) bool: cells that nearly all pictures that see them hold for object; and those that may be, as too few see them."""
-    seen, held = (np.zeros(len(smalls[0].sees), np.int32) for _ in range(2))
-    for small, share in zip(smalls, shares, strict=True):
-        seen += small.sees
-        held += small.sees & (share > 0.5)[small.cells]
-    agreed = held >= AGREE * seen
+def _hints(smalls: Sequence[Small], shares: Sequence[np.ndarray], region: Region) -> list[np.ndarray]:
+    """(h w,) odds of each picture by the cells that nearly all others that see them hold for object: ``DEEP`` where rays meet
+    such cells, ``-HINT`` where they meet none that may be, either of them or of those that too few see."""
+    held = [small.sees & (share > 0.5)[small.cells] for small, share in zip(smalls, shares, strict=True)]
+    seen = np.sum([small.sees for small in smalls], axis=0)
+    total = np.sum(held, axis=0)
+    possible = total >= AGREE * seen
     enough = seen >= max(SEEN * len(smalls), 2)
-    return agreed & enough, agreed
+    hints = []
+    for small, own in zip(smalls, held, strict=True):
+        others = enough & (total - own >= AGREE * (seen - small.sees))
+        wide = region.wide(small)
+        deep = ~_grown(~_covered(small, others, wide), wide)
+        near = _grown(_covered(small, possible, wide), wide)
+        hints.append(np.where(deep, DEEP, np.where(near, 0.0, -HINT)).reshape(-1))
+    return hints
 
 
 def _grown(mask: np.ndarray, pixels: int) -> np.ndarray:
@@ -230,8 +240,14 @@ def _place(view: View, shape: tuple[int, int], points: np.ndarray) -> tuple[np.n
     return np.where(seen, y * width + x, 0), seen
 
 
+def _flat(view: View) -> np.ndarray:
+    """(H, W, 1 or 3) codes of a photograph; what is transparent is black, as in a picture without alpha."""
+    codes = read_image(view.image)
+    return codes[..., :3] * codes[..., 3:] if codes.shape[-1] == 4 else codes
+
+
 def _small(view: View, cells: np.ndarray) -> Small:
-    codes = read_image(view.image)[..., :3]
+    codes = _flat(view)
     height, width = codes.shape[:2]
     scale = min(1.0, WIDTH / max(width, height))
     colour = lab(resize(codes, (max(round(width * scale), 2), max(round(height * scale), 2))))
@@ -284,17 +300,9 @@ def _spread(small: Small, odds: np.ndarray, before: np.ndarray) -> np.ndarray:
     return np.clip(found, 0, 1)
 
 
-def _hint(small: Small, held: np.ndarray, possible: np.ndarray, region: Region) -> np.ndarray:
-    """(h w,) odds: more where rays meet cells of the object, less where they meet none that may be."""
-    wide = region.wide(small)
-    deep = ~_grown(~_covered(small, held, wide), wide)
-    near = _grown(_covered(small, possible, wide), wide)
-    return np.where(deep, HINT, np.where(near, 0.0, -HINT)).reshape(-1)
-
-
 def _full(view: View, share: np.ndarray) -> np.ndarray:
     """The mask at the size of the photograph."""
-    codes = read_image(view.image)
+    codes = _flat(view)
     full = codes.shape[1], codes.shape[0]
     scale = min(1.0, OUTLINED / max(full))
     codes = resize(codes, scaled_size(full, scale))

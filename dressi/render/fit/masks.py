@@ -22,8 +22,10 @@ from scipy.spatial import ConvexHull, QhullError
 
 from ...errors import InputError
 from ..io.calibration import SUFFIXES, Calibration, View
+from ..io.colmap import SparsePoints
 from ..io.images import read_image
 from ..io.photos import WAYS
+from ..reconstruct.triangulate import triangulate
 from .common_masks import common_masks
 from .segmentation import border, clean, grown, lab, least_distance, sharpened
 
@@ -256,8 +258,18 @@ def _auto(rest: str, calibration: Calibration | None) -> MaskMaker | None:
         return None
     if _rembg_is_ready():
         return _rembg("")
-    found = common_masks(calibration)
+    found = common_masks(calibration, _points(calibration))
     return lambda view, codes: found[view.image]
+
+
+def _points(calibration: Calibration) -> SparsePoints | None:
+    """Points of cameras that come without any; None where pycolmap is missing or finds none."""
+    if calibration.model is not None or importlib.util.find_spec("pycolmap") is None:
+        return None
+    try:
+        return triangulate(calibration)
+    except InputError:
+        return None
 
 
 def _rembg_is_ready() -> bool:

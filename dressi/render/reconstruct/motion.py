@@ -103,22 +103,24 @@ def reconstruct(
     other.  tell: what is done now.  stop: polled; true raises ``Interrupted``. Raises InputError.
     """
     colmap = library()
-    with tempfile.TemporaryDirectory(prefix="dressi-cameras-") as name:
-        work = Path(name)
+    with tempfile.TemporaryDirectory(prefix="dressi-cameras-") as place:
+        work = Path(place)
         tell(f"features of {len(pictures)} photographs ...")
-        scales = [_copied(picture, work, masked) for picture in pictures]
-        run = _runner(colmap, stop)
-        _features(colmap, run, pictures, scales, work, own, thorough)
+        scales = [copied(picture, work, masked) for picture in pictures]
+        run = runner(colmap, stop)
+        find_features(colmap, run, pictures, scales, work, own, thorough)
         _matches(colmap, run, len(pictures), work, ordered, thorough, tell)
         tell("placing the cameras ...")
         trials = [_mapped(colmap, run, work, thorough, SEED + i) for i in range(TRIALS if thorough else 1)]
-        masks = small_masks({_name(i): picture for i, picture in enumerate(pictures)}) if thorough else None
+        masks = (
+            small_masks({numbered(i): picture for i, picture in enumerate(pictures)}) if thorough else None
+        )
         models = max(trials, key=lambda models: _explained(models, masks))
         if models:
             models[0] = _refined(colmap, run, models[0])
         features, matches = _counts(colmap, pictures, work)
     names = {
-        _name(i): (picture, scale) for i, (picture, scale) in enumerate(zip(pictures, scales, strict=True))
+        numbered(i): (picture, scale) for i, (picture, scale) in enumerate(zip(pictures, scales, strict=True))
     }
     for model in models:
         for camera in model.cameras.values():
@@ -132,25 +134,27 @@ def reconstruct(
     return Models(models, features, matches)
 
 
-def _name(index: int) -> str:
+def numbered(index: int) -> str:
+    """The name of the copy of a photograph."""
     return f"{index:05d}.png"
 
 
-def _database(work: Path) -> Path:
+def database(work: Path) -> Path:
+    """The file with features and matches."""
     return work / "database.db"
 
 
-def _copied(picture: Picture, work: Path, masked: bool) -> np.ndarray:
-    """Write a photograph as pycolmap can read it, at no more than ``WIDEST``. Returns (2,) the scale of its sides."""
+def copied(picture: Picture, work: Path, masked: bool, widest: int = WIDEST) -> np.ndarray:
+    """Write a photograph as pycolmap can read it, at no more than ``widest`` pixels along a side. Returns (2,) the scale of its sides."""
     codes = read_image(picture.path)
     if codes.shape[-1] == 4:
         codes = codes[..., :3] * codes[..., 3:] + GREY * (1 - codes[..., 3:])
-    size = scaled_size(picture.size, min(1.0, WIDEST / max(picture.size)))
+    size = scaled_size(picture.size, min(1.0, widest / max(picture.size)))
     index = len(list((work / "images").glob("*"))) if (work / "images").is_dir() else 0
-    _save(work / "images" / _name(index), codes.mean(-1), size)
+    _save(work / "images" / numbered(index), codes.mean(-1), size)
     covered = picture.covered if masked else None
     if covered is not None:
-        _save(work / "masks" / f"{_name(index)}.png", binary_dilation(covered, iterations=WIDER), size)
+        _save(work / "masks" / f"{numbered(index)}.png", binary_dilation(covered, iterations=WIDER), size)
     return np.array(size) / picture.size
 
 
@@ -162,7 +166,7 @@ def _save(path: Path, plane: np.ndarray, size: tuple[int, int]) -> None:
     Image.fromarray(np.clip(plane * 255 + 0.5, 0, 255).astype(np.uint8)).save(path, compress_level=1)
 
 
-def _features(
+def find_features(
     colmap: Any,
     run: Any,
     pictures: Sequence[Picture],
@@ -191,8 +195,8 @@ def _features(
                 not thorough
             )
         run(
-            colmap.extract_features, _database(work), work / "images",
-            image_names=[_name(i) for i in group], camera_mode=colmap.CameraMode.SINGLE,
+            colmap.extract_features, database(work), work / "images",
+            image_names=[numbered(i) for i in group], camera_mode=colmap.CameraMode.SINGLE,
             reader_options=reader, extraction_options=options, device=colmap.Device.cpu,
         )  # fmt: skip
 
@@ -204,7 +208,7 @@ def _matches(
     if ordered and count > LARGE:
         pairs = {(i, j) for i, j in pairs if j - i <= OVERLAP or (i % STRIDE == 0 and j % STRIDE == 0)}
     tell(f"matching {len(pairs)} pairs of photographs ...")
-    (work / "pairs.txt").write_text("".join(f"{_name(i)} {_name(j)}\n" for i, j in sorted(pairs)))
+    (work / "pairs.txt").write_text("".join(f"{numbered(i)} {numbered(j)}\n" for i, j in sorted(pairs)))
     pairing = colmap.ImportedPairingOptions(match_list_path=str(work / "pairs.txt"))
     matching = colmap.FeatureMatchingOptions(guided_matching=thorough)
     if thorough:
@@ -212,7 +216,7 @@ def _matches(
     geometry = colmap.TwoViewGeometryOptions()
     geometry.ransac.random_seed = SEED
     run(
-        colmap.match_image_pairs, _database(work), matching_options=matching, pairing_options=pairing,
+        colmap.match_image_pairs, database(work), matching_options=matching, pairing_options=pairing,
         verification_options=geometry, device=colmap.Device.cpu,
     )  # fmt: skip
 
@@ -237,7 +241,7 @@ def _mapped(colmap: Any, run: Any, work: Path, thorough: bool, seed: int) -> lis
         options.triangulation.ignore_two_view_tracks = False
     place = work / f"models{seed}"
     place.mkdir()
-    found = run(colmap.incremental_mapping, _database(work), work / "images", place, options)
+    found = run(colmap.incremental_mapping, database(work), work / "images", place, options)
     return sorted(found.values(), key=lambda model: -model.num_reg_images())
 
 
@@ -261,21 +265,21 @@ def _refined(colmap: Any, run: Any, model: Any) -> Any:
 
 
 def _counts(colmap: Any, pictures: Sequence[Picture], work: Path) -> tuple[np.ndarray, np.ndarray]:
-    database = colmap.Database.open(_database(work))
+    base = colmap.Database.open(database(work))
     try:
-        numbers = {image.image_id: int(image.name[:5]) for image in database.read_all_images()}
+        numbers = {image.image_id: int(image.name[:5]) for image in base.read_all_images()}
         features, matches = np.zeros(len(pictures), int), np.zeros((len(pictures),) * 2, int)
         for image, index in numbers.items():
-            features[index] = database.num_keypoints_for_image(image)
-        for pair, count in zip(*database.read_two_view_geometry_num_inliers(), strict=True):
+            features[index] = base.num_keypoints_for_image(image)
+        for pair, count in zip(*base.read_two_view_geometry_num_inliers(), strict=True):
             a, b = (numbers[image] for image in colmap.pair_id_to_image_pair(pair))
             matches[a, b] = matches[b, a] = count
     finally:
-        database.close()
+        base.close()
     return features, matches
 
 
-def _runner(colmap: Any, stop: Poll) -> Callable[..., Any]:
+def runner(colmap: Any, stop: Poll) -> Callable[..., Any]:
     """Calls a function of the library in a thread, which ends when ``stop()`` becomes true or at Ctrl-C."""
     token = colmap.CancellationToken()
 

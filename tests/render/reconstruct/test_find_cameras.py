@@ -14,12 +14,17 @@ from dressi.render.cameras import Cameras
 from dressi.render.cameras.alignment import pose_errors
 from dressi.render.cameras.views import orbit
 from dressi.render.io import load_image, load_photos, save_image
+from dressi.render.io.calibration import read_calibration
+from dressi.render.io.cameras import encode_cameras
+from dressi.render.io.lens import Lens
+from dressi.render.mesh.sampling import SurfaceDistance
 from dressi.render.reconstruct.exif import Exif
 from dressi.render.reconstruct.findings import cure, partial
 from dressi.render.reconstruct.keep import find_cameras
 from dressi.render.reconstruct.motion import Interrupted, Models
 from dressi.render.reconstruct.pictures import Picture, list_pictures
 from dressi.render.reconstruct.silhouettes import agreement, small_masks
+from dressi.render.reconstruct.triangulate import triangulate
 
 
 def photographs(folder: Path, plain: bool = False) -> Cameras:
@@ -151,3 +156,15 @@ def test_an_object_without_texture_is_refused(tmp_path):
     photographs(tmp_path / "p", plain=True)
     with pytest.raises(InputError, match=r"only 0 of 5 photographs .* texture"):
         find_cameras(tmp_path / "p", tmp_path / "out")
+
+
+def test_points_of_known_cameras_lie_on_the_object(tmp_path):
+    pytest.importorskip("pycolmap")
+    cameras = photographs(tmp_path / "p")
+    views = [(f"{i}.png", camera, Lens()) for i, camera in enumerate(cameras)]
+    (tmp_path / "p" / "cameras.json").write_bytes(encode_cameras(views))
+    found = triangulate(read_calibration(tmp_path / "p"))
+    assert len(found) > 50 and found.times.min() >= 2 and found.view.max() == 4
+    mesh = primitives.bumpy_ellipsoid(5)
+    away = SurfaceDistance(mesh).distances(found.positions)
+    assert np.median(away) < 0.01 * mesh.bounding_sphere()[1]
