@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy import sparse
-from scipy.ndimage import binary_closing, binary_dilation, gaussian_filter, zoom
+from scipy.ndimage import binary_closing, binary_dilation, binary_fill_holes, zoom
 from scipy.sparse.linalg import cg
 
 from ...errors import InputError
@@ -28,6 +28,7 @@ from ..io.colmap import SparsePoints
 from ..io.images import read_image, resize, scaled_size
 from ..io.photos import WAYS
 from ..reconstruct.world import find_ground, looked_at
+from .colour_odds import bins_of, colour_odds
 from .segmentation import border, clean, lab, sharpened
 
 WIDTH, OUTLINED = 256, 1280
@@ -46,19 +47,16 @@ AGREE = 0.85
 """Share of the pictures that see a cell of the object which hold it for object."""
 SEEN = 0.15
 """Share of all pictures that must see a cell of the object."""
-BINS = 16
-"""Of the histograms, along each axis of CIELAB."""
-MOST_ODDS = 3.0
-"""Of a colour."""
 SURE = 6.0
 """Odds of the pixels of points, and of those that rays of the sphere do not meet."""
-HINT, DEEP = 2.5, 4.5
-"""Odds from the cells: of pixels whose rays meet none, and of those whose rays meet some of the object by what the other
-pictures say. The latter are more than any colour's: a part that one picture lacks is cut out of the shape of all."""
+HINT = 2.5
+"""Odds from the cells."""
 TOLD = 0.05
 """How much odds count, relative to one neighbour of the same colour."""
 ABOVE = 0.012
 """Distances of the cameras: a point or cell this high above the ground does not lie on it."""
+SPREADS = 2.0
+"""How many times as far as what stands on it the ground spreads at least: a plane that does not is the foot of the object."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +97,7 @@ def common_masks(calibration: Calibration, points: SparsePoints | None = None) -
     shares = [region.first(small, odds) for small, odds in zip(smalls, fixed, strict=True)]
     hints = [np.zeros(odds.shape) for odds in fixed]
     for _ in range(ROUNDS):
-        told = _colours(smalls, shares)
+        told = colour_odds(smalls, shares)
         shares = [
             _spread(small, np.where(sure != 0, sure, colour + hint), before)
             for small, sure, colour, hint, before in zip(smalls, fixed, told, hints, shares, strict=True)
@@ -145,6 +143,8 @@ class Region:
             found.positions, centers, up / max(float(np.linalg.norm(up)), 1e-9), 0.01 * distance
         )
         near = np.linalg.norm(found.positions - middle, axis=1) < radius
+        if ground is not None and not _spreads(found.positions, near, *ground, ABOVE * distance):
+            ground = None
         if ground is not None:
             ground = ground[0], ground[1] + ABOVE * distance
             near &= found.positions @ ground[0] > ground[1]
@@ -194,6 +194,17 @@ class Region:
         return share
 
 
+def _spreads(points: np.ndarray, near: np.ndarray, normal: np.ndarray, height: float, thick: float) -> bool:
+    """Whether the points (P, 3) on a plane spread farther than those above it that are near, (P,) bool."""
+    above = points @ normal - height
+    flat = points - above[:, None] * normal
+    on, standing = np.abs(above) < thick, near & (above > thick)
+    if not standing.any():
+        return True
+    away = np.linalg.norm(flat - np.median(flat[standing], axis=0), axis=1)
+    return bool(np.percentile(away[on], 90) > SPREADS * np.percentile(away[standing], 90))
+
+
 def _covered(small: Small, chosen: np.ndarray, wide: int) -> np.ndarray:
     """(h, w) bool: the pixels whose rays meet chosen cells (C,), ``wide`` pixels apart."""
     mask = np.zeros(small.shape, dtype=bool)
@@ -204,20 +215,22 @@ def _covered(small: Small, chosen: np.ndarray, wide: int) -> np.ndarray:
 
 
 def _hints(smalls: Sequence[Small], shares: Sequence[np.ndarray], region: Region) -> list[np.ndarray]:
-    """(h w,) odds of each picture by the cells that nearly all others that see them hold for object: ``DEEP`` where rays meet
-    such cells, ``-HINT`` where they meet none that may be, either of them or of those that too few see."""
-    held = [small.sees & (share > 0.5)[small.cells] for small, share in zip(smalls, shares, strict=True)]
-    seen = np.sum([small.sees for small in smalls], axis=0)
-    total = np.sum(held, axis=0)
-    possible = total >= AGREE * seen
-    enough = seen >= max(SEEN * len(smalls), 2)
+    """(h w,) odds of each picture by cells that nearly all pictures that see them hold for object: more where rays meet such
+    cells, less where they meet none that may be, either of them or of those that too few see. Holes of pictures count as
+    object here: a dark door before a dark background is missing in all of them."""
+    seen, held = (np.zeros(len(smalls[0].sees), np.int32) for _ in range(2))
+    for small, share in zip(smalls, shares, strict=True):
+        filled = np.asarray(binary_fill_holes((share > 0.5).reshape(small.shape))).reshape(-1)
+        seen += small.sees
+        held += small.sees & filled[small.cells]
+    possible = held >= AGREE * seen
+    agreed = possible & (seen >= max(SEEN * len(smalls), 2))
     hints = []
-    for small, own in zip(smalls, held, strict=True):
-        others = enough & (total - own >= AGREE * (seen - small.sees))
+    for small in smalls:
         wide = region.wide(small)
-        deep = ~_grown(~_covered(small, others, wide), wide)
+        deep = ~_grown(~_covered(small, agreed, wide), wide)
         near = _grown(_covered(small, possible, wide), wide)
-        hints.append(np.where(deep, DEEP, np.where(near, 0.0, -HINT)).reshape(-1))
+        hints.append(np.where(deep, HINT, np.where(near, 0.0, -HINT)).reshape(-1))
     return hints
 
 
@@ -251,9 +264,7 @@ def _small(view: View, cells: np.ndarray) -> Small:
     height, width = codes.shape[:2]
     scale = min(1.0, WIDTH / max(width, height))
     colour = lab(resize(codes, (max(round(width * scale), 2), max(round(height * scale), 2))))
-    levels = np.clip((colour + (0, 64, 64)) / (100, 128, 128), 0, 1 - 1e-9)
-    bins = (levels * BINS).astype(int) @ (BINS * BINS, BINS, 1)
-    return Small(view, colour, bins.reshape(-1), _laplacian(colour), *_place(view, colour.shape[:2], cells))
+    return Small(view, colour, bins_of(colour), _laplacian(colour), *_place(view, colour.shape[:2], cells))
 
 
 def _laplacian(colour: np.ndarray) -> sparse.csr_array:
@@ -268,25 +279,6 @@ def _laplacian(colour: np.ndarray) -> sparse.csr_array:
     rows = np.concatenate([first, second]), np.concatenate([second, first])
     beside = sparse.csr_array((np.tile(weight, 2), rows), (flat.shape[0],) * 2)
     return sparse.csr_array(sparse.diags_array(beside.sum(1)) - beside)
-
-
-def _colours(smalls: Sequence[Small], shares: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Odds (h w,) of the colours of each picture: the object's are those of all pictures, the background's half its own."""
-
-    def histogram(bins: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        count = np.bincount(bins, weight, BINS**3).reshape((BINS,) * 3)
-        smooth = gaussian_filter(count, 0.7, mode="constant")
-        return smooth / max(float(smooth.sum()), 1e-12)
-
-    every = np.concatenate([small.bins for small in smalls])
-    share = np.concatenate(list(shares))
-    front, back = histogram(every, share > 0.75), histogram(every, share < 0.25)
-    odds = []
-    for small, own in zip(smalls, shares, strict=True):
-        behind = 0.5 * back + 0.5 * histogram(small.bins, own < 0.25)
-        ratio = np.log((front + 1e-5) / (behind + 1e-5))
-        odds.append(np.clip(ratio, -MOST_ODDS, MOST_ODDS).reshape(-1)[small.bins])
-    return odds
 
 
 def _spread(small: Small, odds: np.ndarray, before: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from scipy.ndimage import gaussian_filter
 from dressi.errors import InputError
 from dressi.render import primitives, render
 from dressi.render.cameras.views import orbit
-from dressi.render.fit.common_masks import _place, common_masks
+from dressi.render.fit.common_masks import _place, _spreads, common_masks
 from dressi.render.fit.masks import has_masks, mask_maker
 from dressi.render.io import save_image
 from dressi.render.io.calibration import read_calibration
@@ -64,3 +64,13 @@ def test_what_cannot_be_found_is_said(photographs):
     calibration.views = calibration.views[:2]
     with pytest.raises(InputError, match="3 photographs or more; give --masks"):
         common_masks(calibration)
+
+
+def test_the_foot_of_an_object_is_no_ground():
+    rng = np.random.default_rng(0)
+    standing = rng.uniform((-1, 0.1, -1), (1, 2, 1), (200, 3))
+    plane = rng.uniform((-1, 0, -1), (1, 0, 1), (200, 3))
+    near = np.ones(400, bool)
+    for wide, expected in ((1.2, False), (5.0, True)):
+        points = np.concatenate([standing, plane * wide])
+        assert _spreads(points, near, np.array([0.0, 1, 0]), 0.0, 0.02) == expected
