@@ -50,7 +50,7 @@ def test_a_scan_is_filmed_and_found(tmp_path: Path):
         call("measure", "--video", video, "--fit", fit, "--json", tmp_path / "found.json")
         errors.append(json.loads((tmp_path / "found.json").read_text())["surface_percent"]["mean"])
     assert errors[0] < 0.1 < 0.5 < errors[1] < 3 and np.isfinite(errors).all()
-    options = ("--size", "16x12", "--steps", 2, "--texture-size", 8, "--start", "sphere", "--no-colours")
+    options = ("--size", "16x12", "--steps", 2, "--texture-size", 8, "--start", "hull", "--no-colours")
     program("held_out")(video, "--json", tmp_path / "rows.json", "--", *options)
     (row,) = json.loads((tmp_path / "rows.json").read_text()).values()
     assert 0 < row["iou"] < 1 and row["plain"] > 0 and row["cpu_s"] > 0.1

@@ -65,8 +65,10 @@ class Evaluations:
 
     def read_one(self, variable: Variable) -> Readback:
         """The present value of a Variable; of an output, together with the others."""
-        together = self._with_outputs(variable)
-        return self.read(together)[together.index(variable)]
+        if variable.is_leaf:
+            return self.read([variable])[0]
+        executor, stored = self._up_to_date(self._with_outputs(variable))
+        return executor.recv_async(stored[variable]).then(variable.as_given)
 
     def images(self, variable: Variable) -> list[DeviceImage]:
         """The images that hold a Variable, up to date behind everything queued; they stay until ``close``."""
