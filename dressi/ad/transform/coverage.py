@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..ops.image.raster import Rasterize
 from ..program import Program
-from .rewrite import mapped, rewrite
+from .rewrite import replaced
 
 
 def use_coverage_only(program: Program) -> Program:
@@ -15,7 +15,7 @@ def use_coverage_only(program: Program) -> Program:
     reads = [(f, k, x) for f in program.functions for k, x in enumerate(f.inputs)]
     needed = {x for f, k, x in reads if isinstance(x.creator, Rasterize) and k not in f.sign_only}
     needed.update(program.roots)
-    replaced = {
+    covering = {
         f.output: Rasterize(
             f.inputs[0],
             f.inputs[1] if f.indexed else None,
@@ -32,4 +32,4 @@ def use_coverage_only(program: Program) -> Program:
         for f in program.functions
         if isinstance(f, Rasterize) and f.fragment is None and not f.covering and f.output not in needed
     }
-    return mapped(program, rewrite(program.roots, (), replaced)) if replaced else program
+    return replaced(program, covering)

@@ -13,7 +13,7 @@ from ..ops.image.reduce import Reduce, Sum
 from ..ops.pixel.arithmetic import Add, Max, maximum
 from ..ops.pixel.constant import is_constant
 from ..program import Program
-from .rewrite import mapped, rewrite
+from .rewrite import replaced
 
 Key = Callable[[Variable], Hashable | None]
 """Terms with equal keys can be merged; None if a term must stay as it is."""
@@ -31,7 +31,7 @@ def merge_scatters(program: Program) -> Program:
         s = v.creator
         return (v.vtype, v.domain, s.source) if isinstance(s, ScatterAdd) else None
 
-    return merge_terms(program, Add, key, _one_scatter)
+    return replaced(program, merged_terms(program, Add, key, _one_scatter))
 
 
 def halve_scatter(program: Program, f: ScatterFunction) -> Program:
@@ -39,7 +39,7 @@ def halve_scatter(program: Program, f: ScatterFunction) -> Program:
     half = len(f.pairs) // 2
     parts = [with_pairs(f, some) for some in (f.pairs[:half], f.pairs[half:])]
     kind = Add if f.operation == "add" else Max
-    return mapped(program, rewrite(program.roots, (), {f.output: kind(*parts).output}))
+    return replaced(program, {f.output: kind(*parts).output})
 
 
 def merge_reductions(program: Program) -> Program:
@@ -53,23 +53,24 @@ def merge_reductions(program: Program) -> Program:
         _
     ) in "nyx":  # a reduction over three axes is three Functions; each round merges one, the last one first
         for kind, reduction in ((Add, Sum), (Max, ReduceMax)):
-            program = merge_terms(
+            merged = merged_terms(
                 program,
                 kind,
                 lambda v, reduction=reduction: key(v) if type(v.creator) is reduction else None,
                 lambda parts, kind=kind: _one_reduction(kind, parts),
             )
+            program = replaced(program, merged)
     return program
 
 
-def merge_terms(
+def merged_terms(
     program: Program, kind: type[Function], key: Key, merge: Callable[[list[Variable]], Variable]
-) -> Program:
-    """The program with each tree of ``kind``, an associative Function of two inputs, as a tree over merged terms. key: terms
+) -> dict[Variable, Variable]:
+    """By each tree of ``kind``, an associative Function of two inputs, the tree over merged terms that can replace it. key: terms
     with equal keys are merged, if nothing else reads them."""
-    if not any(isinstance(f, kind) and any(key(x) is not None for x in f.inputs) for f in program.functions):
-        return program
     replace: dict[Variable, Variable] = {}
+    if not any(isinstance(f, kind) and any(key(x) is not None for x in f.inputs) for f in program.functions):
+        return replace
     for root, terms, single in _trees(program, kind):
         groups: dict[Hashable, list[Variable]] = {}
         for k, v in enumerate(terms):
@@ -78,7 +79,7 @@ def merge_terms(
         if len(groups) < len(terms):
             parts = [merge(group) if len(group) > 1 else group[0] for group in groups.values()]
             replace[root] = _tree(kind, parts)
-    return mapped(program, rewrite(program.roots, (), replace)) if replace else program
+    return replace
 
 
 def _trees(

@@ -142,6 +142,11 @@ def substitute(roots: Sequence[Variable], replace: Mapping[Variable, Variable]) 
     return [mapping[r] for r in roots]
 
 
+def replaced(program: Program, by: Mapping[Variable, Variable]) -> Program:
+    """The program with some Variables replaced by others of the same type and domain; itself where there are none."""
+    return mapped(program, rewrite(program.roots, (), by)) if by else program
+
+
 def mapped(program: Program, rewriting: Rewriting) -> Program:
     """The program over the rewritten Variables. It updates the same leaves."""
     return Program(

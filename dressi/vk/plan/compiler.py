@@ -4,7 +4,7 @@ A *Function* is one operation on images with a GLSL snippet. A *SubStage* is one
 a dispatch. A *Stage* is one render pass of several subpasses, or one dispatch. A *Schedule* is a list of Stages that run
 together. A *Plan* has two: ``static`` runs once after leaves were sent, ``step`` runs in every step.
 
-0. ``lowered`` exchanges Functions for others that suit the device.
+0. ``lowered`` exchanges Functions for others that suit the device: the ``LOWERINGS`` below, one after the other.
 1. ``split_static`` separates what a step changes from what it does not (the reactive cache), and names the static
    values that the step reads.
 2. For each Schedule an ``Analysis`` orders its Functions and decides which values are stored and which every reader
@@ -31,7 +31,7 @@ write its class in ``work/kinds`` (with the storage buffers and lists that it us
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -41,12 +41,13 @@ from ...ad.loops.parts import without_loops
 from ...ad.program import Program
 from ...ad.transform.garbage_collection import paused
 from ...ad.transform.merge import halve_scatter
+from ...ad.transform.rewrite import replaced
 from ...config import config
 from .analysis.dataflow import Analysis
 from .analysis.dependencies import NO_LEAVES, Dependencies, Leaves, crossing
 from .analysis.static import split_static
 from .analysis.updates import OldValue, Updates, effective_updates
-from .context import Context
+from .context import Context, Target
 from .glsl.alike import Alike
 from .glsl.generate import generate
 from .glsl.text.shaders import ShaderText
@@ -58,7 +59,7 @@ from .lowering.fixed_point_sums import sum_in_fixed_point
 from .lowering.fragment_value import FragmentValue
 from .lowering.fuse_into_draws import fuse_into_draws, without
 from .lowering.inverse_lists import gather_at_lists
-from .lowering.join_draws import join_draws
+from .lowering.join_draws import join_scatters, join_sums
 from .lowering.long_loops import shorten_loops, within_walks
 from .lowering.samplers import sample_in_hardware
 from .lowering.separate_updates import separate_updates
@@ -118,6 +119,19 @@ PASSES: tuple[Pass, ...] = (
     copy_leaves_first,  # leaves are copied when a step begins, and no new value at its end
 )
 
+Lowering = Callable[[Program, Target], Mapping[Variable, Variable]]
+LOWERINGS: tuple[Lowering, ...] = (
+    join_scatters,  # scatters of fragments of the same triangles share a draw
+    join_sums,  # and so do sums over such fragments
+    sum_by_faces,  # fragments of small faces are added up by an invocation a face
+    sum_in_fixed_point,  # sums over fragments that the device does not blend
+    sample_in_hardware,  # filtered reads of textures use its sampler
+    gather_at_lists,  # scatters by lists of indices become gathers
+    tile_contractions,  # large contractions are computed by strips
+)
+"""What replaces Functions by others that suit the device, by the Variables that are replaced. Each is one file in
+``lowering/``."""
+
 INSTEAD: dict[Pass, Pass] = {
     pack_functions: one_function_each,
     choose_lowering: subpasses_where_possible,
@@ -153,7 +167,7 @@ def build_plan(
     program.check()
     cost = cost or CPU
     with paused():
-        given, program = program, lowered(program, limits, cost, options, changing)
+        given, program = program, lowered(program, Target(limits, cost, options, changing))
         while True:
             try:
                 return _build(program, limits, shader_text, options, cost, changing, gated)
@@ -163,31 +177,21 @@ def build_plan(
                     continue
                 if isinstance(error.function, FaceSum):
                     options = replace(options, sum_by_faces=False)
-                    program = lowered(given, limits, cost, options, changing)
+                    program = lowered(given, Target(limits, cost, options, changing))
                     continue
                 if not isinstance(error.function, ScatterFunction) or len(error.function.pairs) < 2:
                     raise
                 program = halve_scatter(program, error.function)
 
 
-def lowered(
-    program: Program, limits: DeviceLimits, cost: DeviceModel, options: PlanOptions, changing: Leaves
-) -> Program:
-    """The Program in Functions that suit the device, one lowering after the other. Each is one file in ``lowering/``."""
+def lowered(program: Program, target: Target) -> Program:
+    """The Program in Functions that suit the device, one lowering after the other."""
     program = without_loops(program)  # bodies are written as often as they are applied
     program = separate_updates(program)  # every update gets a computed value of its own
-    program = join_draws(program)  # sums over fragments of the same triangles share draws
-    program = sum_by_faces(
-        program, cost, options
-    )  # fragments of small faces are added up by an invocation a face
-    program = sum_in_fixed_point(program, limits)  # sums over fragments that the device does not blend
-    program = sample_in_hardware(program, limits, cost, options)  # filtered reads of textures use its sampler
-    program = gather_at_lists(program, cost, options, changing)  # scatters by lists of indices become gathers
-    program = tile_contractions(program, limits, cost, options)  # large contractions are computed by strips
-    program = shorten_loops(program, limits, cost)  # long loops become trees of short ones
-    return fuse_into_draws(
-        program, limits, cost, options, changing
-    )  # fragments of rasters make what follows from these
+    for lowering in LOWERINGS:
+        program = replaced(program, lowering(program, target))
+    program = shorten_loops(program, target)  # long loops become trees of short ones
+    return fuse_into_draws(program, target)  # fragments of rasters make what follows from these
 
 
 def contexts(

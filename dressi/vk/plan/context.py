@@ -1,20 +1,32 @@
-"""What the passes of the compiler share."""
+"""What the lowerings and the passes of the compiler share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from ...ad.graph import Function, Variable
 from .analysis.dataflow import Analysis
-from .analysis.dependencies import Dependencies
+from .analysis.dependencies import NO_LEAVES, Dependencies, Leaves
 from .analysis.updates import Updates
 from .limits import DeviceLimits
 from .model.device import DeviceModel
-from .options import PlanOptions
+from .model.records import CPU
+from .options import DEFAULT, PlanOptions
 from .substage import PrimitiveWork, SubStage
 from .uses import Uses
+
+
+class Target(NamedTuple):
+    """What a program is lowered for: a device, its model, and the options of a plan.  changing: leaves that are expected to be
+    sent between steps."""
+
+    limits: DeviceLimits
+    model: DeviceModel = CPU
+    options: PlanOptions = DEFAULT
+    changing: Leaves = NO_LEAVES
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,14 @@ from dressi import DressiAD, F, Variable, gradient, sgd
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Domain, ReduceFunction
 from dressi.ad.program import Program
+from dressi.ad.transform.rewrite import replaced
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, INT, IVEC2, MAT2, VEC3
 from dressi.config import shader_text
 from dressi.errors import InputError
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import UNBOUNDED
+from dressi.vk.plan.context import Target
+from dressi.vk.plan.limits import UNBOUNDED, DeviceLimits
 from dressi.vk.plan.lowering import inverse_lists
 from dressi.vk.plan.lowering.inverse_lists import InverseList, ListGather, gather_at_lists
 from dressi.vk.plan.model.records import CPU, RECORDS
@@ -27,7 +29,8 @@ SCATTERED = replace(DEFAULT, gather_at_lists=False)
 
 
 def gathered(program: Program, model=CPU, options=DEFAULT, changing=frozenset()) -> Program:
-    return gather_at_lists(program, model, options, frozenset(changing))
+    target = Target(DeviceLimits(), model, options, frozenset(changing))
+    return replaced(program, gather_at_lists(program, target))
 
 
 def gathers(program: Program) -> int:

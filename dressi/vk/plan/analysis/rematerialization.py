@@ -29,7 +29,7 @@ from ..lists import LISTED
 from ..model.cost import fetches, operations
 from ..model.device import DeviceModel
 from ..model.walks import calls, iterations
-from .known_values import HIT_NOTHING, adds_nothing, values_where
+from .known_values import HIT_NOTHING, KnownValues, adds_nothing
 from .numbered import Numbered
 
 LARGEST_BODY = 128
@@ -319,8 +319,9 @@ def under_draws(order: Sequence[Function], roots: Iterable[Variable]) -> set[Fun
     rasters = [f.output for f in order if isinstance(f, RasterFunction) and f.masked and f.fragment]
     scatters = [f for f in order if isinstance(f, ScatterFunction)]
     found: set[Function] = set()
+    values = KnownValues(order if rasters and scatters else ())
     for raster in rasters if scatters else ():
-        known = values_where(order, {raster: HIT_NOTHING})
+        (known,) = values.around({raster: HIT_NOTHING}, 0)
         found.update(f for f in scatters if adds_nothing(f, known))
     everywhere = set(roots)
     for f in reversed(order if found else ()):

@@ -12,9 +12,8 @@ from ....ad.ops.coordinates.coordinates import pixel_coordinates
 from ....ad.ops.sums.accumulate import FragmentScatter
 from ....ad.ops.sums.inside import kept_only
 from ....ad.program import Program
-from ....ad.transform.rewrite import mapped, rewrite
 from ....errors import PlanError
-from ..limits import DeviceLimits
+from ..context import Target
 
 
 class PixelSum(FragmentScatter):
@@ -25,23 +24,22 @@ class PixelSum(FragmentScatter):
         return self.triangles  # each covers a pixel once
 
 
-def sum_in_fixed_point(program: Program, limits: DeviceLimits) -> Program:
-    """The program with scatters for the sums over fragments that are not blended. Raises PlanError on devices that can add
-    fragments in no way."""
+def sum_in_fixed_point(program: Program, target: Target) -> dict[Variable, Variable]:
+    """Sums over fragments that are not blended, as scatters. Raises PlanError on devices that can add fragments in no way."""
+    limits = target.limits
     sums = [
         f
         for f in program.functions
         if isinstance(f, AccumulateFunction) and (f.fixed_point or not limits.float_blending)
     ]
-    if sums:
-        program = mapped(program, rewrite(program.roots, (), {f.output: in_fixed_point(f) for f in sums}))
-    added = next((f for f in program.functions if isinstance(f, FragmentScatterFunction)), None)
+    adding = [*sums, *(f for f in program.functions if isinstance(f, FragmentScatterFunction))]
+    added = next(iter(adding), None)
     if added is not None and not limits.fragment_atomics:
         raise PlanError(
             f"{added!r} made at {added.where} cannot run on this device: its fragment shaders have no atomic operations"
             " (fragmentStoresAndAtomics); choose another device"
         )
-    return program
+    return {f.output: in_fixed_point(f) for f in sums}
 
 
 def in_fixed_point(f: AccumulateFunction) -> Variable:

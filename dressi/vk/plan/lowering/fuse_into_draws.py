@@ -26,29 +26,29 @@ from ....ad.graph import (
 )
 from ....ad.ops.draws.fragment import FragmentGraph, split
 from ....ad.program import Program
-from ....ad.transform.rewrite import mapped, rewrite, substitute
+from ....ad.transform.rewrite import mapped, replaced, rewrite, substitute
 from ....ad.types import INT, Access
 from ..analysis.dependencies import Dependencies, Leaves
-from ..analysis.known_values import HIT_NOTHING, adds_nothing, values_where
+from ..analysis.known_values import HIT_NOTHING, KnownValues, adds_nothing
 from ..analysis.operands import is_constant
-from ..limits import DeviceLimits
+from ..context import Target
 from ..lists import LISTED
 from ..model.cost import fetches, operations, planes
 from ..model.device import DeviceModel
-from ..options import PlanOptions
 from .fragment_value import FragmentValue
 
 _READ = (Access.SAME_PIXEL, Access.FETCH)
 
 
-def fuse_into_draws(
-    program: Program, limits: DeviceLimits, model: DeviceModel, options: PlanOptions, changing: Leaves
-) -> Program:
-    """The program with FragmentValues of rasters that draw a list of live faces, where the device model finds that faster.
-    changing: leaves that are expected to be sent between steps."""
+def fuse_into_draws(program: Program, target: Target) -> Program:
+    """The program with FragmentValues of rasters that draw a list of live faces, where the device model finds that faster."""
+    limits, model, options, changing = target
     drawn = [f.output for f in program.functions if isinstance(f, RasterFunction) and f.masked and f.fragment]
+    known = KnownValues(())
     for k in range(len(drawn) if options.fuse_into_draws else 0):
-        following = _Following(program, drawn[k], model)
+        if known.functions != program.functions:
+            known = KnownValues(program.functions)
+        following = _Following(program, drawn[k], model, known)
         values = following.worth_fusing()
         if options.cache_static:
             values = _made_at_once(values, drawn[k], program, changing)
@@ -61,7 +61,7 @@ def fuse_into_draws(
 def without(program: Program, raster: Variable) -> Program:
     """The program with Functions at each pixel instead of the FragmentValues of a raster."""
     fused = [f for f in program.functions if isinstance(f, FragmentValue) and f.inputs[0] is raster]
-    return mapped(program, rewrite(program.roots, (), {f.output: f.everywhere for f in fused}))
+    return replaced(program, {f.output: f.everywhere for f in fused})
 
 
 def _made_at_once(
@@ -102,9 +102,9 @@ class _Following:
     compute: by Functions of the raster's domain from the number of its face and from what does not depend on it.
     """
 
-    def __init__(self, program: Program, raster: Variable, model: DeviceModel):
+    def __init__(self, program: Program, raster: Variable, model: DeviceModel, known: KnownValues):
         self.program, self.raster, self.model = program, raster, model
-        self.known = values_where(program.functions, {raster: HIT_NOTHING})
+        (self.known,) = known.around({raster: HIT_NOTHING}, 0)
         depends, self.inside = {raster}, {raster}
         for f in program.functions:
             if not depends.isdisjoint(f.inputs):

@@ -20,12 +20,11 @@ from ....ad.ops.image.lookup import texel_of, with_pairs
 from ....ad.ops.image.reduce import add_compensated
 from ....ad.ops.pixel.constant import Constant
 from ....ad.program import Program
-from ....ad.transform.rewrite import mapped, rewrite
 from ....ad.types import INT, IVEC2, Access
 from ....errors import InputError
 from ..analysis.dependencies import Leaves
+from ..context import Target
 from ..model.device import DeviceModel
-from ..options import PlanOptions
 
 LONGEST = 64
 """Of the lists that are gathered, in each tile: a longer one is a chain of reads that one invocation does alone."""
@@ -172,22 +171,19 @@ class ListGather(PixelFunction):
         return np.broadcast_to(total, np.broadcast_shapes(np.shape(total), count.shape + (1,) * rank))
 
 
-def gather_at_lists(program: Program, model: DeviceModel, options: PlanOptions, changing: Leaves) -> Program:
-    """The program in which additions into tables by leaves of indices are gathers, where that is faster; itself if there are
-    none.
+def gather_at_lists(program: Program, target: Target) -> dict[Variable, Variable]:
+    """Additions into tables by leaves of indices, as gathers, where that is faster.
 
     Leaves that are updated, or expected to be sent in every step, are no lists. Scatters with a number as bound stay: they
     report values beyond it."""
-    if not options.gather_at_lists:
-        return program
-    moving = changing.union(leaf for leaf, _ in program.updates)
+    moving = target.changing.union(leaf for leaf, _ in program.updates)
     replace = {}
-    for f in program.functions:
+    for f in program.functions if target.options.gather_at_lists else ():
         if isinstance(f, ScatterFunction) and f.operation == "add":
-            gathered = _gathered(f, model, moving)
+            gathered = _gathered(f, target.model, moving)
             if gathered is not None:
                 replace[f.output] = gathered
-    return mapped(program, rewrite(program.roots, (), replace)) if replace else program
+    return replace
 
 
 def _gathered(f: ScatterFunction, model: DeviceModel, moving: Leaves) -> Variable | None:

@@ -17,28 +17,28 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ....ad import functional as F
-from ....ad.graph import AccumulateFunction, DrawFunction, FragmentScatterFunction, Function, Variable
+from ....ad.graph import AccumulateFunction, DrawFunction, Function, Variable
 from ....ad.ops.pixel.arithmetic import Add
 from ....ad.ops.sums.accumulate import Accumulate, FragmentScatter
 from ....ad.ops.sums.inside import joined, kept_only
 from ....ad.program import Program
-from ....ad.transform.merge import merge_terms
-from ....ad.transform.rewrite import mapped, rewrite
+from ....ad.transform.merge import merged_terms
+from ..context import Target
 
 CHANNELS = 4
 Kind = TypeVar("Kind", bound=DrawFunction)
 
 
-def join_draws(program: Program) -> Program:
-    """The program in which sums over fragments of the same triangles share draws."""
-    if not any(isinstance(f, AccumulateFunction | FragmentScatterFunction) for f in program.functions):
-        return program
-    program = merge_terms(program, Add, _table_of, _one_scatter)
-    replace: dict[Variable, Variable] = {}
-    for group in same_draws(program.functions, AccumulateFunction):
-        for some in _by_channels(group):
-            replace.update(_one_sum(some))
-    return mapped(program, rewrite(program.roots, (), replace)) if replace else program
+def join_scatters(program: Program, target: Target) -> dict[Variable, Variable]:
+    """Sums of scatters of fragments of the same triangles into one table, as one scatter."""
+    return merged_terms(program, Add, _table_of, _one_scatter)
+
+
+def join_sums(program: Program, target: Target) -> dict[Variable, Variable]:
+    """Sums over fragments of the same triangles, as channels of one sum."""
+    groups = same_draws(program.functions, AccumulateFunction)
+    found = (_one_sum(some) for group in groups for some in _by_channels(group))
+    return {old: new for some in found for old, new in some.items()}
 
 
 def same_draws(functions: Iterable[Function], kind: type[Kind]) -> list[list[Kind]]:

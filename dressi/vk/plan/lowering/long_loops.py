@@ -15,7 +15,8 @@ from ....ad.contract.terms import shape_of
 from ....ad.graph import Function, ReduceFunction, Variable
 from ....ad.graph.index_map import Affine
 from ....ad.program import Program
-from ....ad.transform.rewrite import mapped, rewrite
+from ....ad.transform.rewrite import replaced
+from ..context import Target
 from ..limits import DeviceLimits
 from ..model.device import DeviceModel
 from ..model.walks import Walks
@@ -27,13 +28,17 @@ LEAST_TEXELS = 32
 """Of an axis that workgroups reduce: shorter ones leave most of a workgroup idle."""
 
 
-def shorten_loops(program: Program, limits: DeviceLimits, model: DeviceModel) -> Program:
+def shorten_loops(program: Program, target: Target) -> Program:
     """The program with loops that the device can walk, but for Functions that know no way; itself where all are short."""
     for _ in range(ROUNDS):
-        shorter = {f.output: y for f in program.functions if (y := shortened(f, limits, model)) is not None}
+        shorter = {
+            f.output: y
+            for f in program.functions
+            if (y := shortened(f, target.limits, target.model)) is not None
+        }
         if not shorter:
             break
-        program = mapped(program, rewrite(program.roots, (), shorter))
+        program = replaced(program, shorter)
     return program
 
 

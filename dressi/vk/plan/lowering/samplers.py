@@ -17,12 +17,11 @@ import numpy as np
 from ....ad.graph import Function, PixelFunction, Variable
 from ....ad.ops.texture.sample import Filtered
 from ....ad.program import Program
-from ....ad.transform.rewrite import mapped, rewrite
 from ....ad.types import Access, Sampler
+from ..context import Target
 from ..limits import DeviceLimits
 from ..model.cost import fetches, operations, planes
 from ..model.device import DeviceModel
-from ..options import PlanOptions
 
 
 class HardwareSample(PixelFunction):
@@ -70,15 +69,12 @@ class HardwareSample(PixelFunction):
         return total
 
 
-def sample_in_hardware(
-    program: Program, limits: DeviceLimits, model: DeviceModel, options: PlanOptions
-) -> Program:
-    """The program in which every ``Filtered`` is a read by the sampler, or the value from single texels."""
+def sample_in_hardware(program: Program, target: Target) -> dict[Variable, Variable]:
+    """Every ``Filtered`` as a read by the sampler, or as the value from single texels."""
+    limits, model, options, _ = target
     marks = [f for f in program.functions if isinstance(f, Filtered)]
-    if not marks:
-        return program
     readers: dict[Variable, set[Function]] = {}
-    for f in program.functions:
+    for f in program.functions if marks else ():
         for x in f.inputs:
             readers.setdefault(x, set()).add(f)
     kept = frozenset(program.roots)
@@ -91,7 +87,7 @@ def sample_in_hardware(
             and _seconds(texture, model) < _computed(f, readers, kept, model)
         )
         replace[f.output] = HardwareSample(texture, uv, filter=f.filter, wrap=f.wrap).output if use else value
-    return mapped(program, rewrite(program.roots, (), replace))
+    return replace
 
 
 def _fits(f: Filtered, limits: DeviceLimits, model: DeviceModel) -> bool:

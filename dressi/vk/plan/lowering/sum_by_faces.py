@@ -27,13 +27,12 @@ from ....ad.ops.pixel.constant import is_constant
 from ....ad.ops.sums.accumulate import FragmentScatter
 from ....ad.ops.sums.inside import joined
 from ....ad.program import Program
-from ....ad.transform.rewrite import mapped, rewrite
 from ....ad.traversal import rebuilt, topological_order
 from ....ad.types import INT, Access, Domain, list_image, list_size
+from ..context import Target
 from ..lists import COVERED
 from ..model.cost import operations, planes
 from ..model.device import DeviceModel
-from ..options import PlanOptions
 from .face_sum import BOXES, LARGEST, FaceSum, FaceTable, entries_of
 from .join_draws import same_draws
 
@@ -51,16 +50,14 @@ class _Pair:
     shift: int | None
 
 
-def sum_by_faces(program: Program, model: DeviceModel, options: PlanOptions) -> Program:
-    """The program with sums over faces for scatters of fragments that these make sooner."""
-    if not options.sum_by_faces:
-        return program
+def sum_by_faces(program: Program, target: Target) -> dict[Variable, Variable]:
+    """Scatters of fragments that sums over faces make sooner, by these."""
     replace: dict[Variable, Variable] = {}
-    for together in same_draws(program.functions, FragmentScatter):
+    for together in same_draws(program.functions, FragmentScatter) if target.options.sum_by_faces else ():
         found = [(f, pairs) for f in together if (pairs := _pairs(f)) is not None]
-        if found and _pays([f for f, _ in found], model):
+        if found and _pays([f for f, _ in found], target.model):
             replace.update(_tables(found))
-    return mapped(program, rewrite(program.roots, (), replace)) if replace else program
+    return replace
 
 
 def _pairs(f: FragmentScatterFunction) -> list[_Pair] | None:

@@ -17,6 +17,7 @@ from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, INT, IVEC2, MAT3, VEC2, VEC3, Access
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
+from dressi.vk.plan.context import Target
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
 from dressi.vk.plan.lowering.long_loops import shorten_loops
 from dressi.vk.plan.lowering.tiling.strips import TiledContraction
@@ -133,8 +134,8 @@ mosts = st.integers(2, 9)
 def test_trees_mean_the_same(size, batch, seed, most):
     p = simplify(program(size, batch, seed))
     model = replace(CPU, longest_walk=most)
-    tree = shorten_loops(p, DeviceLimits(), model)
-    assert shorten_loops(tree, DeviceLimits(), model) is tree
+    tree = shorten_loops(p, Target(DeviceLimits(), model))
+    assert shorten_loops(tree, Target(DeviceLimits(), model)) is tree
     assert all(f.iterations <= most for f in tree.functions if not isinstance(f, Alternating))
     compare(dict(zip(p.outputs, evaluate(list(tree.outputs.values())), strict=True)), p)
 
@@ -208,12 +209,13 @@ def test_levels_of_loops_or_a_workgroup():
     x = Variable(FLOAT, (1024, 1))
     p = Program({"y": F.sum(x, "x")})
     lengths = [
-        f.iterations for f in shorten_loops(p, DeviceLimits(), replace(CPU, longest_walk=256)).functions
+        f.iterations
+        for f in shorten_loops(p, Target(DeviceLimits(), replace(CPU, longest_walk=256))).functions
     ]
     assert lengths == [256, 4]
-    (group,) = shorten_loops(p, DeviceLimits(max_workgroup_invocations=256), DESKTOP).functions
+    (group,) = shorten_loops(p, Target(DeviceLimits(max_workgroup_invocations=256), DESKTOP)).functions
     assert isinstance(group, TiledContraction) and (group.strips.lanes, group.iterations) == (256, 4)
-    assert shorten_loops(p, DeviceLimits(), CPU) is p
+    assert shorten_loops(p, Target(DeviceLimits())) is p
 
 
 def test_one_view_and_many_reduce_alike():

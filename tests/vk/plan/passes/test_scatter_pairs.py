@@ -10,11 +10,12 @@ from dressi.ad.ops.image.lookup import ScatterAdd
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import jvp
 from dressi.ad.transform.merge import halve_scatter
+from dressi.ad.transform.rewrite import replaced
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, INT
+from dressi.vk.plan.context import Target
+from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.lowering.inverse_lists import gather_at_lists
-from dressi.vk.plan.model.records import RECORDS
-from dressi.vk.plan.options import DEFAULT
 
 VIEWS = 5
 
@@ -64,7 +65,7 @@ def test_what_is_no_gather_keeps_the_source(make, changing, device):
     graph = make()
     program, scatter = merged(graph)
     moving = frozenset({scatter.pairs[changing][1]})
-    apart = gather_at_lists(program, RECORDS["cpu"], DEFAULT, moving)
+    apart = replaced(program, gather_at_lists(program, Target(DeviceLimits(), changing=moving)))
     assert sum(isinstance(f, ScatterFunction) for f in apart.functions) == 1
     same_as(graph, apart, device)
 

@@ -13,11 +13,10 @@ from .....ad.contract.contraction import ContractFunction
 from .....ad.contract.terms import shape_of
 from .....ad.graph import Function, Variable
 from .....ad.program import Program
-from .....ad.transform.rewrite import mapped, rewrite
 from .....ad.types import FLOAT
+from ...context import Target
 from ...limits import DeviceLimits
 from ...model.device import LOOP, DeviceModel
-from ...options import PlanOptions
 from .lanes import lane_axis, lanes_of, one_view, view_axes
 from .packed import Packed
 from .parts import SHARED_BYTES, SHARED_STEP, combined, combining_seconds, divisions, loop_seconds
@@ -41,17 +40,13 @@ FULL = 4
 """Times as many invocations as lanes, from which on more of them gain nothing."""
 
 
-def tile_contractions(
-    program: Program, limits: DeviceLimits, model: DeviceModel, options: PlanOptions
-) -> Program:
-    """The program with its large contractions by strips; itself where there are none."""
-    if not options.tile_contractions:
-        return program
-    near = beside(program.functions)
-    found = {
-        f.output: y for f in program.functions if (y := tiled(f, limits, model, beside=f in near)) is not None
-    }
-    return mapped(program, rewrite(program.roots, (), found)) if found else program
+def tile_contractions(program: Program, target: Target) -> dict[Variable, Variable]:
+    """Large contractions, by strips."""
+    limits, model, options, _ = target
+    every = [f for f in program.functions if isinstance(f, ContractFunction)]
+    near = beside(program.functions) if every else set[Function]()
+    made = ((f, tiled(f, limits, model, beside=f in near)) for f in every if options.tile_contractions)
+    return {f.output: y for f, y in made if y is not None}
 
 
 def beside(functions: Iterable[Function]) -> set[Function]:

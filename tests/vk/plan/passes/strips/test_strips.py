@@ -13,10 +13,12 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
+from dressi.ad.transform.rewrite import replaced
 from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT, VEC3
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
+from dressi.vk.plan.context import Target
 from dressi.vk.plan.limits import profile
 from dressi.vk.plan.lowering.tiling import choose, lanes
 from dressi.vk.plan.lowering.tiling.packed import Packed
@@ -115,7 +117,7 @@ def test_values(device, always, case, model):
 def test_the_meaning_is_that_of_the_contraction(always, case):
     """Packed operands and strips in NumPy, too."""
     program = Program({f"output {k}": v for k, v in enumerate(CASES[case]())})
-    lowered = choose.tile_contractions(program, profile("lavapipe"), CPU, DEFAULT)
+    lowered = replaced(program, choose.tile_contractions(program, Target(profile("lavapipe"))))
     assert any(isinstance(f, TiledContraction) for f in lowered.functions)
     for got, expected in zip(evaluate(lowered.roots), evaluate(program.roots), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
