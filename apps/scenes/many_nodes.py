@@ -4,7 +4,8 @@
 
 Ten pears under two lights: as one mesh of one material, plain and with all that the last of these scenes has; as ten nodes whose
 materials have one structure (a texture, a roughness and a colour each); and as ten nodes whose materials differ in what they have
-(maps of normals and roughness, a coat, sheen, emission, no light at all). A frame sends the camera and draws the colours. A step
+(maps of normals and roughness, a coat, sheen, emission, no light at all); as one mesh with holes, and as ten nodes of which half
+have holes. A frame sends the camera and draws the colours. A step
 sends it and computes the gradient of a loss of colours by a transform that all nodes share, or by the roughness of every node. The
 scenes take turns, a frame or a step each, and the processor time of a scene is compared with that of the plain mesh in the same
 round: medians over the rounds.
@@ -102,6 +103,19 @@ def different(meshes: list[Mesh], texels: int) -> list[Node]:
     return [Node(replace(m, material=one)) for m, one in zip(meshes, materials, strict=True)]
 
 
+def cut_out(meshes: list[Mesh], texels: int) -> list[Node]:
+    """Half of them with holes, of two cutoffs, some without light."""
+    alpha = (RANDOM.uniform(size=(texels, texels)) > 0.2) * 1.0
+    holes = {"alpha_mode": "mask", "alpha": alpha}
+    materials = [
+        Material(roughness=0.3 + 0.05 * k, unlit=k % 3 == 2, alpha_cutoff=0.3 + 0.04 * k, **holes)
+        if k % 2
+        else Material(roughness=0.4, unlit=k % 3 == 2)
+        for k in range(NODES)
+    ]
+    return [Node(replace(m, material=one)) for m, one in zip(meshes, materials, strict=True)]
+
+
 @dataclass
 class Drawn:
     """A scene on a device, of which a round makes one frame or one step."""
@@ -164,6 +178,10 @@ def measure(kind: str, form: str, size: int, rounds: int, texels: int, only: str
         "one mesh with everything": lambda: everything(joined(meshes), texels),
         "same structure": lambda: Scene(same(meshes)),
         "different structure": lambda: Scene(different(meshes, texels)),
+        "one mesh with holes": lambda: replace(
+            joined(meshes), material=cut_out(meshes, texels)[1].geometry.mesh.material
+        ),
+        "cut out": lambda: Scene(cut_out(meshes, texels)),
     }
     shown = {
         name: drawn(make(), kind, form, size)

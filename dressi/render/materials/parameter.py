@@ -184,10 +184,6 @@ class Modulated(Parameter):
     """A property that is an image alone. The factor says how the image is meant."""
 
     @property
-    def neutral(self) -> float | tuple[float, ...] | None:
-        return None
-
-    @property
     def multiplies(self) -> bool:
         return False
 
@@ -208,10 +204,6 @@ class Modulated(Parameter):
 @dataclass(frozen=True)
 class Occlusion(Modulated):
     """A share of light, of which the factor takes a part: ``1 + factor * (image - 1)``."""
-
-    @property
-    def neutral(self) -> float:
-        return 1.0
 
     def at(self, point: At) -> Variable | None:
         if not point.has(self.name):

@@ -1,6 +1,7 @@
 """Nodes of one structure are shaded together: the same colours and derivatives as when each is shaded by itself."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from dressi.ad.types import FLOAT, MAT4, VEC3
 from dressi.render import Camera, DirectionalLight, Environment, Material, Mesh, Node, Scene, render
 from dressi.render.drawing.scenes import groups, joined
 from dressi.render.drawing.scenes.joined import scene_given
-from dressi.render.materials import Placement
+from dressi.render.materials import MaterialKind, Parameter, Placement
+from dressi.render.shading.bsdf import Bsdf
 
 SIZE = (24, 16)
 CAMERA = Camera.perspective(40, SIZE, (0.2, 0.3, 5), (0, 0, 0))
@@ -136,16 +138,47 @@ def test_materials_get_what_they_lack(monkeypatch):
         Material(
             specular_map=rough, ior=1.8, emission=(1.0, 0.5, 0.2), emission_map=RANDOM.random((2, 3, 3))
         ),
+        Material(alpha_mode="mask", alpha=(RANDOM.random((3, 6)) > 0.4).astype(float)),
+        Material(alpha_mode="mask", alpha=RANDOM.random((3, 6)), alpha_cutoff=0.7, unlit=True),
     )
     meshes = [replace(plain, material=m) for m in (*materials, Material(unlit=True))]
     meshes.append(replace(bare, material=Material()))
-    places = (at(-1, 0.9), at(-0.9, -0.8), at(0.6, 0.5), at(1.4, -0.7), at(0.3, 1.2), at(0, 0))
+    corners = ((-1, 0.9), (-0.9, -0.8), (0.6, 0.5), (1.4, -0.7), (1.9, 0.6), (-1.6, 0.1), (0.3, 1.2), (0, 0))
+    places = [at(*corner) for corner in corners]
     shown = Scene([Node(m, to_world=place) for m, place in zip(meshes, places, strict=True)])
     assert len(scene_given(shown).recipe.looks) == 1
     lights = [SUN, Environment(RANDOM.random((8, 16, 3)))]
     together = evaluate(render(shown, CAMERA, light=lights, background=Variable.of(0.0)).colour)
     apart(monkeypatch)
     alone = evaluate(render(shown, CAMERA, light=lights, background=Variable.of(0.0)).colour)
+    np.testing.assert_allclose(together, alone, rtol=1e-9, atol=1e-9)
+
+
+@dataclass(frozen=True, eq=False)
+class Velvet(Bsdf):
+    kind = MaterialKind(
+        "velvet", (Parameter("fuzz", optional=False, default=0.5), Parameter("glow", VEC3, (0.0,) * 3))
+    )
+    fuzz: Any = None
+    glow: Any = None
+
+    def reflected(self, frame, to_light):
+        return self.base * self.fuzz * F.maximum(F.dot(frame.normal, to_light), 0.0)
+
+    def emitted(self, frame):
+        return self.glow
+
+
+def test_surfaces_of_ones_own_get_what_they_lack(monkeypatch):
+    surfaces = (Velvet(fuzz=0.3), Velvet(glow=(0.3, 0.1, 0.0)), Velvet(fuzz=RANDOM.random((4, 5))), Velvet())
+    shown = Scene(
+        [Node(tile(RANDOM.random((4, 5, 3))), one, at(k - 1.5, 0)) for k, one in enumerate(surfaces)]
+    )
+    assert len(scene_given(shown).recipe.looks) == 1
+    together = evaluate(render(shown, CAMERA, light=SUN, background=Variable.of(0.0)).colour)
+    apart(monkeypatch)
+    alone = evaluate(render(shown, CAMERA, light=SUN, background=Variable.of(0.0)).colour)
+    assert np.std(alone) > 0.05
     np.testing.assert_allclose(together, alone, rtol=1e-9, atol=1e-9)
 
 

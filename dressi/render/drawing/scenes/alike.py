@@ -7,6 +7,7 @@ with the parts of all takes less time than shading them kind by kind, for what i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ....ad.graph import Variable
 from ....ad.types import IVEC3, VEC2, VEC3, VEC4, VType, list_image
 from ...materials import GLTF
 from ...materials.parameter import Normals, Parameter
+from ...shading.bsdf import Bsdf
 from ..images.inputs import Given, Values
 from ..images.material_recipe import UNLIT
 from .node import INDEX
@@ -28,15 +30,19 @@ LISTS: dict[str, tuple[VType, Any]] = {
     "tangents": (VEC4, (1.0, 0.0, 0.0, 1.0)),
 }
 """Lists that a node may get: type, and the one value of all corners."""
-ROWS = {name: row for row in GLTF.parameters if row.neutral is not None for name in (row.beside, row.name)}
-ROWS[UNLIT] = Parameter(UNLIT)
-"""Rows of factors that a node may get, by the names of their parts."""
 IMAGES = {"texture": VEC3} | {
     row.map.field: row.map.vtype for row in GLTF.parameters if row.map is not None and row.column is not None
 }
 """Images that may be ones, whose factors are parts of their own."""
 TILTING = frozenset(row.name for row in GLTF.parameters if isinstance(row, Normals))
 """Images that mean something along tangents: whoever has one has tangents of its own, or the graph finds them for all."""
+
+
+@cache
+def rows_of(surface: type[Bsdf]) -> dict[str, Parameter]:
+    """Rows of factors that a node of that surface may get, by the names of their parts."""
+    rows = [row for kind in (GLTF, surface.kind) for row in kind.parameters if row.neutral is not None]
+    return {name: row for row in rows for name in (row.beside, row.name)} | {UNLIT: Parameter(UNLIT)}
 
 
 def kind_of(name: str, given: Given) -> tuple[Any, ...]:
@@ -50,11 +56,11 @@ def kind_of(name: str, given: Given) -> tuple[Any, ...]:
     return ("list",) if listed else ("map", str(given.vtype), given.array.shape)
 
 
-def joint(one: Kinds, other: Kinds) -> Kinds | None:
-    """The kinds of parts of nodes that get those of each other; None where no value of one of them changes nothing."""
-    found = {**one, **other}
+def joint(one: Kinds, other: Kinds, surface: type[Bsdf]) -> Kinds | None:
+    """The kinds of parts of nodes of a surface that get those of each other; None where no value of one of them changes nothing."""
+    found, rows = {**one, **other}, rows_of(surface)
     for name in found:
-        a, b, row = one.get(name), other.get(name), ROWS.get(name)
+        a, b, row = one.get(name), other.get(name), rows.get(name)
         if a == b:
             continue
         known = [kind for kind in (a, b) if kind is not None]
@@ -78,11 +84,11 @@ def joint(one: Kinds, other: Kinds) -> Kinds | None:
     return found
 
 
-def completed(parts: Mapping[str, Given], kinds: Kinds, faces: int) -> dict[str, Given]:
+def completed(parts: Mapping[str, Given], kinds: Kinds, faces: int, surface: type[Bsdf]) -> dict[str, Given]:
     """The parts of a node with so many faces, and what the others have beside."""
-    found = dict(parts)
+    found, rows = dict(parts), rows_of(surface)
     for name, kind in kinds.items():
-        row, own = ROWS.get(name), parts.get(name)
+        row, own = rows.get(name), parts.get(name)
         if name in LISTS and own is None:
             vtype, value = LISTS[name]
             found[name] = Values(vtype, list_image(np.full((1, vtype.components), value, np.float64)))
@@ -95,7 +101,7 @@ def completed(parts: Mapping[str, Given], kinds: Kinds, faces: int) -> dict[str,
             if row.multiplies:
                 found[row.beside] = _value(row.vtype, row.default) if own is None else own
     for name in kinds.keys() - found.keys():
-        row = ROWS.get(name)
+        row = rows.get(name)
         if row is not None:
             found[name] = _value(
                 _type(row, name), 1.0 if name != row.name and row.multiplies else row.default

@@ -16,7 +16,6 @@ import numpy as np
 
 from ....ad.graph import Variable
 from ....ad.types import FLOAT, INT, IVEC3, list_image, list_size
-from ...materials import GLTF
 from ...shading.bsdf import GltfBsdf, UnlitBsdf
 from ..images.inputs import Given, Values
 from ..images.material_recipe import (
@@ -99,9 +98,7 @@ class _Together:
         """The kinds of parts with those of one more node; None where it cannot join."""
         if look != self.look:
             return None
-        if kinds == self.kinds:
-            return kinds
-        return joint(self.kinds, kinds) if look.recipe.bsdf.kind is GLTF else None
+        return joint(self.kinds, kinds, look.recipe.bsdf)
 
 
 class _LookOf(NamedTuple):
@@ -129,7 +126,9 @@ def _chunks(one: _Together) -> Iterator[list[int]]:
 def _group(drawn: Sequence[DrawnNode], nodes: list[int], kinds: Kinds) -> Group:
     if len(nodes) == 1:
         return Group((nodes[0],), drawn[nodes[0]].numbered, ALONE, ())
-    members = [completed(drawn[k].numbered, kinds, len(drawn[k].shape.faces)) for k in nodes]
+    members = [
+        completed(drawn[k].numbered, kinds, len(drawn[k].shape.faces), drawn[k].recipe.bsdf) for k in nodes
+    ]
     found: dict[str, Given] = {MEMBER: numbers_list(repeated([len(drawn[k].shape.faces) for k in nodes]))}
     factors, stacks, numbered, own = [], [], [], []
     for name, first in members[0].items():
