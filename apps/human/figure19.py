@@ -9,8 +9,9 @@ are hidden are left out; depths are off by about a millimetre. Everything is unk
 albedo and light. The fit minimises equation 8, by --method; masks say where the picture shows the head.
 
 Errors are distances of vertices in millimetres, for a head of 200 mm from crown to chin: as they are ("in place"), after a rigid motion, and after a
-similarity. One picture does not tell the size of a head from its distance, so that "in place" and "rigid" contain the prior's guess of
-the size. "mean" is the error of the mean face at the true pose. --quick: three faces.
+similarity. One picture hardly tells the size of a head from its distance, so that "in place" and "rigid" contain the prior's guess of
+the size. The NoW benchmark of faces from one picture (Sanyal et al. 2019) aligns by rotation, translation and scale before it measures:
+"similarity" here; "rigid" is stricter. "mean" is the error of the mean face at the true pose. --quick: three faces.
 
 The albedo is that of one scan with procedural variation, no statistics of people. Pictures and fits share model, shading
 and albedo modes: what is measured is the optimisation, not how well a model of this kind describes real faces.

@@ -12,7 +12,18 @@ from dressi.render.io.files import data_file
 
 RADIUS = 0.009
 """Centimetres, of all strands: thicker than hair, of which there are ten times as many."""
-HAIRLINE = ((0, 27), (25, 29), (45, 30), (60, 22), (74, 6), (95, -5), (108, -12), (122, -34), (180, -44))
+HAIRLINE = (
+    (0, 27),
+    (25, 29),
+    (42, 28),
+    (54, 18),
+    (66, 2),
+    (78, -4),
+    (95, -8),
+    (108, -12),
+    (122, -34),
+    (180, -44),
+)
 """Degrees: turns around the skull from the front, and the elevations from its centre where hair begins."""
 CROWN, SIDE = 6.0, 2.0
 """Centimetres: lengths of hair on the top of the head and at its border."""

@@ -31,7 +31,7 @@ LANDMARKS = {
     "mouth": ((201 / 400, 187 / 400), (0.0, -3.36, 10.9)),
 }
 """Places in the colour map of the scan, and of the model in centimetres."""
-EXPRESSION = {"jawOpen": 0.22, "mouthSmile_L": 0.5, "mouthSmile_R": 0.5, "mouthUpperUp_L": 0.35, "mouthUpperUp_R": 0.35}  # fmt: skip
+EXPRESSION = {"jawOpen": 0.22, "mouthSmile_L": 0.5, "mouthSmile_R": 0.5, "mouthUpperUp_L": 0.65, "mouthUpperUp_R": 0.65}  # fmt: skip
 BALL = 1.22
 """Radius of an eye ball, in centimetres."""
 IDENTITIES, RIDGE = 60, 0.02

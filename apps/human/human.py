@@ -1,10 +1,10 @@
-"""The picture of figure 15 as a graph: skin, eyes, teeth and hair under three lights with shadows."""
+"""The picture of figure 15 as a graph: skin, eyes, tears, teeth, gums and hair under three lights with shadows."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 from head import Head
-from placed import cut, eye_ball, eye_places, mouth_bag, teeth, teeth_places
+from placed import cut, eye_ball, eye_places, gums, mouth_bag, tears, teeth, teeth_places
 
 from dressi import MAT4, F, Variable
 from dressi.ad.types import FLOAT, IVEC3, VEC2, VEC3
@@ -41,7 +41,7 @@ LAMPS = [((0.9, 0.55, 1.0), (3.1, 2.8, 2.5)), ((-1.0, 0.15, 0.8), (0.75, 0.85, 1
 """Key, fill and rim: towards the light, and its irradiance."""
 ROOM = 0.1
 """Radiance from all around."""
-PARAMETERS = {"melanin": 0.72, "redness": 0.35, "longitudinal": 0.28, "azimuthal": 0.35, "hair ior": 1.55, "tilt": 2.5, "roughness": 0.5, "second_roughness": 0.3, "second": 0.35, "f0": 0.03, "spread": 1.0, "pupil": 0.17, "depth": 0.26, "radius": 0.5, "limbus": 0.13, "eye ior": 1.376, "wetness": 0.07, "enamel": 0.2, "key": 1.0, "rim": 1.0}  # fmt: skip
+PARAMETERS = {"melanin": 0.72, "redness": 0.35, "longitudinal": 0.28, "azimuthal": 0.35, "hair ior": 1.55, "tilt": 2.5, "roughness": 0.62, "second_roughness": 0.42, "second": 0.25, "f0": 0.028, "spread": 1.0, "pupil": 0.17, "depth": 0.26, "radius": 0.5, "limbus": 0.13, "eye ior": 1.376, "wetness": 0.07, "enamel": 0.2, "key": 1.0, "rim": 1.0}  # fmt: skip
 """What the picture has derivatives by."""
 
 
@@ -127,9 +127,12 @@ class Human:
         enamel = TeethBsdf(roughness=at["enamel"], lips=lips)
         nodes = [Node(head.mesh, skin, name="head")]
         nodes += [Node(eye_ball(c), eye, name=f"eye {k}") for k, c in enumerate(head.eyes)]
-        nodes += [
-            Node(teeth(head.mouth, up), enamel, name=f"teeth {k}") for k, up in enumerate((True, False))
-        ]
+        fluid = SkinBsdf(roughness=at["wetness"], second_roughness=at["wetness"], f0=0.025)
+        nodes += [Node(tears(head, k), fluid, name=f"tears {k}") for k in range(len(head.eyes))]
+        wet = TeethBsdf(roughness=at["enamel"] * 1.5, scatter=(0.5, 0.2, 0.15), lips=lips)
+        for k, up in enumerate((True, False)):
+            nodes += [Node(teeth(head.mouth, up), enamel, name=f"teeth {k}")]
+            nodes += [Node(gums(head.mouth, up), wet, name=f"gums {k}")]
         nodes += [Node(mouth_bag(head.mouth), SkinBsdf(roughness=0.3), name="mouth")]
         nodes += [Node(cut(head.mesh), GltfBsdf(roughness=0.8), name="cut")]
         drawn = render(
@@ -154,4 +157,5 @@ class Human:
 def around(angle: float, size: int, head: Head, distance: float = 84.0) -> Camera:
     target = np.array([0.0, 1.6, 1.0])
     eye = target + distance * np.array([np.sin(angle), 0.06, np.cos(angle)])
-    return Camera.perspective(25, (size, size), eye, target)
+    # Eyelids, tears and eye balls are tenths of a millimetre apart: depths between near planes tell them from each other.
+    return Camera.perspective(25, (size, size), eye, target, near=distance - 30, far=distance + 30)

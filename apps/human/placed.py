@@ -1,7 +1,10 @@
-"""What the head of figure 15 is given: eye balls, teeth, and the inside of the mouth."""
+"""What the head of figure 15 is given: eye balls with tears along the lids, teeth, gums, and the inside of the mouth."""
+
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from head import BALL, boundary_loops
+from head import BALL, Head, boundary_loops
 
 from dressi.render import Mesh
 from dressi.render.mesh.primitives import icosphere
@@ -30,7 +33,27 @@ def eye_ball(centre: np.ndarray, around: int = 64, along: int = 48, iris: float 
     )
     # v grows downward, as y of the texture coordinates.
     uvs = np.stack([points[:, 0], -points[:, 1]], 1) * 0.5 + 0.5
-    return Mesh(points * BALL + centre, faces, uvs=uvs, uv_faces=faces, color=(0.78, 0.74, 0.72), name="eye")
+    white = eye_white()
+    return Mesh(points * BALL + centre, faces, uvs=uvs, uv_faces=faces, texture=white, name="eye")
+
+
+def eye_white(size: int = 128) -> np.ndarray:
+    """(size, size, 3): the sclera over the place on the ball: vessels and blood towards its corners, less light below the lids."""
+    x, y = np.moveaxis(eye_places(size), -1, 0)
+    rng = np.random.default_rng(3)
+    aside = np.clip((np.abs(x) - 0.4) / 0.5, 0, 1) ** 1.5
+    vessels = np.zeros((size, size))
+    for _ in range(26):
+        side, at, slope = np.sign(rng.normal()), rng.uniform(-0.35, 0.35), rng.uniform(-0.3, 0.3)
+        waves = sum(rng.normal() / k * np.sin(k * (7 * x + rng.uniform(0, 6))) for k in (1, 2, 4))
+        way = y - at - slope * (np.abs(x) - 0.5) - 0.03 * waves
+        vessels = np.maximum(
+            vessels, (np.sign(x) == side) * np.exp(-((way / 0.012) ** 2)) * rng.uniform(0.3, 1.0)
+        )
+    blood = np.clip(0.35 * aside + 0.45 * aside * vessels, 0, 1)[..., None]
+    below_lids = 1 - 0.55 * np.clip((-y - 0.28) / 0.3, 0, 1) - 0.3 * np.clip((y - 0.25) / 0.3, 0, 1)
+    white = (0.74, 0.70, 0.66) * (1 - blood) + np.array([0.62, 0.25, 0.2]) * blood
+    return white * below_lids[..., None]
 
 
 def eye_places(size: int = 64) -> np.ndarray:
@@ -39,10 +62,80 @@ def eye_places(size: int = 64) -> np.ndarray:
     return np.stack(np.meshgrid(axis, axis), -1)
 
 
+def tears(head: Head, eye: int, along: int = 80, across: int = 6) -> Mesh:
+    """The fluid between an eye ball and its lower lid, a strip with a hollow section, and the caruncle in the corner by the nose."""
+    centre, lid = head.eyes[eye], head.lids[eye]
+    left, right = lid[lid[:, 0].argmin()], lid[lid[:, 0].argmax()]
+    step = 0.01
+    x = np.linspace(left[0] + 0.06, right[0] - 0.06, along)
+    y = np.arange(lid[:, 1].min() - 0.3, lid[:, 1].max() + 0.1, step)
+    skin, ball = front(head.mesh, x, y), front(eye_ball(centre), x, y)
+    seen = ball > skin
+    # The lowest row of the ball that is seen in each column, as a smooth line.
+    row = np.where(seen.any(0), seen.argmax(0), len(y) // 2)
+    low = np.polyval(np.polyfit(x, y[row], 6), x)
+    # Less of it stands in the corners of the eye.
+    high = TEARS * np.sin(np.pi * np.linspace(0.15, 0.85, along))
+
+    def before(surface: np.ndarray, height: np.ndarray) -> np.ndarray:
+        rows = np.clip(np.round((height - y[0]) / step).astype(int), 0, len(y) - 1)
+        z = np.polyval(np.polyfit(x, surface[rows, np.arange(along)], 8), x)
+        return np.stack([x, height, z + 0.015], axis=1)
+
+    first, middle, last = (
+        before(ball, low + high),
+        before(ball, low),
+        before(np.maximum(skin, ball), low - 0.8 * high),
+    )
+    t = np.linspace(0, 1, across)[:, None, None]
+    points = (1 - t) ** 2 * first + 2 * t * (1 - t) * middle + t**2 * last
+    strip = _strip(points)
+    nose = left if centre[0] > 0 else right
+    flesh = icosphere(3)
+    caruncle = flesh.positions * (0.17, 0.13, 0.14) + nose + (0.11 * np.sign(centre[0]), 0.02, 0.0)
+    faces = np.concatenate([strip.faces, flesh.faces + len(strip.positions)])
+    return Mesh(np.concatenate([strip.positions, caruncle]), faces, color=(0.6, 0.36, 0.32), name="tears")
+
+
+def front(mesh: Mesh, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """(Y, X): the largest z of a mesh above each place of a grid of ascending x and y, -inf where it has a hole."""
+    corners = mesh.positions[mesh.faces]
+    low, high = corners.min(1), corners.max(1)
+    near = (high[:, 0] > x[0]) & (low[:, 0] < x[-1]) & (high[:, 1] > y[0]) & (low[:, 1] < y[-1])
+    found = np.full((len(y), len(x)), -np.inf)
+    for (a, b, c), first, last in zip(corners[near], low[near], high[near], strict=True):
+        columns = slice(*np.searchsorted(x, (first[0], last[0])))
+        rows = slice(*np.searchsorted(y, (first[1], last[1])))
+        twice = (b - a)[0] * (c - a)[1] - (b - a)[1] * (c - a)[0]
+        if twice == 0:
+            continue
+        px, py = x[columns] - a[0], y[rows, None] - a[1]
+        u = (px * (c - a)[1] - py * (c - a)[0]) / twice
+        v = (py * (b - a)[0] - px * (b - a)[1]) / twice
+        z = np.where((u >= 0) & (v >= 0) & (u + v <= 1), a[2] + u * (b - a)[2] + v * (c - a)[2], -np.inf)
+        found[rows, columns] = np.maximum(found[rows, columns], z)
+    return found
+
+
+def _strip(points: np.ndarray, **more: Any) -> Mesh:
+    """A mesh of rows of points, (rows, columns, 3), that is seen from where columns run to the right while rows run down."""
+    rows, columns = points.shape[:2]
+    k = np.arange(rows * columns).reshape(rows, columns)
+    a, b, c, d = (x.ravel() for x in (k[:-1, :-1], k[:-1, 1:], k[1:, :-1], k[1:, 1:]))
+    faces = np.concatenate([np.stack([a, c, b], 1), np.stack([b, c, d], 1)])
+    return Mesh(points.reshape(-1, 3), faces, **more)
+
+
 WIDTHS = (0.42, 0.34, 0.4, 0.36, 0.38, 0.5)
 """Half widths of teeth from the middle to a side, in centimetres."""
 
 
+LOWER = 0.8
+"""Widths of lower teeth, relative to the upper ones."""
+CROWN, PAPILLA = 0.78, 0.38
+"""Centimetres: from the edge of a tooth to the gum at its middle, and how much further the gum reaches between two teeth."""
+TEARS = 0.045
+"""Centimetres: the height of the fluid on the ball, and its width on the lid."""
 TEETH_SPAN = (3.2, 1.6)
 """Half of what the texture coordinates of the teeth span, in centimetres."""
 
@@ -56,7 +149,7 @@ def teeth(mouth: np.ndarray, upper: bool) -> Mesh:
     for side in (1, -1):
         place = 0.0
         for width in WIDTHS:
-            width = width * (1.0 if upper else 0.8)
+            width = width * (1.0 if upper else LOWER)
             x = side * (place + width)
             place += 2 * width * 0.99
             slope = np.arctan(2 * 0.11 * x)
@@ -66,18 +159,51 @@ def teeth(mouth: np.ndarray, upper: bool) -> Mesh:
             body[:, 0] *= 1 - 0.12 * sign * body[:, 1] / size[1]
             c, s = np.cos(slope), np.sin(slope)
             body = body @ np.array([[c, 0, -s], [0, 1, 0], [s, 0, c]])
-            at = middle + (
-                x,
-                sign * 0.42 + (0.08 if upper else -0.02),
-                -0.95 - 0.11 * x * x - (0.0 if upper else 0.15),
-            )
+            at = middle + (x, sign * size[1] + _closed(upper), _arch(x, upper))
             points.append(body + at)
             faces.append(ball.faces + count)
             count += len(body)
-    where = np.concatenate(points)
-    uvs = (where - middle)[:, :2] / TEETH_SPAN * (0.5, -0.5) + 0.5
-    index = np.concatenate(faces)
+    where, index = np.concatenate(points), np.concatenate(faces)
+    uvs = _mouth_uvs(where, mouth)
     return Mesh(where, index, uvs=uvs, uv_faces=index, color=(0.8, 0.74, 0.62), name="teeth")
+
+
+def _closed(upper: bool) -> float:
+    """The height of the edges of a row of teeth above the middle of the mouth: the jaw is a little open."""
+    return -0.02 if upper else -0.12
+
+
+def _arch(x: Any, upper: bool) -> Any:
+    """How far the middle of a tooth at x lies before the opening of the mouth."""
+    return -0.95 - 0.11 * x * x - (0.0 if upper else 0.15)
+
+
+def _mouth_uvs(points: np.ndarray, mouth: np.ndarray) -> np.ndarray:
+    return (points - mouth[0])[:, :2] / TEETH_SPAN * (0.5, -0.5) + 0.5
+
+
+def gums(mouth: np.ndarray, upper: bool, along: int = 241, up: int = 12) -> Mesh:
+    """The gum of a row of teeth: scalloped around their crowns, with papillae between them, and swollen above."""
+    sign, widths = (1.0, WIDTHS) if upper else (-1.0, tuple(LOWER * x for x in WIDTHS))
+    ends = np.concatenate([[0.0], np.cumsum([2 * 0.99 * x for x in widths])])
+    x = np.linspace(-ends[-1], ends[-1], along)
+    tooth = np.clip(np.searchsorted(ends, np.abs(x), "right") - 1, 0, len(widths) - 1)
+    aside = 2 * (np.abs(x) - ends[tooth]) / (ends[tooth + 1] - ends[tooth]) - 1  # -1 to 1 within the tooth
+    between = np.abs(aside) ** 2.5
+    edge = sign * _closed(upper) + CROWN - PAPILLA * between
+    t = np.linspace(0, 1, up)[:, None]
+    # From behind the front of the teeth over a round border to a wall that lies a little before them.
+    height = edge + 1.1 * t**1.5
+    swell = (
+        -0.12 + 0.2 * np.sqrt(np.clip(5 * t, 0, 1)) - 0.05 * between * (1 - t) ** 4 + 0.05 * np.sin(np.pi * t)
+    )
+    points = np.stack(
+        [np.broadcast_to(x, height.shape), sign * height, _arch(x, upper) + 0.26 + swell], axis=-1
+    )
+    if upper:
+        points = points[::-1]
+    mesh = _strip(points + mouth[0], color=(0.5, 0.17, 0.16), name="gums")
+    return replace(mesh, uvs=_mouth_uvs(mesh.positions, mouth), uv_faces=mesh.faces)
 
 
 def teeth_places(mouth: np.ndarray, width: int = 64, height: int = 32) -> np.ndarray:
@@ -88,7 +214,7 @@ def teeth_places(mouth: np.ndarray, width: int = 64, height: int = 32) -> np.nda
 
 
 def mouth_bag(mouth: np.ndarray) -> Mesh:
-    """The inside of the mouth: a bag that opens forward, with gums."""
+    """The inside of the mouth: a bag that opens forward."""
     ball = icosphere(4)
     keep = ball.positions[ball.faces].mean(1)[:, 2] < 0.55
     points = ball.positions * (3.0, 1.9, 2.6) + mouth[0] - (0, 0, 2.3)
