@@ -1,7 +1,7 @@
 """Figure 19 of the paper, measured: random faces of a model are found from one view with landmarks, and from four with depths.
 
     python apps/human/figure19.py --json out/figure19/figure19.json --out out/figure19
-    python apps/human/figure19.py --method levenberg_marquardt --steps 12 --settings "one view" --out out/figure19
+    python apps/human/figure19.py --method levenberg_marquardt --settings "one view" --out out/figure19
 
 Each of --people faces has random weights of all 100 identity modes, six random expressions, a random pose, albedo and light.
 Its pictures (--size rows) are sampled twice along each axis and have noise; landmarks are off by about a pixel, and those that
@@ -45,6 +45,9 @@ SETTINGS = {"one view": ([15.0], False), "four views": ([-50.0, -15.0, 20.0, 55.
 HOTTEST = 6.0
 """Millimetres that are red."""
 SHOWN = 4
+USUAL = {"levenberg_marquardt": (128, 12), "adam": (64, 100)}
+"""Rows and steps of a stage. Pixels of 64 rows are larger than faces of the mesh, and what is drawn has no means over pixels, unlike
+pictures: the energy of the truth is larger there than that of other faces, with 128 rows it is smaller."""
 PARTS = ("identity", "expression", "motion", "albedo", "light", "zoom")
 """Of a face that is kept."""
 Keep = Callable[[dict[str, Any]], None]
@@ -185,8 +188,10 @@ def main() -> None:
     )
     parser.add_argument("--people", type=int, default=20)
     parser.add_argument("--size", type=int, default=256, help="rows and columns of the pictures")
-    parser.add_argument("--rows", type=int, default=64, help="of the pictures that the last stage compares")
-    parser.add_argument("--steps", type=int, default=100, help="of a stage; 12 do for Levenberg-Marquardt")
+    parser.add_argument(
+        "--rows", type=int, help="of the pictures that the last stage compares: 128, of Adam 64"
+    )
+    parser.add_argument("--steps", type=int, help="of a stage: 12, of Adam 100")
     parser.add_argument("--method", choices=METHODS, default="adam")
     parser.add_argument("--settings", nargs="*", choices=[*SETTINGS], default=[*SETTINGS])
     parser.add_argument("--quick", action="store_true", help=f"{QUICK} faces")
@@ -195,11 +200,14 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=None)
     parser.add_argument("--out", type=Path, default=Path("out/figure19"))
     args = parser.parse_args()
-    people, rows = min(args.people, QUICK) if args.quick else args.people, args.rows
+    people = min(args.people, QUICK) if args.quick else args.people
+    rows, steps = (
+        given or usual for given, usual in zip((args.rows, args.steps), USUAL[args.method], strict=True)
+    )
     args.out.mkdir(parents=True, exist_ok=True)
     model = face_model(args.out / "model.npz")
-    options = FaceOptions(method=args.method, rows=rows, steps=args.steps)
-    entry: dict[str, Any] = {"size": args.size, "rows": rows, "method": args.method, "steps": args.steps}
+    options = FaceOptions(method=args.method, rows=rows, steps=steps)
+    entry: dict[str, Any] = {"size": args.size, "rows": rows, "method": args.method, "steps": steps}
     file, faces = args.json or args.out / "figure19.json", {}
     with Device.open(args.device) as device:
         entry["device"] = device.name
