@@ -33,13 +33,13 @@ def count(steps: Steps) -> Operations:
     calls = Counter[str]()
     kinds, order = steps.kinds, steps.order()
     uses = steps.uses(order)
+    divisors = {n for n in order if kinds[n] == RECIPROCAL and uses[n] == 1}
     for n in order:
         kind, terms = kinds[n], steps.terms[n]
         if kind == SUM:
             adds += len(terms) - 1 + (max(terms) < 0)
         elif kind == PRODUCT:
-            # a / b is one operation.
-            multiplies += len(terms) - 1 - any(kinds[m] == RECIPROCAL and uses[m] == 1 for m in terms)
+            multiplies += len(terms) - 1 - (not divisors.isdisjoint(terms))  # a / b is one operation
         elif kind == RECIPROCAL:
             divides += 1
         elif kind == CALL:

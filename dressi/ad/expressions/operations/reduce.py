@@ -6,13 +6,12 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ..terms.field import Rational, plain
 from .crossed import cross
 from .distribute import distribute, regroup
 from .signs import place_signs
-from .steps import CALL, NUMBER, PRODUCT, RECIPROCAL, SUM, Steps
+from .steps import CALL, NUMBER, PRODUCT, SUM, Steps
 
 LONGEST = 12
 """Factors of a product that is written out."""
@@ -222,31 +221,36 @@ def _gain(users: Iterable[int], bags: dict[int, Counter[int]], pair: Pair) -> in
 
 def unify(steps: Steps, order: Sequence[int]) -> list[int]:
     """Equal values become one, and a sum or product of one operand that operand. order: that of the steps; the new one, which is
-    shorter if anything changed, is returned."""
+    shorter if anything changed, is returned. Values that are as they were at the last call are not compared with each other again."""
     same, kinds, terms, operands = dict[int, int](), steps.kinds, steps.terms, steps.operands
-    known = {kind: dict[Any, int]() for kind in (PRODUCT, SUM, RECIPROCAL, CALL)}
+    fresh, keys, known, places = steps.fresh, steps.keys, steps.first, steps.places(order)
 
     def moved(m: int) -> int:
         return same.get(m, m) if m > 0 else -same.get(-m, -m)
 
     for n in order:
         kind = kinds[n]
-        if kind not in known:
+        if kind < SUM or n in same:
             continue
         if same and not same.keys().isdisjoint(operands[n]):
             steps.put(n, kind, [moved(m) for m in terms[n]])
+        elif n not in fresh:
+            continue
+        fresh.discard(n)
         inner = terms[n]
         if len(inner) == 1 and (kind == PRODUCT or (kind == SUM and inner[0] > 0)):
             same[n] = inner[0]
             continue
-        if len(inner) == 2 and kind != CALL:
-            a, b = inner
-            key: Any = (a, b) if a < b else (b, a)
-        else:
-            key = (steps.of[n], *inner) if kind == CALL else tuple(sorted(inner))
-        first = known[kind].setdefault(key, n)
-        if first != n:
+        key = keys[n] = (kind, steps.of.get(n), *(inner if kind == CALL else sorted(inner)))
+        first = known.setdefault(key, n)
+        if first == n:
+            continue
+        if places[first] < 0 or first in fresh or keys[first] != key:  # it is not there any more
+            known[key] = n
+        elif places[first] < places[n]:
             same[n] = first
+        else:
+            known[key], same[first] = n, n
     steps.roots = [moved(r) for r in steps.roots]
     return [n for n in order if n not in same]
 

@@ -14,7 +14,12 @@ def place_signs(steps: Steps, order: Sequence[int]) -> list[int]:
     values, quotients and sines hand the wish on to what they are made of. Signs that are left stay at the roots and at the
     arguments of Functions. order: that of the steps; the new one is returned."""
     kinds, operands = steps.kinds, steps.operands
-    numbers = {n: number for n in order if kinds[n] == PRODUCT and (number := _number(steps, n))}
+    constants = {n for n in order if kinds[n] == NUMBER}
+    numbers = {
+        n: next(m for m in operands[n] if m in constants)
+        for n in order
+        if kinds[n] == PRODUCT and not constants.isdisjoint(operands[n])
+    }
     negative = _negative(steps, order, numbers)
     flags = [1] * len(steps)
     negated = dict[int, int]()
@@ -52,8 +57,8 @@ def _negative(steps: Steps, order: Sequence[int], numbers: dict[int, int]) -> se
     numbers: the constant of each product that has one."""
     kinds, operands = steps.kinds, steps.operands
     wishes = [0] * len(steps)
-    through = defaultdict[int, list[tuple[int, int]]](list)
-    """Of each value the readers that have its sign: (sign, reader)."""
+    through = defaultdict[int, list[int]](list)
+    """Of each value the readers that have its sign, negative where they change it."""
     for r in dict.fromkeys(steps.roots):
         wishes[abs(r)] += 1 if r > 0 else -1
     for n in order:
@@ -61,26 +66,22 @@ def _negative(steps: Steps, order: Sequence[int], numbers: dict[int, int]) -> se
         if kind == CALL:
             for m in steps.terms[n]:
                 if _is_odd(steps, n):
-                    through[abs(m)].append((1 if m > 0 else -1, n))
+                    through[abs(m)].append(n if m > 0 else -n)
                 else:
                     wishes[abs(m)] += 1 if m > 0 else -1
         elif kind == RECIPROCAL or (kind == PRODUCT and n not in numbers):
             for m in operands[n]:
-                through[m].append((1, n))
+                through[m].append(n)
     found = set[int]()
     for n in reversed(order):
-        for sign, reader in through.get(n, ()):
-            for m in operands[reader]:
+        for reader in through.get(n, ()):
+            sign = 1 if reader > 0 else -1
+            for m in operands[abs(reader)]:
                 sign *= -1 if m != n and m in found else 1
-            wishes[n] += sign * wishes[reader]
+            wishes[n] += sign * wishes[abs(reader)]
         if wishes[n] < 0 and (kinds[n] == SUM or n in numbers):
             found.add(n)
     return found
-
-
-def _number(steps: Steps, n: int) -> int:
-    """The first constant among the operands; 0 if there is none."""
-    return next((m for m in steps.operands[n] if steps.kinds[m] == NUMBER), 0)
 
 
 def _is_odd(steps: Steps, n: int) -> bool:

@@ -35,6 +35,12 @@ class Steps:
         self.of: dict[int, Any] = {0: 0}
         """The names of symbols, the numbers that constants are, classes and values of the fields of Functions."""
         self.roots: list[int] = []
+        self.fresh = set[int]()
+        """Values that were made or changed since ``unify`` compared them."""
+        self.keys: dict[int, Any] = {}
+        """Of values that were compared, what is equal for equal values."""
+        self.first: dict[Any, int] = {}
+        """By key, the first value that had it."""
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -42,6 +48,7 @@ class Steps:
     def add(self, kind: int, terms: Sequence[int] = (), of: Hashable = None) -> int:
         """The number of a new value."""
         n = len(self.kinds)
+        self.fresh.add(n)
         self.kinds.append(kind)
         self.terms.append(terms)
         self.operands.append(terms if kind == PRODUCT else _unsigned(terms))
@@ -51,6 +58,7 @@ class Steps:
 
     def put(self, n: int, kind: int, terms: Sequence[int]) -> None:
         """Makes a value something else, of which nothing but its terms is known."""
+        self.fresh.add(n)
         self.kinds[n], self.terms[n] = kind, terms
         self.operands[n] = terms if kind == PRODUCT else _unsigned(terms)
 
@@ -74,6 +82,12 @@ class Steps:
                 else:
                     order.append(n)
         return order
+
+    def places(self, order: Sequence[int]) -> list[int]:
+        """Where in an order each value is; -1 for those that are not."""
+        found = np.full(len(self), -1)
+        found[np.asarray(order)] = np.arange(len(order))
+        return found.tolist()
 
     def uses(self, order: Sequence[int]) -> list[int]:
         """How often each value is read."""
