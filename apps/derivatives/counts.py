@@ -5,9 +5,10 @@
 
 The computations are those of Guenter, Efficient Symbolic Differentiation for Graphics Applications (2007): the Jacobian of
 spherical harmonics, the torques of a chain of links (derivatives by time and angles of its transforms), the gradient of a
-space-time objective. To them come gradients of random graphs of 1,000 and 100,000 Functions. With the package casadi installed, it gets the same graph, differentiates it (the torques: as they are)
-and removes common subexpressions. A row says sums and differences (changes of sign included) and products (quotients
-included), and the CPU seconds from the graph to the steps. Torques of perpendicular axes are counted again with products as dear as
+space-time objective. To them come gradients of random graphs of 1,000 and 100,000 Functions. With the package casadi installed, it gets the
+same graph, differentiates it (the torques: as they are) and removes common subexpressions. A row says sums and differences (changes
+of sign included) and products (quotients included), and the CPU seconds from the Functions to the steps; making the Functions is not
+in them. Torques of perpendicular axes are counted again with products as dear as
 three sums: then two crossed sums of two products share one. The recurrence of sine and cosine is the correct one: that of
 the paper has S(2) = 0.
 """

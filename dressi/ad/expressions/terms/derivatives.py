@@ -11,7 +11,7 @@ from ...ops.pixel.constant import constant
 from ...types import FLOAT
 from .field import Rational
 from .reader import Reader
-from .table import ONE, UNIT, ZERO, Call, Product, Scaled, Sum, Table
+from .table import ONE, UNIT, ZERO, Call, Product, Scaled, Sum, Table, scaled
 
 
 class Derivatives:
@@ -37,7 +37,7 @@ class Derivatives:
                     (n, UNIT if type(c) is int and c == 1 else Scaled(c, ONE)) for c, n in terms if n != ONE
                 ]
             case Product(((a, 1), (b, 1))):
-                return [(a, Scaled(1, b)), (b, Scaled(1, a))]
+                return [(a, scaled((1, b))), (b, scaled((1, a)))]
             case Product(factors):
                 found = []
                 for n, power in factors:

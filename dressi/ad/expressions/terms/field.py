@@ -14,7 +14,7 @@ import hashlib
 import struct
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 PRIME = 2**255 - 19
@@ -53,6 +53,10 @@ class Sample(NamedTuple):
         return a, a * self.x % SMALL, a * self.y % SMALL
 
 
+_sample = partial(tuple.__new__, Sample)
+"""In half the time of the constructor, from a tuple."""
+
+
 def modulo(c: Rational, prime: int = SMALL) -> int:
     """A rational number in a field."""
     if type(c) is int:
@@ -73,7 +77,7 @@ def sum_of(terms: Iterable[tuple[Rational, Sample]]) -> Sample:
         v = (factor if type(factor) is int else modulo(factor)) * v % SMALL
         a, b, c = a + v, b + v * x, c + v * y
     below = inverse(a := a % SMALL) or 1
-    return Sample(a, b * below % SMALL, c * below % SMALL)
+    return _sample((a, b * below % SMALL, c * below % SMALL))
 
 
 def product_of(factors: Sequence[Sample]) -> Sample:
@@ -81,7 +85,7 @@ def product_of(factors: Sequence[Sample]) -> Sample:
     a, x, y = factors[0]
     for u, v, w in factors[1:]:
         a, x, y = a * u % SMALL, x * v % SMALL, y * w % SMALL
-    return Sample(a, x, y)
+    return _sample((a, x, y))
 
 
 def plain(c: Rational) -> Rational:
