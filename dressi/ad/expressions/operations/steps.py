@@ -86,7 +86,7 @@ class Steps:
     def places(self, order: Sequence[int]) -> list[int]:
         """Where in an order each value is; -1 for those that are not."""
         found = np.full(len(self), -1)
-        found[np.asarray(order)] = np.arange(len(order))
+        found[np.asarray(order, int)] = np.arange(len(order))
         return found.tolist()
 
     def uses(self, order: Sequence[int]) -> list[int]:
