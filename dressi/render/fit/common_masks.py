@@ -47,6 +47,8 @@ AGREE = 0.85
 """Share of the pictures that see a cell of the object which hold it for object."""
 SEEN = 0.15
 """Share of all pictures that must see a cell of the object."""
+SPECK = 0.001
+"""Share of a mask below which holes are filled: what all pictures say decides on larger ones."""
 SURE = 6.0
 """Odds of the pixels of points, and of those that rays of the sphere do not meet."""
 HINT = 2.5
@@ -306,5 +308,5 @@ def _full(view: View, share: np.ndarray) -> np.ndarray:
     )
     mask = large > 0.5
     if mask.any():
-        mask = clean(sharpened(codes, mask))
+        mask = clean(sharpened(codes, mask), SPECK)
     return mask if scale == 1.0 else resize(mask.astype(np.float32), full) > 0.5

@@ -32,8 +32,8 @@ def lab(codes: np.ndarray) -> np.ndarray:
     )
 
 
-def clean(mask: np.ndarray) -> np.ndarray:
-    """A mask without specks, small parts and small holes."""
+def clean(mask: np.ndarray, hole: float = HOLE) -> np.ndarray:
+    """A mask without specks, small parts and holes smaller than a share of it."""
     core = binary_dilation(binary_erosion(mask, np.ones((2, 2))), np.ones((3, 3)))
     mask = mask & core
     number, count = _labels(mask)
@@ -43,7 +43,7 @@ def clean(mask: np.ndarray) -> np.ndarray:
     number, _ = _labels(binary_fill_holes(mask) & ~mask)
     areas = np.bincount(number.reshape(-1))
     areas[0] = mask.size
-    return mask | (areas < max(HOLE * mask.sum(), 1))[number]
+    return mask | (areas < max(hole * mask.sum(), 1))[number]
 
 
 def _labels(mask: np.ndarray) -> tuple[np.ndarray, int]:
