@@ -15,6 +15,8 @@ PLAIN = 400
 """Features of a photograph with little texture."""
 LINKED = 30
 """Matches of two photographs that show the same place from places that are not far apart."""
+SHARED = 0.15
+"""Share of the features of a photograph that one beside it shows, too."""
 NAMED = 8
 """Most photographs that a sentence names."""
 
@@ -60,15 +62,17 @@ def named(pictures: Sequence[Picture], chosen: Sequence[int]) -> str:
 def cure(models: Models, missing: Sequence[int]) -> str:
     """Why these photographs have no camera, as far as their features say, and what helps."""
     features = float(np.median(models.features[list(missing)]))
-    links = float(np.median((models.matches[list(missing)] >= LINKED).sum(1)))
+    matches = models.matches[list(missing)]
+    links = float(np.median((matches >= LINKED).sum(1)))
+    shared = float(np.median(matches.max(1, initial=0) / np.maximum(models.features[list(missing)], 1)))
     if features < PLAIN:
         return (
             f"they have few features ({features:.0f}): they are blurred, or show little texture. Take them sharp, and stand"
             " the object on a printed sheet or a newspaper that does not move with respect to it"
         )
-    if links < 1:
+    if links < 1 or shared < SHARED:
         return (
-            "they show nothing that other photographs show: they do not overlap, or are blurred. Take photographs at most"
+            "they show little that other photographs show: they hardly overlap, or are blurred. Take photographs at most"
             " 15 degrees apart, all around, without moving the object"
         )
     return (

@@ -85,7 +85,7 @@ def test_photographs_of_telephones_need_a_reader(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("features", "matches", "words"),
-    [(100, 0, "texture"), (2000, 5, "do not overlap"), (2000, 100, "moved")],
+    [(100, 0, "texture"), (2000, 5, "hardly overlap"), (800, 100, "hardly overlap"), (2000, 1000, "moved")],
 )
 def test_what_helps_is_said(features, matches, words):
     models = Models([], np.full(4, features), np.full((4, 4), matches) * (1 - np.eye(4, dtype=int)))
@@ -100,7 +100,7 @@ def test_groups_and_missing_photographs_are_told_apart():
     pictures = [Picture(name, Path(name), (4, 3), Exif()) for name in "abcdef"]
     models = Models([Group("abc"), Group("de")], np.full(6, 2000), np.zeros((6, 6), int))
     missing, groups = partial(pictures, models)
-    assert "3 of 6 photographs" in missing and "'d', 'e', 'f'; they show nothing" in missing
+    assert "3 of 6 photographs" in missing and "'d', 'e', 'f'; they show little" in missing
     assert "2 groups" in groups and "the others have 2" in groups
     models = Models([Group("abcf"), Group("de")], models.features, models.matches)
     assert partial(pictures, models)[0].endswith("'d', 'e'")
