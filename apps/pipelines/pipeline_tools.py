@@ -13,8 +13,8 @@ from dressi.errors import InputError
 from dressi.render.io import save_png
 
 
-def options(doc: str | None, *, steps: int, size: int) -> argparse.Namespace:
-    """--steps, --size, --seed, --device, --data, --json, --out, --headless."""
+def options(doc: str | None, *, steps: int, size: int, **files: str) -> argparse.Namespace:
+    """--steps, --size, --seed, --device, --data, --json, --out, --headless. files: more options for files, and their help."""
     parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=steps)
     parser.add_argument("--size", type=int, default=size, help="pixels along each side of a picture")
@@ -23,6 +23,8 @@ def options(doc: str | None, *, steps: int, size: int) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=config.data or Path("../shared/data"))
     parser.add_argument("--json", type=Path, help="write the figures into this file")
     parser.add_argument("--out", type=Path, default=Path("out/pipelines"), help="folder of the picture")
+    for name, text in files.items():
+        parser.add_argument(f"--{name}", type=Path, help=text)
     parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
     return parser.parse_args()
 

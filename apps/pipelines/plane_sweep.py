@@ -1,6 +1,8 @@
 """Plane-sweep stereo: depths of photographs from costs over planes, warped by homographies, and where views agree.
 
 python apps/pipelines/plane_sweep.py
+python -m dressi fit --photos ../shared/data/photos/dtu24 --quick --out out/dtu24
+python apps/pipelines/plane_sweep.py --mesh out/dtu24/result.glb
 """
 
 import numpy as np
@@ -9,7 +11,10 @@ from stereo_tools import Views
 
 from dressi import FLOAT, MAT3, DressiAD, F, Variable
 
-given = options(__doc__, steps=24, size=160)  # --steps: how many of the views are swept; --size: their width
+# --steps: how many of the views are swept; --size: their width
+given = options(
+    __doc__, steps=24, size=160, mesh="one that was fitted to the photographs, whose depths are compared"
+)
 planes, neighbours, radius, sharpness = 64, 4, 3, 30.0
 scene = Views(given.data / "photos" / "dtu24", given.size)
 size = (scene.width, scene.height)
@@ -38,18 +43,23 @@ views, maps, sure = range(min(given.steps, len(scene.cameras))), {}, {}
 with DressiAD(given.device) as ad:
     for k in views:
         depths = scene.depths(k, planes)
-        ad.send(reference, scene.plane("image", k))
+        ad.send(reference, scene.grey[k])
         for i, other in enumerate(scene.beside(k, neighbours)):
-            ad.send(others[i], scene.plane("image", other))
+            ad.send(others[i], scene.grey[other])
             ad.send(matrices[i], scene.homographies(k, other, depths))
         found, certain = (np.squeeze(x) for x in (ad.evaluate(winner), ad.evaluate(confidence)))
         maps[k] = 1 / np.interp(found, np.arange(planes), 1 / depths)
-        sure[k] = (scene.plane("mask", k) > 0.5) & (certain > 0.6)
+        sure[k] = scene.masks[k] & (certain > 0.6)
 
 agree = {k: sure[k] & (scene.votes(k, maps, sure, neighbours) >= 2) for k in views}
-masked = sum((scene.plane("mask", k) > 0.5).sum() for k in views)
+masked = sum(scene.masks[k].sum() for k in views)
 confident, agreeing = (sum(x[k].sum() for k in views) for x in (sure, agree))
 figures = {"confident_of_masked": confident / masked, "agree_within_1_percent": agreeing / max(confident, 1)}
+if given.mesh:
+    truth = scene.depths_of(given.mesh)
+    both = {k: agree[k] & (truth[k] > 0) for k in views}
+    right = sum((np.abs(maps[k] / np.where(both[k], truth[k], 1) - 1) < 0.01)[both[k]].sum() for k in views)
+    figures["within_1_percent_of_mesh"] = right / max(sum(x.sum() for x in both.values()), 1)
 nearness = {k: np.clip((np.linalg.norm(scene.centres[k]) + 1 - maps[k]) / 2, 0, 1) for k in views}
-shown = [scene.plane("image", 0), nearness[0], *(np.where(agree[k], nearness[k], 0) for k in list(views)[:4])]
+shown = [scene.grey[0], nearness[0], *(np.where(agree[k], nearness[k], 0) for k in list(views)[:4])]
 report(given, "plane_sweep", figures, *(np.repeat(p[..., None], 3, -1) for p in shown))

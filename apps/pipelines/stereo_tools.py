@@ -1,33 +1,36 @@
-"""Calibrated photographs for plane-sweep stereo: their cameras, and where depths of several views agree."""
+"""Calibrated photographs for plane-sweep stereo: homographies between their planes, and where depths of several views agree."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+
+from dressi import F
+from dressi.render import linear_to_srgb, render
+from dressi.render.formats import load_mesh
+from dressi.render.io.photos import load_photos
 
 
 class Views:
-    """Views of a folder with cameras.json, image/ and mask/, at a width.
+    """The photographs of a folder at a width.
 
-    K, R, t: a pixel is K (R x + t), centres of texels at halves. centres: of the cameras; the scene lies in the unit sphere.
+    grey: (N, H, W), the mean of sRGB codes. masks: (N, H, W), bool. K, R, t: a pixel is K (R x + t), centres of texels at
+    halves. centres: of the cameras; the scene lies in the unit sphere.
     """
 
     def __init__(self, folder: Path, width: int):
-        self.folder, self.width, self.height = folder, width, width * 3 // 4
-        self.cameras = json.loads((folder / "cameras.json").read_text())["views"]
-        to_size = np.diag([width / 800, width / 800, 1.0]) @ np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
-        self.K = [to_size @ np.array(c["K"]) for c in self.cameras]
-        self.R, t = ([np.array(c[name], float) for c in self.cameras] for name in "Rt")
-        self.t = [x.ravel() for x in t]
-        self.centres = np.stack([-r.T @ x for r, x in zip(self.R, self.t, strict=True)])
+        photos = load_photos(folder, (width, width * 3 // 4))
+        self.cameras, self.masks = photos.cameras, photos.masks > 0.5
+        self.grey = linear_to_srgb(photos.images).mean(-1)
+        self.width, self.height = photos.cameras.size
+        self.K = [c.intrinsics for c in self.cameras]
+        self.R, self.t = [c.rotation for c in self.cameras], [c.translation for c in self.cameras]
+        self.centres = np.stack([c.center for c in self.cameras])
 
-    def plane(self, name: str, k: int) -> np.ndarray:
-        """(H, W) from 0 to 1: view k of the folder ``name``, grey."""
-        image = Image.open(self.folder / name / self.cameras[k]["file"]).convert("L")
-        image = image.resize((self.width, self.height), Image.Resampling.BOX)
-        return np.asarray(image, np.float32) / 255
+    def depths_of(self, mesh: Path) -> np.ndarray:
+        """(N, H, W): of a mesh of the same scene, along the axes of the cameras; 0 beside it."""
+        shown = load_mesh(mesh)
+        return render(shown, self.cameras, shader=lambda at: F.vec3(at.depth, 0.0, 0.0)).colour[..., 0]
 
     def beside(self, k: int, count: int) -> list[int]:
         """The views whose directions to the middle of the scene differ least."""
