@@ -171,7 +171,7 @@ def assign_images(
     for v, leaf in replaces.items():
         lasting[v] = lasting[leaf]
     transient: dict[int, ImageSlot] = {}
-    loose = _loose(sub_stages, ranges, usage) if saving else ()
+    roomy = _roomy(sub_stages, ranges, usage, limits) if saving else {}
     by_schedule, passing = [], []
     depths = _Depths(slots, limits, share)
     for stages in schedules:
@@ -189,16 +189,12 @@ def assign_images(
                 if v in of:
                     continue
                 if v in ranges:
-                    kind = slot_of_range(ranges[v], limits)
-                    if v in loose:
-                        kind = _with_room(kind, limits.tiling(ranges[v].members[0]), limits)
+                    kind = roomy.get(v) or slot_of_range(ranges[v], limits)
                     number = slots.range(kind, free if share else {})
                     transient[number] = slots.kinds[number]
                     of |= dict.fromkeys(ranges[v].members, (number,))
                     continue
-                kind = replace(slot_of(v, limits, half=v in narrow), usage=NOTHING)
-                if v in loose:
-                    kind = _with_room(kind, limits.tiling(v), limits)
+                kind = replace(roomy.get(v) or slot_of(v, limits, half=v in narrow), usage=NOTHING)
                 uses = usage.get(v, NOTHING)
                 if limits.lazy_images and v in passing[-1]:
                     kind = replace(kind, passing=True)
@@ -213,30 +209,45 @@ def assign_images(
     return Images(slots.finished(), tuple(by_schedule), tuple(passing), depths.of, ranges)
 
 
-def _loose(
-    sub_stages: Iterable[SubStage], ranges: Collection[Variable], usage: Mapping[Variable, Usage]
-) -> set[Variable]:
-    """The values in images of which only their own texels are read and written, and in ranges: more room does not change them."""
-    sampled = {r.variable for s in sub_stages if s.samplers for r in s.reads}
-    copied = {v for v, uses in usage.items() if uses & (Usage.SOURCE | Usage.TARGET)}
-    made = {v for s in sub_stages for v in s.outputs if not s.narrow}
-    return made.difference(sampled, copied).union(ranges)
-
-
-def _with_room(kind: ImageSlot, tiling: Tiling, limits: DeviceLimits) -> ImageSlot:
-    """A slot that is a few texels larger along both sides, so that values which differ by the margin of a kernel share it, of
-    this plan or of others that run in turns; itself where that is much more, or more than devices have.
+def _roomy(
+    sub_stages: Iterable[SubStage],
+    ranges: Mapping[Variable, Range],
+    usage: Mapping[Variable, Usage],
+    limits: DeviceLimits,
+) -> dict[Variable, ImageSlot]:
+    """Slots that are a few texels larger along both sides, so that values which differ by the margin of a kernel share them, of
+    this plan or of others that run in turns: of values in ranges, and in images of which only their own texels are read and
+    written. Not where no value differs by so little, where that is much more, or more than devices have.
 
     1024 x 1024 texels, and 1026 x 1026 with the margin of 3 x 3 weights:    1040 x 1040
     """
+    sampled = {r.variable for s in sub_stages if s.samplers for r in s.reads}
+    copied = {v for v, uses in usage.items() if uses & (Usage.SOURCE | Usage.TARGET)}
+    made = {v for s in sub_stages for v in s.outputs if not s.narrow}
+    sizes: dict[tuple[int, int], set[tuple[int, int]]] = {}
+    for v in {v for s in sub_stages for v in (*s.outputs, *(r.variable for r in s.reads))}:
+        tiling = limits.tiling(v)
+        sizes.setdefault(_rounded(tiling), set()).add((tiling.width, tiling.height))
+    found = {}
+    for v in made.difference(sampled, copied).union(ranges):
+        tiling = limits.tiling(ranges[v].members[0] if v in ranges else v)
+        width, height = _rounded(tiling)
+        too_wide = width > min(limits.max_image_dimension, limits.max_framebuffer_width)
+        too_high = height > min(limits.max_image_dimension, limits.max_framebuffer_height)
+        alone = len(sizes.get((width, height), ())) < 2
+        if alone or too_wide or too_high or width * height > ROOM * tiling.texels:
+            continue
+        if v in ranges:
+            kind = slot_of_range(ranges[v], limits)
+            found[v] = replace(kind, width=kind.width // tiling.texels * width * height)
+        else:
+            found[v] = replace(slot_of(v, limits), width=width, height=height)
+    return found
+
+
+def _rounded(tiling: Tiling) -> tuple[int, int]:
     width, height = (-(-(extent + MARGIN) // STEP) * STEP for extent in (tiling.width, tiling.height))
-    too_wide = width > min(limits.max_image_dimension, limits.max_framebuffer_width)
-    too_high = height > min(limits.max_image_dimension, limits.max_framebuffer_height)
-    if width * height > ROOM * tiling.texels or too_wide or too_high:
-        return kind
-    if kind.in_buffer:
-        return replace(kind, width=kind.width // tiling.texels * width * height)
-    return replace(kind, width=width, height=height)
+    return width, height
 
 
 def _ending(stages: Sequence[Stage]) -> dict[int, list[Variable]]:
