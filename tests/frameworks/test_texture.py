@@ -7,6 +7,8 @@ from clip_scenes import bilinear, halved, texel_at
 import dressi.numpy as dn
 from dressi.errors import InputError
 
+pytestmark = pytest.mark.one_driver  # graphs of Functions that are tested on every driver
+
 
 def places(random: np.random.Generator, shape=(1, 6, 7)) -> np.ndarray:
     """uv inside and outside of [0, 1], no nearer to a kink of the filters than a tenth of a texel of 8 and of its mips."""

@@ -15,6 +15,8 @@ from dressi.frameworks.engine import Engine
 from dressi.numpy import operations
 from dressi.render import hard_soft_ras
 
+pytestmark = pytest.mark.one_driver  # graphs of Functions that are tested on every driver
+
 
 @pytest.mark.vk
 def test_the_gradient_of_a_wrapped_graph_is_that_of_gradient(on_device, random):
