@@ -34,6 +34,7 @@ class Objective:
         self.parameters: list[Variable] = []
         self.frozen: set[Variable] = set()
         self.state: dict[str, Variable] = {}
+        self._slopes: tuple[Variable | None, dict[Variable, Variable]] = None, {}  # (loss, its gradient)
         self.counter = Variable(INT, name="loss_count", data=np.zeros((1, 1, 1), int))
         self.history = Variable(FLOAT, (HISTORY, 1), name="loss_history", data=np.zeros((1, 1, HISTORY)))
 
@@ -54,7 +55,7 @@ class Objective:
             )
         if loss.vtype is not FLOAT or loss.domain != Domain((1, 1), 1):
             raise GraphError(f"the loss must be one FLOAT, not {loss}; {reduced(loss)}")
-        _check_used(loss, energy, self.parameters)
+        self._check_used(loss, energy, self.parameters)
         self.loss, self.energy, self.record = loss, energy, bool(record)
 
     def set_optimizer(
@@ -73,6 +74,8 @@ class Objective:
         parameters = list[Variable]([parameters] if isinstance(parameters, Variable) else parameters)
         self._check_parameters(parameters)
         state = optimizer.states(parameters)
+        if self.loss is not None:
+            self._check_used(self.loss, self.energy, parameters)
         if keep_state:
             for name, old in self.state.items():
                 new = state.get(name)
@@ -91,8 +94,20 @@ class Objective:
                 raise GraphError(f"{p} is computed; only leaf Variables can be optimised")
         if len(set(parameters)) < len(parameters):
             raise GraphError("a parameter is given twice; give each once")
-        if self.loss is not None:
-            _check_used(self.loss, self.energy, parameters)
+
+    def _check_used(self, loss: Variable, energy: Energy | None, parameters: Sequence[Variable]) -> None:
+        """Raises GraphError if the loss, or the residuals of an energy, do not depend on a parameter. What tells is the gradient,
+        which the next step needs."""
+        residuals = () if energy is None else energy.residuals
+        for p in parameters if residuals else ():
+            if depending(topological_order(residuals), [p]).isdisjoint(residuals):
+                raise GraphError(
+                    f"no residual of the energy depends on {p}; leave it out, and look for integers, comparisons or"
+                    " F.stop_gradient on the way"
+                )
+        if parameters:
+            slopes = gradient(loss, parameters, allow_unused=False)
+            self._slopes = loss, dict(zip(parameters, slopes, strict=True))
 
     def optimised(self, parameters: Sequence[Variable]) -> set[Variable]:
         """The parameters, as a set. Raises GraphError if the optimizer does not have one of them."""
@@ -158,7 +173,9 @@ class Objective:
         if loss is None:
             raise GraphError("an optimizer needs a loss; call set_loss first")
         moving = [p for p in self.parameters if p not in self.frozen]
-        found = dict(zip(moving, gradient(loss, moving), strict=True))
+        (of, found), self._slopes = self._slopes, (None, {})
+        if of is not loss or list(found) != moving:
+            found = dict(zip(moving, gradient(loss, moving), strict=True))
         # The optimizer gets all parameters, so that names and step counters stay the same.
         gradients = [found[p] if p in found else F.zeros_like(p) for p in self.parameters]
         built = optimizer.build(self.parameters, gradients, self.state)
@@ -186,16 +203,3 @@ def reduced(loss: Variable) -> str:
     if loss.vtype.is_matrix:
         return "F.sum and F.mean keep the components; add them up, for example F.mean(F.dot(m[0], m[0]))"
     return "F.sum and F.mean keep the components; reduce those first, for example F.mean(F.sum_components(x))"
-
-
-def _check_used(loss: Variable, energy: Energy | None, parameters: Sequence[Variable]) -> None:
-    """Raises GraphError if the loss, or the residuals of an energy, do not depend on a parameter."""
-    residuals = () if energy is None else energy.residuals
-    for p in parameters if residuals else ():
-        if depending(topological_order(residuals), [p]).isdisjoint(residuals):
-            raise GraphError(
-                f"no residual of the energy depends on {p}; leave it out, and look for integers, comparisons or"
-                " F.stop_gradient on the way"
-            )
-    if parameters:
-        gradient(loss, parameters, allow_unused=False)
