@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, cached_property, partial, wraps
+from functools import cache, cached_property, partial, reduce, wraps
+from operator import add
 from typing import Any
 
 import numpy as np
 
 from ..graph import At, PixelFunction, Variable
 from ..ops.pixel.constant import constant_value
+from ..ops.pixel.geometry import dot
 from ..program import Program
 from ..sub_graph import SubGraph
 from ..traversal import rebuilt
@@ -19,12 +21,17 @@ from .local import local_jvp
 from .simplify import simplify
 
 
-def fused(build: Callable[..., Variable]) -> Callable[..., Variable]:
+def fused(
+    build: Callable[..., Variable], slope: Callable[..., Variable] | None = None
+) -> Callable[..., Variable]:
     """A decorator of functions that build a graph of Functions which read their inputs at the own texel.
 
     A call adds one Function to the graph instead of dozens, which takes less time to plan; its snippet, its meaning in NumPy and
     its derivatives are those of the graph, and its gradients are one Function each too. Arguments are Variables by place, which
     broadcast, and hashable values by name.
+
+    slope: of a FLOAT, builds its gradient by argument number ``by``, where that has a form of its own that is cheaper, or right where
+    the graph is not smooth. Second derivatives are those of this form.
 
     >>> @fused
     ... def softened(x, *, width):
@@ -34,13 +41,16 @@ def fused(build: Callable[..., Variable]) -> Callable[..., Variable]:
     """
 
     @cache
-    def graph(vtypes: tuple[VType, ...], options: tuple[tuple[str, Any], ...]) -> SubGraph:
-        formals = tuple(Variable(vtype) for vtype in vtypes)
-        return _simple(formals, build(*formals, **dict(options)))
+    def made(vtypes: tuple[VType, ...], options: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+        formals, named = tuple(Variable(vtype) for vtype in vtypes), dict(options)
+        graphs = [build(*formals, **named)]
+        graphs += [] if slope is None else [slope(*formals, by=i, **named) for i in range(len(formals))]
+        graph, *slopes = (_simple(formals, root) for root in graphs)
+        return {"graph": graph, "slopes": tuple(slopes)}
 
     @wraps(build)
     def call(*inputs: Variable, **options: Any) -> Variable:
-        return Whole(*inputs, graph=graph(tuple(x.vtype for x in inputs), tuple(options.items()))).output
+        return Whole(*inputs, **made(tuple(x.vtype for x in inputs), tuple(options.items()))).output
 
     return call
 
@@ -58,10 +68,12 @@ def _slope(graph: SubGraph, i: int) -> SubGraph:
 
 
 class Whole(PixelFunction):
-    """Inputs: the formals of ``graph``, whose root it computes. Made by ``fused``."""
+    """Inputs: the formals of ``graph``, whose root it computes; ``slopes`` are its gradients by them, if they are given. Made by
+    ``fused``."""
 
-    fields = ("graph",)
+    fields = ("graph", "slopes")
     graph: SubGraph
+    slopes: tuple[SubGraph, ...] = ()
 
     def infer(self):
         if [x.vtype for x in self.inputs] != [formal.vtype for formal in self.graph.formals]:
@@ -89,11 +101,17 @@ class Whole(PixelFunction):
         return found
 
     def vjp(self, gy, i):
+        if self.slopes:
+            return gy * Whole(*self.inputs, graph=self.slopes[i]).output
         slope = _slope(self.graph, i)
         value = constant_value(slope.root)
         return Whole(*self.inputs, gy, graph=slope).output if value is None or np.any(value) else None
 
     def jvp(self, tangents):
+        if self.slopes:
+            moved = [(graph, t) for graph, t in zip(self.slopes, tangents, strict=True) if t is not None]
+            parts = [dot(Whole(*self.inputs, graph=graph).output, t) for graph, t in moved]
+            return reduce(add, parts) if parts else None
         return local_jvp(partial(_again, self.graph), self.inputs, tangents)
 
 

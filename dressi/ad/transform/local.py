@@ -1,4 +1,4 @@
-"""Derivatives of a small graph by its own inputs, and Functions whose derivatives are those of such a graph."""
+"""Derivatives of a small graph by its own inputs."""
 
 from __future__ import annotations
 
@@ -41,20 +41,3 @@ def _filled(y: Variable, values: dict[Variable, Variable]) -> Variable:
     made = dict(values)
     rebuilt(topological_order([y]), made)
     return made.get(y, y)
-
-
-class Fused:
-    """Mixin for a Function that computes in one snippet what a graph of ordinary Functions, built by ``ordinary``, computes.
-    Its derivatives are those of that graph."""
-
-    inputs: tuple[Variable, ...]
-
-    def ordinary(self, *x: Variable) -> Variable:
-        """The output as a graph of ordinary Functions over ``x``, Variables of the types and domains of the inputs."""
-        raise NotImplementedError
-
-    def vjp(self, gy, i):
-        return local_gradient(self.ordinary, self.inputs, i, gy)
-
-    def jvp(self, tangents):
-        return local_jvp(self.ordinary, self.inputs, tangents)

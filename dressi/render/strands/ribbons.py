@@ -20,7 +20,7 @@ from ...ad.graph import Variable
 from ...ad.types import Size
 from ..surface.projection import FARTHEST, LARGEST, W_MINIMUM
 from ..surface.quads import across, box, direction, on_image, quads
-from .area import RibbonArea
+from .area import ribbon_area
 from .geometry import Chain, StrandGeometry, chain_of
 
 LEAST_WIDTH = 1 / 16
@@ -164,7 +164,7 @@ class Ribbons:
         centre = F.to_float(F.pixel_coordinates(self.size)) + 0.5
         start = F.lookup(self.border, number) - F.vec4(centre, 0.0, 0.0)
         end = F.lookup(self.border, number + 1) - F.vec4(centre, 0.0, 0.0)
-        area = F.maximum(RibbonArea(start, end).output, 0.0)
+        area = F.maximum(ribbon_area(start, end), 0.0)
         ways = F.lookup(self.ways, number).xy, F.lookup(self.ways, number + 1).zw
         whole = F.maximum(area + _beyond(start, end, F.lookup(self.chain.around, number), *ways), 1e-6)
         absorbance = area / whole * optical_depth(F.lookup(self.opacity, number) * whole)
@@ -187,7 +187,7 @@ def _beyond(start: Variable, end: Variable, around: Variable, came: Variable, go
     came, goes = (F.select(F.greater(F.dot(way, way), 0.5), way, along) for way in (came, goes))
     before = F.vec4(start.xy - came * _length(start, around.x), start.zw * around.y)
     after = F.vec4(end.xy + goes * _length(end, around.z), end.zw * around.w)
-    areas = RibbonArea(before, start).output, RibbonArea(end, after).output
+    areas = ribbon_area(before, start), ribbon_area(end, after)
     return F.maximum(areas[0], 0.0) + F.maximum(areas[1], 0.0)
 
 

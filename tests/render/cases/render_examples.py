@@ -219,6 +219,7 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
         lambda: projected(False),
         segment_ends,
         lambda: segment_ends(False),
+        *STRANDS,
     ],
     point_distance.PointDistance: [lambda: distance_of_points(False), lambda: distance_of_points(True)],
     mask_extremes.Extremes: [lambda: extremes("x"), lambda: extremes("y")],
@@ -249,5 +250,4 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
         *(lambda v=v: sparse_rows(sparse.SparseDifference, v) for v in (VEC3, VEC2)),
         lambda: sparse_rows(sparse.SparseDifference, shorter=True),
     ],
-    **STRANDS,
 }

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from drawn_example import Example
 
-from dressi.ad.graph import Function, Variable
+from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT, VEC2, VEC4
 from dressi.render.strands import area, discs
 
@@ -23,24 +23,15 @@ def ribbon_ends() -> tuple[Variable, Variable]:
 
 def ribbon_area() -> Example:
     ends = ribbon_ends()
-    return Example(area.RibbonArea(*ends).output, ends)
+    return Example(area.ribbon_area(*ends), ends)
 
 
-def ribbon_slope(end: bool) -> Example:
-    ends = ribbon_ends()
-    return Example(area.RibbonSlope(*ends, end=end).output, ends)
-
-
-def disc_example(kind: type[Function]) -> Example:
+def disc_area() -> Example:
     """No disc here touches the side of a pixel from within or without, where the slope has a kink."""
     rng = np.random.default_rng(23)
     place = Variable(VEC2, (8, 4), data=rng.uniform(-1.2, 1.2, (1, 4, 8, 2)).astype(np.float32))
     radius = Variable(FLOAT, (8, 4), data=rng.uniform(0.1, 1.5, (1, 4, 8)).astype(np.float32))
-    return Example(kind(place, radius).output, () if kind.no_derivative else (place, radius))
+    return Example(discs.disc_area(place, radius), (place, radius))
 
 
-STRANDS: dict[type[Function], list[Callable[[], Example]]] = {
-    area.RibbonArea: [ribbon_area],
-    area.RibbonSlope: [lambda: ribbon_slope(False), lambda: ribbon_slope(True)],
-    **{k: [lambda k=k: disc_example(k)] for k in (discs.DiscArea, discs.DiscSlope)},
-}
+STRANDS: list[Callable[[], Example]] = [ribbon_area, disc_area]

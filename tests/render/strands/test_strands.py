@@ -11,7 +11,7 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import VEC3
 from dressi.errors import InputError
 from dressi.render.mesh import primitives
-from dressi.render.strands.area import RibbonArea, half_plane
+from dressi.render.strands.area import half_plane, ribbon_area
 from dressi.render.strands.curves import curves, wireframe
 from dressi.render.strands.draw import draw_strands
 from dressi.render.strands.geometry import PointGeometry, StrandGeometry
@@ -60,7 +60,7 @@ def test_the_area_of_a_half_plane_is_that_of_a_ribbon_that_ends_there():
     start = Variable.of(np.column_stack([place, 9 * along]))
     end = Variable.of(np.column_stack([place + 9 * left, 9 * along]))
     (half,) = evaluate([half_plane(Variable.of(place), Variable.of(along))])
-    (area,) = evaluate([RibbonArea(start, end).output])
+    (area,) = evaluate([ribbon_area(start, end)])
     np.testing.assert_allclose(half, np.abs(area), atol=2e-4)
 
 
