@@ -107,7 +107,7 @@ def _image(name: str, text: str) -> property:
     return property(get, doc=text)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pixels(Figures):
     """A picture as arrays: (H, W, ...) of one camera, (N, H, W, ...) of several (``render``).
 
@@ -126,6 +126,9 @@ class Pixels(Figures):
     layers: int = 0
     """Of transparent surfaces that a pixel shows; 0 without any."""
     _known: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Pixels({', '.join(self.outputs)})"
 
     def _get(self, name: str) -> np.ndarray:
         if name not in self._known:

@@ -69,7 +69,7 @@ def save_mesh(path: str | os.PathLike, mesh: Mesh) -> None:
     >>> from dressi.render.mesh.primitives import cube
     >>> save_mesh(os.path.join(tempfile.mkdtemp(), "cube.ply"), cube())
     """
-    save = _SAVERS.get(Path(path).suffix.lower())
+    save = _SAVERS.get(_path("mesh", path).suffix.lower())
     if save is None:
         raise InputError(
             f"'{path}' cannot be written; give a name that ends in .glb or .obj, or in .ply or .stl"
@@ -113,9 +113,16 @@ def save_scene(path: str | os.PathLike, scene: Scene) -> None:
     >>> from dressi.render.mesh.primitives import cube
     >>> save_scene(os.path.join(tempfile.mkdtemp(), "cube.glb"), Scene([Node(cube(), {"metallic": 1.0})]))
     """
-    if Path(path).suffix.lower() != ".glb":
+    if _path("scene", path).suffix.lower() != ".glb":
         raise InputError(f"'{path}' cannot be written; give a name that ends in .glb")
     save_glb_scene(Path(path), scene)
+
+
+def _path(what: str, path: str | os.PathLike) -> Path:
+    """The first argument of a function that saves, which a user may have exchanged with the second."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError(f"save_{what}(path, {what}) takes the path first, not a {type(path).__name__}")
+    return Path(path)
 
 
 _LOADERS = {

@@ -291,3 +291,7 @@ def test_a_parallel_projection_looks_from_far_away(device):
     ]
     np.testing.assert_allclose(*shown, atol=1e-4)
     assert shown[0][8, 8].min() > 0.5
+
+
+def test_a_picture_is_shown_in_a_line():
+    assert repr(render(primitives.cube(), size=(8, 8))) == "Pixels(colour, mask)"

@@ -10,7 +10,8 @@ from hostile_files import ball, deep_png, radiance, text_gltf, text_ply, text_st
 from PIL import Image
 
 from dressi.errors import InputError
-from dressi.render.formats import load_mesh, save_mesh
+from dressi.render import Node, Scene
+from dressi.render.formats import load_mesh, save_mesh, save_scene
 from dressi.render.io import load_image, save_image
 from dressi.render.io.images import encode_png
 from dressi.render.mesh import Mesh, components, primitives
@@ -271,3 +272,10 @@ def test_components_are_counted_and_parted():
     assert sum(part.face_areas().sum() for part in parts) == pytest.approx(both.face_areas().sum())
     assert all(part.is_closed() and part.colors is not None for part in parts)
     assert primitives.torus().component_count() == 1
+
+
+def test_the_path_comes_first(tmp_path):
+    cube = primitives.cube()
+    for save, what, value in ((save_scene, "scene", Scene([Node(cube)])), (save_mesh, "mesh", cube)):
+        with pytest.raises(InputError, match=rf"save_{what}\(path, {what}\) takes the path first, not a "):
+            save(value, tmp_path / "a.glb")
