@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..transform.garbage_collection import paused
 from ..traversal import topological_order
 from .operations.count import Operations, count
 from .operations.shortest import shortest
-from .terms.reader import ALGEBRA, ORDINARY, Reader
+from .terms.reader import ALGEBRA, ORDINARY, Reader, readable
 from .terms.table import Table
 
 
@@ -75,9 +76,16 @@ def as_written(outputs: Sequence[Variable]) -> Operations:
 
 @paused()
 def fewest(outputs: Sequence[Variable], product_cost: float = 1.0) -> Operations:
-    """The operations of the components of the outputs at the fewest that are found. product_cost: as for ``F.source``."""
-    reader = Reader(Table())
-    return count(shortest(reader.table, [x for y in reader.read(outputs) for x in y], product_cost))
+    """The operations of the components of the outputs at the fewest that are found; Functions that read other texels stay, and
+    so does what they read. product_cost: as for ``F.source``."""
+    order = [f for f in topological_order(outputs) if not isinstance(f, Constant)]
+    reader, apart = Reader(Table()), [f for f in order if not readable(f)]
+    values = reader.read([*outputs, *(x for f in apart for x in f.inputs)])
+    found = count(shortest(reader.table, [x for y in values for x in y], product_cost))
+    calls = Counter(found.calls)
+    for f in apart:
+        calls[type(f).__name__.lower()] += f.output.vtype.components
+    return replace(found, calls=dict(calls))
 
 
 def _tallies(noted: Counter[str], shape: tuple[int, ...]) -> np.ndarray:

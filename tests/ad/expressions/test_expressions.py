@@ -104,3 +104,9 @@ def test_steps_compute_what_the_graph_does(seed):
     for y, found in zip(evaluate(outputs, values), evaluate(written(outputs), values), strict=True):
         np.testing.assert_allclose(np.broadcast_to(found, y.shape), y, rtol=1e-11, atol=1e-11)
     assert fewest(outputs).total <= as_written(outputs).total
+
+
+def test_what_is_read_at_other_texels_counts():
+    x, y = (Variable.of(np.ones((4, 4)), FLOAT) for _ in range(2))
+    found = fewest([F.shift(F.sin(x) * y, 1, 0) + x])
+    assert found.calls == {"sin": 1, "gather": 1} and (found.adds, found.multiplies) == (1, 1)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..terms.field import Rational, quotient, size, times, to_power
-from ..terms.table import ONE, Call, Form, Product, Scaled, Sum, Symbol, Table, rounded
+from ..terms.table import ONE, Call, Product, Scaled, Sum, Symbol, Table, rounded
 
 GIVEN, NUMBER, SUM, PRODUCT, RECIPROCAL, CALL = range(6)
 """A symbol, a constant, sums and products of values, 1 / value, a Function of values."""
@@ -112,6 +112,8 @@ def _most(votes: Sequence[Rational]) -> Rational:
     if len(votes) == 1:
         return votes[0]
     ratios = [c.as_integer_ratio() for c in votes]  # hashes of Fractions are slow
+    if ratios.count(ratios[0]) == len(votes):
+        return votes[0]
     counts = Counter(ratios)
     return votes[ratios.index(max(counts, key=lambda c: counts[c]))]
 
@@ -128,6 +130,8 @@ class Lowering:
         self.steps = Steps()
         self._at: dict[int, tuple[Rational, int]] = {}
         """Entry -> (c, value): the value is c times the entry. c may be negative."""
+        self._terms: dict[int, list[tuple[Rational, int]]] = {}
+        """Of sums that are wanted at a scale: their terms at it."""
         self._number: dict[tuple[int, int], int] = {}
         self._product: dict[tuple[int, ...], int] = {}
         self._inverse: dict[int, int] = {}
@@ -145,7 +149,7 @@ class Lowering:
                         self._below[n].add(power)
         for entry in order:
             if entry != ONE:
-                self._at[entry] = self._form(self.table.forms[entry], wanted.get(entry))
+                self._at[entry] = self._form(entry, wanted.get(entry))
         self.steps.roots = [self._of(*r) for r in roots]
         return self.steps
 
@@ -164,10 +168,11 @@ class Lowering:
             if entry in votes:
                 found[entry] = _most(votes.pop(entry))
             form = self.table.forms[entry]
-            if isinstance(form, Sum) and entry in found:
-                for c, n in form.terms:
-                    vote(times(found[entry], c), n)
-            elif isinstance(form, Call):
+            if type(form) is Sum and entry in found:
+                self._terms[entry] = [(times(found[entry], c), n) for c, n in form.terms]
+                for c, n in self._terms[entry]:
+                    vote(c, n)
+            elif type(form) is Call:
                 for x in form.arguments:
                     vote(*x)
         return found
@@ -203,28 +208,29 @@ class Lowering:
             self._product[key] = self.steps.add(PRODUCT, factors)
         return self._product[key]
 
-    def _form(self, form: Form, wanted: Rational | None) -> tuple[Rational, int]:
-        """(c, value): the value is c times the form, c the scale wanted where it costs nothing or is wanted."""
-        match form:
+    def _form(self, entry: int, wanted: Rational | None) -> tuple[Rational, int]:
+        """(c, value): the value is c times the entry, c the scale wanted where it costs nothing or is wanted."""
+        match self.table.forms[entry]:
             case Symbol(of):
                 return 1, self.steps.add(GIVEN, of=of)
             case Call(function, arguments):
                 return 1, self.steps.add(CALL, [self._of(*x) for x in arguments], function)
             case Sum(terms):
-                scale = wanted
-                if scale is None:  # the scale at which most terms are what is there
-                    ratios = [size(quotient(self._at[n][0], c)) for c, n in terms if n != ONE]
-                    scale = _most(ratios) if ratios else 1
+                if wanted is not None:
+                    return wanted, self.steps.add(SUM, [self._of(c, n) for c, n in self._terms.pop(entry)])
+                # the scale at which most terms are what is there
+                ratios = [size(quotient(self._at[n][0], c)) for c, n in terms if n != ONE]
+                scale = _most(ratios) if ratios else 1
                 return scale, self.steps.add(SUM, [self._of(times(scale, c), n) for c, n in terms])
             case Product(factors):
                 scale, above, below = 1, list[int](), list[int]()
-                for entry, power in factors:
-                    c, n = self._at[entry]
+                for m, power in factors:
+                    c, n = self._at[m]
                     if type(c) is not int or c != 1:
                         scale = times(scale, to_power(c, power))
                     if power > 0:
                         above += [n] * power
-                    elif len(self._below[entry]) > 1:
+                    elif len(self._below[m]) > 1:
                         above += [self._reciprocal(n)] * -power
                     else:
                         below += [n] * -power
@@ -235,4 +241,4 @@ class Lowering:
                     above.append(self._constant(quotient(wanted, size(scale))))
                     scale = wanted if scale > 0 else -wanted
                 return scale, above[0] if len(above) == 1 else self._multiplied(above)
-        raise TypeError(form)
+        raise TypeError(entry)

@@ -3,7 +3,7 @@
 A rational expression is evaluated exactly at three random points of the integers modulo SMALL. Expressions that are multiples of
 each other have equal quotients of the three values; expressions that are not have equal quotients with a probability below
 (degree / SMALL)^2, which is nothing (the lemma of Schwartz and Zippel). Which multiple they are of each other, their values modulo
-PRIME say, if its numerator and denominator are no longer than those of two floats: few expressions are asked, so that these values are
+PRIME say, if its numerator and denominator are no longer than those of four floats: few expressions are asked, so that these values are
 computed then. Constants are the rational numbers that they are as floats, so that the test is exact, and what holds only but for
 rounding is not found.
 """
@@ -17,10 +17,11 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-PRIME = 2**255 - 19
+PRIME = 2**521 - 1
 SMALL = 2**61 - 1
 """Inverses modulo a number of one machine word are ten times faster."""
-_LARGEST = 1 << 126  # numerator and denominator of a ratio that is recognised
+_LARGEST = 1 << 240
+"""Numerator and denominator of a ratio that is recognised. One that is longer is taken for another with a probability of _LARGEST^2 / PRIME."""
 
 Rational = int | Fraction
 """A rational number, an int where it is whole: those are many times faster."""
@@ -149,7 +150,7 @@ def drawn(*parts: object) -> Sample:
 
 def drawn_long(*parts: object) -> int:
     """A value modulo PRIME that only these parts determine."""
-    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=40).digest(), "little") % PRIME
+    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=64).digest(), "little") % PRIME
 
 
 @lru_cache(maxsize=1 << 15)
