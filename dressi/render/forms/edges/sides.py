@@ -93,22 +93,6 @@ def _face_side(ends: Variable, c: Variable, facing: int) -> Variable:
     return F.select(shown, F.select(F.greater(F.abs(area), doubt), F.sign(area), 0.0), float(HIDDEN))
 
 
-class EdgeFunction(PixelFunction):
-    """Base of Functions over an edge list: inputs (edges IVEC4, ends VEC4, both same-pixel, ..., vertex VEC4)."""
-
-    fields = ("cull",)
-    includes = ("face.glsl", "edge.glsl")
-
-    def check_lists(self) -> None:
-        edges, ends, *_, vertex = self.inputs
-        if edges.vtype is not IVEC4:
-            raise self.fail("edges are IVEC4; use edge_list()")
-        if ends.vtype is not VEC4 or ends.size != edges.size:
-            raise self.fail("ends are VEC4, a list like the edges; use seen_ends()")
-        if vertex.vtype is not VEC4:
-            raise self.fail("vertices are VEC4 (x, y, depth, w); use project()")
-
-
 def _seen(a: np.ndarray, b: np.ndarray, ends: np.ndarray) -> np.ndarray:
     near = (np.abs(ends) < FARTHEST).all(-1)
     return is_present(a) & is_present(b) & (np.maximum(a[..., 2], b[..., 2]) >= 0) & near
@@ -121,7 +105,7 @@ def _spanned(ends: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
     return face_cross(ends[..., 2:] - ends[..., :2], offset), w, offset
 
 
-class EdgeFront(EdgeFunction):
+class EdgeFront(PixelFunction):
     """Inputs (edges IVEC4, ends VEC4, around IVEC2, faces IVEC3, vertex VEC4, all lists): INT list like ``edges``.
 
     The number of the front face beside each edge: of the faces drawn at it, preferably those with an area, the one whose
@@ -131,6 +115,8 @@ class EdgeFront(EdgeFunction):
     operations, fetches = 191.0, math.inf
     zero_derivative = True
     ranges = 2
+    fields = ("cull",)
+    includes = ("face.glsl", "edge.glsl")
 
     def __init__(
         self, edges: Variable, ends: Variable, around: Variable, faces: Variable, vertex: Variable, cull: int
@@ -148,10 +134,10 @@ class EdgeFront(EdgeFunction):
         return (Access.SAME_PIXEL,) * 3 + (Access.FETCH,) * 2
 
     def infer(self):
-        edges, _, around, faces, _ = self.inputs
-        self.check_lists()
-        if [around.vtype, faces.vtype] != [IVEC2, IVEC3] or edges.size != around.size:
-            raise self.fail("needs the lists of edge_list()")
+        edges, ends, around, *_ = self.inputs
+        kinds = [x.vtype for x in self.inputs]
+        if kinds != [IVEC4, VEC4, IVEC2, IVEC3, VEC4] or not edges.size == ends.size == around.size:
+            raise self.fail("needs the lists of edge_list(), seen_ends() and project()")
         return INT, Domain(edges.size, common_batch(self))
 
     @cached_property
