@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from dressi.render import load_mesh, save_mesh
-from dressi.render.io import load_photos
+from dressi.render.io import load_photos, save_image
+from dressi.render.io.images import read_image
 from dressi.render.mesh.primitives import pear
 
 _APPS = Path(__file__).resolve().parents[2] / "apps" / "photographs"
@@ -54,3 +55,13 @@ def test_a_scan_is_filmed_and_found(tmp_path: Path):
     program("held_out")(video, "--json", tmp_path / "rows.json", "--", *options)
     (row,) = json.loads((tmp_path / "rows.json").read_text()).values()
     assert 0 < row["iou"] < 1 and row["plain"] > 0 and row["cpu_s"] > 0.1
+    made = tmp_path / "made"
+    made.mkdir()
+    for number, view in enumerate(photos.originals):
+        assert view.mask is not None
+        mask = read_image(view.mask)[..., 0]
+        save_image(made / f"{view.image.name}.png", 0 * mask if number == 1 else mask)
+    program("made_masks")(video, made, "--json", tmp_path / "masks.json")
+    (row,) = json.loads((tmp_path / "masks.json").read_text()).values()
+    assert row["iou"] == pytest.approx(0.75) and row["least_iou"] == 0 and row["over"] == 0
+    assert row["wrong"] == [photos.originals[1].image.name]
