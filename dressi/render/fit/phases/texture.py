@@ -41,6 +41,10 @@ errors of the shape, texels would take arbitrary values whose bilinear mixture f
 a pixel: the larger weight left a third of the variance of the finest, the smaller one a half. Six drawn views lose half
 a decibel in others by the smaller one."""
 
+RIMS = 1.0
+"""Weight of the colours of a rim, which move the outline alone: where masks are wider than the object the picture is the
+background's there, and the black beyond an outline that has moved inwards is nearer to a dark one than the surface is."""
+
 VIEWS = 4
 """Random views in each step while shape and texture are optimised together, whose pictures cost several times as much."""
 BEND = 1e-6
@@ -62,7 +66,7 @@ class TextureRound(Round):
     views in each step; 0 for all, or ``VIEWS`` if vertices move.  exposure: each channel of a view has its own factor on the codes, kept near 1, and 1 in the geometric mean over the views; ``gains`` reads them.  loss: one of ``LOSSES``, by which colours are compared.
 
     shape: whether vertices move too.  frayed: whether masks are those of photographs, which are wrong by a pixel or two: then
-    their rims say little (``rim_weights``).  known: (N, H, W), pixels of them that are valid. While vertices move, whole pictures are compared, masks and colours on black, blended at outlines and
+    their rims say little (``rim_weights``): their colours move outlines, and change neither texture nor exposures.  known: (N, H, W), pixels of them that are valid. While vertices move, whole pictures are compared, masks and colours on black, blended at outlines and
     inner contours by the share of the pixel that each side covers (the antialias form). The mip level is a constant there: a
     vertex moves for what its texels show, not to blur them. Otherwise the colours are
     those at the centres of pixels, compared over the pixels of the masks that the mesh covers.  rest: (V, 3), the shape
@@ -122,16 +126,20 @@ class TextureRound(Round):
             step=counter + seed,
             level=None if level is None else F.stop_gradient(level),
         )
-        color = encoded(drawn.blend([color]))
-        if exposure:
-            color = F.hadamard(color, F.exp(pick(gain - F.mean(gain))))
         scale = masks.size / max(float(masks.sum()), 1.0)
-        weight, sure = None if shape else mask * drawn.hard, None
+        weight, sure, told = None if shape else mask * drawn.hard, None, None
         if shape and frayed:
-            weight, sure = (
+            told, sure = (
                 pick(Variable(FLOAT, size, views, name=name, data=data))
                 for name, data in zip(("inside", "sure"), rim_weights(masks, known), strict=True)
             )
+            # Colours of rims may be those of the background: they move outlines, and are no texture.
+            weight = told + (mask - told) * RIMS
+            color = weakened(color, told)
+        color = encoded(drawn.blend([color]))
+        if exposure:
+            gains = F.exp(pick(gain - F.mean(gain)))
+            color = F.hadamard(color, gains if told is None else weakened(gains, told))
         # From the mean colour a texel needs at most a few dozen steps of 0.03.
         rate = optim.cosine(0.05 * factors.rate, 0.002 * factors.rate, steps)
         paces = {leaf: optim.adam(rate, BETAS) for leaf in self.pyramid.levels}
@@ -190,6 +198,12 @@ class TextureRound(Round):
         )
         mesh.color = (1.0, 1.0, 1.0)
         return mesh
+
+
+def weakened(x: Variable, share: Variable) -> Variable:
+    """x, with a share (FLOAT, in [0, 1]) of its derivative."""
+    still = F.stop_gradient(x)
+    return still + (x - still) * share
 
 
 def roughness(texture: Variable) -> Variable:

@@ -9,13 +9,15 @@ from scipy.ndimage import binary_dilation
 from dressi import DressiAD
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient
+from dressi.ad.types import FLOAT
 from dressi.render.cameras.views import ring
 from dressi.render.drawing.draw import draw
 from dressi.render.fit import Observations
 from dressi.render.fit.graphs.mask_distances import signed_distances
 from dressi.render.fit.graphs.round import start
-from dressi.render.fit.phases.texture import TextureRound
+from dressi.render.fit.phases.texture import TextureRound, weakened
 from dressi.render.fit.textures.charts import charted, dilated, with_charts
 from dressi.render.fit.textures.pyramid import Pyramid
 from dressi.render.mesh import Mesh
@@ -52,6 +54,14 @@ def test_charts_have_a_margin():
         charted(replace(mesh, uv_faces=mesh.uv_faces[k : k + 1]), (64, 64)) for k in range(len(mesh.faces))
     ]
     assert 0.2 < seen.mean() < 1 and np.sum(apart, axis=0).max() >= 1
+
+
+def test_a_value_keeps_a_share_of_its_derivative():
+    x, share = Variable(FLOAT, (3, 1), name="x"), np.array([[0.0, 0.25, 1.0]])
+    found = weakened(x * x, Variable(FLOAT, (3, 1), name="share", data=share[None]))
+    value, slope = evaluate([found, *gradient(F.sum(found), [x])], {x: np.full((1, 1, 3), 2.0)})
+    np.testing.assert_array_equal(value.reshape(-1), 4.0)
+    np.testing.assert_allclose(slope.reshape(-1), 4 * share[0])
 
 
 def test_texels_that_nothing_touches_follow_their_neighbours():
