@@ -100,6 +100,15 @@ class Whole(PixelFunction):
         (found,) = self.graph.evaluate(at, lambda v, _: given[v])
         return found
 
+    def known_value(self, known):
+        found = {self.graph.formals[i]: value for i, value in known.items()}
+        for f in self.graph.functions:
+            here = {i: found[x] for i, x in enumerate(f.inputs) if x in found}
+            value = f.known_value(here) if here or not f.inputs else None
+            if value is not None and np.isfinite(value).all():
+                found[f.output] = np.asarray(value, f.output.vtype.dtype)
+        return found.get(self.graph.root)
+
     def vjp(self, gy, i):
         if self.slopes:
             return gy * Whole(*self.inputs, graph=self.slopes[i]).output

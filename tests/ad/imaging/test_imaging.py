@@ -126,7 +126,7 @@ def test_demosaicking_keeps_what_was_measured_and_linear_ramps():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: F.slice_grid(leaf(channels=1), leaf()), "2 channels"),
+        (lambda: F.slice_grid(leaf(channels=1), leaf()), "two depths"),
         (lambda: F.slice_grid(leaf(channels=4), leaf(VEC2)), "guide"),
         (lambda: F.warp(leaf(), leaf()), "flow"),
         (lambda: F.histogram(leaf(), 4, 1.0, 0.0), "low < high"),

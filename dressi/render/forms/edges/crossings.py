@@ -8,6 +8,7 @@ import numpy as np
 
 from ....ad import functional as F
 from ....ad.graph import Domain, PixelFunction, Variable
+from ....ad.transform.fused import fused
 from ....ad.types import FLOAT, INT, VEC2, VEC4, Access
 from ...surface.screen import DrawnMesh, common_batch, corners, pixel_centres
 from .edge_list import BEYOND, HIDDEN
@@ -100,8 +101,13 @@ class Crossing(PixelFunction):
 def front(mesh: DrawnMesh) -> Variable:
     """VEC2: the number of the nearest face and its depth at the pixel centre, (-1, BEYOND) where there is none. No derivative.
     The depth of a face seen edge-on is clamped to its corners: its area is rounding error."""
-    p = pixel_centres(mesh.size)
-    v = [F.lookup(mesh.points.vertex, number) for number in corners(mesh.face, mesh.faces)]
+    places = [F.lookup(mesh.points.vertex, number) for number in corners(mesh.face, mesh.faces)]
+    return _front(mesh.face, pixel_centres(mesh.size), *places)
+
+
+@fused
+def _front(face: Variable, p: Variable, *v: Variable) -> Variable:
+    """VEC2: ``front`` at the place p (VEC2), by the corners of the face, VEC4."""
     # Homogeneous, because corners nearer than the near plane have no place on the screen.
     w, z = F.vec3(*(F.select(F.less(c.z, 0.0), c.w, 1.0) for c in v)), F.vec3(*(c.z for c in v))
     x, y = (F.vec3(*(F.component(c, i) for c in v)) - w * F.component(p, i) for i in range(2))
@@ -109,4 +115,4 @@ def front(mesh: DrawnMesh) -> Variable:
     area = F.dot(areas, w)
     depth = F.dot(areas, z) / F.select(F.equal(area, 0.0), 1.0, area)
     depth = F.minimum(F.maximum(depth, F.maximum(-F.max_component(-z), 0.0)), F.max_component(z))
-    return F.select(F.less(mesh.face, 0), (-1.0, BEYOND), F.vec2(F.to_float(mesh.face), depth))
+    return F.select(F.less(face, 0), (-1.0, BEYOND), F.vec2(F.to_float(face), depth))
