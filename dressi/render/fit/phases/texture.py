@@ -41,10 +41,6 @@ errors of the shape, texels would take arbitrary values whose bilinear mixture f
 a pixel: the larger weight left a third of the variance of the finest, the smaller one a half. Six drawn views lose half
 a decibel in others by the smaller one."""
 
-RIMS = 1.0
-"""Weight of the colours of a rim, which move the outline alone: where masks are wider than the object the picture is the
-background's there, and the black beyond an outline that has moved inwards is nearer to a dark one than the surface is."""
-
 VIEWS = 4
 """Random views in each step while shape and texture are optimised together, whose pictures cost several times as much."""
 BEND = 1e-6
@@ -133,9 +129,9 @@ class TextureRound(Round):
                 pick(Variable(FLOAT, size, views, name=name, data=data))
                 for name, data in zip(("inside", "sure"), rim_weights(masks, known), strict=True)
             )
-            # Colours of rims may be those of the background: they move outlines, and are no texture.
-            weight = told + (mask - told) * RIMS
-            color = weakened(color, told)
+            # Colours of rims may be those of the background, where masks are wider than the object. They are no texture, but they
+            # move outlines: the black beyond an outline that has moved inwards is nearer to a dark background than the surface is.
+            weight, color = mask, weakened(color, told)
         color = encoded(drawn.blend([color]))
         if exposure:
             gains = F.exp(pick(gain - F.mean(gain)))
