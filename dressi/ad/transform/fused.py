@@ -14,7 +14,7 @@ from ..ops.pixel.constant import constant_value
 from ..ops.pixel.geometry import dot
 from ..program import Program
 from ..sub_graph import SubGraph
-from ..traversal import rebuilt
+from ..traversal import rebuilt, topological_order
 from ..types import VType
 from .gradient import gradient
 from .local import local_jvp
@@ -56,7 +56,14 @@ def fused(
 
 
 def _simple(formals: tuple[Variable, ...], root: Variable) -> SubGraph:
-    return SubGraph(formals, (simplify(Program({"root": root})).outputs["root"],))
+    """The graph of the root, simplified; Functions made by ``fused`` are their graphs in it."""
+    made: dict[Variable, Variable] = {}
+    for f in topological_order([root]):
+        if isinstance(f, Whole):
+            made[f.output] = _again(f.graph, *(made.get(x, x) for x in f.inputs))
+        else:
+            rebuilt([f], made)
+    return SubGraph(formals, (simplify(Program({"root": made.get(root, root)})).outputs["root"],))
 
 
 @cache
@@ -92,7 +99,7 @@ class Whole(PixelFunction):
     @cached_property
     def glsl(self) -> str:
         names = {formal: f"${k}" for k, formal in enumerate(self.graph.formals)}
-        lines, root = self.graph.glsl(names, "dressi_w")
+        lines, root = self.graph.glsl(names, "dressi_fused")
         return "\n".join([*lines, f"$y = {root};"])
 
     def evaluate(self, at: At, *x):
@@ -128,4 +135,4 @@ def _again(graph: SubGraph, *x: Variable) -> Variable:
     """The root, by ordinary Functions."""
     made = dict(zip(graph.formals, x, strict=True))
     rebuilt(graph.functions, made)
-    return made[graph.root]
+    return made.get(graph.root, graph.root)
