@@ -186,7 +186,7 @@ class _Body:
             if kind == GIVEN:
                 self._text[n] = names[of]
             elif kind == NUMBER:
-                self._text[n] = repr(float(of)) if of >= 0 else f"({float(of)!r})"
+                self._text[n] = repr(float(of)) if of.numerator >= 0 else f"({float(of)!r})"
             elif kind == RECIPROCAL and uses[n] == 1:
                 self._text[n] = f"(1.0 / {self._text[steps.operands[n][0]]})"
             else:

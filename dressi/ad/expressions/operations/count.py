@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+import numpy as np
+
 from .steps import CALL, NUMBER, PRODUCT, RECIPROCAL, SUM, Steps
 
 
@@ -29,21 +31,19 @@ class Operations:
 
 def count(steps: Steps) -> Operations:
     """The operations of the steps, sums and products taken two by two."""
-    adds = multiplies = divides = 0
-    calls = Counter[str]()
-    kinds, order = steps.kinds, steps.order()
-    uses = steps.uses(order)
-    divisors = {n for n in order if kinds[n] == RECIPROCAL and uses[n] == 1}
-    for n in order:
-        kind, terms = kinds[n], steps.terms[n]
-        if kind == SUM:
-            adds += len(terms) - 1 + (max(terms) < 0)
-        elif kind == PRODUCT:
-            multiplies += len(terms) - 1 - (not divisors.isdisjoint(terms))  # a / b is one operation
-        elif kind == RECIPROCAL:
-            divides += 1
-        elif kind == CALL:
-            calls[steps.of[n][0].__name__.lower()] += 1
-            adds += sum(m < 0 for m in terms)
-    adds += len({r for r in steps.roots if r < 0 and kinds[-r] != NUMBER})
-    return Operations(adds, multiplies, divides, dict(calls))
+    order = steps.order()
+    readers, terms = steps.reads(order)
+    kind, read, uses = steps.kind_of(readers), np.abs(terms), steps.uses_of(terms)
+    divided = (kind == PRODUCT) & (steps.kind_of(read) == RECIPROCAL) & (uses[read] == 1)
+    adds = np.count_nonzero(kind == SUM) - _different(readers[(kind == SUM) & (terms > 0)])
+    adds += np.count_nonzero((kind == CALL) & (terms < 0))
+    adds += len({r for r in steps.roots if r < 0 and steps.kinds[-r] != NUMBER})
+    multiplies = np.count_nonzero(kind == PRODUCT) - _different(readers[kind == PRODUCT])
+    multiplies -= _different(readers[divided])  # a / b is one operation
+    calls = Counter([steps.of[n][0].__name__.lower() for n in order if steps.kinds[n] == CALL])
+    divides = np.count_nonzero(kind == RECIPROCAL)
+    return Operations(int(adds), int(multiplies), int(divides), dict(calls))
+
+
+def _different(numbers: np.ndarray) -> int:
+    return int(np.count_nonzero(np.bincount(numbers)))

@@ -3,45 +3,44 @@ parts that occur several times are computed once."""
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
-from ..terms.field import Rational, plain
+import numpy as np
+
+from ..terms.rational import Rational, times
 from .crossed import cross
 from .distribute import distribute, regroup
+from .pairs import share_pairs
 from .signs import place_signs
-from .steps import CALL, NUMBER, PRODUCT, SUM, Steps
+from .steps import CALL, NUMBER, PRODUCT, SUM, Steps, ragged, repeated
 
 LONGEST = 12
 """Factors of a product that is written out."""
-
-Pair = tuple[int, int, int]
-"""(a, sign, b): the terms a and sign b, or both negative."""
 
 
 def flatten(steps: Steps, order: Sequence[int]) -> list[int]:
     """a + (b + c) -> a + b + c, and for products, where nothing else reads the inner one. order: that of the steps; the new one is
     returned."""
-    kinds, terms, operands, uses = steps.kinds, steps.terms, steps.operands, steps.uses(order)
-    gone, cancelled = set[int](), False
-    for n in order:
-        kind, inner = kinds[n], operands[n]
-        if kind != SUM and kind != PRODUCT:
-            continue
-        nested = [m for m in inner if kinds[m] == kind and uses[m] == 1]
-        gone.update(nested)
-        if kind == PRODUCT:
-            if nested:
-                steps.put(n, kind, [k for m in inner for k in (operands[m] if m in nested else (m,))])
-        elif nested or len({*inner}) != len(inner):
-            flat = list[int]()
-            for m in terms[n]:
-                if abs(m) in nested:
-                    flat += terms[m] if m > 0 else [-k for k in terms[-m]]
-                else:
-                    flat.append(m)
-            steps.put(n, kind, left := _like_terms(flat))
+    kinds, terms = steps.kinds, steps.terms
+    readers, read = steps.reads(order)
+    uses, read = steps.uses_of(read), np.abs(read)
+    kind = steps.kind_of(readers)
+    of_sums = kind == SUM
+    once = (steps.kind_of(read) == kind) & (of_sums | (kind == PRODUCT)) & (uses[read] == 1)
+    gone, cancelled = set[int](read[once].tolist()), False
+    some = {*readers[once].tolist(), *repeated(readers[of_sums], read[of_sums])}
+    for n in [n for n in order if n in some]:
+        flat = list[int]()
+        for m in terms[n]:
+            if abs(m) in gone and kinds[abs(m)] == kinds[n]:
+                flat += terms[m] if m > 0 else [-k for k in terms[-m]]
+            else:
+                flat.append(m)
+        if kinds[n] == PRODUCT:
+            steps.put(n, PRODUCT, flat)
+        else:
+            steps.put(n, SUM, left := _like_terms(flat))
             cancelled |= len(left) < len(flat)
     return steps.order() if cancelled else [n for n in order if n not in gone]
 
@@ -60,12 +59,15 @@ def take_out_factors(steps: Steps, order: Sequence[int]) -> bool:
     """a b + a c -> a (b + c), where nothing else reads the products. order: that of the steps. Whether anything changed."""
     kinds, operands, uses = steps.kinds, steps.operands, steps.uses(order)
     changed = False
+    some, products = _with_common_factors(steps, np.array(uses), order), set[int]()
 
     def added(kind: int, terms: Sequence[int], read: int) -> int:
         uses.append(read)
         return steps.add(kind, terms)
 
     for n in order:
+        if kinds[n] != SUM or not (n in some or (products and not products.isdisjoint(operands[n]))):
+            continue
         while kinds[n] == SUM and _repeats(steps, uses, operands[n]):
             times = Counter(operands[n])
             own = {m: {*operands[m]} for m in times if kinds[m] == PRODUCT and uses[m] == times[m]}
@@ -98,11 +100,22 @@ def take_out_factors(steps: Steps, order: Sequence[int]) -> bool:
             product = added(PRODUCT, [factor, total], 1)
             if not outside and sign == 1:
                 steps.put(n, PRODUCT, [factor, total])
+                products.add(n)
             else:
                 steps.put(n, SUM, [*outside, sign * product])
                 if not outside:
                     break
     return changed
+
+
+def _with_common_factors(steps: Steps, uses: np.ndarray, order: Sequence[int]) -> set[int]:
+    """The sums of which ``_repeats`` is true, and those of squares."""
+    kinds = steps.kinds
+    readers, read = steps.reads([n for n in order if kinds[n] == SUM])
+    read, lengths = np.abs(read), np.bincount(readers, minlength=len(steps))
+    own = (steps.kind_of(read) == PRODUCT) & (uses[read] <= lengths[readers])
+    sums, factors = ragged(readers[own], [steps.operands[n] for n in read[own].tolist()])
+    return {*repeated(np.append(sums, readers[~own]), np.append(factors, read[~own]))}
 
 
 def _repeats(steps: Steps, uses: Sequence[int], operands: Sequence[int]) -> bool:
@@ -114,109 +127,6 @@ def _repeats(steps: Steps, uses: Sequence[int], operands: Sequence[int]) -> bool
             return True
         found.update(factors)
     return False
-
-
-def share_pairs(steps: Steps, kind: int, order: Sequence[int]) -> None:
-    """Pairs of operands that several sums (products) have are computed once; the pair of most of them first. order: that of the
-    steps."""
-    found = [n for n in order if steps.kinds[n] == kind]
-    readers, once = steps.read_by(found), dict[Pair, int]()
-    bags, where = _Bags(steps), _Users(once)
-    for n in found:
-        several = [m for m in steps.terms[n] if readers[abs(m)] > 1]
-        if len(several) > 1:  # what is read once is in no pair that occurs twice
-            plain = len({*steps.operands[n]}) == len(steps.operands[n])
-            for pair in _pairs({*several}, {} if plain else bags[n]):
-                if once.setdefault(pair, n) != n or not plain:
-                    where[pair].add(n)
-    heap = [(-gain, p) for p, users in where.items() if (gain := _gain(users, bags, p)) > 1]
-    heapq.heapify(heap)
-    changed = set[int]()
-    while heap:
-        known, pair = heapq.heappop(heap)
-        gain = _gain(where[pair], bags, pair)
-        if gain < 2:
-            continue
-        if gain != -known:
-            heapq.heappush(heap, (-gain, pair))
-            continue
-        a, b = pair[0], pair[1] * pair[2]
-        alone = Counter((a, b))
-        whole = next((n for n in sorted(where[pair]) if bags[n] == alone), None)
-        if whole is None:
-            whole = steps.add(kind, [a, b])
-            bags[whole] = alone
-            where[pair].add(whole)
-        touched = set[Pair]()
-        for n in sorted(where[pair]):
-            if n == whole:
-                continue
-            bag = bags[n]
-            for sign in (1, -1):
-                times = _times(bag, sign * a, sign * b)
-                if times:
-                    changed.add(n)
-                    for p in _pairs(bag, bag):
-                        where[p].discard(n)
-                        touched.add(p)
-                    bag.subtract({sign * a: 2 * times} if a == b else {sign * a: times, sign * b: times})
-                    bag[sign * whole] += times
-                    bags[n] = bag = +bag
-                    for p in _pairs(bag, bag):
-                        where[p].add(n)
-                        touched.add(p)
-        for p in touched:
-            gain = _gain(where[p], bags, p)
-            if gain >= 2:
-                heapq.heappush(heap, (-gain, p))
-    for n in changed:
-        steps.put(n, kind, list(bags[n].elements()))
-
-
-class _Bags(dict[int, Counter[int]]):
-    """How often each term is in a sum (product), of those that are asked."""
-
-    def __init__(self, steps: Steps):
-        self.steps = steps
-
-    def __missing__(self, n: int) -> Counter[int]:
-        found = self[n] = Counter(self.steps.terms[n])
-        return found
-
-
-class _Users(dict[Pair, set[int]]):
-    """The sums (products) that have a pair, of pairs that are asked. once: the first that has it."""
-
-    def __init__(self, once: dict[Pair, int]):
-        self.once = once
-
-    def __missing__(self, pair: Pair) -> set[int]:
-        found = self[pair] = {self.once[pair]} if pair in self.once else set()
-        return found
-
-
-def _pairs(terms: Iterable[int], bag: Mapping[int, int]) -> set[Pair]:
-    """Unordered pairs of operands, with the sign of the first positive."""
-    items = sorted(terms, key=abs)
-    found = set[Pair]()
-    for i, m in enumerate(items):
-        a = abs(m)
-        if bag.get(m, 0) > 1:
-            found.add((a, 1, a))
-        for k in items[i + 1 :]:
-            found.add((a, 1 if (m > 0) == (k > 0) else -1, abs(k)))
-    return found
-
-
-def _times(bag: Counter[int], a: int, b: int) -> int:
-    count = bag.get
-    return count(a, 0) // 2 if a == b else min(count(a, 0), count(b, 0))
-
-
-def _gain(users: Iterable[int], bags: dict[int, Counter[int]], pair: Pair) -> int:
-    """How often the pair occurs, one sum or product by itself included."""
-    a, b = pair[0], pair[1] * pair[2]
-    return sum([_times(bags[n], a, b) + _times(bags[n], -a, -b) for n in users])
 
 
 def unify(steps: Steps, order: Sequence[int]) -> list[int]:
@@ -263,7 +173,7 @@ def _join_numbers(steps: Steps) -> None:
         if steps.kinds[n] == PRODUCT and len(numbers) > 1:
             scale: Rational = 1
             for m in numbers:
-                scale = plain(scale * steps.of[m])
+                scale = times(scale, steps.of[m])
             rest = [m for m in steps.operands[n] if steps.kinds[m] != NUMBER]
             if scale != 1:
                 if scale not in known:

@@ -14,41 +14,43 @@ def place_signs(steps: Steps, order: Sequence[int]) -> list[int]:
     values, quotients and sines hand the wish on to what they are made of. Signs that are left stay at the roots and at the
     arguments of Functions. order: that of the steps; the new one is returned."""
     kinds, operands = steps.kinds, steps.operands
-    constants = {n for n in order if kinds[n] == NUMBER}
-    numbers = {
-        n: next(m for m in operands[n] if m in constants)
-        for n in order
-        if kinds[n] == PRODUCT and not constants.isdisjoint(operands[n])
-    }
-    negative = _negative(steps, order, numbers)
-    flags = [1] * len(steps)
+    products = [n for n in order if kinds[n] == PRODUCT]
+    readers, factors = steps.reads(products)
+    constant = steps.kind_of(factors) == NUMBER
+    numbers = dict(zip(readers[constant].tolist()[::-1], factors[constant].tolist()[::-1], strict=True))
+    negative, flipped = _negative(steps, order, numbers), set[int]()
     negated = dict[int, int]()
     for n in order:
-        kind = kinds[n]
+        kind, terms, flips = kinds[n], steps.terms[n], not flipped.isdisjoint(operands[n])
         if kind == SUM:
-            terms = [m * flags[abs(m)] for m in steps.terms[n]]
+            if flips:
+                terms = [-m if abs(m) in flipped else m for m in terms]
             if (n in negative and min(terms) < 0) or max(terms) < 0:
-                flags[n], terms = -1, [-m for m in terms]
-            steps.put(n, kind, terms)
-        elif kind == PRODUCT:
-            for m in operands[n]:
-                flags[n] *= flags[m]
-            if n in numbers and (n in negative) != (flags[n] < 0):
+                flipped.add(n)
+                terms = [-m for m in terms]
+            if terms != steps.terms[n]:
+                steps.put(n, kind, terms)
+        elif kind in (PRODUCT, RECIPROCAL):
+            changes = flips and sum([m in flipped for m in terms]) % 2 == 1
+            if n in numbers and (n in negative) != changes:
                 number = numbers[n]
                 if number not in negated:
                     negated[number] = steps.add(NUMBER, of=-steps.of[number])
-                rest = list(operands[n])
+                rest = list(terms)
                 rest[rest.index(number)] = negated[number]
                 steps.put(n, kind, rest)
-                flags[n] = -flags[n]
-        elif kind == RECIPROCAL:
-            flags[n] = flags[operands[n][0]]
+                changes = not changes
+            if changes:
+                flipped.add(n)
         elif kind == CALL:
-            terms = [m * flags[abs(m)] for m in steps.terms[n]]
-            if _is_odd(steps, n) and terms[0] < 0:
-                flags[n], terms = -1, [-terms[0]]
-            steps.put(n, kind, terms)
-    steps.roots = [r * flags[abs(r)] for r in steps.roots]
+            if flips:
+                terms = [-m if abs(m) in flipped else m for m in terms]
+            if terms and terms[0] < 0 and _is_odd(steps, n):
+                flipped.add(n)
+                terms = [-terms[0]]
+            if terms != steps.terms[n]:
+                steps.put(n, kind, terms)
+    steps.roots = [-r if abs(r) in flipped else r for r in steps.roots]
     return [*negated.values(), *order]
 
 
@@ -58,29 +60,27 @@ def _negative(steps: Steps, order: Sequence[int], numbers: dict[int, int]) -> se
     kinds, operands = steps.kinds, steps.operands
     wishes = [0] * len(steps)
     through = defaultdict[int, list[int]](list)
-    """Of each value the readers that have its sign, negative where they change it."""
+    """Of each value the readers that hand on a wish, negative where they change its sign."""
     for r in dict.fromkeys(steps.roots):
         wishes[abs(r)] += 1 if r > 0 else -1
-    for n in order:
-        kind = kinds[n]
-        if kind == CALL:
-            for m in steps.terms[n]:
-                if _is_odd(steps, n):
-                    through[abs(m)].append(n if m > 0 else -n)
-                else:
-                    wishes[abs(m)] += 1 if m > 0 else -1
-        elif kind == RECIPROCAL or (kind == PRODUCT and n not in numbers):
-            for m in operands[n]:
-                through[m].append(n)
     found = set[int]()
     for n in reversed(order):
-        for reader in through.get(n, ()):
+        kind = kinds[n]
+        for reader in through.pop(n, ()):
             sign = 1 if reader > 0 else -1
             for m in operands[abs(reader)]:
                 sign *= -1 if m != n and m in found else 1
             wishes[n] += sign * wishes[abs(reader)]
-        if wishes[n] < 0 and (kinds[n] == SUM or n in numbers):
-            found.add(n)
+        wish = wishes[n]
+        if kind == SUM or n in numbers:
+            if wish < 0:
+                found.add(n)
+        elif kind == CALL and not _is_odd(steps, n):
+            for m in steps.terms[n]:
+                wishes[abs(m)] += 1 if m > 0 else -1
+        elif wish:
+            for m in steps.terms[n]:
+                through[abs(m)].append(n if m > 0 else -n)
     return found
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..terms.field import Rational, quotient, size, times, to_power
-from ..terms.table import ONE, Call, Product, Scaled, Sum, Symbol, Table, rounded
+from ..terms.rational import Rational, quotient, rounded, size, times, to_power
+from ..terms.table import ONE, Call, Product, Scaled, Sum, Table
 
 GIVEN, NUMBER, SUM, PRODUCT, RECIPROCAL, CALL = range(6)
 """A symbol, a constant, sums and products of values, 1 / value, a Function of values."""
@@ -29,7 +29,7 @@ class Steps:
     """
 
     def __init__(self) -> None:
-        self.kinds: list[int] = [NUMBER]
+        self.kinds = bytearray([NUMBER])
         self.terms: list[Sequence[int]] = [()]
         self.operands: list[Sequence[int]] = [()]
         self.of: dict[int, Any] = {0: 0}
@@ -91,16 +91,34 @@ class Steps:
 
     def uses(self, order: Sequence[int]) -> list[int]:
         """How often each value is read."""
-        found = self.read_by(order)
-        for r in self.roots:
-            found[abs(r)] += 1
-        return found
+        return self.uses_of(self.reads(order)[1]).tolist()
 
-    def read_by(self, values: Sequence[int]) -> list[int]:
-        """How often these values read each value."""
-        operands = self.operands
-        read = np.fromiter(chain.from_iterable([operands[n] for n in values]), int)
-        return np.bincount(read, minlength=len(self)).tolist()
+    def uses_of(self, terms: np.ndarray) -> np.ndarray:
+        """How often each value is one of these terms or a root."""
+        return np.bincount(np.abs(np.append(terms, np.array(self.roots, int))), minlength=len(self))
+
+    def kind_of(self, values: np.ndarray) -> np.ndarray:
+        """The kind of each of the values."""
+        return np.frombuffer(bytes(self.kinds), np.uint8)[values]
+
+    def reads(self, values: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """All terms of these values in order: (numbers of the values, terms)."""
+        terms = self.terms
+        return ragged(values, [terms[n] for n in values])
+
+
+def ragged(
+    owners: Sequence[int] | np.ndarray, rows: Sequence[Sequence[int]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of any length behind each other: (for each item its owner, items)."""
+    lengths = np.fromiter(map(len, rows), int, len(rows))
+    return np.repeat(np.asarray(owners, int), lengths), np.fromiter(chain.from_iterable(rows), int)
+
+
+def repeated(groups: np.ndarray, items: np.ndarray) -> list[int]:
+    """The groups in which an item occurs twice."""
+    keys = np.sort(groups * (items.max(initial=0) + 1) + items)
+    return (keys[1:][keys[1:] == keys[:-1]] // (items.max(initial=0) + 1)).tolist()
 
 
 def _unsigned(terms: Sequence[int]) -> Sequence[int]:
@@ -111,11 +129,10 @@ def _most(votes: Sequence[Rational]) -> Rational:
     """The first of those that occur most often."""
     if len(votes) == 1:
         return votes[0]
-    ratios = [c.as_integer_ratio() for c in votes]  # hashes of Fractions are slow
-    if ratios.count(ratios[0]) == len(votes):
+    if votes.count(votes[0]) == len(votes):
         return votes[0]
-    counts = Counter(ratios)
-    return votes[ratios.index(max(counts, key=lambda c: counts[c]))]
+    counts = Counter(votes)
+    return max(counts, key=lambda c: counts[c])
 
 
 class Lowering:
@@ -132,7 +149,7 @@ class Lowering:
         """Entry -> (c, value): the value is c times the entry. c may be negative."""
         self._terms: dict[int, list[tuple[Rational, int]]] = {}
         """Of sums that are wanted at a scale: their terms at it."""
-        self._number: dict[tuple[int, int], int] = {}
+        self._number: dict[Rational, int] = {}
         self._product: dict[tuple[int, ...], int] = {}
         self._inverse: dict[int, int] = {}
         self._below = defaultdict[int, set[int]](set)
@@ -141,12 +158,6 @@ class Lowering:
     def lower(self, roots: Sequence[Scaled], order: Sequence[int]) -> Steps:
         """The steps of the roots. order: the entries that they need, what each is made of first."""
         wanted = self._wanted(roots, order)
-        for entry in order:
-            form = self.table.forms[entry]
-            if isinstance(form, Product):
-                for n, power in form.factors:
-                    if power < 0:
-                        self._below[n].add(power)
         for entry in order:
             if entry != ONE:
                 self._at[entry] = self._form(entry, wanted.get(entry))
@@ -175,6 +186,10 @@ class Lowering:
             elif type(form) is Call:
                 for x in form.arguments:
                     vote(*x)
+            elif type(form) is Product:
+                for n, power in form.factors:
+                    if power < 0:
+                        self._below[n].add(power)
         return found
 
     def _of(self, factor: Rational, entry: int) -> int:
@@ -185,17 +200,17 @@ class Lowering:
             n = self._constant(size(factor))
         else:
             scale, n = self._at[entry]
-            factor = quotient(factor, scale)
+            if scale != 1:
+                factor = quotient(factor, scale)
             if type(factor) is int and (factor == 1 or factor == -1):
                 return factor * n
             n = self._multiplied([self._constant(size(factor)), n])
         return n if factor.numerator > 0 else -n
 
     def _constant(self, value: Rational) -> int:
-        ratio = value.as_integer_ratio()  # the hash of a Fraction takes a power
-        if ratio not in self._number:
-            self._number[ratio] = self.steps.add(NUMBER, of=value)
-        return self._number[ratio]
+        if value not in self._number:
+            self._number[value] = self.steps.add(NUMBER, of=value)
+        return self._number[value]
 
     def _reciprocal(self, n: int) -> int:
         if n not in self._inverse:
@@ -210,35 +225,44 @@ class Lowering:
 
     def _form(self, entry: int, wanted: Rational | None) -> tuple[Rational, int]:
         """(c, value): the value is c times the entry, c the scale wanted where it costs nothing or is wanted."""
-        match self.table.forms[entry]:
-            case Symbol(of):
-                return 1, self.steps.add(GIVEN, of=of)
-            case Call(function, arguments):
-                return 1, self.steps.add(CALL, [self._of(*x) for x in arguments], function)
-            case Sum(terms):
-                if wanted is not None:
-                    return wanted, self.steps.add(SUM, [self._of(c, n) for c, n in self._terms.pop(entry)])
-                # the scale at which most terms are what is there
-                ratios = [size(quotient(self._at[n][0], c)) for c, n in terms if n != ONE]
-                scale = _most(ratios) if ratios else 1
-                return scale, self.steps.add(SUM, [self._of(times(scale, c), n) for c, n in terms])
-            case Product(factors):
-                scale, above, below = 1, list[int](), list[int]()
-                for m, power in factors:
-                    c, n = self._at[m]
-                    if type(c) is not int or c != 1:
-                        scale = times(scale, to_power(c, power))
-                    if power > 0:
-                        above += [n] * power
-                    elif len(self._below[m]) > 1:
-                        above += [self._reciprocal(n)] * -power
-                    else:
-                        below += [n] * -power
-                scale = rounded(scale)
-                if below:
-                    above.append(self._reciprocal(below[0] if len(below) == 1 else self._multiplied(below)))
-                if wanted is not None and size(scale) != wanted:
-                    above.append(self._constant(quotient(wanted, size(scale))))
-                    scale = wanted if scale > 0 else -wanted
-                return scale, above[0] if len(above) == 1 else self._multiplied(above)
-        raise TypeError(entry)
+        form = self.table.forms[entry]
+        if type(form) is Product:
+            return self._of_factors(form.factors, wanted)
+        if type(form) is Sum:
+            return self._of_terms(entry, form.terms, wanted)
+        if type(form) is Call:
+            return 1, self.steps.add(CALL, [self._of(*x) for x in form.arguments], form.function)
+        return 1, self.steps.add(GIVEN, of=form[0])
+
+    def _of_terms(
+        self, entry: int, terms: Sequence[tuple[Rational, int]], wanted: Rational | None
+    ) -> tuple[Rational, int]:
+        if wanted is not None:
+            return wanted, self.steps.add(SUM, [self._of(c, n) for c, n in self._terms.pop(entry)])
+        # the scale at which most terms are what is there
+        ratios = [size(quotient(self._at[n][0], c)) for c, n in terms if n != ONE]
+        scale = _most(ratios) if ratios else 1
+        return scale, self.steps.add(SUM, [self._of(times(scale, c), n) for c, n in terms])
+
+    def _of_factors(
+        self, factors: Sequence[tuple[int, int]], wanted: Rational | None
+    ) -> tuple[Rational, int]:
+        scale, above, below = 1, list[int](), list[int]()
+        for m, power in factors:
+            c, n = self._at[m]
+            if c != 1:
+                scale = times(scale, to_power(c, power))
+            if power > 0:
+                above += [n] * power
+            elif len(self._below[m]) > 1:
+                above += [self._reciprocal(n)] * -power
+            else:
+                below += [n] * -power
+        if scale != 1:
+            scale = rounded(scale)
+        if below:
+            above.append(self._reciprocal(below[0] if len(below) == 1 else self._multiplied(below)))
+        if wanted is not None and size(scale) != wanted:
+            above.append(self._constant(quotient(wanted, size(scale))))
+            scale = wanted if scale.numerator > 0 else -wanted
+        return scale, above[0] if len(above) == 1 else self._multiplied(above)

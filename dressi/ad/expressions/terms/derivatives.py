@@ -9,7 +9,7 @@ from typing import Any
 from ...graph import Function, Variable
 from ...ops.pixel.constant import constant
 from ...types import FLOAT
-from .field import Rational
+from .rational import Rational, times
 from .reader import Reader
 from .table import ONE, UNIT, ZERO, Call, Product, Scaled, Sum, Table, scaled
 
@@ -43,7 +43,7 @@ class Derivatives:
                 for n, power in factors:
                     rest = [(Scaled(1, m), p - (m == n)) for m, p in factors]
                     d = table.product(rest)
-                    found.append((n, Scaled(d.factor * power, d.entry)))
+                    found.append((n, Scaled(times(d.factor, power), d.entry)))
                 return found
             case Call(function, arguments):
                 slopes = self._of_call(entry, function, arguments)
@@ -75,7 +75,7 @@ class Derivatives:
         for entry in self.table.order([r.entry for r in roots]):
             if entry not in known:
                 parts = [
-                    known[n] if d is UNIT else self.table.product(((d, 1), (known[n], 1)))
+                    known[n] if d is UNIT else self.table.multiplied(d, known[n])
                     for n, d in self.partials(entry)
                     if not known[n].is_zero
                 ]
@@ -100,7 +100,7 @@ class Derivatives:
                 continue
             for n, d in self.partials(entry):
                 if n in active:
-                    parts[n].append(total if d is UNIT else self.table.product(((total, 1), (d, 1))))
+                    parts[n].append(total if d is UNIT else self.table.multiplied(total, d))
         return [totals.get(n, ZERO) for n in wanted]
 
 
@@ -112,4 +112,4 @@ def declared(f: Any) -> Sequence[Variable | None]:
 
 
 def _times(table: Table, x: Scaled, factor: Rational) -> Scaled:
-    return x if factor == 1 else table.product(((x, 1), (Scaled(factor, ONE), 1))) if factor else ZERO
+    return x if factor == 1 else table.multiplied(x, Scaled(factor, ONE))

@@ -13,18 +13,16 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from functools import lru_cache, partial
 from typing import NamedTuple
+
+from .rational import Rational, parts, reduced
 
 PRIME = 2**521 - 1
 SMALL = 2**61 - 1
 """Inverses modulo a number of one machine word are ten times faster."""
 _LARGEST = 1 << 240
 """Numerator and denominator of a ratio that is recognised. One that is longer is taken for another with a probability of _LARGEST^2 / PRIME."""
-
-Rational = int | Fraction
-"""A rational number, an int where it is whole: those are many times faster."""
 
 
 class Sample(NamedTuple):
@@ -62,7 +60,7 @@ def modulo(c: Rational, prime: int = SMALL) -> int:
     """A rational number in a field."""
     if type(c) is int:
         return c % prime
-    above, below = c.as_integer_ratio()
+    above, below = parts(c)
     return above * _of_denominator(below, prime) % prime
 
 
@@ -89,57 +87,9 @@ def product_of(factors: Sequence[Sample]) -> Sample:
     return _sample((a, x, y))
 
 
-def plain(c: Rational) -> Rational:
-    """The same number, an int if it is whole."""
-    return c if type(c) is int else c.numerator if c.denominator == 1 else c
-
-
-def times(a: Rational, b: Rational) -> Rational:
-    """a b."""
-    if type(a) is int:
-        if type(b) is int:
-            return a * b
-        a, b = b, a
-    if type(b) is int and (b == 1 or b == -1):
-        return a if b == 1 else -a
-    (above, below), (more, less) = a.as_integer_ratio(), b.as_integer_ratio()
-    return plain(Fraction(above * more, below * less))
-
-
-def to_power(c: Rational, power: int) -> Rational:
-    """c^power; a negative power of 0 raises ZeroDivisionError."""
-    if power == 1 or (type(c) is int and c == 1):
-        return c
-    return c**power if power > 0 else quotient(1, c if power == -1 else c**-power)
-
-
-def quotient(a: Rational, b: Rational) -> Rational:
-    """a / b."""
-    if type(b) is int:
-        if b == 1 or b == -1:
-            return a if b == 1 else -a
-        if type(a) is int:
-            return plain(Fraction(a, b)) if a % b else a // b
-    elif a is b:
-        return 1
-    (above, below), (more, less) = a.as_integer_ratio(), b.as_integer_ratio()
-    return 1 if above * less == below * more else plain(Fraction(above * less, below * more))
-
-
-def size(c: Rational) -> Rational:
-    """|c|."""
-    return c if c.numerator >= 0 else -c
-
-
 def inverse(v: int, prime: int = SMALL) -> int:
     """1 / v in a field; 0 for 0."""
     return pow(v, -1, prime) if v else 0
-
-
-@lru_cache(maxsize=1 << 12)
-def of_float(value: float) -> Rational:
-    """The number that a float is."""
-    return plain(Fraction(value))
 
 
 def drawn(*parts: object) -> Sample:
@@ -183,4 +133,4 @@ def to_rational(v: int) -> Rational | None:
     while b >= _LARGEST:
         q = a // b
         a, b, x, y = b, a - q * b, y, x - q * y
-    return plain(Fraction(b, y)) if 0 < abs(y) < _LARGEST else None
+    return reduced(b, y) if 0 < abs(y) < _LARGEST else None

@@ -47,7 +47,7 @@ class Value:
         return Value(self.table, self.table.sum((self.at, -self._other(x))))
 
     def __mul__(self, x: Any) -> Value:
-        return Value(self.table, self.table.product(((self.at, 1), (self._other(x), 1))))
+        return Value(self.table, self.table.multiplied(self.at, self._other(x)))
 
     def __truediv__(self, x: Any) -> Value:
         return Value(self.table, self.table.product(((self.at, 1), (self._other(x), -1))))
@@ -205,7 +205,7 @@ class Reader:
             power = -1 if kind is InverseSqrt else 1
             return tuple([table.product(((table.call((Sqrt, ()), x), power),)) for x in rows])
         if kind is Pow and all(
-            s.is_constant and s.factor.denominator == 1 and abs(s.factor) <= 16 for s in inputs[1]
+            s.is_constant and type(s.factor) is int and abs(s.factor) <= 16 for s in inputs[1]
         ):
             return tuple([table.product(((x, int(n.factor)),)) for x, n in rows])
         return tuple([table.call((kind, f.attributes), x) for x in rows])

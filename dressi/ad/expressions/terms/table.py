@@ -9,8 +9,7 @@ are finite: x / x is 1, also where x is 0.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from fractions import Fraction
+from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,30 +18,21 @@ from ...ops.pixel.trigonometry import Cos, Sin
 from ...traversal import producers_first
 from .field import (
     PRIME,
-    Rational,
     Sample,
     drawn,
     drawn_long,
     inverse,
     modulo,
-    of_float,
     on_circle,
     on_long_circle,
-    plain,
     product_of,
-    quotient,
     sum_of,
-    times,
-    to_power,
     to_rational,
 )
+from .rational import Rational, is_in_range, of_float, plus, quotient, rounded, times, to_power
 
 ONE = 0
 """The entry whose value is 1: constants are multiples of it."""
-
-
-RANGE = 2**60
-"""Constants above it, and below its inverse, stay where they are: joined, they would leave the range of single precision."""
 
 
 class Scaled(NamedTuple):
@@ -74,20 +64,10 @@ class Symbol(NamedTuple):
     of: Hashable
 
 
-def _key(terms: Iterable[tuple[Rational, int]]) -> Hashable:
-    """Equal for equal terms: Fractions have slow hashes."""
-    return tuple([(n, c if type(c) is int else c.as_integer_ratio()) for c, n in terms])
-
-
 class Sum(NamedTuple):
     """The sum of multiples of entries; ``terms`` are ordered by entry, each occurs once."""
 
     terms: tuple[tuple[Rational, int], ...]
-
-    @property
-    def key(self) -> Hashable:
-        """Equal for equal sums."""
-        return _key(self.terms)
 
 
 class Product(NamedTuple):
@@ -102,42 +82,16 @@ class Call(NamedTuple):
     function: Hashable
     arguments: tuple[Scaled, ...]
 
-    @property
-    def key(self) -> Hashable:
-        """Equal for equal calls."""
-        return self.function, _key(self.arguments)
 
-
+_sum: Callable[[tuple[Any, ...]], Sum] = partial(tuple.__new__, Sum)
+_product: Callable[[tuple[Any, ...]], Product] = partial(tuple.__new__, Product)
+_call: Callable[[tuple[Any, ...]], Call] = partial(tuple.__new__, Call)
 Form = Symbol | Sum | Product | Call
 _CIRCLE = (Sin, Cos)
 
 
 def _kind(function: Any) -> Any:
     return function[0] if isinstance(function, tuple) else function
-
-
-def _nearest(c: Rational) -> Rational:
-    """The number with 64 significant bits."""
-    shift = max(c.numerator.bit_length() - c.denominator.bit_length() - 64, -4096)
-    step = Fraction(2) ** shift
-    return plain(round(c / step) * step)
-
-
-def rounded(c: Rational) -> Rational:
-    """The number itself, or the nearest float once it has grown out of all proportion."""
-    if type(c) is int and -RANGE < c < RANGE:
-        return c
-    above, below = c.as_integer_ratio()
-    if above.bit_length() < 160 > below.bit_length():
-        return above if below == 1 else c
-    return _nearest(c)
-
-
-def _is_in_range(c: Rational) -> bool:
-    if type(c) is int:
-        return -RANGE < c < RANGE and c != 0
-    above, below = c.as_integer_ratio()
-    return abs(above) < RANGE * below < RANGE * RANGE * abs(above)
 
 
 class Table:
@@ -151,7 +105,10 @@ class Table:
         self._long: dict[int, int] = {}
         """Of entries that were asked their values modulo PRIME."""
         self._of_form: dict[Hashable, Scaled] = {}
-        """By the forms of entries, of sums and calls by their keys."""
+        """By forms, sums apart: terms of a sum may be equal to the factors of a product."""
+        self._of_sum: dict[Hashable, Scaled] = {}
+        self._roots: dict[int, tuple[Scaled, ...]] = {}
+        """Of entries that are square roots, of what."""
         self._of_direction: dict[int, int] = {self.samples[ONE].direction: ONE}
 
     def __len__(self) -> int:
@@ -165,24 +122,46 @@ class Table:
         """The value that is given by this name."""
         form = Symbol(of)
         known = self._of_form.get(form)
-        return known or self._add(form, drawn("symbol", len(self)))
+        return known or self._add(self._of_form, form, drawn("symbol", len(self)))
 
     def sum(self, parts: Iterable[Scaled]) -> Scaled:
         """The sum of the parts."""
         found: dict[int, Rational] = {}
         for factor, entry in parts:
-            found[entry] = found[entry] + factor if entry in found else factor
-        terms = sorted([(entry, rounded(factor)) for entry, factor in found.items() if factor])
+            found[entry] = plus(found[entry], factor) if entry in found else factor
+        terms = [(rounded(found[entry]), entry) for entry in sorted(found) if found[entry]]
         if not terms:
             return ZERO
-        leading = terms[0][1] if terms[0][0] != ONE or len(terms) == 1 else terms[1][1]
+        leading = terms[0][0] if terms[0][1] != ONE or len(terms) == 1 else terms[1][0]
         if len(terms) == 1:
-            return Scaled(leading, terms[0][0])
-        form = Sum(tuple([(rounded(quotient(factor, leading)), entry) for entry, factor in terms]))
-        known = self._of_form.get(key := form.key)
+            return scaled(terms[0])
+        if leading == -1:
+            terms = [(-factor, entry) for factor, entry in terms]
+        elif leading != 1:
+            terms = [(rounded(quotient(factor, leading)), entry) for factor, entry in terms]
+        form = _sum((tuple(terms),))
+        known = self._of_sum.get(form)
         if known is None:
-            known = self._add(form, sum_of([(c, self.samples[n]) for c, n in form.terms]), key)
+            known = self._add(self._of_sum, form, sum_of([(c, self.samples[n]) for c, n in form.terms]))
         return self._in_range(known, leading)
+
+    def multiplied(self, x: Scaled, y: Scaled) -> Scaled:
+        """x y."""
+        (factor, a), (other, b) = x, y
+        if not (factor and other):
+            return ZERO
+        scale = times(factor, other)
+        if scale != 1:
+            scale = rounded(scale)
+        if a == b or (scale != 1 and not is_in_range(scale)):
+            return self.product(((x, 1), (y, 1)))
+        if not a or not b:  # ONE
+            return scaled((scale, a or b))
+        form = _product((((a, 1), (b, 1)) if a < b else ((b, 1), (a, 1)),))
+        known = self._of_form.get(form)
+        if known is None:
+            known = self._add(self._of_form, form, product_of((self.samples[a], self.samples[b])))
+        return scaled((scale, known.entry)) if known.factor == 1 else self._in_range(known, scale)
 
     def product(self, parts: Iterable[tuple[Scaled, int]]) -> Scaled:
         """The product of integer powers of the parts. A negative power of zero raises ZeroDivisionError."""
@@ -195,17 +174,14 @@ class Table:
                     powers[entry] = powers.get(entry, 0) + power
         if not scale:
             return ZERO
-        for entry, power in [item for item in powers.items() if not -2 < item[1] < 2]:
-            root = self.forms[entry]
-            if isinstance(root, Call) and root.function == (Sqrt, ()):
-                half = int(power / 2)
+        for entry, power in powers.items():
+            if not -2 < power < 2 and entry in self._roots:
+                (argument,), half = self._roots[entry], int(power / 2)
                 powers[entry] -= 2 * half
-                inner = self.product(
-                    [*((Scaled(1, e), p) for e, p in powers.items()), (root.arguments[0], half)]
-                )
+                inner = self.product([*((Scaled(1, e), p) for e, p in powers.items()), (argument, half)])
                 return Scaled(rounded(times(scale, inner.factor)), inner.entry)
         factors = tuple(sorted([item for item in powers.items() if item[1]]))
-        if not _is_in_range(scale := rounded(scale)):
+        if not is_in_range(scale := rounded(scale)):
             # The factors by which it is written have a range that single precision holds; their product may have not.
             return self._apart(scale, self.product([(Scaled(1, entry), power) for entry, power in factors]))
         if not factors or (len(factors) == 1 and factors[0][1] == 1):
@@ -214,6 +190,7 @@ class Table:
         known = self._of_form.get(form)
         if known is None:
             known = self._add(
+                self._of_form,
                 form,
                 product_of(
                     [self.samples[n] if power == 1 else self._to_power(n, power) for n, power in factors]
@@ -231,17 +208,18 @@ class Table:
     def call(self, function: Hashable, arguments: Iterable[Scaled]) -> Scaled:
         """A Function of the arguments. Sine and cosine know their symmetry and that their squares add up to 1."""
         arguments, sign = tuple(arguments), 1
-        if _kind(function) in _CIRCLE and arguments[0].factor < 0:
+        if _kind(function) in _CIRCLE and arguments[0].factor.numerator < 0:
             arguments, sign = (-arguments[0],), -1 if _kind(function) is Sin else 1
-        form = Call(function, arguments)
-        known = self._of_form.get(key := form.key)
+        form = _call((function, arguments))
+        known = self._of_form.get(form)
         if known is None:
             values = self._values(form)
             if _kind(function) in _CIRCLE:
-                known = self._add(form, on_circle(values[0])[_CIRCLE.index(_kind(function))], key)
+                sample = on_circle(values[0])[_CIRCLE.index(_kind(function))]
             else:
-                known = self._add(form, drawn("call", function, *values), key)
-        return Scaled(known.factor * sign, known.entry)
+                sample = drawn("call", function, *values)
+            known = self._add(self._of_form, form, sample)
+        return Scaled(times(known.factor, sign), known.entry)
 
     def _values(self, call: Call) -> list[tuple[int, int, int]]:
         """Of the arguments."""
@@ -270,35 +248,38 @@ class Table:
         return [n for _, n in form.arguments] if type(form) is Call else []
 
     def _in_range(self, x: Scaled, factor: Rational) -> Scaled:
-        if type(factor) is type(x.factor) is int and factor == x.factor == 1:
+        if factor == 1 == x.factor:
             return x
         scale = rounded(times(x.factor, factor))
-        return scaled((scale, x.entry)) if _is_in_range(scale) else self._apart(scale, Scaled(1, x.entry))
+        return scaled((scale, x.entry)) if is_in_range(scale) else self._apart(scale, Scaled(1, x.entry))
 
     def _apart(self, scale: Rational, x: Scaled) -> Scaled:
         """A multiple of x as an entry of its own, whose factor nothing takes out again."""
-        form = Sum(((rounded(scale * x.factor), x.entry),))
-        known = self._of_form.get(form.key)
+        form = Sum(((rounded(times(scale, x.factor)), x.entry),))
+        known = self._of_sum.get(form)
         if known is None:
-            known = self._new(form, sum_of([(form.terms[0][0], self.samples[x.entry])]), form.key)
+            known = self._new(self._of_sum, form, sum_of([(form.terms[0][0], self.samples[x.entry])]))
         return known
 
-    def _add(self, form: Form, sample: Sample, key: Hashable = None) -> Scaled:
-        """The entry of a form that is new: one of the same value, or a new one. key: that of a sum."""
+    def _add(self, known_forms: dict[Hashable, Scaled], form: Form, sample: Sample) -> Scaled:
+        """The entry of a form that is new, and from now on known: one of the same value, or a new one."""
         if not any(sample):
-            self._of_form[key or form] = ZERO
+            known_forms[form] = ZERO
             return ZERO
         direction = sample.direction
-        entry = self._of_direction.setdefault(direction, len(self))
-        if entry != len(self):
+        new = len(self.forms)
+        entry = self._of_direction.setdefault(direction, new)
+        if entry != new:
             factor = 1 if sample == self.samples[entry] else self._ratio(form, entry)
             if factor is not None:
-                known = self._of_form[key or form] = Scaled(factor, entry)
+                known = known_forms[form] = Scaled(factor, entry)
                 return known
-        return self._new(form, sample, key)
+        return self._new(known_forms, form, sample)
 
-    def _new(self, form: Form, sample: Sample, key: Hashable = None) -> Scaled:
-        known = self._of_form[key or form] = scaled((1, len(self)))
+    def _new(self, known_forms: dict[Hashable, Scaled], form: Form, sample: Sample) -> Scaled:
+        known = known_forms[form] = scaled((1, len(self.forms)))
+        if type(form) is Call and form.function == (Sqrt, ()):
+            self._roots[known.entry] = form.arguments
         self.forms.append(form)
         self.samples.append(sample)
         return known
