@@ -17,33 +17,41 @@ AWAY, STEP = 0.1, 0.003
 
 
 def backward(
-    device: Device, human: Human, steps: int = 3, keep: Callable[[dict[str, Any]], None] = lambda _: None
+    device: Device,
+    human: Human,
+    steps: int = 3,
+    keep: Callable[[dict[str, Any]], None] = lambda _: None,
+    earlier: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The loss is the mean of the squares of differences from a picture with the parameters of the figure; derivatives are
     taken at random parameters, differences from pictures drawn again, in double precision. Says what it has done as it goes.  keep: gets
-    the result so far."""
+    the result so far.  earlier: what an earlier run gave to ``keep``; its differences are not taken again."""
     rng = np.random.default_rng(0)
     at = {name: x * (1 + AWAY * rng.uniform(-1, 1)) for name, x in PARAMETERS.items()}
     result: dict[str, Any] = {"size": human.colour.size[0], "parameters": at}
+    differences = result["differences"] = dict((earlier or {}).get("differences", {}))
+    result["processor seconds of differences"] = (earlier or {}).get("processor seconds of differences", 0.0)
     with DressiAD(device) as ad:
         ad.set_output("colour", human.colour)
-        clock, processor = time.perf_counter(), time.process_time()
+        processor = time.process_time()
         target = _picture(ad, human, PARAMETERS)
         print(f"target: {time.process_time() - processor:.0f} processor s with its build", flush=True)
-        differences = result["differences"] = {}
-        for k, (name, x) in enumerate(at.items()):
-            step = STEP * x
-            # The steps as single precision has them.
-            high, low = (float(np.float32(x + k * step)) for k in (1, -1))
-            losses = [
-                np.square(_picture(ad, human, at | {name: value}) - target).sum(-1).mean()
-                for value in (high, low)
-            ]
+        if {*at} - {*differences}:
+            _picture(ad, human, at)
+        for name in [name for name in at if name not in differences]:
+            processor = time.process_time()
+            step = STEP * at[name]
+            # The steps as single precision has them. Only what the parameter changes is drawn again.
+            high, low = (float(np.float32(at[name] + sign * step)) for sign in (1, -1))
+            losses = [np.square(_picture(ad, human, {name: x}) - target).sum(-1).mean() for x in (high, low)]
+            ad.send(human.leaves[name], np.full((1, 1, 1), at[name]))
             differences[name] = float((losses[0] - losses[1]) / (high - low))
             seconds = time.process_time() - processor
-            print(f"difference {k + 1} of {len(at)}, {name}: {seconds:.0f} processor s so far", flush=True)
+            result["processor seconds of differences"] += seconds
+            print(
+                f"difference {len(differences)} of {len(at)}, {name}: {seconds:.0f} processor s", flush=True
+            )
             keep(result)
-        result["seconds of differences"] = time.perf_counter() - clock
     known = Variable(VEC3, human.colour.size, name="target", data=target[None])
     with DressiAD(device) as ad:
         ad.set_loss(F.mean(F.sum_components(F.square(human.colour - known))))
@@ -82,7 +90,8 @@ def _compared(
 ) -> dict[str, Any]:
     """Derivatives, read off the first moments of Adam, beside differences, by parameter."""
     rows = {}
-    for name, expected in differences.items():
+    for name in at:
+        expected = differences[name]
         found = float(state[f"{name}.adam_m"].item()) / (1 - DECAY)
         rows[name] = {
             "at": at[name],

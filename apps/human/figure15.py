@@ -10,10 +10,12 @@ as large, and turntable.png, the head from all sides by one compiled picture. Th
 memory, the first build and predictions for recorded devices.
 
 --backward: a step of Adam through everything instead, at --size (512), and its derivatives by all parameters against central
-differences of pictures.
+differences of pictures. A run with the same --json, size and strands goes on where another one stopped; delete the file after the
+figure has changed.
 """
 
 import argparse
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -130,7 +132,9 @@ def main() -> None:
             if args.json:
                 write_json(args.json, result | found)
 
-        result |= backward(device, human, keep=keep)
+        earlier = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
+        same = all(earlier.get(name) == result[name] for name in ("size", "strands"))
+        result |= backward(device, human, keep=keep, earlier=earlier if same else None)
     else:
         args.out.mkdir(parents=True, exist_ok=True)
         result |= drawn(device, human, head, strands, camera, args)

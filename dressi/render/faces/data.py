@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ class Noise:
     landmarks: pixels at 256 rows, in proportion at others.  jaw: times that for the landmarks of the jaw, which detectors put
     onto the contour.  colour: linear light.  depth: millimetres.  mask: coverage.  pixels: how many independent pixels those of all views
     count as.  truncated: differences of depths, in standard deviations, from which on they do not count.  light: of what the
-    directional harmonics add, relative to the even light.  zoom: of its logarithm.
+    directional harmonics add, relative to the even light.  zoom: of its logarithm. Raises InputError.
     """
 
     landmarks: float = 1.0
@@ -35,7 +36,14 @@ class Noise:
     light: float = 1.0
     zoom: float = 0.1
 
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not (isinstance(value, Real) and 0 < value < np.inf):
+                raise InputError(f"the noise {name} of a face is a number above 0, not {value!r}")
 
+
+ROUNDING = 1e-6
+"""By so much masks are outside of [0, 1] at most."""
 WHITE = 0.999
 """Channels of pictures from here on are over-exposed: the light was at least this."""
 
@@ -108,6 +116,11 @@ class FaceData:
         values = values.astype(np.float64)
         if name in ("pictures", "masks", "clipped") and not np.isfinite(values).all():
             raise InputError(f"{name} of a face have values that are NaN or infinite; repair them")
+        if name == "masks":
+            if values.min() < -ROUNDING or values.max() > 1 + ROUNDING:
+                raise InputError(f"masks of a face are in [0, 1], not {values.min():g} to {values.max():g}")
+            if not (values > 0.5).any():
+                raise InputError("the masks of a face are empty: it is not visible in any view; check them")
         return np.where(np.isfinite(values), values, 0.0) if name == "depths" else values
 
     def at_rows(self, rows: int) -> FaceData:

@@ -66,8 +66,7 @@ def load_face_model(path: str | os.PathLike) -> FaceModel:
             return _ict(arrays)
         if "dressi_face" not in arrays:
             raise InputError(f"'{path}' is no face model: it has no array 'dressi_face' with its version")
-        version = arrays["dressi_face"].item()
-        if version != VERSION:
+        if (version := arrays["dressi_face"].tolist()) != VERSION:
             raise InputError(f"'{path}' is a face model of version {version}; this reads version {VERSION}")
         missing = [name for name in ("mean", "faces", "identity") if name not in arrays]
         if missing:
@@ -122,7 +121,10 @@ def _model(arrays: Mapping[str, np.ndarray]) -> FaceModel:
     more["expression_names"] = tuple(arrays.get("expression_names", np.zeros(0, "U1")).tolist())
     bounds = arrays.get("expression_bounds")
     more["expression_bounds"] = None if bounds is None else tuple(bounds.astype(float).tolist())
-    if "regions" in arrays:
+    names, regions = (arrays.get(name, np.zeros(0)) for name in ("region_names", "regions"))
+    if len(names) != len(regions):
+        raise InputError(f"a face model with {len(regions)} regions has {len(names)} region_names; name each")
+    if len(regions):
         more["regions"] = dict(zip(arrays["region_names"].tolist(), arrays["regions"], strict=True))
     return FaceModel(mesh, arrays["identity"], **more)
 

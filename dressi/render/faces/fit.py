@@ -16,7 +16,7 @@ from ..cameras import Camera, Cameras
 from ..engine import MakeEngine
 from ..shading.harmonics_light import even_light
 from .data import FaceData, Noise
-from .graph import LEARNED, FaceGraph
+from .graph import LEARNED, POSES, FaceGraph
 from .model import Face, FaceModel
 from .start import start_motion
 
@@ -71,8 +71,18 @@ class FaceOptions:
         wrong = [name for name in self.learned if name not in LEARNED]
         if isinstance(self.learned, str) or wrong or not self.learned:
             raise InputError(f"learned are some of {', '.join(LEARNED)}, not {self.learned!r}")
-        if self.steps is not None and self.steps < 1:
-            raise InputError(f"a stage has at least one step, not {self.steps}")
+        if self.poses not in POSES:
+            raise InputError(f"poses are {' or '.join(map(repr, POSES))}, not {self.poses!r}")
+        if not isinstance(self.noise, Noise):
+            raise InputError(f"the noise of a face is Noise(...), not {self.noise!r}")
+        counts = {
+            "steps": 1 if self.steps is None else self.steps,
+            "iterations": self.iterations,
+            "rows": self.rows,
+        }
+        for name, count in counts.items():
+            if not (isinstance(count, int | np.integer) and count >= 1):
+                raise InputError(f"{name} of FaceOptions is a whole number, at least 1, not {count!r}")
 
     @property
     def steps_of_a_stage(self) -> int:
@@ -100,6 +110,10 @@ class FaceFitter:
     def __init__(
         self, model: FaceModel, options: FaceOptions = FaceOptions(), make_engine: MakeEngine = default_engine
     ):
+        if not isinstance(model, FaceModel):
+            raise InputError(
+                f"faces are found of a FaceModel, such as load_face_model gives, not {type(model).__name__}"
+            )
         self.model, self.options, self._make = model, options, make_engine
         self._made: dict[Any, tuple[Any, FaceGraph, dict[str, np.ndarray]]] = {}
 
@@ -118,6 +132,8 @@ class FaceFitter:
     def fit(self, data: FaceData, start: Face | None = None) -> FoundFace:
         """The face in the data (``fit_face``). Raises InputError."""
         model, options = self.model, self.options
+        if start is not None and start.model is not model:
+            raise InputError("the start is a face of another model; make it by Face(model, ...)")
         face = start or Face(model, motion=start_motion(model, data))
         if options.poses == "each" and face.motion.ndim == 2:
             face = replace(face, motion=np.tile(face.motion, (len(data.cameras), 1, 1)))
@@ -135,6 +151,7 @@ class FaceFitter:
                 _check_visible(face, data)
             face, cost = self._run(stage, learned, data, face)
             costs.append(cost)
+        _check_visible(face, data)
         return FoundFace(face, costs)
 
     def _run(

@@ -47,6 +47,8 @@ KEPT = {*"base rotation shift zoom light identity expression albedo size growth 
 """Leaves that make a ``Face``."""
 FILLED = 0.3
 """About what part of a picture a face fills."""
+POSES = ("shared", "each")
+"""A head at one time, or one that turns between the views."""
 LEARNED = ("identity", "expression", "pose", "zoom", "albedo", "light")
 """What can be learned of a face."""
 
@@ -67,8 +69,8 @@ class FaceGraph:
     """
 
     def __init__(self, data: FaceData, start: Face, noise: Noise = Noise(), poses: str = "shared"):  # noqa: B008
-        if poses not in ("shared", "each"):
-            raise InputError(f"poses are 'shared' or 'each', not {poses!r}")
+        if poses not in POSES:
+            raise InputError(f"poses are {' or '.join(map(repr, POSES))}, not {poses!r}")
         self.model, self.noise, self.poses = start.model, noise, poses
         self.cameras = data.cameras
         self._leaves: dict[str, Variable] = {}

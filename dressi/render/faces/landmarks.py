@@ -44,7 +44,9 @@ def load_landmarks(path: str | os.PathLike, size: tuple[int, int] | None = None)
     (68, 2)
     """
     path = Path(path)
-    data = read_bytes(path, "landmarks", most=MOST_BYTES)
+    if size is not None and not (len(size) == 2 and min(size) > 0):
+        raise InputError(f"size= of landmarks is (width, height) of their picture in pixels, not {size}")
+    data = read_bytes(path, "file of landmarks", most=MOST_BYTES)
     with usable(path, "its landmarks"):
         if path.suffix == ".npy":
             found = np.load(io.BytesIO(data), allow_pickle=False)
@@ -68,6 +70,8 @@ def _rows(value: Any) -> Any:
     if isinstance(value, dict):
         if "landmarks" in value:
             return _rows(value["landmarks"])
+        if not {"x", "y"} <= {*value}:
+            raise InputError("a landmark is an object with x and y, or a list; or 'landmarks' are the points")
         return [value["x"], value["y"]]
     if isinstance(value, list):
         return [_rows(item) for item in value]
@@ -77,6 +81,15 @@ def _rows(value: Any) -> Any:
 def _text(text: str, braces: bool) -> list[list[float]]:
     """A point a line; of .pts those between the braces."""
     if braces:
+        if not 0 <= text.find("{") < text.find("}"):
+            raise InputError(
+                "it is truncated, or no .pts file: the points stand between { and }; copy it again"
+            )
         text = text[text.index("{") + 1 : text.index("}")]
-    lines = [_NUMBER.findall(line) for line in text.splitlines()]
-    return [[float(number) for number in line] for line in lines if line]
+    lines = [line for line in map(_NUMBER.findall, text.splitlines()) if line]
+    for k, line in enumerate(lines):
+        if len(line) != len(lines[0]) or len(line) < 2:
+            raise InputError(
+                f"landmark {k} has {len(line)} numbers, the first {len(lines[0])}; copy it again"
+            )
+    return [[float(number) for number in line] for line in lines]

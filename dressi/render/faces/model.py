@@ -10,12 +10,15 @@ import numpy as np
 
 from ...errors import InputError
 from ..mesh import Mesh
+from ..shading.harmonics import COUNT
 from ..shading.harmonics_light import even_light
 
 POINTS = 68
 """Landmarks of the Multi-PIE (iBUG) scheme: jaw 0 to 16, brows, nose, eyes, mouth."""
 JAW = 17
 """Of these, the first ones lie on the contour of the jaw, not on places of the skin."""
+UNROUND = 1e-3
+"""By so much the columns of a rotation are off unit length and right angles at most."""
 
 
 def table(what: str, values: Any, shape: tuple[int | None, ...], dtype: Any = np.float32) -> np.ndarray:
@@ -113,8 +116,10 @@ class FaceModel:
         if values is None:
             return np.zeros(len(modes))
         found = np.asarray(values, np.float64)
-        if found.shape != (len(modes),) or not np.isfinite(found).all():
-            raise InputError(f"{what} weights are {len(modes)} finite numbers, not {found.shape}")
+        if found.shape != (len(modes),):
+            raise InputError(f"{what} weights are {len(modes)} numbers, not {found.shape}")
+        if not np.isfinite(found).all():
+            raise InputError(f"{what} weights have values that are NaN or infinite; repair them")
         return found
 
     def positions(self, identity: Any = None, expression: Any = None) -> np.ndarray:
@@ -174,9 +179,20 @@ class Face:
         for name in ("identity", "expression", "albedo"):
             object.__setattr__(self, name, self.model.weights(name, getattr(self, name)))
         motion = np.asarray(self.motion, np.float64)
-        if motion.shape[-2:] != (4, 4) or motion.ndim not in (2, 3) or not np.isfinite(motion).all():
+        if motion.shape[-2:] != (4, 4) or motion.ndim not in (2, 3):
             raise InputError(f"the motion of a face is (4, 4) or (N, 4, 4), not {motion.shape}")
+        turn = motion[..., :3, :3]
+        away = np.abs(turn @ np.swapaxes(turn, -1, -2) - np.eye(3)).max()
+        if not (np.isfinite(motion).all() and away < UNROUND and (np.linalg.det(turn) > 0).all()):
+            raise InputError(
+                "the motion of a face is a rotation and a shift of finite numbers; zoom and identity scale"
+            )
         object.__setattr__(self, "motion", motion)
+        light = np.asarray(self.light, np.float64)
+        if light.shape != (COUNT, 3) or not np.isfinite(light).all():
+            raise InputError(f"the light of a face is ({COUNT}, 3) finite numbers, not {light.shape}")
+        if not 0 < self.zoom < np.inf:
+            raise InputError(f"the zoom of a face is a number above 0, not {self.zoom!r}")
 
     def positions(self) -> np.ndarray:
         """(V, 3): the vertices, in coordinates of the model."""

@@ -13,6 +13,8 @@ from .model import Face, FaceModel
 
 FEWEST = 6
 """Landmarks of a view that tell a pose."""
+FLATTEST = 0.05
+"""Of two directions of the landmarks, of which a camera shows each as large as the other."""
 RIDGE = 1e-3
 """Of the weights that enlarge a face, relative to its modes."""
 
@@ -54,9 +56,10 @@ def start_motion(model: FaceModel, data: FaceData) -> np.ndarray:
         )
         rows, place = affine[:3].T, affine[3]
         scale = np.linalg.norm(rows, axis=1).mean()
-        if not scale > 0:
+        left, (wide, narrow), right = np.linalg.svd(rows, full_matrices=False)
+        # A head as small as a pixel, or as flat as a line.
+        if narrow * np.ptp(points) < 1 / camera.intrinsics[0, 0] or narrow < FLATTEST * wide:
             continue
-        left, _, right = np.linalg.svd(rows, full_matrices=False)
         first, second = left @ right
         turn = np.stack([first, second, np.cross(first, second)])
         own = np.eye(4)
@@ -64,7 +67,9 @@ def start_motion(model: FaceModel, data: FaceData) -> np.ndarray:
         motion = np.linalg.inv(camera.view) @ own
         found.append((landmark_error(model, data, known, points, motion), motion))
     if not found:
-        raise InputError("the landmarks of all views lie at one place; they tell no pose")
+        raise InputError(
+            "the landmarks of all views lie at one place or on one line, which tells no pose; detect them again"
+        )
     return min(found, key=lambda pair: pair[0])[1]
 
 

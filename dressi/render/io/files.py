@@ -271,10 +271,10 @@ def _umask() -> int:
     return mask
 
 
-def check_counts(path: Path, vertices: int, faces: int) -> None:
-    """Raise InputError when a mesh has more vertices or faces than ``config.max_faces``."""
+def check_counts(path: Path, vertices: int, faces: int, of: str = "faces") -> None:
+    """Raise InputError when a mesh has more vertices or faces than ``config.max_faces``.  of: what is counted as faces."""
     if max(vertices, faces) > config.max_faces:
-        what = f"{faces:,} faces" if faces >= vertices else f"{vertices:,} vertices"
+        what = f"{faces:,} {of}" if faces >= vertices else f"{vertices:,} vertices"
         raise InputError(
             f"'{path}' has {what} or more, above the limit of {config.max_faces:,}; decimate it,"
             f" or set DRESSI_MAX_FACES={max(vertices, faces)} where the memory suffices"

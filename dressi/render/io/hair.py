@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import struct
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dressi.errors import InputError
-from dressi.render.io.files import check_counts, read_bytes, usable, write_files
+from dressi.render.io.files import check_counts, read_bytes, write_files
 
 _HAIR = struct.Struct("<4s4I5f88s")
 _SEGMENTS, _POINTS, _THICKNESS, _TRANSPARENCY, _COLOURS = (1 << k for k in range(5))
@@ -48,14 +48,13 @@ def load_hair(path: str | os.PathLike) -> StrandTable:
     [0.5]
     """
     path = Path(path)
-    data = read_bytes(path, "strands")
-    with usable(path, "its header"):
-        magic, strands, count, flags, segments, *rest = _HAIR.unpack_from(data)
-    if magic != b"HAIR":
+    data = read_bytes(path, "file of strands")
+    if not data.startswith(b"HAIR"):
         raise InputError(f"'{path}' is not a .hair file: it does not start with HAIR; export it again")
+    _, strands, count, flags, segments, *rest = _header(path, data, _HAIR)
     if not flags & _POINTS:
         raise InputError(f"'{path}' has no points; export it with its points")
-    check_counts(path, count, strands)
+    check_counts(path, count, strands, "strands")
     given = [
         (name, kind, rows, columns)
         for name, flag, kind, rows, columns in (
@@ -136,29 +135,33 @@ def load_tfx(path: str | os.PathLike) -> StrandTable:
     [0, 3]
     """
     path = Path(path)
-    data = read_bytes(path, "strands")
-    with usable(path, "its header"):
-        version, strands, length, at, _, _, _, colours = _TFX.unpack_from(data)
+    data = read_bytes(path, "file of strands")
+    version, strands, length, at, strand_uvs, uvs, thickness, colours = _header(path, data, _TFX)
     if not 3.9 < version < 5.1:
         raise InputError(
             f"'{path}' is no .tfx file of version 4 (its first number is {version:g}); export it from TressFX 4"
         )
     count = strands * length
-    check_counts(path, count, strands)
+    check_counts(path, count, strands, "strands")
     if count == 0:
         raise InputError(f"'{path}' has no strands; export it again")
-
-    def rows(start: int, what: str) -> np.ndarray:
-        if start < _TFX.size or start + 16 * count > len(data):
+    parts = (
+        ("points", at or 1, 16 * count), ("texture coordinates of strands", strand_uvs, 8 * strands),
+        ("texture coordinates", uvs, 8 * count), ("thickness", thickness, 4 * strands), ("colours", colours, 16 * count),
+    )  # fmt: skip
+    for what, start, size in parts:
+        if start and (start < _TFX.size or start + size > len(data)):
             raise InputError(
-                f"'{path}' is truncated: its {what} end at byte {start + 16 * count:,} of {len(data):,}; copy it again"
+                f"'{path}' is truncated: its {what} end at byte {start + size:,} of {len(data):,}; copy it again"
             )
+
+    def rows(start: int) -> np.ndarray:
         return np.frombuffer(data, "<f4", 4 * count, start).reshape(count, 4)[:, :3].astype(np.float64)
 
     table = StrandTable(
-        rows(at, "points"),
+        rows(at),
         _offsets(path, np.full(strands, length), count),
-        colours=rows(colours, "colours") if colours else None,
+        colours=rows(colours) if colours else None,
     )
     return _checked(path, table)
 
@@ -185,6 +188,14 @@ def save_tfx(path: str | os.PathLike, table: StrandTable) -> None:
     head = _TFX.pack(4.0, len(lengths), length, _TFX.size, 0, 0, 0, start if given is not None else 0)
     colours = b"" if given is None else np.column_stack([given, np.ones(count)]).astype("<f4").tobytes()
     write_files({Path(path): head + places + colours})
+
+
+def _header(path: Path, data: bytes, header: struct.Struct) -> tuple[Any, ...]:
+    if len(data) < header.size:
+        raise InputError(
+            f"'{path}' is truncated: its header has {header.size} bytes, and it has {len(data)}; copy it again"
+        )
+    return header.unpack_from(data)
 
 
 def _offsets(path: Path, lengths: np.ndarray, count: int) -> np.ndarray:

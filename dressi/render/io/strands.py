@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from numbers import Real
 from pathlib import Path
 
 import numpy as np
@@ -35,8 +36,10 @@ def load_strands(path: str | os.PathLike, radius: float | None = None) -> Strand
     path = Path(path)
     load = _LOADERS.get(path.suffix.lower())
     if load is None:
-        read_bytes(path, "strands")
+        read_bytes(path, "file of strands")
         raise InputError(f"'{path}' is not a known kind of strands; give a {' or '.join(_LOADERS)} file")
+    if radius is not None and not (isinstance(radius, Real) and 0 <= radius < np.inf):
+        raise InputError(f"the radius of strands is a number, at least 0, not {radius!r}")
     with usable(path, "its strands"):
         table = load(path)
         if radius is not None:

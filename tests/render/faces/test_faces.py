@@ -26,6 +26,7 @@ from dressi.render.faces import (
     save_face_model,
     scan_colours,
 )
+from dressi.render.faces.data import Noise
 from dressi.render.faces.landmarks import MEDIAPIPE
 from dressi.render.faces.start import start_motion
 from dressi.render.mesh import Mesh
@@ -55,6 +56,7 @@ LIGHT[0], LIGHT[1:4] = 2.0, 0.5
 TURN = np.eye(4)
 TURN[:3, :3] = [[np.cos(0.2), 0, np.sin(0.2)], [0, 1, 0], [-np.sin(0.2), 0, np.cos(0.2)]]
 TURN[:3, 3] = 0.1, -0.1, 0.2
+OTHER = replace(MODEL, millimetres=1.0)
 TRUTH = Face(MODEL, [1.0, -0.8, 0.6], [0.7, 0.2], TURN, [0.5, -0.5], LIGHT)
 
 
@@ -102,6 +104,7 @@ WHOLE = {"dressi_face": 1, "mean": P, "faces": HEAD.faces, "identity": MODES}
         (file_of(**WHOLE | {"identity": MODES[:, :5]}), r"an array \(N, 42, 3\)"),
         (file_of(**WHOLE | {"identity": MODES * np.nan}), "NaN or infinite"),
         (file_of(**WHOLE | {"landmarks": np.full(68, 42)}), "vertices 0 to 41"),
+        (file_of(**WHOLE | {"regions": P[None, :, 2] > 0}), "1 regions has 0 region_names"),
         (file_of(**WHOLE | {"faces": HEAD.faces + 40}), "m.npz"),
         (file_of(**WHOLE | {"mean": np.array([{}])}), "cannot be used"),
     ],
@@ -126,11 +129,19 @@ def test_landmarks_of_any_detector(tmp_path):
     for text, sentence in (
         ("[[1, 2]]", r"\(1, 2\), not 68"),
         ("[[1", "a.json"),
-        ('{"x": 1}', "cannot be used"),
+        ('{"x": 1}', "an object with x and y"),
     ):
         file.write_text(text)
         with pytest.raises(InputError, match=sentence):
             load_landmarks(file)
+    with pytest.raises(InputError, match=r"\(width, height\)"):
+        load_landmarks(file, (0, 32))
+    (tmp_path / "a.pts").write_text(f"version: 1\nn_points: 68\n{{\n{rows}")
+    with pytest.raises(InputError, match=r"a\.pts': it is truncated"):
+        load_landmarks(tmp_path / "a.pts")
+    (tmp_path / "a.txt").write_text(rows[: rows.rindex(" ")])
+    with pytest.raises(InputError, match="landmark 67 has 1 numbers"):
+        load_landmarks(tmp_path / "a.txt")
 
 
 def test_residuals_have_the_derivatives_of_differences():
@@ -222,6 +233,7 @@ def test_a_face_from_a_picture(engine):
 def test_what_is_missing_or_out_of_range_is_said():
     picture = np.full((SIZE, SIZE, 3), 0.5)
     marks = np.full((68, 2), np.nan)
+    line = CAMERA.project(P[np.maximum(MARKS, 0)])[0] * (1.0, 0.0)
     behind = np.eye(4)
     behind[2, 3] = 20.0
     for call, sentence in (
@@ -239,7 +251,22 @@ def test_what_is_missing_or_out_of_range_is_said():
         (lambda: fit_face(MODEL, CAMERA), "give one of them"),
         (lambda: FaceOptions(method="newton"), "levenberg_marquardt or adam"),
         (lambda: FaceOptions(learned=("nose",)), "learned are some of"),
-        (lambda: Face(MODEL, identity=[1.0]), "identity weights are 3 finite numbers"),
+        (lambda: FaceOptions(rows=0), "rows of FaceOptions is a whole number"),
+        (lambda: FaceOptions(poses="both"), "poses are 'shared' or 'each'"),
+        (lambda: Noise(colour=0.0), "the noise colour of a face is a number above 0"),
+        (lambda: Face(MODEL, identity=[1.0]), "identity weights are 3 numbers"),
+        (lambda: Face(MODEL, identity=[np.nan] * 3), "identity weights have values that are NaN"),
+        (lambda: Face(MODEL, motion=2 * np.eye(4)), "a rotation and a shift"),
+        (lambda: Face(MODEL, zoom=0.0), "zoom of a face is a number above 0"),
+        (lambda: Face(MODEL, light=np.zeros((9, 3))), r"light of a face is \(16, 3\)"),
+        (lambda: fit_face(MODEL, CAMERA, landmarks=np.ones((68, 2))), "at one place or on one line"),
+        (lambda: fit_face(MODEL, CAMERA, landmarks=line), "at one place or on one line"),
+        (lambda: fit_face(MODEL, CAMERA, pictures=picture, start=Face(OTHER)), "of another model"),
+        (lambda: FaceData(CAMERA, pictures=picture, masks=picture[..., 0] * 0), "masks of a face are empty"),
+        (
+            lambda: FaceData(CAMERA, pictures=picture, masks=picture[..., 0] * 4),
+            r"masks of a face are in \[0, 1\]",
+        ),
         (
             lambda: FaceGraph(FaceData(CAMERA, pictures=picture), Face(FaceModel(HEAD, MODES))),
             "has no albedo",

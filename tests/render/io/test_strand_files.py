@@ -43,6 +43,17 @@ def test_damaged_files_are_refused(tmp_path, ending):
             assert "a." in str(error) and "\n" not in str(error)
 
 
+@pytest.mark.parametrize("ending", [".hair", ".tfx"])
+def test_a_file_that_ends_early_is_truncated(tmp_path, ending):
+    path = tmp_path / f"a{ending}"
+    save_strands(path, STRANDS)
+    whole = path.read_bytes()
+    for length in (10, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(InputError, match=rf"a{ending}' is truncated"):
+            load_strands(path)
+
+
 def test_a_strand_of_one_point_is_refused(tmp_path):
     head = struct.pack("<4s4I5f88s", b"HAIR", 2, 3, 3, 0, 1.0, 0.0, 1.0, 1.0, 1.0, b"")
     path = tmp_path / "one.hair"

@@ -85,7 +85,7 @@ def test_wrong_hair_is_refused():
         FarHair(HairBsdf.of(Variable.of(np.zeros((1, 2)), FLOAT)))
     with pytest.raises(InputError, match="needs the strands"):
         Marschner(HairBsdf(), DirectionalLight((0, 0, 1), shadow=Shadow(16)))
-    with pytest.raises(InputError, match=r"melanin of a hair surface is in \[0, 1\], not nan"):
+    with pytest.raises(InputError, match=r"melanin of the hair surface is in \[0, 1\], not nan"):
         HairBsdf(melanin=np.nan)
-    with pytest.raises(InputError, match=r"ior of a hair surface is in \[1, 2\], not 2.5 to 3"):
+    with pytest.raises(InputError, match=r"ior of the hair surface is in \[1, 2\], not 2.5 to 3"):
         HairBsdf(ior=np.array([[2.5, 3.0]]))

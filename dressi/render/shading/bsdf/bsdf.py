@@ -124,11 +124,15 @@ class Bsdf(ABC):
             if value is None or isinstance(value, Variable):
                 continue
             values = np.asarray(value)
+            if values.dtype.kind not in "biuf":
+                raise InputError(
+                    f"{row.name} of the {self.kind.name} surface is numbers or a Variable, not {value!r}"
+                )
             # NaN is in no range.
-            if values.dtype.kind in "biuf" and not ((values >= row.least) & (values <= row.most)).all():
+            if not ((values >= row.least) & (values <= row.most)).all():
                 span, found = range_text(row.least, row.most), (values.min(), values.max())
                 shown = f"{found[0]:g}" if values.size == 1 else "{:g} to {:g}".format(*found)
-                raise InputError(f"{row.name} of a {self.kind.name} surface is in {span}, not {shown}")
+                raise InputError(f"{row.name} of the {self.kind.name} surface is in {span}, not {shown}")
 
     @classmethod
     def of(cls: type[Own], *values: Like | None, **named: Like | None) -> Own:

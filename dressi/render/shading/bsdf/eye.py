@@ -12,10 +12,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ....ad import functional as F
 from ....ad.graph import Variable
 from ....ad.ops.pixel.constant import Like
 from ....ad.types import VEC2, VEC3
+from ....errors import InputError
 from ...materials import MaterialKind, Parameter
 from ...materials.parameter import Map
 from .bsdf import Bsdf, Frame, Sky, SkyLight, sky_on_film
@@ -78,6 +81,11 @@ class EyeBsdf(Bsdf):
     limbus: Like = 0.12
     ior: Like = 1.376
     wetness: Like = 0.08
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.gaze, Variable) and not np.any(self.gaze):
+            raise InputError("the gaze of an eye is a direction, not (0, 0, 0)")
 
     # ---- light
 

@@ -206,6 +206,8 @@ def diffused(
     """
     if mesh.uvs is None:
         raise InputError(f"mesh '{mesh.name}' has no texture coordinates; give it some with mesh.unwrap()")
+    if not (isinstance(size, int) and size > 0):
+        raise InputError(f"the size of diffused light is a number of texels, at least 1, not {size!r}")
     given = [light.in_floats() for light in ([lights] if isinstance(lights, LightSource) else lights)]
     at = UvSurface.of(
         mesh.positions if positions is None else positions,
