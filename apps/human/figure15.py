@@ -116,7 +116,7 @@ def main() -> None:
     texels = 256 if args.quick else 512 if args.backward else 1024
     clock = time.perf_counter()
     head = fitted(texels)
-    strands = hair(head, args.strands, args.every or (4 if args.quick else 1))
+    strands, casters = hair(head, args.strands, args.every or (4 if args.quick else 1))
     result: dict[str, Any] = {
         "size": size,
         "strands": strands.strands,
@@ -125,7 +125,7 @@ def main() -> None:
     }
     print(f"head: {head.error:.2f} mm from the scan, {result['head seconds']:.0f} s", flush=True)
     camera = around(ANGLE, size, head)
-    human = Human.of(head, strands, camera, texels, texels)
+    human = Human.of(head, strands, casters, camera, texels, texels)
     if args.backward:
 
         def keep(found: dict[str, Any]) -> None:

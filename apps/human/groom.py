@@ -200,8 +200,9 @@ def lashes(head: Head, every: int, points: int, rng: np.random.Generator) -> np.
     return np.concatenate(found)
 
 
-def hair(head: Head, count: int, every: int = 1, points: int = 16) -> StrandGeometry:
-    """All strands, thinner at their tips; of the hair of the scalp ``count`` over ``every``, as much wider."""
+def hair(head: Head, count: int, every: int = 1, points: int = 16) -> tuple[StrandGeometry, StrandGeometry]:
+    """All strands, thinner at their tips, and those that cast shadows: all but the lashes, whose shadows the lamps of a studio blur to
+    nothing. Of the hair of the scalp there are ``count`` over ``every``, as much wider."""
     rng = np.random.default_rng(7)
     library = Library.of("hair/Ratboy_mohawk.tfx", points)
     less = max(round(every**0.5), 1)
@@ -213,6 +214,7 @@ def hair(head: Head, count: int, every: int = 1, points: int = 16) -> StrandGeom
     taper = 1 - 0.8 * np.linspace(0, 1, points) ** 3
     radius = np.concatenate([np.tile(taper * r, len(x)) for x, r in parts])
     paths = np.concatenate([x for x, _ in parts])
-    return StrandGeometry(
+    strands = StrandGeometry(
         paths.reshape(-1, 3), np.arange(0, paths.size // 3 + 1, points), radius, name="hair"
     )
+    return strands, strands.taken(np.arange(len(paths) - len(parts[-1][0])))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import gaussian_filter
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import KDTree
@@ -34,6 +35,8 @@ LANDMARKS = {
 EXPRESSION = {"jawOpen": 0.22, "mouthSmile_L": 0.5, "mouthSmile_R": 0.5, "mouthUpperUp_L": 0.65, "mouthUpperUp_R": 0.65}  # fmt: skip
 BALL = 1.22
 """Radius of an eye ball, in centimetres."""
+AROUND, DARK, RED = 3.6, 0.8, 1.25
+"""What is mended of the colours: centimetres around an eye, and the share of the light and the redness of skin there."""
 IDENTITIES, RIDGE = 60, 0.02
 
 
@@ -156,12 +159,12 @@ def fitted(texture: int, rounds: int = 12) -> Head:
     names = list(model["expression_names"])
     moved = sum(x * model["expression"][names.index(k)].astype(float) for k, x in EXPRESSION.items())
     opened = scale * (shape + moved) @ rotation.T + shift
-    colour, normal_map = baked(placed, faces, uvs, uv_faces, scan, tree, texture)
-    mesh = rounded(Mesh(opened, faces, uvs=uvs, uv_faces=uv_faces, texture=colour, name="head"))
     loops = boundary_loops(faces)
     eye_loops = sorted((x for x in loops if len(x) == 42), key=lambda x: opened[x, 0].mean())
     lips = next(x for x in loops if len(x) == 74)
     eyes = [ball_behind(opened[x]) for x in eye_loops]
+    colour, normal_map = baked(placed, faces, uvs, uv_faces, scan, tree, texture, eyes)
+    mesh = rounded(Mesh(opened, faces, uvs=uvs, uv_faces=uv_faces, texture=colour, name="head"))
     p = opened[lips]
     low, high = p.min(0), p.max(0)
     across = (high - low) / 2
@@ -199,8 +202,9 @@ def baked(
     scan: Scan,
     tree: Any,
     size: int,
+    eyes: list[np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Colours of the scan, and its normals in the tangent space of the model, at each texel."""
+    """Colours of the scan without its brows, and its normals in the tangent space of the model, at each texel."""
     at = UvSurface.of(points, faces, uvs, uv_faces, size)
     clip = F.vec4(as_list("uvs", VEC2, uvs) * 2.0 - 1.0, 0.5, 1.0)
     index = as_list("uv_faces", IVEC3, uv_faces)
@@ -218,6 +222,8 @@ def baked(
     colour, bent = (
         (x[nearest] * weight[..., None]).sum(1).reshape(size, size, 3) for x in (scan.colours, scan.mapped)
     )
+    for eye in eyes:
+        colour = even(colour, np.linalg.norm((point - eye) * (1, 1, 0.5), axis=-1) < AROUND, inside > 0)
     t, sign = unit(tangent[..., :3]), np.where(tangent[..., 3:] < 0, -1.0, 1.0)
     t = unit(t - normal * (t * normal).sum(-1, keepdims=True))
     b = np.cross(normal, t) * sign
@@ -233,6 +239,30 @@ def baked(
     for image in (colour, texel := unit(texel)):
         image[tuple(beside.T)] = image[tuple(known[nearest].T)]
     return colour, texel
+
+
+def even(colour: np.ndarray, chosen: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    """The colours of skin, with what is chosen and much darker or redder than skin there filled from what is around it: painted
+    brows, which strands replace, and the red of closed lids."""
+    light, red = colour.mean(-1), colour[..., 0] / colour[..., 1]
+    skin, tone = np.median(light[chosen & inside]), np.median(red[chosen & inside])
+    texels = np.sqrt((chosen & inside).sum() / np.pi) / AROUND  # a centimetre, about
+    wrong = chosen & ((light < DARK * skin) | (red > RED * tone))
+    wrong = gaussian_filter(wrong.astype(float), 0.1 * texels) > 0.05
+    good = (inside & ~wrong).astype(float)
+    found, known = np.zeros_like(colour), np.zeros_like(light)
+    # From near by if there is something, else from farther away.
+    for wide in (0.8, 0.4, 0.2):
+        share = gaussian_filter(good, wide * texels)
+        near = gaussian_filter(colour * good[..., None], (wide * texels, wide * texels, 0))
+        weight = np.clip(share / 0.2, 0, 1)
+        found += (near / np.maximum(share, 1e-9)[..., None] - found) * np.where(known > 0, weight, 1)[
+            ..., None
+        ]
+        known += share
+    soft = gaussian_filter(wrong.astype(float), 0.05 * texels)
+    soft = np.where(wrong, np.maximum(soft, 0.9), soft)[..., None]
+    return colour * (1 - soft) + found * soft
 
 
 def boundary_loops(faces: np.ndarray) -> list[np.ndarray]:

@@ -27,7 +27,7 @@ from dressi.render import (
 )
 from dressi.render.lists import as_list
 from dressi.render.shading.bsdf.eye import EyeBsdf
-from dressi.render.shading.bsdf.teeth import TeethBsdf, between_lips
+from dressi.render.shading.bsdf.teeth import TeethBsdf, between_lips, inside_mouth
 from dressi.render.shading.harmonics_light import even_light
 from dressi.render.shading.lights import Arriving, Fragment
 from dressi.render.shading.shadows.shadow_map import Occluders, ShadowMap
@@ -41,6 +41,8 @@ LAMPS = [((0.9, 0.55, 1.0), (3.1, 2.8, 2.5)), ((-1.0, 0.15, 0.8), (0.75, 0.85, 1
 """Key, fill and rim: towards the light, and its irradiance."""
 ROOM = 0.1
 """Radiance from all around."""
+MOUTH, OPENING = (0.5, 0.36, 0.3), 0.2
+"""Mean albedo of lips, gums and teeth, and the share that the opening of the mouth has of what is around the teeth."""
 PARAMETERS = {"melanin": 0.72, "redness": 0.35, "longitudinal": 0.28, "azimuthal": 0.35, "hair ior": 1.55, "tilt": 2.5, "roughness": 0.62, "second_roughness": 0.42, "second": 0.25, "f0": 0.028, "spread": 1.0, "pupil": 0.17, "depth": 0.26, "radius": 0.5, "limbus": 0.13, "eye ior": 1.376, "wetness": 0.07, "enamel": 0.2, "key": 1.0, "rim": 1.0}  # fmt: skip
 """What the picture has derivatives by."""
 
@@ -68,7 +70,16 @@ class Human:
     leaves: dict[str, Variable]
 
     @classmethod
-    def of(cls, head: Head, strands: StrandGeometry, camera: Camera, texels: int, shadow: int) -> "Human":
+    def of(
+        cls,
+        head: Head,
+        strands: StrandGeometry,
+        casters: StrandGeometry,
+        camera: Camera,
+        texels: int,
+        shadow: int,
+    ) -> "Human":
+        """strands, casters: of ``hair``.  texels: of the skin.  shadow: of maps of shadows."""
         leaves = {name: Variable.of([[x]], FLOAT, name=name) for name, x in PARAMETERS.items()}
         at = dict(leaves)
         size = camera.size
@@ -99,7 +110,7 @@ class Human:
                 m.lit(point.point, F.normalize(F.constant(d))) for m, (d, _) in zip(maps, LAMPS, strict=True)
             ]
 
-        look = Marschner(pigment, lamps, strands, ambient=ROOM, hidden=hidden)
+        look = Marschner(pigment, lamps, casters, ambient=ROOM, hidden=hidden)
         lights = [
             *(
                 ThroughHair(x.direction, x.colour, x.shadow, o)
@@ -122,14 +133,14 @@ class Human:
         place = teeth_places(head.mouth)
         mouth = [F.constant(tuple(x.tolist())) for x in head.mouth]
         open_part = between_lips(Variable(VEC3, place.shape[1::-1], name="teeth", data=place[None]), *mouth)
-        # Light between lips and gums is red.
-        lips = F.store(F.pow(F.vec3(F.clamp(open_part * 2.2, 0.02, 1.0)), F.constant((0.8, 1.0, 1.05))))
-        enamel = TeethBsdf(roughness=at["enamel"], lips=lips)
+        lips = F.store(F.vec3(F.clamp(open_part * 2.2, 0.02, 1.0)))
+        glow = inside_mouth(opening_light(lamps, head.mouth[-1]), MOUTH, OPENING)
+        enamel = TeethBsdf(roughness=at["enamel"], lips=lips, glow=glow)
         nodes = [Node(head.mesh, skin, name="head")]
         nodes += [Node(eye_ball(c), eye, name=f"eye {k}") for k, c in enumerate(head.eyes)]
         fluid = SkinBsdf(roughness=at["wetness"], second_roughness=at["wetness"], f0=0.025)
         nodes += [Node(tears(head, k), fluid, name=f"tears {k}") for k in range(len(head.eyes))]
-        wet = TeethBsdf(roughness=at["enamel"] * 1.5, scatter=(0.5, 0.2, 0.15), lips=lips)
+        wet = TeethBsdf(roughness=at["enamel"] * 1.5, scatter=(0.5, 0.2, 0.15), lips=lips, glow=glow)
         for k, up in enumerate((True, False)):
             nodes += [Node(teeth(head.mouth, up), enamel, name=f"teeth {k}")]
             nodes += [Node(gums(head.mouth, up), wet, name=f"gums {k}")]
@@ -152,6 +163,14 @@ class Human:
         limit = F.store(F.select(there, a + b / F.select(there, drawn.depth, 1.0), 1.0))
         top = draw_strands(strands, matrix, size=size, shader=look, limit=limit)
         return cls(top.over(F.store(drawn.colour)), matrix, leaves)
+
+
+def opening_light(lamps: list[DirectionalLight], ahead: np.ndarray) -> Variable:
+    """VEC3: the irradiance of a surface that faces ``ahead`` by all lamps and the room."""
+    total = F.constant((np.pi * ROOM,) * 3)
+    for lamp, (d, _) in zip(lamps, LAMPS, strict=True):
+        total = total + F.mul(lamp.colour, max(float(np.dot(ahead, d) / np.linalg.norm(d)), 0.0))
+    return total
 
 
 def around(angle: float, size: int, head: Head, distance: float = 84.0) -> Camera:

@@ -63,7 +63,7 @@ def eye_places(size: int = 64) -> np.ndarray:
 
 
 def tears(head: Head, eye: int, along: int = 80, across: int = 6) -> Mesh:
-    """The fluid between an eye ball and its lower lid, a strip with a hollow section, and the caruncle in the corner by the nose."""
+    """The fluid between an eye ball and its lids, strips with hollow sections, and the caruncle in the corner by the nose."""
     centre, lid = head.eyes[eye], head.lids[eye]
     left, right = lid[lid[:, 0].argmin()], lid[lid[:, 0].argmax()]
     step = 0.01
@@ -71,30 +71,35 @@ def tears(head: Head, eye: int, along: int = 80, across: int = 6) -> Mesh:
     y = np.arange(lid[:, 1].min() - 0.3, lid[:, 1].max() + 0.1, step)
     skin, ball = front(head.mesh, x, y), front(eye_ball(centre), x, y)
     seen = ball > skin
-    # The lowest row of the ball that is seen in each column, as a smooth line.
-    row = np.where(seen.any(0), seen.argmax(0), len(y) // 2)
-    low = np.polyval(np.polyfit(x, y[row], 6), x)
-    # Less of it stands in the corners of the eye.
+    # Less of it stands in the corners of the eye, and below the upper lid.
     high = TEARS * np.sin(np.pi * np.linspace(0.15, 0.85, along))
+    t = np.linspace(0, 1, across)[:, None, None]
 
     def before(surface: np.ndarray, height: np.ndarray) -> np.ndarray:
         rows = np.clip(np.round((height - y[0]) / step).astype(int), 0, len(y) - 1)
         z = np.polyval(np.polyfit(x, surface[rows, np.arange(along)], 8), x)
         return np.stack([x, height, z + 0.015], axis=1)
 
-    first, middle, last = (
-        before(ball, low + high),
-        before(ball, low),
-        before(np.maximum(skin, ball), low - 0.8 * high),
-    )
-    t = np.linspace(0, 1, across)[:, None, None]
-    points = (1 - t) ** 2 * first + 2 * t * (1 - t) * middle + t**2 * last
-    strip = _strip(points)
+    strips = []
+    for side, share in ((1, 1.0), (-1, UPPER)):
+        # The lowest or the highest row of the ball that is seen in each column, as a smooth line.
+        edge = seen[::side].argmax(0)
+        row = np.where(seen.any(0), edge if side > 0 else len(y) - 1 - edge, len(y) // 2)
+        lid_line, own = np.polyval(np.polyfit(x, y[row], 6), x), side * share * high
+        first, middle, last = (
+            before(ball, lid_line + own),
+            before(ball, lid_line),
+            before(np.maximum(skin, ball), lid_line - 0.8 * own),
+        )
+        points = (1 - t) ** 2 * first + 2 * t * (1 - t) * middle + t**2 * last
+        strips.append(_strip(points[::side]))
     nose = left if centre[0] > 0 else right
     flesh = icosphere(3)
     caruncle = flesh.positions * (0.17, 0.13, 0.14) + nose + (0.11 * np.sign(centre[0]), 0.02, 0.0)
-    faces = np.concatenate([strip.faces, flesh.faces + len(strip.positions)])
-    return Mesh(np.concatenate([strip.positions, caruncle]), faces, color=(0.6, 0.36, 0.32), name="tears")
+    parts = [*((s.positions, s.faces) for s in strips), (caruncle, flesh.faces)]
+    first = np.cumsum([0, *(len(p) for p, _ in parts)])
+    faces = np.concatenate([f + k for (_, f), k in zip(parts, first, strict=False)])
+    return Mesh(np.concatenate([p for p, _ in parts]), faces, color=(0.6, 0.36, 0.32), name="tears")
 
 
 def front(mesh: Mesh, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -134,6 +139,8 @@ LOWER = 0.8
 """Widths of lower teeth, relative to the upper ones."""
 CROWN, PAPILLA = 0.78, 0.38
 """Centimetres: from the edge of a tooth to the gum at its middle, and how much further the gum reaches between two teeth."""
+UPPER = 0.6
+"""Height of the fluid below the upper lid, relative to that on the lower one."""
 TEARS = 0.045
 """Centimetres: the height of the fluid on the ball, and its width on the lid."""
 TEETH_SPAN = (3.2, 1.6)

@@ -243,7 +243,7 @@ def doubled(x: np.ndarray, axis: int) -> np.ndarray:
 
 
 def packed(p: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """(k, 2 rows - 1, 2 columns - 1, 4) float32: the table of ``split_sum.lobe_table``."""
+    """(k, 2 rows - 1, 2 columns - 1, 4) float32: the table of ``bsdf.albedo.lobe_table``."""
     k = w.shape[2]
     table = np.stack([p[..., :k], level_of(np.clip(p[..., k:], 0, 1)), w[..., 0], w[..., 1]], -1)
     table = doubled(doubled(table, 0), 1)

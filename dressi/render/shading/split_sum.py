@@ -11,19 +11,13 @@ albedo.
 from __future__ import annotations
 
 import math
-from functools import cache
-from pathlib import Path
 from typing import NamedTuple
-
-import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.types import VEC4
-from .bsdf.albedo import looked_up
+from .bsdf.albedo import LEAST_COSINE, lobe_place, lobe_table, looked_up
 
-LEAST_COSINE = 1.6e-3
-"""The smallest cosine to the eye in the tables."""
 LOBES = (1, 3)
 """Numbers of lobes for which there are tables."""
 
@@ -41,27 +35,13 @@ class Lobe(NamedTuple):
     """FLOAT: the weight that belongs to f90, which is 1."""
 
 
-@cache
-def lobe_table(count: int) -> np.ndarray:
-    """(count, rows, columns, 4) float32: of each lobe the sine of its angle to the normal over the sine of that of the eye, its
-    level, and its weights by f0 and f90.
-
-    Rows: roughness from 0 to 1.  Columns: square root of the cosine to the eye, from 0 to 1.
-    """
-    return np.load(Path(__file__).with_name(f"lobes_{count}.npy"))
-
-
-def _place(n_v: Variable, roughness: Variable) -> Variable:
-    return F.vec2(F.sqrt(n_v), F.clamp(roughness, 0.0, 1.0))
-
-
 def lobes(normal: Variable, to_eye: Variable, roughness: Variable, count: int) -> list[Lobe]:
     """The lookups that stand for the reflection of an environment; ``count`` is one of LOBES.
 
     normal, to_eye: unit VEC3, away from the surface.  roughness: FLOAT in [0, 1]. Differentiable in all.
     """
     n_v = F.clamp(F.dot(normal, to_eye), LEAST_COSINE, 1.0)
-    place, result = _place(n_v, roughness), []
+    place, result = lobe_place(n_v, roughness), []
     sine_squared = (1.0 - n_v) * (1.0 + n_v)
     for k, table in enumerate(lobe_table(count)):
         entry = looked_up(table, VEC4, f"lobe {k}", place)

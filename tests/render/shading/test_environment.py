@@ -17,9 +17,10 @@ from dressi.render import primitives, render
 from dressi.render.drawing import pixels
 from dressi.render.shading import environment
 from dressi.render.shading.bsdf import Frame, GltfBsdf
+from dressi.render.shading.bsdf.albedo import lobe_table
 from dressi.render.shading.environment import Environment, as_rotation, shrunk_map
 from dressi.render.shading.sphere_filter import directions
-from dressi.render.shading.split_sum import LOBES, lobe_table
+from dressi.render.shading.split_sum import LOBES
 
 SIZE = (128, 64)
 EYE = np.array([0.48, 0.6, 0.64])

@@ -11,7 +11,7 @@ from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT, VEC2, VEC3
 from dressi.render import Camera, Node, Scene, primitives, render
 from dressi.render.shading.bsdf import EyeBsdf, Frame, TeethBsdf
-from dressi.render.shading.bsdf.teeth import between_lips
+from dressi.render.shading.bsdf.teeth import between_lips, inside_mouth
 from dressi.render.shading.sphere_filter import directions, solid_angles
 
 UP = F.constant((0.0, 0.0, 1.0))
@@ -122,3 +122,14 @@ def test_one_eye_alone_has_its_own_radius(form):
         for nodes in ([eye], [eye, Node(primitives.cube(), to_world=behind)])
     )
     assert np.array_equal(alone.colour, beside.colour) and np.array_equal(alone.mask, beside.mask)
+
+
+def test_walls_of_a_mouth_shine_where_they_hide_its_opening():
+    """A closed sphere that keeps the share c of its light has the radiance of all reflections, o E c (1 + c (1 - o) + ...) / pi."""
+    walls = sum(0.2 * 0.5 * (0.5 * 0.8) ** k for k in range(60))
+    (glow,) = evaluate([inside_mouth(F.constant((np.pi,) * 3), (0.5,) * 3, 0.2)])
+    np.testing.assert_allclose(glow, walls, rtol=1e-6)
+    frame = Frame(UP, UP)
+    seen = [TeethBsdf.of(WHITE, lips=(x,) * 3, glow=(0.4,) * 3).emitted(frame) for x in (0.0, 0.75, 1.0)]
+    hidden, half, open_ = (x.max() for x in evaluate(seen))
+    assert 0.3 < hidden < 0.4 and open_ == 0 and np.isclose(half, hidden / 4)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
 from ....ad import functional as F
 from ....ad.graph import Variable
-from ....ad.types import FLOAT, Size, VType
+from ....ad.ops.pixel.constant import Like
+from ....ad.types import FLOAT, VEC4, Size, VType
 from .microfacet import DIELECTRIC
 
 ENTRIES = 64
 """Entries of the table of diffuse albedos."""
+LEAST_COSINE = 1.6e-3
+"""The smallest cosine to the eye in the tables of lobes."""
 
 
 def looked_up(table: np.ndarray, vtype: VType, name: str, place: Variable) -> Variable:
@@ -22,6 +26,33 @@ def looked_up(table: np.ndarray, vtype: VType, name: str, place: Variable) -> Va
     leaf = Variable(vtype, size, name=name, data=table[None])
     inner = ((width - 1) / width, (height - 1) / height)
     return F.sample(leaf, place * inner + (0.5 / width, 0.5 / height), "bilinear", "clamp", tolerance=0.0)
+
+
+@cache
+def lobe_table(count: int) -> np.ndarray:
+    """(count, rows, columns, 4) float32: of each lobe of GGX (``split_sum``) the sine of its angle to the normal over the sine of that
+    of the eye, its level, and its weights by f0 and f90.
+
+    Rows: roughness from 0 to 1.  Columns: square root of the cosine to the eye, from 0 to 1.
+    """
+    return np.load(Path(__file__).parents[1] / f"lobes_{count}.npy")
+
+
+def lobe_place(n_v: Variable, roughness: Like) -> Variable:
+    """VEC2: where the tables of lobes have a cosine to the eye and a roughness."""
+    return F.vec2(F.sqrt(n_v), F.clamp(roughness, 0.0, 1.0))
+
+
+def film_albedo(f0: Variable, cosine: Variable, roughness: Like) -> Variable:
+    """FLOAT: the share of even light that a film of GGX reflects to an eye at an angle, or of light from there to everywhere.
+    Differentiable.
+
+    >>> [round(evaluate(film_albedo(F.constant(0.03), F.constant(0.1), r)).item(), 2) for r in (0.3, 0.6)]
+    [0.34, 0.11]
+    """
+    place = lobe_place(F.clamp(cosine, LEAST_COSINE, 1.0), roughness)
+    entry = looked_up(lobe_table(1)[0], VEC4, "lobe 0", place)
+    return f0 * entry.z + entry.w
 
 
 @cache

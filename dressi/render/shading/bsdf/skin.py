@@ -16,8 +16,9 @@ from ....ad.ops.pixel.constant import Like
 from ....ad.types import VEC3
 from ...materials import MaterialKind, Parameter
 from ...materials.parameter import Map, Normals
+from .albedo import film_albedo
 from .bsdf import Bsdf, Frame, Sky, SkyLight
-from .microfacet import alpha_of, film, passed
+from .microfacet import alpha_of, film
 from .sampling import axes, by_cosine, by_ggx, ggx_pdf
 
 SKIN_F0 = 0.028
@@ -75,7 +76,11 @@ class SkinBsdf(Bsdf):
         if self.diffused is not None:
             return value
         n_l = F.maximum(F.dot(frame.normal, to_light), 0.0)
-        return value + self.base * (passed(self._f0, n_l) * passed(self._f0, frame.n_v) * n_l * (1 / math.pi))
+        return value + self.base * (self.enters(n_l) * self.enters(frame.n_v) * n_l * (1 / math.pi))
+
+    def enters(self, cosine: Variable) -> Variable:
+        """FLOAT: the share of light that neither lobe reflects, at an angle to the normal; on its way in and on its way out."""
+        return 1.0 - F.mix(*(film_albedo(self._f0, cosine, r) for r in self._roughnesses), self.second)
 
     def environment(self, frame: Frame, sky: Sky) -> SkyLight:
         normal = frame.normal if self.detail is None else self.detail
@@ -85,13 +90,13 @@ class SkinBsdf(Bsdf):
         specular = F.mix(wide, narrow, self.second)
         if self.diffused is not None:
             return SkyLight(F.constant((0.0, 0.0, 0.0)), specular)
-        return SkyLight(self.base * sky.diffuse(frame.normal) * passed(self._f0, frame.n_v), specular)
+        return SkyLight(self.base * sky.diffuse(frame.normal) * self.enters(frame.n_v), specular)
 
     def emitted(self, frame: Frame) -> Variable | None:
         """The light that has spread below the skin."""
         if self.diffused is None:
             return None
-        return self.diffused * F.sqrt(F.maximum(self.base, 1e-6)) * passed(self._f0, frame.n_v)
+        return self.diffused * F.sqrt(F.maximum(self.base, 1e-6)) * self.enters(frame.n_v)
 
     # ---- directions
 

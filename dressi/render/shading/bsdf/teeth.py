@@ -2,7 +2,8 @@
 
     f = GGX of a smooth film  +  what leaves of a diffuse lobe that reaches beyond the terminator, farthest for red light
 
-``lips`` is how much of the light from all around comes through the mouth: that of an elliptic opening (``between_lips``).
+``lips`` is how much of the light from all around comes through the mouth: that of an elliptic opening (``between_lips``). From
+elsewhere comes ``glow``, light that the inside of the mouth has reflected any number of times (``inside_mouth``).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ad import functional as F
-from ....ad.graph import Variable
+from ....ad.graph import Variable, as_variable
 from ....ad.ops.pixel.constant import Like
 from ....ad.types import VEC3
 from ...materials import MaterialKind, Parameter
@@ -32,6 +33,7 @@ TEETH = MaterialKind(
             "lips", VEC3, (1.0, 1.0, 1.0), "share of light that comes through the mouth (`between_lips`)", optional=False,
             map=Map("lips", "", "rgb"),
         ),
+        Parameter("glow", VEC3, (0.0, 0.0, 0.0), "radiance of lips, cheeks and gums around them (`inside_mouth`)", most=math.inf, optional=False),
     ),
 )  # fmt: skip
 
@@ -50,6 +52,7 @@ class TeethBsdf(Bsdf):
     roughness: Like = 0.18
     scatter: Any = (0.4, 0.3, 0.15)
     lips: Any = (1.0, 1.0, 1.0)
+    glow: Any = (0.0, 0.0, 0.0)
 
     def specular(self, frame: Frame, to_light: Variable) -> Variable:
         """FLOAT: what the film reflects, times the cosine."""
@@ -72,8 +75,25 @@ class TeethBsdf(Bsdf):
     def environment(self, frame: Frame, sky: Sky) -> SkyLight:
         return sky_on_film(frame, sky, self.base, F0, self.roughness)
 
+    def emitted(self, frame: Frame) -> Variable:
+        """Light of what is around the teeth, where it hides the opening."""
+        return self.base * self.glow * (1.0 - self.lips) * passed(F0, frame.n_v)
+
     def occluded(self, light: Variable) -> Variable:
         return light * self.lips
+
+
+def inside_mouth(irradiance: Variable, colour: Like, opening: float) -> Variable:
+    """VEC3: the radiance of the inside of a mouth, as of an integrating sphere: E o c / (pi (1 - c (1 - o))).
+
+    irradiance: VEC3, E, of the opening.  colour: VEC3, c, albedo of the walls, below 1.  opening: o, its share of the surface.
+    Differentiable.
+
+    >>> round(evaluate(inside_mouth(F.constant((math.pi,) * 3), (0.5,) * 3, 0.2)).max().item(), 4)
+    0.1667
+    """
+    c = as_variable(colour)
+    return F.hadamard(irradiance, c) / (1.0 - c * (1.0 - opening)) * (opening / math.pi)
 
 
 def between_lips(
