@@ -60,6 +60,8 @@ class DeviceLimits:
     half_images: bool = True  # images of 16-bit floats can be used for all that those of 32 bits can
     filtered_images: bool = True  # samplers filter images of 32-bit floats
     float_blending: bool = True  # draws add to attachments of 32-bit floats
+    subgroup: int = 1
+    """Invocations of a compute shader that can take values from each other (``subgroupShuffle``); 1: none."""
     dispatch_base: bool = True
     """Whether dispatches can begin at any workgroup. Indirect ones cannot: shaders of work behind a gate add the first
     workgroup to their own, a push constant."""
@@ -216,6 +218,7 @@ PROFILES: dict[str, DeviceLimits] = {
         max_per_stage_resources=128,
         max_fragment_combined_output_resources=104,
         max_workgroup_invocations=1024,
+        subgroup=8,
     ),
     "swiftshader": DeviceLimits(
         max_framebuffer_width=8192,

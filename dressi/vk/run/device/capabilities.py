@@ -113,6 +113,7 @@ def read_capabilities(vk: Binding, physical: Any, enabled: frozenset[str] | None
         fragment_atomics="fragmentStoresAndAtomics" in features,
         int64_atomics={"shaderInt64", "shaderBufferInt64Atomics"} <= features,
         lazy_images=any(t.propertyFlags & vk.VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT for t in types),
+        subgroup=_subgroup(vk, physical),
         dispatch_base=not is_lavapipe,
         pair_images=PORTABILITY not in extensions,
         half_images=all(not ANY & ~formats[name] for name in HALF_FORMATS),
@@ -145,6 +146,15 @@ def driver_properties(vk: Binding, physical: Any, version: int) -> Any:
     details = vk.VkPhysicalDeviceDriverProperties()
     vk.vkGetPhysicalDeviceProperties2(physical, vk.VkPhysicalDeviceProperties2(pNext=details))
     return details
+
+
+def _subgroup(vk: Binding, physical: Any) -> int:
+    """Invocations of a compute shader that can take values from each other, 1 where none can."""
+    found = vk.VkPhysicalDeviceSubgroupProperties()
+    vk.vkGetPhysicalDeviceProperties2(physical, vk.VkPhysicalDeviceProperties2(pNext=found))
+    wanted = vk.VK_SUBGROUP_FEATURE_BASIC_BIT | vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT
+    stages = found.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT
+    return found.subgroupSize if stages and not wanted & ~found.supportedOperations else 1
 
 
 def _offered(vk: Binding, physical: Any, feature: int) -> bool:

@@ -1,6 +1,6 @@
 """The compilers of GLSL that `pyglslang` chooses from, one class each.
 
-They make unoptimised SPIR-V 1.0 for Vulkan 1.0. Drivers optimise it, and `precise` is kept.
+They make unoptimised SPIR-V 1.3 for Vulkan 1.1. Drivers optimise it, and `precise` is kept.
 """
 
 import ctypes
@@ -78,7 +78,7 @@ class _Input(ctypes.Structure):
 
 
 _GLSL, _VULKAN, _SPV, _NO_PROFILE = 1, 1, 1, 1
-_VULKAN_1_0, _SPV_1_0 = 1 << 22, 1 << 16
+_VULKAN_VERSION, _SPIRV_VERSION = 1 << 22 | 1 << 12, 1 << 16 | 3 << 8
 _MESSAGES = 1 << 3 | 1 << 4  # the rules of SPIR-V and of Vulkan
 # glslang_spv_options_t: a byte a switch, of which the third is disable_optimizer. Later releases append switches.
 _SPV_OPTIONS = b"\0\0\1" + bytes(61)
@@ -161,9 +161,9 @@ class GlslangLibrary(Compiler):
             language=_GLSL,
             stage=stage,
             client=_VULKAN,
-            client_version=_VULKAN_1_0,
+            client_version=_VULKAN_VERSION,
             target_language=_SPV,
-            target_language_version=_SPV_1_0,
+            target_language_version=_SPIRV_VERSION,
             code=shader.source.encode(),
             default_version=100,
             default_profile=_NO_PROFILE,
@@ -221,7 +221,7 @@ class ShadercLibrary(Compiler):
             function.restype, function.argtypes = result, arguments
         self._compiler = library.shaderc_compiler_initialize()
         self._options = library.shaderc_compile_options_initialize()
-        library.shaderc_compile_options_set_target_env(self._options, 0, _VULKAN_1_0)
+        library.shaderc_compile_options_set_target_env(self._options, 0, _VULKAN_VERSION)
         library.shaderc_compile_options_set_optimization_level(self._options, 0)
 
     def compile(self, shaders: Sequence[Shader]) -> list[bytes]:
@@ -261,7 +261,7 @@ class CompilerProgram(Compiler):
             if self.kind == "glslc":
                 logs = [
                     self._call(
-                        ["--target-env=vulkan1.0", "-O0", "-c", *(file.name for file in inputs)], folder
+                        ["--target-env=vulkan1.1", "-O0", "-c", *(file.name for file in inputs)], folder
                     )
                 ]
                 logs *= len(inputs)
@@ -275,7 +275,7 @@ class CompilerProgram(Compiler):
             ]
 
     def _validator(self, name: str, folder: str) -> str:
-        return self._call(["-V", "--target-env", "vulkan1.0", "-o", f"{name}.spv", name], folder)
+        return self._call(["-V", "--target-env", "vulkan1.1", "-o", f"{name}.spv", name], folder)
 
     def _call(self, arguments: list[str], folder: str) -> str:
         result = subprocess.run(

@@ -37,7 +37,7 @@ _MAGIC = (0x07230203).to_bytes(4, "little")
 
 
 def compile_glsl(source: str, stage: str, name: str) -> bytes:
-    """SPIR-V 1.0 of one shader.
+    """SPIR-V 1.3 of one shader.
 
     source: GLSL with its #version line. stage: "vertex", "fragment" or "compute". name: what messages call it.
     Raises ShaderError with the compiler's log and the numbered source.

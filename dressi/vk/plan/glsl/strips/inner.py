@@ -9,7 +9,7 @@ from .....ad.contract.terms import shape_of
 from .....ad.graph import Variable
 from .....ad.graph.index_map import Affine
 from ...lowering.tiling.chain import Link, RegionLayout, Staged, image_axes
-from ...lowering.tiling.strips import PACKED
+from ...lowering.tiling.packed import PACKED
 from ..text.writer import Writer
 from .strip import Strip
 from .texels import Block, Point, Source, Texel, added, load_of, places, tile_text

@@ -15,6 +15,7 @@ from ..text.source import constants, workgroup_number
 from ..text.writer import Writer
 from .inner import InRegisters, InWorkgroup, Last, Region, staged
 from .strip import Strip
+from .subgroup import told_in
 from .texels import Source
 
 
@@ -47,7 +48,7 @@ def _side_by_side(fs: dict[TiledContraction, list], w: Writer, names: dict[Varia
     """Contractions that do not read each other: each has workgroups of its own."""
     main: list[str] = []
     for k, (f, others) in enumerate(fs.items()):
-        own = Strip(f, w, k, ended=bool(others)).main(
+        own = Strip(f, w, k, ended=bool(others), sources=told_in(f)).main(
             following(w, f.output, others, names, k) if others else names[f.output]
         )
         if len(fs) > 1:

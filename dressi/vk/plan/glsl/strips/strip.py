@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from .....ad.contract.terms import nothing_glsl, shape_of
 from .....ad.graph import Variable
 from .....ad.graph.index_map import Affine
-from ...lowering.tiling.strips import CHAIN, PACKED, Layout, Loop, TiledContraction
+from ...lowering.tiling.packed import PACKED
+from ...lowering.tiling.strips import CHAIN, Layout, Loop, TiledContraction
 from ..text.writer import Writer
 from .texels import Point, Source, Texel, added, load_of, moved_by, places, tile_text
 

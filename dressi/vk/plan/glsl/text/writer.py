@@ -37,6 +37,7 @@ class Writer(Descriptors):
         self.binding = {r.variable: r.binding for r in s.reads}
         self.includes: dict[str, None] = {}
         self.statements: dict[str, Function] = {}  # the Function behind each
+        self.extensions: set[str] = set()  # of GLSL
         self.lines: list[str] = []
         self.locals = 0
         self.domain = s.domain  # of the pixels that statements are written for
@@ -286,11 +287,12 @@ class Writer(Descriptors):
         return [f"{self.texel_of_range(v, p, place)} = {e}.{swizzle};" for p, e in self.planes(v)]
 
     def text(self, main: list[str], layouts: list[str]) -> str:
-        extension = "#extension GL_EXT_samplerless_texture_functions : require"
+        wanted = ("GL_EXT_samplerless_texture_functions", *sorted(self.extensions))
+        extensions = "\n".join(f"#extension {name} : require" for name in wanted)
         body = "\n".join("  " + line for line in main if line)
         included = {name: self.shader_text(name) for name in self.includes}
         head = "\n".join([*layouts, *included.values(), *self.declared.values(), *self.head])
-        source = f"#version 450\n{extension}\n{head}\nvoid main() {{\n{body}\n}}\n"
+        source = f"#version 450\n{extensions}\n{head}\nvoid main() {{\n{body}\n}}\n"
         return ShaderSource.of(source, self.statements, included, self.loaded)
 
 

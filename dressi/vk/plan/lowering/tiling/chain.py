@@ -19,7 +19,8 @@ from .....ad.contract.contraction import ContractFunction
 from .....ad.graph import Function, Variable
 from .....ad.graph.index_map import Affine
 from ...substage import SubStage, TiledCompute
-from .strips import PACKED, Layout, TiledContraction, grid, strips_in
+from .packed import PACKED
+from .strips import Layout, TiledContraction, grid, strips_in
 
 Sets = dict[int, frozenset[int]]
 """The distances of the entries of axes from the first ones, by the numbers of the axes."""

@@ -17,10 +17,10 @@ from .....ad.types import FLOAT
 from ...context import Target
 from ...limits import DeviceLimits
 from ...model.device import LOOP, DeviceModel
-from .lanes import lane_axis, lanes_of, one_view, view_axes
-from .packed import Packed
+from .lanes import lane_axis, lanes_of, one_view, subgroup_of, view_axes
+from .packed import PACKED, Packed
 from .parts import SHARED_BYTES, SHARED_STEP, combined, combining_seconds, divisions, loop_seconds
-from .strips import PACKED, Layout, Strips, TiledContraction
+from .strips import Layout, Strips, TiledContraction
 
 LARGEST = 16
 """Entries of an axis in a block."""
@@ -28,6 +28,10 @@ START_STRAIGHT = (1, 4, LARGEST)
 """The search for strips starts with reduced axes of at most so many entries straight."""
 SUM = 4.0
 """Operations of adding what a block gives to an accumulator, which need not be in a register."""
+WIDE_LOAD = 2.0
+"""Times as long as a texel of one component one of several takes on CPU drivers, which load those of each invocation by themselves."""
+SHUFFLE = 1.5
+"""Operations of taking a component from another invocation of the subgroup."""
 WORTH = 10.0
 """A contraction that takes less than so many starts of dispatches stays as it is: another shader has to be compiled."""
 WORTH_BESIDE = 2.0
@@ -160,7 +164,7 @@ def soonest(
     views = view_axes(f)
     options = {a: entries(f.extents[a]) for a in range(f.reduced_axes.start) if a not in views}
     options |= {a: divisors(f.extents[a]) for a in f.reduced_axes if a not in views}
-    lanes = lanes_of(model)
+    lanes, subgroup = lanes_of(model), subgroup_of(limits, model)
     options[lane] = [k for k in ((1,) if tree else (1, 2, 4, 8)) if k * lanes <= max(f.extents[lane], lanes)]
     changes = [{axis: count} for axis, several in options.items() for count in several]
     pairs = [a | b for a, b in itertools.combinations(changes, 2) if a.keys() != b.keys()]
@@ -185,7 +189,7 @@ def soonest(
                     if math.prod(key[:first]) > largest or math.prod(key) > straight:
                         continue
                     if key not in known:
-                        layout = Layout(f, strips_of(f, lane, lanes, tried, tree), memo)
+                        layout = Layout(f, strips_of(f, lane, lanes, tried, tree, subgroup), memo)
                         known[key] = strip_seconds(f, layout, limits, model)
                     seconds = known[key]
                     if seconds < own:
@@ -194,11 +198,16 @@ def soonest(
                     break
         if own < best:
             best, found = own, counts
-    return best, strips_of(f, lane, lanes, found, tree)
+    return best, strips_of(f, lane, lanes, found, tree, subgroup)
 
 
 def strips_of(
-    f: ContractFunction, lane: int, lanes: int, counts: dict[int, int], tree: bool = False
+    f: ContractFunction,
+    lane: int,
+    lanes: int,
+    counts: dict[int, int],
+    tree: bool = False,
+    subgroup: int = 1,
 ) -> Strips:
     """The strips with so many entries of axes in a block."""
     several = [(a, k) for a, k in counts.items() if k > 1]
@@ -209,6 +218,7 @@ def strips_of(
         tuple(p for p in several if p[0] >= first),
         lanes,
         tree,
+        1 if tree else subgroup,
     )
 
 
@@ -236,14 +246,11 @@ def strip_seconds(f: ContractFunction, layout: Layout, limits: DeviceLimits, mod
     if layout.strips.tree and 4 * words > SHARED_BYTES:
         return math.inf
     packed = packs(f, layout, model)
-    loads = sum(layout.distinct(k, axis) for k, axis in enumerate(packed))
-    load, store = (
-        1 / max(model.fetch_rate, model.image_load_rate),
-        1 / max(model.image_store_rate, model.buffer_store_rate),
-    )
+    loads = sum(loads_seconds(layout, k, axis, model) for k, axis in enumerate(packed))
+    store = 1 / max(model.image_store_rate, model.buffer_store_rate)
     moved = sum(layout.bytes_of(k) for k in range(len(f.inputs))) / model.bandwidth
     added = SUM * layout.points * f.output.vtype.components
-    block = loads * load + moved + (layout.products * each + added + LOOP) / model.compute_rate
+    block = loads + moved + (layout.products * each + added + LOOP) / model.compute_rate
     own = layout.points * store
     waiting = iterations * model.fetch_latency
     if layout.strips.tree:
@@ -267,16 +274,25 @@ def term_operations(f: ContractFunction) -> float:
     return 2.0 if scalar else f.operations * f.output.vtype.components
 
 
+def loads_seconds(layout: Layout, k: int, packed: int | None, model: DeviceModel) -> float:
+    """Of loading the texels of an input in a block."""
+    words = PACKED if packed is not None else layout.f.inputs[k].vtype.components
+    each = 1 / max(model.fetch_rate, model.image_load_rate)
+    if not model.wide and words > 1:
+        each *= WIDE_LOAD
+    told = words * layout.distinct(k, packed) * SHUFFLE if layout.loads_together(k) else 0.0
+    return layout.loads(k, packed) * each + told / model.compute_rate
+
+
 def packs(f: ContractFunction, layout: Layout, model: DeviceModel) -> tuple[int | None, ...]:
     """The axis along which each operand is packed, where that saves time."""
     found: list[int | None] = []
-    load = 1 / max(model.fetch_rate, model.image_load_rate)
     for k, x in enumerate(f.inputs):
         axis = layout.packable(k) if x.vtype is FLOAT else None
         if axis is not None:
-            fewer = layout.distinct(k) - layout.distinct(k, axis)
+            less = loads_seconds(layout, k, None, model) - loads_seconds(layout, k, axis, model)
             groups, iterations = one_view(layout)
-            saved = groups * layout.strips.lanes * iterations * fewer * load
+            saved = groups * layout.strips.lanes * iterations * less
             axis = axis if saved > pack_seconds(f, k, model) else None
         found.append(axis)
     return tuple(found)

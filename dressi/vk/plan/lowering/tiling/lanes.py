@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from .....ad.contract.contraction import ContractFunction
 from .....ad.graph.index_map import Affine
+from ...limits import DeviceLimits
 from ...model.device import DeviceModel
 from ...substage import GROUP
 from .strips import Layout
@@ -20,6 +21,13 @@ NARROW = 16
 def lanes_of(model: DeviceModel) -> int:
     """Invocations of a workgroup."""
     return GROUP if model.wide else NARROW
+
+
+def subgroup_of(limits: DeviceLimits, model: DeviceModel) -> int:
+    """Invocations that load together what does not depend on the lane: on CPU drivers, where the texels of an invocation are loaded
+    one after the other whether they are alike or not."""
+    alike = not model.wide and lanes_of(model) % limits.subgroup == 0
+    return limits.subgroup if alike else 1
 
 
 def lane_axis(f: ContractFunction) -> int | None:

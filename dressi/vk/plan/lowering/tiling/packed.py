@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -9,7 +10,9 @@ import numpy as np
 from .....ad.contract.terms import domain_of_shape, shape_of
 from .....ad.graph import PixelFunction
 from .....ad.types import VEC4, Access
-from .strips import PACKED
+
+PACKED = 4
+"""Neighbours in one texel of a ``Packed`` operand."""
 
 
 class Packed(PixelFunction):
@@ -61,3 +64,13 @@ class Packed(PixelFunction):
         x = x.reshape(*few[: axis + 1], PACKED, *few[axis + 1 :])
         x = np.moveaxis(x, axis + 1, -1).reshape(few[0] * few[1], few[2], few[3], PACKED)
         return x[at.tile, at.y, at.x]
+
+
+def unpack(x: np.ndarray, shape: Sequence[int], axis: int) -> np.ndarray:
+    """The tiles, rows and columns of a packed operand as they were. shape: n, c, y, x of the operand."""
+    few = [*shape]
+    few[axis] = -(-shape[axis] // PACKED)
+    x = np.moveaxis(x.reshape(*few, PACKED), -1, axis + 1)
+    few[axis] *= PACKED
+    n, c, height, width = shape
+    return x.reshape(few)[:n, :c, :height, :width].reshape(n * c, height, width)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from .....ad.graph import At, Function
 from .....ad.graph.index_map import Affine
 from .....ad.types import Access
 from ...substage import GROUP, SubStage
+from .packed import PACKED, unpack
 
 CHAIN = 32
 """Additions one after the other into one accumulator. Longer sums are sums of such sums."""
@@ -25,8 +26,6 @@ LINE = 16
 """Words that caches load together."""
 MOST_ROWS = 65535
 """Workgroups along the second axis of a dispatch."""
-PACKED = 4
-"""Neighbours in one texel of a ``Packed`` operand."""
 
 
 class Strips(NamedTuple):
@@ -36,6 +35,7 @@ class Strips(NamedTuple):
     ``lanes``-th entry, as many as are in a workgroup.  tile: of parallel axes, how many entries an invocation computes, in
     registers.  straight: of reduced axes, how many entries are written one after the other in a block; the rest are loops
     around it.  tree: whether the lane axis counts parts of sums, which the invocations of a workgroup add up in shared memory.
+    subgroup: how many invocations load together what does not depend on the lane, each another texel; 1 where they do not.
     """
 
     lane: int
@@ -43,6 +43,7 @@ class Strips(NamedTuple):
     straight: tuple[tuple[int, int], ...] = ()
     lanes: int = GROUP
     tree: bool = False
+    subgroup: int = 1
 
 
 class Loop(NamedTuple):
@@ -144,8 +145,8 @@ class TiledContraction(Function):
 
     @cached_property
     def loads(self) -> tuple[int, ...]:
-        """Texels of each input in a block."""
-        return tuple(self.layout.distinct(k, packed) for k, packed in enumerate(self.packed))
+        """Texels of each input that an invocation loads in a block."""
+        return tuple(self.layout.loads(k, packed) for k, packed in enumerate(self.packed))
 
 
 class Layout:
@@ -215,18 +216,18 @@ class Layout:
 
     def shifts(self, axis: int) -> range:
         """The distances of the entries of an axis in a block from the first."""
-        count = self._entries(axis)
+        count = self.entries(axis)
         by = self.strips.lanes if axis == self.strips.lane else 1
         return range(0, count * by, by)
 
     def distinct(self, k: int, packed: int | None = None) -> int:
         """Texels of an input that a block loads."""
-        key = (k, packed, *(self._entries(a) for a in self.f.maps[k].axes))
+        key = (k, packed, *(self.entries(a) for a in self.f.maps[k].axes))
         if key not in self._memo:
             self._memo[key] = self._distinct(k, packed)
         return self._memo[key]
 
-    def _entries(self, axis: int) -> int:
+    def entries(self, axis: int) -> int:
         return self.tile.get(axis) or self.straight.get(axis, 1)
 
     def _distinct(self, k: int, packed: int | None) -> int:
@@ -243,6 +244,18 @@ class Layout:
                 values = {v // PACKED for v in values}
             found *= len(values)
         return found
+
+    def loads(self, k: int, packed: int | None = None) -> int:
+        """Texels of an input that an invocation loads in a block."""
+        each = self.strips.subgroup if self.loads_together(k) else 1
+        return -(-self.distinct(k, packed) // each)
+
+    def loads_together(self, k: int) -> bool:
+        """Whether the invocations of a subgroup share the texels of an input, which lie at equal distances along each axis."""
+        m = self.f.maps[k]
+        if self.strips.subgroup == 1 or self.strips.tree or self.strips.lane in m.axes:
+            return False
+        return all(a.whole and len([x for x in a.axes if self.entries(x) > 1]) <= 1 for a in m.affines)
 
     def bytes_of(self, k: int) -> float:
         """Bytes of an input that a block adds for each invocation: neighbours share what lies beside each other in a row,
@@ -327,13 +340,3 @@ def grid(layouts: Iterable[Layout]) -> tuple[int, int]:
     groups = sum(layout.groups for layout in layouts)
     across = -(-groups // MOST_ROWS)
     return across, -(-groups // across)
-
-
-def unpack(x: np.ndarray, shape: Sequence[int], axis: int) -> np.ndarray:
-    """The tiles, rows and columns of a packed operand as they were. shape: n, c, y, x of the operand."""
-    few = [*shape]
-    few[axis] = -(-shape[axis] // PACKED)
-    x = np.moveaxis(x.reshape(*few, PACKED), -1, axis + 1)
-    few[axis] *= PACKED
-    n, c, height, width = shape
-    return x.reshape(few)[:n, :c, :height, :width].reshape(n * c, height, width)

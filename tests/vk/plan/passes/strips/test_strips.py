@@ -171,6 +171,34 @@ def test_a_block_loads_what_its_entries_share():
     assert choose.tiled(whole, profile("lavapipe"), CPU) is None
 
 
+def test_invocations_of_a_subgroup_share_weights():
+    """Eight channels of a 3 x 3 convolution read 72 weights, nine for each of eight invocations, which shuffle them; texels of
+    the image lie beside each other along the lanes, and each invocation loads its own."""
+    x, w = Variable(FLOAT, (64, 64), channels=8), Variable(FLOAT, (3, 3), 8, channels=8)
+    whole = F.correlate(x, w).creator
+    assert isinstance(whole, ContractFunction)
+    strips = Strips(3, ((1, 8), (2, 2)), ((5, 3), (6, 3)), lanes=16, subgroup=8)
+    f = TiledContraction(*whole.inputs, whole=whole, strips=strips, packed=(None, None))
+    assert f.loads == (12, 9)
+    plan = build_plan(Program({"y": f.output}), profile("desktop"), shader_text)
+    (source,) = (source for shaders in plan.shaders.values() for source in shaders.sources.values())
+    assert source.count("imageLoad(") + source.count("texelFetch(") == 21
+    assert source.count("subgroupShuffle(") == 72
+    compile_glsl(source, "compute", "strips")
+
+
+@pytest.mark.parametrize(("model", "invocations"), [(CPU, 8), (DESKTOP, 1)])
+def test_subgroups_share_on_cpu_drivers(model, invocations):
+    """There, each invocation loads alone; elsewhere caches serve those that read the same texel."""
+    y = F.correlate(Variable(FLOAT, (256, 256), channels=32), Variable(FLOAT, (3, 3), 32, channels=32))
+    found = [
+        f.strips.subgroup
+        for f in planned(Program({"y": y}), model).program.functions
+        if isinstance(f, TiledContraction)
+    ]
+    assert found == [invocations]
+
+
 def test_a_block_loads_a_cell_once():
     """Sixteen rows of one cell, whose index is divided, read one row of it: the text of a block says so, as the count does."""
     image, cells = Variable(FLOAT, (64, 128)), Variable(FLOAT, (64, 8))
