@@ -121,7 +121,7 @@ def program_within(objective: Objective, memory: int, taken: Callable[[Program],
     assert least is not None
     after = f" even where loops keep {least[1]} states" if least[1] else ""
     raise TooLarge(
-        least[0], memory, after or " and it has no loop that could compute states again" * (not count)
+        least[0], memory, after or ", and no loop could compute states again" * (not count)
     )
 
 

@@ -76,6 +76,8 @@ def guided_filter(image: Variable, guide: Variable, radius: int, eps: float = 1e
         raise GraphError(
             f"a guided filter takes FLOAT or VECn and a guide FLOAT or VEC3, not {image} and {guide}"
         )
+    if not eps > 0:
+        raise GraphError(f"what is added to the variance of a guide is above 0, such as 1e-3, not {eps!r}")
     if guide.domain != image.domain or (guide.vtype is VEC3 and image.vtype is not FLOAT):
         raise GraphError(f"{guide} cannot guide {image}: domains are equal, and a VEC3 guides a FLOAT")
     mean_guide, mean = box_blur(guide, radius), box_blur(image, radius)

@@ -130,9 +130,9 @@ def _check(found: Mapping[int, Mapping[str, np.ndarray]]) -> None:
         weight, bias = found[number].get("weight"), found[number].get("bias")
         name = f"layer {number} of the network"
         if weight is None or bias is None or weight.ndim != 4 or bias.shape != weight.shape[:1]:
-            shape = None if weight is None else weight.shape
+            shapes = " and ".join("none" if x is None else f"{x.shape}" for x in (weight, bias))
             raise InputError(
-                f"{name} is a convolution with weight (O, I, H, W) and bias (O,), not of shape {shape}"
+                f"{name} is a convolution with weight (O, I, H, W) and bias (O,), not with {shapes}"
             )
         if weight.shape[1] != channels:
             raise InputError(

@@ -135,6 +135,7 @@ def test_demosaicking_keeps_what_was_measured_and_linear_ramps():
         (lambda: F.recurrence(leaf(VEC2), leaf(VEC2)), "square matrix"),
         (lambda: F.gaussian_pyramid(leaf(), 9), "fewer levels"),
         (lambda: F.guided_filter(leaf(), leaf(size=(3, 3)), 1), "domains"),
+        (lambda: F.guided_filter(leaf(), leaf(), 1, 0.0), "above 0"),
     ],
 )
 def test_bad_input_is_named(make, words: str):
