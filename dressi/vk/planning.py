@@ -120,9 +120,7 @@ def program_within(objective: Objective, memory: int, taken: Callable[[Program],
         least = min(least or (found, checkpoints), (found, checkpoints), key=lambda one: one[0])
     assert least is not None
     after = f" even where loops keep {least[1]} states" if least[1] else ""
-    raise TooLarge(
-        least[0], memory, after or ", and no loop could compute states again" * (not count)
-    )
+    raise TooLarge(least[0], memory, after or ", and no loop could compute states again" * (not count))
 
 
 def bytes_in_parts(program: Program, plan: Callable[[Program, frozenset[Variable]], Plan]) -> int:
