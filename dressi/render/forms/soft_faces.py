@@ -44,8 +44,7 @@ def face_segments(faces: Variable, vertex: Variable, count: int, cull: int) -> V
     starts = F.logical_and(F.equal(k, 1), F.greater_equal(b[1], 0.0))
     goes = F.select(F.logical_or(starts, F.equal(k, 2)), c[0], second)
     found = F.ivec2(F.select(starts, second, first), goes)
-    # Stored by a hint: whether its cone is small enough to be computed again would follow from the number of views.
-    return F.store(F.select(shown(*places, cull=cull), found, 0))
+    return F.select(shown(*places, cull=cull), found, 0)
 
 
 def _ordered(one: _Corner, two: _Corner) -> tuple[_Corner, _Corner]:

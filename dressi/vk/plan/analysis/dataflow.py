@@ -11,8 +11,9 @@ from ....ad.traversal import topological_order
 from ....ad.types import Access
 from ..model.device import DeviceModel
 from ..substage import SubStage
+from .known_values import under_draws
 from .numbered import Numbered
-from .rematerialization import Recomputing, under_draws
+from .rematerialization import Recomputing
 from .trivial import Inlined
 
 Stored = tuple[Variable, Access, int]

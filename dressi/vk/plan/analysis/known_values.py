@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from ....ad.graph import Function, RasterFunction, ScatterFunction, Variable
+from ....ad.graph import Function, PixelFunction, RasterFunction, ScatterFunction, Variable
 from ....ad.types import Access
 
 HIT_NOTHING = np.array(-1)
@@ -162,4 +162,25 @@ def _structure(f: RasterFunction, numbers: dict[tuple, int]) -> dict[Variable, i
     for g in graph.functions:
         key = (*g.identity, *(found[x] for x in g.inputs))
         found[g.output] = numbers.setdefault(key, len(numbers))
+    return found
+
+
+def under_draws(order: Sequence[Function], roots: Iterable[Variable]) -> set[Function]:
+    """The scatters that add nothing where a raster of a list of live faces draws nothing, and what only they read: they visit
+    few pixels, and share no shader with work on all."""
+    rasters = [f.output for f in order if isinstance(f, RasterFunction) and f.masked and f.fragment]
+    scatters = [f for f in order if isinstance(f, ScatterFunction)]
+    found: set[Function] = set()
+    values = KnownValues(order if rasters and scatters else ())
+    for raster in rasters if scatters else ():
+        (known,) = values.around({raster: HIT_NOTHING}, 0)
+        found.update(f for f in scatters if adds_nothing(f, known))
+    everywhere = set(roots)
+    for f in reversed(order if found else ()):
+        if f in found:
+            everywhere.add(f.inputs[0])  # the bound
+        elif f.output in everywhere or not isinstance(f, PixelFunction):
+            everywhere.update(f.inputs)
+        else:
+            found.add(f)
     return found

@@ -20,7 +20,6 @@ from ....ad.graph import (
     DrawFunction,
     Function,
     PixelFunction,
-    RasterFunction,
     ScatterFunction,
     Variable,
 )
@@ -29,7 +28,6 @@ from ..lists import LISTED
 from ..model.cost import fetches, operations
 from ..model.device import DeviceModel
 from ..model.walks import calls, iterations
-from .known_values import HIT_NOTHING, KnownValues, adds_nothing
 from .numbered import Numbered
 
 LARGEST_BODY = 128
@@ -44,7 +42,8 @@ LARGEST_CALLS = 160
 stack, which it did from about 500 on. The shaders of fits have up to 110."""
 
 LARGEST_CONE = 48
-"""Functions of a cone that is recomputed; more make shaders that take long to compile."""
+"""Functions of a cone that is recomputed; more make shaders that take long to compile. Those that all views share count, too,
+so that one view and many are planned alike."""
 
 
 LONGEST_LOOP = 8192
@@ -63,15 +62,22 @@ class _Reading(NamedTuple):
 
 class _Input(NamedTuple):
     """An input of a Function that can be computed again.  joins: whether its maker joins the cone, unless that is stored.
-    cost: operations of fetching it."""
+    shared: whether it would, were it not the same for all views.  cost: operations of fetching it."""
 
     joins: bool
+    shared: bool
     cost: float
     reading: _Reading
 
 
-_Cone = tuple[dict[int, None], float, list[_Reading]]
-"""Functions, operations of one evaluation, and what it reads of other Functions."""
+class _Cone(NamedTuple):
+    """functions: what is computed again.  cost: operations of one evaluation.  reads: of other Functions.  size: of the cone of
+    one view."""
+
+    functions: dict[int, None]
+    cost: float
+    reads: list[_Reading]
+    size: int
 
 
 class Recomputing:
@@ -128,7 +134,7 @@ class Recomputing:
             if chosen[k]:
                 self._fetch(k, evaluations)
             elif evaluations and self._pays(k, evaluations):
-                for maker in self._cone(k)[0]:
+                for maker in self._cone(k).functions:
                     chosen[maker] = 1
                 self._fetch(k, evaluations)
             else:
@@ -173,13 +179,13 @@ class Recomputing:
         """Whether a value is computed again, rather than stored, that others want so many times."""
         if not self.clonable[k] or math.isinf(evaluations):
             return False
-        cone, cost, reads = self._cone(k)
+        cone, cost, reads, size = self._cone(k)
         loops = sum(self.loops[g] for g in cone)
         if loops and loops * self.repeats[k] > self.most:
             return False
         if self.trivial[k]:
             return True
-        if len(cone) > LARGEST_CONE or math.isinf(cost):
+        if size > LARGEST_CONE or math.isinf(cost):
             return False
         planes = self._planes(k)
         rounds = self._rounds(k)
@@ -195,7 +201,7 @@ class Recomputing:
             return bool(self.near[k])
         least, working = self.model.fetch + self.model.store, self.graph.working
         makers = (r.maker for r in reads if self.clonable[r.maker] and working[r.maker] == working[k])
-        return any(self._cone(g)[1] > least * self._planes(g) for g in makers)
+        return any(self._cone(g).cost > least * self._planes(g) for g in makers)
 
     def _planes(self, k: int) -> int:
         return len(self.graph.functions[k].output.vtype.planes)
@@ -213,7 +219,9 @@ class Recomputing:
             count = 1.0 if access is Access.SAME_PIXEL else fetches(f, i)
             cost = count * self.model.fetch * len(x.vtype.planes)
             reading = _Reading(maker if self.packed[maker] else -1, count, self._repeats(f, i, access))
-            found.append(_Input(near and maker in self.operations, cost, reading))
+            able = maker in self.operations
+            same = access is Access.SAME_PIXEL and x.size == f.working_domain.size
+            found.append(_Input(near and able, same and able and not near, cost, reading))
         return found
 
     def _small(self) -> bytearray:
@@ -222,7 +230,7 @@ class Recomputing:
         small = bytearray(len(self.graph.functions))
         for k, total in self.operations.items():
             if self.clonable[k]:
-                for joins, _, reading in self.inputs[k]:
+                for joins, _, _, reading in self.inputs[k]:
                     alike = joins and self.clonable[reading.maker]
                     total += chain[reading.maker] if alike else self.model.fetch
                 chain[k] = total
@@ -244,7 +252,7 @@ class Recomputing:
                 continue
             found[g] = None
             cost += self.operations[g]
-            for joins, fetching, reading in self.inputs[g]:
+            for joins, _, fetching, reading in self.inputs[g]:
                 maker = reading.maker
                 if not (joins and self.clonable[maker]):
                     cost += fetching
@@ -253,12 +261,30 @@ class Recomputing:
                 elif maker not in queued:
                     queued.add(maker)
                     heapq.heappush(heap, -maker)
-        self.cones[k] = found, cost, reads
+        self.cones[k] = _Cone(found, cost, reads, self._size(found))
         return self.cones[k]
+
+    def _size(self, cone: Iterable[int]) -> int:
+        """The Functions of a cone, and of those that all views share the ones that would be among them for one view."""
+        found = set(cone)
+        heap = list({-i.reading.maker for g in found for i in self.inputs[g] if i.shared})
+        heapq.heapify(heap)
+        queued = set(heap)
+        while heap and len(found) <= LARGEST_CONE:
+            g = -heapq.heappop(heap)
+            ends = not self.small[g] and not found.issuperset(self.users[g])
+            if not self.clonable[g] or ends:
+                continue
+            found.add(g)
+            more = {-i.reading.maker for i in self.inputs[g] if i.joins or i.shared} - queued
+            queued |= more
+            for maker in more:
+                heapq.heappush(heap, maker)
+        return len(found)
 
     # ---- who evaluates what how often
     def _fetch(self, k: int, evaluations: float) -> None:
-        for maker, count, repeats in self._cone(k)[2]:
+        for maker, count, repeats in self._cone(k).reads:
             self.far[maker] += evaluations * count
             self.repeats[maker] = max(self.repeats[maker], self.repeats[k] * repeats)
 
@@ -311,24 +337,3 @@ def _can_run_elsewhere(f: Function) -> bool:
     """Whether shaders of its readers can compute a Function."""
     plain = isinstance(f, PixelFunction) and f.quiet is None
     return plain and all(a in (Access.SAME_PIXEL, Access.FETCH) for a in f.access)
-
-
-def under_draws(order: Sequence[Function], roots: Iterable[Variable]) -> set[Function]:
-    """The scatters that add nothing where a raster of a list of live faces draws nothing, and what only they read: they visit
-    few pixels, and share no shader with work on all."""
-    rasters = [f.output for f in order if isinstance(f, RasterFunction) and f.masked and f.fragment]
-    scatters = [f for f in order if isinstance(f, ScatterFunction)]
-    found: set[Function] = set()
-    values = KnownValues(order if rasters and scatters else ())
-    for raster in rasters if scatters else ():
-        (known,) = values.around({raster: HIT_NOTHING}, 0)
-        found.update(f for f in scatters if adds_nothing(f, known))
-    everywhere = set(roots)
-    for f in reversed(order if found else ()):
-        if f in found:
-            everywhere.add(f.inputs[0])  # the bound
-        elif f.output in everywhere or not isinstance(f, PixelFunction):
-            everywhere.update(f.inputs)
-        else:
-            found.add(f)
-    return found
