@@ -78,11 +78,12 @@ def _compiler() -> str | None:
         return None
 
 
-def _limits(device: Any) -> dict[str, int]:
+def _limits(device: Any) -> dict[str, Any]:
     from dressi.vk.run.device.capabilities import read_capabilities
     from dressi.vk.run.device.instance import Instance
 
-    return read_capabilities(Instance.shared().vk, device.handle).limits.as_dict()
+    instance = Instance.shared()
+    return read_capabilities(instance.vk, instance.handle, device.handle).limits.as_dict()
 
 
 def _model(index: int) -> dict[str, Any]:

@@ -88,6 +88,7 @@ from .passes.store_operands import store_operands
 from .passes.strips.fuse_strips import fuse_strips
 from .passes.strips.overlap_tiles import overlap_tiles
 from .passes.strips.stage_operands import stage_operands
+from .passes.strips.tile_products import tile_products
 from .passes.update_in_place import update_in_place
 from .plan import Plan, Schedule
 from .predict.fastest import fastest
@@ -108,7 +109,8 @@ PASSES: tuple[Pass, ...] = (
     run_on_active_blocks,  # sparse tiling: blocks where a raster hit nothing are skipped
     fuse_epilogues,  # a scatter does the work of the only reader of its table
     overlap_tiles,  # contractions by strips make what they read of each other, and store nothing between them
-    fuse_strips,  # contractions by strips share a dispatch
+    tile_products,  # workgroups make products of two operands together, block after block of their terms
+    fuse_strips,  # other contractions by strips share a dispatch
     stage_operands,  # workgroups load what contractions read into memory that they share
     choose_lowering,  # subpass or dispatch
     pack_channels,  # values that are made and read together share an image

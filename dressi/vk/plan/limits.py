@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...ad.graph import Domain, Variable
 from ...ad.types import VType
@@ -30,6 +30,27 @@ _CURES = {
 
 
 _IMAGES = ("sampled_images", "storage_images", "input_attachments", "per_stage_resources")
+
+
+class MatrixShape(NamedTuple):
+    """Products of matrices that a subgroup of ``lanes`` invocations makes: rows x depth times depth x columns, of 16-bit
+    floats that are added in 32 bits. No rows where there are none."""
+
+    rows: int = 0
+    columns: int = 0
+    depth: int = 0
+    lanes: int = 0
+
+    def parts(self, rows: int, columns: int, lanes: int) -> tuple[int, int] | None:
+        """How many products below each other and beside each other each subgroup makes, of so many rows and columns of a workgroup
+        of ``lanes`` invocations; None where the subgroups would have unequal parts."""
+        if lanes % self.lanes or rows % self.rows or columns % self.columns:
+            return None
+        groups, below = lanes // self.lanes, rows // self.rows
+        return None if below % groups else (below // groups, columns // self.columns)
+
+
+NO_MATRIX = MatrixShape()
 
 
 @dataclass(frozen=True)
@@ -68,6 +89,8 @@ class DeviceLimits:
     pair_images: bool = True
     """Whether a shader can read and write the same storage image of two components. Metal cannot: there values of two
     components take images of four."""
+    matrix: MatrixShape = NO_MATRIX
+    """Products of matrices by subgroups, used with ``PlanOptions.half_products``."""
 
     def violation(self, sub_stage: SubStage) -> str | None:
         """The sentence an error prints when the SubStage exceeds a limit, None when it fits in some shape."""
@@ -133,7 +156,7 @@ class DeviceLimits:
             )
         return Tiling(domain.size, batch, rows, columns)
 
-    def as_dict(self) -> dict[str, int]:
+    def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 

@@ -27,6 +27,7 @@ class PlanOptions:
     | run_on_active_blocks | skips blocks of pixels where a raster hit nothing | every pixel is computed |
     | fuse_epilogues | lets a scatter do the work of the only reader of its table | the table becomes an image |
     | overlap_tiles | computes what one contraction by strips reads of another once a block of the reader, where that is faster than storing it | it is stored |
+    | tile_products | has workgroups make matrix products and convolutions together, block after block of operands that they hold, where that is faster | each invocation by itself |
     | fuse_strips | lets contractions by strips that do not wait for each other share a dispatch | one contraction a dispatch |
     | stage_operands | has workgroups load what contractions by strips read into memory that they share, where that is faster | each invocation loads for itself |
     | choose_lowering | chooses between subpass and dispatch by the device's costs and limits | subpasses wherever possible |
@@ -50,12 +51,14 @@ class PlanOptions:
 
     | contract_operations | lets the driver fuse products and sums, where no test depends on the value | every operation is rounded by itself |
 
+    | half_products | multiplies matrices by units for matrices, operands rounded to 16-bit floats, where the device has some and is faster so | 32-bit floats |
+
     | search | seconds in which an engine measures other plans before it builds the first, and keeps the fastest | the plan as given |
     | memory | the most bytes of images and buffers that a plan takes; gradients of loops compute again what does not fit | loops store all that their gradients read |
 
-    All flags but the last two are True by default. All False is the baseline, one Function a pass. ``search`` is 0.0, ``memory`` 0.
+    All flags but the last three are True by default. All False is the baseline, one Function a pass. ``search`` is 0.0, ``memory`` 0.
 
-    These two change results, and so does a sampler, within the tolerance of ``F.sample``; a gather may differ from a scatter
+    ``narrow_intermediates``, ``contract_operations`` and ``half_products`` change results, and so does a sampler, within the tolerance of ``F.sample``; a gather may differ from a scatter
     in the last bit of a sum, and a sum by faces from one by atomics too, and a contraction by strips from one term by term in the last bits. ``contract_operations`` gives up
     that packed plans have the bits of the baseline: a fused product and sum is rounded once instead of twice. Values that a
     comparison, a rounding, a raster or an index depends on are computed as before. ``narrow_intermediates``
@@ -63,6 +66,10 @@ class PlanOptions:
     bits, 2**-11 of their largest value, and makes those beyond 65504 infinite. Leaves, outputs, optimizer state, lists,
     integers, sums and what is added up keep 32 bits. On CPU drivers it saves nothing: steps of the benchmarks take 0.98 to 1.03
     of the time, and gradients are off by up to 3e-4 of their norm. A device without images of 16-bit floats raises PlanError.
+
+    ``half_products`` rounds the operands of matrix products, and of their gradients, to 11 significant bits, and makes those beyond
+    65504 infinite; sums have 32 bits. It is used where the device has VK_KHR_cooperative_matrix with products of 16-bit floats
+    that are added in 32 bits, and where its model says how fast these are (``matrix_rate``); elsewhere nothing changes.
 
     ``search``: the engine plans each program of a step with single flags switched, those that matter for speed and round no
     value differently (but for the last bits of sums), runs the plans that differ on copies of the leaves, and goes on from
@@ -89,6 +96,7 @@ class PlanOptions:
     run_on_active_blocks: bool = True
     fuse_epilogues: bool = True
     overlap_tiles: bool = True
+    tile_products: bool = True
     fuse_strips: bool = True
     stage_operands: bool = True
     choose_lowering: bool = True
@@ -109,6 +117,7 @@ class PlanOptions:
     adapt: bool = True
     narrow_intermediates: bool = False
     contract_operations: bool = False
+    half_products: bool = False
     search: float = 0.0
     memory: int = 0
 

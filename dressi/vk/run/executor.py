@@ -314,7 +314,7 @@ def _debug(plan: Plan, device: Device) -> None:
             for part, source in plan.shaders[s].sources.items():
                 (folder / f"{plan.key[:12]}.{k:03d}.{part}.glsl").write_text(source, encoding="utf-8")
                 (folder / f"{plan.key[:12]}.{k:03d}.{part}.spv").write_bytes(
-                    compile_glsl(source, stage_of(part), part)
+                    compile_glsl(source, stage_of(part), part, matrices=plan.shaders[s].matrices)
                 )
     if config.debug >= 1:
         print(f"dressi: {device.name}: {str(plan).splitlines()[0]}")

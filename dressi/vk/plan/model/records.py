@@ -86,6 +86,7 @@ DESKTOP = DeviceModel(
     dispatch=2e-6,
     lanes=1 << 15,
     shared_rate=2e12,
+    matrix_rate=4e13,
     longest_walk=256,
     prefers_attachments=False,
 )
@@ -113,6 +114,7 @@ DATA_CENTRE = DeviceModel(
     dispatch=2e-6,
     lanes=1 << 17,
     shared_rate=6e12,
+    matrix_rate=2e14,
     longest_walk=256,
     prefers_dispatches=True,
     prefers_attachments=False,

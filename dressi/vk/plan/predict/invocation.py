@@ -24,7 +24,7 @@ TYPICAL_LOOP = 8
 class Invocation(NamedTuple):
     """operations: arithmetic.  fetches: texels of textures and attachments, of all planes.  image_loads: of storage images.
     loads: of storage buffers.  shared: words of memory that a workgroup shares.  walk: texels that the longest loop visits, loops inside
-    of loops multiplied.  chain: fetches that wait for each other."""
+    of loops multiplied.  chain: fetches that wait for each other.  products: operations of matrix products by subgroups."""
 
     operations: float = 0.0
     fetches: float = 0.0
@@ -33,6 +33,7 @@ class Invocation(NamedTuple):
     loads: float = 0.0
     image_loads: float = 0.0
     shared: float = 0.0
+    products: float = 0.0
 
     @property
     def reads(self) -> float:
@@ -49,6 +50,7 @@ class Invocation(NamedTuple):
             self.loads + other.loads,
             self.image_loads + other.image_loads,
             self.shared + other.shared,
+            self.products + other.products,
         )
 
     def times(self, n: float) -> Invocation:
@@ -61,6 +63,7 @@ class Invocation(NamedTuple):
             n * self.loads,
             n * self.image_loads,
             n * self.shared,
+            n * self.products,
         )
 
 

@@ -18,6 +18,7 @@ from ..lowering.tiling.chain import (
     links_of,
 )
 from ..lowering.tiling.parts import SHARED_STEP
+from ..lowering.tiling.products import ProductLayout
 from ..lowering.tiling.strips import Layout, TiledContraction, strips_in
 from ..model.device import LOOP, DeviceModel
 from ..substage import SubStage, TiledCompute
@@ -35,6 +36,8 @@ def loads_of_strips(s: SubStage, memo: Memo | None = None) -> list[Load]:
         return [_alone(f, others, s) for f, others in strips_in(s).items()]
     memo = {} if memo is None else memo
     links = links_of(s)
+    if isinstance(links[-1].layout, ProductLayout):
+        return [_product(links[-1], links[-1].layout, s, memo)]
     held = held_by(links, s.work.held)
     assert held is not None, "the pass asked for these"
     return [_in_workgroups(links, held, s, memo) if held else _in_registers(links, s, memo)]
@@ -141,6 +144,17 @@ def _in_workgroups(links: list[Link], held: Held, s: SubStage, memo: Memo) -> Lo
         item = item.and_then(ends.times(layout.points)).times(rounds)
         before = before.and_then(item._replace(walk=0.0, chain=chain))
     return _whole(s, last, _block(last, last.layout, s, held, memo), last.layout.points, memo, before)
+
+
+def _product(link: Link, layout: ProductLayout, s: SubStage, memo: Memo) -> Load:
+    """A product of operands that its workgroups hold, block after block."""
+    f, terms = link.f, _terms(link.f, layout.products)
+    block = Invocation(LOOP, products=terms.operations) if layout.half else terms.and_then(Invocation(LOOP))
+    block = block.and_then(Invocation(shared=layout.shared_reads + sum(layout.held) / layout.strips.lanes))
+    for k, (x, packed) in enumerate(zip(f.inputs, f.packed, strict=True)):
+        load = _loaded(s, x, memo).and_then(Invocation(LOOP))
+        block = block.and_then(load.times(layout.loads(k, packed))._replace(walk=0.0))
+    return _whole(s, link, block._replace(chain=1.0), layout.points, memo)
 
 
 def _block(link: Link, layout: Layout, s: SubStage, held: Held, memo: Memo) -> Invocation:

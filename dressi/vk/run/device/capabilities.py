@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from ....errors import DeviceError
 from ...plan.images import ANY, NOTHING, Usage
-from ...plan.limits import UNLIMITED, DeviceLimits
+from ...plan.limits import NO_MATRIX, UNLIMITED, DeviceLimits, MatrixShape
 from ...plan.substage import GROUP
-from .features import REQUIRED, supported_features
+from .features import MATRICES, REQUIRED, supported_features
 from .results import Binding
 
 VERSION = (1, 1)
@@ -93,8 +93,10 @@ def check(name: str, c: Capabilities) -> None:
         raise DeviceError(f"{name} lacks {'; '.join(found)}; {_CURE}")
 
 
-def read_capabilities(vk: Binding, physical: Any, enabled: frozenset[str] | None = None) -> Capabilities:
-    """Asks the driver of a VkPhysicalDevice. Of its features those that are ``enabled`` count; absent, all do."""
+def read_capabilities(
+    vk: Binding, instance: Any, physical: Any, enabled: frozenset[str] | None = None
+) -> Capabilities:
+    """Asks the driver of a VkPhysicalDevice of a VkInstance. Of its features those that are ``enabled`` count; absent, all do."""
     properties = vk.vkGetPhysicalDeviceProperties(physical)
     extensions = frozenset(e.extensionName for e in vk.vkEnumerateDeviceExtensionProperties(physical, None))
     features = supported_features(vk, physical, extensions)
@@ -119,6 +121,7 @@ def read_capabilities(vk: Binding, physical: Any, enabled: frozenset[str] | None
         half_images=all(not ANY & ~formats[name] for name in HALF_FORMATS),
         filtered_images=_offered(vk, physical, vk.VK_FORMAT_FEATURE_SAMPLED_IMAGE_FILTER_LINEAR_BIT),
         float_blending=_offered(vk, physical, vk.VK_FORMAT_FEATURE_COLOR_ATTACHMENT_BLEND_BIT),
+        matrix=_matrix(vk, instance, physical) if features.issuperset(MATRICES) else NO_MATRIX,
     )
     if is_lavapipe:
         # It has room for so many of both together: what is beyond reads 0, or ends the process.
@@ -139,6 +142,29 @@ def read_capabilities(vk: Binding, physical: Any, enabled: frozenset[str] | None
     return Capabilities(version, families, extensions, features, formats, limits, min(allocations, UNLIMITED))
 
 
+def _matrix(vk: Binding, instance: Any, physical: Any) -> MatrixShape:
+    """The largest product of half-precision matrices that a subgroup adds in single precision, and that workgroups can be
+    made of."""
+    lanes = _subgroups(vk, physical).subgroupSize
+    name = "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"
+    address = vk.lib.vkGetInstanceProcAddr(instance, vk.ffi.new("char[]", name.encode()))
+    ask, count = vk.ffi.cast(f"PFN_{name}", address), vk.ffi.new("uint32_t *")
+    ask(physical, count, vk.ffi.NULL)
+    # The binding's own function leaves the type of the structures out.
+    every = vk.ffi.new("VkCooperativeMatrixPropertiesKHR[]", count[0])
+    for m in every:
+        m.sType = vk.VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR
+    ask(physical, count, every)
+    half, single = vk.VK_COMPONENT_TYPE_FLOAT16_KHR, vk.VK_COMPONENT_TYPE_FLOAT32_KHR
+    wanted = half, half, single, single, vk.VK_SCOPE_SUBGROUP_KHR
+    shapes = (
+        MatrixShape(m.MSize, m.NSize, m.KSize, lanes)
+        for m in every
+        if (m.AType, m.BType, m.CType, m.ResultType, m.scope) == wanted
+    )
+    return max((s for s in shapes if s.parts(GROUP, GROUP, GROUP)), key=lambda s: s[:3], default=NO_MATRIX)
+
+
 def driver_properties(vk: Binding, physical: Any, version: int) -> Any:
     """VkPhysicalDeviceDriverProperties; None before Vulkan 1.2. version: the device's ``apiVersion``."""
     if version < vk.VK_MAKE_VERSION(1, 2, 0):
@@ -148,10 +174,16 @@ def driver_properties(vk: Binding, physical: Any, version: int) -> Any:
     return details
 
 
-def _subgroup(vk: Binding, physical: Any) -> int:
-    """Invocations of a compute shader that can take values from each other, 1 where none can."""
+def _subgroups(vk: Binding, physical: Any) -> Any:
+    """VkPhysicalDeviceSubgroupProperties."""
     found = vk.VkPhysicalDeviceSubgroupProperties()
     vk.vkGetPhysicalDeviceProperties2(physical, vk.VkPhysicalDeviceProperties2(pNext=found))
+    return found
+
+
+def _subgroup(vk: Binding, physical: Any) -> int:
+    """Invocations of a compute shader that can take values from each other, 1 where none can."""
+    found = _subgroups(vk, physical)
     wanted = vk.VK_SUBGROUP_FEATURE_BASIC_BIT | vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT
     stages = found.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT
     return found.subgroupSize if stages and not wanted & ~found.supportedOperations else 1

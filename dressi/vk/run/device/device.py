@@ -111,7 +111,8 @@ class Device:
         features: names of the features that are enabled, as in Vulkan's structures; Vulkan cannot be asked for them.
         dressi needs ``shaderStorageImageExtendedFormats``. It uses ``fragmentStoresAndAtomics``, ``multiDrawIndirect``,
         ``shaderInt64`` and ``shaderBufferInt64Atomics`` (of VK_KHR_shader_atomic_int64 or Vulkan 1.2) where they are
-        named, and is slower without; other names are ignored.
+        named, and is slower without; other names are ignored. ``PlanOptions.half_products`` takes ``cooperativeMatrix``,
+        ``computeFullSubgroups``, ``shaderFloat16``, ``vulkanMemoryModel`` and ``vulkanMemoryModelDeviceScope``, all or none.
 
         lock: held around each vkQueueSubmit of dressi's; absent, a new one. It is ``Device.lock``. A program that
         uses the queue on another thread than the Device's holds it around its own vkQueueSubmit, vkQueuePresentKHR

@@ -38,9 +38,49 @@ FEATURES = (
         structure="VkPhysicalDeviceShaderAtomicInt64Features",
         extension="VK_KHR_shader_atomic_int64",
     ),
+    Feature(
+        "shaderFloat16",
+        "operands of matrix products in half precision",
+        structure="VkPhysicalDeviceShaderFloat16Int8Features",
+        extension="VK_KHR_shader_float16_int8",
+    ),
+    Feature(
+        "vulkanMemoryModel",
+        "matrices in the registers of a subgroup",
+        structure="VkPhysicalDeviceVulkanMemoryModelFeatures",
+        extension="VK_KHR_vulkan_memory_model",
+    ),
+    Feature(
+        "vulkanMemoryModelDeviceScope",
+        "atomic operations under that memory model",
+        structure="VkPhysicalDeviceVulkanMemoryModelFeatures",
+        extension="VK_KHR_vulkan_memory_model",
+    ),
+    Feature(
+        "computeFullSubgroups",
+        "workgroups of full subgroups",
+        structure="VkPhysicalDeviceSubgroupSizeControlFeatures",
+        extension="VK_EXT_subgroup_size_control",
+    ),
+    Feature(
+        "cooperativeMatrix",
+        "matrix products by subgroups",
+        structure="VkPhysicalDeviceCooperativeMatrixFeaturesKHR",
+        extension="VK_KHR_cooperative_matrix",
+    ),
 )
 REQUIRED = tuple(f for f in FEATURES if f.required)
 """Those without which no plan runs."""
+MATRICES = frozenset(
+    (
+        "shaderFloat16",
+        "vulkanMemoryModel",
+        "vulkanMemoryModelDeviceScope",
+        "computeFullSubgroups",
+        "cooperativeMatrix",
+    )
+)
+"""Those of matrix products, which are of use together alone: a device that lacks one of them counts as having none."""
 
 
 def supported_features(vk: Any, physical: Any, extensions: Iterable[str]) -> frozenset[str]:
@@ -53,7 +93,13 @@ def supported_features(vk: Any, physical: Any, extensions: Iterable[str]) -> fro
             vk.vkGetPhysicalDeviceFeatures2(physical, vk.VkPhysicalDeviceFeatures2(pNext=chained))
             if getattr(chained, f.name):
                 found.add(f.name)
-    return frozenset(found)
+    return usable(found)
+
+
+def usable(names: Iterable[str]) -> frozenset[str]:
+    """The names of features without those of MATRICES where not all are there."""
+    found = frozenset(names)
+    return found if found >= MATRICES else found - MATRICES
 
 
 def all_features(vk: Any) -> frozenset[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ....errors import DeviceError, InputError
 from .capabilities import PORTABILITY, Capabilities, check, read_capabilities
-from .features import FEATURES, all_features, enabling
+from .features import FEATURES, all_features, enabling, usable
 from .instance import Instance, PhysicalDevice, load_vulkan
 from .results import Binding
 
@@ -43,7 +43,7 @@ class LogicalDevice:
 def create(instance: Instance, physical: PhysicalDevice, on_error: OnError) -> LogicalDevice:
     """A device with one queue for graphics and compute, and all FEATURES that there are. Raises DeviceError."""
     vk = instance.binding(physical.name, on_error)
-    capabilities = read_capabilities(vk, physical.handle)
+    capabilities = read_capabilities(vk, instance.handle, physical.handle)
     check(physical.name, capabilities)
     family = capabilities.family
     enabled = enabling(vk, capabilities.features)
@@ -106,7 +106,7 @@ def adopt(
         raise InputError(f"a queue family is a whole number, not {family!r}")
     family = family.__index__()
     told = _told(vk, features)
-    supported = read_capabilities(vk, physical.handle)
+    supported = read_capabilities(vk, instance.handle, physical.handle)
     families = supported.queue_families
     if not 0 <= family < len(families):
         raise DeviceError(f"{physical.name} has no queue family {family}, but 0 to {len(families) - 1}")
@@ -123,7 +123,7 @@ def adopt(
             raise DeviceError(
                 f"dressi needs {f}, a feature that is not enabled; enable it in vkCreateDevice and name it in `features`"
             )
-    capabilities = read_capabilities(vk, physical.handle, told)
+    capabilities = read_capabilities(vk, instance.handle, physical.handle, told)
     check(physical.name, capabilities)
     lock = threading.RLock() if lock is None else lock
     if not (hasattr(lock, "__enter__") and hasattr(lock, "__exit__")):
@@ -139,4 +139,4 @@ def _told(vk: Any, features: Iterable[str]) -> frozenset[str]:
     own = {f.name for f in FEATURES}
     if strange := [name for name in told if name not in own and name not in all_features(vk)]:
         raise InputError(f"Vulkan has no feature {strange[0]!r}; dressi uses {', '.join(sorted(own))}")
-    return frozenset(own.intersection(told))
+    return usable(own.intersection(told))

@@ -40,7 +40,7 @@ from ..workspace import Workspace
 SWITCHED = (
     "tile_contractions", "fuse_into_draws", "keep_what_pays", "rematerialize", "store_operands", "fuse_epilogues",
     "draw_scatters", "gather_at_lists", "run_on_active_blocks", "compact_live_faces", "pack_channels", "store_in_buffers",
-    "load_images", "fuse_horizontally", "overlap_tiles",
+    "load_images", "fuse_horizontally", "overlap_tiles", "tile_products",
 )  # fmt: skip
 """The options that are tried both ways, those that tend to matter most first. No result rounds differently by more than
 the last bits of sums."""

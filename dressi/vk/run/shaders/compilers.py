@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dressi.errors import ShaderError
 from dressi.vk.run.host.library import load_with_partner
 from dressi.vk.run.host.link import fingerprint
 from dressi.vk.run.shaders.errors import Shader as Shader
@@ -27,6 +28,8 @@ class Compiler(ABC):
     programs that run as processes."""
 
     in_process = True
+    multiplies = False
+    """Whether it compiles shaders whose subgroups multiply matrices."""
 
     def __init__(self, kind: str, files: Sequence[Path]):
         self.kind = kind
@@ -84,6 +87,8 @@ _MESSAGES = 1 << 3 | 1 << 4  # the rules of SPIR-V and of Vulkan
 _SPV_OPTIONS = b"\0\0\1" + bytes(61)
 _LANGUAGE = {"vertex": 0, "fragment": 4, "compute": 5}
 
+_PROBE = "#version 450\n#extension GL_KHR_cooperative_matrix : require\nvoid main() {}\n"
+
 _pointer, _text, _int, _size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
 _SIGNATURES = {
     "initialize_process": (_int, []),
@@ -120,6 +125,9 @@ class GlslangLibrary(Compiler):
         self._resource = self._default_resource(library, path)
         if not library.glslang_initialize_process():
             raise OSError(f"glslang in {path} does not initialise")
+        with suppress(ShaderError):
+            self.compile([Shader(_PROBE, "compute", "probe", matrices=True)])
+            self.multiplies = True
 
     def _generator(self, library: Any) -> Callable[[int, int], None]:
         """Writes the SPIR-V of a program, without the validator of SPIRV-Tools where it can be left out.

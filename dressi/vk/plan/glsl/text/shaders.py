@@ -42,3 +42,4 @@ class Shaders:
     ]  # "vertex", "fragment", "compute", "resolve" or "resolve.vertex", "resolve.fragment"
     bands: range = range(1)  # of a scatter: the first cells of the bands that run one after the other
     based: bool = False  # whether dispatches take their first workgroup from a push constant
+    matrices: bool = False  # whether subgroups multiply matrices, for which compilers have to be new

@@ -11,7 +11,7 @@ of an image, too, which its invocations load together: a chain of one contractio
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -20,8 +20,11 @@ from .....ad.graph import Function, Variable
 from .....ad.graph.index_map import Affine
 from ...substage import SubStage, TiledCompute
 from .packed import PACKED
-from .strips import Layout, TiledContraction, grid, strips_in
+from .products import ProductLayout, layout_of
+from .strips import Layout, TiledContraction, strips_in
 
+MOST_ROWS = 65535
+"""Workgroups along the second axis of a dispatch."""
 Sets = dict[int, frozenset[int]]
 """The distances of the entries of axes from the first ones, by the numbers of the axes."""
 
@@ -60,6 +63,13 @@ def grid_of(s: SubStage) -> tuple[int, int]:
     return grid(f.layout for f in strips_in(s))
 
 
+def grid(layouts: Iterable[Layout]) -> tuple[int, int]:
+    """The workgroups of all, in rows, of which devices allow MOST_ROWS."""
+    groups = sum(layout.groups for layout in layouts)
+    across = -(-groups // MOST_ROWS)
+    return across, -(-groups // across)
+
+
 def links_of(s: SubStage) -> list[Link]:
     """The contractions of a chain, each before those that read it."""
     assert isinstance(s.work, TiledCompute)
@@ -67,7 +77,7 @@ def links_of(s: SubStage) -> list[Link]:
     found = []
     for f, others in strips_in(s).items():
         made = [v for v in (f.output, *(g.output for g in others)) if v in read]
-        found.append(Link(f, Layout(f.whole, s.work.strips[f]), others, made[0] if made else None))
+        found.append(Link(f, layout_of(f.whole, s.work.strips[f]), others, made[0] if made else None))
     return found
 
 
@@ -256,7 +266,10 @@ def shared_words(s: SubStage) -> int:
     if not is_chain(s):
         return sum(f.shared_words for f in strips_in(s))
     assert isinstance(s.work, TiledCompute)
-    layouts = held_by(links_of(s), s.work.held)
+    links = links_of(s)
+    if isinstance(links[-1].layout, ProductLayout):
+        return links[-1].layout.shared_words
+    layouts = held_by(links, s.work.held)
     assert layouts is not None, "the pass asked for these"
     return sum(math.prod(layout.held) * v.vtype.components for v, layout in layouts.items())
 

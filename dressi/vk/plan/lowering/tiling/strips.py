@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ from .....ad.contract.terms import COMBINE, nothing, shape_of
 from .....ad.graph import At, Function
 from .....ad.graph.index_map import Affine
 from .....ad.types import Access
+from ...limits import MatrixShape
 from ...substage import GROUP, SubStage
 from .packed import PACKED, unpack
 
@@ -24,8 +24,21 @@ CHAIN = 32
 """Additions one after the other into one accumulator. Longer sums are sums of such sums."""
 LINE = 16
 """Words that caches load together."""
-MOST_ROWS = 65535
-"""Workgroups along the second axis of a dispatch."""
+
+
+class Product(NamedTuple):
+    """A part of a product that a workgroup makes, out of operands that it holds ``depth`` terms of.
+
+    row, column: parallel axes, each of one operand alone.  rows, columns: how many of their entries.  shape: what ``shape.lanes``
+    invocations make of it at once.
+    """
+
+    row: int
+    column: int
+    rows: int
+    columns: int
+    depth: int
+    shape: MatrixShape
 
 
 class Strips(NamedTuple):
@@ -36,6 +49,7 @@ class Strips(NamedTuple):
     registers.  straight: of reduced axes, how many entries are written one after the other in a block; the rest are loops
     around it.  tree: whether the lane axis counts parts of sums, which the invocations of a workgroup add up in shared memory.
     subgroup: how many invocations load together what does not depend on the lane, each another texel; 1 where they do not.
+    product: how a workgroup makes a product of two operands, if it does that together; there is then no tile of invocations.
     """
 
     lane: int
@@ -44,6 +58,7 @@ class Strips(NamedTuple):
     lanes: int = GROUP
     tree: bool = False
     subgroup: int = 1
+    product: Product | None = None
 
 
 class Loop(NamedTuple):
@@ -333,10 +348,3 @@ def strips_in(s: SubStage) -> dict[TiledContraction, list[Function]]:
         else:
             last.append(f)
     return found
-
-
-def grid(layouts: Iterable[Layout]) -> tuple[int, int]:
-    """The workgroups of all, in rows, of which devices allow MOST_ROWS."""
-    groups = sum(layout.groups for layout in layouts)
-    across = -(-groups // MOST_ROWS)
-    return across, -(-groups // across)
