@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ...mesh.primitives import octasphere
 from ...objectives.hull import estimate_bounds, sphere_of
 from ...scene.scene import Scene
 from ...shading.lights import LightSource
+from ..textures.rims import fringe
 
 SMALLEST, LARGEST = 1e-6, 1e12
 """Range of the radius of a mesh, in its own units, that can be rendered in single precision."""
@@ -40,7 +41,8 @@ class Observations:
     known: (N, H, W) bool, the valid pixels; None if all are. Masks are 0 elsewhere.  samples: with how many samples a pixel
     they were drawn (``draw``), and results are drawn to be compared with them.  photographed: masks are 0 or 1, and colours
     are those of what covers at least half of a pixel, in the mean over that part of it.  depths: (N, H, W) distances along the
-    optical axis in units of the world, 0 where unknown; None if there are none.
+    optical axis in units of the world, 0 where unknown; None if there are none.  fringe: pixels by which the masks are wider than
+    the object (``textures.rims.fringe``).
     """
 
     cameras: Cameras
@@ -50,6 +52,7 @@ class Observations:
     samples: int = 1
     depths: np.ndarray | None = None
     photographed: bool = False
+    fringe: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,4 +225,6 @@ def photo_dataset(photos: Photos) -> Dataset:
     if len(photos.train) == 0:
         raise InputError("there are no photographs to learn from; give at least one")
     held_out = part(photos.held_out) if len(photos.held_out) else None
-    return Dataset(part(photos.train), held_out, center, radius, photos.bounds, guess_upward(photos.cameras))
+    train = part(photos.train)
+    train = replace(train, fringe=fringe(photos.images[photos.train], train.masks, train.known))
+    return Dataset(train, held_out, center, radius, photos.bounds, guess_upward(photos.cameras))

@@ -61,7 +61,7 @@ class TextureRound(Round):
     codes. It is filtered in linear light over the footprint of each pixel, and compared as codes.  batch: number of random
     views in each step; 0 for all, or ``VIEWS`` if vertices move.  exposure: each channel of a view has its own factor on the codes, kept near 1, and 1 in the geometric mean over the views; ``gains`` reads them.  loss: one of ``LOSSES``, by which colours are compared.
 
-    shape: whether vertices move too.  frayed: whether masks are those of photographs, which are wrong by a pixel or two: then
+    shape: whether vertices move too.  fringe: pixels by which masks of photographs are wider than the object; None where masks are exact. Then
     their rims say little (``rim_weights``): their colours move outlines, and change neither texture nor exposures.  known: (N, H, W), pixels of them that are valid. While vertices move, whole pictures are compared, masks and colours on black, blended at outlines and
     inner contours by the share of the pixel that each side covers (the antialias form). The mip level is a constant there: a
     vertex moves for what its texels show, not to blur them. Otherwise the colours are
@@ -89,7 +89,7 @@ class TextureRound(Round):
         rest: np.ndarray | None = None,
         factors: Factors = UNCHANGED,
         loss: str = "l2",
-        frayed: bool = False,
+        fringe: float | None = None,
         known: np.ndarray | None = None,
     ):
         height, width = masks.shape[1:]
@@ -124,10 +124,10 @@ class TextureRound(Round):
         )
         scale = masks.size / max(float(masks.sum()), 1.0)
         weight, sure, told = None if shape else mask * drawn.hard, None, None
-        if shape and frayed:
+        if shape and fringe is not None:
             told, sure = (
                 pick(Variable(FLOAT, size, views, name=name, data=data))
-                for name, data in zip(("inside", "sure"), rim_weights(masks, known), strict=True)
+                for name, data in zip(("inside", "sure"), rim_weights(masks, known, fringe), strict=True)
             )
             # Colours of rims may be those of the background, where masks are wider than the object. They are no texture, but they
             # move outlines: the black beyond an outline that has moved inwards is nearer to a dark background than the surface is.

@@ -67,6 +67,7 @@ class FitRounds:
             dataset.matrices,
             dataset.train.masks,
             dataset.train.colors,
+            np.array(dataset.train.fringe),
             *(array for array in (dataset.train.known, dataset.train.depths) if array is not None),
             self.start.positions,
             self.start.faces,
@@ -148,7 +149,7 @@ class FitRounds:
             exposure=not exact if options.exposure is None else options.exposure,
             shape=self.joint,
             # Outlines of photographs are not known to a part of a pixel.
-            frayed=not exact,
+            fringe=None if exact else self.dataset.train.fringe,
             known=views.known,
             rest=self.start.positions if self.keeps_faces else None,
             factors=self.factors,

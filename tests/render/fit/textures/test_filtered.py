@@ -130,10 +130,10 @@ def test_colours_beside_the_object_do_not_count_where_masks_are_frayed(device):
     true, colors = draw(ball, cameras, make_engine, 16)
     masks = np.stack([binary_dilation(mask >= 0.5, iterations=2) for mask in true]).astype(float)
     found = []
-    for frayed in (True, False):
+    for fringe in (2.0, None):
         work = TextureRound(
             ball, cameras.matrices, masks, colors, steps=30, texture_size=64, gradient="exact", seed=0, shape=True,
-            frayed=frayed,
+            fringe=fringe,
         )  # fmt: skip
         engine = make_engine()
         try:
