@@ -69,7 +69,7 @@ class PlanOptions:
 
     ``half_products`` rounds the operands of matrix products, and of their gradients, to 11 significant bits, and makes those beyond
     65504 infinite; sums have 32 bits. It is used where the device has VK_KHR_cooperative_matrix with products of 16-bit floats
-    that are added in 32 bits, and where its model says how fast these are (``matrix_rate``); elsewhere nothing changes.
+    that are added in 32 bits, and where that is predicted to be faster; elsewhere nothing changes.
 
     ``search``: the engine plans each program of a step with single flags switched, those that matter for speed and round no
     value differently (but for the last bits of sums), runs the plans that differ on copies of the leaves, and goes on from

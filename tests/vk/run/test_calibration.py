@@ -13,7 +13,7 @@ from dressi.ad.graph import Variable
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT
 from dressi.config import config
-from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, INTEGRATED, TILER, record_of
+from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, INTEGRATED, LAVAPIPE, TILER, record_of
 from dressi.vk.plan.substage import Compute, Fragment
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.measure import calibration
@@ -140,6 +140,8 @@ def test_a_device_with_slow_fragments_gets_dispatches(device):
 
 def test_the_record_of_a_device_is_that_of_its_class():
     assert record_of("cpu") is CPU and record_of("cpu", tiler=True) is CPU
+    assert record_of("cpu", name="llvmpipe (LLVM 15.0.6, 256 bits)") is CPU
+    assert record_of("cpu", name="llvmpipe (LLVM 22.1.8, 256 bits)") is LAVAPIPE
     assert record_of("integrated") is INTEGRATED and record_of("integrated", tiler=True) is TILER
     assert record_of("discrete") is DESKTOP and record_of("discrete", vendor=NVIDIA) is DESKTOP
 

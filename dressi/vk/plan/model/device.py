@@ -27,7 +27,7 @@ class DeviceModel:
     | buffer_store_rate | texels that shaders write to storage buffers a second |
     | buffer_fetch_rate | texels that shaders read from storage buffers a second |
     | shared_rate       | words that lanes read from and write to the memory of their workgroup a second |
-    | matrix_rate       | arithmetic operations a second of matrix products by subgroups, 16-bit floats added in 32 bits; 0 where there is no figure |
+    | matrix_rate       | arithmetic operations a second of matrix products by subgroups, 16-bit floats added in 32 bits |
     | atomic_rate       | atomic operations on storage buffers a second |
     | filter_rate       | texels that the sampler filters a second, of four 32-bit floats |
     | bilinear_error    | error of bilinear filtering by the sampler, relative to the range of values |
@@ -72,7 +72,7 @@ class DeviceModel:
     lanes: int
     longest_walk: int
     shared_rate: float = 1e9
-    matrix_rate: float = 0.0
+    matrix_rate: float = 1e9
     accumulators: int = 32
     straight: int = 128
     bilinear_error: float = 2.0**-8

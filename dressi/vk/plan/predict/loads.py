@@ -67,7 +67,7 @@ class Load:
             + self.each.image_loads / model.image_load_rate
             + self.each.loads / model.buffer_fetch_rate
             + self.each.shared / model.shared_rate
-            + self.each.products / (model.matrix_rate or rate)
+            + self.each.products / model.matrix_rate
             + self.stores.seconds(model)
         )
         work = model.rounds(self.invocations) * model.lanes * one

@@ -141,7 +141,7 @@ def products(f: TiledContraction, limits: DeviceLimits, model: DeviceModel, half
             if high >= LEAST and wide >= LEAST and _fits(f.whole, row, high) and _fits(f.whole, column, wide):
                 shape = MatrixShape(rows, columns, 1, 1)
                 yield Strips(column, lanes=lanes, product=Product(row, column, high, wide, DEPTH, shape))
-    if half and limits.matrix != NO_MATRIX and model.matrix_rate:
+    if half and limits.matrix != NO_MATRIX:
         for high, wide in ((GROUP, GROUP), (GROUP // 2, GROUP), (GROUP // 2, GROUP // 2)):
             if limits.matrix.parts(high, wide, GROUP) is not None:
                 yield Strips(

@@ -141,7 +141,7 @@ def test_units_for_matrices_are_used_where_they_are_asked_for():
         (with_matrices(NVIDIA), HALF, DESKTOP, [True]),
         (with_matrices(NVIDIA), SINGLE, DESKTOP, [False]),
         (with_matrices(NO_MATRIX), HALF, DESKTOP, [False]),
-        (with_matrices(NVIDIA), HALF, replace(DESKTOP, matrix_rate=0.0), [False]),
+        (with_matrices(NVIDIA), HALF, replace(DESKTOP, matrix_rate=1e9), [False]),
     ):
         plan = build_plan(program_of([F.matmul(a, b)]), limits, shader_text, options, model)
         assert [layout.half for layout in layouts(plan)] == expected
