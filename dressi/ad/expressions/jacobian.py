@@ -7,7 +7,7 @@ again, of as many texels as the outputs have: a Jacobian of an image is an image
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ...errors import GraphError
 from ..graph import Function, Variable
@@ -18,8 +18,9 @@ from .operations.count import count
 from .operations.shortest import fewest_of, shortest
 from .operations.steps import Steps
 from .terms.derivatives import Derivatives
-from .terms.reader import Reader, readable
-from .terms.table import UNIT, ZERO, Scaled, Table
+from .terms.forms import UNIT, ZERO, Scaled
+from .terms.reader import Reader, floats, readable
+from .terms.table import Table
 from .writer import Writer, of_components
 
 __all__ = ["derivative", "hessian", "jacobian"]
@@ -48,7 +49,7 @@ def jacobian(
     >>> evaluate(square).ravel().tolist(), evaluate(product).ravel().tolist()
     ([6.0, 8.0], [4.0, 3.0])
     """
-    outputs, inputs = _floats(outputs, "outputs"), _floats(inputs, "inputs")
+    outputs, inputs = floats(outputs, "a Jacobian", "output"), floats(inputs, "a Jacobian", "input")
     domains = [y.domain for y in outputs for _ in range(y.vtype.components)]
     return _rows(jacobian_steps(outputs, inputs, limit), inputs, domains, limit)
 
@@ -76,9 +77,10 @@ def hessian(
     >>> [evaluate(row[0]).ravel().tolist() for row in rows]
     [[36.0, 12.0], [12.0, 0.0]]
     """
-    (y,), inputs = _floats(y, "outputs"), _floats(inputs, "inputs")
-    if not y.vtype.is_scalar:
-        raise GraphError(f"the Hessian is of a FLOAT, not of {y}")
+    outputs, inputs = floats(y, "a Hessian", "output"), floats(inputs, "a Hessian", "input")
+    if len(outputs) > 1 or not outputs[0].vtype.is_scalar:
+        raise GraphError(f"the Hessian is of one FLOAT, not of {y}: take that of each component")
+    (y,) = outputs
     table, reader, (root,) = _read([y], inputs)
     wanted = [x for v in inputs for x in reader.leaves[v]]
     found = Derivatives(table)
@@ -98,16 +100,17 @@ def derivative(y: Variable, x: Variable, order: int = 1, *, limit: int | None = 
     >>> evaluate(F.derivative(x**4, x, order=3)).ravel().tolist()
     [0.0, 24.0, 48.0, 72.0, 96.0]
     """
-    (y,), (x,) = _floats(y, "outputs"), _floats(x, "inputs")
-    if not x.vtype.is_scalar or isinstance(order, bool) or not isinstance(order, int) or order < 0:
-        raise GraphError(
-            f"a derivative of an order is by a FLOAT, and the order 0, 1, ..., not {order!r} by {x}"
-        )
+    outputs, inputs = floats(y, "a derivative", "output"), floats(x, "a derivative", "input")
+    if len(outputs) + len(inputs) > 2 or not inputs[0].vtype.is_scalar:
+        raise GraphError(f"a derivative of an order is of one Variable by one FLOAT, not of {y} by {x}")
+    if isinstance(order, bool) or not isinstance(order, int) or order < 0:
+        raise GraphError(f"the order of a derivative is 0, 1, ..., not {order!r}")
+    (y,), (x,) = outputs, inputs
     table, reader, roots = _read([y], [x])
-    found, entry = Derivatives(table), reader.leaves[x][0].entry
+    found, entry, begun = Derivatives(table), reader.leaves[x][0].entry, len(table)
     for _ in range(order):
         roots = found.tangents(roots, {entry: UNIT})
-        _refuse(len(table), limit)
+        _refuse(len(table) - begun, limit)
     steps = shortest(table, roots)
     _refuse(count(steps).total, limit)
     return of_components(Writer(steps).roots(), y.vtype, y.domain)
@@ -145,6 +148,8 @@ def _rows(
 
 
 def _refuse(operations: int, limit: int | None) -> None:
+    if limit is not None and not isinstance(limit, int | float):
+        raise GraphError(f"the limit is a number of operations, or None for no limit, not {limit!r}")
     if limit is not None and operations > limit:
         raise GraphError(
             f"the derivative takes about {operations:,} operations a texel, more than the limit of {limit:,}: take it by fewer "
@@ -154,44 +159,40 @@ def _refuse(operations: int, limit: int | None) -> None:
 
 def _read(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> tuple[Table, Reader, list[Scaled]]:
     reader = Reader(Table(), inputs)
-    roots = [x for y in reader.read(outputs) for x in y]
-    _same_texel(reader, outputs, inputs)
-    return reader.table, reader, roots
+    order = reader.order(outputs)
+    reader.run(order)
+    classes = {type(f) for _, f in order if f is not None and f.inputs}
+    if not all(v.is_leaf for v, f in order if f is None) or any(map(_is_undeclared, classes)):
+        _same_texel(reader, outputs, inputs)
+    for x in inputs:
+        if not any(all(n in (1, m) for n, m in zip(_extents(x), _extents(y), strict=True)) for y in outputs):
+            raise GraphError(
+                f"{x} has other texels than {outputs[0]}: the inputs of a Jacobian have one texel, or those of an output"
+            )
+    return reader.table, reader, [x for y in outputs for x in reader.known[y]]
+
+
+def _is_undeclared(kind: type[Function]) -> bool:
+    return kind.partials is Function.partials and kind.vjp is Function.vjp
 
 
 def _same_texel(reader: Reader, outputs: Sequence[Variable], inputs: Sequence[Variable]) -> None:
-    """Raises GraphError where an input reaches an output in another way than through expressions, or fits none."""
+    """Raises GraphError where an input reaches an output in another way than through expressions."""
     reached = set(inputs)
     for f in topological_order(outputs):
         if f.output in reached or reached.isdisjoint(f.inputs):
             continue
         if f.output.vtype.is_int or f.zero_derivative:
             continue
-        if type(f).partials is Function.partials and type(f).vjp is Function.vjp:
+        if _is_undeclared(type(f)):
             f.partials(*f.inputs)  # raises, and says why
         if f.output in reader.leaves or (f.output not in reader.known and not readable(f)):
             raise f.fail(
                 "is no Function of one texel that a Jacobian can be taken through; use jvp, gradient or hvp"
             )
         reached.add(f.output)
-    for x in inputs:
-        if not any(all(n in (1, m) for n, m in zip(_extents(x), _extents(y), strict=True)) for y in outputs):
-            raise GraphError(
-                f"{x} has other texels than {outputs[0]}: the inputs of a Jacobian have one texel, or those of an output"
-            )
 
 
 def _extents(v: Variable) -> tuple[int, ...]:
     (width, height), tiles, channels = v.domain
     return width, height, tiles, channels
-
-
-def _floats(given: Variable | Sequence[Variable], what: str) -> list[Variable]:
-    several = isinstance(given, Iterable) and not isinstance(given, Variable)
-    found = list(given) if several else [given]
-    if not found:
-        raise GraphError(f"a Jacobian has no {what}: give one float Variable or more")
-    for x in found:
-        if not isinstance(x, Variable) or x.vtype.is_int:
-            raise GraphError(f"the {what} of a Jacobian are float Variables, not {x!r}")
-    return found

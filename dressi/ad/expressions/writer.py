@@ -36,7 +36,8 @@ class Writer:
         return self.made[m] if m >= 0 else -self.made[-m]
 
     def _value(self, n: int) -> Variable:
-        kind, of, operands = self.steps.kinds[n], self.steps.of.get(n), self.steps.operands[n]
+        kind, operands = self.steps.kinds[n], self.steps.operands[n]
+        of: Any = self.steps.of.get(n)
         if kind == GIVEN:
             return component_of(*of)
         if kind == NUMBER:

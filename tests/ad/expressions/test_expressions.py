@@ -10,8 +10,9 @@ from dressi.ad.expressions.compare import as_written, fewest
 from dressi.ad.expressions.jacobian import jacobian_steps
 from dressi.ad.expressions.operations.count import count
 from dressi.ad.expressions.operations.shortest import shortest
+from dressi.ad.expressions.terms.forms import ONE
 from dressi.ad.expressions.terms.reader import Reader
-from dressi.ad.expressions.terms.table import ONE, Table
+from dressi.ad.expressions.terms.table import Table
 from dressi.ad.expressions.writer import Writer
 from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT

@@ -13,7 +13,7 @@ from .crossed import cross
 from .distribute import distribute, regroup
 from .pairs import share_pairs
 from .signs import place_signs
-from .steps import CALL, NUMBER, PRODUCT, SUM, Steps, ragged, repeated
+from .steps import CALL, NUMBER, PRODUCT, SUM, Steps, repeated
 
 LONGEST = 12
 """Factors of a product that is written out."""
@@ -114,8 +114,8 @@ def _with_common_factors(steps: Steps, uses: np.ndarray, order: Sequence[int]) -
     readers, read = steps.reads([n for n in order if kinds[n] == SUM])
     read, lengths = np.abs(read), np.bincount(readers, minlength=len(steps))
     own = (steps.kind_of(read) == PRODUCT) & (uses[read] <= lengths[readers])
-    sums, factors = ragged(readers[own], [steps.operands[n] for n in read[own].tolist()])
-    return {*repeated(np.append(sums, readers[~own]), np.append(factors, read[~own]))}
+    products, factors = steps.rows.of(read[own])
+    return {*repeated(np.append(readers[own][products], readers[~own]), np.append(factors, read[~own]))}
 
 
 def _repeats(steps: Steps, uses: Sequence[int], operands: Sequence[int]) -> bool:

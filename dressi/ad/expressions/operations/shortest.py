@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from ..terms.table import Scaled, Table
+from ..terms.forms import Scaled
+from ..terms.table import Table
 from .count import count
 from .reduce import reduced
 from .steps import Lowering, Steps

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from ..terms.rational import Rational, quotient, rounded, size, times, to_power
-from ..terms.table import ONE, Call, Product, Scaled, Sum, Table
+from ..terms.forms import ONE, Call, Product, Scaled, Sum
+from ..terms.rational import Rational, quotient, rounded, times, to_power
+from ..terms.table import Table
+from .rows import Rows
 
 GIVEN, NUMBER, SUM, PRODUCT, RECIPROCAL, CALL = range(6)
 """A symbol, a constant, sums and products of values, 1 / value, a Function of values."""
@@ -31,6 +32,7 @@ class Steps:
     def __init__(self) -> None:
         self.kinds = bytearray([NUMBER])
         self.terms: list[Sequence[int]] = [()]
+        self.rows = Rows(self.terms)
         self.operands: list[Sequence[int]] = [()]
         self.of: dict[int, Any] = {0: 0}
         """The names of symbols, the numbers that constants are, classes and values of the fields of Functions."""
@@ -60,6 +62,7 @@ class Steps:
         """Makes a value something else, of which nothing but its terms is known."""
         self.fresh.add(n)
         self.kinds[n], self.terms[n] = kind, terms
+        self.rows.change(n)
         self.operands[n] = terms if kind == PRODUCT else _unsigned(terms)
 
     def factors(self, n: int) -> Sequence[int]:
@@ -103,16 +106,8 @@ class Steps:
 
     def reads(self, values: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """All terms of these values in order: (numbers of the values, terms)."""
-        terms = self.terms
-        return ragged(values, [terms[n] for n in values])
-
-
-def ragged(
-    owners: Sequence[int] | np.ndarray, rows: Sequence[Sequence[int]]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of any length behind each other: (for each item its owner, items)."""
-    lengths = np.fromiter(map(len, rows), int, len(rows))
-    return np.repeat(np.asarray(owners, int), lengths), np.fromiter(chain.from_iterable(rows), int)
+        places, terms = self.rows.of(values)
+        return np.asarray(values, int)[places], terms
 
 
 def repeated(groups: np.ndarray, items: np.ndarray) -> list[int]:
@@ -147,7 +142,7 @@ class Lowering:
         self.steps = Steps()
         self._at: dict[int, tuple[Rational, int]] = {}
         """Entry -> (c, value): the value is c times the entry. c may be negative."""
-        self._terms: dict[int, list[tuple[Rational, int]]] = {}
+        self._terms: dict[int, Sequence[tuple[Rational, int]]] = {}
         """Of sums that are wanted at a scale: their terms at it."""
         self._number: dict[Rational, int] = {}
         self._product: dict[tuple[int, ...], int] = {}
@@ -169,23 +164,28 @@ class Lowering:
         votes: dict[int, list[Rational]] = {}
         found: dict[int, Rational] = {}
 
-        def vote(factor: Rational, entry: int) -> None:
-            if factor and entry != ONE:
-                votes.setdefault(entry, []).append(size(factor))
+        def vote(terms: Sequence[tuple[Rational, int]]) -> None:
+            for factor, entry in terms:
+                if factor and entry != ONE:
+                    if entry in votes:
+                        votes[entry].append(abs(factor))
+                    else:
+                        votes[entry] = [abs(factor)]
 
-        for r in roots:
-            vote(*r)
+        vote(roots)
         for entry in reversed(order):
+            scale = None
             if entry in votes:
-                found[entry] = _most(votes.pop(entry))
+                scale = found[entry] = _most(votes.pop(entry))
             form = self.table.forms[entry]
-            if type(form) is Sum and entry in found:
-                self._terms[entry] = [(times(found[entry], c), n) for c, n in form.terms]
-                for c, n in self._terms[entry]:
-                    vote(c, n)
+            if type(form) is Sum and scale is not None:
+                terms = form.terms
+                if scale != 1:
+                    terms = [(times(scale, c), n) for c, n in terms]
+                self._terms[entry] = terms
+                vote(terms)
             elif type(form) is Call:
-                for x in form.arguments:
-                    vote(*x)
+                vote(form.arguments)
             elif type(form) is Product:
                 for n, power in form.factors:
                     if power < 0:
@@ -197,14 +197,15 @@ class Lowering:
         if not factor:
             return 0
         if entry == ONE:
-            n = self._constant(size(factor))
+            n = self._constant(abs(factor))
         else:
             scale, n = self._at[entry]
-            if scale != 1:
-                factor = quotient(factor, scale)
-            if type(factor) is int and (factor == 1 or factor == -1):
-                return factor * n
-            n = self._multiplied([self._constant(size(factor)), n])
+            if factor == scale:
+                return n
+            factor = quotient(factor, scale)
+            if factor == -1:
+                return -n
+            n = self._multiplied([self._constant(abs(factor)), n])
         return n if factor.numerator > 0 else -n
 
     def _constant(self, value: Rational) -> int:
@@ -240,7 +241,7 @@ class Lowering:
         if wanted is not None:
             return wanted, self.steps.add(SUM, [self._of(c, n) for c, n in self._terms.pop(entry)])
         # the scale at which most terms are what is there
-        ratios = [size(quotient(self._at[n][0], c)) for c, n in terms if n != ONE]
+        ratios = [abs(quotient(self._at[n][0], c)) for c, n in terms if n != ONE]
         scale = _most(ratios) if ratios else 1
         return scale, self.steps.add(SUM, [self._of(times(scale, c), n) for c, n in terms])
 
@@ -262,7 +263,7 @@ class Lowering:
             scale = rounded(scale)
         if below:
             above.append(self._reciprocal(below[0] if len(below) == 1 else self._multiplied(below)))
-        if wanted is not None and size(scale) != wanted:
-            above.append(self._constant(quotient(wanted, size(scale))))
+        if wanted is not None and abs(scale) != wanted:
+            above.append(self._constant(quotient(wanted, abs(scale))))
             scale = wanted if scale.numerator > 0 else -wanted
         return scale, above[0] if len(above) == 1 else self._multiplied(above)

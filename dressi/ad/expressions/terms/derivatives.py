@@ -9,9 +9,10 @@ from typing import Any
 from ...graph import Function, Variable
 from ...ops.pixel.constant import constant
 from ...types import FLOAT
+from .forms import ONE, UNIT, ZERO, Call, Product, Scaled, Sum, scaled
 from .rational import Rational, times
 from .reader import Reader
-from .table import ONE, UNIT, ZERO, Call, Product, Scaled, Sum, Table, scaled
+from .table import Table
 
 
 class Derivatives:
@@ -25,33 +26,33 @@ class Derivatives:
 
     def partials(self, entry: int) -> list[tuple[int, Scaled]]:
         """(entry it is made of, derivative by that entry)."""
-        if entry not in self._partials:
-            self._partials[entry] = self._of_form(entry)
-        return self._partials[entry]
+        known = self._partials.get(entry)
+        if known is None:
+            known = self._partials[entry] = self._of_form(entry)
+        return known
 
     def _of_form(self, entry: int) -> list[tuple[int, Scaled]]:
-        table = self.table
-        match table.forms[entry]:
-            case Sum(terms):
-                return [
-                    (n, UNIT if type(c) is int and c == 1 else Scaled(c, ONE)) for c, n in terms if n != ONE
-                ]
-            case Product(((a, 1), (b, 1))):
+        table, form = self.table, self.table.forms[entry]
+        if type(form) is Sum:
+            return [(n, UNIT if c == 1 else scaled((c, ONE))) for c, n in form.terms if n != ONE]
+        if type(form) is Product:
+            factors = form.factors
+            if len(factors) == 2 and factors[0][1] == factors[1][1] == 1:
+                (a, _), (b, _) = factors
                 return [(a, scaled((1, b))), (b, scaled((1, a)))]
-            case Product(factors):
-                found = []
-                for n, power in factors:
-                    rest = [(Scaled(1, m), p - (m == n)) for m, p in factors]
-                    d = table.product(rest)
-                    found.append((n, Scaled(times(d.factor, power), d.entry)))
-                return found
-            case Call(function, arguments):
-                slopes = self._of_call(entry, function, arguments)
-                return [
-                    (x.entry, _times(table, d, x.factor))
-                    for x, d in zip(arguments, slopes, strict=True)
-                    if x.entry != ONE and not d.is_zero
-                ]
+            found = []
+            for n, power in factors:
+                rest = [(Scaled(1, m), p - (m == n)) for m, p in factors]
+                d = table.product(rest)
+                found.append((n, Scaled(times(d.factor, power), d.entry)))
+            return found
+        if type(form) is Call:
+            slopes = self._of_call(entry, form.function, form.arguments)
+            return [
+                (x.entry, _times(table, d, x.factor))
+                for x, d in zip(form.arguments, slopes, strict=True)
+                if x.entry != ONE and not d.is_zero
+            ]
         return []
 
     def _of_call(self, entry: int, function: Any, arguments: Sequence[Scaled]) -> list[Scaled]:
@@ -87,8 +88,10 @@ class Derivatives:
         order = self.table.order([root.entry])
         active = set(wanted)
         for entry in order:
-            if not active.isdisjoint([n for n, _ in self.partials(entry)]):
-                active.add(entry)
+            for n, _ in self.partials(entry):
+                if n in active:
+                    active.add(entry)
+                    break
         parts = defaultdict[int, list[Scaled]](list, {root.entry: [Scaled(root.factor, ONE)]})
         totals: dict[int, Scaled] = {}
         for entry in reversed(order):

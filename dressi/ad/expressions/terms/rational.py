@@ -20,6 +20,9 @@ class Ratio(NamedTuple):
     def __neg__(self) -> Ratio:
         return _ratio((-self[0], self[1]))
 
+    def __abs__(self) -> Ratio:
+        return _ratio((abs(self[0]), self[1]))
+
     def __float__(self) -> float:
         return self[0] / self[1]
 
@@ -62,6 +65,8 @@ def times(a: Rational, b: Rational) -> Rational:
     if type(b) is int and (b == 1 or b == -1):
         return a if b == 1 else -a
     (above, below), (more, less) = parts(a), parts(b)
+    if type(b) is not int and not (below & (below - 1) or less & (less - 1)):
+        return _ratio((above * more, below * less))  # numbers that floats are: odd ones over powers of two
     return reduced(above * more, below * less)
 
 
@@ -72,11 +77,10 @@ def quotient(a: Rational, b: Rational) -> Rational:
             return a if b == 1 else -a
         if type(a) is int:
             return reduced(a, b) if a % b else a // b
-    elif a is b:
+    elif a == b:
         return 1
     (above, below), (more, less) = parts(a), parts(b)
-    above, below = above * less, below * more
-    return 1 if above == below else reduced(above, below)
+    return reduced(above * less, below * more)
 
 
 def to_power(c: Rational, power: int) -> Rational:
@@ -87,11 +91,6 @@ def to_power(c: Rational, power: int) -> Rational:
         return quotient(1, to_power(c, -power))
     above, below = parts(c)
     return above**power if below == 1 else _ratio((above**power, below**power))
-
-
-def size(c: Rational) -> Rational:
-    """|c|."""
-    return c if c.numerator >= 0 else -c
 
 
 @lru_cache(maxsize=1 << 12)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ....errors import GraphError
 from ...graph import Function, Variable
 from ...ops.image.reduce import Expand
 from ...ops.pixel.arithmetic import Add, Div, Mix, Mul, Sub
@@ -22,7 +23,8 @@ from ...ops.pixel.shortcut import Shortcut
 from ...ops.pixel.vector import Construct, Fill, Spread, SumComponents, Swizzle
 from ...traversal import producers_first
 from ...types import Access
-from .table import Scaled, Table
+from .forms import Scaled
+from .table import Table
 
 Components = tuple[Scaled, ...]
 """Those of a value of one texel, of a matrix row by row."""
@@ -50,10 +52,10 @@ class Value:
         return Value(self.table, self.table.multiplied(self.at, self._other(x)))
 
     def __truediv__(self, x: Any) -> Value:
-        return Value(self.table, self.table.product(((self.at, 1), (self._other(x), -1))))
+        return Value(self.table, self.table.divided(self.at, self._other(x)))
 
     def __rtruediv__(self, x: Any) -> Value:
-        return Value(self.table, self.table.product(((self._other(x), 1), (self.at, -1))))
+        return Value(self.table, self.table.divided(self._other(x), self.at))
 
     def __neg__(self) -> Value:
         return Value(self.table, -self.at)
@@ -117,6 +119,15 @@ ALGEBRA: dict[type[Function], Callable[..., Any]] = {
 }
 """Functions that are sums and products of components; the others of one texel are calls."""
 
+_SCALARS: dict[type[Function], Callable[..., Scaled]] = {
+    Add: lambda table, a, b: table.sum((a, b)),
+    Sub: lambda table, a, b: table.sum((a, -b)),
+    Mul: Table.multiplied,
+    Div: Table.divided,
+    Neg: lambda table, a: -a,
+}
+"""The commonest of them for scalars, at once."""
+
 
 def _unit(x: Variable) -> Variable:
     norm = sqrt(dot(x, x))
@@ -158,11 +169,13 @@ class Reader:
         def makers(v: Variable) -> Sequence[Variable]:
             if v in self.known:
                 return ()
-            f = made[v] = v.creator if v.creator is not None and readable(v.creator) else None
+            f = v.creator
+            made[v] = f = f if f is not None and readable(f) else None
             return f.inputs if f is not None else ()
 
-        order = [(v, made[v]) for v in producers_first(variables, makers) if v in made]
-        return sorted(order, key=lambda item: item[1] is not None)
+        order = [v for v in producers_first(variables, makers) if v in made]
+        symbols = [(v, None) for v in order if made[v] is None]
+        return [*symbols, *[(v, f) for v in order if (f := made[v]) is not None]]
 
     def run(self, order: Iterable[tuple[Variable, Function | None]]) -> None:
         """Reads what ``order`` gave, of this reader or of another that knew the same Variables."""
@@ -180,10 +193,12 @@ class Reader:
         self.known[v] = self.leaves[v] = tuple([self.table.symbol((v, k)) for k in components])
 
     def _function(self, f: Function) -> Components:
-        kind, table, vtype = type(f), self.table, f.output.vtype
+        kind, table, vtype, known = type(f), self.table, f.output.vtype, self.known
+        if vtype.is_scalar and kind in _SCALARS:
+            return (_SCALARS[kind](table, *[known[x][0] for x in f.inputs]),)
         if isinstance(f, Constant):
             return tuple([table.constant(x) for x in f.value])
-        inputs = [self.known[x] for x in f.inputs]
+        inputs = [known[x] for x in f.inputs]
         algebra = ALGEBRA.get(kind)
         if algebra is not None and vtype.is_scalar and isinstance(f, Pointwise):
             return (self._scaled(algebra(f, *[Value(table, x) for (x,) in inputs])),)
@@ -219,14 +234,26 @@ class Reader:
         return x.at if isinstance(x, Value) else self.table.constant(float(x))
 
 
+def floats(given: Variable | Iterable[Variable], of: str, role: str) -> list[Variable]:
+    """One Variable or several as a list; raises GraphError, which names them by their role, if they are no float Variables."""
+    several = isinstance(given, Iterable) and not isinstance(given, Variable)
+    found: list[Any] = list(given) if several else [given]
+    if not found:
+        raise GraphError(f"{of} has no {role}: give one float Variable or more")
+    for x in found:
+        if not isinstance(x, Variable) or x.vtype.is_int:
+            raise GraphError(f"each {role} of {of} is a float Variable, not {x!r}")
+    return found
+
+
 def readable(f: Function) -> bool:
     """Whether the components of its output are expressions of those of its inputs."""
-    if f.output.vtype.is_int or any(x.vtype.is_int for x in f.inputs):
+    if f.output.vtype.is_int or True in [x.vtype.is_int for x in f.inputs]:
         return False
-    if isinstance(f, Constant):
-        return all(map(isfinite, f.value))
     if type(f) in ALGEBRA:
         return True
+    if isinstance(f, Constant):
+        return all(map(isfinite, f.value))
     if type(f) in ORDINARY:
         return not f.inputs[0].vtype.is_scalar
     pointwise = isinstance(f, Pointwise) or type(f) is Select

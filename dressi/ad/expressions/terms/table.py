@@ -11,87 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...ops.pixel.exponential import Sqrt
-from ...ops.pixel.trigonometry import Cos, Sin
-from ...traversal import producers_first
-from .field import (
-    PRIME,
-    Sample,
-    drawn,
-    drawn_long,
-    inverse,
-    modulo,
-    on_circle,
-    on_long_circle,
-    product_of,
-    sum_of,
-    to_rational,
-)
-from .rational import Rational, is_in_range, of_float, plus, quotient, rounded, times, to_power
-
-ONE = 0
-"""The entry whose value is 1: constants are multiples of it."""
-
-
-class Scaled(NamedTuple):
-    """A rational number times an entry."""
-
-    factor: Rational
-    entry: int
-
-    def __neg__(self) -> Scaled:
-        return Scaled(-self.factor, self.entry)
-
-    @property
-    def is_zero(self) -> bool:
-        return not self.factor
-
-    @property
-    def is_constant(self) -> bool:
-        return self.entry == ONE or not self.factor
-
-
-scaled = partial(tuple.__new__, Scaled)
-"""A Scaled from a tuple, in half the time of the constructor."""
-ZERO, UNIT = Scaled(0, ONE), Scaled(1, ONE)
-
-
-class Symbol(NamedTuple):
-    """A value that is given: ``of`` names it."""
-
-    of: Hashable
-
-
-class Sum(NamedTuple):
-    """The sum of multiples of entries; ``terms`` are ordered by entry, each occurs once."""
-
-    terms: tuple[tuple[Rational, int], ...]
-
-
-class Product(NamedTuple):
-    """The product of integer powers of entries; ``factors`` are ordered by entry, each occurs once."""
-
-    factors: tuple[tuple[int, int], ...]
-
-
-class Call(NamedTuple):
-    """A Function of other expressions. function: its class and fields."""
-
-    function: Hashable
-    arguments: tuple[Scaled, ...]
-
+from ...ops.pixel.trigonometry import Sin
+from .field import Sample, drawn, on_circle, product_of, sum_of
+from .forms import CIRCLE, ONE, ZERO, Call, Form, Product, Scaled, Sum, Symbol, children, kind_of, scaled
+from .multiples import Multiples
+from .rational import RANGE, Rational, is_in_range, of_float, plus, quotient, rounded, times, to_power
 
 _sum: Callable[[tuple[Any, ...]], Sum] = partial(tuple.__new__, Sum)
 _product: Callable[[tuple[Any, ...]], Product] = partial(tuple.__new__, Product)
 _call: Callable[[tuple[Any, ...]], Call] = partial(tuple.__new__, Call)
-Form = Symbol | Sum | Product | Call
-_CIRCLE = (Sin, Cos)
-
-
-def _kind(function: Any) -> Any:
-    return function[0] if isinstance(function, tuple) else function
+_NOTHING = Sample(0, 0, 0)
 
 
 class Table:
@@ -102,8 +34,7 @@ class Table:
         """The form in which each entry was first written."""
         self.samples: list[Sample] = [Sample(1, 1, 1)]
         self._inverses: dict[int, Sample] = {}
-        self._long: dict[int, int] = {}
-        """Of entries that were asked their values modulo PRIME."""
+        self._multiples = Multiples(self.forms, self.samples)
         self._of_form: dict[Hashable, Scaled] = {}
         """By forms, sums apart: terms of a sum may be equal to the factors of a product."""
         self._of_sum: dict[Hashable, Scaled] = {}
@@ -129,7 +60,11 @@ class Table:
         found: dict[int, Rational] = {}
         for factor, entry in parts:
             found[entry] = plus(found[entry], factor) if entry in found else factor
-        terms = [(rounded(found[entry]), entry) for entry in sorted(found) if found[entry]]
+        terms = [
+            (factor if type(factor) is int and -RANGE < factor < RANGE else rounded(factor), entry)
+            for entry, factor in sorted(found.items())
+            if factor
+        ]
         if not terms:
             return ZERO
         leading = terms[0][0] if terms[0][1] != ONE or len(terms) == 1 else terms[1][0]
@@ -162,6 +97,10 @@ class Table:
         if known is None:
             known = self._add(self._of_form, form, product_of((self.samples[a], self.samples[b])))
         return scaled((scale, known.entry)) if known.factor == 1 else self._in_range(known, scale)
+
+    def divided(self, x: Scaled, y: Scaled) -> Scaled:
+        """x / y. A y of zero raises ZeroDivisionError."""
+        return self.product(((x, 1), (y, -1)))
 
     def product(self, parts: Iterable[tuple[Scaled, int]]) -> Scaled:
         """The product of integer powers of the parts. A negative power of zero raises ZeroDivisionError."""
@@ -208,14 +147,14 @@ class Table:
     def call(self, function: Hashable, arguments: Iterable[Scaled]) -> Scaled:
         """A Function of the arguments. Sine and cosine know their symmetry and that their squares add up to 1."""
         arguments, sign = tuple(arguments), 1
-        if _kind(function) in _CIRCLE and arguments[0].factor.numerator < 0:
-            arguments, sign = (-arguments[0],), -1 if _kind(function) is Sin else 1
+        if kind_of(function) in CIRCLE and arguments[0].factor.numerator < 0:
+            arguments, sign = (-arguments[0],), -1 if kind_of(function) is Sin else 1
         form = _call((function, arguments))
         known = self._of_form.get(form)
         if known is None:
             values = self._values(form)
-            if _kind(function) in _CIRCLE:
-                sample = on_circle(values[0])[_CIRCLE.index(_kind(function))]
+            if kind_of(function) in CIRCLE:
+                sample = on_circle(values[0])[CIRCLE.index(kind_of(function))]
             else:
                 sample = drawn("call", function, *values)
             known = self._add(self._of_form, form, sample)
@@ -236,16 +175,8 @@ class Table:
             elif not begun[n]:
                 begun[n] = 1
                 stack.append(~n)
-                stack += self.children(self.forms[n])[::-1]
+                stack += children(self.forms[n])[::-1]
         return order
-
-    def children(self, form: Form) -> list[int]:
-        """The entries that a form is made of."""
-        if type(form) is Product:
-            return [n for n, _ in form.factors]
-        if type(form) is Sum:
-            return [n for _, n in form.terms]
-        return [n for _, n in form.arguments] if type(form) is Call else []
 
     def _in_range(self, x: Scaled, factor: Rational) -> Scaled:
         if factor == 1 == x.factor:
@@ -263,14 +194,14 @@ class Table:
 
     def _add(self, known_forms: dict[Hashable, Scaled], form: Form, sample: Sample) -> Scaled:
         """The entry of a form that is new, and from now on known: one of the same value, or a new one."""
-        if not any(sample):
+        if sample == _NOTHING:
             known_forms[form] = ZERO
             return ZERO
         direction = sample.direction
         new = len(self.forms)
         entry = self._of_direction.setdefault(direction, new)
         if entry != new:
-            factor = 1 if sample == self.samples[entry] else self._ratio(form, entry)
+            factor = 1 if sample == self.samples[entry] else self._multiples.ratio(form, entry)
             if factor is not None:
                 known = known_forms[form] = Scaled(factor, entry)
                 return known
@@ -283,33 +214,3 @@ class Table:
         self.forms.append(form)
         self.samples.append(sample)
         return known
-
-    def _ratio(self, form: Form, entry: int) -> Rational | None:
-        """The number that a form is of an entry of the same direction; None if it is too long."""
-        long = self._long
-
-        def unknown(n: int) -> list[int]:
-            return [] if n in long else self.children(self.forms[n])
-
-        for n in producers_first([*self.children(form), entry], unknown):
-            long.setdefault(n, self._modulo(n, self.forms[n]))
-        return to_rational(self._modulo(len(self), form) * inverse(long[entry], PRIME) % PRIME)
-
-    def _modulo(self, entry: int, form: Form) -> int:
-        """The value of a form modulo PRIME, from those that it is made of."""
-        long = self._long
-        match form:
-            case Symbol():
-                return drawn_long("symbol", entry)
-            case Sum(terms):
-                return sum([modulo(c, PRIME) * long[n] for c, n in terms]) % PRIME
-            case Product(factors):
-                value = 1
-                for n, power in factors:
-                    value = value * pow(long[n], power, PRIME) % PRIME if long[n] else 0
-                return value
-            case Call(function):
-                if _kind(function) in _CIRCLE:
-                    return on_long_circle(self._values(form)[0])[_CIRCLE.index(_kind(function))]
-                return drawn_long("call", function, *self._values(form))
-        raise TypeError(form)
