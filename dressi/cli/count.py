@@ -38,11 +38,15 @@ def count(
     ] = 1.0,
     dot: Annotated[Path | None, typer.Option(help="Write the graph here, for Graphviz.")] = None,
 ) -> None:
-    """Count the operations a texel of a computation before and after simplification, by kind."""
+    """Count the operations a texel of a computation before and after simplification, by kind.
+
+    Those of derivatives stand beside the gradients of all components, one after the other."""
     with imports():
         from dressi import F
         from dressi.ad.expressions.compare import as_written, fewest
+        from dressi.ad.expressions.writer import component_of
         from dressi.ad.show import dot as dot_of
+        from dressi.ad.transform.gradient import gradient
 
     outputs = _outputs(program)
     language = LANGUAGES.get(source.suffix if source else "", "")
@@ -50,12 +54,15 @@ def count(
         raise InputError(
             f"--source {source}: the name ends with {', '.join(LANGUAGES)}, which says the language"
         )
-    shown = {"the outputs": outputs}
+    shown = [("the outputs", "written", outputs, outputs)]
     if by is not None:
         leaves = _leaves(outputs, by)
-        shown["their derivatives"] = outputs = [x for row in F.jacobian(outputs, leaves) for x in row]
-    for what, values in shown.items():
-        _print(what, as_written(values), fewest(values, product_cost))
+        components = [component_of(y, k) for y in outputs for k in range(y.vtype.components)]
+        outputs = [x for row in F.jacobian(outputs, leaves) for x in row]
+        gradients = [x for y in components for x in gradient(y, leaves, F.constant(1.0))]
+        shown.append(("their derivatives", "in reverse", gradients, outputs))
+    for what, how, before, after in shown:
+        _print(what, how, as_written(before), fewest(after, product_cost))
     for path, text in (
         (dot, lambda: dot_of(outputs)),
         (source, lambda: F.source(outputs, language, "f", product_cost=product_cost)),
@@ -65,8 +72,8 @@ def count(
             print(f"wrote '{path}'")
 
 
-def _print(what: str, before: Any, after: Any) -> None:
-    print(f"{what + ', operations a texel':44s} {'written':>9s} {'fewest':>9s}")
+def _print(what: str, how: str, before: Any, after: Any) -> None:
+    print(f"{what + ', operations a texel':43s} {how:>10s} {'fewest':>9s}")
     rows = [
         ("sums and differences", before.adds, after.adds),
         ("products", before.multiplies, after.multiplies),

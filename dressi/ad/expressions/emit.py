@@ -6,7 +6,7 @@ import keyword
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from ...errors import GraphError
 from ..graph import Variable
@@ -18,7 +18,7 @@ from ..ops.pixel.trigonometry import Acos, Asin, Atan, Atan2, Cos, Sin, Tan
 from ..transform.garbage_collection import paused
 from .operations.shortest import shortest
 from .operations.steps import CALL, GIVEN, NUMBER, PRODUCT, RECIPROCAL, Steps
-from .terms.reader import Reader
+from .terms.reader import Reader, floats
 from .terms.table import Table
 
 __all__ = ["source"]
@@ -84,7 +84,9 @@ class _Language:
 
 def _c_head(name: str, inputs: Sequence[str], outputs: int) -> list[str]:
     given = "".join(f"double {x}, " for x in inputs)
-    return ["#include <math.h>", "", f"static inline void {name}({given}double out[{outputs}]) {{"]
+    guard = f"DRESSI_{name.upper()}_H"
+    return [f"#ifndef {guard}", f"#define {guard}", "", "#include <math.h>", "",
+            f"static inline void {name}({given}double out[{outputs}]) {{"]  # fmt: skip
 
 
 def _glsl_head(name: str, inputs: Sequence[str], outputs: int) -> list[str]:
@@ -98,7 +100,7 @@ def _numpy_head(name: str, inputs: Sequence[str], outputs: int) -> list[str]:
 _C_WORDS = "auto break case char const continue default do double else enum extern float for goto if int long out return " \
     "short signed sizeof static struct switch typedef union unsigned void volatile while inline"  # fmt: skip
 LANGUAGES = {
-    "c": _Language(0, _c_head, "    const double {0} = {1};", "    out[{0}] = {1};", ["}"], frozenset(_C_WORDS.split())),
+    "c": _Language(0, _c_head, "    const double {0} = {1};", "    out[{0}] = {1};", ["}", "", "#endif"], frozenset(_C_WORDS.split())),
     "numpy": _Language(1, _numpy_head, "    {0} = {1}", "    out[{0}] = {1}", ["    return out"], frozenset({*keyword.kwlist, "np", "out"})),
     "glsl": _Language(2, _glsl_head, "    float {0} = {1};", "    result[{0}] = {1};", ["}"], frozenset({*_C_WORDS.split(), "result", "in", "inout", "uniform", "buffer", "input", "output", "sample"})),
 }  # fmt: skip
@@ -135,7 +137,7 @@ def source(
         return out
     <BLANKLINE>
     """
-    outputs = [outputs] if isinstance(outputs, Variable) else list(outputs)
+    outputs = floats(outputs, "a function", "output")
     if language not in LANGUAGES:
         raise GraphError(f"a function is written as {', '.join(LANGUAGES)}, not as {language!r}")
     if not product_cost >= 1.0:
@@ -148,7 +150,9 @@ def source(
     given = list(names.values())
     for text in [name, *given]:
         if not re.fullmatch(r"[A-Za-z]\w*", text) or text in to.reserved or re.fullmatch(r"t\d+", text):
-            raise GraphError(f"{language} cannot have {text!r} as a name: give the leaf another name=")
+            raise GraphError(
+                f"{language} cannot have {text!r} as a name: give the {'function' if text == name else 'leaf'} another name="
+            )
     twice = next((x for x in given if given.count(x) > 1), None)
     if twice:
         raise GraphError(f"two leaves are named {twice!r}: give one of them another name=")
@@ -182,7 +186,7 @@ class _Body:
         order = steps.order()
         uses = steps.uses(order)
         for n in order:
-            kind, of = steps.kinds[n], steps.of.get(n)
+            kind, of = steps.kinds[n], cast("Any", steps.of.get(n))
             if kind == GIVEN:
                 self._text[n] = names[of]
             elif kind == NUMBER:

@@ -69,7 +69,7 @@ def test_glsl_has_its_names_and_bad_names_are_refused():
     assert text.startswith("void f(float p_x, float p_y, float p_z, float t, ") and "result[6]" in text
     x, twin = Variable(FLOAT, name="x"), Variable(FLOAT, name="x")
     for outputs, language, word in (
-        ([x], "rust", "glsl"), ([x + twin], "c", "two leaves"), ([Variable(FLOAT) * 1.0], "c", "no name"),
+        ([x], "rust", "glsl"), ([], "c", "no output"), (3.0, "c", "not 3.0"), ([x + twin], "c", "two leaves"), ([Variable(FLOAT) * 1.0], "c", "no name"),
         ([Variable(FLOAT, name="for") * 2.0], "c", "another name"), ([F.mean(Variable(FLOAT, (2, 2), name="i"))], "c", "text"),
     ):  # fmt: skip
         with pytest.raises(GraphError, match=word):
