@@ -229,13 +229,16 @@ def sparse_points(model: Path | None, views: Sequence[View]) -> SparsePoints:
 
 
 def _document(path: Path) -> tuple[Calibration, list[_Entry]]:
-    plain = path.name == "cameras.json"
+    """Of a file that lists ``views``, or NeRF's ``frames``, whatever its name."""
     found = Calibration(path)
     with usable(path, "the calibration"):
         document = read_json(path, "calibration")
-        entries = [
-            _json_entry(found, document, values) for values in document["views" if plain else "frames"]
-        ]
+        lists = [name for name in ("views", "frames") if name in document]
+        if not lists:
+            raise InputError(
+                f"'{path}' lists neither views, as cameras.json does, nor frames, as transforms.json does; give such a file"
+            )
+        entries = [_json_entry(found, document, values, lists[0] == "views") for values in document[lists[0]]]
     with usable(path, "bbox"):
         found.bounds = _box(path, document)
     with usable(path, "depth_scale"):
@@ -243,8 +246,8 @@ def _document(path: Path) -> tuple[Calibration, list[_Entry]]:
     return found, entries
 
 
-def _json_entry(found: Calibration, document: dict[str, Any], values: dict[str, Any]) -> _Entry:
-    plain = found.path.name == "cameras.json"
+def _json_entry(found: Calibration, document: dict[str, Any], values: dict[str, Any], plain: bool) -> _Entry:
+    """plain: of ``views``, in pixels; otherwise of ``frames``."""
     merged = document | values
     mask = values.get("mask_path")
 

@@ -142,6 +142,17 @@ def test_colours_are_weighted_by_alpha(tmp_path, scene):
     )
 
 
+@pytest.mark.parametrize("write", [write_cameras, write_transforms])
+def test_a_calibration_is_read_by_what_it_lists_whatever_its_name(tmp_path, scene, write):
+    folder = write(tmp_path / "p", scene)
+    (own,) = folder.glob("*.json")
+    other = own.rename(tmp_path / "solved.json")
+    found = load_photos(folder, cameras=other).cameras
+    np.testing.assert_allclose(
+        [camera.view for camera in found], [camera.view for camera in scene[1]], atol=1e-9
+    )
+
+
 def test_a_box_in_the_calibration_is_used(folder):
     edit(folder, lambda d: d.update(bbox=[[-1, -1, -1], [1.5, 1, 1]]))
     photos = load_photos(folder)
@@ -176,7 +187,7 @@ def view(folder, index, **values):
         (lambda f: edit(f, lambda d: d.update(views=d["views"][:3])), "5 of 8 images of .* have no camera"),
         (lambda f: edit(f, lambda d: d["views"].append(d["views"][0])), "9 views of 8 images"),
         (lambda f: edit(f, lambda d: d.update(views=[])), "lists no views"),
-        (lambda f: edit(f, lambda d: d.pop("views")), "cannot be used"),
+        (lambda f: edit(f, lambda d: d.pop("views")), "lists neither views"),
         (lambda f: edit(f, lambda d: d.update(width=47)), r"48x36 pixels and 'cameras\.json' says 47x36"),
         (lambda f: edit(f, lambda d: d["views"][1].pop("K")), r"001\.png cannot be used"),
         (lambda f: edit(f, lambda d: d.update(bbox=[[1, 1, 1], [0, 0, 0]])), "bbox"),
