@@ -81,7 +81,7 @@ def _sampled(image: Variable, place: Variable, border: WrapName) -> Variable:
     # Texels cost less than what they lie in between two passes.
     texels, fraction = _corners(_inside(image, place, border))
     taps = [recompute(lookup(image, texel)) for texel in texels]
-    upper, lower = mix(taps[0], taps[1], fraction.x), mix(taps[2], taps[3], fraction.x)
+    upper, lower = (recompute(mix(a, b, fraction.x)) for a, b in (taps[:2], taps[2:]))
     return mix(upper, lower, fraction.y)
 
 
@@ -95,7 +95,7 @@ def _corners(place: Variable) -> tuple[list[Variable], Variable]:
     """The texels around places, row by row, and how far these are from the first."""
     corner = floor(place - 0.5)
     texel = to_int(corner)
-    return [texel + (i, j) for j in (0, 1) for i in (0, 1)], place - 0.5 - corner
+    return [texel + (i, j) for j in (0, 1) for i in (0, 1)], recompute(place - 0.5 - corner)
 
 
 def _by_channels(image: Variable, read: Callable[[Variable], Variable]) -> Variable:
@@ -142,7 +142,7 @@ class Warped(AliasBeside):
         _, image, place, _ = self.inputs
         if i not in (1, 2):
             return None
-        y, x = _sampled(image, place, self.border), self.inputs[i]
+        y, x, gy = _sampled(image, place, self.border), self.inputs[i], store(gy)
         exact = backward({y: [gy]}, [x], (image, place)).get(x)
         if i == 2 or exact is None:
             return exact
@@ -157,7 +157,7 @@ class Warped(AliasBeside):
 
     def _transposed(self, gy: Variable) -> Variable:
         _, image, place, back = self.inputs
-        place, gy = store(_inside(image, place, self.border)), store(gy)
+        place = store(_inside(image, place, self.border))
         known = max_component(abs(back)) < FAR
         near = store(to_int(floor(select(known, back, -FAR))))  # one choice for all that reads it
         here = to_float(pixel_coordinates(image.size)) + 0.5
@@ -190,7 +190,7 @@ def transform_points(matrix: Like, points: Like) -> Variable:
     matrix, points = operands(matrix, points)
     if matrix.vtype is not MAT3 or points.vtype is not VEC2:
         raise GraphError(f"a homography is a MAT3 of VEC2 points, not {matrix} of {points}")
-    moved = matmul(matrix, vec3(points, 1.0))
+    moved = recompute(matmul(matrix, vec3(points, 1.0)))
     return swizzle(moved, "xy") / moved.z
 
 
