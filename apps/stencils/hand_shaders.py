@@ -25,11 +25,12 @@ def _source(bindings: list[str], body: list[str]) -> str:
     return "\n".join(["#version 450", _GROUP, *bindings, "void main() {", *body, "}"])
 
 
-def convolutions() -> Iterator[HandWritten]:
-    """Shaders whose invocations make some rows of some outputs. Operands: ``padded`` (n, c, SIDE + 2, PITCH), ``weights`` (c, dy,
+def convolutions(longest: int) -> Iterator[HandWritten]:
+    """Shaders whose invocations make some rows of some outputs, by blocks of at most so many products. Operands: ``padded`` (n, c, SIDE + 2, PITCH), ``weights`` (c, dy,
     dx, o), or ``texels`` and ``kernel``, images of four channels a texel; ``result`` (n, o, y, x)."""
     for rows, outputs, straight in ((1, 16, True), (1, 16, False), (4, 8, False), (8, 8, False)):
-        yield _by_buffers(rows, outputs, straight)
+        if rows * outputs * 9 * (C if straight else 1) <= longest:
+            yield _by_buffers(rows, outputs, straight)
     for rows in (4, 8):
         yield _by_images(rows, 8)
 
