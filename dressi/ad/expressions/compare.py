@@ -12,11 +12,12 @@ import numpy as np
 from ..graph import Variable
 from ..ops.pixel.constant import Constant
 from ..ops.pixel.kinds import Pointwise
+from ..transform.fused import Whole
 from ..transform.garbage_collection import paused
 from ..traversal import topological_order
 from .operations.count import Operations, count
 from .operations.shortest import shortest
-from .terms.reader import ALGEBRA, ORDINARY, Reader, readable
+from .terms.reader import ALGEBRA, ORDINARY, Reader, ordinary, readable
 from .terms.table import Table
 
 
@@ -66,9 +67,8 @@ def as_written(outputs: Sequence[Variable]) -> Operations:
                     for x in f.inputs
                 ),
             )
-        elif type(f) in ORDINARY and not f.inputs[0].vtype.is_scalar:
-            ordinary = ORDINARY[type(f)](*(Variable(x.vtype) for x in f.inputs))
-            stack.extend(g for g in topological_order([ordinary]) if not isinstance(g, Constant))
+        elif isinstance(f, Whole) or (type(f) in ORDINARY and not f.inputs[0].vtype.is_scalar):
+            stack.extend(g for g in topological_order([ordinary(f)[1]]) if not isinstance(g, Constant))
         else:
             calls[type(f).__name__.lower()] += f.output.vtype.components
     return Operations(noted["adds"], noted["multiplies"], noted["divides"], dict(calls))

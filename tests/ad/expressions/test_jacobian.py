@@ -9,7 +9,8 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.expressions.writer import component_of
 from dressi.ad.graph import Variable
 from dressi.ad.ops.pixel.kinds import Pointwise
-from dressi.ad.transform.gradient import hvp, jvp, vjp
+from dressi.ad.transform.fused import fused
+from dressi.ad.transform.gradient import gradient, hvp, jvp, vjp
 from dressi.ad.types import FLOAT, INT, MAT3, VEC2, VEC3
 from dressi.errors import GraphError
 
@@ -111,6 +112,24 @@ def test_vjp_is_the_transpose_of_jvp():
     assert (back * along.data.reshape(back.shape)).sum() == pytest.approx(one)
     with pytest.raises(GraphError, match="one for each output"):
         vjp(y, p, [1.0])
+
+
+@fused
+def softened(x, *, width):
+    return x * x / (F.abs(x) + width)
+
+
+def test_it_goes_through_hints_loops_checkpoints_and_fused_graphs():
+    x = leaf(FLOAT, (3, 1))
+    for y in (
+        F.store(x * x) * F.recompute(x),
+        softened(x, width=0.5) * x,
+        F.checkpoint(lambda x: F.sin(x) * x, x),
+        F.loop(lambda y: 0.5 * (y + x * x / (1.0 + y * y)), x, 5),
+    ):
+        ((found,),) = F.jacobian(y, x)
+        values = evaluate([found, *gradient(y, [x], F.constant(1.0))])
+        np.testing.assert_allclose(*values, rtol=1e-12)
 
 
 class Steep(Pointwise):

@@ -10,6 +10,8 @@ import numpy as np
 
 from ....errors import GraphError
 from ...graph import Function, Variable
+from ...loops.segment import Recomputed
+from ...ops.hints import Recompute, Store
 from ...ops.image.reduce import Expand
 from ...ops.pixel.arithmetic import Add, Div, Mix, Mul, Sub
 from ...ops.pixel.compare import Select, greater, guarded
@@ -21,6 +23,7 @@ from ...ops.pixel.math import Neg, Square
 from ...ops.pixel.matrix import Column, Columns, Determinant, Inverse, MatMul, Outer, Transpose
 from ...ops.pixel.shortcut import Shortcut
 from ...ops.pixel.vector import Construct, Fill, Spread, SumComponents, Swizzle
+from ...transform.fused import Whole
 from ...traversal import producers_first
 from ...types import Access
 from .forms import Scaled
@@ -111,7 +114,8 @@ ALGEBRA: dict[type[Function], Callable[..., Any]] = {
     Determinant: lambda f, m: _determinant(m),
     Inverse: lambda f, m: _inverse(m),
     Shortcut: lambda f, a, b: b,
-    Expand: lambda f, a: a,
+    Recomputed: lambda f, a, *_: a,
+    **dict.fromkeys((Expand, Store, Recompute), lambda f, a: a),
     **dict.fromkeys(
         (Construct, Swizzle, Spread, SumComponents, Fill, Column, Columns, Transpose, Dot, Cross, Outer),
         lambda f, *x: f.eval(*x),
@@ -139,6 +143,14 @@ ORDINARY: dict[type[Function], Callable[..., Variable]] = {
     Normalize: _unit,
 }
 """Functions that are graphs of those above. A length of 0 keeps its derivative of 0."""
+
+
+def ordinary(f: Function) -> tuple[Sequence[Variable], Variable]:
+    """The graph of one of ``ORDINARY`` or of those made by ``fused``: its formals and its root."""
+    if isinstance(f, Whole):
+        return f.graph.formals, f.graph.root
+    formals = [Variable(x.vtype) for x in f.inputs]
+    return formals, ORDINARY[type(f)](*formals)
 
 
 class Reader:
@@ -209,11 +221,11 @@ class Reader:
             lifted = [self._values(x, shape) for x, shape in zip(inputs, shapes, strict=True)]
             found = np.broadcast_to(np.asarray(algebra(f, *lifted), object), (1, 1, 1, *vtype.shape))
             return tuple([self._scaled(x) for x in found.ravel()])
-        if kind in ORDINARY:
-            formals = [Variable(x.vtype) for x in f.inputs]
+        if kind in ORDINARY or isinstance(f, Whole):
+            formals, root = ordinary(f)
             inner = Reader(table)
             inner.put(dict(zip(formals, inputs, strict=True)))
-            return inner.read([ORDINARY[kind](*formals)])[0]
+            return inner.read([root])[0]
         columns = [x if len(x) == vtype.components else x * vtype.components for x in inputs]
         rows = zip(*columns, strict=True)
         if kind in (InverseSqrt, Sqrt):
@@ -254,6 +266,8 @@ def readable(f: Function) -> bool:
         return True
     if isinstance(f, Constant):
         return all(map(isfinite, f.value))
+    if isinstance(f, Whole):
+        return not f.slopes and all(map(readable, f.graph.functions))
     if type(f) in ORDINARY:
         return not f.inputs[0].vtype.is_scalar
     pointwise = isinstance(f, Pointwise) or type(f) is Select
