@@ -151,7 +151,14 @@ def unify(steps: Steps, order: Sequence[int]) -> list[int]:
         if len(inner) == 1 and (kind == PRODUCT or (kind == SUM and inner[0] > 0)):
             same[n] = inner[0]
             continue
-        key = keys[n] = (kind, steps.of.get(n), *(inner if kind == CALL else sorted(inner)))
+        if kind == CALL:
+            key = (steps.of[n], *inner)
+        elif len(inner) == 2:
+            a, b = inner
+            key = (kind, a, b) if a < b else (kind, b, a)
+        else:
+            key = (kind, *sorted(inner))
+        keys[n] = key
         first = known.setdefault(key, n)
         if first == n:
             continue

@@ -21,11 +21,14 @@ def place_signs(steps: Steps, order: Sequence[int]) -> list[int]:
     negative, flipped = _negative(steps, order, numbers), set[int]()
     negated = dict[int, int]()
     for n in order:
-        kind, terms, flips = kinds[n], steps.terms[n], not flipped.isdisjoint(operands[n])
+        kind = kinds[n]
+        if kind < SUM:
+            continue
+        terms, flips = steps.terms[n], not flipped.isdisjoint(operands[n])
         if kind == SUM:
             if flips:
                 terms = [-m if abs(m) in flipped else m for m in terms]
-            if (n in negative and min(terms) < 0) or max(terms) < 0:
+            if (n in negative and min(terms) < 0) or (terms[0] < 0 and max(terms) < 0):
                 flipped.add(n)
                 terms = [-m for m in terms]
             if terms != steps.terms[n]:
@@ -66,6 +69,8 @@ def _negative(steps: Steps, order: Sequence[int], numbers: dict[int, int]) -> se
     found = set[int]()
     for n in reversed(order):
         kind = kinds[n]
+        if kind < SUM:
+            continue
         for reader in through.pop(n, ()):
             sign = 1 if reader > 0 else -1
             for m in operands[abs(reader)]:

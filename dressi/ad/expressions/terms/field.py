@@ -87,6 +87,12 @@ def product_of(factors: Sequence[Sample]) -> Sample:
     return _sample((a, x, y))
 
 
+def product_of_two(one: Sample, two: Sample) -> Sample:
+    """The product of samples, in half the time."""
+    (a, x, y), (u, v, w) = one, two
+    return _sample((a * u % SMALL, x * v % SMALL, y * w % SMALL))
+
+
 def inverse(v: int, prime: int = SMALL) -> int:
     """1 / v in a field; 0 for 0."""
     return pow(v, -1, prime) if v else 0

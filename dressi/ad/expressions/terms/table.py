@@ -15,7 +15,7 @@ from typing import Any
 
 from ...ops.pixel.exponential import Sqrt
 from ...ops.pixel.trigonometry import Sin
-from .field import Sample, drawn, on_circle, product_of, sum_of
+from .field import Sample, drawn, on_circle, product_of, product_of_two, sum_of
 from .forms import CIRCLE, ONE, ZERO, Call, Form, Product, Scaled, Sum, Symbol, children, kind_of, scaled
 from .multiples import Multiples
 from .rational import RANGE, Rational, is_in_range, of_float, plus, quotient, rounded, times, to_power
@@ -95,7 +95,7 @@ class Table:
         form = _product((((a, 1), (b, 1)) if a < b else ((b, 1), (a, 1)),))
         known = self._of_form.get(form)
         if known is None:
-            known = self._add(self._of_form, form, product_of((self.samples[a], self.samples[b])))
+            known = self._add(self._of_form, form, product_of_two(self.samples[a], self.samples[b]))
         return scaled((scale, known.entry)) if known.factor == 1 else self._in_range(known, scale)
 
     def divided(self, x: Scaled, y: Scaled) -> Scaled:
