@@ -212,7 +212,9 @@ def variant(seed: int, rng: np.random.Generator) -> tuple[PlanOptions, DeviceLim
         limits = replace(limits, max_storage_buffer_bytes=int(rng.integers(2000, 9000)))
     if rng.random() < 0.2:
         limits = replace(limits, max_framebuffer_height=40, max_framebuffer_width=200)
-    options = replace(PlanOptions(*(bool(s) for s in switches)), narrow_intermediates=False, half_products=False)
+    options = replace(
+        PlanOptions(*(bool(s) for s in switches)), narrow_intermediates=False, half_products=False
+    )
     return options, limits, model_of(seed, rng)
 
 
