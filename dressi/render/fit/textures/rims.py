@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.ndimage import distance_transform_edt
 
-FRAYED, RAMP = 1.5, 2.0
-"""Pixels from the rim of a mask within which colours may be those of the background, and over which they then begin to count,
-where masks are wider than the object by a pixel or more; less, in proportion, where they are not so wide."""
+FRAYED, RAMP = 0.75, 1.0
+"""Pixels from the rim of a mask within which colours may be those of the background, and over which they then begin to count, for
+each pixel that masks are wider than the object."""
+WIDEST = 2.0
+"""Most of these pixels: wider masks would leave little of thin parts."""
 BAND, LEAST = 1.6, 0.3
 """Pixels from the rim, on both sides, in which an outline may lie, and what they count in the comparison of silhouettes."""
 DEEP, BEYOND = 3, 3
@@ -17,7 +19,7 @@ APART = 0.01
 
 
 def rim_weights(
-    masks: np.ndarray, known: np.ndarray | None = None, fringe: float = 1.0
+    masks: np.ndarray, known: np.ndarray | None = None, fringe: float = WIDEST
 ) -> tuple[np.ndarray, np.ndarray]:
     """(N, H, W) each, in [0, 1]: how much the colours and how much the coverage of a pixel count, of masks (N, H, W).
 
@@ -28,15 +30,15 @@ def rim_weights(
     >>> colours, outlines = rim_weights(masks)
     >>> colours[0, 6, ::2].tolist(), outlines[0, 6, [0, 3, 4, 11]].tolist()
     ([0.0, 0.0, 0.0, 0.75, 1.0, 1.0], [1.0, 0.3, 0.3, 1.0])
-    >>> rim_weights(masks, fringe=0.25)[0][0, 6, 3:6].tolist()
+    >>> rim_weights(masks, fringe=0.5)[0][0, 6, 3:6].tolist()
     [0.0, 1.0, 1.0]
     """
-    part = min(max(fringe, 0.0), 1.0)
+    wider = min(max(fringe, 0.0), WIDEST)
     colours, outlines = np.zeros(np.shape(masks)), np.ones(np.shape(masks))
     for k, mask in enumerate(np.asarray(masks) >= 0.5):
         told = np.ones_like(mask) if known is None else np.asarray(known[k]) > 0
         inward, outward = _depth(mask | ~told), _depth(~mask)
-        rise = (inward - FRAYED * part) / max(RAMP * part, 1e-6)
+        rise = (inward - FRAYED * wider) / max(RAMP * wider, 1e-6)
         colours[k] = np.clip(rise, 0.0, 1.0) * (mask & told)
         outlines[k, (np.where(mask, inward, outward) < BAND)] = LEAST
         outlines[k, ~told] = 0.0
