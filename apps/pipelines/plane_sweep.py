@@ -15,7 +15,7 @@ from dressi import FLOAT, MAT3, DressiAD, F, Variable
 given = options(
     __doc__, steps=24, size=160, mesh="one that was fitted to the photographs, whose depths are compared"
 )
-planes, neighbours, radius, sharpness = 64, 4, 3, 30.0
+planes, neighbours, radius, sharpness = 128, 4, 3, 30.0
 scene = Views(given.data / "photos" / "dtu24", given.size)
 size = (scene.width, scene.height)
 reference = Variable(FLOAT, size, name="reference")
