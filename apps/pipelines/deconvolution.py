@@ -41,10 +41,10 @@ def solved(blurred: Variable, x: Variable, weights: Variable, count: int) -> Var
 
 def deconvolved(blurred: Variable) -> Variable:
     flat = F.exp(F.lookup(strength, 0)) + 0.0 * F.correlate(blurred, filters)
-    first = solved(blurred, F.recompute(1.0 * blurred), flat, 5)
+    first = solved(blurred, F.recompute(1.0 * blurred), flat, 8)
     answers = F.correlate(first, filters, border="clamp")
     small = F.exp(F.lookup(strength, 1)) / (1.0 + F.square(answers) * F.exp(-2.0 * F.lookup(edge, 0)))
-    return solved(blurred, first, small, 8)
+    return solved(blurred, first, small, 12)
 
 
 def blurred_of(sharp: np.ndarray, ad: DressiAD) -> np.ndarray:
