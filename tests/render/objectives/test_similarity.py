@@ -170,7 +170,7 @@ def test_layouts_are_recognised_by_names_and_shapes(tmp_path):
     ("change", "words"),
     [
         ({"features.2.weight": np.zeros((5, 3, 3, 3))}, "layer 2 .* takes 3 channels, .* makes 4"),
-        ({"features.2.weight": np.zeros(5)}, r"layer 2 .* not of shape \(5,\)"),
+        ({"features.2.weight": np.zeros(5)}, r"layer 2 .* not with \(5,\)"),
         ({"features.9.weight": np.zeros((2, 6, 3, 3)), "features.9.bias": np.zeros(2)}, "layer 9 .* does not follow layer 5"),
         ({"lin1.model.1.weight": np.zeros(3)}, "have 5, 3 weights; .* 5, 6 channels"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from ....errors import InputError
@@ -174,7 +173,7 @@ _NAMED = {
 }
 """By PCI vendor: data-centre products. Drivers of all kinds have the product as a word of the device's name: "NVIDIA H100 80GB
 HBM3", "NVIDIA A100-SXM4-40GB", "AMD Instinct MI300X (RADV GFX942)"."""
-_LLVMPIPE = re.compile(r"llvmpipe \(LLVM (\d+)")
+_LLVMPIPE = "llvmpipe (LLVM "
 _CURRENT_LLVM = 20
 """The first version of LLVM with which lavapipe counts as a current one; between 15 and 22 none was measured."""
 
@@ -186,7 +185,8 @@ def record_of(kind: str, vendor: int = 0, name: str = "", tiler: bool = False) -
     tiler: whether it has memory for attachments that never leave their render pass.
     """
     if kind == "cpu":
-        current = (found := _LLVMPIPE.match(name)) is not None and int(found[1]) >= _CURRENT_LLVM
+        version = name.removeprefix(_LLVMPIPE).partition(".")[0] if name.startswith(_LLVMPIPE) else ""
+        current = version.isdecimal() and int(version) >= _CURRENT_LLVM
         return SWIFTSHADER if name.startswith("SwiftShader") else LAVAPIPE if current else CPU
     if not set(name.replace("-", " ").split()).isdisjoint(_NAMED.get(vendor, "").split()):
         return DATA_CENTRE
