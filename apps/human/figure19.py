@@ -45,9 +45,9 @@ SETTINGS = {"one view": ([15.0], False), "four views": ([-50.0, -15.0, 20.0, 55.
 HOTTEST = 6.0
 """Millimetres that are red."""
 SHOWN = 4
-USUAL = {"levenberg_marquardt": (128, 12), "adam": (64, 100)}
+USUAL = {"levenberg_marquardt": (256, 12), "adam": (64, 100)}
 """Rows and steps of a stage. Pixels of 64 rows are larger than faces of the mesh, and what is drawn has no means over pixels, unlike
-pictures: the energy of the truth is larger there than that of other faces, with 128 rows it is smaller."""
+pictures: the energy of the truth is larger there than that of other faces, with 256 rows it is as small as what is found."""
 PARTS = ("identity", "expression", "motion", "albedo", "light", "zoom")
 """Of a face that is kept."""
 Keep = Callable[[dict[str, Any]], None]
@@ -189,7 +189,7 @@ def main() -> None:
     parser.add_argument("--people", type=int, default=20)
     parser.add_argument("--size", type=int, default=256, help="rows and columns of the pictures")
     parser.add_argument(
-        "--rows", type=int, help="of the pictures that the last stage compares: 128, of Adam 64"
+        "--rows", type=int, help="of the pictures that the last stage compares: 256, of Adam 64"
     )
     parser.add_argument("--steps", type=int, help="of a stage: 12, of Adam 100")
     parser.add_argument("--method", choices=METHODS, default="adam")

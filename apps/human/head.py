@@ -250,16 +250,12 @@ def even(colour: np.ndarray, chosen: np.ndarray, inside: np.ndarray) -> np.ndarr
     wrong = chosen & ((light < DARK * skin) | (red > RED * tone))
     wrong = gaussian_filter(wrong.astype(float), 0.1 * texels) > 0.05
     good = (inside & ~wrong).astype(float)
-    found, known = np.zeros_like(colour), np.zeros_like(light)
+    found = np.broadcast_to(colour[inside].mean(0), colour.shape).copy()
     # From near by if there is something, else from farther away.
-    for wide in (0.8, 0.4, 0.2):
-        share = gaussian_filter(good, wide * texels)
+    for wide in (2.4, 0.8, 0.4, 0.2):
+        share = gaussian_filter(good, wide * texels)[..., None]
         near = gaussian_filter(colour * good[..., None], (wide * texels, wide * texels, 0))
-        weight = np.clip(share / 0.2, 0, 1)
-        found += (near / np.maximum(share, 1e-9)[..., None] - found) * np.where(known > 0, weight, 1)[
-            ..., None
-        ]
-        known += share
+        found += (near / np.maximum(share, 1e-9) - found) * np.clip(share / 0.2, 0, 1)
     soft = gaussian_filter(wrong.astype(float), 0.05 * texels)
     soft = np.where(wrong, np.maximum(soft, 0.9), soft)[..., None]
     return colour * (1 - soft) + found * soft
