@@ -80,7 +80,8 @@ class SkinBsdf(Bsdf):
 
     def enters(self, cosine: Variable) -> Variable:
         """FLOAT: the share of light that neither lobe reflects, at an angle to the normal; on its way in and on its way out."""
-        return 1.0 - F.mix(*(film_albedo(self._f0, cosine, r) for r in self._roughnesses), self.second)
+        first, second = (film_albedo(self._f0, cosine, r) for r in self._roughnesses)
+        return 1.0 - F.mix(first, second, self.second)
 
     def environment(self, frame: Frame, sky: Sky) -> SkyLight:
         normal = frame.normal if self.detail is None else self.detail
