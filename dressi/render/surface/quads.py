@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
-from ...ad.types import Size, list_size
+from ...ad.types import list_size
 
 
 class Quads(NamedTuple):
@@ -60,7 +60,7 @@ def box(
     return way + across(along) * F.select(at.up, high, F.neg(low))
 
 
-def on_image(place: Variable, size: Size, depth: Like = 0.5) -> Variable:
+def on_image(place: Variable, size: tuple[float, float], depth: Like = 0.5) -> Variable:
     """VEC4: the clip position of a place on the screen, in units in which the image is ``size``."""
     clip = place / F.constant((float(size[0]), float(size[1]))) * 2.0 - 1.0
     return F.vec4(clip, depth, 1.0)

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,16 @@ class Compiler(ABC):
     programs that run as processes."""
 
     in_process = True
-    multiplies = False
-    """Whether it compiles shaders whose subgroups multiply matrices."""
 
     def __init__(self, kind: str, files: Sequence[Path]):
         self.kind = kind
         self.identity = f"{kind} {fingerprint(files)}"
         self.path = files[0]
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether it compiles shaders whose subgroups multiply matrices."""
+        return False
 
     @abstractmethod
     def compile(self, shaders: Sequence[Shader]) -> list[bytes]:
@@ -125,9 +129,12 @@ class GlslangLibrary(Compiler):
         self._resource = self._default_resource(library, path)
         if not library.glslang_initialize_process():
             raise OSError(f"glslang in {path} does not initialise")
+
+    @cached_property
+    def multiplies(self) -> bool:
         with suppress(ShaderError):
-            self.compile([Shader(_PROBE, "compute", "probe", matrices=True)])
-            self.multiplies = True
+            return bool(self.compile([Shader(_PROBE, "compute", "probe", matrices=True)]))
+        return False
 
     def _generator(self, library: Any) -> Callable[[int, int], None]:
         """Writes the SPIR-V of a program, without the validator of SPIRV-Tools where it can be left out.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from .....ad.graph import Variable
+from ...context import Context
 from ...limits import DeviceLimits
-from ...lowering.tiling.chain import held_by, in_registers, links_of, shared_words, stageable
+from ...lowering.tiling.chain import held_by, in_registers, is_chain, links_of, shared_words, stageable
 from ...lowering.tiling.lanes import lanes_of, view_axes
 from ...lowering.tiling.parts import SHARED_BYTES
 from ...lowering.tiling.strips import Strips, TiledContraction, strips_in
@@ -23,6 +24,22 @@ ITEMS = 4
 """Rows of an inner contraction that an invocation makes at once."""
 CROWDED = 2
 """Times as many inner values as sums that a block may keep in registers."""
+
+
+def each_alone(
+    sub_stages: Sequence[SubStage], context: Context, divided: Callable[[SubStage, Context], SubStage]
+) -> list[SubStage]:
+    """The SubStages; on wide devices dispatches of one contraction by strips are ``divided`` anew, but for those that add up parts."""
+    if context.incremental or not context.cost.wide:
+        return list(sub_stages)
+    return [divided(s, context) if _is_alone(s) else s for s in sub_stages]
+
+
+def _is_alone(s: SubStage) -> bool:
+    if not isinstance(s.work, TiledCompute) or is_chain(s):
+        return False
+    found = strips_in(s)
+    return len(found) == 1 and not any(f.strips.tree for f in found)
 
 
 def soonest(s: SubStage, limits: DeviceLimits, model: DeviceModel) -> tuple[float, SubStage] | None:

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...context import Context
-from ...lowering.tiling.chain import is_chain, links_of, shared_words
+from ...lowering.tiling.chain import links_of, shared_words
 from ...lowering.tiling.parts import SHARED_BYTES
 from ...lowering.tiling.products import ProductLayout, products
 from ...lowering.tiling.strips import strips_in
 from ...predict.strips import Memo, strips_seconds
 from ...substage import SubStage, TiledCompute
+from .divide import each_alone
 
 MOST_TURNS = 65535
 """Of all loops of an invocation; lavapipe ends it there."""
@@ -23,18 +24,12 @@ MOST_TURNS = 65535
 
 def tile_products(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
     """The SubStages; dispatches of one contraction are made by tiles of workgroups where they are expected to be done sooner."""
-    if context.incremental or not context.cost.wide:
-        return list(sub_stages)
-    return [_tiled(s, context) for s in sub_stages]
+    return each_alone(sub_stages, context, _tiled)
 
 
 def _tiled(s: SubStage, context: Context) -> SubStage:
-    if not isinstance(s.work, TiledCompute) or is_chain(s) or len(strips_in(s)) > 1:
-        return s
     (f,), memo = strips_in(s), Memo()
     limits, model = context.limits, context.cost
-    if f.strips.tree:
-        return s
     best, found = strips_seconds(s, limits, model), s
     for strips in products(f, limits, model, context.options.half_products):
         tried = replace(s, work=TiledCompute({f: strips}))
