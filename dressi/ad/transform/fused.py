@@ -58,12 +58,16 @@ def fused(
 def _simple(formals: tuple[Variable, ...], root: Variable) -> SubGraph:
     """The graph of the root, simplified; Functions made by ``fused`` are their graphs in it."""
     made: dict[Variable, Variable] = {}
+
+    def rebuilt_of(x: Variable) -> Variable:
+        return made.get(x, x)
+
     for f in topological_order([root]):
         if isinstance(f, Whole):
-            made[f.output] = _again(f.graph, *(made.get(x, x) for x in f.inputs))
+            made[f.output] = _again(f.graph, *map(rebuilt_of, f.inputs))
         else:
             rebuilt([f], made)
-    return SubGraph(formals, (simplify(Program({"root": made.get(root, root)})).outputs["root"],))
+    return SubGraph(formals, (simplify(Program({"root": rebuilt_of(root)})).outputs["root"],))
 
 
 @cache

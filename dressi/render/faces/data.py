@@ -38,7 +38,7 @@ class Noise:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if not (isinstance(value, Real) and 0 < value < np.inf):
+            if not (isinstance(value, Real) and 0 < float(value) < np.inf):
                 raise InputError(f"the noise {name} of a face is a number above 0, not {value!r}")
 
 

@@ -24,7 +24,7 @@ METHODS = ("levenberg_marquardt", "adam")
 RATES = {"identity": 0.1, "expression": 0.03, "zoom": 0.005, "albedo": 0.05, "light": 0.05}
 TURN, SHIFT, GROWTH = 0.01, 0.8, 0.004
 """Of Adam at first: of weights and the light relative to its brightness, of poses in radians and millimetres, of the size."""
-INEXACT = {"forcing": 0.2, "function_tolerance": 1e-3}
+FORCING, GAIN = 0.2, 1e-3
 """Of steps over pixels: the linear system far from the solution is solved roughly, in a third of the iterations, and a stage ends
 when a step gains less than a thousandth."""
 GEOMETRY = ("identity", "expression", "pose", "zoom")
@@ -186,12 +186,9 @@ class FaceFitter:
         residuals, unknowns = list(graph.residuals(drawn=stage.rows > 0).values()), graph.leaves(learned)
         engine = self._make()
         if options.method == METHODS[0] or not stage.rows:
-            solver = LevenbergMarquardt(
-                iterations=options.iterations,
-                preconditioner=Jacobi(),
-                radius=100.0,
-                **(INEXACT if stage.rows else {}),
-            )
+            solver = LevenbergMarquardt(iterations=options.iterations, preconditioner=Jacobi(), radius=100.0)
+            if stage.rows:
+                solver = replace(solver, forcing=FORCING, function_tolerance=GAIN)
             engine.set_loss(residuals)  # type: ignore[arg-type]
             engine.set_optimizer(solver, unknowns)  # type: ignore[arg-type]
         else:

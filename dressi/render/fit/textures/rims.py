@@ -94,4 +94,4 @@ def _depth(region: np.ndarray) -> np.ndarray:
 
 def _nearest(region: np.ndarray) -> tuple[np.ndarray, ...]:
     """Rows and columns, (H, W) each, of the nearest pixel of a region (H, W)."""
-    return tuple(distance_transform_edt(~region, return_distances=False, return_indices=True))
+    return tuple(np.asarray(distance_transform_edt(~region, return_distances=False, return_indices=True)))
