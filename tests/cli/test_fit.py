@@ -102,6 +102,23 @@ def test_photographs(tmp_path: Path):
     )
 
 
+def test_a_photograph_without_a_camera_is_placed(tmp_path: Path):
+    photos, out = tmp_path / "photos", tmp_path / "out"
+    document, cameras = photograph(photos, 6)
+    (photos / "cameras.json").write_text(json.dumps(document | {"views": document["views"][1:]}))
+    options = ("--photos", photos, "--out", out, "--size", "20x16", "--steps", "2", "--texture-size", "8")
+    result = fit_command(*options, "--no-colours")
+    assert result.returncode == 0 and "1 of them got one" in result.stderr, result.stderr
+    views = json.loads((out / "cameras" / "cameras.json").read_text())["views"]
+    assert [view["file"] for view in views] == [f"photo{i}.png" for i in (1, 2, 3, 4, 5, 0)]
+    assert np.allclose(views[0]["R"], cameras.cameras[1].rotation)
+    # The disc looks alike from everywhere, as far away as it is.
+    center = -np.transpose(views[-1]["R"]) @ views[-1]["t"]
+    assert np.linalg.norm(center) == pytest.approx(np.linalg.norm(cameras.cameras[0].center), rel=0.15)
+    report = json.loads((out / "report.json").read_text())
+    assert sum(len(part) for part in report["pictures"].values()) == 6
+
+
 def test_photographs_without_masks(tmp_path: Path):
     photos, out = tmp_path / "photos", tmp_path / "out"
     document, _ = photograph(photos)

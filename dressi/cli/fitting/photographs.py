@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 
 from dressi.cli.fitting.made_masks import MadeMasks
+from dressi.cli.fitting.placing import with_left_out
 from dressi.cli.fitting.request import CAMERAS, Request
 from dressi.cli.terminal import say
 from dressi.errors import InputError
@@ -28,6 +29,7 @@ def read_photographs(request: Request, size: tuple[int, int] | None) -> tuple[Ph
             f"there is no folder '{folder}'; give the folder that holds the photographs, or a video"
         )
     calibration = _calibration(request, folder, ordered=folder != source)
+    calibration = with_left_out(request, folder, calibration)
     how = request.masks
     if how is None and not has_masks(read_calibration(folder, calibration)):
         how = "auto"

@@ -16,7 +16,7 @@ from .graphs.plan import FitRound
 from .job import FitJob
 from .options import FitOptions
 from .options.schedule import shape_rounds
-from .pose_search import FoundPose, find_pose
+from .poses.search import FoundPose, find_pose
 from .report import FILES, keep_mesh, write_results
 
 __all__ = [

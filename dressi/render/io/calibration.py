@@ -57,7 +57,8 @@ class Calibration:
     depth pictures in one unit of the world, where it says so.
 
     model: folder of the COLMAP model that it is, which has points; None for other kinds.
-    notes: assumptions about facts that the folder does not state.
+    left_out: images beside those of the views that it has no camera for.  notes: assumptions about facts that the folder does not
+    state.
     """
 
     path: Path
@@ -65,6 +66,7 @@ class Calibration:
     bounds: np.ndarray | None = None
     depth_scale: float | None = None
     model: Path | None = None
+    left_out: list[Path] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -135,6 +137,7 @@ def _check_files(found: Calibration) -> None:
     for folder in sorted({file.parent for file in listed}):
         own = pictures_in(folder)
         extra = [file for file in own if file not in listed]
+        found.left_out += extra
         if 2 * len(extra) > len(own):
             raise InputError(
                 f"{len(extra)} of {len(own)} images of '{folder}' have no camera in '{found.path}', such as"

@@ -210,8 +210,8 @@ def _remedy(mesh: Mesh, radius: float, rows: int) -> str:
     return f"{thin}: make it at least {2 * pixel:.2g} thick"
 
 
-def photo_dataset(photos: Photos) -> Dataset:
-    """Photographs, every fourth held out. Raises InputError if no training view is left."""
+def photo_dataset(photos: Photos, hold_out: bool = True) -> Dataset:
+    """Photographs, every fourth held out unless none is to be. Raises InputError if no training view is left."""
     center, radius = sphere_of(photos.bounds)
 
     def part(index: np.ndarray) -> Observations:
@@ -222,9 +222,10 @@ def photo_dataset(photos: Photos) -> Dataset:
             cameras, photos.masks[index], photos.targets[index], known, PHOTO_SAMPLES, depths, True
         )
 
-    if len(photos.train) == 0:
+    learned = photos.train if hold_out else np.arange(len(photos.names))
+    if len(learned) == 0:
         raise InputError("there are no photographs to learn from; give at least one")
-    held_out = part(photos.held_out) if len(photos.held_out) else None
-    train = part(photos.train)
-    train = replace(train, fringe=fringe(photos.images[photos.train], train.masks, train.known))
+    held_out = part(photos.held_out) if hold_out and len(photos.held_out) else None
+    train = part(learned)
+    train = replace(train, fringe=fringe(photos.images[learned], train.masks, train.known))
     return Dataset(train, held_out, center, radius, photos.bounds, guess_upward(photos.cameras))

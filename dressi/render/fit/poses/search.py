@@ -14,6 +14,7 @@ over all views.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -22,24 +23,24 @@ import numpy as np
 from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
-from ...ad import functional as F
-from ...ad.graph import Variable
-from ...ad.optim import optimizers as optim
-from ...ad.types import FLOAT, INT, MAT4, VEC3
-from ...engines import default_engine
-from ...errors import InputError
-from ..cameras import Cameras
-from ..cameras.rigid import exp_se3
-from ..drawing.entry import render
-from ..engine import MakeEngine
-from ..forms.hard_soft_ras import FORMS
-from ..io.images import resize
-from ..lists import list_leaf
-from ..mesh import Mesh
-from ..objectives.mask_rays import mask_rays, nearest_point
-from ..objectives.metrics import iou
-from .graphs.mask_distances import signed_distances
-from .graphs.term import BETAS
+from ....ad import functional as F
+from ....ad.graph import Variable
+from ....ad.optim import optimizers as optim
+from ....ad.types import FLOAT, INT, MAT4, VEC3
+from ....engines import default_engine
+from ....errors import InputError
+from ...cameras import Cameras
+from ...cameras.rigid import exp_se3
+from ...drawing.entry import render
+from ...engine import MakeEngine
+from ...forms.hard_soft_ras import FORMS
+from ...io.images import resize
+from ...lists import list_leaf
+from ...mesh import Mesh
+from ...objectives.mask_rays import mask_rays, nearest_point
+from ...objectives.metrics import iou
+from ..graphs.mask_distances import signed_distances
+from ..graphs.term import BETAS
 
 FORM = "outer"
 COARSE = 48
@@ -65,6 +66,8 @@ DESCENTS = (
     Descent(40, 40, (0.1, 0.07), (0.08, 0.03), (0.03, 0.02)),
     Descent(64, 60, (0.07, 0.05), (0.04, 0.01), (0.02, 0.005)),
 )
+NEARBY = (Descent(64, 40, (0.07, 0.05), (0.02, 0.005), (0.02, 0.005)),)
+"""From motions that are given, which are near."""
 REFINEMENT = (
     Descent(128, 60, (0.05, 0.025), (0.02, 0.004), (0.01, 0.002)),
     Descent(256, 60, (0.025, 0.012), (0.004, 0.0002), (0.002, 0.0001)),
@@ -206,7 +209,8 @@ def find_pose(
     light: Any = None,
     vertex_colours: np.ndarray | None = None,
     rotations: np.ndarray | None = None,
-    descents: tuple[int, int] = (12, 3),
+    starts: np.ndarray | None = None,
+    descents: Sequence[int] | None = None,
     make_engine: MakeEngine = default_engine,
 ) -> FoundPose:
     """The rigid motion that brings a mesh to where pictures show it.
@@ -215,8 +219,10 @@ def find_pose(
     covered where at least 0.5.  colours: (V, H, W, 3) linear, black outside of the masks; without them a pose is as
     ambiguous as the outlines of the mesh are.  light, vertex_colours: ``light`` and
     ``colours`` of ``render``; without a light the albedo is compared.
-    rotations: (S, 3, 3) the starts; by default the 60 rotations of an icosahedron.  descents: how many of the best starts
-    are descended for a few steps, and how many of those for more.  Raises InputError: shapes that do not fit, a mask without a covered pixel.
+    rotations: (S, 3, 3) the starts; by default the 60 rotations of an icosahedron.  starts: (S, 4, 4) motions, one of which is
+    near, in their place: less than about 15 degrees away.  descents: how many of the best starts are descended for a few steps,
+    and how many of those for more, (12, 3); only the first, (6,), with starts.  Raises InputError: shapes that do not fit, a mask
+    without a covered pixel.
 
     >>> from dressi.render import Cameras, primitives, render, ring
     >>> cube, views = primitives.cube(), ring(np.zeros(3), 1.7, 2, (32, 32))
@@ -225,19 +231,23 @@ def find_pose(
     True
     """
     views = _views_given(mesh, cameras, masks, colours, {"light": light, "colours": vertex_colours})
-    if rotations is None:
-        rotations = Rotation.create_group("I").as_matrix()
-    rotations = np.asarray(rotations, np.float64)
-    if rotations.ndim != 3 or rotations.shape[1:] != (3, 3) or len(rotations) == 0:
-        raise InputError(f"rotations to start from are an array (S, 3, 3), not {rotations.shape}")
-    if len(descents) != len(DESCENTS) or min(descents) < 1:
-        raise InputError(f"descents are two numbers of at least 1, such as (12, 3), not {descents}")
     there = np.eye(4)
     there[:3, 3] = views.middle
-    starts = views.bases(rotations)
-    scores = views.score(starts, make_engine)
-    found, losses = starts, scores
-    for count, plan in zip(descents, DESCENTS, strict=True):
+    if starts is None:
+        rotations = Rotation.create_group("I").as_matrix() if rotations is None else rotations
+        bases = views.bases(_stacked(rotations, (3, 3), "rotations"))
+        plans, descents = DESCENTS, descents or (12, 3)
+    else:
+        bases = np.linalg.inv(there) @ _stacked(starts, (4, 4), "motions")
+        plans, descents = NEARBY, descents or (6,)
+    if len(descents) != len(plans) or min(descents) < 1:
+        wanted = (
+            "two numbers of at least 1, such as (12, 3)" if starts is None else "one number, such as (6,)"
+        )
+        raise InputError(f"descents are {wanted}, not {descents}")
+    scores = views.score(bases, make_engine)
+    found, losses = bases, scores
+    for count, plan in zip(descents, plans, strict=True):
         best = found[np.argsort(losses, kind="stable")[:count]]
         found, losses = views.descend(best, plan, make_engine)
     found = found[[int(losses.argmin())]]
@@ -246,8 +256,16 @@ def find_pose(
     to_world = there @ found[0]
     seen = render(mesh, cameras, to_world=to_world, light=None, outputs=("mask",)).mask
     return FoundPose(
-        to_world, iou(np.reshape(seen, views.masks.shape), views.masks), there @ starts, scores, losses
+        to_world, iou(np.reshape(seen, views.masks.shape), views.masks), there @ bases, scores, losses
     )
+
+
+def _stacked(given: np.ndarray, shape: tuple[int, int], what: str) -> np.ndarray:
+    """Raises InputError."""
+    found = np.asarray(given, np.float64)
+    if found.ndim != 3 or found.shape[1:] != shape or len(found) == 0:
+        raise InputError(f"{what} to start from are an array (S, {shape[0]}, {shape[1]}), not {found.shape}")
+    return found
 
 
 def _views_given(mesh: Mesh, cameras: Any, masks: Any, colours: Any, look: dict[str, Any]) -> _Views:

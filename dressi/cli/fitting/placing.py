@@ -1,0 +1,141 @@
+"""Photographs that a calibration has no camera for get one by the shape that the others show."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dressi import Device, DressiAD
+from dressi.cli.fitting.request import QUICK, Request
+from dressi.cli.terminal import say
+from dressi.errors import InputError
+from dressi.render.cameras import Camera, Cameras
+from dressi.render.fit import FitJob, check_folder, locked, photo_dataset
+from dressi.render.fit.poses.placing import placed
+from dressi.render.io import load_photos, write_files, write_json
+from dressi.render.io.calibration import (
+    MASK_FOLDERS,
+    Calibration,
+    View,
+    mask_in,
+    read_calibration,
+)
+from dressi.render.io.cameras import NAME, encode_cameras
+from dressi.render.io.files import read_json
+from dressi.render.io.images import image_size, read_image
+from dressi.render.io.lens import Lens
+
+LEAST_VIEWS = 4
+"""Photographs with cameras, of fewer of which no shape is made."""
+FACTS = "placed.json"
+
+Placing = tuple[Path, Camera, Lens]
+
+
+def with_left_out(request: Request, folder: Path, calibration: Path | None) -> Path | None:
+    """A calibration with the photographs of a folder that the given one (None: of the folder) leaves out, in the folder of the
+    results; the given one if there are none, or if nothing says where they show the object. Raises InputError."""
+    given = read_calibration(folder, calibration)
+    if request.plan or request.masks is not None or request.fit.depth or len(given.views) < LEAST_VIEWS:
+        return calibration
+    rest = [place for image in given.left_out if (place := _like(given, image)) is not None]
+    shown = [*((view.image, view.mask) for view in given.views), *((image, None) for image, *_ in rest)]
+    if not rest or not all(_has_mask(folder, image, mask) for image, mask in shown):
+        return calibration
+    into, key = request.out / "cameras", _key(given, rest)
+    try:
+        if read_json(into / FACTS, "cameras")["key"] == key and (into / NAME).is_file():
+            return into / NAME
+    except (InputError, LookupError, TypeError):
+        pass  # they are placed anew
+    say(
+        f"dressi: {len(rest)} photographs have no camera in '{given.path.name}'; placing them by the shape that the other"
+        f" {len(given.views)} show ..."
+    )
+    found = _placed(request, folder, calibration, given, rest)
+    check_folder(request.out)
+    with locked(request.out):
+        try:
+            into.mkdir(exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"cannot write the cameras into '{into}': {error.strerror}; give another --out"
+            ) from None
+        write_files({into / NAME: found[0]})
+        write_json(into / FACTS, {"key": key})
+    say(f"dressi: {found[1]} of them got one; all cameras are in '{into / NAME}'")
+    return into / NAME
+
+
+def _placed(
+    request: Request, folder: Path, calibration: Path | None, given: Calibration, rest: Sequence[Placing]
+) -> tuple[bytes, int]:
+    """The text of a ``cameras.json`` of all photographs but those that do not show the shape, and how many were placed."""
+    known = load_photos(folder, cameras=calibration, widest=QUICK.width)
+    with tempfile.TemporaryDirectory() as temporary:
+        # Where the others were taken from is not known yet: their pictures are read with cameras of other ones.
+        path = Path(temporary) / NAME
+        path.write_bytes(encode_cameras(_named(folder, given.views, rest), known.bounds))
+        photos = load_photos(folder, cameras=path, widest=QUICK.width)
+    images = {image for image, *_ in rest}
+    index = [k for k, view in enumerate(photos.originals) if view.image in images]
+    with Device.open(request.device) as device, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is said of this shape would be taken for the result's
+
+        def make_engine() -> DressiAD:
+            return DressiAD(device)
+
+        options = request.options(known.cameras.size)
+        options = replace(options, steps=min(QUICK.steps, options.steps), refine_poses=False)
+        mesh = FitJob(photo_dataset(known, hold_out=False), options, make_engine).run().mesh
+        cameras = Cameras([photos.cameras.cameras[k] for k in index])
+        found = placed(mesh, known.cameras, cameras, photos.masks[index], photos.targets[index], make_engine)
+    poses = dict(zip([photos.originals[k].image for k in index], found, strict=True))
+    kept = [
+        (image, camera.with_view(pose.view), lens)
+        for image, camera, lens in rest
+        if (pose := poses[image]) is not None
+    ]
+    return encode_cameras(_named(folder, given.views, kept), given.bounds), len(kept)
+
+
+def _like(given: Calibration, image: Path) -> Placing | None:
+    """An image with camera and lens of the first view whose picture has its size; None without one."""
+    size = image_size(image)
+    found = next((view for view in given.views if view.camera.size == size), None)
+    return None if found is None else (image, found.camera, found.lens)
+
+
+def _has_mask(folder: Path, image: Path, mask: Path | None) -> bool:
+    """Whether a calibration that names no masks finds that of an image, the given one if there is one."""
+    folders = [folder / name for name in MASK_FOLDERS if (folder / name).is_dir()]
+    if folders:
+        found = mask_in(folders[0], image)
+        return found is not None and (mask is None or found.resolve() == mask.resolve())
+    return mask is None and read_image(image).shape[-1] == 4
+
+
+def _named(folder: Path, views: Sequence[View], rest: Sequence[Placing]) -> list[tuple[str, Camera, Lens]]:
+    every = [*((view.image, view.camera, view.lens) for view in views), *rest]
+    return [
+        (image.resolve().relative_to(folder.resolve()).as_posix(), camera, lens)
+        for image, camera, lens in every
+    ]
+
+
+def _key(given: Calibration, rest: Sequence[Placing]) -> dict[str, Any]:
+    """What placed cameras depend on, as JSON has it."""
+    arrays = [
+        np.concatenate([v.camera.intrinsics.ravel(), v.camera.rotation.ravel(), v.camera.translation])
+        for v in given.views
+    ]
+    files = [*(view.image for view in given.views), *(image for image, *_ in rest)]
+    stats = {file.name: [file.stat().st_size, file.stat().st_mtime_ns] for file in files}
+    return {"cameras": hashlib.sha256(np.stack(arrays).tobytes()).hexdigest(), "files": stats}

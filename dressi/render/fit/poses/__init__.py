@@ -1,0 +1,1 @@
+"""Poses of objects and cameras that nothing is known of, by rendering."""
