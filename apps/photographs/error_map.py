@@ -87,11 +87,12 @@ def main() -> None:
     parser.add_argument("--png", type=Path, help="error of each held-out picture beside the two")
     options = parser.parse_args()
     report = read_json(options.fit / "report.json", "report")
-    made, model = options.fit / "masks", options.fit / "cameras" / "sparse" / "0"
+    made, cameras = options.fit / "masks", options.fit / "cameras"
+    found = (path for path in (cameras / "cameras.json", cameras / "sparse" / "0") if path.exists())
     photos = load_photos(
         options.photos,
         tuple(report["views"]["size"]),
-        cameras=model if model.is_dir() else None,
+        cameras=next(found, None),
         masks=(lambda view, codes: read_image(made / f"{view.image.name}.png")[..., 0] > 0.5)
         if made.is_dir()
         else None,

@@ -39,6 +39,8 @@ def test_a_solid_is_found_after_half_a_turn_and_a_shift():
         ({"masks": np.zeros((1, 8, 8))}, "cover no pixel"),
         ({"colours": np.ones((1, 8, 9, 3))}, "colours beside masks"),
         ({"rotations": np.eye(3)}, "rotations to start from"),
+        ({"starts": np.eye(4)}, "motions to start from"),
+        ({"starts": np.eye(4)[None], "descents": (6, 2)}, "one number"),
         ({"descents": (0, 1)}, "descents"),
     ],
 )

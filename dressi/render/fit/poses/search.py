@@ -220,7 +220,7 @@ def find_pose(
     ambiguous as the outlines of the mesh are.  light, vertex_colours: ``light`` and
     ``colours`` of ``render``; without a light the albedo is compared.
     rotations: (S, 3, 3) the starts; by default the 60 rotations of an icosahedron.  starts: (S, 4, 4) motions, one of which is
-    near, in their place: less than about 15 degrees away.  descents: how many of the best starts are descended for a few steps,
+    near, in their place: up to some 10 degrees away.  descents: how many of the best starts are descended for a few steps,
     and how many of those for more, (12, 3); only the first, (6,), with starts.  Raises InputError: shapes that do not fit, a mask
     without a covered pixel.
 
