@@ -111,20 +111,41 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["DRESSI_CACHE"] = str(folder)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that are marked ``one_driver`` run on the first one alone, and so do all with ``--one-driver``. Fits stand on
-    Functions and forms that are tested on every driver, so that of theirs only those marked ``every_driver`` run there."""
+    """Tests that are marked ``one_driver`` run on the first one alone, and so do all with ``--one-driver``; of those marked
+    ``second_driver`` only the cases that it names run on the others. Fits stand on Functions and forms that are tested on
+    every driver, so that of theirs only those marked ``every_driver`` run there."""
     one, fits = config.getoption("one_driver"), REPOSITORY / "tests" / "render" / "fit"
+    others, cases = list(DRIVERS)[1:], dict[str, set[str]]()
 
     def first_alone(item: pytest.Item) -> bool:
         fit = item.path.is_relative_to(fits) and not item.get_closest_marker("every_driver")
         return bool(one or fit or item.get_closest_marker("one_driver"))
 
-    others = [f"[{name}" for name in list(DRIVERS)[1:]]
-    kept = [item for item in items if not first_alone(item) or not any(name in item.name for name in others)]
+    def stays(item: pytest.Item) -> bool:
+        driver, case = _driver_and_case(item)
+        marker = item.get_closest_marker("second_driver")
+        if marker:
+            cases.setdefault(item.nodeid.partition("[")[0], set(marker.args)).discard(case)
+        return driver not in others or not (first_alone(item) or (marker and case not in marker.args))
+
+    kept = [item for item in items if stays(item)]
+    if not any("::" in argument for argument in config.args) and (
+        unknown := {k: v for k, v in cases.items() if v}
+    ):
+        raise pytest.UsageError(f"the marker second_driver names cases that are not there: {unknown}")
     staying = set(kept)
     config.hook.pytest_deselected(items=[item for item in items if item not in staying])
     items[:] = kept
+
+
+def _driver_and_case(item: pytest.Item) -> tuple[str, str]:
+    """The driver of a test, or nothing, and the rest of its parameters' names."""
+    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+        return "", ""
+    driver, _, case = item.callspec.id.partition("-")
+    return (driver, case) if driver in DRIVERS else ("", item.callspec.id)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -173,19 +194,29 @@ def _messages() -> list[str]:
     )
 
 
-@pytest.fixture(scope="session", params=DRIVERS)
-def device(request: pytest.FixtureRequest) -> Iterator["Device"]:
-    """An open device of each driver, validated; at the end nothing may be alive on it."""
+@pytest.fixture(scope="session")
+def devices() -> Iterator[dict[str, "Device"]]:
+    """The devices that were opened, by the names of their drivers; at the end nothing may be alive on them."""
+    opened: dict[str, Device] = {}
+    yield opened
+    alive = {device.name: device.live_objects() for device in opened.values()}
+    for device in opened.values():
+        device.close()
+    assert not any(alive.values()), f"objects that nobody destroyed: {alive}"
+
+
+@pytest.fixture(scope="module", params=DRIVERS)
+def device(request: pytest.FixtureRequest, devices: dict[str, "Device"]) -> "Device":
+    """An open device of each driver, validated. It stays open: the tests of a module run on one driver and then on the
+    other, so that what depends on no driver, as the oracle's values do, is computed once for both."""
     from dressi.vk.run.device.device import Device
 
-    try:
-        device = Device.open(DRIVERS[request.param], validation=VALIDATION)
-    except (NoDriverError, DeviceNotFoundError) as error:
-        pytest.skip(str(error))
-    yield device
-    alive = device.live_objects()
-    device.close()
-    assert alive == [], f"{device.name}: objects that nobody destroyed: {alive}"
+    if request.param not in devices:
+        try:
+            devices[request.param] = Device.open(DRIVERS[request.param], validation=VALIDATION)
+        except (NoDriverError, DeviceNotFoundError) as error:
+            pytest.skip(str(error))
+    return devices[request.param]
 
 
 @pytest.fixture(autouse=True)

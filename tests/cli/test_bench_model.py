@@ -67,6 +67,7 @@ def test_cases_are_predicted(case: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("model", RECORDS)
+@pytest.mark.one_driver
 def test_contractions_are_predicted_for_every_record(model: str, tmp_path: Path):
     for case, size in (("slice", "64"), ("pyramid", "64"), ("blur", "1024")):
         (result,) = bench_model(case, tmp_path, "--size", size, "--device-model", model)

@@ -36,6 +36,7 @@ def test_a_driver_that_computes_right_passes(device: Device, name: str):
 
 @pytest.mark.vk
 @pytest.mark.parametrize("name", COMPUTING)
+@pytest.mark.one_driver
 def test_every_probe_finds_a_driver_that_computes_wrongly(
     device: Device, name: str, monkeypatch: pytest.MonkeyPatch
 ):

@@ -9,17 +9,17 @@ from dressi.frameworks import engine
 from dressi.vk.run.device.device import Device
 
 
-@pytest.fixture(scope="session")
-def session_engine(device: Device) -> Iterator[engine.Engine]:
+@pytest.fixture(scope="module")
+def module_engine(device: Device) -> Iterator[engine.Engine]:
     with engine.using(device) as found:
         yield found
 
 
 @pytest.fixture
-def on_device(session_engine: engine.Engine, monkeypatch: pytest.MonkeyPatch) -> engine.Engine:
+def on_device(module_engine: engine.Engine, monkeypatch: pytest.MonkeyPatch) -> engine.Engine:
     """dressi.numpy and dressi.torch run on this device."""
-    monkeypatch.setattr(engine._chosen, "engine", session_engine, raising=False)
-    return session_engine
+    monkeypatch.setattr(engine._chosen, "engine", module_engine, raising=False)
+    return module_engine
 
 
 @pytest.fixture

@@ -40,6 +40,7 @@ def directions() -> list[np.ndarray]:
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_the_gradient_is_that_of_the_loss_of_the_picture_drawn_again(on_device):
     """Along each direction by a pixel to either side: L(+1) - L(-1) against the gradient integrated between."""
     colours = np.tile([1, 0.6, 0.2], (6, 1))
@@ -61,6 +62,7 @@ def test_the_gradient_is_that_of_the_loss_of_the_picture_drawn_again(on_device):
 
 @pytest.mark.vk
 @pytest.mark.parametrize("edge", [2.2, 2.8], ids=["before the centre", "behind it"])
+@pytest.mark.one_driver
 def test_pixels_get_the_share_that_is_covered(on_device, edge):
     x = edge / 4 * 2 - 1
     pos = np.array([[[-1, -1, 0, 1], [x, -1, 0, 1], [x, 9, 0, 1]]])
@@ -102,6 +104,7 @@ def test_shaded_pixels_jump_where_an_edge_passes_a_centre(on_device):
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_each_image_blends_what_it_shows(on_device):
     """In range mode, edges of triangles that an image does not draw stay out of it."""
     two = np.concatenate([POINTS, POINTS * [1, 1, 0.9] + [0.4, 0.1, 0]])

@@ -35,6 +35,7 @@ def formula(attr, rast, triangles, db, chosen):
 
 @pytest.mark.vk
 @pytest.mark.parametrize("chosen", ["all", [5, 0]], ids=["all", "some"])
+@pytest.mark.one_driver
 def test_values_and_gradients_are_those_of_the_formula(on_device, random, chosen):
     rast, db, attr, triangles = scene(random)
     numbers = range(attr.shape[-1]) if chosen == "all" else chosen
@@ -57,6 +58,7 @@ def test_values_and_gradients_are_those_of_the_formula(on_device, random, chosen
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_attributes_of_one_batch_serve_all_images(on_device, random):
     rast, _, attr, triangles = scene(random, attributes=3)
     shared, pull = dn.interpolate(attr[:1], rast, triangles)
@@ -69,6 +71,7 @@ def test_attributes_of_one_batch_serve_all_images(on_device, random):
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_nothing_is_drawn_on_the_background(on_device, random):
     _, _, attr, triangles = scene(random, images=1, attributes=2)
     value, pull = dn.interpolate(attr, np.zeros((1, 4, 4, 4)), triangles)

@@ -57,6 +57,7 @@ def loss_and_slope(
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_the_gradient_agrees_with_differences_of_the_plain_rasterizer(on_device, random):
     """u, v and z/w, at pixels whose triangle does not change."""
     clip, triangles = scene()
@@ -90,6 +91,7 @@ def test_the_derivatives_by_pixels_have_a_gradient_too(on_device, random):
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_ranges_draw_parts_of_one_mesh(on_device):
     clip, triangles = scene()
     both = np.concatenate([clip, clip + np.float32([0.5, 0, 0, 0])])

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
-from tiny_fits import TinyFits
+from tiny_fits import TinyFits, fits_on
 
 from dressi.ad.graph import Variable
 from dressi.ad.program import Program
@@ -42,6 +42,6 @@ def run(device) -> Iterator[Callable[[Sequence[Variable]], list[np.ndarray]]]:
         yield Runs(device, stack)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tiny_fits(device) -> TinyFits:
-    return TinyFits(device)
+    return fits_on(device)

@@ -135,6 +135,7 @@ def test_products_with_the_hessian_are_differences_of_the_gradient(build, mesh, 
 
 @pytest.mark.vk
 @pytest.mark.parametrize("build, mesh, form", ON_DEVICES, ids=name)
+@pytest.mark.second_driver("texture-near plane-outer")
 def test_products_with_the_hessian_on_devices(run, build, mesh, form):
     loss, wrt = build(mesh, form)
     products = forward(loss, wrt, directions(wrt))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from screen import MISSING, Screen
-from tiny_fits import TinyFits
+from tiny_fits import TinyFits, fits_on
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +32,6 @@ def screen(xvfb: Screen) -> Iterator[Screen]:
     xvfb.alone()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tiny_fits(device) -> TinyFits:
-    return TinyFits(device)
+    return fits_on(device)

@@ -56,6 +56,7 @@ def fit(tiny_fits, canvas, tmp_path: Path):
     viewer.session.stop()
 
 
+@pytest.mark.one_driver
 def test_a_mesh_is_shown_in_every_mode_from_every_side(device, canvas):
     mesh = primitives.cube()
     with DressiAD(device) as engine:
@@ -80,6 +81,7 @@ def test_a_mesh_is_shown_in_every_mode_from_every_side(device, canvas):
         assert not viewer.panel_shown and (viewer.orbit.azimuth, viewer.orbit.elevation) == (20.0, 20.0)
 
 
+@pytest.mark.one_driver
 def test_a_scene_is_shown_as_its_nodes_say(device, canvas):
     cube, place = primitives.cube(), np.eye(4)
     place[0, 3] = 4

@@ -1,5 +1,7 @@
 """Every Function on every driver against its float64 meaning."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from examples import EXAMPLES
@@ -52,11 +54,17 @@ def compare(v: Variable, got: np.ndarray, expected: np.ndarray, what: str) -> No
     assert error <= TOLERANCE * max(largest, 1e-30), f"{what}: {error:.3g} of {largest:.3g}"
 
 
+@cache
+def meaning_of(kind) -> tuple[list[Variable], list[np.ndarray]]:
+    """The examples of a kind of Function, and their values in float64."""
+    examples = [build().output for build in EXAMPLES[kind]]
+    return examples, evaluate(examples)
+
+
 @pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
 def test_meaning(device, kind):
-    examples = [build().output for build in EXAMPLES[kind]]
+    examples, expected = meaning_of(kind)
     program = Program({f"{kind.__name__} {k}": v for k, v in enumerate(examples)})
-    expected = evaluate(examples)
     for options in ({}, {"options": BASELINE}):
         with VulkanExecutor(program, device, **options) as run:
             run.run()

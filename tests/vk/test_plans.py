@@ -161,6 +161,7 @@ def test_what_does_not_change_is_computed_once(device):
         assert np.allclose(run.recv(heavy), 0, atol=1e-6)
 
 
+@pytest.mark.one_driver
 def test_nothing_is_left_after_fifty_builds(device):
     before = device.live_objects()
     for _ in range(50):
@@ -169,6 +170,7 @@ def test_nothing_is_left_after_fifty_builds(device):
     assert device.live_objects() == before
 
 
+@pytest.mark.one_driver
 def test_two_thousand_steps_keep_memory(device):
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

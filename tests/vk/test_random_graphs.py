@@ -26,6 +26,7 @@ from dressi.vk.plan.options import BASELINE, DEFAULT
 
 @pytest.mark.vk
 @pytest.mark.parametrize("seed", range(1, 9))
+@pytest.mark.second_driver("3", "4", "5", "6")
 def test_devices_follow_float64(device, seed):
     """Small ones; every fourth also in the baseline, which has a pass for each Function."""
     report = check(seed, device, count=2 + seed % 4, baseline=seed % 4 == 0)
@@ -35,6 +36,7 @@ def test_devices_follow_float64(device, seed):
 
 @pytest.mark.vk
 @pytest.mark.parametrize("seed", [3, 8])
+@pytest.mark.second_driver("3")
 def test_sums_over_fragments_follow_float64(device, seed):
     report = check(
         seed, device, count=3, draw=partial(random_program, operations=(*OPERATIONS[::9], *SUMS, *SUMS))
@@ -74,6 +76,7 @@ def test_every_operator_is_in_some_random_graph():
 
 @pytest.mark.vk
 @pytest.mark.parametrize("seed", [1, 6, 115])
+@pytest.mark.one_driver
 def test_no_value_is_stale_whatever_the_order_of_calls(device, seed):
     report = check_schedule(seed, device)
     assert report.failures == [] and report.compared > len(report.unstable)
@@ -81,6 +84,7 @@ def test_no_value_is_stale_whatever_the_order_of_calls(device, seed):
 
 @pytest.mark.vk
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.second_driver("2", "3")
 def test_stencils_follow_float64(device, seed):
     report = check(seed, device, draw=random_stencils)
     assert report.failures == [] and report.refused == []
@@ -89,6 +93,7 @@ def test_stencils_follow_float64(device, seed):
 
 @pytest.mark.vk
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.second_driver("1")
 def test_derivatives_follow_float64(device, seed):
     report = check(seed, device, count=12, baseline=False, draw=random_derivatives)
     assert report.failures == [] and report.refused == []

@@ -34,6 +34,7 @@ def levenberg_marquardt(dense: Dense, x: np.ndarray, steps: int) -> list[float]:
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.second_driver("3")
 def test_costs_are_those_of_a_dense_solver(device, seed):
     """Stencils, lookups, values that are computed first, and sums over axes, in turn."""
     kind = seed % 4
@@ -52,6 +53,7 @@ def test_costs_are_those_of_a_dense_solver(device, seed):
 
 
 @pytest.mark.parametrize("vtype", [FLOAT, VEC3, VEC4, MAT2, MAT3, MAT4], ids=str)
+@pytest.mark.second_driver("VEC3", "MAT4")
 def test_unknowns_of_one_texel_stand_beside_others(device, vtype):
     x = Variable(vtype, name="x", data=np.ones((1, 1, 1, *vtype.shape)))
     y = Variable(VEC2, (3, 2), name="y", data=np.ones((1, 2, 3, 2)))

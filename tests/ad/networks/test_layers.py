@@ -184,6 +184,7 @@ def test_layers_are_their_formulas(make):
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_devices_compute_them(device):
     """All layers, and their gradients by all parameters, packed and one Function a pass."""
     outputs: dict[str, Leaf] = {}

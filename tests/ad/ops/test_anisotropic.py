@@ -50,6 +50,7 @@ def test_a_round_footprint_is_trilinear_and_a_point_is_bilinear():
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_sixteen_taps_of_one_texture_are_one_scatter(device):
     from dressi.vk.run.executor import VulkanExecutor
 

@@ -83,6 +83,7 @@ def test_operations_across_the_ends_of_rows_are_refused():
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_devices_fit_a_long_list(device):
     """A line through 5000 points, by least squares and by Adam, against NumPy."""
     rng = np.random.default_rng(3)

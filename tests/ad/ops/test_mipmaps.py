@@ -81,6 +81,7 @@ def test_gradients_meet_central_differences(ratio):
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_gradients_on_a_device_meet_the_oracle(device):
     from dressi.vk.run.executor import VulkanExecutor
 

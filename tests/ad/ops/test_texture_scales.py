@@ -1,5 +1,7 @@
 """Every filter at 1/8 to 8 pixels a texel: gradients on each driver against the oracle, and that against differences."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -113,25 +115,34 @@ def test_gradients_meet_central_differences(name: str):
         assert check_gradient(y, leaves) < 1e-4, ratio
 
 
+@cache
+def truths(name: str) -> tuple[list[Variable], list[Variable], list]:
+    """The slopes of a sum of squares, their leaves, and of each ratio the data of the leaves and what the oracle finds."""
+    y, leaves = SCENES[name](1.0)
+    rest = y - (0.2, 0.4, 0.6)
+    slopes, steps = gradient(F.sum(F.dot(rest, rest)), leaves), []
+    for ratio in RATIOS:
+        data = {x: other.data for x, other in zip(leaves, SCENES[name](ratio)[1], strict=True)}
+        steps.append((ratio, data, evaluate(slopes, data)))
+    return slopes, leaves, steps
+
+
 @pytest.mark.vk
 @pytest.mark.parametrize("name", SCENES)
+@pytest.mark.second_driver("nearest", "bilinear", "trilinear", "cube")
 def test_gradients_on_a_device_meet_the_oracle(device, name: str):
     """One plan of one graph gets the leaves of each ratio. The loss is a sum of squares."""
     from dressi.vk.run.executor import VulkanExecutor
 
-    y, leaves = SCENES[name](1.0)
-    rest = y - (0.2, 0.4, 0.6)
-    slopes = gradient(F.sum(F.dot(rest, rest)), leaves)
+    slopes, leaves, steps = truths(name)
     wanted = {x.name: g for x, g in zip(leaves, slopes, strict=True)}
     with VulkanExecutor(Program(wanted), device) as run:
-        for ratio in RATIOS:
-            others = SCENES[name](ratio)[1]
-            data = {x: other.data for x, other in zip(leaves, others, strict=True)}
+        for ratio, data, expected in steps:
             for x, values in data.items():
                 run.send(x, values)
             run.run()
             run.wait()
-            for (what, g), truth in zip(wanted.items(), evaluate(slopes, data), strict=True):
+            for (what, g), truth in zip(wanted.items(), expected, strict=True):
                 length, error = np.linalg.norm(truth), np.linalg.norm(run.recv(g) - truth)
                 bound = 1e-4 if what == "texture" else 1e-3
                 assert error <= bound * length, (what, ratio, error / length)

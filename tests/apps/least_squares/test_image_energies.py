@@ -94,6 +94,7 @@ def test_the_diagonal(case: Case):
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_products_on_devices(case: Case, device):
     from dressi import DressiAD
 

@@ -141,6 +141,7 @@ def degrees(a: Camera, b: Camera) -> float:
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_poses_are_found_from_silhouettes(device):
     truth = ring(np.zeros(3), 1.2, 2, (96, 96))
     rng = np.random.default_rng(2)
@@ -162,6 +163,7 @@ def test_poses_are_found_from_silhouettes(device):
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_focal_lengths_are_found_from_silhouettes(device):
     truth = ring(np.zeros(3), 1.2, 2, (96, 96))
     wrong = [

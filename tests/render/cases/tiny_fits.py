@@ -28,3 +28,9 @@ class TinyFits:
         seen: list[Progress] = []
         job = FitJob(self.scene, replace(self.options, form=form), self.make_engine)
         return job.run(progress=seen.append), seen
+
+
+@cache
+def fits_on(device) -> TinyFits:
+    """Those of a device, which all modules share."""
+    return TinyFits(device)

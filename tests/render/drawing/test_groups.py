@@ -110,6 +110,7 @@ def test_together_they_have_the_colours_and_derivatives_of_each(form, filter, mo
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_devices_shade_groups_as_numpy_does(run):
     shown = scene()
     nodes = [one([render(shown, CAMERA, form="hard").node])[0] for one in (run, evaluate)]

@@ -59,6 +59,7 @@ def whole() -> Material:
 
 
 @pytest.mark.parametrize("filter", ["bilinear"])
+@pytest.mark.one_driver
 def test_every_part_of_a_material_reaches_the_picture(filter: str):
     mesh = replace(SQUARE, material=whole(), texture=np.full((2, 2, 3), 0.5))
     full = render(mesh, CAMERA, light=SUN, filter=filter).colour
@@ -79,6 +80,7 @@ def test_every_part_of_a_material_reaches_the_picture(filter: str):
     np.testing.assert_array_equal(render(other, CAMERA, light=SUN, filter=filter).colour, full)
 
 
+@pytest.mark.one_driver
 def test_given_parts_replace_those_of_the_mesh():
     mesh = replace(SQUARE, material=whole())
     own = render(mesh, CAMERA, light=SUN).colour
@@ -89,6 +91,7 @@ def test_given_parts_replace_those_of_the_mesh():
     assert np.abs(smooth - own).max() > 0.01
 
 
+@pytest.mark.one_driver
 def test_a_flat_normal_map_changes_nothing():
     plain = replace(SQUARE, material=Material(roughness=0.4))
     flat = replace(SQUARE, material=Material(roughness=0.4, normal=np.tile([0.0, 0, 1], (2, 2, 1))))
@@ -187,6 +190,7 @@ def test_a_map_needs_texture_coordinates():
         render(bare, CAMERA, light=SUN, material={"roughness": np.ones((2, 2))}).colour.sum()
 
 
+@pytest.mark.one_driver
 def test_six_views_pack_into_the_stages_of_one():
     mesh = replace(SQUARE, material=whole(), texture=np.full((2, 2, 3), 0.5))
     counts = []

@@ -135,6 +135,7 @@ def picture() -> tuple[list[Variable], list[Variable]]:
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_both_are_drawn_on_devices(run):
     images, slopes = picture()
     expected = evaluate([*images, *slopes])

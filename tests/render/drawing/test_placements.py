@@ -54,6 +54,7 @@ def test_each_axis_wraps_by_its_own_rule(wrap):
     np.testing.assert_allclose(shown.colour[inside], mesh.sample_texture(uv)[inside], atol=2e-3)
 
 
+@pytest.mark.one_driver
 def test_unlit_pictures_have_textures_where_they_lie(device):
     place = Placement(1, ((0.0, 1.5), (-2.0, 0.0)), (0.3, 0.1), ("mirror", "clamp"))
     mesh = replace(SQUARE, material=Material(placements={"texture": place}))
@@ -63,6 +64,7 @@ def test_unlit_pictures_have_textures_where_they_lie(device):
     assert off.mean() < 0.02 and colours[0].any()
 
 
+@pytest.mark.one_driver
 def test_maps_lie_at_their_own_coordinates():
     """A second set of UVs and an affine motion give what a mesh with these UVs shows."""
     glow = RNG.random((3, 5, 3))
@@ -136,6 +138,7 @@ def test_a_surface_of_ones_own_is_a_material():
         render(mesh, CAMERA, material=Wax(depth=np.ones((2, 2, 3))), light=SUN)
 
 
+@pytest.mark.one_driver
 def test_unlit_materials_show_their_colour_under_any_light():
     mesh = replace(SQUARE, material=Material(unlit=True, metallic=0.3))
     wanted = render(mesh, CAMERA, light=None).colour

@@ -199,6 +199,7 @@ def slopes(run) -> list[np.ndarray]:
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_gradients_by_shapes_and_places_on_devices(run):
     for found, expected in zip(slopes(run), slopes(evaluate), strict=True):
         assert np.abs(expected).max() > 0.01
@@ -282,6 +283,7 @@ def test_texts_are_short():
     assert repr(Scene(nodes, {"eye": CAMERA})) == "Scene(2 nodes: wheel, cube; 1 camera)"
 
 
+@pytest.mark.one_driver
 def test_a_parallel_projection_looks_from_far_away(device):
     matrix = np.diag([0.4, 0.4, 0.1, 1.0])
     matrix[2, 3] = 0.5

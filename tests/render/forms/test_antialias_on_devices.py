@@ -24,15 +24,18 @@ CASES = ac.cases()
 
 
 @pytest.mark.parametrize("name", ["torus", "overlapping", "three faces at an edge"])
+@pytest.mark.second_driver("torus")
 def test_pictures_are_those_of_brute_force(run, name):
     ac.check_image(run, CASES[name])
 
 
 @pytest.mark.parametrize("name", ["torus", "open"])
+@pytest.mark.second_driver("open")
 def test_gradient_is_that_of_the_oracle(run, name):
     ac.check_gradient(run, evaluate, CASES[name], 0.05)
 
 
+@pytest.mark.one_driver
 def test_baseline_and_repeated_runs_agree(device):
     position, loss = ac.loss_of(CASES["open"])
     program = simplify(Program({"loss": loss, "slope": gradient(loss, [position])[0]}))

@@ -31,6 +31,7 @@ def test_picture_is_that_of_brute_force(name):
 
 @pytest.mark.vk
 @pytest.mark.parametrize("name", ["torus", "overlapping", "open", "near plane"])
+@pytest.mark.second_driver("torus", "near plane")
 def test_picture_is_that_of_brute_force_on_devices(run, name):
     cc.check_picture(run, CASES[name])
 

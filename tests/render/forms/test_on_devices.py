@@ -19,11 +19,13 @@ CASES = sc.cases()
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.second_driver("acute-1", "open-2", "sphere-3", "overlapping-2")
 def test_images_are_those_of_brute_force(run, name, layers):
     sc.check_images(run, CASES[name], layers)
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.second_driver("overlapping", "obtuse")
 def test_gradient_is_that_of_the_frozen_picture(run, name):
     sc.check_gradient(run, CASES[name], 3)
 
@@ -43,17 +45,20 @@ def test_gradient_repeats_bit_for_bit(run):
     assert slopes[0].any() and (slopes[0] == slopes[1]).all()
 
 
+@pytest.mark.one_driver
 def test_derivative_of_the_rerendered_loss_on_a_bumpy_ellipsoid(run):
     mesh, camera = sc.bumpy_ellipsoid(), sc.camera(20, 25)
     assert sc.worst(sc.rerendered(run, *mesh, camera, pixels=5, layers=3, side=128)) <= 0.05
 
 
+@pytest.mark.one_driver
 def test_derivative_of_the_rerendered_loss_on_avocado(run, data):
     mesh, camera = sc.avocado(data), sc.camera(110, -20)
     assert sc.worst(sc.rerendered(run, *mesh, camera, pixels=5, layers=3, side=128)) <= 0.05
 
 
 @pytest.mark.parametrize("side", SIDES)
+@pytest.mark.second_driver("24")
 def test_exact_texture_gradient(run, side):
     check_texture_gradient(run, side)
 

@@ -32,6 +32,7 @@ def test_colours_of_culled_faces_are_not_seen():
 @pytest.mark.parametrize(
     "name", ["torus from the side", "overlapping", "open", "near plane", "three faces at an edge"]
 )
+@pytest.mark.second_driver("near plane", "open")
 def test_colours_are_those_of_brute_force_on_devices(run, name):
     oc.check_colours(run, CASES[name])
 

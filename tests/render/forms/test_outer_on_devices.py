@@ -18,12 +18,14 @@ CASES = oc.cases()
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.second_driver("torus", "near plane", "overlapping", "lines")
 def test_image_and_gradient_are_those_of_brute_force(run, name):
     oc.check_image(run, CASES[name])
     oc.check_gradient(run, CASES[name], 1e-3)
 
 
 @pytest.mark.parametrize("name", ["torus", "lines", "open", "three faces at an edge"])
+@pytest.mark.one_driver
 def test_all_edges_give_the_image_of_the_silhouettes(run, name):
     oc.check_all_edges(run, CASES[name])
 
@@ -40,10 +42,12 @@ def test_drivers_may_err_by_the_coarsest_grid(run):
     oracle.check_driver_may_err(run)
 
 
+@pytest.mark.one_driver
 def test_a_margin_shows_more_and_moves_nothing(run):
     oracle.check_margin(run, 1e-3)
 
 
+@pytest.mark.one_driver
 def test_a_ball_out_of_reach_comes_home_by_a_schedule(device):
     def steps(loss, move, radius, schedule, count):
         with DressiAD(device) as ad:
@@ -64,6 +68,7 @@ def test_gradient_repeats_bit_for_bit(run):
     assert first[1].any() and all((a == b).all() for a, b in zip(first, second, strict=True))
 
 
+@pytest.mark.one_driver
 def test_the_gradient_visits_the_band_alone(device, monkeypatch):
     """Where no edge is near nothing is scattered, and the planner can see it; the numbers are those of all pixels.
 

@@ -76,6 +76,7 @@ def test_beyond_a_cut_lies_the_background(form):
 @pytest.mark.vk
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("make", [plates, cut])
+@pytest.mark.one_driver
 def test_a_slanted_seam_gives_about_the_area_on_devices(run, form, make):
     # The seam is u = 0.03 from the middle, where clip space is 2 wide: a strip of 0.03 sqrt(1 + tan^2) beside one half.
     angle = 0.4
@@ -209,6 +210,7 @@ def test_gradient_integrates_to_the_loss(form, make):
 @pytest.mark.vk
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("make", [plates, cut])
+@pytest.mark.second_driver("cut-antialias", "cut-contour")
 def test_gradients_are_those_of_the_oracle(run, form, make):
     position, picture = drawn_by(form, make(0.3))
     weights = Variable(VEC3, SIZE, data=np.random.default_rng(5).normal(size=(1, 16, 16, 3)))

@@ -143,6 +143,7 @@ def test_drivers_draw_the_sorted_picture(run):
 
 @pytest.mark.vk
 @pytest.mark.parametrize("form", [ANTIALIAS, CONTOUR], ids=lambda form: form.name)
+@pytest.mark.one_driver
 def test_gradient_integrates_to_the_loss(form, run):
     """Of balls whose outlines, back sides and lines of intersection move."""
     names = ("translation z", "scale", "smooth 0", "one ball")

@@ -78,7 +78,7 @@ def test_panes_are_seen_through():
 )
 def test_gradients_by_alpha_and_place(options):
     alpha, place = constant("alpha"), Variable(MAT4, name="place", data=np.eye(4)[None, None, None])
-    picture = drawn(nodes(material={"alpha": alpha}, to_world=place), **options)
+    picture = drawn(nodes(material={"alpha": alpha}, to_world=place), size=(24, 20), **options)
     assert check_gradient(F.vec4(picture.colour, picture.mask), [alpha, place], step=1e-7) < 1e-3
 
 

@@ -217,6 +217,7 @@ def energies(points: np.ndarray, faces: np.ndarray) -> list[Variable]:
 
 @pytest.mark.vk
 @pytest.mark.parametrize("options", [{}, {"options": BASELINE}], ids=["packed", "baseline"])
+@pytest.mark.second_driver("packed")
 def test_energies_on_devices(device, options):
     points, faces, _ = bent(MESHES["open"])
     outputs = energies(points, faces)

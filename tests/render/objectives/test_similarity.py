@@ -130,6 +130,7 @@ def test_perceptual_is_lpips():
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_devices_compute_them(device):
     a, b = pair()
     losses = [structural_similarity(a, b), perceptual(a, b)]

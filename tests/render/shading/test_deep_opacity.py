@@ -57,6 +57,7 @@ def test_shadows_are_as_dark_as_what_passes():
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_shadows_on_devices(run):
     check_shadows(run)
 

@@ -102,6 +102,7 @@ def lit(
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_a_sphere_is_lit_as_by_the_integral(device):
     """The error of the split sum over the pixels of a sphere, relative to the mean light. One lookup misses by 6 to 10 %."""
     rough = Variable(FLOAT, name="roughness", data=1.0)

@@ -41,6 +41,7 @@ def test_a_square_shades_the_ground_where_rays_say(engines):
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_a_round_surface_does_not_shade_its_lit_side(engines):
     ball, view = primitives.icosphere(3, 1.0), Camera.perspective(40, (48, 48), (0, 0, 4), (0, 0, 0))
     pictures = [render(ball, view, light=DirectionalLight((1, 1, 1), 3.0, s)) for s in (None, Shadow(256))]

@@ -50,6 +50,7 @@ def test_a_surface_hides_strands_and_picking_names_the_node():
     np.testing.assert_allclose(render(cut, CAMERA, light=None).colour[8, 7], [1, 0, 0], atol=2e-3)
 
 
+@pytest.mark.one_driver
 def test_strands_throw_shadows_and_have_derivatives_in_a_scene(device):
     points = Variable.of([[-1.0, 0.2, 0], [1, 0.2, 0]], VEC3, name="points")
     strand = Node(StrandGeometry(points, radius=0.25), KajiyaKay((0.0, 1, 0)))
@@ -70,6 +71,7 @@ def test_strands_throw_shadows_and_have_derivatives_in_a_scene(device):
     np.testing.assert_allclose(slope, truth.reshape(slope.shape), atol=1e-3 * np.abs(truth).max())
 
 
+@pytest.mark.one_driver
 def test_strands_need_no_surface(device):
     strand = StrandGeometry(BEHIND, radius=0.3, colours=(1.0, 0, 0))
     for shown in (strand, Scene([Node(strand)])):

@@ -115,6 +115,7 @@ def test_gradient_by_corners_behind_the_viewer_integrates_to_the_loss():
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_gradient_by_corners_behind_the_viewer_integrates_to_the_loss_on_devices(run):
     check_path(run)
 
@@ -174,12 +175,14 @@ def test_bad_corners_leave_everything_finite(form):
 
 @pytest.mark.vk
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.second_driver("outer", "face")
 def test_bad_corners_leave_everything_finite_on_devices(run, form):
     check_bad(run, form)
 
 
 @pytest.mark.vk
 @pytest.mark.parametrize("form", ["face", "outer"])
+@pytest.mark.one_driver
 def test_a_mesh_cut_by_the_near_plane_is_drawn_as_one_function_a_pass(device, form):
     from dressi.ad.program import Program
     from dressi.ad.transform.simplify import simplify

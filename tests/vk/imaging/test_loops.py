@@ -38,6 +38,7 @@ def close(found, wanted) -> bool:
 
 
 @pytest.mark.parametrize("checkpoints", [None, 3])
+@pytest.mark.one_driver
 def test_a_loop_is_planned_once(device, checkpoints):
     functions = {}
     for count in (4, 10):
@@ -79,6 +80,7 @@ def conjugate_gradients(count: int, size: int = 20):
     return [x, *gradient(F.sum(x * Variable.of(weight, FLOAT)), [a, b])], solution, adjoint
 
 
+@pytest.mark.one_driver
 def test_a_loop_ends_where_its_condition_is_met(device):
     """Beyond it the directions of conjugate gradients are 0 / 0."""
     outputs, solution, adjoint = conjugate_gradients(20)

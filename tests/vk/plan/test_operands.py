@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from dressi.ad import functional as F
 from dressi.ad.graph import Variable
@@ -69,6 +70,7 @@ def test_one_plane_is_not_stored_for_another():
     assert [v for v in plan.kept if v.size == SIZE] == [kept]
 
 
+@pytest.mark.one_driver
 def test_the_numbers_are_the_same(device):
     """Against plans that store what is read, bit for bit."""
     random = np.random.default_rng(3)

@@ -159,6 +159,7 @@ def test_a_restored_run_repeats_itself(device):
         np.testing.assert_array_equal(ad.recv(x), first)
 
 
+@pytest.mark.one_driver
 def test_several_lists_of_which_one_is_frozen(device):
     """Heights at the nodes and at the middles of a path, held at one end."""
     count = 100

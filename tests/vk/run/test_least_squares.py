@@ -40,6 +40,7 @@ def test_linear_residuals_are_solved(device, solver):
     [None, least_squares.Jacobi(), least_squares.BlockJacobi(), least_squares.Multilevel()],
     ids=repr,
 )
+@pytest.mark.one_driver
 def test_preconditioners_do_not_change_the_solution(device, preconditioner):
     """Planes through noisy points in small groups: coordinates that depend on each other strongly."""
     rng = np.random.default_rng(0)
@@ -157,6 +158,7 @@ def test_a_converged_problem_records_nothing(device, options, independent):
         assert bool(ad.plans["linearize"].step.copies) != options.update_in_place
 
 
+@pytest.mark.one_driver
 def test_a_converged_problem_waits_until_something_is_sent(device):
     residuals, image, data = smoothing()
     with DressiAD(device) as ad:
@@ -181,6 +183,7 @@ def least(values: np.ndarray) -> float:
     return 0.5 * sum(np.square(r).sum() for r in squares)
 
 
+@pytest.mark.one_driver
 def test_steps_in_one_submission_are_those_of_many(device):
     found = []
     for counts in ([6], [1] * 6, [2, 3, 1]):
@@ -236,6 +239,7 @@ def test_outliers_count_less(device, kernel):
     assert costs == sorted(costs, reverse=True)
 
 
+@pytest.mark.one_driver
 def test_an_interrupt_ends_the_work_under_way(device):
     """Work of hours is asked for. After a ctrl-C what is queued ends soon, and the next steps go on from there."""
     residuals, image, data = smoothing()
@@ -258,6 +262,7 @@ def test_an_interrupt_ends_the_work_under_way(device):
         np.testing.assert_allclose(ad.recv(image), -smoothed(data.data), atol=1e-4)
 
 
+@pytest.mark.one_driver
 def test_excluded_texels_stay_where_they_are(device):
     _, image, data = smoothing()
     inside = Variable.of((np.arange(24) < 12) * np.ones((24, 1)), name="inside")
@@ -270,6 +275,7 @@ def test_excluded_texels_stay_where_they_are(device):
     assert not found[:, 12:].any()
 
 
+@pytest.mark.one_driver
 def test_frozen_unknowns_stay(device):
     x, y = Variable.of(1.0, name="x"), Variable.of(5.0, name="y")
     with DressiAD(device) as ad:
@@ -284,6 +290,7 @@ def test_frozen_unknowns_stay(device):
         np.testing.assert_allclose([ad.recv(x).item(), ad.recv(y).item()], 1.5, atol=1e-3)
 
 
+@pytest.mark.one_driver
 def test_weights_follow_a_schedule(device):
     """The weight of a residual doubles with every step, so the unknown moves towards its goal."""
     step, x = optim.clock(), Variable.of(0.0, name="x")
@@ -312,6 +319,7 @@ def test_a_linear_solve_does_not_outlive_its_step(device):
         assert state["running"] == 0 and state["solving"] == 0
 
 
+@pytest.mark.one_driver
 def test_values_may_be_sent_between_steps(device):
     residuals, image, data = smoothing()
     with DressiAD(device) as ad:
@@ -334,6 +342,7 @@ def test_adam_minimises_the_same_energy(device):
 
 
 @pytest.mark.parametrize("count", [6, 80])
+@pytest.mark.second_driver("80")
 def test_residuals_that_sum_over_an_image(device, count):
     """r_i = sum_j M_ij x_j - b_i: the diagonal comes from unit vectors, or for many unknowns from random signs."""
     rng = np.random.default_rng(0)

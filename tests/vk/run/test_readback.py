@@ -36,6 +36,7 @@ def fit(device, *, record: bool = True) -> DressiAD:
 
 
 @pytest.mark.parametrize("record", [True, False], ids=["recorded", "asked"])
+@pytest.mark.one_driver
 def test_handles_have_the_values_of_their_time(device, record):
     """Leaves, outputs and the loss, of steps behind which others are queued."""
     with fit(device, record=record) as ad, fit(device, record=record) as waiting:
@@ -90,6 +91,7 @@ def test_types_arrive_whole(device):
             assert np.allclose(handle.result(), 2 * array, rtol=1e-6)
 
 
+@pytest.mark.one_driver
 def test_many_unread_handles_share_a_few_buffers(device):
     with fit(device) as ad:
         (image,) = ad.parameters
@@ -150,6 +152,7 @@ def test_a_closed_device_has_no_more_values():
     ad.close()
 
 
+@pytest.mark.one_driver
 def test_steps_sends_and_reads_allocate_nothing(device, monkeypatch):
     """Neither Python memory nor objects on the device, once everything was used."""
     monkeypatch.setattr(device.work, "pace", Pace())  # tables that others filled may grow at any time
@@ -190,6 +193,7 @@ def test_steps_sends_and_reads_allocate_nothing(device, monkeypatch):
         assert grown < 300 * 16, lines[:5]  # less than one small Python object a step
 
 
+@pytest.mark.one_driver
 def test_an_engine_that_its_generator_closes_after_the_collector_did(device):
     """The collector registers the engine to be closed, and then ends the generator that holds it, which closes it."""
 

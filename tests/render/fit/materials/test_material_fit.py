@@ -46,7 +46,6 @@ def scene(device, monkeypatch):
     pixels.close_engines()
 
 
-@pytest.mark.every_driver
 def test_maps_are_recovered_under_known_light(scene):
     mesh, views, make_engine = scene
     start = replace(mesh, texture=None, material=None)

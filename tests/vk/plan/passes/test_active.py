@@ -80,6 +80,7 @@ def check(program, device, limits=None, cost=FREE) -> int:
     return sum(sparse_of(s) is not None for s in plan.sub_stages)
 
 
+@pytest.mark.one_driver
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 10**6),
@@ -130,6 +131,7 @@ def triangle(scale: float, size=(40, 24), depth: float = 0.5) -> Variable:
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.3, 1.0, 9.0], ids=["nothing", "little", "some", "everything"])
+@pytest.mark.one_driver
 def test_any_share_of_the_blocks(device, scale):
     face = triangle(scale)
     hit = F.greater_equal(face, 0)
@@ -142,6 +144,7 @@ def test_any_share_of_the_blocks(device, scale):
 
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("border", ["clamp", "zero"])
+@pytest.mark.one_driver
 def test_what_is_read_around_pixels_runs_on_blocks_around_those_hit(device, border, batch):
     """Neighbours of neighbours, across borders of blocks and of tiles, forward and backward; a wide shift stays dense."""
     size = (40, 22)

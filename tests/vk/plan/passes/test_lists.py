@@ -94,6 +94,7 @@ def results(scene, device, **options):
 @pytest.mark.parametrize(
     ("faces", "batch", "mask_batch"), [(40, 1, 1), (40, 3, 1), (40, 1, 3), (SEGMENT + 77, 2, 2)]
 )
+@pytest.mark.one_driver
 def test_a_list_draws_what_the_mask_leaves(device, monkeypatch, faces, batch, mask_batch, kind):
     monkeypatch.setattr("dressi.vk.plan.passes.draw_scatters.PIXELS_PER_VERTEX", 0)  # scatters are drawn
     scene = Scene(faces, batch, mask_batch, kind)

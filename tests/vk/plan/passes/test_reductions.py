@@ -228,6 +228,7 @@ def test_one_view_and_many_reduce_alike():
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_unrolled_loops_have_the_bits_of_plain_ones(device, monkeypatch):
     """Lengths around multiples of four; of texels that are stored, made of little, and made of much."""
     rng = np.random.default_rng(5)

@@ -168,6 +168,7 @@ def engine(own: Device | int) -> DressiAD:
     return ad
 
 
+@pytest.mark.one_driver
 def test_engines_that_are_dropped_end_with_the_next_one(device):
     """A cell of a notebook that is run again and again."""
     before = len(module._open)
@@ -219,6 +220,7 @@ def test_what_another_thread_dropped_is_left_to_it(device):
     assert kept[0].live_objects() == []
 
 
+@pytest.mark.one_driver
 def test_failing_builds_leave_nothing(device, monkeypatch):
     """GLSL that does not compile, and every Vulkan call of a build failing in turn."""
     import vulkan

@@ -51,6 +51,7 @@ def finish(process: subprocess.Popen[str], seconds: float = 40) -> tuple[str, st
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.one_driver
 def test_a_forked_child_is_told_at_once_and_its_parent_goes_on(device):
     out, err = finish(
         start(
@@ -84,6 +85,7 @@ def test_a_forked_child_is_told_at_once_and_its_parent_goes_on(device):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.one_driver
 def test_a_child_that_was_forked_before_the_first_device_works(device):
     out, err = finish(
         start(
@@ -100,6 +102,7 @@ def test_a_child_that_was_forked_before_the_first_device_works(device):
     assert sorted(out.splitlines()) == ["42.0", "42.0", "ended 0"], err
 
 
+@pytest.mark.one_driver
 def test_spawned_children_open_devices_of_their_own(device, tmp_path):
     (tmp_path / "child.py").write_text(
         "import numpy as np\nfrom dressi import DressiAD, Variable\n\n"
@@ -202,6 +205,7 @@ def test_a_process_that_never_closed_ends_after_ctrl_c(device):
     assert "given up" in err and "Traceback" not in err
 
 
+@pytest.mark.one_driver
 def test_ctrl_c_ends_an_evaluation(device):
     """`evaluate` keeps a device of its own, which is closed with the process."""
     text = (
@@ -213,6 +217,7 @@ def test_ctrl_c_ends_an_evaluation(device):
     assert process.returncode == -signal.SIGINT and "given up" in err and err.count("Traceback") == 1, err
 
 
+@pytest.mark.one_driver
 def test_ctrl_c_outside_of_a_wait_hurries_the_end(device):
     """The interrupt arrives while something is recorded; then the block is left."""
     text = WAITING + ENDLESS.replace('    ad.recv("loss")', "    with ad:\n        raise KeyboardInterrupt")

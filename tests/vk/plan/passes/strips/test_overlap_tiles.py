@@ -101,6 +101,9 @@ def forced(monkeypatch, form, model):
 @pytest.mark.vk
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.second_driver(
+    "layers-registers", "strided-images", "components-values", "three-registers", "bodies-registers"
+)
 def test_values(device, always, monkeypatch, case, form):
     forced(monkeypatch, form, DESKTOP)
     made = CASES[case]()

@@ -100,6 +100,13 @@ def always_units(always_together, monkeypatch):
     "shape", [(64, 4, 4), (128, 4, 8), (256, 2, 8)], ids=lambda s: "{} invocations of {}x{}".format(*s)
 )
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.second_driver(
+    "matrices-128 invocations of 4x8",
+    "batch-64 invocations of 4x4",
+    "border-64 invocations of 4x4",
+    "dilation-256 invocations of 2x8",
+    "stride-128 invocations of 4x8",
+)
 def test_values(device, always_together, monkeypatch, case, shape):
     lanes, rows, columns = shape
     monkeypatch.setattr(products, "GROUPS", (lanes,))

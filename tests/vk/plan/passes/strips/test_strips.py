@@ -101,6 +101,9 @@ MODELS = {"cpu": CPU, "desktop": DESKTOP, "tiler": TILER}
 @pytest.mark.vk
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.second_driver(
+    "border-cpu", "channels-desktop", "products-tiler", "components-cpu", "bodies-cpu", "long-desktop"
+)
 def test_values(device, always, case, model):
     outputs = CASES[case]()
     program = Program({f"output {k}": v for k, v in enumerate(outputs)})
@@ -243,6 +246,7 @@ SAMPLES = [build().output for build in EXAMPLES[ContractFunction]]
 
 @pytest.mark.vk
 @pytest.mark.parametrize("model", MODELS)
+@pytest.mark.second_driver("desktop")
 def test_every_example(device, always, monkeypatch, model):
     """All forms of indices, guards and bodies by strips, whose lanes may be few."""
     monkeypatch.setattr(lanes, "LEAST_LANES", 1)

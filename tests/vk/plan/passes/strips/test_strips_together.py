@@ -48,6 +48,7 @@ def layers() -> list[Variable]:
 
 @pytest.mark.vk
 @pytest.mark.parametrize("model", [CPU, DESKTOP], ids=["cpu", "desktop"])
+@pytest.mark.second_driver("desktop")
 def test_layers(device, always, model):
     outputs = layers()
     program = Program({f"output {k}": v for k, v in enumerate(outputs)})
