@@ -48,18 +48,24 @@ class Polls:
 
 
 @pytest.fixture(scope="module")
-def whole(target: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
-    """The folder of a fit that nobody stopped, and how often it told of the material."""
-    folder = tmp_path_factory.mktemp("whole")
+def gone_on(target: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Polls]:
+    """The folder of a fit that was stopped where its material is recovered, and went on; what the second part told."""
+    folder = tmp_path_factory.mktemp("fit")
+    command = ("fit", "--target", target, *COMMAND, "--out", folder)
     with pytest.MonkeyPatch.context() as monkeypatch:
         polls = Polls(monkeypatch)
-        done = run("fit", "--target", target, "--out", folder, *COMMAND)
+        monkeypatch.setattr(Stop, "__call__", lambda stop: polls.of_the_material() == 3)
+        stopped = run(*command)
+        assert stopped.returncode != 0 and "--resume goes on" in stopped.stderr
+        polls.phases.clear()
+        monkeypatch.setattr(Stop, "__call__", lambda stop: False)
+        done = run(*command, "--resume")
     assert done.returncode == 0, done.stderr
-    return folder, polls.of_the_material()
+    return folder, polls
 
 
-def test_a_mesh_under_unknown_light(whole: tuple[Path, int]):
-    folder, _ = whole
+def test_a_mesh_under_unknown_light(gone_on: tuple[Path, Polls]):
+    folder, _ = gone_on
     report = json.loads((folder / "report.json").read_text())
     assert report["plan"]["material"]["stages"] > 0
     assert report["material"]["light"] == "HarmonicsLight" and len(report["material"]["exposures"]) == 5
@@ -73,6 +79,13 @@ def test_a_mesh_under_unknown_light(whole: tuple[Path, int]):
     assert light["kind"] == "HarmonicsLight" and np.shape(light["coefficients"]) == (16, 3)
 
 
+def test_a_material_that_was_stopped_goes_on(gone_on: tuple[Path, Polls]):
+    """And nothing else again. That its numbers are those of a fit that was not stopped, ``test_kept.py`` shows."""
+    folder, polls = gone_on
+    assert polls.of_the_material() > 3 and "shape" not in polls.phases.values()
+    assert not list(folder.glob("*.npz"))
+
+
 def test_what_it_refuses(target: Path, tmp_path: Path):
     command = ("fit", "--target", target, "--out", tmp_path)
     for arguments, text in (
@@ -82,26 +95,6 @@ def test_what_it_refuses(target: Path, tmp_path: Path):
         (("--optimize", "albedo", "--light", tmp_path / "none.hdr"), "none.hdr"),
     ):
         refuses(run(*command, *arguments), text)
-
-
-@pytest.mark.one_driver
-def test_a_material_that_was_stopped_goes_on(
-    target: Path, whole: tuple[Path, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Stopped where vertices move; the numbers are those of a run that was not stopped."""
-    folder, told = whole
-    polls = Polls(monkeypatch)
-    monkeypatch.setattr(Stop, "__call__", lambda stop: polls.of_the_material() == 3)
-    command = ("fit", "--target", target, *COMMAND, "--out", tmp_path)
-    stopped = run(*command)
-    assert stopped.returncode != 0 and "--resume goes on" in stopped.stderr
-    polls.phases.clear()
-    monkeypatch.setattr(Stop, "__call__", lambda stop: False)
-    assert run(*command, "--resume").returncode == 0
-    assert polls.of_the_material() == told - 3 and "shape" not in polls.phases.values()
-    for name in ("result.glb", "loss.csv"):
-        assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
-    assert not list(tmp_path.glob("*.npz"))
 
 
 def test_photographs_of_a_shiny_thing_are_said_to_contradict_each_other():

@@ -177,22 +177,23 @@ def _look_up(
 def _grid(
     masks: np.ndarray, known: np.ndarray, cameras: Cameras, bounds: np.ndarray, largest: bool
 ) -> np.ndarray:
-    """(C, C, C) bool: the cells in which a point of the hull can be, found from coarse to fine."""
-    distances = [_distances(mask | ~told) for mask, told in zip(masks, known, strict=True)]
+    """(C, C, C) uint8, found from coarse to fine: 0 for cells without a point of the hull, 2 for those that lie in it
+    altogether, 1 for the others. Only the last are divided, so that the work grows with the surface of the hull."""
+    outside = [_distances(mask | ~told) for mask, told in zip(masks, known, strict=True)]
+    inside = [_distances(~(mask & told)) for mask, told in zip(masks, known, strict=True)]
     cells, side = np.indices((16,) * 3).reshape(3, -1).T, 16
+    grid = np.zeros((side,) * 3, dtype=np.uint8)
     while True:
         centers = bounds[0] + (cells + 0.5) / side * (bounds[1] - bounds[0])
         reach = float(np.linalg.norm(bounds[1] - bounds[0])) / side / 2
-        cells = cells[_possible(distances, cameras, centers.astype(np.float32), reach)]
+        kinds = _kinds(outside, inside, cameras, centers.astype(np.float32), reach)
+        grid[tuple(cells.T)] = kinds
         if side >= min(2 * max(masks.shape[1:]), _CELLS):
             break
         children = np.indices((2, 2, 2)).reshape(3, -1).T
-        cells, side = (2 * cells[:, None] + children).reshape(-1, 3), 2 * side
-    grid = np.zeros((side,) * 3, dtype=bool)
-    grid[tuple(cells.T)] = True
-    if largest:
-        grid = _largest(grid)
-    return grid
+        cells, side = (2 * cells[kinds == 1][:, None] + children).reshape(-1, 3), 2 * side
+        grid = grid.repeat(2, 0).repeat(2, 1).repeat(2, 2)
+    return grid * _largest(grid > 0) if largest else grid
 
 
 def _largest(grid: np.ndarray) -> np.ndarray:
@@ -238,17 +239,27 @@ def _silhouette(
                 slope = (directions[rays, k] * scale[k]).astype(np.float32)
                 place *= side
                 place += np.clip(depth * slope[:, None] + offset, 0, side - 1).astype(np.int32)
-            row, column = np.nonzero(flat[place])
+            kinds = flat[place]
+            sure = (kinds == 2).any(axis=1)
+            covered[rays[sure]] = 1
+            row, column = np.nonzero((kinds == 1) & ~sure[:, None])
             points = (origin + depth[row, column, None] * directions[rays[row]]).astype(np.float32)
             covered[rays[row[inside_masks(masks, cameras, points, known=known)]]] = 1
         pixels = pixels[covered[pixels] == 0]
     return covered.reshape(height, width)
 
 
-def _possible(distances: list[np.ndarray], cameras: Cameras, points: np.ndarray, reach: float) -> np.ndarray:
-    """(P,) bool, False where nothing within `reach` of a point (P, 3) can lie in the hull."""
-    alive = np.arange(len(points))
-    for distance, camera in zip(distances, cameras, strict=True):
+def _kinds(
+    outside: list[np.ndarray],
+    inside: list[np.ndarray],
+    cameras: Cameras,
+    points: np.ndarray,
+    reach: float,
+) -> np.ndarray:
+    """(P,) uint8: 0 where nothing within `reach` of a point (P, 3) can lie in the hull, 2 where all of it does, else 1.
+    outside, inside: see ``_distances``, of the pixels that carve nothing and of those that are not known to be covered."""
+    alive, sure = np.arange(len(points)), np.ones(len(points), dtype=bool)
+    for to_covered, to_open, camera in zip(outside, inside, cameras, strict=True):
         # Row by row: arrays of one coordinate each are several times as fast as one of short rows.
         local = camera.rotation.astype(np.float32) @ points[alive].T
         u, v, depth = local + camera.translation.astype(np.float32)[:, None]
@@ -262,11 +273,12 @@ def _possible(distances: list[np.ndarray], cameras: Cameras, points: np.ndarray,
         # rounding of both places to pixels.
         room = depth - reach
         moved = reach * (1 + np.sqrt(u * u + v * v)) / np.where(room > 0, room, 1)
-        near = distance[y, x] <= moved * np.linalg.norm(k[:2, :2], 2) + 1.5
-        alive = alive[near | (room <= 0)]
-    possible = np.zeros(len(points), dtype=bool)
-    possible[alive] = True
-    return possible
+        moved = moved * np.linalg.norm(k[:2, :2], 2) + 1.5
+        sure[alive] &= (to_open[y, x] > moved) & (room > 0)
+        alive = alive[(to_covered[y, x] <= moved) | (room <= 0)]
+    kinds = np.zeros(len(points), dtype=np.uint8)
+    kinds[alive] = 1 + sure[alive]
+    return kinds
 
 
 def _distances(mask: np.ndarray) -> np.ndarray:
