@@ -85,12 +85,21 @@ class Lookup(PixelFunction):
         return np.zeros(self.output.vtype.shape) if outside else None
 
     def evaluate(self, at, table, index):
-        size = self.inputs[0].size
-        x, y, inside = texel_of(index, self.inputs[1].vtype.is_scalar, size)
-        tile = at.tile if table.shape[0] > 1 else np.zeros_like(at.tile)
-        values = table[tile, y, x]
-        rank = values.ndim - 3
-        return np.where(inside.reshape(inside.shape + (1,) * rank), values, 0)
+        (width, height), whole = self.inputs[0].size, table.shape[1:3]
+        if self.inputs[1].vtype.is_scalar and whole == (height, width):
+            # By one number, which is a tenth of the time of indexing by three.
+            inside = (index >= 0) & (index < width * height)
+            everywhere = bool(inside.all())
+            number = index if everywhere else np.where(inside, index, 0)
+            texels = table.reshape(-1, *table.shape[3:])
+            values = texels.take(number + at.tile * (width * height) if len(table) > 1 else number, axis=0)
+        else:
+            x, y, inside = texel_of(index, self.inputs[1].vtype.is_scalar, (width, height))
+            everywhere = bool(inside.all())
+            values = table[at.tile if len(table) > 1 else np.zeros_like(at.tile), y, x]
+        if everywhere:
+            return values
+        return np.where(inside.reshape(inside.shape + (1,) * (values.ndim - inside.ndim)), values, 0)
 
     def vjp(self, gy, i):
         table, index = self.inputs

@@ -12,7 +12,7 @@ from .arithmetic import maximum, sub
 from .compare import greater, guarded, less, select
 from .constant import Like, floats
 from .exponential import sqrt
-from .kinds import Bilinear
+from .kinds import Bilinear, component_sum
 from .math import square
 
 __all__ = ["cross", "distance", "dot", "length", "normalize", "reflect", "refract"]
@@ -34,7 +34,7 @@ class Dot(Bilinear):
         return "$0 * $1" if self.inputs[0].vtype.is_scalar else "dot($0, $1)"
 
     def eval(self, a, b):
-        return a * b if self.inputs[0].vtype.is_scalar else (a * b).sum(axis=-1)
+        return a * b if self.inputs[0].vtype.is_scalar else component_sum(a * b)
 
     def vjp(self, gy, i):
         return gy * self.inputs[1 - i]
@@ -52,7 +52,8 @@ class Cross(Bilinear):
         return vector_type(3), self.broadcast()
 
     def eval(self, a, b):
-        return np.cross(a, b)
+        a, b = (np.moveaxis(x, -1, 0) for x in (a, b))
+        return np.stack([a[j] * b[k] - a[k] * b[j] for j, k in ((1, 2), (2, 0), (0, 1))], axis=-1)
 
     def vjp(self, gy, i):
         a, b = self.inputs
@@ -72,7 +73,7 @@ class Length(PixelFunction):
         return vector_type(1), self.broadcast()
 
     def eval(self, x):
-        return np.abs(x) if self.inputs[0].vtype.is_scalar else np.sqrt((x * x).sum(axis=-1))
+        return np.abs(x) if self.inputs[0].vtype.is_scalar else np.sqrt(component_sum(x * x))
 
     def vjp(self, gy, i):
         return gy * normalize(self.inputs[0])
@@ -101,7 +102,7 @@ class Normalize(PixelFunction):
     def eval(self, x):
         if self.inputs[0].vtype.is_scalar:
             return np.sign(x)
-        norm = np.sqrt((x * x).sum(axis=-1, keepdims=True))
+        norm = np.sqrt(component_sum(x * x))[..., None]
         return np.divide(x, norm, out=np.zeros_like(x), where=norm > 0)
 
     def _project(self, t: Variable) -> Variable:

@@ -10,7 +10,7 @@ from ...graph import PixelFunction, Variable
 from ...graph.operators import operator
 from ...types import VType, vector_type
 from .constant import Like, constant, floats, operands
-from .kinds import Linear
+from .kinds import Linear, component_sum
 from .math import to_float, to_int
 
 __all__ = ["fill", "ivec2", "ivec3", "ivec4", "sum_components", "swizzle", "vec2", "vec3", "vec4"]
@@ -158,7 +158,7 @@ class SumComponents(Linear):
         return " + ".join(f"$0.{c}" for c in XYZW[: x.components])
 
     def eval(self, x):
-        return x.sum(axis=tuple(range(3, x.ndim)))
+        return component_sum(x) if x.ndim == 4 else x.sum(axis=tuple(range(3, x.ndim)))
 
     def transpose(self, gy):
         return fill(gy, self.inputs[0].vtype)
