@@ -3,6 +3,7 @@
 import antialias_cases as ac
 import numpy as np
 import pytest
+import soft_cases as sc
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
@@ -33,6 +34,13 @@ def test_pictures_are_those_of_brute_force(run, name):
 @pytest.mark.second_driver("open")
 def test_gradient_is_that_of_the_oracle(run, name):
     ac.check_gradient(run, evaluate, CASES[name], 0.05)
+
+
+@pytest.mark.one_driver
+def test_gradient_integrates_to_the_loss(run):
+    figures = ac.path(run, sc.bumpy_ellipsoid(), sc.camera(20, 25), side=64, samples=8)
+    share, median = ac.oc.agreement(figures)
+    assert share >= 0.6 and abs(median - 1) <= 0.02, figures
 
 
 @pytest.mark.one_driver

@@ -10,7 +10,7 @@ import pytest
 import soft_cases as sc
 
 from dressi.ad import functional as F
-from dressi.ad.evaluate import Evaluator, evaluate
+from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, IVEC3, VEC4
@@ -129,9 +129,9 @@ def test_losses_of_attributes_feel_what_hides_what(image):
 @pytest.mark.one_driver
 def test_the_minimum_against_measured_pictures_is_where_the_documentation_says():
     """A plate with one edge in the picture; measured: the share of each pixel that it covers."""
-    size, faces = (24, 4), np.array([[0, 1, 2], [0, 2, 3]])
-    edge = Variable(FLOAT, name="edge")
-    true = 11.3
+    size, faces, true = (24, 4), np.array([[0, 1, 2], [0, 2, 3]]), 11.3
+    places = true + np.arange(-1.5, 0.6, 0.02)
+    edge = Variable(FLOAT, (1, 1), len(places), name="edge", data=places[:, None, None])  # a batch of plates
 
     def minimum(form: str, **options: float) -> float:
         at = edge * (2.0 / size[0]) - 1.0
@@ -140,15 +140,14 @@ def test_the_minimum_against_measured_pictures_is_where_the_documentation_says()
         rest = list_leaf(
             "rest", VEC4, np.array([(-9.0, -9, 0.5, 1), (0, -9, 0.5, 1), (0, 9, 0.5, 1), (-9, 9, 0.5, 1)])
         )
-        clip = rest + F.expand(corners, 1, which.size) * which
+        clip = rest + F.expand(corners, len(places), which.size) * which
         drawn = hard_soft_ras(
             clip, list_leaf("faces", IVEC3, faces), size=size, face_count=2, form=form, **options
         )
         covered = np.clip(true - np.arange(size[0]), 0, 1)
         measured = Variable(FLOAT, size, data=np.tile(covered, (1, size[1], 1)))
-        run = Evaluator([F.mean(F.square(drawn.silhouette - measured))])
-        places = true + np.arange(-1.5, 0.6, 0.02)
-        return float(places[np.argmin([run({edge: np.full((1, 1, 1), x)})[0].item() for x in places])] - true)
+        (losses,) = evaluate([F.mean(F.square(drawn.silhouette - measured), "xy")])
+        return float(places[np.argmin(losses)] - true)
 
     for radius in (1, 2, 3):
         assert minimum("contour", radius=radius / size[1]) == pytest.approx(-0.3 * radius, abs=0.12)

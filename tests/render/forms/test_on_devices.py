@@ -51,12 +51,6 @@ def test_derivative_of_the_rerendered_loss_on_a_bumpy_ellipsoid(run):
     assert sc.worst(sc.rerendered(run, *mesh, camera, pixels=5, layers=3, side=128)) <= 0.05
 
 
-@pytest.mark.one_driver
-def test_derivative_of_the_rerendered_loss_on_avocado(run, data):
-    mesh, camera = sc.avocado(data), sc.camera(110, -20)
-    assert sc.worst(sc.rerendered(run, *mesh, camera, pixels=5, layers=3, side=128)) <= 0.05
-
-
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.second_driver("24")
 def test_exact_texture_gradient(run, side):

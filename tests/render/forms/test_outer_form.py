@@ -9,10 +9,8 @@ import pytest
 import soft_cases as sc
 
 from dressi.ad import functional as F
-from dressi.ad.evaluate import NumpyExecutor, evaluate
+from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable, as_variable
-from dressi.ad.optim.optimizers import adam
-from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, list_values
@@ -126,9 +124,8 @@ MESHES = {
 }
 
 
-@pytest.mark.parametrize("mesh, pixels", [("torus", 2), ("ellipsoid", 5)])
-def test_gradient_integrates_to_the_loss(mesh, pixels):
-    figures = oc.path(evaluate, *MESHES[mesh], pixels=pixels, side=64)
+def test_gradient_integrates_to_the_loss():
+    figures = oc.path(evaluate, *MESHES["torus"], pixels=2, side=64)
     share, median = oc.agreement(figures)
     assert share >= 0.97 and abs(median - 1) <= 0.005, figures
 
@@ -208,21 +205,6 @@ def check_far_range(run_steps, side: int = 64) -> None:
     loss = F.mean(F.square(drawn.silhouette - falloff(distance, radius)))
     left = run_steps(loss, move, radius, (0.6, 0.3, 0.1, 0.04), 40)
     assert np.abs(left * side / 2).max() < 0.15
-
-
-def test_a_ball_out_of_reach_comes_home_by_a_schedule():
-    def steps(loss, move, radius, schedule, count):
-        built = adam(0.03).build([move], gradient(loss, [move]))
-        program = Program(
-            {"loss": loss}, tuple(zip([move], built.parameters, strict=True)) + tuple(built.updates)
-        )
-        run = NumpyExecutor(program)
-        for r in schedule:
-            run.send(radius, np.full((1, 1, 1), r))
-            run.run(count)
-        return run.recv(move)
-
-    check_far_range(steps, 48)
 
 
 def test_a_mesh_behind_the_camera_is_an_empty_picture_without_gradient():

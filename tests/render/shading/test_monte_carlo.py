@@ -59,8 +59,8 @@ def fragment(surface: Bsdf, n: np.ndarray) -> Fragment:
 
 
 def integral(surface: Bsdf, n: np.ndarray, rotation: float) -> np.ndarray:
-    """(count, 3): the BRDF times the map between its texels, on a grid of 512 x 256 directions."""
-    size = (512, 256)
+    """(count, 3): the BRDF times the map between its texels, on a grid of 256 x 128 directions."""
+    size = (256, 128)
     d = Variable.of(directions(size), VEC3)
     edges = np.cos(np.linspace(0, np.pi, size[1] + 1))
     area = ((edges[:-1] - edges[1:]) * (2 * np.pi / size[0]))[:, None, None]
