@@ -53,6 +53,8 @@ def _drivers() -> dict[str, str | None]:
     if not drivers or (given and given != offered):
         return {"given": None}
     os.environ["VK_DRIVER_FILES"] = offered
+    # Images are small: lavapipe takes longer to optimise a shader than to run it. `make drivers` runs it with its optimiser.
+    os.environ.setdefault("GALLIVM_PERF", "nopt")
     return drivers
 
 
@@ -115,13 +117,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that are marked ``one_driver`` run on the first one alone, and so do all with ``--one-driver``; of those marked
     ``second_driver`` only the cases that it names run on the others. Fits stand on Functions and forms that are tested on
-    every driver, so that of theirs only those marked ``every_driver`` run there."""
+    every driver, so that they run on the first one alone. A test marked ``every_driver`` runs on all, whatever its module says."""
     one, fits = config.getoption("one_driver"), REPOSITORY / "tests" / "render" / "fit"
     others, cases = list(DRIVERS)[1:], dict[str, set[str]]()
 
     def first_alone(item: pytest.Item) -> bool:
-        fit = item.path.is_relative_to(fits) and not item.get_closest_marker("every_driver")
-        return bool(one or fit or item.get_closest_marker("one_driver"))
+        marked = item.path.is_relative_to(fits) or item.get_closest_marker("one_driver")
+        return bool(one or (marked and not item.get_closest_marker("every_driver")))
 
     def stays(item: pytest.Item) -> bool:
         driver, case = _driver_and_case(item)

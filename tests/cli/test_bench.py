@@ -36,7 +36,7 @@ from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES, DeviceLimits, profile
 from dressi.vk.plan.model import records
 from dressi.vk.plan.model.records import TILER
-from dressi.vk.plan.options import BASELINE, DEFAULT
+from dressi.vk.plan.options import DEFAULT
 from dressi.vk.plan.predict.traffic import step_bytes
 
 TINY = "--size 16 --texture-size 8 --form outer --peels 1 --steps 2 --batches 1".split()
@@ -65,10 +65,11 @@ def test_every_case_runs(
     capsys: pytest.CaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    # One Function a pass makes hundreds of pipelines of a material; shaders of several Functions without other passes are
-    # another plan, too.
-    other = replace(BASELINE, pack_functions=True)
-    monkeypatch.setattr(cases, "ABLATION", {"full": DEFAULT, "packed alone": other})
+    # Other plans that share most shaders with the first: one Function a pass makes hundreds of pipelines of a material.
+    other = replace(DEFAULT, fuse_horizontally=False)
+    monkeypatch.setattr(cases, "ABLATION", {"full": DEFAULT, "other": other})
+    few = {name: PROFILES[name] for name in ("minimum", "mali_g76")}
+    monkeypatch.setattr(cases, "PROFILES", few)  # all are planned for by `dressi bench model`
     monkeypatch.setattr(protocol, "WARM_UP", 2)  # no times are compared
     results = bench(case, tmp_path, *TINY, "--mesh", mesh)
     assert {result["case"] for result in results} == {case}
@@ -97,9 +98,9 @@ def test_every_case_runs(
         assert all(a["image"] <= 1e-5 and a["gradient"] <= 1e-5 for a in compared)
     assert {r["planned_for"]["options"] for r in results if case != "table3"} <= {"shipped"}
     if case == "table2":
-        assert [r["profile"] for r in results] == [*PROFILES, *PROFILES]
+        assert [r["profile"] for r in results] == [*few, *few]
         planned = [(r["planned_for"]["limits"].split()[0], r["planned_for"]["device_model"]) for r in results]
-        assert planned == [(name, model.name) for name, model in records.PROFILES.items()] * 2
+        assert planned == [(name, records.PROFILES[name].name) for name in few] * 2
     if case == "table3":
         plans = [result["plan"] for result in results]
         assert plans[0]["stages"] <= plans[1]["stages"] and plans[0]["substages"] < plans[1]["substages"]

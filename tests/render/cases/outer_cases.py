@@ -197,19 +197,24 @@ def slopes(position: Variable, drawn: EdgeSilhouette) -> list[Variable]:
 
 def check_image(run: Executor, case: Case, cull: str = "none") -> None:
     """Coverage is that of brute force, also where drivers disagree about covered centres, and never leaves [0, 1]."""
+    _, drawn = outer(case, cull=cull)
+    compare_image(case, *run([drawn.silhouette, drawn.hard]), cull=cull)
+
+
+def compare_image(case: Case, coverage: np.ndarray, hard: np.ndarray, cull: str = "none") -> None:
     expected = render(case.clip, case.faces, radius=RADIUS, cull=cull)
-    coverage, hard = run([outer(case, cull=cull)[1].silhouette, outer(case, cull=cull)[1].hard])
     assert coverage.min() >= 0 and coverage.max() <= 1
     assert np.mean(hard[0] != expected.hard) <= 0.002
     np.testing.assert_allclose(coverage[0], expected.coverage, atol=1e-4)
 
 
-def check_gradient(run: Executor, case: Case, tolerance: float) -> None:
-    """Of the sum of squares of coverage minus a checkerboard, relative to its length."""
+def check_image_and_gradient(run: Executor, case: Case, tolerance: float) -> None:
+    """The gradient is that of the sum of squares of coverage minus a checkerboard; its error is relative to its length."""
     target = np.kron(np.random.default_rng(3).uniform(size=(8, 8)), np.ones((8, 8)))
     position, drawn = outer(case)
     loss = F.sum(F.square(drawn.silhouette - Variable(size=SIZE, data=target)))
-    coverage, found = run([drawn.silhouette, *gradient(loss, [position])])
+    coverage, hard, found = run([drawn.silhouette, drawn.hard, *gradient(loss, [position])])
+    compare_image(case, coverage, hard)
     found = found.reshape(-1, 4)[: len(case.clip)]
     expected = render(case.clip, case.faces, radius=RADIUS).gradient(2 * (coverage[0] - target))
     assert np.linalg.norm(expected) > 0

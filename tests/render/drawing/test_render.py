@@ -119,7 +119,6 @@ def test_texture_light_and_background():
 
 
 @pytest.mark.vk
-@pytest.mark.one_driver
 def test_samples_average_a_larger_picture(tmp_path):
     fine = render(CUBE, CAMERA.resized((72, 54)))
     picture = render(CUBE, CAMERA, samples=3)
@@ -134,7 +133,6 @@ def test_samples_average_a_larger_picture(tmp_path):
 
 
 @pytest.mark.vk
-@pytest.mark.one_driver
 def test_meshes_and_cameras_broadcast():
     cameras = ring(np.zeros(3), 1.8, 3, SIZE)
     each = np.stack([render(CUBE, camera).colour for camera in cameras])
@@ -211,7 +209,6 @@ def test_gradients_flow_to_everything(device):
         assert np.linalg.norm(value - expected) < 0.1 * np.linalg.norm(expected)
 
 
-@pytest.mark.one_driver
 def test_the_gradient_of_a_silhouette_is_that_of_the_picture_drawn_again():
     mesh = primitives.octasphere(2)
     scale = Variable.of(1.0, name="scale")
@@ -250,7 +247,6 @@ def test_a_scene_and_poses_are_drawn():
 
 
 @pytest.mark.vk
-@pytest.mark.one_driver
 def test_the_default_view_frames_the_mesh():
     for size in ((32, 32), (40, 20), (20, 40)):
         mask = render(CUBE, size=size).mask

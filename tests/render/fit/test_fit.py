@@ -206,8 +206,8 @@ def test_a_short_fit_finds_the_outlines(device):
     def make_engine() -> DressiAD:
         return DressiAD(device)
 
-    small = mesh_dataset(pear(16, 12, 8), 3, (48, 48), make_engine)
-    options = FitOptions(size=(48, 48), views=3, steps=100, texture_size=8, colours=False)
+    small = mesh_dataset(pear(16, 12, 8), 3, (32, 32), make_engine)
+    options = FitOptions(size=(32, 32), views=3, steps=80, texture_size=8, colours=False)
     masks, _ = draw(FitJob(small, options, make_engine).run().mesh, small.train.cameras, make_engine)
     assert iou(masks, small.train.masks) > 0.96
 

@@ -69,18 +69,13 @@ def test_faces_without_edges_are_refused(faces, named):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_coverage_is_that_of_brute_force(name):
-    oc.check_image(evaluate, CASES[name])
+def test_image_and_gradient_are_those_of_brute_force(name):
+    oc.check_image_and_gradient(evaluate, CASES[name], 1e-6)
 
 
 @pytest.mark.parametrize("name", ["torus", "open", "mixed orientation", "near plane"])
 def test_back_faces_can_be_culled(name):
     oc.check_image(evaluate, CASES[name], cull="back")
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_gradient_is_that_of_brute_force(name):
-    oc.check_gradient(evaluate, CASES[name], 1e-6)
 
 
 # Where faces are dropped at the near plane, their edges are part of no picture.

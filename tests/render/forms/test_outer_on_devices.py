@@ -20,8 +20,7 @@ CASES = oc.cases()
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.second_driver("torus", "near plane", "overlapping", "lines")
 def test_image_and_gradient_are_those_of_brute_force(run, name):
-    oc.check_image(run, CASES[name])
-    oc.check_gradient(run, CASES[name], 1e-3)
+    oc.check_image_and_gradient(run, CASES[name], 1e-3)
 
 
 @pytest.mark.parametrize("name", ["torus", "lines", "open", "three faces at an edge"])

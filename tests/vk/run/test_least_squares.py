@@ -22,10 +22,12 @@ from dressi import (
 from dressi.vk.run.gate import can_be_gated
 from dressi.vk.run.host.pace import Pace
 
+pytestmark = pytest.mark.one_driver
 SOLVERS = [GaussNewton(), LevenbergMarquardt(), GaussNewton(line_search=0), GaussNewton(reset=0)]
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
+@pytest.mark.every_driver
 def test_linear_residuals_are_solved(device, solver):
     residuals, image, data = smoothing()
     with DressiAD(device) as ad:
@@ -40,7 +42,6 @@ def test_linear_residuals_are_solved(device, solver):
     [None, least_squares.Jacobi(), least_squares.BlockJacobi(), least_squares.Multilevel()],
     ids=repr,
 )
-@pytest.mark.one_driver
 def test_preconditioners_do_not_change_the_solution(device, preconditioner):
     """Planes through noisy points in small groups: coordinates that depend on each other strongly."""
     rng = np.random.default_rng(0)
@@ -62,7 +63,6 @@ def test_preconditioners_do_not_change_the_solution(device, preconditioner):
         assert iterations <= 3  # the blocks are the whole system
 
 
-@pytest.mark.one_driver
 @pytest.mark.parametrize("scale", [1e-9, 1e9])
 def test_the_scale_of_an_energy_does_not_matter(device, scale):
     """Squares of residuals that are nearly too small, or too large, for 32 bits."""
@@ -81,6 +81,7 @@ def rosenbrock() -> tuple[list, Variable]:
 
 
 @pytest.mark.parametrize("solver", [GaussNewton(), LevenbergMarquardt()], ids=repr)
+@pytest.mark.every_driver
 def test_curved_residuals_are_solved(device, solver):
     residuals, x = rosenbrock()
     with DressiAD(device) as ad:
@@ -96,6 +97,7 @@ def passes_of(ad: DressiAD) -> dict[str, int]:
     return {name: len(plan.stages) for name, plan in ad.plans.items()}
 
 
+@pytest.mark.every_driver
 def test_independent_problems_are_those_of_one(device):
     batch, alone = [], []
     solver = LevenbergMarquardt(independent=True)
@@ -121,7 +123,6 @@ def test_independent_problems_are_those_of_one(device):
         assert passes[0] == one | {"linearize": one["linearize"] + 1}
 
 
-@pytest.mark.one_driver
 def test_small_problems_beside_each_other_can_be_skipped(device):
     """Curves of their own parameters: one dispatch has all of a problem, and reads the unknowns from every point."""
     at = np.linspace(0.0, 3.0, 20)
@@ -136,7 +137,6 @@ def test_small_problems_beside_each_other_can_be_skipped(device):
         assert all(can_be_gated(plan) for plan in ad.plans.values())
 
 
-@pytest.mark.one_driver
 @pytest.mark.parametrize(
     "options",
     [PlanOptions(), PlanOptions(update_in_place=False, copy_leaves_first=False)],
@@ -158,7 +158,6 @@ def test_a_converged_problem_records_nothing(device, options, independent):
         assert bool(ad.plans["linearize"].step.copies) != options.update_in_place
 
 
-@pytest.mark.one_driver
 def test_a_converged_problem_waits_until_something_is_sent(device):
     residuals, image, data = smoothing()
     with DressiAD(device) as ad:
@@ -183,7 +182,6 @@ def least(values: np.ndarray) -> float:
     return 0.5 * sum(np.square(r).sum() for r in squares)
 
 
-@pytest.mark.one_driver
 def test_steps_in_one_submission_are_those_of_many(device):
     found = []
     for counts in ([6], [1] * 6, [2, 3, 1]):
@@ -199,7 +197,6 @@ def test_steps_in_one_submission_are_those_of_many(device):
         assert losses == found[0][1]
 
 
-@pytest.mark.one_driver
 def test_many_iterations_are_one_submission(device, monkeypatch):
     """Where the bound of a submission has room for them, once it is known what they take."""
     monkeypatch.setattr(device.work, "pace", Pace(bound=1e6))
@@ -222,7 +219,6 @@ def test_many_iterations_are_one_submission(device, monkeypatch):
         assert len(submitted) == 1 and submitted[0] >= 8 * 400
 
 
-@pytest.mark.one_driver
 @pytest.mark.parametrize(
     "kernel", [least_squares.huber(0.1), least_squares.cauchy(0.1), least_squares.tukey(0.5)]
 )
@@ -239,7 +235,6 @@ def test_outliers_count_less(device, kernel):
     assert costs == sorted(costs, reverse=True)
 
 
-@pytest.mark.one_driver
 def test_an_interrupt_ends_the_work_under_way(device):
     """Work of hours is asked for. After a ctrl-C what is queued ends soon, and the next steps go on from there."""
     residuals, image, data = smoothing()
@@ -262,7 +257,6 @@ def test_an_interrupt_ends_the_work_under_way(device):
         np.testing.assert_allclose(ad.recv(image), -smoothed(data.data), atol=1e-4)
 
 
-@pytest.mark.one_driver
 def test_excluded_texels_stay_where_they_are(device):
     _, image, data = smoothing()
     inside = Variable.of((np.arange(24) < 12) * np.ones((24, 1)), name="inside")
@@ -275,7 +269,6 @@ def test_excluded_texels_stay_where_they_are(device):
     assert not found[:, 12:].any()
 
 
-@pytest.mark.one_driver
 def test_frozen_unknowns_stay(device):
     x, y = Variable.of(1.0, name="x"), Variable.of(5.0, name="y")
     with DressiAD(device) as ad:
@@ -290,7 +283,6 @@ def test_frozen_unknowns_stay(device):
         np.testing.assert_allclose([ad.recv(x).item(), ad.recv(y).item()], 1.5, atol=1e-3)
 
 
-@pytest.mark.one_driver
 def test_weights_follow_a_schedule(device):
     """The weight of a residual doubles with every step, so the unknown moves towards its goal."""
     step, x = optim.clock(), Variable.of(0.0, name="x")
@@ -305,7 +297,6 @@ def test_weights_follow_a_schedule(device):
     np.testing.assert_allclose(found, [3.0 * w * w / (1 + w * w) for w in (1.0, 2.0, 4.0)], rtol=1e-5)
 
 
-@pytest.mark.one_driver
 def test_a_linear_solve_does_not_outlive_its_step(device):
     """One iteration a step solves nothing; when no step helps any more, the iterations end with the problem."""
     residuals, x = rosenbrock()
@@ -319,7 +310,6 @@ def test_a_linear_solve_does_not_outlive_its_step(device):
         assert state["running"] == 0 and state["solving"] == 0
 
 
-@pytest.mark.one_driver
 def test_values_may_be_sent_between_steps(device):
     residuals, image, data = smoothing()
     with DressiAD(device) as ad:
@@ -331,7 +321,6 @@ def test_values_may_be_sent_between_steps(device):
             np.testing.assert_allclose(ad.recv(image), k * smoothed(data.data), atol=5e-5)
 
 
-@pytest.mark.one_driver
 def test_adam_minimises_the_same_energy(device):
     residuals, image, data = smoothing()
     with DressiAD(device) as ad:
@@ -343,6 +332,7 @@ def test_adam_minimises_the_same_energy(device):
 
 @pytest.mark.parametrize("count", [6, 80])
 @pytest.mark.second_driver("80")
+@pytest.mark.every_driver
 def test_residuals_that_sum_over_an_image(device, count):
     """r_i = sum_j M_ij x_j - b_i: the diagonal comes from unit vectors, or for many unknowns from random signs."""
     rng = np.random.default_rng(0)

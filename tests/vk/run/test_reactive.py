@@ -24,7 +24,7 @@ from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import PLANS, VulkanExecutor
 from dressi.vk.run.reactive import PATIENCE, PROMPT, Reactive
 
-pytestmark = pytest.mark.vk
+pytestmark = [pytest.mark.vk, pytest.mark.one_driver]
 UNCACHED = PlanOptions(cache_static=False)
 UNADAPTED = PlanOptions(adapt=False)
 
@@ -103,7 +103,6 @@ def play(run, schedule: list) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.one_driver
 def test_what_is_read_beside_leaves_outputs_and_leaves_alone(device, seed):
     """Against the oracle: both may be wrong in the same way with a cache and without."""
     program, beside = random_schedule_program(seed, 2)
@@ -113,7 +112,6 @@ def test_what_is_read_beside_leaves_outputs_and_leaves_alone(device, seed):
             assert np.abs(a - b).max() <= 1e-4 * max(np.abs(b).max(), 1.0)
 
 
-@pytest.mark.one_driver
 @settings(max_examples=10, suppress_health_check=[*HealthCheck], phases=[Phase.generate])
 @given(
     seed=st.integers(0, 10**6),
@@ -150,7 +148,6 @@ def coloured() -> tuple[list[Variable], Program, Variable]:
     return [camera, target, position], program, loss
 
 
-@pytest.mark.one_driver
 @settings(max_examples=6, suppress_health_check=[*HealthCheck], phases=[Phase.generate])
 @given(
     schedule=st.lists(st.tuples(st.integers(0, 7), st.integers(1, 5), st.booleans()), min_size=4, max_size=8)
@@ -217,7 +214,6 @@ def modes_run(built: BuiltPlan, *sent: Variable) -> list[type]:
     return [type(s.work) for k in numbers for s in built._stages[k].stage.sub_stages]
 
 
-@pytest.mark.one_driver
 def test_a_texture_step_runs_no_rasterization_and_a_target_does_not_bring_it_back(device):
     with texture_fit(device) as ad:
         assert Raster not in [type(s.work) for s in ad.plan.step.sub_stages]
@@ -231,7 +227,6 @@ def test_a_texture_step_runs_no_rasterization_and_a_target_does_not_bring_it_bac
         assert len(modes_run(ad.executor._built)) == len(ad.plan.sub_stages)
 
 
-@pytest.mark.one_driver
 def test_nothing_runs_when_nothing_changes(device, monkeypatch):
     _, camera, *_, loss = textured()
     with VulkanExecutor(Program({"loss": loss}), device) as run:
@@ -246,7 +241,6 @@ def test_nothing_runs_when_nothing_changes(device, monkeypatch):
         assert run.recv(loss) != first
 
 
-@pytest.mark.one_driver
 def test_a_leaf_sent_before_every_step_is_planned_as_changing_and_later_as_static_again(device):
     """Two engines get the same; only one of them may build new plans."""
     with texture_fit(device) as ad, texture_fit(device, options=UNADAPTED) as fixed:
@@ -271,7 +265,6 @@ def test_a_leaf_sent_before_every_step_is_planned_as_changing_and_later_as_stati
         assert fixed.plan.changing == frozenset() and len(fixed.executor._plans) == 1
 
 
-@pytest.mark.one_driver
 def test_the_history_of_losses_outlives_plans(device):
     with texture_fit(device) as ad, texture_fit(device, options=UNCACHED) as plain:
         for engine in (ad, plain):
@@ -283,7 +276,6 @@ def test_the_history_of_losses_outlives_plans(device):
         assert ad.losses() == plain.losses() and len(ad.losses()) == HISTORY + PROMPT + 4
 
 
-@pytest.mark.one_driver
 def test_plans_come_back_from_a_small_store(device, monkeypatch):
     monkeypatch.setattr(reactive, "PROMPT", 1)
     monkeypatch.setattr(reactive, "PATIENCE", 2)
@@ -307,7 +299,6 @@ def test_plans_come_back_from_a_small_store(device, monkeypatch):
     assert device.live_objects() == before
 
 
-@pytest.mark.one_driver
 def test_a_plan_that_cannot_be_built_is_not_missed(device, monkeypatch):
     with texture_fit(device) as ad:
         ad.step()
