@@ -16,7 +16,7 @@ from dressi import Device, DressiAD, Variable
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT
 from dressi.cli import main
-from dressi.cli.bench import cases, protocol
+from dressi.cli.bench import cases, materials, protocol
 from dressi.cli.bench.cases import CASES as CASES_OF
 from dressi.cli.bench.cases import profile_counts
 from dressi.cli.bench.meshes import MESHES, cameras, deformed, load
@@ -70,7 +70,11 @@ def test_every_case_runs(
     monkeypatch.setattr(cases, "ABLATION", {"full": DEFAULT, "other": other})
     few = {name: PROFILES[name] for name in ("minimum", "mali_g76")}
     monkeypatch.setattr(cases, "PROFILES", few)  # all are planned for by `dressi bench model`
-    monkeypatch.setattr(protocol, "WARM_UP", 2)  # no times are compared
+    monkeypatch.setattr(materials, "SKY", (16, 8))
+    monkeypatch.setattr(protocol, "WARM_UP", 2)  # no times are compared,
+    monkeypatch.setattr(
+        Device, "trim", lambda *_: None
+    )  # and the second engine needs no pipelines of its own
     results = bench(case, tmp_path, *TINY, "--mesh", mesh)
     assert {result["case"] for result in results} == {case}
     for result in results:

@@ -16,6 +16,7 @@ from dressi.cli.bench.work import Peer, Trial
 from dressi.config import config, shader_text
 from dressi.errors import DressiError
 from dressi.vk.plan.compiler import build_plan
+from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.options import BASELINE
 from dressi.vk.plan.predict.traffic import step_bytes
 from dressi.vk.run.measure.stages import stage_facts
@@ -94,6 +95,7 @@ def measure(
         theirs = dict(zip(peers, ms[len(engines) :], strict=True))
         busy = dict(zip(peers, cpu_rounds[len(engines) :], strict=True))
         first = next(iter(engines), None)
+        baselines: dict[DeviceLimits, dict[str, int]] = {}  # all trials have one program
         for (trial, (engine, build)), ours, times, cpu in zip(
             engines.items(), ms, rounds, cpu_rounds, strict=False
         ):
@@ -108,9 +110,11 @@ def measure(
                 for name, peer in peers.items()
             }
             moved, stages = step_bytes(engine.plan), stage_facts(engine.executor)
+            if engine.plan.limits not in baselines:
+                baselines[engine.plan.limits] = _baseline(engine)
             results[trial] = {
                 "plan": _counts(engine),
-                "baseline": _baseline(engine),
+                "baseline": baselines[engine.plan.limits],
                 "first_build_ms": sample.first_build_ms,
                 "warm_build_ms": None if cold else build,
                 "step_ms": ours,
