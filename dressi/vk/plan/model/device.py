@@ -42,6 +42,7 @@ class DeviceModel:
     | longest_walk      | texels that one invocation may visit in a loop |
     | accumulators      | sums that one invocation keeps in registers |
     | straight          | products of a block without loops that the driver's compiler takes in a fraction of a second |
+    | straight_if_long  | the same in contractions that take so long that compiling longer pays; 0: as many |
     | tiler             | whether attachments that stay in a render pass stay on the chip |
     | prefers_dispatches | whether dispatches are much faster than fragments at the same work |
     | prefers_attachments | whether attachments are much faster than storage images at updates in place |
@@ -75,6 +76,7 @@ class DeviceModel:
     matrix_rate: float = 1e9
     accumulators: int = 32
     straight: int = 128
+    straight_if_long: int = 0
     bilinear_error: float = 2.0**-8
     nearest_error: float = 1.0
     tiler: bool = False

@@ -33,12 +33,14 @@ CPU = DeviceModel(
     longest_walk=1 << 20,
     accumulators=144,
     straight=640,
+    straight_if_long=1280,
 )
 SWIFTSHADER = replace(CPU, name="swiftshader", image_load_rate=4e8)
 """As measured beside lavapipe; its loads from storage images are no faster than its fetches from textures."""
-LAVAPIPE = replace(CPU, name="lavapipe", buffer_fetch_rate=3e9)
+LAVAPIPE = replace(CPU, name="lavapipe", buffer_fetch_rate=3e9, straight=1280)
 """A current one: neighbouring invocations load neighbours in a storage buffer together. Mesa 26 with LLVM 22 does, .25 ns a value
-and core beside .73 from an image; Mesa 22 with LLVM 15 does not, 1.1 ns."""
+and core beside .73 from an image; Mesa 22 with LLVM 15 does not, 1.1 ns. It compiles blocks of 1,280 products in as long as Mesa 22
+takes for 640; convolutions and matrix products take .88 to .91 of the time with these."""
 INTEGRATED = DeviceModel(
     # A laptop's GPU of the class of Intel Xe or AMD Vega 8, from vendors' data sheets: two channels of DDR4, 1 to 2
     # TFLOP/s, 30 GTexel/s, 15 GPixel/s. An addition counts as two operations here.

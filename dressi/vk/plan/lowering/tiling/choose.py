@@ -38,6 +38,8 @@ WORTH_BESIDE = 2.0
 """The same of one that reads another contraction, or that another reads: both may become one dispatch."""
 GAIN = 0.8
 """The part of the time that strips may take at most."""
+LONG_WORK = 1.0
+"""A contraction that takes so many seconds, one texel an invocation, may have larger blocks: compiling these pays."""
 LONGEST = 1 << 14
 """Blocks of an invocation where there are enough invocations for all lanes; else as many as texels that one may visit."""
 FULL = 4
@@ -153,6 +155,12 @@ def plain_seconds(f: ContractFunction, model: DeviceModel) -> float:
     return found + loop_seconds(parts, model) if parts > 1 else found
 
 
+def block_products(f: ContractFunction, model: DeviceModel) -> int:
+    """Products of a block without loops. CPU drivers load, mask and store all sums for each block: in large ones that counts less."""
+    long = plain_seconds(f, model) > LONG_WORK
+    return max(model.straight, model.straight_if_long) if long else model.straight
+
+
 def soonest(
     f: ContractFunction, limits: DeviceLimits, model: DeviceModel, tree: bool = False
 ) -> tuple[float, Strips | None]:
@@ -172,7 +180,7 @@ def soonest(
     known: dict[tuple[int, ...], float] = {}
     first = sum(a < f.reduced_axes.start for a in options)
     largest = model.accumulators // f.output.vtype.components
-    straight = 2 * model.straight / term_operations(f)
+    straight = 2 * block_products(f, model) / term_operations(f)
     best, found = math.inf, dict.fromkeys(options, 1)
     for most in START_STRAIGHT:
         own, reached = math.inf, None

@@ -23,7 +23,7 @@ from dressi.vk.plan.limits import profile
 from dressi.vk.plan.lowering.tiling import choose, lanes
 from dressi.vk.plan.lowering.tiling.packed import Packed
 from dressi.vk.plan.lowering.tiling.strips import Layout, Strips, TiledContraction
-from dressi.vk.plan.model.records import CPU, DESKTOP, TILER
+from dressi.vk.plan.model.records import CPU, DESKTOP, LAVAPIPE, SWIFTSHADER, TILER
 from dressi.vk.plan.options import DEFAULT
 from dressi.vk.plan.predict.stages import predict
 from dressi.vk.plan.substage import TiledCompute
@@ -301,3 +301,18 @@ def test_tiles_in_columns(device, always):
         for v, expected in zip(outputs, evaluate(outputs), strict=True):
             error = np.abs(run.recv(v) - expected).max() / np.abs(expected).max()
             assert error < ROUNDINGS, (v, error / 2.0**-24)
+
+
+@pytest.mark.parametrize("model", [CPU, LAVAPIPE, SWIFTSHADER], ids=lambda m: m.name)
+def test_long_contractions_may_have_blocks_that_compile_longer(model):
+    def block(channels, size):
+        x, w = (
+            Variable(FLOAT, (size, size), channels=channels),
+            Variable(FLOAT, (3, 3), channels, channels=channels),
+        )
+        f = F.correlate(x, w).creator
+        _, strips = choose.soonest(f, profile("lavapipe"), model)
+        return Layout(f, strips).products
+
+    assert block(96, 128) == 1152
+    assert block(8, 32) <= model.straight
