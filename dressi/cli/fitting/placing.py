@@ -56,8 +56,7 @@ def with_left_out(request: Request, folder: Path, calibration: Path | None) -> P
     except (InputError, LookupError, TypeError):
         pass  # they are placed anew
     say(
-        f"dressi: {len(rest)} photographs have no camera in '{given.path.name}'; placing them by the shape that the other"
-        f" {len(given.views)} show ..."
+        f"dressi: {len(rest)} of {len(shown)} photographs have no camera; placing them by the shape that the others show ..."
     )
     found = _placed(request, folder, calibration, given, rest)
     check_folder(request.out)
