@@ -16,8 +16,9 @@ from .search import find_pose
 
 NEIGHBOURS = 2
 """Of each camera that is known, the others nearest to it, towards which the search begins."""
-SHARES = (0.25, 0.5, -0.25, -0.5)
-"""Of the way to each of them; less than 0 is away from it."""
+STEP = 8.0
+"""Degrees at most between two poses, on half of the way to each of them and as far away from it: of dino, poses were found from 4
+degrees away within 2.4 degrees, from 9 within 6."""
 LEAST = 0.85
 """IoU of a mask with the outline of the shape, with which a camera counts as found."""
 
@@ -52,7 +53,7 @@ def between(cameras: Cameras, center: np.ndarray) -> np.ndarray:
     >>> from dressi.render.cameras.views import ring
     >>> cameras = ring(np.zeros(3), 1.0, 8, (8, 8))
     >>> between(cameras, np.zeros(3)).shape
-    (72, 4, 4)
+    (168, 4, 4)
     """
     turns = Rotation.from_matrix(np.array([camera.rotation for camera in cameras]))
     places = np.array([camera.rotation @ center + camera.translation for camera in cameras])
@@ -61,7 +62,9 @@ def between(cameras: Cameras, center: np.ndarray) -> np.ndarray:
         ways = turns * turns[a].inv()
         nearest = np.argsort(ways.magnitude(), kind="stable")
         for b in [b for b in nearest if b != a][:NEIGHBOURS]:
-            for share in SHARES:
+            count = max(int(np.ceil(np.degrees(ways[b].magnitude()) / 2 / STEP)), 1)
+            shares = np.arange(1, count + 1) / (2 * count)
+            for share in [*shares, *-shares]:
                 view = np.eye(4)
                 view[:3, :3] = (Rotation.from_rotvec(share * ways[b].as_rotvec()) * turns[a]).as_matrix()
                 view[:3, 3] = places[a] + share * (places[b] - places[a]) - view[:3, :3] @ center
