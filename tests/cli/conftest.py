@@ -14,3 +14,10 @@ def driver() -> None:
         list_devices()
     except DressiError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture
+def coarse_surfaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fits of this process carve first shapes, and make folded surfaces anew, on grids for thumbnails."""
+    monkeypatch.setattr("dressi.render.fit.phases.unfold.CELLS", 32)
+    monkeypatch.setattr("dressi.render.fit.start.carved.hull.CELLS", 48)

@@ -33,8 +33,10 @@ from dressi.render.mesh.primitives import pear
 CODE = """
 from dressi.cli.interrupt import imports
 with imports():
+    import dressi.render.fit.phases.unfold as unfold
     import dressi.render.fit.run.running as running
 running.SAVE_SECONDS = 0.02
+unfold.CELLS = 32  # of a grid for thumbnails
 from dressi.cli import main
 main()
 """

@@ -22,7 +22,7 @@ from dressi.render.io import encode_png
 from dressi.render.mesh.primitives import bowl, pear
 from dressi.render.objectives.metrics import chamfer
 
-pytestmark = pytest.mark.usefixtures("driver")
+pytestmark = pytest.mark.usefixtures("driver", "coarse_surfaces")
 
 PICTURES = ["heldout.png", "loss.png", "turntable.gif", "views.png"]
 RESULTS = sorted(["loss.csv", "quality.csv", "report.json", "result.glb", "stages.json", *PICTURES])

@@ -122,16 +122,16 @@ def test_a_fit_that_is_stopped_finds_the_same_cameras(
     assert abs(again.scale - 1) < 1e-6 and np.abs(again.rotation - np.eye(3)).max() < 1e-6
     assert turns(whole.cameras, given).min() > 0.01
 
-    # The second stop is while shape and poses are adjusted, which begins anew then.
-    for last, done in ((2, 10), (4, 20)):
-        calls, folder = iter(range(1000)), tmp_path / str(last)
-        folder.mkdir()
-        stopped = job_of(scene, device, folder).run(stop=lambda calls=calls, last=last: next(calls) == last)
+    # The second stop, of what goes on, is while shape and poses are adjusted, which begins anew then.
+    for done in (10, 20):
+        calls = iter(range(1000))
+        job = job_of(scene, device, tmp_path)
+        stopped = job.run(resume=done > 10, stop=lambda calls=calls: next(calls) == 2)
         assert not stopped.finished and len(stopped.losses) == done
-        resumed = job_of(scene, device, folder).run(resume=True)
-        assert resumed.cameras is not None and resumed.finished
-        np.testing.assert_array_equal(resumed.cameras.views, whole.cameras.views)
-        np.testing.assert_array_equal(resumed.mesh.positions, whole.mesh.positions)
+    resumed = job_of(scene, device, tmp_path).run(resume=True)
+    assert resumed.cameras is not None and resumed.finished
+    np.testing.assert_array_equal(resumed.cameras.views, whole.cameras.views)
+    np.testing.assert_array_equal(resumed.mesh.positions, whole.mesh.positions)
 
     document = json.loads(cameras_file(whole.cameras, scene))
     assert len(document["views"]) == 5
