@@ -10,6 +10,8 @@ from tiny_fits import TinyFits, fits_on
 from dressi.ad.graph import Variable
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
+from dressi.render.fit.phases import unfold
+from dressi.render.fit.start.carved import hull
 from dressi.vk.run.executor import VulkanExecutor
 
 
@@ -45,3 +47,11 @@ def run(device) -> Iterator[Callable[[Sequence[Variable]], list[np.ndarray]]]:
 @pytest.fixture(scope="module")
 def tiny_fits(device) -> TinyFits:
     return fits_on(device)
+
+
+@pytest.fixture(autouse=True)
+def coarse_surfaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In fits, first shapes are carved, and folded surfaces made anew, on grids that fit pictures of a few dozen pixels: 256
+    cells along a side take ten seconds."""
+    monkeypatch.setattr(unfold, "CELLS", 32)
+    monkeypatch.setattr(hull, "CELLS", 48)
