@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import isqrt
 from typing import Any, NoReturn
 
 from ..ad.graph import Variable
@@ -102,25 +101,35 @@ class PlanningEngine:
 
 
 def program_within(objective: Objective, memory: int, taken: Callable[[Program], int]) -> Program:
-    """The program of a step that takes at most ``memory`` bytes, 0 for any: with the fewest checkpoints, since those
-    leave most to be read as it was stored. taken: the bytes of a program; or raises TooLarge. Raises TooLarge, which has the
-    least that was found."""
-    count = objective.iterations if memory else 0
-    least: tuple[int, int | None] | None = None
-    for checkpoints in (None, *range(2, min(count, 2 * isqrt(count) + 1) + 1)):
+    """The program of a step that takes at most ``memory`` bytes, 0 for any: with the most checkpoints, since then the fewest
+    iterations run again. taken: the bytes of a program; or raises TooLarge. Raises TooLarge, which has the least that was found."""
+    program = objective.program()
+    if not memory:
+        return program
+    count, least = objective.iterations, _taken(program, taken)
+    if least <= memory:
+        return program
+    # Any loop has a gradient with two checkpoints, and none takes more of them than its states and what is made from each.
+    few, many, fits = 2, 2 * count, None
+    while few <= many:
+        checkpoints = (few + many) // 2
         program = objective.program(checkpoints)
-        if not memory:
-            return program
-        try:
-            found = taken(program)
-        except TooLarge as error:
-            found = error.bytes
+        found = _taken(program, taken)
         if found <= memory:
-            return program
-        least = min(least or (found, checkpoints), (found, checkpoints), key=lambda one: one[0])
-    assert least is not None
-    after = f" even where loops keep {least[1]} states" if least[1] else ""
-    raise TooLarge(least[0], memory, after or ", and no loop could compute states again" * (not count))
+            fits, few = program, checkpoints + 1
+        else:
+            least, many = min(least, found), checkpoints - 1
+    if fits is None:
+        after = " even where loops keep 2 states" if count else ", and no loop could compute states again"
+        raise TooLarge(least, memory, after)
+    return fits
+
+
+def _taken(program: Program, taken: Callable[[Program], int]) -> int:
+    try:
+        return taken(program)
+    except TooLarge as error:
+        return error.bytes
 
 
 def bytes_in_parts(program: Program, plan: Callable[[Program, frozenset[Variable]], Plan]) -> int:

@@ -22,7 +22,7 @@ class Loop:
     """A body between formal states and their next values, applied ``count`` times. Equal where the bodies have equal structure.
 
     body: its formals are the state, then what the body reads beside it, so that it captures nothing. checkpoints: states that
-    are kept for the gradient, at which what lies between is computed again; None: everything is kept. ends: whether the last state
+    are kept at a time for the gradient, from which others are computed again; None: everything is kept. ends: whether the last state
     tells where the loop has ended: where it is not 0 all states stay as they are.
     """
 
@@ -58,13 +58,10 @@ class Loop:
         """The numbers of the states that have gradients."""
         return tuple(k for k, x in enumerate(self.body.roots) if not x.vtype.is_int)
 
-    @cached_property
-    def lengths(self) -> list[int]:
-        """Iterations from each state that is kept to the next, in order; what the gradient needs of the last of these parts is kept
-        as they run."""
-        if self.checkpoints is None:
-            return [self.count]
-        return lengths(self.count, self.checkpoints or max(round(sqrt(self.count)), 1))
+    @property
+    def kept(self) -> int | None:
+        """How many states are kept at a time for the gradient; None: all."""
+        return round(2 * sqrt(self.count)) if self.checkpoints == 0 else self.checkpoints
 
     def at(self, inputs: Sequence[Variable], state: Sequence[Variable]) -> list[Variable]:
         """The next state. inputs: those of the nodes, the first state among them."""
@@ -125,15 +122,3 @@ class Loop:
 def formal(x: Variable) -> Variable:
     """A leaf that stands for a value."""
     return Variable(x.vtype, x.size, x.batch, channels=x.channels, count=x.count)
-
-
-def lengths(count: int, kept: int) -> list[int]:
-    """Iterations between ``kept`` states, in order. The gradient walks back, and frees a state after each part: earlier parts may
-    be longer. A part needs about two images an iteration for each that is a kept state.
-
-    7 iterations, 3 states: 3, 2, 2
-    """
-    found = [1] * min(kept, count)
-    for _ in range(count - len(found)):
-        found[min(range(len(found)), key=lambda k: k + 2 * found[k])] += 1
-    return found

@@ -31,9 +31,10 @@ def loop(
     called once; what it reads beside the state, such as weights, are Variables of the graph around it. until: gets the state
     and returns INT or FLOAT, of one texel, a tile or all of the domain: where it is not 0 the state stays as it is from there
     on; so count is the largest number of iterations. When it is met everywhere devices skip the iterations that are left; where it
-    never is, a RuntimeWarning says so. checkpoints: None stores what each iteration needs for the gradient; a number has so many
-    states kept, and what lies between is computed again: nearly the time of another forward pass, and memory of count /
-    checkpoints iterations; 0 means about sqrt(count). ``PlanOptions(memory=...)`` chooses a number where None is given.
+    never is, a RuntimeWarning says so. checkpoints: None stores what each iteration needs for the gradient; a number, at least 2,
+    bounds the states, or as much beside them, that are stored at a time, and what lies between is computed again as rarely as can
+    be: where an iteration leaves as much as its state, 20 of them run 38 times with 9, 48 with 6, and 53 with 5. 0 means about
+    2 sqrt(count): nearly the time of another forward pass. ``PlanOptions(memory=...)`` chooses a number where None is given.
 
     The result is the last state: a Variable, or a tuple. Differentiable in the state and in all that the body reads; values and
     gradients are those of the body written count times. In an engine the graph, the plan and the shaders have the body once, and

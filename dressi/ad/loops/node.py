@@ -212,12 +212,12 @@ def _gradients(
 
 
 def _laid_out(loop: Loop, inputs: Sequence[Variable]) -> list[Variable]:
-    """The last state, from which the gradient goes back over the states that the loop keeps."""
+    """The last state. Its gradient reads states at equal distances; what lies between two of them is computed again at once."""
     values, formals = list(inputs[: loop.width]), loop.body.formals[: loop.width]
     one = Segment.between(formals, loop.at(inputs, formals))
-    if loop.checkpoints is None:
+    if loop.kept is None:
         return repeated(one, values, loop.count)
-    found = loop.lengths
+    found = [len(part) for part in np.array_split(np.arange(loop.count), min(loop.kept, loop.count))]
     parts = {n: Segment.between(formals, repeated(one, formals, n)) for n in found}
     for n in found[:-1]:
         values = [store(x) for x in parts[n].joined(values, again=True)]

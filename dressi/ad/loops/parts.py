@@ -1,13 +1,14 @@
 """A Program with loops as a Procedure: what comes before a loop, its body as often as it is applied, and what follows.
 
 What one part makes and another reads lies in leaves between them. Each body is one Program over the leaves of its state: it is
-planned once. For the gradient the states of iterations, and what is costly to make again from them, are copied aside, and copied
-back one after the other for the Program of the gradient of one iteration.
+planned once. For the gradient the states of iterations, and what is costly to make again from them, are copied aside, as a Schedule
+says, and copied back one after the other for the Program of the gradient of one iteration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import ceil, prod
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from ..transform.simplify import simplify
 from ..types import FLOAT, Access
 from .body import formal
 from .node import LoopFunction, Reversed, written_out
+from .schedule import Schedule
 from .segment import Segment
 
 Pairs = list[tuple[Variable, Variable]]
@@ -222,19 +224,23 @@ class _Run:
     def parts(self, captured: Sequence[Variable]) -> list[Part | Copies]:
         """The iterations. captured: leaves and constants."""
         back, loop = self.back, self.loop
-        tape = {} if back is None else back.prepared(captured)
-        one = Segment.between(loop.body.formals, [*loop.body.roots, *tape])
+        if back is None:
+            return [Part("loop", self._iteration(captured, {}), loop.count, self.flag)]
+        tape = back.prepared(captured)
+        self.body = Part("loop", self._iteration(captured, tape), 1, self.flag)
+        self.ahead = self.body  # leaves nothing for a gradient
+        if tape and loop.kept is not None:
+            self.ahead = Part("loop ahead", self._iteration(captured, {}), 1, self.flag)
+        there, back.way = back.walk()
+        return there
+
+    def _iteration(self, captured: Sequence[Variable], tape: dict[Variable, Variable]) -> Program:
+        """The body, once. tape: values in it -> leaves that keep them."""
+        one = Segment.between(self.loop.body.formals, [*self.loop.body.roots, *tape])
         made = one.at([*self.results, *captured])
         updates = [*zip([*self.results, *tape.values()], made, strict=True)]
-        updates += self._going(made[loop.width - 1])
-        program = _passed_on(simplify(Program({}, tuple(updates))))
-        if back is None:
-            return [Part("loop", program, loop.count, self.flag)]
-        self.body, found = Part("loop", program, 1, self.flag), list[Part | Copies]()
-        for k, n in enumerate(loop.lengths):
-            found.append(self.aside(self.all, k))
-            found += [self.body] * n if k < len(loop.lengths) - 1 else back.noted(k, n, whole=True)
-        return found
+        updates += self._going(made[self.loop.width - 1])
+        return _passed_on(simplify(Program({}, tuple(updates))))
 
 
 class _Back:
@@ -249,6 +255,7 @@ class _Back:
         self.moving, self.sums = self.results[: len(loop.floats)], self.results[len(loop.floats) :]
         self.tape: dict[Variable, Variable] = {}
         self.keeps_last = True  # others read the results of the run afterwards
+        self.way: list[Part | Copies] = []  # the gradients, once the iterations are laid out
 
     @property
     def captured(self) -> Sequence[Variable]:
@@ -277,31 +284,53 @@ class _Back:
         self.tape = {x: leaf for x, leaf in zip(tape, leaves, strict=True) if leaf in read}
         return self.tape
 
-    def noted(self, slot: int, count: int, *, whole: bool) -> list[Part | Copies]:
-        """Iterations from the state that the slot keeps, and what the gradient reads of each. whole: up to the state after them."""
-        found: list[Part | Copies] = []
-        for i in range(count):
-            found.append(self.run.aside(self.read, slot + i))
-            if whole or self.tape or i < count - 1:
-                found.append(self.run.body)
-            if i < count - 1:  # the gradient of the last one comes next
-                found.append(self.run.aside(self.tape.values(), slot + i))
-        return found
+    def walk(self) -> tuple[list[Part | Copies], list[Part | Copies]]:
+        """The iterations up to the last state, and from there the gradients of all of them, the last one first."""
+        run, loop = self.run, self.node.loop
+        step = Part("gradient of a loop", self.program, 1, run.flag)
+        taped = [*self.tape.values()]
+        sizes = [sum(prod(x.shape) for x in leaves) for leaves in (taped, run.results)]
+        schedule = Schedule(loop.kept, ceil(sizes[0] / sizes[1]))
+        # Iterations to go back over: the first, how many, the states that may be kept, whether what one leaves is kept.
+        todo: list[tuple[int, int, int, bool]] = [(0, loop.count, schedule.room(loop.count), False)]
+        found: list[Part | Copies] = [run.aside(run.all, 0)]
+        there: list[Part | Copies] = []
+        held = 0  # the state that the leaves of the loop have
+        while todo:
+            first, count, free, kept = todo.pop()
+            if count == 1:
+                last = not there and first == loop.count - 1
+                if last or (taped and not kept):
+                    found += [] if held == first else [run.again(run.all, first)]
+                    found.append(run.body)
+                    held = first + 1
+                if last:
+                    there, found = found, [run.aside(run.all, -1)] if self.keeps_last else []
+                read = [*(self.read if held != first else ()), *(taped if kept else ())]
+                found += [run.again(read, first), step]
+                held = first
+                run.forget([*run.all, *taped], first)
+                continue
+            ahead = schedule.ahead(count, free)
+            found += [] if held == first else [run.again(run.all, first)]
+            held = first + (ahead or 1)
+            found += [run.ahead] * ahead if ahead else [run.body]
+            rest, room = count - (ahead or 1), free - 1
+            if ahead:
+                todo.append((first, ahead, free, False))
+            else:
+                found.append(run.aside(taped, first))
+                todo.append((first, 1, free, bool(taped)))
+                room -= schedule.beside
+            # A state from which no iteration starts again is kept for its gradient alone.
+            starts = rest > 1 and schedule.ahead(rest, room) > 0
+            found.append(run.aside(run.all if starts else self.read, held))
+            todo.append((held, rest, room, False))
+        return there, found
 
     def parts(self, captured: Sequence[Variable]) -> list[Part | Copies]:
         """The gradients of the iterations, the last one first."""
-        run, lengths = self.run, self.node.loop.lengths
-        step = Part("gradient of a loop", self.program, 1, run.flag)
-        found: list[Part | Copies] = [run.aside(run.all, -1)] if self.keeps_last else []
-        for k in reversed(range(len(lengths))):
-            if k < len(lengths) - 1:
-                found.append(run.again(run.all, k))
-                found += self.noted(k, lengths[k], whole=False)
-            for i in reversed(range(lengths[k])):
-                now = [*self.read, *(self.tape.values() if i < lengths[k] - 1 else ())]
-                found += [run.again(now, k + i), step]
-                run.forget([*now, *run.all], k + i)
-        return [*found, run.again(run.all, -1)] if self.keeps_last else found
+        return [*self.way, self.run.again(self.run.all, -1)] if self.keeps_last else self.way
 
 
 def _passed_on(program: Program) -> Program:

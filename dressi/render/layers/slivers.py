@@ -23,6 +23,8 @@ from ..surface.screen import covered
 from .peel import Peeled, depth_of
 from .transparent import compose
 
+LARGEST = 2**31 - 1
+
 
 class Crossed(NamedTuple):
     """A sliver between each pixel and the next one along an axis, and what is seen there."""
@@ -72,7 +74,10 @@ class Crossed(NamedTuple):
 def crossed(peeled: Peeled, lines: PassingEdges, passing: Passing, step: Step) -> tuple[Passing, Crossed]:
     """The sliver behind the edge that passes, and that edge as it borders on the middle between the pixels."""
     parts = [lines.part_of_face(face) for face in peeled.faces]
-    apart = Differs(total([part * 31**k for k, part in enumerate(parts)]), steps=STEPS).output
+    all_parts = total(
+        [part * pow(31, k, LARGEST) for k, part in enumerate(parts)]
+    )  # other parts, another number
+    apart = Differs(all_parts, steps=STEPS).output
     apart = Stored(apart).output
     own, following = (
         [F.select(apart, part, -1) for part in side] for side in (parts, [_next(p, step) for p in parts])

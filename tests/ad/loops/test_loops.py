@@ -10,6 +10,7 @@ from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.loops.node import longest_loop, with_checkpoints, written_out
+from dressi.ad.loops.schedule import Schedule
 from dressi.ad.loops.segment import After, Recomputed
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
@@ -141,3 +142,27 @@ def test_gradients_of_conjugate_gradients_are_the_implicit_ones():
 def test_bad_input_is_named(make, words: str):
     with pytest.raises(GraphError, match=words):
         make()
+
+
+@pytest.mark.parametrize("beside", [0, 1, 2])
+def test_a_schedule_goes_back_over_all_iterations_within_its_states(beside):
+    def walked(first, count, free):
+        """Iterations that run, and how many states are kept at most; each gradient in turn is noted."""
+        if count == 1:
+            back.append(first)
+            return min(beside, 1), 1
+        ahead = schedule.ahead(count, free)
+        run, most = walked(first + (ahead or 1), count - (ahead or 1), free - 1 - (0 if ahead else beside))
+        if not ahead:
+            back.append(first)
+            return 1 + run, 1 + beside + most
+        again, other = walked(first, ahead, free)
+        return ahead + run + again, max(1 + most, other)
+
+    fewest = {0: {3: 65, 6: 33, 9: 30}, 1: {3: 84, 6: 48, 9: 38}, 2: {3: 85, 6: 51, 9: 41}}
+    for kept, wanted in fewest[beside].items():
+        schedule, back = Schedule(kept, beside), []
+        run, most = walked(0, 20, schedule.room(20))
+        assert back == [*range(19, -1, -1)] and most <= kept
+        assert run <= wanted
+    assert walked(0, 20, Schedule(None, beside).room(20))[0] == 19 + min(beside, 1)

@@ -255,6 +255,7 @@ def test_sobol_points_are_those_of_scipy():
 @pytest.mark.parametrize(
     "build, words",
     [
+        (lambda: F.constant(1 << 31), "does not fit INT, whose integers have 32 bits"),
         (lambda: Variable(MAT3) * Variable(VEC3), "use @"),
         (lambda: Variable(MAT3) * Variable(MAT3), "F.hadamard"),
         (lambda: Variable(VEC2) + Variable(VEC3), "types must be equal"),

@@ -103,6 +103,8 @@ def test_moving_glass_is_antialiased():
     place = Variable(MAT4, name="place", data=np.eye(4)[None, None, None])
     assert drawn(nodes(to_world=place), form=None).form == "antialias"
     assert drawn(nodes(to_world=place), form=None, transparency="moments").form == "outer"
+    # Parts of eight layers as one number of 32 bits; a constant that does not fit raises.
+    assert drawn(nodes(to_world=place), form="antialias", transparency=8).colour.vtype is VEC3
 
 
 def test_one_value_of_alpha_blends():

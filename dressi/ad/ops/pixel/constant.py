@@ -95,7 +95,7 @@ def constant(value: Like, vtype: VType | None = None) -> Variable:
 
     value: a number, a tuple of 2 to 4 numbers, or a square matrix ``[row][column]`` of order 2 to 4. Without ``vtype``
     integers make INT and IVECn, anything else FLOAT, VECn and MATn; a single number fills all components of ``vtype``. No
-    derivative. Raises GraphError for other shapes. A value that changes is a leaf: ``Variable.of``.
+    derivative. Raises GraphError for other shapes, and for integers of more than 32 bits. A value that changes is a leaf: ``Variable.of``.
 
     >>> F.constant((1.0, 2.0, 3.0)), F.constant(7), F.constant(0.5, VEC2)
     (VEC3 Constant#... (1x1), INT Constant#... (1x1), VEC2 Constant#... (1x1))
@@ -119,6 +119,8 @@ def constant(value: Like, vtype: VType | None = None) -> Variable:
             )
     if vtype.is_int and array.dtype.kind == "f" and not np.array_equal(array, np.trunc(array)):
         raise GraphError(f"{value!r} is not a constant of type {vtype} (at {user_line()})")
+    if vtype.is_int and np.any((array < -(2**31)) | (array >= 2**31)):
+        raise GraphError(f"{value!r} does not fit {vtype}, whose integers have 32 bits (at {user_line()})")
     if array.shape != vtype.shape:
         if array.ndim:
             raise GraphError(f"{value!r} does not have the shape of {vtype} (at {user_line()})")
