@@ -9,9 +9,9 @@ import numpy as np
 
 from dressi.cli.terminal import say
 from dressi.errors import InputError
-from dressi.render.fit.masks import mask_maker, needs_calibration
+from dressi.render.fit.masks import mask_maker
 from dressi.render.io import encode_png, write_files
-from dressi.render.io.calibration import View, read_calibration
+from dressi.render.io.calibration import Calibration, View
 
 LEAST, MOST = 0.002, 0.9
 """Shares of a picture between which a mask is not surprising."""
@@ -20,12 +20,9 @@ LEAST, MOST = 0.002, 0.9
 class MadeMasks:
     """Makes masks as ``--masks`` asks, for ``load_photos``. Raises InputError."""
 
-    def __init__(self, folder: Path, how: str, calibration: Path | None = None):
-        if not folder.is_dir():
-            raise InputError(f"there is no folder '{folder}'; give the folder that holds the photographs")
+    def __init__(self, how: str, calibration: Calibration):
         self._how = how
-        given = read_calibration(folder, calibration) if needs_calibration(how) else None
-        self._make = mask_maker(how, given)
+        self._make = mask_maker(how, calibration)
         self._made: dict[str, np.ndarray] = {}
 
     def __call__(self, view: View, codes: np.ndarray) -> np.ndarray:

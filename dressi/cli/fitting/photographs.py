@@ -28,13 +28,13 @@ def read_photographs(request: Request, size: tuple[int, int] | None) -> tuple[Ph
         raise InputError(
             f"there is no folder '{folder}'; give the folder that holds the photographs, or a video"
         )
-    calibration = _calibration(request, folder, ordered=folder != source)
+    calibration = read_calibration(folder, _calibration(request, folder, ordered=folder != source))
     calibration = with_left_out(request, folder, calibration)
     how = request.masks
-    if how is None and not has_masks(read_calibration(folder, calibration)):
+    if how is None and not has_masks(calibration):
         how = "auto"
         say("dressi: the photographs have no masks; making them from what all photographs look at ...")
-    made = None if how is None else MadeMasks(folder, how, calibration)
+    made = None if how is None else MadeMasks(how, calibration)
     photos = load_photos(
         folder,
         size,

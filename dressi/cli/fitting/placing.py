@@ -29,7 +29,7 @@ from dressi.render.io.calibration import (
 )
 from dressi.render.io.cameras import NAME, encode_cameras
 from dressi.render.io.files import read_json
-from dressi.render.io.images import image_size, read_image
+from dressi.render.io.images import has_alpha, image_size
 from dressi.render.io.lens import Lens
 
 LEAST_VIEWS = 4
@@ -39,26 +39,27 @@ FACTS = "placed.json"
 Placing = tuple[Path, Camera, Lens]
 
 
-def with_left_out(request: Request, folder: Path, calibration: Path | None) -> Path | None:
-    """A calibration with the photographs of a folder that the given one (None: of the folder) leaves out, in the folder of the
-    results; the given one if there are none, or if nothing says where they show the object. Raises InputError."""
-    given = read_calibration(folder, calibration)
+def with_left_out(request: Request, folder: Path, given: Calibration) -> Calibration:
+    """A calibration with the photographs of a folder that the given one leaves out, which is kept in the folder of the results;
+    the given one if there are none, or if nothing says where they show the object. Raises InputError."""
     if request.plan or request.masks is not None or request.fit.depth or len(given.views) < LEAST_VIEWS:
-        return calibration
+        return given
     rest = [place for image in given.left_out if (place := _like(given, image)) is not None]
-    shown = [*((view.image, view.mask) for view in given.views), *((image, None) for image, *_ in rest)]
-    if not rest or not all(_has_mask(folder, image, mask) for image, mask in shown):
-        return calibration
+    if not rest:
+        return given
     into, key = request.out / "cameras", _key(given, rest)
     try:
         if read_json(into / FACTS, "cameras")["key"] == key and (into / NAME).is_file():
-            return into / NAME
+            return read_calibration(folder, into / NAME)
     except (InputError, LookupError, TypeError):
         pass  # they are placed anew
+    shown = [*((view.image, view.mask) for view in given.views), *((image, None) for image, *_ in rest)]
+    if not all(_has_mask(folder, image, mask) for image, mask in shown):
+        return given
     say(
         f"dressi: {len(rest)} of {len(shown)} photographs have no camera; placing them by the shape that the others show ..."
     )
-    found = _placed(request, folder, calibration, given, rest)
+    found = _placed(request, folder, given, rest)
     check_folder(request.out)
     with locked(request.out):
         try:
@@ -70,14 +71,12 @@ def with_left_out(request: Request, folder: Path, calibration: Path | None) -> P
         write_files({into / NAME: found[0]})
         write_json(into / FACTS, {"key": key})
     say(f"dressi: {found[1]} of them got one; all cameras are in '{into / NAME}'")
-    return into / NAME
+    return read_calibration(folder, into / NAME)
 
 
-def _placed(
-    request: Request, folder: Path, calibration: Path | None, given: Calibration, rest: Sequence[Placing]
-) -> tuple[bytes, int]:
+def _placed(request: Request, folder: Path, given: Calibration, rest: Sequence[Placing]) -> tuple[bytes, int]:
     """The text of a ``cameras.json`` of all photographs but those that do not show the shape, and how many were placed."""
-    known = load_photos(folder, cameras=calibration, widest=QUICK.width)
+    known = load_photos(folder, cameras=given, widest=QUICK.width)
     with tempfile.TemporaryDirectory() as temporary:
         # Where the others were taken from is not known yet: their pictures are read with cameras of other ones.
         path = Path(temporary) / NAME
@@ -118,7 +117,7 @@ def _has_mask(folder: Path, image: Path, mask: Path | None) -> bool:
     if folders:
         found = mask_in(folders[0], image)
         return found is not None and (mask is None or found.resolve() == mask.resolve())
-    return mask is None and read_image(image).shape[-1] == 4
+    return mask is None and has_alpha(image)
 
 
 def _named(folder: Path, views: Sequence[View], rest: Sequence[Placing]) -> list[tuple[str, Camera, Lens]]:

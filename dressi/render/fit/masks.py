@@ -23,7 +23,7 @@ from scipy.spatial import ConvexHull, QhullError
 from ...errors import InputError
 from ..io.calibration import SUFFIXES, Calibration, View
 from ..io.colmap import SparsePoints
-from ..io.images import read_image
+from ..io.images import has_alpha, read_image
 from ..io.photos import WAYS
 from ..reconstruct.triangulate import triangulate
 from .common_masks import common_masks
@@ -65,7 +65,7 @@ def needs_calibration(text: str) -> bool:
 def has_masks(calibration: Calibration) -> bool:
     """Whether the photographs come with masks, as files or as their alpha."""
     view = calibration.views[0]
-    return view.mask is not None or read_image(view.image).shape[-1] == 4
+    return view.mask is not None or has_alpha(view.image)
 
 
 # ---------------------------------------------------------------------------- the background

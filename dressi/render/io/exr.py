@@ -61,6 +61,11 @@ def exr_size(data: bytes) -> tuple[int, int]:
     return _head(data).size
 
 
+def exr_alpha(data: bytes) -> bool:
+    """Whether the head names a channel of alpha. Raises ValueError with the reason."""
+    return "A" in _head(data).channels
+
+
 def exr_pixels(data: bytes) -> tuple[int, int]:
     """Like ``exr_size``, with the pixels below each other that further channels, four by four, take when they are decoded."""
     head = _head(data)

@@ -19,7 +19,7 @@ from scipy import sparse
 from dressi.errors import InputError
 from dressi.render.io.exr import encode_exr
 from dressi.render.io.files import read_bytes, usable, write_files
-from dressi.render.io.pixels import INSTALL, decode_pixels, opencv, pixels_size
+from dressi.render.io.pixels import INSTALL, decode_pixels, opencv, pixels_alpha, pixels_size
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
 
@@ -168,6 +168,11 @@ def read_image(path: str | os.PathLike) -> np.ndarray:
 def image_size(path: str | os.PathLike) -> tuple[int, int]:
     """(W, H) as the file's head says it; nothing is decoded. InputError naming the file."""
     return pixels_size(read_bytes(path, "image"), str(path))
+
+
+def has_alpha(path: str | os.PathLike) -> bool:
+    """Whether the image has alpha, as the file's head says it; nothing is decoded. InputError naming the file."""
+    return pixels_alpha(read_bytes(path, "image"), str(path))
 
 
 def _values(data: bytes, name: str, linear: bool) -> np.ndarray:

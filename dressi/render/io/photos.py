@@ -105,7 +105,7 @@ def load_photos(
     folder: str | os.PathLike,
     size: Size | None = None,
     *,
-    cameras: Path | None = None,
+    cameras: Path | Calibration | None = None,
     widest: int | None = None,
     masks: Callable[[View, np.ndarray], np.ndarray] | None = None,
     depth: bool = False,
@@ -117,8 +117,8 @@ def load_photos(
     scale with each axis. Colours of images with alpha are weighted by it, so no background leaks in. Lens distortion
     is removed before, by linear interpolation. Photographs of several sizes keep their proportions: each is shrunk to
     fit into the size and padded on the right and below.
-    cameras: the calibration, if it is not in the folder: a file as ``cameras.json``, or the folder of a COLMAP model; its
-    names are relative to the folder of the photographs.  widest: of pictures that no size is given for.
+    cameras: the calibration, if it is not in the folder: a file as ``cameras.json``, or the folder of a COLMAP model, whose
+    names are relative to the folder of the photographs; or one that was read (``read_calibration``).  widest: of pictures that no size is given for.
     masks: makes the mask (H, W) of a photograph from its view and codes (H, W, C), instead of those of the folder.
     depth: whether to read the depth pictures in the folder ``depth`` too, one of the size of each photograph (``Depths``).
     depth_scale: codes in one unit of the world; None: "depth_scale" of the calibration, or 1000.
@@ -146,7 +146,7 @@ def load_photos(
         raise InputError(f"there is no folder '{folder}'; give the folder that holds the photographs")
     if size is not None and (size[0] < 1 or size[1] < 1):
         raise InputError(f"photographs cannot be resized to {size[0]}x{size[1]}; give a size of at least 1x1")
-    calibration = read_calibration(folder, cameras)
+    calibration = cameras if isinstance(cameras, Calibration) else read_calibration(folder, cameras)
     frames, common = _frames([view.camera.size for view in calibration.views], size, widest)
     _check_room(folder, common, len(frames))
     scale = calibration.depth_scale if depth_scale is None else depth_scale

@@ -24,7 +24,7 @@ from PIL import WebPImagePlugin as WebP
 
 from dressi.config import config
 from dressi.errors import InputError
-from dressi.render.io.exr import INSTALL, MAGIC, decode_exr, exr_pixels, exr_size
+from dressi.render.io.exr import INSTALL, MAGIC, decode_exr, exr_alpha, exr_pixels, exr_size
 from dressi.render.io.files import reason, shown, silenced
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
@@ -123,6 +123,19 @@ def pixels_size(data: bytes, name: str) -> tuple[int, int]:
     try:
         with _opened(kind, data, name) as image:
             return _check(image.size, name)
+    except InputError:
+        raise
+    except Exception as error:  # as in ``decode_pixels``
+        raise _unreadable(name, error) from None
+
+
+def pixels_alpha(data: bytes, name: str) -> bool:
+    """Whether ``decode_pixels`` gives alpha, as the head says it; nothing is decoded. Raises InputError naming it."""
+    try:
+        with opened(data, name) as image:
+            if image is not None:
+                return _has_alpha(image)
+        return _kind(data, name) == "EXR" and exr_alpha(data)
     except InputError:
         raise
     except Exception as error:  # as in ``decode_pixels``
@@ -301,10 +314,14 @@ def _plain(image: Image.Image, kind: str, name: str) -> np.ndarray:
         raise InputError(
             f"the image '{shown(name)}' has 32-bit values, whose range is not known; export it as .hdr or 16-bit PNG"
         )
-    has_alpha = "A" in image.getbands() or "transparency" in image.info
-    if image.mode in ("1", "L") and not has_alpha:
+    alpha = _has_alpha(image)
+    if image.mode in ("1", "L") and not alpha:
         return np.asarray(image.convert("L"))[..., None]
-    return np.asarray(image.convert("RGBA" if has_alpha else "RGB"))
+    return np.asarray(image.convert("RGBA" if alpha else "RGB"))
+
+
+def _has_alpha(image: Image.Image) -> bool:
+    return "A" in image.getbands() or "transparency" in image.info
 
 
 def _by_opencv(cv2: ModuleType, data: bytes, name: str) -> np.ndarray:
