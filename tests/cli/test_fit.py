@@ -179,6 +179,13 @@ def test_counts_of_the_plan(target: Path, tmp_path: Path):
 def test_what_photographs_and_haste_ask_for():
     photos, size = Request(photos=Path("photos")), (320, 240)
     assert photos.options(size).texels == 2 * Request(target=Path("a.glb")).options(size).texels == 1024
+    assert [photos.options((rows, rows)).texels for rows in (20, 160, 320, 480, 4000)] == [
+        128,
+        512,
+        1024,
+        2048,
+        2048,
+    ]
     assert photos.changed({"texture_size": 64}).options(size).texels == 64
     quick, fine = (photos.changed({name: True}) for name in ("quick", "fine"))
     assert quick.effort.width < photos.effort.width < fine.effort.width

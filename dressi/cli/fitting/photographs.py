@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 from dressi.cli.fitting.made_masks import MadeMasks
@@ -46,7 +47,7 @@ def read_photographs(request: Request, size: tuple[int, int] | None) -> tuple[Ph
     )
     for note in photos.notes:
         warnings.warn(note, stacklevel=2)
-    return photos, made
+    return replace(photos, found=request.out / "cameras" in calibration.path.parents), made
 
 
 def _frames(request: Request, video: Path) -> Path:

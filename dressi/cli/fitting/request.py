@@ -46,6 +46,9 @@ class Effort:
 
 USUAL, QUICK, FINE = Effort(320, 256, STEPS), Effort(160, 128, STEPS // 3), Effort(640, 512, 3 * STEPS // 2)
 
+PHOTO_TEXELS = 3
+"""Texels along each side of a texture for each row of a photograph, at least; a power of two is taken."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -178,7 +181,8 @@ class Request:
         made = replace(self.fit, size=size, steps=steps, lit=lit)
         if self.photos is not None and self.optimize is None and made.texture_size is None:
             # Photographs come near, show one side of a thing at a time, and have details as small as a pixel.
-            made = replace(made, texture_size=2 * made.texels)
+            texels = min(max(PHOTO_TEXELS * size[1], 128), 2048)
+            made = replace(made, texture_size=2 ** (texels - 1).bit_length())
         return made
 
 

@@ -123,7 +123,7 @@ class FitOptions:
     )
     texture_size: int | None = option(
         None,
-        "Texels along each side of the texture. Default: by the size, at most 1024; twice that for --photos.",
+        "Texels along each side of the texture. Default: by the size, at most 1024; more for --photos, 1024 for 320 columns.",
         TEXTURE,
         least=1,
         most=1 << 16,
