@@ -17,7 +17,7 @@ from dressi.errors import InputError
 from dressi.render.formats import load_mesh, save_mesh
 from dressi.render.io import load_image, load_photos, read_image, save_png
 from dressi.render.io.exr import encode_exr
-from dressi.render.io.images import decode, image_size
+from dressi.render.io.images import decode, has_alpha, image_size, save_image
 
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n8 8 scale showpage\n%%EOF\n"
 
@@ -80,6 +80,23 @@ class TestImages:
                 decode(data, name)
             (tmp_path / "f").write_bytes(data)
             assert image_size(tmp_path / "f") == (1300, 1000), name
+
+    def test_heads_tell_of_the_alpha_that_is_decoded(self, tmp_path):
+        for kind in ("PNG", "TIFF", "WEBP", "GIF", "JPEG"):
+            for mode in ("L", "RGB", "LA", "RGBA", "P"):
+                picture = Image.new(mode, (4, 3))
+                if kind == "JPEG" and mode != "L":
+                    picture = picture.convert("RGB")
+                picture.save(tmp_path / "a", kind)
+                assert has_alpha(tmp_path / "a") == (read_image(tmp_path / "a").shape[-1] == 4), (kind, mode)
+        Image.new("P", (4, 3)).save(tmp_path / "a", "PNG", transparency=0)
+        assert has_alpha(tmp_path / "a") and read_image(tmp_path / "a").shape[-1] == 4
+        for channels in (1, 3, 4):
+            save_image(tmp_path / "a.exr", np.ones((3, 4, channels)))
+            assert has_alpha(tmp_path / "a.exr") == (channels == 4)
+        (tmp_path / "a").write_bytes(b"nothing")
+        with pytest.raises(InputError, match="cannot read the image"):
+            has_alpha(tmp_path / "a")
 
     def test_the_limit_is_an_environment_variable(self, monkeypatch):
         monkeypatch.setenv("DRESSI_MAX_MEGAPIXELS", "7")

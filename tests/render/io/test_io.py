@@ -16,16 +16,7 @@ from dressi.errors import InputError
 from dressi.render.formats import load_mesh, save_glb, save_mesh, save_obj
 from dressi.render.io import write_json
 from dressi.render.io.files import write_files
-from dressi.render.io.images import (
-    decode,
-    encode_png,
-    has_alpha,
-    read_image,
-    resize,
-    save_gif,
-    save_image,
-    save_png,
-)
+from dressi.render.io.images import decode, encode_png, resize, save_gif, save_png
 from dressi.render.mesh import Mesh, primitives
 from dressi.render.surface.color import linear_to_srgb
 
@@ -284,23 +275,6 @@ class TestImages:
 
         again = decode(encode_png(srgb_to_linear(codes / 255)), "x")
         np.testing.assert_array_equal((again * 255).round(), codes)
-
-    def test_heads_tell_of_the_alpha_that_is_decoded(self, tmp_path):
-        for kind in ("PNG", "TIFF", "WEBP", "GIF", "JPEG"):
-            for mode in ("L", "RGB", "LA", "RGBA", "P"):
-                picture = Image.new(mode, (4, 3))
-                if kind == "JPEG" and mode != "L":
-                    picture = picture.convert("RGB")
-                picture.save(tmp_path / "a", kind)
-                assert has_alpha(tmp_path / "a") == (read_image(tmp_path / "a").shape[-1] == 4), (kind, mode)
-        Image.new("P", (4, 3)).save(tmp_path / "a", "PNG", transparency=0)
-        assert has_alpha(tmp_path / "a") and read_image(tmp_path / "a").shape[-1] == 4
-        for channels in (1, 3, 4):
-            save_image(tmp_path / "a.exr", np.ones((3, 4, channels)))
-            assert has_alpha(tmp_path / "a.exr") == (channels == 4)
-        (tmp_path / "a").write_bytes(b"nothing")
-        with pytest.raises(InputError, match="cannot read the image"):
-            has_alpha(tmp_path / "a")
 
     def test_areas_keep_the_mean_and_are_exact_for_whole_factors(self):
         image = np.random.default_rng(0).random((6, 8, 3))
