@@ -54,6 +54,16 @@ class Domain(NamedTuple):
         """The number of images."""
         return self.tiles // self.channels
 
+    @property
+    def area(self) -> int:
+        """Texels of a tile."""
+        return self.size[0] * self.size[1]
+
+    @property
+    def texels(self) -> int:
+        """Of all tiles together."""
+        return self.size[0] * self.size[1] * self.tiles
+
     def __str__(self) -> str:
         text = f"{self.size[0]}x{self.size[1]}" + (f" x {self.batch}" if self.batch != 1 else "")
         return text if self.channels == 1 else f"{text}, {self.channels} channels"
@@ -138,6 +148,8 @@ class VType(Enum):
         return self.name
 
     __str__ = __repr__
+    # Members are singletons, so the hash of the object will do; Enum's own takes five times as long.
+    __hash__ = object.__hash__
 
 
 FLOAT, VEC2, VEC3, VEC4 = VType.FLOAT, VType.VEC2, VType.VEC3, VType.VEC4
@@ -171,9 +183,6 @@ class Access(Enum):
     PULL = "pull"
     SAMPLE = "sample"
 
-    __hash__ = object.__hash__
-
-    # Members are singletons, so the hash of the object will do; Enum's own takes five times as long.
     __hash__ = object.__hash__
 
 

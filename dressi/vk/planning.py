@@ -17,7 +17,7 @@ from ..ad.program import Program
 from ..errors import InputError
 from .plan.compiler import build_plan
 from .plan.glsl.text.shaders import ShaderText
-from .plan.images import NOTHING, ImageSlot, slot_of
+from .plan.images import NOTHING, ImageSlot
 from .plan.limits import DeviceLimits
 from .plan.model.device import DeviceModel
 from .plan.options import DEFAULT, PlanOptions
@@ -138,14 +138,14 @@ def bytes_in_parts(program: Program, plan: Callable[[Program, frozenset[Variable
     procedure = in_parts(program) if has_loops(program) else Procedure((Part("step", program),))
     of = {part.program: part for part in reversed(procedure.parts)}
     plans = [plan(one, procedure.changing(part)) for one, part in of.items()]
-    limits, shared = plans[0].limits, Counter[ImageSlot]()
+    shared = Counter[ImageSlot]()
     held = {leaf for pair in procedure.copies for leaf in pair}.union(*(p.program.leaves for p in plans))
     for each in plans:
         of_leaves = {k for v in each.program.leaves for k in each.images.of.get(v, ())}
         own = [slot for k, slot in enumerate(each.images.slots) if k not in of_leaves and not slot.passing]
         shared |= Counter(replace(slot, usage=NOTHING) for slot in own)
     return (
-        sum(slot_of(v, limits).bytes * len(v.vtype.planes) for v in held)
+        sum(map(plans[0].limits.bytes_of, held))
         + sum(slot.bytes * count for slot, count in shared.items())
         + max(p.counts["buffer_bytes"] for p in plans)
     )

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import At, PixelFunction, Variable
-from ..graph.index_map import Affine, IndexMap
+from ..graph import At, PixelFunction, ReduceFunction, Variable
+from ..graph.index_map import IMAGE_AXES, Affine, IndexMap
 from ..ops.hints import store
 from ..ops.pixel.compare import equal, select
 from ..sub_graph import SubGraph
@@ -240,6 +240,15 @@ def reduced(
         "body": SubGraph((formal,), (formal,)),
     }
     return ContractFunction(x, **fields)
+
+
+def contraction_of(f: ReduceFunction) -> ContractFunction:
+    """The same reduction as a contraction."""
+    axis, shape = IMAGE_AXES.index(f.axis), shape_of(f.inputs[0])
+    places = [Affine.axis(4 if a == axis else a) for a in range(4)]
+    return reduced(
+        f.inputs[0], [1 if a == axis else n for a, n in enumerate(shape)], f.extent, places, f.combine
+    )
 
 
 def met(guard: Guard, at: dict[int, Any]) -> np.ndarray:

@@ -89,8 +89,10 @@ class Affine(NamedTuple):
 
     def bounds(self, extents: Sequence[int] | Mapping[int, int]) -> tuple[int, int]:
         """The smallest and the largest value where every axis is within its extent."""
-        ends = [sorted((0, k * (extents[axis] - 1))) for axis, k in self.terms]
-        low, high = self.constant + sum(e[0] for e in ends), self.constant + sum(e[1] for e in ends)
+        low = high = self.constant
+        for axis, k in self.terms:
+            end = k * (extents[axis] - 1)
+            low, high = low + min(end, 0), high + max(end, 0)
         return low // self.divisor, high // self.divisor
 
     def within(self, extent: int, extents: Sequence[int] | Mapping[int, int]) -> bool:

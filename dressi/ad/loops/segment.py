@@ -8,8 +8,8 @@ from functools import cached_property
 
 from ...errors import GraphError
 from ..graph import Function, Variable
+from ..ops.hints import Hint
 from ..ops.pixel.constant import Constant
-from ..ops.pixel.kinds import Linear
 from ..ops.pixel.shortcut import AliasBeside
 from ..transform.gradient import backward
 from ..traversal import rebuilt, topological_order
@@ -118,22 +118,17 @@ class Recomputed(AliasBeside):
         raise GraphError("the gradients of a segment's results are taken together")
 
 
-class After(Linear):
+class After(Hint):
     """Inputs (x, later...): x, for readers that run when what is later is there. What they compute again is so not computed,
     and stored, when x is."""
 
     operations, fetches = 0.0, 0.0
-    exact = True
     stores_inputs = True
     saves_memory = True
-    glsl = "$0"
 
     @cached_property
     def access(self):
         return (Access.SAME_PIXEL, *[Access.FETCH] * (len(self.inputs) - 1))
-
-    def infer(self):
-        return self.inputs[0].vtype, self.inputs[0].domain
 
     def evaluate(self, at, x, *later):
         return x

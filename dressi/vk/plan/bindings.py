@@ -30,6 +30,10 @@ class Read:
     binding: Binding
     elsewhere: bool = False
 
+    def by(self, binding: Binding) -> Read:
+        """The same image by another binding."""
+        return self if binding is self.binding else Read(self.variable, binding, self.elsewhere)
+
 
 @dataclass(frozen=True, eq=False)
 class Range:

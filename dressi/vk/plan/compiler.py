@@ -46,7 +46,7 @@ from ...config import config
 from .analysis.dataflow import Analysis
 from .analysis.dependencies import NO_LEAVES, Dependencies, Leaves, crossing
 from .analysis.static import split_static
-from .analysis.updates import OldValue, Updates, effective_updates
+from .analysis.updates import OldValue, Updates, effective_updates, separate_updates
 from .context import Context, Target
 from .glsl.alike import Alike
 from .glsl.generate import generate
@@ -62,7 +62,6 @@ from .lowering.inverse_lists import gather_at_lists
 from .lowering.join_draws import join_scatters, join_sums
 from .lowering.long_loops import shorten_loops, within_walks
 from .lowering.samplers import sample_in_hardware
-from .lowering.separate_updates import separate_updates
 from .lowering.sum_by_faces import sum_by_faces
 from .lowering.tiling.choose import tile_contractions
 from .model.device import DeviceModel
@@ -167,19 +166,19 @@ def build_plan(
     copies a new value that is a leaf which the step overwrites, or that of another leaf too.
     """
     program.check()
-    cost = cost or CPU
+    target = Target(limits, cost or CPU, options, changing)
     with paused():
-        given, program = program, lowered(program, Target(limits, cost, options, changing))
+        given, program = program, lowered(program, target)
         while True:
             try:
-                return _build(program, limits, shader_text, options, cost, changing, gated)
+                return _build(program, target, shader_text, gated)
             except DoesNotFit as error:
                 if isinstance(error.function, FragmentValue):
                     program = without(program, error.function.inputs[0])
                     continue
                 if isinstance(error.function, FaceSum):
-                    options = replace(options, sum_by_faces=False)
-                    program = lowered(given, Target(limits, cost, options, changing))
+                    target = target._replace(options=replace(options, sum_by_faces=False))
+                    program = lowered(given, target)
                     continue
                 if not isinstance(error.function, ScatterFunction) or len(error.function.pairs) < 2:
                     raise
@@ -196,20 +195,13 @@ def lowered(program: Program, target: Target) -> Program:
     return fuse_into_draws(program, target)  # fragments of rasters make what follows from these
 
 
-def contexts(
-    program: Program,
-    limits: DeviceLimits,
-    options: PlanOptions = DEFAULT,
-    cost: DeviceModel | None = None,
-    changing: Leaves = NO_LEAVES,
-    gated: bool = False,
-) -> tuple[Context, Context]:
+def contexts(program: Program, target: Target, gated: bool = False) -> tuple[Context, Context]:
     """What the first pass gets for each of the two Schedules of a Program: what runs once, and the step."""
-    cost = cost or CPU
-    limits = within_walks(limits, program, cost.longest_walk)
+    options, cost = target.options, target.model
+    limits = within_walks(target.limits, program, cost.longest_walk)
     dependencies = Dependencies(program.functions)
     updates = effective_updates(program)
-    moving = changing.union(leaf for leaf, _ in updates)
+    moving = target.changing.union(leaf for leaf, _ in updates)
     split = split_static(program, moving, dependencies, options, cost)
 
     def context(roots: Iterable[Variable], given: Iterable[Variable], updates: Updates) -> Context:
@@ -242,16 +234,9 @@ def contexts(
     return once, context(program.roots, split.kept, updates)
 
 
-def _build(
-    program: Program,
-    limits: DeviceLimits,
-    shader_text: ShaderText,
-    options: PlanOptions,
-    cost: DeviceModel,
-    changing: Leaves,
-    gated: bool,
-) -> Plan:
-    once, each = contexts(program, limits, options, cost, changing, gated)
+def _build(program: Program, target: Target, shader_text: ShaderText, gated: bool) -> Plan:
+    limits, _, options, changing = target
+    once, each = contexts(program, target, gated)
     updated = frozenset(leaf for leaf, _ in each.updates)
     static, step = schedule(once, updated, "once"), schedule(each, updated, "step")
     replaces = {new: leaf for s in step.sub_stages for new, leaf in s.replaces.items()}

@@ -78,5 +78,6 @@ class Context:
         sub_stages = tuple(sub_stages)
         if sub_stages == self.uses.sub_stages:
             return self
-        uses = Uses(sub_stages)
-        return replace(self, uses=uses, analysis=self.analysis.agreeing_with(uses.sub_stages))
+        same = [s.functions for s in sub_stages] == [s.functions for s in self.uses.sub_stages]
+        analysis = self.analysis if same else self.analysis.agreeing_with(sub_stages)
+        return replace(self, uses=Uses(sub_stages), analysis=analysis)

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from enum import Flag
 
 from ...ad.graph import Variable
-from .bindings import Range
 from .glsl.text.shaders import Shaders
-from .limits import DeviceLimits
 from .substage import SparseWork, SubStage
 
 
@@ -90,18 +88,6 @@ class ImageSlot:
     @property
     def bytes(self) -> int:
         return (2 if self.half else 4) * self.components * self.width * self.height
-
-
-def slot_of(variable: Variable, limits: DeviceLimits, *, half: bool = False) -> ImageSlot:
-    """What one plane of a Variable needs, for any use. half: in 16-bit floats."""
-    tiling = limits.tiling(variable)
-    components = limits.channels(variable.vtype)
-    return ImageSlot(components, variable.vtype.is_int, tiling.width, tiling.height, half=half)
-
-
-def slot_of_range(held: Range, limits: DeviceLimits) -> ImageSlot:
-    """A range as a line of words, so that values of different formats can share it."""
-    return ImageSlot(1, True, held.words * limits.tiling(held.members[0]).texels, 1, Usage.RANGE)
 
 
 def usages(

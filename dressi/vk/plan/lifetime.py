@@ -13,7 +13,7 @@ from functools import cached_property
 
 from ...ad.graph import RasterFunction, Variable
 from .bindings import Range
-from .images import NOTHING, ImageSlot, Usage, slot_of, slot_of_range
+from .images import NOTHING, ImageSlot, Usage
 from .limits import DeviceLimits, Tiling
 from .substage import Binding, ScatterDraw, Stage, SubStage
 
@@ -56,14 +56,25 @@ class Images:
     def bytes_of(self, v: Variable) -> int:
         """Of all planes of a Variable; 0 where it is not stored."""
         if v in self.ranges:
-            (width, height), batch, _ = v.domain
-            return 4 * self.ranges[v].components * len(v.vtype.planes) * width * height * batch
+            return 4 * self.ranges[v].components * len(v.vtype.planes) * v.domain.texels
         return sum(self.slots[k].bytes for k in self.of.get(v, ()))
 
     @property
     def bytes(self) -> int:
         """Memory of all images, of depths too."""
         return sum(slot.bytes for slot in self.slots if not slot.passing)
+
+
+def slot_of(variable: Variable, limits: DeviceLimits, *, half: bool = False) -> ImageSlot:
+    """What one plane of a Variable needs, for any use. half: in 16-bit floats."""
+    tiling = limits.tiling(variable)
+    components = limits.channels(variable.vtype)
+    return ImageSlot(components, variable.vtype.is_int, tiling.width, tiling.height, half=half)
+
+
+def slot_of_range(held: Range, limits: DeviceLimits) -> ImageSlot:
+    """A range as a line of words, so that values of different formats can share it."""
+    return ImageSlot(1, True, held.words * limits.tiling(held.members[0]).texels, 1, Usage.RANGE)
 
 
 class _Free:

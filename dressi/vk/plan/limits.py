@@ -135,6 +135,10 @@ class DeviceLimits:
         pair = 2 if self.pair_images else 4
         return {1: 1, 2: pair, 3: 4, 4: 4}[vtype.planes[0]]
 
+    def bytes_of(self, v: Variable) -> int:
+        """Of the images that hold a Variable in 32 bits."""
+        return 4 * self.channels(v.vtype) * len(v.vtype.planes) * self.tiling(v).texels
+
     def tiling(self, variable_or_domain: Variable | Domain) -> Tiling:
         """How the tiles of a batch lie in one image. Raises PlanError when they do not fit."""
         v = variable_or_domain

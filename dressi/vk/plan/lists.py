@@ -94,7 +94,7 @@ class FaceList:
     @property
     def entries(self) -> int:
         """Places for a tile."""
-        return self.domain.size[0] * self.domain.size[1]
+        return self.domain.area
 
     @property
     def segments(self) -> int:

@@ -119,7 +119,7 @@ class SubStage:
 
     def as_dispatch(self, sparse: Sparse | None = None) -> SubStage:
         """The same work on each pixel as a dispatch: what could be an input attachment is fetched."""
-        reads = tuple(replace(r, binding=Binding.TEXTURE) for r in self.reads)
+        reads = tuple([r.by(Binding.TEXTURE) for r in self.reads])
         return replace(self, work=Compute(self.fused, sparse), reads=reads)
 
     def as_subpass(self) -> SubStage:
@@ -128,8 +128,7 @@ class SubStage:
             return replace(self, work=Fragment(self.fused))
         leaves = set(self.replaces.values())
         reads = tuple(
-            replace(r, binding=Binding.ATTACHMENT if r.variable in leaves else Binding.TEXTURE)
-            for r in self.reads
+            [r.by(Binding.ATTACHMENT if r.variable in leaves else Binding.TEXTURE) for r in self.reads]
         )
         return replace(self, work=Fragment(self.fused), reads=reads)
 
@@ -137,11 +136,6 @@ class SubStage:
     def shapes(self) -> tuple[SubStage, ...]:
         """What it can become: work on pixels may be undecided between a subpass and a dispatch."""
         return (self.as_subpass(), self.as_dispatch()) if isinstance(self.work, Undecided) else (self,)
-
-    @property
-    def resources(self) -> dict[str, int]:
-        """What it uses, by the names of DeviceLimits: descriptors, attachments, iterations of loops."""
-        return {**self.descriptors, "loop_iterations": self.iterations}
 
     @property
     def descriptors(self) -> dict[str, int]:
@@ -161,8 +155,8 @@ class SubStage:
     def iterations_with(self, longer: Mapping[Function, int]) -> int:
         """The same where the loops of some Functions have become longer."""
         stored = {r.variable for r in self.reads}.union(self.channels)
-        walks = Walks(stored.__contains__, longer=longer)
-        each = (walks.of(f) for part in (self, *self.fused) for f in part.body)
+        walks = Walks(lambda f: f.output not in stored, longer=longer)
+        each = (walks.of(f).iterations for part in (self, *self.fused) for f in part.body)
         found = max(each) if isinstance(self.work, TiledCompute) else sum(each)
         return self.work.faces.run * (1 + found) if isinstance(self.work, ListFaces) else found
 

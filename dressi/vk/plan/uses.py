@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableSequence
 from functools import cached_property
 
 from ...ad.graph import Variable
@@ -79,3 +79,16 @@ class Uses:
     def can_run(self) -> bool:
         """Whether an order of execution exists."""
         return len(self.order) == len(self.sub_stages)
+
+
+def put_together(
+    found: MutableSequence[SubStage | None], host: int, guest: int, together: SubStage, *, sure: bool = False
+) -> bool:
+    """Puts a SubStage that does the work of two into the place of the host, and takes the guest away, unless one of them then
+    waits for itself. sure: whether that cannot be. Returns whether it was done."""
+    before = found[host], found[guest]
+    found[host], found[guest] = together, None
+    if sure or Uses(s for s in found if s is not None).can_run:
+        return True
+    found[host], found[guest] = before
+    return False

@@ -17,7 +17,8 @@ import numpy as np
 
 from ...ad.graph import Variable
 from ...errors import GraphError
-from ..plan.images import NOTHING, ImageSlot, slot_of
+from ..plan.images import NOTHING, ImageSlot
+from ..plan.lifetime import slot_of
 from ..plan.limits import DeviceLimits
 from ..plan.lowering.inverse_lists import InverseList
 from ..plan.lowering.list_lengths import Counts, counts_of

@@ -17,8 +17,9 @@ from dressi.config import shader_text
 from dressi.errors import PlanError
 from dressi.vk.plan.analysis.rematerialization import LARGEST_CALLS
 from dressi.vk.plan.compiler import build_plan, contexts
+from dressi.vk.plan.context import Target
 from dressi.vk.plan.limits import PROFILES, profile
-from dressi.vk.plan.model.walks import Calls
+from dressi.vk.plan.model.walks import Walks
 from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
 from dressi.vk.plan.pack.group import LARGEST_LOOPS, LARGEST_SHADER
 from dressi.vk.plan.pack.stages import pack_stages
@@ -220,7 +221,7 @@ def test_sub_stages_that_wait_for_each_other_are_an_error():
         replace(second.as_dispatch(), replaces={y: a}),
     ]
     assert Uses([first, second]).can_run and not Uses(stuck).can_run
-    context = contexts(plan.program, plan.limits, BASELINE)[1].following(stuck)
+    context = contexts(plan.program, Target(plan.limits, options=BASELINE))[1].following(stuck)
     with pytest.raises(PlanError, match="no order of execution"):
         pack_stages(stuck, context)
 
@@ -243,7 +244,8 @@ def test_calls_inside_of_calls_are_counted(texels):
     """Where each lookup makes a pyramid again, the Functions that drivers inline grow fourfold with every level."""
     plan = build_plan(trilinear_samples(8, texels), profile("desktop"), shader_text)
     for s in plan.sub_stages:
-        calls = Calls({r.variable for r in s.reads}.union(s.channels).__contains__)
+        stored = {r.variable for r in s.reads}.union(s.channels)
+        calls = Walks(lambda f, stored=stored: f.output not in stored)
         # What coordinates alone are made of is inlined, too, and has no limit.
         assert sum(calls.of(f).functions for f in s.body) <= 1.25 * LARGEST_CALLS
 

@@ -13,6 +13,7 @@ from dressi.config import config, shader_text
 from dressi.errors import PlanError
 from dressi.vk.plan.bindings import Range
 from dressi.vk.plan.compiler import PASSES, build_plan, contexts, schedule
+from dressi.vk.plan.context import Target
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.options import PlanOptions
@@ -44,7 +45,7 @@ def program() -> Program:
 def planned():
     """(sub_stages, context) after all passes of the step, and the Plan."""
     work, limits = program(), DeviceLimits()
-    _, context = contexts(work, limits, cost=FREE)
+    _, context = contexts(work, Target(limits, FREE))
     done = schedule(context, frozenset(leaf for leaf, _ in context.updates), "step")
     return (
         done.sub_stages,

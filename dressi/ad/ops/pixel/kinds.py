@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -59,26 +59,13 @@ class Pointwise(PixelFunction):
     @cached_property
     def glsl(self) -> str:
         vtype = self.output.vtype
-        if not vtype.is_matrix:
-            return self._spell(vtype, "")
-        column = vector_type(vtype.shape[0])
-        return f"{vtype.glsl}({', '.join(self._spell(column, f'[{j}]') for j in range(vtype.shape[1]))})"
-
-    def _spell(self, vtype: VType, column: str) -> str:
-        integer = any(x.vtype.is_int for x in self.inputs)
-        operand = vector_type(vtype.components, integer=integer).glsl
-
-        def token(match: re.Match[str]) -> str:
-            x = self.inputs[int(match[1])].vtype
-            if x.is_matrix:
-                return match[0] + column
-            if x.is_scalar and not vtype.is_scalar and self.promote:
-                return f"{operand}({match[0]})"
-            return match[0]
-
         text = self.expression if vtype.is_scalar or not self.vector_expression else self.vector_expression
-        text = re.sub(r"\$(\d+)", token, text)
-        return text.replace("$operand", operand).replace("$type", vtype.glsl)
+        operands = tuple(x.vtype for x in self.inputs)
+        if not vtype.is_matrix:
+            return spelled(text, operands, vtype, self.promote)
+        column = vector_type(vtype.shape[0])
+        columns = (spelled(text, operands, column, self.promote, f"[{j}]") for j in range(vtype.shape[1]))
+        return f"{vtype.glsl}({', '.join(columns)})"
 
     def eval(self, *x: np.ndarray) -> np.ndarray:
         rank = len(self.output.vtype.shape)
@@ -88,6 +75,25 @@ class Pointwise(PixelFunction):
         ]
         with np.errstate(all="ignore"):
             return type(self).compute(*lifted)
+
+
+@lru_cache(maxsize=4096)
+def spelled(
+    expression: str, operands: tuple[VType, ...], vtype: VType, promote: bool, column: str = ""
+) -> str:
+    """The snippet of an expression for operands of these types. column: what takes one out of the matrices among them."""
+    operand = vector_type(vtype.components, integer=any(x.is_int for x in operands)).glsl
+
+    def token(match: re.Match[str]) -> str:
+        x = operands[int(match[1])]
+        if x.is_matrix:
+            return match[0] + column
+        if x.is_scalar and not vtype.is_scalar and promote:
+            return f"{operand}({match[0]})"
+        return match[0]
+
+    text = re.sub(r"\$(\d+)", token, expression)
+    return text.replace("$operand", operand).replace("$type", vtype.glsl)
 
 
 class Linear(PixelFunction):

@@ -63,7 +63,7 @@ class Analysis:
     def _choose(self, kept: frozenset[Function]) -> None:
         """Decides what is computed again, while these Functions are stored in any case."""
         assert self._choice is not None, "nothing is computed again"
-        self._kept, self.recomputed = kept, frozenset(self._choice.run(kept))
+        self._kept, self.recomputed = kept, frozenset(self._choice.chosen(kept))
         self._find_stored()
 
     def storing(self, functions: AbstractSet[Function]) -> Analysis:
@@ -117,15 +117,9 @@ class Analysis:
 
     def _beyond_recomputed(self, k: int, again: bytearray) -> list[Stored]:
         """What a Function reads beyond the inputs that it recomputes."""
-        direct = self._direct[k]
-        for read in direct:
-            if again[read[2]]:
-                break
-        else:
-            return direct
         reached: dict[Stored, None] = {}
         domain, same, pull = self.graph.working[k], Access.SAME_PIXEL, Access.PULL
-        for read in direct:
+        for read in self._direct[k]:
             x, access, maker = read
             if not again[maker]:
                 reached[read] = None
@@ -147,8 +141,11 @@ class Analysis:
         again, wanted = graph.flags(self.recomputed), graph.flags(r.creator for r in self.roots)
         self._again = again
         self._stored_inputs = list(self._direct)
-        for k in range(len(self.order)):
-            self._stored_inputs[k] = self._beyond_recomputed(k, again)
+        for k, reads in enumerate(self._direct):
+            for read in reads:
+                if again[read[2]]:
+                    self._stored_inputs[k] = self._beyond_recomputed(k, again)
+                    break
         self._users: list[list[Function]] = [[] for _ in self.order]
         self.levels = levels = [0] * len(self.order)
         for k in range(len(self.order) - 1, -1, -1):

@@ -24,11 +24,7 @@ def values_where(
 ) -> dict[Variable, np.ndarray]:
     """The known values of Functions (producers first) at a pixel where Variables have the ``assumed`` values, as devices
     store them. It holds the assumed values as well."""
-    known, drawn = dict(assumed), list[RasterFunction]()
-    for f in functions:
-        value = _value_of(f, known, (), drawn)
-        if value is not None:
-            known[f.output] = value
+    (known,) = KnownValues(functions).around(assumed, 0)
     return known
 
 

@@ -12,7 +12,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ....ad.graph import Function, PixelFunction, ReduceFunction, ScatterFunction, Variable
 from ....ad.types import Access
@@ -21,8 +21,7 @@ from ..model.device import DeviceModel
 from .rematerialization import LARGEST_CONE
 
 
-@dataclass(frozen=True)
-class Cone:
+class Cone(NamedTuple):
     """The Functions that make a value from an operand; from values that are at hand anyway if that is None."""
 
     operand: Variable | None

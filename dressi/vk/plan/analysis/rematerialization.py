@@ -51,23 +51,17 @@ LONGEST_LOOP = 8192
 multiply, and drivers end what runs too long."""
 
 
-class _Reading(NamedTuple):
-    """What a cone reads of another Function: its number (-1: an image), texels, those of one tile where a loop runs over tiles,
-    and evaluations that one invocation asks for."""
+class _Input(NamedTuple):
+    """What a Function that can be computed again reads.  maker: of it, by number (-1: an image).  texels: those of one tile where a
+    loop runs over tiles.  repeats: evaluations that one invocation asks for.  joins: whether its maker joins the cone, unless that
+    is stored.  shared: whether it would, were it not the same for all views.  cost: operations of fetching it."""
 
     maker: int
-    texels: float
-    repeats: float
-
-
-class _Input(NamedTuple):
-    """An input of a Function that can be computed again.  joins: whether its maker joins the cone, unless that is stored.
-    shared: whether it would, were it not the same for all views.  cost: operations of fetching it."""
-
-    joins: bool
-    shared: bool
-    cost: float
-    reading: _Reading
+    texels: float = 1.0
+    repeats: float = 1.0
+    joins: bool = False
+    shared: bool = False
+    cost: float = 0.0
 
 
 class _Cone(NamedTuple):
@@ -76,7 +70,7 @@ class _Cone(NamedTuple):
 
     functions: dict[int, None]
     cost: float
-    reads: list[_Reading]
+    reads: list[_Input]
     size: int
 
 
@@ -115,7 +109,7 @@ class Recomputing:
         self.loops = {k: iterations(graph.functions[k], self.most) for k in self.operations}
         self.inputs = {k: self._inputs(k) for k in self.operations}
 
-    def run(self, kept: Iterable[Function]) -> set[Function]:
+    def chosen(self, kept: Iterable[Function]) -> set[Function]:
         """The Functions that consumers recompute. kept: Functions whose images are needed in any case."""
         n = len(self.graph.functions)
         stored = [a or b for a, b in zip(self.stored, self.graph.flags(kept), strict=True)]
@@ -194,7 +188,7 @@ class Recomputing:
             stored += rounds * cost + self.model.stage
         return evaluations * (cost - planes * self.model.fetch) <= stored
 
-    def _shares_shader(self, k: int, reads: Iterable[_Reading]) -> bool:
+    def _shares_shader(self, k: int, reads: Iterable[_Input]) -> bool:
         """Whether a shader would make the value beside others: with a user; or, where only sparse users are near, with a maker
         that is too dear to be computed again."""
         if self.near[k] or not self.under[k]:
@@ -207,8 +201,7 @@ class Recomputing:
         return len(self.graph.functions[k].output.vtype.planes)
 
     def _rounds(self, k: int) -> int:
-        (width, height), _, _ = self.graph.working[k]
-        return self.model.rounds(width * height)
+        return self.model.rounds(self.graph.working[k].area)
 
     def _inputs(self, k: int) -> list[_Input]:
         """The inputs of a Function that cost something."""
@@ -218,10 +211,10 @@ class Recomputing:
                 continue
             count = 1.0 if access is Access.SAME_PIXEL else fetches(f, i)
             cost = count * self.model.fetch * len(x.vtype.planes)
-            reading = _Reading(maker if self.packed[maker] else -1, count, self._repeats(f, i, access))
             able = maker in self.operations
-            same = access is Access.SAME_PIXEL and x.size == f.working_domain.size
-            found.append(_Input(near and able, same and able and not near, cost, reading))
+            shared = able and not near and access is Access.SAME_PIXEL and x.size == f.working_domain.size
+            number, repeats = maker if self.packed[maker] else -1, self._repeats(f, i, access)
+            found.append(_Input(number, count, repeats, near and able, shared, cost))
         return found
 
     def _small(self) -> bytearray:
@@ -230,9 +223,8 @@ class Recomputing:
         small = bytearray(len(self.graph.functions))
         for k, total in self.operations.items():
             if self.clonable[k]:
-                for joins, _, _, reading in self.inputs[k]:
-                    alike = joins and self.clonable[reading.maker]
-                    total += chain[reading.maker] if alike else self.model.fetch
+                for i in self.inputs[k]:
+                    total += chain[i.maker] if i.joins and self.clonable[i.maker] else self.model.fetch
                 chain[k] = total
                 small[k] = self._rounds(k) * total <= self.model.stage
         return small
@@ -241,23 +233,23 @@ class Recomputing:
         if k in self.cones:
             return self.cones[k]
         found: dict[int, None] = {}
-        reads: list[_Reading] = []
-        cost = 0.0
+        reads: list[_Input] = []
+        cost, clonable = 0.0, self.clonable
         heap, queued = [-k], {k}
         while heap and len(found) <= LARGEST_CONE:  # users before their makers
             g = -heapq.heappop(heap)
             if g != k and not self.small[g] and not all(map(found.__contains__, self.users[g])):
                 cost += self.model.fetch * self._planes(g)
-                reads.append(_Reading(g, 1.0, 1.0))
+                reads.append(_Input(g))
                 continue
             found[g] = None
             cost += self.operations[g]
-            for joins, _, fetching, reading in self.inputs[g]:
-                maker = reading.maker
-                if not (joins and self.clonable[maker]):
-                    cost += fetching
+            for i in self.inputs[g]:
+                maker = i.maker
+                if not (i.joins and clonable[maker]):
+                    cost += i.cost
                     if maker >= 0:
-                        reads.append(reading)
+                        reads.append(i)
                 elif maker not in queued:
                     queued.add(maker)
                     heapq.heappush(heap, -maker)
@@ -267,7 +259,7 @@ class Recomputing:
     def _size(self, cone: Iterable[int]) -> int:
         """The Functions of a cone, and of those that all views share the ones that would be among them for one view."""
         found = set(cone)
-        heap = list({-i.reading.maker for g in found for i in self.inputs[g] if i.shared})
+        heap = list({-i.maker for g in found for i in self.inputs[g] if i.shared})
         heapq.heapify(heap)
         queued = set(heap)
         while heap and len(found) <= LARGEST_CONE:
@@ -276,7 +268,7 @@ class Recomputing:
             if not self.clonable[g] or ends:
                 continue
             found.add(g)
-            more = {-i.reading.maker for i in self.inputs[g] if i.joins or i.shared} - queued
+            more = {-i.maker for i in self.inputs[g] if i.joins or i.shared} - queued
             queued |= more
             for maker in more:
                 heapq.heappush(heap, maker)
@@ -284,9 +276,9 @@ class Recomputing:
 
     # ---- who evaluates what how often
     def _fetch(self, k: int, evaluations: float) -> None:
-        for maker, count, repeats in self._cone(k).reads:
-            self.far[maker] += evaluations * count
-            self.repeats[maker] = max(self.repeats[maker], self.repeats[k] * repeats)
+        for i in self._cone(k).reads:
+            self.far[i.maker] += evaluations * i.texels
+            self.repeats[i.maker] = max(self.repeats[i.maker], self.repeats[k] * i.repeats)
 
     def _consume(self, k: int) -> None:
         """A Function that is packed reads its inputs."""
@@ -311,8 +303,7 @@ class Recomputing:
 
     def _evaluations(self, f: Function, k: int, x: Variable, access: Access) -> float:
         """How often the lanes need a texel of input ``k`` of a packed Function, one after the other, per tile."""
-        (width, height), _, _ = f.working_domain
-        invocations, count = width * height, LISTED if self.sparse[self.graph.number[f]] else 1.0
+        invocations, count = f.working_domain.area, LISTED if self.sparse[self.graph.number[f]] else 1.0
         if isinstance(f, DrawFunction) and f.masked and k == f.pulled - 1:
             return math.inf  # made once a face, not once a vertex
         if isinstance(f, DrawFunction):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ....ad.graph import Variable
+from ....ad.ops.pixel.math import StopGradient
 from ....ad.program import Program
 
 Updates = tuple[tuple[Variable, Variable], ...]
@@ -26,3 +29,23 @@ class OldValue(Variable):
 def effective_updates(program: Program) -> Updates:
     """The updates that change their leaf: a leaf that is its own new value needs no copy."""
     return tuple((leaf, new) for leaf, new in program.updates if leaf is not new)
+
+
+def separate_updates(program: Program) -> Program:
+    """The program in which every update has a computed value of its own, so that it can be written in place.
+
+    A new value that is a leaf which the step overwrites becomes a computed copy of it. With the updates ``previous =
+    current`` and ``current = current + 1`` a plain copy at the end of the step would read ``current`` after it was
+    overwritten. The new value of several leaves gets a computed copy for each but the first.
+    """
+    moved = effective_updates(program)
+    overwritten = {leaf for leaf, _ in moved}
+    snapshots = {v: StopGradient(v).output for _, v in moved if v in overwritten}
+    updates, taken = [], set(overwritten)
+    for leaf, new in program.updates:
+        if leaf is not new:
+            new = snapshots.get(new, new)
+            new = StopGradient(new).output if new in taken else new
+            taken.add(new)
+        updates.append((leaf, new))
+    return program if tuple(updates) == program.updates else replace(program, updates=tuple(updates))

@@ -9,7 +9,7 @@ from ..limits import DeviceLimits
 from ..lists import BlockHits, FaceList, WorkList
 from ..substage import GROUP, FindHits, ListBlocks, Sparse, SubStage
 from .text.shaders import Resource, Shaders, ShaderText
-from .text.source import constants, invocation_number, workgroup_number
+from .text.source import invocation_number, workgroup_number
 from .text.writer import Writer
 
 BLOCK = 8
@@ -33,7 +33,7 @@ def declare_blocks(w: Writer) -> None:
 def invocation(w: Writer, sparse: Sparse | None) -> tuple[str, list[str]]:
     """Layout and statements of a compute shader: one invocation a texel, in rows, or in the active blocks."""
     t, domain = w.tiling, w.s.domain
-    layout = f"layout(local_size_x={GROUP}) in;"
+    layout = f"local_size_x={GROUP}"
     lines = [f"ivec2 place = {invocation_number(w.limits)};"]
     if sparse is not None:
         declare_blocks(w)
@@ -129,13 +129,7 @@ def _each(w: Writer, main: list[str]) -> Shaders:
         f"ivec2 block = {invocation_number(w.limits)};",
         f"if (block.x >= {across} || block.y >= {down}) return;",
     ]
-    return _shaders(w, [*start, *main], f"local_size_x={GROUP}")
-
-
-def _shaders(w: Writer, main: list[str], group: str) -> Shaders:
-    pushed = constants(w.limits)
-    source = w.text(main, [*pushed, f"layout({group}) in;"])
-    return Shaders(tuple(w.resources), {"compute": source}, based=bool(pushed))
+    return w.dispatch([*start, *main], f"local_size_x={GROUP}")
 
 
 def _looking(w: Writer, shared: bool, image: Variable, quiet: float, bits: str, then: list[str]) -> Shaders:
@@ -164,4 +158,4 @@ def _looking(w: Writer, shared: bool, image: Variable, quiet: float, bits: str, 
         "if (gl_LocalInvocationIndex != 0u) return;",
         *then,
     ]
-    return _shaders(w, main, f"local_size_x={BLOCK}, local_size_y={BLOCK}")
+    return w.dispatch(main, f"local_size_x={BLOCK}, local_size_y={BLOCK}")

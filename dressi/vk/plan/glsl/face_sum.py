@@ -10,7 +10,7 @@ from .flat import FACE, hoist, needed
 from .raster import texel_of_list
 from .text.outputs import declare_outputs
 from .text.shaders import Shaders, ShaderText
-from .text.source import constants, invocation_number
+from .text.source import invocation_number
 from .text.writer import Writer, component
 
 ROUND = 1 << 14
@@ -83,9 +83,7 @@ def face_sum_shaders(work: FaceSums, s: SubStage, limits: DeviceLimits, shader_t
         number = f"({FACE} + {k * f.faces})"
         place = w.texel(f.output, "tile", f"ivec2({number} % {wide}, {number} / {wide})")
         stores += w.stores(f.output, names[f.output], place)
-    pushed = constants(limits)
-    source = w.text([*head, *before, *sums, *loop, *stores], [*pushed, f"layout(local_size_x={GROUP}) in;"])
-    return Shaders(tuple(w.resources), {"compute": source}, based=bool(pushed))
+    return w.dispatch([*head, *before, *sums, *loop, *stores], f"local_size_x={GROUP}")
 
 
 def _corners(w: Writer, f: FaceSum, size: str) -> list[str]:

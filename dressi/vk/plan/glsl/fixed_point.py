@@ -67,15 +67,12 @@ class Accumulators:
 
 def accumulators_of(f: ScatterFunction | FragmentScatterFunction) -> Accumulators:
     """The layout of the accumulators of a scatter."""
-    (width, height), batch, _ = f.table
-    cells = width * height * batch
-    components = f.output.vtype.components
+    cells, components = f.table.texels, f.output.vtype.components
     if f.operation == "max":
         return Accumulators(cells, components, adding=False)
     if isinstance(f, FragmentScatterFunction):
         return _unbounded(cells, components, min(max(math.ceil(math.log2(f.additions)), 0), FRAGMENTS))
-    (w, h), n, _ = f.source
-    additions = w * h * len(f.pairs) * (n if batch == 1 else 1)
+    additions = len(f.pairs) * (f.source.texels if f.table.tiles == 1 else f.source.area)
     k = max(math.ceil(math.log2(additions)), 0)
     if k > 38:
         raise f.fail(f"{additions} additions to one cell are more than 2^38; use smaller images")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
+from collections.abc import Callable
 
 from ..limits import DeviceLimits
 from ..substage import (
@@ -29,26 +29,22 @@ from .scatter import fragment_scatter_shaders, scatter_dispatch_shaders, scatter
 from .strips.shaders import contract_shaders
 from .text.shaders import Shaders, ShaderText
 
+_SHADERS: dict[type[Work], Callable[..., Shaders]] = {
+    Fragment: fragment_shaders,
+    Compute: compute_shaders,
+    Raster: raster_shaders,
+    Accumulate: accumulate_shaders,
+    FragmentScatter: fragment_scatter_shaders,
+    ScatterDispatch: scatter_dispatch_shaders,
+    ScatterDraw: scatter_draw_shaders,
+    FaceSums: face_sum_shaders,
+    TiledCompute: contract_shaders,
+    ListBlocks: block_shaders,
+    FindHits: hits_shaders,
+    ListFaces: list_shaders,
+}
+
 
 def generate(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
     """All shaders of a SubStage, with the descriptors they share."""
-    return _shaders(s.work, s, limits, shader_text)
-
-
-@singledispatch
-def _shaders(work: Work, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
-    raise TypeError(f"there are no shaders for {type(work).__name__}; register a function for it here")
-
-
-_shaders.register(Fragment, fragment_shaders)
-_shaders.register(Compute, compute_shaders)
-_shaders.register(Raster, raster_shaders)
-_shaders.register(Accumulate, accumulate_shaders)
-_shaders.register(FragmentScatter, fragment_scatter_shaders)
-_shaders.register(ScatterDispatch, scatter_dispatch_shaders)
-_shaders.register(ScatterDraw, scatter_draw_shaders)
-_shaders.register(FaceSums, face_sum_shaders)
-_shaders.register(TiledCompute, contract_shaders)
-_shaders.register(ListBlocks, block_shaders)
-_shaders.register(FindHits, hits_shaders)
-_shaders.register(ListFaces, list_shaders)
+    return _SHADERS[type(s.work)](s.work, s, limits, shader_text)

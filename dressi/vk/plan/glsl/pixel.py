@@ -10,7 +10,6 @@ from ..substage import ONE, Compute, Fragment, SubStage
 from .blocks import invocation
 from .text.outputs import declare_outputs
 from .text.shaders import Shaders, ShaderText
-from .text.source import constants
 from .text.writer import Writer, color_outputs
 
 FULL_SCREEN = """#version 450
@@ -36,9 +35,7 @@ def compute_shaders(work: Compute, s: SubStage, limits: DeviceLimits, shader_tex
     w.declare_reads()
     write_work(w, s, declare_outputs(w, s))
     layout, start = invocation(w, work.sparse)
-    pushed = constants(limits)
-    source = w.text([*start, *w.place(), *w.lines], [*pushed, layout])
-    return Shaders(tuple(w.resources), {"compute": source}, based=bool(pushed))
+    return w.dispatch([*start, *w.place(), *w.lines], layout)
 
 
 def write_work(w: Writer, s: SubStage, names: dict[Variable, str]) -> list[str]:

@@ -7,6 +7,8 @@ of live faces: what makes one, and how a vertex shader finds its face there.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from ....ad.graph import AccumulateFunction, DrawFunction, RasterFunction, Variable
 from ....ad.ops.draws.fragment import FragmentGraph
 from ....ad.traversal import topological_order
@@ -18,7 +20,7 @@ from .flat import FACE, Flat, find_flat, needed
 from .pixel import write_work
 from .text.outputs import declare_outputs
 from .text.shaders import Resource, Shaders, ShaderText
-from .text.source import constants, workgroup_number
+from .text.source import workgroup_number
 from .text.writer import Writer, color_outputs
 
 
@@ -27,18 +29,25 @@ def raster_shaders(work: Raster, s: SubStage, limits: DeviceLimits, shader_text:
     that writes the number of the face, with the depth and the discard of the sub-graph where there is one."""
     f, *values = s.functions
     assert isinstance(f, RasterFunction)
-    graph, flat = f.fragment, Flat()
-    actual = dict(zip(graph.formals, f.externals, strict=True)) if graph else {}
-    for v in values:
-        assert isinstance(v, FragmentValue)
-        actual |= v.actual
-    if graph is not None and f.size != (1, 1):
-        single = [v for v, image in actual.items() if image.size == (1, 1)]
-        roots = _roots(f, s)
-        flat = find_flat(topological_order(roots), graph.face, single, roots)
-    vertex_source = _vertex(work, s, f, limits, shader_text, actual, flat)
-    fragment, source = _fragment(work, s, f, limits, shader_text, actual, flat)
-    return Shaders(tuple(fragment.resources), {"vertex": vertex_source, "fragment": source})
+    graph: FragmentGraph | None = f.fragment
+    actual, flat = inside(f, [v for v in values if isinstance(v, FragmentValue)])
+
+    def write(w: Writer) -> None:
+        if graph is not None:
+            for g in s.body:
+                if g not in s.functions:
+                    w.emit(g)
+            depth, *keep = write_fragment(w, f, actual, flat)
+            w.lines += [*(f"if ({k} == 0.0) discard;" for k in keep), f"gl_FragDepth = {depth};"]
+        w.names[f.output] = "0" if f.covering else FACE
+        for v in values:
+            assert isinstance(v, FragmentValue)
+            w.names[v.graph.face] = w.names[f.output]
+            for g in needed(v.graph.functions, [v.root], w.names):
+                w.emit(g, actual)
+            w.names[v.output] = w.value(actual.get(v.root, v.root))
+
+    return _draw(work, s, f, limits, shader_text, actual, flat, write)
 
 
 def accumulate_shaders(
@@ -48,24 +57,30 @@ def accumulate_shaders(
     (f,) = s.functions
     assert isinstance(f, AccumulateFunction)
     actual, flat = inside(f)
-    vertex = _vertex(work, s, f, limits, shader_text, actual, flat)
-    w, start = _fragment_writer(work, s, limits, shader_text, actual, flat)
-    value, *keep = write_fragment(w, f, actual, flat)
-    w.lines += [f"if ({k} == 0.0) discard;" for k in keep]
-    w.names[f.output] = value
-    layouts, stores = color_outputs(w, s)
-    source = w.text([*start, *fragment_place(w), *w.lines, *stores], layouts + flat.layouts("in"))
-    return Shaders(tuple(w.resources), {"vertex": vertex, "fragment": source})
+
+    def write(w: Writer) -> None:
+        value, *keep = write_fragment(w, f, actual, flat)
+        w.lines += [f"if ({k} == 0.0) discard;" for k in keep]
+        w.names[f.output] = value
+
+    return _draw(work, s, f, limits, shader_text, actual, flat, write)
 
 
-def inside(f: DrawFunction) -> tuple[dict[Variable, Variable], Flat]:
-    """The image that each formal of a sub-graph stands for, and what its fragments share with the vertices."""
+def inside(f: DrawFunction, values: Sequence[FragmentValue] = ()) -> tuple[dict[Variable, Variable], Flat]:
+    """The image that each formal of a sub-graph stands for, and what its fragments share with the vertices. values: what they
+    write as well."""
     graph = f.fragment
+    if graph is None:
+        return {}, Flat()
     actual: dict[Variable, Variable] = dict(zip(graph.formals, f.externals, strict=True))
+    for v in values:
+        actual |= v.actual
     if f.size == (1, 1):
         return actual, Flat()
     single = [v for v, image in actual.items() if image.size == (1, 1)]
-    return actual, find_flat(graph.functions, graph.face, single, graph.roots)
+    roots = [*graph.roots, *(v.root for v in values)]
+    functions = topological_order(roots) if values else graph.functions
+    return actual, find_flat(functions, graph.face, single, roots)
 
 
 def write_fragment(w: Writer, f: DrawFunction, actual: dict[Variable, Variable], flat: Flat) -> list[str]:
@@ -80,7 +95,7 @@ def write_fragment(w: Writer, f: DrawFunction, actual: dict[Variable, Variable],
     return [w.value(actual.get(v, v)) for v in roots]
 
 
-def _vertex(
+def _draw(
     work: PrimitiveWork,
     s: SubStage,
     f: DrawFunction,
@@ -88,16 +103,29 @@ def _vertex(
     shader_text: ShaderText,
     actual: dict[Variable, Variable],
     flat: Flat,
-) -> str:
+    write: Callable[[Writer], None],
+) -> Shaders:
+    """The shaders of a draw. write: what a fragment computes."""
+    vertex = Writer(s, limits, shader_text)
+    vertex.declare_reads()
+    vertex.leave_out(lambda r: r.kind == "attachment")
+    if work.faces is not None:
+        declare_list(vertex)
+    if f.fragment is not None:
+        vertex.names[f.fragment.face] = FACE
+    main, ends = pull(vertex, f, work.faces), flat.send(vertex, FACE, "tile", actual)
+    sources = {"vertex": vertex.text([*main, *vertex.lines, *ends], flat.layouts("out"))}
     w = Writer(s, limits, shader_text)
     w.declare_reads()
-    w.leave_out(lambda r: r.kind == "attachment")
-    if work.faces is not None:
-        declare_list(w)
-    if f.fragment is not None:
-        w.names[f.fragment.face] = FACE
-    main, ends = pull(w, f, work.faces), flat.send(w, FACE, "tile", actual)
-    return w.text([*main, *w.lines, *ends], flat.layouts("out"))
+    only_pulled = {r.variable for r in s.reads if r.binding is Binding.VERTEX}
+    w.leave_out(lambda r: r.variable in only_pulled)
+    w.resources += [Resource("list")] * (work.faces is not None)
+    start = flat.receive(w, actual)
+    write(w)
+    layouts, stores = color_outputs(w, s)
+    main = [*start, *fragment_place(w), *w.lines, *stores]
+    sources["fragment"] = w.text(main, layouts + flat.layouts("in"))
+    return Shaders(tuple(w.resources), sources)
 
 
 def pull(w: Writer, f: DrawFunction, listed: FaceList | None) -> list[str]:
@@ -122,61 +150,6 @@ def pull(w: Writer, f: DrawFunction, listed: FaceList | None) -> list[str]:
         dead = f"{w.fetch(f.live)}({texel_of_list(FACE, f.live)}, tile) == 0"
         main.append(f"if ({dead}) gl_Position = vec4(0.0, 0.0, 0.5, 1.0);  // a point inside of the view")
     return main
-
-
-def _fragment_writer(
-    work: PrimitiveWork,
-    s: SubStage,
-    limits: DeviceLimits,
-    shader_text: ShaderText,
-    actual: dict[Variable, Variable],
-    flat: Flat,
-) -> tuple[Writer, list[str]]:
-    """A writer with what a fragment shader of a subpass reads, and statements that unpack what vertices pass on."""
-    w = Writer(s, limits, shader_text)
-    w.declare_reads()
-    pulled = {r.variable for r in s.reads if r.binding is Binding.VERTEX}
-    w.leave_out(lambda r: r.variable in pulled)
-    w.resources += [Resource("list")] * (work.faces is not None)
-    return w, flat.receive(w, actual)
-
-
-def _fragment(
-    work: Raster,
-    s: SubStage,
-    f: RasterFunction,
-    limits: DeviceLimits,
-    shader_text: ShaderText,
-    actual: dict[Variable, Variable],
-    flat: Flat,
-) -> tuple[Writer, str]:
-    w, start = _fragment_writer(work, s, limits, shader_text, actual, flat)
-    graph: FragmentGraph | None = f.fragment
-    if graph is not None:
-        w.names[graph.face] = FACE
-        for g in s.body:
-            if g not in s.functions:
-                w.emit(g)
-        for g in needed(graph.functions, graph.roots, flat.values):
-            w.emit(g, actual)
-        if graph.keep is not None:
-            w.lines.append(f"if ({w.value(actual.get(graph.keep, graph.keep))} == 0.0) discard;")
-        w.lines.append(f"gl_FragDepth = {w.value(actual.get(graph.depth, graph.depth))};")
-    w.names[f.output] = "0" if f.covering else FACE
-    for v in s.functions[1:]:
-        assert isinstance(v, FragmentValue)
-        w.names[v.graph.face] = w.names[f.output]
-        for g in needed(v.graph.functions, [v.root], w.names):
-            w.emit(g, actual)
-        w.names[v.output] = w.value(actual.get(v.root, v.root))
-    layouts, stores = color_outputs(w, s)
-    return w, w.text([*start, *fragment_place(w), *w.lines, *stores], layouts + flat.layouts("in"))
-
-
-def _roots(f: RasterFunction, s: SubStage) -> list[Variable]:
-    """What a fragment computes: depth and mask, then what it writes beside the face."""
-    values = [v.root for v in s.functions[1:] if isinstance(v, FragmentValue)]
-    return [*(f.fragment.roots if f.fragment is not None else ()), *values]
 
 
 def fragment_place(w: Writer) -> list[str]:
@@ -237,9 +210,7 @@ def list_shaders(work: ListFaces, s: SubStage, limits: DeviceLimits, shader_text
         f"dressi_list[draw + 2u] = first * {listed.vertices}u; dressi_list[draw + 3u] = 0u;",
         "}",
     ]
-    pushed = constants(limits)
-    source = w.text(main, [*pushed, f"layout(local_size_x={lanes}) in;"])
-    return Shaders(tuple(w.resources), {"compute": source}, based=bool(pushed))
+    return w.dispatch(main, f"local_size_x={lanes}")
 
 
 def _scan(lanes: int) -> list[str]:

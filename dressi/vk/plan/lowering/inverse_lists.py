@@ -10,7 +10,8 @@ The inverse lists are leaves of their own, which the workspace fills anew when t
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -177,29 +178,35 @@ def gather_at_lists(program: Program, target: Target) -> dict[Variable, Variable
     Leaves that are updated, or expected to be sent in every step, are no lists. Scatters with a number as bound stay: they
     report values beyond it."""
     moving = target.changing.union(leaf for leaf, _ in program.updates)
-    replace = {}
+    replace, longest, inverse = {}, cache(partial(_longest, moving)), cache(InverseList)
     for f in program.functions if target.options.gather_at_lists else ():
         if isinstance(f, ScatterFunction) and f.operation == "add":
-            gathered = _gathered(f, target.model, moving)
+            gathered = _gathered(f, target.model, longest, inverse)
             if gathered is not None:
                 replace[f.output] = gathered
     return replace
 
 
-def _gathered(f: ScatterFunction, model: DeviceModel, moving: Leaves) -> Variable | None:
-    """The table of a scatter, with a gather for each pair whose index is a list; None if there is no such pair."""
+def _gathered(
+    f: ScatterFunction,
+    model: DeviceModel,
+    longest: Callable[[Variable, Domain, Domain], tuple[int, int] | None],
+    inverse: Callable[[Variable, Domain, Domain, str], InverseList],
+) -> Variable | None:
+    """The table of a scatter, with a gather for each pair whose index is a list; None if there is no such pair. longest, inverse:
+    ``_longest`` and ``InverseList``, once for each list."""
     bound = f.inputs[0]
     if isinstance(bound.creator, Constant) and np.isfinite(bound.creator.value).all():
         return None
     gathers, others = [], []
     for value, index in f.pairs:
         broadcasts = {value.tiles, index.tiles} <= {1, f.source.tiles}
-        known = _longest(index, f, moving) if broadcasts else None
+        known = longest(index, f.table, f.source) if broadcasts else None
         # Views share a table, and do not count: a plan for many has the passes of a plan for one.
         if known is None or not _pays(known[0], model) or known[1] > MOST:
             others.append((value, index))
             continue
-        ranges, entries = (InverseList(index, f.table, f.source, part) for part in ("ranges", "entries"))
+        ranges, entries = (inverse(index, f.table, f.source, part) for part in ("ranges", "entries"))
         gather = ListGather(value, ranges, entries, table=f.table, source=f.source, longest=known[1])
         gathers.append(gather.output)
     if not gathers:
@@ -210,17 +217,17 @@ def _gathered(f: ScatterFunction, model: DeviceModel, moving: Leaves) -> Variabl
     return total
 
 
-def _longest(index: Variable, f: ScatterFunction, moving: Leaves) -> tuple[int, int] | None:
+def _longest(moving: Leaves, index: Variable, table: Domain, source: Domain) -> tuple[int, int] | None:
     """Entries of the longest list, in a tile and in all; None if the host does not know the indices."""
     if index.data is None or index in moving:
         return None
-    own = Domain(f.table.size, index.tiles)
-    texels = named_texels(index.data, index.vtype.is_scalar, own, Domain(f.source.size, index.tiles))
+    own = Domain(table.size, index.tiles)
+    texels = named_texels(index.data, index.vtype.is_scalar, own, Domain(source.size, index.tiles))
     counts = lengths(texels, own)
     in_tile = int(counts.max())
-    if f.table.tiles > 1:
+    if table.tiles > 1:
         return in_tile, in_tile
-    return in_tile, int(counts.sum(0).max()) * (f.source.tiles // index.tiles)
+    return in_tile, int(counts.sum(0).max()) * (source.tiles // index.tiles)
 
 
 def _pays(longest: int, model: DeviceModel) -> bool:

@@ -45,7 +45,8 @@ def same_draws(functions: Iterable[Function], kind: type[Kind]) -> list[list[Kin
     """Functions of a kind, those in one list that draw the same triangles and do not wait for each other."""
     later: dict[Variable, int] = {}
     groups: dict[Hashable, list[Kind]] = {}
-    for f in reversed(tuple(functions)):
+    functions = tuple(functions)
+    for f in reversed(functions if any(isinstance(f, kind) for f in functions) else ()):
         level = later.get(f.output, 0)
         if isinstance(f, DrawFunction):
             if isinstance(f, kind):

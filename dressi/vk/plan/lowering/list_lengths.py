@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -31,21 +31,8 @@ def _longer(functions: Iterable[Function], counts: Counts) -> dict[Function, int
     return found
 
 
-class Planned(Protocol):
-    """A Plan."""
-
-    @property
-    def program(self) -> Any: ...
-
-    @property
-    def limits(self) -> Any: ...
-
-    @property
-    def sub_stages(self) -> list[Any]: ...
-
-
-def check_lengths(plan: Planned, counts: Counts) -> None:
-    """Raises InputError if the loops of a shader, all of them together, run longer than the device allows."""
+def check_lengths(plan: Any, counts: Counts) -> None:
+    """Raises InputError if the loops of a shader, all of them together, run longer than the device allows. plan: a ``Plan``."""
     longer = _longer(plan.program.functions, counts)
     for s in plan.sub_stages if longer else ():
         for part in dict.fromkeys((s, s.final)):

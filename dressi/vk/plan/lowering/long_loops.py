@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ....ad.contract.contraction import ContractFunction, reduced
-from ....ad.contract.terms import shape_of
+from ....ad.contract.contraction import contraction_of
 from ....ad.graph import Function, ReduceFunction, Variable
-from ....ad.graph.index_map import Affine
 from ....ad.program import Program
 from ....ad.transform.rewrite import replaced
 from ..context import Target
 from ..limits import DeviceLimits
 from ..model.device import DeviceModel
-from ..model.walks import Walks
+from ..model.walks import with_fragments
 from .tiling.parts import by_workgroups
 
 ROUNDS = 32
@@ -45,8 +43,7 @@ def shorten_loops(program: Program, target: Target) -> Program:
 def within_walks(limits: DeviceLimits, program: Program, most: int) -> DeviceLimits:
     """The limits with at most ``most`` loop iterations for an invocation, so that packing does not put the short loops one
     behind the other. A Function that stays longer sets the bound."""
-    alone = Walks(lambda _: True)
-    longest = max((alone.of(f) for f in program.functions), default=0)
+    longest = max((with_fragments(f, f.iterations) for f in program.functions), default=0)
     return replace(limits, max_loop_iterations=min(limits.max_loop_iterations, max(most, longest)))
 
 
@@ -61,15 +58,6 @@ def shortened(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable
             return tree.output
         f = contraction_of(f) if f.iterations > most else f
     return _short_enough(f, most, limits)
-
-
-def contraction_of(f: ReduceFunction) -> ContractFunction:
-    """The same reduction as a contraction."""
-    axis, shape = "ncyx".index(f.axis), shape_of(f.inputs[0])
-    places = [Affine.axis(4 if a == axis else a) for a in range(4)]
-    return reduced(
-        f.inputs[0], [1 if a == axis else n for a, n in enumerate(shape)], f.extent, places, f.combine
-    )
 
 
 def _short_enough(f: Function, most: int, limits: DeviceLimits) -> Variable | None:

@@ -118,9 +118,8 @@ def _over_faces(f: FragmentScatterFunction, index: Variable, numbers: Variable) 
 def _pays(scatters: Sequence[FragmentScatterFunction], model: DeviceModel) -> bool:
     """Whether visits by faces take less time than the fragments of all these draws."""
     first = scatters[0]
-    (width, height), batch = first.size, first.batch
-    fragments = COVERED * width * height * batch
-    faces = first.faces * batch
+    batch = first.batch
+    fragments, faces = COVERED * first.drawn.texels, first.faces * batch
     if fragments > LARGEST * faces:
         return False
     everything = {g.output: g for f in scatters for g in f.fragment.functions}

@@ -7,6 +7,8 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
+WIDE_LOAD = 2.0
+"""Times as long as a texel of one component one of several takes on CPU drivers, which load those of each invocation by themselves."""
 LOOP = 10.0
 """Operations of one iteration of a loop, besides what it does."""
 
@@ -113,6 +115,11 @@ class DeviceModel:
         """Whether the invocations of a workgroup run at the same time, so that waiting for each other costs them little.
         CPU drivers run them one after the other."""
         return self.lanes >= 1024
+
+    def load_seconds(self, components: int = 1) -> float:
+        """Of a texel of an image in a dispatch while all lanes are busy, by the faster of both ways."""
+        seconds = 1 / max(self.fetch_rate, self.image_load_rate)
+        return seconds if self.wide or components == 1 else WIDE_LOAD * seconds
 
     def rounds(self, invocations: int) -> int:
         """How many times so many invocations fill the lanes."""

@@ -4,11 +4,11 @@ inline."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeGuard
 
-from ....ad.graph import DrawFunction, Function, ReduceFunction, Variable
+from ....ad.graph import DrawFunction, Function, ReduceFunction
 from ....ad.graph.work import UNROLLED
 from ....ad.traversal import reached
 from ....ad.types import Access
@@ -27,89 +27,79 @@ def iterations(f: Function, most: int) -> int:
     return f.iterations
 
 
+class Walk(NamedTuple):
+    """Of one Function with all that it makes again at other texels: iterations of an invocation, and the Functions and loops that
+    drivers compile in its calls, calls inside of calls included."""
+
+    iterations: int
+    functions: float
+    loops: float
+
+
 class Walks:
-    """stored: whether a Variable is read from an image; all others are made again by their readers. most: see
-    ``iterations``; 0 counts what there is. longer: the iterations of Functions whose lists grew since the plan was made.
+    """What the Functions of shaders do. Drivers inline calls, and every level of a pyramid has four of the level before.
+
+    made: whether a Function is made again where it is read; all others are stored.  most: see ``iterations``; 0 counts what there
+    is.  free: made Functions that take nothing to compile.  longer: the iterations of Functions whose lists grew since the plan
+    was made.
 
     A sum of 8 texels, each of which is a sum of 4 that nobody stored, walks 8 + 8 * 4 iterations.
     """
 
     def __init__(
-        self, stored: Callable[[Variable], bool], most: int = 0, longer: Mapping[Function, int] = NOT_LONGER
+        self,
+        made: Callable[[Function], bool],
+        most: int = 0,
+        *,
+        free: Container[Function] = (),
+        longer: Mapping[Function, int] = NOT_LONGER,
     ):
-        self._stored, self._most, self._longer = stored, most, longer
-        self._made: dict[Variable, int] = {}
-        self._of: dict[Function, int] = {}
+        self._made, self._most, self._free, self._longer = made, most, free, longer
+        self._making: dict[Function, Walk] = {}
+        self._of: dict[Function, Walk] = {}
 
-    def of(self, f: Function) -> int:
-        """Iterations for one Function: its own, and those of what it makes at other texels. Inputs over its own pixels
-        are Functions of the same shader, which count for themselves."""
+    def of(self, f: Function) -> Walk:
+        """Of one Function. Inputs over its own pixels are made by Functions of the same shader, which count for themselves."""
         if f in self._of:
             return self._of[f]
-        own = total = self._longer.get(f, iterations(f, self._most))
-        if isinstance(f, DrawFunction) and f.fragment is not None:
-            total += sum(g.iterations for g in f.fragment.functions)
-        for x, maker, access, near in f.edges:
-            if not (near or maker is None or self._stored(x)):
-                total += self._making(x) * (1 if access is Access.SAME_PIXEL else max(own, 1))
-        self._of[f] = total
-        return total
-
-    def _making(self, v: Variable) -> int:
-        """Iterations that make one texel of a value that is not stored."""
-        if v not in self._made:
-            self._made[v] = sum(self.of(f) for f in _at_same_pixel(v, self._stored))
-        return self._made[v]
-
-
-class Called(NamedTuple):
-    """Functions and loops."""
-
-    functions: float
-    loops: float
-
-
-class Calls:
-    """How many Functions and loops a driver compiles in the values that a Function makes again at other texels, calls inside of
-    calls included: drivers inline each call, and every level of a pyramid has four of the level before.
-
-    stored: whether a Variable costs nothing, because it is read from an image or is a constant.
-    """
-
-    def __init__(self, stored: Callable[[Variable], bool]):
-        self._stored = stored
-        self._made: dict[Variable, Called] = {}
-        self._of: dict[Function, Called] = {}
-
-    def of(self, f: Function) -> Called:
-        """What the calls of one Function contain; nothing if it calls none."""
-        if f in self._of:
-            return self._of[f]
-        functions = nested = 0.0
-        for k, (x, maker, _, near) in enumerate(f.edges):
-            if not (near or maker is None or self._stored(x)):
-                sites = UNROLLED + f.extent % UNROLLED if unrolls(f, self._stored) else 1
-                times, made = sites * calls(f, k), self._making(x)
-                functions, nested = functions + times * made.functions, nested + times * made.loops
-        self._of[f] = found = Called(functions, nested)
+        own = self._longer.get(f, iterations(f, self._most))
+        total, functions, nested = with_fragments(f, own), 0.0, 0.0
+        for k, (_, maker, access, near) in enumerate(f.edges):
+            if not near and maker is not None and self._made(maker):
+                inside = self._making.get(maker) or self._make(maker)
+                total += inside.iterations * (1 if access is Access.SAME_PIXEL else max(own, 1))
+                sites = UNROLLED + f.extent % UNROLLED if unrolls(f, self._made) else 1
+                times = sites * calls(f, k)
+                functions, nested = functions + times * inside.functions, nested + times * inside.loops
+        self._of[f] = found = Walk(total, functions, nested)
         return found
 
-    def _making(self, v: Variable) -> Called:
-        if v not in self._made:
-            cone = _at_same_pixel(v, self._stored)
-            inside = [self.of(f) for f in cone]
-            nested = sum(loops(f) + c.loops for f, c in zip(cone, inside, strict=True))
-            self._made[v] = Called(sum(1.0 + c.functions for c in inside), nested)
-        return self._made[v]
+    def _make(self, f: Function) -> Walk:
+        """What makes one texel of a value that is not stored."""
+        cone = _at_same_pixel(f, self._made)
+        inside = [self.of(g) for g in cone]
+        self._making[f] = found = Walk(
+            sum([w.iterations for w in inside]),
+            sum([w.functions + (g not in self._free) for g, w in zip(cone, inside, strict=True)]),
+            sum([w.loops + loops(g) for g, w in zip(cone, inside, strict=True)]),
+        )
+        return found
 
 
-def unrolls(f: Function, stored: Callable[[Variable], bool]) -> TypeGuard[ReduceFunction]:
+def with_fragments(f: Function, own: int) -> int:
+    """Its own iterations, and of a draw those of every fragment."""
+    if not isinstance(f, DrawFunction) or f.fragment is None:
+        return own
+    return own + sum(g.iterations for g in f.fragment.functions)
+
+
+def unrolls(f: Function, made: Callable[[Function], bool]) -> TypeGuard[ReduceFunction]:
     """Whether a shader has the loop of a Function unrolled: its texels are stored, or made of few Functions and no others."""
     if not isinstance(f, ReduceFunction) or not f.unrolled or f.axis == "n" or f.extent < UNROLLED:
         return False  # tiles are few
-    (x,) = f.inputs
-    made = [] if x.creator is None or stored(x) else _at_same_pixel(x, stored)
-    return len(made) <= LARGEST_UNROLLED and all(a is Access.SAME_PIXEL for g in made for a in g.access)
+    maker = f.inputs[0].creator
+    cone = [] if maker is None or not made(maker) else _at_same_pixel(maker, made)
+    return len(cone) <= LARGEST_UNROLLED and all(a is Access.SAME_PIXEL for g in cone for a in g.access)
 
 
 def loops(f: Function) -> float:
@@ -123,10 +113,10 @@ def calls(f: Function, k: int) -> float:
     return 1.0 if math.isinf(reads) else math.ceil(reads / max(f.iterations, 1))
 
 
-def _at_same_pixel(v: Variable, stored: Callable[[Variable], bool]) -> list[Function]:
-    """The Functions over the same pixels that make a value which is not stored."""
+def _at_same_pixel(f: Function, made: Callable[[Function], bool]) -> list[Function]:
+    """The Function and those over the same pixels that are made again for it."""
 
-    def makers(f: Function) -> list[Function]:
-        return [maker for x, maker, _, near in f.edges if near and maker is not None and not stored(x)]
+    def makers(g: Function) -> list[Function]:
+        return [maker for _, maker, _, near in g.edges if near and maker is not None and made(maker)]
 
-    return list(reached([v.creator] if v.creator is not None else [], makers))
+    return list(reached([f], makers))

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from ....ad.graph import Domain, Function, PixelFunction, ScatterFunction
+from ....ad.graph import Function, PixelFunction, ScatterFunction
 from ....ad.traversal import reached
 from ..analysis.dataflow import Analysis
 from ..context import Context
@@ -177,7 +177,8 @@ def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: b
     moved = counts.cost.store + counts.cost.fetch
     closed: list[SubStage] = []
     while ready:
-        key = min(ready, key=lambda k: (_texels(k[1]), *ready[k][0][:2]))
+        # Texels of a tile first, so that one view and many pack in the same order.
+        key = min(ready, key=lambda k: (k[1].area, k[1].tiles, *ready[k][0][:2]))
         heap = ready.pop(key)
         group = Group(counts, dispatch)
         scatters[key[1]] -= isinstance(heap[0][2], ScatterFunction)
@@ -206,7 +207,7 @@ def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: b
             taken.append((entry[2], freed))
             if group.fits:
                 crossing = group.crossing(pending) if last else 0
-                fitted = len(taken), crossing * moved * counts.cost.rounds(_texels(group.domain)[0])
+                fitted = len(taken), crossing * moved * counts.cost.rounds(group.domain.area)
                 cheapest = min(fitted, cheapest, key=lambda one: one[1])
             if not fuse or group.rasterizes:
                 break
@@ -231,11 +232,6 @@ def _put_back(ready: dict[tuple, list[Entry]], key: tuple, heap: list[Entry], mi
     others = ready.pop(key, [])
     ready[key], others = (heap, others) if len(heap) >= len(others) else (others, heap)
     return others
-
-
-def _texels(domain: Domain) -> tuple[int, int]:
-    """Texels of a tile first, so that one view and many pack in the same order."""
-    return domain.size[0] * domain.size[1], domain.tiles
 
 
 def _key(counts: Counts, f: Function) -> tuple:

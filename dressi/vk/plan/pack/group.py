@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from functools import singledispatch
 from typing import NamedTuple
 
 from ....ad.graph import (
@@ -27,7 +26,7 @@ from ..lowering.face_sum import FaceSum
 from ..lowering.fragment_value import FragmentValue
 from ..lowering.tiling.strips import TiledContraction
 from ..model.cost import planes
-from ..model.walks import Calls, Walks, loops
+from ..model.walks import Walks, loops
 from ..substage import (
     Accumulate,
     Binding,
@@ -72,46 +71,25 @@ class DoesNotFit(PlanError):
         self.function = function
 
 
-@singledispatch
+WORKS: tuple[tuple[type[Function], type[Work]], ...] = (
+    (TiledContraction, TiledCompute),
+    (FaceSum, FaceSums),
+    (ScatterFunction, ScatterDispatch),
+    (RasterFunction, Raster),
+    (FragmentValue, Raster),
+    (AccumulateFunction, Accumulate),
+    (FragmentScatterFunction, FragmentScatter),
+    (PixelFunction, Undecided),
+)
+"""The kind of work of a SubStage that starts with a Function of a kind."""
+
+
 def work_of(function: Function) -> Work:
-    """The kind of work of a SubStage that starts with a Function."""
-    raise TypeError(f"there is no work for the kind of {function!r}; subclass one of the kinds")
-
-
-@work_of.register
-def _(function: PixelFunction) -> Work:
-    return Undecided()
-
-
-@work_of.register
-def _(function: FaceSum) -> Work:
-    return FaceSums()
-
-
-@work_of.register
-def _(function: TiledContraction) -> Work:
-    return TiledCompute()
-
-
-@work_of.register
-def _(function: ScatterFunction) -> Work:
-    return ScatterDispatch()
-
-
-@work_of.register(RasterFunction)
-@work_of.register(FragmentValue)
-def _(function: RasterFunction | FragmentValue) -> Work:
-    return Raster()
-
-
-@work_of.register
-def _(function: AccumulateFunction) -> Work:
-    return Accumulate()
-
-
-@work_of.register
-def _(function: FragmentScatterFunction) -> Work:
-    return FragmentScatter()
+    """Of a SubStage that starts with a Function."""
+    work = next((work for kind, work in WORKS if isinstance(function, kind)), None)
+    if work is None:
+        raise TypeError(f"there is no work for the kind of {function!r}; subclass one of the kinds")
+    return work()
 
 
 class Shares(NamedTuple):
@@ -128,7 +106,7 @@ class Counts:
     """What the groups of a schedule share: what is stored, and how much each Function makes again."""
 
     def __init__(self, analysis: Analysis, context: Context):
-        again, recomputed = analysis.recomputed | analysis.inlined.functions, analysis.recomputed
+        again = analysis.recomputed | analysis.inlined.functions
         self.analysis, self.limits, self.cost = analysis, context.limits, context.cost
         self.wide = context.cost.wide
         self.largest = LARGEST_SHADER * (1 if self.wide else 2)
@@ -137,9 +115,8 @@ class Counts:
         self.roots = frozenset(analysis.roots)
         self.updates = frozenset(new for _, new in context.updates)
         self.saving = any(f.saves_memory for f in analysis.order)
-        self._walks = Walks(lambda v: v.creator not in again, context.limits.max_loop_iterations)
-        self._calls = Calls(lambda v: v.creator not in recomputed)
-        self._again = analysis.graph.flags(recomputed)
+        free = again - analysis.recomputed
+        self._walks = Walks(again.__contains__, context.limits.max_loop_iterations, free=free)
         self._shares: list[Shares | None] = [None] * len(analysis.order)
 
     def shares(self, f: Function) -> Shares:
@@ -147,10 +124,9 @@ class Counts:
         number = self.analysis.position[f]
         found = self._shares[number]
         if found is None:
-            far = any(map(self._again.__getitem__, self.analysis.graph.elsewhere[number]))
-            called, nested = self._calls.of(f) if far else (0.0, 0.0)
+            walked, called, nested = self._walks.of(f)
             length = 1 if self.wide or f.operations < SLOW_OPERATIONS else SLOW
-            found = self._shares[number] = Shares(self._walks.of(f), called, loops(f) + nested, length)
+            found = self._shares[number] = Shares(walked, called, loops(f) + nested, length)
         return found
 
 

@@ -99,7 +99,7 @@ def _grown(s: SubStage, live: set[Variable]) -> int:
 
 
 def _bytes(v: Variable) -> int:
-    return 4 * v.vtype.components * v.size[0] * v.size[1] * v.tiles
+    return 4 * v.vtype.components * v.domain.texels
 
 
 def _attachments(s: SubStage) -> set[Variable]:

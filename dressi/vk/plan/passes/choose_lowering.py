@@ -43,12 +43,12 @@ def _lowered(s: SubStage, limits: DeviceLimits, dispatched: bool, drawn: bool) -
     if not isinstance(s.work, Undecided):
         return s
     subpass, dispatch = s.as_subpass(), s.as_dispatch()
-    if limits.violation(subpass) is not None:
+    if limits.violation_of(subpass.descriptors) is not None:
         return dispatch
     if s.replaces:
         stores = bool(s.fused) and not limits.fragment_atomics
         return subpass if drawn and not s.one_line and not stores else dispatch
-    return dispatch if dispatched and limits.violation(dispatch) is None else subpass
+    return dispatch if dispatched and limits.violation_of(dispatch.descriptors) is None else subpass
 
 
 def _with_epilogue(s: SubStage, limits: DeviceLimits, drawn: bool) -> SubStage:
@@ -62,7 +62,7 @@ def _with_epilogue(s: SubStage, limits: DeviceLimits, drawn: bool) -> SubStage:
     if not drawn or not epilogue.replaces or epilogue.one_line or not limits.fragment_atomics:
         return dispatch
     leaves = set(epilogue.replaces.values())
-    reads = tuple(replace(r, binding=Binding.ATTACHMENT) if r.variable in leaves else r for r in s.reads)
+    reads = tuple(r.by(Binding.ATTACHMENT) if r.variable in leaves else r for r in s.reads)
     draw = replace(s, reads=reads, work=replace(work, epilogue=epilogue.as_subpass()))
     return dispatch if limits.violation(draw) else draw
 

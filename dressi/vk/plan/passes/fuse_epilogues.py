@@ -19,7 +19,7 @@ from ..glsl.fixed_point import accumulators_of
 from ..limits import DeviceLimits
 from ..lowering.tiling.strips import strips_in
 from ..substage import Scatter, SubStage, TiledCompute, Undecided
-from ..uses import Uses
+from ..uses import put_together
 
 LONGEST_END = 1024.0
 """Operations of an invocation of strips after them. They are written out for each of its texels."""
@@ -31,7 +31,7 @@ def fuse_epilogues(sub_stages: Sequence[SubStage], context: Context) -> list[Sub
     if context.incremental:
         return list(sub_stages)
     limits, needed, wide = context.limits, {*context.roots, *context.named}, context.cost.wide
-    order: dict[int, SubStage | None] = dict(enumerate(sub_stages))
+    order: list[SubStage | None] = list(sub_stages)
     overwritten = context.uses.overwriter
     readers = {v: set(numbers) for v, numbers in context.uses.readers.items()}
     for k, s in enumerate(sub_stages):
@@ -51,22 +51,18 @@ def fuse_epilogues(sub_stages: Sequence[SubStage], context: Context) -> list[Sub
         together = _together(s, table, alone)
         if together is None or limits.violation(together):
             continue
-        order[reader], order[k] = together, None
-        if any(r.variable in overwritten for r in s.reads) and not Uses(_left(order)).can_run:
-            order[reader], order[k] = (
-                alone,
-                s,
-            )  # a cycle: the reader waits for a SubStage that overwrites what the scatter reads
-            continue
-        for read in together.reads:
-            readers[read.variable] = readers[read.variable] - {k} | {reader}
-    return _left(order)
+        # The reader may wait for a SubStage that overwrites what the scatter reads.
+        sure = not any(r.variable in overwritten for r in s.reads)
+        if put_together(order, reader, k, together, sure=sure):
+            for read in together.reads:
+                readers[read.variable] = readers[read.variable] - {k} | {reader}
+    return [s for s in order if s is not None]
 
 
 def _join_strips(
     k: int,
     s: SubStage,
-    order: dict[int, SubStage | None],
+    order: list[SubStage | None],
     readers: dict[Variable, set[int]],
     needed: Container[Variable],
     limits: DeviceLimits,
@@ -84,13 +80,10 @@ def _join_strips(
         together = _with_strips(s, table, alone, stored=table in needed or len(readers[table]) > 1)
         if together is None or limits.violation(together):
             continue
-        order[reader], order[k] = together, None
-        if not Uses(_left(order)).can_run:
-            order[reader], order[k] = alone, s  # the reader waits for another reader
-            continue
-        for read in together.reads:
-            readers[read.variable] = readers[read.variable] - {k} | {reader}
-        return
+        if put_together(order, reader, k, together):  # else the reader waits for another reader
+            for read in together.reads:
+                readers[read.variable] = readers[read.variable] - {k} | {reader}
+            return
 
 
 def _with_strips(s: SubStage, table: Variable, reader: SubStage, *, stored: bool) -> SubStage | None:
@@ -103,10 +96,6 @@ def _with_strips(s: SubStage, table: Variable, reader: SubStage, *, stored: bool
         return None
     outputs = (*s.outputs, *reader.outputs) if stored else reader.outputs
     return replace(together, body=s.body + reader.body, outputs=outputs)
-
-
-def _left(order: dict[int, SubStage | None]) -> list[SubStage]:
-    return [s for s in order.values() if s is not None]
 
 
 def _together(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None:

@@ -15,7 +15,7 @@ from ....ad.graph import Variable
 from ..context import Context
 from ..limits import DeviceLimits
 from ..substage import ONE, Binding, Read, SubStage, Undecided
-from ..uses import Uses
+from ..uses import put_together
 
 
 def fuse_horizontally(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
@@ -23,30 +23,26 @@ def fuse_horizontally(sub_stages: Sequence[SubStage], context: Context) -> list[
     if context.incremental:
         return list(sub_stages)
     limits, read = context.limits, context.uses.readers
-    sub_stages = list(sub_stages)
-    for small in [s for s in sub_stages if _may_be_fused(s, read)]:
-        if small not in sub_stages:
+    found: list[SubStage | None] = list(sub_stages)
+    for number, small in enumerate(sub_stages):
+        if found[number] is not small or not _may_be_fused(small, read):
             continue  # it took another one in
         needed = {r.variable for r in small.reads}
-        for k in reversed(range(len(sub_stages))):
-            together = _together(sub_stages[k], small, limits)
-            ready = not {v for s in sub_stages[k:] for v in s.outputs} & needed
-            ready = ready and needed.isdisjoint(sub_stages[k].replaces.values())
+        for k in reversed(range(len(found))):
+            host = found[k]
+            if host is None or host is small:
+                continue
+            if not needed.isdisjoint(host.outputs):
+                break
+            together = _together(host, small, limits)
             if (
-                sub_stages[k] is small
-                or together is None
-                or not ready
-                or limits.violation(together.as_dispatch())
+                together is not None
+                and needed.isdisjoint(host.replaces.values())
+                and not limits.violation(together.as_dispatch())
+                and put_together(found, k, number, together)
             ):
-                continue
-            host = sub_stages[k]
-            sub_stages[k] = together
-            if not Uses(s for s in sub_stages if s is not small).can_run:
-                sub_stages[k] = host  # a cycle: it waits for a SubStage that overwrites what the host reads
-                continue
-            sub_stages.remove(small)
-            break
-    return sub_stages
+                break
+    return [s for s in found if s is not None]
 
 
 def _may_be_fused(s: SubStage, read: Container[Variable]) -> bool:

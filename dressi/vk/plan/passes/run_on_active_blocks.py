@@ -299,7 +299,7 @@ class _Choice:
 
     def _rounds(self, domain: Domain) -> int:
         # For one tile, so that plans for one view and for many have the same passes.
-        return self.cost.rounds(domain.size[0] * domain.size[1])
+        return self.cost.rounds(domain.area)
 
 
 def _looks(work: Work, image: Variable) -> SubStage:

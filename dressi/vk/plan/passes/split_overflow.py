@@ -14,7 +14,6 @@ from collections.abc import Set as AbstractSet
 
 from ....ad.graph import Variable
 from ..context import Context
-from ..images import slot_of
 from ..pack.functions import as_subpasses
 from ..substage import Binding, SubStage, Undecided
 
@@ -61,4 +60,4 @@ def _as_parts(
 
 
 def _bytes(context: Context, variables: Iterable[Variable]) -> int:
-    return sum(slot_of(v, context.limits).bytes * len(v.vtype.planes) for v in variables)
+    return sum(map(context.limits.bytes_of, variables))

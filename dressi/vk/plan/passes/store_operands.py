@@ -26,7 +26,7 @@ from ..analysis.rematerialization import LARGEST_CALLS, LARGEST_CONE
 from ..analysis.restrict import restrict
 from ..context import Context
 from ..model.cost import planes
-from ..model.walks import Calls
+from ..model.walks import Walks
 from ..substage import PixelWork, Scatter, SubStage
 
 _SHADERS = (PixelWork, Scatter)
@@ -45,9 +45,9 @@ def store_operands(sub_stages: Sequence[SubStage], context: Context) -> list[Sub
     analysis = context.analysis.recomputing(chosen)
     found = [_again(s, analysis, chosen) for s in sub_stages]
     found = [s for s in found if s.outputs]
-    calls = Calls(lambda v: v.creator not in analysis.recomputed)
+    walks = Walks(analysis.recomputed.__contains__)
     too_large = any(
-        context.limits.violation(s) is not None or sum(calls.of(f).functions for f in s.body) > LARGEST_CALLS
+        context.limits.violation(s) is not None or sum(walks.of(f).functions for f in s.body) > LARGEST_CALLS
         for s in found
     )
     return list(sub_stages) if too_large else found

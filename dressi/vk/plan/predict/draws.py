@@ -67,16 +67,14 @@ def _fragment(f: DrawFunction, s: SubStage) -> Invocation:
 def _subpass(f: DrawFunction, s: SubStage, faces: FaceList | None, each: Invocation, tested: float) -> Load:
     """tested: planes besides those of the outputs that are cleared, and read by every fragment."""
     written = planes(s.outputs)
-    (width, height), tiles, _ = s.domain
-    filled = round((written + tested) * width * height * tiles)
+    filled = round((written + tested) * s.domain.texels)
     stores = Stores(attachments=float(written))
     return Load(fragments_expected(s.domain, faces), each, stores, False, vertices_of(f, faces), filled)
 
 
 def fragments_expected(domain: Domain, faces: FaceList | None) -> int:
     """Fragments that a draw is expected to have."""
-    (width, height), tiles, _ = domain
-    return round((COVERED if faces is None else LISTED) * width * height * tiles)
+    return round((COVERED if faces is None else LISTED) * domain.texels)
 
 
 def vertices_of(f: DrawFunction, faces: FaceList | None) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from operator import add
 from typing import NamedTuple
 
 from ....ad.graph import Function, Variable
@@ -42,29 +43,13 @@ class Invocation(NamedTuple):
 
     def and_then(self, other: Invocation) -> Invocation:
         """This one's work, then the other's, by the same invocation."""
-        return Invocation(
-            self.operations + other.operations,
-            self.fetches + other.fetches,
-            max(self.walk, other.walk),
-            self.chain + other.chain,
-            self.loads + other.loads,
-            self.image_loads + other.image_loads,
-            self.shared + other.shared,
-            self.products + other.products,
-        )
+        together = Invocation(*map(add, self, other))
+        return together._replace(walk=max(self.walk, other.walk))
 
     def times(self, n: float) -> Invocation:
         """The work in a loop of n iterations."""
-        return Invocation(
-            n * self.operations,
-            n * self.fetches,
-            n * max(self.walk, 1.0),
-            n * max(self.chain, 1.0),
-            n * self.loads,
-            n * self.image_loads,
-            n * self.shared,
-            n * self.products,
-        )
+        each = self._replace(walk=max(self.walk, 1.0), chain=max(self.chain, 1.0))
+        return Invocation(*[n * x for x in each])
 
 
 def loops_of(f: Function) -> float:

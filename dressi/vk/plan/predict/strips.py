@@ -46,10 +46,7 @@ def loads_of_strips(s: SubStage, memo: Memo | None = None) -> list[Load]:
 def strips_seconds(s: SubStage, limits: DeviceLimits, model: DeviceModel, memo: Memo | None = None) -> float:
     """What a dispatch of strips takes, with its start and a barrier. memo: kept for other divisions of the same dispatch."""
     loads = loads_of_strips(s, memo)
-    moved = sum(
-        4 * len(v.vtype.planes) * limits.channels(v.vtype) * limits.tiling(v).texels
-        for v in (*(r.variable for r in s.reads), *s.outputs)
-    )
+    moved = sum(map(limits.bytes_of, (*(r.variable for r in s.reads), *s.outputs)))
     busy = sum(load.seconds(model) for load in loads)
     if isinstance(s.work, TiledCompute) and s.work.held:
         busy += len(s.work.strips) * SHARED_STEP

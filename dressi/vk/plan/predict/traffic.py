@@ -27,8 +27,7 @@ def stage_bytes(plan: Plan, stage: Stage, *, tiler: bool = False) -> int:
                 on_chip.add(read.variable)
         total += sum(plan.images.bytes_of(v) for v in s.outputs if v not in inside)
         if s.has_depth and not (tiler and not plan.images.slots[plan.images.depths[s]].lasting):
-            (width, height), batch, _ = s.domain
-            total += 2 * 4 * width * height * batch  # depth, cleared and tested
+            total += 2 * 4 * s.domain.texels  # depth, cleared and tested
         for f in s.functions:
             if isinstance(f, ScatterFunction | FragmentScatterFunction):
                 total += 3 * 4 * accumulators_of(f).words  # added to, read, cleared

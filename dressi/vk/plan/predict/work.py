@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import singledispatch
 
-from ....ad.graph import Domain, ScatterFunction, Variable
+from ....ad.graph import ScatterFunction, Variable
 from ..glsl.blocks import BLOCK
 from ..glsl.fixed_point import accumulators_of
 from ..limits import DeviceLimits
@@ -52,10 +52,6 @@ def loads_of(s: SubStage, limits: DeviceLimits) -> list[Load]:
     return _loads(s.work, s, limits)
 
 
-def _texels(domain: Domain) -> int:
-    return domain.size[0] * domain.size[1] * domain.tiles
-
-
 @singledispatch
 def _loads(work: Work, s: SubStage, limits: DeviceLimits) -> list[Load]:
     raise TypeError(f"no prediction for {work!r}; register one")
@@ -66,7 +62,7 @@ def _(work: PixelWork, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """All pixels, or those of active blocks; one invocation, or one a tile, does what is fused over one texel."""
     sparse = isinstance(work, SparseWork) and work.sparse is not None
     each = Shader(s).run(_own_outputs(s), s.body)
-    pixels = round((ACTIVE if sparse else 1.0) * _texels(s.domain))
+    pixels = round((ACTIVE if sparse else 1.0) * s.domain.texels)
     loads = [Load(pixels, each, Stores.of(s, s.outputs), not s.draws)]
     if work.fused:
         once = Invocation()
@@ -95,7 +91,7 @@ def _(work: Scatter, s: SubStage, limits: DeviceLimits) -> list[Load]:
     sums = accumulators_of(f)
     added = len(f.pairs) * sums.components
     each = each.and_then(Invocation(added * PUT))
-    pixels, vertices = _texels(s.domain), 0
+    pixels, vertices = s.domain.texels, 0
     if isinstance(work, ScatterDraw):
         pixels, vertices = fragments_expected(s.domain, work.faces), vertices_of(work.raster, work.faces)
     elif isinstance(work, SparseWork) and work.sparse is not None:
@@ -114,7 +110,7 @@ def _resolved(work: Scatter, s: SubStage) -> Load:
     if epilogue is not None:
         total = total.and_then(Shader(epilogue, [f.output]).run(_own_outputs(epilogue), epilogue.body))
         outputs, drawn = list(epilogue.outputs), epilogue.draws
-    return Load(_texels(f.output.domain), total, Stores.of(s, outputs), not drawn)
+    return Load(f.output.domain.texels, total, Stores.of(s, outputs), not drawn)
 
 
 _loads.register(Raster, raster_loads)

@@ -12,7 +12,7 @@ from ...lowering.tiling.chain import Link, RegionLayout, Staged, image_axes
 from ...lowering.tiling.packed import PACKED
 from ..text.writer import Writer
 from .strip import Strip
-from .texels import Block, Point, Source, Texel, added, load_of, places, tile_text
+from .texels import Point, Source, Texel, added, load_of, places, tile_text
 
 
 class Last(Strip):
@@ -131,7 +131,7 @@ class InWorkgroup:
     def __init__(self, v: Variable, layout: RegionLayout | Staged, array: str):
         self.v, self.layout, self.array = v, layout, array
 
-    def texel(self, strip: Block, index: Sequence[Affine], beyond: Sequence[bool]) -> Texel:
+    def texel(self, strip: Strip, index: Sequence[Affine], beyond: Sequence[bool]) -> Texel:
         first = strip.layout.f.reduced_axes.start
         names = {a: name for a, name in strip.names.items() if a >= first} | strip.local
         at, level = [], 0
@@ -155,7 +155,7 @@ class InRegisters:
         self.link, self.after, self.number = link, after, number
         self.made: dict[tuple[Affine, ...], tuple[str, int]] = {}
 
-    def texel(self, strip: Block, index: Sequence[Affine], beyond: Sequence[bool]) -> Texel | None:
+    def texel(self, strip: Strip, index: Sequence[Affine], beyond: Sequence[bool]) -> Texel | None:
         tests: list[str] = []
         shape = shape_of(self.link.f.whole.output)
         for affine, extent, out in zip(index, shape, beyond, strict=True):
@@ -170,7 +170,7 @@ class InRegisters:
         name, level = self.made[key]
         return Texel(name, tests, level)
 
-    def _make(self, strip: Block, index: Sequence[Affine], level: int) -> str:
+    def _make(self, strip: Strip, index: Sequence[Affine], level: int) -> str:
         f, name = self.link.f.whole, f"dressi_i{self.number}_{len(self.made)}"
         kind, axes = f.output.vtype.glsl, image_axes(f)
         assert axes is not None, "the pass asked for these"
@@ -195,7 +195,7 @@ class InRegisters:
         strip.state([start, *lines, f"{made.vtype.glsl} {name} = {value};"], level)
         return name
 
-    def _term(self, strip: Block, at: Mapping[int, Affine], total: str, prefix: str) -> list[str]:
+    def _term(self, strip: Strip, at: Mapping[int, Affine], total: str, prefix: str) -> list[str]:
         """Statements that add a term to the total."""
         f = self.link.f
         whole, tests = f.whole, list[str]()

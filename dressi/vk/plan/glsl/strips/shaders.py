@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from .....ad.graph import Variable
 from ...limits import DeviceLimits
@@ -12,7 +13,7 @@ from ...lowering.tiling.strips import TiledContraction, strips_in
 from ...substage import SubStage, TiledCompute
 from ..text.outputs import declare_outputs, following, value_after
 from ..text.shaders import Shaders, ShaderText
-from ..text.source import constants, workgroup_number
+from ..text.source import workgroup_number
 from ..text.writer import Writer
 from .inner import InRegisters, InWorkgroup, Last, Region, staged
 from .products import COOPERATIVE, ProductStrip
@@ -41,11 +42,8 @@ def contract_shaders(
         main.append(f"if (dressi_strip >= {groups}) return;")
     lanes = links[-1].layout.strips.lanes if links else next(iter(fs)).strips.lanes
     main += _chained(work, links, w, names) if links else _side_by_side(fs, w, names)
-    pushed = constants(limits)
-    source = w.text(main, [*pushed, f"layout(local_size_x={lanes}) in;"])
-    return Shaders(
-        tuple(w.resources), {"compute": source}, based=bool(pushed), matrices=COOPERATIVE in w.extensions
-    )
+    made = w.dispatch(main, f"local_size_x={lanes}")
+    return replace(made, matrices=COOPERATIVE in w.extensions)
 
 
 def _side_by_side(fs: dict[TiledContraction, list], w: Writer, names: dict[Variable, str]) -> list[str]:

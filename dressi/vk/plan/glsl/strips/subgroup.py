@@ -13,7 +13,8 @@ from .....ad.graph import Variable
 from .....ad.graph.index_map import Affine
 from ...lowering.tiling.packed import PACKED
 from ...lowering.tiling.strips import TiledContraction
-from .texels import Block, Source, Texel, load_of, tile_text
+from .strip import Strip
+from .texels import Source, Texel, load_of, tile_text
 
 EXTENSIONS = ("GL_KHR_shader_subgroup_basic", "GL_KHR_shader_subgroup_shuffle")
 """Extensions of GLSL."""
@@ -37,7 +38,7 @@ class InSubgroup:
         self.offsets = list(_offsets(f, k))
         self.count = math.prod(map(len, self.offsets))
 
-    def texel(self, strip: Block, index: Sequence[Affine], beyond: Sequence[bool]) -> Texel | None:
+    def texel(self, strip: Strip, index: Sequence[Affine], beyond: Sequence[bool]) -> Texel | None:
         tests, number = list[str](), 0
         for s, (moved, out) in enumerate(zip(index, beyond, strict=True)):
             found = strip.met(moved, self.shape[s]) if out else []
@@ -52,7 +53,7 @@ class InSubgroup:
         text = f"subgroupShuffle({self._loaded(strip, index, turn, level)}, {of}u)"
         return Texel(strip.declare(self.v.vtype.glsl, text, level), tests, level)
 
-    def _loaded(self, strip: Block, index: Sequence[Affine], turn: int, level: int) -> str:
+    def _loaded(self, strip: Strip, index: Sequence[Affine], turn: int, level: int) -> str:
         """The name of the texel that an invocation loads itself, one of each ``size`` that follow each other."""
         number = "int(gl_SubgroupInvocationID)" + (f" + {turn * self.size}" if turn else "")
         if (turn + 1) * self.size > self.count:

@@ -3,50 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from .....ad.graph import Variable
 from .....ad.graph.index_map import Affine
-from ...lowering.tiling.strips import Layout
 from ..text.writer import Writer
 
 Point = dict[int, int]
 """Distances of the axes of an entry of a block from the first one."""
 
 
-class Block(Protocol):
-    """What a source may ask of the strip that reads it."""
-
-    names: dict[int, str]
-    local: dict[int, str]
-    layout: Layout
-    w: Writer
-
-    def texel(
-        self,
-        v: Variable,
-        shape: Sequence[int],
-        index: Sequence[Affine],
-        beyond: Sequence[bool],
-        packed: int | None = None,
-    ) -> Texel | None: ...
-
-    def met(self, moved: Affine, extent: int) -> list[str] | None: ...
-
-    def masked(self, kind: str, name: str, tests: list[str], level: int) -> str: ...
-
-    def declare(self, kind: str, value: str, level: int) -> str: ...
-
-    def state(self, lines: Sequence[str], level: int) -> None: ...
-
-    def level_of(self, affine: Affine) -> int: ...
-
-
 class Source(Protocol):
     """A value that the shader makes."""
 
-    def texel(self, strip: Block, index: Sequence[Affine], beyond: Sequence[bool]) -> Texel | None:
-        """The texel n, c, y, x, over the names of the axes of a strip. beyond: along which axes it may lie outside of the image.
+    def texel(self, strip: Any, index: Sequence[Affine], beyond: Sequence[bool]) -> Texel | None:
+        """The texel n, c, y, x, over the names of the axes of the ``Strip`` that reads it. beyond: along which axes it may lie outside of the image.
         None where it always does."""
         ...
 

@@ -17,8 +17,8 @@ from .....ad.types import Access, Sampler, VType
 from ...limits import DeviceLimits
 from ...model.walks import unrolls
 from ...substage import ONE, Binding, SubStage
-from .shaders import Resource, ShaderText
-from .source import ShaderSource, tile_of
+from .shaders import Resource, Shaders, ShaderText
+from .source import ShaderSource, constants, tile_of
 from .storage import Descriptors
 
 
@@ -173,9 +173,6 @@ class Writer(Descriptors):
         self.head.append(f"{v.vtype.glsl} {name}(ivec2 texel, int tile) {{ return {body}; }}")
         return name
 
-    def _at_hand(self, v: Variable) -> bool:
-        return v in self.images or v in self.names or v in self.s.channels
-
     # ---- recomputing
     def _recompute(self, v: Variable) -> str:
         """A GLSL function that makes the value of any texel."""
@@ -193,10 +190,15 @@ class Writer(Descriptors):
         """The Functions over the same pixels that make ``v`` from stored or named values, producers first."""
         assert v.creator is not None, f"nothing makes {v}"
         same, domain = Access.SAME_PIXEL, v.domain
+        images, names, channels = self.images, self.names, self.s.channels
 
         def makers(f: Function) -> list[Function]:
-            near = [e for e in f.edges if e.access is same and e.maker is not None]
-            return [e.maker for e in near if e.variable.domain == domain and not self._at_hand(e.variable)]
+            return [
+                maker
+                for x, maker, access, _ in f.edges
+                if access is same and maker is not None and x not in names and x not in images
+                if x.domain == domain and x not in channels
+            ]
 
         return producers_first([v.creator], makers)
 
@@ -218,7 +220,9 @@ class Writer(Descriptors):
             for x, access in zip(inputs, f.access, strict=True)
         ]
         name = f"dressi_x{self._next()}"
-        if isinstance(f, ReduceFunction) and unrolls(f, lambda v: v in self.images or v in self.s.channels):
+        if isinstance(f, ReduceFunction) and unrolls(
+            f, lambda g: not (g.output in self.images or g.output in self.s.channels)
+        ):
             template = template_of(f.unrolled)
         else:
             template = template_of(f.glsl)
@@ -285,6 +289,12 @@ class Writer(Descriptors):
             return [f"imageStore({name}_{p}, {place}, {e});" for p, e in self.planes(v)]
         swizzle = "xyzw"[: self.s.ranges[v].components]
         return [f"{self.texel_of_range(v, p, place)} = {e}.{swizzle};" for p, e in self.planes(v)]
+
+    def dispatch(self, main: list[str], layout: str) -> Shaders:
+        """The one shader of a dispatch. layout: of its workgroups."""
+        pushed = constants(self.limits)
+        source = self.text(main, [*pushed, f"layout({layout}) in;"])
+        return Shaders(tuple(self.resources), {"compute": source}, based=bool(pushed))
 
     def text(self, main: list[str], layouts: list[str]) -> str:
         wanted = ("GL_EXT_samplerless_texture_functions", *sorted(self.extensions))

@@ -28,8 +28,6 @@ START_STRAIGHT = (1, 4, LARGEST)
 """The search for strips starts with reduced axes of at most so many entries straight."""
 SUM = 4.0
 """Operations of adding what a block gives to an accumulator, which need not be in a register."""
-WIDE_LOAD = 2.0
-"""Times as long as a texel of one component one of several takes on CPU drivers, which load those of each invocation by themselves."""
 SHUFFLE = 1.5
 """Operations of taking a component from another invocation of the subgroup."""
 WORTH = 10.0
@@ -121,9 +119,11 @@ def chosen(form: Form) -> Chosen | None:
     plain = plain_seconds(f, model)
     if plain < form.worth * (model.dispatch + model.barrier):
         return None
+    # CPU drivers load, mask and store all sums for each block: in large ones that counts less.
+    products = max(model.straight, model.straight_if_long if plain > LONG_WORK else 0)
     best, made = GAIN * plain, None
     for part, tree, rest in divisions(f, limits, model):
-        seconds, strips = soonest(part, limits, model, tree)
+        seconds, strips = soonest(part, limits, model, products, tree)
         if rest is not None:
             (left,) = rest["reduced"]
             seconds += combining_seconds(f, left, limits, model)
@@ -147,25 +147,19 @@ def plain_seconds(f: ContractFunction, model: DeviceModel) -> float:
     """By an invocation for each texel, or for each part of a long sum."""
     views = view_axes(f)
     terms = math.prod(e for a, e in enumerate(f.extents) if a not in views)
-    load = 1 / max(model.fetch_rate, model.image_load_rate)
-    term = len(f.inputs) * load + (f.operations * f.output.vtype.components + LOOP) / model.compute_rate
+    load = sum(model.load_seconds(x.vtype.components) for x in f.inputs)
+    term = load + (f.operations * f.output.vtype.components + LOOP) / model.compute_rate
     walk = math.prod(f.extents[a] for a in f.reduced_axes if a not in views)
     parts = -(-walk // model.longest_walk)
     found = max(terms * term, min(walk, model.longest_walk) * model.fetch_latency)
     return found + loop_seconds(parts, model) if parts > 1 else found
 
 
-def block_products(f: ContractFunction, model: DeviceModel) -> int:
-    """Products of a block without loops. CPU drivers load, mask and store all sums for each block: in large ones that counts less."""
-    long = plain_seconds(f, model) > LONG_WORK
-    return max(model.straight, model.straight_if_long) if long else model.straight
-
-
 def soonest(
-    f: ContractFunction, limits: DeviceLimits, model: DeviceModel, tree: bool = False
+    f: ContractFunction, limits: DeviceLimits, model: DeviceModel, products: int, tree: bool = False
 ) -> tuple[float, Strips | None]:
     """The strips that are done soonest, and their seconds, found by changing one axis of a block at a time, or two where one
-    alone gains nothing."""
+    alone gains nothing. products: of a block without loops, at most."""
     lane = lane_axis(f)
     if lane is None:
         return math.inf, None
@@ -180,7 +174,7 @@ def soonest(
     known: dict[tuple[int, ...], float] = {}
     first = sum(a < f.reduced_axes.start for a in options)
     largest = model.accumulators // f.output.vtype.components
-    straight = 2 * block_products(f, model) / term_operations(f)
+    straight = 2 * products / term_operations(f)
     best, found = math.inf, dict.fromkeys(options, 1)
     for most in START_STRAIGHT:
         own, reached = math.inf, None
@@ -285,11 +279,8 @@ def term_operations(f: ContractFunction) -> float:
 def loads_seconds(layout: Layout, k: int, packed: int | None, model: DeviceModel) -> float:
     """Of loading the texels of an input in a block."""
     words = PACKED if packed is not None else layout.f.inputs[k].vtype.components
-    each = 1 / max(model.fetch_rate, model.image_load_rate)
-    if not model.wide and words > 1:
-        each *= WIDE_LOAD
     told = words * layout.distinct(k, packed) * SHUFFLE if layout.loads_together(k) else 0.0
-    return layout.loads(k, packed) * each + told / model.compute_rate
+    return layout.loads(k, packed) * model.load_seconds(words) + told / model.compute_rate
 
 
 def packs(f: ContractFunction, layout: Layout, model: DeviceModel) -> tuple[int | None, ...]:
@@ -311,5 +302,5 @@ def pack_seconds(f: ContractFunction, k: int, model: DeviceModel) -> float:
     views = f.maps[k].n.axes
     shape = shape_of(f.inputs[k])
     texels = math.prod(shape[1:] if views and view_axes(f).issuperset(views) else shape) / PACKED
-    each = PACKED / max(model.fetch_rate, model.image_load_rate) + 1 / model.image_store_rate
+    each = PACKED * model.load_seconds() + 1 / model.image_store_rate
     return model.dispatch + model.barrier + texels * each

@@ -70,9 +70,8 @@ def divisions(
 
 def combining_seconds(f: ContractFunction, parts: int, limits: DeviceLimits, model: DeviceModel) -> float:
     """Of adding up so many parts of each texel."""
-    texels = f.output.size[0] * f.output.size[1] * f.output.tiles
     start = min(tree_seconds(parts, limits, model), loop_seconds(parts, model))
-    return start + texels * parts / max(model.fetch_rate, model.image_load_rate)
+    return start + f.output.domain.texels * parts * model.load_seconds()
 
 
 def loop_seconds(parts: int, model: DeviceModel) -> float:

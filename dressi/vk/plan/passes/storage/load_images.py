@@ -36,11 +36,9 @@ def _loading(s: SubStage, narrow: frozenset[Variable], context: Context) -> SubS
     texels = texels_read(s)
     textures.sort(key=lambda v: -texels[v])
 
-    loaded = {r.variable: replace(r, binding=Binding.STORAGE) for r in s.reads}
-
     def loading(count: int) -> SubStage:
         some = set(textures[:count])
-        return replace(s, reads=tuple(loaded[r.variable] if r.variable in some else r for r in s.reads))
+        return replace(s, reads=tuple(r.by(Binding.STORAGE) if r.variable in some else r for r in s.reads))
 
     def too_many(count: int) -> bool:
         return context.limits.violation_of(loading(count).descriptors) is not None

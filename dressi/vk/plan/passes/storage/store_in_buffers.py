@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from .....ad.graph import Domain, Variable
+from .....ad.graph import Variable
 from .....ad.types import Access
 from ...bindings import Range, word_of
 from ...context import Context
@@ -31,7 +31,7 @@ def store_in_buffers(sub_stages: Sequence[SubStage], context: Context) -> list[S
     texels, filters = [texels_read(s) for s in found], [filtered(s) for s in found]
 
     def gain_of(v: Variable) -> float:
-        reads = sum(_texels(found[k].domain) * texels[k][v] for k in readers[v])
+        reads = sum(found[k].domain.texels * texels[k][v] for k in readers[v])
         return _gain(v, reads, context.cost)
 
     def eligible(v: Variable, s: SubStage) -> bool:
@@ -113,7 +113,7 @@ def texels_read(s: SubStage) -> dict[Variable, float]:
     """How many texels of each value that a SubStage reads an invocation is expected to load."""
     found = {r.variable: 0.0 for r in s.reads}
     for f in s.everything:
-        for k, (x, _, access, _) in enumerate(f.edges):
+        for k, (x, _, access, _) in enumerate(f.edges if Access.FETCH in f.access else ()):
             if access is Access.FETCH and (v := s.channels.get(x, (x,))[0]) in found:
                 found[v] += 1.0 if math.isinf(f.reads(k)) else f.reads(k)
     return {v: max(n, 1.0) for v, n in found.items()}
@@ -122,10 +122,5 @@ def texels_read(s: SubStage) -> dict[Variable, float]:
 def _gain(v: Variable, reads: float, cost: DeviceModel) -> float:
     """Seconds that a buffer saves where a value is written and read so many times, for all its planes."""
     stored = 1 / cost.image_store_rate - 1 / cost.buffer_store_rate
-    read = 1 / max(cost.fetch_rate, cost.image_load_rate) - 1 / cost.buffer_fetch_rate
-    return len(v.vtype.planes) * (_texels(v.domain) * stored + reads * read)
-
-
-def _texels(domain: Domain) -> int:
-    (width, height), batch, _ = domain
-    return width * height * batch
+    read = cost.load_seconds() - 1 / cost.buffer_fetch_rate
+    return len(v.vtype.planes) * (v.domain.texels * stored + reads * read)

@@ -18,7 +18,7 @@ from ...lowering.tiling.strips import strips_in
 from ...model.device import DeviceModel
 from ...predict.strips import strips_seconds
 from ...substage import SubStage, TiledCompute
-from ...uses import Uses
+from ...uses import put_together
 from .divide import made_by, soonest
 
 MOST = 6
@@ -51,9 +51,7 @@ def overlap_tiles(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
         if best[0] >= alone[s] + alone[t]:
             continue
         alone[best[1]] = best[0]
-        found[reader], found[k] = best[1], None
-        if not Uses(x for x in found if x is not None).can_run:
-            found[reader], found[k] = t, s
+        put_together(found, reader, k, best[1])
     return [s for s in found if s is not None]
 
 

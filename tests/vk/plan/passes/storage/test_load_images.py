@@ -54,7 +54,7 @@ def test_the_rates_of_the_device_decide_what_is_loaded():
 @pytest.mark.parametrize("most", [2, 4, 6])
 def test_the_limit_of_storage_images_holds(most):
     plan = build_plan(program(), DeviceLimits(max_storage_images=most), shader_text, STORED, CPU)
-    counts = [s.resources["storage_images"] for s in plan.sub_stages]
+    counts = [s.descriptors["storage_images"] for s in plan.sub_stages]
     assert max(counts) <= most and loaded(plan)
 
 

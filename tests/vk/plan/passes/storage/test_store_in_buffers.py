@@ -109,8 +109,8 @@ def test_the_rates_of_the_device_decide():
 def test_the_limit_of_storage_buffers_holds(most):
     limits = DeviceLimits(max_storage_buffers=most)
     plan = build_plan(program(), limits, shader_text, STORED, DISPATCHES)
-    assert all(s.resources["storage_buffers"] <= most for s in plan.sub_stages)
-    assert max(s.resources["storage_buffers"] for s in plan.sub_stages) <= most
+    assert all(s.descriptors["storage_buffers"] <= most for s in plan.sub_stages)
+    assert max(s.descriptors["storage_buffers"] for s in plan.sub_stages) <= most
     assert len(in_buffers(plan)) <= len(
         in_buffers(build_plan(program(), UNBOUNDED, shader_text, STORED, DISPATCHES))
     )
