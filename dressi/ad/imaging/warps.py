@@ -9,7 +9,7 @@ from ..contract.channels import channel, concatenate_channels
 from ..contract.convolve import matmul
 from ..graph import Domain, Variable
 from ..ops.coordinates.coordinates import pixel_coordinates
-from ..ops.hints import Hint, recompute, store
+from ..ops.hints import Later, recompute, store
 from ..ops.image.extremes import max as max_texel
 from ..ops.image.lookup import ScatterAdd, lookup
 from ..ops.image.reduce import Sum, fit, reduce_axes
@@ -24,7 +24,7 @@ from ..ops.pixel.vector import swizzle, vec2, vec3, vec4
 from ..ops.texture.addressing import WrapName
 from ..ops.texture.sample import sample
 from ..transform.gradient import backward, jvp
-from ..types import MAT3, VEC2, Access, Size, size_of
+from ..types import MAT3, VEC2, Size, size_of
 
 __all__ = ["transform_points", "warp", "warp_homography"]
 
@@ -108,23 +108,10 @@ def _by_channels(image: Variable, read: Callable[[Variable], Variable]) -> Varia
     return concatenate_channels(*found)
 
 
-class Missed(Hint):
-    """Inputs (x, later): x, which is 0 nearly everywhere, for readers that run when ``later`` is there: they alone then run on the
-    blocks where it is not."""
+class Missed(Later):
+    """Of x, which is 0 nearly everywhere: its readers alone then run on the blocks where it is not."""
 
     quiet = 0
-    fetches = 0.0
-    stores_inputs = True
-    access = (Access.SAME_PIXEL, Access.FETCH)
-
-    def evaluate(self, at, x, later):
-        return x
-
-    def vjp(self, gy, i):
-        return gy if i == 0 else None
-
-    def jvp(self, tangents):
-        return tangents[0]
 
 
 class Warped(AliasBeside):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from ...errors import GraphError
 from ..graph import Function, Variable
-from ..ops.hints import Hint
+from ..ops.hints import Later
 from ..ops.pixel.constant import Constant
 from ..ops.pixel.shortcut import AliasBeside
 from ..transform.gradient import backward
@@ -118,23 +117,8 @@ class Recomputed(AliasBeside):
         raise GraphError("the gradients of a segment's results are taken together")
 
 
-class After(Hint):
-    """Inputs (x, later...): x, for readers that run when what is later is there. What they compute again is so not computed,
-    and stored, when x is."""
+class After(Later):
+    """What the readers compute again is so not computed, and stored, when x is."""
 
-    operations, fetches = 0.0, 0.0
-    stores_inputs = True
+    operations = 0.0
     saves_memory = True
-
-    @cached_property
-    def access(self):
-        return (Access.SAME_PIXEL, *[Access.FETCH] * (len(self.inputs) - 1))
-
-    def evaluate(self, at, x, *later):
-        return x
-
-    def vjp(self, gy, i):
-        return gy if i == 0 else None
-
-    def jvp(self, tangents):
-        return tangents[0]

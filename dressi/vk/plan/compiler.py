@@ -202,7 +202,7 @@ def contexts(program: Program, target: Target, gated: bool = False) -> tuple[Con
     dependencies = Dependencies(program.functions)
     updates = effective_updates(program)
     moving = target.changing.union(leaf for leaf, _ in updates)
-    split = split_static(program, moving, dependencies, options, cost)
+    kept, repeated = split_static(program, moving, dependencies, options, cost)
 
     def context(roots: Iterable[Variable], given: Iterable[Variable], updates: Updates) -> Context:
         """Of the Schedule that computes ``roots`` from leaves and from ``given``, and then makes the updates."""
@@ -212,7 +212,7 @@ def contexts(program: Program, target: Target, gated: bool = False) -> tuple[Con
             given,
             rematerialize=options.rematerialize,
             cost=cost if options.rematerialize else None,
-            trivial=split.repeated,
+            trivial=repeated,
         )
         return Context(
             limits=limits,
@@ -230,8 +230,8 @@ def contexts(program: Program, target: Target, gated: bool = False) -> tuple[Con
             uses=Uses(()),
         )
 
-    once = replace(context(split.kept, (), ()), incremental=True)
-    return once, context(program.roots, split.kept, updates)
+    once = replace(context(kept, (), ()), incremental=True)
+    return once, context(program.roots, kept, updates)
 
 
 def _build(program: Program, target: Target, shader_text: ShaderText, gated: bool) -> Plan:

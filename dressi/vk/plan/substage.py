@@ -114,8 +114,13 @@ class SubStage:
     @property
     def colors(self) -> tuple[Variable, ...]:
         """Outputs that are attachments: of a draw, or of the one that ends a scatter."""
-        others = {v for s in self.final.fused for v in s.outputs}
-        return tuple(v for v in self.final.outputs if v not in others) if self.final.draws else ()
+        return self.final.own_outputs if self.final.draws else ()
+
+    @property
+    def own_outputs(self) -> tuple[Variable, ...]:
+        """Those that nothing fused makes."""
+        others = {v for s in self.fused for v in s.outputs}
+        return tuple([v for v in self.outputs if v not in others])
 
     def as_dispatch(self, sparse: Sparse | None = None) -> SubStage:
         """The same work on each pixel as a dispatch: what could be an input attachment is fetched."""

@@ -27,14 +27,14 @@ Operator = Callable[[Vector], list[Variable]]
 class Preconditioner(ABC):
     """Approximates the inverse of J^T J + D. It is set up once for a system and used in every iteration."""
 
-    @abstractmethod
     def states(self, unknowns: Sequence[Variable], names: Sequence[str]) -> State:
         """State leaves for what ``setup`` finds."""
+        return {}
 
-    @abstractmethod
     def setup(self, apply: Operator, diagonal: Vector, names: Sequence[str], jacobian: Jacobian) -> Values:
         """The values of the state leaves. apply: multiplies by the system; diagonal: of the system. jacobian: of the residuals by
         the unknowns."""
+        return {}
 
     @abstractmethod
     def apply(self, r: Vector, diagonal: Vector, names: Sequence[str], values: Values) -> list[Variable]:
@@ -49,12 +49,6 @@ class Preconditioner(ABC):
 class Plain(Preconditioner):
     """None: plain conjugate gradients."""
 
-    def states(self, unknowns, names):
-        return {}
-
-    def setup(self, apply, diagonal, names, jacobian):
-        return {}
-
     def apply(self, r, diagonal, names, values):
         return list(r)
 
@@ -66,12 +60,6 @@ class Jacobi(Preconditioner):
     >>> GaussNewton(preconditioner=least_squares.Jacobi()).preconditioner
     Jacobi()
     """
-
-    def states(self, unknowns, names):
-        return {}
-
-    def setup(self, apply, diagonal, names, jacobian):
-        return {}
 
     def apply(self, r, diagonal, names, values):
         return [F.hadamard(x, reciprocal(d)) for x, d in zip(r, diagonal, strict=True)]

@@ -81,17 +81,10 @@ class Analysis:
             return self
         known = self._latest
         fits = known is not None and made.issuperset(known.packed) and made.isdisjoint(known.recomputed)
-        return known if known is not None and fits else self._with(recomputed)
+        return known if known is not None and fits else self.recomputing(recomputed)
 
-    def recomputing(self, functions: Iterable[Function]) -> Analysis:
-        """The Analysis that computes these Functions again as well, wherever they are read."""
-        return self._with(self.recomputed.union(functions))
-
-    def recomputing_less(self, functions: AbstractSet[Function]) -> Analysis:
-        """The Analysis that stores these Functions and computes all others again as before."""
-        return self._with(self.recomputed - functions)
-
-    def _with(self, recomputed: frozenset[Function]) -> Analysis:
+    def recomputing(self, recomputed: frozenset[Function]) -> Analysis:
+        """The Analysis that computes just these Functions again, wherever they are read."""
         other = copy(self)
         other.recomputed = recomputed
         other._find_stored()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from ....ad.graph import Function, Variable
 from ....ad.program import Program
@@ -18,23 +17,15 @@ COPYING = 12.0
 """The most operations of what only arranges texels anew."""
 
 
-@dataclass(frozen=True)
-class StaticSplit:
-    """kept: the static values that a step reads.  repeated: static Functions that every step does again, since what
-    they are made of takes fewer planes."""
-
-    kept: tuple[Variable, ...]
-    repeated: frozenset[Function]
-
-
 def split_static(
     program: Program,
     changing: Leaves,
     dependencies: Dependencies,
     options: PlanOptions,
     cost: DeviceModel,
-) -> StaticSplit:
-    """changing: the leaves that steps update, and those that are expected to be sent between steps."""
+) -> tuple[tuple[Variable, ...], frozenset[Function]]:
+    """The static values that a step reads, and static Functions that every step does again, since what they are made of takes fewer
+    planes. changing: the leaves that steps update, and those that are expected to be sent between steps."""
     dynamic = set(program.functions)
     if options.cache_static:
         dynamic = {f for f in dynamic if not changing.isdisjoint(dependencies.of(f.output))}
@@ -55,7 +46,7 @@ def split_static(
     # Inlined values are computed in the step instead of being kept, unless an image of them is needed.
     inlined = {f.output for f in Inlined(topological_order(boundary), options.rematerialize).functions}
     kept = tuple(v for v in boundary if v not in inlined or v in named)
-    return StaticSplit(kept, frozenset(repeated))
+    return kept, frozenset(repeated)
 
 
 def _copies(program: Program, dynamic: Collection[Function]) -> set[Function]:

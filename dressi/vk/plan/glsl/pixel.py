@@ -44,11 +44,10 @@ def write_work(w: Writer, s: SubStage, names: dict[Variable, str]) -> list[str]:
     def store(outputs: Iterable[Variable], place: str = "place") -> list[str]:
         return [line for v in outputs for line in w.stores(v, names[v], place)]
 
-    others = {v for fused in s.fused for v in fused.outputs}
     for f in s.body:
         w.emit(f)
     layouts, colors = color_outputs(w, s)
-    w.lines += colors or store(v for v in s.outputs if v not in others)
+    w.lines += colors or store(s.own_outputs)
     for fused in s.fused:
         outer = dict(w.names)
         one = fused.domain == ONE

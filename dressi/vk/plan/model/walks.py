@@ -28,8 +28,8 @@ def iterations(f: Function, most: int) -> int:
 
 
 class Walk(NamedTuple):
-    """Of one Function with all that it makes again at other texels: iterations of an invocation, and the Functions and loops that
-    drivers compile in its calls, calls inside of calls included."""
+    """Of one Function with all that it makes again at other texels: iterations of an invocation, the Functions that drivers compile
+    in its calls, and loops, its own among them; calls inside of calls included."""
 
     iterations: int
     functions: float
@@ -63,7 +63,7 @@ class Walks:
         if f in self._of:
             return self._of[f]
         own = self._longer.get(f, iterations(f, self._most))
-        total, functions, nested = with_fragments(f, own), 0.0, 0.0
+        total, functions, nested = with_fragments(f, own), 0.0, float(f.iterations > 1)
         for k, (_, maker, access, near) in enumerate(f.edges):
             if not near and maker is not None and self._made(maker):
                 inside = self._making.get(maker) or self._make(maker)
@@ -81,7 +81,7 @@ class Walks:
         self._making[f] = found = Walk(
             sum([w.iterations for w in inside]),
             sum([w.functions + (g not in self._free) for g, w in zip(cone, inside, strict=True)]),
-            sum([w.loops + loops(g) for g, w in zip(cone, inside, strict=True)]),
+            sum([w.loops for w in inside]),
         )
         return found
 
@@ -100,11 +100,6 @@ def unrolls(f: Function, made: Callable[[Function], bool]) -> TypeGuard[ReduceFu
     maker = f.inputs[0].creator
     cone = [] if maker is None or not made(maker) else _at_same_pixel(maker, made)
     return len(cone) <= LARGEST_UNROLLED and all(a is Access.SAME_PIXEL for g in cone for a in g.access)
-
-
-def loops(f: Function) -> float:
-    """Loops in the snippet of a Function."""
-    return float(f.iterations > 1)
 
 
 def calls(f: Function, k: int) -> float:

@@ -78,7 +78,7 @@ def _fitting(counts: Counts, context: Context) -> Counts:
         some = {*_apart(large, before), *large[-most:]}
         stored = frozenset().union(*(_again(before, f) for f in some))
         decided = decided + 1 if len(large) <= FEW else FEW + 1
-        now = before.storing(stored) if decided <= FEW else before.recomputing_less(stored)
+        now = before.storing(stored) if decided <= FEW else before.recomputing(before.recomputed - stored)
         counts, most = Counts(now, context), 2 * most
         packed, left = {*before.packed}, {*large}
         tried = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from typing import NamedTuple
 
 from ....ad.graph import (
     AccumulateFunction,
@@ -26,7 +25,7 @@ from ..lowering.face_sum import FaceSum
 from ..lowering.fragment_value import FragmentValue
 from ..lowering.tiling.strips import TiledContraction
 from ..model.cost import planes
-from ..model.walks import Walks, loops
+from ..model.walks import Walk, Walks
 from ..substage import (
     Accumulate,
     Binding,
@@ -92,16 +91,6 @@ def work_of(function: Function) -> Work:
     return work()
 
 
-class Shares(NamedTuple):
-    """What one Function adds to a shader: iterations of loops, Functions in what it makes again at other texels, and loops,
-    those in what it makes again included; and its length, in Functions that drivers compile fast."""
-
-    iterations: int
-    called: float
-    loops: float
-    length: int
-
-
 class Counts:
     """What the groups of a schedule share: what is stored, and how much each Function makes again."""
 
@@ -117,16 +106,15 @@ class Counts:
         self.saving = any(f.saves_memory for f in analysis.order)
         free = again - analysis.recomputed
         self._walks = Walks(again.__contains__, context.limits.max_loop_iterations, free=free)
-        self._shares: list[Shares | None] = [None] * len(analysis.order)
+        self._shares: list[tuple[Walk, int] | None] = [None] * len(analysis.order)
 
-    def shares(self, f: Function) -> Shares:
-        """Counted once for all groups."""
+    def shares(self, f: Function) -> tuple[Walk, int]:
+        """What a Function adds to a shader, and to its length, in Functions that drivers compile fast. Counted once for all groups."""
         number = self.analysis.position[f]
         found = self._shares[number]
         if found is None:
-            walked, called, nested = self._walks.of(f)
             length = 1 if self.wide or f.operations < SLOW_OPERATIONS else SLOW
-            found = self._shares[number] = Shares(walked, called, loops(f) + nested, length)
+            found = self._shares[number] = self._walks.of(f), length
         return found
 
 
@@ -177,9 +165,13 @@ class Group:
         body = self.analysis.body_of(f, self.domain, self.body)
         looping, called, more, length = self.looping, self.called, 0.0, self.length
         for g in body:
-            share = self.counts.shares(g)
-            looping, called, more = looping + share.iterations, called + share.called, more + share.loops
-            length += share.length
+            (iterations, functions, loops), longer = self.counts.shares(g)
+            looping, called, more, length = (
+                looping + iterations,
+                called + functions,
+                more + loops,
+                length + longer,
+            )
         long = length > self.counts.largest or called > LARGEST_CALLS
         long |= more > 0 and self.loops + more > LARGEST_LOOPS
         if self.members and long:

@@ -42,7 +42,7 @@ def store_operands(sub_stages: Sequence[SubStage], context: Context) -> list[Sub
         chosen |= choice.of(s)
     if not chosen:
         return list(sub_stages)
-    analysis = context.analysis.recomputing(chosen)
+    analysis = context.analysis.recomputing(context.analysis.recomputed | chosen)
     found = [_again(s, analysis, chosen) for s in sub_stages]
     found = [s for s in found if s.outputs]
     walks = Walks(analysis.recomputed.__contains__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import singledispatch
 
-from ....ad.graph import ScatterFunction, Variable
+from ....ad.graph import ScatterFunction
 from ..glsl.blocks import BLOCK
 from ..glsl.fixed_point import accumulators_of
 from ..limits import DeviceLimits
@@ -61,7 +61,7 @@ def _loads(work: Work, s: SubStage, limits: DeviceLimits) -> list[Load]:
 def _(work: PixelWork, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """All pixels, or those of active blocks; one invocation, or one a tile, does what is fused over one texel."""
     sparse = isinstance(work, SparseWork) and work.sparse is not None
-    each = Shader(s).run(_own_outputs(s), s.body)
+    each = Shader(s).run(s.own_outputs, s.body)
     pixels = round((ACTIVE if sparse else 1.0) * s.domain.texels)
     loads = [Load(pixels, each, Stores.of(s, s.outputs), not s.draws)]
     if work.fused:
@@ -72,11 +72,6 @@ def _(work: PixelWork, s: SubStage, limits: DeviceLimits) -> list[Load]:
         stores = Stores(images=float(sum(planes(other.outputs) for other in work.fused)))
         loads.append(Load(tiles, once, stores, not s.draws))
     return loads
-
-
-def _own_outputs(s: SubStage) -> list[Variable]:
-    others = {v for fused in s.fused for v in fused.outputs}
-    return [v for v in s.outputs if v not in others]
 
 
 @_loads.register
@@ -108,7 +103,7 @@ def _resolved(work: Scatter, s: SubStage) -> Load:
     cells = sums.components * sums.slots
     total, outputs, drawn = Invocation(cells * PUT, loads=2.0 * cells), [f.output], False
     if epilogue is not None:
-        total = total.and_then(Shader(epilogue, [f.output]).run(_own_outputs(epilogue), epilogue.body))
+        total = total.and_then(Shader(epilogue, [f.output]).run(epilogue.own_outputs, epilogue.body))
         outputs, drawn = list(epilogue.outputs), epilogue.draws
     return Load(f.output.domain.texels, total, Stores.of(s, outputs), not drawn)
 
