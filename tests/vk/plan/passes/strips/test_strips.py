@@ -310,9 +310,7 @@ def test_long_contractions_may_have_blocks_that_compile_longer(model):
             Variable(FLOAT, (size, size), channels=channels),
             Variable(FLOAT, (3, 3), channels, channels=channels),
         )
-        f = F.correlate(x, w).creator
-        _, strips = choose.soonest(f, profile("lavapipe"), model)
-        return Layout(f, strips).products
+        return choose.tiled(F.correlate(x, w).creator, profile("lavapipe"), model).creator.layout.products
 
     assert block(96, 128) == 1152
     assert block(8, 32) <= model.straight
