@@ -122,7 +122,9 @@ def _pays(scatters: Sequence[FragmentScatterFunction], model: DeviceModel) -> bo
     fragments, faces = COVERED * first.drawn.texels, first.faces * batch
     if fragments > LARGEST * faces:
         return False
-    everything = {g.output: g for f in scatters for g in f.fragment.functions}
+    together, _ = joined(
+        [(f.fragment, f.externals) for f in scatters]
+    )  # a visit computes once what several of them read
     added = sum(v.vtype.components for f in scatters for v, _ in f.pairs)
 
     def shader(functions: Sequence, rate: float) -> float:
@@ -139,7 +141,7 @@ def _pays(scatters: Sequence[FragmentScatterFunction], model: DeviceModel) -> bo
     drawn += added * (PUT / model.fragment_rate + 1.0 / model.atomic_rate)
     drawn = drawn * fragments + len(scatters) * 3 * first.triangles * batch / model.vertex_rate
     visits = max(fragments / faces, 1.0) * BOXES
-    one = visits * shader(list(everything.values()), model.compute_rate) + added / model.image_store_rate
+    one = visits * shader(together.functions, model.compute_rate) + added / model.image_store_rate
     return model.rounds(faces) * model.lanes * one < drawn
 
 
