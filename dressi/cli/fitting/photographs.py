@@ -29,8 +29,11 @@ def read_photographs(request: Request, size: tuple[int, int] | None) -> tuple[Ph
         raise InputError(
             f"there is no folder '{folder}'; give the folder that holds the photographs, or a video"
         )
-    calibration = read_calibration(folder, _calibration(request, folder, ordered=folder != source))
-    calibration = with_left_out(request, folder, calibration)
+    given = read_calibration(folder, _calibration(request, folder, ordered=folder != source))
+    calibration = with_left_out(request, folder, given)
+    known = (
+        set() if request.out / "cameras" in given.path.parents else {view.image.name for view in given.views}
+    )
     how = request.masks
     if how is None and not has_masks(calibration):
         how = "auto"
@@ -47,7 +50,7 @@ def read_photographs(request: Request, size: tuple[int, int] | None) -> tuple[Ph
     )
     for note in photos.notes:
         warnings.warn(note, stacklevel=2)
-    return replace(photos, found=request.out / "cameras" in calibration.path.parents), made
+    return replace(photos, found=frozenset(photos.names) - known), made
 
 
 def _frames(request: Request, video: Path) -> Path:

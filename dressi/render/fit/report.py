@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
+from ..cameras import Cameras
 from ..drawing import pictures
 from ..drawing.turntable import render_turntable
 from ..engine import MakeEngine
@@ -122,11 +123,15 @@ def write_results(
         dataset = replace(dataset, train=replace(dataset.train, cameras=result.cameras))
     train = score(result, dataset.train, make_engine, result.exposures, result.gains)
     held_out = as_found = held_out_score(result, dataset, make_engine)
-    moved = None
-    if dataset.held_out is not None and photos is not None and (photos.found or result.cameras is not None):
-        # Nothing has refined their cameras, which are no part of what is judged.
-        others = dataset.held_out
-        cameras = posed(result.mesh, dataset.train, others, make_engine)
+    others, moved, loose = dataset.held_out, None, np.zeros(0, bool)
+    if photos is not None:
+        loose = np.array(
+            [result.cameras is not None or photos.names[k] in photos.found for k in photos.held_out]
+        )
+    if others is not None and loose.any():
+        # Nothing has refined these cameras, which are no part of what is judged.
+        better = posed(result.mesh, dataset.train, others, make_engine)
+        cameras = Cameras([(better if loose[k] else others.cameras)[k] for k in range(len(loose))])
         dataset = replace(dataset, held_out=replace(others, cameras=cameras))
         moved = moves(cameras, others.cameras)
         held_out = held_out_score(result, dataset, make_engine)
