@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 from dressi.cli.fitting.made_masks import MadeMasks
@@ -29,11 +28,8 @@ def read_photographs(request: Request, size: tuple[int, int] | None) -> tuple[Ph
         raise InputError(
             f"there is no folder '{folder}'; give the folder that holds the photographs, or a video"
         )
-    given = read_calibration(folder, _calibration(request, folder, ordered=folder != source))
-    calibration = with_left_out(request, folder, given)
-    known = (
-        set() if request.out / "cameras" in given.path.parents else {view.image.name for view in given.views}
-    )
+    calibration = read_calibration(folder, _calibration(request, folder, ordered=folder != source))
+    calibration = with_left_out(request, folder, calibration)
     how = request.masks
     if how is None and not has_masks(calibration):
         how = "auto"
@@ -50,7 +46,7 @@ def read_photographs(request: Request, size: tuple[int, int] | None) -> tuple[Ph
     )
     for note in photos.notes:
         warnings.warn(note, stacklevel=2)
-    return replace(photos, found=frozenset(photos.names) - known), made
+    return photos, made
 
 
 def _frames(request: Request, video: Path) -> Path:

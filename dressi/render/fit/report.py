@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from ..cameras import Cameras
 from ..drawing import pictures
 from ..drawing.turntable import render_turntable
 from ..engine import MakeEngine
@@ -31,7 +30,6 @@ from ..objectives.hull import hull_iou
 from ..objectives.metrics import chamfer
 from ..scene.scene import Node, Scene
 from ..shading.lights import LightSource
-from .bundle.posed import posed
 from .cameras import cameras_file, moves
 from .confidence import confidence, shown_confidence
 from .data.dataset import Dataset, Observations
@@ -39,7 +37,7 @@ from .data.result import FitResult, Quality
 from .disk import cannot_write, locked, temporary_prefix
 from .exposures import expected_gains
 from .parts import Parts
-from .scores import Score, picture_facts, pose_facts, score
+from .scores import picture_facts, pose_facts, score
 
 LIGHT = "light.json"
 """The light of a result whose material was recovered."""
@@ -85,16 +83,6 @@ def hull_score(dataset: Dataset) -> float | None:
     )
 
 
-def held_out_score(result: FitResult, dataset: Dataset, make_engine: MakeEngine) -> Score | None:
-    """Of the held-out views, with the exposures that are expected of them; None without any."""
-    others, gains = dataset.held_out, result.gains
-    if others is None:
-        return None
-    if gains is not None:
-        gains = expected_gains(gains, dataset.train.cameras, others.cameras)
-    return score(result, others, make_engine, gains=gains)
-
-
 def write_results(
     folder: Path,
     dataset: Dataset,
@@ -110,9 +98,7 @@ def write_results(
 ) -> dict[str, Any]:
     """Write all ``FILES`` into ``folder`` and return the report.
 
-    task: what was asked for, for the report.  stages: of each round its ``round`` and its ``stages``, for ``STAGES``. Held-out
-    photographs whose cameras were found, or whose fit refines poses, are judged with the poses that the result gives them (``posed``);
-    with those that were found they are in the metrics as ``heldout_as_found``. Views
+    task: what was asked for, for the report.  stages: of each round its ``round`` and its ``stages``, for ``STAGES``. Views
     that were held out are shown in ``HELD_OUT``, at most as many as ``views.png`` has. With refined poses it also writes ``cameras.json`` (``cameras_file``), which needs ``photos`` for photographs. Existing
     files are replaced at the end, once all new ones are complete. Raises InputError if the folder cannot be written.
     """
@@ -122,19 +108,12 @@ def write_results(
         files = (*FILES, NAME)
         dataset = replace(dataset, train=replace(dataset.train, cameras=result.cameras))
     train = score(result, dataset.train, make_engine, result.exposures, result.gains)
-    held_out = as_found = held_out_score(result, dataset, make_engine)
-    others, moved, loose = dataset.held_out, None, np.zeros(0, bool)
-    if photos is not None:
-        loose = np.array(
-            [result.cameras is not None or photos.names[k] in photos.found for k in photos.held_out]
-        )
-    if others is not None and loose.any():
-        # Nothing has refined these cameras, which are no part of what is judged.
-        better = posed(result.mesh, dataset.train, others, make_engine)
-        cameras = Cameras([(better if loose[k] else others.cameras)[k] for k in range(len(loose))])
-        dataset = replace(dataset, held_out=replace(others, cameras=cameras))
-        moved = moves(cameras, others.cameras)
-        held_out = held_out_score(result, dataset, make_engine)
+    held_out = None
+    if dataset.held_out is not None:
+        gains = result.gains
+        if gains is not None:
+            gains = expected_gains(gains, dataset.train.cameras, dataset.held_out.cameras)
+        held_out = score(result, dataset.held_out, make_engine, gains=gains)
     frames = render_turntable(result.mesh, dataset.up, make_engine, light=result.light)
     shown = np.arange(min(len(dataset.train.masks), pictures.COLUMNS))
     found = {"train": picture_facts(train, dataset.train)}
@@ -156,9 +135,6 @@ def write_results(
         "metrics": {
             "train": train.as_dict(),
             "heldout": None if held_out is None else held_out.as_dict(),
-            **(
-                {"heldout_as_found": as_found.as_dict()} if moved is not None and as_found is not None else {}
-            ),
         },
         "views": {
             "size": list(dataset.train.cameras.size),
@@ -180,8 +156,6 @@ def write_results(
         report["steered"] = [dict(zip(keys, change, strict=True)) for change in result.steered]
     if result.cameras is not None:
         report["poses"] = moves(result.cameras, given)
-    if moved is not None:
-        report["poses_of_heldout"] = moved
     report["parts"] = {**Parts.of(dataset).as_dict(), "result": result.mesh.component_count()}
     report["surface"] = surface_score(result, dataset)
     more = (held_out is not None, HELD_OUT), (bool(stages), STAGES), (not dataset.exact, CONFIDENCE)

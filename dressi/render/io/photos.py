@@ -46,8 +46,7 @@ class Photos:
     originals: the files, with cameras of their own sizes and their lenses.
     depths: (N, H, W) float32, distances along the optical axis in units of the world, 0 where unknown and outside of the
     masks; None if they were not read.
-    model: folder of the COLMAP model that the cameras come from, None for other calibrations.  found: names of those
-    whose cameras were found by the pictures, and not given with them.
+    model: folder of the COLMAP model that the cameras come from, None for other calibrations.
 
     >>> from dressi.render.cameras import Camera
     >>> camera = Camera.perspective(40, (8, 6), (0, 0, 4), (0, 0, 0))
@@ -67,7 +66,6 @@ class Photos:
     originals: tuple[View, ...] = ()
     depths: np.ndarray | None = None
     model: Path | None = None
-    found: frozenset[str] = frozenset()
 
     @cached_property
     def points(self) -> SparsePoints:

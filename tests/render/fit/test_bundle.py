@@ -16,7 +16,6 @@ from dressi.render.fit import mesh_dataset
 from dressi.render.fit.bundle.adjust import Pictures, adjusted, inner_edges, solve
 from dressi.render.fit.bundle.light import shades
 from dressi.render.fit.bundle.pinhole import projected
-from dressi.render.fit.bundle.posed import posed
 from dressi.render.fit.bundle.terms import Samples, colours_alike, outlines_alike
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import octasphere
@@ -183,29 +182,6 @@ def test_shape_and_poses_are_found_from_colours(device):
     assert adjusted(given, wrong, *arguments, stop=lambda: True) is None
     two = Cameras(list(wrong)[:2])
     assert adjusted(given, two, train.masks[:2], train.colors[:2], None, make_engine) == (given, two)
-
-
-@pytest.mark.vk
-def test_further_pictures_are_posed_by_a_known_shape(device):
-    def make_engine() -> DressiAD:
-        return DressiAD(device)
-
-    scene, rng = mesh_dataset(checked(), 8, (64, 64), make_engine), np.random.default_rng(1)
-    assert scene.held_out is not None
-    others = replace(scene.held_out, masks=scene.held_out.masks.copy())
-    others.masks[-1] = 0  # shows nothing: stays
-    moves = rng.normal(size=(2, len(others.cameras), 3)) * 0.02
-    wrong = Cameras(
-        [
-            turned(camera, turn, scene.radius * shift, scene.center)
-            for camera, turn, shift in zip(others.cameras, *moves, strict=True)
-        ]
-    )
-    found = posed(scene.reference, scene.train, replace(others, cameras=wrong), make_engine)
-    before, after = (pose_errors(cameras, others.cameras).degrees[:-1] for cameras in (wrong, found))
-    assert before.mean() > 1.4 and after.mean() < 0.3 and after.max() < 0.6
-    np.testing.assert_allclose(found[-1].view, wrong[-1].view, atol=1e-9)
-    assert (found[0].intrinsics == wrong[0].intrinsics).all()
 
 
 def checked() -> Mesh:

@@ -191,7 +191,7 @@ class Bundle:
         self.mesh = self.mesh.moved(self.mesh.positions + heights * normals)
         self.cameras = Cameras(
             [
-                moved_by(camera, move)
+                _moved(camera, move)
                 for camera, move in zip(self.cameras, moves[:poses].reshape(-1, 6), strict=True)
             ]
         )
@@ -230,7 +230,7 @@ def inner_edges(mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
     return ends[twice], np.stack([face[twice], face[twice + 1]], axis=1)
 
 
-def moved_by(camera: Camera, move: np.ndarray) -> Camera:
+def _moved(camera: Camera, move: np.ndarray) -> Camera:
     """The camera after an increment (6,): a turn about the origin of the scene, then a shift, in its own axes."""
     turn = Rotation.from_rotvec(move[:3]).as_matrix()
     return replace(camera, rotation=turn @ camera.rotation, translation=camera.translation + move[3:])
