@@ -157,7 +157,7 @@ class Function(Reads, Work):
     """One application of one operation. Subclass one of the kinds (``PixelFunction``, ...), not this class.
 
     A subclass declares
-      ``fields``    the names of its parameters (not inputs); applications with equal parameters and inputs are equal;
+      ``fields``    the names of its parameters, which follow the inputs; applications with equal ones and inputs are equal;
       ``access``    how each input is read (default: all SAME_PIXEL);
       ``infer``     type and domain of the output; raises GraphError through ``self.fail``;
       ``glsl``      the snippet, see below;
@@ -188,23 +188,24 @@ class Function(Reads, Work):
     no_derivative: ClassVar[str] = ""
     joint: Any = None  # shared by Functions whose gradients are taken together, by its ``pull``
 
-    def __init__(self, *inputs: Variable, **fields: Any):
-        for name, value in fields.items():
+    def __init__(self, *given: Any, **fields: Any):
+        """given: the inputs, and behind them values of fields, in the order of these."""
+        self.inputs = tuple(itertools.takewhile(lambda x: isinstance(x, Variable), given))
+        more = given[len(self.inputs) :]
+        if len(more) > len(self.fields) or not fields.keys().isdisjoint(self.fields[: len(more)]):
+            raise GraphError(
+                f"inputs of {type(self).__name__} are Variables, not {more[0]!r}; F.apply makes constants of numbers"
+            )
+        for name, value in (*zip(self.fields, more, strict=False), *fields.items()):
             if name not in self.fields:
                 declared = ", ".join(self.fields) or "none"
                 raise GraphError(f"{type(self).__name__} has no field {name!r}; its fields are: {declared}")
             setattr(self, name, value)
-        for x in inputs:
-            if not isinstance(x, Variable):
-                raise GraphError(
-                    f"inputs of {type(self).__name__} are Variables, not {x!r}; F.apply makes constants of numbers"
-                )
-        self.inputs = inputs
         self.where = user_line(self)
         vtype, domain = self.infer()
         self.output = Variable.made(self, vtype, domain)
         # The result of a list, computed entry by entry, is a list.
-        for x, access in zip(inputs, self.access):
+        for x, access in zip(self.inputs, self.access):
             if x.count is not None and access is Access.SAME_PIXEL and x.domain == domain:
                 self.output.count = x.count
                 break
@@ -330,17 +331,14 @@ class Function(Reads, Work):
 
     def fail(self, reason: str) -> GraphError:
         """An error that names the Function, its inputs and the line of user code: ``raise self.fail(...)``."""
-        inputs = ", ".join(str(x) for x in self.inputs)
+        inputs = ", ".join(map(str, self.inputs))
         return GraphError(f"{type(self).__name__}({inputs}): {reason} (at {self.where})")
 
     def broadcast(self, *variables: Variable) -> Domain:
         """The domain that the given inputs (default: all read at the same pixel) broadcast to. Raises GraphError."""
         if not variables:
-            access = self.access
-            if access is _same_pixel(len(self.inputs)):
-                variables = self.inputs
-            else:
-                variables = tuple(x for x, a in zip(self.inputs, access) if a is Access.SAME_PIXEL)
+            same, pairs = self.access is _same_pixel(len(self.inputs)), zip(self.inputs, self.access)
+            variables = self.inputs if same else tuple(x for x, a in pairs if a is Access.SAME_PIXEL)
         domain = broadcast([v.domain for v in variables])
         if domain is None:
             raise self.fail("sizes and batches must be equal or 1; use F.resize, F.crop, F.take or F.expand")

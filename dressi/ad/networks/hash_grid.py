@@ -25,10 +25,8 @@ class GridIndex(PixelFunction):
     operations = 10.0
     zero_derivative = True
     fields = ("resolution", "entries")
-
-    def __init__(self, vertex: Variable, resolution: int, entries: int):
-        self.resolution, self.entries = resolution, entries
-        super().__init__(vertex)
+    resolution: int
+    entries: int
 
     def infer(self):
         if self.inputs[0].vtype not in (IVEC2, IVEC3):

@@ -21,10 +21,7 @@ class Extremes(PixelFunction):
     operations, fetches = 15.0, math.inf
     no_derivative = "is made for masks; use F.window_max and F.window_min"
     fields = ("axis",)
-
-    def __init__(self, image: Variable, reach: Variable, axis: str):
-        self.axis = axis
-        super().__init__(image, reach)
+    axis: str
 
     @cached_property
     def access(self):
@@ -87,10 +84,8 @@ class BlockExtremes(PixelFunction):
     operations, fetches = 15.0, math.inf
     no_derivative = "is made for masks; use F.max and F.min"
     fields = ("length", "axis")
-
-    def __init__(self, image: Variable, length: int, axis: str):
-        self.length, self.axis = length, axis
-        super().__init__(image)
+    length: int
+    axis: str
 
     @cached_property
     def access(self):

@@ -94,11 +94,7 @@ class SphereFilter(Linear):
     fields = ("kernel", "size", "rows")
     kernel: Kernel
     size: Size
-    rows: int
-
-    def __init__(self, x: Variable, kernel: Kernel, size: Size, rows: int = 0):
-        self.kernel, self.size, self.rows = kernel, size, rows
-        super().__init__(x)
+    rows: int = 0
 
     @cached_property
     def access(self):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ad.graph import PixelFunction, Variable
+from ...ad.graph import PixelFunction
 from ...ad.types import INT
 
 
@@ -19,10 +19,8 @@ class FacesWithin(PixelFunction):
     exact = True
     zero_derivative = True
     fields = ("first", "last")
-
-    def __init__(self, face: Variable, first: int, last: int):
-        self.first, self.last = first, last
-        super().__init__(face)
+    first: int
+    last: int
 
     def infer(self):
         if self.inputs[0].vtype is not INT:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...graph import Domain, Variable
+from ...graph import Domain
 from ...ops.image.texels import Fetching, fetch
 from ...types import Size
 
@@ -25,15 +25,12 @@ class Prolong(Fetching):
 
     operations, fetches = 14.0, 4.0
     fields = ("size",)
+    size: Size
     glsl = (
         "{ ivec2 low = pixel / 2, high = (pixel + 1) / 2;\n"
         "$y = 0.25 * (($0(low, tile) + $0(ivec2(high.x, low.y), tile))"
         " + ($0(ivec2(low.x, high.y), tile) + $0(high, tile))); }"
     )
-
-    def __init__(self, x: Variable, size: Size):
-        self.size = size
-        super().__init__(x)
 
     def infer(self):
         x = self.inputs[0]

@@ -18,10 +18,7 @@ class Coordinates(PixelFunction):
     operations = 1.0
     zero_derivative = True
     fields = ("domain",)
-
-    def __init__(self, domain: Domain):
-        self.domain = domain
-        super().__init__()
+    domain: Domain
 
     def infer(self):
         return INT, self.domain

@@ -72,10 +72,7 @@ class ExtremeIndex(Reduce):
     operations = 8.0
     zero_derivative = True
     fields = ("axis", "largest")
-
-    def __init__(self, x: Variable, axis: str, largest: bool):
-        self.largest = largest
-        super().__init__(x, axis)
+    largest: bool
 
     def infer(self):
         vtype, domain = super().infer()

@@ -29,10 +29,10 @@ class Gather(Fetching):
     """
 
     fields = ("map", "domain", "transposed", "length")
-
-    def __init__(self, x: Variable, map: IndexMap, domain: Domain, transposed: bool = False, length: int = 0):
-        self.map, self.domain, self.transposed, self.length = map, domain, transposed, length
-        super().__init__(x)
+    map: IndexMap
+    domain: Domain
+    transposed: bool = False
+    length: int = 0
 
     def infer(self):
         return self.inputs[0].vtype, Domain(

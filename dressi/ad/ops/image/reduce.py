@@ -29,10 +29,6 @@ class Reduce(ReduceFunction):
 
     fields = ("axis",)
 
-    def __init__(self, x: Variable, axis: str):
-        self.axis = axis
-        super().__init__(x)
-
     @cached_property
     def access(self):
         return (Access.FETCH,)
@@ -153,11 +149,8 @@ class Expand(Linear):
     operations = 1.0
     exact = True
     fields = ("domain",)
+    domain: Domain
     glsl = "$0"
-
-    def __init__(self, x: Variable, domain: Domain):
-        self.domain = domain
-        super().__init__(x)
 
     def infer(self):
         x = self.inputs[0]

@@ -61,11 +61,11 @@ class Resize(Fetching):
     # length: 0, or the number of taps of a partial sum. The partial sums of a texel are then in consecutive tiles, one for
     # each block of the input in turn, and only one axis changes.
     fields = ("size", "filter", "transposed", "length")
+    size: Size
+    filter: str
+    transposed: bool = False
+    length: int = 0
     includes = ("resize.glsl",)
-
-    def __init__(self, x: Variable, size: Size, filter: str, transposed: bool = False, length: int = 0):
-        self.size, self.filter, self.transposed, self.length = size, filter, transposed, length
-        super().__init__(x)
 
     def infer(self):
         if self.filter not in FILTERS:

@@ -63,10 +63,8 @@ class TakeTranspose(PixelFunction):
 
     operations, fetches = 6.0, math.inf
     fields = ("batch", "length")
-
-    def __init__(self, gy: Variable, index: Variable, batch: int, length: int = 0):
-        self.batch, self.length = batch, length
-        super().__init__(gy, index)
+    batch: int
+    length: int = 0
 
     @property
     def parts(self) -> int:

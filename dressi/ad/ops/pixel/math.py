@@ -107,10 +107,7 @@ class Convert(PixelFunction):
     zero_derivative = True
     exact = True
     fields = ("to_int",)
-
-    def __init__(self, x: Variable, to_int: bool):
-        self.to_int = to_int
-        super().__init__(x)
+    to_int: bool
 
     def infer(self):
         x = self.inputs[0].vtype

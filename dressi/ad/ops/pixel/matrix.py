@@ -54,10 +54,7 @@ class Column(Linear):
     operations = 1.0
     exact = True
     fields = ("number",)
-
-    def __init__(self, x: Variable, number: int):
-        self.number = number
-        super().__init__(x)
+    number: int
 
     def infer(self):
         x = self.inputs[0].vtype

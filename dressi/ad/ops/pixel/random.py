@@ -43,12 +43,9 @@ class Random(PixelFunction):
     operations = 68.0
     zero_derivative = True
     fields = ("domain",)
+    domain: Domain
     includes = ("random.glsl",)
     glsl = "unit_float(random_bits(uint((tile * $size.y + pixel.y) * $size.x + pixel.x), uint($1), uint($0)))"
-
-    def __init__(self, seed: Variable, counter: Variable, domain: Domain):
-        self.domain = domain
-        super().__init__(seed, counter)
 
     def infer(self):
         if any(x.vtype is not INT for x in self.inputs):

@@ -77,10 +77,7 @@ class Swizzle(Linear):
     operations = 1.0
     exact = True
     fields = ("keys",)
-
-    def __init__(self, x: Variable, keys: tuple[int, ...]):
-        self.keys = keys
-        super().__init__(x)
+    keys: tuple[int, ...]
 
     def infer(self):
         x = self.inputs[0].vtype
@@ -106,10 +103,8 @@ class Spread(Linear):
 
     operations = 2.0
     fields = ("keys", "width")
-
-    def __init__(self, x: Variable, keys: tuple[int, ...], width: int):
-        self.keys, self.width = keys, width
-        super().__init__(x)
+    keys: tuple[int, ...]
+    width: int
 
     def infer(self):
         if self.inputs[0].vtype is not vector_type(len(self.keys)):
@@ -170,10 +165,7 @@ class Fill(Linear):
     operations = 2.0
     exact = True
     fields = ("vtype",)
-
-    def __init__(self, x: Variable, vtype: VType):
-        self.vtype = vtype
-        super().__init__(x)
+    vtype: VType
 
     def infer(self):
         if not self.inputs[0].vtype.is_scalar or not self.vtype.is_matrix:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ....errors import GraphError
-from ...graph import PixelFunction, Variable
+from ...graph import PixelFunction
 from ...types import INT, IVEC2, IVEC4, Size
 
 __all__: list[str] = []
@@ -159,10 +159,8 @@ class WrapTexel(PixelFunction):
     zero_derivative = True
     exact = True
     fields = ("size", "wrap")
-
-    def __init__(self, texel: Variable, size: Size, wrap: WrapName):
-        self.size, self.wrap = size, wrap
-        super().__init__(texel)
+    size: Size
+    wrap: WrapName
 
     def infer(self):
         wrap_of(self.wrap)
@@ -186,10 +184,7 @@ class LevelPlace(PixelFunction):
     zero_derivative = True
     exact = True
     fields = ("layout",)
-
-    def __init__(self, level: Variable, layout: tuple[Place, ...]):
-        self.layout = layout
-        super().__init__(level)
+    layout: tuple[Place, ...]
 
     def infer(self):
         if self.inputs[0].vtype is not INT:
@@ -223,10 +218,8 @@ class LevelTexel(PixelFunction):
     zero_derivative = True
     exact = True
     fields = ("wrap", "binary")
-
-    def __init__(self, texel: Variable, place: Variable, wrap: WrapName, binary: bool):
-        self.wrap, self.binary = wrap, binary
-        super().__init__(texel, place)
+    wrap: WrapName
+    binary: bool
 
     def infer(self):
         wrap_of(self.wrap)

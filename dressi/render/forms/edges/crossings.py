@@ -31,13 +31,8 @@ class Crossing(PixelFunction):
     operations, fetches = 38.0, 2.0
     no_derivative = "chooses an edge; compute what depends on the vertices from the ends of the edge chosen"
     fields = ("axis",)
+    axis: str
     includes = ("face.glsl", "edge.glsl", "crossing.glsl")
-
-    def __init__(
-        self, first: Variable, second: Variable, ends: Variable, depths: Variable, side: Variable, axis: str
-    ):
-        self.axis = axis
-        super().__init__(first, second, ends, depths, side)
 
     @cached_property
     def access(self):

@@ -116,13 +116,8 @@ class EdgeFront(PixelFunction):
     zero_derivative = True
     ranges = 2
     fields = ("cull",)
+    cull: int
     includes = ("face.glsl", "edge.glsl")
-
-    def __init__(
-        self, edges: Variable, ends: Variable, around: Variable, faces: Variable, vertex: Variable, cull: int
-    ):
-        self.cull = cull
-        super().__init__(edges, ends, around, faces, vertex)
 
     @property
     def iterations(self) -> int:
