@@ -9,6 +9,11 @@ import os
 
 # The tests run side by side. Threads of OpenBLAS, which wait by spinning, would take the cores from each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# glibc keeps the memory that arrays and compilers free, in the processes that are started from here: otherwise the kernel
+# takes it back and clears it again for the next one.
+os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(512 << 20))
+os.environ.setdefault("MALLOC_TOP_PAD_", str(32 << 20))
+os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(32 << 20))
 
 import gc
 import json

@@ -140,7 +140,9 @@ def test_it_runs_with_what_it_requires_alone(built: Path, tmp_path: Path):
     (fallback,) = [finding["text"] for finding in report["findings"] if finding["topic"] == "fallback"]
     assert "c++" not in fallback
     save_mesh(tmp_path / "pear.glb", pear(16, 12, 32))
-    options = ("--target", "pear.glb", "--size", "48", "--steps", "30", "--views", "4", "--out", "out")
+    options = (
+        "--target pear.glb --size 32 --steps 2 --views 4 --texture-size 16 --no-colours --out out".split()
+    )
     result = call(home / "bin" / "dressi", "fit", *options, folder=tmp_path, path=path)
     assert result.returncode == 0 and "heldout: IoU 0.9" in result.stdout, result
     assert load_mesh(tmp_path / "out" / "result.glb").texture is not None

@@ -19,7 +19,8 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="signals"),
 ]
 
-OPTIONS = ("--views", "3", "--size", "24", "--steps", "20", "--texture-size", "16", "--no-colours")
+# A round of the shape, and the texture: programs, not steps, are what takes time.
+OPTIONS = ("--views", "3", "--size", "24", "--steps", "2", "--texture-size", "16", "--no-colours")
 
 
 def test_killed_interrupted_and_resumed_it_ends_as_if_nothing_had_been(tmp_path: Path):

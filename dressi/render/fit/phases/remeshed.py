@@ -34,7 +34,7 @@ def mended(
 ) -> Mesh:
     """The mesh after the round ``plan``: with its folds healed, or smoothed where faces stay, and with the holes of masks
     (N, H, W) opened where the round says so. matrices, known, resolution: as ``opened`` takes them."""
-    mesh = healed(mesh) if plan.faces else unfolded(mesh)
+    mesh = healed(mesh, pixels=max(masks.shape[1:])) if plan.faces else unfolded(mesh)
     if not plan.opens:
         return mesh
     return opened(mesh, matrices, masks, known, resolution=resolution) or mesh

@@ -15,7 +15,9 @@ TRIES = 24
 HEALING = 6
 """Iterations of smoothing in ``healed``: more move what is not folded as well."""
 CELLS = 256
-"""Cells of the grid, along the longest side of the mesh, on which a folded surface is made anew."""
+"""Most cells of the grid, along the longest side of the mesh, on which a folded surface is made anew."""
+CELLS_OF_PIXEL = 4
+"""Most of them for a pixel of the longer side of the pictures: smaller ones hold nothing that these have shown."""
 BLUR = 0.5
 """Smoothing of the field in cells."""
 
@@ -44,18 +46,20 @@ def unfolded(mesh: Mesh, *, tries: int = TRIES) -> Mesh:
     return mesh.moved(positions)
 
 
-def healed(mesh: Mesh, *, tries: int = HEALING) -> Mesh:
+def healed(mesh: Mesh, *, pixels: int = CELLS, tries: int = HEALING) -> Mesh:
     """A closed mesh without folds: those that a little smoothing takes away are smoothed, and for any others the whole
     surface is made anew.
 
     A new surface bounds the same solid: the points around which the surface winds, inverted parts included, on a grid of
     CELLS, below whose cells details are lost. Topology and vertices change then. It may have a few folds of its own. An
     open mesh is returned unchanged.
+
+    pixels: of the longer side of the pictures that the mesh was fitted to.
     """
     near = unfolded(mesh, tries=tries)
     if not mesh.is_closed() or not _folded(near).any():
         return near
-    grid = Grid.around(mesh.bounds(), CELLS)
+    grid = Grid.around(mesh.bounds(), min(CELLS, CELLS_OF_PIXEL * pixels))
     field = gaussian_filter(signed_distances(mesh, grid, 1.5, inverted=True), BLUR)
     found = surface_of(field, grid, len(mesh.faces))
     if found is None:
