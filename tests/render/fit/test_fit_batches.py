@@ -19,7 +19,7 @@ from dressi.render.fit.data.result import FitResult, Timing
 from dressi.render.fit.exposures import expected_gains
 from dressi.render.fit.graphs.batches import ROUNDS, ViewBatches
 from dressi.render.fit.graphs.round import start
-from dressi.render.fit.phases.texture import TextureRound
+from dressi.render.fit.phases.texture import PARTS, TextureRound
 from dressi.render.fit.scores import score
 from dressi.render.mesh.primitives import pear
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
@@ -131,6 +131,31 @@ def test_the_joint_round_of_photographs_takes_more_steps(views, steps):
         for joint in (False, True)
     ]
     assert found == [10, 10, 10, steps]
+
+
+@pytest.mark.vk
+def test_a_texture_filtered_over_parts_of_pixels_suits_pictures_of_several_samples(device):
+    def make_engine() -> DressiAD:
+        return DressiAD(device)
+
+    target = pear(16, 12, 64)
+    target.texture = np.random.default_rng(0).random((64, 64, 3))
+    scene = mesh_dataset(target, 6, SIZE, make_engine, PHOTO_SAMPLES)
+    found = []
+    for parts in (1.0, PARTS):
+        work = TextureRound(
+            scene.to_unit(target), scene.matrices, scene.train.masks, scene.train.colors,
+            steps=60, texture_size=64, gradient="exact", seed=0, parts=parts,
+        )  # fmt: skip
+        engine = make_engine()
+        try:
+            start(engine, work)
+            engine.step(work.steps)
+            mesh = scene.to_world(work.found(engine).mesh)
+        finally:
+            engine.close()
+        found.append(score(FitResult(mesh, [], {}, Timing(), True), scene.train, make_engine).psnr)
+    assert found[1] > found[0] + 0.3, found
 
 
 @pytest.mark.vk

@@ -41,6 +41,10 @@ errors of the shape, texels would take arbitrary values whose bilinear mixture f
 a pixel: the larger weight left a third of the variance of the finest, the smaller one a half. Six drawn views lose half
 a decibel in others by the smaller one."""
 
+PARTS = 2.0
+"""Of a pixel, over one of which the texture of photographs is filtered. Results are drawn with several samples a pixel, each filtered
+for its part: a texture that was learned over whole pixels is blurred by the filter, and makes up for it by contrasts that it should not have."""
+
 VIEWS = 4
 """Random views in each step while shape and texture are optimised together, whose pictures cost several times as much."""
 BEND = 1e-6
@@ -67,6 +71,7 @@ class TextureRound(Round):
     vertex moves for what its texels show, not to blur them. Otherwise the colours are
     those at the centres of pixels, compared over the pixels of the masks that the mesh covers.  rest: (V, 3), the shape
     whose details the Laplacian preserves; without it the Laplacian smooths.  factors: what a person may change meanwhile.
+    parts: of the area of a pixel, over one of which the texture is filtered.
     """
 
     name = "texture"
@@ -91,6 +96,7 @@ class TextureRound(Round):
         loss: str = "l2",
         fringe: float | None = None,
         known: np.ndarray | None = None,
+        parts: float = 1.0,
     ):
         height, width = masks.shape[1:]
         size, views = (width, height), len(masks)
@@ -113,7 +119,7 @@ class TextureRound(Round):
         uv = surface_uv(mesh, clip, faces, surface.face, size)
         level = None
         if gradient == "exact":
-            level = surface_level(mesh, clip, faces, surface.face, size, (texture_size, texture_size))
+            level = surface_level(mesh, clip, faces, surface.face, size, (texture_size, texture_size), parts)
         color = texture_colour(
             decoded(self.pyramid.texture),
             uv,

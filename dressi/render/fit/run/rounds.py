@@ -27,7 +27,7 @@ from ..materials.recover import Recovery
 from ..options import FitOptions
 from ..phases.remeshed import mended, refined
 from ..phases.shape import ShapeRound
-from ..phases.texture import OF_PHOTOGRAPHS, SMOOTHNESS, TextureRound
+from ..phases.texture import OF_PHOTOGRAPHS, PARTS, SMOOTHNESS, TextureRound
 from ..phases.unfold import unfolded_from
 from ..textures.charts import with_charts
 from .starting import begun_anew, rounds_of, sphere_faces
@@ -157,6 +157,7 @@ class FitRounds:
             rest=self.start.positions if self.keeps_faces else None,
             factors=self.factors,
             loss=options.loss,
+            parts=1.0 if exact else PARTS,
         )
 
     @property
