@@ -127,6 +127,11 @@ def test_folds_that_smoothing_leaves_are_remeshed_away():
     assert found.inside_out == 0 and found.self_intersecting == 0
     whole = Mesh(ball.positions, ball.faces)
     assert np.array_equal(healed(whole).positions, whole.positions)
+    # The end of a limb that folds have cut off, a ten thousandth of the volume, stays where it is.
+    end = primitives.octasphere(2)
+    apart = np.concatenate([broken.positions, end.positions * 0.025 + (1.3, 0.0, 0.0)])
+    found = healed(Mesh(apart, np.concatenate([broken.faces, end.faces + len(broken.positions)])))
+    assert found.parts().max() == 1 and found.positions[:, 0].max() > 1.31
 
 
 def test_folds_of_vertices_that_keep_their_faces_are_taken_back():

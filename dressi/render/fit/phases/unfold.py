@@ -9,7 +9,7 @@ from scipy.ndimage import gaussian_filter
 
 from ...mesh import Mesh
 from ...mesh.checks import intersecting_faces, winding_in_front
-from ...mesh.remesh.volume import Grid, signed_distances, surface_of
+from ...mesh.remesh.volume import Grid, near_surface, sample_count, signed_distances, surface_of
 
 TRIES = 24
 HEALING = 6
@@ -20,6 +20,13 @@ CELLS_OF_PIXEL = 4
 """Most of them for a pixel of the longer side of the pictures: smaller ones hold nothing that these have shown."""
 BLUR = 0.5
 """Smoothing of the field in cells."""
+THICK = 1.0
+"""Cells that a new surface has on either side of folds, and near them."""
+SPECKS = 2e-5
+"""Parts of a new surface of a smaller share of the volume are what folds leave; larger ones are limbs that folds have cut."""
+KEPT = 0.985
+"""Least area of a new surface relative to that of the field, until which it has more faces: limbs of a few pixels are short of
+faces first, and what is lost of them does not grow again."""
 
 
 def unfolded(mesh: Mesh, *, tries: int = TRIES) -> Mesh:
@@ -50,8 +57,8 @@ def healed(mesh: Mesh, *, pixels: int = CELLS, tries: int = HEALING) -> Mesh:
     """A closed mesh without folds: those that a little smoothing takes away are smoothed, and for any others the whole
     surface is made anew.
 
-    A new surface bounds the same solid: the points around which the surface winds, inverted parts included, on a grid of
-    CELLS, below whose cells details are lost. Topology and vertices change then. It may have a few folds of its own. An
+    A new surface bounds the same solid: the points around which the surface winds, inverted parts included, and those near
+    folds, which else would cut limbs, on a grid of CELLS, below whose cells details are lost. Topology and vertices change then. It may have a few folds of its own. An
     open mesh is returned unchanged.
 
     pixels: of the longer side of the pictures that the mesh was fitted to.
@@ -60,8 +67,12 @@ def healed(mesh: Mesh, *, pixels: int = CELLS, tries: int = HEALING) -> Mesh:
     if not mesh.is_closed() or not _folded(near).any():
         return near
     grid = Grid.around(mesh.bounds(), min(CELLS, CELLS_OF_PIXEL * pixels))
-    field = gaussian_filter(signed_distances(mesh, grid, 1.5, inverted=True), BLUR)
-    found = surface_of(field, grid, len(mesh.faces))
+    field = signed_distances(mesh, grid, 1.5, inverted=True)
+    # Where the sides of a limb have passed through each other hardly anything lies between them.
+    folds = Mesh(mesh.positions, mesh.faces[_folded(mesh)])
+    around = near_surface(folds, grid, sample_count(folds, grid), THICK)
+    field[around] = np.maximum(field, THICK * grid.step - np.abs(field))[around]
+    found = surface_of(gaussian_filter(field, BLUR), grid, len(mesh.faces), least=SPECKS, kept=KEPT)
     if found is None:
         return near
     return unfolded(Mesh(found.positions, found.faces, color=mesh.color, name=mesh.name))

@@ -76,8 +76,8 @@ def signed_distances(mesh: Mesh, grid: Grid, reach: float = 3.0, *, inverted: bo
     >>> field.reshape(-1).round(1).tolist()
     [-1.0, 1.0, -1.0]
     """
-    count = int(SAMPLES * mesh.face_areas().sum() / grid.step**2)
-    near = _near(mesh, grid, count, reach)
+    count = sample_count(mesh, grid)
+    near = near_surface(mesh, grid, count, reach)
     distance = np.full(grid.shape, reach * grid.step)
     points = grid.origin + grid.step * np.argwhere(near)
     distance[near] = SurfaceDistance(mesh, count).distances(points, most=reach * grid.step)
@@ -85,7 +85,12 @@ def signed_distances(mesh: Mesh, grid: Grid, reach: float = 3.0, *, inverted: bo
     return np.where(winding != 0 if inverted else winding > 0, 1, -1) * distance
 
 
-def _near(mesh: Mesh, grid: Grid, count: int, reach: float) -> np.ndarray:
+def sample_count(mesh: Mesh, grid: Grid) -> int:
+    """Points of a surface that are about a third of a cell apart."""
+    return max(int(SAMPLES * mesh.face_areas().sum() / grid.step**2), 1)
+
+
+def near_surface(mesh: Mesh, grid: Grid, count: int, reach: float) -> np.ndarray:
     """(X, Y, Z) bool: at least the points that are nearer to the surface than ``reach`` cells, by ``count`` samples of it."""
     found = np.zeros(grid.shape, bool)
     place = np.rint((sample_surface(mesh, count) - grid.origin) / grid.step).astype(int)
@@ -122,11 +127,14 @@ def level_set(field: np.ndarray, grid: Grid, *, least: float = 0.01) -> Mesh:
     return Mesh(mesh.positions, mesh.faces[keep]).clean()
 
 
-def surface_of(field: np.ndarray, grid: Grid, faces: int) -> Mesh | None:
-    """The ``level_set`` with about so many faces of even size, up to four times as many where thin parts need them; None if
-    that is no closed surface. Hardly any face cuts another.
+def surface_of(
+    field: np.ndarray, grid: Grid, faces: int, *, least: float = 1e-3, kept: float = KEPT
+) -> Mesh | None:
+    """The ``level_set``, with parts of at least ``least``, with about so many faces of even size, up to four times as many where
+    less than ``kept`` of the area would be left, as thin parts need them; None if that is no closed surface. Hardly any
+    face cuts another.
     """
-    found = level_set(field, grid, least=1e-3)
+    found = level_set(field, grid, least=least)
     if not found.is_closed():
         return None
     slopes = [np.gradient(field, grid.step, axis=k) for k in range(3)]
@@ -140,7 +148,7 @@ def surface_of(field: np.ndarray, grid: Grid, faces: int) -> Mesh | None:
         for _ in range(2):
             found = remesh(found, faces=int(1.1 * most), most_faces=most, rounds=2).mesh
             found = _settled(found, field, slopes, grid)
-        if found.face_areas().sum() > KEPT * whole.face_areas().sum():
+        if found.face_areas().sum() > kept * whole.face_areas().sum():
             break
     return found
 
