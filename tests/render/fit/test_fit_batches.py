@@ -122,15 +122,14 @@ def test_exposures_are_expected_between_pictures():
     np.testing.assert_allclose(expected_gains(brightness(near), near, above), 1.0, atol=0.05)
 
 
-@pytest.mark.parametrize(("views", "steps"), [(3, 20), (19, 20), (28, 29), (60, 40)])
-def test_the_joint_round_of_photographs_takes_more_steps(views, steps):
-    drawn = planned_dataset(pear(16, 12, 32), views, SIZE)
-    found = [
+def test_the_joint_round_of_photographs_takes_twice_the_steps():
+    drawn = planned_dataset(pear(16, 12, 32), 3, SIZE)
+    steps = [
         FitJob(scene, FitOptions(size=SIZE, steps=60, start="sphere", joint=joint), lambda: None).steps[-1]
         for scene in (drawn, replace(drawn, reference=None))
         for joint in (False, True)
     ]
-    assert found == [10, 10, 10, steps]
+    assert steps == [10, 10, 10, 20]
 
 
 @pytest.mark.vk

@@ -32,9 +32,6 @@ from ..phases.unfold import unfolded_from
 from ..textures.charts import with_charts
 from .starting import begun_anew, rounds_of, sphere_faces
 
-VIEWS_EACH = 9.5
-"""Photographs for which a texture round that moves vertices takes as many steps as one of drawn views."""
-
 
 class FitRounds:
     """The rounds of a fit as graphs, and what is done to the mesh between them.
@@ -171,12 +168,9 @@ class FitRounds:
 
     @property
     def texture_steps(self) -> int:
-        """Those of the texture round: two to four times as many where it moves vertices by photographs, which are many, and each is
-        in a few of the steps."""
-        if self.dataset.exact or not self.joint:
-            return self.options.texture_steps
-        times = float(np.clip(len(self.dataset.train.masks) / VIEWS_EACH, 2, 4))
-        return round(times * self.options.texture_steps)
+        """Those of the texture round: twice as many where it moves vertices by photographs, which are many, and each is in a
+        few of the steps."""
+        return self.options.texture_steps * (2 if self.joint and not self.dataset.exact else 1)
 
     @property
     def factors(self) -> Factors:
