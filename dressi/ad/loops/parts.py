@@ -290,9 +290,9 @@ class _Back:
         step = Part("gradient of a loop", self.program, 1, run.flag)
         taped = [*self.tape.values()]
         sizes = [sum(prod(x.shape) for x in leaves) for leaves in (taped, run.results)]
-        schedule = Schedule(loop.kept, ceil(sizes[0] / sizes[1]))
+        schedule = Schedule(loop.count, loop.kept, ceil(sizes[0] / sizes[1]))
         # Iterations to go back over: the first, how many, the states that may be kept, whether what one leaves is kept.
-        todo: list[tuple[int, int, int, bool]] = [(0, loop.count, schedule.room(loop.count), False)]
+        todo: list[tuple[int, int, int, bool]] = [(0, loop.count, schedule.room, False)]
         found: list[Part | Copies] = [run.aside(run.all, 0)]
         there: list[Part | Copies] = []
         held = 0  # the state that the leaves of the loop have

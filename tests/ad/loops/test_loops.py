@@ -161,8 +161,10 @@ def test_a_schedule_goes_back_over_all_iterations_within_its_states(beside):
 
     fewest = {0: {3: 65, 6: 33, 9: 30}, 1: {3: 84, 6: 48, 9: 38}, 2: {3: 85, 6: 51, 9: 41}}
     for kept, wanted in fewest[beside].items():
-        schedule, back = Schedule(kept, beside), []
-        run, most = walked(0, 20, schedule.room(20))
+        schedule, back = Schedule(20, kept, beside), []
+        run, most = walked(0, 20, schedule.room)
         assert back == [*range(19, -1, -1)] and most <= kept
         assert run <= wanted
-    assert walked(0, 20, Schedule(None, beside).room(20))[0] == 19 + min(beside, 1)
+    assert walked(0, 20, Schedule(20, None, beside).room)[0] == 19 + min(beside, 1)
+    # Long loops with much memory: a table for the whole walk, neither one a part nor deep recursion.
+    assert 0 <= Schedule(1100, 1099, beside).ahead(1100, 1099) < 1100
