@@ -20,6 +20,7 @@ import numpy as np
 from ....ad import functional as F
 from ....ad.evaluate import evaluate
 from ....ad.graph import DrawFunction, FragmentScatterFunction, Variable
+from ....ad.ops.draws.fragment import FragmentGraph
 from ....ad.ops.image.lookup import scatter_add
 from ....ad.ops.image.reduce import Sum, reduce_axes
 from ....ad.ops.pixel.compare import Select
@@ -50,14 +51,37 @@ class _Pair:
     shift: int | None
 
 
+_Scatters = list[tuple[FragmentScatterFunction, list[_Pair]]]
+
+
 def sum_by_faces(program: Program, target: Target) -> dict[Variable, Variable]:
     """Scatters of fragments that sums over faces make sooner, by these."""
     replace: dict[Variable, Variable] = {}
     for together in same_draws(program.functions, FragmentScatter) if target.options.sum_by_faces else ():
         found = [(f, pairs) for f in together if (pairs := _pairs(f)) is not None]
-        if found and _pays([f for f, _ in found], target.model):
-            replace.update(_tables(found))
+        visits = _visits(found, target.model.loop_body)
+        if visits and _pays(visits, target.model):
+            for visit in visits:
+                replace.update(_tables(visit))
     return replace
+
+
+def _visits(scatters: _Scatters, most: int) -> list[_Scatters]:
+    """The scatters of one draw, in order, by those that share a visit, of so many Functions where each alone has fewer."""
+    found: list[_Scatters] = []
+    for each in scatters:
+        if found and len(_together([*found[-1], each])[0].functions) <= most:
+            found[-1].append(each)
+        else:
+            found.append([each])
+    return found
+
+
+def _together(visit: _Scatters) -> tuple[FragmentGraph, tuple[Variable, ...]]:
+    """The graph of what a visit adds, in which what several scatters read is computed once, and its externals."""
+    return joined(
+        [(replace(f.fragment, roots=tuple(p.value for p in pairs)), f.externals) for f, pairs in visit]
+    )
 
 
 def _pairs(f: FragmentScatterFunction) -> list[_Pair] | None:
@@ -115,16 +139,14 @@ def _over_faces(f: FragmentScatterFunction, index: Variable, numbers: Variable) 
     return made.get(index, index)
 
 
-def _pays(scatters: Sequence[FragmentScatterFunction], model: DeviceModel) -> bool:
+def _pays(visits: Sequence[_Scatters], model: DeviceModel) -> bool:
     """Whether visits by faces take less time than the fragments of all these draws."""
+    scatters = [f for visit in visits for f, _ in visit]
     first = scatters[0]
     batch = first.batch
     fragments, faces = COVERED * first.drawn.texels, first.faces * batch
     if fragments > LARGEST * faces:
         return False
-    together, _ = joined(
-        [(f.fragment, f.externals) for f in scatters]
-    )  # a visit computes once what several of them read
     added = sum(v.vtype.components for f in scatters for v, _ in f.pairs)
 
     def shader(functions: Sequence, rate: float) -> float:
@@ -140,27 +162,20 @@ def _pays(scatters: Sequence[FragmentScatterFunction], model: DeviceModel) -> bo
     drawn = sum(shader(f.fragment.functions, model.fragment_rate) for f in scatters)
     drawn += added * (PUT / model.fragment_rate + 1.0 / model.atomic_rate)
     drawn = drawn * fragments + len(scatters) * 3 * first.triangles * batch / model.vertex_rate
-    visits = max(fragments / faces, 1.0) * BOXES
-    one = visits * shader(together.functions, model.compute_rate) + added / model.image_store_rate
+    work = sum(shader(_together(visit)[0].functions, model.compute_rate) for visit in visits)
+    one = max(fragments / faces, 1.0) * BOXES * work + added / model.image_store_rate
     return model.rounds(faces) * model.lanes * one < drawn
 
 
-def _tables(group: Sequence[tuple[FragmentScatterFunction, list[_Pair]]]) -> dict[Variable, Variable]:
-    """The tables of scatters of one draw."""
-    first = group[0][0]
-    parts = [
-        (
-            replace(f.fragment, roots=tuple(p.value for p in pairs)),
-            f.externals,
-        )
-        for f, pairs in group
-    ]
-    graph, externals = joined(parts)
+def _tables(visit: _Scatters) -> dict[Variable, Variable]:
+    """The tables of scatters of one draw that share a visit."""
+    first = visit[0][0]
+    graph, externals = _together(visit)
     fields = {name: getattr(first, name) for name in DrawFunction.fields}
     sums = FaceSum(*first.inputs[: first.pulled], *externals, **{**fields, "fragment": graph}).output
     starts = np.concatenate([[0], np.cumsum([v.vtype.components for v in graph.roots])]).tolist()
     found, numbers = {}, _numbers(first)
-    for f, pairs in group:
+    for f, pairs in visit:
         own, starts = starts[: len(pairs)], starts[len(pairs) :]
         found[f.output] = _table(f, list(zip(pairs, own, strict=True)), sums, numbers)
     return found

@@ -43,6 +43,7 @@ class DeviceModel:
     | lanes             | invocations that must be under way to reach these rates |
     | longest_walk      | texels that one invocation may visit in a loop |
     | accumulators      | sums that one invocation keeps in registers |
+    | loop_body         | Functions within one loop that the driver's compiler takes in a second or two |
     | straight          | products of a block without loops that the driver's compiler takes in a fraction of a second |
     | straight_if_long  | the same in contractions that take so long that compiling longer pays; 0: as many |
     | tiler             | whether attachments that stay in a render pass stay on the chip |
@@ -77,6 +78,7 @@ class DeviceModel:
     shared_rate: float = 1e9
     matrix_rate: float = 1e9
     accumulators: int = 32
+    loop_body: int = 640
     straight: int = 128
     straight_if_long: int = 0
     bilinear_error: float = 2.0**-8
