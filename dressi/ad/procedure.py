@@ -14,7 +14,8 @@ from .program import Program
 class Part:
     """A Program that runs ``times`` times in a row.
 
-    gate: a FLOAT leaf of one texel, with a batch or not. While all its tiles are zero the Program does nothing: devices skip
+    at: leaves of the program -> leaves of their type and domain whose values they stand for in this run, so that it reads
+    and writes those; none of them twice. gate: a FLOAT leaf of one texel, with a batch or not. While all its tiles are zero the Program does nothing: devices skip
     its work. Its updates must keep all leaves as they are then, so that a run that is not skipped has the same result.
     """
 
@@ -22,6 +23,12 @@ class Part:
     program: Program
     times: int = 1
     gate: Variable | None = None
+    at: Mapping[Variable, Variable] = field(default_factory=dict)
+
+    @property
+    def updated(self) -> tuple[Variable, ...]:
+        """Leaves that get new values."""
+        return tuple(self.at.get(leaf, leaf) for leaf, _ in self.program.updates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,14 +65,20 @@ class Procedure:
     @cached_property
     def updated(self) -> tuple[Variable, ...]:
         """Leaves that get new values."""
-        made = [leaf for part in self.parts for leaf, _ in part.program.updates]
+        made = [leaf for part in self.parts for leaf in part.updated]
         return tuple(dict.fromkeys([*made, *(target for _, target in self.copies)]))
+
+    @cached_property
+    def stood_for(self) -> tuple[Variable, ...]:
+        """Leaves whose values those of some program stand for, and that are copied."""
+        named = [leaf for part in self.parts for leaf in part.at.values()]
+        return tuple(dict.fromkeys([*named, *(leaf for pair in self.copies for leaf in pair)]))
 
     def changing(self, part: Part) -> frozenset[Variable]:
         """The leaves that others write between the runs of a part. What a repeated program computes from the values of other
         programs is computed once, before its first run."""
-        copied = frozenset(target for _, target in self.copies)
-        if part.times > 1 or any(p is not part and p.program is part.program for p in self.parts):
-            return copied
-        others = (p.program for p in self.parts if p.program is not part.program)
-        return copied.union(leaf for program in others for leaf, _ in program.updates)
+        runs = [p for p in self.parts if p.program is part.program]
+        found = frozenset(target for _, target in self.copies).union(*(p.at for p in runs))
+        if part.times > 1 or len(runs) > 1:
+            return found
+        return found.union(*(p.updated for p in self.parts if p.program is not part.program))

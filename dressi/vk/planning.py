@@ -139,7 +139,7 @@ def bytes_in_parts(program: Program, plan: Callable[[Program, frozenset[Variable
     of = {part.program: part for part in reversed(procedure.parts)}
     plans = [plan(one, procedure.changing(part)) for one, part in of.items()]
     shared = Counter[ImageSlot]()
-    held = {leaf for pair in procedure.copies for leaf in pair}.union(*(p.program.leaves for p in plans))
+    held = {*procedure.stood_for}.union(*(p.program.leaves for p in plans))
     for each in plans:
         of_leaves = {k for v in each.program.leaves for k in each.images.of.get(v, ())}
         own = [slot for k, slot in enumerate(each.images.slots) if k not in of_leaves and not slot.passing]

@@ -32,6 +32,11 @@ class Schedule:
         everything = self._everything(self.count)
         return everything if self.kept is None else max(min(self.kept, everything), 2)
 
+    @property
+    def stores(self) -> bool:
+        """Whether no iteration runs again."""
+        return self.room == self._everything(self.count)
+
     def ahead(self, count: int, free: int) -> int:
         """Of the last ``count`` iterations of a part, at least 2, from a kept state: how many run before the next state is kept; 0:
         one, and what it leaves is kept as well. free: states that may be kept, with the first one."""

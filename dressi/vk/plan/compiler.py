@@ -154,12 +154,14 @@ def build_plan(
     changing: Leaves = NO_LEAVES,
     *,
     gated: bool = False,
+    every: bool = False,
 ) -> Plan:
     """Packs a Program under the limits. Raises PlanError when something cannot fit.
 
     changing: leaves that no step updates, but that are expected to be sent between steps; what depends on them is
     packed together with what the steps update. gated: leaves are copied when a step begins wherever that leaves no copy
-    at its end, which a gate could not skip.
+    at its end, which a gate could not skip. every: the ``changing`` leaves have new values in every step, so that nothing that
+    depends on them is kept for the next.
 
     ``program`` of the plan is the Program that was packed: loops longer than the ``longest_walk`` of the device model are
     trees of short ones, a scatter that reads more images than the device allows is a sum of several, and a Function
@@ -171,7 +173,7 @@ def build_plan(
         given, program = program, lowered(program, target)
         while True:
             try:
-                return _build(program, target, shader_text, gated)
+                return _build(program, target, shader_text, gated, every)
             except DoesNotFit as error:
                 if isinstance(error.function, FragmentValue):
                     program = without(program, error.function.inputs[0])
@@ -234,11 +236,11 @@ def contexts(program: Program, target: Target, gated: bool = False) -> tuple[Con
     return once, context(program.roots, kept, updates)
 
 
-def _build(program: Program, target: Target, shader_text: ShaderText, gated: bool) -> Plan:
+def _build(program: Program, target: Target, shader_text: ShaderText, gated: bool, every: bool) -> Plan:
     limits, _, options, changing = target
     once, each = contexts(program, target, gated)
-    updated = frozenset(leaf for leaf, _ in each.updates)
-    static, step = schedule(once, updated, "once"), schedule(each, updated, "step")
+    moving = frozenset(leaf for leaf, _ in each.updates) | (changing if every else NO_LEAVES)
+    static, step = schedule(once, moving, "once"), schedule(each, moving, "step")
     replaces = {new: leaf for s in step.sub_stages for new, leaf in s.replaces.items()}
     kept = (*once.roots, *crossing((*static.with_dependencies, *step.with_dependencies)))
     kept = tuple(dict.fromkeys(kept))
@@ -268,9 +270,9 @@ def _build(program: Program, target: Target, shader_text: ShaderText, gated: boo
     return plan
 
 
-def schedule(context: Context, updated: Leaves, title: str) -> Schedule:
-    """The Stages that compute the roots of a context, and the copies at their end. updated: the leaves that steps
-    update: what depends on them runs every time."""
+def schedule(context: Context, moving: Leaves, title: str) -> Schedule:
+    """The Stages that compute the roots of a context, and the copies at their end. moving: the leaves that are new
+    in every step: what depends on them runs every time."""
     options, updates = context.options, context.updates
     ways: list[tuple[list[SubStage], Context]] = [([], context)]
     for each in PASSES:
@@ -291,7 +293,7 @@ def schedule(context: Context, updated: Leaves, title: str) -> Schedule:
         tuple(stages),
         tuple((v, v.leaf) for v in read if isinstance(v, OldValue)),
         tuple(pair for pair in updates if pair not in in_place),
-        tuple(None if a or not updated.isdisjoint(c) else c for a, c in zip(always, causes, strict=True)),
+        tuple(None if a or not moving.isdisjoint(c) else c for a, c in zip(always, causes, strict=True)),
     )
 
 

@@ -40,7 +40,9 @@ _WORDS = {
     Usage.RANGE: "range of a storage buffer",
 }
 NOTHING = Usage(0)
-ANY = Usage.COLOR | Usage.INPUT | Usage.SAMPLED | Usage.STORAGE | Usage.SOURCE | Usage.TARGET
+SHADERS = Usage.COLOR | Usage.INPUT | Usage.SAMPLED | Usage.STORAGE
+"""All that shaders of a plan use an image for."""
+ANY = SHADERS | Usage.SOURCE | Usage.TARGET
 """Every use but as a depth attachment: of images that outlive a plan, which later plans may use otherwise."""
 _BOUND = {
     "texture": Usage.SAMPLED,

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from ...ad.graph import RasterFunction, Variable
 from .bindings import Range
-from .images import NOTHING, ImageSlot, Usage
+from .images import NOTHING, SHADERS, ImageSlot, Usage
 from .limits import DeviceLimits, Tiling
 from .substage import Binding, ScatterDraw, Stage, SubStage
 
@@ -162,7 +162,8 @@ def assign_images(
     persistent: Variables with images of their own. replaces: new values written in place into the images of leaves.
     The others take a free slot of their kind from the Stage that makes them to the last that reads them. Transients
     of one schedule are dead while another runs, so schedules share their slots. share: False gives every value its
-    own. saving: images and ranges have room for values of a few texels more along a side, so that these share them.
+    own. saving: images and ranges have room for values of a few texels more along a side, and for what the images of other
+    plans are used for, so that these share them.
     """
     schedules = tuple(schedules)
     sub_stages = [s for stages in schedules for stage in stages for s in stage.sub_stages]
@@ -206,7 +207,7 @@ def assign_images(
                     of |= dict.fromkeys(ranges[v].members, (number,))
                     continue
                 kind = replace(roomy.get(v) or slot_of(v, limits, half=v in narrow), usage=NOTHING)
-                uses = usage.get(v, NOTHING)
+                uses = usage.get(v, NOTHING) | (SHADERS if saving and v not in narrow else NOTHING)
                 if limits.lazy_images and v in passing[-1]:
                     kind = replace(kind, passing=True)
                 of[v] = tuple(slots.image(kind, uses, free if share else {}) for _ in v.vtype.planes)

@@ -4,52 +4,29 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ...ad.graph import Variable
 from ..plan.glsl.blocks import words_of
 from ..plan.lists import BlockHits
-from ..plan.model.device import DeviceModel
 from ..plan.plan import Plan
-from ..plan.predict.stages import stage_seconds
-from ..plan.substage import Binding, FragmentScatter, ScatterDraw, SparseWork, Stage, SubStage
+from ..plan.substage import Binding, FragmentScatter, ScatterDraw, Stage, SubStage
 from ..plan.sync.commands import Command, Part
 from .device.memory import DeviceBuffer
-from .gate import Gate
+from .gate import UNGATED, Gating
 from .record import Prepared, record, record_nothing
 from .shaders.pipeline import PipelineMaker, make_pool
+from .shaders.pipeline_cache import PipelineCache
 from .shaders.render_pass import DrawTarget, make_scatter_target, make_target
-from .slices import SAFETY, Cut, Item, Slice, Target
-from .store import Store
+from .slices import Cut, Item, Slice, Target, seconds_at_most
+from .store import Images, Store
 
 RECORDINGS = 8  # command buffers kept for different sets of Stages
 
 AfterStage = Callable[[Any, int], None]
 Stages = frozenset[int]
-
-
-class Gating(NamedTuple):
-    """gate: switches the whole program off. flags: the gates whose flag the program updates."""
-
-    gate: Gate | None
-    flags: tuple[Gate, ...]
-
-
-UNGATED = Gating(None, ())
-
-
-def seconds_at_most(plan: Plan, record: DeviceModel, bound: float) -> list[float]:
-    """Of each Stage, those of ``static`` first: what is predicted from the class of a device may take ``SAFETY`` times as
-    long. Work on lists of blocks is cut only where it was measured to be too long: a slice of it starts a workgroup for every
-    block of the image, and most are not in the list."""
-
-    def sparse(stage: Stage) -> bool:
-        return any(isinstance(s.work, SparseWork) and s.work.sparse is not None for s in stage.sub_stages)
-
-    return [
-        min(SAFETY * seconds, bound) if sparse(stage) else SAFETY * seconds
-        for stage, seconds in zip(plan.stages, stage_seconds(plan, record), strict=True)
-    ]
 
 
 class _Recording(NamedTuple):
@@ -85,17 +62,11 @@ class BuiltPlan:
             Target(device, commands, plan.limits, of, plan.images.ranges, self._lists, gate)
             for of, gate in zip(images, gates, strict=True)
         ]
-        self._step = runs[1]
-        self._pool = make_pool(device, list(plan.shaders.values()))
-        self._maker = PipelineMaker(device, cache, self._pool)
+        self._buffers = buffers
+        self._begin(runs[1], cache)
         if not device.compiles_late:
             self._maker.compile(plan.shaders)
-        self._targets: list[DrawTarget] = []
-        self._warming: list[Any] = []  # commands that make the driver compile
-        static, step = (
-            [self._prepare(stage, run, passing, buffers) for stage in schedule.stages]
-            for schedule, run, passing in zip(plan.schedules, runs, plan.images.passing, strict=True)
-        )
+        static, step = (self._prepared(k, run) for k, run in enumerate(runs))
         cache.release_modules()
         self._stages = [*static, *step]
         sources = [*plan.static.dependencies, *plan.step.dependencies]
@@ -106,9 +77,36 @@ class BuiltPlan:
             for leaf in own or ():
                 self._follow.setdefault(leaf, []).append(k)
         self.stale: set[int] = {k for k, own in enumerate(sources) if own is not None}
-        self._recordings: OrderedDict[Stages, _Recording] = OrderedDict()
         self._pace = device.work.pace
         self._cut = Cut(seconds_at_most(plan, device.record, self._pace.bound), self._pace.bound)
+
+    def _begin(self, step: Target, cache: PipelineCache) -> None:
+        """What belongs to the images of a step: of the plan itself, or of ``at``."""
+        self._step = step
+        self._pool = make_pool(self.device, list(self.plan.shaders.values()))
+        self._maker = PipelineMaker(self.device, cache, self._pool)
+        self._targets: list[DrawTarget] = []
+        self._warming: list[Any] = []  # commands that make the driver compile
+        self._recordings: OrderedDict[Stages, _Recording] = OrderedDict()
+        self._elsewhere: dict[tuple[int, ...], BuiltPlan] = {}
+
+    def _prepared(self, number: int, run: Target) -> list[Prepared]:
+        passing = self.plan.images.passing[number]
+        return [
+            self._prepare(stage, run, passing, self._buffers) for stage in self.plan.schedules[number].stages
+        ]
+
+    def at(self, images: Images) -> BuiltPlan:
+        """The same plan with other images for leaves that change in every step; all else is shared, what is out of date as well."""
+        key = tuple(id(image) for leaf in images for image in images[leaf])
+        if key not in self._elsewhere:
+            own = self._step.images
+            other = {id(old): new for leaf in images for old, new in zip(own.get(leaf, ()), images[leaf])}
+            moved = {v: [other.get(id(image), image) for image in found] for v, found in own.items()}
+            made = self._elsewhere[key] = copy(self)
+            made._begin(replace(self._step, images=moved), self._maker.cache)
+            made._stages = [*self._stages[: len(self._static)], *made._prepared(1, made._step)]
+        return self._elsewhere[key]
 
     # ---- what is out of date
     def touch(self, leaf: Variable) -> None:
@@ -146,6 +144,8 @@ class BuiltPlan:
     def refine(self) -> bool:
         """Cut finer what took longer than a submission should. Returns whether there was anything."""
         changed = False
+        for other in self._elsewhere.values():
+            changed |= other.refine()
         for key, (pieces, buffers, ticket) in list(self._recordings.items()) if self._pace.exceeded else ():
             long = [k for k, buffer in enumerate(buffers) if self._pace.excess(buffer)]
             self._cut.correct([(pieces[k], self._pace.excess(buffers[k])) for k in long])
@@ -331,13 +331,18 @@ class BuiltPlan:
 
     def destroy(self) -> None:
         """Release the plan's own objects. Its work must have ended."""
+        for one in (*self._elsewhere.values(), self):
+            one._end()
+        for listed in self._lists.values():
+            listed.destroy()
+        for image in self._own:
+            image.destroy(self.device)
+
+    def _end(self) -> None:
+        """Release what ``_begin`` began."""
         self._release([*self._warming, *(b for r in self._recordings.values() for b in r.buffers)])
         self._maker.destroy()
         for target in self._targets:
             for handle in (target.framebuffer, target.render_pass):
                 self.device.destroy(handle)
         self.device.destroy(self._pool)
-        for listed in self._lists.values():
-            listed.destroy()
-        for image in self._own:
-            image.destroy(self.device)

@@ -25,16 +25,17 @@ from ..plan.model.device import DeviceModel
 from ..plan.options import DEFAULT, PlanOptions
 from ..plan.plan import Plan
 from ..plan.show import plan_dot
-from .built import UNGATED, BuiltPlan, Gating
+from .built import BuiltPlan
 from .device.device import Device
 from .device.memory import DeviceImage
 from .device.transfer import Readback
-from .gate import can_be_gated, copies_new_values, draws_lists
+from .gate import UNGATED, Gating, can_be_gated, copies_new_values, draws_lists
 from .reactive import Reactive
 from .shaders.pyglslang import compile_glsl
 from .store import Store, check_memory
 from .workspace import Workspace
 
+EVERYWHERE: Mapping[Variable, Variable] = {}  # leaves stand for themselves
 PLANS = 3  # built plans that are kept, for patterns of sends that come back
 
 
@@ -46,7 +47,7 @@ class VulkanExecutor:
     the sends stop; leaves and outputs stay in their images. workspace: holds the leaves and is shared with other
     executors; None: the executor has its own. cost: the device model to plan with, by default the record of the
     device's class. Raises PlanError when the program does not fit the limits, OutOfMemoryError when it does not fit
-    the memory. changing: leaves that count as sent before every step from the beginning. gating: gates of the program.
+    the memory. changing: leaves that others write before every step. gating: gates of the program.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class VulkanExecutor:
         if gating.gate is not None:
             self._limits = replace(self._limits, dispatch_base=False)
         self._closed = False
+        self._every = bool(changing)
         self._gated = False  # plans copy leaves when a step begins, so that a gate can skip it
         gated = gating.gate is not None
         try:
@@ -186,15 +188,20 @@ class VulkanExecutor:
         if not self._computed:
             self.run()
 
-    def built(self) -> BuiltPlan:
-        """What ``run`` would submit, for callers that submit the work of several programs at once. Raises as ``run``."""
+    def built(self, at: Mapping[Variable, Variable] = EVERYWHERE) -> BuiltPlan:
+        """What ``run`` would submit, for callers that submit the work of several programs at once. at: leaves of the program ->
+        others of the workspace, whose images it reads and writes in their place; the values of these are new. Raises as ``run``."""
         self._check_open()
-        self._check_sent()
-        return self._built
+        self._check_sent(at)
+        for leaf in at:
+            self.changed(leaf)
+        held = self.workspace.hold(at.values())
+        return self._built.at({leaf: held[other] for leaf, other in at.items()}) if at else self._built
 
-    def _check_sent(self) -> None:
-        if self.missing:
-            names = ", ".join(str(v) for v in sorted(self.missing, key=lambda v: v.id))
+    def _check_sent(self, at: Mapping[Variable, Variable] = EVERYWHERE) -> None:
+        missing = self.missing | self.workspace.missing.intersection(at.values())
+        if missing:
+            names = ", ".join(str(v) for v in sorted(missing, key=lambda v: v.id))
             raise GraphError(f"nothing was ever sent to {names}; send an array or give the Variable data")
 
     def wait(self) -> None:
@@ -234,9 +241,8 @@ class VulkanExecutor:
         return plan
 
     def _plan(self, changing: frozenset[Variable]) -> Plan:
-        plan = build_plan(
-            self.program, self._limits, shader_text, self._options, self._cost, changing, gated=self._gated
-        )
+        how = {"gated": self._gated, "every": self._every}
+        plan = build_plan(self.program, self._limits, shader_text, self._options, self._cost, changing, **how)
         _debug(plan, self.device)
         return plan
 

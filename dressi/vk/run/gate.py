@@ -7,7 +7,7 @@ microseconds a command. No feature of the device is needed.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -165,3 +165,13 @@ class Gate:
             self._device.destroy(handle)
         for buffer in (self._whole, self._now):
             buffer.destroy()
+
+
+class Gating(NamedTuple):
+    """gate: switches the whole program off. flags: the gates whose flag the program updates."""
+
+    gate: Gate | None
+    flags: tuple[Gate, ...]
+
+
+UNGATED = Gating(None, ())

@@ -62,7 +62,7 @@ class Runner:
         return bytes_in_parts(
             program,
             lambda one, changing: build_plan(
-                one, self._workspace.limits, shader_text, self._options, cost, changing
+                one, self._workspace.limits, shader_text, self._options, cost, changing, every=True
             ),
         )
 

@@ -17,6 +17,10 @@ from ...ad.graph import Variable
 from ..plan.bindings import Range
 from ..plan.limits import DeviceLimits
 from ..plan.lists import WorkList
+from ..plan.model.device import DeviceModel
+from ..plan.plan import Plan
+from ..plan.predict.stages import stage_seconds
+from ..plan.substage import SparseWork, Stage
 from ..plan.sync.barriers import Level
 from ..plan.sync.commands import Command, Part
 from .device.commands import Commands
@@ -119,6 +123,20 @@ class _Tried(NamedTuple):
     slices: int
     seconds: float
     expected: float
+
+
+def seconds_at_most(plan: Plan, record: DeviceModel, bound: float) -> list[float]:
+    """Of each Stage, those of ``static`` first: what is predicted from the class of a device may take ``SAFETY`` times as
+    long. Work on lists of blocks is cut only where it was measured to be too long: a slice of it starts a workgroup for every
+    block of the image, and most are not in the list."""
+
+    def sparse(stage: Stage) -> bool:
+        return any(isinstance(s.work, SparseWork) and s.work.sparse is not None for s in stage.sub_stages)
+
+    return [
+        min(SAFETY * seconds, bound) if sparse(stage) else SAFETY * seconds
+        for stage, seconds in zip(plan.stages, stage_seconds(plan, record), strict=True)
+    ]
 
 
 class Cut:

@@ -19,12 +19,12 @@ from ...ad.procedure import Copies, Procedure
 from ...ad.program import Program
 from ..plan.lowering.list_lengths import Counts
 from ..plan.plan import Plan
-from .built import BuiltPlan, Gating, Stages
+from .built import BuiltPlan, Stages
 from .device.commands import LONGEST
 from .device.memory import DeviceImage
 from .device.transfer import Readback
 from .executor import VulkanExecutor
-from .gate import Gate
+from .gate import Gate, Gating
 from .workspace import Workspace
 
 
@@ -62,7 +62,7 @@ class Steps:
         updated = set(procedure.updated)
         read = {leaf for e in self._executors.values() for leaf in e.leaves}
         self._own = frozenset((*procedure.restart, *procedure.scratch))
-        self.leaves = frozenset(read.union(updated, *procedure.copies))
+        self.leaves = frozenset(read.union(updated, procedure.stood_for))
         self._shut = False  # by an interrupt
         workspace.device.work.on_interrupt[self._end_early] = None
         self._fresh = True  # something was sent since the last step
@@ -88,7 +88,7 @@ class Steps:
             self._executors[part.program] = make(
                 part.program, changing=self.procedure.changing(part), gating=gating
             )
-        workspace.hold(dict.fromkeys(leaf for pair in self.procedure.copies for leaf in pair))
+        workspace.hold(self.procedure.stood_for)
         for copies in self.procedure.sequence:
             if isinstance(copies, Copies) and copies.pairs and copies not in self._copies:
                 self._copies[copies] = self._commands.record(lambda b, c=copies: self._write_copies(b, c))
@@ -190,11 +190,11 @@ class Steps:
                 self._tell((target for _, target in part.pairs), None)
                 continue
             executor = self._executors[part.program]
-            built = executor.built()
+            built = executor.built(part.at)
             for key, times in built.pending(part.times):
                 found.buffers.extend(built.buffers(key) * times)
                 found.recordings[built, key] = None
-            self._tell((leaf for leaf, _ in part.program.updates), executor)
+            self._tell(part.updated, executor)
         return found
 
     def _tell(self, leaves: Iterable[Variable], by: VulkanExecutor | None) -> None:

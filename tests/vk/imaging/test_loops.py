@@ -9,7 +9,7 @@ from dressi.ad.graph import Variable
 from dressi.ad.optim.optimizers import adam
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT
-from dressi.errors import PlanError
+from dressi.errors import GraphError, PlanError
 from dressi.vk.plan.options import PlanOptions
 from dressi.vk.run.engine import DressiAD
 
@@ -54,13 +54,24 @@ def test_a_loop_is_planned_once(device, checkpoints):
 
 
 def test_checkpoints_save_memory(device):
+    """States that are kept lie where an iteration writes them and others read them."""
     kept = {}
     for checkpoints in (None, 3):
         outputs = layers(24, checkpoints)[1]
         with DressiAD(device) as ad:
             ad.evaluate(outputs)
-            kept[checkpoints] = len(ad._evaluations.executor(outputs).procedure.scratch)
+            procedure = ad._evaluations.executor(outputs).procedure
+            kept[checkpoints] = len(procedure.scratch)
+            assert not procedure.copies
     assert kept[3] < 0.7 * kept[None]
+
+
+@pytest.mark.one_driver
+def test_a_first_state_that_was_never_sent_is_named(device):
+    x = Variable(FLOAT, (6, 5), name="x")
+    y = F.loop(lambda v: v + 0.1 * F.shift(v * v, 1, 0), x, 3)
+    with DressiAD(device) as ad, pytest.raises(GraphError, match="nothing was ever sent to FLOAT x"):
+        ad.evaluate(gradient(F.sum(y), [x]))
 
 
 def conjugate_gradients(count: int, size: int = 20):

@@ -56,7 +56,9 @@ def test_parts_of_a_loop_share_images_that_differ_by_a_margin():
         options = PlanOptions(memory=memory)
         return bytes_in_parts(
             program,
-            lambda one, changing: build_plan(one, PROFILES["lavapipe"], shader_text, options, CPU, changing),
+            lambda one, changing: build_plan(
+                one, PROFILES["lavapipe"], shader_text, options, CPU, changing, every=True
+            ),
         )
 
     image = 4 * 4 * size[0] * size[1]

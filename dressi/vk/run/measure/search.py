@@ -31,9 +31,8 @@ from ....errors import DressiError
 from ...plan.compiler import build_plan
 from ...plan.model.device import DeviceModel
 from ...plan.options import PlanOptions
-from ..built import UNGATED, Gating
 from ..executor import VulkanExecutor
-from ..gate import Gate
+from ..gate import UNGATED, Gate, Gating
 from ..host import cache
 from ..workspace import Workspace
 
@@ -142,9 +141,8 @@ class _Trials:
 
     def structure(self, options: PlanOptions) -> Hashable:
         """Equal for plans that do the same. Variables without a name are numbered through. Raises PlanError."""
-        plan = build_plan(
-            self._program, self._workspace.limits, shader_text, options, self._how.cost, self._how.changing
-        )
+        limits, (cost, changing, _) = self._workspace.limits, self._how
+        plan = build_plan(self._program, limits, shader_text, options, cost, changing, every=bool(changing))
         numbers: dict[str, int] = {}
         text = re.sub(r"#\d+", lambda found: f"#{numbers.setdefault(found[0], len(numbers))}", str(plan))
         return plan.key, text, tuple(plan.images.slots)
