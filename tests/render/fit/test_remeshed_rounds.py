@@ -12,6 +12,7 @@ from dressi.render.fit import FitJob, shape_rounds
 from dressi.render.fit.graphs.learned import learned
 from dressi.render.fit.graphs.lists import Lists, SpareLists
 from dressi.render.fit.graphs.plan import FitRound
+from dressi.render.fit.phases import unfold
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.phases.unfold import healed, unfolded, unfolded_from
 from dressi.render.forms.edges.edge_list import edge_list, with_room
@@ -113,7 +114,7 @@ def test_what_has_no_room_keeps_its_faces(tiny_fits):
         near.data(adjacency(fan.faces, 100))
 
 
-def test_folds_that_smoothing_leaves_are_remeshed_away():
+def test_folds_that_mending_leaves_are_remeshed_away(monkeypatch):
     """A needle-thin fold: neighbours of a vertex pushed far through both sides of a thin shape."""
     ball = primitives.octasphere(3)
     disc = ball.moved(ball.positions * (1.0, 1.0, 0.1))
@@ -122,16 +123,46 @@ def test_folds_that_smoothing_leaves_are_remeshed_away():
     positions[inner, 2] *= -1.5
     broken = disc.moved(positions)
     assert check_surface(broken).inside_out > 0
-    found = check_surface(healed(Mesh(broken.positions, broken.faces)))
+    # One iteration of mending is not enough.
+    found = check_surface(healed(Mesh(broken.positions, broken.faces), tries=1))
     assert found.closed and found.handles == 0
     assert found.inside_out == 0 and found.self_intersecting == 0
     whole = Mesh(ball.positions, ball.faces)
     assert np.array_equal(healed(whole).positions, whole.positions)
     # The end of a limb that folds have cut off, a ten thousandth of the volume, stays where it is.
+    monkeypatch.setattr(unfold, "CELLS", 128)
     end = primitives.octasphere(2)
     apart = np.concatenate([broken.positions, end.positions * 0.025 + (1.3, 0.0, 0.0)])
-    found = healed(Mesh(apart, np.concatenate([broken.faces, end.faces + len(broken.positions)])))
+    found = healed(Mesh(apart, np.concatenate([broken.faces, end.faces + len(broken.positions)])), tries=1)
     assert found.parts().max() == 1 and found.positions[:, 0].max() > 1.31
+
+
+def test_folds_are_mended_where_they_are():
+    """A spindle whose sides have passed through each other on a part of one end, and a disc beside it that is folded through."""
+    ball = primitives.octasphere(3)
+    spindle, disc = ball.positions * (1.0, 0.1, 0.1), ball.positions * (1.0, 1.0, 0.1) + (0.0, 2.0, 0.0)
+    whole = Mesh(np.concatenate([spindle, disc]), np.concatenate([ball.faces, ball.faces + len(spindle)]))
+    turned = (
+        (whole.positions[:, 0] > 0.4)
+        & (whole.positions[:, 0] < 0.7)
+        & (np.arange(len(whole.positions)) < len(spindle))
+    )
+    pushed = np.linalg.norm(whole.positions[:, :2] - (0.0, 2.0), axis=1) < 0.35
+    broken = whole.moved(
+        whole.positions * np.where(turned, -1.0, np.where(pushed, -1.5, 1.0))[:, None] ** (0, 0, 1)
+    )
+    found = healed(broken)
+    checked = check_surface(found)
+    assert checked.inside_out == 0 and checked.self_intersecting == 0
+    # The topology stays, and so do vertices that are far from folds.
+    assert np.array_equal(found.faces, whole.faces)
+    far = (whole.positions[:, 0] < 0) & (np.linalg.norm(whole.positions[:, :2] - (0.0, 2.0), axis=1) > 0.9)
+    assert far.sum() > 100 and np.array_equal(found.positions[far], whole.positions[far])
+    for part in (slice(0, len(ball.faces)), slice(len(ball.faces), None)):
+        left, had, all_of_it = (
+            Mesh(m.positions, m.faces[part]).signed_volume() for m in (found, broken, whole)
+        )
+        assert left > 0.85 * all_of_it > had
 
 
 def test_folds_of_vertices_that_keep_their_faces_are_taken_back():

@@ -1,19 +1,23 @@
-"""Heals folds that the shape phase leaves: by smoothing, and by making the surface anew where that is allowed."""
+"""Heals folds that the shape phase leaves: where they are, and by making the surface anew where that is needed and allowed."""
 
 from __future__ import annotations
 
 import itertools
 
 import numpy as np
+from scipy import sparse
 from scipy.ndimage import gaussian_filter
 
 from ...mesh import Mesh
 from ...mesh.checks import intersecting_faces, winding_in_front
 from ...mesh.remesh.volume import Grid, near_surface, sample_count, signed_distances, surface_of
+from ...mesh.rows import unit
 
 TRIES = 24
-HEALING = 6
-"""Iterations of smoothing in ``healed``: more move what is not folded as well."""
+HEALING = 32
+"""Iterations of mending in ``healed``, after which a surface is made anew."""
+PUSH = 0.3
+"""How far ``healed`` moves vertices of inverted faces outward in each iteration, in lengths of their edges."""
 CELLS = 256
 """Most cells of the grid, along the longest side of the mesh, on which a folded surface is made anew."""
 CELLS_OF_PIXEL = 4
@@ -54,28 +58,53 @@ def unfolded(mesh: Mesh, *, tries: int = TRIES) -> Mesh:
 
 
 def healed(mesh: Mesh, *, pixels: int = CELLS, tries: int = HEALING) -> Mesh:
-    """A closed mesh without folds: those that a little smoothing takes away are smoothed, and for any others the whole
-    surface is made anew.
+    """A closed mesh without folds. They are mended where they are; if ``tries`` iterations leave some, the whole surface is made
+    anew.
 
-    A new surface bounds the same solid: the points around which the surface winds, inverted parts included, and those near
-    folds, which else would cut limbs, on a grid of CELLS, below whose cells details are lost. Topology and vertices change then. It may have a few folds of its own. An
+    The sides of a thin limb that have passed through each other are inside out. So vertices of inverted faces move outward,
+    which brings the sides back, and vertices of all folds move half-way to the mean of their neighbours. After every four
+    iterations one more ring of vertices moves. A new surface bounds the same solid: the points around which the given surface
+    winds, inverted parts included, and those near its folds, which else would cut limbs. It lies on a grid of CELLS, below
+    whose cells details are lost. Topology and vertices change then, and the new surface may have a few folds of its own. An
     open mesh is returned unchanged.
 
     pixels: of the longer side of the pictures that the mesh was fitted to.
     """
-    near = unfolded(mesh, tries=tries)
-    if not mesh.is_closed() or not _folded(near).any():
-        return near
+    if not mesh.is_closed():
+        return mesh
+    near, averaging, first = mesh, mesh.averaging(), None
+    for turn in range(tries):
+        inverted, folded = _folds(near)
+        if not folded.any():
+            return near
+        first = folded if first is None else first
+        near = near.moved(near.positions + _mending(near, averaging, inverted, folded, turn // 4))
     grid = Grid.around(mesh.bounds(), min(CELLS, CELLS_OF_PIXEL * pixels))
     field = signed_distances(mesh, grid, 1.5, inverted=True)
     # Where the sides of a limb have passed through each other hardly anything lies between them.
-    folds = Mesh(mesh.positions, mesh.faces[_folded(mesh)])
+    folds = Mesh(mesh.positions, mesh.faces[first])
     around = near_surface(folds, grid, sample_count(folds, grid), THICK)
     field[around] = np.maximum(field, THICK * grid.step - np.abs(field))[around]
     found = surface_of(gaussian_filter(field, BLUR), grid, len(mesh.faces), least=SPECKS, kept=KEPT)
     if found is None:
-        return near
+        return unfolded(mesh)
     return unfolded(Mesh(found.positions, found.faces, color=mesh.color, name=mesh.name))
+
+
+def _mending(
+    mesh: Mesh, averaging: sparse.csr_array, inverted: np.ndarray, folded: np.ndarray, rings: int
+) -> np.ndarray:
+    """(V, 3) how ``healed`` moves the vertices of faces (F,) that are inverted and folded, and so many rings around them."""
+    positions, mean = mesh.positions, averaging @ mesh.positions
+    moves, outward = np.zeros((2, len(positions)))
+    moves[mesh.faces[folded]] = outward[mesh.faces[inverted]] = 1.0
+    for _ in range(rings):
+        moves, outward = (np.sign(part + averaging @ part) for part in (moves, outward))
+    normals = mesh.vertex_normals()
+    # The root mean square of the lengths of the edges at each vertex.
+    lengths = np.sqrt((averaging @ positions**2 - 2 * positions * mean + positions**2).sum(1).clip(0))
+    push = (PUSH * lengths * outward)[:, None] * unit(normals + averaging @ normals)
+    return moves[:, None] * (0.5 * (mean - positions) + push)
 
 
 def unfolded_from(mesh: Mesh, before: Mesh, *, tries: int = TRIES) -> Mesh:
@@ -109,6 +138,12 @@ def unfolded_from(mesh: Mesh, before: Mesh, *, tries: int = TRIES) -> Mesh:
 
 def _folded(mesh: Mesh) -> np.ndarray:
     """(F,) bool."""
-    found = winding_in_front(mesh) < 0
-    found[intersecting_faces(mesh)] = True
-    return found
+    return _folds(mesh)[1]
+
+
+def _folds(mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
+    """(F,) bool: inverted faces, and those which are inverted or cut each other."""
+    inverted = winding_in_front(mesh) < 0
+    folded = inverted.copy()
+    folded[intersecting_faces(mesh)] = True
+    return inverted, folded
