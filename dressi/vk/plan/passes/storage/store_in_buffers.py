@@ -4,7 +4,7 @@ CPU drivers pack each texel of a storage image into its format, invocation by in
 nanoseconds for four floats, and 2 to 5 in a buffer. GPUs do both alike, and images have caches for neighbours in two
 dimensions. The rates of the device model decide, value by value.
 
-A value stays an image where hardware needs one: attachments, what samplers filter, leaves, outputs and all that outlives
+A value stays an image where hardware needs one: what draws write, what samplers filter, leaves, outputs and all that outlives
 a step, and what vertices are pulled from. Values of one format that the same SubStages read share a range, since devices
 allow few buffers in a shader. Those that save most come first.
 """
@@ -52,7 +52,8 @@ def store_in_buffers(sub_stages: Sequence[SubStage], context: Context) -> list[S
 
 
 def _with_range(s: SubStage, held: Range) -> SubStage:
-    return replace(s, ranges={**s.ranges, **dict.fromkeys(held.members, held)})
+    reads = tuple([r.by(Binding.TEXTURE) if r.variable in held.members else r for r in s.reads])
+    return replace(s, reads=reads, ranges={**s.ranges, **dict.fromkeys(held.members, held)})
 
 
 def _candidates(s: SubStage, values: Sequence[Variable], context: Context) -> Iterator[Range]:
@@ -95,12 +96,10 @@ def _eligible(v: Variable, s: SubStage, context: Context) -> bool:
     sparse = s.work.sparse if isinstance(s.work, SparseWork) else None
     if sparse is not None and v in sparse.fill and word_of(sparse.fill[v], v) is None:
         return False
-    return all(_is_texture(r, v) for r in readers)
-
-
-def _is_texture(s: SubStage, v: Variable) -> bool:
-    """Whether a reader has the value as a texture."""
-    return {r.binding for r in s.reads if r.variable is v} == {Binding.TEXTURE}
+    return {r.binding for s in readers for r in s.reads if r.variable is v} <= {
+        Binding.TEXTURE,
+        Binding.ATTACHMENT,
+    }
 
 
 def filtered(s: SubStage) -> set[Variable]:

@@ -16,7 +16,7 @@ from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import UNBOUNDED, DeviceLimits
 from dressi.vk.plan.model.records import CPU, DESKTOP
 from dressi.vk.plan.options import DEFAULT, PlanOptions
-from dressi.vk.plan.substage import Compute, Fragment, Scatter
+from dressi.vk.plan.substage import Compute, Fragment, Scatter, TiledCompute
 from dressi.vk.run.executor import VulkanExecutor
 
 IMAGES = PlanOptions(store_in_buffers=False)
@@ -138,6 +138,15 @@ def test_values_that_do_not_live_together_share_a_range():
     numbers = [{shared.images.of[v] for v in in_buffers(shared)}, {own.images.of[v] for v in in_buffers(own)}]
     assert in_buffers(shared) and len(numbers[0]) == 2 < len(numbers[1])
     assert shared.images.bytes < own.images.bytes
+
+
+def test_what_is_read_at_the_own_pixel_needs_no_attachment():
+    """A dispatch makes it: a render pass would only load it."""
+    x = Variable(FLOAT, (64, 48), channels=4)
+    y = F.sigmoid(F.correlate(x, Variable(FLOAT, (3, 3), 4, channels=4)))
+    plan = build_plan(Program({"y": F.shift(y * y, 1, 0) * y}), UNBOUNDED, shader_text, STORED, CPU)
+    (made,) = (s for s in plan.sub_stages if isinstance(s.work, TiledCompute))
+    assert set(made.outputs) <= in_buffers(plan)
 
 
 def test_what_needs_an_image_has_one():
