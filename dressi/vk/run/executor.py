@@ -190,11 +190,9 @@ class VulkanExecutor:
 
     def built(self, at: Mapping[Variable, Variable] = EVERYWHERE) -> BuiltPlan:
         """What ``run`` would submit, for callers that submit the work of several programs at once. at: leaves of the program ->
-        others of the workspace, whose images it reads and writes in their place; the values of these are new. Raises as ``run``."""
+        others of the workspace, whose images it reads and writes in their place; all of them are ``changing``. Raises as ``run``."""
         self._check_open()
         self._check_sent(at)
-        for leaf in at:
-            self.changed(leaf)
         held = self.workspace.hold(at.values())
         return self._built.at({leaf: held[other] for leaf, other in at.items()}) if at else self._built
 

@@ -15,7 +15,7 @@ import numpy as np
 from ...ad.graph import Variable
 from ...ad.graph.user_code import user_level
 from ...ad.loops.parts import has_loops, in_parts
-from ...ad.procedure import Copies, Procedure
+from ...ad.procedure import Copies, Part, Procedure
 from ...ad.program import Program
 from ..plan.lowering.list_lengths import Counts
 from ..plan.plan import Plan
@@ -53,6 +53,7 @@ class Steps:
         self._refresh: Any = None  # commands that look at all flags
         self._copies: dict[Copies, Any] = {}  # their commands
         self._executors: dict[Program, VulkanExecutor] = {}
+        self._built: dict[Part, BuiltPlan] = {}
         self._closed = False
         try:
             self._build(make)
@@ -190,7 +191,9 @@ class Steps:
                 self._tell((target for _, target in part.pairs), None)
                 continue
             executor = self._executors[part.program]
-            built = executor.built(part.at)
+            if part not in self._built:
+                self._built[part] = executor.built(part.at)
+            built = self._built[part]
             for key, times in built.pending(part.times):
                 found.buffers.extend(built.buffers(key) * times)
                 found.recordings[built, key] = None

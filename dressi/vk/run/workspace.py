@@ -122,6 +122,7 @@ class Workspace:
         self._of.update(made)
         try:
             self._upload({v: array for v, array in data.items() if array is not None and array.any()})
+            self.transfers.trim()
         except BaseException:  # a leaf that is held has its data
             self._drop(made)
             raise

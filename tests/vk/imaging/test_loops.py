@@ -121,3 +121,19 @@ def test_a_bound_of_memory_that_no_loop_fits_is_named(device):
             PlanError, match=r"memory=6000 allows 0.0 even where loops keep \d states; give more"
         ):
             ad.step()
+
+
+@pytest.mark.one_driver
+def test_a_step_takes_no_more_than_its_bound(device):
+    """Programs share images whatever they use them for, and the memory is free through which the first state was sent."""
+    size, layers = (320, 256), 6
+    image = 4 * 4 * size[0] * size[1]
+    x = Variable(FLOAT, size, channels=4, data=np.random.default_rng(0).random((1, 4, *size[::-1])), name="x")
+    w = Variable(FLOAT, (3, 3), 4, channels=4, data=np.full((4, 4, 3, 3), 0.01), name="w")
+    y = F.loop(lambda v: v + F.sigmoid(F.correlate(v, w, border="clamp")), x, layers)
+    with DressiAD(device, options=PlanOptions(memory=10 * image)) as ad:
+        ad.set_loss(F.mean(F.square(y)))
+        ad.set_optimizer(adam(0.1), [w])
+        ad.step()
+        ad.wait()
+        assert ad.device.memory.used < 10 * image

@@ -12,6 +12,7 @@ from .commands import Commands
 from .device import Device
 from .memory import DeviceBuffer, DeviceImage
 
+SMALL = 1 << 20  # bytes that may lie idle
 SLOTS = 8  # transfers in flight or not yet read; one more waits for the oldest
 
 
@@ -168,6 +169,13 @@ class Transfers:
         reader = Readback(slot, finish)
         slot.reader = weakref.ref(reader)
         return reader
+
+    def trim(self) -> None:
+        """Give up the memory that large values went through, once they are there. Those that a handle has not read stay."""
+        for slot in self._slots:
+            if slot.unread is None and slot.size > SMALL:
+                self.commands.wait(slot.ticket)
+                slot.destroy()
 
     def destroy(self) -> None:
         """Release everything. Handles that were not read get their values first, unless the device is lost."""
