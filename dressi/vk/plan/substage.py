@@ -208,3 +208,8 @@ class Stage:
     @property
     def draws(self) -> bool:
         return self.sub_stages[0].draws
+
+    @property
+    def variables(self) -> set[Variable]:
+        """What it reads and makes."""
+        return {v for s in self.sub_stages for v in (*s.outputs, *(r.variable for r in s.reads))}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -66,7 +66,10 @@ class BuiltPlan:
         self._begin(runs[1], cache)
         if not device.compiles_late:
             self._maker.compile(plan.shaders)
-        static, step = (self._prepared(k, run) for k, run in enumerate(runs))
+        static, step = (
+            [self._prepare(stage, run) for stage in schedule.stages]
+            for schedule, run in zip(plan.schedules, runs, strict=True)
+        )
         cache.release_modules()
         self._stages = [*static, *step]
         sources = [*plan.static.dependencies, *plan.step.dependencies]
@@ -90,22 +93,23 @@ class BuiltPlan:
         self._recordings: OrderedDict[Stages, _Recording] = OrderedDict()
         self._elsewhere: dict[tuple[int, ...], BuiltPlan] = {}
 
-    def _prepared(self, number: int, run: Target) -> list[Prepared]:
-        passing = self.plan.images.passing[number]
-        return [
-            self._prepare(stage, run, passing, self._buffers) for stage in self.plan.schedules[number].stages
-        ]
-
     def at(self, images: Images) -> BuiltPlan:
         """The same plan with other images for leaves that change in every step; all else is shared, what is out of date as well."""
         key = tuple(id(image) for leaf in images for image in images[leaf])
         if key not in self._elsewhere:
             own = self._step.images
             other = {id(old): new for leaf in images for old, new in zip(own.get(leaf, ()), images[leaf])}
-            moved = {v: [other.get(id(image), image) for image in found] for v, found in own.items()}
+            moved = {
+                v: [other.get(id(image), image) for image in found]
+                for v, found in own.items()
+                if any(id(image) in other for image in found)
+            }
             made = self._elsewhere[key] = copy(self)
-            made._begin(replace(self._step, images=moved), self._maker.cache)
-            made._stages = [*self._stages[: len(self._static)], *made._prepared(1, made._step)]
+            made._begin(replace(self._step, images=own | moved), self._maker.cache)
+            made._stages = [
+                p if moved.keys().isdisjoint(p.stage.variables) else made._prepare(p.stage, made._step)
+                for p in self._stages
+            ]
         return self._elsewhere[key]
 
     # ---- what is out of date
@@ -257,20 +261,14 @@ class BuiltPlan:
             self.commands.copy(buffer, self._step.images[source], self._step.images[target])
 
     # ---- building
-    def _prepare(
-        self,
-        stage: Stage,
-        run: Target,
-        passing: Collection[Variable],
-        buffers: dict[str, DeviceBuffer],
-    ) -> Prepared:
+    def _prepare(self, stage: Stage, run: Target) -> Prepared:
         names = "+".join(type(f).__name__ for s in stage.sub_stages for f in s.functions)
         name = f"stage {names}"[:90]
         target = None
         tiling = self.plan.limits.tiling(stage.sub_stages[0].domain)
         size = (tiling.width, tiling.height)
         if stage.draws:
-            gated = run.gate is not None
+            gated, passing = run.gate is not None, self.plan.images.passing[run is self._step]
             target = make_target(
                 self.device, stage, run.images, self._depths, passing, size, name, may_skip=gated
             )
@@ -290,7 +288,7 @@ class BuiltPlan:
                 s,
                 self.plan.shaders[s],
                 run.images,
-                {**buffers, **self._lists_of(s)},
+                {**self._buffers, **self._lists_of(s)},
                 target,
                 resolve,
                 k,
