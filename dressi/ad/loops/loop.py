@@ -33,7 +33,7 @@ def loop(
     on; so count is the largest number of iterations. When it is met everywhere devices skip the iterations that are left; where it
     never is, a RuntimeWarning says so. checkpoints: None stores what each iteration needs for the gradient; a number, at least 2,
     bounds the states, or as much beside them, that are stored at a time, and what lies between is computed again as rarely as can
-    be: where an iteration leaves as much as its state, 20 of them run 38 times with 9, 48 with 6, and 53 with 5. 0 means about
+    be: where an iteration leaves as much as its state, 20 of them run 39 times with 9, 49 with 6, and 54 with 5. 0 means about
     2 sqrt(count): nearly the time of another forward pass. ``PlanOptions(memory=...)`` chooses a number where None is given.
 
     The result is the last state: a Variable, or a tuple. Differentiable in the state and in all that the body reads; values and
