@@ -2,8 +2,8 @@
 
 ``mesh`` the mesh, of lists of ``rows``; ``material`` how its surface reflects light; ``tangents`` what normal maps go along;
 ``shape`` its measures and connectivity; ``components`` its connected components; ``primitives`` generated meshes; ``sampling``
-points on a mesh and distances to it; ``checks`` inverted and self-intersecting faces; ``decimate``, ``holes`` and ``volume``
-change it; ``queries`` are spatial ones of these.
+points on a mesh and distances to it; ``checks`` inverted and self-intersecting faces; ``holes`` and the folder ``remesh`` change
+it; ``queries`` are spatial ones of these.
 """
 
 from dressi.render.mesh.components import components

@@ -14,7 +14,7 @@ from scipy.spatial import KDTree
 from ...render.formats import load_mesh, save_glb
 from ...render.io import resize
 from ...render.mesh import Mesh
-from ...render.mesh.decimate import decimate
+from ...render.mesh.remesh.decimate import decimate
 from .markup import size_text
 
 MOST_BYTES = 4_500_000

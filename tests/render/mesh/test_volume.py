@@ -5,7 +5,7 @@ import pytest
 from meshes import both
 
 from dressi.render.mesh import Mesh, primitives
-from dressi.render.mesh.decimate import decimate, decimate_closed
+from dressi.render.mesh.remesh.decimate import decimate, decimate_closed
 from dressi.render.mesh.remesh.volume import Grid, level_set, signed_distances, winding_numbers
 
 BOX = np.array([[-1.2, -1.2, -1.2], [1.2, 1.2, 1.2]])

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.ndimage import binary_fill_holes, gaussian_filter, label, map_coordinates
 
 from ...mesh import Mesh
-from ...mesh.decimate import decimate_closed
+from ...mesh.remesh.decimate import decimate_closed
 from ...mesh.remesh.volume import Grid, level_set, signed_distances
 from ..graphs.mask_distances import outline_distances
 

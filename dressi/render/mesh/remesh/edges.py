@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from ..rows import distinct
 
@@ -52,6 +53,18 @@ def half_edges(faces: np.ndarray, count: int) -> HalfEdges:
     twin = np.full(len(key), -1)
     twin[one], twin[other] = other, one
     return HalfEdges(start, end, third, twin)
+
+
+def fans(edges: HalfEdges) -> np.ndarray:
+    """(3 F,) numbers of the fans of faces, joined by edges, around the vertices that half-edges start from."""
+    from scipy.sparse.csgraph import connected_components  # slow to import and rarely used
+
+    # The next half-edge around the same vertex.
+    here = np.nonzero(edges.twin >= 0)[0]
+    linked = sparse.coo_array(
+        (np.ones(len(here)), (here, after(edges.twin[here]))), shape=(len(edges.twin),) * 2
+    )
+    return connected_components(linked, directed=False)[1]
 
 
 def after(half: np.ndarray) -> np.ndarray:

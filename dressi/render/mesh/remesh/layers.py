@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import sparse
 
 from ..mesh import Mesh
-from .edges import after, half_edges
+from .edges import fans, half_edges
 
 _CORNERS = ("uvs", "uv_faces"), ("colors", "color_faces"), ("second_uvs", "second_uv_faces")
 
@@ -88,18 +87,12 @@ def to_layers(mesh: Mesh, target: np.ndarray, fields: Mapping[str, np.ndarray]) 
 
 def _fixed(faces: np.ndarray, count: int) -> np.ndarray:
     """(V,) bool: vertices on borders and on edges of three faces, and those where several fans of faces touch."""
-    from scipy.sparse.csgraph import connected_components  # slow to import and rarely used
-
     edges = half_edges(faces, count)
     found = np.zeros(count, dtype=bool)
     alone = edges.twin < 0
     found[edges.start[alone]] = found[edges.end[alone]] = True
-    # The next half-edge around the same vertex.
-    here = np.nonzero(~alone)[0]
-    linked = sparse.coo_array((np.ones(len(here)), (here, after(edges.twin[here]))), shape=(len(alone),) * 2)
-    fan = connected_components(linked, directed=False)[1]
-    fans = np.unique(np.stack([edges.start, fan], axis=1), axis=0)
-    return found | (np.bincount(fans[:, 0], minlength=count) > 1)
+    around = np.unique(np.stack([edges.start, fans(edges)], axis=1), axis=0)
+    return found | (np.bincount(around[:, 0], minlength=count) > 1)
 
 
 def from_layers(

@@ -80,7 +80,7 @@ def remesh(
     if fixed:
         warnings.warn(
             f"mesh '{mesh.name}' is not closed or no manifold: {fixed} vertices on borders and seams of more than two faces"
-            " stay as they are, and folds are not healed",
+            " stay as they are",
             stacklevel=2,
         )
     # Room for the splits first.

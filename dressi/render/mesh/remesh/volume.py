@@ -8,10 +8,10 @@ import numpy as np
 from scipy.ndimage import map_coordinates, maximum_filter
 
 from ...compiled import compiled
-from ..decimate import decimate_closed
 from ..mesh import Mesh
 from ..queries import crossings
 from ..sampling import SurfaceDistance, sample_surface
+from .decimate import decimate_closed
 from .remesh import remesh
 
 SAMPLES = 8

@@ -9,6 +9,7 @@ from dressi.errors import InputError
 from dressi.render.mesh import Mesh, primitives
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.remesh import remesh, target_lengths
+from dressi.render.mesh.remesh.decimate import decimate_closed
 
 
 def quality(mesh: Mesh) -> np.ndarray:
@@ -137,6 +138,11 @@ def test_vertices_where_fans_touch_stay():
     assert found.fixed == 1 and found.mesh.is_closed()
     assert (found.mesh.positions == ball.positions[tip]).all(1).any()
     assert found.mesh.euler_characteristic() == both.euler_characteristic()
+    # Decimation gives each of them a tip of its own.
+    for faces in (200, 10_000):
+        apart = decimate_closed(both, faces)
+        assert apart.is_closed() and apart.component_count() == 2
+        assert remesh(apart, faces=200).fixed == 0
 
 
 def test_lengths_follow_curvature_and_detail():

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from itertools import product
 
-from ...errors import InputError
-from .mesh import Mesh
+import numpy as np
+
+from ....errors import InputError
+from ..mesh import Mesh
+from ..rows import distinct
+from .edges import fans, half_edges
 
 HASTE = 7
 """Aggressiveness of the collapse. Lower values keep small errors small but stop before the goal."""
@@ -31,7 +35,7 @@ def decimate(mesh: Mesh, faces: int) -> Mesh:
 
 def decimate_closed(mesh: Mesh, faces: int, *, handles: bool = True) -> Mesh:
     """The shape of a closed mesh with about that many faces, closed and with the same handles; more faces if that needs
-    them. UVs, normals and textures are dropped.
+    them. UVs, normals and textures are dropped. Surfaces that touch in a vertex get one each, so that the result is a manifold.
 
     handles: False lets thin handles collapse, which takes fewer attempts and faces.
 
@@ -47,8 +51,18 @@ def decimate_closed(mesh: Mesh, faces: int, *, handles: bool = True) -> Mesh:
         # Attempts with low aggressiveness may stop early.
         same = not handles or found.euler_characteristic() == mesh.euler_characteristic()
         if same and found.is_closed() and len(found.faces) <= 1.5 * count:
-            return found
-    return mesh.with_shape(mesh.positions, mesh.faces)
+            return _unpinched(found)
+    return _unpinched(mesh)
+
+
+def _unpinched(mesh: Mesh) -> Mesh:
+    """The shape with a vertex for each fan of faces around a vertex."""
+    _, first, faces = np.unique(
+        fans(half_edges(mesh.faces, len(mesh.positions))), return_index=True, return_inverse=True
+    )
+    if len(first) == len(distinct(mesh.faces)):
+        return mesh.with_shape(mesh.positions, mesh.faces)
+    return mesh.with_shape(mesh.positions[mesh.faces.reshape(-1)[first]], faces.reshape(-1, 3))
 
 
 def _simplified(mesh: Mesh, faces: int, haste: int) -> Mesh:
