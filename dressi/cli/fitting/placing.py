@@ -121,11 +121,8 @@ def _has_mask(folder: Path, image: Path, mask: Path | None) -> bool:
 
 
 def _named(folder: Path, views: Sequence[View], rest: Sequence[Placing]) -> list[tuple[str, Camera, Lens]]:
-    every = [*((view.image, view.camera, view.lens) for view in views), *rest]
-    return [
-        (image.resolve().relative_to(folder.resolve()).as_posix(), camera, lens)
-        for image, camera, lens in every
-    ]
+    every = [*views, *(View(image, None, camera, lens) for image, camera, lens in rest)]
+    return [(view.file_in(folder), view.camera, view.lens) for view in every]
 
 
 def _key(given: Calibration, rest: Sequence[Placing]) -> dict[str, Any]:

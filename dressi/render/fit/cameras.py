@@ -43,5 +43,6 @@ def cameras_file(found: Cameras, dataset: Dataset, photos: Photos | None = None)
         camera = original.camera
         if i in learned:
             camera = replace(camera, rotation=learned[i].rotation, translation=learned[i].translation)
-        views.append((original.image.name, camera, original.lens))
+        name = original.image.name if photos.folder is None else original.file_in(photos.folder)
+        views.append((name, camera, original.lens))
     return encode_cameras(views, dataset.bounds)

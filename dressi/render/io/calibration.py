@@ -50,6 +50,10 @@ class View:
     lens: Lens
     number: int = -1
 
+    def file_in(self, folder: Path) -> str:
+        """The image, as a calibration of a folder names it."""
+        return self.image.resolve().relative_to(folder.resolve()).as_posix()
+
 
 @dataclass
 class Calibration:

@@ -47,6 +47,7 @@ class Photos:
     depths: (N, H, W) float32, distances along the optical axis in units of the world, 0 where unknown and outside of the
     masks; None if they were not read.
     model: folder of the COLMAP model that the cameras come from, None for other calibrations.
+    folder: that of the photographs, None for others than those of ``load_photos``.
 
     >>> from dressi.render.cameras import Camera
     >>> camera = Camera.perspective(40, (8, 6), (0, 0, 4), (0, 0, 0))
@@ -66,6 +67,7 @@ class Photos:
     originals: tuple[View, ...] = ()
     depths: np.ndarray | None = None
     model: Path | None = None
+    folder: Path | None = None
 
     @cached_property
     def points(self) -> SparsePoints:
@@ -184,6 +186,7 @@ def load_photos(
         originals=tuple(calibration.views),
         depths=np.stack([layer.depth for layer in layers]) if depths is not None else None,
         model=calibration.model,
+        folder=folder,
     )
 
 

@@ -186,12 +186,12 @@ def test_found_cameras_can_stand_for_those_of_a_folder(tmp_path: Path):
     for i, camera in enumerate(cameras):
         image = np.zeros((24, 32, 3))
         image[8:16, 12:20] = 0.5
-        for place, content in (("image", image), ("mask", image[..., 0] > 0)):
+        for place, content in (("train", image), ("mask", image[..., 0] > 0)):
             (tmp_path / place).mkdir(exist_ok=True)
             save_png(tmp_path / place / f"{i}.png", np.asarray(content, np.float32))
         k = (camera.intrinsics - [[0, 0, 0.5], [0, 0, 0.5], [0, 0, 0]]).tolist()
         views.append(
-            {"file": f"{i}.png", "K": k, "R": camera.rotation.tolist(), "t": camera.translation.tolist(), "k1": 0.01}
+            {"file": f"train/{i}.png", "K": k, "R": camera.rotation.tolist(), "t": camera.translation.tolist(), "k1": 0.01}
         )  # fmt: skip
     document = {"bbox": [[-0.4] * 3, [0.4] * 3], "pixel_center": 0, "views": views}
     (tmp_path / "cameras.json").write_text(json.dumps(document))
