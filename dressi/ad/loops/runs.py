@@ -233,9 +233,9 @@ class Back:
 
     def _step(self, slot: Slot, tape: Slot) -> list[Part | Copies]:
         """The gradient of the iteration that starts from a slot."""
-        run, whole = self.run, not tape
-        program = self.again if whole else self.program
-        at = {x: y for x, y in zip(run.results, slot, strict=False) if x in set(program.leaves)}
+        run, program = self.run, self.program if tape else self.again
+        read = set(program.leaves)
+        at = {x: y for x, y in zip(run.results, slot, strict=False) if x in read}
         at |= dict(zip(self.tape.values(), tape, strict=False))
         name = "gradient of a loop" if program is self.program else "gradient of a loop, with its iteration"
         part = Part(name, program, 1, run.flag, at)

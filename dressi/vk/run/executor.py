@@ -239,8 +239,16 @@ class VulkanExecutor:
         return plan
 
     def _plan(self, changing: frozenset[Variable]) -> Plan:
-        how = {"gated": self._gated, "every": self._every}
-        plan = build_plan(self.program, self._limits, shader_text, self._options, self._cost, changing, **how)
+        plan = build_plan(
+            self.program,
+            self._limits,
+            shader_text,
+            self._options,
+            self._cost,
+            changing,
+            gated=self._gated,
+            every=self._every,
+        )
         _debug(plan, self.device)
         return plan
 

@@ -51,7 +51,24 @@ class _Pair:
     shift: int | None
 
 
-_Scatters = list[tuple[FragmentScatterFunction, list[_Pair]]]
+_Scatters = Sequence[tuple[FragmentScatterFunction, list[_Pair]]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Visit:
+    """Scatters of one draw that share a visit. graph: of what it adds, in which what several of them read is computed once;
+    externals: the images that it reads."""
+
+    scatters: _Scatters
+    graph: FragmentGraph
+    externals: tuple[Variable, ...]
+
+    @classmethod
+    def of(cls, scatters: _Scatters) -> _Visit:
+        parts = [
+            (replace(f.fragment, roots=tuple(p.value for p in pairs)), f.externals) for f, pairs in scatters
+        ]
+        return cls(scatters, *joined(parts))
 
 
 def sum_by_faces(program: Program, target: Target) -> dict[Variable, Variable]:
@@ -59,29 +76,24 @@ def sum_by_faces(program: Program, target: Target) -> dict[Variable, Variable]:
     replace: dict[Variable, Variable] = {}
     for together in same_draws(program.functions, FragmentScatter) if target.options.sum_by_faces else ():
         found = [(f, pairs) for f in together if (pairs := _pairs(f)) is not None]
-        visits = _visits(found, target.model.loop_body)
-        if visits and _pays(visits, target.model):
-            for visit in visits:
-                replace.update(_tables(visit))
+        if found and _are_small(found[0][0]):
+            visits = _visits(found, target.model.loop_body)
+            if _pays(visits, target.model):
+                for visit in visits:
+                    replace.update(_tables(visit))
     return replace
 
 
-def _visits(scatters: _Scatters, most: int) -> list[_Scatters]:
+def _visits(scatters: _Scatters, most: int) -> list[_Visit]:
     """The scatters of one draw, in order, by those that share a visit, of so many Functions where each alone has fewer."""
-    found: list[_Scatters] = []
+    found: list[_Visit] = []
     for each in scatters:
-        if found and len(_together([*found[-1], each])[0].functions) <= most:
-            found[-1].append(each)
+        more = _Visit.of([*found[-1].scatters, each]) if found else None
+        if more is not None and len(more.graph.functions) <= most:
+            found[-1] = more
         else:
-            found.append([each])
+            found.append(_Visit.of([each]))
     return found
-
-
-def _together(visit: _Scatters) -> tuple[FragmentGraph, tuple[Variable, ...]]:
-    """The graph of what a visit adds, in which what several scatters read is computed once, and its externals."""
-    return joined(
-        [(replace(f.fragment, roots=tuple(p.value for p in pairs)), f.externals) for f, pairs in visit]
-    )
 
 
 def _pairs(f: FragmentScatterFunction) -> list[_Pair] | None:
@@ -139,14 +151,22 @@ def _over_faces(f: FragmentScatterFunction, index: Variable, numbers: Variable) 
     return made.get(index, index)
 
 
-def _pays(visits: Sequence[_Scatters], model: DeviceModel) -> bool:
+def _fragments_and_faces(f: FragmentScatterFunction) -> tuple[float, int]:
+    """Of a draw, over its batch."""
+    return COVERED * f.drawn.texels, f.faces * f.batch
+
+
+def _are_small(f: FragmentScatterFunction) -> bool:
+    """Whether one invocation can visit the pixels of a face."""
+    fragments, faces = _fragments_and_faces(f)
+    return fragments <= LARGEST * faces
+
+
+def _pays(visits: Sequence[_Visit], model: DeviceModel) -> bool:
     """Whether visits by faces take less time than the fragments of all these draws."""
-    scatters = [f for visit in visits for f, _ in visit]
+    scatters = [f for visit in visits for f, _ in visit.scatters]
     first = scatters[0]
-    batch = first.batch
-    fragments, faces = COVERED * first.drawn.texels, first.faces * batch
-    if fragments > LARGEST * faces:
-        return False
+    fragments, faces = _fragments_and_faces(first)
     added = sum(v.vtype.components for f in scatters for v, _ in f.pairs)
 
     def shader(functions: Sequence, rate: float) -> float:
@@ -161,21 +181,20 @@ def _pays(visits: Sequence[_Scatters], model: DeviceModel) -> bool:
 
     drawn = sum(shader(f.fragment.functions, model.fragment_rate) for f in scatters)
     drawn += added * (PUT / model.fragment_rate + 1.0 / model.atomic_rate)
-    drawn = drawn * fragments + len(scatters) * 3 * first.triangles * batch / model.vertex_rate
-    work = sum(shader(_together(visit)[0].functions, model.compute_rate) for visit in visits)
+    drawn = drawn * fragments + len(scatters) * 3 * first.triangles * first.batch / model.vertex_rate
+    work = sum(shader(visit.graph.functions, model.compute_rate) for visit in visits)
     one = max(fragments / faces, 1.0) * BOXES * work + added / model.image_store_rate
     return model.rounds(faces) * model.lanes * one < drawn
 
 
-def _tables(visit: _Scatters) -> dict[Variable, Variable]:
-    """The tables of scatters of one draw that share a visit."""
-    first = visit[0][0]
-    graph, externals = _together(visit)
+def _tables(visit: _Visit) -> dict[Variable, Variable]:
+    """The tables of the scatters of a visit."""
+    first, graph = visit.scatters[0][0], visit.graph
     fields = {name: getattr(first, name) for name in DrawFunction.fields}
-    sums = FaceSum(*first.inputs[: first.pulled], *externals, **{**fields, "fragment": graph}).output
+    sums = FaceSum(*first.inputs[: first.pulled], *visit.externals, **{**fields, "fragment": graph}).output
     starts = np.concatenate([[0], np.cumsum([v.vtype.components for v in graph.roots])]).tolist()
     found, numbers = {}, _numbers(first)
-    for f, pairs in visit:
+    for f, pairs in visit.scatters:
         own, starts = starts[: len(pairs)], starts[len(pairs) :]
         found[f.output] = _table(f, list(zip(pairs, own, strict=True)), sums, numbers)
     return found

@@ -141,8 +141,16 @@ class _Trials:
 
     def structure(self, options: PlanOptions) -> Hashable:
         """Equal for plans that do the same. Variables without a name are numbered through. Raises PlanError."""
-        limits, (cost, changing, _) = self._workspace.limits, self._how
-        plan = build_plan(self._program, limits, shader_text, options, cost, changing, every=bool(changing))
+        how = self._how
+        plan = build_plan(
+            self._program,
+            self._workspace.limits,
+            shader_text,
+            options,
+            how.cost,
+            how.changing,
+            every=bool(how.changing),
+        )
         numbers: dict[str, int] = {}
         text = re.sub(r"#\d+", lambda found: f"#{numbers.setdefault(found[0], len(numbers))}", str(plan))
         return plan.key, text, tuple(plan.images.slots)
