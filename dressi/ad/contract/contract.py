@@ -7,7 +7,6 @@ from typing import Any, NoReturn
 
 from ..graph import Variable
 from ..graph.index_map import BORDERS, IMAGE_AXES, Affine, IndexMap
-from ..ops.image.image import pad
 from ..sub_graph import SubGraph
 from ..types import whole
 from .contraction import COMBINE, ContractFunction
@@ -191,12 +190,8 @@ class Contraction:
                 beyond = not affine.within(extent, extents)
                 if beyond and (self.border is None or IMAGE_AXES[s] not in "yx"):
                     self._leaves(k, s, self.indices[k][s], extent)
-            if self.border in ("zero", None):
-                inputs.append(x)
-            else:
-                padded, affines = padded_for(x, affines, extents, self.border)
-                inputs.append(padded)
-            maps.append(IndexMap.to(affines))
+            inputs.append(x)
+            maps.append(IndexMap.to(affines, self.border or "zero").bordered(shape_of(x), extents))
         notation = self.notation
         formals = [*notation.reads.values(), *notation.indices.values()]
         fields = {
@@ -210,16 +205,3 @@ class Contraction:
         }
         return ContractFunction(*inputs, **fields).output
 
-
-def padded_for(
-    x: Variable, affines: list[Affine], extents: Sequence[int], border: str
-) -> tuple[Variable, list[Affine]]:
-    """An image with margins as wide as indices of rows and columns leave it, and its indices."""
-    (top, bottom), (left, right) = (
-        (max(-low, 0), max(high - extent + 1, 0))
-        for (low, high), extent in zip((a.bounds(extents) for a in affines[2:]), shape_of(x)[2:], strict=True)
-    )
-    if not (top or bottom or left or right):
-        return x, affines
-    moved = [*affines[:2], affines[2].plus(top), affines[3].plus(left)]
-    return pad(x, left, top, right, bottom, border), moved

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import At, PixelFunction, ReduceFunction, Variable
-from ..graph.index_map import IMAGE_AXES, Affine, IndexMap
+from ..graph.index_map import IMAGE_AXES, Affine, IndexMap, wrapped
 from ..ops.hints import store
 from ..ops.pixel.compare import equal, select
 from ..sub_graph import SubGraph
@@ -39,8 +39,6 @@ class Contraction(Terms, PixelFunction):
         return (Access.FETCH,) * len(self.inputs)
 
     def infer(self):
-        if any(m.border != "zero" for m in self.maps):
-            raise self.fail("an image with another border is padded before")
         vtype = self.body.root.vtype
         if self.combine not in COMBINE or (self.combine != "add" and vtype.is_matrix):
             raise self.fail("combines values by 'add', scalars and vectors by 'max' and 'min', too")
@@ -93,8 +91,10 @@ class Contraction(Terms, PixelFunction):
         for x, values, m in zip(self.inputs, inputs, self.maps, strict=True):
             index, inside = [], np.ones(shape, bool)
             for affine, extent in zip(m.affines, shape_of(x), strict=True):
-                index.append(np.clip(np.broadcast_to(affine.values(at), shape), 0, extent - 1))
-                inside &= met((affine, extent), at)
+                found = np.broadcast_to(affine.values(at), shape)
+                index.append(wrapped(found, extent, m.border))
+                if m.border == "zero":
+                    inside &= met((affine, extent), at)
             n, c, row, column = index
             found = values[n * shape_of(x)[1] + c, row, column]
             found[~inside] = 0
@@ -117,7 +117,7 @@ class ContractFunction(Contraction):
 
     Axes are numbered: first the *parallel* ones, ``parallel[k]`` the extents of those that make up axis k of the output (n,
     c, y, x; of several the first varies slowest), then the ``reduced`` ones. maps: which texel of each input is read; beyond
-    its image it is 0. guards: where one is not met, a term does not count. combine: "add", "max" or "min". body: over one
+    its image their borders say which, or it is 0. guards: where one is not met, a term does not count. combine: "add", "max" or "min". body: over one
     formal for each input, then one INT formal for each of ``indices``. No terms give 0 for "add", else -inf or inf.
     """
 
@@ -142,7 +142,8 @@ class ContractFunction(Contraction):
     def vjp(self, gy, i):
         if self.output.vtype.is_int or self.inputs[i].vtype.is_int:
             return None
-        return self._like(derivative.transposed(self, gy, i, self._chosen()))
+        wide = self._like(derivative.transposed(self, gy, i, self._chosen()))
+        return None if wide is None else derivative.folded(self, i, wide)
 
     def jvp(self, tangents):
         if self.output.vtype.is_int:

@@ -6,6 +6,9 @@ A division in the map leaves an axis of its remainders. What the solved axes may
 that axes of the contraction fill, as 8 * c + z does for 8 values of z, is made of these, and nothing is to be solved.
 
     out[y] = sum over d of x[2 y + d] w[d]:    j = 2 y + d,    gx[j] = sum over d of gy[(j - d) / 2] w[d], where that is whole
+
+Where indices leave the input and read other texels of it, the input has margins that these texels stand in, and what is summed
+there is added to them.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import Any, NamedTuple
 
 from ..graph import Variable
 from ..graph.index_map import Affine, IndexMap
+from ..ops.image.image import pad
 from ..ops.pixel.compare import equal, select
 from ..sub_graph import SubGraph
 from ..transform.gradient import gradient, jvp
@@ -44,15 +48,36 @@ class Solved(NamedTuple):
 
 
 def solved(f: Terms, k: int) -> Solved | None:
-    """The terms that read each texel of input k, as few as are found; None if there is no such form."""
+    """The terms that read each texel of input k with ``margins``, as few as are found; None if there is no such form."""
     found = [_solved(f, k, longest=longest) for longest in (False, True)]
     return min((s for s in found if s is not None), key=lambda s: math.prod(s.reduced), default=None)
+
+
+def margins(f: Terms, k: int) -> list[tuple[int, int]]:
+    """How far indices leave input k on both sides of the axes n, c, y, x, and read other texels instead."""
+    m = f.maps[k]
+    if m.border == "zero":
+        return [(0, 0)] * len(m.affines)
+    bounds = (a.bounds(f.extents) for a in m.affines)
+    shape = shape_of(f.inputs[k])
+    return [(max(-low, 0), max(high + 1 - e, 0)) for (low, high), e in zip(bounds, shape, strict=True)]
+
+
+def folded(f: Terms, k: int, wide: Variable) -> Variable:
+    """The sums, for each texel of input k, of those that stand for it in an image with ``margins``."""
+    _, _, (top, bottom), (left, right) = margins(f, k)
+    if not (top or bottom or left or right):
+        return wide
+    x = Variable(wide.vtype, f.inputs[k].size, f.inputs[k].batch, channels=f.inputs[k].channels)
+    return gradient(pad(x, left, top, right, bottom, f.maps[k].border), [x], seed=wide)[0]
 
 
 def _solved(f: Terms, k: int, *, longest: bool) -> Solved | None:
     """longest: whether equations are solved for the axes of the largest extents, which are then not reduced, and not for those
     of the smallest coefficients, by which nothing is divided."""
-    shape, affines = shape_of(f.inputs[k]), f.maps[k].affines
+    around = margins(f, k)
+    shape = [sum(m) + e for m, e in zip(around, shape_of(f.inputs[k]), strict=True)]
+    affines = [a.plus(before) for a, (before, _) in zip(f.maps[k].affines, around, strict=True)]
     filled = _filled(f, affines, shape)
     parallel = tuple(tuple(f.extents[a] for a in filled.get(s, ())) or (e,) for s, e in enumerate(shape))
     own = iter(range(first := sum(map(len, parallel))))
@@ -147,8 +172,8 @@ def term_number(f: Terms) -> Affine:
 
 
 def transposed(f: Terms, gy: Variable, k: int, chosen: Variable | None) -> Made | None:
-    """The gradient by input k. chosen: the number of the term that counts, where one alone does. Raises GraphError where the
-    index has no inverse."""
+    """The gradient by input k with ``margins``. chosen: the number of the term that counts, where one alone does. Raises
+    GraphError where the index has no inverse."""
     found = solved(f, k)
     at_output = None if found is None else output_map(f, found.values)
     if found is None or at_output is None:

@@ -100,4 +100,4 @@ def _moved(affine: Affine, values: dict[int, Affine]) -> Affine:
 
 
 def _moved_map(m: IndexMap, values: dict[int, Affine]) -> IndexMap:
-    return IndexMap.to([_moved(a, values) for a in m.affines])
+    return IndexMap.to([_moved(a, values) for a in m.affines], m.border)

@@ -212,6 +212,10 @@ class IndexMap(NamedTuple):
         known = [a for a in found if a is not None]
         return IndexMap.to(known, self.border) if len(known) == len(found) else None
 
+    def bordered(self, shape: Sequence[int], extents: Sequence[int] | Mapping[int, int]) -> IndexMap:
+        """The same map, without a border that it never reaches."""
+        return self._replace(border="zero") if self.inside(shape, extents) else self
+
     def inside(self, shape: Sequence[int], extents: Sequence[int] | Mapping[int, int]) -> bool:
         """Whether it never leaves an image of the shape (n, c, y, x)."""
         return all(a.within(e, extents) for a, e in zip(self.affines, shape, strict=True))
@@ -235,7 +239,7 @@ class IndexMap(NamedTuple):
 
 
 def wrapped(index: Any, extent: int, border: str) -> Any:
-    """An index, or an array of them, brought into [0, extent) by a border other than "zero".
+    """An index, or an array of them, brought into [0, extent) by a border; by "zero" as by "clamp".
 
     >>> wrapped(np.arange(-2, 5), 3, "mirror").tolist(), wrapped(np.arange(-2, 5), 3, "repeat").tolist()
     ([1, 0, 0, 1, 2, 2, 1], [1, 2, 0, 1, 2, 0, 1])
@@ -253,8 +257,13 @@ def wrapped_glsl(index: str, extent: int, border: str, bounds: tuple[int, int]) 
     low, high = bounds
     if low >= 0 and high < extent:
         return index
-    if border == "clamp":
+    if border in ("zero", "clamp"):
         return f"clamp({index}, 0, {extent - 1})"
+    if border == "repeat" and low >= -extent and high < 2 * extent:
+        return f"{index} + ({index} < 0 ? {extent} : {index} >= {extent} ? -{extent} : 0)"
+    if border == "mirror" and low >= -extent and high < 2 * extent:
+        folded = f"max({index}, -1 - ({index}))"
+        return f"min({folded}, {2 * extent - 1} - {folded})"
     period = extent if border == "repeat" else 2 * extent
     lift = -(low // period) * period
     folded = f"({index} + {lift}) % {period}" if lift else f"({index}) % {period}"

@@ -208,7 +208,7 @@ class InRegisters:
         for k, (v, formal) in enumerate(zip(f.inputs, whole.body.formals, strict=False)):
             index = [_at(affine, at) for affine in whole.maps[k].affines]
             packed, shape = f.packed[k], shape_of(whole.inputs[k])
-            found = strip.texel(v, shape, index, [True] * 4, packed)
+            found = strip.texel(v, shape, index, [True] * 4, packed, whole.maps[k].border)
             if found is None and whole.product:
                 return []
             if found is None:

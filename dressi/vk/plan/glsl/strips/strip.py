@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from .....ad.contract.terms import nothing_glsl, shape_of
 from .....ad.graph import Variable
-from .....ad.graph.index_map import Affine
+from .....ad.graph.index_map import Affine, wrapped_glsl
 from ...lowering.tiling.packed import PACKED
 from ...lowering.tiling.strips import CHAIN, Layout, Loop, TiledContraction
 from ..text.writer import Writer
@@ -238,7 +238,7 @@ class Strip:
             not affine.within(extent, f.extents)
             for affine, extent in zip(f.maps[k].affines, shape, strict=True)
         ]
-        texel = self.texel(v, shape, index, beyond, packed)
+        texel = self.texel(v, shape, index, beyond, packed, f.maps[k].border)
         if texel is None:
             return None
         tests = list(dict.fromkeys([*tests, *texel.tests]))
@@ -254,14 +254,15 @@ class Strip:
         index: Sequence[Affine],
         beyond: Sequence[bool],
         packed: int | None = None,
+        border: str = "zero",
     ) -> Texel | None:
         """The texel n, c, y, x of a Variable, over the names. shape: of it before it was packed along an axis. beyond: along which
-        axes it may lie outside. None where it always does."""
+        axes it may lie outside, where the border says what it is. None where it is 0 in any case."""
         if v in self.sources:
             return self.sources[v].texel(self, index, beyond)
         indices, level, tests = list[str](), 0, list[str]()
         for s, (moved, extent) in enumerate(zip(index, shape, strict=True)):
-            if beyond[s]:
+            if beyond[s] and border == "zero":
                 found = self.met(moved, extent)
                 if found is None:
                     return None
@@ -271,8 +272,7 @@ class Strip:
                 base = " + ".join(f"({self.names[a]} >> 2)" for a in moved.axes)
                 text = f"{base} + {moved.constant // PACKED}" if base else str(moved.constant // PACKED)
                 low, high, extent = low // PACKED, high // PACKED, -(-extent // PACKED)
-            if low < 0 or high >= extent:
-                text = f"clamp({text}, 0, {extent - 1})"
+            text = wrapped_glsl(text, extent, border if beyond[s] else "zero", (low, high))
             level = max(level, self.level_of(moved))
             indices.append(self.declare("int", text, self.level_of(moved)) if moved.terms else text)
         n, c, y, x = indices

@@ -127,6 +127,8 @@ def _spans(link: Link, regions: Mapping[Variable, Region]) -> dict[int, tuple[Af
 
 
 def _region(f: TiledContraction, k: int, spans: Mapping[int, tuple[Affine, int]]) -> Region | None:
+    if f.whole.maps[k].border != "zero":
+        return None
     origin, extents = [], []
     for s, affine in enumerate(f.whole.maps[k].affines):
         first = affine.substituted({a: spans[a][0] for a in affine.axes})
@@ -314,6 +316,8 @@ def in_registers(links: Sequence[Link]) -> list[Evaluations] | None:
             inner = any(x is other.result for other in links)
             places = list(_places(f, k, sets, link.f.packed[k]))
             if (inner or link is not last) and not all(affine.whole for affine in f.maps[k].affines):
+                return None
+            if inner and f.maps[k].border != "zero":
                 return None
             if inner:
                 before = wanted.get(x, [frozenset[int]()] * 4)

@@ -268,7 +268,7 @@ class Layout:
     def loads_together(self, k: int) -> bool:
         """Whether the invocations of a subgroup share the texels of an input, which lie at equal distances along each axis."""
         m = self.f.maps[k]
-        if self.strips.subgroup == 1 or self.strips.tree or self.strips.lane in m.axes:
+        if self.strips.subgroup == 1 or self.strips.tree or self.strips.lane in m.axes or m.border != "zero":
             return False
         return all(a.whole and len([x for x in a.axes if self.entries(x) > 1]) <= 1 for a in m.affines)
 
