@@ -10,6 +10,7 @@ from .operations import Operation
 from .pool import Pool, Refused
 
 CONTRACTIONS: list[Operation] = []
+EDGES = (None, "zero", "clamp", "mirror", "repeat")
 
 
 def contraction(operation: Operation) -> Operation:
@@ -22,8 +23,7 @@ def convolved(p: Pool) -> Variable:
     x = p.float(FLOAT, VEC2, VEC3)
     size = (int(p.rng.integers(1, 4)), int(p.rng.integers(1, 4)))
     weight = p.leaf(FLOAT, size, 1, parameter=p.chance(0.5)) * 0.5
-    border = p.among([None, "zero", "clamp", "mirror", "repeat"])
-    more = {"border": border, "stride": int(p.among([1, 1, 2])), "dilation": int(p.among([1, 1, 2]))}
+    more = {"border": p.among(EDGES), "stride": int(p.among([1, 1, 2])), "dilation": int(p.among([1, 1, 2]))}
     y = p.among([F.correlate, F.convolve])(x, weight, **more)
     if p.chance(0.3):
         y = F.correlate_transposed(F.correlate(x, weight, **more), weight, x, **more)
@@ -36,9 +36,7 @@ def mixed(p: Pool) -> Variable:
     x = p.float(FLOAT)
     kernel = p.among([(1, 1), (3, 3), (2, 1)])
     weight = p.leaf(FLOAT, kernel, int(p.rng.integers(1, 4)), channels=x.channels, parameter=p.chance(0.5))
-    return F.correlate(
-        x, weight * 0.4, border=p.among([None, "zero", "mirror"]), stride=int(p.among([1, 1, 2]))
-    )
+    return F.correlate(x, weight * 0.4, border=p.among(EDGES), stride=int(p.among([1, 1, 2])))
 
 
 @contraction
@@ -81,6 +79,14 @@ def contracted(p: Pool) -> Variable:
                 lambda: F.contract("out[y, x] = a[x, y] * b[y, x]", a=F.swap_axes(x), b=y),
                 lambda: F.contract("out[x] = a[y, 2 * x] * b[y, x]", a=x, b=y),
                 lambda: F.matmul(x, F.swap_axes(y)),
+                lambda: F.contract(
+                    "out[y, x] = a[y + j - 1, 2 * x - i] * b[y - j, x] + i",
+                    a=x,
+                    b=y,
+                    border=p.among(EDGES[1:]),
+                    combine=p.among(["add", "max", "min"]),
+                    extents={"i": 3, "j": 2, "y": x.size[1], "x": x.size[0]},
+                ),
             ]
         )()
         * 0.5

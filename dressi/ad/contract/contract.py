@@ -204,4 +204,3 @@ class Contraction:
             "body": SubGraph(tuple(formals), (notation.root,)),
         }
         return ContractFunction(*inputs, **fields).output
-

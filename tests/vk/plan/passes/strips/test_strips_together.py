@@ -1,6 +1,7 @@
 """Contractions by strips with what follows from their texels, in trees of workgroups, and several in a dispatch."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -100,9 +101,9 @@ def trained(layer, *shapes) -> Program:
     return Program({"y": y, **{f"by {k}": g for k, g in enumerate(gradient(y, leaves, seed))}})
 
 
-def chain(x, *weights):
+def chain(x, *weights, **options):
     for w in weights:
-        x = F.correlate(x, w)
+        x = F.correlate(x, w, **options)
     return x
 
 
@@ -115,11 +116,14 @@ PASSES = {
 }
 
 
-@pytest.mark.parametrize("case", PASSES)
-def test_passes_of_a_layer_and_its_gradients(case):
+@pytest.mark.parametrize(
+    ("case", "border"), [*((case, "zero") for case in PASSES), ("3x3", "clamp"), ("8 channels", "mirror")]
+)
+def test_passes_of_a_layer_and_its_gradients(case, border):
     most, layer, *shapes = PASSES[case]
+    program = trained(partial(layer, border=border), *shapes)
     with config(check=True):
-        plan = build_plan(trained(layer, *shapes), profile("desktop"), shader_text, EACH_STEP, DESKTOP)
+        plan = build_plan(program, profile("desktop"), shader_text, EACH_STEP, DESKTOP)
     assert len(plan.sub_stages) <= most
 
 
