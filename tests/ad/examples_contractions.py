@@ -49,6 +49,8 @@ CONTRACTIONS: dict[str, Build] = {
                          extents={"y": 6, "j": 2}),
     "lengths": contraction("o[y, x] = dot(a[y, x + d], a[y, x]) * length(a[y, x])", of(VEC3, SIZE), border="clamp",
                            extents={"d": 2}),
+    "mirrored": contraction("o[y, x] = a[2 * y + dy - 3, x - dx] * b[dy, dx]", IMAGE, KERNEL, border="mirror"),
+    "around": contraction("o[y, x] = a[y, x + dx] * a[y, x - dx] * b[0, dx]", IMAGE, KERNEL, border="repeat"),
     "over tiles": contraction("o[y, x] = a[n, y, x] * b[n, k, k]", IMAGE, of(FLOAT, (2, 2), BATCH)),
     "integers": contraction("o[y, x] = a[y + d, x] - 2 * a[y, x]", of(INT, (3, 4), 1, -9, 9), extents={"y": 3, "d": 2}),
     "long": contraction("o[x] = a[k, x] * b[k]", of(FLOAT, (2, 70)), of(FLOAT, (70, 1))),
