@@ -93,6 +93,35 @@ def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]]
     return partial, combined
 
 
+def stride_of(f: Terms, axis: int) -> int:
+    """Of how many neighbours along a parallel axis one is what a stride visits: for entries so far from each other it is known
+    alike whether indices that have to be whole are so."""
+    affines = (*(a for m in f.maps for a in m.affines), *(a for a, _ in f.guards))
+    return math.lcm(*(a.divisor // math.gcd(a.divisor, a.coefficient(axis)) for a in affines if a.exact))
+
+
+def interleaved(f: Terms, axis: int, count: int) -> Made:
+    """The same contraction with a parallel axis as two: of entries that far from each other, and of the ``count`` between them."""
+    values = {a: Affine.axis(a + (a > axis)) for a in range(len(f.extents))}
+    values[axis] = Affine.of({axis: count, axis + 1: 1})
+    parallel = []
+    for extents, axes in zip(f.parallel, f.axes, strict=True):
+        pieces = [(e // count, count) if a == axis else (e,) for e, a in zip(extents, axes, strict=True)]
+        parallel.append(tuple(e for piece in pieces for e in piece))
+    return Made(
+        list(f.inputs),
+        {
+            "parallel": tuple(parallel),
+            "reduced": f.reduced,
+            "maps": tuple(_moved_map(m, values) for m in f.maps),
+            "guards": tuple((_moved(a, values), e) for a, e in f.guards),
+            "combine": f.combine,
+            "indices": tuple(_moved(a, values) for a in f.indices),
+            "body": f.body,
+        },
+    )
+
+
 def _moved(affine: Affine, values: dict[int, Affine]) -> Affine:
     found = affine.substituted(values)
     assert found is not None  # the values are whole

@@ -14,6 +14,8 @@ from .strips import Layout
 
 LEAST_LANES = 16
 """Of an axis along which invocations are neighbours."""
+BESIDE = 4
+"""Entries beside each other at most that one invocation stores all of."""
 NARROW = 16
 """Invocations of a workgroup on CPU drivers, which run them a few at a time: with more each loop walks the same rows again."""
 
@@ -31,9 +33,11 @@ def subgroup_of(limits: DeviceLimits, model: DeviceModel) -> int:
 
 
 def lane_axis(f: ContractFunction) -> int | None:
-    """The axis of the columns that varies fastest, or of the rows or channels where there are few columns."""
+    """The axis of the columns that varies fastest, but for a few entries beside each other, or of the rows or channels where there
+    are few columns."""
     views = view_axes(f)
-    axes = [own[-1] for own in reversed(f.axes) if own and own[-1] not in views]
+    long = [[a for a in own if f.extents[a] > BESIDE] or own for own in reversed(f.axes)]
+    axes = [own[-1] for own in long if own and own[-1] not in views]
     return next((a for a in axes if f.extents[a] >= LEAST_LANES), None)
 
 

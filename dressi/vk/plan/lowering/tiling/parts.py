@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .....ad.contract.contraction import ContractFunction
-from .....ad.contract.split import split
+from .....ad.contract.split import interleaved, split, stride_of
 from .....ad.graph import Variable
 from ...limits import DeviceLimits
 from ...model.device import DeviceModel
@@ -54,6 +54,7 @@ def divisions(
 ) -> Iterator[tuple[ContractFunction, bool, dict[str, Any] | None]]:
     """The contraction itself, and into parts, whether the invocations of a workgroup add up theirs in a tree, and what
     combines the rest, if there is more than one, as long as an image holds these."""
+    yield from _interleaved(f)
     yield f, False, None
     lanes, widest = lanes_of(model), min(limits.max_image_dimension, limits.max_framebuffer_width)
     for count, tree in itertools.product(PARTS, (False, True) if model.wide else (False,)):
@@ -66,6 +67,19 @@ def divisions(
         (left,) = rest["reduced"]
         if f.output.size[0] * left <= widest and (not tree or lane_axis(part) == part.axes[3][-1]):
             yield part, tree, rest if left > 1 else None
+
+
+def _interleaved(f: ContractFunction) -> Iterator[tuple[ContractFunction, bool, None]]:
+    """The contraction whose invocations visit entries of one stride, if there is one along their lanes: what the others between
+    them read, they need no tests for.
+
+        gradient of every second column:    even columns have three of five weights, odd ones two
+    """
+    axis = lane_axis(f)
+    count = 1 if axis is None else stride_of(f, axis)
+    if axis is not None and count > 1 and f.extents[axis] % count == 0:
+        made = interleaved(f, axis, count)
+        yield ContractFunction(*made.inputs, **made.fields), False, None
 
 
 def combining_seconds(f: ContractFunction, parts: int, limits: DeviceLimits, model: DeviceModel) -> float:

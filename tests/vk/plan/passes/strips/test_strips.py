@@ -317,3 +317,16 @@ def test_long_contractions_may_have_blocks_that_compile_longer(model):
 
     assert block(96, 128) == 1152
     assert block(8, 32) <= model.straight
+
+
+@pytest.mark.parametrize("model", [CPU, DESKTOP])
+def test_columns_between_those_of_a_stride_need_no_tests(model):
+    """The gradient by an image of every second of its columns: each invocation makes pairs, whose weights are known."""
+    image = Variable(FLOAT, (1024, 1024))
+    halved = F.correlate(image, Variable(FLOAT, (5, 1)), stride=(2, 1))
+    (slope,) = gradient(halved, [image], Variable(FLOAT, halved.size))
+    plan = planned(Program({"slope": slope}), model, cache_static=False)
+    (f,) = (f for f in plan.program.functions if isinstance(f, TiledContraction))
+    assert f.whole.parallel[3][-2:] == (512, 2) and f.whole.extents[f.strips.lane] == 512
+    sources = [source for shaders in plan.shaders.values() for source in shaders.sources.values()]
+    assert not any("% 2 == 0" in source for source in sources)
