@@ -78,14 +78,15 @@ def winding_in_front(mesh: Mesh) -> np.ndarray:
     return beyond - (projected_areas(corners) < 0)
 
 
-def intersecting_faces(mesh: Mesh) -> np.ndarray:
-    """(P, 2) pairs of faces that cut or touch each other, other than along edges and vertices that they share.
+def intersecting_faces(mesh: Mesh, among: np.ndarray | None = None) -> np.ndarray:
+    """(P, 2) pairs of faces that cut or touch each other, other than along edges and vertices that they share; of which one is
+    ``among`` (F,) bool, if given.
 
     Two faces meet where an edge of one meets the other. The signs of the deciding volumes are exact: those that
     rounding could change are recomputed in rational numbers. Faces of one plane are not compared.
     """
     corners = mesh.positions[mesh.faces]
-    pairs = overlapping_boxes(corners.min(1), corners.max(1))
+    pairs = overlapping_boxes(corners.min(1), corners.max(1), among)
     shared = (mesh.faces[pairs[:, 0], :, None] == mesh.faces[pairs[:, 1], None, :]).sum((1, 2))
     pairs = pairs[shared < 2]
     found = np.zeros(len(pairs), dtype=bool)

@@ -49,20 +49,32 @@ def in_boxes(points: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.
     return point[keep], found[keep]
 
 
-def overlapping_boxes(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """(P, 2) pairs of boxes (F, D) that overlap or touch, the smaller number first."""
+def overlapping_boxes(low: np.ndarray, high: np.ndarray, among: np.ndarray | None = None) -> np.ndarray:
+    """(P, 2) pairs of boxes (F, D) that overlap or touch, the smaller number first; of which one is ``among`` (F,) bool, if given.
+
+    >>> low = np.array([[0.0], [1.0], [2.0]])
+    >>> overlapping_boxes(low, low + 1).tolist(), overlapping_boxes(low, low + 1, low[:, 0] == 2).tolist()
+    ([[0, 1], [1, 2]], [[1, 2]])
+    """
     box, cell, _, _ = _cells(low, high)
+    among = np.ones(len(low), bool) if among is None else among
+    reached = np.zeros(cell.max(initial=0) + 1, bool)
+    reached[cell[among[box]]] = True
+    box, cell = box[reached[cell]], cell[reached[cell]]
     order = np.argsort(cell, kind="stable")
     box, cell = box[order], cell[order]
     # Each entry is paired with the later ones of its cell.
     end = np.searchsorted(cell, cell, "right")
     first, second = _ranges(np.arange(len(cell)) + 1, end - np.arange(len(cell)) - 1)
-    pairs = []
+    pairs = [np.zeros(0, np.int64)]
     for i in range(0, len(first), 4_000_000):
         a, b = box[first[i : i + 4_000_000]], box[second[i : i + 4_000_000]]
+        keep = among[a] | among[b]
+        a, b = a[keep], b[keep]
         keep = ((low[a] <= high[b]) & (low[b] <= high[a])).all(1)
-        pairs.append(np.sort(np.stack([a[keep], b[keep]], axis=1), axis=1))
-    return np.unique(np.concatenate(pairs), axis=0) if pairs else np.zeros((0, 2), dtype=np.int64)
+        # A pair as one number, which is sorted faster.
+        pairs.append(np.minimum(a, b)[keep] * len(low) + np.maximum(a, b)[keep])
+    return np.stack(np.divmod(np.unique(np.concatenate(pairs)), max(len(low), 1)), axis=1)
 
 
 def _ranges(start: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ import numpy as np
 from ....ad import functional as F
 from ....ad.graph import Variable
 from ....ad.optim import optimizers as optim
-from ....ad.types import FLOAT, IVEC3, VEC3, list_values
+from ....ad.types import FLOAT, IVEC3, VEC3, list_image, list_values
 from ...cameras.units import matrices_leaf
 from ...drawing.draw import surface_level, surface_uv
 from ...engine import Engine
@@ -34,6 +34,7 @@ from ..textures.losses import LOSSES
 from ..textures.pyramid import Pyramid
 from ..textures.rims import rim_weights
 from .shape import smoothed
+from .unfold import unfolded_from
 
 SMOOTHNESS, OF_PHOTOGRAPHS = 8e-7, 1e-7
 """Weight of the roughness of the texture, and where the pictures are photographs. Without it, where views disagree because of
@@ -52,6 +53,9 @@ BEND = 1e-6
 PACE = (2e-3, 1e-4)
 """Learning rate of vertices in that phase, at its first and last step, in radii of the scene."""
 
+UNFOLD = 40
+"""Steps of that phase after which folds of the shape are undone again: what has folded since then has not moved far, and the
+texture follows the shape without them. All folds of a round, undone at its end, cost .3 dB where parts are thin."""
 EXPOSING = (0.03, 0.003)
 """Learning rate of the exposures at their first and last step: photographs differ by a half, and each is in a part of the steps."""
 LIKENESS = 1e-4
@@ -152,6 +156,7 @@ class TextureRound(Round):
         if exposure:
             pace = optim.adam(optim.cosine(*EXPOSING, steps), BETAS)
             terms.append(Term(F.mean(F.dot(gain, gain)) * (LIKENESS / 3), optimizers={gain: pace}))
+        self._unfolds = shape and rest is None
         if shape:
             neighbours = adjacency(mesh.faces, len(mesh.positions))
             still = self.position if rest is None else self.position - list_leaf("rest", VEC3, rest)
@@ -164,6 +169,12 @@ class TextureRound(Round):
         self.doing = f"{'shape and texture' if shape else 'texture'}, {width}x{height}, {texture_size} texels"
         self.subject = Subject(self.position, faces, len(mesh.faces), self._codes)
 
+    def before(self, engine: Engine, step: int) -> None:
+        """Undo the folds that the shape has got, where it is time for that."""
+        if self._unfolds and step > 0 and step % UNFOLD == 0:
+            self.mesh = unfolded_from(self._moved(engine.state()), self.mesh)
+            engine.send(self.position, list_image(self.mesh.positions))
+
     def look(self, engine: Engine) -> Comparison:
         """The training views of the next step as they are now."""
         covered, picture, mask, target = self._shown
@@ -175,6 +186,9 @@ class TextureRound(Round):
         uv = surface_uv(mesh, clip, faces, face, size)
         level = surface_level(mesh, clip, faces, face, size, (self.size, self.size))
         return encoded(texture_colour(decoded(self.pyramid.texture), uv, face, level=level))
+
+    def _moved(self, state: dict[str, np.ndarray]) -> Mesh:
+        return self.mesh.moved(list_values(state["position"], len(self.mesh.positions))[0])
 
     @staticmethod
     def gains(state: dict[str, np.ndarray]) -> np.ndarray:
@@ -192,9 +206,7 @@ class TextureRound(Round):
 
     def result(self, state: dict[str, np.ndarray], texture: np.ndarray) -> Mesh:
         """The mesh with the texture, codes (1, H, W, 3); texels outside of all charts are filled from the nearest ones."""
-        mesh = Mesh(**{**self.mesh.__dict__})
-        if self.moves:
-            mesh = mesh.moved(list_values(state["position"], len(mesh.positions))[0])
+        mesh = self._moved(state) if self.moves else Mesh(**{**self.mesh.__dict__})
         mesh.texture = srgb_to_linear(
             np.clip(dilated(texture[0], charted(mesh, (self.size, self.size))), 0, 1)
         )

@@ -28,6 +28,11 @@ THICK = 1.0
 """Cells that a new surface has on either side of folds, and near them."""
 SPECKS = 2e-5
 """Parts of a new surface of a smaller share of the volume are what folds leave; larger ones are limbs that folds have cut."""
+AVERAGED, BACK, LEAST = 3, 0.7, 0.1
+"""Iterations in which ``unfolded_from`` averages moves; what it leaves of those of folds in each later one; and the share of them
+below which they all go back."""
+RINGS = 10
+"""Iterations of it after which vertices farther around folds go back too."""
 KEPT = 0.985
 """Least area of a new surface relative to that of the field, until which it has more faces: limbs of a few pixels are short of
 faces first, and what is lost of them does not grow again."""
@@ -43,17 +48,17 @@ def unfolded(mesh: Mesh, *, tries: int = TRIES) -> Mesh:
     if not mesh.is_closed():
         return mesh
     positions = mesh.positions.copy()
-    averaging = mesh.averaging()
+    averaging, folds = mesh.averaging(), Folds(mesh)
     for turn in range(tries):
-        folded = _folded(mesh.moved(positions))
-        if not folded.any():
+        if not folds.folded.any():
             break
         moves = np.zeros(len(positions), dtype=bool)
-        moves[mesh.faces[folded]] = True
+        moves[mesh.faces[folds.folded]] = True
         for _ in range(turn // 4):
             moves |= averaging @ moves > 0
         for _ in range(2):
             positions[moves] = (averaging @ positions)[moves]
+        folds.move(positions)
     return mesh.moved(positions)
 
 
@@ -72,18 +77,18 @@ def healed(mesh: Mesh, *, pixels: int = CELLS, tries: int = HEALING) -> Mesh:
     """
     if not mesh.is_closed():
         return mesh
-    near, averaging, first = mesh, mesh.averaging(), None
+    averaging, folds = mesh.averaging(), Folds(mesh)
+    first = folds.folded
     for turn in range(tries):
-        inverted, folded = _folds(near)
-        if not folded.any():
+        near = folds.mesh
+        if not folds.folded.any():
             return near
-        first = folded if first is None else first
-        near = near.moved(near.positions + _mending(near, averaging, inverted, folded, turn // 4))
+        folds.move(near.positions + _mending(near, averaging, folds.inverted, folds.folded, turn // 4))
     grid = Grid.around(mesh.bounds(), min(CELLS, CELLS_OF_PIXEL * pixels))
     field = signed_distances(mesh, grid, 1.5, inverted=True)
     # Where the sides of a limb have passed through each other hardly anything lies between them.
-    folds = Mesh(mesh.positions, mesh.faces[first])
-    around = near_surface(folds, grid, sample_count(folds, grid), THICK)
+    cut = Mesh(mesh.positions, mesh.faces[first])
+    around = near_surface(cut, grid, sample_count(cut, grid), THICK)
     field[around] = np.maximum(field, THICK * grid.step - np.abs(field))[around]
     found = surface_of(gaussian_filter(field, BLUR), grid, len(mesh.faces), least=SPECKS, kept=KEPT)
     if found is None:
@@ -107,43 +112,53 @@ def _mending(
     return moves[:, None] * (0.5 * (mean - positions) + push)
 
 
-def unfolded_from(mesh: Mesh, before: Mesh, *, tries: int = TRIES) -> Mesh:
+def unfolded_from(mesh: Mesh, before: Mesh) -> Mesh:
     """A closed mesh whose folds are undone, where the vertices moved from positions of ``before``, a mesh of the same faces.
 
-    The moves of the vertices of folds are averaged with those of their neighbours, by half in each iteration: the shape
-    keeps the details that both have in common, and loses less than by smoothing. After ``tries`` iterations positions of ``before``
-    return, in growing rings around the folds, so that no folds are left but its own. An open mesh is returned unchanged.
+    At first the moves of the vertices of folds are averaged with those of their neighbours, by half in each iteration, which
+    undoes the folds of single vertices. Then they go back a part of their way in each iteration, and after every RINGS
+    iterations those in one more ring around them too. The rest of the shape keeps its details. No folds are left but those of
+    ``before``. An open mesh is returned unchanged.
     """
     if not mesh.is_closed():
         return mesh
     moves, averaging = mesh.positions - before.positions, mesh.averaging()
-    back = np.zeros(len(moves), dtype=bool)
+    share, folds = np.ones(len(moves)), Folds(mesh.moved(before.positions + moves))
     for turn in itertools.count():
-        folded = _folded(mesh.moved(before.positions + moves))
-        folded[back[mesh.faces].all(axis=1)] = False
+        folded = folds.folded & (share[mesh.faces] > 0).any(axis=1)
         if not folded.any():
-            break
+            return folds.mesh
         around = np.zeros(len(moves), dtype=bool)
         around[mesh.faces[folded]] = True
-        if turn < tries:
-            for _ in range(turn // 10):
-                around |= averaging @ around > 0
+        for _ in range(turn // RINGS):
+            around |= averaging @ around > 0
+        if turn < AVERAGED:
             moves[around] += 0.5 * (averaging @ moves - moves)[around]
         else:
-            back |= around
-            back |= averaging @ back > 0
-            moves[back] = 0.0
-    return mesh.moved(before.positions + moves)
+            share[around] *= BACK
+            share[share < LEAST] = 0.0
+        folds.move(before.positions + share[:, None] * moves)
 
 
-def _folded(mesh: Mesh) -> np.ndarray:
-    """(F,) bool."""
-    return _folds(mesh)[1]
+class Folds:
+    """The folds of a closed mesh while its vertices move.
 
+    inverted, folded: (F,) bool, faces that are inside out, and those which are that or cut each other.
+    """
 
-def _folds(mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
-    """(F,) bool: inverted faces, and those which are inverted or cut each other."""
-    inverted = winding_in_front(mesh) < 0
-    folded = inverted.copy()
-    folded[intersecting_faces(mesh)] = True
-    return inverted, folded
+    def __init__(self, mesh: Mesh):
+        self.mesh, self._pairs = mesh, intersecting_faces(mesh)
+        self._tell()
+
+    def move(self, positions: np.ndarray) -> None:
+        """Move the vertices to (V, 3). Faces that stay are not compared again."""
+        mesh = self.mesh.moved(positions)
+        changed = (mesh.positions != self.mesh.positions).any(1)[mesh.faces].any(1)
+        still = self._pairs[~changed[self._pairs].any(1)]
+        self.mesh, self._pairs = mesh, np.concatenate([still, intersecting_faces(mesh, changed)])
+        self._tell()
+
+    def _tell(self) -> None:
+        self.inverted = winding_in_front(self.mesh) < 0
+        self.folded = self.inverted.copy()
+        self.folded[self._pairs] = True
