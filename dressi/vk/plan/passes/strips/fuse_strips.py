@@ -23,8 +23,8 @@ ALIKE = 2.0
 
 
 def fuse_strips(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages; strips at one distance from the start of the schedule are one where the limits allow it. Those wait for
-    nothing of each other, and what they make is made no later than without."""
+    """The SubStages; strips at one distance from the start of the schedule are one where the limits allow it, for those wait for
+    nothing of each other. Then those that nothing waits for join others that follow, before what reads them."""
     if context.incremental or not context.cost.wide:
         return list(sub_stages)
     uses = context.uses
@@ -32,19 +32,28 @@ def fuse_strips(sub_stages: Sequence[SubStage], context: Context) -> list[SubSta
     for k in uses.order:
         for later in uses.later[k]:
             depth[later] = max(depth[later], depth[k] + 1)
-    hosts: dict[int, list[int]] = {}
+    last = max(depth, default=0)
+    latest = [min((depth[j] - 1 for j in later), default=last) for later in uses.later]
+    hosts: list[list[int]] = [[] for _ in range(last + 1)]
     result: list[SubStage | None] = list(uses.sub_stages)
-    for k, s in enumerate(uses.sub_stages):
-        if not isinstance(s.work, TiledCompute) or is_chain(s):
-            continue
-        level = hosts.setdefault(depth[k], [])
-        for host in level:
+
+    def joined(k: int, level: int) -> bool:
+        """Whether what is left at that distance does the work of another SubStage."""
+        s = result[k]
+        assert s is not None, "it was not joined before"
+        for host in hosts[level]:
             together = _together(result[host], s, context.cost)
             if together is not None and context.limits.violation(together) is None:
                 result[host], result[k] = together, None
-                break
-        else:
-            level.append(k)
+                latest[host] = min(latest[host], latest[k])
+                return True
+        return False
+
+    for k, s in enumerate(uses.sub_stages):
+        if isinstance(s.work, TiledCompute) and not is_chain(s) and not joined(k, depth[k]):
+            hosts[depth[k]].append(k)
+    for level in reversed(hosts):
+        level[:] = [k for k in level if not any(joined(k, at) for at in range(depth[k] + 1, latest[k] + 1))]
     return [s for s in result if s is not None]
 
 

@@ -109,22 +109,28 @@ def chain(x, *weights, **options):
 
 IMAGE = (1, 1, 512, 512)
 PASSES = {
-    "3x3": (4, F.correlate, IMAGE, (1, 1, 3, 3)),
+    "3x3": (3, F.correlate, IMAGE, (1, 1, 3, 3)),
     "11x11": (4, F.correlate, IMAGE, (1, 1, 11, 11)),
-    "8 channels": (6, F.correlate, (1, 8, 512, 512), (8, 8, 3, 3)),
-    "chain": (10, chain, IMAGE, *[(1, 1, 5, 5)] * 4),
+    "8 channels": (5, F.correlate, (1, 8, 512, 512), (8, 8, 3, 3)),
+    "chain": (5, chain, IMAGE, *[(1, 1, 5, 5)] * 4),
 }
 
 
 @pytest.mark.parametrize(
-    ("case", "border"), [*((case, "zero") for case in PASSES), ("3x3", "clamp"), ("8 channels", "mirror")]
+    ("case", "border", "most"),
+    [
+        *((case, "zero", None) for case in PASSES),
+        ("3x3", "clamp", 3),
+        ("8 channels", "mirror", 6),
+        ("chain", "clamp", 11),
+    ],
 )
-def test_passes_of_a_layer_and_its_gradients(case, border):
-    most, layer, *shapes = PASSES[case]
+def test_passes_of_a_layer_and_its_gradients(case, border, most):
+    fewest, layer, *shapes = PASSES[case]
     program = trained(partial(layer, border=border), *shapes)
     with config(check=True):
         plan = build_plan(program, profile("desktop"), shader_text, EACH_STEP, DESKTOP)
-    assert len(plan.sub_stages) <= most
+    assert len(plan.sub_stages) <= (most or fewest)
 
 
 @pytest.mark.vk
