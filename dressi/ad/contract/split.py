@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ..graph import Variable
 from ..graph.index_map import Affine, IndexMap
 from ..sub_graph import SubGraph
 from .derivative import Made
-from .terms import Terms
+from .terms import Guard, Terms
 
 
 def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]] | None:
@@ -57,18 +58,7 @@ def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]]
             guards.append((values[axis], f.extents[axis]))
     parallel = [*f.parallel]
     parallel[along] = (*parallel[along], *parts)
-    partial = Made(
-        list(f.inputs),
-        {
-            "parallel": tuple(parallel),
-            "reduced": tuple(kept),
-            "maps": tuple(_moved_map(m, values) for m in f.maps),
-            "guards": (*((_moved(a, values), e) for a, e in f.guards), *guards),
-            "combine": f.combine,
-            "indices": tuple(_moved(a, values) for a in f.indices),
-            "body": f.body,
-        },
-    )
+    partial = _over(f, values, parallel, kept, guards)
     left = math.prod(parts[:-1]) * -(-parts[-1] // together)
     value = Variable(f.output.vtype)
     places = []
@@ -108,13 +98,24 @@ def interleaved(f: Terms, axis: int, count: int) -> Made:
     for extents, axes in zip(f.parallel, f.axes, strict=True):
         pieces = [(e // count, count) if a == axis else (e,) for e, a in zip(extents, axes, strict=True)]
         parallel.append(tuple(e for piece in pieces for e in piece))
+    return _over(f, values, parallel, f.reduced)
+
+
+def _over(
+    f: Terms,
+    values: dict[int, Affine],
+    parallel: Sequence[tuple[int, ...]],
+    reduced: Sequence[int],
+    guards: Sequence[Guard] = (),
+) -> Made:
+    """The same terms over other axes, which the old ones are given by. guards: further ones."""
     return Made(
         list(f.inputs),
         {
             "parallel": tuple(parallel),
-            "reduced": f.reduced,
-            "maps": tuple(_moved_map(m, values) for m in f.maps),
-            "guards": tuple((_moved(a, values), e) for a, e in f.guards),
+            "reduced": tuple(reduced),
+            "maps": tuple(IndexMap.to([_moved(a, values) for a in m.affines], m.border) for m in f.maps),
+            "guards": (*((_moved(a, values), e) for a, e in f.guards), *guards),
             "combine": f.combine,
             "indices": tuple(_moved(a, values) for a in f.indices),
             "body": f.body,
@@ -126,7 +127,3 @@ def _moved(affine: Affine, values: dict[int, Affine]) -> Affine:
     found = affine.substituted(values)
     assert found is not None  # the values are whole
     return found
-
-
-def _moved_map(m: IndexMap, values: dict[int, Affine]) -> IndexMap:
-    return IndexMap.to([_moved(a, values) for a in m.affines], m.border)
