@@ -26,8 +26,9 @@ OFFSETS = np.linspace(-2, 2, 9)
 """Planes away from the surface found, at which larger pictures are compared."""
 OUTSIDE = 2.0
 """Cost of a plane outside of the hull."""
-MOST_VIEWS = 18
-"""Pictures with depths: more add little."""
+MOST_VIEWS = 32
+"""Pictures with depths. More add little: those of 18, 32 and 38 of lego's give starts through which other pictures are seen with 20.1,
+20.4 and 20.4 dB."""
 
 
 def depth_maps(
