@@ -127,7 +127,7 @@ def unfolded_from(mesh: Mesh, before: Mesh) -> Mesh:
     for turn in itertools.count():
         folded = folds.folded & (share[mesh.faces] > 0).any(axis=1)
         if not folded.any():
-            return folds.mesh
+            break
         around = np.zeros(len(moves), dtype=bool)
         around[mesh.faces[folded]] = True
         for _ in range(turn // RINGS):
@@ -138,6 +138,7 @@ def unfolded_from(mesh: Mesh, before: Mesh) -> Mesh:
             share[around] *= BACK
             share[share < LEAST] = 0.0
         folds.move(before.positions + share[:, None] * moves)
+    return folds.mesh
 
 
 class Folds:

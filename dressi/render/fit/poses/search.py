@@ -234,8 +234,8 @@ def find_pose(
     there = np.eye(4)
     there[:3, 3] = views.middle
     if starts is None:
-        rotations = Rotation.create_group("I").as_matrix() if rotations is None else rotations
-        bases = views.bases(_stacked(rotations, (3, 3), "rotations"))
+        given = Rotation.create_group("I").as_matrix() if rotations is None else rotations
+        bases = views.bases(_stacked(given, (3, 3), "rotations"))
         plans, descents = DESCENTS, descents or (12, 3)
     else:
         bases = np.linalg.inv(there) @ _stacked(starts, (4, 4), "motions")
