@@ -179,7 +179,7 @@ class Contraction:
         """The contraction."""
         number = {axis: i for i, axis in enumerate(self.axes)}
         extents = [self.extents[a] for a in self.axes]
-        maps, inputs = [], []
+        maps = []
         for k, x in enumerate(self.variables):
             if x.count is not None and x.size[1] > 1:
                 self.notation.fail(
@@ -190,7 +190,6 @@ class Contraction:
                 beyond = not affine.within(extent, extents)
                 if beyond and (self.border is None or IMAGE_AXES[s] not in "yx"):
                     self._leaves(k, s, self.indices[k][s], extent)
-            inputs.append(x)
             maps.append(IndexMap.to(affines, self.border or "zero").bordered(shape_of(x), extents))
         notation = self.notation
         formals = [*notation.reads.values(), *notation.indices.values()]
@@ -203,4 +202,4 @@ class Contraction:
             "indices": tuple(Affine.axis(number[a]) for a in notation.indices),
             "body": SubGraph(tuple(formals), (notation.root,)),
         }
-        return ContractFunction(*inputs, **fields).output
+        return ContractFunction(*self.variables, **fields).output

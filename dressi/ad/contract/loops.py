@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..graph.index_map import Affine, wrapped_glsl
 from .derivative import term_number
 from .terms import Guard, Terms, nothing_glsl, shape_of
 
@@ -55,10 +54,7 @@ def term(f: Terms, then: str) -> str:
     tests = [test for guard in f.guards for test in _tests(f, guard, names)]
     lines, values = [], {}
     for k, (x, m) in enumerate(zip(f.inputs, f.maps, strict=True)):
-        n, c, y, column = (
-            affine.glsl(names) if m.border == "zero" else _wrapped(f, affine, extent, m.border, names)
-            for affine, extent in zip(m.affines, shape_of(x), strict=True)
-        )
+        n, c, y, column = m.glsl(names, shape_of(x), f.extents)
         tiles, channels, _, _ = shape_of(x)
         tile = n if channels == 1 else c if tiles == 1 else f"({n}) * {channels} + {c}"
         value = f"${k}(ivec2({column}, {y}), {tile})"
@@ -84,11 +80,6 @@ def term(f: Terms, then: str) -> str:
 def _tests(f: Terms, guard: Guard, names: dict[int, str]) -> list[str]:
     affine, extent = guard
     return affine.inside_glsl(names, extent, affine.bounds(f.extents))
-
-
-def _wrapped(f: Terms, affine: Affine, extent: int, border: str, names: dict[int, str]) -> str:
-    bounds = affine.bounds(f.extents)
-    return wrapped_glsl(affine.glsl(names, bounds[0]), extent, border, bounds)
 
 
 def _loop(f: Terms, axis: int) -> str:

@@ -220,6 +220,18 @@ class IndexMap(NamedTuple):
         """Whether it never leaves an image of the shape (n, c, y, x)."""
         return all(a.within(e, extents) for a, e in zip(self.affines, shape, strict=True))
 
+    def glsl(
+        self, names: Mapping[int, str], shape: Sequence[int], extents: Sequence[int] | Mapping[int, int]
+    ) -> list[str]:
+        """Expressions of the indices n, c, y, x over the names of the axes; where they leave an image of that shape those of the
+        texels that the border says instead, but with "zero"."""
+        found = []
+        for affine, extent in zip(self.affines, shape, strict=True):
+            bounds = affine.bounds(extents)
+            text = affine.glsl(names, bounds[0])
+            found.append(text if self.border == "zero" else wrapped_glsl(text, extent, self.border, bounds))
+        return found
+
     def footprint(self, extents: Sequence[int] | Mapping[int, int]) -> float:
         """How far from the texel (axis 2, axis 3) of the output it reads, in rows or columns, in the same image; infinity
         where that grows with the texel or the image is another."""

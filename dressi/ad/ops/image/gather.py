@@ -9,7 +9,7 @@ from math import inf, prod
 import numpy as np
 
 from ...graph import Domain, Variable
-from ...graph.index_map import Affine, IndexMap, wrapped, wrapped_glsl
+from ...graph.index_map import Affine, IndexMap, wrapped
 from ...graph.preimage import NAMES, Preimage, preimage
 from ..coordinates.coordinates import shape_of
 from .reduce import LOST, SumOfParts, add_compensated
@@ -132,16 +132,11 @@ class Gather(Fetching):
     def glsl(self) -> str:
         if self.transposed:
             return self._summed
-        x, out, tests, texel = self.inputs[0].domain, self.output.domain, [], []
-        for affine, extent in zip(self.map.affines, shape_of(x), strict=True):
-            bounds = affine.bounds(shape_of(out))
-            text = affine.glsl(self._names, bounds[0])
-            if self.map.border == "zero":
-                tests += affine.inside_glsl(self._names, extent, bounds)
-            else:
-                text = wrapped_glsl(text, extent, self.map.border, bounds)
-            texel.append(text)
-        value = _texel(texel)
+        shape, out = shape_of(self.inputs[0].domain), shape_of(self.output.domain)
+        tests: list[str] = []
+        for affine, extent in zip(self.map.affines, shape, strict=True) if self.map.border == "zero" else ():
+            tests += affine.inside_glsl(self._names, extent, affine.bounds(out))
+        value = _texel(self.map.glsl(self._names, shape, out))
         return f"{' && '.join(tests)} ? {value} : $type(0)" if tests else value
 
     @property

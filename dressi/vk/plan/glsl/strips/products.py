@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .....ad.contract.terms import shape_of
-from .....ad.graph.index_map import Affine, wrapped_glsl
+from .....ad.graph.index_map import Affine
 from ...lowering.tiling.packed import PACKED
 from ...lowering.tiling.products import ProductLayout
 from .strip import Strip
@@ -76,15 +76,12 @@ class ProductStrip(Strip):
         tests = [f"dressi_p < {f.extents[side]}", f"dressi_q < {f.terms}"]
         extents = f.extents
         own = [(affine, extent) for affine, extent in f.guards if self._owner(affine) == k]
-        at = [*zip(f.maps[k].affines, shape_of(f.inputs[k]), strict=True)]
-        border = f.maps[k].border
-        leaving = [(a, e) for a, e in at if border == "zero" and not a.within(e, extents)]
+        m, shape = f.maps[k], shape_of(f.inputs[k])
+        at = zip(m.affines, shape, strict=True) if m.border == "zero" else ()
+        leaving = [(a, e) for a, e in at if not a.within(e, extents)]
         for affine, extent in (*own, *leaving):
             tests += affine.inside_glsl(names, extent, affine.bounds(extents))
-        index = [affine.glsl(names, affine.bounds(extents)[0]) for affine, _ in at]
-        if border != "zero":
-            ends = [(e, border, a.bounds(extents)) for a, e in at]
-            index = [wrapped_glsl(text, *end) for text, end in zip(index, ends, strict=True)]
+        index = m.glsl(names, shape, extents)
         found, kind = self.f.inputs[k], self.f.inputs[k].vtype.glsl
         component = ""
         if packed is not None:
