@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import PlanError
+from ..plan.glsl.text.source import fetched_at
 from ..plan.plan import Plan
 from ..plan.substage import PrimitiveWork
 from .device.commands import Commands
@@ -35,7 +36,7 @@ void main() {{
     ivec2 size = textureSize(flag, 0);
     bool any_open = false;
     for (int j = 0; j < size.y && !any_open; ++j)
-        for (int i = 0; i < size.x; ++i) any_open = any_open || texelFetch(flag, ivec2(i, j), 0).x != 0.0;
+        for (int i = 0; i < size.x; ++i) any_open = any_open || texelFetch(flag, {fetched_at("ivec2(i, j)")}, 0).x != 0.0;
     now[k] = any_open ? open[k] : 0u;
 }}
 """

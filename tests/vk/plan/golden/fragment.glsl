@@ -38,12 +38,12 @@ DRESSI_SINE(vec3)
 DRESSI_SINE(vec4)
 
 layout(set=0, binding=0, rgba32f) uniform readonly image2D dressi_image0_0;
-vec3 dressi_fetch0(ivec2 texel, int tile) { return imageLoad(dressi_image0_0, texel + ivec2(0, tile * 3)).xyz; }
+vec3 dressi_fetch0(ivec2 texel, int tile) { return imageLoad(dressi_image0_0, max(texel + ivec2(0, tile * 3), ivec2(-2147483647))).xyz; }
 void main() {
   ivec2 place = ivec2(gl_FragCoord.xy);
   int tile = place.y / 3;
   ivec2 pixel = ivec2(place.x, place.y - tile * 3);
-  vec3 dressi_x0 = imageLoad(dressi_image0_0, place).xyz;
+  vec3 dressi_x0 = imageLoad(dressi_image0_0, max(place, ivec2(-2147483647))).xyz;
   precise vec3 dressi_x1 = dressi_sin(dressi_x0);
   precise vec3 dressi_x2 = dressi_fetch0(ivec2(clamp(pixel.x - 1, 0, 3), pixel.y), tile);
   precise float dressi_x3 = dressi_x2.x;

@@ -5,7 +5,7 @@ layout(local_size_x=64) in;
 layout(set=0, binding=0, rgba32f) uniform readonly image2D dressi_image0_0;
 layout(set=0, binding=1, r32f) uniform writeonly image2D dressi_output0_0;
 float dressi_make2(ivec2 pixel, int tile) {
-  vec3 dressi_x0 = imageLoad(dressi_image0_0, pixel + ivec2(0, tile * 3)).xyz;
+  vec3 dressi_x0 = imageLoad(dressi_image0_0, max(pixel + ivec2(0, tile * 3), ivec2(-2147483647))).xyz;
   precise float dressi_x1 = dressi_x0.y;
   return dressi_x1;
 }

@@ -25,6 +25,17 @@ def invocation_number(limits: DeviceLimits) -> str:
     return f"ivec2(gl_GlobalInvocationID.xy{base})"
 
 
+def fetched_at(texel: str) -> str:
+    """GLSL of the coordinates of a fetch, guarded so that drivers test the texel itself against the image.
+
+    Drivers move a small constant of ``x + 4`` into the offset field of the instruction that fetches. NVIDIA's 580 then tests
+    the base alone, here ``x``, and reads zeros where that is outside though the texel is inside: ``4 - pixel.x`` reads nothing
+    at all of an image that is five wide. Nothing can be moved out of a maximum. Its bound is one above the least integer:
+    compilers remove a maximum with that one. Every fetch goes through here. It costs one instruction.
+    """
+    return f"max({texel}, ivec2(-2147483647))"
+
+
 def tile_of(v: Variable, domain: Domain) -> str:
     """GLSL of the tile of a Variable that is read at a pixel of a domain: its batch and its channels broadcast."""
     if v.tiles == 1 or (v.tiles, v.channels) == (domain.tiles, domain.channels):

@@ -18,7 +18,7 @@ from ...limits import DeviceLimits
 from ...model.walks import unrolls
 from ...substage import ONE, Binding, SubStage
 from .shaders import Resource, Shaders, ShaderText
-from .source import ShaderSource, constants, tile_of
+from .source import ShaderSource, constants, fetched_at, tile_of
 from .storage import Descriptors
 
 
@@ -92,7 +92,7 @@ class Writer(Descriptors):
         swizzle = {1: ".x", 2: ".xy", 3: ".xyz", 4: ""}[v.vtype.planes[0]]
         name = self.images[v]
         self.loaded.add(v)
-        parts = []
+        parts, coordinates = [], fetched_at(coordinates)
         for plane in range(len(v.vtype.planes)):
             full = f"{name}_{plane}"
             if v in self.s.ranges:
