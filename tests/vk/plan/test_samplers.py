@@ -12,7 +12,7 @@ from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, MAT3, VEC2, VEC3
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import UNBOUNDED, profile
+from dressi.vk.plan.limits import UNBOUNDED, DeviceLimits, profile
 from dressi.vk.plan.lowering.samplers import HardwareSample
 from dressi.vk.plan.model.records import RECORDS
 from dressi.vk.plan.options import DEFAULT
@@ -40,23 +40,23 @@ def samplers(program, model, limits=UNBOUNDED, options=DEFAULT):
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_the_sampler_is_used_where_it_is_exact_enough_and_faster(name):
-    rounding = RECORDS[name]
-    exact = replace(rounding, bilinear_error=1e-6, nearest_error=1e-6)
-    slow = replace(exact, filter_rate=exact.fetch_rate / 1000)
-    assert samplers(one(), rounding) == []
-    assert samplers(one(tolerance=0.01), rounding) == ["bilinear_repeat"]
-    assert samplers(one(wrap="clamp"), exact) == ["bilinear_clamp"]
-    as_fast = replace(exact, filter_rate=exact.fetch_rate)
-    assert samplers(one(filter="nearest"), as_fast) == ["nearest_repeat"]
-    assert samplers(one(), exact, options=WITHOUT) == samplers(one(tolerance=0), exact) == []
+    model, rounding = RECORDS[name], DeviceLimits(sub_texel_precision_bits=8)
+    slow = replace(model, filter_rate=model.fetch_rate / 1000)
+    assert samplers(one(), model, rounding) == samplers(one(tolerance=0.0078), model, rounding) == []
+    assert samplers(one(tolerance=0.0079), model, rounding) == ["bilinear_repeat"]
+    assert samplers(one(wrap="clamp"), model) == ["bilinear_clamp"]
+    as_fast = replace(model, filter_rate=model.fetch_rate)
+    assert samplers(one(filter="nearest"), as_fast) == []  # close to a border it may take the texel beside
+    assert samplers(one(filter="nearest", tolerance=1), as_fast) == ["nearest_repeat"]
+    assert samplers(one(), model, options=WITHOUT) == samplers(one(tolerance=0), model) == []
     assert samplers(one(), slow) == []
-    assert samplers(one(), exact, profile("minimum")) == []  # it filters no 32-bit floats
+    assert samplers(one(tolerance=1), model, profile("minimum")) == []  # it filters no 32-bit floats
 
 
 def test_texels_that_a_derivative_needs_are_not_read_twice():
     texture, uv = leaf(FLOAT, (7, 5), "texture"), leaf(VEC2, SIZE, "places")
     seen = F.sample(texture, uv)
-    exact = replace(RECORDS["desktop"], bilinear_error=1e-6)
+    exact = RECORDS["desktop"]
     loss = F.sum(F.square(seen))
     by_texture, by_place = (
         simplify(Program({"g": gradient(loss, [v])[0], "loss": loss}, ())) for v in (texture, uv)
@@ -74,7 +74,9 @@ def scenes() -> Program:
         made = F.sin(texture * step) + texture
         for filter in ("bilinear", "nearest"):
             for wrap in ("repeat", "clamp"):
-                found[f"{vtype} {filter} {wrap}"] = F.sample(made, uv * 1.1 + 0.013, filter, wrap)
+                found[f"{vtype} {filter} {wrap}"] = F.sample(
+                    made, uv * 1.1 + 0.013, filter, wrap, tolerance=1
+                )
     seen = F.sample(texture := leaf(VEC3, (7, 5), "shown"), uv)
     found["gradient"], found["by place"] = gradient(F.sum(F.dot(seen, seen) * step), [texture, uv])
     return simplify(Program(found, ((step, step * 0.9),)))
@@ -82,14 +84,17 @@ def scenes() -> Program:
 
 @pytest.mark.vk
 def test_values(device):
-    """Of every record, with a sampler that is called exact; its error is measured beside."""
+    """Of every record, read by the sampler wherever it may be, as precise as the device says; nearest reads have no place at a
+    border of texels."""
     program = scenes()
     exact = NumpyExecutor(program)
     exact.run(2)
-    assert max(sampler_errors(device, RECORDS["cpu"]).values()) < 1e-5
+    promised = device.limits.bilinear_error
+    assert sampler_errors(device, RECORDS["cpu"])["bilinear"] <= promised
     for model in RECORDS.values():
         with VulkanExecutor(program, device, cost=willing(model)) as run:
             run.run(2)
             assert len({f.sampler for s in run.plan.sub_stages for f in s.body} - {None}) == 4
             for name, v in program.outputs.items():
-                assert np.abs(run.recv(v) - exact.recv(v)).max() < 1e-4, f"{model.name}: {name}"
+                near = 2 * promised * np.ptp(exact.recv(v)) if "bilinear" in name else 1e-4
+                assert np.abs(run.recv(v) - exact.recv(v)).max() < near, f"{model.name}: {name}"

@@ -1,8 +1,9 @@
 """Filtered reads of textures: by the device's sampler, or from single texels.
 
 A bilinear read from single texels takes four fetches and some thirty operations, one by the sampler takes one instruction.
-But samplers round: the weights of most have 8 bits. So the sampler is used where its error, which calibration measures, is
-within the tolerance of the read (``F.sample``), and where the device model predicts that it is faster. Derivatives are
+But samplers round: most know 256 places between two texels. So the sampler is used where the error that follows from the
+device's ``subTexelPrecisionBits`` is within the tolerance of the read (``F.sample``), and where the device model predicts that
+it is faster. Derivatives are
 built before, from single texels, so that they are exact in any case; where a derivative needs the texels anyway, reading
 them twice does not pay.
 """
@@ -83,20 +84,22 @@ def sample_in_hardware(program: Program, target: Target) -> dict[Variable, Varia
         value, texture, uv = f.inputs
         use = (
             options.sample_in_hardware
-            and _fits(f, limits, model)
+            and _fits(f, limits)
             and _seconds(texture, model) < _computed(f, readers, kept, model)
         )
         replace[f.output] = HardwareSample(texture, uv, filter=f.filter, wrap=f.wrap).output if use else value
     return replace
 
 
-def _fits(f: Filtered, limits: DeviceLimits, model: DeviceModel) -> bool:
-    """Whether the sampler can read the texture, and its error is tolerable."""
+def _fits(f: Filtered, limits: DeviceLimits) -> bool:
+    """Whether the sampler can read the texture, and its error is tolerable. Close to a border the nearest texel of a sampler may
+    be the next one, which is off by the whole range."""
     value, texture, uv = f.inputs
+    if value.domain != uv.domain:
+        return False
     if f.filter == "nearest":
-        return model.nearest_error <= f.tolerance and value.domain == uv.domain
-    filters = limits.filtered_images and value.domain == uv.domain
-    return filters and model.bilinear_error <= f.tolerance and texture.tiles == 1
+        return f.tolerance >= 1
+    return limits.filtered_images and limits.bilinear_error <= f.tolerance and texture.tiles == 1
 
 
 def _seconds(texture: Variable, model: DeviceModel) -> float:

@@ -32,8 +32,6 @@ class DeviceModel:
     | matrix_rate       | arithmetic operations a second of matrix products by subgroups, 16-bit floats added in 32 bits |
     | atomic_rate       | atomic operations on storage buffers a second |
     | filter_rate       | texels that the sampler filters a second, of four 32-bit floats |
-    | bilinear_error    | error of bilinear filtering by the sampler, relative to the range of values |
-    | nearest_error     | the same of choosing the nearest texel |
     | fill_rate         | pixels a second of one attachment that a raster clears, tests and keeps |
     | vertex_rate       | vertices a second that the fixed-function part transforms and clips |
     | fetch_latency     | seconds of one fetch that waits for the one before |
@@ -81,8 +79,6 @@ class DeviceModel:
     loop_body: int = 640
     straight: int = 128
     straight_if_long: int = 0
-    bilinear_error: float = 2.0**-8
-    nearest_error: float = 1.0
     tiler: bool = False
     prefers_dispatches: bool = False
     prefers_attachments: bool = True

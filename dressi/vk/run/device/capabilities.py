@@ -250,5 +250,6 @@ def _limits(limits: Any, **optional: Any) -> DeviceLimits:
         ),
         max_workgroup_count=min(limits.maxComputeWorkGroupCount[0], limits.maxComputeWorkGroupCount[1]),
         max_storage_buffer_bytes=limits.maxStorageBufferRange,
+        sub_texel_precision_bits=limits.subTexelPrecisionBits,
         **optional,
     )

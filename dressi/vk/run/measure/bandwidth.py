@@ -1,10 +1,9 @@
-"""How fast a device copies images, and how long one barrier takes: measured by recorded commands alone."""
+"""How fast a device copies images: measured by recorded commands alone."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from ..device.memory import make_image
 
 COPIED = ImageSlot(4, False, 2048, 2048)
 COPIES = 8
-BARRIERS = 256
 
 
 def copy_bandwidth(device: Device, repeats: int = 5) -> float:
@@ -44,22 +42,6 @@ def copy_bandwidth(device: Device, repeats: int = 5) -> float:
             image.destroy(device)
         commands.destroy()
     return 2 * COPIES * COPIED.bytes / seconds
-
-
-def barrier_seconds(device: Device, repeats: int = 5) -> float:
-    """Seconds of a full barrier between nothing and nothing, at least a nanosecond."""
-    commands = Commands(device)
-
-    def write(count: int, buffer: Any) -> None:
-        for _ in range(count):
-            commands.barrier(buffer)
-
-    try:
-        few, many = (_submitted(commands, partial(write, n), repeats) for n in (1, BARRIERS + 1))
-    finally:
-        commands.wait()
-        commands.destroy()
-    return max((many - few) / BARRIERS, 1e-9)
 
 
 def _submitted(commands: Commands, write: Callable[[Any], None], repeats: int) -> float:

@@ -1,8 +1,9 @@
-"""The device model of an open device: measured in a second or two, and kept beside the pipeline cache.
+"""The device model of an open device: measured within a second, once for each device and driver, and kept beside the
+pipeline cache.
 
-GPUs are measured before their first plan, at least twice, and until the runs agree. What is kept in the cache is checked
-like a measurement. CPU drivers share their cores with other programs, so they are measured only on request (`dressi
-devices --calibrate`); their record serves well otherwise.
+GPUs are measured before their first plan. CPU drivers share their cores with other programs, so they are measured only on
+request (`dressi devices --calibrate`); their record serves well otherwise. A figure that cannot be told within the time, or
+that no device of its class has, is that of the class: a busy machine is no fault of a driver, and nothing is said of it.
 Results do not depend on the model, speed does.
 """
 
@@ -10,56 +11,102 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import fields, replace
-from statistics import median_low
-from weakref import WeakKeyDictionary
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ....ad import functional as F
 from ....ad.graph import Variable
-from ....ad.graph.user_code import user_level
 from ....ad.program import Program
 from ....ad.types import FLOAT, INT, VEC4, Size, VType
 from ....errors import DressiError
 from ...plan.model.device import DeviceModel
 from ...plan.options import PlanOptions
+from ..device.commands import Commands
 from ..device.device import Device
 from ..executor import VulkanExecutor
 from ..host import cache
-from .bandwidth import barrier_seconds, copy_bandwidth
-from .bounds import FIGURES, SPREAD, Bounds
-from .sampling import LEAST, sampler_errors, willing
-from .storage import storage_rates
+from .sampling import willing
 
-WIDE: Size = (256, 256)
-LONG, SHORT = 256, 32  # operations of the chains that are timed
-PASSES = 16
-FETCHES = 16
-WALK = 8192  # texels of the row that one invocation adds up
-TRIANGLES = 8192
-FILLED: Size = (1024, 1024)
+SECONDS = 0.7
+"""Of a measurement. What is under way then, a shader that is compiled at most, is finished."""
+ASKED = 10.0
+"""Seconds of a measurement that somebody asked for."""
+WARM = 0.05
+"""Seconds of work before the first measurement counts: GPUs raise their clocks when they have something to do."""
+RUN = 2e-3
+"""Seconds that are timed together. Clocks of hosts wake up late by a tenth of a millisecond."""
+STEP = 1e-4
+"""Seconds of a step from which on what starts it does not matter. Images are as large as a device of the class needs for twice
+as long, and grow where this one is faster."""
+AGREEMENT = 1.2
+"""A time is settled when two runs take the same but for this factor."""
+STEPS, TRIES, GROWTH, SIZES = 2000, 6, 8, 3
+LARGEST, CACHED = 1 << 22, 1 << 19
+"""Texels of an image, 64 MiB of four components; and of one that is too large for caches of CPUs."""
+
+SPREAD = 16.0
+"""A figure of a device is this factor from that of its class at most."""
+START = SPREAD / 2
+"""The seconds of a start are counted as those of the class divided by this at least; half, as powers of two are rounded."""
 FASTER = 1.25
 """Dispatches, or attachments for updates in place, are preferred if they are faster by this factor. Otherwise render
 passes keep more on the chip."""
-AGREEMENT = 4.0
-"""Two runs agree within this factor: rounding to powers of two alone makes 2 of equal times, clocks that change another 2."""
-START = SPREAD / 2
-"""The seconds of a start are counted as those of the class divided by this at least; half, as powers of two are rounded."""
-RUNS = 4
-_known: WeakKeyDictionary[Device, DeviceModel] = WeakKeyDictionary()
-_told: set[str] = set()  # keys of devices that were named as wrong
+METHOD = 2
+"""Changes when kept figures mean something else."""
+
+LONG, SHORT = 128, 16  # operations of the chains that are timed
+PASSES = 32
+HANDED = 8  # passes that hand an image on
+FETCHES = 16
+WIDE: Size = (256, 256)
+UPDATED: Size = (1024, 512)
+
+FIGURES = tuple(
+    f.name for f in fields(DeviceModel) if f.type in ("int", "float") and f.name != "longest_walk"
+)
+"""What is measured in units of time."""
+PARALLEL = {"bandwidth", "lanes", *(name for name in FIGURES if name.endswith("_rate"))}
+"""What grows with the cores of a CPU."""
+RECORDED_CORES = 2
+"""Of the machine that the record of CPU drivers is of."""
+
+_known: dict[str, DeviceModel] = {}
+"""The models of this process, by the key of device and driver: another ``Device`` of the same is not measured again."""
+
+
+class Bounds(NamedTuple):
+    """Of the figures of a device of a class. cores: how many times those of the class's record it may use at once."""
+
+    guess: DeviceModel
+    cores: float = 1.0
+
+    @classmethod
+    def of(cls, guess: DeviceModel, device: Device) -> Bounds:
+        """CPU drivers run on all cores of the machine, or on few."""
+        cpu = device.physical.type == "cpu"
+        return cls(guess, max((os.cpu_count() or 1) / RECORDED_CORES, 1.0) if cpu else 1.0)
+
+    def hold(self, name: str, value: float) -> bool:
+        """Whether a figure can be that of such a device. False for NaN."""
+        of_class = getattr(self.guess, name)
+        most = self.cores if name in PARALLEL else 1.0
+        return of_class / SPREAD <= value <= of_class * SPREAD * most
 
 
 def model_of(device: Device) -> DeviceModel:
-    """The model of a device: the kept one, else a measured one (a GPU), else the record of its class.
-    Never raises."""
-    if device not in _known:
-        _known[device] = _kept(device) or _first(device)
-    return _known[device]
+    """The model of a device: the one of this process, the kept one, else a measured one (a GPU), else the record of its
+    class. Never raises."""
+    if device.key not in _known:
+        _known[device.key] = _kept(device) or (
+            guess_of(device) if device.physical.type == "cpu" else calibrate(device, SECONDS)
+        )
+    return _known[device.key]
 
 
 def guess_of(device: Device) -> DeviceModel:
@@ -67,68 +114,16 @@ def guess_of(device: Device) -> DeviceModel:
     return device.record
 
 
-def _first(device: Device) -> DeviceModel:
-    guess = guess_of(device)
-    if device.physical.type == "cpu":
-        return guess
-    _known[device] = guess  # programs that measure are planned, too
-    try:
-        return calibrate(device)
-    except DressiError:
-        return guess
-
-
-def calibrate(device: Device) -> DeviceModel:
-    """Measures a device until two runs agree on each figure, and keeps the result if there is a cache. A result that does
-    not settle is used and not kept; with figures that are out of bounds in every run the record of the class is used, and
-    a RuntimeWarning names the device. Raises DressiErrors."""
-    guess, runs = guess_of(device), [measure(device)]
-    bounds = Bounds.of(guess, device)
-    settled: dict[str, float | None] = {"": None}
-    while len(runs) < RUNS and None in settled.values():
-        runs.append(measure(device))
-        settled = {name: _agreed(bounds, name, runs) for name in FIGURES}
-    wrong = [name for name in FIGURES if not any(bounds.hold(name, getattr(run, name)) for run in runs)]
-    if wrong:
-        _warn(device, guess, wrong, runs[-1])
-        _known[device] = guess
-        return guess
-    found = {
-        name: median_low(
-            x for run in runs if bounds.hold(name, x := getattr(run, name))
-        ) if value is None else value
-        for name, value in settled.items()
-    }  # fmt: skip
-    measured = _known[device] = replace(runs[-1], **found)
-    if None not in settled.values():
-        cache.write("calibration", _file(device), json.dumps(measured.as_dict()).encode())
+def calibrate(device: Device, seconds: float = ASKED) -> DeviceModel:
+    """Measures a device for so many seconds at most, and keeps the result in this process and, if there is one, in the cache.
+    Never raises: without a measurement it is the record of the class that is kept."""
+    _known[device.key] = guess_of(device)  # programs that measure are planned, too
+    measured = measure(device, seconds)
+    _known[device.key] = measured
+    if device.work.lost is None:
+        text = json.dumps({"method": METHOD, **measured.as_dict()})
+        cache.write("calibration", _file(device), text.encode())
     return measured
-
-
-def _agreed(bounds: Bounds, name: str, runs: list[DeviceModel]) -> float | None:
-    """The figure of the latest run in bounds that an earlier one agrees with; None if there is none."""
-    values = [x for run in runs if bounds.hold(name, x := getattr(run, name))]
-    for k in reversed(range(1, len(values))):
-        if any(max(values[k], x) <= AGREEMENT * min(values[k], x) for x in values[:k]):
-            return values[k]
-    return None
-
-
-def _warn(device: Device, guess: DeviceModel, wrong: list[str], found: DeviceModel) -> None:
-    if device.key in _told:
-        return
-    _told.add(device.key)
-    figures = ", ".join(
-        f"{name} {getattr(found, name):.3g} (its class: {getattr(guess, name):.3g})" for name in wrong
-    )
-    p = device.physical
-    warnings.warn(
-        f"{device.name} (driver {p.driver} {p.driver_version}) measures what no device of its class does: {figures}; plans "
-        f"use the record {guess.name!r} of its class. Its clock or its driver is wrong: send this line and the output of "
-        "`dressi doctor --gpu` to the driver's makers",
-        RuntimeWarning,
-        stacklevel=user_level(),
-    )
 
 
 def _file(device: Device) -> str:
@@ -141,7 +136,9 @@ def _kept(device: Device) -> DeviceModel | None:
     guess = guess_of(device)
     try:
         values = json.loads(cache.read("calibration", _file(device)) or b"null")
-        if not isinstance(values, dict) or set(values) != {f.name for f in fields(DeviceModel)}:
+        if not isinstance(values, dict) or values.pop("method", None) != METHOD:
+            return None
+        if set(values) != {f.name for f in fields(DeviceModel)}:
             return None
         model = replace(guess, **values)
     except (ValueError, TypeError, RecursionError):
@@ -150,75 +147,208 @@ def _kept(device: Device) -> DeviceModel | None:
     typed = all(type(values[f.name]) in kinds[str(f.type)] for f in fields(DeviceModel))
     bounds = Bounds.of(guess, device)
     good = typed and all(bounds.hold(name, values[name]) for name in FIGURES)
-    errors = good and all(LEAST <= values[name] <= 1 for name in ("bilinear_error", "nearest_error"))
     fixed = {"longest_walk": guess.longest_walk, "tiler": guess.tiler, "name": device.name}
-    return model if errors and fixed.items() <= values.items() else None
+    return model if good and fixed.items() <= values.items() else None
 
 
-def measure(device: Device) -> DeviceModel:
-    """Times small programs. Figures are rounded to powers of two, so that those of two runs agree."""
-    guess = guess_of(device)
-    short, long = (_seconds(device, _chain((1, 1), n), steps=64) for n in (SHORT, LONG))
-    operation = (long - short) / (LONG - SHORT)  # of one invocation, one after the other
+def measure(device: Device, seconds: float = ASKED) -> DeviceModel:
+    """Times small programs, what matters most first. Figures are rounded to powers of two, so that those of two measurements
+    agree. One that does not settle, for which there is no time left, or that no device of the class has, is the class's."""
+    guess, watch = guess_of(device), _Stopwatch(device, seconds)
+    bounds = Bounds.of(guess, device)
+    found: dict[str, Any] = {"name": device.name}
+
+    def keep(name: str, value: float) -> float:
+        """The figure that is used: this one, or the class's."""
+        value = 2.0 ** round(math.log2(value)) if 0 < value < math.inf else math.nan
+        if bounds.hold(name, value):
+            found[name] = type(getattr(guess, name))(value)
+        return found.get(name, getattr(guess, name))
+
+    draws = replace(
+        guess, prefers_dispatches=False, prefers_attachments=False, buffer_store_rate=1.0, image_load_rate=1.0
+    )
+    images = replace(draws, prefers_dispatches=True)
+    loads = replace(images, image_load_rate=math.inf)
+    buffers = replace(images, image_store_rate=1.0, buffer_store_rate=math.inf, buffer_fetch_rate=math.inf)
     # Starts may cost next to nothing, less than a difference of times tells.
-    barrier = max(barrier_seconds(device), guess.barrier / START)
-    one, many = (_seconds(device, _passes(n)) for n in (1, PASSES + 1))
-    render_pass = max((many - one) / PASSES - barrier, guess.render_pass / START)
-    one, many = (_seconds(device, _passes(n), dispatches=True) for n in (1, PASSES + 1))
-    dispatch = max((many - one) / PASSES - barrier, guess.dispatch / START)
-    texels = WIDE[0] * WIDE[1]
-    fragments, dispatched = (_seconds(device, _chain(WIDE, LONG), dispatches=d) for d in (False, True))
-    fragment_rate, compute_rate = (
-        _power(texels * LONG / max(seconds - start, 1e-9))
-        for seconds, start in ((fragments, render_pass), (dispatched, dispatch))
+    barrier = keep("barrier", _at_least(watch.barrier(), guess.barrier / START))
+    starts = {}
+    for name, cost in (("render_pass", draws), ("dispatch", images)):
+        each = watch.step(_passes(PASSES), cost) / (PASSES + 1) - barrier
+        starts[name] = barrier + keep(name, _at_least(each, getattr(guess, name) / START))
+
+    def rate(
+        make: Callable[[Size], Program], cost: DeviceModel, work: float, of_class: float, passes: int = 1
+    ) -> tuple[float, float]:
+        """Seconds of a texel and units of work a second of a program at so many passes over an image, which has ``work``
+        units a texel; NaN if it does not settle. of_class: what a device of the class does a second."""
+        start = passes * starts["dispatch" if cost.prefers_dispatches else "render_pass"]
+        texels, took = watch.growing(make, cost, _area(of_class * 2 * STEP / work), start)
+        return took / texels, _per_second(work * texels, took)
+
+    chain = partial(_chain, length=LONG)
+    drawn = keep("fragment_rate", rate(chain, draws, LONG, guess.fragment_rate)[1])
+    dispatched = keep("compute_rate", rate(chain, images, LONG, guess.compute_rate)[1])
+    if {"fragment_rate", "compute_rate"} <= found.keys():
+        found["prefers_dispatches"] = dispatched > FASTER * drawn
+    preferred = images if found.get("prefers_dispatches", guess.prefers_dispatches) else draws
+    # Two equations, for what a texel takes to read and to write: 16 reads of an image that is written, and 8 passes.
+    for cost, reads, stores in (
+        (images, "fetch_rate", "image_store_rate"),
+        (loads, "image_load_rate", ""),
+        (buffers, "buffer_fetch_rate", "buffer_store_rate"),
+    ):
+        of_reads = getattr(guess, reads)
+        many, _ = rate(partial(_reading, count=FETCHES), cost, FETCHES, of_reads, 2)
+        handed = (
+            rate(partial(_handing, count=HANDED), cost, HANDED, getattr(guess, stores), HANDED + 1)[0]
+            if stores
+            else math.nan
+        )
+        stored = (FETCHES * handed - HANDED * many) / (FETCHES * (HANDED + 1) - 2 * HANDED)
+        read = (many - (0 if math.isnan(stored) else 2 * max(stored, 0.0))) / FETCHES
+        keep(reads, _per_second(1, read))
+        if stores:
+            keep(stores, _per_second(1, stored))
+    handed, _ = rate(partial(_handing, count=HANDED), draws, HANDED, guess.store_rate, HANDED + 1)
+    stored = (handed - HANDED / found.get("fetch_rate", guess.fetch_rate)) / (HANDED + 1)
+    keep("store_rate", _per_second(1, stored))
+    area = _area(guess.bandwidth * STEP / 32, CACHED)
+    took = watch.step(_handing(_size(area), 4), preferred)
+    keep("bandwidth", _per_second(16 * 9 * area, took))
+    updates = [watch.step(_updating(), replace(draws, prefers_attachments=a)) for a in (False, True)]
+    if not any(map(math.isnan, updates)):
+        found["prefers_attachments"] = updates[0] > FASTER * updates[1]
+    keep("atomic_rate", rate(_adding, images, 4, guess.atomic_rate, 3)[1])
+    keep("fill_rate", rate(partial(_drawing, 1), draws, 2, guess.fill_rate, 2)[1])
+    triangles = max(int(guess.vertex_rate * 2 * STEP / 3), 256)
+    took = watch.step(_drawing(triangles, (16, 16)), draws) - 2 * starts["render_pass"]
+    keep("vertex_rate", _per_second(3 * triangles, took))
+    texels = max(int(2 * STEP / guess.fetch_latency), 512)
+    took = watch.step(_walking(texels), preferred)
+    keep("fetch_latency", took / texels)
+    keep(
+        "filter_rate",
+        rate(partial(_sampling, count=FETCHES), willing(preferred), FETCHES, guess.filter_rate)[1],
     )
-    lanes = max(_power(max(fragment_rate, compute_rate) * operation), 1.0) if operation > 0 else guess.lanes
-    prefers = fragments > FASTER * dispatched
-    rate = compute_rate if prefers else fragment_rate
-    least, most = (_seconds(device, _fetching(n), dispatches=prefers) for n in (1, FETCHES))
-    fetched = (most - least) / (FETCHES - 1) / texels
-    fetch_rate = _rate(1, fetched, guess.fetch_rate, rate)
-    sampled = [_seconds(device, _sampling(n), sampler=True, dispatches=prefers) for n in (1, FETCHES)]
-    filtered = (sampled[1] - sampled[0]) / (FETCHES - 1) / texels
-    updated, drawn = (_seconds(device, _updating(), attachments=a) for a in (False, True))
-    stored = storage_rates(lambda program, model: _timed(device, program, model), guess)
-    walked = _seconds(device, _walking(WALK)) - _seconds(device, _walking(WALK // 16))
-    side = FILLED[0] // 4
-    small, large = (_seconds(device, _drawing(1, size)) for size in ((side, side), FILLED))
-    few, all_drawn = (_seconds(device, _drawing(n)) for n in (TRIANGLES // 16, TRIANGLES))
-    return replace(
-        guess,
-        name=device.name,
-        bandwidth=_power(copy_bandwidth(device)),
-        fragment_rate=fragment_rate,
-        compute_rate=compute_rate,
-        fetch_rate=fetch_rate,
-        filter_rate=_rate(1, filtered, guess.filter_rate, rate),
-        **{name: _power(rate) for name, rate in stored.items()},
-        fill_rate=_rate(FILLED[0] * FILLED[1] * 2 * 15 / 16, large - small, guess.fill_rate),
-        vertex_rate=_rate(3 * TRIANGLES * 15 / 16, all_drawn - few, guess.vertex_rate),
-        fetch_latency=_power(max(walked / (WALK * 15 / 16), 1e-9)),
-        barrier=_power(barrier),
-        render_pass=_power(render_pass),
-        dispatch=_power(dispatch),
-        lanes=int(lanes),
-        **sampler_errors(device, guess),
-        prefers_dispatches=prefers,
-        prefers_attachments=updated > FASTER * drawn,
-    )
+    short, long = (watch.step(_chain((1, 1), n), preferred) for n in (SHORT, LONG))
+    if long > 1.5 * short:  # on GPUs starts hide the difference
+        keep("lanes", max(max(drawn, dispatched) * (long - short) / (LONG - SHORT), 1.0))
+    return replace(guess, **found)
 
 
-def _rate(work: float, seconds: float, of_class: float, most: float = math.inf) -> float:
-    """A rate from a difference of times; that of the class where the difference drowns in what the host takes."""
-    return _power(min(work / seconds, most)) if seconds > 0 else of_class
+def _per_second(work: float, seconds: float) -> float:
+    """NaN where no time was measured."""
+    return work / seconds if seconds > 0 else math.nan
 
 
-def _power(x: float) -> float:
-    return 2.0 ** round(math.log2(x))
+def _at_least(x: float, least: float) -> float:
+    """NaN stays NaN."""
+    return x if math.isnan(x) else max(x, least)
 
 
+def _area(texels: float, least: int = 1 << 12) -> int:
+    """A power of two, of texels that an image can have."""
+    return 1 << round(math.log2(min(max(texels, least), LARGEST)))
+
+
+def _size(texels: float) -> Size:
+    bits = int(math.log2(_area(texels, 1)))
+    return 1 << (bits + 1) // 2, 1 << bits // 2
+
+
+class _Stopwatch:
+    """Times steps of programs until the time is over. What does not settle, or cannot be built, takes NaN seconds."""
+
+    def __init__(self, device: Device, seconds: float):
+        self._device, start = device, time.perf_counter()
+        self._warm, self._end = start + WARM, start + seconds
+
+    @property
+    def over(self) -> bool:
+        return time.perf_counter() > self._end
+
+    def step(self, program: Program, cost: DeviceModel) -> float:
+        """Seconds of a step."""
+        if self.over:
+            return math.nan
+        try:
+            with self._executor(program, cost) as run:
+                return self._settled(lambda steps: _timed(run, steps))
+        except DressiError:
+            return math.nan
+
+    def growing(
+        self, make: Callable[[Size], Program], cost: DeviceModel, area: int, start: float
+    ) -> tuple[int, float]:
+        """(texels, seconds of a step without its starts) of a program over images that are large enough to tell."""
+        for _ in range(SIZES):
+            took = self.step(make(_size(area)), cost)
+            if math.isnan(took) or took >= max(STEP, 2 * start) or area == LARGEST:
+                break
+            area = min(area * GROWTH, LARGEST)
+        return area, took - start if took > 1.5 * start else math.nan
+
+    def barrier(self) -> float:
+        """Seconds of a full barrier between nothing and nothing."""
+        commands = Commands(self._device)
+
+        def submitted(buffer: Any, times: int) -> float:
+            start = time.perf_counter()
+            commands.submit(*[buffer] * times)
+            commands.wait()
+            return time.perf_counter() - start
+
+        def write(buffer: Any) -> None:
+            for _ in range(256):
+                commands.barrier(buffer)
+
+        try:
+            buffer = commands.record(write)
+            return self._settled(partial(submitted, buffer)) / 256
+        except DressiError:
+            return math.nan
+        finally:
+            commands.wait()
+            commands.destroy()
+
+    def _executor(self, program: Program, cost: DeviceModel) -> VulkanExecutor:
+        options = PlanOptions(rematerialize=False, store_operands=False, adapt=False)
+        return VulkanExecutor(program, self._device, options=options, cost=cost)
+
+    def _settled(self, timed: Callable[[int], float]) -> float:
+        """Seconds of one, of as many as take long enough together, when two tries agree. The first one does not count."""
+        timed(1)
+        while time.perf_counter() < self._warm:
+            timed(1)
+        if self.over:
+            return math.nan
+        steps, took = 1, timed(1)
+        while took < RUN and steps < STEPS and not self.over:
+            steps = min(math.ceil(1.2 * steps * RUN / took), 16 * steps, STEPS)
+            took = timed(steps)
+        times = [took]
+        for _ in range(TRIES):
+            times.append(timed(steps))
+            best, second = sorted(times)[:2]
+            if second <= AGREEMENT * best:
+                return best / steps
+            if self.over:
+                break
+        return math.nan
+
+
+def _timed(run: VulkanExecutor, steps: int) -> float:
+    start = time.perf_counter()
+    run.run(steps)
+    run.wait()
+    return time.perf_counter() - start
+
+
+# ---- the programs
 def _counted(make: Callable[[Variable], Variable]) -> Program:
-    """A program of a value that is made of a counter, so that every step computes it."""
+    """A program of a value that is made of a counter, so that every step computes it, and nothing is sent for it."""
     count = Variable(INT, name="count", data=np.zeros((1, 1, 1), int))
     return Program({"y": make(F.to_float(count))}, ((count, count + 1),))
 
@@ -246,82 +376,77 @@ def _passes(count: int) -> Program:
     return _counted(make)
 
 
-def _changing(vtype: VType, size: Size, make: Callable[[Variable], Variable]) -> Program:
-    """A program of a value that is made of an image. Every step changes the image: what is made of one that stays is
-    computed once and kept."""
-    image = Variable(vtype, size, name="image", data=np.zeros((1, size[1], size[0], *vtype.shape)))
-    return Program({"y": make(image)}, ((image, image * 0.5 + 1.0),))
+def _image(size: Size, start: Variable, vtype: VType = VEC4) -> Variable:
+    y = F.to_float(F.linear_index(size)) * 1e-6 + start
+    return y if vtype is FLOAT else F.vec4(y, y + 1.0, y, 1.0)
 
 
-def _fetching(count: int) -> Program:
-    """So many texels fetched at every pixel."""
+def _handing(size: Size, count: int) -> Program:
+    """So many passes, each of which reads another texel of what the one before made."""
 
-    def make(image: Variable) -> Variable:
-        y = F.shift(image, 0, 0)
-        for k in range(1, count):
-            y = y + F.shift(image, k % 4, k // 4)
+    def make(start: Variable) -> Variable:
+        y = _image(size, start)
+        for _ in range(count):
+            y = F.shift(y * 0.5 + 1.0, 1, 0)
         return y
 
-    return _changing(FLOAT, WIDE, make)
+    return _counted(make)
 
 
-def _sampling(count: int) -> Program:
+def _reading(size: Size, count: int) -> Program:
+    """An image that is made and read at so many texels."""
+
+    def make(start: Variable) -> Variable:
+        stored = _image(size, start)
+        total = F.shift(stored, 1, 0)
+        for k in range(1, count):
+            total = total + F.shift(stored, 1 + k % 4, k // 4)
+        return total
+
+    return _counted(make)
+
+
+def _adding(size: Size) -> Program:
+    """Every texel, of four components, added into one of its own."""
+    return _counted(
+        lambda start: F.scatter_add(_image(size, start), F.linear_index(size), size, bound=F.constant(1e6))
+    )
+
+
+def _sampling(size: Size, count: int) -> Program:
     """So many bilinear reads at every pixel, at places that are computed there."""
 
-    def make(image: Variable) -> Variable:
-        place = F.to_float(F.pixel_coordinates(WIDE)) + 0.3 + image.x * 1e-30
-        place = place / (float(WIDE[0]), float(WIDE[1]))
+    def make(start: Variable) -> Variable:
+        image = _image(WIDE, start)
+        place = (F.to_float(F.pixel_coordinates(size)) + 0.3 + start * 1e-30) / (
+            float(WIDE[0]),
+            float(WIDE[1]),
+        )
         y = F.sample(image, place, tolerance=1.0).x
         for k in range(1, count):
             y = y + F.sample(image, place + (0.013 * k, 0.007 * k), tolerance=1.0).x
         return y
 
-    return _changing(VEC4, WIDE, make)
+    return _counted(make)
 
 
 def _walking(texels: int) -> Program:
     """One invocation that adds up a row of texels."""
-    return _changing(FLOAT, (texels, 1), lambda row: F.sum(row, "x"))
+    return _counted(lambda start: F.sum(_image((texels, 1), start, FLOAT), "x"))
 
 
-def _drawing(triangles: int, over: Size = (16, 16)) -> Program:
+def _drawing(triangles: int, over: Size) -> Program:
     """So many triangles that cover no pixel, over an image with depth."""
-    size = (64, -(-3 * triangles // 64))
-    corners = Variable(VEC4, size, name="corners", data=np.zeros((1, size[1], size[0], 4)) + (0, 0, 0.5, 1))
-    return _counted(lambda start: F.to_float(F.rasterize(corners + start * 1e-30, size=over)))
+    size = (256, -(-3 * triangles // 256))
+    return _counted(
+        lambda start: F.rasterize(
+            F.vec4(F.to_float(F.linear_index(size)) * 0.0, start * 1e-30, 0.5, 1.0), size=over
+        )
+    )
 
 
 def _updating() -> Program:
     """An image overwritten in place."""
-    image = Variable(VEC4, WIDE, name="image", data=np.zeros((1, WIDE[1], WIDE[0], 4)))
+    width, height = UPDATED
+    image = Variable(VEC4, UPDATED, name="image", data=np.zeros((1, height, width, 4), np.float32))
     return Program({}, ((image, image * 0.5 + 1.0),))
-
-
-def _seconds(
-    device: Device,
-    program: Program,
-    *,
-    dispatches: bool = False,
-    attachments: bool = False,
-    sampler: bool = False,
-    steps: int = 4,
-    repeats: int = 5,
-) -> float:
-    """Of one step; the best of several tries."""
-    model = replace(
-        guess_of(device), prefers_dispatches=dispatches, prefers_attachments=attachments, image_load_rate=1.0
-    )
-    cost = willing(model) if sampler else model
-    return _timed(device, program, cost, steps, repeats)
-
-
-def _timed(device: Device, program: Program, cost: DeviceModel, steps: int = 4, repeats: int = 5) -> float:
-    options = PlanOptions(rematerialize=False, store_operands=False)
-    with VulkanExecutor(program, device, options=options, cost=cost) as run:
-        best = math.inf
-        for _ in range(repeats):
-            start = time.perf_counter()
-            run.run(steps)
-            run.wait()
-            best = min(best, (time.perf_counter() - start) / steps)
-    return best
