@@ -159,8 +159,10 @@ class Human:
         rows = camera.world_to_clip
         a = float(rows[2, :3] @ rows[3, :3] / (rows[3, :3] @ rows[3, :3]))
         b = float(rows[2, 3] - a * rows[3, 3])
-        there = F.greater(drawn.depth, 0.0)
-        limit = F.store(F.select(there, a + b / F.select(there, drawn.depth, 1.0), 1.0))
+        # Of the nearest surface alone: the depth of the picture is blended at contours.
+        depth = drawn.seen.depth
+        there = F.greater(depth, 0.0)
+        limit = F.store(F.select(there, a + b / F.select(there, depth, 1.0), 1.0))
         top = draw_strands(strands, matrix, size=size, shader=look, limit=limit)
         return cls(top.over(F.store(drawn.colour)), matrix, leaves)
 

@@ -120,6 +120,21 @@ def evaluate(
     return Evaluator(outputs, dtype)(values)
 
 
+MOST_WORK = 3e7
+"""Operations by which ``known_value`` computes a value at most."""
+
+
+def known_value(variable: Variable) -> np.ndarray | None:
+    """The value by the data of the leaves, as ``evaluate`` gives it; None where a leaf has none, or it takes long to compute."""
+    if variable.is_leaf:
+        return variable.data
+    functions = topological_order([variable])
+    if any(x.is_leaf and x.data is None for f in functions for x in f.inputs):
+        return None
+    work = sum(f.operations * max(f.iterations, 1) * np.prod(f.output.shape) for f in functions)
+    return evaluate([variable])[0] if work <= MOST_WORK else None
+
+
 class NumpyExecutor:
     """Runs a Program in NumPy. It has the methods of every executor: send, recv, run, close."""
 

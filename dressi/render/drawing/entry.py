@@ -34,6 +34,7 @@ from .make import (
 )
 from .pixels import Pixels, Recipe
 from .point import Shader
+from .scenes.groups import numbers_list
 from .scenes.joined import scene_given
 
 
@@ -95,7 +96,9 @@ def render(
     radius: of the soft silhouette, a fraction of the image height: a number or a FLOAT 1x1; by default 0.02, at least 3
     pixels.  form: "outer", "contour", "face", "antialias" (``hard_soft_ras``, which has the options) or "hard". Default: "outer" if a radius is given, or if positions, cameras or to_world are Variables, else "hard". Take
     "contour" for losses of colours, depths or normals of what hides itself or other things; against photographs and other
-    measured pictures its minimum is off by 0.3 radii, so that the last steps are for "antialias".
+    measured pictures its minimum is off by 0.3 radii, so that the last steps are for "antialias". Faces of a node that meet at
+    equal positions are one surface to these forms, whether or not they share vertices; smooth normals need shared ones
+    (``mesh.weld``).
     cull: "none" or "back".  transparency: how many transparent surfaces a pixel shows, from 1 to 16, sorted by their depth at
     its centre; ``picture.missed`` tells where there are more, and arrays warn. All forms but "face" draw them; "antialias"
     is then the default instead of "outer". "moments" sums all of them in no order, over the opaque ones by
@@ -157,6 +160,9 @@ def render(
     seen_through = [shown.nodes[k].name for k in scene.recipe.transparent]
     check_transparency(transparency, form, seen_through)
     given |= radius_given(radius, form, seen.size)
+    places = scene.places() if DRAWABLE[form].draws_edges else None
+    if places is not None:
+        given["places"] = numbers_list(places)
     tiles = check_batches(given)
     check_in_view(matrices, scene.vertices, scene.name)
     make = Maker(
@@ -184,8 +190,10 @@ def render(
         if not set(traversal.leaves([picture.colour])) <= set(own.values()):
             return picture
     values = {name: value for name, value in given.items() if isinstance(value, Values)}
-    # A form that draws edges derives them from the data of the faces: another topology is another graph.
+    # A form that draws edges derives them from the data of the faces, and from which vertices lie at one place: another topology
+    # is another graph.
     topology = values["faces"].array.tobytes() if DRAWABLE[form].draws_edges else b""
+    topology += b"" if places is None else places.tobytes()
     layers = transparency if scene.recipe.transparent and isinstance(transparency, int) else 0
     return Pixels(Recipe((make, topology), values, make), seen.single and tiles == 1, tuple(outputs), layers)
 

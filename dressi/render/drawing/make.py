@@ -14,12 +14,14 @@ from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ...ad.types import FLOAT, Size
 from ...errors import InputError, did_you_mean
+from ..forms.edges.edge_list import edge_list
 from ..forms.form import Form, Silhouette, fraction, known_form
 from ..forms.hard import HARD
 from ..forms.hard_soft_ras import FORMS, draw_form
 from ..layers.drawn import check_layered, draw_layers
 from ..layers.moments import draw_summed
 from ..layers.peel import MOST
+from ..lists import list_data
 from ..surface.screen import CULLING, DrawnMesh, Surface, covered
 from .fibre_picture import with_fibres
 from .fibres import Fibres, transmitted
@@ -93,6 +95,9 @@ class Maker:
             options: dict[str, Any] = dict(self.options) | (
                 {"radius": parts["radius"]} if "radius" in parts else {}
             )
+            if "places" in parts and "edges" not in options:
+                faces, places = (list_data(parts[name]) for name in ("faces", "places"))
+                options["edges"] = edge_list(faces[: scene.face_count], places)
             keep = opaque(looks, size)
             if scene.opaque_faces < scene.face_count:
                 mesh = DrawnMesh(clip, view.faces, size, view.face_count, self.cull, keep)

@@ -197,27 +197,30 @@ class Picture(Figures):
     def depth(self) -> Variable:
         """FLOAT: the distance from the camera along its axis, 0 where there is nothing.
 
-        In the contour form depth, normal, point and attributes are blended: the margin of what is in front over what is
-        behind, or over 0. A loss that compares them then has exact derivatives at all contours ::
+        The forms "contour" and "antialias" blend depth, normal, point and attributes as they blend colours: what is in front over
+        what is behind, or over 0, by the opacity of the margin or by the share of the pixel that each covers. So a loss that
+        compares them has the derivative by what covers a pixel. ``seen.depth`` is not blended: it is that of the nearest
+        surface at the centre of the pixel, whose visibility has no derivative, as all of these are in the other forms ::
 
             picture = render(mesh, camera, positions=positions, form="contour", radius=0.02)
             loss = F.mean(F.square(picture.depth - measured)) + F.mean(F.square(F.length(picture.normal - normals)))
 
         Measured images have no margins, so the minimum of this loss lies about 0.3 radii inside of the true contours: take
-        steps with form="contour" to come near, and the last ones with form="antialias", which is off by less than 0.01 pixels.
+        steps with form="contour" to come near, and the last ones with form="antialias", which is off by at most 0.03 pixels.
+        There compare pictures that are blended too, or leave out pixels at outlines: measured depths seldom are means over a pixel.
+        Lines on which surfaces pass through each other move the blended images of "antialias", and of "contour" within half a pixel.
         """
         return self._attribute(lambda p: p.depth)
 
     @cached_property
     def normal(self) -> Variable:
-        """VEC3: the unit normal in the world, 0 where there is nothing. Blended in the contour form (``depth``), where it
-        is shorter than 1 in margins."""
+        """VEC3: the unit normal in the world, 0 where there is nothing. Blended like ``depth``, and shorter than 1 there."""
         own = any("normals" in look.parts for look in self.looks)
         return (self._by_look if own else self._attribute)(lambda p: p.normal)
 
     @cached_property
     def point(self) -> Variable:
-        """VEC3: the place in the world, 0 where there is nothing. Blended in the contour form (``depth``)."""
+        """VEC3: the place in the world, 0 where there is nothing. Blended like ``depth``."""
         return self._attribute(lambda p: p.point)
 
     @property
@@ -232,7 +235,7 @@ class Picture(Figures):
     def attribute(self, table: Variable | np.ndarray) -> Variable:
         """An attribute of the vertices, of all nodes one after the other, interpolated: a list (FLOAT or vectors) or an array
         (V,) or (V, 2 to 4).
-        Differentiable in it and in the geometry; 0 where there is nothing. Blended in the contour form (``depth``)."""
+        Differentiable in it and in the geometry; 0 where there is nothing. Blended like ``depth``."""
         values = table if isinstance(table, Variable) else attribute_leaf(table)
         return self._attribute(lambda p: p.attribute(values))
 

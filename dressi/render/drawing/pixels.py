@@ -155,12 +155,18 @@ class Pixels(Figures):
         "(..., H, W) float32: 1 where the centre of the pixel shows more transparent surfaces than ``transparency`` layers.",
     )
     depth = _image(
-        "depth", "(..., H, W) float32: the distance from the camera along its axis, 0 where there is nothing."
+        "depth",
+        "(..., H, W) float32: the distance from the camera along its axis, 0 where there is nothing; blended at contours by the forms"
+        " contour and antialias (``Picture.depth``).",
     )
     normal = _image(
-        "normal", "(..., H, W, 3) float32: the unit normal in the world, 0 where there is nothing."
+        "normal",
+        "(..., H, W, 3) float32: the unit normal in the world, 0 where there is nothing; blended like ``depth``.",
     )
-    point = _image("point", "(..., H, W, 3) float32: the place in the world, 0 where there is nothing.")
+    point = _image(
+        "point",
+        "(..., H, W, 3) float32: the place in the world, 0 where there is nothing; blended like ``depth``.",
+    )
     face = _image(
         "face",
         "(..., H, W) int32: the face that covers the centre of the pixel, -1 for none: its number in the geometry of its node.",

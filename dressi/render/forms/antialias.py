@@ -21,8 +21,7 @@ share of each, at most 1 in total: values stay between those of the surfaces.
 
 The derivative by the vertices is that of x and of the point at the edge, exact while the same edges count; colours have
 theirs. It reaches one pixel. Not antialiased are parts thinner than the distance between two centres. Edges of open
-meshes, or of faces that share no vertices, count like silhouettes: between two faces of one surface they mix the colours of
-both faces, and nothing that lies behind.
+meshes count like silhouettes. Faces that share no vertices are one surface where their edges lie at one place (``edge_list``).
 """
 
 from __future__ import annotations
@@ -104,4 +103,4 @@ def antialias_form(
     return replace(result, silhouette=F.clamp(result.antialias(hard)))
 
 
-ANTIALIAS = Form("antialias", antialias_form)
+ANTIALIAS = Form("antialias", antialias_form, exact_inside=True)

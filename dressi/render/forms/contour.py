@@ -139,7 +139,7 @@ def contour_form(
     if seams:
         # After the margin, so that the two run on blocks of pixels of their own.
         hidden = Stored(margin * F.sum_components(F.stop_gradient(front.weights))).output
-        pixels = seam_pixels(mesh, planes, AROUND, hidden)
+        pixels = seam_pixels(mesh, edges, planes, AROUND, hidden)
         seam = nearest_seam(mesh, edges, planes, pixels, AROUND, 0.5)
     return Contours(hard, F.select(hard, 1.0, margin), mesh, near, seam, front, margin)
 

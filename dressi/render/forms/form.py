@@ -72,8 +72,8 @@ class Form:
     colours: bool = False
     """Whether a fit of the shape may compare colours beside silhouettes."""
     exact_inside: bool = False
-    """Whether blended images have exact derivatives at contours inside of the outline too. ``Picture`` then blends depth,
-    normals and attributes, not only colours."""
+    """Whether blended images have derivatives at contours inside of the outline too. ``Picture`` then blends depth,
+    normals, points and attributes, not only colours."""
     full_resolution: bool = False
     """Whether a pixel costs so little that a fit draws up to the full size of its pictures."""
 

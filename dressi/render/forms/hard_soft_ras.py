@@ -96,7 +96,8 @@ def hard_soft_ras(
     layers (face): how many are peeled, 3.  delta (face): half width of the band E, radius; ``math.inf``: E = 1.
     sigma (face): softness, radius / 7.
     seams (contour): whether lines on which faces pass through each other, or the near plane cuts them, are blended, True.
-    edges (outer, contour, antialias): ``edge_list`` of the faces, made of the data of ``faces``.
+    edges (outer, contour, antialias): ``edge_list`` of the faces, by default made of the data of ``faces``, and of the positions
+    where what they are computed from has data: faces that share no vertices, but meet at equal positions, are one surface.
 
     radius, sigma and delta are numbers or FLOAT 1x1 Variables; leaves can be sent between steps without a new
     build. The form and the layers determine the graph: ``dressi.render.objectives.phases`` changes them from phase to phase.

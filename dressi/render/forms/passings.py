@@ -173,7 +173,7 @@ def _seams(layers: Sequence[DrawnMesh], edges: EdgeList) -> dict[Step, list[tupl
     planes = face_planes(mesh.faces, mesh.points.vertex)
     face = Variable(INT, mesh.size, mesh.face.batch)
     one = replace(mesh, seen=face)
-    pixels = seam_pixels(one, planes, STEPS)
+    pixels = seam_pixels(one, edges, planes, STEPS)
     outputs = []
     for step in STEPS:
         seam = nearest_seam(one, edges, planes, pixels, (step,), 1.0)

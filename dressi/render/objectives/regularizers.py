@@ -257,6 +257,8 @@ def normal_consistency(position: Variable, edges: EdgeList, reduction: str = "me
     a, b, c, d = (F.lookup(position, F.component(at, k)) for k in range(4))
     first, second = F.cross(b - a, c - a), F.cross(a - b, d - b)
     there = F.logical_and(F.greater_equal(F.min(at.z, at.w), 0), F.not_equal(at.x, at.y))
+    if edges.joints is not None:
+        there = F.logical_and(there, F.greater_equal(edges.joints.z, 0))
     area = F.logical_and(F.greater(F.dot(first, first), 0.0), F.greater(F.dot(second, second), 0.0))
     # |m - n|^2 / 2 is 1 - m n for unit vectors, and exact where they are nearly the same.
     fold = 0.5 * _squared(F.normalize(first) - F.normalize(second))

@@ -38,6 +38,12 @@ class Geometry(ABC):
         """How many vertices there are; None where the positions alone say it."""
         return None
 
+    @property
+    def rest(self) -> Any:
+        """Positions before anything moves them, (V, 3) or a VEC3 list, by which faces that share no vertices are joined; None if
+        there are none."""
+        return None if self.mesh is None else self.mesh.positions
+
     @abstractmethod
     def lists(self) -> dict[str, Any]:
         """By name, in coordinates of its own: ``positions`` (V, 3), (N, V, 3) or a VEC3 list, and ``faces`` (F, 3); where
@@ -115,6 +121,10 @@ class TriangleGeometry(Geometry):
     @property
     def vertex_count(self) -> int | None:
         return count_of(self._own_positions)
+
+    @property
+    def rest(self) -> Any:
+        return self._own_positions
 
     def lists(self) -> dict[str, Any]:
         if self._pair is not None:

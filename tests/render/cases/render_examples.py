@@ -167,7 +167,7 @@ def seams(kind: type[Function], batch: int) -> Example:
     around = ((1, 0), (0, 1), (-1, 0), (0, -1))
     if kind is seam_faces.Differs:
         return Example(kind(lists[0], steps=around).output)
-    more = (edges.edge_list(table).neighbours, vertex) if kind is seam_faces.SeamFaces else ()
+    more = (edges.edge_list(table).neighbours, vertex, faces) if kind is seam_faces.SeamFaces else ()
     return Example(kind(which, *lists, *more, steps=around, **({"reach": 0.8} if more else {})).output)
 
 

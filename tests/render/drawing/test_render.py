@@ -49,6 +49,54 @@ def engines(device, monkeypatch):
     pixels.close_engines()
 
 
+@pytest.mark.one_driver
+def test_triangles_that_share_no_vertices_have_no_outlines_inside():
+    """Of arrays, and of a Variable with other data than the mesh; arrays of the same shape that do not meet are another graph."""
+    camera = Camera.perspective(45, (16, 16), (0, 0, 3.5), (0, 0, 0))
+    corners = np.array([(-1.0, -0.9, 0), (0.9, -1.0, 0), (1.0, 0.9, 0), (-0.9, 1.0, 0)])
+    points, faces = corners[[0, 1, 2, 0, 2, 3]], np.arange(6).reshape(2, 3)
+    torn = points + np.repeat([(0.2, -0.2, 0), (-0.2, 0.2, 0)], 3, axis=0)
+    options = {"form": "antialias", "light": None}
+
+    def drawn(given: np.ndarray, faces) -> Pixels:
+        return render((given, faces), camera, **options)
+
+    def mask(picture: Pixels) -> np.ndarray:
+        leaves = {name: values.leaf(name) for name, values in picture.recipe.values.items()}
+        return evaluate([picture.recipe.picture(leaves).mask])[0]
+
+    whole = mask(drawn(corners, [(0, 1, 2), (0, 2, 3)]))
+    np.testing.assert_allclose(mask(drawn(points, faces)), whole, atol=1e-6)
+    assert drawn(points, faces).recipe.key != drawn(torn, faces).recipe.key
+    position = Variable.of(0.0 * points)
+    moved = render((points, faces), camera, positions=position, **options).mask
+    for given, expected in ((points, whole), (torn, mask(drawn(torn, faces)))):
+        np.testing.assert_allclose(evaluate([moved], {position: list_image(given)})[0], expected, atol=1e-6)
+
+
+@pytest.mark.one_driver
+@pytest.mark.parametrize("form", ["contour", "antialias"])
+def test_depth_normals_and_points_are_blended_by_the_coverage(form):
+    """Of a plate that faces the camera they are those of the plate times the mask, and so are their derivatives."""
+    plate = (
+        np.array([(-1.0, -0.9, 0), (0.9, -1.0, 0), (1.0, 0.9, 0), (-0.9, 1.0, 0)]),
+        np.array([(0, 1, 2), (0, 2, 3)]),
+    )
+    camera, place = (
+        Camera.perspective(45, (12, 12), (0, 0, 4.0), (0, 0, 0)),
+        Variable.of(np.zeros((1, 3)), VEC3),
+    )
+    picture = render(plate, camera, to_world=rigid(np.eye(3), place), form=form, light=None)
+    weight = Variable(FLOAT, (12, 12), data=np.random.default_rng(0).normal(size=(1, 12, 12)))
+    mask, *images = picture.mask, picture.depth * 0.25, picture.normal.z, picture.attribute(np.ones(4))
+    known = evaluate([mask, *(gradient(F.sum(mask * weight), [place]))])
+    for image in images:
+        value, slope = evaluate([image, *gradient(F.sum(image * weight), [place])])
+        np.testing.assert_allclose(value, known[0], atol=1e-6)
+        np.testing.assert_allclose(slope[..., :2], known[1][..., :2], atol=1e-6)
+    assert 0 < known[0].min(where=known[0] > 0, initial=1) < 1 and abs(known[1]).max() > 0.1
+
+
 def rays(camera: Camera, mesh) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Nearest face (H, W), depth along the axis and point by Moeller and Trumbore, by hand."""
     origin, directions = camera.rays()

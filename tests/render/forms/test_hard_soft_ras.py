@@ -22,6 +22,7 @@ pixels), each alone scatters.
 
 import brute_force
 import numpy as np
+import outer_cases as oc
 import pytest
 import soft_cases as sc
 
@@ -30,9 +31,10 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.traversal import topological_order
-from dressi.ad.types import FLOAT
+from dressi.ad.types import FLOAT, VEC3
 from dressi.errors import InputError
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
+from dressi.render.lists import list_leaf
 
 CASES = sc.cases()
 
@@ -190,3 +192,54 @@ def test_a_radius_or_a_known_mode_is_needed(wrong):
     position, faces = CASES["acute"].variables()
     with pytest.raises(InputError, match="mode" if wrong else "radius"):
         hard_soft_ras(position, faces, size=sc.SIZE, face_count=1, **wrong)
+
+
+def soup(case: sc.Case) -> tuple[sc.Case, np.ndarray]:
+    """The case with vertices of its own for every face, and the vertex that each of them was."""
+    number = case.faces.ravel()
+    return sc.Case(case.clip[number], np.arange(len(number)).reshape(-1, 3)), number
+
+
+def coloured(case: sc.Case, form: str, table: np.ndarray) -> list[Variable]:
+    """Position, picture and gradient of a sum of the picture, 24x24."""
+    position, faces = case.variables()
+    radius = {} if form == "antialias" else {"radius": 0.1}
+    drawn = hard_soft_ras(position, faces, size=(24, 24), face_count=len(case.faces), form=form, **radius)
+    colours = list_leaf("colours", VEC3, table)
+    picture = drawn.blend([surface.interpolate(colours) for surface in drawn.surfaces], 0.0)
+    weight = np.random.default_rng(2).normal(size=(1, 24, 24, 3))
+    loss = F.sum(F.dot(picture, Variable(VEC3, (24, 24), data=weight)))
+    return [position, picture, *gradient(loss, [position])]
+
+
+@pytest.mark.one_driver
+@pytest.mark.parametrize("form", ["outer", "contour", "antialias"])
+def test_triangles_that_share_no_vertices_are_drawn_as_one_surface(form):
+    """Picture and gradient, which reaches every vertex of the edge, are those of the mesh whose faces share them."""
+    case = oc.cases()["torus"]
+    apart, number = soup(case)
+    table = np.random.default_rng(1).uniform(size=(len(case.clip), 3))
+    _, picture, slope = (v if v.is_leaf else evaluate([v])[0] for v in coloured(case, form, table))
+    _, own, each = (v if v.is_leaf else evaluate([v])[0] for v in coloured(apart, form, table[number]))
+    np.testing.assert_allclose(own, picture, atol=1e-6)
+    each = each.reshape(-1, 4)[: len(number)]
+    total = np.zeros_like(slope.reshape(-1, 4)[: len(case.clip)])
+    np.add.at(total, number, each)
+    np.testing.assert_allclose(total, slope.reshape(-1, 4)[: len(total)], atol=1e-4 * np.abs(slope).max())
+
+
+@pytest.mark.one_driver
+@pytest.mark.parametrize("form", ["outer", "contour", "antialias"])
+def test_faces_that_come_apart_later_have_edges_of_their_own(form):
+    """A quad of two faces with vertices of their own, whose halves are moved apart after the graph was made."""
+    quad, _ = soup(
+        sc.flat(
+            [(-0.6, -0.5, 0.4), (0.5, -0.6, 0.4), (0.6, 0.5, 0.4), (-0.5, 0.6, 0.4)], [(0, 1, 2), (0, 2, 3)]
+        )
+    )
+    torn = sc.Case(quad.clip + np.repeat([(0.2, -0.2, 0, 0), (-0.2, 0.2, 0, 0)], 3, axis=0), quad.faces)
+    table = np.ones((6, 3))
+    position, *later = coloured(quad, form, table)
+    moved, *expected = coloured(torn, form, table)
+    for own, other in zip(evaluate(later, {position: moved.data}), evaluate(expected), strict=True):
+        np.testing.assert_allclose(own, other, atol=1e-6)

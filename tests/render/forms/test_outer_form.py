@@ -50,6 +50,31 @@ def test_edges_that_are_no_manifold_have_an_entry_for_each_face():
     assert entries([(3, 3, 4), (5, 5, 5)]) == [(3, 4, 3, 3)]
 
 
+def test_open_edges_at_one_place_are_one():
+    """Two faces with vertices of their own; not three at one place, nor faces that run along the edge in one direction."""
+    x = np.array(
+        [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0), (1, 0, 0), (1, 1, 1)],
+        float,
+    )
+    pair, three = np.arange(6).reshape(2, 3), np.arange(9).reshape(3, 3)
+    edges = edge_list(pair, x)
+    rows, joints = (list_values(t.data, edges.count)[0].tolist() for t in (edges.list, edges.joints))
+    assert [(r, j) for r, j in zip(rows, joints, strict=True) if j[2]] == [
+        ([1, 2, 0, 5], [4, 3, 1]),
+        ([4, 3, 0, 5], [1, 2, -1]),
+    ]
+    assert list_values(edges.neighbours.data, 2)[0].tolist() == [[1, -1, -1], [-1, -1, 0]]
+    assert list_values(edges.corners.data, 2)[0].tolist() == [[0, 1, 2], [2, 1, 5]]
+    assert edges.parts is None and edge_list(pair).parts is not None and not edges.closed
+    assert (
+        edge_list(three, x).joints is None
+        and edge_list(pair[:, [0, 2, 1]][:1].repeat(2, 0), x).joints is None
+    )
+    assert edge_list(pair, np.zeros((6, 3))).joints is None
+    with pytest.raises(InputError, match="positions of 5"):
+        edge_list(pair, x[:5])
+
+
 def test_edges_know_the_faces_around_them():
     faces = np.array([(0, 1, 2), (1, 0, 3), (0, 1, 4), (2, 1, 5)])
     edges = edge_list(faces)

@@ -90,8 +90,8 @@ def seam_functions(case: Case) -> list[Variable]:
     planes = face_planes(mesh.faces, mesh.points.vertex)
     every = Variable(INT, sc.SIZE, data=np.zeros((1, *sc.SIZE[::-1]), np.int64))
     pairs = SeamPairs(every, mesh.face, planes, mesh.faces, steps=AROUND).output
-    lists = mesh.face, planes, mesh.faces, edges_of(mesh).neighbours, mesh.points.vertex
-    pixels = seam_pixels(mesh, planes, AROUND)
+    lists = mesh.face, planes, mesh.faces, edges_of(mesh).neighbours, mesh.points.vertex, mesh.faces
+    pixels = seam_pixels(mesh, edges_of(mesh), planes, AROUND)
     seam = nearest_seam(mesh, edges_of(mesh), planes, pixels, AROUND, 0.5)
     return [pairs, SeamFaces(every, *lists, steps=AROUND, reach=1.0).output, pixels, seam.place, seam.found]
 
@@ -141,7 +141,9 @@ def test_seams_lie_where_a_sphere_meets_a_plate():
     position, faces = case.variables()
     mesh = DrawnMesh(position, faces, sc.SIZE, len(case.faces))
     planes = face_planes(mesh.faces, mesh.points.vertex)
-    seam = nearest_seam(mesh, edges_of(mesh), planes, seam_pixels(mesh, planes, AROUND), AROUND, 0.5)
+    seam = nearest_seam(
+        mesh, edges_of(mesh), planes, seam_pixels(mesh, edges_of(mesh), planes, AROUND), AROUND, 0.5
+    )
     found, own, other, point = (x[0] for x in evaluate([seam.found, *seam.faces, seam.point]))
     there = found > 0
     assert there.sum() > 20

@@ -36,6 +36,14 @@ class DrawnScene(NamedTuple):
     name: str
     moving: frozenset[str]
     """Names of the images that silhouettes depend on."""
+    nodes: tuple[DrawnNode, ...]
+
+    def places(self) -> np.ndarray | None:
+        """(V,) equal numbers for vertices of one node that lie at one place; None where all differ."""
+        each = [node.places for node in self.nodes]
+        starts = np.cumsum([0, *map(len, each)])
+        found = np.concatenate([own + start for own, start in zip(each, starts, strict=False)])
+        return None if len(np.unique(found)) == len(found) else found
 
 
 def scene_given(scene: Scene, to_world: Any = None) -> DrawnScene:
@@ -85,7 +93,7 @@ def _single(drawn: DrawnNode, framed: np.ndarray | None) -> DrawnScene:
     look = LookRecipe(LOOK.format(0), (0,), None, drawn.recipe, transparent, by)
     recipe = SceneRecipe((look,), shape.face_count, 0 if transparent else shape.face_count)
     used = _used([drawn], shape.faces)
-    return DrawnScene(given, recipe, framed, used, shape.name, frozenset(("position", "to_world")))
+    return DrawnScene(given, recipe, framed, used, shape.name, frozenset(("position", "to_world")), (drawn,))
 
 
 def _several(drawn: Sequence[DrawnNode], framed: np.ndarray | None) -> DrawnScene:
@@ -138,7 +146,7 @@ def _several(drawn: Sequence[DrawnNode], framed: np.ndarray | None) -> DrawnScen
     opaque = sum(len(faces[k]) for k in looks if not drawn[k].is_transparent)
     recipe = SceneRecipe(tuple(recipes), len(joined), opaque, sources, moved, len(drawn))
     moving = frozenset(source.positions for source in sources) | {name for _, name in moved}
-    return DrawnScene(given, recipe, framed, _used(drawn, joined), "scene", moving)
+    return DrawnScene(given, recipe, framed, _used(drawn, joined), "scene", moving, tuple(drawn))
 
 
 def _sources(drawn: Sequence[DrawnNode], starts: np.ndarray) -> tuple[dict[str, Given], tuple[Source, ...]]:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ....ad import traversal
-from ....ad.evaluate import evaluate
+from ....ad.evaluate import known_value
 from ....ad.graph import Variable
 from ....ad.types import IVEC3, MAT4, VEC3, list_image
 from ....errors import InputError
+from ...forms.edges.edge_list import vertex_places
 from ...mesh import Material
 from ...scene.scene import Node
 from ..images.inputs import LISTS, Given, Shape, Values, per_view, shape_given
@@ -22,8 +22,6 @@ from ..images.placing import turned_rows
 
 INDEX = {"tangents": "tangent_faces"} | {table: index for table, _, index in LISTS}
 """The lists that belong to corners of faces, and the names of the faces that number them."""
-MOST_NUMBERS = 4096
-"""Of the leaves of a matrix that is computed to see whether it mirrors."""
 WAYS = ("normals", "tangents")
 """The lists that turn with a node."""
 
@@ -82,6 +80,23 @@ class DrawnNode:
         assert found is not None
         return found.reshape(len(found), -1, 3)[:, : self.shape.vertex_count]
 
+    @property
+    def places(self) -> np.ndarray:
+        """(V,) equal numbers for vertices at one place: where arrays put them, or where they are before anything moves them. All
+        differ where neither is known."""
+        given, count = self.shape.given["position"], self.shape.vertex_count
+        known: Any = None
+        if not isinstance(given, Variable):
+            known = given.array
+        elif isinstance(known := self.node.geometry.rest, Variable | None):
+            known = known_value(given if known is None else known)
+        if known is None or np.ndim(known) < 2 or np.shape(known)[-1] != 3:
+            return np.arange(count)
+        rows = np.asarray(known, np.float64).reshape(np.shape(known)[0] if np.ndim(known) > 2 else 1, -1, 3)[
+            :, :count
+        ]
+        return vertex_places(np.concatenate(list(rows), axis=1))
+
     def in_world(self) -> DrawnNode:
         """Its lists carried into the world."""
         if self.to_world is None:
@@ -136,18 +151,10 @@ def _product(whole: Given | None, own: Given | None) -> Given | None:
 def _mirrors(matrix: Given | None) -> bool:
     """Whether a matrix mirrors; of a Variable, the value that it was made with, where that is known and soon computed."""
     if isinstance(matrix, Variable):
-        below = traversal.leaves([matrix])
-        if (
-            any(leaf.data is None for leaf in below)
-            or sum(np.prod(leaf.shape) for leaf in below) > MOST_NUMBERS
-        ):
-            return False
-        (values,) = evaluate([matrix])
-    elif matrix is None:
-        return False
+        values = known_value(matrix)
     else:
-        values = matrix.array
-    return bool(np.linalg.det(values.reshape(-1, 4, 4)[0, :3, :3]) < 0)
+        values = None if matrix is None else matrix.array
+    return values is not None and bool(np.linalg.det(values.reshape(-1, 4, 4)[0, :3, :3]) < 0)
 
 
 def _mirrored(shape: Shape, parts: dict[str, Given]) -> tuple[Shape, dict[str, Given]]:

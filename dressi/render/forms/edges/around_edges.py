@@ -35,6 +35,8 @@ class NearestPoint(NamedTuple):
     """VEC2: the point on the screen; differentiable."""
     distance: Variable
     """FLOAT: distance from the pixel centre to the point, in image heights; differentiable. Undefined without an edge."""
+    copies: Variable | None = None
+    """IVEC2: the vertices that the other face at the edge has at ``ends``, if these are others (``EdgeList.joints``)."""
 
 
 def rasterize_edges(
@@ -78,7 +80,11 @@ def draw_edges(
     centres = pixel_centres(size)
     place = place_on(centres, a, b)
     point, away = F.mix(a, b, place), point_distance(centres, a, b, place)
-    return NearestPoint(nearest, covered(nearest), pair, place, point, away)
+    copies = None
+    if edges.joints is not None:
+        other = F.lookup(edges.joints, nearest)
+        copies = F.select(F.logical_and(covered(nearest), F.not_equal(other.z, 0)), other.xy, pair)
+    return NearestPoint(nearest, covered(nearest), pair, place, point, away, copies)
 
 
 def face_beside(mesh: DrawnMesh, edges: EdgeList, near: NearestPoint) -> Variable:
@@ -99,9 +105,16 @@ def weights_on_edge(mesh: DrawnMesh, near: NearestPoint, at: Corners) -> Variabl
     end = F.select(F.greater(total, 0.0), end / total, 0.0)
     end = moved + end * (1.0 - moved - back)  # along the whole edge
 
+    def is_end(corner: Variable, i: int) -> Variable:
+        own, *others = (F.component(e, i) for e in (near.ends, near.copies) if e is not None)
+        return (
+            F.equal(corner, own)
+            if not others
+            else F.logical_or(F.equal(corner, own), F.equal(corner, others[0]))
+        )
+
     def weight(corner: Variable) -> Variable:
-        of_end = F.select(F.equal(corner, near.ends.y), end, 0.0)
-        return F.select(F.equal(corner, near.ends.x), 1.0 - end, of_end)
+        return F.select(is_end(corner, 0), 1.0 - end, F.select(is_end(corner, 1), end, 0.0))
 
     # A face that uses a vertex twice is a line; each vertex counts once.
     first, second, third = at

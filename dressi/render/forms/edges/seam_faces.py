@@ -141,12 +141,13 @@ class SeamPairs(Steps):
 
 
 class SeamFaces(Faces):
-    """Inputs (which INT, face INT, planes VEC3, faces IVEC3, neighbours IVEC3, vertex VEC4; all but the first two lists):
+    """Inputs (which INT, face INT, planes VEC3, faces IVEC3, neighbours IVEC3, vertex VEC4, corners IVEC3; all but the first two lists):
     IVEC4 (own, other, number of the step, kind), the nearest seam between the centre of the pixel and that of one of the
     neighbours at ``steps``; (-1, -1, -1, -1) for none, and where ``which`` is negative.
 
     own, other: the faces at the seam of the surfaces that the pixel and the neighbour show, -1 for the background.  It
-    lies at most ``reach`` pixels from the centre.  planes: ``face_planes``.  neighbours: ``EdgeList.neighbours``.
+    lies at most ``reach`` pixels from the centre.  planes: ``face_planes``.  neighbours: ``EdgeList.neighbours``.  corners: the
+    faces with one number for all copies of a vertex; faces that share one meet.
     """
 
     operations, fetches = 150.0, 8.0
@@ -160,13 +161,14 @@ class SeamFaces(Faces):
 
     @cached_property
     def access(self):
-        return (Access.SAME_PIXEL,) + (Access.FETCH,) * 5
+        return (Access.SAME_PIXEL,) + (Access.FETCH,) * 6
 
     def infer(self):
-        which, face, planes, faces, neighbours, vertex = self.inputs
+        which, face, planes, faces, neighbours, vertex, shared = self.inputs
         self.check_lists(faces, vertex)
-        if [which.vtype, face.vtype, planes.vtype, neighbours.vtype] != [INT, INT, VEC3, IVEC3]:
-            raise self.fail("needs two INT images, VEC3 planes of faces and IVEC3 neighbours")
+        kinds = [which.vtype, face.vtype, planes.vtype, neighbours.vtype, shared.vtype]
+        if kinds != [INT, INT, VEC3, IVEC3, IVEC3]:
+            raise self.fail("needs two INT images, VEC3 planes of faces, IVEC3 neighbours and corners")
         return IVEC4, Domain(face.size, common_batch(self))
 
     def known_value(self, known):
@@ -214,7 +216,7 @@ class SeamFaces(Faces):
             "    }\n"
             "    if ((kind != 2 && reached.x == 0) || (kind != 1 && reached.y == 0) || last.x == last.y) continue;\n"
             "    if (kind == 0) {\n"
-            "      ivec3 f = $3(face_texel(last.x, $size3), tile), o = $3(face_texel(last.y, $size3), tile);\n"
+            "      ivec3 f = $6(face_texel(last.x, $size6), tile), o = $6(face_texel(last.y, $size6), tile);\n"
             "      if (any(equal(f, o)) || any(equal(f, o.yzx)) || any(equal(f, o.zxy))) continue;\n"
             "    }\n"
             "    if (last.x >= 0) own = $2(face_texel(last.x, $size2), tile);\n"
@@ -227,7 +229,7 @@ class SeamFaces(Faces):
             "}"
         )
 
-    def evaluate(self, at, which, face, planes, faces, neighbours, vertex):
+    def evaluate(self, at, which, face, planes, faces, neighbours, vertex, shared):
         x, y, tile = at_points(at)
         which = np.broadcast_to(which, x.shape)
         height, width = face.shape[1:]
@@ -263,7 +265,7 @@ class SeamFaces(Faces):
                 good = tried & (reached[0] | (kind == OTHER_CUT)) & (reached[1] | (kind == OWN_CUT))
                 good &= last[0] != last[1]
                 if kind == FACES:
-                    corner = [read_list(faces, t, np.maximum(f, 0)) for f in last]
+                    corner = [read_list(shared, t, np.maximum(f, 0)) for f in last]
                     good &= ~(corner[0][:, :, None] == corner[1][:, None]).any((1, 2))
                 one, two = (read_list(planes, t, np.maximum(f, 0)) for f in last)
                 place = _place((two - one, one, -two)[kind], p, step, height, SLACK, True)

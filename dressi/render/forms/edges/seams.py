@@ -34,7 +34,7 @@ from ...surface.screen import (
     pixel_centres,
     pixel_rays,
 )
-from .edge_list import EdgeList
+from .edge_list import EdgeList, shared_corners
 from .seam_faces import OTHER_CUT, OWN_CUT, Differs, SeamFaces, SeamPairs, Step
 
 RIGHT, DOWN, LEFT, UP = (1, 0), (0, 1), (-1, 0), (0, -1)
@@ -56,7 +56,11 @@ class Seam(NamedTuple):
 
 
 def seam_pixels(
-    mesh: DrawnMesh, planes: Variable, steps: tuple[Step, ...], hidden: Variable | None = None
+    mesh: DrawnMesh,
+    edges: EdgeList,
+    planes: Variable,
+    steps: tuple[Step, ...],
+    hidden: Variable | None = None,
 ) -> Variable:
     """INT: 0 where a seam may pass between the centre of the pixel and those of its neighbours at ``steps``, else -1.
 
@@ -65,7 +69,9 @@ def seam_pixels(
     # First what costs little: where all pixels of a block show one face, the planes are not looked at.
     differs = Differs(mesh.face, steps=steps).output
     looked = differs if hidden is None else F.logical_and(differs, F.less(hidden, 1.0))
-    found = SeamPairs(F.to_int(looked) - 1, mesh.face, planes, mesh.faces, steps=steps).output
+    found = SeamPairs(
+        F.to_int(looked) - 1, mesh.face, planes, shared_corners(mesh, edges), steps=steps
+    ).output
     return F.to_int(found) - 1
 
 
@@ -78,7 +84,7 @@ def nearest_seam(
     reach: float,
 ) -> Seam:
     """The nearest seam at most ``reach`` pixels from each of the ``seam_pixels`` on the way to the neighbours at ``steps``."""
-    lists = mesh.face, planes, mesh.faces, edges.neighbours, mesh.points.vertex
+    lists = mesh.face, planes, mesh.faces, edges.neighbours, mesh.points.vertex, shared_corners(mesh, edges)
     seam = SeamFaces(pixels, *lists, steps=steps, reach=reach).output
     own, other, number, kind = (F.component(seam, i) for i in range(4))
     found, height = covered(number), float(mesh.size[1])

@@ -36,6 +36,8 @@ from ...surface.screen import (
 from .edge_list import HIDDEN, EdgeList
 from .segments import segment
 
+APART = 1 / 16
+"""Pixels. Copies of a vertex that are farther apart do not lie at one place; drivers round corners to a grid of this width."""
 NOWHERE = 1e30
 """Sentinel slope of a missing face."""
 
@@ -50,7 +52,21 @@ def ends_of(mesh: DrawnMesh, edges: EdgeList, edge: Variable) -> tuple[Variable,
     differentiable in position. Without an edge (-1) the vertices are -1, so that no vertex gets a gradient."""
     pair = F.select(covered(edge), F.lookup(edges.list, edge).xy, -1)
     moving = segment(mesh.points.smooth, pair.x, pair.y)
+    if edges.joints is not None:
+        # Either face moves the edge as the other does.
+        other = F.select(covered(edge), F.lookup(edges.joints, edge).xy, -1)
+        both = F.lookup(F.equal(_joined(mesh, edges), 1.0), edge)
+        moving = F.mix(moving, segment(mesh.points.smooth, other.x, other.y), 0.5 * both)
     return pair, shortcut(F.lookup(seen_ends(mesh, edges), edge), moving)
+
+
+def _joined(mesh: DrawnMesh, edges: EdgeList) -> Variable:
+    """FLOAT list: 1 and -1 for the two entries of an edge whose ends have copies (``EdgeList.joints``) that lie at one place, 2 and -2
+    where they are apart; 0 for other edges. No derivative."""
+    assert edges.joints is not None
+    copies = segment(mesh.points.vertex, edges.joints.x, edges.joints.y)
+    away = F.max_component(F.abs(seen_ends(mesh, edges) - copies))
+    return F.to_float(edges.joints.z) * (1.0 + F.greater(away, APART / mesh.size[1]))
 
 
 def edge_sides(mesh: DrawnMesh, edges: EdgeList) -> Variable:
@@ -62,7 +78,13 @@ def edge_sides(mesh: DrawnMesh, edges: EdgeList) -> Variable:
     """
     ends, cull = seen_ends(mesh, edges), culling(mesh.cull)
     a, b, c, d = (F.lookup(mesh.points.vertex, F.component(edges.list, i)) for i in range(4))
-    return F.to_int(_side(ends, a, b, c, d, cull=cull))
+    if edges.joints is None:
+        return F.to_int(_side(ends, a, b, c, d, cull=cull))
+    # A face whose vertices lie elsewhere is not at the edge, like one that is missing; of two entries at one place one is drawn.
+    joined = _joined(mesh, edges)
+    c, d = (F.select(F.equal(joined, apart), 0.0, corner) for apart, corner in ((-2.0, c), (2.0, d)))
+    side = F.to_int(_side(ends, a, b, c, d, cull=cull))
+    return F.select(F.equal(joined, -1.0), HIDDEN, side)
 
 
 @fused
