@@ -81,3 +81,26 @@ def did_you_mean(name: object, names: Iterable[str]) -> str:
     """
     near = get_close_matches(str(name), list(names), 1)
     return f"; did you mean '{near[0]}'?" if near else ""
+
+
+LONGEST_QUOTE = 200
+"""Characters of a text that a message quotes."""
+
+
+def shown(text: object, most: int = LONGEST_QUOTE) -> str:
+    """A text of a file or of a user as it stands in a message: one line, cut short, without control characters.
+
+    text: anything; a long list is not turned into text as a whole.  most: characters.
+
+    >>> shown("two\nlines"), len(shown("x" * 1_000_000)), shown([0] * 1000, 12)
+    ('two lines', 200, '[0, 0, 0,...')
+    """
+    if isinstance(text, (list, tuple)) and len(text) > most:
+        text = text[:most]
+    try:
+        line = str(text)
+    except (ValueError, RecursionError):  # a whole number of thousands of digits has no text
+        line = f"a {type(text).__name__} that is too long to be shown"
+    line = " ".join(line[: 5 * most].split())
+    line = "".join(c if c.isprintable() else "?" for c in line)
+    return line if len(line) <= most else line[: most - 3] + "..."

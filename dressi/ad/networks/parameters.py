@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...errors import GraphError
+from ...errors import GraphError, shown
 from ..evaluate import leaf_value
 from ..graph import Variable
 from ..types import FLOAT, vector_type
@@ -46,7 +46,7 @@ def _parameter(values: Any, name: str) -> Parameter:
     if array is None or array.dtype.kind != "f":
         what = values if array is None else f"an array of {array.dtype}"
         raise GraphError(
-            f"the parameter {name!r} is an array of floats, not {what}; leave it out of the tree, or convert it"
+            f"the parameter '{shown(name)}' is an array of floats, not {what}; leave it out of the tree, or convert it"
         )
     shape = array.shape
     match shape:
@@ -62,7 +62,7 @@ def _parameter(values: Any, name: str) -> Parameter:
             leaf = cast(Parameter, Parameter.of(array, vector_type(features), batched=True, name=name))
         case _:
             raise GraphError(
-                f"the parameter {name!r} has the shape {shape}; parameters are (C,), (O, I), (O, I, H, W), or tables"
+                f"the parameter '{shown(name)}' has the shape {shape}; parameters are (C,), (O, I), (O, I, H, W), or tables"
                 " (L, T, F) with F <= 4"
             )
     if leaf.data is None:
@@ -95,7 +95,7 @@ def flat(tree: Tree, name: str = "") -> dict[str, Any]:
 def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
     """The tree of dicts whose paths are the names of leaves: the reverse of ``flat``, with dicts for lists.
 
-    leaves: by names with dots. Raises GraphError where a name is both a leaf and the beginning of another.
+    leaves: by names with dots, such as ``load_safetensors`` gives. Numbers are in their order, whatever that of the names is. Raises GraphError where a name is both a leaf and the beginning of another.
 
     >>> networks.nested({"layer.0.bias": 1, "layer.1.bias": 2})
     {'layer': {'0': {'bias': 1}, '1': {'bias': 2}}}
@@ -107,11 +107,21 @@ def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
         for key in path:
             at = at.setdefault(key, {})
             if not isinstance(at, dict):
-                raise GraphError(f"{name!r} lies below a leaf of the name {key!r}; rename one of them")
+                raise GraphError(
+                    f"'{shown(name)}' lies below a leaf of the name '{shown(key)}'; rename one of them"
+                )
         if last in at:
-            raise GraphError(f"{name!r} is a leaf, and the beginning of other names; rename it")
+            raise GraphError(f"'{shown(name)}' is a leaf, and the beginning of other names; rename it")
         at[last] = leaf
-    return root
+    return _in_order(root)
+
+
+def _in_order(tree: Tree) -> Tree:
+    """Dicts whose keys are numbers in the order of these: files have theirs in the order of names, "10" before "2"."""
+    if not isinstance(tree, dict):
+        return tree
+    keys = sorted(tree, key=int) if all(key.isdecimal() and len(key) < 10 for key in tree) else [*tree]
+    return {key: _in_order(tree[key]) for key in keys}
 
 
 def variables(tree: Tree) -> list[Variable]:
@@ -126,7 +136,7 @@ def variables(tree: Tree) -> list[Variable]:
     for name, leaf in found.items():
         if not isinstance(leaf, Variable):
             raise GraphError(
-                f"the parameter {name!r} is no Variable, but {type(leaf).__name__}; networks.parameters makes them"
+                f"the parameter '{shown(name)}' is no Variable, but {type(leaf).__name__}; networks.parameters makes them"
             )
     return list(found.values())
 
@@ -172,15 +182,19 @@ def assigned(tree: Tree, values: Tree) -> dict[Variable, np.ndarray]:
     """
     leaves, given = flat(tree), flat(values)
     if missing := [name for name in leaves if name not in given]:
-        raise GraphError(f"there are no values of {missing[0]!r}, one of {len(missing)} that are missing")
+        raise GraphError(
+            f"there are no values of '{shown(missing[0])}', one of {len(missing)} that are missing"
+        )
     if extra := [name for name in given if name not in leaves]:
-        raise GraphError(f"there is no parameter {extra[0]!r} for its values; leave it out, or rename it")
+        raise GraphError(
+            f"there is no parameter '{shown(extra[0])}' for its values; leave it out, or rename it"
+        )
     found = {}
     for name, leaf in leaves.items():
         array, shape = np.asarray(given[name]), getattr(leaf, "array_shape", leaf.shape)
         if array.dtype.kind != "f" or _solid(array.shape) != _solid(shape):
             raise GraphError(
-                f"the parameter {name!r} takes floats of shape {shape}, not {array.dtype} of {array.shape}"
+                f"the parameter '{shown(name)}' takes floats of shape {shape}, not {array.dtype} of {array.shape}"
             )
         table = (leaf.batch, leaf.count, *leaf.vtype.shape)
         found[leaf] = array.reshape(leaf.shape if leaf.count is None else table)

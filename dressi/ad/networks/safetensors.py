@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
+from ...errors import InputError, shown
 from .parameters import flat
 
 TYPES = {
@@ -98,20 +98,25 @@ def _array(name: str, entry: Any, body: memoryview) -> tuple[np.ndarray, tuple[i
     if not (
         _whole_numbers(shape) and _whole_numbers(span) and len(span) == 2 and span[0] <= span[1] <= len(body)
     ):
-        raise _Wrong(f"{name!r} has no shape, or lies outside of the file")
+        raise _Wrong(f"'{shown(name)}' has no shape, or lies outside of the file")
     if not isinstance(kind, str) or (kind not in TYPES and kind != BFLOAT):
-        raise _Wrong(f"{name!r} is of the type {kind!r}, which is none of {', '.join([*TYPES, BFLOAT])}")
+        raise _Wrong(
+            f"'{shown(name)}' is of the type {shown(repr(kind), 20)}, which is none of {', '.join([*TYPES, BFLOAT])}"
+        )
     dtype = np.dtype(TYPES.get(kind, "<u2"))
-    if math.prod(shape) * dtype.itemsize != span[1] - span[0] or len(shape) > 32:
-        raise _Wrong(f"{name!r} has another number of bytes than its shape {shape}")
+    if len(shape) > 32 or math.prod(shape) * dtype.itemsize != span[1] - span[0]:
+        raise _Wrong(f"'{shown(name)}' has another number of bytes than its shape {shown(shape)}")
     flat = np.frombuffer(body[span[0] : span[1]], dtype)
     if kind == BFLOAT:
         flat = (flat.astype(np.uint32) << 16).view(np.float32)
-    return flat.reshape(shape).copy(), (span[0], span[1])
+    try:
+        return flat.reshape(shape).copy(), (span[0], span[1])
+    except ValueError:  # a product of 0 says nothing about the other extents
+        raise _Wrong(f"'{shown(name)}' has the shape {shown(shape)}, which no array has") from None
 
 
 def _whole_numbers(values: Any) -> bool:
-    return isinstance(values, list) and all(type(n) is int and n >= 0 for n in values)
+    return isinstance(values, list) and all(type(n) is int and 0 <= n < 1 << 63 for n in values)
 
 
 def save_safetensors(path: str | Path, tree: Any, metadata: Mapping[str, str] | None = None) -> None:
@@ -134,7 +139,7 @@ def save_safetensors(path: str | Path, tree: Any, metadata: Mapping[str, str] | 
         code = codes.get(array.dtype.newbyteorder("<"))
         if code is None:
             raise InputError(
-                f"{name!r} is an array of {array.dtype}, which safetensors files do not hold; use float32"
+                f"'{shown(name)}' is an array of {array.dtype}, which safetensors files do not hold; use float32"
             )
         bits = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
         header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [at, at + len(bits)]}

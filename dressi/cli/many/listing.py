@@ -11,7 +11,7 @@ from typing import Any
 
 from dressi.cli.fitting.request import OPTIONS, Request, check_files, check_options
 from dressi.cli.many.job import Job
-from dressi.errors import InputError
+from dressi.errors import InputError, shown
 from dressi.render.fit.options.option import Row
 
 NAME = "name"
@@ -85,15 +85,15 @@ def _columns(header: list[str], path: Path) -> list[Row | None]:
     for text in header:
         name = text.lstrip("-").replace("_", "-").lower()
         if name in seen:
-            raise InputError(f"'{path}' has two columns {text!r}; remove one")
+            raise InputError(f"'{path}' has two columns '{shown(text)}'; remove one")
         seen.add(name)
         if name in own and own[name].option.whole:
             raise InputError(
-                f"'{path}' has a column {text!r}, which is of the whole list; give --{name} on the command line"
+                f"'{path}' has a column '{shown(text)}', which is of the whole list; give --{name} on the command line"
             )
         if name != NAME and name not in own:
             usable = ", ".join([NAME, *sorted(name for name, row in own.items() if not row.option.whole)])
-            raise InputError(f"'{path}' has a column {text!r}, which is no option; there are {usable}")
+            raise InputError(f"'{path}' has a column '{shown(text)}', which is no option; there are {usable}")
         columns.append(None if name == NAME else own[name])
     return columns
 
@@ -155,7 +155,7 @@ def _job(columns: list[Row | None], cells: list[str], folder: Path, defaults: Re
             try:
                 values[column.name] = (column.option.read or _KINDS[column.kind])(cell, folder)
             except InputError as error:
-                raise InputError(f"{column.flag[2:]} is {cell!r}; {error}") from None
+                raise InputError(f"{column.flag[2:]} is '{shown(cell)}'; {error}") from None
     request = defaults.changed(values)
     check_options(request)
     check_files(request)
@@ -164,7 +164,7 @@ def _job(columns: list[Row | None], cells: list[str], folder: Path, defaults: Re
     name = name or (source.stem if request.target else source.name)
     if not _FOLDER.fullmatch(name) or _RESERVED.fullmatch(name):
         raise InputError(
-            f"{name!r} cannot be the name of a folder of results; give letters, digits, '.', '+', '-' and '_'"
+            f"'{shown(name)}' cannot be the name of a folder of results; give letters, digits, '.', '+', '-' and '_'"
             f" in the column {NAME!r}"
         )
     return Job(name, replace(request, out=defaults.out.absolute() / name))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
+from ...errors import InputError, shown
 from ..mesh import Mesh
 from ..shading.harmonics import COUNT
 from ..shading.harmonics_light import even_light
@@ -28,7 +28,9 @@ def table(what: str, values: Any, shape: tuple[int | None, ...], dtype: Any = np
     kinds = "iu" if np.dtype(dtype).kind in "iu" else "fiu"
     if found.dtype.kind not in kinds or not fits:
         wanted = ", ".join("N" if n is None else str(n) for n in shape)
-        raise InputError(f"{what} of a face model are an array ({wanted}), not {found.dtype} {found.shape}")
+        raise InputError(
+            f"{what} of a face model are an array ({wanted}), not {shown(found.dtype)} {found.shape}"
+        )
     if not np.isfinite(found).all():
         raise InputError(f"{what} of a face model have values that are NaN or infinite; repair them")
     return found.astype(dtype)
@@ -91,7 +93,7 @@ class FaceModel:
             inside = np.asarray(value)
             if inside.dtype != bool or inside.shape != (count,):
                 raise InputError(
-                    f"the region '{name}' is an array ({count},) of bool, not {inside.dtype} {inside.shape}"
+                    f"the region '{shown(name)}' is an array ({count},) of bool, not {shown(inside.dtype)} {inside.shape}"
                 )
             found[str(name)] = inside
         object.__setattr__(self, "regions", found)
@@ -101,7 +103,7 @@ class FaceModel:
                 raise InputError(f"{name} of a face model is a number above 0, not {number}")
         bounds = self.expression_bounds
         if bounds is not None and not (len(bounds) == 2 and bounds[0] < bounds[1]):
-            raise InputError(f"expression_bounds of a face model are (low, high), not {bounds}")
+            raise InputError(f"expression_bounds of a face model are (low, high), not {shown(bounds)}")
 
     def __repr__(self) -> str:
         marks = 0 if self.landmarks is None else int((self.landmarks >= 0).sum())

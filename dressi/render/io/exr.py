@@ -10,7 +10,7 @@ from types import ModuleType
 
 import numpy as np
 
-from dressi.errors import InputError
+from dressi.errors import InputError, shown
 from dressi.render.io.files import silenced
 
 INSTALL = "pip install 'dressi[images]'"
@@ -81,7 +81,7 @@ def decode_exr(data: bytes, name: str) -> np.ndarray:
     names = _head(data).channels
     wanted = ("R", "G", "B") if {"R", "G", "B"} <= set(names) else ("Y",)
     if wanted[0] not in names or {"RY", "BY"} & set(names):
-        raise ValueError(f"its channels are {', '.join(names[:8])}; export channels R, G, B or Y")
+        raise ValueError(f"its channels are {shown(', '.join(names[:8]))}; export channels R, G, B or Y")
     said = io.StringIO()
     try:
         with silenced(), redirect_stdout(said):  # the library prints why it could not read the pixels

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import lzma
 import math
 import os
 import stat
 import struct
 import tempfile
+import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,11 +29,11 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from dressi.config import config
-from dressi.errors import InputError
+from dressi.errors import InputError, shown
 
 BROKEN = (
-    LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, EOFError, MemoryError, OSError,
-    SyntaxError, TokenError, struct.error, zlib.error,
+    LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RuntimeError, EOFError, MemoryError, OSError,
+    SyntaxError, TokenError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile,
 )  # fmt: skip
 """Exceptions that damaged content causes in readers."""
 
@@ -253,12 +255,6 @@ def silenced() -> Iterator[None]:
                 os.close(copy)
 
 
-def shown(text: object) -> str:
-    """A name from a file as it stands in a message: one line, not too long, without control characters."""
-    line = "".join(c if c.isprintable() else "?" for c in " ".join(str(text)[:1000].split()))
-    return line if len(line) <= 200 else line[:197] + "..."
-
-
 def reason(error: Exception) -> str:
     """What went wrong, as a few words of one line."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -285,4 +281,14 @@ def truncated(path: Path) -> InputError:
     """The error of a file that ends early."""
     return InputError(
         f"'{path}' is truncated: it has fewer values than its header says; copy or export it again"
+    )
+
+
+def without_faces(path: Path, vertices: int) -> InputError:
+    """The error of a file that has points at most."""
+    if not vertices:
+        return InputError(f"'{path}' has no faces; give a mesh with at least one triangle")
+    return InputError(
+        f"'{path}' is a point cloud: it has {vertices:,} vertices and no faces; reconstruct a surface of it first, such as with"
+        " MeshLab or Open3D"
     )

@@ -15,7 +15,7 @@ from ...ad import networks
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like, operands
 from ...ad.types import VEC3
-from ...errors import InputError
+from ...errors import InputError, shown
 
 SHIPPED = Path(__file__).with_name("perceptual.safetensors")
 """Weights of a small network, which apps/pipelines/perceptual/train_perceptual.py trains."""
@@ -24,8 +24,8 @@ MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 LEAST = 1e-10
 """Squared length of features below which their direction fades."""
 
-_LAYER = re.compile(r"^(?:net\.slice\d+\.|features\.)?(\d+)\.(weight|bias)$")
-_SCALE = re.compile(r"^lin(\d+)\.(?:model\.\d+\.)?weight$")
+_LAYER = re.compile(r"^(?:net\.slice\d+\.|features\.)?(\d{1,6})\.(weight|bias)$")
+_SCALE = re.compile(r"^lin(\d{1,6})\.(?:model\.\d+\.)?weight$")
 _BIG_KERNEL = 11
 """That of AlexNet's first layer, from which follow its stride, its padding, and its pools of 3x3 texels."""
 
@@ -151,8 +151,8 @@ def _check_scales(scales: Mapping[int, np.ndarray], channels: Sequence[int]) -> 
     sizes = [scales[k].size if k in scales else 0 for k in range(len(channels))]
     if len(scales) != len(channels) or sizes != list(channels):
         raise InputError(
-            f"the linear layers of LPIPS have {', '.join(map(str, sizes))} weights; the network has"
-            f" {', '.join(map(str, channels))} channels"
+            f"the linear layers of LPIPS have {shown(', '.join(map(str, sizes)))} weights; the network has"
+            f" {shown(', '.join(map(str, channels)))} channels"
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.types import INT, MAT4, list_image, list_size
-from ...errors import InputError
+from ...errors import InputError, shown
 from ..lists import list_leaf
 
 
@@ -39,7 +39,7 @@ class Skeleton:
         if outside.any():
             k = int(np.argmax(outside))
             raise InputError(
-                f"joint '{self.names[k]}' has the parent {self.parents[k]}, and there are {count} joints"
+                f"joint '{shown(self.names[k])}' has the parent {self.parents[k]}, and there are {count} joints"
             )
         self._steps = self._ancestors()
         self.local = self._matrices(local, count)
@@ -50,7 +50,7 @@ class Skeleton:
         while (step >= 0).any():
             if len(steps) > len(self.parents).bit_length():
                 k = int(np.argmax(step >= 0))
-                raise InputError(f"joint '{self.names[k]}' is its own ancestor; mend its parents")
+                raise InputError(f"joint '{shown(self.names[k])}' is its own ancestor; mend its parents")
             steps.append(step)
             step = np.where(step >= 0, step[np.maximum(step, 0)], -1)
         return steps

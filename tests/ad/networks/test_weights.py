@@ -83,12 +83,22 @@ def row(dtype="F32", shape=(2,), offsets=(0, 8)):
         ({"a": row(shape=(1,), offsets=(4, 8))}, "gaps"),
         ({"a": row(shape=(1,), offsets=(0, 4))}, "4 bytes follow"),
         ({"a": row(shape=(1,) * 31 + (2, 1))}, "another number of bytes"),
+        ({"a": row(shape=(0, 2**62), offsets=(0, 0))}, "which no array has"),
+        ({"a" * 90_000: row(dtype="F" * 90_000)}, r"a\.\.\.' is of the type 'F"),
+        ({"a" * 90_000: row(shape=(3,) * 9_000)}, "another number of bytes"),
     ],
 )
 def test_a_damaged_file_is_refused_in_one_sentence(tmp_path, header, words):
     with pytest.raises(InputError, match=words) as found:
         networks.load_safetensors(written(tmp_path / "bad.safetensors", header))
-    assert "\n" not in str(found.value) and "bad.safetensors" in str(found.value)
+    assert (
+        "\n" not in str(found.value) and "bad.safetensors" in str(found.value) and len(str(found.value)) < 900
+    )
+
+
+def test_layers_of_a_file_are_in_the_order_of_their_numbers():
+    names = sorted(f"layers.{k}.bias" for k in range(12))
+    assert list(networks.nested(dict.fromkeys(names, 0))["layers"]) == [str(k) for k in range(12)]
 
 
 def test_other_files_are_refused(tmp_path):
