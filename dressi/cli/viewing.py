@@ -9,15 +9,17 @@ from dressi.cli.sizes import parse_size
 from dressi.errors import InputError
 from dressi.render.fit import FILES
 from dressi.render.formats import load_scene
-from dressi.render.io import save_png
+from dressi.render.io import save_image
+from dressi.render.io.images import image_format
 from dressi.render.scene.scene import Node
-from dressi.render.surface.color import srgb_to_linear
 from dressi.viewer import MeshSession, OffscreenPresenter, Viewer, open_canvas
 
 
 def run_view(path: Path, size: str, backend: str, device: str | None, picture: Path | None) -> None:
     """Raises DressiErrors."""
     window = parse_size(size)
+    if picture is not None:
+        image_format(picture)
     scene = load_scene(_mesh_of(path))
     if picture is not None:
         backend = "offscreen"
@@ -33,7 +35,7 @@ def run_view(path: Path, size: str, backend: str, device: str | None, picture: P
                 return
             viewer.draw()
         assert isinstance(canvas.presenter, OffscreenPresenter) and canvas.presenter.frame is not None
-        save_png(picture, srgb_to_linear(canvas.presenter.frame[..., :3].astype(np.float64) / 255))
+        save_image(picture, canvas.presenter.frame[..., :3].astype(np.float64) / 255, linear=False)
 
 
 def _is_coloured(node: Node) -> bool:

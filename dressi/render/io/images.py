@@ -111,9 +111,7 @@ def save_image(
     >>> bool(abs(load_image(path)[..., 0] - ramp).max() < 1e-4)
     True
     """
-    kind = FORMATS.get(Path(path).suffix.lower())
-    if kind is None:
-        raise InputError(f"'{path}' cannot be written; give a name that ends in {', '.join(FORMATS)}")
+    kind = image_format(path)
     values = _checked(image)
     if values.shape[-1] == 4 and not kind.alpha:
         raise InputError(
@@ -125,6 +123,19 @@ def save_image(
             light[..., :3] = srgb_to_linear(light[..., :3])
         return write_files({Path(path): kind.linear(light, bits)})
     write_files({Path(path): _encoded(_quantized(values, linear, bits), kind, quality)})
+
+
+def image_format(path: str | os.PathLike) -> ImageFormat:
+    """The kind of an image that is to be written, by the name's ending; it can be checked before the image is made. Raises
+    InputError.
+
+    >>> image_format("a.jpg").name
+    'JPEG'
+    """
+    kind = FORMATS.get(Path(path).suffix.lower())
+    if kind is None:
+        raise InputError(f"'{path}' cannot be written; give a name that ends in {', '.join(FORMATS)}")
+    return kind
 
 
 def encode_png(linear: np.ndarray, *, bits: int = 8, srgb: bool | None = None) -> bytes:
@@ -140,11 +151,14 @@ def encode_png(linear: np.ndarray, *, bits: int = 8, srgb: bool | None = None) -
 
 
 def save_png(path: str | os.PathLike, linear: np.ndarray) -> None:
-    """`encode_png` to a file, which is replaced whole or not at all; see `save_image` for other kinds and for alpha.
+    """`encode_png` to a file that ends in .png, which is replaced whole or not at all; see `save_image` for other kinds. Raises
+    InputError.
 
     >>> import numpy as np, os, tempfile
     >>> save_png(os.path.join(tempfile.mkdtemp(), "mask.png"), np.ones((4, 4)))
     """
+    if image_format(path) is not PNG:
+        raise InputError(f"'{path}' would be a PNG; name a file that ends in .png, or use save_image")
     write_files({Path(path): encode_png(linear)})
 
 
