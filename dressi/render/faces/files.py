@@ -30,10 +30,10 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
+from ...errors import InputError, shown
 from ..io.files import LARGEST_FILE, read_bytes, usable, write_files
-from ..mesh import Mesh
-from .model import FaceModel
+from ..mesh import Mesh, triangulate
+from .model import FaceModel, table
 
 VERSION = 1
 ICT_LANDMARKS = (
@@ -67,7 +67,9 @@ def load_face_model(path: str | os.PathLike) -> FaceModel:
         if "dressi_face" not in arrays:
             raise InputError(f"'{path}' is no face model: it has no array 'dressi_face' with its version")
         if (version := arrays["dressi_face"].tolist()) != VERSION:
-            raise InputError(f"'{path}' is a face model of version {version}; this reads version {VERSION}")
+            raise InputError(
+                f"'{path}' is a face model of version {shown(version)}; this reads version {VERSION}"
+            )
         missing = [name for name in ("mean", "faces", "identity") if name not in arrays]
         if missing:
             raise InputError(
@@ -87,29 +89,37 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
             raise InputError(
                 f"'{path}' holds {declared:,} bytes of arrays, above the limit of {LARGEST_FILE:,}"
             )
-        try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as file:
-                return {name: file[name] for name in file.files}
-        except zipfile.BadZipFile:
-            raise InputError(
-                f"'{path}' is damaged: the check sums of its arrays do not fit; copy it again"
-            ) from None
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
 
 
-def _triangles(faces: np.ndarray) -> np.ndarray:
-    """(F, 3) of triangles or quads; a quad that repeats its last vertex is one triangle."""
+def _corners(faces: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """(T, 3): the triangles of triangles or quads (F, 3) or (F, 4), as numbers of their corners. A quad is cut inside; one that
+    repeats its last vertex is one triangle."""
     if faces.ndim != 2 or faces.shape[1] not in (3, 4) or faces.dtype.kind not in "iu":
         raise InputError(
-            f"faces of a face model are whole numbers (F, 3) or (F, 4), not {faces.dtype} {faces.shape}"
+            f"faces of a face model are whole numbers (F, 3) or (F, 4), not {shown(faces.dtype)} {faces.shape}"
         )
-    return faces if faces.shape[1] == 3 else np.concatenate([faces[:, [0, 1, 2]], faces[:, [0, 2, 3]]])
+    if faces.size and not 0 <= faces.min() <= faces.max() < len(points):
+        raise InputError(
+            f"faces of a face model refer to vertex {faces.max()} of {len(points)}; copy the file again"
+        )
+    rows = triangulate(points[faces].reshape(-1, 3), np.full(len(faces), faces.shape[1]))[1]
+    triangles = faces.reshape(-1)[rows]
+    return rows[(triangles != np.roll(triangles, 1, axis=1)).all(1)]
 
 
 def _mesh(mean: np.ndarray, faces: np.ndarray, uvs: Any, uv_faces: Any) -> Mesh:
-    triangles = _triangles(faces)
-    real = (triangles != np.roll(triangles, 1, axis=1)).all(1)
-    at = {} if uvs is None else {"uvs": uvs, "uv_faces": _triangles(uv_faces)[real]}
-    return Mesh(mean.astype(np.float64), triangles[real], name="face", **at)
+    mean = table("positions", mean, (None, 3), np.float64)
+    corners = _corners(faces, mean)
+    at = {}
+    if uvs is not None:
+        if np.shape(uv_faces) != faces.shape:
+            raise InputError(
+                f"uv_faces of a face model are as many as its faces, {faces.shape}, not {np.shape(uv_faces)}"
+            )
+        at = {"uvs": uvs, "uv_faces": np.asarray(uv_faces).reshape(-1)[corners]}
+    return Mesh(mean, faces.reshape(-1)[corners], name="face", **at)
 
 
 def _model(arrays: Mapping[str, np.ndarray]) -> FaceModel:

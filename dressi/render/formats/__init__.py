@@ -19,7 +19,7 @@ from dressi.render.formats.glb.mesh import save_glb
 from dressi.render.formats.glb.scene import save_glb_scene
 from dressi.render.formats.gltf.mesh import load_gltf
 from dressi.render.formats.gltf.scene import load_gltf_scene
-from dressi.render.formats.obj import load_obj, save_obj
+from dressi.render.formats.obj import load_obj, load_obj_parts, save_obj
 from dressi.render.formats.off import load_off
 from dressi.render.formats.ply import load_ply, save_ply
 from dressi.render.formats.stl import load_stl, save_stl
@@ -36,8 +36,10 @@ def load_mesh(path: str | os.PathLike) -> Mesh:
     """Read .glb, .gltf, .obj, .ply, .off or .stl as one clean Mesh.
 
     Positions that are equal as float32 are welded; UVs stay on corners with their origin top left; the base
-    colour texture and vertex colours come as linear light; .glb and .gltf bring a `Material`; polygons are triangulated; degenerate faces are dropped with a
-    warning. Several objects in a file become one Mesh; `components` parts it. Raises InputError, one sentence naming the
+    colour texture and vertex colours come as linear light; .glb, .gltf and .obj bring a `Material`; polygons are triangulated, concave ones too;
+    degenerate faces are dropped with a warning. Several objects in a file become one Mesh, which looks like them: morph targets
+    and skins stand as the file says, colours of materials become vertex colours, and textures one atlas (`joined`);
+    `components` parts it. What is lost is named by a warning. Raises InputError, one sentence naming the
     file, for anything that is not such a mesh, or above `config.max_faces`.
 
     >>> import os, tempfile
@@ -84,8 +86,7 @@ def load_scene(path: str | os.PathLike) -> Scene:
     Nodes that share a mesh share a geometry. Morph targets come as ``MorphGeometry`` with the weights of the file, skins as
     ``SkinnedGeometry`` whose ``Skeleton`` holds the joints; ``scene.cameras`` are the perspective cameras by name, 512 pixels
     high, and ``scene.lights`` those of KHR_lights_punctual. Animations are not read, and a
-    warning says so. Other kinds of files become a scene of
-    one node. Raises InputError, one sentence naming the file and the node: a cycle of nodes, a skin without joints, weights
+    warning says so. Of .obj each material becomes a node, and other kinds of files one node. Raises InputError, one sentence naming the file and the node: a cycle of nodes, a skin without joints, weights
     that do not add up to 1, and whatever ``load_mesh`` refuses.
 
     >>> import os, tempfile
@@ -96,10 +97,22 @@ def load_scene(path: str | os.PathLike) -> Scene:
     ['left', 'right']
     """
     path = Path(path)
-    if path.suffix.lower() not in (".glb", ".gltf"):
+    if path.suffix.lower() in (".glb", ".gltf"):
+        with usable(path, "its scene"):
+            return load_gltf_scene(path)
+    parts_of = _PARTS.get(path.suffix.lower())
+    if parts_of is None:
         return Scene([Node(load_mesh(path))])
-    with usable(path, "its scene"):
-        return load_gltf_scene(path)
+    with usable(path, "its mesh"):
+        parts = parts_of(path)
+        if len(parts) == 1:
+            return Scene([Node(replace(parts[0].clean(), name=path.stem))])
+        # A material whose faces have no area is nothing to draw; a file of such alone is refused.
+        drawn = [part for part in parts if not part.validate().degenerate_faces().all()] or parts
+        nodes = [
+            replace(part.clean(), name=part.name if part.name != str(path) else path.stem) for part in drawn
+        ]
+        return Scene([Node(mesh, name=mesh.name) for mesh in nodes])
 
 
 def save_scene(path: str | os.PathLike, scene: Scene) -> None:
@@ -128,4 +141,6 @@ def _path(what: str, path: str | os.PathLike) -> Path:
 _LOADERS = {
     ".glb": load_gltf, ".gltf": load_gltf, ".obj": load_obj, ".ply": load_ply, ".stl": load_stl, ".off": load_off,
 }  # fmt: skip
+_PARTS = {".obj": load_obj_parts}
+"""Kinds of files without nodes whose materials become nodes."""
 _SAVERS = {".glb": save_glb, ".obj": save_obj, ".ply": save_ply, ".stl": save_stl}

@@ -19,6 +19,56 @@ _FACTORS = {row.mtl: row for row in GLTF.parameters if row.mtl}
 _MAPS = {row.mtl_map: row for row in GLTF.parameters if row.mtl_map}
 KEYS = (*_FACTORS, *_MAPS)
 """The keys of a material that are read here."""
+LOST_KEYS = (
+    "d", "Tr", "map_d", "map_Tr", "map_Bump", "map_bump", "bump", "map_Ka", "map_Ks", "map_Ns", "disp", "decal", "refl", "map_Pc",
+    "map_Pcr", "Ps", "map_Ps", "aniso",
+)  # fmt: skip
+"""Keys that change a picture and are not read."""
+
+
+def is_lost(key: str, text: str) -> bool:
+    """Whether a key of a material changes the picture and is not read: a map, or an opacity that is not 1.
+
+    >>> is_lost("d", "1.0"), is_lost("d", "0.5"), is_lost("Tr", "0"), is_lost("map_Bump", "a.png")
+    (False, True, False, True)
+    """
+    if key not in ("d", "Tr", "Ps", "aniso"):
+        return key in LOST_KEYS
+    try:
+        value = float(text.split()[-1])
+    except (ValueError, IndexError):
+        return True
+    return value < 1 if key == "d" else value > 0
+
+
+_NEUTRAL = {
+    "-bm": "1", "-s": "1 1 1", "-o": "0 0 0", "-t": "0 0 0", "-mm": "0 1", "-boost": "0", "-clamp": "off", "-blendu": "on",
+    "-blendv": "on", "-imfchan": "",
+}  # fmt: skip
+"""Options of textures, and their values that change nothing."""
+
+
+def lost_options(text: str) -> list[str]:
+    """The options before the name of a texture that change it, none of which are read.
+
+    >>> lost_options("-bm 1.0 -s 2 2 1 a.png"), lost_options("-s 1 1 1 a.png")
+    (['-s'], [])
+    """
+    words, found = text.split(), []
+    for at, word in enumerate(words):
+        if not word.startswith("-") or word not in _NEUTRAL:
+            continue
+        for given, neutral in zip(words[at + 1 :], _NEUTRAL[word].split(), strict=False):
+            if given.startswith("-") and given in _NEUTRAL:
+                break
+            try:
+                same = float(given) == float(neutral)
+            except ValueError:  # on, off, or the name
+                same = given == neutral or neutral not in ("on", "off")
+            if not same:
+                found.append(word)
+                break
+    return found
 
 
 def read_material(path: Path, name: str, keys: dict[str, str], textured: bool) -> Material | None:

@@ -1,4 +1,4 @@
-"""Wavefront OBJ with MTL: triangles, UVs, normals, vertex colours and the diffuse texture, in and out."""
+"""Wavefront OBJ with MTL: polygons, UVs, normals, vertex colours and materials with diffuse textures, in and out."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import io
 import os
 import warnings
 from array import array
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from dressi.errors import InputError
-from dressi.render.formats.mtl import KEYS, material_lines, read_material
+from dressi.render.formats.mtl import KEYS, LOST_KEYS, is_lost, lost_options, material_lines, read_material
 from dressi.render.io.files import (
     LARGEST_TEXT,
     beside,
@@ -20,16 +22,20 @@ from dressi.render.io.files import (
     followed,
     read_bytes,
     shown,
+    without_faces,
     write_files,
 )
 from dressi.render.io.images import encode_png, linear_rgb
 from dressi.render.materials import Placement
-from dressi.render.mesh import Mesh, weld, weld_values
+from dressi.render.mesh import Mesh, joined, triangulate, weld, weld_values
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
 _IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
 _LONGEST = 1 << 20
 """Characters of a line: a polygon of a hundred thousand corners."""
+MOST_MATERIALS = 4096
+_LEFT_OUT = {"l": "lines", "p": "points", "curv": "curves", "curv2": "curves", "surf": "surfaces"}
+"""Statements of shapes that are not read."""
 
 
 class _Lines:
@@ -39,9 +45,11 @@ class _Lines:
         self.path = path
         self.positions, self.colors = array("d"), array("d")
         self.uvs, self.normals = array("d"), array("d")
-        self.corners = array("q")
+        self.corners, self.lengths, self.material_of = array("q"), array("q"), array("q")
         self.libraries: list[str] = []
-        self.materials: list[str] = []
+        self.materials: dict[str, int] = {}
+        self.material = -1
+        self.left_out: Counter[str] = Counter()
         before = ""
         for number, line in enumerate(_text_lines(path), 1):
             if not line:
@@ -66,7 +74,8 @@ class _Lines:
         self._check_counts()
 
     def _check_counts(self) -> None:
-        check_counts(self.path, len(self.positions) // 3, len(self.corners) // 9)
+        faces = len(self.corners) // 3 - 2 * len(self.lengths)
+        check_counts(self.path, len(self.positions) // 3, faces)
 
     def _statement(self, line: str) -> None:
         key, _, rest = line.strip().partition(" ")
@@ -88,12 +97,20 @@ class _Lines:
             corners = [_corner(token, counts) for token in rest.split()]
             if len(corners) < 3:
                 raise ValueError
-            for k in range(1, len(corners) - 1):
-                self.corners.extend(corners[0] + corners[k] + corners[k + 1])
+            for corner in corners:
+                self.corners.extend(corner)
+            self.lengths.append(len(corners))
+            self.material_of.append(self.material)
         elif key == "mtllib":
             self.libraries.append(rest.strip())
-        elif key == "usemtl" and (name := rest.strip()) not in self.materials[-1:]:
-            self.materials.append(name)
+        elif key == "usemtl":
+            self.material = self.materials.setdefault(rest.strip(), len(self.materials))
+            if len(self.materials) > MOST_MATERIALS:
+                raise InputError(
+                    f"'{self.path}' uses over {MOST_MATERIALS:,} materials; join those that are alike"
+                )
+        elif key in _LEFT_OUT:
+            self.left_out[_LEFT_OUT[key]] += 1
 
 
 def _text_lines(path: Path) -> Iterator[str]:
@@ -122,14 +139,8 @@ def _corner(token: str, counts: tuple[int, int, int]) -> tuple[int, int, int]:
 
 
 def load_obj(path: str | os.PathLike) -> Mesh:
-    """Read an .obj as one welded Mesh, not cleaned yet. Polygons become fans. UVs and normals are kept when every
-    corner has them; vertex colours (``v x y z r g b``, sRGB) become linear light.
-
-    The texture is the first `map_Kd` of its materials, looked for in the OBJ's own folder only; without one,
-    an image beside the file with the usual name (`spot.obj`: `spot_texture.png`, `spot_diffuse.png`,
-    `spot.png`) is taken, and a warning says which. Physically based keys of the material
-    (``Pr``, ``Pm``, ``Pc``, ``Pcr``, ``Ke``, ``map_Pr``, ``map_Pm``, ``map_Ke``, ``norm``) become a `Material`. Raises
-    InputError naming the file.
+    """Read an .obj as one welded Mesh, not cleaned yet: `load_obj_parts`, joined by `joined`, with one atlas for several
+    textures. Raises InputError naming the file.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "a.obj")
@@ -137,50 +148,98 @@ def load_obj(path: str | os.PathLike) -> Mesh:
     >>> load_obj(path).vertex_colors()[0].tolist()
     [1.0, 0.0, 0.0]
     """
+    return joined(load_obj_parts(path), str(path))
+
+
+def load_obj_parts(path: str | os.PathLike) -> list[Mesh]:
+    """Read an .obj as a welded Mesh for each material, named by it, not cleaned yet.
+
+    Polygons are triangulated, concave ones too. UVs and normals of a material are kept when each of its corners has them;
+    vertex colours (``v x y z r g b``, sRGB) become linear light.
+
+    A texture is the `map_Kd`, looked for in the OBJ's own folder only. Where no material names one that is there,
+    an image beside the file with the usual name (`spot.obj`: `spot_texture.png`, `spot_diffuse.png`,
+    `spot.png`) is taken, and a warning says which. Physically based keys of the material
+    (``Pr``, ``Pm``, ``Pc``, ``Pcr``, ``Ke``, ``map_Pr``, ``map_Pm``, ``map_Ke``, ``norm``) become a `Material`. Groups and
+    the numbers of the Phong model (``Ka``, ``Ks``, ``Ns``, ``Ni``, ``illum``) are not read; a warning names maps, opacity,
+    lines and curves that are left out. Raises InputError naming the file.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "a.obj")
+    >>> _ = open(path, "w").write("v 0 0 0\\nv 1 0 0\\nv 1 1 0\\nv 0 1 0\\nf 1 2 3 4\\n")
+    >>> [len(mesh.faces) for mesh in load_obj_parts(path)]
+    [2]
+    """
     path = Path(path)
     lines = _Lines(path)
     if not lines.corners:
-        raise InputError(f"'{path}' has no faces; give an OBJ mesh with at least one triangle")
-    corners = np.array(lines.corners, dtype=np.int64).reshape(-1, 3, 3)
+        raise without_faces(path, len(lines.positions) // 3)
+    if lines.left_out:
+        what = ", ".join(f"{count:,} {kind}" for kind, count in sorted(lines.left_out.items()))
+        warnings.warn(f"'{path}': {what} are not read and were left out", stacklevel=3)
+    corners = np.array(lines.corners, dtype=np.int64).reshape(-1, 3)
     tables = [
         np.array(values, dtype=np.float64).reshape(-1, columns)
         for values, columns in ((lines.positions, 3), (lines.uvs, 2), (lines.normals, 3))
     ]
     for table, what, k in zip(tables, ("vertices", "texture coordinates", "normals"), range(3), strict=True):
-        if corners[..., k].max() >= len(table):
+        if corners[:, k].max() >= len(table):
             raise InputError(
-                f"'{path}': a face refers to number {corners[..., k].max() + 1} of {len(table)} {what};"
+                f"'{path}': a face refers to number {corners[:, k].max() + 1} of {len(table)} {what};"
                 " the file is truncated or damaged"
             )
-    positions, faces = weld(tables[0], corners[..., 0])
-    uvs = uv_faces = normals = normal_faces = colors = color_faces = None
-    if (corners[..., 1] >= 0).all():
-        uvs, uv_faces = weld_values(tables[1], corners[..., 1])
-    elif (corners[..., 1] >= 0).any():
-        warnings.warn(f"'{path}': some faces have no texture coordinates, so none are used", stacklevel=3)
-    if (corners[..., 2] >= 0).all():
-        normals, normal_faces = weld_values(tables[2], corners[..., 2])
+    polygon, rows = triangulate(tables[0][corners[:, 0]], np.array(lines.lengths))
     if lines.colors:
-        colors, color_faces = weld_values(_linear_colors(path, lines), corners[..., 0])
+        tables.append(_linear_colors(path, lines))
     materials = _materials(path, lines)
-    color, texture = _base(path, materials, uvs is not None)
-    name, keys = next(
-        ((n, m) for n, m in materials if "map_Kd" in m), materials[0] if materials else ("", {})
-    )
-    return Mesh(
-        positions,
-        faces,
-        uvs,
-        uv_faces,
-        normals,
-        normal_faces,
-        texture,
-        color,
-        str(path),
-        colors,
-        color_faces,
-        material=read_material(path, name, keys, uvs is not None),
-    )
+    if len(materials) == 1:
+        return [_part(path, *next(iter(materials.values())), tables, corners[rows])]
+    material_of = np.array(lines.material_of)[polygon]
+    order = np.argsort(material_of, kind="stable")
+    numbers, starts = np.unique(material_of[order], return_index=True)
+    parts = np.split(rows[order], starts[1:])
+    return [
+        _part(path, *materials[number], *_used(tables, corners[part]))
+        for number, part in sorted(zip(numbers.tolist(), parts, strict=True), key=lambda one: one[1].min())
+    ]
+
+
+def _used(tables: list[np.ndarray], corners: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    """The rows of tables that corners (F, 3, 3) use, and the corners that refer to these."""
+    found, numbers = [], np.full_like(corners, -1)
+    for k, table in enumerate(tables):
+        of = corners[..., k if k < 3 else 0]
+        if (of < 0).any():
+            found.append(table[:0])
+            numbers[..., k][of >= 0] = 0  # some corners have one, so that a warning says what is left out
+            continue
+        used, index = np.unique(of, return_inverse=True)
+        found.append(table[used])
+        if k < 3:
+            numbers[..., k] = index.reshape(of.shape)
+    return found, numbers
+
+
+def _part(path: Path, name: str, look: _Material, tables: list[np.ndarray], corners: np.ndarray) -> Mesh:
+    """The mesh of a material.  tables: positions, UVs, normals, and colours where there are some.  corners: (F, 3, 3) rows of
+    the first three, -1 for none."""
+    mesh = Mesh(*weld(tables[0], corners[..., 0]), name=name or str(path), color=look.color)
+    there = corners >= 0
+    if there[..., 1].all():
+        mesh.uvs, mesh.uv_faces = weld_values(tables[1], corners[..., 1])
+    if there[..., 2].all():
+        mesh.normals, mesh.normal_faces = weld_values(tables[2], corners[..., 2])
+    for k, what in ((1, "texture coordinates"), (2, "normals")):
+        if there[..., k].any() and not there[..., k].all():
+            warnings.warn(f"'{path}': some faces have no {what}, so none are used", stacklevel=4)
+    if len(tables) > 3:
+        mesh.colors, mesh.color_faces = weld_values(tables[3], corners[..., 0])
+    if mesh.uvs is not None:
+        mesh.texture = look.texture
+    elif look.texture is not None:
+        warnings.warn(f"'{path}' has a texture and no texture coordinates; it was left out", stacklevel=4)
+    mesh.material = read_material(path, name, look.keys, mesh.uvs is not None)
+    return mesh
 
 
 def _linear_colors(path: Path, lines: _Lines) -> np.ndarray:
@@ -196,14 +255,53 @@ def _linear_colors(path: Path, lines: _Lines) -> np.ndarray:
     return srgb_to_linear(codes)
 
 
-def _materials(path: Path, lines: _Lines) -> list[tuple[str, dict[str, str]]]:
-    """Names and keys of the materials that faces use, else of all."""
+class _Material(NamedTuple):
+    """What faces look like.  keys: of the MTL file."""
+
+    keys: dict[str, str]
+    color: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    texture: np.ndarray | None = None
+
+
+def _materials(path: Path, lines: _Lines) -> dict[int, tuple[str, _Material]]:
+    """Names and looks of the materials of faces, by their numbers; -1 for faces without one. If no face has one, it is the
+    first of the file's."""
+    library = _libraries(path, lines)
+    names = {number: name for name, number in lines.materials.items()}
+    used = sorted(set(lines.material_of))
+    missing = [names[number] for number in used if number >= 0 and names[number] not in library]
+    if missing and lines.libraries:
+        warnings.warn(
+            f"'{path}' uses the material '{shown(missing[0])}', which its material files do not have"
+            f" ({len(missing)} such); its faces are white",
+            stacklevel=4,
+        )
+    if not any(names.get(number) in library for number in used):
+        used = [-1]
+        names[-1] = next(iter(library), "")
+    found = {number: library.get(names.get(number, ""), {}) for number in used}
+    _name_losses(path, [found[number] for number in used])
+    textures: dict[str, np.ndarray | None] = {}
+    for keys in found.values():
+        if "map_Kd" in keys and keys["map_Kd"] not in textures:
+            textures[keys["map_Kd"]] = _texture(path, keys["map_Kd"])
+    nearby = _nearby(path) if lines.uvs and not any(t is not None for t in textures.values()) else None
+    looks = {}
+    for number, keys in found.items():
+        texture = textures.get(keys.get("map_Kd", "")) if nearby is None else nearby
+        color = (1.0, 1.0, 1.0) if texture is not None and lines.uvs else _colour(path, keys)
+        looks[number] = shown(names.get(number, "")), _Material(keys, color, texture)
+    return looks
+
+
+def _libraries(path: Path, lines: _Lines) -> dict[str, dict[str, str]]:
+    """The keys of the materials of its files, by name."""
     materials: dict[str, dict[str, str]] = {}
     for name in dict.fromkeys(lines.libraries):
         library = beside(path, name)
         if library is None:
             warnings.warn(
-                f"'{path}': its material file '{shown(name)}' is not beside it and was left out", stacklevel=4
+                f"'{path}': its material file '{shown(name)}' is not beside it and was left out", stacklevel=5
             )
             continue
         current: dict[str, str] = {}
@@ -212,46 +310,56 @@ def _materials(path: Path, lines: _Lines) -> list[tuple[str, dict[str, str]]]:
             key, _, rest = line.strip().partition(" ")
             if key == "newmtl":
                 current = materials.setdefault(rest.strip(), {})
-            elif key in ("Kd", "map_Kd", *KEYS):
+            elif key in ("Kd", "map_Kd", *KEYS, *LOST_KEYS):
                 current.setdefault(key, rest.strip())
-    used = [(name, materials[name]) for name in dict.fromkeys(lines.materials) if name in materials]
-    return used or list(materials.items())
+    return materials
 
 
-def _base(
-    path: Path, materials: list[tuple[str, dict[str, str]]], textured: bool
-) -> tuple[tuple[float, float, float], np.ndarray | None]:
-    """Colour and texture of the first textured material, else of the first material, else of an image
-    nearby. textured: whether there are UVs for a texture."""
-    used = [keys for _, keys in materials]
-    images = [material["map_Kd"] for material in used if "map_Kd" in material]
-    if images and not textured:
-        warnings.warn(f"'{path}' has a texture and no texture coordinates; it was left out", stacklevel=4)
-    texture = _texture(path, images) if textured else None
-    if texture is not None:
-        return (1.0, 1.0, 1.0), texture
-    try:
-        codes = np.array([float(c) for c in used[0]["Kd"].split()[:3]]) if used else None
-    except (KeyError, ValueError):
-        codes = None
-    if codes is None or len(codes) != 3 or not ((codes >= 0) & (codes <= 1)).all():
-        return (1.0, 1.0, 1.0), None
-    color = srgb_to_linear(codes)
-    return (float(color[0]), float(color[1]), float(color[2])), None
-
-
-def _texture(path: Path, names: list[str]) -> np.ndarray | None:
-    """Linear albedo of the first of the names, or of an image whose name says that it belongs to the mesh."""
-    if len(names) > 1:
-        warnings.warn(f"'{path}' has {len(names)} textured materials; only the first is used", stacklevel=5)
-    if names:
-        # Options such as `-s 1 1 1` come before the name.
-        image = beside(path, names[0]) or beside(path, (names[0].split() or [""])[-1])
-        if image is not None:
-            return linear_rgb(read_bytes(image, "texture"), str(image))
+def _name_losses(path: Path, used: list[dict[str, str]]) -> None:
+    """Warn of what materials have and is not read."""
+    lost = sorted({key for keys in used for key, text in keys.items() if is_lost(key, text)})
+    textures = [keys[key] for keys in used for key in ("map_Kd", *KEYS) if key in keys]
+    options = sorted({option for text in textures if text.startswith("-") for option in lost_options(text)})
+    if lost:
         warnings.warn(
-            f"'{path}': its texture '{shown(names[0])}' is not beside it and was left out", stacklevel=5
+            f"'{path}': {', '.join(lost)} of its materials is not read and was left out", stacklevel=5
         )
+    if options:
+        warnings.warn(
+            f"'{path}': the options {', '.join(options)} of its textures are not read and were left out",
+            stacklevel=5,
+        )
+
+
+def _colour(path: Path, keys: dict[str, str]) -> tuple[float, float, float]:
+    """Linear; white without one."""
+    if "Kd" not in keys:
+        return 1.0, 1.0, 1.0
+    try:
+        codes = np.array([float(c) for c in keys["Kd"].split()[:3]])
+    except ValueError:
+        codes = np.zeros(0)
+    if len(codes) != 3 or not ((codes >= 0) & (codes <= 1)).all():
+        warnings.warn(
+            f"'{path}': the colour Kd '{shown(keys['Kd'])}' is not in [0, 1]; white is used", stacklevel=5
+        )
+        return 1.0, 1.0, 1.0
+    color = srgb_to_linear(codes)
+    return float(color[0]), float(color[1]), float(color[2])
+
+
+def _texture(path: Path, name: str) -> np.ndarray | None:
+    """Linear albedo of a map_Kd; None with a warning when it is not there."""
+    # Options such as `-s 1 1 1` come before the name.
+    image = beside(path, name) or beside(path, (name.split() or [""])[-1])
+    if image is not None:
+        return linear_rgb(read_bytes(image, "texture"), str(image))
+    warnings.warn(f"'{path}': its texture '{shown(name)}' is not beside it and was left out", stacklevel=5)
+    return None
+
+
+def _nearby(path: Path) -> np.ndarray | None:
+    """Linear albedo of an image whose name says that it belongs to the mesh."""
     for stem in dict.fromkeys((path.stem, path.stem.rpartition("_")[0] or path.stem)):
         for ending in ("_texture", "_diffuse", ""):
             for suffix in _IMAGE_SUFFIXES:

@@ -10,9 +10,9 @@ import numpy as np
 
 from dressi.errors import InputError
 from dressi.render.formats.ply_elements import Columns, Lists, read_elements, read_header
-from dressi.render.io.files import beside, check_counts, read_bytes, shown, usable, write_files
+from dressi.render.io.files import beside, check_counts, read_bytes, shown, usable, without_faces, write_files
 from dressi.render.io.images import encode_png, linear_rgb
-from dressi.render.mesh import Mesh, weld, weld_values
+from dressi.render.mesh import Mesh, joined, triangulate, weld, weld_values
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
 _COLORS = (("red", "green", "blue"), ("diffuse_red", "diffuse_green", "diffuse_blue"), ("r", "g", "b"))
@@ -20,11 +20,11 @@ _UVS = (("s", "t"), ("u", "v"), ("texture_u", "texture_v"))
 
 
 def load_ply(path: str | os.PathLike) -> Mesh:
-    """Read a .ply, text or binary, as one welded Mesh, not cleaned yet. Polygons become fans.
+    """Read a .ply, text or binary, as one welded Mesh, not cleaned yet. Polygons are triangulated, concave ones too.
 
     Colours of vertices or faces (`red green blue`, sRGB; integers by their range, floats in [0, 1]) become linear light;
-    normals and UVs (of vertices, or `texcoord` of faces) are kept; the texture of ``comment TextureFile`` is looked for in
-    the PLY's own folder only. Raises InputError naming the file.
+    normals and UVs (of vertices, or `texcoord` of faces) are kept; the textures of ``comment TextureFile``, of which several are chosen by
+    `texnumber` of faces, are looked for in the PLY's own folder only. Raises InputError naming the file.
 
     >>> import os, tempfile
     >>> from dressi.render.mesh.primitives import cube
@@ -38,24 +38,26 @@ def load_ply(path: str | os.PathLike) -> Mesh:
     with usable(path, "its content"):
         header = read_header(data, path)
         found = read_elements(data, header, path)
-        return _mesh(path, found["vertex"], found["face"], header.texture)
+        return _mesh(path, found["vertex"], found["face"], header.textures)
 
 
-def _mesh(path: Path, vertex: Columns, face: Columns, texture: str | None) -> Mesh:
+def _mesh(path: Path, vertex: Columns, face: Columns, textures: list[str]) -> Mesh:
     polygons = next((face[name] for name in ("vertex_indices", "vertex_index") if name in face), None)
     if not isinstance(polygons, Lists):
         raise InputError(f"'{path}' has faces without a list of vertices; export it again")
-    polygon, corners = _fans(polygons.lengths, path)
-    rows = polygons.values.astype(np.int64)[corners]
-    if len(rows) == 0:
-        raise InputError(f"'{path}' has no faces; give a mesh with at least one triangle")
     points = _table(vertex, ("x", "y", "z"))
     if points is None:
         raise InputError(f"'{path}' has vertices without x, y and z; export it again")
-    if rows.min() < 0 or rows.max() >= len(points):
+    check_counts(path, 0, int(np.maximum(polygons.lengths.astype(np.int64) - 2, 0).sum()))
+    numbers = polygons.values.astype(np.int64)
+    if len(numbers) and (numbers.min() < 0 or numbers.max() >= len(points)):
         raise InputError(
-            f"'{path}': a face refers to vertex {rows.max()} of {len(points)}; the file is damaged"
+            f"'{path}': a face refers to vertex {numbers.max()} of {len(points)}; the file is damaged"
         )
+    polygon, corners = triangulate(points[numbers], polygons.lengths)
+    if len(corners) == 0:
+        raise without_faces(path, len(points))
+    rows = numbers[corners]
     mesh = Mesh(*weld(points, rows), name=str(path))
     normals = _table(vertex, ("nx", "ny", "nz"))
     if normals is not None:
@@ -72,14 +74,41 @@ def _mesh(path: Path, vertex: Columns, face: Columns, texture: str | None) -> Me
         # v grows upward in PLY
         mesh.uvs, mesh.uv_faces = weld_values(uvs * (1, -1) + (0, 1), np.asarray(mesh.uv_faces))
     _color(path, mesh, (vertex, rows), (face, np.repeat(polygon[:, None], 3, axis=1)))
-    if texture is not None:
-        image = beside(path, texture)
-        if image is None or mesh.uvs is None:
-            why = "is not beside it" if image is None else "has no UVs"
-            warnings.warn(f"'{path}': its texture '{shown(texture)}' {why} and was left out", stacklevel=4)
+    images = [_texture(path, name, mesh.uvs is not None) for name in textures]
+    if len(images) == 1:
+        mesh.texture = images[0]
+    elif images and mesh.uvs is not None:
+        numbers = _table(face, ("texnumber",))
+        if numbers is None:
+            warnings.warn(
+                f"'{path}' has {len(images)} textures and no texnumber of faces; the first is used",
+                stacklevel=4,
+            )
+            mesh.texture = images[0]
         else:
-            mesh.texture = linear_rgb(read_bytes(image, "texture"), str(image))
+            return _textured(mesh, images, numbers[polygon, 0])
     return mesh
+
+
+def _texture(path: Path, name: str, textured: bool) -> np.ndarray | None:
+    """Linear albedo; None with a warning when the image is not there, or there are no UVs."""
+    image = beside(path, name)
+    if image is None or not textured:
+        why = "is not beside it" if image is None else "has no UVs"
+        warnings.warn(f"'{path}': its texture '{shown(name)}' {why} and was left out", stacklevel=5)
+        return None
+    return linear_rgb(read_bytes(image, "texture"), str(image))
+
+
+def _textured(mesh: Mesh, images: list[np.ndarray | None], numbers: np.ndarray) -> Mesh:
+    """The mesh with several textures in one atlas.  numbers: (F,) the image of each face; others are none."""
+    numbers = np.where((numbers >= 0) & (numbers < len(images)), numbers, -1)
+    parts = []
+    for number in np.unique(numbers).astype(int).tolist():
+        part = mesh.with_faces(numbers == number)
+        part.texture = images[number] if number >= 0 else None
+        parts.append(part)
+    return joined(parts, mesh.name)
 
 
 def _color(path: Path, mesh: Mesh, *sources: tuple[Columns, np.ndarray]) -> None:
@@ -92,6 +121,13 @@ def _color(path: Path, mesh: Mesh, *sources: tuple[Columns, np.ndarray]) -> None
             if not ((codes >= 0) & (codes <= 1)).all():
                 raise InputError(f"'{path}' has colours outside [0, 1]; export it again")
             mesh.colors, mesh.color_faces = weld_values(srgb_to_linear(codes), index)
+            alpha = _table(columns, ("alpha",), scale=True)
+            if alpha is not None and (alpha < 1).any():
+                warnings.warn(f"'{path}': the alpha of its colours was left out", stacklevel=5)
+            if columns is sources[0][0] and all(one in sources[1][0] for one in names):
+                warnings.warn(
+                    f"'{path}': its colours of faces were left out for those of vertices", stacklevel=5
+                )
             return
 
 
@@ -107,18 +143,6 @@ def _table(columns: Columns, names: tuple[str, ...], *, scale: bool = False) -> 
 
 def _is_there(table: np.ndarray | None) -> bool:
     return table is not None
-
-
-def _fans(lengths: np.ndarray, path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Triangles of polygons (P,) of so many corners: (F,) the polygon of each, and (F, 3) its corners, counted through all
-    polygons."""
-    count = np.maximum(lengths - 2, 0)
-    check_counts(path, 0, int(count.sum()))
-    starts = np.cumsum(lengths) - lengths
-    polygon = np.repeat(np.arange(len(lengths)), count)
-    k = np.arange(len(polygon)) - np.repeat(np.cumsum(count) - count, count)
-    first = starts[polygon]
-    return polygon, np.stack([first, first + k + 1, first + k + 2], axis=1)
 
 
 def save_ply(path: str | os.PathLike, mesh: Mesh) -> None:

@@ -6,6 +6,7 @@ Every count of the header is compared with the remaining bytes before memory is 
 from __future__ import annotations
 
 import io
+import warnings
 from array import array
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +14,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dressi.errors import InputError
-from dressi.render.io.files import check_counts, truncated
+from dressi.errors import InputError, shown
+from dressi.render.io.files import check_counts, truncated, without_faces
 
 _TYPES = {
     "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2", "ushort": "u2", "uint16": "u2",
     "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4", "float": "f4", "float32": "f4", "double": "f8", "float64": "f8",
 }  # fmt: skip
+_READ = ("vertex", "face", "material", "camera")
+"""Elements that are read, or that say nothing about the mesh."""
 _ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 
 
@@ -54,11 +57,11 @@ class Element:
 
 @dataclass
 class Header:
-    """order: of bytes, "" for text.  texture: the file that a comment names.  size: bytes of the header."""
+    """order: of bytes, "" for text.  textures: the files that comments name.  size: bytes of the header."""
 
     order: str
     elements: list[Element]
-    texture: str | None
+    textures: list[str]
     size: int
 
 
@@ -67,14 +70,14 @@ def read_header(data: bytes, path: Path) -> Header:
     end = data[: 1 << 16].find(b"end_header")
     if not data.startswith(b"ply") or end < 0:
         raise InputError(f"'{path}' cannot be read as .ply; it is truncated, damaged or another kind of file")
-    order, elements, texture = None, [], None
+    order, elements, textures = None, [], []
     for line in data[:end].decode("ascii", errors="replace").splitlines()[1:]:
         key, _, rest = line.strip().partition(" ")
         words = rest.split()
         if key == "format":
             order = _ORDERS.get(words[0])
         elif key == "comment" and words[:1] == ["TextureFile"]:
-            texture = rest.strip().partition(" ")[2].strip()
+            textures.append(rest.strip().partition(" ")[2].strip())
         elif key == "element":
             elements.append(Element(words[0], int(words[1])))
         elif key == "property" and words[0] == "list":
@@ -85,13 +88,25 @@ def read_header(data: bytes, path: Path) -> Header:
     if (
         order is None
         or min(counts.values(), default=-1) < 0
-        or not {"vertex", "face"} <= set(counts)
+        or "vertex" not in counts
         or len(counts) < len(elements)
     ):
         raise InputError(f"'{path}' has no header of a PLY mesh with vertices and faces; export it again")
+    if counts.get("tristrips"):
+        raise InputError(
+            f"'{path}' has strips of triangles, which are not read; export it with single triangles"
+        )
+    if not counts.get("face"):
+        raise without_faces(path, counts["vertex"])
+    lost = [f"{shown(e.name, 40)} ({e.count:,})" for e in elements if e.count and e.name not in _READ]
+    if lost:
+        warnings.warn(
+            f"'{path}' has elements that are not read and were left out: {shown(', '.join(lost))}",
+            stacklevel=4,
+        )
     check_counts(path, counts["vertex"], counts["face"])
     newline = data.find(b"\n", end)
-    return Header(order, elements, texture, len(data) if newline < 0 else newline + 1)
+    return Header(order, elements, textures, len(data) if newline < 0 else newline + 1)
 
 
 def read_elements(data: bytes, header: Header, path: Path) -> dict[str, Columns]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from array import array
 from pathlib import Path
 
@@ -38,7 +39,11 @@ def load_stl(path: str | os.PathLike) -> Mesh:
         size = 84 + count * _TRIANGLE.itemsize
         if len(data) >= 84 and (len(data) == size or (len(data) > size and count and not text)):
             check_counts(path, 0, count)
-            corners = np.frombuffer(data, _TRIANGLE, count, 84)["corners"].astype(np.float64)
+            rows = np.frombuffer(data, _TRIANGLE, count, 84)
+            corners = rows["corners"].astype(np.float64)
+            if (rows["attribute"] >> 15).any() or b"COLOR=" in data[:80]:
+                # Two programs keep 15 bits of colour there, in two orders.
+                warnings.warn(f"'{path}': the colours in its attribute bytes were left out", stacklevel=3)
         elif text:
             corners = _text(data, path)
         else:

@@ -116,6 +116,23 @@ def test_files_of_others_end_in_one_sentence(tmp_path, content, sentence):
         load_face_model(file)
 
 
+def test_damaged_models_end_in_one_sentence(tmp_path):
+    path = tmp_path / "m.npz"
+    save_face_model(path, MODEL)
+    whole = path.read_bytes()
+    entry = whole.rindex(b"PK\1\2")
+    # Its signature, the version that it needs, encryption, a compression of another kind, and its check sum.
+    for at, value in ((0, 0), (6, 255), (8, 1), (10, 14), (16, whole[entry + 16] ^ 1)):
+        path.write_bytes(whole[: entry + at] + bytes([value]) + whole[entry + at + 1 :])
+        with pytest.raises(InputError, match=r"m\.npz': its arrays cannot be used \(") as found:
+            load_face_model(path)
+        assert len(str(found.value)) < 400
+    np.savez(path, dressi_face=np.arange(100_000))
+    with pytest.raises(InputError, match=r"is a face model of version \[0, 1, 2") as found:
+        load_face_model(path)
+    assert len(str(found.value)) < 400
+
+
 def test_landmarks_of_any_detector(tmp_path):
     points = RANDOM.uniform(0, 1, (478, 3))
     file = tmp_path / "a.json"

@@ -1,20 +1,27 @@
 """What formats keep: vertex colours, UVs and textures of meshes, and the depth and range of images."""
 
+import base64
 import json
 import sys
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 import trimesh
 from hostile_files import ball, deep_png, radiance, text_gltf, text_ply, text_stl
 from PIL import Image
+from typer.testing import CliRunner
 
+from dressi.cli.commands import app
+from dressi.config import config
 from dressi.errors import InputError
 from dressi.render import Node, Scene
-from dressi.render.formats import load_mesh, save_mesh, save_scene
-from dressi.render.io import load_image, save_image
+from dressi.render.formats import load_mesh, load_scene, save_mesh, save_scene
+from dressi.render.io import load_image, save_image, save_png
 from dressi.render.io.images import encode_png
 from dressi.render.mesh import Mesh, components, primitives
+from dressi.render.scene.geometry import geometry_of
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
 
@@ -279,3 +286,248 @@ def test_the_path_comes_first(tmp_path):
     for save, what, value in ((save_scene, "scene", Scene([Node(cube)])), (save_mesh, "mesh", cube)):
         with pytest.raises(InputError, match=rf"save_{what}\(path, {what}\) takes the path first, not a "):
             save(value, tmp_path / "a.glb")
+
+
+# ---- files whose parts differ: each face keeps what the file gives it, and losses are named
+
+SQUARES = "".join(f"v {x} {y} 0\n" for y in (0, 1) for x in range(4))
+FACES = ("f 1/1 2/2 6/3 5/4\n", "f 2/1 3/2 7/3 6/4\n", "f 3/1 4/2 8/3 7/4\n")
+PLAIN = tuple("f " + " ".join(c.split("/")[0] for c in face.split()[1:]) + "\n" for face in FACES)
+
+
+def wavefront(folder: Path, mtl: str, body: str) -> Path:
+    (folder / "a.mtl").write_text(mtl)
+    (folder / "a.obj").write_text(
+        "mtllib a.mtl\n" + SQUARES + "vt 0 0\nvt 1 0\nvt 1 1\nvt 0 1\nvt 3 0\nvt 3 2\nvt 0 2\n" + body
+    )
+    return folder / "a.obj"
+
+
+def albedo(mesh: Mesh, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places and colours of a point in each face, sorted by the places. weights: (3,) of its corners."""
+    at = (mesh.positions[mesh.faces] * weights[:, None]).sum(1)
+    colour = np.broadcast_to(mesh.color, at.shape)
+    if mesh.texture is not None:
+        colour = mesh.sample_texture((mesh.uvs[mesh.uv_faces] * weights[:, None]).sum(1))
+    if mesh.colors is not None:
+        colour = colour * (mesh.colors[mesh.color_faces] * weights[:, None]).sum(1)
+    return at, colour
+
+
+def assert_alike(mesh: Mesh, parts: list[Mesh]) -> None:
+    """The mesh has the colour of the parts, at points of each face that lie in many texels."""
+    for weights in np.random.default_rng(0).dirichlet((1, 1, 1), 12):
+        at, colour = albedo(mesh, weights)
+        others = [albedo(part, weights) for part in parts]
+        for where, expected in zip(*(np.concatenate(one) for one in zip(*others, strict=True)), strict=True):
+            near = np.abs(at - where).sum(1)
+            assert near.min() < 1e-9
+            np.testing.assert_allclose(colour[near.argmin()], expected, atol=1e-5)
+
+
+def test_colours_of_materials(tmp_path):
+    mtl = "newmtl red\nKd 1 0 0\nnewmtl blue\nKd 0 0 0.5\n"
+    path = wavefront(tmp_path, mtl, f"{PLAIN[0]}usemtl red\n{PLAIN[1]}usemtl blue\n{PLAIN[2]}")
+    scene = load_scene(path)
+    assert [node.name for node in scene] == ["a", "red", "blue"]
+    assert [node.geometry.mesh.color for node in scene] == [
+        (1, 1, 1),
+        (1, 0, 0),
+        (0, 0, float(srgb_to_linear(np.array(0.5)))),
+    ]
+    mesh = load_mesh(path)
+    assert len(mesh.positions) == 8 and mesh.texture is None
+    assert_alike(mesh, [node.geometry.mesh for node in scene])
+
+
+def test_textures_of_materials_share_an_atlas(tmp_path):
+    random = np.random.default_rng(1)
+    for name, size in (("a", (5, 7)), ("b", (8, 3))):
+        save_png(tmp_path / f"{name}.png", random.random((*size, 3)))
+    mtl = "newmtl a\nmap_Kd a.png\nPr 0.25\nnewmtl b\nmap_Kd b.png\nPr 0.75\nnewmtl c\nKd 0 1 0\n"
+    repeated = FACES[1].replace("/2", "/5").replace("/3", "/6").replace("/4", "/7")
+    body = f"usemtl a\n{FACES[0]}usemtl b\n{repeated}usemtl c\n{PLAIN[2]}"
+    path = wavefront(tmp_path, mtl, body)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mesh, scene = load_mesh(path), load_scene(path)
+    assert [node.geometry.mesh.texture is None for node in scene] == [False, False, True]
+    assert_alike(mesh, [node.geometry.mesh for node in scene])
+    # Roughness differs between the materials, so that it is a map now.
+    rough = Mesh(
+        mesh.positions,
+        mesh.faces,
+        mesh.uvs,
+        mesh.uv_faces,
+        texture=np.repeat(mesh.material.metallic_roughness[..., 1:], 3, 2),
+    )
+    _, found = albedo(rough, np.full(3, 1 / 3))
+    np.testing.assert_allclose(
+        np.sort(found[:, 0] * mesh.material.roughness), [0.25] * 2 + [0.75] * 2 + [1] * 2, atol=1e-6
+    )
+    path.write_text(path.read_text().replace("vt 3 2", "vt 300 200"))
+    with (
+        config(max_megapixels=1),
+        pytest.raises(InputError, match=r"1\.4.* megapixels.*load_scene keeps materials apart"),
+    ):
+        load_mesh(path)
+
+
+def test_textures_of_a_ply(tmp_path):
+    for name, colour in (("r", (1, 0, 0)), ("g", (0, 1, 0))):
+        save_png(tmp_path / f"{name}.png", np.tile(np.array(colour, float), (2, 2, 1)))
+    (tmp_path / "a.ply").write_text(
+        "ply\nformat ascii 1.0\ncomment TextureFile r.png\ncomment TextureFile g.png\nelement vertex 4\nproperty float x\n"
+        "property float y\nproperty float z\nelement face 2\nproperty list uchar int vertex_indices\n"
+        "property list uchar float texcoord\nproperty int texnumber\nend_header\n0 0 0\n1 0 0\n1 1 0\n0 1 0\n"
+        "3 0 1 2 6 0 0 1 0 1 1 1\n3 0 2 3 6 0 0 1 1 0 1 0\n"
+    )
+    at, colour = albedo(load_mesh(tmp_path / "a.ply"), np.full(3, 1 / 3))
+    np.testing.assert_allclose(colour[at[:, 0].argsort()], [[1, 0, 0], [0, 1, 0]], atol=1e-6)
+
+
+def test_colours_of_faces_of_an_off(tmp_path):
+    (tmp_path / "a.off").write_text(
+        "OFF\n4 2 0\n0 0 0\n1 0 0\n1 1 0\n0 1 0\n3 0 1 2 255 0 0\n3 0 2 3 0 255 0 255\n"
+    )
+    mesh = load_mesh(tmp_path / "a.off")
+    np.testing.assert_array_equal(mesh.colors[mesh.color_faces[:, 0]], [[1, 0, 0], [0, 1, 0]])
+
+
+def rigged(folder: Path, change=lambda document: None) -> Path:
+    """A triangle with a morph target and a skin, whose joint is moved, in a node that is moved elsewhere."""
+    points = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0]], "<f4")
+    arrays = [
+        points,
+        np.tile(np.array([0, 0, 2], "<f4"), (3, 1)),
+        np.zeros((3, 4), "<u2"),
+        np.eye(4, dtype="<f4")[[0, 0, 0]],
+    ]
+    arrays += [np.array([[0, 0, 1]] * 3, "<f4")]
+    data = b"".join(a.tobytes() for a in arrays)
+    starts = np.cumsum([0] + [a.nbytes for a in arrays])
+    kinds = [(5126, "VEC3"), (5126, "VEC3"), (5123, "VEC4"), (5126, "VEC4"), (5126, "VEC3")]
+    document = {
+        "asset": {"version": "2.0"},
+        "buffers": [{"byteLength": len(data), "uri": "data:;base64," + base64.b64encode(data).decode()}],
+        "bufferViews": [{"buffer": 0, "byteOffset": int(s), "byteLength": a.nbytes} for s, a in zip(starts, arrays)],
+        "accessors": [{"bufferView": k, "componentType": c, "count": 3, "type": t} for k, (c, t) in enumerate(kinds)],
+        "meshes": [
+            {
+                "primitives": [
+                    {"attributes": {"POSITION": 0, "JOINTS_0": 2, "WEIGHTS_0": 3, "NORMAL": 4}, "targets": [{"POSITION": 1}]}
+                ],
+                "weights": [0.5],
+            }
+        ],
+        "nodes": [
+            {"mesh": 0, "skin": 0, "translation": [100, 0, 0]},
+            {"translation": [0, 5, 0], "rotation": [0.5**0.5, 0, 0, 0.5**0.5]},
+        ],
+        "skins": [{"joints": [1]}],
+        "scenes": [{"nodes": [0, 1]}],
+    }  # fmt: skip
+    change(document)
+    (folder / "a.gltf").write_text(json.dumps(document))
+    return folder / "a.gltf"
+
+
+@pytest.mark.parametrize("kind", ["morph", "skin", "both"])
+def test_one_mesh_stands_as_its_morph_targets_and_skins_say(tmp_path, kind):
+    def change(document):
+        if kind == "morph":
+            del document["nodes"][0]["skin"], document["skins"]
+        if kind == "skin":
+            del document["meshes"][0]["primitives"][0]["targets"], document["meshes"][0]["weights"]
+
+    path = rigged(tmp_path, change)
+    mesh, node = load_mesh(path), load_scene(path)[0]
+    found = geometry_of(node.geometry).lists()
+    place = np.eye(4) if node.to_world is None else node.to_world
+    np.testing.assert_allclose(mesh.positions, found["positions"] @ place[:3, :3].T + place[:3, 3], atol=1e-6)
+    height = 0.0 if kind == "skin" else 1.0
+    corner = {"morph": (100, 0, height)}.get(kind, (0, 5 - height, 0))
+    np.testing.assert_allclose(mesh.positions[0], corner, atol=1e-6)
+    normal = (0, 0, 1) if kind == "morph" else (0, -1, 0)
+    np.testing.assert_allclose(mesh.normals, np.tile(normal, (len(mesh.normals), 1)), atol=1e-6)
+
+
+PLY = (
+    "ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty float z\n{0}element face 1\n"
+    "property list uchar int vertex_indices\n{1}end_header\n0 0 0{2}\n1 0 0{2}\n0 1 0{2}\n3 0 1 2\n{3}"
+)
+ALPHA = "".join(f"property uchar {name}\n" for name in ("red", "green", "blue", "alpha"))
+
+
+def changed(change) -> str:
+    document = json.loads(text_gltf())
+    change(document)
+    return json.dumps(document)
+
+
+LOSSES = {
+    "lines.obj": ("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\nl 1 2\nl 2 3\np 1\n", "2 lines, 1 points are not read"),
+    "normals.obj": ("v 0 0 0\nv 1 0 0\nv 0 1 0\nvn 0 0 1\nf 1//1 2//1 3//1\nf 3 2 1\n", "no normals, so none are used"),
+    "edges.ply": (PLY.format("", "element edge 1\nproperty int a\n", "", "0\n"), r"elements that are not read.*edge \(1\)"),
+    "alpha.ply": (PLY.format(ALPHA, "", " 1 2 3 4", ""), "alpha of its colours was left out"),
+    "both.off": ("COFF\n3 1 0\n0 0 0 9 9 9\n1 0 0 9 9 9\n0 1 0 9 9 9\n3 0 1 2 255 0 0\n", "colours of faces were left out"),
+    "index.off": ("OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2 7\n", "numbers of a colour map"),
+    "nearest.gltf": (
+        changed(lambda d: (d["textures"][0].update(sampler=0), d.update(samplers=[{"magFilter": 9728}]))),
+        r"NEAREST.*texels are interpolated",
+    ),
+    "points.gltf": (
+        changed(lambda d: d["meshes"][0]["primitives"].append({"attributes": {"POSITION": 0}, "mode": 0})),
+        "1 primitives of points",
+    ),
+    "scenes.gltf": (changed(lambda d: d["scenes"].append({"nodes": [0]})), "2 scenes; scene 0 is read"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_what_is_lost_is_named(tmp_path, name):
+    text, words = LOSSES[name]
+    (tmp_path / name).write_text(text)
+    with pytest.warns(UserWarning, match=words):
+        load_mesh(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("d 0.5", "d of its materials"),
+        ("map_Bump x.png", "map_Bump"),
+        ("map_Kd -s 2 2 1 a.png", "options -s"),
+    ],
+)
+def test_what_a_material_loses_is_named(tmp_path, key, words):
+    save_png(tmp_path / "a.png", np.ones((2, 2, 3)))
+    with pytest.warns(UserWarning, match=words):
+        load_mesh(wavefront(tmp_path, f"newmtl m\n{key}\n", f"usemtl m\n{FACES[0]}"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    {
+        "a.ply": "ply\nformat ascii 1.0\nelement vertex 2\nproperty float x\nproperty float y\nproperty float z\nend_header\n0 0 0\n1 1 1\n",
+        "a.obj": "v 0 0 0\nv 1 1 1\n",
+        "a.off": "OFF\n2 0 0\n0 0 0\n1 1 1\n",
+    }.items(),
+    ids=str,
+)
+def test_a_point_cloud_is_called_one(tmp_path, text):
+    (tmp_path / text[0]).write_text(text[1])
+    with pytest.raises(
+        InputError, match="is a point cloud: it has 2 vertices and no faces; reconstruct a surface"
+    ):
+        load_mesh(tmp_path / text[0])
+
+
+def test_a_picture_is_of_the_kind_that_its_name_says(tmp_path):
+    with pytest.raises(InputError, match=r"would be a PNG; name a file that ends in \.png"):
+        save_png(tmp_path / "a.jpg", np.ones((2, 2, 3)))
+    (tmp_path / "a.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n")
+    run = [str(tmp_path / "a.obj"), "--size", "8x8", "--picture"]
+    assert CliRunner().invoke(app, ["view", *run, str(tmp_path / "a.jpg")]).exit_code == 0
+    assert (tmp_path / "a.jpg").read_bytes().startswith(b"\xff\xd8")
+    assert CliRunner().invoke(app, ["view", *run, str(tmp_path / "a.xyz")]).exit_code != 0

@@ -93,6 +93,12 @@ class Document:
                 " as its nodes say",
                 stacklevel=4,
             )
+        scenes = self.items("scenes")
+        if len(scenes) > 1:
+            warnings.warn(
+                f"'{path}' has {len(scenes)} scenes; scene {shown(self.json.get('scene', 0))} is read",
+                stacklevel=4,
+            )
         self._buffers: dict[int, bytes] = {}
         self._accessors: dict[int, np.ndarray] = {}
         self._decoded = 0
@@ -138,7 +144,7 @@ class Document:
             raise TypeError(f"{shown(repr(index))} is no number of an entry of {kind}")
         if not 0 <= index < len(items) or not isinstance(items[index], dict):
             raise InputError(
-                f"'{self.path}' refers to entry {index} of {kind}, which has {len(items)}; export it again"
+                f"'{self.path}' refers to entry {shown(index)} of {kind}, which has {len(items)}; export it again"
             )
         return items[index]
 

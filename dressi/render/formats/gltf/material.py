@@ -63,7 +63,9 @@ class Materials:
         textured = [index for index in found if BASE.slot in self.slots(index)]
         first = next(iter(textured or [i for i in found if self.slots(i)] or found), None)
         if len(textured) > 1:
-            self._warn(f"has {len(textured)} textured materials; only the first texture is used")
+            self._warn(
+                f"has {len(textured)} textured materials; only the first texture is used, and load_scene keeps all"
+            )
         if first is not None:
             others = [self.factors(index) for index in found if index != first]
             own = self.factors(first)
@@ -71,7 +73,7 @@ class Materials:
             if differ:
                 self._warn(
                     f"has {len(found)} materials that differ in {', '.join(differ)}; those of"
-                    f" '{self.name(first)}' are used for all"
+                    f" '{self.name(first)}' are used for all; load_scene keeps materials apart"
                 )
         return first
 
@@ -126,6 +128,11 @@ class Materials:
             names = ", ".join(map(_name, slots))
             self._warn(
                 f"has no UVs for {names} of '{self.name(index)}'; textures were left out, and factors kept"
+            )
+        if uvs is not None and any(self._nearest(slot) for slot in slots.values()):
+            self._warn(
+                f"has textures of '{self.name(index)}' whose sampler takes the nearest texel (NEAREST), which is not read here; texels"
+                " are interpolated"
             )
         maps, places = ({}, {}) if uvs is None else self._maps(index, slots, second is not None)
         texture, alpha = maps.pop("texture", None), maps.pop("alpha", None)
@@ -192,14 +199,21 @@ class Materials:
 
     def _wrap(self, reference: dict[str, Any]) -> tuple[str, str]:
         """Of a reference to a texture, along u and v."""
-        sampler = self.document.item("textures", reference["index"]).get("sampler")
-        entry = {} if sampler is None else self.document.item("samplers", sampler)
+        entry = self._sampler(reference)
         modes = [entry.get(key, 10497) for key in ("wrapS", "wrapT")]
         if not all(type(mode) is int and mode in _WRAPS for mode in modes):
             raise InputError(
                 f"'{self.path}': a sampler wraps by {shown(modes)}, which glTF lacks; export it again"
             )
         return _WRAPS[modes[0]], _WRAPS[modes[1]]
+
+    def _sampler(self, reference: dict[str, Any]) -> dict[str, Any]:
+        sampler = self.document.item("textures", reference["index"]).get("sampler")
+        return {} if sampler is None else self.document.item("samplers", sampler)
+
+    def _nearest(self, reference: dict[str, Any]) -> bool:
+        """Whether a texture shows sharp texels."""
+        return self._sampler(reference).get("magFilter") == 9728
 
     def image(self, reference: dict[str, Any], slot: str) -> Pixels | None:
         """The pixels of a texture; None with a warning when it is of no kind that is read."""

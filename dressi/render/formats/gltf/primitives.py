@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,6 +77,20 @@ class Primitives:
                 corners = self.document.count(entry["indices"]) if "indices" in entry else vertices
                 faces += corners // 3 if entry.get("mode", 4) == 4 else max(corners - 2, 0)
             check_counts(self.path, 0, faces)
+
+    def name_losses(self, meshes: Collection[int], *, lines: bool) -> None:
+        """Warn of what meshes have and is not read.  lines: whether lines are not."""
+        entries = [entry for index in meshes for entry in self.document.item("meshes", index)["primitives"]]
+        modes = Counter(entry.get("mode", 4) for entry in entries)
+        counts = {"points": modes[0], "lines": (modes[1] + modes[2] + modes[3]) * lines}
+        lost = [f"{count} primitives of {kind}" for kind, count in counts.items() if count]
+        if any("COLOR_1" in entry.get("attributes", {}) for entry in entries):
+            lost.append("second vertex colours (COLOR_1)")
+        if lost:
+            warnings.warn(
+                f"'{self.path}' has {', '.join(lost)}, which are not read here and were left out",
+                stacklevel=5,
+            )
 
     def drawn(self, index: int) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
         """The primitives of a mesh that have triangles, with their attributes."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from dressi.errors import InputError
 from dressi.render.formats.gltf.document import Document
-from dressi.render.formats.gltf.mesh import Merged
+from dressi.render.formats.gltf.merged import Merged
 from dressi.render.formats.gltf.nodes import Nodes, Placed
 from dressi.render.formats.gltf.primitives import Part
 from dressi.render.mesh import Mesh, weld_values
-from dressi.render.scene.geometry import Geometry, TriangleGeometry
+from dressi.render.scene.geometry import Geometry, TriangleGeometry, geometry_of
 from dressi.render.scene.morph import MOST_MODES, MorphGeometry
 from dressi.render.scene.skeleton import Skeleton
 from dressi.render.scene.skin import SkinnedGeometry
@@ -39,6 +41,42 @@ class Rigs:
             mesh.name = name
             return TriangleGeometry(mesh.clean())
         return self._moved(part, name, node, weights, joints)
+
+    def matrix(self, node: Placed) -> np.ndarray | None:
+        """(4, 4) of the vertices of a node to the world, None where they lie there. Joints say where a skin is, whatever its own
+        node says."""
+        return None if "skin" in node.entry else node.matrix
+
+    def posed(self, part: Part, node: Placed) -> Part:
+        """A primitive where its morph targets and joints put it at the weights and poses of the file."""
+        weights = self._weights(part, node)
+        joints = self._joints(part, node) if "skin" in node.entry else None
+        if joints is None and (weights is None or not weights.any()):
+            return part
+        mesh = Mesh(part.positions, part.faces, name=self.nodes.name(node.index))
+        if part.normals is not None:
+            mesh.normals, mesh.normal_faces = part.normals, part.faces
+        modes = self._modes(part, "POSITION", 0 if weights is None else len(weights))
+        normal_modes = self._normal_modes(part, mesh, len(modes))
+        geometry: Any = mesh
+        if weights is not None:
+            geometry = MorphGeometry(mesh, modes, weights, normal_modes=normal_modes)
+        if joints is not None:
+            geometry = self._skinned(node, geometry, joints[0].astype(np.int64), joints[1])
+        found = geometry_of(geometry).lists()
+        normals = None
+        if found.get("normals") is not None:
+            normals = np.zeros_like(part.positions)
+            normals[part.faces] = found["normals"][found["normal_faces"]]
+        # Tangents of the file belong to the shape that was bound; they are computed of this one.
+        return replace(part, positions=found["positions"], normals=normals, tangents=None)
+
+    def _skinned(self, node: Placed, bound: Any, joints: np.ndarray, weights: np.ndarray) -> SkinnedGeometry:
+        skeleton, inverse_bind = self.skeleton(node)
+        try:
+            return SkinnedGeometry(bound, joints, weights, inverse_bind, skeleton)
+        except InputError as error:
+            raise InputError(f"'{self.path}': {self.nodes.name(node.index)}: {error}") from None
 
     def _moved(
         self,
@@ -68,13 +106,8 @@ class Rigs:
             geometry = MorphGeometry(mesh, modes, weights, normal_modes=normal_modes, names=names)
         if joints is None:
             return geometry
-        skeleton, inverse_bind = self.skeleton(node)
         own = rows[:, ends[1] : ends[2]].astype(np.int64), rows[:, ends[2] : ends[3]]
-        bound: Any = mesh if weights is None else geometry
-        try:
-            return SkinnedGeometry(bound, *own, inverse_bind, skeleton)
-        except InputError as error:
-            raise InputError(f"'{self.path}': {self.nodes.name(node.index)}: {error}") from None
+        return self._skinned(node, mesh if weights is None else geometry, *own)
 
     # ---- morph targets
 
@@ -136,6 +169,11 @@ class Rigs:
         attributes = part.entry["attributes"]
         found: tuple[list[np.ndarray], list[np.ndarray]] = [], []
         vertices = self.document.count(attributes["POSITION"])
+        if f"JOINTS_{SETS}" in attributes:
+            warnings.warn(
+                f"'{self.path}': {self.nodes.name(node.index)} has more than {4 * SETS} joints a vertex; the first are used",
+                stacklevel=6,
+            )
         for k in range(SETS):
             names = f"JOINTS_{k}", f"WEIGHTS_{k}"
             if not set(names) <= attributes.keys():

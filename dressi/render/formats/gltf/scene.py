@@ -31,6 +31,7 @@ def _scene(document: Document) -> Scene:
     rigs, stage = Rigs(document, {node.index: node for node in placed}), Stage(document)
     primitives = rigs.merged.primitives
     primitives.check_sizes([node.entry["mesh"] for node in drawn])
+    primitives.name_losses({node.entry["mesh"] for node in drawn}, lines=False)
     meshes: dict[int, list[Part]] = {}
     shapes: dict[tuple, Geometry] = {}
     nodes: list[Node] = []
@@ -51,9 +52,7 @@ def _scene(document: Document) -> Scene:
             key = (number, k, node.entry.get("skin"), node.index if "weights" in node.entry else None)
             if key not in shapes:
                 shapes[key] = rigs.geometry(part, name, node)
-            # Joints say where a skin is, whatever its own node says.
-            matrix = None if "skin" in node.entry else node.matrix
-            nodes.append(Node(shapes[key], to_world=matrix, name=name))
+            nodes.append(Node(shapes[key], to_world=rigs.matrix(node), name=name))
         name = _name(document, node)
         nodes += [Node(s, unlit, node.matrix, name) for s in lines_of(document, number, name)]
     if not nodes:

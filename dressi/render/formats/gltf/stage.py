@@ -79,6 +79,11 @@ class Stage:
         colour = colour * self.document.number(entry, "intensity", 1.0)
         if colour.min() < 0:
             raise InputError(f"'{self.path}': light {number} is darker than black; export it again")
+        if "range" in entry:
+            warnings.warn(
+                f"'{self.path}': light {number} has a range, which is not read here; its light falls off without an end",
+                stacklevel=6,
+            )
         (_, _, back), place = _axes(node)
         if entry.get("type") == "directional":
             return DirectionalLight(tuple(back.tolist()), tuple(colour.tolist()))

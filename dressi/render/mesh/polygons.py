@@ -1,0 +1,167 @@
+"""Polygons as triangles: fans where a fan covers the polygon, otherwise cuts along diagonals."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from dressi.errors import InputError
+
+MOST_VISITS = 200_000_000
+"""Corners that are looked at for all polygons of one call: seconds, and a jagged polygon of some 9,000 corners."""
+_BATCH = 1 << 18
+"""Corners that are looked at in one go, so that temporary arrays stay small."""
+_TURNED = 16
+"""Corners up to which a fan from each corner is tried; in larger polygons this rarely helps and costs a square."""
+_WASTE = 1e-9
+"""Share of the area by which a fan may overlap itself: what rounding makes of corners on a line."""
+
+
+def triangulate(points: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cut polygons into triangles that cover what the polygons cover, concave ones included.
+
+    points: (C, 3), the corners of all polygons one after the other.  lengths: (P,), how many corners each has; those with
+    fewer than three have no triangles.  Returns (F,) the polygon of each triangle and (F, 3) its rows of ``points``, in the
+    order of the polygons, with the orientation of the polygon; a polygon of n corners always has n - 2 triangles.
+
+    A polygon is cut in the plane of its mean normal. Bridges to holes (corners that occur twice) are followed. Corners on a
+    line give triangles without area. Of a polygon that crosses itself or has no area there is no right answer; it gets some.
+    Raises InputError for polygons so large and jagged that they would take minutes.
+
+    >>> arrow = np.array([[0, 0, 0], [2, 1, 0], [0, 2, 0], [1, 1, 0]])  # the last corner points inwards
+    >>> triangulate(arrow, np.array([4]))[1].tolist()
+    [[1, 2, 3], [1, 3, 0]]
+    """
+    lengths = np.asarray(lengths, np.int64)
+    starts = np.cumsum(lengths) - lengths
+    count = np.maximum(lengths - 2, 0)
+    polygon = np.repeat(np.arange(len(lengths)), count)
+    ends = np.cumsum(count)
+    k = np.arange(len(polygon)) - (ends - count)[polygon]
+    first = starts[polygon]
+    triangles = np.stack([first, first + k + 1, first + k + 2], axis=1)
+    rings: dict[int, list[np.ndarray]] = defaultdict(list)
+    for length in np.unique(lengths[lengths > 3]).tolist():
+        rows = np.flatnonzero(lengths == length)
+        for some in np.array_split(rows, -(-len(rows) * length // _BATCH)):
+            rings[length].append(starts[some, None] + np.arange(length))
+    plane = np.zeros((len(points), 2))
+    for batches in rings.values():
+        for ring in batches:
+            plane[ring] = _flat(np.asarray(points, np.float64)[ring])
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    replaced = _cut(plane, rings)
+    if len(replaced):
+        # The triangles of a polygon that was cut take the places of those of its fan.
+        of = owner[replaced[:, 0]]
+        order = np.argsort(of, kind="stable")
+        triangles[np.isin(polygon, of)] = replaced[order]
+    return polygon, triangles
+
+
+def _flat(points: np.ndarray) -> np.ndarray:
+    """(P, n, 2) in [-1, 1], counter-clockwise: polygons (P, n, 3) along the axis that is nearest to their normal."""
+    with np.errstate(all="ignore"):
+        own = points - points[:, :1]
+        own = own / np.abs(own).max((1, 2), keepdims=True)
+        own = np.where(np.isfinite(own).all((1, 2), keepdims=True), own, 0.0)
+    normal = np.cross(own, np.roll(own, -1, axis=1)).sum(1)
+    axis = np.abs(normal).argmax(1)
+    rows = np.arange(len(own))
+    u, v = own[rows, :, (axis + 1) % 3], own[rows, :, (axis + 2) % 3]
+    return np.stack([np.where(normal[rows, axis, None] < 0, -u, u), v], axis=-1)
+
+
+def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
+
+
+def _cut(plane: np.ndarray, rings: dict[int, list[np.ndarray]]) -> np.ndarray:
+    """(F, 3): the triangles of those rings (P, n) of corners, by their length, that their first fan does not cover.
+
+    Longest first: each cut leaves shorter rings, so that all rings of one length are worked on at once."""
+    found: list[np.ndarray] = []
+    parts: dict[int, list[np.ndarray]] = defaultdict(list)
+    visits = 0
+    for length in range(max(rings, default=0), 2, -1):
+        whole, part = rings.get(length, []), parts.pop(length, [])
+        for ring, is_whole in [(r, True) for r in whole] + [(r, False) for r in _joined(part)]:
+            left = ring
+            for turn in range(length if length <= _TURNED else 1):
+                visits += left.size
+                turned = np.roll(left, -turn, axis=1)
+                covers = _is_fan(plane[turned]) | (length == 3)
+                if turn or not is_whole:
+                    found.append(_fans(turned[covers]))
+                left = left[~covers]
+                if not len(left):
+                    break
+            if visits > MOST_VISITS:
+                raise InputError(
+                    f"polygons of up to {max(rings):,} corners are too jagged to be cut into triangles here; triangulate the mesh"
+                    " where it was made"
+                )
+            if len(left):
+                visits += 4 * left.size
+                for piece in _split(plane, left):
+                    parts[piece.shape[1]].append(piece)
+    return np.concatenate([np.zeros((0, 3), np.int64), *found])
+
+
+def _joined(parts: list[np.ndarray]) -> list[np.ndarray]:
+    if not parts:
+        return []
+    rows = np.concatenate(parts)
+    return np.array_split(rows, -(-rows.size // _BATCH))
+
+
+def _fans(ring: np.ndarray) -> np.ndarray:
+    """(P * (n - 2), 3): the fans of rings (P, n) from their first corners."""
+    first = np.repeat(ring[:, :1], ring.shape[1] - 2, axis=1)
+    return np.stack([first, ring[:, 1:-1], ring[:, 2:]], axis=-1).reshape(-1, 3)
+
+
+def _is_fan(at: np.ndarray) -> np.ndarray:
+    """(P,) bool: whether the fans from the first corners of polygons (P, n, 2) cover them: no triangle is turned over."""
+    spokes = at[:, 1:] - at[:, :1]
+    twice = _cross(spokes[:, :-1], spokes[:, 1:])
+    return np.minimum(twice, 0).sum(1) >= -_WASTE * np.abs(twice.sum(1)) - 1e-14
+
+
+def _split(plane: np.ndarray, ring: np.ndarray) -> list[np.ndarray]:
+    """Rings that together are those of (P, n), each cut along a diagonal.
+
+    The corner v with the largest triangle (a, v, b) to its neighbours is cut off where the triangle holds no other corner.
+    Otherwise v is joined to the corner in it that is farthest from the line a-b: no edge can pass between them."""
+    count, length = ring.shape
+    rows = np.arange(count)
+    at = plane[ring]
+    turn = _cross(at - np.roll(at, 1, axis=1), np.roll(at, -1, axis=1) - at)
+    corner = turn.argmax(1)
+    # v becomes the first corner, b the second, a the last.
+    ring = ring[rows[:, None], (corner[:, None] + np.arange(length)) % length]
+    at = plane[ring]
+    v, b, a = at[:, :1], at[:, 1:2], at[:, -1:]
+    height = _cross(a - b, at - b)
+    inside = (_cross(v - a, at - a) > 0) & (_cross(b - v, at - v) > 0) & (height >= 0)
+    far = np.where(inside, height, -1.0)
+    # Of corners at one place, which bridges to holes have, the one whose inner angle sees v.
+    far += 0.5 * (_sees(at, v) & (far == far.max(1, keepdims=True)))
+    other = np.where(inside.any(1), far.argmax(1), length - 1)
+    found: list[np.ndarray] = []
+    for k in np.unique(other).tolist():
+        rows_k = ring[other == k]
+        if k == length - 1:  # an ear: its triangle, and the ring without v
+            found += [rows_k[:, [-1, 0, 1]], rows_k[:, 1:]]
+        else:
+            found += [rows_k[:, : k + 1], np.concatenate([rows_k[:, k:], rows_k[:, :1]], axis=1)]
+    return found
+
+
+def _sees(at: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """(P, n) bool: whether the way from a corner to v starts inside the polygon."""
+    before, after, way = np.roll(at, 1, axis=1) - at, np.roll(at, -1, axis=1) - at, v - at
+    convex = _cross(after, before) > 0
+    left, right = _cross(after, way) > 0, _cross(way, before) > 0
+    return np.where(convex, left & right, left | right)
