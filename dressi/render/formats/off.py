@@ -80,7 +80,7 @@ def _mesh(
         raise without_faces(path, len(points))
     faces = corners[rows]
     mesh = Mesh(*weld(points[:, :3], faces), name=str(path))
-    coloured = np.isfinite(colours).all(1)
+    coloured = np.asarray(np.isfinite(colours).all(axis=1))
     if points.shape[1] == 6:
         mesh.colors, mesh.color_faces = weld_values(_linear(path, points[:, 3:]), faces)
         if coloured.any():
