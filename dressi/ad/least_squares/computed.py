@@ -10,8 +10,8 @@ from ..graph import Variable
 from ..ops.pixel.shortcut import shortcut
 from ..transform.gradient import jvp, total
 from ..traversal import topological_order
-from .linear.diagonal import texel_by_texel, units
-from .linear.vectors import inner
+from .linear.diagonal import texel_by_texel
+from .linear.vectors import inner, units
 
 
 def linearized(y: Variable, inputs: Variable | Sequence[Variable]) -> Variable:
@@ -22,7 +22,7 @@ def linearized(y: Variable, inputs: Variable | Sequence[Variable]) -> Variable:
     slopes S_k = dy / dx_k at each texel:  dy = sum_k S_k dx_k.
 
     y: any float type, computed texel by texel from ``inputs``. inputs: computed Variables or leaves of float types. All else
-    that y reads is held constant. Type, size and batch are those of y. First derivatives are exact, second ones are zero.
+    that y reads is held constant. Type, size, channels and batch are those of y. First derivatives are exact, second ones are zero.
     Raises GraphError where y reads an input at other texels, or reads none of them.
 
     >>> x = Variable.of([1.0, 2.0, 4.0, 7.0, 11.0], name="x")

@@ -9,7 +9,7 @@ from .. import functional as F
 from ..graph import Variable
 from ..ops.image.entries import entries_only
 from ..transform.gradient import total
-from .linear.vectors import inner, squared_norm
+from .linear.vectors import WHOLE, inner, squared_norm
 from .robust import Kernel, Robust
 
 Residual = Variable | Robust
@@ -18,7 +18,7 @@ Residual = Variable | Robust
 class Energy:
     """A list of residuals. ``cost()`` is what a least-squares solver minimises.
 
-    residuals: Variables of any float type, size and batch, or ``Robust`` ones. A weight is a factor of the residual: the root
+    residuals: Variables of any float type, size, channels and batch, or ``Robust`` ones. A weight is a factor of the residual: the root
     of the weight of its square. What a mask or a border excludes is zero: ``F.select(valid, r, 0.0)``. Raises GraphError for
     anything else.
 
@@ -46,15 +46,15 @@ class Energy:
         self.residuals: tuple[Variable, ...] = tuple(entries_only(r) for r, _ in found)
         self.kernels: tuple[Kernel | None, ...] = tuple(k for _, k in found)
 
-    def cost(self, axes: str = "xyn") -> Variable:
-        """The cost, FLOAT of one texel; with axes "xy" that of every tile, FLOAT of one texel with the batch."""
+    def cost(self, axes: str = WHOLE) -> Variable:
+        """The cost, FLOAT of one texel; with axes "xyc" that of every image, FLOAT of one texel with the batch."""
         return total([F.sum(0.5 * self._rho(r, k), axes) for r, k in zip(self.residuals, self.kernels)])
 
     def _rho(self, r: Variable, kernel: Kernel | None) -> Variable:
         s = squared_norm(r)
         return s if kernel is None else kernel.rho(s)
 
-    def decrease(self, after: Energy, axes: str = "xyn") -> Variable:
+    def decrease(self, after: Energy, axes: str = WHOLE) -> Variable:
         """The cost of this minus that of ``after``, the same energy at other unknowns; exact where the two are nearly equal.
 
         Squares are subtracted texel by texel: |a|^2 - |b|^2 = (a - b) . (a + b).

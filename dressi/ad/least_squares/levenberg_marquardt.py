@@ -27,7 +27,7 @@ class LevenbergMarquardt(LeastSquares):
 
     iterations: of conjugate gradients at most. tolerance: they end when one lowers the model by less than tolerance / k of
     what all k did. function_tolerance: a problem has converged when a step changes its cost by less than this part; further
-    steps do nothing until a leaf is sent. radius: at first, > 0. independent: each tile of the batch is a problem of its
+    steps do nothing until a leaf is sent. radius: at first, > 0. independent: each image of the batch is a problem of its
     own, with its own radius and end. reset: every so many iterations the residual is computed anew; 0: never. forcing: a
     linear solve also ends when its residual, in the norm of the preconditioner, is below this part of what it was; 0: never.
     preconditioner: ``least_squares.Multilevel()`` for images and lists, ``least_squares.Jacobi()`` or ``BlockJacobi()``;

@@ -101,7 +101,8 @@ def tukey(width: float) -> Kernel:
 class Robust(NamedTuple):
     """A residual with its kernel, for the list that ``DressiAD.set_loss`` takes.
 
-    residual: any float type. At each texel the kernel gets the squared norm of all components together.
+    residual: any float type. At each texel the kernel gets the squared norm of all components together. Each channel has texels of
+    its own; ``F.from_channels`` makes components of up to four, for one kernel of all.
 
     >>> x = Variable.of([0.0, 0.1, 9.0, 0.2, 0.1], name="x")
     >>> energy = least_squares.Energy([least_squares.Robust(x, least_squares.tukey(1.0))])

@@ -80,10 +80,10 @@ class LeastSquares(Method):
     def _problems(self, parameters: Sequence[Variable]) -> int:
         if not self.independent:
             return 1
-        batches = {p.tiles for p in parameters}
+        batches = {p.batch for p in parameters}
         if len(batches) > 1:
             raise GraphError(
-                "independent problems need unknowns of one batch, a tile for each problem, not "
+                "independent problems need unknowns of one batch, an image for each problem, not "
                 f"{', '.join(map(str, parameters))}"
             )
         return batches.pop() if batches else 1

@@ -22,12 +22,12 @@ from .energy import Energy
 from .linear.coarse import OPEN, SHORT, Coarse
 from .linear.conjugate_gradient import SOLVING, ConjugateGradient, Normal
 from .linear.diagonal import diagonal
-from .linear.direct import MOST, numbers_of, solved
+from .linear.direct import MOST, solved
 from .linear.jacobian import Jacobian
 from .linear.matrix import Columns
 from .linear.preconditioner import Preconditioner, Values
 from .linear.probes import FEW, PROBE, Probes
-from .linear.vectors import EACH, WHOLE, Updates, set_flag
+from .linear.vectors import EACH, WHOLE, Updates, numbers_of, set_flag
 
 FIRST = 10
 """Iterations of a solve after which a coarse space may be made."""
@@ -87,12 +87,12 @@ class Solve:
             self._check_independent()
 
     def _check_independent(self) -> None:
-        problems = self.state[RUNNING].tiles
+        problems = self.state[RUNNING].batch
         for r in self.energy.residuals:
-            if r.tiles != problems:
+            if r.batch != problems:
                 raise GraphError(
-                    f"the residual {r} has {r.tiles} tiles and the unknowns have {problems}, but independent problems have a"
-                    " tile each in both; Variable.of(array, batched=True) takes the first axis as tiles"
+                    f"the residual {r} has a batch of {r.batch} and the unknowns of {problems}, but independent problems have an"
+                    " image each in both; Variable.of(array, batched=True) takes the first axis as the batch"
                 )
 
     @property

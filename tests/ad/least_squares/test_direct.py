@@ -7,6 +7,7 @@ from dressi import F, Variable
 from dressi.ad.evaluate import evaluate
 from dressi.ad.least_squares import Jacobian
 from dressi.ad.least_squares.linear.direct import solved
+from dressi.ad.least_squares.linear.vectors import EACH, WHOLE
 from dressi.ad.types import FLOAT, INT, VEC3
 
 WEIGHT = 0.3
@@ -49,7 +50,7 @@ def dense(
 def test_the_solution_is_that_of_the_dense_system(problems: int):
     unknowns = leaves(problems)
     residuals = residuals_of(*unknowns)
-    axes = "xyn" if problems == 1 else "xy"
+    axes = WHOLE if problems == 1 else EACH
     found = solved(Jacobian(residuals, unknowns), axes, lambda squares: [0.1 * d for d in squares])
     change, diagonal = evaluate(found.change), evaluate(found.diagonal)
     (decrease,) = evaluate([found.decrease])
@@ -67,7 +68,7 @@ def test_the_solution_is_that_of_the_dense_system(problems: int):
 def test_what_no_residual_determines_stays():
     x = Variable(VEC3, name="x", data=STARTS[:1, None, None])
     residual = F.sum(F.square(x)).x + F.sum(F.square(x)).y - 2.0
-    found = solved(Jacobian([residual], [x]), "xyn", lambda squares: None)
+    found = solved(Jacobian([residual], [x]), WHOLE, lambda squares: None)
     change = evaluate(found.change)[0][0, 0, 0]
     assert np.isfinite(change).all() and change[2] == 0.0
     # One equation for two numbers: the step reaches it by the first of them alone.

@@ -12,9 +12,9 @@ from ...graph import Variable
 from ...ops.pixel.constant import constant
 from ...transform.gradient import gradient, total
 from ...types import MAT2, MAT3, MAT4, VType
-from .diagonal import Paths, joined, selections, units
+from .diagonal import Paths, selections
 from .preconditioner import Jacobi, Preconditioner
-from .vectors import VANISHED, inner, like
+from .vectors import VANISHED, inner, joined, like, units
 
 ORDERS: dict[int, VType] = {2: MAT2, 3: MAT3, 4: MAT4}
 """The type of a block by the number of components of the unknown."""
@@ -65,7 +65,7 @@ class BlockJacobi(Preconditioner):
     def states(self, unknowns, names):
         typed = [(x, n, block_type(x)) for x, n in zip(unknowns, names, strict=True)]
         return {
-            f"{n}.block": like(Variable(vtype, x.size, x.tiles), f"{n}.block")
+            f"{n}.block": like(Variable(vtype, x.size, x.batch, channels=x.channels), f"{n}.block")
             for x, n, vtype in typed
             if vtype
         }

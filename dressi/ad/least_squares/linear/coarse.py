@@ -20,9 +20,8 @@ from ...graph import Variable
 from ...optim.optimizer import State
 from ...transform.gradient import total
 from ...types import FLOAT, INT, VType
-from .diagonal import joined
 from .graph import shares
-from .vectors import VANISHED, Updates, Vector, dot, inner, like, scalar, set_flag
+from .vectors import VANISHED, WHOLE, Updates, Vector, dot, inner, joined, like, scalar, set_flag
 
 AGE, OPEN, NUMBER = "coarse_age", "coarse_open", "coarse_number"
 """State leaves: iterations since the inverse was made, whether it is being made, and the next row of it."""
@@ -240,7 +239,7 @@ class Coarse:
         new = [e - F.sum(x * along, "x") for e, x in zip(unit, known, strict=True)]
         across = F.select(F.equal(F.linear_index((self.layout.count, 1)), number), 1.0, 0.0)
         across = across - total([F.sum(inner(x, c), "n") for x, c in zip(known, column, strict=True)])
-        whole, left = dot(unit, column, "xyn"), dot(new, column, "xyn")
+        whole, left = dot(unit, column, WHOLE), dot(new, column, WHOLE)
         good = F.greater(left, SINGULAR * whole)
         across = across * F.select(good, 1.0 / F.select(good, left, 1.0), 0.0)
         # What is an update is stored, and not computed again by each of its readers.

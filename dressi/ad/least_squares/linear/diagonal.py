@@ -18,8 +18,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from ... import functional as F
 from ...graph import Domain, Function, PixelFunction, Variable
 from ...graph.index_map import IndexMap
@@ -27,11 +25,10 @@ from ...ops.image.gather import Gather
 from ...ops.image.lookup import Lookup
 from ...ops.image.reduce import Expand
 from ...ops.image.take import Take
-from ...ops.pixel.constant import constant
 from ...transform.gradient import blocks_derivatives, gradient, jvp, total
 from ...traversal import topological_order
-from ...types import FLOAT, Access, VType
-from .vectors import inner, squared_norm
+from ...types import Access
+from .vectors import inner, joined, squared_norm, units
 
 SELECTIONS: tuple[type[Function], ...] = (Gather, Lookup, Take, Expand)
 """Functions whose output texels are texels of their first input, or zero."""
@@ -88,7 +85,7 @@ class Paths:
         table, x = function.inputs[0], self.read[path]
         if x.domain != table.domain:  # what was broadcast on the way has its texels everywhere
             path = (*path, (Expand, table.domain))
-            self.read.setdefault(path, F.expand(x, table.tiles, table.size))
+            self.read.setdefault(path, F.fit(x, table))
         name: Hashable = (type(function), function.attributes, function.inputs[1:])
         if isinstance(function, Gather):
             name = Texels(function.map, function.output.domain)
@@ -148,8 +145,7 @@ class Texels(NamedTuple):
 def selected(function: Function, x: Variable) -> Variable:
     """The selection that a Function makes, of x instead of its first input. x may have extent 1 where that has more."""
     table = function.inputs[0]
-    x = x if x.domain == table.domain else F.expand(x, table.tiles, table.size)
-    found = function.jvp((x, *(None for _ in function.inputs[1:])))  # selections are linear
+    found = function.jvp((F.fit(x, table), *(None for _ in function.inputs[1:])))  # selections are linear
     assert found is not None
     return found
 
@@ -165,20 +161,6 @@ def local_diagonal(residual: Variable, unknown: Variable, functions: Sequence[Fu
         # The gradient of a linear function of the unknown is the transpose of the path.
         shares += gradient(F.sum(inner(paths.read[path], seed)), [unknown])
     return shares
-
-
-def units(vtype: VType) -> list[Variable]:
-    """The unit values of a type, one for each component."""
-    if vtype is FLOAT:
-        return [constant(1.0)]
-    return [constant(e.reshape(vtype.shape), vtype) for e in np.eye(vtype.components)]
-
-
-def joined(parts: Sequence[Variable], vtype: VType) -> Variable:
-    """A value of a type from FLOATs, one for each component."""
-    if vtype is FLOAT:
-        return parts[0]
-    return total([part * unit for part, unit in zip(parts, units(vtype), strict=True)])
 
 
 class Diagonal(NamedTuple):

@@ -8,7 +8,6 @@ J^T r, where conjugate gradients would need one in each iteration. The matrix is
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,19 +15,13 @@ from ... import functional as F
 from ...graph import Variable
 from ...transform.gradient import total
 from ...types import FLOAT, Domain
-from .diagonal import units
 from .jacobian import Jacobian
-from .vectors import inner, reciprocal
+from .vectors import EACH, inner, reciprocal, texel_number, texels_of, units
 
 MOST = 8
 """Numbers among the unknowns of a problem up to which the matrix is made."""
 SINGULAR = 1e-6
 """Pivots up to this, relative to the diagonal, count as zero: what they belong to stays where it is."""
-
-
-def numbers_of(x: Variable, independent: bool) -> int:
-    """How many numbers of one problem an unknown has. independent: each tile is a problem."""
-    return x.vtype.components * math.prod(x.size) * (1 if independent else x.tiles)
 
 
 @dataclass(frozen=True)
@@ -44,8 +37,8 @@ def solved(
     jacobian: Jacobian, axes: str, damping: Callable[[list[Variable]], list[Variable] | None]
 ) -> Solution:
     """The solution of the damped system at the residuals of the Jacobian. axes: that products sum over, of all or of each
-    tile. damping: D for the diagonal of J^T J, FLOATs."""
-    places = [_places(x, axes == "xy") for x in jacobian.unknowns]
+    image. damping: D for the diagonal of J^T J, FLOATs."""
+    places = [_places(x, axes == EACH) for x in jacobian.unknowns]
     units_of = [(i, place) for i, own in enumerate(places) for place in own]
     still = [F.zeros_like(x) for x in jacobian.unknowns]
     columns = [
@@ -67,12 +60,9 @@ def solved(
 
 
 def _places(x: Variable, independent: bool) -> list[Variable]:
-    """e_k for each number of an unknown, like it; of independent problems for all tiles at once."""
-    texels = math.prod(x.size)
-    index = F.linear_index(x.size, x.tiles)
-    if not independent:
-        index = index + F.tile_index(x.size, x.tiles) * texels
-    masks = [F.select(F.equal(index, k), 1.0, 0.0) for k in range(texels * (1 if independent else x.tiles))]
+    """e_k for each number of an unknown, like it; of independent problems for all at once."""
+    index = texel_number(x, independent)
+    masks = [F.select(F.equal(index, k), 1.0, 0.0) for k in range(texels_of(x, independent))]
     return masks if x.vtype is FLOAT else [mask * unit for mask in masks for unit in units(x.vtype)]
 
 

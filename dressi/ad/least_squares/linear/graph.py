@@ -75,7 +75,7 @@ def _edges(residual: Variable, lists: Sequence[Variable], first: Sequence[int]) 
     read = [at for x, k in zip(lists, first, strict=True) for at in _entries(residual, x, lists, k)]
     if len(read) < 2:
         return []
-    entries = np.stack([np.broadcast_to(at, residual.shape[:3]).ravel() for at in read])
+    entries = np.stack([np.broadcast_to(at, residual.tiled[:3]).ravel() for at in read])
     inside = entries >= 0
     hub = entries[np.argmax(inside, 0), np.arange(entries.shape[1])]
     pairs = [np.stack([hub, at])[:, there & (at != hub)] for at, there in zip(entries, inside, strict=True)]
@@ -96,7 +96,9 @@ def _entries(residual: Variable, x: Variable, lists: Sequence[Variable], first: 
         values = evaluate(read, {x: ids})
     except GraphError:
         return []
-    found = [np.rint(v.reshape(*v.shape[:3], -1)[..., 0]).astype(np.int64) for v in values]
+    found = [
+        np.rint(v.reshape(*y.tiled[:3], -1)[..., 0]).astype(np.int64) for v, y in zip(values, read, strict=True)
+    ]
     return [np.where(at > 0, at - 1 + first, -1) for at in found]
 
 

@@ -18,15 +18,13 @@ import numpy as np
 from ... import functional as F
 from ...graph import Variable
 from ...transform.gradient import total
-from .diagonal import joined
-from .direct import numbers_of
 from .jacobian import Jacobian
-from .vectors import Updates, inner
+from .vectors import Updates, inner, numbers_of, unit_vector
 
 
 @dataclass
 class Columns:
-    """The matrix of a problem. probe: INT leaf, the number of the column that is computed. independent: each tile is a problem."""
+    """The matrix of a problem. probe: INT leaf, the number of the column that is computed. independent: each image is a problem."""
 
     jacobian: Jacobian
     probe: Variable
@@ -39,8 +37,8 @@ class Columns:
         self._first = [sum(counts[:k]) for k in range(len(counts))]
         self._rows = [
             Variable(
-                x.vtype, (self.count, 1), x.tiles, name=f"rows {k}",
-                data=np.zeros((x.tiles, 1, self.count, *x.vtype.shape)),
+                x.vtype, (self.count, 1), x.batch, channels=x.channels, name=f"rows {k}",
+                data=np.zeros((*x.shape[:-2 - len(x.vtype.shape)], 1, self.count, *x.vtype.shape)),
             )
             for k, x in enumerate(unknowns)
         ]  # fmt: skip
@@ -52,7 +50,7 @@ class Columns:
 
     def updates(self, diagonal: Sequence[Variable]) -> Updates:
         """What one run stores. diagonal: state leaves that collect that of the matrix, 0 at first."""
-        places = [self._place(x, first, self.probe) for x, first in zip(self.jacobian.unknowns, self._first)]
+        places = self._unit(self.jacobian.unknowns, self.probe)
         column = self.jacobian.reverse(self.jacobian.forward(places))
         here = F.equal(F.linear_index((self.count, 1)), self.probe)
         return [
@@ -65,14 +63,11 @@ class Columns:
         """J^T J p, by the stored columns."""
         index = F.linear_index((self.count, 1))
         values = []
-        for x, first in zip(p, self._first, strict=True):
-            mine = inner(self._place(x, first, index), x)
-            values.append(mine if self.independent else F.sum(mine, "n"))
+        for x, place in zip(p, self._unit(p, index), strict=True):
+            values.append(F.sum(inner(place, x), "c" if self.independent else "cn"))
         return [F.sum(rows * total(values), "x") for rows in self._rows]
 
-    def _place(self, x: Variable, first: int, index: Variable) -> Variable:
-        """e_k in one unknown, whose numbers begin at ``first``, for the INT k at each texel of ``index``."""
-        components = x.vtype.components
-        own = F.fit(index, Variable(index.vtype, index.size, x.tiles)) if x.tiles > 1 else index
-        start = first if self.independent else first + components * F.tile_index(own.size, x.tiles)
-        return joined([F.select(F.equal(own, start + c), 1.0, 0.0) for c in range(components)], x.vtype)
+    def _unit(self, unknowns: Sequence[Variable], index: Variable) -> list[Variable]:
+        """e_k in each unknown, for the INT k at each texel of ``index``."""
+        pairs = zip(unknowns, self._first, strict=True)
+        return [unit_vector(x, first, index, self.independent) for x, first in pairs]

@@ -14,10 +14,9 @@ from ...transform.gradient import blocks_derivatives, total
 from ...traversal import topological_order
 from ...types import Size
 from .coarse import Layout
-from .diagonal import units
 from .jacobian import Jacobian
 from .pyramid import Prolong, Restrict, coarser
-from .vectors import Vector, like, reciprocal
+from .vectors import Vector, like, reciprocal, units
 
 Values = dict[str, Variable]
 """What a preconditioner knows of a system, by the names of the state leaves that keep it."""
@@ -84,7 +83,7 @@ class Multilevel(Preconditioner):
     where W_l is 1/(a + b) times the elliptic part a / (a + b): levels help nothing where constants are held. The factor m =
     min(1, theta ell / mass) takes texels that are held, by constraints for example, out of the levels.
 
-    smallest: an axis with fewer nodes ends the pyramid. Unknowns whose neighbours no residual reads get Jacobi alone. In a
+    Each channel of an image has its own pyramid. smallest: an axis with fewer nodes ends it. Unknowns whose neighbours no residual reads get Jacobi alone. In a
     system of J^T J of 512x512 texels an iteration takes about 16 short passes more.
 
     Lists whose entries residuals read together, as ``F.lookup`` does along the edges of a mesh, get a coarse space instead:
@@ -124,7 +123,7 @@ class Multilevel(Preconditioner):
                 found[f"{n}.free"] = like(x, f"{n}.free")
             for k, size in enumerate(levels):
                 name = f"{n}.level{k + 1}"
-                found[name] = like(Variable(x.vtype, size, x.tiles), name)
+                found[name] = like(Variable(x.vtype, size, x.batch, channels=x.channels), name)
         layout = self.layout(unknowns, names)
         return found if layout is None else {**found, **layout.states(unknowns, names)}
 

@@ -7,7 +7,6 @@ diagonal, and is never negative.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,13 +14,13 @@ import numpy as np
 
 from ... import functional as F
 from ...graph import Variable
+from ...ops.pixel.constant import integers
+from ...ops.pixel.random import Random
 from ...optim.optimizer import State
 from ...transform.gradient import total
 from ...types import INT
-from .diagonal import joined
-from .direct import numbers_of
 from .jacobian import Jacobian
-from .vectors import Updates, squared_norm
+from .vectors import EACH, WHOLE, Updates, joined, numbers_of, squared_norm, unit_vector
 
 PROBE = "probe"
 FEW = 64
@@ -37,7 +36,7 @@ def counter() -> Variable:
 
 @dataclass
 class Probes:
-    """The Program of one probe. diagonal: state leaves that collect the entries. independent: a problem for each tile."""
+    """The Program of one probe. diagonal: state leaves that collect the entries. independent: a problem for each image."""
 
     jacobian: Jacobian
     diagonal: Sequence[Variable]
@@ -63,30 +62,21 @@ class Probes:
         """e_k |J e_k|^2 for the probe k: nothing in all entries but one."""
         places, first = [], 0
         for x in self.jacobian.unknowns:
-            places.append(self._place(x, first))
+            places.append(unit_vector(x, first, self.state[PROBE], self.independent))
             first += numbers_of(x, self.independent)
         products = self.jacobian.forward(places)
-        axes = "xy" if self.independent else "xyn"
+        axes = EACH if self.independent else WHOLE
         square = total([F.sum(squared_norm(p), axes) for p in products])
         return [place * square for place in places]
-
-    def _place(self, x: Variable, first: int) -> Variable:
-        """The part of e_k in one unknown, whose numbers begin at ``first``."""
-        components = x.vtype.components
-        index = F.linear_index(x.size, x.tiles)
-        if not self.independent:
-            index = index + F.tile_index(x.size, x.tiles) * math.prod(x.size)
-        start = index * components + first
-        return joined([F.equal(start + c, self.state[PROBE]) for c in range(components)], x.vtype)
 
     def _seeds(self) -> list[Variable]:
         """(J^T z)^2 over the number of seeds."""
         seeds = []
         for k, r in enumerate(self.jacobian.residuals):
-            parts = [
-                F.select(F.less(F.random(977 * k + c, self.state[PROBE], r.size, r.tiles), 0.5), -1.0, 1.0)
+            drawn = [
+                Random(*integers(977 * k + c, self.state[PROBE]), r.domain).output
                 for c in range(r.vtype.components)
             ]
-            seeds.append(joined(parts, r.vtype))
+            seeds.append(joined([F.select(F.less(x, 0.5), -1.0, 1.0) for x in drawn], r.vtype))
         products = self.jacobian.reverse(seeds)
         return [F.hadamard(p, p) * (1.0 / SEEDS) for p in products]

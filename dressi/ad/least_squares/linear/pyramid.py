@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...graph import Domain
 from ...ops.image.texels import Fetching, fetch
 from ...types import Size
 
@@ -36,7 +35,7 @@ class Prolong(Fetching):
         x = self.inputs[0]
         if x.size != coarser(self.size):
             raise self.fail(f"an image of {self.size[0]}x{self.size[1]} has other nodes than {x}")
-        return x.vtype, Domain(self.size, x.tiles)
+        return x.vtype, x.domain._replace(size=self.size)
 
     def evaluate(self, at, x):
         xs, ys = (at.x // 2, (at.x + 1) // 2), (at.y // 2, (at.y + 1) // 2)
@@ -60,7 +59,7 @@ class Restrict(Fetching):
 
     def infer(self):
         x = self.inputs[0]
-        return x.vtype, Domain(coarser(x.size), x.tiles)
+        return x.vtype, x.domain._replace(size=coarser(x.size))
 
     def evaluate(self, at, x):
         (width, height), total = self.inputs[0].size, 0.0

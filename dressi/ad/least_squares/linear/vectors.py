@@ -1,4 +1,8 @@
-"""Vectors of a solver: lists with a Variable for each unknown, and their products."""
+"""Vectors of a solver: lists with a Variable for each unknown, their products, and the numbers that they consist of.
+
+An unknown is a Variable with its type, size, channels and batch. All of its numbers count: products sum over components,
+texels, channels and the batch. Of independent problems each image of the batch is one, with all of its channels.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +12,21 @@ import numpy as np
 
 from ... import functional as F
 from ...graph import Variable
+from ...ops.coordinates.coordinates import ChannelIndex, LinearIndex, TileIndex
+from ...ops.pixel.constant import constant
 from ...optim.optimizer import VANISHED, State
 from ...transform.gradient import total
-from ...types import FLOAT
+from ...types import FLOAT, VType
 
 Vector = Sequence[Variable]
 Updates = list[tuple[Variable, Variable]]
 
-WHOLE, EACH = "xyn", "xy"
-"""Axes that a product sums over: those of one problem, and those of a problem for each tile."""
+WHOLE, EACH = "xycn", "xyc"
+"""Axes that a product sums over: those of one problem, and those of a problem for each image of the batch."""
 
 
 def dot(a: Vector, b: Vector, axes: str) -> Variable:
-    """The inner product, FLOAT of one texel, with the batch if each tile is a problem."""
+    """The inner product, FLOAT of one texel, with the batch if each image is a problem."""
     return total([F.sum(inner(x, y), axes) for x, y in zip(a, b, strict=True)])
 
 
@@ -63,3 +69,44 @@ def inner(a: Variable, b: Variable) -> Variable:
 def squared_norm(r: Variable) -> Variable:
     """|r|^2 at each texel, over all components: FLOAT."""
     return inner(r, r)
+
+
+def units(vtype: VType) -> list[Variable]:
+    """The unit values of a type, one for each component."""
+    if vtype is FLOAT:
+        return [constant(1.0)]
+    return [constant(e.reshape(vtype.shape), vtype) for e in np.eye(vtype.components)]
+
+
+def joined(parts: Sequence[Variable], vtype: VType) -> Variable:
+    """A value of a type from FLOATs, one for each component."""
+    if vtype is FLOAT:
+        return parts[0]
+    return total([part * unit for part, unit in zip(parts, units(vtype), strict=True)])
+
+
+def texels_of(x: Variable, independent: bool) -> int:
+    """How many texels of one problem an unknown has, those of all channels. independent: each image is a problem."""
+    return x.domain.area * (x.channels if independent else x.tiles)
+
+
+def numbers_of(x: Variable, independent: bool) -> int:
+    """How many numbers of one problem an unknown has."""
+    return x.vtype.components * texels_of(x, independent)
+
+
+def texel_number(x: Variable, independent: bool) -> Variable:
+    """INT: the number of each texel of an unknown among ``texels_of``, of the domain of the unknown."""
+    index, tiles = LinearIndex(x.domain).output, x.channels if independent else x.tiles
+    if tiles == 1:
+        return index
+    tile = (ChannelIndex if independent else TileIndex)(x.domain).output
+    return index + tile * x.domain.area
+
+
+def unit_vector(x: Variable, first: int, number: Variable, independent: bool) -> Variable:
+    """The part in one unknown of the vector with a 1 at ``number`` and 0 elsewhere. first: the number of the first component
+    of the unknown among those of all. number: INT of one texel, or of a domain that broadcasts with the unknown."""
+    components = x.vtype.components
+    start = texel_number(x, independent) * components + first
+    return joined([F.equal(start + c, number) for c in range(components)], x.vtype)

@@ -83,10 +83,12 @@ def check_derivatives(objective: Objective, evaluations: Evaluations) -> None:
 
 def _first(values: np.ndarray, like: Variable) -> str:
     """The first value that is not finite, and where: "nan at texel (2, 0) of tile 0"."""
-    values = values.reshape(like.shape)
+    values = values.reshape(like.tiled)
     bad = ~np.isfinite(values)
     tile, y, x = np.argwhere(bad)[0][:3]
-    return f"{values[bad][0]} at texel ({x}, {y}) of tile {tile}"
+    image, channel = divmod(int(tile), like.channels)
+    where = f"tile {tile}" if like.channels == 1 else f"channel {channel} of image {image}"
+    return f"{values[bad][0]} at texel ({x}, {y}) of {where}"
 
 
 def _solved(objective: Objective, evaluations: Evaluations) -> bool:
