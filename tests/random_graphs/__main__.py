@@ -1,8 +1,9 @@
-"""Many random graphs, stencils, derivatives, or schedules of calls, on one device; a line of JSON for each, and a summary at the end.
+"""Many random graphs, stencils, derivatives, least-squares problems, or schedules of calls, on one device; a line of JSON for each, and a summary at the end.
 
     PYTHONPATH=tests python -m random_graphs --minutes 30 --seed 1000 --device llvmpipe --json graphs.jsonl
     PYTHONPATH=tests python -m random_graphs stencils --count 1000 --device llvmpipe --json stencils.jsonl
     PYTHONPATH=tests python -m random_graphs derivatives --count 1000 --device llvmpipe --json derivatives.jsonl
+    PYTHONPATH=tests python -m random_graphs residuals --minutes 30 --device llvmpipe --json residuals.jsonl
     PYTHONPATH=tests python -m random_graphs schedules --minutes 30 --device SwiftShader --json schedules.jsonl
 
 A seed that is in the file is not run again. Exits with 1 if anything failed.
@@ -19,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "ad"))
 
 import conftest
 
@@ -28,6 +30,7 @@ from .check import Report, check
 from .coverage import LEFT_OUT, F, missing
 from .derivatives import disagreements, random_derivatives
 from .programs import EVERY, random_program
+from .residuals import check_residuals
 from .schedules import check_schedule
 from .stencils import random_stencils
 
@@ -36,13 +39,14 @@ DRAWN = {
     "stencils": random_stencils,
     "derivatives": random_derivatives,
 }
+CHECKED = {"schedules": check_schedule, "residuals": check_residuals}
 
 
 def arguments_of() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="random_graphs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", nargs="?", choices=(*DRAWN, "schedules"), default="graphs")
+    parser.add_argument("what", nargs="?", choices=(*DRAWN, *CHECKED), default="graphs")
     parser.add_argument("--minutes", type=float, help="stop after this time")
     parser.add_argument(
         "--count", type=int, help="of seeds at most; default: 100, or as many as the minutes allow"
@@ -96,8 +100,8 @@ def run(seed: int, device: Device, arguments: argparse.Namespace) -> dict:
     started, before = time.perf_counter(), len(conftest._messages())
     F.used.clear()
     try:
-        if arguments.what == "schedules":
-            report = check_schedule(seed, device)
+        if arguments.what in CHECKED:
+            report = CHECKED[arguments.what](seed, device)
         else:
             report = check(
                 seed,
@@ -136,7 +140,7 @@ def summary(lines: list[dict]) -> dict:
         "largest error, relative": max((line.get("worst", 0.0) for line in lines), default=0.0),
         **kinds,
         "operators and options": dict(sorted(used.items())),
-        "operators that no graph used": missing(used),
+        "operators that no graph used": missing(used) if used else [],
         "operators that are left out": LEFT_OUT,
     }
 

@@ -1,12 +1,15 @@
-"""Where in the user's code a Variable or Function was made, for error messages."""
+"""The user's code: where a Variable or Function was made, for error messages, and functions that users give."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from ...errors import GraphError
 
 _PACKAGE = str(Path(__file__).absolute().parents[2]) + os.sep
 _STANDARD = os.path.dirname(os.__file__) + os.sep
@@ -62,3 +65,21 @@ def user_line(made: object = None) -> str:
 
 def _holds(frame: Any, made: object) -> bool:
     return made is not None and any(value is made for value in frame.f_locals.values())
+
+
+def check_function(function: Any, arguments: int, what: str, cure: str) -> None:
+    """Raises GraphError unless a function of the user takes so many positional arguments. what: its name in the sentence.
+    cure: what to write instead."""
+    if not callable(function):
+        raise GraphError(f"{what} is a function, not {function!r}; {cure}")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # some functions of C do not tell
+    try:
+        signature.bind(*range(arguments))
+    except TypeError:
+        name = getattr(function, "__name__", type(function).__name__)
+        name = "a lambda" if name == "<lambda>" else name
+        several = "argument" if arguments == 1 else "arguments"
+        raise GraphError(f"{what} gets {arguments} {several}, but {name} takes {signature}; {cure}") from None

@@ -7,8 +7,9 @@ from typing import Any
 
 from ...errors import GraphError
 from ..graph import Variable
+from ..graph.user_code import check_function
 from ..ops.pixel.compare import select
-from ..ops.pixel.constant import operands
+from ..ops.pixel.constant import Like, operands
 from ..types import FLOAT, INT, whole
 from .body import Loop, formal
 from .node import Looped, repeated
@@ -19,7 +20,7 @@ __all__ = ["checkpoint", "loop"]
 
 def loop(
     body: Callable[..., Variable | Sequence[Variable]],
-    state: Variable | Sequence[Variable],
+    state: Like | Sequence[Like],
     count: int,
     *,
     until: Callable[..., Variable] | None = None,
@@ -27,8 +28,9 @@ def loop(
 ) -> Variable | tuple[Variable, ...]:
     """A body applied ``count`` times to a state: iterations of a solver, steps along a ray, layers of a recurrent network.
 
-    body: gets the state, one Variable or several of any type, and returns the new one, of the same types and domains. It is
-    called once; what it reads beside the state, such as weights, are Variables of the graph around it. until: gets the state
+    body: gets the state, one Variable or several of any type, and returns the new one, of the same types and domains. It gets
+    no number of the iteration: a counter is one more state. It is called once; what it reads beside the state, such as
+    weights, are Variables of the graph around it. until: gets the state
     and returns INT or FLOAT, of one texel, a tile or all of the domain: where it is not 0 the state stays as it is from there
     on; so count is the largest number of iterations. When it is met everywhere devices skip the iterations that are left; where it
     never is, a RuntimeWarning says so. checkpoints: None stores what each iteration needs for the gradient; a number, at least 2,
@@ -52,9 +54,20 @@ def loop(
     count = whole(count, "the count of a loop", 1)
     if checkpoints is not None:
         checkpoints = whole(checkpoints, "the number of checkpoints", 0)
-    single = isinstance(state, Variable)
-    values = list(operands(state) if single else operands(*state))
+    single = not isinstance(state, list | tuple)
+    values = operands(state) if single else operands(*state)
     width, formals = len(values), [formal(x) for x in values]
+    if not values:
+        raise GraphError("the state of a loop has one Variable at least")
+    check_function(
+        body,
+        width,
+        "the body of a loop",
+        "it gets the state alone: a counter of the iterations is one more state,"
+        " F.loop(lambda k, x: (k + 1, ...), (F.constant(0), x), count)",
+    )
+    if until is not None:
+        check_function(until, width, "the condition that ends a loop", "it gets the state, as the body does")
     made = _several(body(*formals), "the body of a loop")
     _check(values, made)
     if until is not None:
@@ -90,6 +103,8 @@ def checkpoint(
     [4.0, 32.0, 108.0, 256.0, 500.0]
     """
     given = operands(*inputs)
+    cure = "F.checkpoint(function, *inputs) passes each input on"
+    check_function(function, len(given), "the function of a checkpoint", cure)
     formals = [formal(x) for x in given]
     found = function(*formals)
     made = Segment.between(formals, _several(found, "a function with a checkpoint")).joined(given, again=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...errors import GraphError
+from ..graph.user_code import check_function
 
 Scheme = Callable[[np.random.Generator, Sequence[int]], np.ndarray]
 """Draws a weight of a shape."""
@@ -88,7 +89,7 @@ def linear_init(
     >>> {name: array.shape for name, array in networks.linear_init(np.random.default_rng(0), 3, 8).items()}
     {'weight': (8, 3), 'bias': (8,)}
     """
-    return _weighed(scheme(rng, (outputs, inputs)), bias)
+    return _weighed(_drawn(scheme, rng, (outputs, inputs)), bias)
 
 
 def convolution_init(
@@ -111,7 +112,12 @@ def convolution_init(
     """
     if inputs % groups or outputs % groups:
         raise GraphError(f"{inputs} and {outputs} channels do not divide into {groups} groups")
-    return _weighed(scheme(rng, (outputs, inputs // groups, size, size)), bias)
+    return _weighed(_drawn(scheme, rng, (outputs, inputs // groups, size, size)), bias)
+
+
+def _drawn(scheme: Scheme, rng: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
+    check_function(scheme, 2, "the scheme of a weight", "give networks.xavier_uniform, for example")
+    return scheme(rng, shape)
 
 
 def _weighed(weight: np.ndarray, bias: bool) -> dict[str, np.ndarray]:

@@ -8,14 +8,17 @@ from typing import Any
 from ...errors import GraphError
 from .. import functional as F
 from ..graph import Variable
+from ..graph.user_code import check_function
+from ..ops.pixel.constant import Like, operands
 from ..types import FLOAT
 
 Weights = Mapping[str, Variable]
 """The parameters of one layer by name."""
 
 
-def features(x: Variable, what: str) -> Variable:
+def features(x: Like, what: str) -> Variable:
     """An image of channels: FLOAT as it is, the components of VECn as channels. Raises GraphError. what: who asks."""
+    (x,) = operands(x)
     if x.vtype is FLOAT:
         return x
     if x.vtype.is_int or x.vtype.is_matrix:
@@ -104,10 +107,26 @@ def mlp(
     >>> networks.mlp(layers, Variable(VEC2, (64, 64)), F.silu, F.sigmoid).shape
     (1, 3, 64, 64)
     """
+    if not isinstance(layers, Mapping | list | tuple):
+        raise GraphError(
+            f"the layers of an MLP are a list of parameters, not {layers!r}; see networks.mlp_init"
+        )
     chain = list(layers.values()) if isinstance(layers, Mapping) else list(layers)
     if not chain:
         raise GraphError("an MLP has one layer at least")
     for layer in chain[:-1]:
-        x = activation(linear(layer, x))
+        x = _activated(activation, linear(layer, x), "the activation of an MLP")
     x = linear(chain[-1], x)
-    return x if last is None else last(x)
+    return x if last is None else _activated(last, x, "the last activation of an MLP")
+
+
+def _activated(function: Callable[[Variable], Variable], x: Variable, what: str) -> Variable:
+    """function(x). Raises GraphError unless that is a Variable."""
+    cure = (
+        f"F.{function}" if isinstance(function, str) and function in F.__all__ else "F.relu, F.tanh, F.silu"
+    )
+    check_function(function, 1, what, f"give the operation itself, such as {cure}")
+    found = function(x)
+    if not isinstance(found, Variable):
+        raise GraphError(f"{what} returns a Variable, not {found!r}")
+    return found

@@ -42,6 +42,18 @@ def test_parts_without_a_centre_have_no_coarse_space():
     assert found is not None and (found[1].sum(1) > 0.99).all()
 
 
+def test_indices_with_channels_connect_entries():
+    """A polygon a channel: the differences of a path, two entries at a time."""
+    x = Variable.of(np.zeros(20), name="x")
+    first = np.arange(19)
+    at = [
+        Variable(INT, (19, 1), channels=2, data=np.stack([first + k, first + k])[None, :, None])
+        for k in (0, 1)
+    ]
+    plain, wide = shares([chain(20, x)], [x], 3), shares([F.lookup(x, at[1]) - F.lookup(x, at[0])], [x], 3)
+    np.testing.assert_array_equal(plain, wide)
+
+
 def test_indices_that_follow_from_the_unknowns_or_have_no_values_connect_nothing():
     x = Variable.of(np.zeros(12), name="x")
     assert shares([F.lookup(x, F.to_int(x) + 1) - x], [x], 2) is None

@@ -65,6 +65,25 @@ def test_the_solution_is_that_of_the_dense_system(problems: int):
         assert decrease[k].item() == pytest.approx(-0.5 * slope @ expected, rel=1e-5)
 
 
+@pytest.mark.parametrize("independent", [False, True])
+def test_numbers_of_all_channels_are_solved(independent: bool):
+    """Of one problem those of all images, of independent ones those of each."""
+    rng = np.random.default_rng(1)
+    x = Variable(FLOAT, (2, 1), 2, channels=2, name="x", data=np.zeros((2, 2, 1, 2)))
+    scale, right = (
+        Variable(FLOAT, (2, 1), 2, channels=2, data=rng.uniform(0.5, 2.0, (2, 2, 1, 2))) for _ in range(2)
+    )
+    residuals = [scale * x - right, 0.5 * (F.channel(x, 0) - F.channel(x, 1))]
+    found = solved(Jacobian(residuals, [x]), EACH if independent else WHOLE, lambda squares: None)
+    (change,) = evaluate(found.change)
+    for n in range(2):
+        for column in range(2):
+            a, b = scale.data[n, :, 0, column], right.data[n, :, 0, column]
+            expected = np.linalg.lstsq(np.vstack([np.diag(a), [[0.5, -0.5]]]), [*b, 0.0])[0]
+            assert change[n, :, 0, column] == pytest.approx(expected, rel=1e-6)
+    assert evaluate([found.decrease])[0].size == (2 if independent else 1)
+
+
 def test_what_no_residual_determines_stays():
     x = Variable(VEC3, name="x", data=STARTS[:1, None, None])
     residual = F.sum(F.square(x)).x + F.sum(F.square(x)).y - 2.0

@@ -15,14 +15,15 @@ def test_the_matrix_multiplies_like_the_jacobian(independent: bool):
     rng = np.random.default_rng(0)
     x = Variable(FLOAT, (1, 1), 3, name="x", data=rng.normal(size=(3, 1, 1)))
     y = Variable(VEC2, (1, 1), 3, name="y", data=rng.normal(size=(3, 1, 1, 2)))
+    z = Variable(FLOAT, (1, 1), 3, channels=2, name="z", data=rng.normal(size=(3, 2, 1, 1)))
     ramp = Variable(FLOAT, (4, 2), 3, data=rng.normal(size=(3, 2, 4)))
-    unknowns, residuals = [x, y], [F.sin(ramp * x) + y.x * y.y, ramp * F.dot(y, y) + x]
+    unknowns, residuals = [x, y, z], [F.sin(ramp * x) + y.x * y.y, ramp * F.dot(y, y) + x, ramp * z - x * z]
     if not independent:
         residuals.append(F.sum(x * y.x, "n") - 1.0)
     jacobian = Jacobian(residuals, unknowns)
     probe = Variable(INT, name="probe", data=np.zeros((1, 1, 1), np.int64))
     columns = Columns(jacobian, probe, independent)
-    assert columns.count == (3 if independent else 9)
+    assert columns.count == (5 if independent else 15)
     kept = [
         Variable(v.vtype, v.size, v.batch, channels=v.channels, name=f"d{k}", data=np.zeros(v.shape))
         for k, v in enumerate(unknowns)
@@ -42,7 +43,7 @@ def test_the_matrix_multiplies_like_the_jacobian(independent: bool):
     # The diagonal, by its entries.
     for k, leaf in enumerate(kept):
         for tile in range(3):
-            for c in range(leaf.vtype.components):
+            for c in range(leaf.vtype.components * leaf.channels):
                 unit = [np.zeros(v.shape) for v in unknowns]
                 unit[k].reshape(3, -1)[tile, c] = 1.0
                 e = [

@@ -22,9 +22,11 @@ def dense(drawn: Drawn) -> np.ndarray:
 
 
 @settings(max_examples=60)
-@given(randoms, st.booleans(), st.booleans())
-def test_products_are_those_of_the_dense_matrix(random: Random, computed: bool, reduced: bool):
-    drawn = draw(random, computed=computed, reduced=reduced)
+@given(randoms, st.booleans(), st.booleans(), st.booleans())
+def test_products_are_those_of_the_dense_matrix(
+    random: Random, computed: bool, reduced: bool, contracted: bool
+):
+    drawn = draw(random, computed=computed, reduced=reduced, contracted=contracted)
     matrix = dense(drawn)
     numbers = np.random.default_rng(0)
     p, s = (numbers.normal(size=n) for n in matrix.T.shape)
@@ -79,6 +81,6 @@ def test_the_diagonal_reaches_through_values_that_are_computed_first(placed):
 @settings(max_examples=30)
 @given(randoms)
 def test_the_cost_is_half_the_sum_of_squares(random: Random):
-    drawn = draw(random, computed=True, reduced=True)
+    drawn = draw(random, computed=True, reduced=True, contracted=True)
     (cost,) = evaluate([Energy(drawn.residuals).cost()])
     assert cost.item() == pytest.approx(0.5 * np.square(Dense(drawn).residuals(start(drawn))).sum())

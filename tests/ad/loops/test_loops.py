@@ -137,6 +137,16 @@ def test_gradients_of_conjugate_gradients_are_the_implicit_ones():
         (lambda: F.loop(lambda x: x, leaf(vtype=VEC2), 0), "the count of a loop"),
         (lambda: F.loop(lambda x: x, leaf(), 3, checkpoints=-1), "checkpoints"),
         (lambda: F.loop(lambda x: x, leaf(), 3, until=lambda x: F.vec2(x, x)), "condition that ends a loop"),
+        (
+            lambda: F.loop(lambda k, x: x, leaf(), 3),
+            r"1 argument, but a lambda takes \(k, x\); .* a counter .* state",
+        ),
+        (lambda: F.loop(F.maximum, leaf(), 3), r"1 argument, but maximum takes \(a.*, b.*\)"),
+        (lambda: F.loop(lambda x: x, [leaf(), leaf()], 3), r"2 arguments, but a lambda takes \(x\)"),
+        (lambda: F.loop(3, leaf(), 3), "the body of a loop is a function, not 3"),
+        (lambda: F.loop(lambda: (), [], 3), "one Variable at least"),
+        (lambda: F.loop(lambda x: x, leaf(), 3, until=lambda: 1), "condition .* gets 1 argument"),
+        (lambda: F.checkpoint(lambda a, b: a, leaf()), "checkpoint gets 1 argument"),
     ],
 )
 def test_bad_input_is_named(make, words: str):

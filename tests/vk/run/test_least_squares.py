@@ -63,6 +63,72 @@ def test_preconditioners_do_not_change_the_solution(device, preconditioner):
         assert iterations <= 3  # the blocks are the whole system
 
 
+def smoothed_volume(volume: np.ndarray) -> np.ndarray:
+    """The minimum of |x - volume|^2 + |differences along all three axes|^2."""
+    eye = [np.eye(n) for n in volume.shape]
+    rows = [np.eye(volume.size)]
+    for axis in range(3):
+        parts = [np.diff(e, axis=0) if k == axis else e for k, e in enumerate(eye)]
+        rows.append(np.kron(np.kron(parts[0], parts[1]), parts[2]))
+    system = np.concatenate(rows)
+    right = np.concatenate([volume.ravel(), np.zeros(len(system) - volume.size)])
+    return np.linalg.lstsq(system, right)[0].reshape(volume.shape)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        GaussNewton(tolerance=0.0, preconditioner=None),
+        GaussNewton(tolerance=0.0, preconditioner=least_squares.BlockJacobi()),
+        LevenbergMarquardt(tolerance=0.0, preconditioner=least_squares.Multilevel(smallest=2)),
+    ],
+    ids=["plain", "blocks", "levels"],
+)
+def test_volumes_of_channels_are_solved(device, solver):
+    """Differences along x and y by crops, and along the channels by a contraction."""
+    data = np.random.default_rng(2).normal(size=(4, 9, 10))
+    x = Variable(FLOAT, (10, 9), channels=4, data=np.zeros((1, 4, 9, 10)), name="volume")
+    right = F.crop(x, 1, 0, (9, 9)) - F.crop(x, 0, 0, (9, 9))
+    down = F.crop(x, 0, 1, (10, 8)) - F.crop(x, 0, 0, (10, 8))
+    across = F.contract("out[z, y, x] = v[z + 1, y, x] - v[z, y, x]", v=x, extents={"z": 3})
+    with DressiAD(device) as ad:
+        ad.set_loss([x - Variable.of(data[None], FLOAT), right, down, across])
+        ad.set_optimizer(solver, [x])
+        ad.step(2)
+        np.testing.assert_allclose(ad.recv(x)[0], smoothed_volume(data), atol=1e-4)
+
+
+def test_kernels_of_channels_are_those_of_each_texel(device):
+    """The same unknowns as channels and as the batch: the costs of all steps are equal."""
+    data = np.random.default_rng(3).normal(size=(3, 4, 5))
+    costs = []
+    for channels, batch in ((3, 1), (1, 3)):
+        x = Variable(FLOAT, (5, 4), batch, channels=channels, name="x")
+        x.data, seen = np.zeros(x.shape), Variable(FLOAT, (5, 4), batch, channels=channels)
+        seen.data = data.reshape(x.shape)
+        with DressiAD(device) as ad:
+            ad.set_loss([least_squares.Robust(x - seen, least_squares.cauchy(0.5)), 0.3 * x])
+            ad.set_optimizer(LevenbergMarquardt(function_tolerance=0.0), [x])
+            ad.step(4)
+            costs.append(ad.losses())
+    np.testing.assert_allclose(costs[0], costs[1], rtol=1e-6)
+
+
+def test_problems_of_a_batch_keep_their_channels_together(device):
+    """Two independent problems, whose unknown channels depend on each other."""
+    a = np.random.default_rng(4).normal(size=(2, 3, 3)) + 2.0 * np.eye(3)
+    x = Variable(FLOAT, (1, 1), 2, channels=3, data=np.zeros((2, 3, 1, 1)), name="x")
+    matrix = Variable(FLOAT, (3, 3), 2, data=a)
+    made = F.contract("out[n, o, y, x] = m[n, 0, o, c] * v[n, c, y, x]", m=matrix, v=x)
+    with DressiAD(device) as ad:
+        ad.set_loss([made - 1.0])
+        ad.set_optimizer(LevenbergMarquardt(independent=True, tolerance=0.0, radius=1e8), [x])
+        ad.step(4)
+        found = ad.recv(x).reshape(2, 3)
+        assert ad.state()["radius"].size == 2
+    np.testing.assert_allclose(found, np.linalg.solve(a, np.ones((2, 3, 1)))[..., 0], rtol=1e-4)
+
+
 @pytest.mark.parametrize("scale", [1e-9, 1e9])
 def test_the_scale_of_an_energy_does_not_matter(device, scale):
     """Squares of residuals that are nearly too small, or too large, for 32 bits."""

@@ -97,7 +97,8 @@ def _entries(residual: Variable, x: Variable, lists: Sequence[Variable], first: 
     except GraphError:
         return []
     found = [
-        np.rint(v.reshape(*y.tiled[:3], -1)[..., 0]).astype(np.int64) for v, y in zip(values, read, strict=True)
+        np.rint(v.reshape(*y.tiled[:3], -1)[..., 0]).astype(np.int64)
+        for v, y in zip(values, read, strict=True)
     ]
     return [np.where(at > 0, at - 1 + first, -1) for at in found]
 
