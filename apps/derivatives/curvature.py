@@ -124,7 +124,10 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=384)
     parser.add_argument("--quick", action="store_true", help="96 pixels")
     arguments = parser.parse_args()
-    size = 96 if arguments.quick else arguments.size
+    if arguments.quick:  # other defaults, so that what is given still counts
+        parser.set_defaults(size=96)
+        arguments = parser.parse_args()
+    size = arguments.size
     arguments.out.mkdir(parents=True, exist_ok=True)
 
     found = picture(torus, size)

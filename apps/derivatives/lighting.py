@@ -119,8 +119,11 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=192)
     parser.add_argument("--quick", action="store_true", help="32 pixels, few steps of Adam")
     arguments = parser.parse_args()
+    if arguments.quick:  # other defaults, so that what is given still counts
+        parser.set_defaults(size=32)
+        arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    size, steps = (32, 20) if arguments.quick else (arguments.size, 300)
+    size, steps = arguments.size, 20 if arguments.quick else 300
     (truth, seen), (start, _) = normals(size, 0.35), normals(size, 0.0)
     coefficients = light(ORDER)
     n = Variable.of(truth, VEC3)

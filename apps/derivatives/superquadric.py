@@ -131,8 +131,11 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--quick", action="store_true", help="48 pixels, few steps of Adam")
     arguments = parser.parse_args()
+    if arguments.quick:  # other defaults, so that what is given still counts
+        parser.set_defaults(size=48)
+        arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    size, steps = (48, 20) if arguments.quick else (arguments.size, 600)
+    size, steps = arguments.size, 20 if arguments.quick else 600
     points, seen = depth_picture(size, TRUTH, NOISE)
     cost = Cost(points, seen)
     fast = newton(cost, 30)

@@ -90,8 +90,11 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--quick", action="store_true", help="48 pixels, eight noisy pictures")
     arguments = parser.parse_args()
+    if arguments.quick:  # other defaults, so that what is given still counts
+        parser.set_defaults(size=48)
+        arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    size, trials = (48, 8) if arguments.quick else (arguments.size, TRIALS)
+    size, trials = arguments.size, 8 if arguments.quick else TRIALS
     model = Model(size)
     clean = model.picture(TRUTH)
     images = model.jacobian()

@@ -10,7 +10,7 @@ from shape import fitting, options
 from dressi import Device
 from dressi.viewer import Viewer, host_canvas
 
-given = options(__doc__)
+given = options(__doc__, device=False)
 
 # What the program has anyway: a window, an instance, a surface, a device, a queue.
 ready = glfw.init() and glfw.vulkan_supported()

@@ -7,10 +7,11 @@ from dressi.render import adjacency, large_steps, primitives, render, ring
 from dressi.viewer import EngineSession
 
 
-def options(doc: str | None) -> argparse.Namespace:
-    """--device and --steps."""
+def options(doc: str | None, *, device: bool = True) -> argparse.Namespace:
+    """--steps, and --device unless the script opens its own."""
     parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
-    parser.add_argument("--device", help="Vulkan device, by name or index")
+    if device:
+        parser.add_argument("--device", help="Vulkan device, by name or index")
     parser.add_argument("--steps", type=int, default=400, help="of the optimisation")
     return parser.parse_args()
 

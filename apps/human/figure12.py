@@ -227,9 +227,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=None)
     parser.add_argument("--out", type=Path, default=Path("out/figure12"))
     given = parser.parse_args()
-    if given.quick:
-        given.views, given.size, given.subdivisions, given.steps = 8, 96, 4, 200
-        given.detail_views, given.detail_size, given.detail_steps = 16, 192, 150
+    if given.quick:  # other defaults, so that what is given still counts
+        parser.set_defaults(views=8, size=96, subdivisions=4, steps=200)
+        parser.set_defaults(detail_views=16, detail_size=192, detail_steps=150)
+        given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     target, apart = target_mesh(), around(6, 256, 22.0)
     seen = Pictures(target, around(given.views, given.size))

@@ -200,7 +200,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=None)
     parser.add_argument("--out", type=Path, default=Path("out/figure19"))
     args = parser.parse_args()
-    people = min(args.people, QUICK) if args.quick else args.people
+    if args.quick:  # other defaults, so that what is given still counts
+        parser.set_defaults(people=QUICK)
+        args = parser.parse_args()
+    people = args.people
     rows, steps = (
         given or usual for given, usual in zip((args.rows, args.steps), USUAL[args.method], strict=True)
     )

@@ -135,6 +135,9 @@ def main() -> None:
         "--quick", action="store_true", help="two samples along each axis, and no environment map"
     )
     given = parser.parse_args()
+    if given.quick:  # other defaults, so that what is given still counts
+        parser.set_defaults(samples=2, directions=0)
+        given = parser.parse_args()
     data = data_of(given, "'meshes', 'face' and 'hdri'")
     try:
         import mitsuba_light as peer
@@ -144,9 +147,9 @@ def main() -> None:
             f"Mitsuba cannot be imported ({error}); install it with `pip install dressi[peers]`"
         ) from None
 
-    samples = 2 if given.quick else given.samples
+    samples = given.samples
     sky = None
-    if data is not None and given.directions and not given.quick:
+    if data is not None and given.directions:
         sky = load_environment(data / "hdri" / given.sky)
         sky = sky / sky.mean()
     given.out.mkdir(parents=True, exist_ok=True)

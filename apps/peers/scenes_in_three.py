@@ -189,6 +189,9 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="two samples along each axis")
     given = parser.parse_args()
+    if given.quick:  # other defaults, so that what is given still counts
+        parser.set_defaults(samples=2)
+        given = parser.parse_args()
     data = data_of(given, "'meshes' and 'face'")
     modules = given.modules.resolve()
     missing = [name for name in ("three", "gltf-validator") if not (modules / name).is_dir()]
@@ -196,7 +199,7 @@ def main() -> None:
         raise InputError(
             f"'{modules}' has no {' and no '.join(missing)}; run `npm install three gltf-validator`, and give --modules node_modules"
         )
-    samples = 2 if given.quick else given.samples
+    samples = given.samples
     given.out.mkdir(parents=True, exist_ok=True)
     for name in given.scenes:
         save_scene(given.out / f"{name}.glb", SCENES[name](data))

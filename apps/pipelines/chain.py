@@ -16,7 +16,7 @@ from dressi import FLOAT, DressiAD, F, PlanOptions, Variable, adam
 
 LAYERS, BOUND = 20, 0.235
 
-given = options(__doc__, steps=3, size=1024)
+given = options(__doc__, steps=3, size=1024, seed=0, data=False)
 shape, random = (1, 4, given.size, given.size), np.random.default_rng(given.seed)
 values = random.normal(size=(4, 4, 3, 3)) * 0.2
 picture = Variable(FLOAT, (given.size, given.size), channels=4, data=random.random(shape), name="picture")

@@ -8,7 +8,7 @@ from pipeline_tools import crops, options, photograph, psnr, report, wiener
 
 from dressi import FLOAT, DressiAD, F, Variable, adam, gradient
 
-given = options(__doc__, steps=320, size=96)
+given = options(__doc__, steps=320, size=96, seed=0)
 random, crop, batch, noise, rim = np.random.default_rng(given.seed), 40, 2, 0.01, 8
 column, row = np.mgrid[-3:4, -3:4]
 blur = np.exp(-0.5 * ((column - 0.6 * row) ** 2 / 1.0**2 + row**2 / 1.8**2))

@@ -9,7 +9,7 @@ from pipeline_tools import crops, options, photograph, psnr, report
 
 from dressi import FLOAT, VEC3, DressiAD, F, Variable, adam
 
-given = options(__doc__, steps=15000, size=256)
+given = options(__doc__, steps=15000, seed=0)
 random, crop, batch, width, rim = np.random.default_rng(given.seed), 32, 8, 32, 8
 names = ("astronaut", "coffee", "rgb_small")
 images = [photograph(given, f"{name}.png") for name in names]

@@ -23,7 +23,7 @@ from dressi.render.objectives.metrics import psnr, ssim
 
 MESHES, LOSSES, VIEWS = ("spot_bob/spot.obj", "Avocado_512.glb"), ("l2", "ssim", "perceptual"), 6
 
-given = options(__doc__, steps=300, size=64)
+given = options(__doc__, steps=300, size=64, seed=0)
 figures, pictures = {}, []
 
 

@@ -8,7 +8,7 @@ from pipeline_tools import options, photograph, report
 
 from dressi import VEC2, VEC3, DressiAD, F, Variable, adam
 
-given = options(__doc__, steps=250, size=96)
+given = options(__doc__, steps=250, size=96, seed=0)
 random, n, cells = np.random.default_rng(given.seed), given.size, 6
 image = Variable.of(photograph(given, "coffee.png", n), VEC3, name="image")
 hidden = Variable.of(random.uniform(-2.5, 2.5, (cells, cells, 2)), VEC2)

@@ -8,7 +8,7 @@ from pipeline_tools import dots, options, report
 
 from dressi import FLOAT, DressiAD, F, Variable, adam
 
-given = options(__doc__, steps=1500, size=12)
+given = options(__doc__, steps=1500, size=12, data=False)
 focal, aperture = 100.0, 12.0  # millimetres: f/4.2
 fields, lines = np.radians([0.0, 7.0, 10.0]), np.array([0.4861, 0.5876, 0.6563])  # blue, yellow and red
 # Cooke's triplet, roughly: curvatures (1/mm), the ways to the next surface, glasses as (refraction at yellow, Abbe number).

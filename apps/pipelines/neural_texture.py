@@ -15,7 +15,7 @@ from dressi.render.cameras.views import held_out_ring, orbit
 
 LEVELS, ENTRIES, COARSEST, FINEST, BATCH = 6, 2048, 8, 192, 4
 
-given = options(__doc__, steps=400, size=96)
+given = options(__doc__, steps=400, size=96, seed=0, data=False)
 random, size, mesh = np.random.default_rng(given.seed), (given.size, given.size), primitives.pear()
 sphere = mesh.bounding_sphere()
 views = orbit(*sphere, np.arange(24) * 360 / 24, np.tile([-30.0, 0.0, 30.0, 60.0], 6), size)

@@ -13,14 +13,26 @@ from dressi.errors import InputError
 from dressi.render.io import save_png
 
 
-def options(doc: str | None, *, steps: int, size: int, **files: str) -> argparse.Namespace:
-    """--steps, --size, --seed, --device, --data, --json, --out, --headless. files: more options for files, and their help."""
+def options(
+    doc: str | None,
+    *,
+    steps: int,
+    size: int | None = None,
+    seed: int | None = None,
+    data: bool = True,
+    **files: str,
+) -> argparse.Namespace:
+    """--steps, --device, --json, --out, --headless, and of --size, --seed and --data those that the script reads: a default
+    declares it. files: more options for files, and their help."""
     parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=steps)
-    parser.add_argument("--size", type=int, default=size, help="pixels along each side of a picture")
-    parser.add_argument("--seed", type=int, default=0)
+    if size is not None:
+        parser.add_argument("--size", type=int, default=size, help="pixels along each side of a picture")
+    if seed is not None:
+        parser.add_argument("--seed", type=int, default=seed)
     parser.add_argument("--device", help="Vulkan device, by name or index")
-    parser.add_argument("--data", type=Path, default=config.data or Path("../shared/data"))
+    if data:
+        parser.add_argument("--data", type=Path, default=config.data or Path("../shared/data"))
     parser.add_argument("--json", type=Path, help="write the figures into this file")
     parser.add_argument("--out", type=Path, default=Path("out/pipelines"), help="folder of the picture")
     for name, text in files.items():

@@ -9,7 +9,7 @@ from sample_tools import options, report
 from dressi import DressiAD, F, Variable, adam
 from dressi.render import look_at, primitives, projection_from_fov, render, rigid
 
-given = options(__doc__, steps=400, size=16)
+given = options(__doc__, steps=400, size=16, seed=0)
 random, count = np.random.default_rng(given.seed), 8
 cube = primitives.cube(0.5)
 true = 0.5 + cube.positions

@@ -9,7 +9,7 @@ from sample_tools import options, report
 from dressi import DressiAD, F, Variable, adam
 from dressi.render import look_at, primitives, projection_from_fov, render, rigid
 
-given = options(__doc__, steps=200, size=128)
+given = options(__doc__, steps=200, size=128, seed=0)
 random, count, texels = np.random.default_rng(given.seed), 6, 64
 x, y = np.meshgrid(np.arange(texels) / texels, np.arange(texels) / texels)
 land = np.sin(9 * x + 5 * np.sin(7 * y)) + np.cos(11 * y - 4 * np.cos(8 * x))

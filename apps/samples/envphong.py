@@ -9,7 +9,7 @@ from sample_tools import options, report
 from dressi import DressiAD, F, Variable, adam
 from dressi.render import primitives, render, ring
 
-given = options(__doc__, steps=300, size=96)
+given = options(__doc__, steps=300, size=96, seed=0)
 u, v = np.meshgrid((np.arange(32) + 0.5) / 32, (np.arange(16) + 0.5) / 16)
 waves = [0.5 + 0.4 * np.sin(6 * np.pi * u), 0.6 * v, 0.5 + 0.4 * np.cos(4 * np.pi * u + 5 * v)]
 sky = np.stack(waves, axis=-1)  # equirectangular

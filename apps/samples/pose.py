@@ -9,7 +9,7 @@ from sample_tools import options, report
 from dressi import DressiAD, F, Variable, adam
 from dressi.render import Camera, primitives, quaternion_to_matrix, render, rigid
 
-given = options(__doc__, steps=200, size=64)
+given = options(__doc__, steps=200, size=64, seed=0)
 random, starts = np.random.default_rng(given.seed), 16
 cube, colours = primitives.cube(), np.eye(8)[:, :3] + np.eye(8)[:, 3:6] * 0.5
 true = random.normal(size=4)

@@ -11,12 +11,14 @@ from dressi.render.io import save_png
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "samples.json"
 
 
-def options(doc: str | None, *, steps: int, size: int) -> argparse.Namespace:
-    """--steps, --size (as a pair), --seed, --device, --out, --headless, --record."""
+def options(doc: str | None, *, steps: int, size: int, seed: int | None = None) -> argparse.Namespace:
+    """--steps, --size (as a pair), --device, --out, --headless, --record, and --seed, if the sample reads it: its default
+    declares it."""
     parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=steps)
     parser.add_argument("--size", type=int, default=size, help="pixels along each side of a picture")
-    parser.add_argument("--seed", type=int, default=0)
+    if seed is not None:
+        parser.add_argument("--seed", type=int, default=seed)
     parser.add_argument("--device", help="Vulkan device, by name or index")
     parser.add_argument("--out", type=Path, default=Path("out/samples"))
     parser.add_argument("--headless", action="store_true", help="open no window (there is none)")

@@ -1,5 +1,6 @@
 """Every application runs to its end, small and without a window."""
 
+import ast
 import json
 import sys
 from pathlib import Path
@@ -12,7 +13,52 @@ APPS = sorted((Path(__file__).resolve().parents[2] / "apps").glob("*.py"))
 PATH_TEST = next(app for app in APPS if app.stem == "path_test")
 RENDERERS = PATH_TEST.parent / "peers" / "renderer_comparison.py"
 SCENES = RENDERERS.with_stem("scenes_in_mitsuba")
+SCRIPTS = sorted(PATH_TEST.parent.rglob("*.py"))
 FITS = [app for app in APPS if app.stem in ("image_fitting", "large_steps", "silhouette_fitting")]
+
+
+def declared_options(tree: ast.AST) -> set[str]:
+    """The attributes that ``add_argument``, or a shared ``options(..., steps=, size=, seed=)``, gives to what is parsed."""
+    found = set[str]()
+    for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        words = [w.value for w in call.args if isinstance(w, ast.Constant)]
+        if name == "add_argument":
+            words = [k.value.value for k in call.keywords if k.arg == "dest"] + words
+            found.add(
+                next((w for w in words if w[0] != "-" or w[1] == "-"), "").lstrip("-").replace("-", "_")
+            )
+        elif name == "options":
+            found |= {k.arg for k in call.keywords if k.arg in ("size", "seed")}
+    return found - {"headless"}
+
+
+def test_every_option_of_a_script_is_read():
+    unread = {}
+    for script in SCRIPTS:
+        tree = ast.parse(script.read_text(encoding="utf-8"))
+        if any(
+            isinstance(n, ast.FunctionDef) and n.name in ("options", "add_options") for n in ast.walk(tree)
+        ):
+            continue  # what others share; they read it
+        nodes = [*ast.walk(tree)]
+        read = {n.attr for n in nodes if isinstance(n, ast.Attribute)}
+        unread[script.stem] = declared_options(tree) - read
+        # --quick has other defaults and replaces nothing that is given.
+        quick = [
+            n for n in nodes if isinstance(n, (ast.If, ast.IfExp)) and ast.unparse(n.test).endswith(".quick")
+        ]
+        replaced = [
+            t
+            for n in quick
+            if isinstance(n, ast.If)
+            for a in n.body
+            if isinstance(a, ast.Assign)
+            for t in ast.walk(a.targets[0])
+        ]
+        replaced += [n.orelse for n in quick if isinstance(n, ast.IfExp)]
+        unread[script.stem] |= {t.attr for t in replaced if isinstance(t, ast.Attribute)}
+    assert {name: options for name, options in unread.items() if options} == {}
 
 
 @pytest.mark.vk
