@@ -29,8 +29,9 @@ class Variable(ArrayShape, Operators, Figures):
 
     A Variable made by a user is a *leaf*: its values come from ``data`` (an array that fits ``shape``, kept as
     it is) or are sent to the engine later. Every other Variable is the output of its ``creator``, a Function.
-    Arithmetic operators, comparisons, ``@``, indexing and swizzles (``v.xy``) build Functions. ``==`` of two
-    Variables compares the objects; ``F.equal`` compares values. Variables are immutable.
+    Arithmetic operators, comparisons, ``@``, indexing and swizzles (``v.xy``) build Functions. ``==`` is ``F.equal``, a
+    mask, which has no truth value; Variables are keys of dictionaries and members of sets by identity, and ``is`` compares
+    the objects, as in ``any(v is x for v in several)``. Variables are immutable.
 
     domain: size, tiles and channels: an image with channels has one tile a channel, one after the other. name: used by errors and saved states. count: number of entries of a list, None for images.
     id: a serial number. where: the line of user code that made it. Raises GraphError if type, size, batch or data do not
@@ -131,7 +132,8 @@ class Variable(ArrayShape, Operators, Figures):
 
     def __bool__(self) -> bool:
         raise GraphError(
-            "a Variable has no truth value while the graph is built; use F.select(condition, a, b)"
+            "a Variable has no truth value while the graph is built; use F.select(condition, a, b), and `is` to compare objects:"
+            " any(v is x for v in several) instead of x in several"
         )
 
 

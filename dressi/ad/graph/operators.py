@@ -33,6 +33,8 @@ class _Builders:
     matmul: Builder
     neg: Builder
     abs: Builder
+    equal: Builder
+    not_equal: Builder
     less: Builder
     less_equal: Builder
     component: Builder
@@ -56,6 +58,7 @@ _NUMBERS = (bool, int, float, complex, np.generic, np.ndarray, list, tuple)
 _UFUNCS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "remainder": "mod", "power": "pow", "matmul": "matmul",
     "less": "less", "less_equal": "less_equal", "greater": "less", "greater_equal": "less_equal",
+    "equal": "equal", "not_equal": "not_equal",
 }  # fmt: skip
 """The builders of NumPy's operators, by the names of its functions."""
 
@@ -158,16 +161,19 @@ class Operators:
     def __ge__(self, other: Any) -> Self:
         return builders.less_equal(other, self)
 
-    def __eq__(self, other: Any) -> bool:
-        """Whether it is the same object, so that Variables are keys of dictionaries. Raises GraphError for numbers."""
-        if isinstance(other, _NUMBERS):
-            raise self._no("==", "equal")
-        return NotImplemented
+    # The modules of dressi compare Variables as objects: they are keys, and members of lists and of tuples. Everybody else
+    # means the values, as with <, and a mask in place of a truth value is never mistaken for one: it has none.
+    def __eq__(self, other: Any) -> Any:
+        """The mask ``F.equal``: 1.0 where values are equal, else 0.0."""
+        if isinstance(other, Operators) and of_dressi(sys._getframe(1)):
+            return self is other
+        return builders.equal(self, other) if isinstance(other, _COMPARED) else NotImplemented
 
-    def __ne__(self, other: Any) -> bool:
-        if isinstance(other, _NUMBERS):
-            raise self._no("!=", "not_equal")
-        return NotImplemented
+    def __ne__(self, other: Any) -> Any:
+        """The mask ``F.not_equal``: 1.0 where values differ, else 0.0."""
+        if isinstance(other, Operators) and of_dressi(sys._getframe(1)):
+            return self is not other
+        return builders.not_equal(self, other) if isinstance(other, _COMPARED) else NotImplemented
 
     def __and__(self, other: Any) -> Self:
         raise self._no("&", "logical_and")
@@ -199,3 +205,6 @@ class Operators:
         if 1 <= len(name) <= 4 and (set(name) <= set("xyzw") or set(name) <= set("rgba")):
             return builders.swizzle(self, name)
         raise AttributeError(f"a Variable has no attribute {name!r}{cure(name)}")
+
+
+_COMPARED = (Operators, *_NUMBERS)

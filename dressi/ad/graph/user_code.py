@@ -12,6 +12,7 @@ from typing import Any
 from ...errors import GraphError
 
 _PACKAGE = str(Path(__file__).absolute().parents[2]) + os.sep
+_NAME = __name__.partition(".")[0]
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 
 _inside: dict[str, bool] = {}
@@ -34,8 +35,11 @@ def _inside_of_package(frame: FrameType) -> bool:
 
 
 def of_dressi(frame: FrameType) -> bool:
-    """Whether the code of a frame is dressi's own."""
-    return frame.f_code.co_filename.startswith(_PACKAGE)
+    """Whether the code of a frame is dressi's own. Methods that ``dataclass`` writes are in no file: their module counts."""
+    file = frame.f_code.co_filename
+    if file == "<string>":
+        return str(frame.f_globals.get("__name__")).startswith(f"{_NAME}.")
+    return file.startswith(_PACKAGE)
 
 
 def user_level() -> int:

@@ -37,7 +37,7 @@ def test_the_matrix_multiplies_like_the_jacobian(independent: bool):
         Variable(v.vtype, v.size, v.batch, channels=v.channels, data=rng.normal(size=v.shape))
         for v in unknowns
     ]
-    mine = evaluate(columns(p), {leaf: value for leaf, value in values.items() if leaf not in (probe, *kept)})
+    mine = evaluate(columns(p), {leaf: value for leaf, value in values.items() if leaf not in {probe, *kept}})
     for a, b in zip(mine, evaluate(jacobian.reverse(jacobian.forward(p))), strict=True):
         assert a == pytest.approx(b, rel=1e-6, abs=1e-9)
     # The diagonal, by its entries.

@@ -43,7 +43,7 @@ def others(build: Build) -> list[Variable]:
     example = build()
     if example.output.vtype.is_int:
         return []
-    return [x for x in leaves([example.output]) if not x.vtype.is_int and x not in example.wrt]
+    return [x for x in leaves([example.output]) if not x.vtype.is_int and x not in {*example.wrt}]
 
 
 @pytest.mark.parametrize(

@@ -137,8 +137,8 @@ def test_a_leaf_may_become_the_value_of_another_that_changes_too(device, options
 def test_a_leaf_that_is_its_own_new_value_is_not_copied(device, options):
     a, b = leaf(name="a", seed=1), leaf(name="b", seed=2)
     plan = follows_float64(Program({"y": a + 1.0}, ((a, a), (b, b + 1.0))), device, options=options)
-    assert all(a not in pair for pair in plan.step.copies)
-    assert a in plan.program.leaves
+    assert all(a not in {*pair} for pair in plan.step.copies)
+    assert a in {*plan.program.leaves}
 
 
 # ---- render passes

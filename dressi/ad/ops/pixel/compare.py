@@ -10,7 +10,7 @@ import numpy as np
 from ...graph import PixelFunction, Variable
 from ...graph.operators import operator
 from ...types import VType, vector_type
-from .constant import Like, constant, constant_value, floats, operands
+from .constant import Like, check_masks, constant, constant_value, floats, operands
 from .kinds import Pointwise
 from .shortcut import shortcut
 
@@ -236,9 +236,9 @@ def greater_equal(a: Like, b: Like) -> Variable:
     return less_equal(b, a)
 
 
+@operator
 def equal(a: Like, b: Like) -> Variable:
-    """A mask of 1.0 and 0.0: a == b by components. (The operator ``==`` compares the objects.) Types as for ``less``;
-    derivative zero.
+    """A mask of 1.0 and 0.0: a == b by components; the operator ``==``. Types as for ``less``; derivative zero.
 
     >>> evaluate(F.equal((1.0, 2.0, 3.0), 2.0)).ravel().tolist()
     [0.0, 1.0, 0.0]
@@ -246,9 +246,9 @@ def equal(a: Like, b: Like) -> Variable:
     return Equal(*operands(a, b)).output
 
 
+@operator
 def not_equal(a: Like, b: Like) -> Variable:
-    """A mask of 1.0 and 0.0: a != b by components. (The operator ``!=`` compares the objects.) Types as for ``less``;
-    derivative zero.
+    """A mask of 1.0 and 0.0: a != b by components; the operator ``!=``. Types as for ``less``; derivative zero.
 
     >>> evaluate(F.not_equal((1.0, 2.0, 3.0), 2.0)).ravel().tolist()
     [1.0, 0.0, 1.0]
@@ -264,6 +264,7 @@ def logical_and(a: Like, b: Like) -> Variable:
     >>> evaluate(F.logical_and((1.0, 1.0, 0.0), (1.0, 0.0, 0.0))).ravel().tolist()
     [1.0, 0.0, 0.0]
     """
+    check_masks(a, b)
     return LogicalAnd(*floats(a, b)).output
 
 
@@ -275,6 +276,7 @@ def logical_or(a: Like, b: Like) -> Variable:
     >>> evaluate(F.logical_or((1.0, 1.0, 0.0), (1.0, 0.0, 0.0))).ravel().tolist()
     [1.0, 1.0, 0.0]
     """
+    check_masks(a, b)
     return LogicalOr(*floats(a, b)).output
 
 
@@ -295,11 +297,12 @@ def select(condition: Like, a: Like, b: Like) -> Variable:
     condition: FLOAT or INT for whole texels; VECn, IVECn or MATn to choose by components. a, b: one type, or one of them a
     scalar. Domains broadcast. Differentiable in a and b; the gradient of the branch not taken is 0 even where its value is
     NaN. (An infinite factor inside that branch still makes 0 * inf in the backward pass; guard its argument.) Raises
-    GraphError if types do not fit.
+    GraphError if types do not fit, and for a condition of True or False, which is no comparison of values.
 
     >>> evaluate(F.select((1.0, 0.0), (5.0, 6.0), -1.0)).ravel().tolist()
     [5.0, -1.0]
     """
+    check_masks(condition)
     given = [v for v in (a, b) if isinstance(v, Variable)]
     (condition,) = (condition,) if isinstance(condition, Variable) else operands(condition, beside=given)
     a, b = operands(a, b, beside=(condition,))

@@ -163,6 +163,16 @@ def integers(*values: Like) -> list[Variable]:
     return [v if isinstance(v, Variable) else constant(_whole(v)) for v in values]
 
 
+def check_masks(*values: Like) -> None:
+    """Raises GraphError if one of the values is a truth value of Python, which ``is``, ``in`` and ``not`` give: no mask is meant."""
+    for value in values:
+        if isinstance(value, (bool, np.bool_)):
+            raise GraphError(
+                f"a mask or an image is needed, not the truth value {value!s}: comparisons such as x == y and x < y are masks of"
+                f" 1.0 and 0.0, while `is`, `in` and `not` compare objects when the graph is built (at {user_line()})"
+            )
+
+
 def _whole(value: Like) -> np.ndarray:
     array = np.asarray(value)
     if array.dtype.kind == "f" and not np.array_equal(array, np.trunc(array)):
@@ -175,6 +185,8 @@ def _whole(value: Like) -> np.ndarray:
 def _literal(value: Like, integer: bool, beside: Sequence[Variable] = ()) -> Variable:
     if type(value) is float and not integer:
         return Constant((value,), FLOAT).output
+    if not beside:
+        check_masks(value)
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         raise GraphError(f"expected a Variable or numbers, not {value!r} (at {user_line()})")

@@ -198,7 +198,7 @@ def test_what_is_not_settled_is_made_apart(device):
     program = Program({"loss": loss, "residual": image - target}, ((x, x - 0.001 * g),))
     assert check(program, device) == 1
     (found,) = (s for s in plan_of(program) if sparse_of(s) and isinstance(s.work, Scatter))
-    assert image in found.outputs and (sparse_of(found).fill[image] == 0.5).all()
+    assert image in {*found.outputs} and (sparse_of(found).fill[image] == 0.5).all()
 
 
 def assert_dense_bits(program, device, cost, options):
@@ -230,7 +230,9 @@ def test_a_scatter_keeps_its_list_when_it_makes_what_another_reads_there(device)
     plan = build_plan(program, DeviceLimits(), shader_text, options, cost)
     first, second = (s for s in plan.sub_stages if isinstance(s.work, Scatter))
     assert sparse_of(first).blocks is sparse_of(second).blocks
-    assert wave in first.outputs and wave in {r.variable for r in second.reads} and not sparse_of(first).fill
+    assert (
+        wave in {*first.outputs} and wave in {r.variable for r in second.reads} and not sparse_of(first).fill
+    )
     assert_dense_bits(program, device, cost, options)
 
 
@@ -252,7 +254,9 @@ def test_what_is_read_on_fewer_blocks_does_not_keep_a_shader_dense(device):
     cost = CPU.weighing(lanes=1, fetch=8.0, store=8.0, stage=8e3)
     plan = build_plan(program, DeviceLimits(), shader_text, options, cost)
     first, second = (s for s in plan.sub_stages if isinstance(s.work, Scatter))
-    assert wave in first.outputs and wave in {r.variable for r in second.reads} and not sparse_of(first).fill
+    assert (
+        wave in {*first.outputs} and wave in {r.variable for r in second.reads} and not sparse_of(first).fill
+    )
     assert [len(sparse_of(s).blocks.quiet) for s in (first, second)] == [2, 1]
     assert_dense_bits(program, device, cost, options)
 
@@ -267,7 +271,7 @@ def test_a_list_of_several_rasters_leaves_out_those_that_do_not_matter(device):
     program = Program({"edge": edge, "large": large}, ((x, x * 1.01),))
     plan, sparse = results(program, device, options=PlanOptions(**STORED))
     _, dense = results(program, device, options=replace(DENSE, **STORED))
-    (made,) = (s for s in plan.sub_stages if edge in s.outputs)
+    (made,) = (s for s in plan.sub_stages if edge in {*s.outputs})
     assert set(sparse_of(made).blocks.decided_by) == set(small)
     for a, b in zip(sparse, dense, strict=True):
         assert (a == b).all()
