@@ -7,9 +7,11 @@ import numpy as np
 from ..evaluate import coordinates
 from ..graph import Function, PixelFunction, Variable
 from ..ops.image.reduce import Expand
-from ..ops.pixel.arithmetic import Add, Div, Mul, Sub, add, hadamard, sub
+from ..ops.pixel.arithmetic import Add, Div, Max, Min, Mul, Sub, add, div, hadamard, sub
 from ..ops.pixel.compare import LogicalNot, Select, select
 from ..ops.pixel.constant import SINGLE, Constant, constant, constant_value, is_constant
+from ..ops.pixel.exponential import Exp, Exp2, InverseSqrt, Log, Log2, Sigmoid, Sqrt
+from ..ops.pixel.geometry import Dot, Length
 from ..ops.pixel.math import Abs, Neg, Square, StopGradient, neg
 from ..ops.pixel.shortcut import Alias
 from ..types import Access
@@ -169,6 +171,78 @@ def select_not(function: Function) -> Variable | None:
     return None
 
 
+@on(Select)
+def select_again(function: Function) -> Variable | None:
+    """select(c, select(c, a, b), d) -> select(c, a, d), and for the other branch"""
+    condition, *branches = function.inputs
+    taken = [
+        x.creator.inputs[k] if isinstance(x.creator, Select) and x.creator.inputs[0] is condition else x
+        for k, x in enumerate(branches, 1)
+    ]
+    return if_alike(Select(condition, *taken).output, function) if taken != branches else None
+
+
+@on(Max, Min)
+def same_extreme(function: Function) -> Variable | None:
+    """max(a, a) -> a;  max(a, max(a, b)) -> max(a, b), and for the minimum"""
+    for one, other in (function.inputs, function.inputs[::-1]):
+        inner = other.creator
+        if one is other or (type(inner) is type(function) and any(one is x for x in inner.inputs)):
+            return if_alike(other, function)
+    return None
+
+
+@on(Log, Log2)
+def log_of_exp(function: Function) -> Variable | None:
+    """log(exp(a)) -> a, also where exp(a) would overflow"""
+    inner = function.inputs[0].creator
+    return inner.inputs[0] if isinstance(inner, Exp if isinstance(function, Log) else Exp2) else None
+
+
+@on(Exp, Exp2)
+def exp_of_log(function: Function) -> Variable | None:
+    """exp(log(a)) -> a where a is not negative, whatever it is: of a negative one the logarithm is NaN, which stays"""
+    inner = function.inputs[0].creator
+    if isinstance(inner, Log if isinstance(function, Exp) else Log2) and not_negative(inner.inputs[0]):
+        return inner.inputs[0]
+    return None
+
+
+@on(Square, Mul)
+def square_of_root(function: Function) -> Variable | None:
+    """sqrt(a)^2 -> a and (1 / sqrt(a))^2 -> 1 / a, where a is not negative, whatever it is"""
+    x = function.inputs[0]
+    if function.inputs[-1] is not x:
+        return None
+    match x.creator:
+        case Sqrt(inputs=(a,)) if not_negative(a):
+            return if_alike(a, function)
+        case InverseSqrt(inputs=(a,)) if not_negative(a):
+            return if_alike(div(1.0, a), function)
+        case Div(inputs=(one, Variable(creator=Sqrt(inputs=(a,))))) if is_constant(one, 1.0) and not_negative(
+            a
+        ):
+            return if_alike(div(1.0, a), function)
+    return None
+
+
+def not_negative(x: Variable, depth: int = 4) -> bool:
+    """Whether a value is at least 0 for all inputs, as squares, exponentials, lengths and maxima with such a constant are. depth:
+    of the Functions that are looked at."""
+    match x.creator if depth else None:
+        case Constant() as c:
+            return all(v >= 0 for v in c.value)
+        case Mul(inputs=(a, b)) | Dot(inputs=(a, b)) if a is b:
+            return True
+        case Add(inputs=(a, b)) | Mul(inputs=(a, b)):
+            return not_negative(a, depth - 1) and not_negative(b, depth - 1)
+        case Max(inputs=(a, b)):
+            return not_negative(a, depth - 1) or not_negative(b, depth - 1)
+        case Expand(inputs=(a,)):
+            return not_negative(a, depth - 1)
+    return isinstance(x.creator, (Abs, Square, Exp, Exp2, Sqrt, Length, Sigmoid))
+
+
 @on(StopGradient, Alias)
 def drop_derivative_marks(function: Function) -> Variable | None:
     """stop_gradient(x) -> x, alias(x, ...) -> x: Functions that only affect derivatives, which are already built"""
@@ -190,5 +264,10 @@ RULES: tuple[Rule, ...] = (
     join_selects,
     drop_sign,
     select_not,
+    select_again,
+    same_extreme,
+    log_of_exp,
+    exp_of_log,
+    square_of_root,
     drop_derivative_marks,
 )

@@ -34,6 +34,17 @@ a, b, c = (Variable(FLOAT, name=name) for name in "abc")
         lambda: (F.mix(a, b, 0.25), 0.75 * a + 0.25 * b),
         lambda: (F.pow(a, 3.0) / a, a * a),
         lambda: (F.sin(a + b - a), F.sin(b)),
+        lambda: (F.exp(F.log(a)), a),
+        lambda: (F.exp2(-2.0 * F.log2(a)), 1.0 / (a * a)),
+        lambda: (F.log(F.exp(a + b)), a + b),
+        lambda: (F.square(1.0 / F.sqrt(a)), 1.0 / a),
+        lambda: ((b * F.inversesqrt(a)) * (c / F.sqrt(a)), b * c / a),
+        lambda: (F.maximum(a, a) + F.minimum(b, b), a + b),
+        lambda: (F.maximum(F.maximum(a, b), a), F.maximum(a, b)),
+        lambda: (F.select(a > 0.5, F.select(a > 0.5, b, 0.0), c), F.select(a > 0.5, b, c)),
+        lambda: (F.select(a > 0.5, c, 3.0 * F.select(a > 0.5, c, b)), F.select(a > 0.5, c, 3.0 * b)),
+        lambda: (F.select(a > 0.5, b, F.select(a > 0.5, c, b)), b),
+        lambda: (F.select(F.constant(1.0), a, b), a),
     ],
 )
 def test_equal_expressions_are_one(pair):
@@ -43,6 +54,13 @@ def test_equal_expressions_are_one(pair):
 
 def test_expressions_that_differ_stay_apart():
     terms = [a, b, a + b, a * b, F.sin(a), F.cos(a), F.exp(a), F.sqrt(a), a * a, a / b, F.select(a > b, a, b)]
+    terms += [
+        F.log(2.0 * F.exp(a)),
+        F.exp(0.5 * F.log(a)),
+        F.maximum(a, -a),
+        F.select(a > b, F.select(b > a, a, b), b),
+    ]
+    terms += [(b / F.sqrt(a)) * c, F.maximum(a, F.minimum(a, b)), 2.0**28 * a + b - 2.0**-33 * a]
     read = [x for (x,) in Reader(Table()).read([*terms, *(2.0 * t for t in terms)])]
     assert len({x.entry for x in read}) == len(terms) and ONE not in {x.entry for x in read}
     assert len(set(read)) == 2 * len(terms)
@@ -91,6 +109,28 @@ def test_sums_and_products_are_few():
     for _ in range(8):
         tiny = tiny * 1e-12
     assert evaluate(written([tiny])[0:1], {a: 1.0})[0].item() == pytest.approx(1e-96)
+
+
+@pytest.mark.parametrize(
+    ("build", "adds", "multiplies"),
+    [
+        (lambda: 2.0 * a + 4.0 * b + 3.0 * a, 1, 2),
+        (lambda: 0.1 * a + b + 0.2 * a + c + 0.5 * b, 2, 2),
+        (lambda: 2.0 * a + 4.0 * b - 5.0 * a, 1, 2),
+        (lambda: (2.0 + a) * b + 3.0 * b, 1, 1),
+        (lambda: (a + 2.0) - (b + 5.0), 2, 0),
+        (lambda: F.maximum(F.constant(2.0), F.constant(3.0)) * a + b * a, 1, 1),
+        (lambda: 2.0 * a + F.exp(F.constant(1.0)) * a + b, 1, 1),
+        (lambda: (2.0 * a + 4.0 * b + c) - 2.0 * a, 1, 1),
+    ],
+)
+def test_constants_are_computed_when_steps_are_made(build, adds, multiplies):
+    y = build()
+    found = fewest([y])
+    assert (found.adds, found.multiplies, found.calls) == (adds, multiplies, {})
+    values = {a: 0.7, b: -1.3, c: 2.1}
+    (expected,) = evaluate([y], values)
+    assert evaluate(written([y]), values)[0].item() == pytest.approx(expected.item(), rel=1e-14)
 
 
 def written(outputs, product_cost=1.0):

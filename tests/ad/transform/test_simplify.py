@@ -60,6 +60,20 @@ IDENTITIES = {
     "select known": (lambda: F.select(1.0, X, F.sin(X)), []),
     "select same": (lambda: F.select(F.less(X, 1.0), X, X), []),
     "select not": (lambda: F.select(F.logical_not(X), 1.0, X), ["Constant", "Select"]),
+    "select again": (lambda: F.select(X, F.select(X, V, 1.0), 2.0), ["Constant", "Select"]),
+    "select otherwise": (lambda: F.select(X, V, F.select(X, 1.0, V)), []),
+    "max same": (lambda: F.maximum(V, V) + F.minimum(X, X), ["Add"]),
+    "max again": (lambda: F.maximum(F.maximum(X, V), X), ["Max"]),
+    "log of exp": (lambda: F.log(F.exp(X)) + F.log2(F.exp2(V)), ["Add"]),
+    "exp of log": (
+        lambda: F.exp(F.log(F.abs(X))) * F.exp2(F.log2(F.square(V) + 1.0)),
+        ["Abs", "Square", "Constant", "Add", "Mul"],
+    ),
+    "square of a root": (lambda: F.square(F.sqrt(F.exp(X))), ["Exp"]),
+    "square of an inverse root": (
+        lambda: F.square(F.inversesqrt(F.exp(X))) + F.square(1.0 / F.sqrt(F.maximum(X, 0.5))),
+        ["Constant", "Exp", "Div", "Constant", "Max", "Div", "Add"],
+    ),
     "swizzles": (lambda: V.zyx.zy, ["Swizzle"]),
     "a part": (lambda: F.vec3(X, X + 1.0, 2.0).x, []),
     "parts": (lambda: F.vec3(F.vec2(X, 1.0), X), ["Constant", "Construct"]),
@@ -90,6 +104,9 @@ def test_identities(build, left):
 
 
 UNTOUCHED = {
+    "not a number of a logarithm": lambda: F.exp(F.log(X - 1.0)),
+    "not a number of a root": lambda: F.square(F.sqrt(X - 1.0)),
+    "a select of another width": lambda: F.select(X, F.select(X, 1.0, V), 2.0),
     "a broadcast by adding zeros": lambda: leaf(size=(1, 1)) + F.zeros_like(X),
     "a widening": lambda: X + C((0.0, 0.0, 0.0)),
     "random numbers of every tile": lambda: F.random(

@@ -3,12 +3,14 @@ parts that occur several times are computed once."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
-from ..terms.rational import Rational, times
+from ...ops.pixel.kinds import Pointwise
+from ..terms.rational import Rational, is_in_range, of_float, plus, rounded, times
 from .crossed import cross
 from .distribute import distribute, regroup
 from .pairs import share_pairs
@@ -28,7 +30,7 @@ def flatten(steps: Steps, order: Sequence[int]) -> list[int]:
     kind = steps.kind_of(readers)
     of_sums = kind == SUM
     once = (steps.kind_of(read) == kind) & (of_sums | (kind == PRODUCT)) & (uses[read] == 1)
-    gone, cancelled = set[int](read[once].tolist()), False
+    gone, changed = set[int](read[once].tolist()), False
     some = {*readers[once].tolist(), *repeated(readers[of_sums], read[of_sums])}
     for n in [n for n in order if n in some]:
         flat = list[int]()
@@ -37,22 +39,80 @@ def flatten(steps: Steps, order: Sequence[int]) -> list[int]:
                 flat += terms[m] if m > 0 else [-k for k in terms[-m]]
             else:
                 flat.append(m)
-        if kinds[n] == PRODUCT:
-            steps.put(n, PRODUCT, flat)
-        else:
-            steps.put(n, SUM, left := _like_terms(flat))
-            cancelled |= len(left) < len(flat)
-    return steps.order() if cancelled else [n for n in order if n not in gone]
+        left = flat if kinds[n] == PRODUCT else _like_terms(steps, flat)
+        left = join_numbers(steps, kinds[n], left)
+        steps.put(n, kinds[n], left)
+        changed |= len(left) < len(flat)
+    return steps.order() if changed else [n for n in order if n not in gone]
 
 
-def _like_terms(terms: Sequence[int]) -> Sequence[int]:
-    """The same sum, without terms that cancel."""
-    if len({abs(m) for m in terms}) == len(terms):
-        return terms
-    net = Counter[int]()
+def _like_terms(steps: Steps, terms: Sequence[int]) -> Sequence[int]:
+    """The same sum, without terms that cancel, and multiples of one value as one: x + 5 x -> 6 x."""
+    groups = dict[tuple[int, ...], list[int]]()
     for m in terms:
-        net[abs(m)] += 1 if m > 0 else -1
-    return [n if c > 0 else -n for n, c in net.items() for _ in range(abs(c))]
+        groups.setdefault(_without_numbers(steps, abs(m)), []).append(m)
+    if len(groups) == len(terms):
+        return terms
+    left = list[int]()
+    for factors, members in groups.items():
+        net = Counter[int]()
+        for m in members:
+            net[abs(m)] += 1 if m > 0 else -1
+        factor: Rational = 0
+        for n, times_there in net.items():
+            own: Rational = times_there
+            for k in steps.factors(n):
+                own = times(own, steps.of[k]) if steps.kinds[k] == NUMBER else own
+            factor = plus(factor, own)
+        if len(net) == 1 or (factor and not is_in_range(factor := rounded(factor))):
+            left += [n if c > 0 else -n for n, c in net.items() for _ in range(abs(c))]
+        elif factor:
+            scale = [] if abs(factor) == 1 else [steps.number(abs(factor))]
+            n = factors[0] if len(factors) == 1 and not scale else steps.add(PRODUCT, [*scale, *factors])
+            left.append(n if factor.numerator > 0 else -n)
+    return left
+
+
+def _without_numbers(steps: Steps, n: int) -> tuple[int, ...]:
+    """The factors of a value in order, without constants; of a constant itself."""
+    found = tuple(sorted([k for k in steps.factors(n) if steps.kinds[k] != NUMBER]))
+    return found or (n,)
+
+
+def join_numbers(steps: Steps, kind: int, terms: Sequence[int]) -> Sequence[int]:
+    """The terms of a sum or product with one constant at most, and none that changes nothing: 2 + x + 3 -> 5 + x. Constants whose
+    sum or product leaves the range of single precision stay apart."""
+    numbers = [m for m in terms if steps.kinds[abs(m)] == NUMBER]
+    neutral = 0 if kind == SUM else 1
+    if not numbers or (len(numbers) == 1 and steps.of[abs(numbers[0])] not in (0, neutral)):
+        return terms
+    value: Rational = neutral
+    for m in numbers:
+        of = steps.of[abs(m)]
+        value = plus(value, of if m > 0 else -of) if kind == SUM else times(value, of)
+    if value and not is_in_range(value := rounded(value)):
+        return terms
+    if kind == PRODUCT and not value:
+        return [0]
+    rest = [m for m in terms if steps.kinds[abs(m)] != NUMBER]
+    if value == neutral and rest:
+        return rest
+    if kind == SUM and rest and value.numerator < 0:
+        return [*rest, -steps.number(-value)]
+    return [*rest, steps.number(value)]
+
+
+def constant_of(steps: Steps, n: int) -> Rational | None:
+    """The value of a Function of constants, in double precision; None if single precision does not hold it, or it is unknown."""
+    function = steps.of[n][0]
+    if not issubclass(function, Pointwise) or function.eval is not Pointwise.eval:
+        return None
+    given = [math.copysign(1.0, m) * float(steps.of[abs(m)]) for m in steps.terms[n]]
+    with np.errstate(all="ignore"):
+        value = float(function.compute(*map(np.float64, given)))
+    if not math.isfinite(value) or (value and not is_in_range(of_float(value))):
+        return None
+    return of_float(value)
 
 
 def take_out_factors(steps: Steps, order: Sequence[int]) -> bool:
@@ -134,6 +194,7 @@ def unify(steps: Steps, order: Sequence[int]) -> list[int]:
     shorter if anything changed, is returned. Values that are as they were at the last call are not compared with each other again."""
     same, kinds, terms, operands = dict[int, int](), steps.kinds, steps.terms, steps.operands
     fresh, keys, known, places = steps.fresh, steps.keys, steps.first, steps.places(order)
+    new = dict[int, None]()  # constants that the order has not
 
     def moved(m: int) -> int:
         return same.get(m, m) if m > 0 else -same.get(-m, -m)
@@ -146,9 +207,18 @@ def unify(steps: Steps, order: Sequence[int]) -> list[int]:
             steps.put(n, kind, [moved(m) for m in terms[n]])
         elif n not in fresh:
             continue
-        fresh.discard(n)
         inner = terms[n]
-        if len(inner) == 1 and (kind == PRODUCT or (kind == SUM and inner[0] > 0)):
+        if kind in (SUM, PRODUCT) and (joined := join_numbers(steps, kind, inner)) is not inner:
+            steps.put(n, kind, inner := joined)
+            new.update(dict.fromkeys(m for m in operands[n] if kinds[m] == NUMBER))
+        elif kind == CALL and all(kinds[m] == NUMBER for m in operands[n]):
+            value = constant_of(steps, n)
+            if value is not None:
+                same[n] = steps.number(value)
+                new[same[n]] = None
+                continue
+        fresh.discard(n)
+        if len(inner) == 1 and (kind == PRODUCT or (kind == SUM and inner[0] >= 0)):
             same[n] = inner[0]
             continue
         if kind == CALL:
@@ -169,24 +239,8 @@ def unify(steps: Steps, order: Sequence[int]) -> list[int]:
         else:
             known[key], same[first] = n, n
     steps.roots = [moved(r) for r in steps.roots]
-    return [n for n in order if n not in same]
-
-
-def _join_numbers(steps: Steps) -> None:
-    """The constants of a product become one."""
-    known: dict[Rational, int] = {steps.of[n]: n for n, kind in enumerate(steps.kinds) if kind == NUMBER}
-    for n in steps.order():
-        numbers = [m for m in steps.operands[n] if steps.kinds[m] == NUMBER]
-        if steps.kinds[n] == PRODUCT and len(numbers) > 1:
-            scale: Rational = 1
-            for m in numbers:
-                scale = times(scale, steps.of[m])
-            rest = [m for m in steps.operands[n] if steps.kinds[m] != NUMBER]
-            if scale != 1:
-                if scale not in known:
-                    known[scale] = steps.add(NUMBER, of=scale)
-                rest.append(known[scale])
-            steps.put(n, PRODUCT, rest)
+    new = {n: None for n in new if n >= len(places) or places[n] < 0}
+    return [*new, *(n for n in order if n not in same)]
 
 
 def expand(steps: Steps) -> None:
@@ -206,7 +260,6 @@ def reduced(steps: Steps, *, around: int | None = None, product_cost: float = 1.
     order = range(len(steps))
     if around is not None:
         expand(steps)
-        _join_numbers(steps)
         order = steps.order()
     order = unify(steps, flatten(steps, order))
     if around is not None and distribute(steps, around):

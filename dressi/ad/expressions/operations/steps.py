@@ -43,6 +43,7 @@ class Steps:
         """Of values that were compared, what is equal for equal values."""
         self.first: dict[Any, int] = {}
         """By key, the first value that had it."""
+        self._numbers: dict[Rational, int] = {0: 0}
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -57,6 +58,13 @@ class Steps:
         if of is not None:
             self.of[n] = of
         return n
+
+    def number(self, value: Rational) -> int:
+        """The value that is this constant; a new one if there is none."""
+        found = self._numbers.get(value)
+        if found is None:
+            found = self._numbers[value] = self.add(NUMBER, of=value)
+        return found
 
     def put(self, n: int, kind: int, terms: Sequence[int]) -> None:
         """Makes a value something else, of which nothing but its terms is known."""
@@ -144,7 +152,6 @@ class Lowering:
         """Entry -> (c, value): the value is c times the entry. c may be negative."""
         self._terms: dict[int, Sequence[tuple[Rational, int]]] = {}
         """Of sums that are wanted at a scale: their terms at it."""
-        self._number: dict[Rational, int] = {}
         self._product: dict[tuple[int, ...], int] = {}
         self._inverse: dict[int, int] = {}
         self._below = defaultdict[int, set[int]](set)
@@ -197,7 +204,7 @@ class Lowering:
         if not factor:
             return 0
         if entry == ONE:
-            n = self._constant(abs(factor))
+            n = self.steps.number(abs(factor))
         else:
             scale, n = self._at[entry]
             if factor == scale:
@@ -205,13 +212,8 @@ class Lowering:
             factor = quotient(factor, scale)
             if factor == -1:
                 return -n
-            n = self._multiplied([self._constant(abs(factor)), n])
+            n = self._multiplied([self.steps.number(abs(factor)), n])
         return n if factor.numerator > 0 else -n
-
-    def _constant(self, value: Rational) -> int:
-        if value not in self._number:
-            self._number[value] = self.steps.add(NUMBER, of=value)
-        return self._number[value]
 
     def _reciprocal(self, n: int) -> int:
         if n not in self._inverse:
@@ -264,6 +266,6 @@ class Lowering:
         if below:
             above.append(self._reciprocal(below[0] if len(below) == 1 else self._multiplied(below)))
         if wanted is not None and abs(scale) != wanted:
-            above.append(self._constant(quotient(wanted, abs(scale))))
+            above.append(self.steps.number(quotient(wanted, abs(scale))))
             scale = wanted if scale.numerator > 0 else -wanted
         return scale, above[0] if len(above) == 1 else self._multiplied(above)

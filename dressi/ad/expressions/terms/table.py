@@ -4,7 +4,7 @@ An expression is a rational number times an entry of the table (``Scaled``). An 
 (``field``): a sum or a product whose sample is that of an entry, or a multiple of it, is that entry, which keeps the *form*
 in which it was first written. So (a + b)(a - b) and a a - b b are one entry, x - x is zero, sin(x)^2 + cos(x)^2 is one, and the
 derivative of a recurrence that is a member of the recurrence is found to be that member. Values are equal where both ways of writing
-are finite: x / x is 1, also where x is 0.
+are finite: x / x is 1, also where x is 0, and exp(log x), sqrt(x) sqrt(x) and 1 / (1 / sqrt(x))^2 are x, also where x is negative.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from typing import Any
 
-from ...ops.pixel.exponential import Sqrt
+from ...ops.pixel.arithmetic import Max, Min
+from ...ops.pixel.compare import Select
+from ...ops.pixel.exponential import Exp, Exp2, Log, Log2, Sqrt
 from ...ops.pixel.trigonometry import Sin
 from .field import Sample, drawn, on_circle, product_of, product_of_two, sum_of
 from .forms import CIRCLE, ONE, ZERO, Call, Form, Product, Scaled, Sum, Symbol, children, kind_of, scaled
@@ -24,6 +26,9 @@ _sum: Callable[[tuple[Any, ...]], Sum] = partial(tuple.__new__, Sum)
 _product: Callable[[tuple[Any, ...]], Product] = partial(tuple.__new__, Product)
 _call: Callable[[tuple[Any, ...]], Call] = partial(tuple.__new__, Call)
 _NOTHING = Sample(0, 0, 0)
+_INVERSE = {Exp: Log, Log: Exp, Exp2: Log2, Log2: Exp2}
+_LARGEST_POWER = 16
+"""Of x in exp(n log x) -> x^n."""
 
 
 class Table:
@@ -40,6 +45,8 @@ class Table:
         self._of_sum: dict[Hashable, Scaled] = {}
         self._roots: dict[int, tuple[Scaled, ...]] = {}
         """Of entries that are square roots, of what."""
+        self._with_roots = set[int]()
+        """These, and products that hold them: their squares are simpler."""
         self._of_direction: dict[int, int] = {self.samples[ONE].direction: ONE}
 
     def __len__(self) -> int:
@@ -88,7 +95,8 @@ class Table:
         scale = times(factor, other)
         if scale != 1:
             scale = rounded(scale)
-        if a == b or (scale != 1 and not is_in_range(scale)):
+        meet = a == b or (a in self._with_roots and b in self._with_roots)
+        if meet or (scale != 1 and not is_in_range(scale)):
             return self.product(((x, 1), (y, 1)))
         if not a or not b:  # ONE
             return scaled((scale, a or b))
@@ -113,6 +121,8 @@ class Table:
                     powers[entry] = powers.get(entry, 0) + power
         if not scale:
             return ZERO
+        if not self._with_roots.isdisjoint(powers):
+            powers = self._roots_met(powers)
         for entry, power in powers.items():
             if not -2 < power < 2 and entry in self._roots:
                 (argument,), half = self._roots[entry], int(power / 2)
@@ -137,6 +147,18 @@ class Table:
             )
         return scaled((scale, known.entry)) if known.factor == 1 else self._in_range(known, scale)
 
+    def _roots_met(self, powers: dict[int, int]) -> dict[int, int]:
+        """The same powers; products are written out if a square of a root in them comes out, as in (x / sqrt(y))^2."""
+        flat, stack = dict[int, int](), [*powers.items()]
+        while stack:
+            entry, power = stack.pop()
+            form = self.forms[entry]
+            if type(form) is Product and entry in self._with_roots:
+                stack += [(n, p * power) for n, p in form.factors]
+            else:
+                flat[entry] = flat.get(entry, 0) + power
+        return flat if any(not -2 < flat[n] < 2 for n in flat.keys() & self._roots.keys()) else powers
+
     def _to_power(self, entry: int, power: int) -> Sample:
         if power > 0:
             return product_of([self.samples[entry]] * power) if power > 1 else self.samples[entry]
@@ -145,8 +167,22 @@ class Table:
         return product_of([self._inverses[entry]] * -power) if power < -1 else self._inverses[entry]
 
     def call(self, function: Hashable, arguments: Iterable[Scaled]) -> Scaled:
-        """A Function of the arguments. Sine and cosine know their symmetry and that their squares add up to 1."""
+        """A Function of the arguments. Sine and cosine know their symmetry and that their squares add up to 1; a logarithm undoes an
+        exponential and the reverse, and a maximum, minimum or select of equal values, or of one with these values, is a value."""
         arguments, sign = tuple(arguments), 1
+        if kind_of(function) in _INVERSE:
+            simpler = self._inverted(kind_of(function), *arguments)
+        elif kind_of(function) in (Max, Min):
+            simpler = self._extreme(function, *arguments)
+        elif kind_of(function) is Select:
+            condition, *both = arguments
+            both = [self._taken(function, condition, x, branch) for branch, x in enumerate(both, 1)]
+            arguments = (condition, *both)
+            simpler = both[not condition.factor] if condition.is_constant or both[0] == both[1] else None
+        else:
+            simpler = None
+        if simpler is not None:
+            return simpler
         if kind_of(function) in CIRCLE and arguments[0].factor.numerator < 0:
             arguments, sign = (-arguments[0],), -1 if kind_of(function) is Sin else 1
         form = _call((function, arguments))
@@ -159,6 +195,34 @@ class Table:
                 sample = drawn("call", function, *values)
             known = self._add(self._of_form, form, sample)
         return Scaled(times(known.factor, sign), known.entry)
+
+    def _inverted(self, kind: Any, x: Scaled) -> Scaled | None:
+        """What exp(n log y), log(exp y) and those to base 2 are; None for other x."""
+        form = self.forms[x.entry]
+        if type(form) is not Call or kind_of(form.function) is not _INVERSE[kind]:
+            return None
+        if x.factor == 1:
+            return form.arguments[0]
+        power = type(x.factor) is int and abs(x.factor) <= _LARGEST_POWER and kind in (Exp, Exp2)
+        return (
+            self.product([(form.arguments[0], int(x.factor))]) if power and form.arguments[0].factor else None
+        )
+
+    def _extreme(self, function: Hashable, x: Scaled, y: Scaled) -> Scaled | None:
+        """max(a, a) and max(a, max(a, b)), and for the minimum; None for others."""
+        for one, other in ((x, y), (y, x)):
+            form = self.forms[other.entry]
+            nested = type(form) is Call and form.function == function and other.factor == 1
+            if one == other or (nested and one in form.arguments):
+                return other
+        return None
+
+    def _taken(self, function: Hashable, condition: Scaled, x: Scaled, branch: int) -> Scaled:
+        """x, or its branch if it is a select by the same condition: select(c, select(c, a, b), d) is select(c, a, d)."""
+        form = self.forms[x.entry]
+        if type(form) is Call and form.function == function and form.arguments[0].entry == condition.entry:
+            return self.multiplied(Scaled(x.factor, ONE), form.arguments[branch])
+        return x
 
     def _values(self, call: Call) -> list[tuple[int, int, int]]:
         """Of the arguments."""
@@ -211,6 +275,9 @@ class Table:
         known = known_forms[form] = scaled((1, len(self.forms)))
         if type(form) is Call and form.function == (Sqrt, ()):
             self._roots[known.entry] = form.arguments
+            self._with_roots.add(known.entry)
+        elif type(form) is Product and any(n in self._with_roots for n, _ in form.factors):
+            self._with_roots.add(known.entry)
         self.forms.append(form)
         self.samples.append(sample)
         return known
