@@ -4,8 +4,11 @@ All derive from :class:`DressiError`, so a program can show ``str(error)`` to it
 thing that is wrong and the cure.
 """
 
+import inspect
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import cache
+from typing import Any
 
 
 class DressiError(Exception):
@@ -73,6 +76,10 @@ class InputError(DressiError, ValueError):
     """
 
 
+class NoAttributeError(InputError, AttributeError):
+    """An object has no attribute of that name, to be set or to be read."""
+
+
 def did_you_mean(name: object, names: Iterable[str]) -> str:
     """The nearest of the names as a question for the end of a message; empty if none is near.
 
@@ -104,3 +111,49 @@ def shown(text: object, most: int = LONGEST_QUOTE) -> str:
     line = " ".join(line[: 5 * most].split())
     line = "".join(c if c.isprintable() else "?" for c in line)
     return line if len(line) <= most else line[: most - 3] + "..."
+
+
+class KnownAttributes:
+    """Base of objects whose attributes users set. A name that the class does not declare raises NoAttributeError: Python would
+    keep the value, and nothing would ever read it.
+
+    >>> mesh = render.primitives.cube()
+    >>> mesh.colours = np.ones((8, 3))
+    Traceback (most recent call last):
+        ...
+    dressi.errors.NoAttributeError: a Mesh has no attribute 'colours'; did you mean 'colors'?
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_") and name not in _attributes(type(self)):
+            near = did_you_mean(name, sorted(_attributes(type(self))))
+            raise NoAttributeError(
+                f"a {type(self).__name__} has no attribute '{name}'{near or '; check its name'}"
+            )
+        super().__setattr__(name, value)
+
+
+@cache
+def _attributes(kind: type) -> frozenset[str]:
+    """What a class and its bases annotate or define."""
+    return frozenset(name for one in kind.__mro__ for name in (*inspect.get_annotations(one), *vars(one)))
+
+
+class OfVariables:
+    """Base of pictures made of Variables. What pictures of arrays alone have (``ONLY_ARRAYS``) raises NoAttributeError with the
+    cure."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        kind = type(self).__name__
+        if name in ONLY_ARRAYS:
+            raise NoAttributeError(
+                f"a {kind} is made of Variables, and only pictures of arrays have '{name}': read them with"
+                " evaluate(picture.colour), or draw with render, which gives arrays where no argument is a Variable"
+            )
+        raise NoAttributeError(f"a {kind} has no attribute '{name}'{did_you_mean(name, dir(type(self)))}")
+
+
+ONLY_ARRAYS = ("save", "srgb", "image")
+"""What a picture of arrays has and one of Variables has not."""

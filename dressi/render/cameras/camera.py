@@ -16,7 +16,9 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...errors import InputError
+from ...ad.types import size_of
+from ...errors import GraphError, InputError
+from .conventions import check_affine
 from .intrinsics import intrinsics_from_fov, projection_matrix, shift_principal
 from .rigid import look_at
 
@@ -52,10 +54,7 @@ class Camera:
                     f"camera '{self.name}': {field} must be {shape} finite numbers, not {array.tolist()}"
                 )
             object.__setattr__(self, field, array)
-        width, height = self.size
-        if width < 1 or height < 1:
-            raise InputError(f"camera '{self.name}': size {width}x{height} is empty; give at least 1x1")
-        object.__setattr__(self, "size", (int(width), int(height)))
+        object.__setattr__(self, "size", _size(self.name, self.size))
         if self.intrinsics[0, 0] <= 0 or self.intrinsics[1, 1] <= 0:
             raise InputError(
                 f"camera '{self.name}': focal lengths must be positive, not {self.intrinsics.tolist()}"
@@ -111,6 +110,7 @@ class Camera:
             raise InputError(
                 f"camera '{name}': the field of view must be inside (0, 180) degrees, not {fov_y}"
             )
+        size = _size(name, size)
         rotation, translation = look_at(eye, target, up)
         return cls(intrinsics_from_fov(fov_y, size), rotation, translation, size, near, far, name)
 
@@ -165,6 +165,7 @@ class Camera:
 
     def resized(self, size: tuple[int, int]) -> Camera:
         """The same view on another number of pixels; each axis scales on its own."""
+        size = _size(self.name, size)
         scale = np.diag([size[0] / self.size[0], size[1] / self.size[1], 1.0])
         return replace(self, intrinsics=scale @ self.intrinsics, size=size)
 
@@ -186,6 +187,7 @@ class Camera:
         if isinstance(view, Variable):
             return Views(F.matmul(F.constant(self.projection), view), self.size)
         view = np.asarray(view, np.float64)
+        check_affine("view", view)
         return replace(self, rotation=view[:3, :3], translation=view[:3, 3])
 
     def with_range(self, near: float, far: float) -> Camera:
@@ -205,6 +207,14 @@ class Camera:
                 f"camera '{self.name}' looks away from the object; check its rotation and translation"
             )
         return self.with_range(max(depth - 4 * radius, depth / 20), depth + 4 * radius)
+
+
+def _size(name: str, size: tuple[int, int]) -> tuple[int, int]:
+    try:
+        return size_of(size)
+    except GraphError as error:
+        shown = "x".join(map(str, size)) if isinstance(size, Sequence) else size
+        raise InputError(f"camera '{name}': size {shown}: {error}; give (W, H) in pixels") from None
 
 
 class Views(NamedTuple):

@@ -22,6 +22,7 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.types import MAT3, MAT4, VEC3, VEC4
+from ...errors import InputError
 from .arrays import arrays_too
 from .rigid import invert, rigid, rotation_and_translation
 from .rotations import matrix_to_quaternion, quaternion_to_matrix
@@ -56,6 +57,34 @@ def check_convention(matrices: np.ndarray) -> None:
             " [0, 1]; give clip_from_opengl(matrix), or negate row 0 if a mirror image is meant",
             stacklevel=5,
         )
+
+
+def check_affine(name: str, matrices: np.ndarray) -> None:
+    """Raises InputError for matrices (..., 4, 4) whose last row is not (0, 0, 0, 1): such as those of the convention in which rows
+    are multiplied from the left, which hold the translation there.
+
+    >>> moved = np.eye(4)
+    >>> moved[3, :3] = 1.0
+    >>> check_affine("to_world", moved)
+    Traceback (most recent call last):
+        ...
+    dressi.errors.InputError: to_world has its translation in the last row, (1, 1, 1, 1): here a column is multiplied from ...
+    """
+    matrices = np.asarray(matrices)
+    if matrices.shape[-2:] != (4, 4):
+        return
+    rows, end = matrices.reshape(-1, 4, 4)[:, 3], np.array([0.0, 0, 0, 1])
+    wrong = (np.abs(rows - end) > 1e-5).any(axis=1)
+    if not wrong.any():
+        return
+    k = int(np.argmax(wrong))
+    row = ", ".join(f"{x:.4g}" for x in rows[k])
+    if np.abs(matrices.reshape(-1, 4, 4)[k, :, 3] - end).max() <= 1e-5:
+        raise InputError(
+            f"{name} has its translation in the last row, ({row}): here a column is multiplied from the right, matrix @"
+            f" (x, y, z, 1); give {name}.swapaxes(-1, -2)"
+        )
+    raise InputError(f"the last row of {name} is ({row}); that of a rigid or affine motion is (0, 0, 0, 1)")
 
 
 def _projects(matrix: np.ndarray) -> bool:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...ad.graph import Variable
-from ...ad.types import MAT4, Size
-from ...errors import InputError
+from ...ad.types import MAT4, Size, size_of
+from ...errors import GraphError, InputError
 from .camera import Camera, Cameras, Views
 from .conventions import check_convention
 from .pose import Poses
@@ -29,6 +29,11 @@ class Seen(NamedTuple):
 def seen_by(cameras: Any, size: Size | None, places: np.ndarray | None) -> Seen:
     """A ``Camera`` or several, ``Cameras``, ``Views``, ``Poses``, or matrices with a size. places: (..., 3), what a view without
     cameras frames, if it is known. Raises InputError."""
+    if size is not None:
+        try:
+            size = size_of(size, "the size of a picture")
+        except GraphError as error:
+            raise InputError(f"{error}; give size=(W, H) in pixels") from None
     if cameras is None:
         if places is None:
             raise InputError(
@@ -36,8 +41,6 @@ def seen_by(cameras: Any, size: Size | None, places: np.ndarray | None) -> Seen:
             )
         places = places.reshape(-1, 3)
         cameras = frame(places.min(0), places.max(0), size or (256, 256))
-    if size is not None:
-        size = (int(size[0]), int(size[1]))
     if isinstance(cameras, Views):
         return Seen(cameras.matrices, size or cameras.size, cameras.matrices.batch == 1)
     if isinstance(cameras, Poses):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...ad.types import size_of
 from ...errors import InputError
 from .camera import Camera, Cameras
 
@@ -33,7 +34,7 @@ def frame(
     [32.0, 32.0]
     """
     low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
-    radius = float(np.linalg.norm(high - low)) / 2 or 1.0
+    size, radius = size_of(size), float(np.linalg.norm(high - low)) / 2 or 1.0
     # The sphere around the box touches the shorter side of the picture.
     half = np.arctan(np.tan(np.radians(FOV_Y / 2)) * min(1.0, size[0] / size[1]))
     return orbit((low + high) / 2, radius, [azimuth], [elevation], size, distance=1.02 / float(np.sin(half)))[

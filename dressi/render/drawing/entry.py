@@ -21,6 +21,7 @@ from ..strands.geometry import PointGeometry, StrandGeometry
 from .fibres import places_of, split_nodes
 from .images.inputs import Values, per_view, picture_of
 from .images.lights import light_given
+from .images.material import warn_without_effect
 from .make import (
     DRAWABLE,
     MOMENTS,
@@ -148,6 +149,11 @@ def render(
     if shader is not None and not callable(shader):
         raise InputError(f"shader is a function of the SurfacePoint, not {type(shader).__name__}")
     emitted, lights = ({}, ()) if shader is not None else light_given(light)
+    if shader is None:
+        materials = [
+            m for m in (material, *(n.material for n in shown)) if isinstance(m, (Mapping, Material))
+        ]
+        warn_without_effect(materials, lights, stacklevel=3)
     given = {"cameras": matrices} | scene.given | emitted
     if background is not None:
         given["background"] = picture_of("background", background)

@@ -14,7 +14,7 @@ from ...ad.graph import Variable, as_variable
 from ...ad.ops.pixel.constant import Like
 from ...ad.transform.gradient import total
 from ...ad.types import FLOAT, Size
-from ...errors import InputError
+from ...errors import InputError, OfVariables
 from ...figures import Figures
 from ..forms.form import Form, Silhouette
 from ..forms.soft_target import outside_distance
@@ -35,7 +35,7 @@ class Picked(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Picture(Figures):
+class Picture(OfVariables, Figures):
     """A differentiable picture: images as Variables, of size (W, H), N tiles (``render``).
 
     Each image is built on first use; unused ones cost nothing. Colours are linear. Read them with an engine:

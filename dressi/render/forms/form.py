@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
 from ...ad.ops.pixel.constant import Like
 from ...ad.types import Size
@@ -120,7 +121,7 @@ class Form:
                 raise InputError(
                     f"the {self.name} form needs a radius, a fraction of the image height such as 0.01"
                 )
-            given["radius"] = fraction("radius", given["radius"])
+            given["radius"] = at_least(fraction("radius", given["radius"]), LEAST_RADIUS / size[1])
         return given
 
     def preset(self, mode: str, size: Size) -> dict[str, Any]:
@@ -144,6 +145,15 @@ def known_form(name: object, forms: Mapping[str, Form]) -> Form:
         return forms[name]
     near = f"; {REMOVED[name]}" if isinstance(name, str) and name in REMOVED else did_you_mean(name, forms)
     raise InputError(f"the form is one of {', '.join(forms)}, not {name!r}{near}")
+
+
+LEAST_RADIUS = 0.5
+"""Pixels. A thinner margin holds hardly a pixel centre, so that neither the radius nor a position would have a gradient."""
+
+
+def at_least(x: Variable, least: float) -> Variable:
+    """x, or ``least`` where x is less, with the derivative of x in both: an optimizer that went below can come back."""
+    return x + F.stop_gradient(F.maximum(x, least) - x)
 
 
 def fraction(name: str, value: Like) -> Variable:

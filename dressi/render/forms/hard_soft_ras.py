@@ -24,7 +24,7 @@ from typing import Any, Literal, NotRequired, TypedDict, Unpack, overload
 
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
-from ...ad.types import IVEC3, Size
+from ...ad.types import IVEC3, Size, size_of
 from ...errors import InputError, did_you_mean
 from ..lists import as_list
 from ..surface.projection import clip_list
@@ -92,7 +92,8 @@ def hard_soft_ras(
     size: of the images.  cull: "none" or "back".  mode (face): a preset, see above.
 
     Options of some forms (None means the default):
-    radius (all but antialias): fraction of the image height in (0, 1); needed without a mode.
+    radius (all but antialias): fraction of the image height in (0, 1); needed without a mode. Less than half of a pixel, 0
+    and negative values of a Variable included, counts as that; the derivative goes on.
     layers (face): how many are peeled, 3.  delta (face): half width of the band E, radius; ``math.inf``: E = 1.
     sigma (face): softness, radius / 7.
     seams (contour): whether lines on which faces pass through each other, or the near plane cuts them, are blended, True.
@@ -137,7 +138,7 @@ def draw_form(
     **options: Any,
 ) -> Silhouette:
     """``hard_soft_ras`` by a record: the same arguments, checked.  keep: see ``DrawnMesh``."""
-    size = (int(size[0]), int(size[1]))
+    size = size_of(size)
     check_names(hard_soft_ras, options)
     given = form.arguments(size, mode, options)
     position, faces = clip_list(position), as_list("faces", IVEC3, faces)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dressi.errors import InputError
+from dressi.errors import InputError, KnownAttributes
 
 from ..materials import GLTF, Map, Placement
 from ..materials.parameter import range_text
@@ -23,7 +23,7 @@ _Rows: Any = make_dataclass(
 
 
 @dataclass(eq=False, repr=False)
-class Material(_Rows):
+class Material(KnownAttributes, _Rows):
     """How a surface reflects and emits light, beside its base colour, which `Mesh.texture`, `Mesh.color` and `Mesh.colors`
     hold: a factor for each parameter of glTF 2.0, and the maps that multiply factors.
 
@@ -39,7 +39,8 @@ class Material(_Rows):
     wrap: what maps and the mesh's texture do outside [0, 1] along u and v: "repeat", "clamp" or "mirror".
     name: that of the file.
 
-    Raises InputError when a map has another shape or type; `validate` checks the values.
+    Attributes can be set later, too. Raises InputError when a map has another shape or type, and when an attribute is set that
+    there is not; `validate` checks the values.
 
     >>> import numpy as np
     >>> gold = Material(metallic=1.0, roughness=0.3)
@@ -57,14 +58,19 @@ class Material(_Rows):
     name: str = "material"
 
     def __post_init__(self) -> None:
-        for what, image in GLTF.maps.items():
-            if getattr(self, what) is not None:
-                setattr(self, what, self._map(image, getattr(self, what)))
-        for what, row in GLTF.factors.items():
-            if np.ndim(row.default):
-                setattr(self, what, tuple(self._numbers(what, np.size(row.default)).tolist()))
-        if isinstance(self.wrap, str):
-            self.wrap = (self.wrap, self.wrap)
+        self._made = True
+        for what in (*GLTF.maps, *GLTF.factors, "wrap"):
+            setattr(self, what, getattr(self, what))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "_made" in self.__dict__:  # before, messages do not know the name of the material
+            if name in GLTF.maps and value is not None:
+                value = self._map(GLTF.maps[name], value)
+            elif name in GLTF.factors and np.ndim(GLTF.factors[name].default):
+                value = tuple(self._numbers(name, value, np.size(GLTF.factors[name].default)).tolist())
+            elif name == "wrap" and isinstance(value, str):
+                value = (value, value)
+        super().__setattr__(name, value)
 
     def __repr__(self) -> str:
         changed = [
@@ -129,7 +135,10 @@ class Material(_Rows):
         """
         for what, row in GLTF.factors.items():
             self._range(
-                what, self._numbers(what, np.size(row.default) * np.ndim(row.default)), row.least, row.most
+                what,
+                self._numbers(what, getattr(self, what), np.size(row.default) * np.ndim(row.default)),
+                row.least,
+                row.most,
             )
         if self.alpha_mode not in ALPHA_MODES:
             raise self._error(f"alpha_mode is '{self.alpha_mode}'; give one of {', '.join(ALPHA_MODES)}")
@@ -202,14 +211,14 @@ class Material(_Rows):
             )
         return array
 
-    def _numbers(self, what: str, count: int) -> np.ndarray:
+    def _numbers(self, what: str, given: Any, count: int) -> np.ndarray:
         try:
-            values = np.asarray(getattr(self, what), dtype=np.float64)
+            values = np.asarray(given, dtype=np.float64)
         except (TypeError, ValueError):
             values = np.zeros((0, 0))
         if values.shape != ((count,) if count else ()):
             expected = f"{count} numbers" if count else "one number"
-            raise self._error(f"{what} must be {expected}, not {getattr(self, what)!r}")
+            raise self._error(f"{what} must be {expected}, not {given!r}")
         return values
 
     def _range(self, what: str, values: np.ndarray, least: float, most: float) -> None:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dressi.errors import InputError
+from dressi.errors import InputError, KnownAttributes
 from dressi.figures import Figures
 
 from ..compiled import compiled
+from ..surface.color import check_linear
 from .material import Material, bilinear
 from .rows import drop_unused, face_rows, midpoints, value_rows
 from .shape import Shape
@@ -30,6 +31,7 @@ _CORNERS = (
     ("file_tangents", 4, "tangent"),
 )
 """What lives on face corners: name, columns, and the word for one. Its faces are named without the s."""
+_ROWS = {what: columns for what, columns, _ in _CORNERS}
 
 
 class SeamSplit(NamedTuple):
@@ -60,7 +62,7 @@ class SeamSplit(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class Mesh(Shape, Figures):
+class Mesh(KnownAttributes, Shape, Figures):
     """A triangle mesh whose positions are welded, and whose UVs, normals and colours live on face corners.
 
     positions: (V, 3) float64.  faces: (F, 3) int64, counter-clockwise seen from outside; integers of any kind are taken,
@@ -77,7 +79,8 @@ class Mesh(Shape, Figures):
     file_tangents: (T, 4) float64 with file_tangent_faces: (F, 3) int64, or both None: those of the file; `tangents` gives
     them, or computes them from the UVs.
 
-    Raises InputError when an array has another shape or type; `validate` and `clean` check the values.
+    Attributes can be set later, too. Raises InputError when an array has another shape or type, and when an attribute is set
+    that there is not; `validate` and `clean` check the values.
 
     >>> import numpy as np
     >>> mesh = Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], name="corner")
@@ -103,20 +106,32 @@ class Mesh(Shape, Figures):
     second_uv_faces: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        self.positions = value_rows(self.positions, 3, self.name, "positions")
-        self.faces = face_rows(self.faces, self.name, "faces")
-        if self.colors is not None and self.color_faces is None and len(self.colors) == len(self.positions):
+        self._made = True
+        for name in ("positions", "faces", *_ROWS, *(what[:-1] + "_faces" for what in _ROWS)):
+            setattr(self, name, getattr(self, name))
+        self._check_pairs()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Before all fields are there, messages do not know the name of the mesh.
+        if value is not None and "_made" in self.__dict__:
+            if name in _ROWS:
+                value = value_rows(value, _ROWS[name], self.name, name)
+            elif name == "positions":
+                value = value_rows(value, 3, self.name, name)
+            elif name.endswith("faces"):
+                value = face_rows(value, self.name, name)
+        super().__setattr__(name, value)
+        colours = name == "colors" and value is not None and "_made" in self.__dict__
+        if colours and self.color_faces is None and len(value) == len(self.positions):
             self.color_faces = self.faces
-        for what, columns, _ in _CORNERS:
+
+    def _check_pairs(self) -> None:
+        for what in _ROWS:
             index = what[:-1] + "_faces"
-            values, faces = getattr(self, what), getattr(self, index)
-            if (values is None) != (faces is None):
+            if (getattr(self, what) is None) != (getattr(self, index) is None):
                 raise InputError(
                     f"mesh '{self.name}': {what} and {index} come in pairs; give both or neither"
                 )
-            if values is not None:
-                setattr(self, what, value_rows(values, columns, self.name, what))
-                setattr(self, index, face_rows(faces, self.name, index))
 
     def __repr__(self) -> str:
         texture = (
@@ -135,16 +150,20 @@ class Mesh(Shape, Figures):
         """Return self; raise InputError when the arrays cannot be a mesh.
 
         Refused: no faces, NaN or infinite positions, UVs or normals, indices out of range, index lists of
-        different lengths, and a material that `Material.validate` refuses, or that has maps without UVs. Degenerate faces
+        different lengths, colours that are code values from 0 to 255, and a material that `Material.validate` refuses, or that has maps without UVs. Degenerate faces
         are allowed here, see `clean`.
         """
         if len(self.faces) == 0:
             raise InputError(f"mesh '{self.name}' has no faces; give a mesh with at least one triangle")
+        self._check_pairs()
         self._check("positions", self.positions, "faces", self.faces, "vertex")
         for what, _, one in _CORNERS:
             values = getattr(self, what)
             if values is not None:
                 self._check(what, values, what[:-1] + "_faces", getattr(self, what[:-1] + "_faces"), one)
+        for what in ("texture", "color", "colors"):
+            if getattr(self, what) is not None:
+                check_linear(f"{what} of mesh '{self.name}'", getattr(self, what))
         if self.material is not None:
             self.material.validate().check_uvs(self.name, self.uvs is not None, self.second_uvs is not None)
         return self

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...ad.graph import Variable
-from ...errors import InputError
+from ...errors import InputError, KnownAttributes
 from ..mesh import Mesh
 
 
@@ -69,7 +69,7 @@ class MovedGeometry(Geometry):
         return len(self._mesh.positions)
 
 
-class TriangleGeometry(Geometry):
+class TriangleGeometry(KnownAttributes, Geometry):
     """The triangles of a mesh, with lists instead of its own.
 
     mesh: a ``Mesh``, or a pair (positions, faces).  positions: (V, 3), (N, V, 3) or a VEC3 list.  colours: linear, (V, 3)

@@ -10,7 +10,7 @@ import numpy as np
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.types import FLOAT, VEC3, list_image, list_size
-from ...errors import InputError
+from ...errors import InputError, KnownAttributes
 from ..lists import list_leaf
 from ..mesh import Mesh
 from .geometry import MovedGeometry, mesh_lists
@@ -38,7 +38,7 @@ def weighted_sum(name: str, modes: np.ndarray, weights: Variable) -> Variable:
     return F.contract("out[y, x] = modes[m, y, x] * w[0, m]", modes=table, w=weights)
 
 
-class MorphGeometry(MovedGeometry):
+class MorphGeometry(KnownAttributes, MovedGeometry):
     """A mesh whose vertices are moved by weighted displacements: positions + sum of weights[m] * modes[m].
 
     mesh: a ``Mesh``.  modes: (M, V, 3), in coordinates of the mesh.  weights: (M,), (N, M) for N tiles, or a FLOAT list of M
@@ -52,6 +52,12 @@ class MorphGeometry(MovedGeometry):
     >>> shape.lists()["positions"].max().item()
     1.5
     """
+
+    modes: np.ndarray
+    weights: np.ndarray | Variable
+    normal_modes: np.ndarray | None
+    positions: np.ndarray | Variable
+    names: tuple[str, ...]
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ from ...ad.graph import Variable
 from ...ad.types import MAT4
 from ...errors import InputError, did_you_mean
 from ..cameras import Camera
+from ..cameras.conventions import check_affine
 from ..mesh import Material
 from ..shading.bsdf import Bsdf
 from ..shading.lights import LightSource
@@ -104,6 +105,8 @@ def _matrix(name: str, value: Any) -> np.ndarray | Variable | None:
             raise InputError(
                 f"node '{name}': to_world is a MAT4 1x1 Variable, not {value} (made at {value.where})"
             )
+        if value.data is not None:
+            check_affine("to_world", value.data)
         return value
     try:
         array = np.asarray(value, np.float64)
@@ -115,6 +118,7 @@ def _matrix(name: str, value: Any) -> np.ndarray | Variable | None:
         )
     if not np.isfinite(array).all():
         raise InputError(f"node '{name}': to_world has values that are NaN or infinite; repair it")
+    check_affine("to_world", array)
     return array
 
 

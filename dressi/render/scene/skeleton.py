@@ -10,11 +10,12 @@ import numpy as np
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.types import INT, MAT4, list_image, list_size
-from ...errors import InputError, shown
+from ...errors import InputError, KnownAttributes, shown
+from ..cameras.conventions import check_affine
 from ..lists import list_leaf
 
 
-class Skeleton:
+class Skeleton(KnownAttributes):
     """Joints, of which each has a place in another or in the world.
 
     parents: for each of K joints the number of its parent, -1 for the world.  local: from each joint to its parent, (K, 4, 4),
@@ -26,6 +27,10 @@ class Skeleton:
     >>> Skeleton([-1, 0, 1], np.stack([up] * 3)).world()[:, 1, 3].tolist()
     [1.0, 2.0, 3.0]
     """
+
+    parents: np.ndarray
+    local: np.ndarray | Variable
+    names: tuple[str, ...]
 
     def __init__(self, parents: Sequence[int] | np.ndarray, local: Any, names: Sequence[str] = ()):
         self.parents = np.asarray(parents)
@@ -67,6 +72,7 @@ class Skeleton:
             raise InputError(
                 f"the places of {count} joints are finite matrices ({count}, 4, 4) or (N, {count}, 4, 4), not {array.shape}"
             )
+        check_affine("local", array)
         return array
 
     def posed(self, local: Any) -> Skeleton:

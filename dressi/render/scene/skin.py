@@ -10,16 +10,17 @@ import numpy as np
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.types import IVEC4, MAT4, VEC3, VEC4, list_size
-from ...errors import InputError
+from ...errors import InputError, KnownAttributes
+from ..cameras.conventions import check_affine
 from ..lists import list_leaf
-from .geometry import MovedGeometry, geometry_of
+from .geometry import Geometry, MovedGeometry, geometry_of
 from .skeleton import Skeleton, matrices_list
 
 SLACK = 0.02
 """How far weights of a vertex may add up to something else than 1: files hold them in 8 bits."""
 
 
-class SkinnedGeometry(MovedGeometry):
+class SkinnedGeometry(KnownAttributes, MovedGeometry):
     """A mesh that joints move: a vertex p goes to the sum of weight * joint @ inverse_bind @ p over its joints.
 
     geometry: a ``Mesh`` or a ``MorphGeometry``, in the pose in which it was bound.  joints: (V, 4 n) numbers of joints.
@@ -35,6 +36,12 @@ class SkinnedGeometry(MovedGeometry):
     >>> shape.lists()["positions"].max().item()
     2.0
     """
+
+    bound: Geometry
+    joints: np.ndarray
+    weights: np.ndarray
+    inverse_bind: np.ndarray
+    skeleton: Any
 
     def __init__(self, geometry: Any, joints: Any, weights: Any, inverse_bind: Any, skeleton: Any):
         self.bound = geometry_of(geometry)
@@ -56,6 +63,9 @@ class SkinnedGeometry(MovedGeometry):
         else:
             self.skeleton = skeleton if isinstance(skeleton, Skeleton) else np.asarray(skeleton, np.float64)
             fits = np.ndim(places) in (3, 4) and np.shape(places)[-3:] == (count, 4, 4)
+        check_affine("inverse_bind", self.inverse_bind)
+        if fits and isinstance(self.skeleton, np.ndarray):
+            check_affine("skeleton", self.skeleton)
         if not fits:
             raise self._error(
                 f"the skeleton has {count} joints, as inverse_bind says: a MAT4 list or ({count}, 4, 4), not {places}"

@@ -15,6 +15,7 @@ from ...ad.ops.pixel.constant import Like
 from ...ad.ops.texture.levels import sample_levels
 from ...ad.types import FLOAT, MAT3, VEC3
 from ...errors import InputError
+from ..surface.color import check_linear
 from .bsdf.albedo import diffuse_albedo
 from .lights import Fragment, LightSource
 from .prefilter import blurred_level, filtered_levels, irradiance, level_places
@@ -44,7 +45,7 @@ class Environment(LightSource):
     parameters = {"map": VEC3, "rotation": MAT3, "intensity": VEC3}
     images = frozenset(("map",))
     learned = ("map",)
-    positive = frozenset(("map",))
+    positive = frozenset(("map", "intensity"))
 
     map: Variable | np.ndarray
     rotation: Like | np.ndarray | None = 0.0
@@ -166,6 +167,7 @@ def as_map(image: Variable | np.ndarray) -> Variable:
         raise InputError(f"an environment map is an array (H, 2 H, 3), not one of shape {values.shape}")
     height, width = values.shape[:2]
     _check_size((width, height))
+    check_linear("map", values, radiance=True)
     values = values.astype(np.float64)
     if not np.isfinite(values).all() or (values < 0).any():
         raise InputError(

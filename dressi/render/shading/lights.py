@@ -59,7 +59,7 @@ class LightSource(ABC):
     learned: ClassVar[tuple[str, ...]] = ()
     """Parameters that a fit of the light finds."""
     positive: ClassVar[frozenset[str]] = frozenset()
-    """Those of them that are never below 0."""
+    """Parameters that are never below 0."""
 
     def prepared(self) -> LightSource:
         """The same light with checked fields in the form that ``parameters`` says. Raises InputError."""
@@ -119,6 +119,7 @@ class Light(LightSource):
     """
 
     parameters = {"direction": VEC3, "colour": VEC3, "ambient": VEC3}
+    positive = frozenset(("colour", "ambient"))
 
     direction: Like | str = "headlight"
     """(3,) or (N, 3) or VEC3: towards the light, in the world, of any length; "headlight": towards the camera."""

@@ -15,6 +15,9 @@ from ..surface.quads import box, on_image, quads
 from .geometry import PointGeometry, per_entry
 from .ribbons import SLACK, on_screen, optical_depth
 
+FLATTEST = 0.25
+"""Share of the least width of a disc (``ribbons.LEAST_WIDTH``) below which the derivative by its radius does not fall."""
+
 
 def _slope(place: Variable, radius: Variable, *, by: int) -> Variable:
     """The gradient of ``disc_area`` by the place, VEC2, or by the radius, FLOAT."""
@@ -120,8 +123,14 @@ class Discs:
         return Disc(number, area, optical_depth(shape.w * area))
 
 
+def _square(x: Variable) -> Variable:
+    """The square of x from 0 to 1; near 0, where its slope would keep a radius of 0 for ever, with the slope of FLATTEST."""
+    steep = F.stop_gradient(F.square(x)) + (x - F.stop_gradient(x)) * (2.0 * FLATTEST)
+    return F.select(F.less(x, FLATTEST), steep, F.square(x))
+
+
 def discs_of(points: PointGeometry, leaves: dict[str, Variable], matrices: Variable, size: Size) -> Discs:
     """Points in N views; ``leaves`` has their tables by name. Differentiable in these and the matrices (MAT4, N tiles)."""
     at = on_screen(leaves["points"], leaves["radius"], points.unit, matrices, size)
-    opacity = leaves["opacity"] * F.square(at.thickness / at.radius)
+    opacity = leaves["opacity"] * _square(at.thickness / at.radius)
     return Discs(size, points.count, F.vec4(at.place, at.radius, opacity), at.depth, at.clip, at.seen)

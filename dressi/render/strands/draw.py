@@ -12,7 +12,7 @@ from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ...ad.types import FLOAT, VEC3, Size
-from ...errors import InputError
+from ...errors import InputError, OfVariables
 from ..cameras.given import seen_by
 from ..cameras.units import matrices_leaf
 from .discs import Discs, discs_of
@@ -27,7 +27,7 @@ MOST_LAYERS = 64
 
 
 @dataclass(frozen=True, eq=False)
-class StrandPicture:
+class StrandPicture(OfVariables):
     """What ``draw_strands`` returns: images of N tiles, as Variables. Each is built on first use; unused ones cost nothing.
 
     >>> strand = StrandGeometry([[-1.0, 0, 0], [1, 0, 0]], radius=0.1)

@@ -12,6 +12,7 @@ from ...ad.graph import Variable
 from ...ad.types import FLOAT, INT, VEC3, VEC4, VType, list_size
 from ...errors import InputError
 from ..lists import list_leaf
+from ..surface.color import check_linear
 
 CAPS = ("round", "flat")
 UNITS = ("world", "pixels")
@@ -148,6 +149,8 @@ def _check_looks(shape: StrandGeometry | PointGeometry) -> None:
     name, count = shape.name, shape.count
     colours = (1.0, 1.0, 1.0) if shape.colours is None else shape.colours
     radius = _table(name, "radius", FLOAT, shape.radius, count)
+    if not isinstance(colours, Variable):
+        check_linear(f"colours of '{name}'", colours)
     colours = _table(name, "colours", VEC3, colours, count)
     opacity = _table(name, "opacity", FLOAT, shape.opacity, count)
     for word, table, most in (("radius", radius, LARGEST_RADIUS), ("opacity", opacity, 1.0)):

@@ -71,6 +71,8 @@ def on_screen(points: Variable, radius: Variable, unit: str, matrices: Variable,
     half = F.constant((0.5 * size[0], 0.5 * size[1]))  # not two numbers for a list of two points
     at = F.select(seen, clip.xy * over * half + half, 0.0)
     seen = F.logical_and(seen, F.less(F.max_component(F.abs(at)), FARTHEST))
+    # A Variable may become negative; its derivative goes on, so that an optimizer comes back.
+    radius = radius + F.stop_gradient(F.maximum(radius, 0.0) - radius)
     thickness = radius
     if unit == "world":
         # The row of y: how many pixels a unit of the world makes at w = 1.

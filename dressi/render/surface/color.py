@@ -1,8 +1,16 @@
-"""The sRGB transfer curve on the host, exact in both pieces (IEC 61966-2-1)."""
+"""The sRGB transfer curve on the host, exact in both pieces (IEC 61966-2-1), and the check that colours are linear light."""
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import numpy as np
+
+from ...errors import InputError
+
+CODES = 16.0
+"""Colours above this are code values, not linear light in [0, 1]: whole numbers for sure, others probably."""
 
 
 def srgb_to_linear(values: np.ndarray) -> np.ndarray:
@@ -23,3 +31,30 @@ def linear_to_srgb(values: np.ndarray) -> np.ndarray:
     """
     values = np.clip(values, 0, 1)
     return np.where(values <= 0.0031308, values * 12.92, 1.055 * values ** (1 / 2.4) - 0.055)
+
+
+def check_linear(name: str, values: Any, radiance: bool = False) -> None:
+    """Raises InputError for colours that are 8-bit or 16-bit code values, which are 255 times too bright as linear light. Warns
+    for others that are far above 1; a few times 1 is light that a display cannot show. radiance: of lights, which has no bound, so
+    that only the type tells code values.
+
+    >>> check_linear("texture", np.full((1, 1, 3), 200, np.uint8))
+    Traceback (most recent call last):
+        ...
+    dressi.errors.InputError: texture has code values (uint8, up to 200), and linear light in [0, 1] is needed: give ...
+    """
+    values = np.asarray(values)
+    if values.dtype.kind not in "uif" or not values.size:
+        return
+    most, codes = values.max(), values.dtype in (np.uint8, np.uint16)
+    if codes or (not radiance and CODES <= most <= 65535 and (values == np.round(values)).all()):
+        kind, largest = (f"{values.dtype}, ", np.iinfo(values.dtype).max) if codes else ("", 255)
+        raise InputError(
+            f"{name} has code values ({kind}up to {most:g}), and linear light in [0, 1] is needed: give"
+            f" srgb_to_linear({name.split()[0]} / {largest if most <= largest else 65535})"
+        )
+    if most > CODES and not radiance:
+        warnings.warn(
+            f"{name} has values up to {most:.4g}; linear colours of surfaces lie in [0, 1]: divide code values by 255 first",
+            stacklevel=4,
+        )

@@ -240,7 +240,12 @@ def pixel_rays(
     place: VEC2, places on the screen instead of the pixel centres."""
     table = F.swizzle(position, "xyw")
     rows = F.transpose(F.mat3(*(F.lookup(table, i) for i in at)))
-    ray = (pixel_centres(size) if place is None else place) * (2.0 * size[1] / size[0], 2.0) - 1.0
+    if place is None:
+        # One product: of two, the simplifier makes one in images but not in the fragments of draws. Depths that are compared
+        # between the two (``layers.peel``) would differ in their last bit.
+        ray = (F.to_float(F.pixel_coordinates(size)) + 0.5) * (2.0 / size[0], 2.0 / size[1]) - 1.0
+    else:
+        ray = place * (2.0 * size[1] / size[0], 2.0) - 1.0
     return F.column(rows, 0), F.column(rows, 1), F.column(rows, 2), ray
 
 

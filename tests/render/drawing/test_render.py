@@ -1,6 +1,7 @@
 """``render``: arrays in give arrays, Variables in give differentiable images; broadcasting, light, errors."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,12 +15,18 @@ from dressi.errors import GraphError, InputError
 from dressi.render import (
     Camera,
     Cameras,
+    DirectionalLight,
+    Environment,
     Light,
+    Material,
     Node,
     Picture,
     Pixels,
+    PointLight,
     Scene,
+    StrandGeometry,
     axis_angle_to_matrix,
+    draw_strands,
     frame,
     hard_soft_ras,
     list_leaf,
@@ -306,6 +313,12 @@ def test_the_default_view_frames_the_mesh():
 BAD = np.array([[0, 1, 99]])
 BEHIND = Camera.perspective(45, SIZE, (0, 0, 5), (0, 0, 10))
 NAN = CUBE.positions * np.nan
+UVS, ROWS = np.zeros((8, 2)), np.eye(4)
+ROWS[3, :3] = 0.1
+
+
+def lit(**options):
+    return render(CUBE, CAMERA, **{"light": DirectionalLight((0, 0, 1))} | options)
 
 
 @pytest.mark.parametrize(
@@ -336,6 +349,27 @@ NAN = CUBE.positions * np.nan
         (lambda: render((CUBE.positions, CUBE.faces), CAMERA).uv, InputError, "texture coordinates"),
         (lambda: render(CUBE, CAMERA).attribute(np.ones((8, 5))), InputError, "attribute"),
         (lambda: render(CUBE, CAMERA, positions=Variable.of(CUBE.positions), form="face", layers=1).soft_target(np.ones(SIZE)), InputError, "compared as they are"),
+        (lambda: render(CUBE, size=64), InputError, r"size of a picture is \(width, height\), not 64; give size=\(W, H\)"),
+        (lambda: render(CUBE, np.eye(4), size=(32.5, 8)), InputError, "whole number, not 32.5"),
+        (lambda: CAMERA.resized((32.5, 8)), InputError, "'camera': size 32.5x8: .* whole number, not 32.5"),
+        (lambda: Camera.perspective(45, 64, (0, 0, 5), (0, 0, 0)), InputError, r"not 64; give \(W, H\)"),
+        (lambda: rasterize_hard(np.ones((8, 4)), CUBE.faces, size=(8.5, 8), face_count=1), GraphError, "not 8.5"),
+        (lambda: lit(uvs=UVS, texture=np.full((4, 4, 3), 200, np.uint8)), InputError, r"texture has code values \(uint8, up to 200"),
+        (lambda: lit(colours=np.full((8, 3), 255.0)), InputError, r"colours has code values .*srgb_to_linear\(colours / 255"),
+        (lambda: lit(background=(255, 0, 0)), InputError, "background has code values"),
+        (lambda: render(replace(CUBE, color=(0, 128, 0)), CAMERA), InputError, "color of mesh 'cube' has code values"),
+        (lambda: lit(light=Environment(np.full((8, 16, 3), 9, np.uint8))), InputError, "map has code values"),
+        (lambda: lit(material={"alpha": 2}), InputError, r"alpha is 2, which is not in \[0, 1\]"),
+        (lambda: lit(material={"roughness": 2}), InputError, r"roughness is 2, which is not in \[0, 1\]"),
+        (lambda: lit(uvs=UVS, material={"roughness": np.full((2, 2), 200)}), InputError, "divide code values by 255"),
+        (lambda: lit(light=DirectionalLight((0, 0, 1), colour=(1, -1, 0))), InputError, "colour of DirectionalLight is -1"),
+        (lambda: lit(light=Light((0, 0, 1), ambient=-0.5)), InputError, "ambient of Light is -0.5; light is not negative"),
+        (lambda: lit(to_world=ROWS), InputError, r"translation in the last row.* give to_world.swapaxes"),
+        (lambda: lit(to_world=Variable.of(ROWS, MAT4)), InputError, "translation in the last row"),
+        (lambda: Node(CUBE, to_world=CAMERA.world_to_clip), InputError, "the last row of to_world"),
+        (lambda: CAMERA.with_view(ROWS), InputError, "view has its translation in the last row"),
+        (lambda: render(CUBE, CAMERA, positions=Variable.of(CUBE.positions)).save("x.png"), AttributeError, "only pictures of arrays have 'save'"),
+        (lambda: draw_strands(StrandGeometry(CUBE.positions), CAMERA).save("x.png"), AttributeError, "only pictures of arrays have 'save'"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named(call, error, words: str):
@@ -350,6 +384,48 @@ def test_a_mesh_beside_the_picture_is_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         render(CUBE, [CAMERA, away])
+
+
+@pytest.mark.one_driver
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"material": {"roughness": 0.2}}, "roughness of the material change nothing: the headlight"),
+        ({"material": Material(metallic=1.0)}, "metallic of the material change nothing"),
+        (
+            {"material": {"emission": 1.0}, "light": None},
+            "emission of the material change nothing: without a light",
+        ),
+        ({"material": {"texture": (1.0, 1.0, 1.0)}}, None),
+        ({"material": {"roughness": 0.2}, "light": PointLight((0, 0, 4))}, None),
+        ({"colours": np.full((8, 3), 99.5)}, "colours has values up to 99.5"),
+        ({"colours": np.full((8, 3), 3.0)}, None),
+    ],
+)
+def test_what_changes_nothing_or_is_too_bright_is_warned_of(options, words):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        render(CUBE, CAMERA, **options)
+    assert words in str(found[0].message) if words else not found
+
+
+@pytest.mark.vk
+@pytest.mark.one_driver
+@pytest.mark.parametrize("form", ["outer", "face"])
+def test_a_radius_that_reached_zero_comes_back(device, form):
+    """Also from below: the mask is that of half of a pixel, and both the radius and the positions keep their gradients."""
+    radius, positions = Variable(FLOAT, (1, 1), name="radius"), Variable.of(CUBE.positions)
+    mask = render(CUBE, CAMERA, positions=positions, radius=radius, form=form).mask
+    loss = F.mean(F.square(mask - 0.3))
+    with DressiAD(device) as ad:
+        read = []
+        for value in (0.5 / SIZE[1], 0.0, -0.1):
+            ad.send(radius, np.full((1, 1, 1), value))
+            read.append(ad.evaluate([mask, *gradient(loss, [radius, positions])]))
+    for least, other in zip(read[0], read[1], strict=True):
+        assert np.abs(other).sum() > 0
+        np.testing.assert_allclose(other, least, atol=1e-5)
+    np.testing.assert_allclose(read[2][0], read[0][0], atol=1e-5)
 
 
 def test_lists_of_positions_fit_variables():

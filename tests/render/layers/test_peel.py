@@ -10,12 +10,16 @@ from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, IVEC3, VEC3, VEC4, list_image, list_size
 from dressi.errors import InputError
+from dressi.render.cameras import Camera
 from dressi.render.forms.antialias import ANTIALIAS
 from dressi.render.forms.contour import CONTOUR
 from dressi.render.forms.face import FACE
 from dressi.render.forms.hard import HARD
 from dressi.render.forms.outer import OUTER
 from dressi.render.layers.drawn import draw_layers
+from dressi.render.layers.peel import peel
+from dressi.render.lists import list_leaf
+from dressi.render.surface.projection import to_clip
 from dressi.render.surface.screen import DrawnMesh
 
 SCENE = gc.glass()
@@ -29,6 +33,20 @@ def test_picture_is_the_sorted_one():
     made = gc.drawn(SCENE, HARD)
     picture, missed = evaluate([made.picture, made.layers.peeled.missed])
     assert np.abs(picture[0] - TRUTH).max() <= 1e-9 and not missed.any()
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("eye", [(0, 0, 3), (1, 0.5, 2)])
+def test_panes_in_one_plane_are_layers_each(run, eye):
+    """Three of them, one with the other diagonal: no pixel peels one twice or none, along their diagonals neither."""
+    square = np.array([(-5, -5, 0), (5, -5, 0), (5, 5, 0), (-5, 5, 0)], float)
+    faces = np.concatenate([np.array([(0, 1, 2), (0, 2, 3)]) + 4 * k for k in range(3)])
+    faces[4:] = (8, 9, 11), (9, 10, 11)
+    camera = Camera.perspective(45, (32, 24), eye, (0, 0, 0))
+    clip = to_clip(np.concatenate([square] * 3), camera.world_to_clip)
+    peeled = peel(DrawnMesh(clip, list_leaf("faces", IVEC3, faces), (32, 24), 6), 0, 4)
+    found = np.stack(run([*peeled.layers]), -1).reshape(-1, 4)
+    assert (np.sort(found // 2, axis=1) == (-1, 0, 1, 2)).all()
 
 
 def test_what_lies_behind_the_last_layer_is_told():

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from dressi.errors import InputError
-from dressi.render.mesh import Mesh, primitives, weld
+from dressi.render.mesh import Material, Mesh, primitives, weld
 from dressi.render.mesh.holes import close_holes
 from dressi.render.mesh.remesh.volume import Grid, level_set
+from dressi.render.scene.morph import MorphGeometry
+from dressi.render.scene.skeleton import Skeleton
 
 TRIANGLE = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
 FACE = np.array([[0, 1, 2]])
@@ -91,6 +93,29 @@ def test_colours_come_with_faces_of_their_own_or_one_a_vertex():
         Mesh(TRIANGLE, FACE, colors=TRIANGLE[:2])
     with pytest.raises(InputError, match="colour 1 of colors is NaN"):
         Mesh(TRIANGLE, FACE, colors=[[0, 0, 0], [np.nan, 0, 0], [0, 0, 0]]).validate()
+
+
+def test_attributes_that_are_set_later_are_checked():
+    """As when the mesh is made; names that there are not would be kept and never read."""
+    mesh, material = Mesh(TRIANGLE, FACE), Material()
+    mesh.colors = TRIANGLE.tolist()
+    assert mesh.colors.shape == (3, 3) and mesh.color_faces is mesh.faces
+    mesh.validate()
+    mesh.uvs = np.zeros((3, 2))
+    with pytest.raises(InputError, match="uvs and uv_faces come in pairs"):
+        mesh.validate()
+    joints = Skeleton([-1], np.eye(4)[None])
+    for shape, name, value, words in (
+        (mesh, "colours", TRIANGLE, "a Mesh has no attribute 'colours'; did you mean 'colors'"),
+        (mesh, "positions", TRIANGLE[:, :2], r"positions must be \(n, 3\)"),
+        (mesh, "faces", TRIANGLE + 0.5, "faces must be int64"),
+        (material, "rough", 1.0, "a Material has no attribute 'rough'; did you mean 'roughness'"),
+        (material, "normal", np.ones((3, 3)), r"normal must be \(H, W, 3\)"),
+        (joints, "parent", 0, "a Skeleton has no attribute 'parent'; did you mean 'parents'"),
+        (MorphGeometry(mesh, TRIANGLE[None], [0.0]), "weight", 1.0, "did you mean 'weights'"),
+    ):
+        with pytest.raises(InputError, match=words):
+            setattr(shape, name, value)
 
 
 def test_degenerate_faces_and_unused_vertices_are_dropped():

@@ -9,7 +9,7 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.ops.sums.accumulate import FragmentScatter
 from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import VEC3
+from dressi.ad.types import FLOAT, VEC3
 from dressi.config import shader_text
 from dressi.errors import InputError
 from dressi.render.mesh import primitives
@@ -167,6 +167,18 @@ def test_edges_and_curves():
 def test_bad_input_is_one_sentence(make, words):
     with pytest.raises(InputError, match=words.replace("(", r"\(")):
         make()
+
+
+def test_a_radius_that_reached_zero_comes_back():
+    """Of strands and of points: nothing is seen, also below 0, and the derivative is not 0."""
+    radius = Variable(FLOAT, (1, 1), name="radius")
+    for shape in (StrandGeometry(LINE * 0.2, radius=radius), PointGeometry(LINE * 0.2, radius=radius)):
+        mask = draw_strands(shape, size=(24, 24)).mask
+        for value in (0.0, -0.01):
+            at, slope = evaluate(
+                [mask, *gradient(F.mean(mask), [radius])], {radius: np.full((1, 1, 1), value)}
+            )
+            assert not at.any() and slope.item() > 0
 
 
 @pytest.mark.parametrize("model", [CPU, SWIFTSHADER])

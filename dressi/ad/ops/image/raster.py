@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...graph import At, Domain, RasterFunction, Variable, as_variable
-from ...types import INT, Size, VType
+from ...types import INT, Size, VType, size_of
 from ..draws.draw import Draw, check_root, held_triangles
 from ..draws.fragment import Fragment, FragmentGraph, split
 
@@ -104,7 +104,7 @@ def rasterize(
     >>> evaluate(F.rasterize(position, size=(4, 3)))[0].tolist()
     [[0, 0, 0, -1], [0, 0, -1, -1], [0, -1, -1, -1]]
     """
-    size = (int(size[0]), int(size[1]))
+    size = size_of(size)
     triangles = held_triangles(position, faces) if triangles is None else triangles
     disjoint = triangles_per_face == 1 if disjoint is None else disjoint
     batch = max(x.tiles for x in (position, faces, live) if x is not None)

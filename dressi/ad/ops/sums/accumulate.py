@@ -22,7 +22,7 @@ from ...graph import (
     as_variable,
 )
 from ...transform.gradient import unbroadcast
-from ...types import FLOAT, INT, IVEC2, Size, VType
+from ...types import FLOAT, INT, IVEC2, Size, VType, size_of
 from ..draws.draw import Draw, check_root, held_triangles
 from ..draws.fragment import FragmentGraph
 from ..image.lookup import Lookup, texel_of
@@ -218,7 +218,7 @@ def accumulate(
     >>> evaluate(both)[0].tolist()
     [[0.75, 0.75, 0.75, 0.0], [0.75, 0.75, 0.0, 0.0], [0.75, 0.0, 0.0, 0.0]]
     """
-    size = (int(size[0]), int(size[1]))
+    size = size_of(size)
     triangles = held_triangles(position, faces) if triangles is None else triangles
     batch = max(x.tiles for x in (position, faces, live) if x is not None)
     face, depth = Variable(INT, size, batch, name="face"), Variable(FLOAT, size, batch, name="depth")

@@ -11,7 +11,9 @@ from ....ad.graph import Variable
 from ....ad.types import FLOAT, IVEC3, MAT4, VEC2, VEC3, VType, list_image, list_size
 from ....errors import InputError
 from ...cameras.arrays import not_numbers
+from ...cameras.conventions import check_affine
 from ...scene.geometry import count_of, geometry_of
+from ...surface.color import check_linear
 
 LISTS = (
     ("uvs", VEC2, "uv_faces"), ("colours", VEC3, "colour_faces"), ("normals", VEC3, "normal_faces"),
@@ -89,8 +91,12 @@ def per_view(name: str, vtype: VType, value: Any) -> Given:
     if isinstance(value, Variable):
         if value.vtype not in (vtype, FLOAT) or (vtype is MAT4 and value.vtype is not MAT4):
             raise InputError(f"{name} is a {vtype}, not {value} (made at {value.where})")
+        if name == "to_world" and value.data is not None:
+            check_affine(name, value.data)
         return value
     array = numbers(name, value)
+    if name == "to_world":
+        check_affine(name, array)
     if array.ndim == 0 and vtype is not MAT4:
         array = np.full(vtype.shape, float(array))
     shape = vtype.shape
@@ -104,13 +110,14 @@ def per_view(name: str, vtype: VType, value: Any) -> Given:
     return Values(vtype, array.reshape(-1, 1, 1, *shape))
 
 
-def picture_of(name: str, value: Any) -> Given:
-    """An image of colours: (3,), (H, W, 3) or (N, H, W, 3), a number, or a Variable. Raises InputError."""
+def picture_of(name: str, value: Any, radiance: bool = False) -> Given:
+    """An image of colours: (3,), (H, W, 3) or (N, H, W, 3), a number, or a Variable. radiance: of a light. Raises InputError."""
     if isinstance(value, Variable):
         if value.vtype.is_int or value.vtype.is_matrix:
             raise InputError(f"{name} is an image of colours, not {value} (made at {value.where})")
         return value
     array = numbers(name, value)
+    check_linear(name, value, radiance)
     if array.ndim == 0:
         array = np.full(3, float(array))
     if array.ndim not in (1, 3, 4) or array.shape[-1] != 3 or array.size == 0:
@@ -152,6 +159,8 @@ def shape_given(mesh: Any) -> Shape:
     for table, vtype, index in LISTS:
         if own.get(table) is not None:
             numbered = own.get(index)
+            if table == "colours" and not isinstance(own[table], Variable):
+                check_linear(table, own[table])
             given[table] = vertex_list(table, vtype, own[table], count if numbered is None else None)
             if numbered is not None:
                 _, height, width = shape_of(given[table])[:3]

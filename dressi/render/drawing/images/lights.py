@@ -71,10 +71,12 @@ def light_given(light: Any) -> tuple[dict[str, Given], tuple[LightRecipe, ...]]:
 def _parameter(light: LightSource, name: str) -> Given:
     value, what = getattr(light, name), f"{name} of {type(light).__name__}"
     if name in light.images:
-        return picture_of(what, value)
+        return picture_of(what, value, radiance=True)
     if name in light.lists:
         return vertex_list(what, light.parameters[name], value)
     found = per_view(what, light.parameters[name], value)
+    if name in light.positive and isinstance(found, Values) and found.array.min() < 0:
+        raise InputError(f"{what} is {found.array.min():.4g}; light is not negative: give numbers from 0")
     if name == "direction" and isinstance(found, Values) and not np.abs(found.array).max(-1).min() > 0:
         raise InputError("the direction of the light is zero; point it towards the light")
     return found

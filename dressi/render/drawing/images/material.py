@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+import warnings
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -13,14 +14,25 @@ from ....ad.ops.texture.addressing import one_wrap
 from ....ad.types import MAT2, VEC2, VEC3, VEC4, VType
 from ....errors import InputError, did_you_mean
 from ...materials import GLTF, Placement
-from ...mesh import Mesh
+from ...materials.parameter import range_text
+from ...mesh import Material, Mesh
 from ...mesh.material import ALPHA_MODES
 from ...shading.bsdf import Bsdf, GltfBsdf, UnlitBsdf
+from ...shading.lights import Light
+from ...surface.color import check_linear
 from .inputs import Given, Values, face_list, numbers, vertex_list
+from .lights import LightRecipe
 from .material_recipe import MapRecipe, MaterialRecipe, matrix_name, offset_name
 
 MATERIAL: dict[str, VType] = GLTF.parts
 """The parts of a material beside its base colour: one value, one a view, or an image that is looked up at the UVs."""
+
+SHOWN_UNLIT = frozenset(
+    ("texture", "colour", "alpha", "alpha_cutoff", "alpha_mode", "transmission", "transmission_map")
+)
+"""Parts of ``material=`` that are seen without a light."""
+SHOWN_BY_LAMBERT = frozenset(("emission", "emission_map", "normal", "normal_scale"))
+"""Parts that are seen under ``Light``, too."""
 
 BUMPY = frozenset(row.name for row in GLTF.parameters if row.map is not None and row.map.signed)
 """Those that are normals along tangents."""
@@ -41,6 +53,7 @@ def material_part(name: str, value: Any, known: Mapping[str, VType] = MATERIAL) 
             raise InputError(f"{name} is a {vtype} Variable, not {value} (made at {value.where})")
         return value
     array, shape = numbers(name, value), vtype.shape
+    _check_part(name, value, array)
     if array.ndim == 0:
         array = np.full(shape, float(array))
     if array.shape == shape:
@@ -49,6 +62,54 @@ def material_part(name: str, value: Any, known: Mapping[str, VType] = MATERIAL) 
         text = ", ".join(("H", "W", *map(str, shape)))
         raise InputError(f"{name} is one value or an image ({text}), not an array {array.shape}")
     return Values(vtype, array[None])
+
+
+def warn_without_effect(materials: Sequence[Any], lights: Sequence[LightRecipe], stacklevel: int) -> None:
+    """Warns when parts of materials, by name or a ``Material``, change nothing: Lambert's light, which is the default, and no light
+    show base colours alone."""
+    if not all(light.kind is Light for light in lights):
+        return
+    shown = SHOWN_UNLIT | (SHOWN_BY_LAMBERT if lights else frozenset())
+    for given in materials:
+        if isinstance(given, Material):
+            own = {name: (getattr(given, name), default) for name, default in GLTF.fields.items()}
+            given = {name: x for name, (x, default) in own.items() if not np.array_equal(x, default)}
+        unseen = [name for name, x in given.items() if x is not None and name not in shown]
+        if unseen:
+            what = (
+                "the headlight and other lights of Lambert show"
+                if lights
+                else "without a light a picture shows"
+            )
+            warnings.warn(
+                f"{', '.join(unseen)} of the material change nothing: {what} the base colour alone; give"
+                " light=DirectionalLight((0, 1, 1)), an Environment or another light that shades materials",
+                stacklevel=stacklevel,
+            )
+            return
+
+
+def _check_part(name: str, value: Any, array: np.ndarray) -> None:
+    """Raises InputError for code values, and for numbers outside the range of a part of ``MATERIAL``."""
+    if name in ("texture", "colour", "base"):
+        check_linear(name, value)
+        return
+    for row in GLTF.parameters:
+        if name not in row.given or not array.size:
+            continue
+        least, most = row.least, row.most
+        if row.map is not None and (name != row.field):  # an image alone
+            least, most = (-1.01, 1.01) if row.map.signed else (0.0, row.map.most)
+        if array.min() < least or array.max() > most:
+            wrong = array.min() if array.min() < least else array.max()
+            codes = (
+                ": divide code values by 255"
+                if 1 < array.max() <= 255 and most <= 1.01 and array.ndim > 1
+                else ""
+            )
+            raise InputError(
+                f"{name} is {wrong:.4g}, which is not in {range_text(least, most)}{codes or '; correct it'}"
+            )
 
 
 def material_given(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> dict[str, Given]:

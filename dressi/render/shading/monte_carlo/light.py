@@ -36,7 +36,7 @@ class MonteCarloEnvironment(LightSource):
     parameters = {"map": VEC3, "rotation": MAT3, "intensity": VEC3, "seed": INT, "step": INT}
     images = frozenset(("map",))
     learned = ("map",)
-    positive = frozenset(("map",))
+    positive = frozenset(("map", "intensity"))
 
     map: Variable | np.ndarray
     rotation: Like | np.ndarray | None = 0.0
