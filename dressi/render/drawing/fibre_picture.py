@@ -52,8 +52,8 @@ class FibrePicture(Picture):
             weight = F.constant(1.0)
             for j, other in enumerate(drawn):
                 if j != k:
-                    nearer = F.less(other.depth, own.depth)
-                    tied = F.equal(other.depth, own.depth) if j < k else F.constant(0.0)
+                    nearer = F.less(other.distance, own.distance)
+                    tied = F.equal(other.distance, own.distance) if j < k else F.constant(0.0)
                     before = F.logical_or(nearer, tied)
                     weight = weight * (1.0 - other.mask * F.stop_gradient(before))
             found.append(weight)
@@ -94,7 +94,7 @@ class FibrePicture(Picture):
             if not solid:
                 veil, depth = F.constant(1.0), self._depth_of(surface)
                 for _, picture in self.fibres:
-                    nearer = F.less(self._resized(F.stop_gradient(picture.depth)), depth)
+                    nearer = F.less(self._resized(F.stop_gradient(picture.distance)), depth)
                     veil = veil * (1.0 - self._resized(picture.mask) * F.stop_gradient(nearer))
             return colour * veil, clear
 
@@ -106,7 +106,7 @@ class FibrePicture(Picture):
         white = F.constant((1.0, 1.0, 1.0))
         if self._transparent is None:
             return white
-        depth = self._resized(F.stop_gradient(picture.depth))
+        depth = self._resized(F.stop_gradient(picture.distance))
 
         def clear(surface: Surface, solid: bool) -> tuple[Variable, Variable]:
             _, through = self.surfaces._layer(None, surface, solid)
@@ -133,10 +133,16 @@ class FibrePicture(Picture):
 
     @cached_property
     def depth(self) -> Variable:
-        """FLOAT: the distance from the camera along its axis, of strands where they cover half of the pixel or more."""
+        """FLOAT: the distance from the camera along its axis (``Picture.depth``), of strands where they cover half of the pixel or more; in
+        forms that blend depth, all that is seen, blended over 0."""
+        if self.estimator.exact_inside and self._transparent is None:
+            total = self.surfaces.depth * self._through
+            for (_, picture), weight in zip(self.fibres, self._weights, strict=True):
+                total = total + picture.depth * weight
+            return total
         depth, hidden = self.surfaces.depth, self._through
         for shown, (_, picture) in zip(self._half, self.fibres, strict=True):
-            depth = F.select(shown, picture.depth, depth)
+            depth = F.select(shown, picture.distance, depth)
         return F.select(F.less(hidden, 1.0), depth, self.surfaces.depth)
 
     @cached_property
@@ -147,7 +153,7 @@ class FibrePicture(Picture):
             shown = F.greater_equal(picture.mask * weight, 0.5)
             if self._transparent is not None:
                 pane = self.surfaces.seen
-                before = F.logical_and(covered(pane.face), F.less(pane.depth, picture.depth))
+                before = F.logical_and(covered(pane.face), F.less(pane.depth, picture.distance))
                 shown = F.logical_and(shown, F.logical_not(before))
             found.append(shown)
         return found

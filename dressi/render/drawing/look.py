@@ -15,7 +15,7 @@ from ..shading.normal_map import vertex_tangents
 from ..shading.shadows.shadow_map import Occluders
 from ..surface.faces_within import FacesWithin
 from ..surface.normals import vertex_normals
-from ..surface.projection import eye_of
+from ..surface.projection import eye_of, view_depth
 from ..surface.screen import Surface, barycentric, corners, covered, interpolate
 from .images.material_recipe import (
     ALONE,
@@ -44,6 +44,11 @@ class View(Occluders):
     def centre(self) -> Variable:
         """VEC3 1x1: positions of the cameras."""
         return eye_of(self.matrices)
+
+    @cached_property
+    def depth(self) -> Variable:
+        """FLOAT list: the depth of the vertices (``view_depth``), which is linear along faces in the world."""
+        return view_depth(self.clip, self.matrices)
 
     @cached_property
     def normals(self) -> Variable:

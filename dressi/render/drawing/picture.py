@@ -195,7 +195,8 @@ class Picture(OfVariables, Figures):
 
     @cached_property
     def depth(self) -> Variable:
-        """FLOAT: the distance from the camera along its axis, 0 where there is nothing.
+        """FLOAT: the distance from the camera along its axis, 0 where there is nothing. A matrix of a parallel projection has no
+        place of a camera: there it is z / w, 0 at the near plane and 1 at the far one, in all forms and their derivatives.
 
         The forms "contour" and "antialias" blend depth, normal, point and attributes as they blend colours: what is in front over
         what is behind, or over 0, by the opacity of the margin or by the share of the pixel that each covers. So a loss that

@@ -157,7 +157,8 @@ class Pixels(Figures):
     depth = _image(
         "depth",
         "(..., H, W) float32: the distance from the camera along its axis, 0 where there is nothing; blended at contours by the forms"
-        " contour and antialias (``Picture.depth``).",
+        " contour and antialias (``Picture.depth``). In a parallel projection, which has no place of a camera, z / w: 0 at the near"
+        " plane, 1 at the far one.",
     )
     normal = _image(
         "normal",

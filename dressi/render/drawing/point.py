@@ -64,10 +64,11 @@ class SurfacePoint:
 
     @cached_property
     def depth(self) -> Variable:
-        """FLOAT: the distance from the camera along its axis, in units of the world."""
+        """FLOAT: the distance from the camera along its axis, in units of the world; in a parallel projection z / w, from 0 at the
+        near plane to 1 at the far one."""
         if self.whole is not None:
             return self.whole.depth
-        return self.surface.interpolate(F.component(self.look.view.clip, 3))
+        return self.surface.interpolate(self.look.view.depth)
 
     @cached_property
     def normal(self) -> Variable:

@@ -28,7 +28,8 @@ MOST_LAYERS = 64
 
 @dataclass(frozen=True, eq=False)
 class StrandPicture(OfVariables):
-    """What ``draw_strands`` returns: images of N tiles, as Variables. Each is built on first use; unused ones cost nothing.
+    """What ``draw_strands`` returns: images of N tiles, as Variables, also where all arguments are arrays. Each is built on first use;
+    unused ones cost nothing. ``render(strands, cameras)`` gives arrays.
 
     >>> strand = StrandGeometry([[-1.0, 0, 0], [1, 0, 0]], radius=0.1)
     >>> draw_strands(strand, size=(32, 24)).over((0.0, 0.0, 1.0)).vtype
@@ -47,9 +48,16 @@ class StrandPicture(OfVariables):
         """VEC3: the strands over black, linear. Differentiable."""
         return self.composed.premultiplied
 
-    @cached_property
+    @property
     def depth(self) -> Variable:
-        """FLOAT: the distance from the camera along its axis, the mean of what is seen; 0 where there is nothing."""
+        """FLOAT: the ``distance`` over 0, as ``colour`` is over black: ``mask`` times it. So nothing jumps where a strand begins, and
+        the derivative of a loss is exact there, too. Differentiable."""
+        return self.composed.weighted_depth
+
+    @cached_property
+    def distance(self) -> Variable:
+        """FLOAT: the distance from the camera along its axis (``Picture.depth``), the mean of what is seen; 0 where there is nothing.
+        It jumps where a strand begins, and the derivative does not hold that: take ``depth`` for losses."""
         there = F.greater(self.mask, 1e-4)
         return F.select(there, self.composed.weighted_depth / F.select(there, self.mask, 1.0), 0.0)
 

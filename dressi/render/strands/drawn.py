@@ -10,7 +10,7 @@ from typing import Any
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.draws.fragment import Fragment
-from ..surface.projection import eye_of
+from ..surface.projection import depth_of_zw, eye_of
 from .discs import Discs
 from .point import StrandPoint, StrandShader
 from .ribbons import Ribbons
@@ -38,8 +38,8 @@ class DrawnStrands:
         """FLOAT, one a view: the distance of the mean point along the axis of the camera. No derivative. The mean of points does
         not follow from the camera, so that another view sums no list."""
         mean = F.sum(self.leaves["points"], "xy") * (1 / self.points)
-        row = F.column(F.transpose(self.matrices), 3)
-        return F.stop_gradient(F.dot(row, F.vec4(mean, 1.0)))
+        clip = F.matmul(self.matrices, F.vec4(mean, 1.0))
+        return F.stop_gradient(depth_of_zw(F.swizzle(clip, "zw"), self.matrices))
 
     @property
     def _triangles(self) -> dict[str, Any]:
@@ -61,4 +61,4 @@ class DrawnStrands:
 
     def point(self, number: Variable) -> StrandPoint:
         """The point of the segment, or the point, of that number (INT) at each pixel."""
-        return StrandPoint(self.shapes.at(number), self.leaves, self.eye, self.shapes.clip)
+        return StrandPoint(self.shapes.at(number), self.leaves, self.eye, self.shapes.clip, self.matrices)

@@ -12,6 +12,7 @@ from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
+from ..surface.projection import depth_of_zw
 from .discs import Disc
 from .ribbons import Segment
 
@@ -32,6 +33,8 @@ class StrandPoint:
     """VEC3: the place of the camera, one a view."""
     clip: Variable
     """VEC2 list: z and w of the points in clip space."""
+    matrices: Variable
+    """MAT4: from the world to clip space, one a view."""
 
     @property
     def opacity(self) -> Variable:
@@ -54,8 +57,8 @@ class StrandPoint:
 
     @cached_property
     def distance(self) -> Variable:
-        """FLOAT: the distance from the camera along its axis."""
-        return self.attribute(self.clip).y
+        """FLOAT: the distance from the camera along its axis; in a parallel projection the ``depth``."""
+        return depth_of_zw(self.attribute(self.clip), self.matrices)
 
     @cached_property
     def depth(self) -> Variable:

@@ -99,9 +99,30 @@ def eye_of(matrices: Variable) -> Variable:
     projection has none, and sees all from so far that directions are alike."""
     rows = F.transpose(matrices)
     x, y, w = (F.column(rows, k) for k in (0, 1, 3))
-    across = F.cross(x.xyz, y.xyz)
+    far, across = is_parallel(matrices), F.cross(x.xyz, y.xyz)
     volume = F.dot(across, w.xyz)
-    far = F.less(F.abs(volume), 1e-6 * F.length(x.xyz) * F.length(y.xyz) * F.length(w.xyz) + 1e-30)
     solved = F.cross(y.xyz, w.xyz) * x.w + F.cross(w.xyz, x.xyz) * y.w + across * w.w
     away = F.normalize(across) * (-FAR_AWAY / F.maximum(F.length(y.xyz), 1e-30))
     return F.select(far, away, -solved / F.select(far, 1.0, volume))
+
+
+def is_parallel(matrices: Variable) -> Variable:
+    """FLOAT mask, one a view: whether matrices (MAT4) to clip space are parallel projections, whose w is the same everywhere. No
+    derivative."""
+    rows = F.transpose(F.stop_gradient(matrices))
+    x, y, w = (F.column(rows, k).xyz for k in (0, 1, 3))
+    return F.less(F.abs(F.dot(F.cross(x, y), w)), 1e-6 * F.length(x) * F.length(y) * F.length(w) + 1e-30)
+
+
+def view_depth(clip: Variable, matrices: Variable) -> Variable:
+    """FLOAT list: the distance from the camera along its axis, w, of clip positions (VEC4 list) by matrices (MAT4, one a view).
+
+    A parallel projection has no place of a camera, and its w is the same everywhere: its depth is z / w, 0 at the near plane and
+    1 at the far one, so that (far - near) times it is the distance from the near plane. Differentiable in clip."""
+    return depth_of_zw(F.swizzle(clip, "zw"), matrices)
+
+
+def depth_of_zw(zw: Variable, matrices: Variable) -> Variable:
+    """FLOAT: ``view_depth`` of z and w in clip space, VEC2."""
+    parallel = is_parallel(matrices)
+    return F.select(parallel, zw.x / F.select(parallel, zw.y, 1.0), zw.y)

@@ -301,6 +301,41 @@ def test_a_scene_and_poses_are_drawn():
     )
 
 
+@pytest.mark.one_driver
+@pytest.mark.parametrize("form", ["hard", "outer", "contour", "antialias", "face"])
+def test_depth_of_an_orthographic_matrix_is_z(form):
+    """From 0 at the near plane to 1 at the far one, of strands too; its derivative is that of the pictures drawn again."""
+    turn = axis_angle_to_matrix(np.array([0.4, 0.5, 0.1]))
+    matrix = np.diag([0.6, -0.6, -0.1, 1.0]) @ rigid(turn, (0.0, 0, 0))
+    matrix[2, 3] = 0.5
+    shift = Variable(FLOAT, (1, 1), name="shift", data=np.zeros((1, 1, 1)))
+    away = F.constant(tuple((turn.T @ (0.0, 0, -1)).tolist())) * shift
+    options = {} if form in ("hard", "antialias") else {"radius": 0.15}
+    leaf = Variable.of(matrix, MAT4)
+    picture = render(
+        CUBE, leaf, positions=list_leaf("p", VEC3, CUBE.positions) + away, size=(16, 12), form=form, **options
+    )
+    depth, point, hard, *slope = evaluate(
+        [picture.depth, picture.point, picture._drawn.hard, *gradient(F.sum(picture.depth), [shift])]
+    )
+    at = hard[0] > 0
+    at[1:-1, 1:-1] &= (
+        (at[:-2, 1:-1] & at[2:, 1:-1] & at[1:-1, :-2] & at[1:-1, 2:]) if form == "antialias" else True
+    )
+    np.testing.assert_allclose(depth[0][at], point[0][at] @ matrix[2, :3] + matrix[2, 3], atol=1e-6)
+    assert np.ptp(depth[0][at]) > 0.1
+    ends = [evaluate([F.sum(picture.depth)], {shift: np.full((1, 1, 1), h)})[0].item() for h in (1e-5, -1e-5)]
+    assert slope[0].item() == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-6) and ends[0] > ends[1]
+    if form == "hard":
+        strand = draw_strands(
+            StrandGeometry(CUBE.positions[:2], radius=0.4, caps="flat"), leaf, size=(16, 12)
+        )
+        mask, distance, summed = (x[0] for x in evaluate([strand.mask, strand.distance, strand.depth]))
+        z = CUBE.positions[:2] @ matrix[2, :3] + matrix[2, 3]
+        assert z.min() - 1e-6 <= distance[mask > 0.9].min() and distance.max() <= z.max() + 1e-6
+        np.testing.assert_allclose(summed[mask > 1e-3], (mask * distance)[mask > 1e-3], atol=1e-6)
+
+
 @pytest.mark.vk
 def test_the_default_view_frames_the_mesh():
     for size in ((32, 32), (40, 20), (20, 40)):

@@ -169,6 +169,19 @@ def test_bad_input_is_one_sentence(make, words):
         make()
 
 
+def test_depths_do_not_jump_where_a_strand_begins():
+    """They begin at 0 as the mask does, and the derivative of a loss is that of its difference."""
+    radius = Variable(FLOAT, (1, 1), name="radius")
+    picture = draw_strands(StrandGeometry(LINE + (0, 0, 200), radius=radius), PIXELS, size=SIZE)
+    loss = F.sum(F.square(picture.depth - 0.3))
+    images = [loss, *gradient(loss, [radius]), picture.mask, picture.depth, picture.distance]
+    _, slope, mask, depth, distance = evaluate(images, {radius: np.full((1, 1, 1), 0.8)})
+    begins = (mask > 0) & (mask < 0.02)
+    assert begins.any() and depth[begins].max() < 0.02 and distance[begins].max() > 0.6
+    ends = [evaluate([loss], {radius: np.full((1, 1, 1), 0.8 + h)})[0].item() for h in (1e-5, -1e-5)]
+    assert slope.item() == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-3)
+
+
 def test_a_radius_that_reached_zero_comes_back():
     """Of strands and of points: nothing is seen, also below 0, and the derivative is not 0."""
     radius = Variable(FLOAT, (1, 1), name="radius")
