@@ -150,10 +150,7 @@ def render(
         raise InputError(f"shader is a function of the SurfacePoint, not {type(shader).__name__}")
     emitted, lights = ({}, ()) if shader is not None else light_given(light)
     if shader is None:
-        materials = [
-            m for m in (material, *(n.material for n in shown)) if isinstance(m, (Mapping, Material))
-        ]
-        warn_without_effect(materials, lights, stacklevel=3)
+        warn_without_effect(material, lights, stacklevel=3)
     given = {"cameras": matrices} | scene.given | emitted
     if background is not None:
         given["background"] = picture_of("background", background)

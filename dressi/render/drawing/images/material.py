@@ -64,29 +64,25 @@ def material_part(name: str, value: Any, known: Mapping[str, VType] = MATERIAL) 
     return Values(vtype, array[None])
 
 
-def warn_without_effect(materials: Sequence[Any], lights: Sequence[LightRecipe], stacklevel: int) -> None:
-    """Warns when parts of materials, by name or a ``Material``, change nothing: Lambert's light, which is the default, and no light
+def warn_without_effect(material: Any, lights: Sequence[LightRecipe], stacklevel: int) -> None:
+    """Warns when parts of ``material=``, by name or a ``Material``, change nothing: Lambert's light, which is the default, and no light
     show base colours alone."""
-    if not all(light.kind is Light for light in lights):
+    if isinstance(material, Material):
+        own = {name: (getattr(material, name), default) for name, default in GLTF.fields.items()}
+        material = {name: x for name, (x, default) in own.items() if not np.array_equal(x, default)}
+    if not isinstance(material, Mapping) or not all(light.kind is Light for light in lights):
         return
     shown = SHOWN_UNLIT | (SHOWN_BY_LAMBERT if lights else frozenset())
-    for given in materials:
-        if isinstance(given, Material):
-            own = {name: (getattr(given, name), default) for name, default in GLTF.fields.items()}
-            given = {name: x for name, (x, default) in own.items() if not np.array_equal(x, default)}
-        unseen = [name for name, x in given.items() if x is not None and name not in shown]
-        if unseen:
-            what = (
-                "the headlight and other lights of Lambert show"
-                if lights
-                else "without a light a picture shows"
-            )
-            warnings.warn(
-                f"{', '.join(unseen)} of the material change nothing: {what} the base colour alone; give"
-                " light=DirectionalLight((0, 1, 1)), an Environment or another light that shades materials",
-                stacklevel=stacklevel,
-            )
-            return
+    unseen = [name for name, x in material.items() if x is not None and name not in shown]
+    if unseen:
+        what = (
+            "the headlight and other lights of Lambert show" if lights else "without a light a picture shows"
+        )
+        warnings.warn(
+            f"{', '.join(unseen)} of the material change nothing: {what} the base colour alone; give"
+            " light=DirectionalLight((0, 1, 1)), an Environment or another light that shades materials",
+            stacklevel=stacklevel,
+        )
 
 
 def _check_part(name: str, value: Any, array: np.ndarray) -> None:
