@@ -1,5 +1,6 @@
 # make setup   the machine and .venv, ready to run
 # make test    the test suite, on lavapipe and SwiftShader with the validation layer (ARGS="-k sphere" for a part)
+# make release everything: the suite with programs, the wheel and every case of the benchmark, then all other drivers
 # make quick   a part of it (QUICK below) on the first driver alone, in about a minute and a half on two cores
 # make drivers a part of it on a current lavapipe, and every bench case built by GPU drivers of Mesa that execute nothing;
 #              they are fetched once and installed nowhere (.ci/drivers); ARGS="nvk radv" for some of them
@@ -7,7 +8,7 @@
 # make lint    ruff and pyright
 # make format  ruff's formatter
 
-.PHONY: setup test quick drivers demo lint format
+.PHONY: setup test release quick drivers demo lint format
 PYTHON_VENV := .venv/bin/python
 
 setup:
@@ -16,6 +17,10 @@ setup:
 test:
 	@.ci/setup test
 	PYTHONDONTWRITEBYTECODE= $(PYTHON_VENV) -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(ARGS)
+
+release:
+	@$(MAKE) --no-print-directory test ARGS="--release $(ARGS)"
+	@$(MAKE) --no-print-directory drivers ARGS=
 
 # What every other part stands on: the rules of the house, graphs and derivatives, plans, and the drawing of meshes, without
 # the files that take longest.

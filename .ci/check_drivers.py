@@ -1,7 +1,7 @@
 """What runs on the drivers of `.ci/drivers`, each case in a process of its own with a time limit, and a table of it.
 
-    python .ci/check_drivers.py [DRIVER ...]         all of them where none is named
-    python .ci/check_drivers.py build CASE           what the process of a case does
+    python .ci/check_drivers.py [--part K/N] [DRIVER ...]   all drivers where none is named; every N-th case, from the K-th on
+    python .ci/check_drivers.py build CASE                  what the process of a case does
 
 lavapipe, which executes, passes TESTS. On NVK, RADV, Turnip and Honeykrisp, which execute nothing, the trials of `dressi bench`
 and the rounds of a fit are planned, their pipelines built by the driver's compiler, and a step of each recorded and
@@ -50,11 +50,12 @@ TESTS = (
     "tests/vk/run/test_readback.py",
     "tests/ad/ops/test_raster.py",
 )
+PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
 REPEATED = ("table4", "table5", "figure9")
 """Cases that make the trials of others in other sizes."""
 FIT = "fit"
 LIMIT, LONGEST = 120.0, 600.0
-"""Seconds that a case gets, and that the tests get."""
+"""Seconds that a case gets, and that a file of tests gets."""
 IDENTIFIER = re.compile(r"VUID-[\w-]+|SYNC-HAZARD-[\w-]+")
 
 
@@ -158,6 +159,13 @@ def main(arguments: Sequence[str]) -> int:
 
     from dressi.cli.bench.cases import CASES
 
+    first, stride = 0, 1
+    if arguments[:1] == ["--part"]:
+        part = "".join(arguments[1:2])
+        if not (given := re.fullmatch(r"(\d+)/(\d+)", part)) or not int(given[2]):
+            sys.exit(f"drivers: --part {part!r} is not K/N, as 3/10")
+        first, stride = int(given[1]) % int(given[2]), int(given[2])
+        arguments = arguments[2:]
     unknown = set(arguments) - {EXECUTES, *GPUS}
     if unknown:
         sys.exit(
@@ -170,11 +178,10 @@ def main(arguments: Sequence[str]) -> int:
         jobs = []
         for driver in wanted:
             if driver == EXECUTES:
-                command = ("-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS)
-                jobs.append(pool.submit(ask, driver, "tests", command, LONGEST))
+                jobs += [(driver, Path(t).stem, (*PYTEST, t), LONGEST) for t in TESTS]
             else:
-                jobs += [pool.submit(ask, driver, c, (__file__, "build", c), LIMIT) for c in cases]
-        rows = [job.result() for job in jobs]
+                jobs += [(driver, c, (__file__, "build", c), LIMIT) for c in cases]
+        rows = list(pool.map(lambda job: ask(*job), jobs[first::stride]))
     table = Table("driver", "case", "", "outcome", "seconds", "validation messages")
     for row in rows:
         mark = "right" if row.right else "wrong"

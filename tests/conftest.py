@@ -105,6 +105,7 @@ hypothesis.settings.load_profile("dressi")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--one-driver", action="store_true", help="run every test on the first driver alone")
+    parser.addoption("--release", action="store_true", help="run the tests of a release, too")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -118,33 +119,53 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["DRESSI_CACHE"] = str(folder)
 
 
+FIRST_DRIVER = ("apps", "cli", "docs", "frameworks", "render", "report", "viewer", "vk/run")
+"""What stands on Functions and plans, which are tested on every driver: fits run on the first driver alone, and the others of
+these folders run on the second one before a release."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that are marked ``one_driver`` run on the first one alone, and so do all with ``--one-driver``; of those marked
-    ``second_driver`` only the cases that it names run on the others. Fits stand on Functions and forms that are tested on
-    every driver, so that they run on the first one alone. A test marked ``every_driver`` runs on all, whatever its module says."""
-    one, fits = config.getoption("one_driver"), REPOSITORY / "tests" / "render" / "fit"
+    ``second_driver`` only the cases that it names run on the others. A test marked ``every_driver`` runs on all, whatever its
+    module says. Tests and cases marked ``release`` run with ``--release``, and where their file or folder is named."""
+    one, tests = config.getoption("one_driver"), REPOSITORY / "tests"
+    release, named = config.getoption("release"), _named_paths(config)
     others, cases = list(DRIVERS)[1:], dict[str, set[str]]()
 
-    def first_alone(item: pytest.Item) -> bool:
-        marked = item.path.is_relative_to(fits) or item.get_closest_marker("one_driver")
+    def first_alone(item: pytest.Item, due: bool) -> bool:
+        folders = ("render/fit",) if due else FIRST_DRIVER
+        marked = item.get_closest_marker("one_driver") or any(
+            item.path.is_relative_to(tests / folder) for folder in folders
+        )
         return bool(one or (marked and not item.get_closest_marker("every_driver")))
 
     def stays(item: pytest.Item) -> bool:
         driver, case = _driver_and_case(item)
-        marker = item.get_closest_marker("second_driver")
-        if marker:
-            cases.setdefault(item.nodeid.partition("[")[0], set(marker.args)).discard(case)
-        return driver not in others or not (first_alone(item) or (marker and case not in marker.args))
+        markers = {name: item.get_closest_marker(name) for name in ("second_driver", "release")}
+        for name, marker in markers.items():
+            if marker and marker.args:
+                cases.setdefault(f"{item.nodeid.partition('[')[0]} ({name})", set(marker.args)).discard(case)
+        due = release or any(map(item.path.is_relative_to, named))
+        later, second = markers["release"], markers["second_driver"]
+        if later and not due and (not later.args or case in later.args):
+            return False
+        return driver not in others or not (first_alone(item, due) or (second and case not in second.args))
 
     kept = [item for item in items if stays(item)]
     if not any("::" in argument for argument in config.args) and (
         unknown := {k: v for k, v in cases.items() if v}
     ):
-        raise pytest.UsageError(f"the marker second_driver names cases that are not there: {unknown}")
+        raise pytest.UsageError(f"markers name cases that are not there: {unknown}")
     staying = set(kept)
     config.hook.pytest_deselected(items=[item for item in items if item not in staying])
     items[:] = kept
+
+
+def _named_paths(config: pytest.Config) -> list[Path]:
+    """Files and folders of the command line, but for those that hold all tests."""
+    given = [Path(config.invocation_params.dir, argument.partition("::")[0]) for argument in config.args]
+    return [path for path in given if not (REPOSITORY / "tests").is_relative_to(path)]
 
 
 def _driver_and_case(item: pytest.Item) -> tuple[str, str]:

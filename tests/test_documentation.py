@@ -21,6 +21,8 @@ from dressi.vk.run.device.device import Device
 WITH_CODE = [page for page in PAGES if page != README and any(b.language == "python" for b in blocks(page))]
 CHEAP = ("dressi devices", "dressi --version", "dressi bench model image_fitting --profile mali_g76")
 """Commands of the documentation that are run, not only parsed."""
+QUICK = ("concepts.md", "guides/derivatives.md", "guides/devices.md", "guides/functions.md", "quickstart.md")
+"""Pages whose code runs with every test; that of the others before a release."""
 OPTIONAL = ("torch", "jax")
 """Libraries of extras. Blocks that name one that is not installed are left out."""
 
@@ -41,6 +43,7 @@ def differs(expected: str, printed: str) -> str:
 @pytest.mark.vk
 @pytest.mark.one_driver
 @pytest.mark.parametrize("page", WITH_CODE, ids=named)
+@pytest.mark.release(*sorted({named(page) for page in WITH_CODE} - {*QUICK}))
 def test_the_code_of_a_page_runs(
     device: Device,
     page: Path,

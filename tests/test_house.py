@@ -57,7 +57,6 @@ LAYERED = (
 )
 
 
-
 def module_name(file: Path) -> str:
     parts = file.relative_to(REPOSITORY).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 # One process for all. Importing a.b.c runs a, then a.b, then c: every child of a package is imported from the state that
@@ -47,6 +49,7 @@ def modules() -> list[str]:
     return sorted(name for name in names if not name.endswith("__main__"))
 
 
+@pytest.mark.release
 def test_every_module_can_be_imported_first():
     found = modules()
     assert "dressi.render.drawing.turntable" in found and "dressi.ad.functional" in found

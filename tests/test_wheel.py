@@ -29,7 +29,7 @@ OFFLINE = (
 )
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.release,
     pytest.mark.skipif(sys.platform == "win32", reason="folders of Linux and macOS"),
 ]
 

@@ -1,4 +1,4 @@
-"""Runs applications and samples in the process of the tests, on the best device."""
+"""Runs applications and samples in the process of the tests, on the best device. They are tests of a release."""
 
 import runpy
 from collections.abc import Callable
@@ -7,6 +7,13 @@ from pathlib import Path
 import pytest
 
 from dressi.errors import DressiError
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.release)
 
 
 @pytest.fixture

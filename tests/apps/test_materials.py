@@ -44,7 +44,7 @@ def test_normals_come_closer(run_script, files: list[str], tmp_path: Path):
     assert (tmp_path / "figure18.png").stat().st_size > 1000
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_material_comes_closer(run_script, files: list[str], tmp_path: Path):
     run_script(
         APPS / "materials" / "material_recovery.py",
@@ -61,7 +61,7 @@ def test_a_material_comes_closer(run_script, files: list[str], tmp_path: Path):
     assert (tmp_path / "material_recovery.png").stat().st_size > 1000
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_light_and_roughness_come_closer(run_script, files: list[str], tmp_path: Path):
     options = ("--steps", "60", "--save", "30", "--views", "4", "--finish", "glossy", "--sky", "16")
     run_script(APPS / "figures" / "figure17.py", *files, *options)
@@ -71,7 +71,7 @@ def test_light_and_roughness_come_closer(run_script, files: list[str], tmp_path:
     assert (tmp_path / "figure17.png").stat().st_size > 1000
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_an_object_is_relit(run_script, files: list[str], tmp_path: Path):
     run_script(APPS / "materials" / "relighting.py", *files)
     (row,) = json.loads((tmp_path / "relighting.json").read_text())["lights"]

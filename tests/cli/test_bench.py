@@ -56,7 +56,9 @@ def bench(case: str, folder: Path, *arguments: str | Path) -> list[dict[str, Any
 
 
 @pytest.mark.vk
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[] if case == "silhouette" else pytest.mark.release) for case in CASES]
+)
 def test_every_case_runs(
     case: str,
     driver: None,

@@ -86,6 +86,7 @@ for words in (sys.argv[1:4] + ["--size", "32"], ["fit", "--plan", "--json", "--s
 """
 
 
+@pytest.mark.release
 def test_no_driver_is_needed(tmp_path: Path):
     """Predictions and the plan of a fit, in a process that finds no driver."""
     save_mesh(tmp_path / "sphere.glb", octasphere(1))

@@ -102,6 +102,7 @@ def test_photographs(tmp_path: Path):
     )
 
 
+@pytest.mark.release
 def test_a_photograph_without_a_camera_is_placed(tmp_path: Path):
     photos, out = tmp_path / "photos", tmp_path / "out"
     document, cameras = photograph(photos, 6)
@@ -119,6 +120,7 @@ def test_a_photograph_without_a_camera_is_placed(tmp_path: Path):
     assert sum(len(part) for part in report["pictures"].values()) == 6
 
 
+@pytest.mark.release
 def test_photographs_without_masks(tmp_path: Path):
     photos, out = tmp_path / "photos", tmp_path / "out"
     document, _ = photograph(photos)
@@ -140,6 +142,7 @@ def test_photographs_without_masks(tmp_path: Path):
     assert json.loads((out / "report.json").read_text())["metrics"]["train"]["iou"] > 0.3
 
 
+@pytest.mark.release
 def test_one_photograph(tmp_path: Path):
     document, _ = photograph(tmp_path / "photos", 1)
     del document["bbox"]
@@ -152,6 +155,7 @@ def test_one_photograph(tmp_path: Path):
     assert report["metrics"]["heldout"] is None and report["metrics"]["train"]["iou"] > 0.3
 
 
+@pytest.mark.release
 def test_counts_of_the_plan(target: Path, tmp_path: Path):
     counts = []
     # The start decides which rounds there are.
@@ -301,6 +305,7 @@ def test_folders_of_photographs_that_disagree(tmp_path: Path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.release
 def test_photographs_with_depths(tmp_path: Path):
     truth, cameras = bowl(3), views_of_bowl(8, (48, 48))
     masks, depths = depth_pictures(truth, cameras)

@@ -14,7 +14,7 @@ from dressi.render.formats import load_mesh, save_mesh
 from dressi.render.mesh.material import Material
 from dressi.render.mesh.primitives import pear
 
-pytestmark = pytest.mark.usefixtures("driver")
+pytestmark = [pytest.mark.usefixtures("driver"), pytest.mark.release]
 
 
 @pytest.fixture(scope="module")

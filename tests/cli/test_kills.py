@@ -11,6 +11,7 @@ from dressi.render.formats import save_mesh
 from dressi.render.mesh.primitives import pear
 
 
+@pytest.mark.release
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_fit_that_is_killed_again_and_again_ends_as_if_it_had_not_been(tmp_path: Path):
     from dressi.vk.run.device.choose import list_devices

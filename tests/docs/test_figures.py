@@ -201,7 +201,7 @@ def test_notebooks_find_the_methods_and_no_others():
     assert all(issubclass(cls, Figures) for cls in (Variable, Program, dressi.render.Mesh, FitResult))
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.vk
 @pytest.mark.one_driver
 def test_a_notebook_runs_and_shows_figures(device, monkeypatch: pytest.MonkeyPatch, tmp_path):

@@ -31,7 +31,7 @@ def frames(browser: Browser) -> int:
     return int(browser.value(f"Number({VIEWER}.dataset.drawn || 0)"))
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.skipif(chromium() is None, reason="there is no Chromium: apt-get install chromium")
 def test_the_page_works_offline_from_the_keyboard_and_on_a_narrow_screen(tmp_path: Path):
     page = write_report(write_fit(tmp_path, size=(96, 64)))

@@ -150,6 +150,7 @@ def run(script: str, **environment: str) -> subprocess.CompletedProcess:
     )
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 @pytest.mark.parametrize("backend", ["glfw", "qt"])
 def test_without_a_display_one_sentence_says_so(backend):

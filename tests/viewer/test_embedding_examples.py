@@ -34,7 +34,7 @@ def clay(picture: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.vk
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.one_driver
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_window_shows_the_shape_until_it_is_closed(device: Device, screen: Screen, program):
@@ -80,7 +80,7 @@ def test_the_window_shows_the_shape_until_it_is_closed(device: Device, screen: S
 
 
 @pytest.mark.vk
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.one_driver
 def test_the_notebook_runs_from_top_to_bottom(device: Device, tmp_path: Path):
     pytest.importorskip("jupyter_rfb")

@@ -6,7 +6,7 @@ from screen import Screen, until
 from dressi.render.fit import FitJob
 from dressi.viewer import FitSession, Viewer, open_canvas
 
-pytestmark = [pytest.mark.vk, pytest.mark.slow]
+pytestmark = [pytest.mark.vk, pytest.mark.release]
 
 
 @pytest.mark.one_driver

@@ -30,6 +30,7 @@ def check(found: dict, *, copies: bool) -> None:
     assert found["fell"] and found["alive"] == [] and found["messages"] == []
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("binding", ["PySide6", "PyQt6"])
 def test_a_pane_has_a_swapchain_of_its_own(device, screen: Screen, binding):
     found = run(device, binding)
@@ -37,11 +38,13 @@ def test_a_pane_has_a_swapchain_of_its_own(device, screen: Screen, binding):
     assert found["warnings"] == []
 
 
+@pytest.mark.release
 def test_where_there_is_no_swapchain_pictures_are_copied_and_a_warning_says_why(device, screen: Screen):
     found = run(device, "PySide6", "fault")
     check(found, copies=True)
     assert found["warnings"] == ["pictures are copied through the host: no swapchain here"]
 
 
+@pytest.mark.release
 def test_where_qt_has_no_windows_of_the_system_pictures_are_copied(device):
     check(run(device, "PySide6", platform="offscreen"), copies=True)

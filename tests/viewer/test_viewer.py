@@ -81,6 +81,7 @@ def test_a_mesh_is_shown_in_every_mode_from_every_side(device, canvas):
         assert not viewer.panel_shown and (viewer.orbit.azimuth, viewer.orbit.elevation) == (20.0, 20.0)
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 def test_a_scene_is_shown_as_its_nodes_say(device, canvas):
     cube, place = primitives.cube(), np.eye(4)
@@ -122,6 +123,7 @@ def test_the_mouse_turns_shifts_and_zooms(device, canvas):
         assert viewer.orbit.distance == pytest.approx(Orbit().distance / 1.1)
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 def test_a_watched_fit_finds_what_one_alone_does(fit, tiny_fits):
     whole, _ = tiny_fits.whole()
@@ -157,6 +159,7 @@ def test_pause_step_save_and_close(fit, tmp_path: Path):
     assert fit.session.run.point.step % running.CHUNK in (0, 1)  # a resumed fit computes the same numbers
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 def test_a_rewound_fit_goes_on_from_a_checkpoint(fit, monkeypatch):
     monkeypatch.setattr(running, "SAVE_SECONDS", 0.0)

@@ -104,6 +104,7 @@ def test_arrays_stand_beside_variables():
         x + rng.random((9, 9))
 
 
+@pytest.mark.release
 def test_deep_graphs_are_built_and_freed():
     x = Variable(FLOAT, (2, 2), data=np.zeros((1, 2, 2)))
     y = x

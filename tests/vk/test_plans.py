@@ -161,6 +161,7 @@ def test_what_does_not_change_is_computed_once(device):
         assert np.allclose(run.recv(heavy), 0, atol=1e-6)
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 def test_nothing_is_left_after_fifty_builds(device):
     before = device.live_objects()

@@ -27,6 +27,7 @@ from dressi.vk.plan.options import BASELINE, DEFAULT
 @pytest.mark.vk
 @pytest.mark.parametrize("seed", range(1, 9))
 @pytest.mark.second_driver("3", "4", "5", "6")
+@pytest.mark.release("2", "4", "5", "6", "7", "8")
 def test_devices_follow_float64(device, seed):
     """Small ones; every fourth also in the baseline, which has a pass for each Function."""
     report = check(seed, device, count=2 + seed % 4, baseline=seed % 4 == 0)
@@ -37,6 +38,7 @@ def test_devices_follow_float64(device, seed):
 @pytest.mark.vk
 @pytest.mark.parametrize("seed", [3, 8])
 @pytest.mark.second_driver("3")
+@pytest.mark.release("8")
 def test_sums_over_fragments_follow_float64(device, seed):
     report = check(
         seed, device, count=3, draw=partial(random_program, operations=(*OPERATIONS[::9], *SUMS, *SUMS))
@@ -76,6 +78,7 @@ def test_every_operator_is_in_some_random_graph():
 
 @pytest.mark.vk
 @pytest.mark.parametrize("seed", [1, 6, 115])
+@pytest.mark.release("6", "115")
 @pytest.mark.one_driver
 def test_no_value_is_stale_whatever_the_order_of_calls(device, seed):
     report = check_schedule(seed, device)
@@ -85,6 +88,7 @@ def test_no_value_is_stale_whatever_the_order_of_calls(device, seed):
 @pytest.mark.vk
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.second_driver("2", "3")
+@pytest.mark.release("3", "4", "5")
 def test_stencils_follow_float64(device, seed):
     report = check(seed, device, draw=random_stencils)
     assert report.failures == [] and report.refused == []
@@ -94,6 +98,7 @@ def test_stencils_follow_float64(device, seed):
 @pytest.mark.vk
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.second_driver("1")
+@pytest.mark.release("2")
 def test_derivatives_follow_float64(device, seed):
     report = check(seed, device, count=12, baseline=False, draw=random_derivatives)
     assert report.failures == [] and report.refused == []

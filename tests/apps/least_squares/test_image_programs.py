@@ -9,7 +9,7 @@ import pytest
 from dressi.config import config
 
 APPS = Path(__file__).resolve().parents[3] / "apps" / "least_squares"
-pytestmark = [pytest.mark.vk, pytest.mark.slow]
+pytestmark = [pytest.mark.vk, pytest.mark.release]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from dressi.render.formats import save_mesh
 from dressi.render.mesh.primitives import octasphere, pear
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.release,
     pytest.mark.usefixtures("driver"),
     pytest.mark.skipif(sys.platform == "win32", reason="signals"),
 ]

@@ -170,7 +170,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     ray.shutdown()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_same_over_a_cluster(cluster: Any, tmp_path: Path):
     from dressi.cli.many.ray_pool import RayPool
 

@@ -222,6 +222,7 @@ def test_a_face_from_landmarks(engine):
             assert np.linalg.norm(found.world() - truth.world(), axis=1).mean() < 0.015
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 @pytest.mark.vk
 def test_a_face_from_depths(engine):
@@ -235,6 +236,7 @@ def test_a_face_from_depths(engine):
     assert errors[0] < 0.5 * errors[1], errors
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 @pytest.mark.vk
 def test_a_face_from_a_picture(engine):

@@ -131,6 +131,7 @@ def test_colours_are_the_default_of_the_form_that_has_them():
     assert seen == sorted(seen) and seen[0] < plain[0].pixels and seen[-1] == plain[-1].pixels
 
 
+@pytest.mark.release
 def test_the_colours_of_lit_pictures_move_no_vertex(tiny_fits):
     """In all rounds, that of the texture too; over unlit pictures they do."""
     train = tiny_fits.scene.train

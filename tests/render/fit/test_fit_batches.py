@@ -68,6 +68,7 @@ def test_options_that_cannot_be(wrong, word):
         FitOptions(**wrong)
 
 
+@pytest.mark.release
 @pytest.mark.vk
 @pytest.mark.parametrize(
     "options", [{"batch": 2, "exposure": True}, {"spread": 4.0}], ids=["batch", "spread"]

@@ -65,6 +65,7 @@ def test_what_is_said():
     assert "--init" not in note
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_two_objects_are_said_and_two_spheres_reach_them(device):
     def make_engine() -> DressiAD:

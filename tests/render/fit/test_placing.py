@@ -1,6 +1,7 @@
 """Cameras of photographs that a calibration leaves out."""
 
 import numpy as np
+import pytest
 from scipy.spatial.transform import Rotation
 
 from dressi.engines import default_engine
@@ -15,6 +16,7 @@ SOLID = Mesh(
 )
 
 
+@pytest.mark.release
 def test_a_camera_is_found_between_others_and_none_for_another_object():
     cameras = ring(np.zeros(3), 1.2, 7, (40, 40))
     known, others = Cameras(cameras.cameras[1:]), Cameras(cameras.cameras[:1] * 2)

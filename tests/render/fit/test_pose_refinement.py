@@ -108,6 +108,7 @@ def job_of(scene: Dataset, device, folder: Path | None = None) -> FitJob:
     return job
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_a_fit_that_is_stopped_finds_the_same_cameras(
     device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

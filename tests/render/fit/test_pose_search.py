@@ -16,6 +16,7 @@ SOLID = Mesh(
 COLOURS = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8], [0.8, 0.8, 0.1]])
 
 
+@pytest.mark.release
 def test_a_solid_is_found_after_half_a_turn_and_a_shift():
     cameras = ring(np.zeros(3), 1.2, 2, (40, 40))
     motion = np.eye(4)

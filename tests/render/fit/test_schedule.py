@@ -51,6 +51,7 @@ def test_phases_that_make_no_sense_are_named(phase, named):
         run_phases([phase], lambda _: F.constant(0.0), adam(0.1), [], lambda: pytest.fail("built"))
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_forms_follow_each_other_and_the_optimizer_goes_on(device):
     """Outer, face with two layers, antialias: one build each; radius and sigma are data; Adam's counter is carried."""

@@ -64,6 +64,7 @@ def test_the_cases_are_what_they_are_called():
     assert len(CASES["sphere"].faces) == 80 and len(CASES["open"].faces) < 80
 
 
+@pytest.mark.release
 def test_derivative_of_the_rerendered_loss_on_avocado(data):
     figures = sc.rerendered(evaluate, *sc.avocado(data), sc.camera(110, -20), pixels=5, layers=3, side=128)
     assert sc.worst(figures) <= 0.05, figures

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.vk
 CASES = sc.cases()
 
 
+@pytest.mark.every_driver
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.second_driver("acute-1", "open-2", "sphere-3", "overlapping-2")

@@ -239,6 +239,7 @@ def test_cameras_that_do_not_see_the_object_are_named(folder, scene, box):
         load_photos(folder)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("name", "size", "count", "least"),
     [("dtu24", (80, 60), 24, 0.92), ("lego_synthetic", (64, 64), 50, 0.92)],

@@ -167,6 +167,7 @@ def check_path(run, form, *names: str) -> None:
     assert abs(np.median(ratios) - 1) <= 0.02, ratios
 
 
+@pytest.mark.release
 def test_gradient_integrates_to_the_loss():
     check_path(evaluate, ANTIALIAS, "scale", "one ball")
 

@@ -119,7 +119,7 @@ def test_dino_has_the_hull_that_was_measured_elsewhere(data):
     assert value == pytest.approx(0.964, abs=0.003)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("name", "expected"),
     [("Avocado_512.glb", 0.93), ("spot_bob/spot.obj", 0.90), ("spot_bob/bob_tri.obj", 0.90)],

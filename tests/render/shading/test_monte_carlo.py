@@ -71,6 +71,7 @@ def integral(surface: Bsdf, n: np.ndarray, rotation: float) -> np.ndarray:
     return total * (1 if getattr(surface, "occlusion", None) is None else 0.9)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("name", MATERIALS)
 def test_the_mean_of_many_steps_is_the_integral_and_noise_falls_with_the_root(name: str):
     surface, n = MATERIALS[name], normals(24)

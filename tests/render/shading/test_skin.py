@@ -131,6 +131,7 @@ def spread(device=None) -> tuple[Variable, list[Variable]]:
     return image, [direction, profile.weights]
 
 
+@pytest.mark.release
 def test_gradients_of_spread_light_are_central_differences():
     image, leaves = spread()
     assert check_gradient(image, leaves) < 1e-4

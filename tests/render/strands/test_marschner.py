@@ -69,6 +69,7 @@ def picture(values: list[Variable]) -> Variable:
     return draw_strands(strands, Camera.perspective(50, (10, 8), (0, 0, 3), (0, 0, 0)), shader=look).colour
 
 
+@pytest.mark.release
 def test_gradients_by_the_hair_are_central_differences():
     values = leaves()
     assert check_gradient(picture(values), values) < 1e-4

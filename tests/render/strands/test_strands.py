@@ -126,6 +126,7 @@ def test_what_stands_in_front_hides_strands():
     assert mask[:, :9].max() == 0 and mask[:, 9:].max() > 0.4
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 def test_layers_hold_what_sums_do(device):
     strands, _ = scene()

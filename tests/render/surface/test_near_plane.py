@@ -176,6 +176,7 @@ def test_bad_corners_leave_everything_finite(form):
 @pytest.mark.vk
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.second_driver("outer", "face")
+@pytest.mark.release("antialias", "face")
 def test_bad_corners_leave_everything_finite_on_devices(run, form):
     check_bad(run, form)
 

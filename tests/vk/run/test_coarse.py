@@ -51,6 +51,7 @@ def solved(device, coefficients: int, solver=GaussNewton, **options) -> tuple[np
         return ad.recv(x), round(ad.state()["inner_iterations"].item())
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 @pytest.mark.parametrize("options", [{}, {"reset": 0}], ids=str)
 def test_a_long_path_takes_fewer_iterations(device, options):
@@ -212,6 +213,7 @@ def test_batches_of_lists_have_no_coarse_space(device):
         np.testing.assert_allclose(ad.recv(x), expected, atol=1e-3)
 
 
+@pytest.mark.release
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32 - 1))
 def test_random_graphs_are_solved(device, seed):

@@ -163,6 +163,7 @@ def passes_of(ad: DressiAD) -> dict[str, int]:
     return {name: len(plan.stages) for name, plan in ad.plans.items()}
 
 
+@pytest.mark.release
 @pytest.mark.every_driver
 def test_independent_problems_are_those_of_one(device):
     batch, alone = [], []

@@ -73,6 +73,7 @@ def cut(monkeypatch):
 @pytest.mark.vk
 @pytest.mark.parametrize("seed", range(1, 9))
 @pytest.mark.second_driver("1", "8")
+@pytest.mark.release("3", "4", "5", "6", "7")
 def test_slices_give_the_bits_of_whole_stages(device, cut, seed):
     program, steps = random_program(seed, 12)
     simple = simplify(program)

@@ -112,6 +112,7 @@ def test_what_is_read_beside_leaves_outputs_and_leaves_alone(device, seed):
             assert np.abs(a - b).max() <= 1e-4 * max(np.abs(b).max(), 1.0)
 
 
+@pytest.mark.release
 @settings(max_examples=10, suppress_health_check=[*HealthCheck], phases=[Phase.generate])
 @given(
     seed=st.integers(0, 10**6),
@@ -316,6 +317,7 @@ def test_a_plan_that_cannot_be_built_is_not_missed(device, monkeypatch):
         assert device.live_objects().count("CommandPool") == before.count("CommandPool")
 
 
+@pytest.mark.release
 @given(pattern=st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=4))
 def test_no_pattern_makes_a_leaf_change_its_mind_for_ever(pattern):
     camera = Variable(FLOAT, name="camera")

@@ -152,6 +152,7 @@ def test_a_closed_device_has_no_more_values():
     ad.close()
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 def test_steps_sends_and_reads_allocate_nothing(device, monkeypatch):
     """Neither Python memory nor objects on the device, once everything was used."""

@@ -80,6 +80,7 @@ def results(device, options):
         return {**ad.state(), "mean": ad.recv("mean"), "losses": np.array(ad.losses())}, len(ad.plan.stages)
 
 
+@pytest.mark.release
 def test_values_and_state_are_as_without_a_search(own, trials):
     with config(cache=None):
         expected, before = results(own, replace(SLOW, search=0.0))
@@ -91,6 +92,7 @@ def test_values_and_state_are_as_without_a_search(own, trials):
         np.testing.assert_array_equal(found[name], values)
 
 
+@pytest.mark.release
 def test_a_choice_is_kept_for_equal_programs(own, trials, tmp_path):
     stages, made = [], []
     for k in range(4):

@@ -256,6 +256,7 @@ def kept(function):
     return call
 
 
+@pytest.mark.release
 @linux
 @pytest.mark.vk
 def test_results_that_cannot_be_written_are_written_by_a_resume(

@@ -46,6 +46,7 @@ def recover(device, monkeypatch):
     pixels.close_engines()
 
 
+@pytest.mark.release
 def test_a_resumed_recovery_computes_the_same_numbers(recover, tmp_path: Path):
     whole = recover(None)
     done, first = [], 2 + OPTIONS.steps // 4

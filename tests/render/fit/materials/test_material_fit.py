@@ -128,6 +128,7 @@ def test_bad_options_are_refused(scene):
         MaterialOptions(steps=0)
 
 
+@pytest.mark.release
 def test_vertices_move_under_the_light(scene):
     """A dented pear: its outlines and its shading show where the surface is."""
     _, _, make_engine = scene
@@ -178,6 +179,7 @@ def test_the_steps_of_a_recovery_are_shared_by_its_stages():
     assert stages(alone, True) == [(alone, False)]
 
 
+@pytest.mark.release
 def test_a_recovery_in_stages_goes_on_from_what_the_one_before_found(scene):
     mesh, views, make_engine = scene
     start = replace(mesh, texture=None, material=None)

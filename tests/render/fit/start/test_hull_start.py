@@ -201,6 +201,7 @@ def test_no_steps_are_lost_where_the_start_is_near():
     assert [(plan.steps, plan.pixels, plan.weights) for plan in thin] == [(180, 256, {}), (90, 256, {})]
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_two_objects_are_recovered_as_two_also_by_a_resumed_fit(device, tmp_path: Path):
     def make_engine() -> DressiAD:

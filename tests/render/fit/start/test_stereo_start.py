@@ -147,6 +147,7 @@ def pictures(device, views: int) -> Dataset:
     )
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_stereo_finds_a_pit_that_no_outline_shows(device, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(hull_module, "CELLS", 40)

@@ -79,6 +79,7 @@ def test_texels_that_nothing_touches_follow_their_neighbours():
     assert change[10, 21] > 0.1 and change[14, 20] > 0 and change[10, 50] == 0
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_pictures_are_compared_as_they_were_filtered(device):
     """At the truth, shape and texture, the picture of the round is that of many samples a pixel, not that of one."""
@@ -117,6 +118,7 @@ def test_pictures_are_compared_as_they_were_filtered(device):
     assert after.psnr > before.psnr + 8 and after.iou >= before.iou
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_colours_beside_the_object_do_not_count_where_masks_are_frayed(device):
     """Masks that are two pixels too wide show a dark background at their rims."""

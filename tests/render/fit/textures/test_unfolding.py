@@ -15,6 +15,7 @@ from dressi.render.mesh.primitives import octasphere
 SIZE = (24, 20)
 
 
+@pytest.mark.release
 @pytest.mark.vk
 @pytest.mark.parametrize("kept", [False, True])
 def test_the_texture_follows_a_shape_without_folds(device, kept):

@@ -143,6 +143,7 @@ print(resident() - start)
 """
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_fifty_devices_leave_nothing(device):
@@ -168,6 +169,7 @@ def engine(own: Device | int) -> DressiAD:
     return ad
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 def test_engines_that_are_dropped_end_with_the_next_one(device):
     """A cell of a notebook that is run again and again."""

@@ -294,6 +294,7 @@ def test_why_a_library_cannot_be_used_is_said(static, monkeypatch):
         pyglslang.find_compiler()
 
 
+@pytest.mark.release
 def test_two_processes_may_build_at_once(static, place):
     text = (
         "from dressi.vk.run.shaders.pyglslang import compile_glsl\n"
