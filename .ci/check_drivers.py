@@ -50,7 +50,7 @@ TESTS = (
     "tests/vk/run/test_readback.py",
     "tests/ad/ops/test_raster.py",
 )
-PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
+PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--release")
 REPEATED = ("table4", "table5", "figure9")
 """Cases that make the trials of others in other sizes."""
 FIT = "fit"

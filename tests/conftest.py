@@ -128,13 +128,14 @@ these folders run on the second one before a release."""
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that are marked ``one_driver`` run on the first one alone, and so do all with ``--one-driver``; of those marked
     ``second_driver`` only the cases that it names run on the others. A test marked ``every_driver`` runs on all, whatever its
-    module says. Tests and cases marked ``release`` run with ``--release``, and where their file or folder is named."""
+    module says. Tests and cases marked ``release`` run with ``--release``, and where a test is named (file.py::test)."""
     one, tests = config.getoption("one_driver"), REPOSITORY / "tests"
-    release, named = config.getoption("release"), _named_paths(config)
+    named = any("::" in argument for argument in config.args)
+    everything = config.getoption("release") or named
     others, cases = list(DRIVERS)[1:], dict[str, set[str]]()
 
-    def first_alone(item: pytest.Item, due: bool) -> bool:
-        folders = ("render/fit",) if due else FIRST_DRIVER
+    def first_alone(item: pytest.Item) -> bool:
+        folders = ("render/fit",) if everything else FIRST_DRIVER
         marked = item.get_closest_marker("one_driver") or any(
             item.path.is_relative_to(tests / folder) for folder in folders
         )
@@ -146,26 +147,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for name, marker in markers.items():
             if marker and marker.args:
                 cases.setdefault(f"{item.nodeid.partition('[')[0]} ({name})", set(marker.args)).discard(case)
-        due = release or any(map(item.path.is_relative_to, named))
         later, second = markers["release"], markers["second_driver"]
-        if later and not due and (not later.args or case in later.args):
+        if later and not everything and (not later.args or case in later.args):
             return False
-        return driver not in others or not (first_alone(item, due) or (second and case not in second.args))
+        return driver not in others or not (first_alone(item) or (second and case not in second.args))
 
     kept = [item for item in items if stays(item)]
-    if not any("::" in argument for argument in config.args) and (
-        unknown := {k: v for k, v in cases.items() if v}
-    ):
+    if not named and (unknown := {k: v for k, v in cases.items() if v}):
         raise pytest.UsageError(f"markers name cases that are not there: {unknown}")
     staying = set(kept)
     config.hook.pytest_deselected(items=[item for item in items if item not in staying])
     items[:] = kept
-
-
-def _named_paths(config: pytest.Config) -> list[Path]:
-    """Files and folders of the command line, but for those that hold all tests."""
-    given = [Path(config.invocation_params.dir, argument.partition("::")[0]) for argument in config.args]
-    return [path for path in given if not (REPOSITORY / "tests").is_relative_to(path)]
 
 
 def _driver_and_case(item: pytest.Item) -> tuple[str, str]:
