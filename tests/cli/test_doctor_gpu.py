@@ -1,7 +1,8 @@
 """`dressi doctor --gpu`: drivers that are right pass, and each probe finds a driver that computes wrongly."""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,13 +18,17 @@ from dressi.cli.doctor import gpu_report as report
 from dressi.cli.doctor import probe as processes
 from dressi.cli.doctor.gpu_facts import facts
 from dressi.cli.doctor.probe import Answer, ask
+from dressi.vk.plan.glsl.text import writer
 from dressi.vk.run.device.device import Device
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.measure.calibration import guess_of
+from dressi.vk.run.shaders import pipeline_cache
+from dressi.vk.run.shaders.errors import Shader
+from dressi.vk.run.shaders.pyglslang import compile_many
 from dressi.vk.run.workspace import Workspace
 
 COMPUTING = [name for name in probes.PROBES if name != "calibration"]
-NOT_READ = {"seconds", "not noticed"}
+NOT_READ = {"seconds", "not noticed", "other operations beside others"}
 """Checks that do not look at values."""
 
 
@@ -55,6 +60,62 @@ def test_every_probe_finds_a_driver_that_computes_wrongly(
         pytest.skip("there is one CPU driver")
     assert {check.name for check in checks if check.right} <= NOT_READ
     assert any(not check.right for check in checks)
+
+
+def folding(call: str) -> Callable[[Sequence[Shader]], list[bytes]]:
+    """A compiler that moves constants of indices into an instruction which then finds the rest of the index outside: where an
+    index falls, what is fetched without a guard is zero. Each fetch by ``call`` is one such instruction."""
+
+    def compile(shaders: Sequence[Shader]) -> list[bytes]:
+        def folded(shader: Shader) -> Shader:
+            falls = re.search(r"-\s*(pixel|dressi_)", shader.source)
+            text = re.sub(rf"{call}\((?!\w+, max\()", f"0 * {call}(", shader.source)
+            return shader._replace(source=text) if falls else shader
+
+        return compile_many([folded(shader) for shader in shaders])
+
+    return compile
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize(
+    ("call", "kinds"), [("texelFetch", {"texture", "dispatched texture"}), ("imageLoad", {"image"})]
+)
+def test_indices_that_a_compiler_folds_are_guarded(
+    device: Device, monkeypatch: pytest.MonkeyPatch, call: str, kinds: set[str]
+):
+    """With such a compiler the probe is right because of the guard, and wrong without it."""
+    monkeypatch.setattr(pipeline_cache, "compile_many", folding(call))
+    with Device(device.physical, validation=device.instance.validation) as own:
+        assert all(check.right for check in probes.mirrored(own))
+    monkeypatch.setattr(writer, "fetched_at", lambda texel: texel)
+    with Device(device.physical, validation=device.instance.validation) as own:
+        wrong = {tuple(check.name.split(", ")[:2]) for check in probes.mirrored(own) if not check.right}
+    whole = ("map", "lookup", "function", "product")
+    assert wrong >= {(name, kind) for name in whole for kind in kinds}
+
+
+@pytest.mark.vk
+def test_products_that_a_compiler_fuses_are_found(device: Device, monkeypatch: pytest.MonkeyPatch):
+    def fused(shaders: Sequence[Shader]) -> list[bytes]:
+        texts = [
+            re.sub(r"= (dressi_x\d+) \+ (dressi_x\d+);", r"= \1 + \2 * 1.0000001;", s.source) for s in shaders
+        ]
+        return compile_many([s._replace(source=text) for s, text in zip(shaders, texts, strict=True)])
+
+    monkeypatch.setattr(pipeline_cache, "compile_many", fused)
+    with Device(device.physical, validation=device.instance.validation) as own:
+        wrong = {check.name for check in probes.rounding(own) if not check.right}
+    assert wrong == {f"{name}, {how}" for name in ("fused", "chain") for how in ("packed", "alone")}
+
+
+@pytest.mark.vk
+@pytest.mark.one_driver
+def test_a_sampler_that_breaks_its_promise_is_found(device: Device, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(probes, "sampler_errors", lambda *_: {"bilinear": 0.0046, "nearest": 1.0})
+    assert all(check.right for check in probes.sampler(device))  # as with 8 bits, which an H100 promises
+    monkeypatch.setattr(probes, "sampler_errors", lambda *_: {"bilinear": 0.0079, "nearest": 1.0})
+    assert not any(check.right for check in probes.sampler(device))
 
 
 @pytest.mark.vk

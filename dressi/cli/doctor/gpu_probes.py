@@ -13,15 +13,17 @@ from scipy.ndimage import maximum_filter, minimum_filter
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import NumpyExecutor
-from dressi.ad.graph import Variable
+from dressi.ad.graph import PixelFunction, Variable
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT, INT, IVEC3, VEC4
+from dressi.ad.types import FLOAT, INT, IVEC3, VEC4, Access
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.device import DeviceModel
+from dressi.vk.plan.options import BASELINE, DEFAULT
 from dressi.vk.run.device.choose import list_devices
 from dressi.vk.run.device.device import Device
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.measure.calibration import SECONDS, guess_of, measure
+from dressi.vk.run.measure.sampling import sampler_errors
 
 SIZE = (64, 48)
 STEPS = 150
@@ -57,13 +59,13 @@ def _finite(x: float) -> float | None:
 
 
 def _both(
-    device: Device, program: Program, steps: int = 1, limits: DeviceLimits | None = None
+    device: Device, program: Program, steps: int = 1, **how: Any
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Outputs and updated leaves by name: what the device computes, and what NumPy computes."""
+    """Outputs and updated leaves by name: what the device computes, and what NumPy computes. how: of ``VulkanExecutor``."""
     exact = NumpyExecutor(program)
     exact.run(steps)
     wanted = {**program.outputs, **{str(leaf.name): leaf for leaf, _ in program.updates}}
-    with VulkanExecutor(program, device, limits=limits) as run:
+    with VulkanExecutor(program, device, **how) as run:
         run.run(steps)
         run.wait()
         return {name: (run.recv(v), exact.recv(v)) for name, v in wanted.items()}
@@ -129,6 +131,97 @@ def functions(device: Device) -> list[Check]:
         error = np.abs(value.astype(np.float64) - exact) / place
         checks.append(Check(name, _largest(error), FUNCTIONS[name][3], "ULP"))
     return checks
+
+
+class MirroredFetch(PixelFunction):
+    """Reads the texel that lies opposite of its own, by a function that the shader calls."""
+
+    access = (Access.FETCH,)
+    glsl = "$0(ivec2($size0.x - 1 - pixel.x, $size0.y - 1 - pixel.y), tile)"
+
+    def infer(self):
+        return self.inputs[0].vtype, self.inputs[0].domain
+
+    def eval(self, x):
+        return x[:, ::-1, ::-1]
+
+
+def _kinds(device: Device) -> dict[str, DeviceModel]:
+    """Models that have plans keep what they hand on in textures, storage images and storage buffers."""
+    draws = replace(guess_of(device), image_load_rate=1.0, buffer_store_rate=1.0, prefers_dispatches=False)
+    images = replace(draws, prefers_dispatches=True, image_load_rate=np.inf)
+    rates = {"image_store_rate": 1.0, "buffer_store_rate": np.inf, "buffer_fetch_rate": np.inf}
+    return {
+        "texture": draws,
+        "dispatched texture": replace(draws, prefers_dispatches=True),
+        "image": images,
+        "buffer": replace(images, **rates),
+    }
+
+
+def mirrored(device: Device) -> list[Check]:
+    """Texels of small images at indices that fall, as 4 - x does: the constant is small enough for the field of an instruction, and
+    a driver that moves it there may test the rest, -x, against the image, and read zeros."""
+    width, height = 5, 4
+    image = Variable.of(_noise(12, 1, height, width, low=1.0, high=2.0), FLOAT, name="image")
+    stored = image * 2.0
+    column, row = F.linear_index((width, height)) % width, F.linear_index((width, height)) / width
+    opposite = (height - 1 - row) * width + (width - 1 - column)
+    program = Program(
+        {
+            "map": F.flip(F.flip(stored, "x"), "y"),
+            "lookup": F.lookup(stored, opposite),
+            "function": F.apply(MirroredFetch, stored),
+            "shifted twice": F.shift(F.shift(stored, -3, 0), 4, 0),
+            "product": F.contract(
+                f"o[y, x] = a[{height - 1} - y, {width - 1} - x] * b[y, x]", a=stored, b=stored
+            ),
+        },
+        ((image, image * 0.5 + 1.0),),  # so that every step computes all
+    )
+    checks = []
+    for kind, cost in _kinds(device).items():
+        for how, options in (("packed", DEFAULT), ("alone", BASELINE)):
+            options = replace(options, rematerialize=False, store_operands=False)
+            found = _both(device, program, options=options, cost=cost)
+            checks += [
+                _absolute(f"{name}, {kind}, {how}", *pair, 1e-4)
+                for name, pair in found.items()
+                if name != "image"
+            ]
+    return checks
+
+
+def rounding(device: Device) -> list[Check]:
+    """Sums and products, which Vulkan rounds correctly, and which may not be fused where a shader says ``precise``: the bits of
+    32-bit floats, alone and among others. What other operations give beside others, by bits, is shown and not judged."""
+    width, height = SIZE
+    a, b, c = (Variable.of(_noise(20 + k, 1, height, width), FLOAT, name="abc"[k]) for k in range(3))
+    exact = a * b + c
+    outputs = {"fused": exact, "chain": (exact * a - b) * c + exact}
+    rough = F.sqrt(F.square(a) + 1.0) / (F.exp(b) + 1.5) + F.sin(c)
+    program = Program({**outputs, "others": rough * a + b}, ())
+    single = NumpyExecutor(program, np.float32)
+    single.run(1)
+    found = {}
+    for options in (DEFAULT, BASELINE):
+        with VulkanExecutor(program, device, options=options) as run:
+            run.run(1)
+            found[options] = {name: run.recv(v) for name, v in program.outputs.items()}
+    checks = [
+        _texels(f"{name}, {how}", found[options][name], single.recv(program.outputs[name]))
+        for name in outputs
+        for how, options in (("packed", DEFAULT), ("alone", BASELINE))
+    ]
+    packed, alone = (found[options]["others"] for options in (DEFAULT, BASELINE))
+    return [*checks, _texels("other operations beside others", packed, alone, float("inf"))]
+
+
+def sampler(device: Device) -> list[Check]:
+    """Bilinear reads by the sampler, which are as precise as the device says (``subTexelPrecisionBits``)."""
+    found, bits = sampler_errors(device, guess_of(device)), device.limits.sub_texel_precision_bits
+    promised = device.limits.bilinear_error
+    return [Check("bilinear", found["bilinear"], promised, "of the range", f"{bits} bits promised")]
 
 
 def sums(device: Device) -> list[Check]:
@@ -269,6 +362,9 @@ def beside_cpu(device: Device) -> list[Check]:
 PROBES: dict[str, Callable[[Device], list[Check]]] = {
     "transfer": transfer,
     "functions": functions,
+    "mirrored": mirrored,
+    "rounding": rounding,
+    "sampler": sampler,
     "sums": sums,
     "scatter": scatter,
     "chain": chain,

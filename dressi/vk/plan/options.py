@@ -59,8 +59,10 @@ class PlanOptions:
     All flags but the last three are True by default. All False is the baseline, one Function a pass. ``search`` is 0.0, ``memory`` 0.
 
     ``narrow_intermediates``, ``contract_operations`` and ``half_products`` change results, and so does a sampler, within the tolerance of ``F.sample``; a gather may differ from a scatter
-    in the last bit of a sum, and a sum by faces from one by atomics too, and a contraction by strips from one term by term in the last bits. ``contract_operations`` gives up
-    that packed plans have the bits of the baseline: a fused product and sum is rounded once instead of twice. Values that a
+    in the last bit of a sum, and a sum by faces from one by atomics too, and a contraction by strips from one term by term in the last bits. Else packed plans
+    have the bits of the baseline on CPU drivers. GPUs round sums and products the same in any shader, but quotients, roots and other
+    functions to some units of the last place, and not alike beside other operations (``dressi doctor --gpu`` shows how often).
+    ``contract_operations`` gives that up everywhere: a fused product and sum is rounded once instead of twice. Values that a
     comparison, a rounding, a raster or an index depends on are computed as before. ``narrow_intermediates``
     rounds images that passes hand to each other to 11 significant
     bits, 2**-11 of their largest value, and makes those beyond 65504 infinite. Leaves, outputs, optimizer state, lists,

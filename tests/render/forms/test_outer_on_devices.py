@@ -8,6 +8,7 @@ import test_outer_form as oracle
 from dressi.ad.optim.optimizers import adam, exponential
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
+from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.options import PlanOptions
 from dressi.vk.plan.substage import ScatterDraw
 from dressi.vk.run.engine import DressiAD
@@ -81,7 +82,8 @@ def test_the_gradient_visits_the_band_alone(device, monkeypatch):
     found = []
     for draws, outputs in ((True, {}), (True, {"image": image}), (False, {"image": image})):
         program = simplify(Program({"slope": slope, **outputs}))
-        with VulkanExecutor(program, device, options=PlanOptions(draw_scatters=draws)) as executor:
+        options = PlanOptions(draw_scatters=draws)
+        with VulkanExecutor(program, device, options=options, cost=CPU) as executor:  # it draws
             bounded = [s for s in executor.plan.sub_stages if isinstance(s.work, ScatterDraw)]
             assert len(bounded) == (device.limits.fragment_atomics and draws)
             executor.run()

@@ -409,8 +409,9 @@ def test_residuals_that_sum_over_an_image(device, count):
     with DressiAD(device) as ad:
         ad.set_loss([F.sum(m * x, "x") - b])
         ad.set_optimizer(LevenbergMarquardt(iterations=200), [x])
-        ad.step(5)
+        ad.step()
+        diagonal = ad.state()["x.diagonal"].ravel()  # a solver that has converged needs none
+        ad.step(4)
         np.testing.assert_allclose(ad.recv(x), np.linalg.lstsq(matrix, target[:, 0])[0], atol=2e-3)
-        diagonal = ad.state()["x.diagonal"].ravel()
     expected = np.square(matrix).sum(0)
     np.testing.assert_allclose(diagonal, expected, rtol=1e-5 if count == 6 else 2.0)

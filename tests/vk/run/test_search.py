@@ -122,11 +122,22 @@ def test_a_slow_plan_is_improved(own, monkeypatch):
     )
     monkeypatch.setattr(search, "SWITCHED", ("fuse_horizontally", "tile_contractions"))
     x, y = (Variable.of(np.random.default_rng(k).random((128, 128)), name="xy"[k]) for k in range(2))
-    with DressiAD(own, options=PlanOptions(tile_contractions=False, search=1e9)) as ad:
+    with DressiAD(own, options=PlanOptions(tile_contractions=False, search=1e9), model=CPU) as ad:
         ad.set_loss(F.sum(F.square(F.matmul(x, y))))
         ad.set_optimizer(adam(0.01), [x])
         ad.step()
     assert next(iter(search._known.values()))["tile_contractions"]
+
+
+@pytest.mark.parametrize("switched", [["fuse_horizontally"], ["tile_contractions"]])
+def test_steps_that_take_no_time_gain_nothing(own, monkeypatch, switched):
+    """As a clock shows them that is coarser than a step. Without a plan that is faster nothing is switched."""
+    monkeypatch.setattr(search._Trials, "seconds", lambda self, executor, n: self._run(executor, 1) or 0.0)
+    monkeypatch.setattr(search, "SWITCHED", switched)
+    monkeypatch.setattr(search, "RACE", 0.0)
+    with fit(own)[0] as ad:
+        ad.step()
+        assert list(search._known.values()) == [{}] and len(ad.losses()) == 1
 
 
 @pytest.mark.parametrize("seconds, made", [(1e-9, 1), (0.5, 2), (0.7, 3)])

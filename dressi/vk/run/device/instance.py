@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -38,11 +41,23 @@ def _check_fork() -> None:
     global _used_in
     if _used_in is None:
         _used_in = os.getpid()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_end_at_once)
     elif _used_in != os.getpid():
         raise DeviceError(
             "this process was forked from one that has used Vulkan, and drivers do not survive a fork; start processes "
             "with the 'spawn' method (multiprocessing.get_context(\"spawn\")), or fork before the first Device is opened"
         )
+
+
+def _end_at_once() -> None:
+    """In a fork: its end does not run what drivers registered for the end of the process. That waits for threads that a fork
+    does not have, or crashes, and the child ends by a signal instead of its own exit code. Python's own part of the end runs,
+    and so does what the child registers itself; glibc alone can be told so."""
+    with suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None)
+        libc.on_exit(libc._exit, None)  # handlers run from the latest to the first, and get the exit code
+        atexit.register(libc.fflush, None)
 
 
 @dataclass(frozen=True)

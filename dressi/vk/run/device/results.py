@@ -15,7 +15,9 @@ _LIMITS = "make the graph smaller, or compute its parts one after the other"
 _REPORT = "update the driver; if that does not help, report it with the output of DRESSI_DEBUG=3"
 _AGAIN = (
     "open another Device and build again; values that were not read back are gone. Work that takes seconds in one "
-    "shader is a common cause: make it smaller"
+    "shader is a common cause: make it smaller. If every process loses the device, with little work too, the driver hangs, as "
+    "after programs that were killed while they worked: end what still uses the device (`nvidia-smi`, `fuser -v /dev/dri/*`), or "
+    "restart the machine"
 )
 
 

@@ -24,7 +24,7 @@ from ....ad import functional as F
 from ....ad.graph import Variable
 from ....ad.program import Program
 from ....ad.types import FLOAT, INT, VEC4, Size, VType
-from ....errors import DressiError
+from ....errors import DeviceLostError, DressiError
 from ...plan.model.device import DeviceModel
 from ...plan.options import PlanOptions
 from ..device.commands import Commands
@@ -101,7 +101,7 @@ class Bounds(NamedTuple):
 
 def model_of(device: Device) -> DeviceModel:
     """The model of a device: the one of this process, the kept one, else a measured one (a GPU), else the record of its
-    class. Never raises."""
+    class. Raises nothing but a DeviceLostError."""
     if device.key not in _known:
         _known[device.key] = _kept(device) or (
             guess_of(device) if device.physical.type == "cpu" else calibrate(device, SECONDS)
@@ -116,13 +116,12 @@ def guess_of(device: Device) -> DeviceModel:
 
 def calibrate(device: Device, seconds: float = ASKED) -> DeviceModel:
     """Measures a device for so many seconds at most, and keeps the result in this process and, if there is one, in the cache.
-    Never raises: without a measurement it is the record of the class that is kept."""
+    Raises nothing but a DeviceLostError: what cannot be measured is the class's."""
     _known[device.key] = guess_of(device)  # programs that measure are planned, too
     measured = measure(device, seconds)
     _known[device.key] = measured
-    if device.work.lost is None:
-        text = json.dumps({"method": METHOD, **measured.as_dict()})
-        cache.write("calibration", _file(device), text.encode())
+    text = json.dumps({"method": METHOD, **measured.as_dict()})
+    cache.write("calibration", _file(device), text.encode())
     return measured
 
 
@@ -276,6 +275,8 @@ class _Stopwatch:
         try:
             with self._executor(program, cost) as run:
                 return self._settled(lambda steps: _timed(run, steps))
+        except DeviceLostError:
+            raise  # what comes after would say so without the cause
         except DressiError:
             return math.nan
 
@@ -307,11 +308,13 @@ class _Stopwatch:
         try:
             buffer = commands.record(write)
             return self._settled(partial(submitted, buffer)) / 256
+        except DeviceLostError:
+            raise
         except DressiError:
             return math.nan
         finally:
-            commands.wait()
-            commands.destroy()
+            if self._device.settle():
+                commands.destroy()
 
     def _executor(self, program: Program, cost: DeviceModel) -> VulkanExecutor:
         options = PlanOptions(rematerialize=False, store_operands=False, adapt=False)

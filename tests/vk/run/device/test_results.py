@@ -1,12 +1,17 @@
 """Vulkan result codes as sentences, and what a lost device leaves behind. Failures are planted in the binding."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import vulkan
 
 from dressi import Device, DressiAD, Variable
+from dressi.config import config
 from dressi.errors import DeviceError, DeviceLostError, DressiError, OutOfMemoryError
+from dressi.vk.plan.model.records import CPU
 from dressi.vk.run.device.results import DEVICE_LOST, RESULTS, Binding
+from dressi.vk.run.measure import calibration
 
 
 @pytest.fixture
@@ -17,8 +22,9 @@ def own(device):
     own.close()
 
 
-def doubled(own: Device) -> DressiAD:
-    ad = DressiAD(own)
+def doubled(own: Device, *, dispatches: bool = False) -> DressiAD:
+    """By a draw or by a dispatch, whatever the device prefers."""
+    ad = DressiAD(own, model=replace(CPU, prefers_dispatches=dispatches))
     ad.set_output("y", Variable(size=(8, 8), data=np.ones((1, 8, 8))) * 2)
     return ad
 
@@ -59,6 +65,7 @@ class Lost:
         ("vkAllocateCommandBuffers", -1, OutOfMemoryError, "vkAllocateCommandBuffers"),
         ("vkBeginCommandBuffer", -2, OutOfMemoryError, "vkBeginCommandBuffer"),
         ("vkCreateGraphicsPipelines", -13, DeviceError, "could not make a pipeline for .*VK_ERROR_UNKNOWN"),
+        ("vkCreateComputePipelines", -13, DeviceError, "could not make a pipeline for .*VK_ERROR_UNKNOWN"),
         ("vkQueueSubmit", -2, OutOfMemoryError, "refused work"),
         ("vkQueueSubmit", DEVICE_LOST, DeviceLostError, "refused work: the driver lost the device"),
         ("vkCreateRenderPass", -7777, DeviceError, "VkResult -7777"),
@@ -67,7 +74,7 @@ class Lost:
 def test_what_a_call_returns_reaches_the_user_as_a_sentence(own, monkeypatch, function, code, kind, words):
     with monkeypatch.context() as planted, pytest.raises(kind, match=words) as caught:
         planted.setattr(vulkan, function, failing(code))
-        with doubled(own) as ad:
+        with doubled(own, dispatches="Compute" in function) as ad:
             ad.recv("y")
     assert own.name in str(caught.value) and ";" in str(caught.value)
     if code == DEVICE_LOST:
@@ -80,6 +87,18 @@ def test_what_a_call_returns_reaches_the_user_as_a_sentence(own, monkeypatch, fu
             assert (ad.recv("y") == 2).all()
     own.close()
     assert own.live_objects() == []
+
+
+@pytest.mark.one_driver
+@pytest.mark.parametrize("code, kind", [(-2, OutOfMemoryError), (DEVICE_LOST, DeviceLostError)])
+def test_a_first_measurement_hides_no_error(own, monkeypatch, code, kind):
+    """A GPU is measured before its first plan. What fails there fails for the user; memory may be short for measuring alone."""
+    monkeypatch.setattr(own, "physical", replace(own.physical, type="discrete"))
+    monkeypatch.setattr(calibration, "_known", {})
+    with config(cache=None), monkeypatch.context() as planted, pytest.raises(kind, match="refused work"):
+        planted.setattr(vulkan, "vkQueueSubmit", failing(code))
+        with DressiAD(own) as ad:
+            ad.evaluate(Variable(size=(8, 8), data=np.ones((1, 8, 8))) * 2)
 
 
 def test_a_device_lost_while_it_works_closes_without_an_error(own):

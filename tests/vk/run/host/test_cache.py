@@ -319,7 +319,7 @@ def test_only_pipelines_of_this_device_reach_the_driver(device, place):
     with Device(device.physical, validation=device.instance.validation) as own:
 
         def run() -> None:
-            with DressiAD(own) as ad:
+            with DressiAD(own, model=own.record) as ad:  # what a measurement compiles is in the file, too
                 ad.set_output("y", Variable(data=[[[3.0]]]) * 2)
                 ad.step()
                 assert ad.recv("y")[0, 0, 0] == 6
@@ -346,4 +346,5 @@ def test_only_pipelines_of_this_device_reach_the_driver(device, place):
         file.write_bytes(file.read_bytes()[:-1] + b"?")
         assert loaded() == 0 and not file.exists()
         run()
-        assert loaded() == len(good)
+        again = cache.load("pipelines", name)
+        assert again is not None and loaded() == len(again)

@@ -43,7 +43,7 @@ def test_no_submission_is_longer_than_the_bound(seconds):
 def test_work_that_becomes_heavy_and_light_again_is_followed():
     pace = Pace()
     submissions(pace, ["a"] * 200, {"a": 1e-4})
-    heavy = submissions(pace, ["a"] * 200, {"a": 0.05})
+    heavy = submissions(pace, ["a"] * 200, {"a": 0.045})
     assert {len(s) for s in heavy[1:-1]} == {2}  # the first one could not know
     light = submissions(pace, ["a"] * 3000, {"a": 1e-4})
     assert max(map(len, light)) > 100

@@ -1,8 +1,8 @@
 """The writer of GLSL that all kinds of work share. It asks for the access and the binding of an input, never which
 Function it writes.
 
-Temporaries are ``precise``: a value does not depend on which other Functions share the shader, so a packed plan gives the
-bits of the baseline. Those that ``contract_operations`` names are not.
+Temporaries are ``precise``: no sum or product of a value depends on which other Functions share the shader, so on CPU drivers a
+packed plan gives the bits of the baseline. Quotients and roots have some freedom left, of which GPUs make use. Those that ``contract_operations`` names are not.
 """
 
 from __future__ import annotations
