@@ -10,8 +10,8 @@ from dressi.ad.optim.optimizers import adam
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT
 from dressi.errors import GraphError, PlanError
-from dressi.vk.plan.options import PlanOptions
 from dressi.vk.plan.images import ImageSlot
+from dressi.vk.plan.options import PlanOptions
 from dressi.vk.run.device.memory import make_image
 from dressi.vk.run.engine import DressiAD
 
