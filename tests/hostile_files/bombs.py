@@ -1,6 +1,7 @@
 """Small files that ask for much: counts, sizes, repeats and depths of which a reader must not believe a word."""
 
 import base64
+import io
 import json
 import struct
 import zlib
@@ -11,7 +12,7 @@ import numpy as np
 
 from dressi.render.io.exr import encode_exr
 
-from .files import chunk, deep_png, png, radiance, text_gltf, whole_folders
+from .files import chunk, deep_png, png, radiance, text_gltf, text_rig, whole_folders
 from .pictures import bmp, gif, tiff, webp
 
 Random = np.random.Generator
@@ -203,9 +204,170 @@ def _table(folder: Path, random: Random) -> bytes:
     return ("step,phase,loss\n" + "\n".join(lines)).encode()
 
 
+def _polygons(folder: Path, random: Random) -> bytes:
+    """Polygons of few places and many corners: they repeat and cross themselves, or are one jagged line."""
+    places = int(random.integers(1, 40))
+    scale = 10.0 ** random.choice([0, 0, -30, 30, 300])
+    points = random.integers(-3, 4, (places, 3)) * random.choice([1.0, 0.1, scale], (places, 3))
+    jagged = random.random() < 0.3
+    if jagged:
+        places = int(10 ** random.uniform(2, 4.7))
+        angle = np.linspace(0, 2 * np.pi, places)
+        points = np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1) * random.uniform(
+            0.1, 1, (places, 1)
+        )
+    text = "".join("v {!r} {!r} {!r}\n".format(*row) for row in points.tolist())
+    for _ in range(1 if jagged else int(10 ** random.uniform(0, 3))):
+        corners = (
+            range(1, places + 1)
+            if jagged
+            else random.integers(1, places + 1, int(10 ** random.uniform(0.5, 2.5)))
+        )
+        text += "f " + " ".join(map(str, corners)) + "\n"
+    return text.encode()
+
+
+def _huge_list(folder: Path, random: Random) -> bytes:
+    """Lists of corners that are longer than the file, or of numbers that no vertex has."""
+    head = "ply\nformat binary_little_endian 1.0\nelement vertex 3\n" + "".join(
+        f"property float {c}\n" for c in "xyz"
+    )
+    count = str(random.choice(["uchar", "int", "uint", "short"]))
+    head += f"element face {int(10 ** random.uniform(0, 4))}\nproperty list {count} int vertex_indices\nend_header\n"
+    kind = {"uchar": "B", "int": "i", "uint": "I", "short": "h"}[count]
+    length = int(random.choice([-1, 3, 4, 255, 1000, 32767, 2**31 - 1]))
+    with np.errstate(over="ignore"):
+        first = np.array([length]).astype(kind).tobytes()
+    return (
+        head.encode()
+        + np.eye(3, dtype="<f4").tobytes()
+        + first
+        + random.integers(-1, 4, 2000).astype("<i4").tobytes()
+    )
+
+
+def _soup(folder: Path, random: Random) -> bytes:
+    """Triangles without order: corners at few places, far ones, and numbers that are none."""
+    count = int(10 ** random.uniform(0, 4))
+    corners = random.uniform(-1, 1, (count, 3, 3)).astype("<f4") * np.float32(
+        10.0 ** random.choice([0, 0, -20, 20, 38])
+    )
+    if random.random() < 0.3:
+        corners = np.round(corners)
+    if random.random() < 0.2:
+        corners[int(random.integers(count))] = random.choice([np.nan, np.inf, -np.inf])
+    rows = np.zeros(count, [("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
+    rows["corners"], rows["attribute"] = corners, random.integers(0, 65536)
+    return b"soup".ljust(80) + struct.pack("<I", count) + rows.tobytes()
+
+
+def _many_materials(folder: Path, random: Random) -> bytes:
+    """An OBJ with materials of long names, as many as it has faces, whose textures repeat more than an atlas holds."""
+    count = int(10 ** random.uniform(0, 4.2))
+    name = "n" * int(10 ** random.uniform(0, 5 - np.log10(count)))
+    far = 10.0 ** random.uniform(0, random.choice([3, 30]))
+    text = f"mtllib {random.choice(['m.mtl', 'n' * 9000, 'b.mtl'])}\nv 0 0 0\nv 1 0 0\nv 0 1 0\nvt 0 0\nvt {far} 0\nvt 0 {far}\n"
+    names = ["a", "b", "c", "m0.png"]
+    for k in range(count):
+        one = str(random.choice(names)) if random.random() < 0.5 else f"{name}{k}"
+        text += f"usemtl {one}\nf 1/1 2/2 3/3\n"
+    return text.encode()
+
+
+def _morphs(folder: Path, random: Random) -> bytes:
+    """Morph targets and joints that are too many, or no numbers of anything."""
+    document = json.loads(text_rig())
+    primitive = document["meshes"][0]["primitives"][0]
+    many = int(10 ** random.uniform(0, 4.5))
+    if random.random() < 0.5:
+        primitive["targets"] = [{"POSITION": int(random.integers(0, 8))}] * many
+        document["meshes"][0]["weights"] = [float(random.choice([0, 1, 1e30]))] * int(
+            random.choice([many, 2])
+        )
+    else:
+        document["nodes"] += [
+            {"name": "x" * int(10 ** random.uniform(0, 4)), "children": [k + 4]} for k in range(many)
+        ]
+        document["nodes"].append({})
+        document["nodes"][2]["children"] = [3]
+        document["skins"][0] = {"joints": [1, *range(3, 3 + many)]}
+    return json.dumps(document).encode()
+
+
+def _weights(folder: Path, random: Random) -> bytes:
+    """A safetensors file whose header says anything."""
+    shapes = (
+        [0, 2**62],
+        [2**62, 0],
+        [1] * 40,
+        [0] * 33,
+        [2**31, 2**31],
+        [-1],
+        [3, 3, 3, 3],
+        [],
+        [0] * 5000,
+        [10**400],
+    )
+    names = (
+        "features.0.weight",
+        "features.0.bias",
+        "lin0.weight",
+        "a.b",
+        "a",
+        "",
+        "n" * 100_000,
+        "features." + "9" * 5000 + ".weight",
+        "..",
+    )
+    header, at = {}, 0
+    for _ in range(int(random.integers(1, 9))):
+        shape = shapes[int(random.integers(len(shapes)))]
+        size = (
+            int(np.prod([float(n) for n in shape])) * 4
+            if len(shape) < 9 and max(shape, default=0) < 100
+            else 0
+        )
+        kind = str(random.choice(["F32", "F32", "F32", "BF16", "F" * 5000, "U8"]))
+        header[names[int(random.integers(len(names)))]] = {
+            "dtype": kind,
+            "shape": shape,
+            "data_offsets": [at, at + max(size, 0)],
+        }
+        at += max(size, 0)
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(at)
+
+
+def _archive(folder: Path, random: Random) -> bytes:
+    """A face model whose arrays are of other shapes and kinds, or unpack to far more than they take."""
+    from .files import whole_face
+
+    arrays = dict(np.load(io.BytesIO(whole_face())))
+    name = str(random.choice([*arrays, "n" * 9000]))
+    structured = np.zeros(3, [(f"f{k}" * 20, "<f4") for k in range(200)])
+    values = (
+        np.zeros(0), np.zeros((1, 1)), np.full((5, 3), np.nan), np.arange(10_000), np.array(["x" * 9000] * 3), structured,
+        np.zeros(int(10 ** random.uniform(6, 8)), np.uint8), np.full((5, 4), -1), np.full((66, 3), 1e308), np.array(2.0), np.array(None),
+        np.zeros((2, 0, 3)), np.array([[2**63]], np.uint64), np.zeros((1,) * 32),
+    )  # fmt: skip
+    k = int(random.integers(len(values)))
+    arrays[name] = values[k].astype(str) if values[k].dtype.hasobject else values[k]
+    if random.random() < 0.2:
+        del arrays[str(random.choice([*arrays]))]
+    stream = io.BytesIO()
+    np.savez_compressed(stream, **arrays)
+    data = bytearray(stream.getvalue())
+    if random.random() < 0.3:
+        entry = bytes(data).rindex(b"PK\1\2")
+        data[entry + int(random.integers(0, 46))] ^= 1 << int(random.integers(8))
+    return bytes(data)
+
+
 _BOMBS: tuple[tuple[str, Callable[[Path, Random], bytes]], ...] = (
     ("b.gltf", _shared), ("b.gltf", _shared), ("b.gltf", _nested), ("b.ply", _ply), ("b.off", _off), ("b.stl", _stl), ("b.obj", _obj),
     ("b.png", _deflated), ("b.png", _text_chunk), ("b.png", _large_png), ("b.hdr", _hdr), ("b.hdr", _runs), ("b.exr", _exr),
     ("b.jpg", _jpeg), ("b.bmp", bmp), ("b.gif", gif), ("b.webp", webp), ("b.tif", tiff), ("b.tif", tiff), ("set0/cameras.json", _cameras), ("set3/sparse/images.bin", _colmap), ("set3/sparse/points3D.bin", _colmap),
     ("set0/depth/0.npy", _depth), ("fit/loss.csv", _table),
+    ("b.obj", _polygons), ("b.obj", _polygons), ("b.ply", _huge_list), ("b.stl", _soup), ("b.obj", _many_materials), ("b.gltf", _morphs),
+    ("b.safetensors", _weights), ("bface.npz", _archive),
 )  # fmt: skip

@@ -4,13 +4,17 @@ import base64
 import io
 import json
 import struct
+import tempfile
 from pathlib import Path
 
 import numpy as np
 from material_cases import full_material
 from PIL import Image
 
+from dressi import networks
 from dressi.render.cameras import views
+from dressi.render.faces.files import save_face_model
+from dressi.render.faces.model import FaceModel
 from dressi.render.fit.disk.checkpoint import Checkpoint
 from dressi.render.formats import save_mesh
 from dressi.render.io import save_png
@@ -59,9 +63,116 @@ def whole_files(folder: Path) -> dict[str, bytes]:
     found["deep.png"] = deep_png()
     found["i.hdr"] = radiance(16, 12)
     found["i.exr"] = encode_exr(picture / 255.0, half=True)
+    found |= several_materials() | {"r.gltf": text_rig().encode(), "p.obj": POLYGONS}
+    for name, model in (("face.npz", whole_face()), ("net.safetensors", _network())):
+        found[name] = model
     for name, data in found.items():
         (folder / name).write_bytes(data)
     return found
+
+
+POLYGONS = b"""v 0 0 0
+v 2 1 0
+v 0 2 0
+v 1 1 0
+v 4 0 1
+v 4 4 1
+v 0 4 1
+f 1 2 3 4
+f 4 3 2 1 5 6 7
+f 1 1 2 2 3
+l 1 2
+"""
+
+
+def several_materials() -> dict[str, bytes]:
+    """An OBJ with two textured materials and one of a colour, and a PLY with two textures."""
+    random = np.random.default_rng(5)
+    found = {}
+    for name in ("m0.png", "m1.png"):
+        stream = io.BytesIO()
+        Image.fromarray(random.integers(0, 255, (3, 5, 3)).astype(np.uint8)).save(stream, "PNG")
+        found[name] = stream.getvalue()
+    found["m.mtl"] = (
+        b"newmtl a\nKd 1 1 1\nmap_Kd m0.png\nPr 0.5\nnewmtl b\nmap_Kd -s 1 1 1 m1.png\nPm 1\nd 0.5\nnewmtl c\nKd 0 1 0.5\nKe 1 0 0\n"
+    )
+    found["m.obj"] = (
+        b"mtllib m.mtl\nv 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nv 0 0 1\nvt 0 0\nvt 2 0\nvt 2 3\nusemtl a\nf 1/1 2/2 3/3 4/1\nusemtl b\n"
+        b"f 1/1 2/2 5/3\nusemtl c\nf 2 3 5\nf 3 4 5\n"
+    )
+    found["m.ply"] = (
+        b"ply\nformat ascii 1.0\ncomment TextureFile m0.png\ncomment TextureFile m1.png\nelement vertex 4\nproperty float x\n"
+        b"property float y\nproperty float z\nelement face 2\nproperty list uchar int vertex_indices\n"
+        b"property list uchar float texcoord\nproperty int texnumber\nend_header\n0 0 0\n1 0 0\n1 1 0\n0 1 0\n"
+        b"3 0 1 2 6 0 0 1 0 1 1 1\n3 0 2 3 6 0 0 1 1 0 1 0\n"
+    )
+    return found
+
+
+def text_rig() -> str:
+    """Two triangles with two morph targets and a skin of two joints."""
+    random = np.random.default_rng(6)
+    arrays = [random.random((6, 3)).astype("<f4") for _ in range(4)]
+    arrays += [
+        np.zeros((6, 4), "<u2"),
+        np.tile(np.array([1, 0, 0, 0], "<f4"), (6, 1)),
+        np.tile(np.eye(4, dtype="<f4").reshape(1, 16), (2, 1)),
+    ]
+    data = b"".join(a.tobytes() for a in arrays)
+    starts = np.cumsum([0, *(a.nbytes for a in arrays)])
+    kinds = {3: "VEC3", 4: "VEC4", 16: "MAT4"}
+    document = {
+        "asset": {"version": "2.0"},
+        "scenes": [{"nodes": [0, 1]}],
+        "nodes": [{"mesh": 0, "skin": 0}, {"name": "hip", "translation": [0, 1, 0], "children": [2]}, {"name": "head"}],
+        "skins": [{"joints": [1, 2], "inverseBindMatrices": 6}],
+        "meshes": [
+            {
+                "weights": [0.5, 0],
+                "primitives": [
+                    {
+                        "attributes": {"POSITION": 0, "NORMAL": 1, "JOINTS_0": 4, "WEIGHTS_0": 5},
+                        "targets": [{"POSITION": 2, "NORMAL": 3}, {"POSITION": 3}],
+                    }
+                ],
+            }
+        ],
+        "buffers": [{"byteLength": len(data), "uri": "data:;base64," + base64.b64encode(data).decode()}],
+        "bufferViews": [{"buffer": 0, "byteOffset": int(at), "byteLength": a.nbytes} for at, a in zip(starts, arrays, strict=False)],
+        "accessors": [
+            {"bufferView": k, "componentType": 5123 if a.dtype.kind == "u" else 5126, "count": len(a), "type": kinds[a.shape[1]]}
+            for k, a in enumerate(arrays)
+        ],
+    }  # fmt: skip
+    return json.dumps(document)
+
+
+def whole_face() -> bytes:
+    """A face model with everything that files hold."""
+    mesh = primitives.octasphere(1)
+    count = len(mesh.positions)
+    modes = np.stack([mesh.positions, mesh.positions[:, ::-1]])
+    model = FaceModel(
+        mesh, modes, modes, ("smile", "blink"), landmarks=np.arange(68) % count, regions={"face": np.arange(count) < 9},
+        albedo=np.full((count, 3), 0.5), albedo_modes=modes * 0.1,
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as place:
+        save_face_model(Path(place) / "face.npz", model)
+        return (Path(place) / "face.npz").read_bytes()
+
+
+def _network() -> bytes:
+    """Weights that are features of a network."""
+    random = np.random.default_rng(7)
+    tree = {
+        "features": {
+            "0": networks.convolution_init(random, 3, 4),
+            "2": networks.convolution_init(random, 4, 4),
+        }
+    }
+    with tempfile.TemporaryDirectory() as place:
+        networks.save_safetensors(Path(place) / "net.safetensors", tree)
+        return (Path(place) / "net.safetensors").read_bytes()
 
 
 def text_ply(mesh: Mesh) -> str:

@@ -7,21 +7,28 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from stub_work import request
 
+from dressi import networks
 from dressi.cli.many.listing import read_list
 from dressi.errors import DressiError
+from dressi.render.faces.files import load_face_model
 from dressi.render.fit.disk.checkpoint import MOST_BYTES, Checkpoint
-from dressi.render.formats import load_mesh
+from dressi.render.formats import load_mesh, load_scene
 from dressi.render.io import load_environment, load_image, load_photos
 from dressi.render.io.calibration import read_calibration, sparse_points
+from dressi.render.objectives.perceptual import load_features
 from dressi.report import write_report
 
+from .known import compare
+
 MESHES = {".glb", ".gltf", ".obj", ".ply", ".stl", ".off"}
+MOST_SAID = 900
+"""Characters of a message or a warning: two quotes of a file, and its path."""
 MOST_PRINTED = 2000
 """Bytes that a reader may print about one file."""
 
@@ -34,6 +41,9 @@ class Outcome:
     said: str
     wrong: str = ""
     peak: int = 0
+    longest: int = 0
+    """Characters of the longest message or warning."""
+    warned: bool = False
 
 
 def load(path: Path) -> None:
@@ -49,28 +59,58 @@ def load(path: Path) -> None:
             load_photos(folder, depth=(folder / "depth").is_dir())
     elif path.name == "many.csv":
         read_list(path, request())
+    elif path.name.endswith("face.npz"):
+        load_face_model(path)
+    elif path.suffix == ".safetensors":
+        networks.parameters(networks.nested(networks.load_safetensors(path)))
+        load_features(path)
     elif path.suffix == ".npz":
         Checkpoint.read(path, MOST_BYTES)
-    elif path.suffix == ".mtl" or path.name == "a.png":
-        load_mesh(path.with_name("a.obj"))
+    elif path.parent.name == "known":
+        if said := compare(path):
+            raise Wrong(said)
+    elif path.suffix == ".mtl" or path.name in ("a.png", "m0.png", "m1.png"):
+        _load_shape(path.with_name(f"{path.name[0]}.obj"))
     elif path.suffix in MESHES:
-        load_mesh(path)
+        _load_shape(path)
     else:
         load_image(path)
         if path.suffix in (".hdr", ".exr"):
             load_environment(path)
 
 
+def _load_shape(path: Path) -> None:
+    """As one mesh and as nodes: a file may be refused as either. Raises the first error."""
+    try:
+        load_mesh(path)
+    finally:
+        load_scene(path)
+
+
+class Wrong(Exception):
+    """A file loads as something else than what it holds."""
+
+
 def tried(path: Path) -> Outcome:
     """What became of a file."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        outcome = _tried(path)
+    texts = [str(one.message) for one in warned if issubclass(one.category, UserWarning)]
+    wrong = outcome.wrong or next((w for text in texts if (w := _not_one_sentence(text))), "")
+    longest = max([len(outcome.said), *map(len, texts)])
+    return replace(outcome, wrong=wrong, longest=longest, warned=len(texts) > 0)
+
+
+def _not_one_sentence(text: str) -> str:
+    return f"not one sentence: {text[:300]!r}" if "\n" in text or len(text) > MOST_SAID else ""
+
+
+def _tried(path: Path) -> Outcome:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            load(path)
+        load(path)
     except DressiError as error:
-        text = str(error)
-        wrong = f"not one sentence: {text[:300]!r}" if "\n" in text or len(text) > 1200 else ""
-        return Outcome(False, text, wrong)
+        return Outcome(False, str(error), _not_one_sentence(str(error)))
     except BaseException as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         return Outcome(False, "", f"{type(error).__name__}: {error} ({where.filename}:{where.lineno})"[:500])
@@ -91,7 +131,7 @@ def serve(pipe: Connection, memory: int, warm: list[Path]) -> None:
         wrong = outcome.wrong
         if printed and printed[0] > MOST_PRINTED and not wrong:
             wrong = f"{printed[0]} bytes were printed"
-        pipe.send(Outcome(outcome.loaded, outcome.said[:300], wrong, peak))
+        pipe.send(replace(outcome, said=outcome.said[:300], wrong=wrong, peak=peak))
 
 
 @contextlib.contextmanager

@@ -130,9 +130,9 @@ def _glb_value(data: bytes, random: np.random.Generator) -> bytes:
     return header + text + rest
 
 
-def mutation(files: list[tuple[Path, bytes]], number: int, random: np.random.Generator) -> tuple[Path, bytes]:
-    """One of the files, in turn, changed in its own way."""
-    path, data = files[number % len(files)]
+def mutation(files: list[tuple[Path, bytes]], random: np.random.Generator) -> tuple[Path, bytes]:
+    """One of the files, changed in its own way."""
+    path, data = files[int(random.integers(len(files)))]
     inside = {".gltf": _value, ".json": _value, ".glb": _glb_value}.get(path.suffix)
     if inside is None or random.random() > 0.7:
         return path, mutated(data, random)

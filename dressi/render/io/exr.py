@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import warnings
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from types import ModuleType
@@ -82,6 +83,11 @@ def decode_exr(data: bytes, name: str) -> np.ndarray:
     wanted = ("R", "G", "B") if {"R", "G", "B"} <= set(names) else ("Y",)
     if wanted[0] not in names or {"RY", "BY"} & set(names):
         raise ValueError(f"its channels are {shown(', '.join(names[:8]))}; export channels R, G, B or Y")
+    other = [one for one in names if one not in (*wanted, "A")]
+    if other:
+        warnings.warn(
+            f"'{name}' has the channels {shown(', '.join(other))}, which are not read", stacklevel=5
+        )
     said = io.StringIO()
     try:
         with silenced(), redirect_stdout(said):  # the library prints why it could not read the pixels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -154,6 +155,9 @@ def load_tfx(path: str | os.PathLike) -> StrandTable:
             raise InputError(
                 f"'{path}' is truncated: its {what} end at byte {start + size:,} of {len(data):,}; copy it again"
             )
+
+    if strand_uvs or uvs:
+        warnings.warn(f"'{path}': its texture coordinates were left out", stacklevel=4)
 
     def rows(start: int) -> np.ndarray:
         return np.frombuffer(data, "<f4", 4 * count, start).reshape(count, 4)[:, :3].astype(np.float64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +17,10 @@ import numpy as np
 from PIL import Image
 from scipy import sparse
 
-from dressi.errors import InputError
+from dressi.errors import InputError, shown
 from dressi.render.io.exr import encode_exr
 from dressi.render.io.files import read_bytes, usable, write_files
-from dressi.render.io.pixels import INSTALL, decode_pixels, opencv, pixels_alpha, pixels_size
+from dressi.render.io.pixels import INSTALL, decode_pixels, exif_turn, opencv, pixels_alpha, pixels_size
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
 
@@ -87,7 +88,14 @@ def load_image(path: str | os.PathLike, *, linear: bool = True) -> np.ndarray:
     >>> round(float(load_image(path, linear=False)[0, 0, 0]), 3)
     0.737
     """
-    return _values(read_bytes(path, "image"), str(path), linear)
+    data = read_bytes(path, "image")
+    if (turn := exif_turn(data, str(path))) != 1:
+        warnings.warn(
+            f"'{path}' is to be turned when it is shown (orientation {turn} of its EXIF); its pixels are read as they are stored,"
+            " as calibrations take them",
+            stacklevel=2,
+        )
+    return _values(data, str(path), linear)
 
 
 def save_image(
@@ -168,7 +176,7 @@ def decode(data: bytes, name: str) -> np.ndarray:
 
 
 def read_image(path: str | os.PathLike) -> np.ndarray:
-    """(H, W, C) float32 code values in [0, 1]: `load_image` with ``linear=False``.
+    """(H, W, C) float32 code values in [0, 1]: `load_image` with ``linear=False``, of pixels as they are stored.
 
     >>> import numpy as np, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "mask.png")
@@ -176,7 +184,7 @@ def read_image(path: str | os.PathLike) -> np.ndarray:
     >>> float(read_image(path)[..., 0].trace())
     3.0
     """
-    return load_image(path, linear=False)
+    return _values(read_bytes(path, "image"), str(path), False)
 
 
 def image_size(path: str | os.PathLike) -> tuple[int, int]:
@@ -203,6 +211,8 @@ def to_linear_rgb(image: np.ndarray) -> np.ndarray:
 def linear_rgb(data: bytes, name: str) -> np.ndarray:
     """(H, W, 3) float32 linear light of an encoded image: a texture. InputError naming it."""
     light = _values(data, name, True)
+    if light.shape[-1] == 4 and (light[..., 3] < 1).any():
+        warnings.warn(f"the alpha of the texture '{shown(name)}' was left out", stacklevel=5)
     return np.repeat(light, 3, axis=-1) if light.shape[-1] == 1 else light[..., :3]
 
 

@@ -13,7 +13,7 @@ import struct
 import warnings
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -98,6 +98,10 @@ def decode_pixels(data: bytes, name: str) -> Pixels:
         with _opened(kind, data, name) as image:
             _check(image.size, name)
             _check_stream(kind, image, data)
+            if getattr(image, "is_animated", False):
+                warnings.warn(
+                    f"'{shown(name)}' has several pictures, of which the first is read", stacklevel=4
+                )
             deep = _deep(image, kind, data)
             cv2 = opencv() if deep else None
             if cv2 is None:
@@ -140,6 +144,13 @@ def pixels_alpha(data: bytes, name: str) -> bool:
         raise
     except Exception as error:  # as in ``decode_pixels``
         raise _unreadable(name, error) from None
+
+
+def exif_turn(data: bytes, name: str) -> int:
+    """How the camera was held, as EXIF numbers it; 1 for upright, or where nothing is said."""
+    with suppress(Exception), opened(data, name) as image:  # damage of what is no pixel is no error
+        return int(image.getexif().get(274, 1)) if image is not None else 1
+    return 1
 
 
 @contextmanager

@@ -523,6 +523,23 @@ def test_a_point_cloud_is_called_one(tmp_path, text):
         load_mesh(tmp_path / text[0])
 
 
+def test_what_a_picture_loses_is_named(tmp_path):
+    frames = [Image.new("RGBA", (2, 2), (9, 9, 9, 9 * k)) for k in range(2)]
+    frames[0].save(tmp_path / "a.tif", save_all=True, append_images=frames[1:])
+    with pytest.warns(UserWarning, match="several pictures, of which the first is read"):
+        load_image(tmp_path / "a.tif")
+    exif = Image.Exif()
+    exif[274] = 6
+    frames[0].convert("RGB").save(tmp_path / "a.jpg", exif=exif)
+    with pytest.warns(
+        UserWarning, match=r"orientation 6 of its EXIF\); its pixels are read as they are stored"
+    ):
+        load_image(tmp_path / "a.jpg")
+    frames[0].save(tmp_path / "t.png")
+    with pytest.warns(UserWarning, match=r"alpha of the texture '.*t\.png' was left out"):
+        load_mesh(wavefront(tmp_path, "newmtl m\nmap_Kd t.png\n", f"usemtl m\n{FACES[0]}"))
+
+
 def test_a_picture_is_of_the_kind_that_its_name_says(tmp_path):
     with pytest.raises(InputError, match=r"would be a PNG; name a file that ends in \.png"):
         save_png(tmp_path / "a.jpg", np.ones((2, 2, 3)))

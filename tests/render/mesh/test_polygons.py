@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from hostile_files.known import shoelace, simple
 
 from dressi.errors import InputError
 from dressi.render.formats import load_mesh
@@ -11,32 +12,9 @@ pytestmark = pytest.mark.one_driver
 HEXAGON = np.array([[-1, -1], [0, -0.2], [1, -1], [1, 0], [0, 0.8], [-1, 0]])
 
 
-def shoelace(points: np.ndarray) -> float:
-    x, y = points.T
-    return float((x * np.roll(y, -1) - y * np.roll(x, -1)).sum() / 2)
-
-
 def covered(points: np.ndarray, faces: np.ndarray) -> float:
     a, b, c = (points[faces[:, k]] for k in range(3))
     return float(np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2)
-
-
-def simple(random: np.random.Generator, count: int) -> np.ndarray:
-    """A polygon without crossings: random points, of which crossing edges are undone."""
-    found, crossed = random.random((count, 2)), True
-
-    def left(a, b, c):
-        return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
-
-    while crossed:
-        crossed = False
-        for i in range(count - 1):
-            for j in range(i + 2, count - (i == 0)):
-                a, b, c, d = found[i], found[i + 1], found[j], found[(j + 1) % count]
-                if left(a, b, c) * left(a, b, d) < 0 and left(c, d, a) * left(c, d, b) < 0:
-                    found[i + 1 : j + 1] = found[i + 1 : j + 1][::-1].copy()
-                    crossed = True
-    return found
 
 
 @pytest.mark.parametrize("ending", ["obj", "ply", "off"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,8 @@ def lines_of(document: Document, index: int, name: str) -> Iterator[StrandGeomet
         attributes = entry.get("attributes", {})
         if entry.get("mode", 4) not in MODES or "POSITION" not in attributes:
             continue
+        if "COLOR_0" in attributes:
+            warnings.warn(f"'{document.path}': colours of the vertices of lines were left out", stacklevel=5)
         vertices = document.count(attributes["POSITION"])
         numbers = document.accessor(entry["indices"])[:, 0].astype(np.int64) if "indices" in entry else None
         check_counts(document.path, vertices, vertices if numbers is None else len(numbers))
