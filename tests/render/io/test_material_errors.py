@@ -13,6 +13,7 @@ from material_cases import full_material, png, textured_gltf
 from dressi.errors import InputError
 from dressi.render.formats import load_mesh, save_glb
 from dressi.render.formats.gltf.frame import turned_normals
+from dressi.render.mesh.material import bilinear
 from dressi.render.mesh.primitives import pear
 
 NOISE = np.random.default_rng(0).integers(0, 256, (4, 6, 3)).astype(np.uint8)
@@ -200,7 +201,7 @@ def test_blended_and_unlit_materials(tmp_path):
     assert loaded(textured_gltf(tmp_path / "t.gltf", [png(NOISE)], opaque)).material.alpha_mode == "opaque"
 
 
-def test_several_materials(tmp_path):
+def test_several_materials(tmp_path, monkeypatch):
     def change(document):
         primitive = document["meshes"][0]["primitives"][0]
         document["meshes"][0]["primitives"].append({**primitive, "material": 1})
@@ -210,8 +211,21 @@ def test_several_materials(tmp_path):
 
     path = textured_gltf(tmp_path / "t.gltf", [png(NOISE)], {"emissiveFactor": [1, 0, 0]}, change)
     with pytest.warns(
-        UserWarning, match="2 materials that differ in double_sided, emission, roughness; those of 'chrome'"
+        UserWarning, match="2 materials differ in double_sided; those of 'chrome' are used for all"
     ):
+        mesh = load_mesh(path)
+    found = mesh.material
+    assert found.double_sided and found.alpha is None
+    # The first two faces are red light without a texture, the others have the texture and a roughness of its own.
+    uv = mesh.uvs[mesh.uv_faces].mean(1)
+    rough, light = (
+        bilinear(image, uv, found.wrap) for image in (found.metallic_roughness[..., 1:], found.emission_map)
+    )
+    np.testing.assert_allclose(rough[:, 0] * found.roughness, [1, 1, 0.25, 0.25], atol=1e-6)
+    np.testing.assert_allclose(light * found.emission, [[1, 0, 0]] * 2 + [[0, 0, 0]] * 2, atol=1e-6)
+    monkeypatch.setattr("dressi.render.mesh.joining._MARGIN", 5000)  # too large for an atlas
+    words = "materials that differ in double_sided, emission, roughness; those of 'chrome'"
+    with pytest.warns(UserWarning, match=words):
         found = load_mesh(path).material
     assert (found.roughness, found.emission, found.double_sided) == (0.25, (0, 0, 0), True)
 

@@ -55,6 +55,11 @@ class Materials:
         entry = self.document.item("materials", index)
         return self._numbers(entry, GLTF["base"].key, (1.0, 1.0, 1.0, 1.0))
 
+    def differ(self, used: list[int | None]) -> bool:
+        """Whether materials have maps, or differ in more than the base colour."""
+        found = [{} if index is None else self.factors(index) for index in used]
+        return any(self.slots(index) for index in used) or any(one != found[0] for one in found)
+
     def chosen(self, used: list[int | None]) -> int | None:
         """The material of the mesh: the first with a base colour texture, else with any texture, else the first.
 

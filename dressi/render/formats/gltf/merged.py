@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 
 import numpy as np
 
 from dressi.render.formats.gltf.document import Document
 from dressi.render.formats.gltf.primitives import Part, Primitives
-from dressi.render.mesh import Material, Mesh, weld, weld_values
+from dressi.render.mesh import AtlasError, Material, Mesh, joined, weld, weld_values
 
 
 class Merged:
@@ -19,6 +20,19 @@ class Merged:
         self.primitives = Primitives(document)
         self.materials = self.primitives.materials
         self._read: dict[tuple[int, bool, bool], tuple[np.ndarray | None, Material]] = {}
+
+    def mesh(self, parts: list[Part]) -> Mesh:
+        """The parts as one mesh that looks like them: maps and factors of several materials lie in one atlas. Where an atlas cannot
+        hold them, the materials of the mesh are those of ``Materials.chosen``, which says so."""
+        groups: dict[int | None, list[Part]] = {}
+        for part in parts:
+            groups.setdefault(part.material, []).append(part)
+        if len(groups) > 1 and self.materials.differ(list(groups)):
+            meshes = [self.merged(own) for own in groups.values()]
+            if not any(m.second_uvs is not None or (m.material and m.material.placements) for m in meshes):
+                with suppress(AtlasError):
+                    return joined(meshes, str(self.path))
+        return self.merged(parts)
 
     def merged(self, parts: list[Part]) -> Mesh:
         """The parts as one mesh, whose vertices are welded where their positions are equal."""

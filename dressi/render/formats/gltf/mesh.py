@@ -19,8 +19,9 @@ def load_gltf(path: str | os.PathLike) -> Mesh:
     their morph targets and their skins applied, as ``load_scene`` shows them. As glTF says, a mesh with a skin lies where its
     joints are, whatever its own node says.
 
-    Texture and `Material` are those of the first material with a base colour texture (else with any, else the first); maps and
-    factors of others that differ are reported by a warning and left out. Base colour factors that differ between materials
+    Maps and factors of materials that differ lie in one atlas (``joined``). Where that is above `config.max_megapixels`, or maps have
+    placements of their own, texture and `Material` are those of the first material with a base colour texture (else with any,
+    else the first), and a warning names what is left out. Base colour factors that differ between materials
     are multiplied into the vertex colours (``COLOR_0``, linear light, alpha left out). A file without materials gives
     ``material=None``; a material without metallicFactor and roughnessFactor has the standard's 1. Maps with a texture
     transform other than the base colour's are resampled; maps with other UVs than its are left out with a warning.
@@ -60,4 +61,4 @@ def _mesh(document: Document) -> Mesh:
             parts.append(posed if matrix is None else posed.placed(matrix))
     if not parts:
         raise InputError(f"'{document.path}' has no triangles; export a mesh with faces")
-    return rigs.merged.merged(parts)
+    return rigs.merged.mesh(parts)

@@ -25,6 +25,10 @@ _SLACK = 1e-4
 _MODES = ("opaque", "mask", "blend")
 
 
+class AtlasError(InputError):
+    """The images of several meshes are too large for one atlas."""
+
+
 def joined(meshes: Sequence[Mesh], name: str) -> Mesh:
     """One mesh that looks as several do together.
 
@@ -33,7 +37,7 @@ def joined(meshes: Sequence[Mesh], name: str) -> Mesh:
     Vertices are welded. Colour factors that differ are multiplied into the vertex colours. Textures and maps that differ go
     into one atlas with a margin of two texels, at their own resolution: bilinear lookups give what they gave before. A texture
     that repeats is repeated in the atlas as often as its UVs ask for. Factors that differ and have a map, such as roughness,
-    become texels of it. Normals and UVs are kept where all have them. A warning names what one mesh cannot hold. Raises
+    become texels of it, except where that would cost UVs that no image needs. Normals and UVs are kept where all have them. A warning names what one mesh cannot hold. Raises
     InputError for an atlas above `config.max_megapixels`.
 
     >>> from dressi.render.mesh.primitives import cube
@@ -50,6 +54,9 @@ def joined(meshes: Sequence[Mesh], name: str) -> Mesh:
     normals = [(m.normals, m.normal_faces) for m in meshes]
     if all(values is not None for values, _ in normals):
         mesh.normals, mesh.normal_faces = weld_values(*_stacked(normals))
+        tangents = [(m.file_tangents, m.file_tangent_faces) for m in meshes]
+        if all(values is not None for values, _ in tangents):
+            mesh.file_tangents, mesh.file_tangent_faces = weld_values(*_stacked(tangents))
     elif any(values is not None for values, _ in normals):
         _warn(name, "some parts have no normals, so those of the others were left out")
     if any(m.colors is not None for m in meshes) or len({m.color for m in meshes}) > 1:
@@ -64,14 +71,19 @@ def joined(meshes: Sequence[Mesh], name: str) -> Mesh:
     fields = {row.image.field for row in mapped if len({getattr(m, row.field) for m in own}) > 1}
     fields |= {what for m in own for what in m.maps()}
     textured = any(look.texture is not None for look in looks)
-    first = next((look.material for look in looks if look.mesh.material is not None), None)
-    if not textured and not fields:
+    # What one mesh has once is that of the first with a texture, else with maps, else of all.
+    chosen = [k for k, look in enumerate(looks) if look.mesh.material is not None]
+    chosen.sort(key=lambda k: (looks[k].texture is None, not looks[k].images))
+    first = own[chosen[0]] if chosen else None
+    uvs = [(m.uvs, m.uv_faces) for m in meshes]
+    kept = all(values is not None for values, _ in uvs)
+    if not any(look.images for look in looks) and (kept or not fields):
+        # UVs without images are those of a fit or a tool to come.
         mesh.material = first and _with_shared(name, first, own, set())
-        uvs = [(m.uvs, m.uv_faces) for m in meshes]
-        if all(values is not None for values, _ in uvs):
+        if kept:
             mesh.uvs, mesh.uv_faces = weld_values(*_stacked(uvs))
         return mesh
-    atlas = _Atlas(name, looks)
+    atlas = _Atlas(name, looks, len(fields) + textured)
     mesh.uvs, mesh.uv_faces = weld_values(*_stacked(atlas.uvs()))
     if textured:
         white = np.ones((1, 1, 3), np.float32)
@@ -121,7 +133,7 @@ class _Look:
 class _Atlas:
     """Places for the images of several looks in one."""
 
-    def __init__(self, name: str, looks: list[_Look]):
+    def __init__(self, name: str, looks: list[_Look], images: int):
         self.looks = looks
         self.of: list[int] = []
         self.cells: list[_Look] = []
@@ -141,9 +153,9 @@ class _Atlas:
         tiles = np.array(bounds)
         self.sizes = np.array([look.size for look in self.cells])
         room = (tiles[:, 1] - tiles[:, 0]) * self.sizes + 2 * _MARGIN
-        pixels = float(room.prod(1).sum())
+        pixels = float(room.prod(1).sum()) * images
         if not pixels <= config.max_megapixels * 1_000_000:
-            raise InputError(
+            raise AtlasError(
                 f"mesh '{name}': the textures of its {len(looks)} materials, repeated as its UVs say, take {pixels / 1e6:.6g}"
                 f" megapixels as one atlas, above the limit of {config.max_megapixels}; load_scene keeps materials apart"
             )
@@ -194,9 +206,13 @@ def _shelves(room: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _in_tiles(look: _Look) -> np.ndarray:
     """(F, 3, 2) UVs of corners, moved by whole tiles where an image repeats, a face at a time, to the first ones."""
     mesh = look.mesh
-    if mesh.uvs is None or mesh.uv_faces is None or not look.images:
+    if mesh.uvs is None or mesh.uv_faces is None:
         return np.full((len(mesh.faces), 3, 2), 0.5)
     uv = mesh.uvs[mesh.uv_faces]
+    if not look.images:
+        # One colour; corners stay apart, for whoever draws on them.
+        low, extent = uv.min((0, 1)), np.maximum(np.ptp(uv, axis=(0, 1)), 1e-30)
+        return (uv - low) / extent
     period = np.array([{"repeat": 1, "mirror": 2}.get(wrap, 0) for wrap in look.material.wrap])
     first = np.floor((uv.min(1, keepdims=True) + _SLACK) / np.maximum(period, 1)) * period
     return uv - first
