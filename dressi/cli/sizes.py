@@ -1,6 +1,6 @@
 """Sizes of images as options of the command line give them."""
 
-from dressi.errors import InputError
+from dressi.errors import InputError, shown
 
 
 def parse_size(text: str) -> tuple[int, int]:
@@ -11,9 +11,9 @@ def parse_size(text: str) -> tuple[int, int]:
     except ValueError:
         numbers = []
     if len(numbers) not in (1, 2):
-        raise InputError(f"--size {text!r} is not a size; give one like 256 or 320x240")
+        raise InputError(f"--size '{shown(text)}' is not a size; give one like 256 or 320x240")
     if min(numbers) < 1:
-        raise InputError(f"--size {text} is empty; give at least one pixel each way, such as 256")
+        raise InputError(f"--size {shown(text)} is empty; give at least one pixel each way, such as 256")
     return numbers[0], numbers[-1]
 
 

@@ -16,6 +16,8 @@ from dressi.render.fit.options.option import Row
 
 NAME = "name"
 MOST_BYTES, MOST_ROWS = 16 << 20, 100_000
+LONGEST_CELL = 500
+"""Characters: more than a path of a sane folder has."""
 _FOLDER = re.compile(r"[\w][\w.+-]{0,99}")
 _RESERVED = re.compile(
     r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*\.|fit\.lock|results\.(csv|json)", re.IGNORECASE
@@ -73,6 +75,10 @@ def _read(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
         if len(row) > len(header):
             raise InputError(
                 f"'{path}', line {line}: it has {len(row)} cells under {len(header)} columns; quote cells with commas"
+            )
+        if (longest := max(map(len, row))) > LONGEST_CELL:
+            raise InputError(
+                f"'{path}', line {line}: a cell has {longest:,} characters, and options at most {LONGEST_CELL}"
             )
     return header, rows
 

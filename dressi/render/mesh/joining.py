@@ -26,7 +26,16 @@ _MODES = ("opaque", "mask", "blend")
 
 
 class AtlasError(InputError):
-    """The images of several meshes are too large for one atlas."""
+    """The images of several meshes are too large for one atlas.
+
+    >>> from dressi.render.mesh.primitives import cube
+    >>> far = cube()
+    >>> far.texture, far.uvs = np.ones((9, 9, 3)), far.uvs * 1e9
+    >>> joined([far, cube()], "two")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    dressi.render.mesh.joining.AtlasError: mesh 'two': the textures of its 2 materials, repeated as its UVs say, take ... megapixels ...
+    """
 
 
 def joined(meshes: Sequence[Mesh], name: str) -> Mesh:
