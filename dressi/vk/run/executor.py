@@ -17,6 +17,7 @@ from ...ad.program import Program
 from ...ad.show import dot
 from ...config import config, shader_text
 from ...errors import DeviceError, GraphError, InputError, PlanError
+from ..plan.analysis.updates import copied_by_work
 from ..plan.compiler import build_plan
 from ..plan.glsl.text.shaders import stage_of
 from ..plan.limits import DeviceLimits, most_restrictive
@@ -235,6 +236,10 @@ class VulkanExecutor:
             if copies_new_values(plan):
                 # One dispatch reads leaves at other texels and computes their new values.
                 self._options, self._gated = packed, True
+                plan = self._plan(plan.changing)
+            if copies_new_values(plan) and self._options.update_in_place:
+                # What contractions by strips and draws make is not written into leaves: work on pixels copies it, one dispatch more.
+                self.program = copied_by_work(self.program, {leaf for leaf, _ in plan.step.copies})
                 plan = self._plan(plan.changing)
         return plan
 

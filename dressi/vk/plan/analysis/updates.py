@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from ....ad.graph import Variable
@@ -29,6 +30,13 @@ class OldValue(Variable):
 def effective_updates(program: Program) -> Updates:
     """The updates that change their leaf: a leaf that is its own new value needs no copy."""
     return tuple((leaf, new) for leaf, new in program.updates if leaf is not new)
+
+
+def copied_by_work(program: Program, leaves: Collection[Variable]) -> Program:
+    """The program in which the new values of these leaves are computed copies, which can be written in place. A gate skips those;
+    it cannot skip a copy at the end of a step."""
+    updates = ((leaf, StopGradient(new).output if leaf in leaves else new) for leaf, new in program.updates)
+    return replace(program, updates=tuple(updates))
 
 
 def separate_updates(program: Program) -> Program:
