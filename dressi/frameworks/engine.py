@@ -76,6 +76,7 @@ class Call:
         self._executor.run()
         self._out.submit()
         self._out.wait()
+        self._workspace.warn_of_clamped()
         texels, found = iter(self._out.texels), []
         for v, images in zip(self._outputs, self._images, strict=True):
             planes = [next(texels) for _ in images]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -33,6 +34,18 @@ class Read:
     def by(self, binding: Binding) -> Read:
         """The same image by another binding."""
         return self if binding is self.binding else Read(self.variable, binding, self.elsewhere)
+
+
+def all_reads(first: Iterable[Read], second: Iterable[Read]) -> tuple[Read, ...]:
+    """The reads of one shader that does the work of two. An image that both read has the binding of the first; it is read
+    elsewhere, and then as a texture, if one of them does that."""
+    found = {r.variable: r for r in first}
+    for r in second:
+        known = found.setdefault(r.variable, r)
+        if r.elsewhere and not known.elsewhere:
+            attached = known.binding is Binding.ATTACHMENT
+            found[r.variable] = Read(known.variable, r.binding if attached else known.binding, True)
+    return tuple(found.values())
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ...ad.graph import AccumulateFunction, PixelFunction, RasterFunction, Variable
+from ...ad.graph import AccumulateFunction, Function, PixelFunction, RasterFunction, Variable
+from ...ad.types import Access
 from ...errors import PlanError
+from .analysis.rematerialization import recomputable
 from .bindings import Range
 from .context import Context
 from .limits import DeviceLimits
@@ -147,12 +149,41 @@ def lists_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
         yield from (f"it makes a list from {v}, which it does not have" for v in missing)
 
 
+def reads_are_enough(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
+    """What a shader needs it reads or can compute: at another texel only what is read there, or recomputed from it. Scatters,
+    rasters and contractions by strips have SubStages of their own and are recomputed nowhere."""
+    marked = {r.variable: r.elsewhere for r in s.reads}
+    for part in dict.fromkeys((s, s.final, *s.final.fused)):
+        made = {f.output for f in part.body}
+        made.update(f.output for f in s.functions if part is s.final and s.scatter is f)
+        found: set[tuple[Function, bool]] = set()
+        stack = [(f, False) for f in part.body if isinstance(f, PixelFunction)]
+        while stack:
+            f, far = stack.pop()
+            if (f, far) in found:
+                continue
+            found.add((f, far))
+            for x, maker, access, _ in f.edges:
+                v = s.channels[x][0] if x in s.channels else x
+                there = far or access is not Access.SAME_PIXEL or x.domain != f.output.domain
+                if v in marked:
+                    if (far or access is not Access.SAME_PIXEL) and not marked[v]:
+                        yield f"{v} is read at other texels, of which the reads say nothing"
+                elif x in made and not there:
+                    continue
+                elif maker is None or not recomputable(maker):
+                    yield f"{x} is read {'at another texel ' * there}and neither stored nor computed again"
+                else:
+                    stack.append((maker, there))
+
+
 EACH: tuple[Callable[[SubStage, DeviceLimits], Iterator[str]], ...] = (
     limits_hold,
     functions_suit_the_work,
     bindings_suit_the_work,
     overwriting_is_safe,
     lists_suit_the_work,
+    reads_are_enough,
 )
 
 

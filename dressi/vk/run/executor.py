@@ -3,7 +3,6 @@ often."""
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -206,12 +205,7 @@ class VulkanExecutor:
     def wait(self) -> None:
         """Wait until all steps are done. Warns when a scatter had to clamp values beyond its bound."""
         self.commands.wait()
-        if self.workspace.saturated():
-            warnings.warn(
-                "a scatter_add met values beyond the bound it was given (or undefined ones); they were clamped",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        self.workspace.warn_of_clamped()
 
     # ---- plans
     def _first_plan(self, changing: frozenset[Variable], workspace: Workspace | None, *, gated: bool) -> Plan:

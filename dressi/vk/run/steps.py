@@ -230,12 +230,7 @@ class Steps:
 
     def recv_async(self, variable: Variable) -> Readback:
         """An output, as of ``VulkanExecutor``."""
-
-        def checked(value: np.ndarray) -> np.ndarray:
-            self._warn()
-            return value
-
-        return self.last.recv_async(variable).then(checked)
+        return self.last.recv_async(variable).checked(self._warn)
 
     def _warn(self) -> None:
         for leaf, text in {} if self._closed else self.procedure.unmet.items():

@@ -7,6 +7,7 @@ leaves. Nothing is copied between them. When one of them changes a leaf, it tell
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...ad.graph import Variable
+from ...ad.graph.user_code import user_level
 from ...errors import GraphError
 from ..plan.images import NOTHING, ImageSlot
 from ..plan.lifetime import slot_of
@@ -91,6 +93,7 @@ class Workspace:
             self.pipelines = PipelineCache(device)
             self.status = DeviceBuffer(device, 4, "status", host=True)
         self.status.mapped[:] = 0
+        self._clamped = False  # what ``status`` said when this was closed
         self.missing: set[Variable] = set()  # leaves without data to which nothing was sent
         self._of: dict[Variable, list[DeviceImage]] = {}
         self._moved: set[Variable] = set()  # leaves that may differ from their own data
@@ -204,7 +207,8 @@ class Workspace:
     def download(self, variable: Variable, images: list[DeviceImage]) -> Readback:
         """Read the value of a Variable from its images."""
         tiling = self.limits.tiling(variable)
-        return self.transfers.download(images, lambda planes: from_planes(variable, planes, tiling))
+        value = self.transfers.download(images, lambda planes: from_planes(variable, planes, tiling))
+        return value.checked(self.warn_of_clamped)
 
     def _upload(self, arrays: Mapping[Variable, np.ndarray]) -> None:
         def fill(texels: list[np.ndarray]) -> None:
@@ -298,9 +302,22 @@ class Workspace:
 
     def saturated(self) -> bool:
         """Whether a scatter had to clamp values since the last call. Wait for the steps first."""
+        if self._closed:
+            found, self._clamped = self._clamped, False
+            return found
         status = self.status.mapped.view(np.int32)
         found, status[0] = bool(status[0]), 0
         return found
+
+    def warn_of_clamped(self) -> None:
+        """Warns if a scatter had to clamp values since the last call. Whatever reads values calls it."""
+        if self.saturated():
+            warnings.warn(
+                "a scatter_add met values above its bound, or NaN: they were clamped or left out; give it a larger `bound`, or"
+                " none, and look for NaN among its values",
+                RuntimeWarning,
+                stacklevel=user_level(),
+            )
 
     @contextmanager
     def undo_on_error(self) -> Iterator[None]:
@@ -332,6 +349,7 @@ class Workspace:
         registered that engine to be closed."""
         if self._closed or not self.device.settle():
             return
+        self._clamped = self.saturated()
         self._closed = True
         self.transfers.destroy()
         self.pipelines.save()

@@ -13,6 +13,7 @@ from dressi.errors import GraphError, PlanError
 from dressi.vk.plan.images import ImageSlot
 from dressi.vk.plan.options import PlanOptions
 from dressi.vk.run.device.memory import make_image
+from dressi.vk.run.device.transfer import SLOTS
 from dressi.vk.run.engine import DressiAD
 
 pytestmark = pytest.mark.vk
@@ -112,6 +113,16 @@ def test_a_loop_that_does_not_converge_is_named(device):
         ad.evaluate(outputs)
     with pytest.warns(RuntimeWarning, match="raise its count, or loosen the condition"):
         evaluate(outputs)
+
+
+@pytest.mark.one_driver
+def test_more_values_are_read_than_have_slots(device):
+    """What tells whether a loop ended is read when a result is asked for, not while a transfer waits for a slot."""
+    x = F.loop(lambda x: 0.5 * x, Variable.of(np.ones((2, 6)), FLOAT), 2, until=lambda x: F.sum(x) < 0.0)
+    outputs = [x + float(k) for k in range(SLOTS + 2)]
+    with DressiAD(device) as ad, pytest.warns(RuntimeWarning, match="did not meet its condition"):
+        found = ad.evaluate(outputs)
+    assert close(found, [np.full((2, 6), 0.25 + k) for k in range(SLOTS + 2)])
 
 
 def test_a_bound_of_memory_that_no_loop_fits_is_named(device):

@@ -165,9 +165,22 @@ def outliving_in_a_buffer(ss, context):
     return swap(ss, k, ranges={v: Range((v,))})
 
 
+def fetched_unmarked(ss, context):
+    k = find(ss, lambda s: isinstance(s.work, Compute) and any(r.elsewhere for r in s.reads))
+    return swap(ss, k, reads=tuple(replace(r, elsewhere=False) for r in ss[k].reads))
+
+
+def raster_computed_again(ss, context):
+    """A sum of what follows from a raster reads nothing."""
+    k = find(ss, lambda s: isinstance(s.work, Compute) and any(r.elsewhere for r in s.reads))
+    return swap(ss, k, reads=())
+
+
 @pytest.mark.parametrize(
     ("plant", "sentence"),
     [
+        (fetched_unmarked, "of which the reads say nothing"),
+        (raster_computed_again, "neither stored nor computed again"),
         (read_from_an_image, "is read from an image"),
         (outliving_in_a_buffer, "outlives its schedule"),
         (without_a_maker, "nothing makes"),
@@ -193,6 +206,17 @@ def test_a_planted_fault_is_found(planned, plant, sentence):
     with pytest.raises(PlanError, match="broke a rule of plans") as error:
         verify(wrong, context.following(wrong), "the pass")
     assert sentence in str(error.value)
+
+
+def test_what_a_fused_sum_fetches_is_stored():
+    """An update and a sum share a dispatch. It reads the table at other texels, so no scatter does its work."""
+    leaf = Variable(FLOAT, (30, 1), name="leaf", data=np.zeros((1, 1, 30)))
+    values = Variable(FLOAT, (64, 8), name="values", data=np.ones((1, 8, 64)))
+    table = F.scatter_add(values * values, F.to_int(values * 9.0), (30, 1))
+    work = Program({"sum": F.sum(table * table)}, ((leaf, leaf - 0.1 * table),))
+    with config(check=True):
+        plan = build_plan(work, DeviceLimits(), shader_text, changing=frozenset([values]))
+    assert plan.counts["substages"] == 2
 
 
 def test_a_limit_that_is_exceeded_is_found(planned):

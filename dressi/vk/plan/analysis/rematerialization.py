@@ -104,7 +104,7 @@ class Recomputing:
         self.trivial = graph.flags((*trivial, *hints, *(x.creator for f in hints for x in f.inputs)))
         self.sparse = graph.flags(sparse)
         self.most = min(LONGEST_LOOP, model.longest_walk)
-        able = (f for f in packed if _can_run_elsewhere(f))
+        able = (f for f in packed if recomputable(f))
         self.operations = {graph.number[f]: operations(f) for f in able}
         self.loops = {k: iterations(graph.functions[k], self.most) for k in self.operations}
         self.inputs = {k: self._inputs(k) for k in self.operations}
@@ -324,7 +324,7 @@ class Recomputing:
         return self.model.rounds(invocations) * count
 
 
-def _can_run_elsewhere(f: Function) -> bool:
-    """Whether shaders of its readers can compute a Function."""
+def recomputable(f: Function) -> bool:
+    """Whether shaders of its readers can compute a Function: it is no scatter, raster or contraction by strips."""
     plain = isinstance(f, PixelFunction) and f.quiet is None
     return plain and all(a in (Access.SAME_PIXEL, Access.FETCH) for a in f.access)

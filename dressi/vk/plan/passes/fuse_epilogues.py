@@ -14,6 +14,7 @@ from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from ....ad.graph import Variable
+from ..bindings import all_reads
 from ..context import Context
 from ..glsl.fixed_point import accumulators_of
 from ..limits import DeviceLimits
@@ -107,22 +108,18 @@ def _together(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None
 def _beside(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None:
     """The SubStage with the reads and outputs of its reader. None if the reader needs other texels, or overwrites what the
     SubStage reads."""
-    known = {r.variable for r in s.reads}
     if (
         not isinstance(reader.work, Undecided)
         or reader.domain != table.domain
         or any(r.elsewhere for r in reader.reads if r.variable is table)
-        or not known.isdisjoint(reader.replaces.values())
+        or any(r.variable in reader.replaces.values() for r in s.reads)
     ):
         return None
     fetched = reader.as_dispatch().reads
-    more = [r for r in fetched if r.variable is not table and r.variable not in known]
-    elsewhere = {r.variable for r in reader.reads if r.elsewhere}
-    reads = [replace(r, elsewhere=r.elsewhere or r.variable in elsewhere) for r in s.reads]
     return replace(
         s,
         functions=s.functions + reader.functions,
-        reads=(*reads, *more),
+        reads=all_reads(s.reads, (r for r in fetched if r.variable is not table)),
         outputs=reader.outputs,
         replaces=reader.replaces,
     )

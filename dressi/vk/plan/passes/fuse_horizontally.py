@@ -12,9 +12,10 @@ from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from ....ad.graph import Variable
+from ..bindings import Binding, Read, all_reads
 from ..context import Context
 from ..limits import DeviceLimits
-from ..substage import ONE, Binding, Read, SubStage, Undecided
+from ..substage import ONE, SubStage, Undecided
 from ..uses import put_together
 
 
@@ -56,12 +57,12 @@ def _together(host: SubStage, small: SubStage, limits: DeviceLimits) -> SubStage
         return None
     if small.domain.tiles != 1 and small.domain[1:] != host.domain[1:]:
         return None  # as many tiles, of other channels, would be read by wrong numbers
-    known = {r.variable for r in host.reads}
-    more = tuple(Read(r.variable, Binding.TEXTURE, True) for r in small.reads if r.variable not in known)
+    # One invocation reads them, not that of their own pixel.
+    fetched = [Read(r.variable, Binding.TEXTURE, True) for r in small.reads]
     return replace(
         host,
         functions=host.functions + small.functions,
-        reads=host.reads + more,
+        reads=all_reads(host.reads, fetched),
         outputs=host.outputs + small.outputs,
         work=Undecided((*host.fused, replace(small, replaces={}))),
     )

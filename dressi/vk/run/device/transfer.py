@@ -25,6 +25,7 @@ class Readback:
     def __init__(self, slot: _Slot, finish: Callable[[list[np.ndarray]], np.ndarray]):
         self._slot: _Slot | None = slot
         self._finish = finish
+        self._checks: list[Callable[[], None]] = []
         self._result: np.ndarray | None = None
 
     def done(self) -> bool:
@@ -36,18 +37,32 @@ class Readback:
 
     def result(self) -> np.ndarray:
         """The values, (batch, H, W) + vtype.shape. Waits for the device if they have not arrived."""
+        self.arrive()
+        checks, self._checks = self._checks, []
+        for check in checks:
+            check()
+        assert self._result is not None
+        return self._result
+
+    def arrive(self) -> None:
+        """Wait for the device, and take the values out of the slot, which another transfer may use then. Runs no checks:
+        these may transfer values themselves, while this makes room for a transfer."""
         if self._slot is not None:
             self._slot.commands.device.check_thread()
             self._slot.commands.wait(self._slot.ticket)
             self._result = self._finish(self._slot.texels())
             self._slot = None
-        assert self._result is not None
-        return self._result
 
     def then(self, change: Callable[[np.ndarray], np.ndarray]) -> Readback:
         """This handle, with a function applied to its result. Call it before ``result``."""
         finish = self._finish
         self._finish = lambda texels: change(finish(texels))
+        return self
+
+    def checked(self, check: Callable[[], None]) -> Readback:
+        """This handle. The first ``result`` calls the function once the values are there; it may warn, raise, and read other
+        values."""
+        self._checks.append(check)
         return self
 
 
@@ -76,7 +91,7 @@ class _Slot:
         """Wait for the transfer, give its handle the value, and make room for ``size`` bytes."""
         self.commands.wait(self.ticket)
         if self.unread is not None:
-            self.unread.result()
+            self.unread.arrive()
         if self.size < size:
             self.destroy()
             self.staging = DeviceBuffer(self.commands.device, max(size, 1 << 12), "staging", host=True)
@@ -181,7 +196,7 @@ class Transfers:
         """Release everything. Handles that were not read get their values first, unless the device is lost."""
         for slot in self._slots:
             if slot.unread is not None and self.device.work.lost is None:
-                slot.unread.result()
+                slot.unread.arrive()
             slot.destroy()
         self._slots.clear()
 

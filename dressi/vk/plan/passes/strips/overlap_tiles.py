@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .....ad.graph import Variable
+from ...bindings import all_reads
 from ...context import Context
 from ...limits import DeviceLimits
 from ...lowering.tiling.chain import is_chain
@@ -72,14 +73,9 @@ def joined(s: SubStage, t: SubStage, v: Variable) -> SubStage | None:
     overwritten = not {r.variable for r in s.reads}.isdisjoint(t.replaces.values())
     if beside or elsewhere or overwritten or len(fs) > MOST or any(f.strips.tree for f in fs):
         return None
-    reads = {r.variable: r for r in s.reads}
-    for r in t.reads:
-        if r.variable is not v:
-            before = reads.get(r.variable)
-            reads[r.variable] = r if before is None else replace(r, elsewhere=r.elsewhere or before.elsewhere)
     return replace(
         t,
         functions=s.functions + t.functions,
         body=s.body + tuple(f for f in t.body if f not in s.body),
-        reads=tuple(reads.values()),
+        reads=all_reads(s.reads, (r for r in t.reads if r.variable is not v)),
     )
