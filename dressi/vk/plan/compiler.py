@@ -55,7 +55,7 @@ from .images import usages
 from .lifetime import assign_images
 from .limits import DeviceLimits
 from .lowering.face_sum import FaceSum
-from .lowering.fixed_point_sums import sum_in_fixed_point
+from .lowering.fixed_point_sums import measure_bounds, sum_in_fixed_point
 from .lowering.fragment_value import FragmentValue
 from .lowering.fuse_into_draws import fuse_into_draws, without
 from .lowering.inverse_lists import gather_at_lists
@@ -128,6 +128,7 @@ LOWERINGS: tuple[Lowering, ...] = (
     sum_in_fixed_point,  # sums over fragments that the device does not blend
     sample_in_hardware,  # filtered reads of textures use its sampler
     gather_at_lists,  # scatters by lists of indices become gathers
+    measure_bounds,  # large tables of sums get the largest value as a bound
     tile_contractions,  # large contractions are computed by strips
 )
 """What replaces Functions by others that suit the device, by the Variables that are replaced. Each is one file in

@@ -286,8 +286,9 @@ def scatter_add(
     values: FLOAT, VECn or MATn. index: INT (row by row) or IVEC2, as in ``lookup``; values and index broadcast. size, batch:
     of the table. With ``batch`` 1 all tiles add into one table, otherwise ``batch`` is that of the values and each tile has
     its own table, and so has each channel: ``channels`` is 1, or that of the values. bound: FLOAT of one texel, at least the largest absolute value, the scale of the fixed-point sums. By
-    default it is computed for large tables; small tables hold sums of every magnitude (a bound of infinity). The result has the
-    type of the values. Differentiable in the values. Raises GraphError.
+    default it is computed for large tables; small tables hold sums of every magnitude (a bound of infinity), and NaN and infinite
+    values make what they make of sums of floats. Values above a bound are clamped to it and NaN is left out; whatever reads a
+    value then warns (RuntimeWarning). The result has the type of the values. Differentiable in the values. Raises GraphError.
 
     >>> values, index = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0]), Variable.of([0, 0, 1, 2, 9])
     >>> evaluate(F.scatter_add(values, index, (3, 1))).ravel().tolist()

@@ -5,19 +5,25 @@ atomic or two 32-bit atomics and a carry. Each component of a table cell has one
 
 - If the scatter has a *bound* on the absolute values, there is one slot. Its unit is 2^-bits of the power of two above the
   bound. A cell gets at most 2^k additions, and bits = min(40, 62 - k), so that the sum cannot overflow.
-- If the bound is infinite, several slots cover all magnitudes from 2^-60 to 2^24, so that nothing has to be measured before.
-  A float has 24 significant bits; it is added, without rounding, to the slot that contains its lowest bit. A slot covers
-  W = min(40 - k, 24) exponents: its addends have 23 + W bits and its sum at most 63.
+- If the bound is infinite, several slots cover all magnitudes from 2^-60 on, so that nothing has to be measured before. A
+  float has 24 significant bits; it is added, without rounding, to the slot that contains its lowest bit, and rounded to a
+  multiple of 2^-60 where that is smaller. A slot covers W = min(40 - k, 24) exponents: its addends have 23 + W bits and its
+  sum at most 63.
+
+Most values are below 2^24. The few slots for these, the *near* ones, are all that a step usually touches. The *far* slots lie behind those of all cells, and behind them a slot of flags for each cell. Its first word says
+whether anything of the cell is in far slots, which are read only then. Its second word has two bits for each component: it got
+values of inf, or of -inf; NaN sets both. The sum is then what it is of floats. Tables that would need too much memory have no
+far slots (``FAR_BYTES``): they clamp values and report it.
 
 Example: 6 views of 256x256 with 9 pairs give k = ceil(log2(3538944)) = 22. With a bound, bits = 40. Without one, W = 18 and
-there are four slots.
+there are four near and six far slots.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,8 +31,14 @@ from ....ad.graph import FragmentScatterFunction, Function, ScatterFunction
 from ....ad.ops.pixel.constant import constant_value
 from ..limits import DeviceLimits
 
-LOWEST, HIGHEST = -60, 24  # exponents of the smallest and largest values of sums without a bound
+LOWEST, HIGHEST = -60, 24  # exponents of the lowest bit, and of what is above all values, in near slots
+LAST = 104  # exponent of the last bit of the largest floats
 MANTISSA = 24  # significant bits of a float
+FAR_BYTES = (
+    1 << 27
+)  # of the accumulators of a table with far slots: every device allows a buffer of this size
+PLUS, MINUS = 1, 2  # flags of a component
+DIGIT = 24  # bits of the digits in which all slots are added up
 MOST_BITS = 40  # with a bound: values above 2^-16 of the bound are added without rounding
 FRAGMENTS = 32  # a draw adds at most 2^32 fragments to one cell: more take longer than drivers allow
 EXACT = 24  # integers of at most this many bits are exact as floats
@@ -37,7 +49,8 @@ class Accumulators:
     """The accumulators of a table: ``cells`` texels, each with ``components``, each with ``slots``.
 
     Sums use 64-bit integers, maxima (``adding`` is False) 32-bit integers.  bits: the unit of a slot is 2^-bits of the power
-    of two above the bound; 0 without a bound.  width: exponents that a slot covers.
+    of two above the bound; 0 without a bound.  width: exponents that a slot covers.  slots: the near ones.  far: those for
+    larger values.
     """
 
     cells: int
@@ -46,6 +59,7 @@ class Accumulators:
     bits: int = 0
     width: int = EXACT
     adding: bool = True
+    far: int = 0
 
     @property
     def words(self) -> int:
@@ -54,7 +68,12 @@ class Accumulators:
 
     @property
     def words_of_cell(self) -> int:
-        return self.components * self.slots * (2 if self.adding else 1)
+        return (self.components * (self.slots + self.far) + int(self.far > 0)) * (2 if self.adding else 1)
+
+    @property
+    def touched_words(self) -> int:
+        """32-bit words of all cells that a step touches where nothing is far."""
+        return replace(self, far=0).words + 2 * self.cells * int(self.far > 0)
 
     def bands(self, limits: DeviceLimits) -> range:
         """The first cell of each band. A band is the part of the table that fits one storage buffer of the device."""
@@ -86,7 +105,10 @@ def _unbounded(cells: int, components: int, k: int) -> Accumulators:
     """Of sums of up to 2^k values of any magnitude."""
     span = min(40 - k, EXACT)
     last_bits = HIGHEST - MANTISSA - LOWEST + 1
-    return Accumulators(cells, components, -(-last_bits // span), width=span)
+    slots = -(-last_bits // span)
+    near = Accumulators(cells, components, slots, width=span)
+    whole = replace(near, far=(LAST - LOWEST) // span + 1 - slots)
+    return whole if 4 * whole.words <= FAR_BYTES else near
 
 
 def accumulator_bytes(functions: Iterable[Function], limits: DeviceLimits) -> int:
@@ -99,6 +121,9 @@ def _bits(x: float) -> int:
     return int(np.float32(x).view(np.int32))
 
 
+INFINITE = _bits(np.inf)
+
+
 def buffer_text(binding: int, *, long: bool) -> str:
     """The declaration of the accumulators, an array ``dressi_totals``. long: of 64-bit integers, else of 32-bit integers."""
     integer = "int64_t" if long else "int"
@@ -109,35 +134,42 @@ ATOMIC_EXTENSIONS = """#extension GL_EXT_shader_explicit_arithmetic_types_int64 
 #extension GL_EXT_shader_atomic_int64 : require"""
 
 
-def put_text(a: Accumulators, *, long: bool) -> str:
-    """The GLSL function ``dressi_put(slot, value)``, with a bound ``dressi_put(slot, value, bound)``. It adds a value to a component whose
-    first slot is ``slot``. A value beyond the bound is clamped and sets ``dressi_saturated``; NaN sets it and adds nothing."""
+def put_text(a: Accumulators, numbers: int, *, long: bool) -> str:
+    """The GLSL function ``dressi_put(number, value)``, with a bound ``dressi_put(number, value, bound)``. It adds a value to a
+    component by its number among the ``numbers`` in the buffer. A value beyond the bound, or beyond the near slots where there
+    are no far ones, is clamped and sets ``dressi_saturated``; NaN sets it then and adds nothing."""
     if a.bits:
-        parameters, most, limit = "int slot, float value, float bound", "floatBitsToInt(bound)", "bound"
-        place = [f"  int last = dressi_last_bit(value) - dressi_last_bit(bound) + {a.bits - MANTISSA};"]
+        bound, most, limit = ", float bound", "floatBitsToInt(bound)", "bound"
+        place = [
+            "  int slot = number;",
+            f"  int last = dressi_last_bit(value) - dressi_last_bit(bound) + {a.bits - MANTISSA};",
+        ]
     else:
-        parameters, most = "int slot, float value", str(_bits(2.0**HIGHEST) - 1)
-        limit = f"{2.0 ** (HIGHEST - 1)!r}"
+        bound, most, limit = "", str(_bits(2.0**HIGHEST) - 1), f"{2.0 ** (HIGHEST - 1)!r}"
         skipped = " + ".join(f"int(last >= {a.width * k})" for k in range(1, a.slots)) or "0"
         place = [
             f"  int last = dressi_last_bit(value) - ({LOWEST}), skipped = {skipped};",
-            "  slot += skipped;",
+            f"  int slot = {a.slots} * number + skipped;",
             f"  last -= {a.width} * skipped;",
         ]
+    clamped = [
+        f"  if (size > {most}) {{",
+        "    atomicMax(dressi_saturated, 1);",
+        f"    if (size > {INFINITE}) return;",
+        f"    value = clamp(value, -{limit}, {limit});",
+        "  }",
+    ]
     lines = [
-        f"void dressi_put({parameters}) {{",
+        f"void dressi_put(int number, float value{bound}) {{",
         # Bits of positive floats have the order of the floats, and those of NaN come last. Comparisons of floats would not
         # see NaN where a driver takes it that there are none.
         "  int size = floatBitsToInt(value) & 0x7fffffff;",
         f"  if (size < {_bits(2.0**-126)}) return;",
-        f"  if (size > {most}) {{",
-        "    atomicMax(dressi_saturated, 1);",
-        f"    if (size > {_bits(np.inf)}) return;",
-        f"    value = clamp(value, -{limit}, {limit});",
-        "  }",
+        *([] if a.far else clamped),
         *place,
+        *(_far_place(a, numbers, long=long) if a.far else []),
+        "  ivec2 words = dressi_fixed_point(value, last);",
     ]
-    lines.append("  ivec2 words = dressi_fixed_point(value, last);")
     if long:
         lines.append("  atomicAdd(dressi_totals[slot], packInt2x32(words));")
     else:
@@ -149,42 +181,67 @@ def put_text(a: Accumulators, *, long: bool) -> str:
     return "\n".join([*lines, "}"])
 
 
-def total_text(a: Accumulators, *, long: bool) -> str:
-    """The GLSL function ``dressi_total(slot)``. It returns the sum of a component whose first slot is ``slot`` and sets the slots to
-    zero. With a bound the result is in units of the power of two above the bound.
+def _far_place(a: Accumulators, numbers: int, *, long: bool) -> list[str]:
+    """Statements that set ``slot``, ``last`` and the flags of the cell where a value has no near slot. The loop runs once or
+    never: CPU drivers skip nothing inside of a branch."""
+    cell = f"number / {a.components}" if a.components > 1 else "number"
+    flags = _flags_slot(a, numbers, cell)
+    most = _bits(2.0 ** (LOWEST + a.width * a.slots + MANTISSA - 1)) - 1
+    put = ["    atomicOr(dressi_totals[flags], packInt2x32(ivec2(1, sort)));"]
+    if not long:
+        put = [
+            "    atomicOr(dressi_totals[2 * flags], 1);",
+            "    if (sort != 0) atomicOr(dressi_totals[2 * flags + 1], sort);",
+        ]
+    return [
+        f"  for (bool far = size > {most}; far; far = false) {{",
+        f"    int flags = {flags}, sort = 0;",
+        f"    last = dressi_last_bit(value) - ({LOWEST});",
+        f"    slot = {numbers * a.slots} + {a.far} * number + last / {a.width} - {a.slots};",
+        f"    last %= {a.width};",
+        f"    if (size >= {INFINITE}) {{",
+        f"      sort = size > {INFINITE} ? {PLUS | MINUS} : floatBitsToInt(value) > 0 ? {PLUS} : {MINUS};",
+        f"      sort <<= 2 * (number - {a.components} * ({cell}));",
+        "      slot = 0; last = -64;",  # adds 0
+        "    }",
+        *put,
+        "  }",
+    ]
+
+
+def _flags_slot(a: Accumulators, numbers: int, cell: str) -> str:
+    return f"{numbers * (a.slots + a.far)} + {cell}"
+
+
+def total_text(a: Accumulators, numbers: int, *, long: bool) -> str:
+    """The GLSL function ``dressi_total(number)``. It returns the sum of a component and sets its slots to zero. With a bound the
+    result is in units of the power of two above the bound.
 
     The slots overlap. The function first adds them as integers, in digits of ``width`` bits, and propagates carries. It makes
     the number positive, so that no digits cancel. Then it adds the digits as floats, the largest first.
     """
     if not a.adding:
-        return "int dressi_total(int slot) { int least = dressi_totals[slot]; dressi_totals[slot] = 0; return ~least; }"
+        return (
+            "int dressi_total(int number)"
+            " { int least = dressi_totals[number]; dressi_totals[number] = 0; return ~least; }"
+        )
     pieces = -(-64 // a.width)
     n = a.slots - 1 + pieces
     mask = (1 << a.width) - 1
-    lines = ["float dressi_total(int slot) {", f"  int digits[{n}];", "  int carry, low, high;"]
-    lines += ["  ivec2 words;"] * long
+    lines = [*_take(long=long), *(_far_total(a, numbers) if a.far else [])]
+    lines += ["float dressi_total(int number) {", f"  int digits[{n}];", "  int carry;"]
     lines.append(f"  for (int k = 0; k < {n}; ++k) digits[k] = 0;")
     for slot in range(a.slots):
-        if long:
-            lines.append(
-                f"  words = unpackInt2x32(dressi_totals[slot + {slot}]); dressi_totals[slot + {slot}] = 0;"
-            )
-            lines.append("  low = words.x; high = words.y;")
-        else:
-            lines.append(
-                f"  low = dressi_totals[2 * slot + {2 * slot}]; high = dressi_totals[2 * slot + {2 * slot + 1}];"
-            )
-            lines.append(
-                f"  dressi_totals[2 * slot + {2 * slot}] = 0; dressi_totals[2 * slot + {2 * slot + 1}] = 0;"
-            )
+        words = f"words{slot}"
+        lines.append(f"  ivec2 {words} = dressi_take({a.slots} * number + {slot});")
         for k in range(pieces):
             start = a.width * k
             if start >= 32:
-                piece = f"high >> {start - 32}"
+                piece = f"{words}.y >> {start - 32}"
             elif start + a.width <= 32:
-                piece = f"int(uint(low) >> {start})"
+                piece = f"int(uint({words}.x) >> {start})"
             else:
-                piece = f"int(uint(low) >> {start} | uint(high) << {32 - start})"
+                piece = f"int(uint({words}.x) >> {start} | uint({words}.y) << {32 - start})"
             lines.append(f"  digits[{slot + k}] += {f'{piece} & {mask}' if k < pieces - 1 else piece};")
     carries = [
         f"  carry = digits[{k}] >> {a.width}; digits[{k}] &= {mask}; digits[{k + 1}] += carry;"
@@ -196,4 +253,88 @@ def total_text(a: Accumulators, *, long: bool) -> str:
     unit = -a.bits if a.bits else LOWEST
     for k in reversed(range(n)):
         lines.append(f"  sum += float(digits[{k}]) * {2.0 ** (unit + a.width * k)!r};")
-    return "\n".join([*lines, "  return negative ? -sum : sum;", "}"])
+    lines.append("  sum = negative ? -sum : sum;")
+    return "\n".join([*lines, "  return sum;", "}"])
+
+
+def _take(*, long: bool) -> list[str]:
+    """The GLSL function ``dressi_take(slot)``: what is in it, which is zero then."""
+    if long:
+        return [
+            "ivec2 dressi_take(int slot) {",
+            "  ivec2 words = unpackInt2x32(dressi_totals[slot]); dressi_totals[slot] = 0; return words;",
+            "}",
+        ]
+    return [
+        "ivec2 dressi_take(int slot) {",
+        "  ivec2 words = ivec2(dressi_totals[2 * slot], dressi_totals[2 * slot + 1]);",
+        "  dressi_totals[2 * slot] = 0; dressi_totals[2 * slot + 1] = 0;",
+        "  return words;",
+        "}",
+    ]
+
+
+def far_totals(a: Accumulators, numbers: int, cell: str, *, long: bool) -> list[str]:
+    """Statements that set ``dressi_far``, for each component of a cell the sum of all slots if anything is in far ones. They
+    leave zeros behind, so that what ``dressi_total`` finds in the near ones then can be added. The loop runs once or never:
+    CPU drivers skip nothing inside of a branch."""
+    flags = _flags_slot(a, numbers, cell)
+    load = f"unpackInt2x32(dressi_totals[{flags}]).x" if long else f"dressi_totals[2 * ({flags})]"
+    return [
+        f"float dressi_far[{a.components}];",
+        f"for (int k = 0; k < {a.components}; ++k) dressi_far[k] = 0.0;",
+        f"for (bool far = {load} != 0; far; far = false) {{",
+        f"  int sorts = dressi_take({flags}).y;",
+        f"  for (int k = 0; k < {a.components}; ++k) {{",
+        f"    dressi_far[k] = dressi_far_total(number + k, sorts >> 2 * k & {PLUS | MINUS});",
+        "  }",
+        "}",
+    ]
+
+
+def _far_total(a: Accumulators, numbers: int) -> list[str]:
+    """The GLSL function ``dressi_far_total``: the sum of all slots of a component, given which infinite values it got.
+
+    It runs seldom, so it is written for length and not for speed: one integer of ``n`` digits, to which each slot adds its 64
+    bits with their sign.
+    """
+    n = -(-(a.width * (a.slots + a.far) + 64) // DIGIT)
+    mask = (1 << DIGIT) - 1
+    return [
+        "float dressi_far_total(int number, int sort) {",
+        f"  int digits[{n}];",
+        "  int carry = 0, top = 0;",
+        f"  for (int k = 0; k < {n}; ++k) digits[k] = 0;",
+        f"  for (int s = 0; s < {a.slots + a.far}; ++s) {{",
+        f"    int far = {numbers * a.slots} + {a.far} * number + s - {a.slots};",
+        f"    ivec2 words = dressi_take(s < {a.slots} ? {a.slots} * number + s : far);",
+        f"    for (int k = {a.width} * s / {DIGIT}; k < {n}; ++k) {{",
+        f"      int bit = {DIGIT} * k - {a.width} * s;",
+        "      int piece = bit < 0 ? words.x << -bit : bit >= 32 ? words.y >> min(bit - 32, 31)",
+        "        : int(uint(words.x) >> bit | (bit > 0 ? uint(words.y) << (32 - bit) : 0u));",
+        f"      digits[k] += piece & {mask};",
+        "    }",
+        "  }",
+        f"  for (int k = 0; k < {n}; ++k) {{",
+        f"    digits[k] += carry; carry = digits[k] >> {DIGIT}; digits[k] &= {mask};",
+        "  }",
+        f"  bool negative = digits[{n - 1}] >> {DIGIT - 1} != 0;",
+        "  carry = int(negative);",
+        f"  for (int k = 0; k < {n}; ++k) {{",
+        f"    digits[k] = (negative ? ~digits[k] & {mask} : digits[k]) + carry;",
+        f"    carry = digits[k] >> {DIGIT}; digits[k] &= {mask};",
+        "    if (digits[k] != 0) top = k;",
+        "  }",
+        "  precise float sum = 0.0, unit = 1.0;",
+        "  for (int k = top; k >= max(top - 2, 0); --k) {",
+        f"    sum += float(digits[k]) * unit; unit *= {2.0**-DIGIT!r};",
+        "  }",
+        # In two steps: a factor may lie beyond the floats while the product does not.
+        f"  int power = {DIGIT} * top - {-LOWEST}, part = power >> 1;",
+        "  sum *= intBitsToFloat(part + 127 << 23);",
+        "  sum *= intBitsToFloat(power - part + 127 << 23);",
+        f"  if (sort == {PLUS | MINUS}) return intBitsToFloat({_bits(np.nan)});",
+        f"  if (sort != 0) return intBitsToFloat(sort == {PLUS} ? {INFINITE} : {_bits(-np.inf)});",
+        "  return negative ? -sum : sum;",
+        "}",
+    ]

@@ -14,7 +14,7 @@ from ..limits import DeviceLimits
 from ..lists import vertices_expected
 from ..substage import GROUP, FragmentScatter, PrimitiveWork, Scatter, ScatterDispatch, ScatterDraw, SubStage
 from .blocks import invocation
-from .fixed_point import ATOMIC_EXTENSIONS, accumulators_of, buffer_text, put_text, total_text
+from .fixed_point import ATOMIC_EXTENSIONS, accumulators_of, buffer_text, far_totals, put_text, total_text
 from .flat import FACE, Flat, find_flat, needed
 from .pixel import FULL_SCREEN, write_work
 from .raster import declare_list, fragment_place, inside, pull, write_fragment
@@ -101,6 +101,9 @@ class _Adding:
         self.work, self.s, self.f, self.limits, self.shader_text = work, s, s.scatter, limits, shader_text
         self.sums = accumulators_of(self.f)
         self.bands = self.sums.bands(limits)
+        self.numbers = self.sums.components * min(
+            self.sums.cells, self.bands.step
+        )  # components in the buffer
         self.long = self.sums.adding and limits.int64_atomics
 
     def writer(self, s: SubStage) -> tuple[Writer, dict[Variable, str]]:
@@ -173,7 +176,7 @@ class _Adding:
         lines = []
         if sums.adding:
             w.includes["fixed_point.glsl"] = None
-            w.head.append(put_text(sums, long=self.long))
+            w.head.append(put_text(sums, self.numbers, long=self.long))
         wide, high = f.table.size
         for value, index, v, i in pairs:
             if index.vtype.components == 2:
@@ -186,21 +189,19 @@ class _Adding:
             if len(bands) > 1:
                 cell = f"{cell} - dressi_band"
                 inside += f" && uint({cell}) < {bands.step}u"
-            lines.append(f"if ({inside}) {{ int slot = ({cell}) * {sums.components * sums.slots};")
+            lines.append(f"if ({inside}) {{ int number = ({cell}) * {sums.components};")
             if sums.adding and sums.components > 1 and not value.vtype.is_matrix:
                 # A loop up to the last component that is not zero: CPU drivers skip nothing inside of a branch.
                 held = " : ".join(f"{v}[{k}] != 0.0 ? {k + 1}" for k in reversed(range(sums.components)))
                 lines.append(f"  int held = {held} : 0;")
-                lines.append(
-                    f"  for (int k = 0; k < held; ++k) dressi_put(slot + k * {sums.slots}, {v}[k]{bound});"
-                )
+                lines.append(f"  for (int k = 0; k < held; ++k) dressi_put(number + k, {v}[k]{bound});")
             else:
                 for k in range(sums.components):
-                    part, slot_k = component(v, value.vtype, k), f"slot + {k * sums.slots}"
+                    part, one = component(v, value.vtype, k), f"number + {k}"
                     if sums.adding:
-                        lines.append(f"  dressi_put({slot_k}, {part}{bound});")
+                        lines.append(f"  dressi_put({one}, {part}{bound});")
                     else:
-                        lines.append(f"  atomicMin(dressi_totals[{slot_k}], ~{part});")
+                        lines.append(f"  atomicMin(dressi_totals[{one}], ~{part});")
             lines.append("}")
         return lines
 
@@ -211,10 +212,13 @@ class _Adding:
         wide, high = f.table.size
         draws = epilogue is not None and epilogue.draws
         t = w.tiling
-        slots = [f"slot + {k * sums.slots}" for k in range(sums.components)]
+        totals = [f"dressi_total(number + {k})" for k in range(sums.components)]
+        if sums.far:
+            totals = [f"{total} + dressi_far[{k}]" for k, total in enumerate(totals)]
         cell = f"tile * {wide * high} + place.y % {high} * {wide} + place.x % {wide}"
         banded = len(bands) > 1
-        w.head.append(total_text(sums, long=self.long))
+        here = "cell - dressi_band" if banded else cell
+        w.head.append(total_text(sums, self.numbers, long=self.long))
         main = [
             f"ivec2 place = {'ivec2(gl_FragCoord.xy)' if draws else invocation_number(self.limits)};",
             f"if (place.x >= {t.width} || place.y >= {t.height}) return;",
@@ -225,8 +229,9 @@ class _Adding:
                 if banded
                 else []
             ),
-            f"int slot = ({'cell - dressi_band' if banded else cell}) * {sums.components * sums.slots};",
-            f"{f.output.vtype.glsl} dressi_texel = {f.output.vtype.glsl}({', '.join(f'dressi_total({k})' for k in slots)});",
+            f"int number = ({here}) * {sums.components};",
+            *(far_totals(sums, self.numbers, here, long=self.long) if sums.far else []),
+            f"{f.output.vtype.glsl} dressi_texel = {f.output.vtype.glsl}({', '.join(totals)});",
             *(_unit(w, f) if sums.bits else []),
         ]
         w.names[f.output], w.lines = "dressi_texel", []

@@ -1,19 +1,26 @@
-"""Sums over fragments in fixed point: where a device does not blend floats, and where they are asked for.
+"""Sums in fixed point that a program does not ask for as they run: sums over fragments, and scatters into large tables.
 
-Every fragment adds its value to the accumulators of its own pixel. Sums of integers have the same bits in any order.
+Where a device does not blend floats, or a user asks for it, every fragment adds its value to the accumulators of its own
+pixel. Sums of integers have the same bits in any order. Scatters without a bound have accumulators for values of every
+magnitude; where these need too much memory, a pass before finds the largest value and makes it the bound.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 
-from ....ad.graph import AccumulateFunction, FragmentScatterFunction, Variable
+from ....ad.graph import AccumulateFunction, FragmentScatterFunction, ScatterFunction, Variable
 from ....ad.ops.coordinates.coordinates import pixel_coordinates
+from ....ad.ops.image.extremes import max as max_texel
+from ....ad.ops.pixel.arithmetic import maximum
+from ....ad.ops.pixel.components import max_component
 from ....ad.ops.sums.accumulate import FragmentScatter
 from ....ad.ops.sums.inside import kept_only
 from ....ad.program import Program
 from ....errors import PlanError
 from ..context import Target
+from ..glsl.fixed_point import accumulators_of
 
 
 class PixelSum(FragmentScatter):
@@ -22,6 +29,22 @@ class PixelSum(FragmentScatter):
     @property
     def additions(self) -> int:
         return self.triangles  # each covers a pixel once
+
+
+def measure_bounds(program: Program, target: Target) -> dict[Variable, Variable]:
+    """Scatters without a bound whose accumulators cannot hold values of every magnitude, with the largest value as bound."""
+    unbounded = (f for f in program.functions if isinstance(f, ScatterFunction) and _clamps(f))
+    return {f.output: _measured(f) for f in unbounded}
+
+
+def _clamps(f: ScatterFunction) -> bool:
+    sums = accumulators_of(f)
+    return sums.adding and not (sums.bits or sums.far)
+
+
+def _measured(f: ScatterFunction) -> Variable:
+    largest = [max_texel(max_component(abs(value))) for value, _ in f.pairs]
+    return f.rebuild(reduce(maximum, largest), *f.inputs[1:]).output
 
 
 def sum_in_fixed_point(program: Program, target: Target) -> dict[Variable, Variable]:

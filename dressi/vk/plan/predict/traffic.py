@@ -30,7 +30,7 @@ def stage_bytes(plan: Plan, stage: Stage, *, tiler: bool = False) -> int:
             total += 2 * 4 * s.domain.texels  # depth, cleared and tested
         for f in s.functions:
             if isinstance(f, ScatterFunction | FragmentScatterFunction):
-                total += 3 * 4 * accumulators_of(f).words  # added to, read, cleared
+                total += 3 * 4 * accumulators_of(f).touched_words  # added to, read, cleared
     return total
 
 

@@ -11,6 +11,7 @@ from dressi.ad.program import Program
 from dressi.ad.types import FLOAT, INT, MAT2, VEC2, VEC4
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
+from dressi.vk.plan.glsl import fixed_point
 from dressi.vk.plan.glsl.fixed_point import accumulators_of
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU
@@ -66,7 +67,9 @@ def exact(values, index):
     return np.array([cell.sum(0) for cell in table])[None, None]
 
 
-@pytest.mark.parametrize("exponents", [(-36, -20), (-37, 6), (-10, 8), (10, 23), (-36, 23)])
+@pytest.mark.parametrize(
+    "exponents", [(-36, -20), (-37, 6), (-10, 8), (10, 23), (-36, 23), (24, 100), (-36, 90)]
+)
 def test_sums_of_every_magnitude_are_exact(device, exponents):
     values, index = scattered(exponents)
     table = F.scatter_add(leaf(VEC2, values), leaf(INT, index), (CELLS, 1))
@@ -112,16 +115,39 @@ def test_adding_and_maximising_in_turns(device):
     assert (got[3] == -got[1]).all()
 
 
-def test_undefined_values_are_reported_and_left_out(device):
+def test_undefined_values_are_reported_and_left_out_under_a_bound(device):
     values = leaf(FLOAT, np.array([[[1.0, np.nan, 2.0, np.inf]]]))
-    for bound, expected in ((4.0, 7.0), (np.inf, 3.0 + 2.0**23)):
-        table = F.scatter_add(values, leaf(INT, np.zeros((1, 1, 4), int)), (1, 1), bound=bound)
-        for limits in (device.limits, replace(device.limits, int64_atomics=False)):
-            with VulkanExecutor(Program({"table": table}), device, limits=limits, options=SCATTERED) as run:
+    table = F.scatter_add(values, leaf(INT, np.zeros((1, 1, 4), int)), (1, 1), bound=4.0)
+    for limits in (device.limits, replace(device.limits, int64_atomics=False)):
+        with VulkanExecutor(Program({"table": table}), device, limits=limits, options=SCATTERED) as run:
+            run.run()
+            with pytest.warns(RuntimeWarning, match="above its bound"):
+                assert run.recv(table).reshape(()) == 7.0
+
+
+def test_sums_are_those_of_floats_where_values_are_undefined(device):
+    """And the slots are empty in the next step."""
+    values = leaf(FLOAT, np.array([[[1.0, np.nan, 2.0, np.inf, 1e9, -np.inf, np.inf, -np.inf, 3e38, 3e38]]]))
+    cells = leaf(INT, np.array([[[0, 0, 1, 1, 2, 3, 4, 4, 5, 5]]]))
+    table = F.scatter_add(values, cells, (7, 1))
+    wanted = [np.nan, np.inf, 1e9, -np.inf, np.nan, np.inf, 0.0]
+    for limits in (device.limits, replace(device.limits, int64_atomics=False)):
+        with VulkanExecutor(Program({"table": table}), device, limits=limits, options=SCATTERED) as run:
+            for _ in range(2):
                 run.run()
-                with pytest.warns(RuntimeWarning, match="beyond the bound"):
-                    run.wait()
-                assert run.recv(table).reshape(()) == expected
+                np.testing.assert_array_equal(run.recv(table).ravel(), np.float32(wanted))
+
+
+@pytest.mark.one_driver
+def test_large_tables_find_their_bound(device, monkeypatch):
+    """Accumulators for values of every magnitude would take too much memory: a pass finds the largest value."""
+    monkeypatch.setattr(fixed_point, "FAR_BYTES", 100)
+    values, index = scattered((24, 60))
+    values[0, 0, 0], index[0, 0, 0] = 0.0, 3
+    table = F.scatter_add(leaf(VEC2, values), leaf(INT, index), (CELLS, 1))
+    assert not accumulators_of(table.creator).far
+    (got,) = both_lowerings([table], device)
+    np.testing.assert_allclose(got, exact(values, index), rtol=2.0**-22, atol=2.0**40)
 
 
 def band(size):
@@ -169,7 +195,7 @@ def test_scatters_are_drawn_where_a_raster_bounds_them(device, size):
         for s in build_plan(Program({"d": dense}), device.limits, shader_text).sub_stages
     )
     found = []
-    in_bands = DeviceLimits(max_storage_buffer_bytes=100)
+    in_bands = DeviceLimits(max_storage_buffer_bytes=200)
     for options in ({}, {"options": PlanOptions(draw_scatters=False)}, {"limits": in_bands}):
         with VulkanExecutor(program, device, **options) as run:
             run.run(2)
