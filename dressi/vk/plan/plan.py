@@ -13,13 +13,13 @@ from ...errors import PlanError
 from ...figures import Figures
 from .analysis.dependencies import Leaves
 from .analysis.updates import OldValue
-from .glsl.fixed_point import accumulator_bytes
 from .glsl.text.shaders import Shaders
 from .lifetime import Images
 from .limits import DeviceLimits
 from .substage import Stage, SubStage
 from .sync.barriers import Level, synchronize
 from .sync.commands import REPORT, STATUS, Command, Part, commands_of, copies_of
+from .work.accumulators import accumulator_bytes
 
 
 class TooLarge(PlanError):
@@ -148,7 +148,9 @@ class Plan(Figures):
             "stages": len(self.stages),
             "shaders": len(texts),
             "image_bytes": self.images.bytes,
-            "buffer_bytes": accumulator_bytes((f for s in self.shaders for f in s.functions), self.limits),
+            "buffer_bytes": accumulator_bytes(
+                (f for s in self.shaders for f in s.functions), self.limits.max_storage_buffer_bytes
+            ),
         }
 
     def check_memory(self, memory: int) -> None:

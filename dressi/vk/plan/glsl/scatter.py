@@ -13,8 +13,9 @@ from ....ad.graph import DrawFunction, FragmentScatterFunction, ScatterFunction,
 from ..limits import DeviceLimits
 from ..lists import vertices_expected
 from ..substage import GROUP, FragmentScatter, PrimitiveWork, Scatter, ScatterDispatch, ScatterDraw, SubStage
+from ..work.accumulators import accumulators_of
 from .blocks import invocation
-from .fixed_point import ATOMIC_EXTENSIONS, accumulators_of, buffer_text, far_totals, put_text, total_text
+from .fixed_point import ATOMIC_EXTENSIONS, buffer_text, far_totals, put_text, total_text
 from .flat import FACE, Flat, find_flat, needed
 from .pixel import FULL_SCREEN, write_work
 from .raster import declare_list, fragment_place, inside, pull, write_fragment
@@ -100,7 +101,7 @@ class _Adding:
         assert s.scatter is not None, "a scatter has a scatter"
         self.work, self.s, self.f, self.limits, self.shader_text = work, s, s.scatter, limits, shader_text
         self.sums = accumulators_of(self.f)
-        self.bands = self.sums.bands(limits)
+        self.bands = self.sums.bands(limits.max_storage_buffer_bytes)
         self.numbers = self.sums.components * min(
             self.sums.cells, self.bands.step
         )  # components in the buffer

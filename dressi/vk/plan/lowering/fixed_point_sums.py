@@ -20,7 +20,7 @@ from ....ad.ops.sums.inside import kept_only
 from ....ad.program import Program
 from ....errors import PlanError
 from ..context import Target
-from ..glsl.fixed_point import accumulators_of
+from ..work.accumulators import accumulators_of
 
 
 class PixelSum(FragmentScatter):

@@ -16,11 +16,11 @@ from dataclasses import replace
 from ....ad.graph import Variable
 from ..bindings import all_reads
 from ..context import Context
-from ..glsl.fixed_point import accumulators_of
 from ..limits import DeviceLimits
 from ..lowering.tiling.strips import strips_in
 from ..substage import Scatter, SubStage, TiledCompute, Undecided
 from ..uses import put_together
+from ..work.accumulators import accumulators_of
 
 LONGEST_END = 1024.0
 """Operations of an invocation of strips after them. They are written out for each of its texels."""
@@ -43,7 +43,7 @@ def fuse_epilogues(sub_stages: Sequence[SubStage], context: Context) -> list[Sub
         if scatter is None:
             continue
         table = scatter.output
-        banded = len(accumulators_of(scatter).bands(limits)) > 1
+        banded = len(accumulators_of(scatter).bands(limits.max_storage_buffer_bytes)) > 1
         if banded or table in needed or s.outputs != (table,) or len(readers.get(table, ())) != 1:
             continue
         (reader,) = readers[table]

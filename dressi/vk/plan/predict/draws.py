@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ....ad.graph import AccumulateFunction, Domain, DrawFunction, FragmentScatterFunction, RasterFunction
 from ....ad.traversal import topological_order
-from ..glsl.fixed_point import accumulators_of
 from ..glsl.flat import needed
 from ..limits import DeviceLimits
 from ..lists import COVERED, LISTED, FaceList, vertices_expected
@@ -12,6 +11,7 @@ from ..lowering.face_sum import BOXES, FaceSum
 from ..lowering.fragment_value import FragmentValue
 from ..model.cost import planes
 from ..substage import Accumulate, FaceSums, FragmentScatter, Raster, SubStage
+from ..work.accumulators import accumulators_of
 from .invocation import Invocation, Shader
 from .loads import Load, Stores
 

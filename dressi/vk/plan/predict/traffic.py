@@ -7,9 +7,9 @@ fetched many times count once, since caches hold them, and those of sparse draws
 from __future__ import annotations
 
 from ....ad.graph import FragmentScatterFunction, ScatterFunction
-from ..glsl.fixed_point import accumulators_of
 from ..plan import Plan
 from ..substage import Binding, Stage
+from ..work.accumulators import accumulators_of
 
 
 def stage_bytes(plan: Plan, stage: Stage, *, tiler: bool = False) -> int:

@@ -11,7 +11,6 @@ from functools import singledispatch
 
 from ....ad.graph import ScatterFunction
 from ..glsl.blocks import BLOCK
-from ..glsl.fixed_point import accumulators_of
 from ..limits import DeviceLimits
 from ..lists import LISTING, ActiveBlocks, BlockHits
 from ..model.cost import planes
@@ -33,6 +32,7 @@ from ..substage import (
     TiledCompute,
     Work,
 )
+from ..work.accumulators import accumulators_of
 from .draws import (
     PUT,
     accumulate_loads,

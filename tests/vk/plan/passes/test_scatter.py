@@ -11,12 +11,12 @@ from dressi.ad.program import Program
 from dressi.ad.types import FLOAT, INT, MAT2, VEC2, VEC4
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.glsl import fixed_point
-from dressi.vk.plan.glsl.fixed_point import accumulators_of
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.options import PlanOptions
 from dressi.vk.plan.substage import ScatterDraw
+from dressi.vk.plan.work import accumulators
+from dressi.vk.plan.work.accumulators import accumulators_of
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk
@@ -141,7 +141,7 @@ def test_sums_are_those_of_floats_where_values_are_undefined(device):
 @pytest.mark.one_driver
 def test_large_tables_find_their_bound(device, monkeypatch):
     """Accumulators for values of every magnitude would take too much memory: a pass finds the largest value."""
-    monkeypatch.setattr(fixed_point, "FAR_BYTES", 100)
+    monkeypatch.setattr(accumulators, "FAR_BYTES", 100)
     values, index = scattered((24, 60))
     values[0, 0, 0], index[0, 0, 0] = 0.0, 3
     table = F.scatter_add(leaf(VEC2, values), leaf(INT, index), (CELLS, 1))
