@@ -19,7 +19,7 @@ def known(folder: Path, random: Random) -> Path:
     """A file below the folder, and beside it what it holds, which ``compare`` reads."""
     place = folder / "known"
     place.mkdir(exist_ok=True)
-    return (_polygons, _polygons, _materials, _materials, _rig)[int(random.integers(5))](place, random)
+    return (_polygons, _polygons, _materials, _gltf_materials, _rig)[int(random.integers(5))](place, random)
 
 
 def compare(path: Path) -> str:
@@ -155,7 +155,7 @@ def _materials(place: Path, random: Random) -> Path:
         else:
             colour = random.random(3).round(4)
             mtl += "Kd {} {} {}\n".format(*colour)
-            kinds.append((-1, tuple(colour)))
+            kinds.append((-1, tuple(_decoded(colour))))
         if random.random() < 0.3:
             mtl += f"Pr {random.random():.3f}\n"
     text, rows = "mtllib materials.mtl\n", []
@@ -171,10 +171,66 @@ def _materials(place: Path, random: Random) -> Path:
             + " ".join(f"{4 * k + c}/{4 * k + c}" if uvs else f"{4 * k + c}" for c in (1, 2, 3, 4))
             + "\n"
         )
-        rows.append([kinds[look][0], *kinds[look][1], *origin, *tiles, uvs])
+        rows.append([kinds[look][0], *kinds[look][1], *origin, *tiles, 0, 0, 1])
     path = place / "materials.obj"
     (place / "materials.mtl").write_text(mtl)
     path.write_text(text)
+    arrays = {f"image{k}": image for k, image in enumerate(images)}
+    np.savez(path.with_suffix(".npz"), squares=np.array(rows, float), **arrays)
+    return path
+
+
+def _gltf_materials(place: Path, random: Random) -> Path:
+    """The same of glTF: colours that multiply textures, samplers that repeat, clamp and mirror, and primitives without UVs."""
+    count, looks = int(random.integers(1, 12)), int(random.integers(1, 6))
+    images = [random.integers(0, 256, (*random.integers(1, 9, 2), 3)).astype(np.uint8) for _ in range(looks)]
+    wraps = random.integers(0, 3, (looks, 2)) if random.random() < 0.7 else np.zeros((looks, 2), int)
+    colours, textured = random.random((looks, 3)).round(4), random.random(looks) < 0.6
+    names = (10497, 33071, 33648)
+    document: dict = {
+        "asset": {"version": "2.0"}, "scenes": [{"nodes": [0]}], "nodes": [{"mesh": 0}], "meshes": [{"primitives": []}],
+        "samplers": [{"wrapS": names[u], "wrapT": names[v]} for u, v in wraps],
+        "images": [{"uri": f"g{k}.png"} for k in range(looks)],
+        "textures": [{"source": k, "sampler": k} for k in range(looks)], "materials": [], "accessors": [], "bufferViews": [],
+    }  # fmt: skip
+    for k, image in enumerate(images):
+        save_image(place / f"g{k}.png", image / 255.0, linear=False)
+        material: dict = {
+            "baseColorFactor": [*colours[k], 1],
+            "roughnessFactor": float(random.choice([1, 1, 0.5])),
+        }
+        if textured[k]:
+            material["baseColorTexture"] = {"index": k}
+        document["materials"].append({"pbrMetallicRoughness": material})
+    data, rows = b"", []
+    for k in range(count):
+        look = int(random.integers(looks))
+        tiles = random.choice([1, 1, 1, 2, 3], 2)
+        origin = random.integers(-2, 3, 2) + (random.random(2).round(3) if random.random() < 0.5 else 0)
+        square = np.array([[0, 0], [1, 0], [1, 1], [0, 0], [1, 1], [0, 1]], float)
+        arrays = {"POSITION": np.c_[square + (k, 0), np.zeros(6)]}
+        if textured[look] or random.random() < 0.5:
+            arrays["TEXCOORD_0"] = square * tiles + origin
+        attributes = {}
+        for name, array in arrays.items():
+            attributes[name] = len(document["accessors"])
+            view = {
+                "bufferView": attributes[name],
+                "componentType": 5126,
+                "count": 6,
+                "type": f"VEC{array.shape[1]}",
+            }
+            document["accessors"].append(view)
+            part = array.astype("<f4").tobytes()
+            document["bufferViews"].append({"buffer": 0, "byteOffset": len(data), "byteLength": len(part)})
+            data += part
+        document["meshes"][0]["primitives"].append({"attributes": attributes, "material": look})
+        rows.append([look if textured[look] else -1, *colours[look], *origin, *tiles, *wraps[look], 0])
+    document["buffers"] = [
+        {"byteLength": len(data), "uri": "data:;base64," + base64.b64encode(data).decode()}
+    ]
+    path = place / "materials.gltf"
+    path.write_text(json.dumps(document))
     arrays = {f"image{k}": image for k, image in enumerate(images)}
     np.savez(path.with_suffix(".npz"), squares=np.array(rows, float), **arrays)
     return path
@@ -184,15 +240,24 @@ def _decoded(codes: np.ndarray) -> np.ndarray:
     return np.where(codes <= 0.04045, codes / 12.92, ((codes + 0.055) / 1.055) ** 2.4)
 
 
-def _looked_up(image: np.ndarray, u: float, v: float) -> np.ndarray:
-    """Bilinear, repeated; v grows upwards."""
+def _texel(k: int, size: int, wrap: float) -> int:
+    """The texel that an index stands for: 0 repeats, 1 clamps, 2 mirrors."""
+    if wrap == 1:
+        return min(max(k, 0), size - 1)
+    if wrap == 2 and (k // size) % 2:
+        return size - 1 - k % size
+    return k % size
+
+
+def _looked_up(image: np.ndarray, u: float, v: float, wraps: list[float]) -> np.ndarray:
+    """Bilinear; v grows downwards."""
     height, width = image.shape[:2]
-    x, y = u * width - 0.5, (1 - v) * height - 0.5
+    x, y = u * width - 0.5, v * height - 0.5
     i, j = int(np.floor(x)), int(np.floor(y))
     total = np.zeros(3)
     for di, dj in ((0, 0), (1, 0), (0, 1), (1, 1)):
         share = (x - i if di else 1 - x + i) * (y - j if dj else 1 - y + j)
-        total += share * image[(j + dj) % height, (i + di) % width]
+        total += share * image[_texel(j + dj, height, wraps[1]), _texel(i + di, width, wraps[0])]
     return total
 
 
@@ -208,11 +273,11 @@ def _albedo(parts: list[Mesh], answer: dict) -> str:
             colour = colour * mesh.colors[mesh.color_faces].mean(1)
         for (x, y, _), found in zip(middle, colour, strict=True):
             number, *rest = squares[int(x)]
-            expected = _decoded(np.array(rest[:3]))
+            expected = np.array(rest[:3])
             if number >= 0:
                 light = _decoded(answer[f"image{int(number)}"] / 255.0)
                 u, v = rest[3] + rest[5] * (x % 1), rest[4] + rest[6] * (y % 1)
-                expected = _looked_up(light, u, v)
+                expected = expected * _looked_up(light, u, 1 - v if rest[9] else v, rest[7:9])
             if np.abs(found - expected).max() > 2e-4:
                 return f"square {int(x)} is {found.round(5).tolist()} instead of {expected.round(5).tolist()}"
             seen += 1
