@@ -68,13 +68,11 @@ class Pointwise(PixelFunction):
         return f"{vtype.glsl}({', '.join(columns)})"
 
     def eval(self, *x: np.ndarray) -> np.ndarray:
-        rank = len(self.output.vtype.shape)
-        lifted = [
-            a.reshape(a.shape + (1,) * rank) if v.vtype.is_scalar else a
-            for a, v in zip(x, self.inputs, strict=True)
-        ]
+        if rank := len(self.output.vtype.shape):  # scalars stand beside vectors and matrices
+            pairs = zip(x, self.inputs, strict=True)
+            x = tuple(a.reshape(a.shape + (1,) * rank) if v.vtype.is_scalar else a for a, v in pairs)
         with np.errstate(all="ignore"):
-            return type(self).compute(*lifted)
+            return type(self).compute(*x)
 
 
 @lru_cache(maxsize=4096)
