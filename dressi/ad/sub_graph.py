@@ -12,6 +12,7 @@ import numpy as np
 from .evaluate import values_at
 from .graph import At, Function, Variable
 from .graph.snippet import template_of
+from .includes import included_files
 from .traversal import structure, topological_order
 from .types import Access
 
@@ -76,6 +77,11 @@ class SubGraph:
             declared = f"precise {f.output.vtype.glsl} {name}"
             lines.append(f"{declared}; {{ {text} }}" if template.statements else f"{declared} = {text};")
         return lines, known[self.root]
+
+    @cached_property
+    def includes(self) -> tuple[str, ...]:
+        """The GLSL files that the Functions inside include, found from where each is defined: the owner includes them."""
+        return tuple(dict.fromkeys(name for f in self.functions for name in included_files(f)))
 
     @cached_property
     def operations(self) -> float:

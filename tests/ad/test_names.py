@@ -50,6 +50,9 @@ def test_what_has_no_meaning_names_what_has(write, words):
         (lambda: F.clip(image, 0, 1), "F.clamp"),
         (lambda: F.arctan2(image, 1), "F.atan2"),
         (lambda: F.squares(image), "F.square"),
+        (lambda: F.conv2d(image, image), "F.correlate"),
+        (lambda: F.avg_pool2d(image, 2), "F.average_pool"),
+        (lambda: F.sort(image), "NumPy"),
     ],
 )
 def test_names_of_others_are_attribute_errors_with_the_name_here(write, words):
@@ -161,3 +164,19 @@ def test_shapes_that_may_mean_something_else_are_said(shape, words):
         Variable.of(np.ones(shape), FLOAT)
         for clear in ((1,), (5,), (48, 64), (48, 64, 3), (6, 48, 64), (2, 48, 64, 3)):
             Variable.of(np.ones(clear))
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (lambda: F.sum(image, 0), "letters of 'xycn'.*not 0; .* is 'n'"),
+        (lambda: F.mean(image, (2, -1)), r"not \(2, -1\); .* is 'yx'"),
+        (lambda: F.max(image, axes=0), "not 0"),
+        (lambda: F.min(image, image, "x"), "either a second value or axes"),
+        (lambda: F.softmax(image, None), "not None"),
+        (lambda: F.flip(image, 1), "'x', 'y' or 'xy', not 1"),
+    ],
+)
+def test_axes_are_letters(write, words):
+    with pytest.raises(GraphError, match=words):
+        write()

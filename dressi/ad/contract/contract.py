@@ -32,7 +32,9 @@ def contract(
     and may be divided by a number with ``//``. The right side is arithmetic of operands, numbers and axes (their values),
     with comparisons, ``a if c else b``, and the functions of F of one texel.
     combine: "add", or "max" or "min" for the largest or smallest term instead of the sum. border: what is read beyond an
-    image: "zero", "clamp", "mirror" or "repeat"; None, the default, means that nothing is. extents: of axes by their names.
+    image along any of its axes, the batch and the channels among them: "zero", "clamp" (the nearest texel), "mirror" (with the
+    texel at the edge repeated, NumPy's "symmetric"), "reflect" (without repeating it) or "repeat"; None, the default, means
+    that nothing is. extents: of axes by their names.
     operands: Variables (any type), numbers, and whole numbers for indices, by their names.
 
     The extent of an axis is that of what it indexes alone. Of an axis y in ``image[s * y + dy]`` it is with a border that of
@@ -166,11 +168,7 @@ class Contraction:
 
     def _leaves(self, k: int, s: int, index: Index, extent: int) -> NoReturn:
         axis = IMAGE_AXES[s]
-        hint = (
-            "give border='zero', 'clamp', 'mirror' or 'repeat', or extents="
-            if axis in "yx"
-            else "give extents="
-        )
+        hint = f"give a border ({', '.join(map(repr, BORDERS))}), or extents="
         self.notation.fail(
             f"reads {self.names[k]!r} at {index} along {axis}, which leaves [0, {extent}); {hint}"
         )
@@ -188,7 +186,7 @@ class Contraction:
             affines = [i.affine(number) for i in self.indices[k]]
             for s, (affine, extent) in enumerate(zip(affines, shape_of(x), strict=True)):
                 beyond = not affine.within(extent, extents)
-                if beyond and (self.border is None or IMAGE_AXES[s] not in "yx"):
+                if beyond and self.border is None:
                     self._leaves(k, s, self.indices[k][s], extent)
             maps.append(IndexMap.to(affines, self.border or "zero").bordered(shape_of(x), extents))
         notation = self.notation

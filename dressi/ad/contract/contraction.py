@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 from ..graph import At, PixelFunction, ReduceFunction, Variable
-from ..graph.index_map import IMAGE_AXES, Affine, IndexMap, wrapped
+from ..graph.index_map import IMAGE_AXES, MIRRORED, Affine, IndexMap, mirror_period, wrapped
 from ..ops.hints import store
+from ..ops.image.image import pad
+from ..ops.pixel.arithmetic import add
 from ..ops.pixel.compare import equal, select
 from ..sub_graph import SubGraph
+from ..transform.gradient import gradient
 from ..types import INT, Access
 from . import derivative
 from .loops import contraction_glsl, index_glsl
@@ -32,6 +35,10 @@ class Contraction(Terms, PixelFunction):
     def product(self) -> bool:
         """Whether the body is the product of its formals, each once."""
         return is_product(self.body)
+
+    @cached_property
+    def includes(self) -> tuple[str, ...]:
+        return self.body.includes
 
     # ---- what it reads, and its work
     @cached_property
@@ -143,7 +150,9 @@ class ContractFunction(Contraction):
         if self.output.vtype.is_int or self.inputs[i].vtype.is_int:
             return None
         wide = self._like(derivative.transposed(self, gy, i, self._chosen()))
-        return None if wide is None else derivative.folded(self, i, wide)
+        if wide is None:
+            return None
+        return folded(wide, self.inputs[i], derivative.margins(self, i), self.maps[i].border)
 
     def jvp(self, tangents):
         if self.output.vtype.is_int:
@@ -250,6 +259,57 @@ def contraction_of(f: ReduceFunction) -> ContractFunction:
     return reduced(
         f.inputs[0], [1 if a == axis else n for a, n in enumerate(shape)], f.extent, places, f.combine
     )
+
+
+def folded(wide: Variable, x: Variable, around: Sequence[tuple[int, int]], border: str) -> Variable:
+    """The sums, for each texel of x, of those that stand for it in an image with margins, n, c, y, x."""
+    for s in (0, 1):
+        if any(around[s]):
+            parts = [
+                reduced(wide, shape, count, places, "add", guards).output
+                for shape, count, places, guards in _foldings(wide, shape_of(x)[s], s, around[s][0], border)
+            ]
+            wide = parts[0]
+            for part in parts[1:]:
+                wide = add(wide, part)
+    (top, bottom), (left, right) = around[2:]
+    if not (top or bottom or left or right):
+        return wide
+    like = Variable(wide.vtype, x.size, x.batch, channels=x.channels)
+    return gradient(pad(like, left, top, right, bottom, border), [like], seed=wide)[0]
+
+
+def _foldings(
+    wide: Variable, extent: int, s: int, before: int, border: str
+) -> Iterator[tuple[list[int], int, list[Affine], tuple[Guard, ...]]]:
+    """Sums that fold the margins of an image along the axis s: the shape that is made, the number of terms, the places of these
+    (axis 4 counts them), and guards. Places beyond the image are 0."""
+    shape = [*shape_of(wide)]
+    own, length = Affine.axis(s), shape[s]
+    shape[s] = extent
+
+    def at(sign: int, step: int, first: int) -> list[Affine]:
+        places = [Affine.axis(a) for a in range(4)]
+        places[s] = Affine.of({s: sign, 4: step}, first)
+        return places
+
+    if border == "clamp" or extent == 1:
+        behind = before + extent
+        yield shape, 1, at(1, 0, before), ()
+        if before:
+            yield shape, before, at(0, 1, 0), ((own, 1),)
+        if length > behind:
+            yield shape, length - behind, at(0, 1, behind), ((own.plus(1 - extent), 1),)
+        return
+    period, last = (extent, 0) if border == "repeat" else mirror_period(extent, border)
+    least = -(before // period + 1) * period
+    count = (length - before - least) // period + 1
+    yield shape, count, at(1, period, before + least), ()
+    overlap = MIRRORED.get(border, 0)
+    if border in MIRRORED and extent > 2 * overlap:
+        # Texel i of a period is texel last - i as well, but for those that are their own image.
+        guards = ((own.plus(-overlap), extent - 2 * overlap),) if overlap else ()
+        yield shape, count + 1, at(-1, period, before + least + last), guards
 
 
 def met(guard: Guard, at: dict[int, Any]) -> np.ndarray:

@@ -55,7 +55,7 @@ def correlate(
     image: FLOAT with any number of channels, or VECn. weight: FLOAT, of the size of the kernel. One kernel alone serves all
     channels and components; a batch of O kernels with I channels makes O channels from I * groups (torch's (O, I, H, W)).
     stride, dilation: one number, or (x, y): texels from one texel of the output to the next, and from one weight to the next.
-    groups: the channels are that many independent parts. border: "zero", "clamp", "mirror" or "repeat", with the kernel
+    groups: the channels are that many independent parts. border: one of those of ``contract``, with the kernel
     centred, its texel (size - 1) // 2 over the texel of the output, and an output of the size of the image divided by the
     stride; None keeps the texels for which the whole kernel is inside. Differentiable in both. Raises GraphError.
 

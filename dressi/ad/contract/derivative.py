@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 from ..graph import Variable
 from ..graph.index_map import Affine, IndexMap
-from ..ops.image.image import pad
 from ..ops.pixel.compare import equal, select
 from ..sub_graph import SubGraph
 from ..transform.gradient import gradient, jvp
@@ -61,15 +60,6 @@ def margins(f: Terms, k: int) -> list[tuple[int, int]]:
     bounds = (a.bounds(f.extents) for a in m.affines)
     shape = shape_of(f.inputs[k])
     return [(max(-low, 0), max(high + 1 - e, 0)) for (low, high), e in zip(bounds, shape, strict=True)]
-
-
-def folded(f: Terms, k: int, wide: Variable) -> Variable:
-    """The sums, for each texel of input k, of those that stand for it in an image with ``margins``."""
-    _, _, (top, bottom), (left, right) = margins(f, k)
-    if not (top or bottom or left or right):
-        return wide
-    x = Variable(wide.vtype, f.inputs[k].size, f.inputs[k].batch, channels=f.inputs[k].channels)
-    return gradient(pad(x, left, top, right, bottom, f.maps[k].border), [x], seed=wide)[0]
 
 
 def _solved(f: Terms, k: int, *, longest: bool) -> Solved | None:

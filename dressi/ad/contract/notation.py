@@ -12,7 +12,8 @@ from ...errors import GraphError
 from ..graph import Variable, user_line
 from ..graph.index_map import Affine
 from ..graph.names import cure
-from ..ops.pixel import arithmetic, compare, exponential, geometry, math, trigonometry, vector
+from ..ops.activations import activations
+from ..ops.pixel import arithmetic, compare, exponential, geometry, math, matrix, trigonometry, vector
 from ..ops.pixel.constant import constant
 from ..types import FLOAT, INT
 
@@ -65,8 +66,19 @@ class Index(NamedTuple):
 
 FUNCTIONS: dict[str, Callable[..., Variable]] = {
     name: getattr(module, name)
-    for module in (arithmetic, compare, exponential, geometry, math, trigonometry, vector)
+    for module in (
+        activations,
+        arithmetic,
+        compare,
+        exponential,
+        geometry,
+        math,
+        matrix,
+        trigonometry,
+        vector,
+    )
     for name in module.__all__
+    if name not in ("softmax", "log_softmax", "fill", "swizzle")  # of axes, or of what is no value
 } | {"min": arithmetic.minimum, "max": arithmetic.maximum}
 OPERATORS: dict[type[ast.AST], Callable[..., Variable]] = {
     ast.Add: arithmetic.add,
@@ -104,6 +116,7 @@ class Notation:
         self.indices: dict[str, Variable] = {}
         self.axes: dict[str, None] = {}
         self.radices: list[tuple[int, ...]] = []
+        self._check_text()
         try:
             tree = ast.parse(text.strip(), mode="exec").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -127,6 +140,21 @@ class Notation:
         unused += sorted({*self.numbers} - self._used)
         if unused:
             self.fail(f"does not use {unused[0]!r}")
+
+    def _check_text(self) -> None:
+        """Raises GraphError for what is no text, and for subscripts of einsum, with what to write instead."""
+        if not isinstance(self.text, str):
+            self.fail("takes its notation first, a text such as 'out[y, x] = a[y, k] * b[k, x]'")
+        if "->" not in self.text:
+            return
+        left, _, right = self.text.replace(" ", "").partition("->")
+        terms, names = left.split(","), list(self.operands)
+        names += [name for name in "abcdefgh" if name not in names][: max(len(terms) - len(names), 0)]
+        same = "out[y, x] = a[y, k] * b[k, x]"
+        if all(t.isalpha() for t in terms) and right.isalpha() and len(terms) <= len(names):
+            reads = (f"{name}[{', '.join(t)}]" for name, t in zip(names, terms, strict=False))
+            same = f"out[{', '.join(right)}] = {' * '.join(reads)}"
+        self.fail(f"is written with the names of operands, not as for einsum: {same!r}")
 
     def fail(self, reason: str) -> NoReturn:
         """Raises GraphError with the expression and the line of the user."""
@@ -170,7 +198,10 @@ class Notation:
         values = [self._value(node) for node in nodes]
         if not any(isinstance(v, Variable) for v in values):
             values = [constant(float(v)) for v in values]
-        return function(*values)
+        try:
+            return function(*values)
+        except TypeError:
+            self.fail(f"calls {function.__name__!r} with {len(values)} values, which it does not take")
 
     def _read(self, name: str, elements: Sequence[ast.expr]) -> Variable:
         if name not in self.variables:

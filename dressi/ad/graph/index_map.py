@@ -14,8 +14,9 @@ import numpy as np
 
 IMAGE_AXES = "ncyx"
 """The axes of an image, in the order of its array: number in the batch, channel, row, column."""
-BORDERS = ("zero", "clamp", "mirror", "repeat")
-"""What is read beyond an image: 0, the nearest texel, the texels mirrored at the edge, or those of the other side."""
+BORDERS = ("zero", "clamp", "mirror", "reflect", "repeat")
+"""What is read beyond an image: 0, the nearest texel, the texels mirrored with the one at the edge repeated (NumPy's
+"symmetric"), the same without repeating it (NumPy's "reflect"), or those of the other side."""
 
 
 class Affine(NamedTuple):
@@ -250,17 +251,31 @@ class IndexMap(NamedTuple):
         return f"[{text}]" if self.border == "zero" else f"[{text}; {self.border}]"
 
 
+MIRRORED = {"mirror": 0, "reflect": 1}
+"""Borders that mirror an image, and by how many texels two neighbouring copies of it overlap."""
+
+
+def mirror_period(extent: int, border: str) -> tuple[int, int]:
+    """(period, last): mirrored texels recur every ``period`` texels; texel i of a period is texel last - i, too. An image of
+    one texel is that texel everywhere."""
+    overlap = MIRRORED[border]
+    return max(2 * (extent - overlap), 1), 2 * extent - 1 - overlap
+
+
 def wrapped(index: Any, extent: int, border: str) -> Any:
     """An index, or an array of them, brought into [0, extent) by a border; by "zero" as by "clamp".
 
     >>> wrapped(np.arange(-2, 5), 3, "mirror").tolist(), wrapped(np.arange(-2, 5), 3, "repeat").tolist()
     ([1, 0, 0, 1, 2, 2, 1], [1, 2, 0, 1, 2, 0, 1])
+    >>> wrapped(np.arange(-2, 5), 3, "reflect").tolist()
+    [2, 1, 0, 1, 2, 1, 0]
     """
     if border == "repeat":
         return index % extent
-    if border == "mirror":
-        folded = index % (2 * extent)
-        return np.minimum(folded, 2 * extent - 1 - folded)
+    if border in MIRRORED:
+        period, last = mirror_period(extent, border)
+        folded = index % period
+        return np.minimum(folded, last - folded)
     return np.clip(index, 0, extent - 1)
 
 
@@ -273,12 +288,15 @@ def wrapped_glsl(index: str, extent: int, border: str, bounds: tuple[int, int]) 
         return f"clamp({index}, 0, {extent - 1})"
     if border == "repeat" and low >= -extent and high < 2 * extent:
         return f"{index} + ({index} < 0 ? {extent} : {index} >= {extent} ? -{extent} : 0)"
-    if border == "mirror" and low >= -extent and high < 2 * extent:
-        folded = f"max({index}, -1 - ({index}))"
-        return f"min({folded}, {2 * extent - 1} - {folded})"
-    period = extent if border == "repeat" else 2 * extent
+    if extent == 1:
+        return "0"
+    overlap = MIRRORED.get(border, 0)
+    period, last = (extent, 0) if border == "repeat" else mirror_period(extent, border)
+    if border in MIRRORED and low >= overlap - extent and high <= last:
+        folded = f"max({index}, {overlap - 1} - ({index}))"
+        return f"min({folded}, {last} - {folded})"
     lift = -(low // period) * period
     folded = f"({index} + {lift}) % {period}" if lift else f"({index}) % {period}"
     if border == "repeat":
         return folded
-    return f"min({folded}, {2 * extent - 1} - {folded})"
+    return f"min({folded}, {last} - {folded})"

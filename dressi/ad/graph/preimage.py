@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .index_map import Affine, IndexMap, wrapped, wrapped_glsl
+from .index_map import MIRRORED, Affine, IndexMap, wrapped, wrapped_glsl
 
 SOUGHT = 4
 """Axis 4 + k is axis k of the texel of the input whose readers are sought."""
@@ -76,10 +76,19 @@ class Preimage:
 
     def folds(self, k: int) -> range:
         """The copies of the image beside each other that readers reach into."""
-        if self.border not in ("mirror", "repeat") or not self.leaves(k):
+        if self.border not in (*MIRRORED, "repeat") or not self.leaves(k) or self.taken[k] == 1:
             return range(1)
-        low, high = self.affines[k].bounds(self.shape)
-        return range(low // self.taken[k], high // self.taken[k] + 1)
+        (low, high), step, overlap = self.affines[k].bounds(self.shape), self._step(k), self._overlap
+        return range((low - overlap) // step, high // step + 1)
+
+    @property
+    def _overlap(self) -> int:
+        """The texels that two neighbouring copies share: an even copy has both of its ends, an odd one neither."""
+        return MIRRORED.get(self.border, 0)
+
+    def _step(self, k: int) -> int:
+        """The texels from one copy of the image to the next along an axis."""
+        return self.taken[k] - self._overlap
 
     def count(self, step: Step) -> int:
         """The largest number of texels along the axis."""
@@ -132,7 +141,7 @@ class Preimage:
     def single(self, step: Step) -> Affine | None:
         """The one texel along the axis, if it is one, or one at the most."""
         k = step.source
-        if k is None or step in self.loops or (self.border in ("clamp", "mirror") and self.leaves(k)):
+        if k is None or step in self.loops or (self.border in ("clamp", *MIRRORED) and self.leaves(k)):
             return None
         terms, low, high, a = self._numerators(step)
         return Affine.of(terms, low, a, exact=True) if low == high else None
@@ -268,13 +277,13 @@ class Preimage:
         """The texels along axis k that are read for those beyond a clamped border."""
         (least, most), last = self.affines[k].bounds(self.shape), self.taken[k] - 1
         ends = [0] * (least < 0) + [last] * (most > last)
-        return ends if self.border == "clamp" else []
+        return ends if self.border == "clamp" or (self.border != "zero" and self.taken[k] == 1) else []
 
     def _bounds_of(self, affine: Affine, k: int) -> tuple[int, int]:
         """The bounds of an Affine over readers, the texel, and the index in a copy of the image along axis k."""
         folds = self.folds(k)
         found = []
-        for index in (folds[0] * self.taken[k], (folds[-1] + 1) * self.taken[k] - 1):
+        for index in (folds[0] * self._step(k), (folds[-1] + 1) * self._step(k) - 1 + self._overlap):
             known = affine.substituted({FOLDED + k: Affine((), index)})
             assert known is not None
             found += known.bounds(self.extents)
@@ -282,12 +291,16 @@ class Preimage:
 
     def _fold(self, k: int, names: dict[int, str]) -> list[str]:
         """Lines that run what follows for each copy of the image beyond its border."""
-        folds, extent, q = self.folds(k), self.taken[k], names[SOUGHT + k]
+        folds, step, q = self.folds(k), self._step(k), names[SOUGHT + k]
         if folds == range(1):
             return []
         copy, v = f"{NAMES[k]}_copy", f"{NAMES[k]}_index"
-        index = f"{q} + {copy} * {extent}"
-        if self.border == "mirror":
-            index = f"({copy} & 1) == 0 ? {index} : ({copy} + 1) * {extent} - 1 - {q}"
+        index, skipped = f"{q} + {copy} * {step}", ""
+        if self.border in MIRRORED:
+            last = f"({copy} + 1) * {step}{'' if self._overlap else ' - 1'}"
+            index = f"({copy} & 1) == 0 ? {index} : {last} - {q}"
+        if self._overlap:
+            skipped = f"if (({copy} & 1) == 1 && ({q} == 0 || {q} == {step})) continue; "
         names[FOLDED + k] = v
-        return [f"for (int {copy} = {folds[0]}; {copy} <= {folds[-1]}; ++{copy}) {{ int {v} = {index};"]
+        loop = f"for (int {copy} = {folds[0]}; {copy} <= {folds[-1]}; ++{copy})"
+        return [f"{loop} {{ {skipped}int {v} = {index};"]

@@ -98,7 +98,7 @@ class Whole(PixelFunction):
 
     @cached_property
     def includes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for f in self.graph.functions for name in f.includes))
+        return self.graph.includes
 
     @cached_property
     def glsl(self) -> str:

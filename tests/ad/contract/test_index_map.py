@@ -82,15 +82,21 @@ def test_enough_of_them_are_affine():
     assert found > 60
 
 
-@pytest.mark.parametrize("border", ["clamp", "mirror", "repeat"])
+@pytest.mark.parametrize("border", ["clamp", "mirror", "reflect", "repeat"])
 def test_borders_by_numpy_and_by_glsl(border):
-    mode = {"clamp": "edge", "mirror": "symmetric", "repeat": "wrap"}[border]
+    mode = {"clamp": "edge", "mirror": "symmetric", "reflect": "reflect", "repeat": "wrap"}[border]
     index = np.arange(-7, 11)
     assert (wrapped(index, 4, border) == np.pad(np.arange(4), (7, 7), mode)).all()
     text = wrapped_glsl("i", 4, border, (-7, 10))
     names = {"clamp": lambda v, low, high: min(max(v, low), high), "min": min}
     assert [eval(text, names, {"i": int(i)}) for i in index] == wrapped(index, 4, border).tolist()
     assert wrapped_glsl("i", 4, border, (0, 3)) == "i"
+    names["max"] = max
+    for extent, low, high in itertools.product((1, 2, 3), (-4, -3, -1, 2), (3, 4, 6)):
+        text = wrapped_glsl("i", extent, border, (low, high))
+        if "?" not in text:
+            found = [eval(text, names, {"i": i}) for i in range(low, high + 1)]
+            assert found == wrapped(np.arange(low, high + 1), extent, border).tolist(), (extent, low, high)
 
 
 def test_footprints():

@@ -4,10 +4,17 @@ import numpy as np
 import pytest
 
 from dressi.ad import functional as F
+from dressi.ad.contract.notation import FUNCTIONS
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
-from dressi.ad.types import FLOAT, VEC3
+from dressi.ad.program import Program
+from dressi.ad.types import FLOAT, MAT3, VEC3
+from dressi.config import shader_text
 from dressi.errors import GraphError
+from dressi.vk.plan.compiler import build_plan
+from dressi.vk.plan.glsl.text.shaders import stage_of
+from dressi.vk.plan.limits import profile
+from dressi.vk.run.shaders.pyglslang import compile_glsl
 
 A = Variable(FLOAT, (5, 4), name="a")
 B = Variable(FLOAT, (3, 5), name="b")
@@ -23,7 +30,7 @@ WRONG = {
     "unused number": ("out[y, x] = a[y, x]", {"a": A, "r": 2}, "does not use 'r'"),
     "leaves": ("out[y, x] = a[y + 1, x]", {"a": A, "extents": {"y": 4}}, r"at y \+ 1 along y, which leaves \[0, 4\)"),
     "below": ("out[y, x] = a[y - 1, x]", {"a": A, "extents": {"y": 2}}, "which leaves"),
-    "channels leave": ("out[n, c, y, x] = many[n, c + 1, y, x]", {"many": MANY, "extents": {"c": 3}, "border": "zero"}, "along c"),
+    "channels leave": ("out[n, c, y, x] = many[n, c + 1, y, x]", {"many": MANY, "extents": {"c": 3}}, "along c"),
     "extents disagree": ("out[y, x] = a[y, k] * b[k, x]", {"a": B, "b": B}, "gives the axis k the extent 3 and"),
     "nothing tells": ("out[y, x] = a[y, x] * d", {"a": A}, "does not tell the extent of the axis d"),
     "no such axis": ("out[y, x] = a[y, x]", {"a": A, "extents": {"z": 3}}, "has no axis 'z'"),
@@ -32,6 +39,9 @@ WRONG = {
     "two divisions": ("out[y, x] = a[y // 2 + x // 2, x]", {"a": A}, "adds two divisions"),
     "gap on the left": ("out[y, 3 * x + i] = a[y, x]", {"a": A, "extents": {"i": 2}}, "multiplies the axis x on the left by 3"),
     "number on the left": ("out[0, x] = a[y, x]", {"a": A}, "on the left"),
+    "einsum": ("ij,jk->ik", {"a": A, "b": B}, r"'out\[i, k\] = a\[i, j\] \* b\[j, k\]'"),
+    "no text": (A, {}, "takes its notation first"),
+    "values of a function": ("out[y, x] = sin(a[y, x], 1, 2)", {"a": A}, "calls 'sin' with 3 values"),
     "function": ("out[y, x] = sum(a[y, x])", {"a": A}, "calls 'sum'"),
     "code": ("out[y, x] = a[y, x] if [] else 1.0", {"a": A}, "which is no arithmetic"),
     "attribute": ("out[y, x] = a.data[y, x]", {"a": A}, "which is no arithmetic"),
@@ -56,7 +66,7 @@ def test_what_does_not_fit_is_said(name):
         (lambda: F.correlate(MANY, Variable(FLOAT, (3, 3), 4, channels=1), groups=3), "makes 4 channels from 1 in each of 3"),
         (lambda: F.correlate(Variable(VEC3, (4, 4)), Variable(FLOAT, (3, 3), 4, channels=3)), "use F.to_channels"),
         (lambda: F.correlate(A, B, stride=0), "a stride must be at least 1"),
-        (lambda: F.correlate(A, B, border="wrap"), "one of zero, clamp, mirror, repeat"),
+        (lambda: F.correlate(A, B, border="wrap"), "one of zero, clamp, mirror, reflect, repeat"),
         (lambda: F.correlate(A, Variable(FLOAT, (9, 9)), border=None), "is smaller than the kernel"),
         (lambda: F.matmul(A, A), "5 columns, the second 4 rows"),
         (lambda: F.max_pool(A, 6), "smaller than a window of 6x6; use F.pad"),
@@ -105,3 +115,37 @@ def test_arrays_with_a_type_and_four_axes_have_channels():
     assert Variable.of(np.zeros((2, 3, 4, 5, 3)), VEC3).channels == 3
     with pytest.raises(GraphError, match="too many axes"):
         Variable.of(values)
+
+
+ARGUMENTS = [
+    *([f"{name}[0, x]"] * count for name in ("s", "v", "m") for count in (1, 2, 3, 4)),
+    ["v[0, x]", "v[0, x]", "0.5"],
+    ["m[0, x]", "1"],
+    *(["to_int(x)"] * count for count in (2, 3, 4)),
+]
+
+
+@pytest.mark.one_driver
+@pytest.mark.parametrize("family", sorted({f.__module__ for f in FUNCTIONS.values()}))
+def test_every_function_compiles_in_a_contraction_alone(family):
+    """Whatever helpers its GLSL needs come with it."""
+    operands = {
+        "s": Variable(FLOAT, (2, 1)),
+        "v": Variable(VEC3, (2, 1)),
+        "m": Variable(MAT3, (2, 1)),
+    }
+    for name in (name for name, f in FUNCTIONS.items() if f.__module__ == family):
+        for arguments in ARGUMENTS:
+            text = f"out[x] = {name}({', '.join(arguments)})"
+            used = {k: v for k, v in operands.items() if f"{k}[" in text}
+            try:
+                y = F.contract(text + ("" if used else " + to_int(s[0, x])"), **used or {"s": operands["s"]})
+            except GraphError:
+                continue
+            break
+        else:
+            raise AssertionError(f"{name} takes none of the arguments that are tried")
+        plan = build_plan(Program({"y": y}), profile("lavapipe"), shader_text)
+        for s in plan.sub_stages:
+            for part, source in plan.shaders[s].sources.items():
+                compile_glsl(source, stage_of(part), name)

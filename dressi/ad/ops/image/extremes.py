@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ....errors import GraphError
 from ...graph import Domain, Variable
 from ...types import VType, vector_type
 from ..coordinates.coordinates import ChannelIndex, pixel_coordinates, tile_index
@@ -124,7 +125,7 @@ def max(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
     """The larger of two, or the largest texel of an image.
 
     ``max(a, b)`` is ``maximum(a, b)``: by components, if they are equal the gradient goes to a. ``max(a)``, ``max(a, "xy")`` and
-    ``max(a, axes="xy")``: the largest texel along the axes (letters of "xyn" as for ``sum``), by components.
+    ``max(a, axes="xy")``: the largest texel along the axes (letters of "xycn" as for ``sum``), by components.
 
     a: FLOAT, VECn, INT or IVECn. The result has its type, and extent 1 along the axes. Differentiable; among equal texels
     along an axis the first gets the gradient (y before x before n). Raises GraphError.
@@ -132,9 +133,12 @@ def max(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
     >>> evaluate(F.max(Variable.of([3.0, 9.0, 1.0, 4.0, 5.0]))).item()
     9.0
     """
+    if axes is not None and b is not None:
+        raise GraphError("F.max takes either a second value or axes of the first, not both")
     if b is None or isinstance(b, str):
         (x,) = operands(a)
-        return reduce_entries(ReduceMax, x, axes or b or EVERY_AXIS, extreme_numbers(x)[0])
+        chosen = EVERY_AXIS if axes is None and b is None else b if axes is None else axes
+        return reduce_entries(ReduceMax, x, chosen, extreme_numbers(x)[0])
     return maximum(a, b)
 
 
@@ -142,7 +146,7 @@ def min(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
     """The smaller of two, or the smallest texel of an image.
 
     ``min(a, b)`` is ``minimum(a, b)``: by components, if they are equal the gradient goes to a. ``min(a)``, ``min(a, "xy")`` and
-    ``min(a, axes="xy")``: the smallest texel along the axes (letters of "xyn" as for ``sum``), by components.
+    ``min(a, axes="xy")``: the smallest texel along the axes (letters of "xycn" as for ``sum``), by components.
 
     a: FLOAT, VECn, INT or IVECn. The result has its type, and extent 1 along the axes. Differentiable; among equal texels
     along an axis the first gets the gradient (y before x before n). Raises GraphError.
@@ -150,7 +154,10 @@ def min(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
     >>> evaluate(F.min(Variable.of([3.0, 9.0, 1.0, 4.0, 5.0]))).item()
     1.0
     """
+    if axes is not None and b is not None:
+        raise GraphError("F.min takes either a second value or axes of the first, not both")
     if b is None or isinstance(b, str):
         (x,) = operands(a)
-        return reduce_entries(ReduceMin, x, axes or b or EVERY_AXIS, extreme_numbers(x)[1])
+        chosen = EVERY_AXIS if axes is None and b is None else b if axes is None else axes
+        return reduce_entries(ReduceMin, x, chosen, extreme_numbers(x)[1])
     return minimum(a, b)

@@ -19,7 +19,7 @@ def shift(x: Variable, dx: int, dy: int, border: str = "clamp") -> Variable:
     """The image moved by (dx, dy) texels: output (x, y) is input (x - dx, y - dy).
 
     x: any type. border: what comes in from outside, "clamp" (the nearest texel), "zero", "repeat" (the texels of the other
-    side) or "mirror" (the texels mirrored at the edge, which itself is repeated). The result has the type and domain of x.
+    side), "mirror" (the texels mirrored at the edge, which itself is repeated) or "reflect" (without repeating it). The result has the type and domain of x.
     Differentiable. Raises GraphError where dx or dy is no whole number.
 
     >>> x = Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0]])
@@ -51,7 +51,7 @@ def pad(x: Variable, left: int, top: int, right: int, bottom: int, border: str =
     """Each tile with a margin: the given number of texels on each side.
 
     x: any type; the result has its type and batch. left, top, right, bottom: whole, at least 0. border: what the margin
-    holds, "zero", "clamp", "repeat" or "mirror" as for ``shift``. Differentiable. Raises GraphError.
+    holds, "zero", "clamp", "repeat", "mirror" or "reflect" as for ``shift``. Differentiable. Raises GraphError.
 
     >>> x = Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0]])
     >>> evaluate(F.pad(x, 1, 0, 2, 0)).ravel().tolist(), evaluate(F.pad(x, 1, 0, 2, 0, "mirror")).ravel().tolist()
@@ -82,7 +82,7 @@ def flip(x: Variable, axes: str = "x") -> Variable:
     [5.0, 4.0, 3.0, 2.0, 1.0]
     """
     check_one_row(x, "a reversal")
-    if not axes or set(axes) - set("xy"):
+    if not isinstance(axes, str) or not axes or set(axes) - set("xy"):
         raise GraphError(f"axes are 'x', 'y' or 'xy', not {axes!r}")
     across, down = (
         Affine.axis(axis, -1, extent - 1) if name in axes else Affine.axis(axis)

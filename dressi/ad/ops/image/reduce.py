@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -174,10 +175,21 @@ class Expand(Linear):
         return Sum(gy, "n").output if x.batch == 1 else gy
 
 
+def check_axes(axes: Any) -> None:
+    """Raises GraphError for axes that are not letters of "xycn"; numbers of axes get the letters that they stand for."""
+    if isinstance(axes, str) and not set(axes) - set(EVERY_AXIS):
+        return
+    numbers = axes if isinstance(axes, tuple | list) else [axes]
+    meant = ""
+    if numbers and all(isinstance(k, int) and not isinstance(k, bool) and -4 <= k < 4 for k in numbers):
+        letters = {"ncyx"[k] for k in numbers}
+        meant = f"; of an array (n, c, y, x) axis {axes} is {''.join(a for a in 'ncyx' if a in letters)!r}"
+    raise GraphError(f"axes are letters of 'xycn', 'c' the channels and 'n' the batch, not {axes!r}{meant}")
+
+
 def reduce_axes(kind: type[Reduce], x: Variable, axes: str) -> Variable:
     """x reduced along the given axes, in the order y, x, n: every texel, whatever it holds. Raises GraphError for other axes."""
-    if set(axes) - set(EVERY_AXIS):
-        raise GraphError(f"axes are 'x', 'y', 'c' (channels) and 'n' (batch), not {axes!r}")
+    check_axes(axes)
     one_texel = x.size == (1, 1)
     # y first: neighbouring invocations then read neighbouring texels.
     for axis in "yxcn":
@@ -192,6 +204,7 @@ def reduce_axes(kind: type[Reduce], x: Variable, axes: str) -> Variable:
 def reduce_entries(kind: type[Reduce], x: Variable, axes: str, neutral: float) -> Variable:
     """``reduce_axes`` of an image, or of the entries of a list. neutral: what changes no result. Raises GraphError as well for
     one of "x" and "y" where a list has several rows."""
+    check_axes(axes)
     if x.count is not None and x.size[1] > 1 and ("x" in axes) != ("y" in axes):
         raise GraphError(
             f"{x} is a list of {x.count} entries in rows of {x.size[0]}; reduce it along 'xy', not {axes!r}"

@@ -37,6 +37,8 @@ def contract_shaders(
         f"ivec2 dressi_group = {workgroup_number(limits)};",
         f"int dressi_strip = {'dressi_group.y' if width == 1 else f'dressi_group.y * {width} + dressi_group.x'};",
     ]
+    for f in [link.f for link in links] or fs:
+        w.include(f.whole)
     groups = links[-1].layout.groups if links else sum(f.layout.groups for f in fs)
     if width * rows > groups:
         main.append(f"if (dressi_strip >= {groups}) return;")

@@ -207,13 +207,17 @@ class Writer(Descriptors):
         return self.locals - 1
 
     # ---- statements
+    def include(self, f: Function) -> None:
+        """Adds the files that the snippet of a Function needs."""
+        if f.includes:
+            self.includes.update(dict.fromkeys(included_files(f)))
+
     def emit(self, f: Function, actual: dict[Variable, Variable] | None = None) -> None:
         """The snippet of a Function; ``actual`` maps formal inputs of a fragment sub-graph to images."""
         inputs: Sequence[Variable] = f.inputs
         if actual:
             inputs = [actual.get(x, x) for x in inputs]
-        if f.includes:
-            self.includes.update(dict.fromkeys(included_files(f)))
+        self.include(f)
         names = self.names
         read = [
             names[x] if access is Access.SAME_PIXEL and x in names else self._read(f, x, access)

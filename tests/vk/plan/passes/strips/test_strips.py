@@ -81,6 +81,14 @@ def products_with_itself():
     return [y, *gradient(F.sum(y * image(*y.shape, seed=2)), [a])]
 
 
+def volumes(border):
+    """A kernel along all four axes, over images and over channels; a function that needs a helper in its line."""
+    x, w = planes(6, 4, 5, 40), planes(3, 2, 3, 3, seed=1)
+    text = "o[n, c, y, x] = sin(v[n + l - 1, c + k - 2, y + j - 2, x + i - 1] * w[l, k, j, i])"
+    y = F.contract(text, v=x, w=w, border=border)
+    return [y, *gradient(F.sum(y * planes(*y.shape, seed=2)), [x, w])]
+
+
 CASES = {
     "itself": products_with_itself,
     "border": lambda: convolved(),
@@ -90,6 +98,8 @@ CASES = {
     "clamp": lambda: convolved(border="clamp", stride=2),
     "mirror": lambda: convolved(border="mirror", dilation=(2, 30)),
     "repeat": lambda: channels(border="repeat"),
+    "volumes": lambda: volumes("reflect"),
+    "volumes around": lambda: volumes("repeat"),
     "products": products,
     "channels": channels,
     "groups": lambda: channels(groups=2),
