@@ -101,6 +101,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "columns": (lambda f: (f / "loss.csv").write_text("a,b\n1,2\n"), "columns step, phase, loss"),
     "words": (lambda f: (f / "loss.csv").write_text("step,phase,loss\n0,shape,much\n"), "loss.csv"),
     "bytes": (lambda f: (f / "quality.csv").write_bytes(b"\xff\xfe\x00"), "quality.csv"),
+    "lines": (lambda f: (f / "quality.csv").write_bytes(b"step,phase,iou,psnr\n1,a\rb,0,0\n"), "quality.csv"),
     "cut stages": (lambda f: truncate(f / "stages.json"), "stages.json"),
     "no stages": (lambda f: (f / "stages.json").write_text('[{"round": "a"}]'), "stages.json"),
 }

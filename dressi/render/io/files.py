@@ -12,6 +12,7 @@ Files are untrusted, so three rules hold for every reader:
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import lzma
 import math
@@ -33,7 +34,7 @@ from dressi.errors import InputError, shown
 
 BROKEN = (
     LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RuntimeError, EOFError, MemoryError, OSError,
-    SyntaxError, TokenError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile,
+    SyntaxError, TokenError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile, csv.Error,
 )  # fmt: skip
 """Exceptions that damaged content causes in readers."""
 
