@@ -37,6 +37,8 @@ VANISHED = 1e-10
 """A decrease of the cost that may come from rounding residuals of about 1."""
 ROUNDINGS = 4000.0
 """Of single precision, of the sum of absolute terms, by which values of a step may be off."""
+ROOM = 0.02
+"""What a residual is made of is of about 1, however small it is itself: this part of that is rounded as often."""
 NEAR = 0.9
 """The part of the best decrease of the quadratic model that a linear solve reaches where the system is not ill-conditioned."""
 STEEP = 1e5
@@ -272,7 +274,7 @@ class Check:
         say = f"step {number}:"
         cost = np.bincount(meaning.rows, 0.5 * rho, meaning.problems)
         self.near(f"{say} cost", state["cost"], cost, 0.05 * cost + 1e-3 * np.abs(r).max(initial=0.0))
-        size = np.abs(weighed).T @ np.abs(residual) + 1e-3 * np.abs(weighed).max(initial=0.0)
+        size = np.abs(weighed).T @ (np.abs(residual) + ROOM) + 5e-3 * np.abs(weighed).max(initial=0.0)
         self.near(f"{say} J^T r", self.vectors("gradient"), weighed.T @ residual, size)
         squares, mine = np.square(weighed).sum(0), self.vectors("diagonal")
         self.report.compared += mine.size

@@ -52,7 +52,12 @@ class Cauchy(Kernel):
     """width^2 log(1 + s / width^2)."""
 
     def rho(self, s):
-        return self.width**2 * F.log(1.0 + s / self.width**2)
+        x = s / self.width**2
+        # 1 + x loses x where that is small: log(1 + x) = 2 artanh z, with z = x / (2 + x).
+        z = x / (2.0 + x)
+        square = F.square(z)
+        near = 2.0 * z * (1.0 + square * (1.0 / 3.0 + square * (1.0 / 5.0 + square * (1.0 / 7.0))))
+        return self.width**2 * F.select(F.less(x, 0.1), near, F.log(1.0 + x))
 
     def weight(self, s):
         return 1.0 / (1.0 + s / self.width**2)
@@ -62,8 +67,9 @@ class Tukey(Kernel):
     """width^2 / 3 (1 - (1 - s / width^2)^3) up to width^2, then constant: outliers do not count."""
 
     def rho(self, s):
-        inside = F.maximum(1.0 - s / self.width**2, 0.0)
-        return (self.width**2 / 3.0) * (1.0 - inside * inside * inside)
+        # The same as width^2 / 3 (1 - (1 - x)^3), which loses x where that is small.
+        x = F.minimum(s / self.width**2, 1.0)
+        return self.width**2 * x * (1.0 - x + F.square(x) * (1.0 / 3.0))
 
     def weight(self, s):
         return F.square(F.maximum(1.0 - s / self.width**2, 0.0))

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from residual_graphs import Dense, Drawn, draw, flat, leaves, start
 
 from dressi.ad import functional as F
+from dressi.ad import networks
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.least_squares import Energy, Jacobian, diagonal
+from dressi.ad.types import FLOAT
 
 randoms = st.randoms(use_true_random=False)
 
@@ -48,14 +50,16 @@ def test_the_diagonal_is_exact_where_a_residual_reads_an_unknown_in_one_way(rand
 
 
 @settings(max_examples=60)
-@given(randoms, st.booleans())
-def test_the_diagonal_is_positive_where_an_unknown_counts(random: Random, computed: bool):
+@given(randoms, st.booleans(), st.booleans())
+def test_the_diagonal_is_positive_where_an_unknown_counts(random: Random, computed: bool, contracted: bool):
     """Squares of several readings of one texel are added, so only a bound is known."""
-    drawn = draw(random, computed=computed)
-    expected = (dense(drawn) ** 2).sum(0)
-    found = flat(evaluate(diagonal(drawn.residuals, drawn.unknowns).values))
+    drawn = draw(random, computed=computed, contracted=contracted)
+    values, rest = diagonal(drawn.residuals, drawn.unknowns)
+    local = np.concatenate([np.full(np.prod(r.shape), r not in rest) for r in drawn.residuals])
+    expected = (dense(drawn)[local] ** 2).sum(0)
+    found = flat(evaluate(values))
     assert np.isfinite(found).all() and (found >= 0).all()
-    assert (found[expected > 1e-6 * max(1.0, expected.max())] > 0).all()
+    assert (found[expected > 1e-6 * max(1.0, expected.max(initial=0.0))] > 0).all()
 
 
 INDEX = Variable.of([2, 0, 5, -1, 1])
@@ -76,6 +80,41 @@ def test_the_diagonal_reaches_through_values_that_are_computed_first(placed):
     found = diagonal(drawn.residuals, drawn.unknowns)
     assert not found.rest
     assert flat(evaluate(found.values)) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+VOLUME = Variable.of(np.random.default_rng(1).uniform(0.5, 1.5, (2, 3, 4, 5)), FLOAT, name="volume")
+KERNEL = Variable.of(np.random.default_rng(2).uniform(0.5, 1.5, (2, 3)), FLOAT, name="kernel")
+LINEAR = Variable.of(np.random.default_rng(3).uniform(0.5, 1.5, (2, 3)), FLOAT, name="linear")
+VECTORS = Variable.of(np.random.default_rng(4).uniform(0.5, 1.5, (4, 5, 3)), name="vectors")
+ALONG = "out[n, z, y, x] = v[n, z + 1, y, x] * v[n, z, y, x]"
+CONTRACTED: dict[str, Callable[[], Drawn]] = {
+    "along the channels": lambda: Drawn((F.contract(ALONG, v=VOLUME, extents={"z": 2}),), (VOLUME,)),
+    "a channel": lambda: Drawn((F.square(F.channel(VOLUME, 1)),), (VOLUME,)),
+    "there and back": lambda: Drawn(
+        (VOLUME - F.channels(F.concatenate_channels(F.sin(VOLUME), VOLUME), 0, 3),), (VOLUME,)
+    ),
+    "components": lambda: Drawn((F.square(F.to_channels(VECTORS)), F.from_channels(VOLUME)), (VECTORS, VOLUME)),
+    "a window": lambda: Drawn((F.sin(F.correlate(VOLUME, KERNEL, border="repeat")),), (VOLUME,)),
+    "a kernel": lambda: Drawn((F.sin(F.correlate(F.channel(VOLUME, 0), KERNEL, border="zero")),), (KERNEL,)),
+    "a layer": lambda: Drawn((F.tanh(networks.linear({"weight": LINEAR}, VOLUME)),), (LINEAR, VOLUME)),
+    "shifted": lambda: Drawn((F.shift(F.contract(ALONG, v=F.square(VOLUME), extents={"z": 2}), 1, 0),), (VOLUME,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", CONTRACTED.values(), ids=CONTRACTED)
+def test_the_diagonal_reaches_through_contractions_of_few_terms(make):
+    drawn = make()
+    found = diagonal(drawn.residuals, drawn.unknowns)
+    assert not found.rest
+    expected = (dense(drawn) ** 2).sum(0)
+    assert flat(evaluate(found.values)) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_the_diagonal_of_layers_behind_each_other_is_left_to_probes():
+    """Their squares do not add up."""
+    first = F.tanh(networks.linear({"weight": LINEAR}, VOLUME))
+    second = networks.linear({"weight": Variable.of(np.ones((2, 2)), FLOAT)}, first)
+    assert diagonal([second], [VOLUME]).rest == [second]
 
 
 @settings(max_examples=30)

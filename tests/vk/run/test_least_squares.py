@@ -115,6 +115,33 @@ def test_kernels_of_channels_are_those_of_each_texel(device):
     np.testing.assert_allclose(costs[0], costs[1], rtol=1e-6)
 
 
+@pytest.mark.parametrize("kernel", [least_squares.huber, least_squares.cauchy, least_squares.tukey])
+def test_kernels_of_small_residuals_are_their_squares(device, kernel):
+    """A residual that 1 + s / width^2 loses in 32 bits still goes to zero."""
+    x = Variable.of(1.5, name="x")
+    with DressiAD(device) as ad:
+        ad.set_loss([least_squares.Robust(x - 1.4998, kernel(2.4))])
+        ad.set_optimizer(LevenbergMarquardt(), [x])
+        ad.step(3)
+        assert ad.losses()[0] == pytest.approx(2e-8, rel=1e-2)
+        assert ad.recv(x).item() == pytest.approx(1.4998, rel=1e-7)
+
+
+def test_singular_blocks_do_not_make_a_solve_diverge(device):
+    """One equation for four components: three of their directions are noise."""
+    rng = np.random.default_rng(5)
+    x = Variable.of(rng.normal(size=(6, 4)), name="x")
+    along = rng.normal(size=(6, 4))
+    with DressiAD(device) as ad:
+        ad.set_loss([F.dot(x, Variable.of(along)) - 1.0])
+        solver = GaussNewton(preconditioner=least_squares.BlockJacobi(), tolerance=0.0, line_search=0)
+        ad.set_optimizer(solver, [x])
+        ad.step()
+        found, iterations = ad.recv(x), ad.state()["inner_iterations"].item()
+    np.testing.assert_allclose((found * along).sum(1), 1.0, atol=1e-5)
+    assert np.abs(found).max() < 20.0 and iterations < 10
+
+
 def test_problems_of_a_batch_keep_their_channels_together(device):
     """Two independent problems, whose unknown channels depend on each other."""
     a = np.random.default_rng(4).normal(size=(2, 3, 3)) + 2.0 * np.eye(3)

@@ -1,7 +1,7 @@
 """The diagonal of J^T J, from squared partial derivatives.
 
-A residual of a stencil or of a graph reads each unknown along *paths*: chains of shifts, crops and lookups, the empty one
-too. All else is computed texel by texel, in front of a selection or behind it. A path A selects texels, so it is a matrix of
+A residual of a stencil or of a graph reads each unknown along *paths*: chains of shifts, crops, parts of channels and lookups,
+the empty one too. All else is computed texel by texel, in front of a selection or behind it. A path A selects texels, so it is a matrix of
 zeros and ones, and the residual's share of the diagonal is exact:
 
     r = f(A_1 x, A_2 x, ...):    diag(J^T J) = sum_a A_a^T (df / d(A_a x))^2
@@ -10,28 +10,39 @@ If g is computed texel by texel, lookup(g(x), i) is g(lookup(x, i)) and reads x 
 other are one, so that there and back is no path of its own. If one residual still reads one texel along two paths, as at
 a clamped border, the squares are added, not the sum squared.
 
+A contraction of a few terms, as a stencil over channels or a small convolution has, is the sum of its body at so many
+selections (``unrolled``).
+
 Residuals of another shape, such as rendered images, have no such form; ``probes`` serves them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ... import functional as F
+from ...contract.contraction import ContractFunction
 from ...graph import Domain, Function, PixelFunction, Variable
-from ...graph.index_map import IndexMap
+from ...graph.index_map import Affine, IndexMap
 from ...ops.image.gather import Gather
 from ...ops.image.lookup import Lookup
 from ...ops.image.reduce import Expand
 from ...ops.image.take import Take
-from ...transform.gradient import blocks_derivatives, gradient, jvp, total
+from ...sub_graph import SubGraph
+from ...transform.gradient import blocks_derivatives, depending, gradient, jvp, total
 from ...traversal import topological_order
 from ...types import Access
 from .vectors import inner, joined, squared_norm, units
 
 SELECTIONS: tuple[type[Function], ...] = (Gather, Lookup, Take, Expand)
-"""Functions whose output texels are texels of their first input, or zero."""
+"""Functions whose output texels are texels of their first input, or zero; and so are contractions of one term that is what
+they read."""
+FEW_TERMS = 16
+"""Terms of a contraction up to which they are selections of their own. Each costs about as much as a product with J^T, and
+random probes take as many."""
 
 Path = tuple[Hashable, ...]
 """The selections on the way from an unknown, in their order."""
@@ -46,7 +57,7 @@ def selections(residual: Variable, unknown: Variable) -> list[Function] | None:
         read = [i for i, x in enumerate(function.inputs) if x in depending]
         if not read or blocks_derivatives(function):
             continue
-        if isinstance(function, SELECTIONS) and read == [0] and not sums(function):
+        if read == [0] and selects(function):
             found.append(function)
         elif not texel_by_texel(function, read):
             return None
@@ -54,9 +65,70 @@ def selections(residual: Variable, unknown: Variable) -> list[Function] | None:
     return found
 
 
-def sums(function: Function) -> bool:
-    """Whether it is the transpose of a selection."""
-    return isinstance(function, Gather) and function.transposed
+def selects(function: Function) -> bool:
+    """Whether its texels are texels of its first input, or zero."""
+    if isinstance(function, ContractFunction):
+        return (
+            function.terms == 1
+            and function.combine == "add"
+            and function.body.root is function.body.formals[0]
+        )
+    transposed = isinstance(function, Gather) and function.transposed
+    return isinstance(function, SELECTIONS) and not transposed
+
+
+def unrolled(residual: Variable, unknowns: Iterable[Variable]) -> Variable:
+    """The residual with contractions of few terms of what follows from the unknowns as sums over selections. Of contractions
+    behind each other the last ones stay: their terms read the same texels along many paths, whose squares do not add up."""
+    order, unknowns = topological_order([residual]), list(unknowns)
+    active, new = depending(order, unknowns), dict[Variable, Variable]()
+    summed: set[Variable] = set()  # what follows from an unknown through more than one term
+    for f in order:
+        moving = [x for x in f.inputs if x in active]
+        behind = not summed.isdisjoint(moving)
+        inputs = [new.get(x, x) for x in f.inputs]
+        if moving and isinstance(f, ContractFunction) and not selects(f) and not f.output.vtype.is_int:
+            several = f.terms > 1
+            if several or behind:
+                summed.add(f.output)
+            if f.terms <= FEW_TERMS and not (several and behind) and _plain(f):
+                new[f.output] = _unrolled(f, inputs)
+                continue
+        elif behind:
+            summed.add(f.output)
+        if any(x is not y for x, y in zip(inputs, f.inputs, strict=True)):
+            new[f.output] = f.rebuild(*inputs).output
+    return new.get(residual, residual)
+
+
+def _plain(f: ContractFunction) -> bool:
+    """Whether all terms count, and are computed from what is read alone."""
+    return f.combine == "add" and not f.guards and not f.indices
+
+
+def _unrolled(f: ContractFunction, inputs: Sequence[Variable]) -> Variable:
+    """The sum of the body at the texels that each term reads."""
+    terms = []
+    for index in np.ndindex(*f.reduced):
+        values = {a: Affine.of({}, int(i)) for a, i in zip(f.reduced_axes, index, strict=True)}
+        known: dict[Variable, Variable] = {}
+        for x, m, formal in zip(inputs, f.maps, f.body.formals, strict=True):
+            place = m.substituted(values)
+            assert place is not None  # constants are affine
+            known[formal] = selection(x, place, f.parallel)
+        for function in f.body.functions:
+            read = [known.get(x, x) for x in function.inputs]
+            known[function.output] = function.rebuild(*read).output if function.inputs else function.output
+        terms.append(known[f.body.root])
+    return F.fit(total(terms), f.output)
+
+
+def selection(x: Variable, place: IndexMap, parallel: tuple[tuple[int, ...], ...]) -> Variable:
+    """The texels of x at the places of a map. parallel: the extents of the axes n, c, y, x, as in a contraction."""
+    formal = Variable(x.vtype)
+    fields: dict[str, Any] = {"guards": (), "indices": (), "combine": "add", "reduced": ()}
+    body = SubGraph((formal,), (formal,))
+    return ContractFunction(x, maps=(place,), parallel=parallel, body=body, **fields).output
 
 
 def texel_by_texel(function: Function, read: Sequence[int]) -> bool:
@@ -89,6 +161,9 @@ class Paths:
         name: Hashable = (type(function), function.attributes, function.inputs[1:])
         if isinstance(function, Gather):
             name = Texels(function.map, function.output.domain)
+        elif isinstance(function, ContractFunction) and not function.guards and _axes(function) == 4:
+            name = Texels(function.maps[0], function.output.domain)
+        if isinstance(name, Texels):
             if path and isinstance(last := path[-1], Texels) and (both := last.then(name)) is not None:
                 path, name = path[:-1], both
             if name == Texels(IndexMap.of(), self.read[path].domain):
@@ -96,9 +171,7 @@ class Paths:
         further = (*path, name)
         if further not in self.read:
             x = self.read[path]
-            self.read[further] = (
-                Gather(x, *name).output if isinstance(name, Texels) else selected(function, x)
-            )
+            self.read[further] = name.of(x) if isinstance(name, Texels) else selected(function, x)
         return further
 
     def flow(self, value: Variable) -> Flow:
@@ -128,11 +201,23 @@ class Paths:
         return found
 
 
+def _axes(f: ContractFunction) -> int:
+    """How many axes the output of a contraction has: four, where none of n, c, y, x is made of several."""
+    return sum(map(len, f.parallel))
+
+
 class Texels(NamedTuple):
     """The name of a selection by an index map, and the domain of what it gives."""
 
     map: IndexMap
     domain: Domain
+
+    def of(self, x: Variable) -> Variable:
+        """The texels of x."""
+        if x.channels == self.domain.channels == 1:
+            return Gather(x, *self).output
+        shape = self.domain.batch, self.domain.channels, self.domain.size[1], self.domain.size[0]
+        return selection(x, self.map, tuple((n,) for n in shape))
 
     def then(self, other: Texels) -> Texels | None:
         """This selection and the other of its result as one; None if they are not."""
@@ -172,12 +257,16 @@ class Diagonal(NamedTuple):
 
 def diagonal(residuals: Sequence[Variable], unknowns: Sequence[Variable]) -> Diagonal:
     """diag(J^T J) of all residuals that read every unknown along paths, and the residuals that do not."""
-    found = {r: [selections(r, x) for x in unknowns] for r in residuals}
+    forms = {r: unrolled(r, unknowns) for r in residuals}
+    found = {r: [selections(forms[r], x) for x in unknowns] for r in residuals}
     rest = [r for r in residuals if None in found[r]]
     sums = []
     for k, x in enumerate(unknowns):
         shares = [
-            share for r in residuals if r not in rest for share in local_diagonal(r, x, found[r][k] or [])
+            share
+            for r in residuals
+            if r not in rest
+            for share in local_diagonal(forms[r], x, found[r][k] or [])
         ]
         sums.append(total(shares) if shares else F.zeros_like(x))
     return Diagonal(sums, rest)

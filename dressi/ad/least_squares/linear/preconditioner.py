@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ... import functional as F
+from ...contract.contraction import ContractFunction
 from ...graph import Variable
+from ...graph.index_map import Affine
 from ...ops.image.gather import Gather
 from ...optim.optimizer import VANISHED, State
 from ...transform.gradient import blocks_derivatives, total
@@ -193,5 +196,18 @@ def reads_neighbours(residual: Variable, unknown: Variable) -> bool:
             continue
         if isinstance(function, Gather) and function.moves:
             return True
+        if isinstance(function, ContractFunction) and _shifts(function, active):
+            return True
         active.add(function.output)
     return False
+
+
+def _shifts(function: ContractFunction, active: set[Variable]) -> bool:
+    """Whether it reads other rows or columns of some of its inputs at a fixed distance, in whichever channels."""
+    same = {"border": "zero", "n": Affine.axis(0), "c": Affine()}
+    far = [
+        m._replace(**same).footprint(function.extents)
+        for x, m in zip(function.inputs, function.maps, strict=True)
+        if x in active
+    ]
+    return all(len(axes) == 1 for axes in function.parallel) and any(0.0 < f < math.inf for f in far)
