@@ -225,7 +225,7 @@ class Check:
         values, rest = diagonal(weighed, drawn.unknowns)
         if rest and sum(numbers_of(u, independent) for u in drawn.unknowns) > FEW:
             return None
-        others = [np.full(int(np.prod(r.shape)), r in rest) for r in weighed]
+        others = [np.full(int(np.prod(r.shape)), r in set(rest)) for r in weighed]
         return Evaluator(values), np.concatenate(others)
 
     def near(self, what: str, found: np.ndarray, exact: np.ndarray, room: np.ndarray | float) -> None:

@@ -155,7 +155,7 @@ def test_independent_problems_without_tiles_are_named(device):
     with DressiAD(device) as ad:
         ad.set_loss([x - data])
         ad.set_optimizer(LevenbergMarquardt(independent=True), [x])
-        with pytest.raises(GraphError, match=r"has 3 tiles and the unknowns have 1.*batched=True"):
+        with pytest.raises(GraphError, match=r"has a batch of 3 and the unknowns of 1.*batched=True"):
             ad.step()
 
 
