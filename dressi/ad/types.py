@@ -22,7 +22,7 @@ def whole(value: Any, what: str, least: int | None = None) -> int:
     what: the name of the value, for the error.
     """
     try:
-        number = operator.index(value)
+        number = operator.index(None if isinstance(value, (bool, np.bool_)) else value)
     except TypeError:
         integral = isinstance(value, (float, np.floating)) and float(value).is_integer()
         if not integral:

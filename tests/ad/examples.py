@@ -46,10 +46,10 @@ add(vector.Construct, example(lambda i, x: F.vec3(i, x), of(IVEC2, SIZE, 1, -5, 
 add(vector.Swizzle, example(lambda x: x.zyx, of(VEC3, SIZE, BATCH)), example(lambda x: x.yyx, of(VEC2)))
 add(
     vector.Swizzle,
-    example(lambda x: x.w * x[1:3].y, of(VEC4)),
+    example(lambda x: x.w * F.component(x, slice(1, 3)).y, of(VEC4)),
     example(lambda x: x.zx, of(IVEC3, SIZE, 1, -9, 9)),
 )
-add(vector.Swizzle, example(lambda x: x[1, 0], of(MAT3, (2, 1))))
+add(vector.Swizzle, example(lambda x: F.component(x, (1, 0)), of(MAT3, (2, 1))))
 add(vector.Spread, example(lambda x: vector.Spread(x, (2, 0, 2), 4).output, of(VEC3)))
 add(vector.Spread, example(lambda x: vector.Spread(x, (1,), 3).output, of(FLOAT, SIZE, BATCH)))
 add(vector.SumComponents, *(example(F.sum_components, of(v, SIZE, BATCH)) for v in (VEC2, VEC4, MAT3)))
@@ -82,7 +82,7 @@ add(matrix.Columns, example(F.mat2, of(VEC2), of(VEC2, salt=1)))
 add(
     matrix.Column,
     example(lambda m: F.column(m, 1), of(MAT4, (2, 1), BATCH)),
-    example(lambda m: m[-1], of(MAT2)),
+    example(lambda m: F.component(m, -1), of(MAT2)),
 )
 add(vector.Fill, example(lambda x: F.fill(x, MAT3), of(FLOAT, SIZE, BATCH)))
 add(matrix.Transpose, example(F.transpose, of(MAT3, (2, 1), BATCH)), example(F.transpose, of(MAT2)))

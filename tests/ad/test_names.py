@@ -6,12 +6,13 @@ import warnings
 import numpy as np
 import pytest
 
-from dressi import FLOAT, F, GraphError, Variable, evaluate, gradient
+from dressi import FLOAT, VEC2, VEC3, VEC4, F, GraphError, Variable, evaluate, gradient
 from dressi.ad.graph.names import _CURES
 from dressi.ad.traversal import topological_order
 
 image = Variable.of(np.arange(24.0).reshape(4, 6), name="image")
 points = Variable.of(np.arange(15.0).reshape(5, 3), name="points")
+photograph = Variable.of(np.ones((4, 6, 3)), name="photograph")
 views = Variable.of(np.ones((2, 4, 4, 3)), name="views")
 
 
@@ -68,11 +69,13 @@ def test_what_errors_offer_exists():
 
 
 @pytest.mark.parametrize("key", [0, -1, slice(2)])
-@pytest.mark.parametrize("x", [points, points * 2.0, views])
+@pytest.mark.parametrize("x", [points, points * 2.0, views, photograph])
 def test_an_entry_is_not_a_component_in_silence(x, key):
-    with pytest.raises(GraphError, match=r"(list of 5|batch of 2).*F\.component.*F\.lookup"):
+    with pytest.raises(
+        GraphError, match=r"(list of 5|batch of 2|image of 6x4).*F\.component.*F\.lookup.*F\.crop"
+    ):
         x[key]
-    with pytest.raises(GraphError, match=r"list of 5|batch of 2"):
+    with pytest.raises(GraphError, match=r"list of 5|batch of 2|image of 6x4"):
         list(x)
     assert evaluate(F.component(x, 0)).shape == evaluate(x.x).shape
 
@@ -135,6 +138,48 @@ def test_arrays_beside_channels_are_channels():
     for shape in ((3, 4, 6), (2, 4, 6), (6, 4, 6), (1, 3, 4, 6)):
         with pytest.raises(GraphError, match=r"does not fit .*3 channels"):
             x - np.ones(shape)
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_a_square_array_is_no_matrix_in_silence(order):
+    array, one = np.eye(order), Variable.of(2.0)
+    wide = Variable.of(np.ones((8, 8)))
+    for build in (
+        lambda: F.relu(array),
+        lambda: F.mean(array.tolist()),
+        lambda: one * array,
+        lambda: array + wide,
+        lambda: F.select(array, 1.0, 2.0),
+        lambda: F.clamp(array),
+    ):
+        with pytest.raises(
+            GraphError, match=rf"one MAT{order} or an image of {order}x{order}.*F\.constant.*Variable\.of"
+        ):
+            build()
+    vector = Variable.of(np.ones(order), (VEC2, VEC3, VEC4)[order - 2])
+    square = Variable.of(np.ones((order, order)), FLOAT)
+    for matrix in (array @ vector, F.inverse(array) + array, F.matmul(array, array), F.constant(array) * one):
+        assert matrix.size == (1, 1) and not matrix.vtype.is_scalar
+    assert (square + array).vtype is FLOAT and evaluate(F.matmul(array, square)).shape == square.shape
+    with pytest.raises(
+        GraphError, match=rf"one MAT{order}, a list of {order} VEC{order} or an image of .*FLOAT"
+    ):
+        Variable.of(array)
+
+
+@pytest.mark.parametrize("values", [[[1, 2], [3]], [[1.0], 2.0], [[[1, 2]], [[3]]]])
+def test_lists_that_are_no_rectangle_are_named(values):
+    for build in (
+        lambda: Variable.of(values),
+        lambda: Variable(FLOAT, (2, 2), data=values),
+        lambda: evaluate(image, {image: values}),
+        lambda: F.constant(values),
+        lambda: image + values,
+        lambda: F.select(values, image, 0.0),
+        lambda: F.lookup(image, values),
+    ):
+        with pytest.raises(GraphError, match=r"lists of numbers have one length at every depth, which \["):
+            build()
 
 
 def test_arrays_that_fit_nothing_name_both_shapes():

@@ -270,14 +270,20 @@ def test_a_weight_of_the_loss_can_follow_the_clock():
     assert np.allclose(executor.recv(x), expected)
 
 
+MAKERS = (optim.sgd, optim.adam, optim.adamw, optim.adam_uniform, optim.amsgrad, optim.scale_by_learning_rate)
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
         (lambda x: optim.sgd(0.1).build([x, x], [x, x]), "two parameters are called 'x'"),
         (lambda x: optim.sgd(0.1).build([x], []), "1 parameters but 0 gradients"),
         (lambda x: optim.sgd(0.1).build([Variable(INT)], [Variable(INT)]), "holds integers"),
-        (lambda x: optim.sgd(x).build([x], [x]), "a number or a FLOAT"),
-        (lambda x: optim.linear(1.0, 0.0, 0)(x), "positive number of steps"),
+        (
+            lambda x: optim.sgd(x).build([x], [x]),
+            "a number, a FLOAT Variable of one texel, or a schedule, not",
+        ),
+        (lambda x: optim.linear(1.0, 0.0, 0)(x), "number of steps of a schedule is above 0"),
         (lambda x: optim.per_parameter({}).build([x], [x]), "no optimizer for"),
         (lambda x: optim.per_parameter({x: optim.sgd(1)}).build([Variable(FLOAT)], [x]), "needs a name"),
         (lambda x: optim.chain(optim.trace(0.5), optim.trace(0.5)).build([x], [x]), "two parts"),
@@ -287,7 +293,29 @@ def test_a_weight_of_the_loss_can_follow_the_clock():
         (lambda x: optim.Clocked(optim.sgd(0.1), x), "made by optim.clock"),
         (lambda x: optim.adam(0.1, (1.0, 0.9)), "betas"),
         (lambda x: optim.piecewise([(5, 1.0), (2, 0.1)]), "rising"),
-        (lambda x: optim.exponential(1.0, -1.0), "positive"),
+        (lambda x: optim.exponential(1.0, -1.0), "factor of an exponential schedule is above 0, not -1"),
+        (lambda x: optim.warm_up(0.1, math.inf), "number of steps of a schedule is a number"),
+        (lambda x: optim.cosine("1", 0.0, 4), "start of a schedule is a number"),
+        (lambda x: optim.constant(math.nan), "value of a schedule is a number"),
+        (lambda x: optim.piecewise([("0", 1.0)]), "first step of a piece is a number"),
+        *((lambda x, make=make: make(-1.0), "a learning rate is at least 0, not -1") for make in MAKERS),
+        *((lambda x, make=make: make(math.nan), "a learning rate is .* finite, not nan") for make in MAKERS),
+        *((lambda x, make=make: make(True), "a learning rate is .* not True") for make in MAKERS),
+        *(
+            (lambda x, make=make: make(Variable.of(-0.1)), "a learning rate is at least 0, not -0.1")
+            for make in MAKERS
+        ),
+        (
+            lambda x: optim.adam(optim.constant(-0.5)).build([x], [x]),
+            "what a schedule gives, a learning rate, is at least 0",
+        ),
+        (lambda x: optim.adamw(0.1, decay=-0.1), "a weight decay is at least 0, not -0.1"),
+        (lambda x: optim.adamw(0.1, decay="0.1"), "a weight decay is a number"),
+        (lambda x: optim.clip_by_value(0.0), "limit of a gradient is above 0, not 0"),
+        (lambda x: optim.adam(0.1, eps=math.inf), "eps of adam is a finite"),
+        (lambda x: optim.adam(0.1, (True, 0.9)), "betas"),
+        (lambda x: optim.sgd(0.1, momentum=1.0), "a momentum lies in"),
+        (lambda x: optim.trace(True), "a momentum lies in"),
     ],
 )
 def test_mistakes_are_named(build, message):

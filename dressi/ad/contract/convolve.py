@@ -242,7 +242,7 @@ def matmul(a: Like, b: Like) -> Variable:
     >>> evaluate(F.matmul(a, b))[0].tolist()
     [[3.0, 3.0, 3.0, 3.0], [12.0, 12.0, 12.0, 12.0]]
     """
-    a, b = floats(a, b)
+    a, b = floats(a, b, matrices=True)
     if not (a.vtype.is_scalar and b.vtype.is_scalar):
         return product(a, b)
     if a.size[0] != b.size[1]:

@@ -7,8 +7,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import GraphError
+from ...errors import DressiError, GraphError, shown
 from ..types import Domain, Size, VType, list_image, list_size, list_values, matrix_type, vector_type
+
+
+def array_of(values: Any) -> np.ndarray:
+    """The values as an array, as they are. Raises GraphError for nested lists that are no rectangle, and what else NumPy refuses."""
+    try:
+        return np.asarray(values)
+    except DressiError:
+        raise
+    except (ValueError, TypeError):
+        raise GraphError(
+            f"lists of numbers have one length at every depth, which {shown(values)} has not; give an array"
+        ) from None
 
 
 class Layout(NamedTuple):
@@ -60,14 +72,26 @@ def _guess(array: np.ndarray) -> tuple[VType, tuple[int, ...]]:
     last = shape[-1] if shape else 0
     if len(shape) >= 2 and 2 <= last <= 4 and shape[-2] == last:
         matrix, vector = matrix_type(last), vector_type(last, integer=integer)
+        scalar = vector_type(1, integer=integer)
         raise GraphError(
-            f"an array of shape {shape} may hold {matrix} or rows of {last} {vector}; say which, with vtype="
+            f"an array of shape {shape} may hold {_several(matrix, shape[:-2])}, {_several(vector, shape[:-1])} or"
+            f" {_several(scalar, shape)}; say which: Variable.of(values, {matrix}), {vector} or {scalar}"
         )
     if 2 <= last <= 4:
         return vector_type(last, integer=integer), shape[:-1]
     if last == 1 and len(shape) >= 2:
         return vector_type(1, integer=integer), shape[:-1]
     return vector_type(1, integer=integer), shape
+
+
+def _several(vtype: VType, lead: tuple[int, ...]) -> str:
+    """What texels of a type with these axes are, for an error."""
+    if not lead:
+        return f"one {vtype}"
+    if len(lead) == 1:
+        return f"a list of {lead[0]} {vtype}"
+    image = f"{lead[-1]}x{lead[-2]} {vtype}"
+    return f"an image of {image}" if len(lead) == 2 else f"{lead[0]} images of {image}"
 
 
 def doubt(array: np.ndarray) -> str | None:
@@ -146,7 +170,7 @@ class ArrayShape:
         >>> Variable(VEC2, (3, 1)).conform(np.ones((3, 2))).shape
         (1, 1, 3, 2)
         """
-        array = np.asarray(values)
+        array = array_of(values)
         if not copy and array.dtype == self.vtype.dtype and array.shape == self.shape:
             return array  # as a device stores it
         if array.dtype == object or not np.can_cast(array.dtype, np.complex128):

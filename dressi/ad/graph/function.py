@@ -14,7 +14,7 @@ import numpy as np
 from ...errors import GraphError
 from ...figures import Figures
 from ..types import Access, Domain, Sampler, Size, VType, broadcast, domain_of, inferred_domain
-from .arrays import ArrayShape, At, doubt, layout_of
+from .arrays import ArrayShape, At, array_of, doubt, layout_of
 from .edges import Reads
 from .operators import Operators, builders
 from .snippet import places_of
@@ -110,7 +110,7 @@ class Variable(ArrayShape, Operators, Figures):
         >>> Variable.of(np.zeros((48, 64, 3)), name="photograph")
         VEC3 photograph (64x48)
         """
-        array = np.asarray(values)
+        array = array_of(values)
         text = doubt(array) if vtype is None and not batched else None
         if text is not None and not of_dressi(sys._getframe(1)):
             warnings.warn(text, stacklevel=2)

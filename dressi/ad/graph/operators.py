@@ -90,13 +90,19 @@ class Operators:
 
     def _one(self, key: Any, asks: FrameType) -> Self:
         """The Variable, if ``[key]`` can mean nothing but a component; dressi's own code means components. Raises GraphError."""
-        if (self.count is not None or self.batch > 1) and not of_dressi(asks):
-            many = f"a batch of {self.batch}" if self.count is None else f"a list of {self.count}"
-            raise GraphError(
-                f"{self} is {many}, of which [{key!r}] may mean an entry or a component; write F.component(x, {key!r}), or x.x,"
-                " for a component, F.lookup for an entry of a list and F.take for one of a batch"
-            )
-        return self
+        single = self.size == (1, 1) and self.tiles == 1 and self.count is None
+        if single or of_dressi(asks):
+            return self
+        if self.count is not None:
+            many, entry = f"a list of {self.count}", "an entry"
+        elif self.batch > 1:
+            many, entry = f"a batch of {self.batch}", "an image"
+        else:
+            many, entry = f"an image of {self.size[0]}x{self.size[1]} texels", "a row"
+        raise GraphError(
+            f"{self} is {many}, of which [{key!r}] may mean {entry} or a component; write F.component(x, {key!r}), or x.x,"
+            " for a component, F.lookup for an entry of a list, F.take for an image of a batch and F.crop for a part of an image"
+        )
 
     def __add__(self, other: Any) -> Self:
         return builders.add(self, other)

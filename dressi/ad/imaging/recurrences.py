@@ -33,7 +33,7 @@ def recurrence(x: Variable, decay: Like, axis: str = "x", *, reverse: bool = Fal
     [1.0, 0.5, 0.25, 4.125, 2.0625]
     """
     number = None if isinstance(decay, Variable) else decay
-    (decay,) = operands(decay)
+    (decay,) = operands(decay, matrices=not x.vtype.is_scalar)
     if axis not in ("x", "y"):
         raise GraphError(f"the axis of a recurrence is 'x' or 'y', not {axis!r}")
     matrix = decay.vtype.is_matrix

@@ -174,7 +174,7 @@ def transform_points(matrix: Like, points: Like) -> Variable:
     >>> evaluate(F.transform_points(np.diag([1.0, 1.0, 2.0]), (3.0, 4.0))).ravel().tolist()
     [1.5, 2.0]
     """
-    matrix, points = operands(matrix, points)
+    matrix, points = operands(matrix, points, matrices=True)
     if matrix.vtype is not MAT3 or points.vtype is not VEC2:
         raise GraphError(f"a homography is a MAT3 of VEC2 points, not {matrix} of {points}")
     moved = recompute(matmul(matrix, vec3(points, 1.0)))

@@ -59,10 +59,10 @@ class ScaleByAdam(Optimizer):
         if not (isinstance(betas, Sequence) and len(betas) == 2):
             raise GraphError(f"betas of adam are two numbers, not {betas!r}")
         for beta in betas:
-            if not (isinstance(beta, Real) and 0 <= beta < 1):
+            if isinstance(beta, bool) or not (isinstance(beta, Real) and 0 <= beta < 1):
                 raise GraphError(f"betas of adam lie in [0, 1), not {beta!r}")
-        if not (isinstance(eps, Real) and eps >= 0):
-            raise GraphError(f"eps of adam is a number of at least 0, not {eps!r}")
+        if isinstance(eps, bool) or not (isinstance(eps, Real) and 0 <= eps < math.inf):
+            raise GraphError(f"eps of adam is a finite number of at least 0, not {eps!r}")
         self.betas, self.eps = betas, eps
 
     def init(self, parameters):

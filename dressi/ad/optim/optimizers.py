@@ -38,6 +38,7 @@ from .parts import Chain, Clocked, PerParameter, Stateless, Trace
 from .schedules import (
     Rate,
     Schedule,
+    check_number,
     check_rate,
     constant,
     cosine,
@@ -79,14 +80,14 @@ def scale(factor: Rate) -> Optimizer:
 def scale_by_learning_rate(rate: Rate) -> Optimizer:
     """A part that multiplies by minus the rate: descent.
 
-    rate: a number, a FLOAT Variable of one texel, or a schedule. Raises GraphError for other rates.
+    rate: a number of at least 0, a FLOAT Variable of one texel, or a schedule. Raises GraphError for other rates.
 
     >>> x, slope = Variable.of(5.0), Variable.of(2.0)
     >>> evaluate(optim.scale_by_learning_rate(0.25).build([x], [slope]).parameters)[0].item()
     4.5
     """
-    check_rate(rate, "a learning rate")
-    return Stateless(lambda g, state, p: g * -rate_at(rate, clock_of(state)))
+    check_rate(rate, "a learning rate", 0.0)
+    return Stateless(lambda g, state, p: g * -rate_at(rate, clock_of(state), "a learning rate", 0.0))
 
 
 def scale_by_adam(betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Optimizer:
@@ -140,28 +141,34 @@ def trace(decay: float, nesterov: bool = False) -> Optimizer:
 def add_weight_decay(decay: float) -> Optimizer:
     """A part that adds ``decay`` times the parameter to its gradient.
 
+    decay: a number of at least 0, or a FLOAT Variable of one texel. Raises GraphError.
+
     >>> x, slope = Variable.of(4.0), Variable.of(2.0)
     >>> parts = optim.chain(optim.add_weight_decay(0.5), optim.scale(-1.0))
     >>> evaluate(parts.build([x], [slope]).parameters)[0].item()  # 4 - (2 + 0.5 * 4)
     0.0
     """
+    check_number(decay, "a weight decay", 0.0)
     return Stateless(lambda g, state, p: g + p * decay)
 
 
 def clip_by_value(limit: float) -> Optimizer:
     """A part that clamps every component of a gradient to [-limit, limit].
 
+    limit: a number above 0, or a FLOAT Variable of one texel. Raises GraphError.
+
     >>> x, slope = Variable.of([0.0, 0.0], FLOAT), Variable.of([0.25, -9.0], FLOAT)
     >>> evaluate(optim.clip_by_value(1.0).build([x], [slope]).parameters)[0].ravel().tolist()
     [0.25, -1.0]
     """
+    check_number(limit, "the limit of a gradient", 0.0, above=True)
     return Stateless(lambda g, state, p: F.clamp(g, -limit, limit))
 
 
 def sgd(lr: Rate, momentum: float = 0.0, nesterov: bool = False) -> Optimizer:
     """Gradient descent: x <- x - lr m with m <- momentum m + g.
 
-    lr: a number, a FLOAT Variable of one texel, or a schedule. momentum: in [0, 1); nesterov looks one step ahead. Raises
+    lr: a number of at least 0, a FLOAT Variable of one texel, or a schedule. momentum: in [0, 1); nesterov looks one step ahead. Raises
     GraphError.
 
     >>> x, slope = Variable.of(5.0), Variable.of(2.0)
@@ -175,7 +182,7 @@ def sgd(lr: Rate, momentum: float = 0.0, nesterov: bool = False) -> Optimizer:
 def adam(lr: Rate, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Optimizer:
     """Adam: x <- x - lr m / (sqrt(v) + eps) with bias-corrected moments. Kingma and Ba, algorithm 1.
 
-    lr: a number, a FLOAT Variable of one texel, or a schedule. betas: two numbers in [0, 1). eps >= 0. Raises GraphError.
+    lr: a number of at least 0, a FLOAT Variable of one texel, or a schedule. betas: two numbers in [0, 1). eps >= 0. Raises GraphError.
 
     >>> x = Variable.of(5.0, name="x")
     >>> with DressiAD() as ad:
@@ -193,7 +200,7 @@ def adamw(
 ) -> Optimizer:
     """Adam with decoupled weight decay: x <- x - lr (m / sqrt(v) + decay x). Loshchilov and Hutter, algorithm 2.
 
-    Other arguments as for ``adam``. Raises GraphError.
+    decay: a number of at least 0, or a FLOAT Variable of one texel. Other arguments as for ``adam``. Raises GraphError.
 
     >>> x, slope = Variable.of(4.0), Variable.of(2.0)
     >>> evaluate(adamw(0.25, decay=0.5).build([x], [slope]).parameters)[0].round(4).item()  # 4 - 0.25 * (1 + 0.5 * 4)

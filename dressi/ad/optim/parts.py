@@ -73,7 +73,7 @@ class Trace(Optimizer):
     """Momentum: m <- decay m + g; gives m (or, with nesterov, g + decay m)."""
 
     def __init__(self, decay: float, nesterov: bool = False):
-        if not (isinstance(decay, Real) and 0 <= decay < 1):
+        if isinstance(decay, bool) or not (isinstance(decay, Real) and 0 <= decay < 1):
             raise GraphError(f"a momentum lies in [0, 1), not {decay!r}")
         self.decay, self.nesterov = decay, nesterov
 

@@ -23,37 +23,60 @@ Number = float | Variable
 Rate = float | Variable | Schedule
 
 
-def rate_at(rate: Rate, step: Variable) -> Any:
+def rate_at(rate: Rate, step: Variable, what: str = "a rate or weight", least: float = -math.inf) -> Any:
     """The value of a rate in a step: a number, or a FLOAT Variable of one texel.
 
     rate: a number, a FLOAT Variable of one texel, or a schedule. step: the step counter, FLOAT, or INT as ``optim.clock``
-    makes it. Raises GraphError for other rates.
+    makes it. what, least: its name and its smallest value, for errors. Raises GraphError for other rates.
 
     >>> evaluate(optim.rate_at(optim.linear(0.0, 1.0, 4), Variable.of(3))).item()
     0.75
     """
-    check_rate(rate)
+    check_rate(rate, what, least)
     if callable(rate) and not isinstance(rate, Variable):
         rate = rate(F.to_float(step) if step.vtype.is_int else step)
-        check_rate(rate, "what a schedule gives")
+        check_rate(rate, f"what a schedule gives, {what},", least)
     return rate
 
 
-def check_rate(rate: Any, what: str = "a rate or weight") -> None:
-    """Raises GraphError unless the rate is a finite number, a FLOAT Variable of one texel, or a schedule. what: its name."""
-    if isinstance(rate, Variable):
-        if rate.vtype is not FLOAT or rate.domain != Domain((1, 1), 1):
-            raise GraphError(f"{what} is a number or a FLOAT of one texel, not {rate}")
-    elif not callable(rate) and not (isinstance(rate, Real) and math.isfinite(rate)):
-        raise GraphError(f"{what} is a number, a FLOAT Variable of one texel, or a schedule, not {rate!r}")
+def check_rate(rate: Any, what: str = "a rate or weight", least: float = -math.inf) -> None:
+    """Raises GraphError unless the rate is a number, a FLOAT Variable of one texel, or a schedule. what, least: as for
+    ``check_number``."""
+    if isinstance(rate, Variable) or not callable(rate):
+        check_number(rate, what, least, "a number, a FLOAT Variable of one texel, or a schedule")
+
+
+def check_number(
+    value: Any,
+    what: str,
+    least: float = -math.inf,
+    kinds: str = "a number or a FLOAT Variable of one texel",
+    *,
+    above: bool = False,
+) -> None:
+    """Raises GraphError unless the value is a finite number of at least ``least``, or a FLOAT Variable of one texel. what: its
+    name. above: whether the least value itself is refused, too. Of a Variable the value is checked that it holds when it is given."""
+    known = value
+    if isinstance(value, Variable):
+        if value.vtype is not FLOAT or value.domain != Domain((1, 1), 1):
+            raise GraphError(f"{what} is {kinds}, not {value}")
+        known = value.data if value.is_leaf else F.constant_value(value)
+        if known is None:
+            return
+        known = known.item()
+    elif isinstance(value, bool) or not (isinstance(value, Real) and math.isfinite(value)):
+        raise GraphError(f"{what} is {kinds}, finite, not {value!r}")
+    if known < least or (above and known == least):
+        raise GraphError(f"{what} is {'above' if above else 'at least'} {least:g}, not {known:g}")
 
 
 def constant(value: Number) -> Schedule:
-    """A schedule that is always ``value``, a number or a FLOAT Variable of one texel.
+    """A schedule that is always ``value``, a number or a FLOAT Variable of one texel. Raises GraphError for other values.
 
     >>> evaluate(optim.constant(0.5)(Variable.of(3.0))).item()
     0.5
     """
+    check_number(value, "the value of a schedule")
     return lambda step: as_variable(value)
 
 
@@ -65,13 +88,11 @@ def exponential(start: Number, factor: Number, steps: Number = 1.0) -> Schedule:
     >>> evaluate(optim.exponential(8.0, 0.5, 10.0)(Variable.of(20.0))).round(4).item()
     2.0
     """
-    if isinstance(factor, Variable):
-        power = F.log2(factor)
-    elif factor <= 0:
-        raise GraphError(f"the factor of an exponential schedule is positive, not {factor}")
-    else:
-        power = math.log2(factor)
-    return lambda step: F.exp2(step * (power / _length(steps))) * start
+    check_number(start, "the start of a schedule")
+    check_number(factor, "the factor of an exponential schedule", 0.0, above=True)
+    _check_length(steps)
+    power = F.log2(factor) if isinstance(factor, Variable) else math.log2(factor)
+    return lambda step: F.exp2(step * (power / steps)) * start
 
 
 def linear(start: Number, end: Number, steps: Number) -> Schedule:
@@ -82,7 +103,8 @@ def linear(start: Number, end: Number, steps: Number) -> Schedule:
     >>> [evaluate(optim.linear(1.0, 0.0, 4)(Variable.of(step))).item() for step in (0.0, 1.0, 9.0)]
     [1.0, 0.75, 0.0]
     """
-    return lambda step: F.min(step * (1.0 / _length(steps)), 1.0) * (end - start) + start
+    _check_ends(start, end, steps)
+    return lambda step: F.min(step * (1.0 / steps), 1.0) * (end - start) + start
 
 
 def cosine(start: Number, end: Number, steps: Number) -> Schedule:
@@ -93,8 +115,9 @@ def cosine(start: Number, end: Number, steps: Number) -> Schedule:
     >>> evaluate(optim.cosine(1.0, 0.0, 4)(Variable.of(2.0))).round(4).item()
     0.5
     """
+    _check_ends(start, end, steps)
     half = 0.5 * (start - end)
-    return lambda step: F.cos(F.min(step * (1.0 / _length(steps)), 1.0) * math.pi) * half + (end + half)
+    return lambda step: F.cos(F.min(step * (1.0 / steps), 1.0) * math.pi) * half + (end + half)
 
 
 def piecewise(pieces: Sequence[tuple[Number, Number]]) -> Schedule:
@@ -119,6 +142,8 @@ def joined(pieces: Sequence[tuple[Number, Schedule]]) -> Schedule:
     >>> evaluate(both(Variable.of(11.0))).item()
     0.75
     """
+    for first, _ in pieces:
+        check_number(first, "the first step of a piece")
     starts = [first for first, _ in pieces if not isinstance(first, Variable)]
     if not pieces or starts != sorted(starts):
         raise GraphError("a schedule of pieces takes (first step, value) pairs, first steps in rising order")
@@ -141,11 +166,16 @@ def warm_up(rate: Number | Schedule, steps: Number) -> Schedule:
     >>> evaluate(optim.warm_up(1.0, 4)(Variable.of(0.0))).item()
     0.25
     """
-    return lambda step: F.min((step + 1.0) * (1.0 / _length(steps)), 1.0) * rate_at(rate, step)
+    check_rate(rate)
+    _check_length(steps)
+    return lambda step: F.min((step + 1.0) * (1.0 / steps), 1.0) * rate_at(rate, step)
 
 
-def _length(steps: Number) -> Number:
-    """Raises GraphError."""
-    if not isinstance(steps, Variable) and not steps > 0:
-        raise GraphError(f"a schedule takes a positive number of steps, not {steps}")
-    return steps
+def _check_ends(start: Number, end: Number, steps: Number) -> None:
+    check_number(start, "the start of a schedule")
+    check_number(end, "the end of a schedule")
+    _check_length(steps)
+
+
+def _check_length(steps: Number) -> None:
+    check_number(steps, "the number of steps of a schedule", 0.0, above=True)

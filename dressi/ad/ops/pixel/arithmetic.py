@@ -211,7 +211,7 @@ def hadamard(a: Like, b: Like) -> Variable:
     >>> evaluate(F.hadamard(np.eye(2), [[5.0, 6.0], [7.0, 8.0]]))[0, 0, 0].tolist()
     [[5.0, 0.0], [0.0, 8.0]]
     """
-    return Mul(*operands(a, b)).output
+    return Mul(*operands(a, b, matrices=True)).output
 
 
 @operator

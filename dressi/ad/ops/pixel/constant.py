@@ -11,6 +11,7 @@ import numpy as np
 
 from ....errors import GraphError
 from ...graph import Domain, PixelFunction, Variable, user_line
+from ...graph.arrays import array_of
 from ...graph.operators import operator
 from ...types import FLOAT, MAT2, MAT3, MAT4, VType, vector_type
 
@@ -100,7 +101,9 @@ def constant(value: Like, vtype: VType | None = None) -> Variable:
     >>> F.constant((1.0, 2.0, 3.0)), F.constant(7), F.constant(0.5, VEC2)
     (VEC3 Constant#... (1x1), INT Constant#... (1x1), VEC2 Constant#... (1x1))
     """
-    array = np.asarray(value)
+    array = array_of(value)
+    if array.size == 0:
+        raise GraphError(f"an array of shape {array.shape} is empty and makes no constant (at {user_line()})")
     if array.dtype.kind not in "biuf":
         raise GraphError(f"a constant is made of numbers, not of {value!r} (at {user_line()})")
     if vtype is None:
@@ -143,19 +146,21 @@ def is_constant(x: Variable, number: float) -> bool:
     return isinstance(x.creator, Constant) and all(v == number for v in x.creator.value)
 
 
-def operands(*values: Like, beside: Sequence[Variable] = ()) -> list[Variable]:
+def operands(*values: Like, beside: Sequence[Variable] = (), matrices: bool = False) -> list[Variable]:
     """The values as Variables. Numbers become constants: integers if all Variables among the values hold integers, else
-    floats. Arrays as large as a Variable among the values or ``beside`` them become leaves."""
+    floats. Arrays as large as a Variable among the values or ``beside`` them become leaves. Square arrays of order 2 to 4
+    are matrices where the operation takes ``matrices`` or one of these Variables is one; elsewhere they may be small images:
+    GraphError asks which."""
     variables = [v for v in values if isinstance(v, Variable)]
     integer = bool(variables) and all(v.vtype.is_int for v in variables)
     forms = (*variables, *beside)
-    return [v if isinstance(v, Variable) else _literal(v, integer, forms) for v in values]
+    return [v if isinstance(v, Variable) else _literal(v, integer, forms, matrices) for v in values]
 
 
-def floats(*values: Like) -> list[Variable]:
-    """The values as Variables; numbers become FLOAT constants."""
+def floats(*values: Like, matrices: bool = False) -> list[Variable]:
+    """The values as Variables; numbers become FLOAT constants, arrays what they become in ``operands``."""
     variables = [v for v in values if isinstance(v, Variable)]
-    return [v if isinstance(v, Variable) else _literal(v, False, variables) for v in values]
+    return [v if isinstance(v, Variable) else _literal(v, False, variables, matrices) for v in values]
 
 
 def integers(*values: Like) -> list[Variable]:
@@ -174,7 +179,7 @@ def check_masks(*values: Like) -> None:
 
 
 def _whole(value: Like) -> np.ndarray:
-    array = np.asarray(value)
+    array = array_of(value)
     if array.dtype.kind == "f" and not np.array_equal(array, np.trunc(array)):
         raise GraphError(
             f"{value!r} is combined with integers; convert those with F.to_float (at {user_line()})"
@@ -182,12 +187,12 @@ def _whole(value: Like) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def _literal(value: Like, integer: bool, beside: Sequence[Variable] = ()) -> Variable:
+def _literal(value: Like, integer: bool, beside: Sequence[Variable] = (), matrices: bool = False) -> Variable:
     if type(value) is float and not integer:
         return Constant((value,), FLOAT).output
     if not beside:
         check_masks(value)
-    array = np.asarray(value)
+    array = array_of(value)
     if array.dtype.kind not in "biuf":
         raise GraphError(f"expected a Variable or numbers, not {value!r} (at {user_line()})")
     if integer:
@@ -201,6 +206,13 @@ def _literal(value: Like, integer: bool, beside: Sequence[Variable] = ()) -> Var
         shapes = ", ".join(f"{v} of shape {v.as_given(np.broadcast_to(0.0, v.shape)).shape}" for v in beside)
         raise GraphError(
             f"an array of shape {array.shape} does not fit {shapes}; resize or transpose one of them (at {user_line()})"
+        )
+    square = array.ndim == 2 and array.shape[0] == array.shape[1] and 2 <= len(array) <= 4
+    if square and not matrices and not any(v.vtype.is_matrix for v in beside):
+        n = len(array)
+        raise GraphError(
+            f"an array of shape {array.shape} may be one MAT{n} or an image of {n}x{n} numbers here: write F.constant(values)"
+            f" for the matrix, Variable.of(values, FLOAT) for the image (at {user_line()})"
         )
     return constant(array)
 

@@ -247,7 +247,7 @@ def transpose(m: Like) -> Variable:
     >>> evaluate(F.transpose([[1.0, 2.0], [3.0, 4.0]]))[0, 0, 0].tolist()
     [[1.0, 3.0], [2.0, 4.0]]
     """
-    return Transpose(*floats(m)).output
+    return Transpose(*floats(m, matrices=True)).output
 
 
 def inverse(m: Like) -> Variable:
@@ -258,7 +258,7 @@ def inverse(m: Like) -> Variable:
     >>> evaluate(F.inverse([[2.0, 0.0], [0.0, 4.0]]))[0, 0, 0].tolist()
     [[0.5, 0.0], [0.0, 0.25]]
     """
-    return Inverse(*floats(m)).output
+    return Inverse(*floats(m, matrices=True)).output
 
 
 def determinant(m: Like) -> Variable:
@@ -270,7 +270,7 @@ def determinant(m: Like) -> Variable:
     >>> evaluate(F.determinant([[1.0, 2.0], [3.0, 5.0]])).round(4).item()
     -1.0
     """
-    return Determinant(*floats(m)).output
+    return Determinant(*floats(m, matrices=True)).output
 
 
 def outer(a: Like, b: Like) -> Variable:
