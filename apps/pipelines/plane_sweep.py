@@ -1,6 +1,7 @@
 """Plane-sweep stereo: depths of photographs from costs over planes, warped by homographies, and where views agree.
 
 python apps/pipelines/plane_sweep.py
+python apps/pipelines/plane_sweep.py --photos ../shared/data/photos/lego_synthetic
 python -m dressi fit --photos ../shared/data/photos/dtu24 --quick --out out/dtu24
 python apps/pipelines/plane_sweep.py --mesh out/dtu24/result.glb
 """
@@ -13,10 +14,15 @@ from dressi import FLOAT, MAT3, DressiAD, F, Variable
 
 # --steps: how many of the views are swept; --size: their width
 given = options(
-    __doc__, steps=24, size=160, mesh="one that was fitted to the photographs, whose depths are compared"
+    __doc__,
+    steps=50,
+    size=160,
+    photos="a folder of photographs instead of dtu24",
+    mesh="one that was fitted to the photographs, whose depths are compared",
 )
 planes, neighbours, radius, sharpness = 128, 4, 3, 30.0
-scene = Views(given.data / "photos" / "dtu24", given.size)
+folder = given.photos or given.data / "photos" / "dtu24"
+scene = Views(folder, given.size)
 size = (scene.width, scene.height)
 reference = Variable(FLOAT, size, name="reference")
 others = [Variable(FLOAT, size, name=f"other{i}") for i in range(neighbours)]
@@ -60,6 +66,7 @@ if given.mesh:
     both = {k: agree[k] & (truth[k] > 0) for k in views}
     right = sum((np.abs(maps[k] / np.where(both[k], truth[k], 1) - 1) < 0.01)[both[k]].sum() for k in views)
     figures["within_1_percent_of_mesh"] = right / max(sum(x.sum() for x in both.values()), 1)
-nearness = {k: np.clip((np.linalg.norm(scene.centres[k]) + 1 - maps[k]) / 2, 0, 1) for k in views}
+limits = {k: scene.range(k) for k in views}
+nearness = {k: np.clip((far - maps[k]) / (far - near), 0, 1) for k, (near, far) in limits.items()}
 shown = [scene.grey[0], nearness[0], *(np.where(agree[k], nearness[k], 0) for k in list(views)[:4])]
-report(given, "plane_sweep", figures, *(np.repeat(p[..., None], 3, -1) for p in shown))
+report(given, f"plane_sweep_{folder.name}", figures, *(np.repeat(p[..., None], 3, -1) for p in shown))

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from dressi import F
+from dressi.errors import InputError
 from dressi.render import linear_to_srgb, render
 from dressi.render.formats import load_mesh
 from dressi.render.io.photos import load_photos
@@ -15,7 +16,7 @@ class Views:
     """The photographs of a folder at a width.
 
     grey: (N, H, W), the mean of sRGB codes. masks: (N, H, W), bool. K, R, t: a pixel is K (R x + t), centres of texels at
-    halves. centres: of the cameras; the scene lies in the unit sphere.
+    halves. centres: of the cameras. corners: (8, 3), of the object's box, as the calibration or the masks give it.
     """
 
     def __init__(self, folder: Path, width: int):
@@ -26,6 +27,7 @@ class Views:
         self.K = [c.intrinsics for c in self.cameras]
         self.R, self.t = [c.rotation for c in self.cameras], [c.translation for c in self.cameras]
         self.centres = np.stack([c.center for c in self.cameras])
+        self.corners = np.stack(np.meshgrid(*photos.bounds.T), -1).reshape(-1, 3)
 
     def depths_of(self, mesh: Path) -> np.ndarray:
         """(N, H, W): of a mesh of the same scene, along the axes of the cameras; 0 beside it."""
@@ -33,14 +35,24 @@ class Views:
         return render(shown, self.cameras, shader=lambda at: F.vec3(at.depth, 0.0, 0.0)).colour[..., 0]
 
     def beside(self, k: int, count: int) -> list[int]:
-        """The views whose directions to the middle of the scene differ least."""
-        towards = self.centres / np.linalg.norm(self.centres, axis=1, keepdims=True)
+        """The views whose directions to the middle of the object differ least."""
+        towards = self.centres - self.corners.mean(0)
+        towards /= np.linalg.norm(towards, axis=1, keepdims=True)
         return np.argsort(-towards @ towards[k])[1 : count + 1].tolist()
 
+    def range(self, k: int) -> tuple[float, float]:
+        """The smallest and the largest depth of the object's box; a camera inside it begins near its own centre."""
+        depths = self.corners @ self.R[k][2] + self.t[k][2]
+        if depths.max() <= 0:
+            raise InputError(
+                f"the object's box is behind camera {k}: depths from {depths.min():.3g} to {depths.max():.3g}"
+            )
+        return max(depths.min(), 0.02 * depths.max()), depths.max()
+
     def depths(self, k: int, count: int) -> np.ndarray:
-        """Of planes through the unit sphere, equally far apart in the picture."""
-        distance = np.linalg.norm(self.centres[k])
-        return 1 / np.linspace(1 / (distance - 1.0), 1 / (distance + 1.0), count)
+        """Of planes through the object's box, equally far apart in the picture."""
+        near, far = self.range(k)
+        return 1 / np.linspace(1 / near, 1 / far, count)
 
     def homographies(self, k: int, other: int, depths: np.ndarray) -> np.ndarray:
         """From pixels of view k through planes that face it to pixels of another view."""
