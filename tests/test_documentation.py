@@ -144,6 +144,10 @@ def test_links_lead_somewhere(page: Path):
     assert not broken
 
 
+def test_the_readme_is_read_at_once():
+    assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 200
+
+
 def test_every_page_is_linked_from_the_index():
     index = DOCS / "index.md"
     linked = {Path(os.path.normpath(DOCS / link.partition("#")[0])) for link in links(index)}

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dressi.cli.bench.names import CASES
+from dressi.cli.bench.names import CASES, peers_text
 from dressi.cli.interrupt import imports
 from dressi.errors import InputError
 
@@ -73,9 +73,7 @@ def bench(
     ] = None,
     peer: Annotated[
         str | None,
-        typer.Option(
-            help="Another program on the same case, in turns: deodr (silhouettes), torch (convolution and all after it), numpy (matmul)."
-        ),
+        typer.Option(help=f"Another program on the same case, in turns: {peers_text()}."),
     ] = None,
     channels: Annotated[int, typer.Option(help="With `convolution`: channels in and out.")] = 16,
     kernel: Annotated[int, typer.Option(help="With `convolution`: texels along a side of the kernel.")] = 3,

@@ -1,9 +1,16 @@
-"""Messages to the user, on stderr. Standard library only."""
+"""What is printed: messages to the user on stderr, tables on stdout. Standard library only until a table is printed."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDEST = 1 << 14
+"""Characters of a line of a table in a pipe, at most. A narrower bound folds cells, which programs then read in parts."""
 
 
 def say(text: str) -> None:
@@ -11,3 +18,11 @@ def say(text: str) -> None:
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):
             print(text, file=sys.stderr, flush=True)
+
+
+def table_console() -> Console:
+    """Where tables are printed: a terminal at its width, a pipe or a file at the width that the table has by itself."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDEST)

@@ -1,24 +1,43 @@
 """`dressi bench all`: parts are kept one by one, whatever becomes of the others. What a part measures is tested elsewhere."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import refuses, run
+from rich.table import Table
 
-from dressi.cli.bench.names import CASES
-from dressi.cli.bench.request import DEFAULTS, RIVALS, Request
+from dressi.cli.bench.names import CASES, RIVALS
+from dressi.cli.bench.request import DEFAULTS, Request
 from dressi.cli.bench.suite.folder import Processor
 from dressi.cli.bench.suite.units import units
+from dressi.cli.terminal import table_console
 from dressi.errors import DeviceError, NoDriverError
+from dressi.render.formats import _LOADERS
 
 OPTIONS = dict.fromkeys(
     "views size texture_size texture_gradient form target mesh profile device steps batches".split()
 )
 SMALL = ("--size", "16", "--texture-size", "8", "--mesh", "small")
 Measure = Callable[[Request], tuple[list[dict[str, Any]], list[Exception]]]
+
+
+def test_the_help_lists_every_peer_and_every_kind_of_mesh():
+    peers = run("bench", "--help").stdout.partition("--peer")[2].partition("--channels")[0]
+    assert all(re.search(rf"\b{name}\b", peers) for names in RIVALS.values() for name in names)
+    target = run("fit", "--help").stdout.partition("--target ")[2].partition("--photos")[0]
+    assert {f".{kind}" for kind in re.findall(r"\.(\w{3,4})\b", target)} == set(_LOADERS)
+
+
+def test_a_table_in_a_pipe_keeps_its_cells_whole(capsys: pytest.CaptureFixture[str]):
+    text = "a cell of more than a hundred characters " * 4
+    table = Table("what", *("column" for _ in range(24)))
+    table.add_row("x", *(text.strip() for _ in range(24)))
+    table_console().print(table)
+    assert capsys.readouterr().out.count(text.strip()) == 24
 
 
 def good(request: Request) -> tuple[list[dict[str, Any]], list[Exception]]:

@@ -6,3 +6,23 @@ CASES = (
 )  # fmt: skip
 PREDICTED = (*CASES, "fit")
 """Cases of `dressi bench model`."""
+RIVALS = {
+    "silhouette": ("deodr",),
+    "table4": ("deodr",),
+    "convolution": ("torch", "halide"),
+    "matmul": ("numpy", "torch"),
+    "slice": ("torch", "halide"),
+    "blur": ("torch",),
+    "chain": ("torch",),
+    "pyramid": ("torch",),
+}
+"""The peers of the cases that have any; the first are those of ``bench all``."""
+
+
+def peers_text() -> str:
+    """Each peer with its cases, for the help: "deodr (silhouette, table4), ..."."""
+    cases: dict[str, list[str]] = {}
+    for case, names in RIVALS.items():
+        for name in names:
+            cases.setdefault(name, []).append(case)
+    return ", ".join(f"{name} ({', '.join(of)})" for name, of in cases.items())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dressi.cli.bench.meshes import Model, load
-from dressi.cli.bench.names import CASES, PREDICTED
+from dressi.cli.bench.names import CASES, PREDICTED, RIVALS
 from dressi.cli.sizes import parse_size
 from dressi.errors import InputError
 from dressi.render.forms.form import known_form
@@ -18,17 +18,6 @@ from dressi.vk.plan.limits import profile
 TARGETS = ("hard", "soft")
 MOST_PIXELS = 1 << 28
 """Of the views of one case together; more do not fit into the memory of most machines."""
-RIVALS = {
-    "silhouette": ("deodr",),
-    "table4": ("deodr",),
-    "convolution": ("torch", "halide"),
-    "matmul": ("numpy", "torch"),
-    "slice": ("torch", "halide"),
-    "blur": ("torch",),
-    "chain": ("torch",),
-    "pyramid": ("torch",),
-}
-"""The peers of the cases that have any; the first are those of ``bench all``."""
 
 
 @dataclass(frozen=True)

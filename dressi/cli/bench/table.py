@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
+from dressi.cli.terminal import table_console
 from dressi.errors import InputError
 
 MIB = 2**20
@@ -32,9 +32,7 @@ COLUMNS = {
 
 def print_table(results: Sequence[dict[str, Any]]) -> None:
     """One row a result, its title what all have in common; failures say why."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)
+    console = table_console()
     parts = [_parts(result) for result in results]
     common = [part for part in parts[0] if all(part in other for other in parts)]
     table = Table(title=", ".join([f"dressi bench {results[0]['case']}", *common]), title_justify="left")

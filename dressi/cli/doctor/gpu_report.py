@@ -7,12 +7,12 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from dressi import __version__
 from dressi.cli.doctor.gpu_probes import PROBES
 from dressi.cli.doctor.probe import Ask
+from dressi.cli.terminal import table_console
 from dressi.errors import InputError
 
 LIMIT = 60.0
@@ -50,9 +50,7 @@ def judge(ask: Ask, device: int) -> dict[str, Any]:
 
 def show(found: dict[str, Any]) -> None:
     """The table, and what it means."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=150)
+    console = table_console()
     device = found["facts"].get("device", {})
     name = f"{device.get('name', 'the device')}, driver {device.get('driver')} {device.get('driver_version')}"
     table = Table("probe", "check", "found", "allowed", "", title=name, title_justify="left")

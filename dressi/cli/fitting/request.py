@@ -58,7 +58,7 @@ class Request:
 
     fit: FitOptions = field(default_factory=FitOptions)
     target: Path | None = option(
-        None, "A mesh (.glb, .gltf, .obj, .ply) whose own pictures are the target.", PICTURES
+        None, "A mesh (.glb, .gltf, .obj, .ply, .off, .stl) whose own pictures are the target.", PICTURES
     )
     photos: Path | None = option(
         None, "A folder with photographs, or a video; masks and cameras may be in it.", PICTURES

@@ -38,6 +38,7 @@ def save_losses(
 ) -> None:
     """PNG of the losses of each phase by step, on a logarithmic scale; below them IoU and PSNR (step, IoU, PSNR), if any."""
     from matplotlib.figure import Figure  # not pyplot, which takes longer to import
+    from matplotlib.ticker import LogFormatterSciNotation
 
     count = 2 if quality else 1
     figure = Figure(figsize=(7, 4 * count), dpi=100)
@@ -50,10 +51,13 @@ def save_losses(
     if losses:
         axes.legend()
     axes.grid(alpha=0.3)
+    # Less than a decade has labels such as 2 x 10^-2 between the powers of ten, as wide as the margin: written short.
+    axes.yaxis.set_minor_formatter(LogFormatterSciNotation(labelOnlyBase=False, minor_thresholds=(1, 0.3)))
+    axes.tick_params(axis="y", which="minor", labelsize=7)
     if quality:
         _draw_quality(rows[1, 0], quality)
     # A tight layout would measure every label, which takes longer than to draw them.
-    figure.subplots_adjust(0.11, 0.5 / (4 * count), 0.89, 1 - 0.15 / (4 * count), hspace=0.15)
+    figure.subplots_adjust(0.14, 0.5 / (4 * count), 0.89, 1 - 0.15 / (4 * count), hspace=0.15)
     figure.savefig(path, format="png")
 
 

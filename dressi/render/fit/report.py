@@ -171,9 +171,10 @@ def write_results(
             save_glb(new / CONFIDENCE, shown_confidence(result.mesh, sure))
         write_losses(new / "loss.csv", result.losses)
         write_quality(new / "quality.csv", result.quality)
-        pictures.save_losses(
-            new / "loss.png", result.losses, [(look.step, look.iou, look.psnr) for look in result.quality]
-        )
+        looks = [(look.step, look.iou, look.psnr) for look in result.quality]
+        if looks:  # the curves end at the figures of the result, as the report has them
+            looks.append((len(result.losses), train.iou, train.as_dict()["psnr"]))
+        pictures.save_losses(new / "loss.png", result.losses, looks)
         save_png(new / "views.png", pictures.compare(dataset.train.colors[shown], train.colors[shown]))
         if held_out is not None and dataset.held_out is not None:
             other = dataset.held_out

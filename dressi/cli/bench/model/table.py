@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
+
+from dressi.cli.terminal import table_console
 
 MIB = 2**20
 COLUMNS = (
@@ -20,9 +21,7 @@ NOTE = (
 
 def print_predictions(case: str, results: Sequence[dict[str, Any]]) -> None:
     """A table for each step, its sums in the last row."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)
+    console = table_console()
     for result in results:
         console.print(_table(case, result))
     print(f"{NOTE}; {results[0]['targets']}")

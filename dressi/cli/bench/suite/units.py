@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dressi.cli.bench.names import CASES
-from dressi.cli.bench.request import DEFAULTS, RIVALS, Request
+from dressi.cli.bench.names import CASES, RIVALS
+from dressi.cli.bench.request import DEFAULTS, Request
 
 BATCHES = 31
 """Most timed batches of a case, where the user asks for no other number."""
