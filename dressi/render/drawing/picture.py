@@ -243,8 +243,9 @@ class Picture(OfVariables, Figures):
     def soft_target(self, masks: np.ndarray) -> Variable:
         """FLOAT, N tiles: what ``mask`` is for a mesh with these masks, so that a mask loss has its minimum there.
 
-        masks: (N, H, W) or (H, W), covered where at least 0.5. For one-sided forms (outer), whose soft margin lies outside
-        of the outline: with plain masks the mesh would shrink. Raises InputError for other forms.
+        masks: (N, H, W) or (H, W) in [0, 1], plain or filtered: the outline lies where coverage is 0.5 (``outline_distances``). For
+        one-sided forms (outer, contour), whose soft margin lies outside of the outline: with the masks themselves the mesh
+        would shrink. Raises InputError for other forms.
         """
         if not self.estimator.one_sided or self.estimator.target is None or self.radius is None:
             raise InputError(f"masks of the form {self.estimator.name!r} are compared as they are")

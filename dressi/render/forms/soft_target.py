@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.ndimage import distance_transform_edt
+from scipy.ndimage import distance_transform_edt, sobel
 
 from ...ad import functional as F
 from ...ad.graph import Variable
@@ -16,11 +16,148 @@ def falloff(distance: Variable, radius: Like) -> Variable:
     return F.square(F.maximum(1.0 - distance / radius, 0.0))
 
 
+SMOOTHED = 10
+"""How often points of the outline of a plain mask go half way to the middle of their neighbours."""
+
+
+def outline_distances(coverage: np.ndarray) -> np.ndarray:
+    """(H, W) signed pixels to the outline of an image of coverage (H, W), positive inside; covered from 1/2 on.
+
+    Partly covered pixels say where the outline runs: exactly for a straight one. Between pixels of 0 and 1 it is a smooth line
+    about half way between the centres, not a staircase. Without an outline all pixels are far from it.
+
+    >>> outline_distances(np.array([[1, 1, 0.25, 0]])).round(2).tolist()
+    [[1.75, 0.75, -0.25, -1.25]]
+    """
+    coverage = np.asarray(coverage, np.float64)
+    mask = coverage >= 0.5
+    if mask.all() or not mask.any():
+        return np.full(mask.shape, (1.0 if mask.any() else -1.0) * sum(mask.shape))
+    lines = _outline(np.pad(coverage, 1, mode="edge"))
+    found = np.empty(mask.shape)
+    for part in (mask, ~mask):
+        row, column = np.nonzero(part)
+        nearest = distance_transform_edt(part, return_distances=False, return_indices=True)
+        assert isinstance(nearest, np.ndarray)
+        y, x = nearest[:, row, column]
+        square = y * (coverage.shape[1] + 1) + x
+        least = np.full(len(row), np.inf, np.float32)
+        # The outline passes through one of the four squares of centres around the nearest pixel of the other side.
+        for step in (0, 1, coverage.shape[1] + 1, coverage.shape[1] + 2):
+            for line in lines:
+                least = np.fmin(least, _squared(row + 1, column + 1, line[square + step]))
+        found[part] = np.sqrt(least)
+    return np.where(mask, found, -found)
+
+
+def _squared(row: np.ndarray, column: np.ndarray, line: np.ndarray) -> np.ndarray:
+    """(N,) squares of the distances of pixels to segments (N, 4)."""
+    start_row, start_column, along_row, along_column = line.T
+    down, right = row - start_row, column - start_column
+    length = np.maximum(along_row * along_row + along_column * along_column, np.float32(1e-12))
+    share = np.clip((down * along_row + right * along_column) / length, 0, 1)
+    return (down - share * along_row) ** 2 + (right - share * along_column) ** 2
+
+
+def _outline(coverage: np.ndarray) -> list[np.ndarray]:
+    """The outline in each square of four centres, ((H - 1) (W - 1), 4) float32: row and column of the start of a segment, and its
+    extent; NaN without one. A second list is that of squares of which opposite corners are covered, if there are some."""
+    inside, part = coverage >= 0.5, (coverage > 0) & (coverage < 1)
+    slopes = [-sobel(coverage, axis, mode="nearest") for axis in (0, 1)]
+    size, width = coverage.size, coverage.shape[1]
+    points, outward = np.full((2 * size, 2), np.nan), np.zeros((2 * size, 2))
+    # A point between each pixel and the next one in its row, then in its column, if one of them is covered.
+    for axis, first, rest in ((1, np.s_[:, :-1], np.s_[:, 1:]), (0, np.s_[:-1], np.s_[1:])):
+        p = np.stack(np.nonzero(inside[first] != inside[rest]))
+        q = p + np.array([(0, 1), (1, 0)][1 - axis])[:, None]
+        a, b = coverage[*p], coverage[*q]
+        share, told, count = (a - 0.5) / (a - b), np.zeros(len(a)), np.zeros(len(a))
+        for pixel, own in ((p, 0), (q, 1)):
+            place = own + _edge_offset(coverage[*pixel], *(slope[*pixel] for slope in slopes), axis)
+            known = part[*pixel] & (np.abs(place - share) < 0.5)
+            told, count = told + np.where(known, place, 0.0), count + known
+        place = p.T.astype(float)
+        place[:, axis] += np.clip(np.where(count > 0, told / np.maximum(count, 1), share), 0, 1)
+        number = p[0] * width + p[1] + (0 if axis else size)
+        points[number] = place
+        outward[number, axis] = np.where(part[*p] | part[*q], 0, np.where(inside[*p], 1, -1))
+    covered = inside[:-1, :-1].astype(int) + inside[:-1, 1:] + inside[1:, 1:] + inside[1:, :-1]
+    y, x = np.nonzero((covered > 0) & (covered < 4))
+    # The sides of these squares, two or four of which are crossed: from (0, 0) on to (0, 1), (1, 1) and (1, 0).
+    n = y * width + x
+    sides = np.stack([n, size + n + 1, n + width, size + n])
+    there = ~np.isnan(points[sides, 0])
+    sides = np.take_along_axis(sides, np.argsort(~there, axis=0, kind="stable"), 0)
+    four = there.all(0)
+    # Where opposite corners are covered, the mean says whether they meet in the middle.
+    mean = (coverage[y, x] + coverage[y, x + 1] + coverage[y + 1, x + 1] + coverage[y + 1, x]) / 4
+    apart = four & (inside[y, x] == (mean >= 0.5))
+    links = [np.stack([sides[0], np.where(four & ~apart, sides[3], sides[1])])]
+    if four.any():
+        links.append(np.where(apart, sides[2:], sides[1:3])[:, four])
+    smooth = _smoothed(points, np.concatenate(links, axis=1), outward)
+    lines = []
+    for (start, end), which in zip(links, (np.s_[:], four), strict=False):
+        line = np.full(((coverage.shape[0] - 1) * (width - 1), 4), np.nan, np.float32)
+        line[(y * (width - 1) + x)[which]] = np.concatenate(
+            [smooth[start], smooth[end] - smooth[start]], axis=1
+        )
+        lines.append(line)
+    return lines
+
+
+def _smoothed(points: np.ndarray, links: np.ndarray, outward: np.ndarray) -> np.ndarray:
+    """Points (P, 2) of lines, links (2, L) between them: without the steps between those of plain pixels.  outward: (P, 2), the way
+    from the covered centre to the other, on which a point moves by half a pixel at most; 0 for points that stay."""
+    used, number = np.unique(links, return_inverse=True)
+    a, b = number.reshape(2, -1)
+    start, ways, ends = points[used], outward[used], np.bincount(number.ravel())
+    if not ways.any():
+        return points
+
+    def middle(values: np.ndarray) -> np.ndarray:
+        near = np.bincount(a, values[b], len(used)) + np.bincount(b, values[a], len(used))
+        return np.where(ends == 2, near / 2, values)
+
+    def pull(now: np.ndarray) -> np.ndarray:
+        return ((np.stack([middle(now[:, k]) for k in (0, 1)], axis=1) - now) * ways).sum(1)
+
+    # Where the line turns to one side alone, it has a corner; where it turns to and fro, it has steps.
+    turns = pull(start)
+    steps = [turns > 1e-6, turns < -1e-6]
+    for _ in range(SMOOTHED):
+        steps = [near | (middle(near.astype(float)) > 0) for near in steps]
+    ways = ways * (steps[0] & steps[1])[:, None]
+    moved = np.zeros(len(used))
+    for _ in range(SMOOTHED):
+        moved = moved + 0.5 * pull(start + moved[:, None] * ways)
+    # Round and small parts move inward as a whole, which is taken back.
+    shrunk = moved
+    for _ in range(SMOOTHED):
+        shrunk = 0.5 * (shrunk + middle(shrunk))
+    found = points.copy()
+    found[used] = start + np.clip(moved - shrunk, -0.5, 0.5)[:, None] * ways
+    return found
+
+
+def _edge_offset(coverage: np.ndarray, down: np.ndarray, right: np.ndarray, axis: int) -> np.ndarray:
+    """(N,) pixels from the centres of partly covered pixels, along an axis, to the straight edge that covers as much of them, by the
+    slope of the coverage around them (Gustavson and Strand 2011)."""
+    normal = np.stack([down, right]) / np.maximum(np.hypot(down, right), 1e-12)
+    low, high = np.sort(np.abs(normal), axis=0)
+    less = np.minimum(coverage, 1 - coverage)
+    corner = 0.5 * (low + high) - np.sqrt(2 * low * high * less)
+    away = np.where(less < 0.5 * low / np.maximum(high, 1e-12), corner, (0.5 - less) * high)
+    along = np.where(np.abs(normal[axis]) > 1e-6, normal[axis], np.inf)
+    return np.where(coverage >= 0.5, away, -away) / along
+
+
 def outside_distance(masks: np.ndarray, margin: int = 0) -> np.ndarray:
     """Distance of every pixel to the outline of a mask, in image heights, 0 inside.
 
-    masks: (..., H, W), covered where at least 0.5. The outline runs half way between covered and uncovered pixel
-    centres. For a mask without a covered pixel the distance is 2, beyond every radius. ``falloff`` of these distances is the
+    masks: (..., H, W) of coverage, with the outline at 1/2 (``outline_distances``): plain masks of 0 and 1, or filtered ones,
+    whose partly covered pixels say where it runs.
+    For a mask without a pixel of at least 1/2 the distance is 2, beyond every radius. ``falloff`` of these distances is the
     target of the outer form.  margin: uncovered pixels added on every side, (..., H + 2 margin, W + 2 margin), for images
     drawn ``with_margin``. Raises InputError.
 
@@ -31,14 +168,16 @@ def outside_distance(masks: np.ndarray, margin: int = 0) -> np.ndarray:
     if masks.ndim < 2 or masks.size == 0:
         raise InputError(f"masks are arrays (..., H, W), not {masks.shape}")
     masks = np.pad(masks, [(0, 0)] * (masks.ndim - 2) + [(margin, margin)] * 2)
-    flat = masks.reshape(-1, *masks.shape[-2:]) >= 0.5
-    found = [np.asarray(distance_transform_edt(~mask)) if mask.any() else np.inf for mask in flat]
-    distance = np.stack([np.broadcast_to(d, masks.shape[-2:]) for d in found])
-    return np.minimum(np.maximum(distance - 0.5, 0.0) / masks.shape[-2], 2.0).reshape(masks.shape)
+    flat = masks.reshape(-1, *masks.shape[-2:])
+    found = [
+        -outline_distances(mask) if (mask >= 0.5).any() else np.full(mask.shape, np.inf) for mask in flat
+    ]
+    return np.clip(np.stack(found) / masks.shape[-2], 0.0, 2.0).reshape(masks.shape)
 
 
 def soft_target(masks: np.ndarray, radius: float) -> np.ndarray:
-    """The target of the outer form: its silhouette for a mesh with these masks (..., H, W) at a fixed radius. Raises InputError.
+    """The target of the outer form: its silhouette for a mesh with these masks (..., H, W), plain or filtered, at a fixed radius.
+    Raises InputError.
 
     >>> soft_target(np.array([[1, 0], [1, 0]]), 0.5).tolist()
     [[1.0, 0.25], [1.0, 0.25]]

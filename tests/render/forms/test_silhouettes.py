@@ -12,6 +12,7 @@ from dressi.render.fit.graphs.learned import Learned
 from dressi.render.fit.graphs.mask_distances import cut_off, least_distances, signed_distances
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.forms.face import peeled_target
+from dressi.render.forms.soft_target import outline_distances, soft_target
 from dressi.render.mesh.primitives import octasphere
 
 
@@ -63,9 +64,46 @@ def test_what_is_not_known_may_be_covered():
     np.testing.assert_array_equal(nearest[1], signed_distances(mask[1:], (12, 12))[0])
 
 
+@pytest.mark.one_driver
+@pytest.mark.parametrize(("plain", "bounds"), [(False, (0.01, 0.01, 0.02)), (True, (0.11, 0.05, 0.03))])
+def test_targets_know_where_in_a_pixel_a_mask_ends(plain, bounds):
+    """The size of a disc whose soft silhouette is nearest to the target, by its true one, at radii of 1, 3 and 8 pixels."""
+    n, samples, offsets = 40, 8, np.linspace(-0.4, 0.4, 161)
+    fine, centres = ((np.mgrid[:k, :k] + 0.5) * n / k for k in (n * samples, n))
+    found = []
+    for seed in range(4):
+        middle = n / 2 + np.random.default_rng(seed).uniform(-0.5, 0.5, (2, 1, 1))
+        inside, away = (10.0 - np.hypot(*(grid - middle)) for grid in (fine, centres))
+        coverage = (inside > 0).reshape(n, samples, n, samples).mean((1, 3))
+        targets = [soft_target(away > 0 if plain else coverage, r / n) for r in (1, 3, 8)]
+        drawn = np.maximum(-away - offsets[:, None, None], 0.0)
+        losses = [
+            ((np.maximum(1 - drawn / r, 0) ** 2 - t) ** 2).sum((1, 2))
+            for r, t in zip((1, 3, 8), targets, strict=True)
+        ]
+        found.append(offsets[np.argmin(losses, axis=1)])
+    assert (np.abs(np.mean(found, axis=0)) <= bounds).all()
+
+
 def test_distances_of_full_and_empty_masks_are_far():
     full, empty = signed_distances(np.stack([np.ones((4, 4)), np.zeros((4, 4))]), (4, 4))
     assert full.min() > 1 and empty.max() < -1
+
+
+@pytest.mark.one_driver
+def test_outlines_keep_thin_lines_and_single_pixels():
+    mask = np.zeros((9, 12))
+    mask[2, 1:8], mask[5, 9], mask[6, 10] = 1, 1, 1
+    found = outline_distances(mask)
+    assert (np.sign(found) == np.where(mask, 1, -1)).all()
+    np.testing.assert_allclose(found[:5, 4], [-1.5, -0.5, 0.5, -0.5, -1.5], atol=1e-6)
+    np.testing.assert_allclose(outline_distances(1 - mask), -found, atol=1e-6)
+    # Straight edges of any slope, of their shares of the pixels.
+    rows, columns = np.mgrid[:144, :192] / 16 + 1 / 32
+    inside = 4.2 + 0.3 * (columns - 6) - rows
+    partly = (inside > 0).reshape(9, 16, 12, 16).mean((1, 3))
+    exact = (4.2 + 0.3 * (np.arange(12) + 0.5 - 6) - np.arange(9)[:, None] - 0.5) / np.hypot(1, 0.3)
+    np.testing.assert_allclose(outline_distances(partly)[2:-2, 2:-2], exact[2:-2, 2:-2], atol=0.05)
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])

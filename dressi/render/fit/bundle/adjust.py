@@ -28,10 +28,11 @@ from scipy.spatial.transform import Rotation
 
 from ...cameras import Camera, Cameras
 from ...engine import MakeEngine
+from ...forms.soft_target import outline_distances
 from ...io.images import resize, scaled_size
 from ...mesh import Mesh
 from ...surface.color import linear_to_srgb
-from ..graphs.mask_distances import outline_distances, signed_distances
+from ..graphs.mask_distances import signed_distances
 from ..graphs.moving import with_views
 from ..phases.unfold import unfolded
 from .depths import Depths

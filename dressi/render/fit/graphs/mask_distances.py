@@ -7,32 +7,7 @@ import math
 import numpy as np
 from scipy.ndimage import binary_erosion, distance_transform_edt, map_coordinates
 
-
-def outline_distances(coverage: np.ndarray) -> np.ndarray:
-    """(H, W) signed pixels to the outline of an image of coverage (H, W), positive inside; covered from 1/2 on.
-
-    The outline lies where coverage, interpolated between neighbouring pixels, is 1/2; for coverage of 0 and 1 alone, half
-    way between pixels. Without an outline all pixels are far from it.
-    """
-    mask = coverage >= 0.5
-    if mask.all() or not mask.any():
-        return np.full(mask.shape, (1.0 if mask.any() else -1.0) * sum(mask.shape))
-    beside = None if np.isin(coverage, (0, 1)).all() else _crossings(coverage, mask)
-    distances = []
-    for part in (mask, ~mask):
-        found = distance_transform_edt(part, return_indices=True)
-        assert isinstance(found, tuple)
-        distance, nearest = found
-        if beside is None:
-            distances.append(distance - 0.5)
-            continue
-        # The outline beside the nearest pixel of the other side: a segment one pixel long, perpendicular to its normal.
-        normal, away = beside[0][:, *nearest], beside[1][*nearest]
-        path = np.indices(part.shape) - nearest
-        along = (normal * path).sum(0) - away
-        across = np.abs(normal[0] * path[1] - normal[1] * path[0])
-        distances.append(np.hypot(along, np.maximum(across - 0.5, 0.0)))
-    return np.where(mask, distances[0], -distances[1])
+from ...forms.soft_target import outline_distances
 
 
 def signed_distances(masks: np.ndarray, size: tuple[int, int], margin: int = 0) -> np.ndarray:
@@ -67,14 +42,16 @@ def least_distances(
     Beyond the border of a truncated mask the coverage is unknown. The true distance of a pixel outside the object lies
     between this one and the distance to the mask.
     """
-    pad = _pad(masks, size, margin)
-    images = []
+    pad, images = _pad(masks, size, margin), []
     for i, cut in enumerate(cut_off(masks, known)):
+        found = outline_distances(np.pad(np.asarray(masks[i], np.float64), pad))
         told = np.pad(np.ones(masks.shape[1:], bool) if known is None else known[i] > 0, pad)
-        image = np.pad(np.asarray(masks[i], np.float64), pad)
-        images.append(np.where(cut & ~told, 1.0, image))
-    height = masks.shape[1]
-    return np.stack([_at_centres(outline_distances(image) / height, size, margin, pad) for image in images])
+        if cut and not told.all():
+            # Pixels are known as a whole, whatever the outline of the mask is between them.
+            inside, outside = (np.asarray(distance_transform_edt(part)) for part in (~told, told))
+            found = np.maximum(found, np.where(told, 0.5 - outside, inside - 0.5))
+        images.append(found / masks.shape[1])
+    return np.stack([_at_centres(image, size, margin, pad) for image in images])
 
 
 def _pad(masks: np.ndarray, size: tuple[int, int], margin: int) -> int:
@@ -90,19 +67,3 @@ def _at_centres(image: np.ndarray, size: tuple[int, int], margin: int, pad: int)
         for have, count in zip(image.shape, reversed(size), strict=True)
     )
     return map_coordinates(image, np.meshgrid(rows, columns, indexing="ij"), order=1, mode="nearest")
-
-
-def _crossings(coverage: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(2, H, W) and (H, W): from the centre of a pixel beside the outline the unit normal to the outline (row, column),
-    toward the other side, and the distance in pixels. Elsewhere undefined."""
-    inverse = np.zeros((2, *coverage.shape))
-    wide = np.pad(coverage, 1, mode="edge")
-    for axis in (0, 1):
-        for step in (1, -1):
-            other = np.roll(wide, -step, axis)[1:-1, 1:-1]
-            across = (other >= 0.5) != mask
-            share = np.abs(coverage - 0.5) / np.where(across, np.abs(coverage - other), 1.0)
-            rate = np.where(across, 1 / np.maximum(share, 1e-3), 0.0)
-            inverse[axis] = np.where(rate > np.abs(inverse[axis]), step * rate, inverse[axis])
-    total = np.maximum(np.hypot(inverse[0], inverse[1]), 1e-12)
-    return inverse / total, 1 / total
