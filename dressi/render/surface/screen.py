@@ -24,6 +24,9 @@ from .projection import Projected, clip_list, finite, project
 
 AREA_MINIMUM = 1e-10
 """Faces with twice the projected area at most this, in square image heights, are dropped."""
+OUTSIDE = 0.1
+"""Barycentric weights are at least minus this. Drivers round corners to a grid of up to 1/16 pixel, so that a sliver may cover a
+centre that lies many times its width beside it: what is extrapolated to there is noise, and other noise on other drivers."""
 CULLING = {"none": 0, "back": 1}
 
 
@@ -255,8 +258,8 @@ def barycentric(
     """VEC3: perspective-correct weights of the three corners at each pixel; they add up to 1.
 
     position: VEC4 clip-space list (vertices behind the viewer are allowed).  place: VEC2, places on the screen instead of
-    the pixel centres. Outside of the face weights are negative and extrapolate; with ``clamp`` they are cut at 0 and
-    normalised, which stays on the face. (0, 0, 0) where there is no face. Differentiable in position and place.
+    the pixel centres. Outside of the face weights are negative and extrapolate, down to -OUTSIDE; with ``clamp`` they are cut
+    at 0. Those that are cut are normalised. (0, 0, 0) where there is no face. Differentiable in position and place.
 
     >>> face, clip = Variable(INT, (32, 32), name="face"), Variable.of(np.ones((3, 4)))
     >>> barycentric(clip, corners(face, np.array([[0, 1, 2]])), (32, 32)).vtype
@@ -266,8 +269,9 @@ def barycentric(
     # (2D homogeneous rasterization, Olano and Greer 1997); no division by w, no cancellation far from the origin.
     x, y, w, ray = pixel_rays(position, at, size, place)
     areas = F.cross(x - w * ray.x, y - w * ray.y)
-    if clamp:
-        areas = F.maximum(areas * F.sign(F.stop_gradient(F.sum_components(areas))), 0.0)
+    whole = F.stop_gradient(F.sum_components(areas))
+    least = 0.0 if clamp else F.abs(whole) * -OUTSIDE
+    areas = F.maximum(areas * F.sign(whole), least)
     total = F.sum_components(areas)
     return areas / F.select(F.not_equal(total, 0.0), total, 1.0)
 

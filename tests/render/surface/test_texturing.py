@@ -83,6 +83,21 @@ def test_weights_have_the_gradient_of_their_positions():
     assert check_gradient(clamped, [position]) < 1e-5
 
 
+@pytest.mark.one_driver
+def test_slivers_are_not_extrapolated_to_centres_beside_them():
+    """A face a thousandth of a pixel wide, beside whose centres drivers may see it: the weights stay near the face."""
+    corners = [(-0.8, -0.8, 0.5), (-0.8 + 1e-3 / 8, -0.8, 0.5), (0.8, 0.9, 0.5)]
+    position, faces = sc.flat(corners, [(0, 1, 2)]).variables()
+    face = Variable(INT, (16, 16), data=np.zeros((1, 16, 16), int))
+    weights = screen.barycentric(position, screen.corners(face, faces), (16, 16))
+    value, slope = evaluate(
+        [weights, *gradient(F.sum(F.dot(weights, F.constant((1.0, 2.0, 3.0)))), [position])]
+    )
+    assert value.min() >= -screen.OUTSIDE and value.max() <= 1 + 2 * screen.OUTSIDE
+    np.testing.assert_allclose(value.sum(-1), 1, atol=1e-9)
+    assert np.isfinite(slope).all()
+
+
 @pytest.mark.parametrize("name", ["sphere", "overlapping", "near plane"])
 def test_hard_raster_is_the_first_hard_layer(name):
     case = sc.cases()[name]
