@@ -200,8 +200,9 @@ class Picture(OfVariables, Figures):
 
         The forms "contour" and "antialias" blend depth, normal, point and attributes as they blend colours: what is in front over
         what is behind, or over 0, by the opacity of the margin or by the share of the pixel that each covers. So a loss that
-        compares them has the derivative by what covers a pixel. ``seen.depth`` is not blended: it is that of the nearest
-        surface at the centre of the pixel, whose visibility has no derivative, as all of these are in the other forms ::
+        compares them has the derivative by what covers a pixel, with the limits of these forms (guide "Limits").
+        ``seen.depth`` is not blended: it is that of the nearest surface at the centre of the pixel, whose visibility has no
+        derivative, as all of these are in the other forms ::
 
             picture = render(mesh, camera, positions=positions, form="contour", radius=0.02)
             loss = F.mean(F.square(picture.depth - measured)) + F.mean(F.square(F.length(picture.normal - normals)))

@@ -32,10 +32,13 @@ A: the surface at p; D: that on the other side, at the seam. Where the seam move
 
 Measured pictures have no margins. Compared with a photograph, colours and depths have their minimum about 0.3 r inside of
 the true contour (0.33, 0.62, 0.91 and 1.5 pixels at r = 1, 2, 3 and 5): end such a fit with the antialias form, whose
-minimum is off by less than 0.01 pixels. Masks have ``Picture.soft_target``; pictures drawn by this form have no such error.
+minimum is off by at most 0.03 pixels. Masks have ``Picture.soft_target``; pictures drawn by this form have no such error.
 
 The picture jumps, without a derivative of the jump, where two contours that do not belong to one surface are equally near,
-and in margins around the point at which a seam ends at a contour.
+and in margins around the point at which a seam ends at a contour. The more pixels a radius has, the more there are of these: of
+coarse meshes with large radii single directions, such as a rotation that hardly moves the outline, can lose most of their
+derivative. Creases are no contours: what jumps there though the surface goes on, such as normals of faces (``smooth=False``), split
+normals or materials, moves without a derivative.
 """
 
 from __future__ import annotations
