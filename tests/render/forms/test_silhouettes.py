@@ -97,7 +97,8 @@ def test_outlines_keep_thin_lines_and_single_pixels():
     found = outline_distances(mask)
     assert (np.sign(found) == np.where(mask, 1, -1)).all()
     np.testing.assert_allclose(found[:5, 4], [-1.5, -0.5, 0.5, -0.5, -1.5], atol=1e-6)
-    np.testing.assert_allclose(outline_distances(1 - mask), -found, atol=1e-6)
+    mask[6, 10] = 0  # of two pixels that touch at a corner one side has to be joined
+    np.testing.assert_allclose(outline_distances(1 - mask), -outline_distances(mask), atol=1e-6)
     # Straight edges of any slope, of their shares of the pixels.
     rows, columns = np.mgrid[:144, :192] / 16 + 1 / 32
     inside = 4.2 + 0.3 * (columns - 6) - rows
