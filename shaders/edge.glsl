@@ -10,7 +10,8 @@ const float EDGE_FARTHEST = 1e6;
 // Whether the edge between two vertices is seen, and its ends on the screen are usable.
 bool edge_seen(vec4 a, vec4 b, vec4 ends) {
     vec2 far = max(abs(ends.xy), abs(ends.zw));
-    return face_present(a) && face_present(b) && max(a.z, b.z) >= 0.0 && max(far.x, far.y) < EDGE_FARTHEST;
+    bool between = max(a.z, b.z) >= 0.0 && min(a.z, b.z) <= 1.0;
+    return face_present(a) && face_present(b) && between && max(far.x, far.y) < EDGE_FARTHEST;
 }
 
 // Twice the area that the edge spans with a face's third corner, times w of a corner in front of the near plane: its

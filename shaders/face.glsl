@@ -33,6 +33,7 @@ float face_edge(vec2 p, vec2 a, vec2 b) {
 
 // (signed distance, shifted depth, number of the nearest segment) of a face with segments a-b, b-d, a-c; c is d unless
 // the near plane cuts the face, from c to d. one: (a, b), two: (c, d), depths: of a, b, c.
+// (-2, 2, -1) where the nearest point of the face, or of its outline, lies beyond the far plane.
 vec3 face_nearest(vec2 p, vec4 one, vec4 two, vec3 depths) {
     vec2 a = one.xy, b = one.zw, c = two.xy, d = two.zw;
     precise float area = face_cross(b - a, c - a);
@@ -44,6 +45,10 @@ vec3 face_nearest(vec2 p, vec4 one, vec4 two, vec3 depths) {
     float best = squared.x, number = 0.0;
     if (squared.y < best) { best = squared.y; number = 1.0; }
     if (squared.z < best) { best = squared.z; number = 2.0; }
+    vec2 start = number == 1.0 ? b : a, u = (number == 0.0 ? b : number == 1.0 ? d : c) - start;
+    vec2 q = start + clamp(dot(p - start, u) / max(dot(u, u), 1e-30), 0.0, 1.0) * u;
+    vec3 beside = vec3(face_cross(c - b, q - b), -face_cross(c - a, q - a), face_cross(b - a, q - a));
+    if ((inside ? depth : dot(beside, depths) / area) > 1.0) return vec3(-2.0, 2.0, -1.0);
     precise float away = sqrt(best);
     precise float shifted = inside ? 0.5 * clamp(depth, 0.0, 1.0) : 0.5 + 0.5 * away;
     return vec3(inside ? away : -away, shifted, number);

@@ -15,7 +15,7 @@ come before soft ones (outside), soft ones are ordered by distance, and K layers
 - silhouette = E (1 - prod(1 - D)) + (1 - E) S, from (4) and (6); colour by (5), see ``blend``.
 
 A face that crosses the near plane is clipped there. The remaining parts of its three edges count, the line of the cut does
-not.
+not. Beyond the far plane there are no fragments: where the nearest point of a face lies beyond it, the face is not there.
 
 Two faces that share an edge compute the same bits for their distance to it (the ends are taken in the order of their
 numbers), so that every device sees a tie.
@@ -130,7 +130,7 @@ def face_form(
     reach = drawn + 0.25 / size[1]
     pairs = face_segments(faces, mesh.points.vertex, mesh.face_count, culling(mesh.cull))
     # Gradients are summed per segment end first and then once per vertex: fewer additions than per pixel and vertex.
-    smooth = segment(mesh.points.smooth, pairs.x, pairs.y)
+    smooth = segment(mesh.points.smooth, pairs.x, pairs.y, far=False)
     ends = F.stop_gradient(smooth)
     triangles = enlarged(reach, ends, mesh.face_count, size)
     # All inputs of a fragment depend on the face alone, so that a device may read them once per triangle.

@@ -17,8 +17,8 @@ not depend on which of these centres a driver covers.
 Covered pixels carry no gradient: opening a hole needs another signal. The reach is about 2 r. If mesh and target are
 farther apart, start with a larger radius and shrink it; the radius is data, so this needs no new build. A soft margin that
 is cut off by the image border pushes the mesh outward: draw ``with_margin`` of r if the target comes near the border.
-Faces and edges that cross the near plane are clipped, with gradients through the points of the cut. The line along which
-the plane cuts a face is no edge: there the picture ends without a margin.
+Faces and edges that cross the near or the far plane are clipped, with gradients through the points of the cut. The line along
+which a plane cuts a face is no edge: there the picture ends without a margin. All forms draw nothing beyond the far plane.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class PassingEdges:
     def _lists(self) -> tuple[Variable, Variable, Variable]:
         """The ends of all edges, their depths and sides."""
         a, b = (F.lookup(self.mesh.points.vertex, F.component(self.edges.list, i)) for i in range(2))
-        depths = F.maximum(F.vec2(a.z, b.z), 0.0)
+        depths = F.clamp(F.vec2(a.z, b.z))
         return seen_ends(self.mesh, self.edges), depths, edge_sides(self.mesh, self.edges)
 
     def nearest(

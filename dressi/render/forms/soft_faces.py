@@ -123,10 +123,10 @@ class NearestEdge(PixelFunction):
 
     dist: signed distance to the nearest segment of the outline.  depth: by equation (3), as a device stores
     it.  segment: 0, 1 or 2. (-2, 2, -1) where the face is -1. No derivative: the differentiable distance is computed from
-    the ends of the segment.
+    the ends of the segment. Nothing, as for the face -1, where the nearest point of the face lies beyond the far plane.
     """
 
-    operations = 40.0
+    operations = 70.0
     no_derivative = "chooses an edge; compute the distance from the ends of the edge chosen"
     includes = ("face.glsl",)
     glsl = "$y = $0 < 0 ? vec3(-2.0, 2.0, -1.0)\n : face_nearest((vec2(pixel) + 0.5) / float($size.y), $1, $2, $3);"
@@ -151,6 +151,14 @@ class NearestEdge(PixelFunction):
         inside = (within * np.sign(area) >= 0).all(0) & (depth >= 0)
         squared = np.stack([squared_distance(p, *ends) for ends in ((a, b), (b, d), (a, c))])
         away = np.sqrt(squared.min(0))
+        best = squared.argmin(0)
+        start = np.where((best == 1)[..., None], b, a)
+        u = np.choose(best[..., None], [b, d, c]) - start
+        along = ((p - start) * u).sum(-1) / np.maximum((u * u).sum(-1), 1e-30)
+        q = start + np.clip(along, 0, 1)[..., None] * u
+        beside = np.stack([face_cross(c - b, q - b), -face_cross(c - a, q - a), face_cross(b - a, q - a)])
+        with np.errstate(all="ignore"):
+            beyond = np.where(inside, depth, (beside * np.moveaxis(depths, -1, 0)).sum(0) / area) > 1
         shifted = np.where(inside, 0.5 * np.clip(depth, 0, 1), 0.5 + 0.5 * away).astype(np.float32)
-        found = np.stack([np.where(inside, away, -away), shifted, squared.argmin(0)], axis=-1)
-        return np.where((face < 0)[..., None], (-2.0, 2.0, -1.0), found)
+        found = np.stack([np.where(inside, away, -away), shifted, best], axis=-1)
+        return np.where(((face < 0) | beyond)[..., None], (-2.0, 2.0, -1.0), found)

@@ -66,7 +66,8 @@ def on_screen(points: Variable, radius: Variable, unit: str, matrices: Variable,
     points = F.select(there, points, 0.0)
     place = F.vec4(points if points.batch == count else F.expand(points, count), 1.0)
     clip = F.matmul(matrices, place)
-    seen = F.logical_and(F.logical_and(there, F.greater(clip.w, W_MINIMUM)), F.greater_equal(clip.z, 0.0))
+    between = F.logical_and(F.greater_equal(clip.z, 0.0), F.less_equal(clip.z, clip.w))
+    seen = F.logical_and(F.logical_and(there, F.greater(clip.w, W_MINIMUM)), between)
     over = 1.0 / F.select(seen, clip.w, 1.0)
     half = F.constant((0.5 * size[0], 0.5 * size[1]))  # not two numbers for a list of two points
     at = F.select(seen, clip.xy * over * half + half, 0.0)

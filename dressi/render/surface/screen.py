@@ -97,8 +97,8 @@ def is_present(v: np.ndarray) -> np.ndarray:
 
 
 def shown_faces(faces: Variable, vertex: Variable, cull: int) -> Variable:
-    """FLOAT list like ``faces`` (IVEC3): 0 for those that are not drawn: a missing corner, all corners too near, no area, or
-    turned away with ``cull`` 1.  vertex: ``Projected.vertex``."""
+    """FLOAT list like ``faces`` (IVEC3): 0 for those that are not drawn: a missing corner, all corners too near or too far, no
+    area, or turned away with ``cull`` 1.  vertex: ``Projected.vertex``."""
     return shown(*(F.lookup(vertex, F.component(faces, i)) for i in range(3)), cull=cull)
 
 
@@ -112,7 +112,8 @@ def shown(a: Variable, b: Variable, c: Variable, *, cull: int) -> Variable:
     crossing, cut = -F.dot(rows[0], F.cross(rows[1], rows[2])), F.less(low, 0.0)
     area = F.select(cut, crossing, spanned(b.xy - a.xy, c.xy - a.xy))
     large = F.greater(area if cull else F.abs(area), F.select(cut, 0.0, AREA_MINIMUM))
-    return F.logical_and(F.logical_and(there, F.greater_equal(high, 0.0)), large)
+    between = F.logical_and(F.greater_equal(high, 0.0), F.less_equal(low, 1.0))
+    return F.logical_and(F.logical_and(there, between), large)
 
 
 def culling(cull: str) -> int:

@@ -4,15 +4,20 @@ import glass_cases as gc
 import numpy as np
 import pytest
 
+from dressi import adam
 from dressi.ad import functional as F
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
-from dressi.ad.transform.gradient import gradient
+from dressi.ad.transform.gradient import gradient, total
 from dressi.ad.types import FLOAT, VEC3, VEC4, list_image
+from dressi.config import shader_text
 from dressi.render.forms.hard import HARD
 from dressi.render.layers.absorbance import BIAS, OWN, SPREAD, share_before
 from dressi.render.layers.moments import summed_layers
+from dressi.vk.plan.limits import PROFILES
+from dressi.vk.plan.model.records import CPU
+from dressi.vk.planning import PlanningEngine
 
 RNG = np.random.default_rng(4)
 COUNT = 60
@@ -129,3 +134,24 @@ def test_drivers_draw_it(run):
     np.testing.assert_allclose(found[0][clear], expected[0][clear], atol=3e-3)
     for slope, truth in zip(slopes, truths, strict=True):
         assert np.abs(slope - truth).max() <= 0.05 * np.abs(truth).max()
+
+
+@pytest.mark.vk
+def test_a_draw_may_read_more_images_than_a_pass_has_attachments(run):
+    """As gradients of sums over fragments do by an alpha and two matrices: it cannot be a dispatch, and cannot be split."""
+    size = (6, 5)
+    triangle = Variable(VEC4, (3, 1), data=np.array([[[(-1.0, -1, 0, 1), (3, -1, 0, 1), (-1, 3, 0, 1)]]]))
+    images = [Variable(FLOAT, size, data=RNG.uniform(size=(1, 5, 6))) for _ in range(13)]
+    squares = [F.square(x) for x in images]
+
+    def value(face, depth):
+        return total([x * float(k + 1) for k, x in enumerate(squares)]) * (F.to_float(face) + 1.0)
+
+    (found,) = run([F.accumulate(triangle, size=size, value=value)])
+    truth = sum((k + 1) * x.data**2 for k, x in enumerate(images))
+    np.testing.assert_allclose(found, truth, rtol=1e-5)
+    for name in ("mali_g76", "minimum"):
+        engine = PlanningEngine(PROFILES[name], CPU, shader_text)
+        engine.set_loss(F.sum(F.accumulate(triangle, size=size, value=lambda f, z: value(f, z) * z)))
+        engine.set_optimizer(adam(1e-3), images)
+        assert engine.plan.stages

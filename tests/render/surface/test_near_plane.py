@@ -11,9 +11,12 @@ from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import VEC3
+from dressi.ad.types import FLOAT, IVEC3, VEC3
+from dressi.render.cameras import Camera
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
-from dressi.render.surface.screen import DrawnMesh, barycentric, corners, interpolate, rasterize_hard
+from dressi.render.lists import list_leaf
+from dressi.render.surface.projection import to_clip
+from dressi.render.surface.screen import DrawnMesh, barycentric, corners, covered, interpolate, rasterize_hard
 
 FORMS = ("face", "outer", "antialias")
 SIZE = (64, 48)
@@ -216,3 +219,38 @@ def test_faces_all_in_front_are_not_there():
 
 def test_colours_of_a_cut_mesh_are_those_of_brute_force():
     oc.check_colours(evaluate, sc.Case(passing().clip, passing().faces))
+
+
+def check_far(run, form: str) -> None:
+    """A plate and a tetrahedron that the far plane cuts, before one that lies beyond it: what is covered is that of the hard raster,
+    margins end where edges do, and nothing else is drawn; derivatives pass through the cut."""
+    points = [(-1.5, -0.9, 1.0), (1.5, -0.9, 1.0), (1.5, -0.9, -9.0), (-1.5, -0.9, -9.0), (0, 0.9, -1.0), (-0.6, 0, -1.2), (0.7, 0, -1.3),
+              (0.1, 0.4, -6.0), (-0.2, 0.1, -8.0), (0.2, 0.1, -8.0), (0, 0.5, -8.0)]  # fmt: skip
+    faces = [(0, 1, 2), (0, 2, 3), (4, 5, 6), (4, 6, 7), (4, 7, 5), (5, 7, 6), (8, 9, 10)]
+    camera = Camera.perspective(60, (24, 18), (0, 0, 2), (0, 0, 0), near=0.1, far=5.0)
+    shift = Variable(FLOAT, (1, 1), name="shift", data=np.zeros((1, 1, 1)))
+    moved = list_leaf("points", VEC3, np.array(points)) + F.vec3(shift, 0.3 * shift, shift)
+    clip, options = to_clip(moved, camera.world_to_clip), {} if form == "antialias" else {"radius": 3 / 18}
+    table = list_leaf("faces", IVEC3, np.array(faces))
+    drawn = hard_soft_ras(clip, table, size=(24, 18), face_count=len(faces), form=form, **options)
+    point = drawn.blend([s.interpolate(F.component(clip, 3)) for s in drawn.surfaces], 0.0)
+    hard = covered(rasterize_hard(clip, table, size=(24, 18), face_count=len(faces)))
+    loss = F.sum(F.square(drawn.silhouette - 0.3))
+    mask, truth, depth, slope = run([drawn.hard, hard, point, *gradient(loss, [shift])])
+    np.testing.assert_array_equal(mask, truth)
+    assert 0.2 < truth.mean() < 0.6 and depth.max() <= 5.0 + 1e-3 and np.isfinite(slope).all()
+    if run is evaluate and form in ("outer", "contour"):
+        ends = [evaluate([loss], {shift: np.full((1, 1, 1), h)})[0].item() for h in (1e-6, -1e-6)]
+        assert slope.item() == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-4)
+
+
+@pytest.mark.parametrize("form", (*FORMS, "contour"))
+def test_nothing_is_drawn_beyond_the_far_plane(form):
+    check_far(evaluate, form)
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("form", ["face", "outer"])
+@pytest.mark.second_driver()
+def test_nothing_is_drawn_beyond_the_far_plane_on_devices(run, form):
+    check_far(run, form)

@@ -124,7 +124,12 @@ def weights_on_edge(mesh: DrawnMesh, near: NearestPoint, at: Corners) -> Variabl
 
 
 def _reached(a: Variable, b: Variable) -> tuple[Variable, Variable]:
-    """w of the end a after clipping at the near plane, and how far clipping moved it toward b, as a fraction of the edge."""
-    cut = F.logical_and(F.less(a.z, 0.0), F.greater_equal(b.z, 0.0))
-    moved = F.select(cut, a.z / F.select(cut, a.z - b.z, 1.0), 0.0)
+    """w of the end a after clipping at the near or the far plane, and how far clipping moved it toward b, as a fraction of the
+    edge."""
+    far = F.greater(a.z, a.w)
+    outside, other = (
+        F.select(far, v.w - v.z, v.z) for v in (a, b)
+    )  # how far inside of the plane, below 0 beyond it
+    cut = F.logical_and(F.less(outside, 0.0), F.greater_equal(other, 0.0))
+    moved = F.select(cut, outside / F.select(cut, outside - other, 1.0), 0.0)
     return a.w + moved * (b.w - a.w), moved

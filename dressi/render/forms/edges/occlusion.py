@@ -53,10 +53,10 @@ def depth_at(plane: Variable, point: Variable) -> Variable:
 
 
 def edge_depths(mesh: DrawnMesh, edges: EdgeList, sides: Variable) -> Variable:
-    """VEC3 list like ``edges.list``: the depths of the two ends, 0 for one nearer than the near plane, and the side of the
-    mesh (``edge_sides``). No derivative."""
+    """VEC3 list like ``edges.list``: the depths of the two ends, 0 for one nearer than the near plane, 1 for one beyond the far
+    plane, and the side of the mesh (``edge_sides``). No derivative."""
     a, b = (F.lookup(mesh.points.vertex, F.component(edges.list, i)) for i in range(2))
-    return F.vec3(F.maximum(a.z, 0.0), F.maximum(b.z, 0.0), F.to_float(sides))
+    return F.vec3(F.clamp(a.z), F.clamp(b.z), F.to_float(sides))
 
 
 def in_front(size: Size, face: Variable, planes: Variable, ends: Variable, depths: Variable) -> Variable:

@@ -1,4 +1,4 @@
-"""How a view sees the edges of a mesh: their ends clipped at the near plane, the side of the mesh, the front face beside them.
+"""How a view sees the edges of a mesh: their ends clipped at the near and the far plane, the side of the mesh, the front face beside them.
 
 An edge is a silhouette if all faces drawn at it lie on one side of its projection. Distances from outside may be taken to
 any superset of the silhouettes: from a point that the mesh does not cover, the way to an edge inside the mesh crosses the
@@ -95,8 +95,8 @@ def _side(ends: Variable, a: Variable, b: Variable, c: Variable, d: Variable, *,
     both = F.select(F.equal(first, second), first, F.select(F.less(first * second, 0.0), HIDDEN, 0.0))
     side = F.select(one, F.minimum(first, second), both)
     usable = F.less(F.max_component(F.abs(ends)), FARTHEST)
-    behind = F.logical_and(usable, F.greater_equal(F.maximum(a.z, b.z), 0.0))
-    seen = F.logical_and(F.logical_and(present(a), present(b)), behind)
+    between = F.logical_and(F.greater_equal(F.maximum(a.z, b.z), 0.0), F.less_equal(F.minimum(a.z, b.z), 1.0))
+    seen = F.logical_and(F.logical_and(present(a), present(b)), F.logical_and(usable, between))
     return F.select(seen, side, HIDDEN)
 
 
@@ -117,7 +117,8 @@ def _face_side(ends: Variable, c: Variable, facing: int) -> Variable:
 
 def _seen(a: np.ndarray, b: np.ndarray, ends: np.ndarray) -> np.ndarray:
     near = (np.abs(ends) < FARTHEST).all(-1)
-    return is_present(a) & is_present(b) & (np.maximum(a[..., 2], b[..., 2]) >= 0) & near
+    between = (np.maximum(a[..., 2], b[..., 2]) >= 0) & (np.minimum(a[..., 2], b[..., 2]) <= 1)
+    return is_present(a) & is_present(b) & between & near
 
 
 def _spanned(ends: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -162,7 +163,7 @@ class EdgeFront(PixelFunction):
         read = "$4(face_texel(%s, $size4), tile)"
         return (
             f"ivec4 e = $0;\nvec4 a = {read % 'e.x'}, b = {read % 'e.y'}, ends = $1;\n"
-            "vec2 depths = max(vec2(a.z, b.z), 0.0);\n"
+            "vec2 depths = clamp(vec2(a.z, b.z), 0.0, 1.0);\n"
             "float nearest = EDGE_NOWHERE;\n$y = -1;\n"
             "if (edge_seen(a, b, ends)) for (int k = $2.x; k < $2.x + $2.y; ++k) {\n"
             "  ivec3 f = $3(face_texel(k, $size3), tile);\n"
@@ -174,7 +175,7 @@ class EdgeFront(PixelFunction):
         tile = at_points(at)[2]
         a, b = (read_list(vertex, tile, np.broadcast_to(edges[..., i], tile.shape)) for i in range(2))
         front, nearest = np.full(tile.shape, -1), np.full(tile.shape, NOWHERE)
-        depths = np.maximum(a[..., 2], 0), np.maximum(b[..., 2], 0)
+        depths = np.clip(a[..., 2], 0, 1), np.clip(b[..., 2], 0, 1)
         for k in range(int(around[..., 1].max(initial=0))):
             index = np.broadcast_to(around[..., 0] + k, tile.shape)
             face = read_list(faces, tile, index)

@@ -218,6 +218,9 @@ class Group:
                 sentence = violation(Compute(), {**count, Binding.TEXTURE: fetched, Binding.ATTACHMENT: 0})
         else:
             sentence = violation(self.work, count)
+            if sentence and self.rasterizes and not self.members:
+                self._as_textures(count, changed)
+                sentence = violation(self.work, count)
         if sentence and self.members:
             ahead = self.counts.ahead if dispatch and not self.rasterizes else None
             if ahead is None or ahead.violation_of({**used, "loop_iterations": looping}):
@@ -247,6 +250,17 @@ class Group:
         if f.output in self.reads or f.output.domain.size == (1, 1):
             return True
         return any(x in self.reads and x.size != (1, 1) for x, _, _ in self.analysis.stored_inputs(f))
+
+    def _as_textures(self, count: dict[Binding, int], reads: dict[Variable, Binding]) -> None:
+        """Binds images that a draw reads at its own pixel as textures, from the largest number of planes on, until the attachments
+        fit: it cannot be a dispatch, and no Function of it can be split off. The images have to be made in a render pass before."""
+        attached = [x for x, binding in reads.items() if binding is Binding.ATTACHMENT]
+        for x in sorted(attached, key=lambda x: -len(x.vtype.planes)):
+            if count[Binding.ATTACHMENT] <= self.limits.max_input_attachments:
+                return
+            reads[x] = Binding.TEXTURE
+            count[Binding.ATTACHMENT] -= len(x.vtype.planes)
+            count[Binding.TEXTURE] += len(x.vtype.planes)
 
     @property
     def scatters(self) -> bool:
