@@ -19,7 +19,7 @@ def segment(vertex: Variable, first: Variable, second: Variable, far: bool = Tru
 
 
 @fused
-def segment_ends(a: Variable, b: Variable, *, far: bool) -> Variable:
+def segment_ends(a: Variable, b: Variable, *, far: bool = True) -> Variable:
     """``segment`` of two projected vertices, VEC4."""
     first, second = _near_end(a, b), _near_end(b, a)
     if not far:
