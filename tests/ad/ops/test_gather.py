@@ -119,7 +119,6 @@ def test_affine_lookups_are_gathers_both_ways(name):
     [
         lambda: Variable(INT, SIZE),
         lambda: F.ivec2(F.mod(P.x, 5), P.y),
-        lambda: (P - 3) / 2,  # rounds to zero on both sides of it
         lambda: P * P,
         lambda: F.linear_index((5, 5)) * 5,  # no columns and rows that are affine
     ],
@@ -141,3 +140,47 @@ def test_components_of_an_index():
     assert affine(F.ivec2(i / 8, 7)) == (Affine.of({3: 1, 2: 8}, 0, 8), Affine((), 7))
     assert affine(F.tile_index((1, 1), 3) * 2) == (Affine.axis(0, 2),)
     assert affine(Variable(IVEC2)) is None
+
+
+def bordered_indices(w: int, h: int) -> dict[str, Variable]:
+    """Indices of a table of size (w, h) that are affine within a border, as they are usually written."""
+    at, large = F.pixel_coordinates((w, h)), F.pixel_coordinates((4 * w, 3 * h))
+    i, j, x, y = at.x, at.y, F.to_float(large.x), F.to_float(large.y)
+    return {
+        "one side": F.ivec2(F.maximum(i - 3, 0), j),
+        "both sides": F.ivec2(F.clamp(i + 2, 0, w - 1), F.minimum(F.maximum(j - 1, 0), h - 1)),
+        "vectors": F.clamp(at + (2, -3), 0, (w - 1, h - 1)),
+        "different borders": F.ivec2(F.minimum(i + 3, w - 1), F.abs(j - 2)),
+        "clamped and outside": F.ivec2(F.clamp(j - 1, 0, w - 1), i - 1),
+        "mirrored": F.ivec2(F.maximum(i - 2, 1 - i), h - 1 - F.abs(h - 1 - (j + 2))),
+        "around": F.ivec2((i + 2) % w, j),
+        "selected": F.ivec2(F.select(i > 2, i - 3, 0), j),
+        "floors": F.ivec2(F.to_int(F.floor(x / 4.0)), F.to_int(y / 3.0)),
+        "floors clamped": F.ivec2(F.clamp(F.to_int(F.floor((x - 2.0) * 0.25)), 0, w - 1), F.to_int(y) / 3),
+        "clamped floats": F.to_int(F.clamp(F.to_float(at) + (0.5, -2.5), 0.0, (w - 1.0, h - 1.0))),
+        "rounded to zero": (at - 3) / 2,
+        "numbers": F.clamp(j - 1, 0, h - 1) * w + F.clamp(i + 1, 0, w - 1),
+    }
+
+
+@pytest.mark.parametrize("case", bordered_indices(9, 7))
+def test_lookups_within_a_border_gather_backwards(case):
+    table = Variable.of(np.random.default_rng(0).normal(size=(7, 9)), FLOAT)
+    index = bordered_indices(9, 7)[case]
+    found, direct = F.lookup(table, index), Lookup(table, index).output
+    outputs = [found, direct, *(gradient(F.sum(F.square(y)), [table])[0] for y in (found, direct))]
+    kinds = {type(f) for f in topological_order([outputs[2]])}
+    assert Gather in kinds and not kinds & {Lookup, ScatterAdd}
+    y, expected, g, expected_g = evaluate(outputs)
+    assert (y == expected).all()
+    np.testing.assert_allclose(g, expected_g, rtol=1e-12, atol=1e-12)
+
+
+def test_lookups_that_are_no_border_stay_lookups():
+    """What jumps, or reads texels within the border of a part of the table."""
+    table, i = Variable.of(np.arange(8.0), FLOAT), F.pixel_coordinates((8, 1)).x
+    for index in ((i * i) % 8, F.clamp(i, 2, 5), F.select(i > 3, i, 7 - i)):
+        found = F.lookup(table, index)
+        assert isinstance(found.creator, Lookup)
+        read, expected = evaluate([found, index])
+        assert (read == expected).all()

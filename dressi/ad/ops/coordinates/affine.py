@@ -1,15 +1,23 @@
-"""Indices that are affine in the texel: found by looking at what computes them."""
+"""Indices that are affine in the texel, with or without a border: found by looking at what computes them, or at their values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...graph import Variable
-from ...graph.index_map import Affine, IndexMap
-from ..pixel.arithmetic import Add, Clamp, Div, Mod, Mul, Sub
+import numpy as np
+
+from ...graph import At, PixelFunction, Variable
+from ...graph.index_map import BORDERS, Affine, IndexMap, mirror_period, wrapped
+from ...sub_graph import SubGraph
+from ...traversal import topological_order
+from ...types import Access
+from ..pixel.arithmetic import Add, Div, Mod, Mul, Sub
+from ..pixel.compare import Select
 from ..pixel.constant import Constant
-from ..pixel.math import Neg
+from ..pixel.kinds import Pointwise
+from ..pixel.math import Convert, Neg
 from ..pixel.vector import Construct, Swizzle
 from .coordinates import LinearIndex, PixelCoordinates, TileIndex, shape_of
 
@@ -43,31 +51,30 @@ def affine(index: Variable) -> Affines | None:
     return found[index]
 
 
-def table_map(table: Variable, index: Variable) -> IndexMap | None:
-    """The map by which ``F.lookup`` reads a table at an affine index; None if the index is not affine, or if an INT, which
-    counts the rows one after the other, has no column and row that are."""
-    border, clamped = "zero", _clamped(index, table)
-    if clamped is not None:
-        index, border = clamped, "clamp"
+def table_maps(table: Variable, index: Variable) -> list[IndexMap]:
+    """The maps by which ``F.lookup`` reads a table at an affine index, one after the other: two where rows and columns have
+    different borders. None where the index is not affine within a border, or where an INT, which counts the rows one after the
+    other, has no column and row that are."""
     parts, extents = affine(index), shape_of(index.domain)
-    if parts is None:
-        return None
-    x, y = parts if len(parts) == 2 else _column_and_row(parts[0], table.size, extents) or (None, None)
-    if x is None or y is None:
-        return None
-    shared = {"n": Affine()} if table.tiles == 1 and 0 in {*x.axes, *y.axes} else {}
-    return IndexMap.of(border=border, x=x, y=y, **shared)
+    if parts is not None:
+        x, y = parts if len(parts) == 2 else _column_and_row(parts[0], table.size, extents) or (None, None)
+        if x is not None and y is not None:
+            shared = {"n": Affine()} if table.tiles == 1 and 0 in {*x.axes, *y.axes} else {}
+            return [IndexMap.of(x=x, y=y, **shared)]
+    fits = _fits(table, index)
+    if fits is None:
+        return []
+    (x, across), (y, down) = fits
+    inside = [a.within(e, extents) for a, e in zip((x, y), table.size, strict=True)]
+    if across == down or any(inside):
+        return [IndexMap.of(x=x, y=y, border=down if inside[0] else across)]
+    row = y.axes[0] if y.axes else 2
+    return [IndexMap.of(y=_on(y, 2), border=down), IndexMap.of(x=x, y=Affine.axis(row), border=across)]
 
 
-def _clamped(index: Variable, table: Variable) -> Variable | None:
-    """What an index is before it is clamped to the texels of the table."""
-    if not isinstance(index.creator, Clamp) or index.vtype.components != 2:
-        return None
-    x, low, high = index.creator.inputs
-    ends = [affine(v) or () for v in (low, high)]
-    ends = [e * 2 if len(e) == 1 else e for e in ends]
-    last = tuple(Affine((), n - 1) for n in table.size)
-    return x if x.domain == index.domain and ends == [(Affine(),) * 2, last] else None
+def _on(affine: Affine, axis: int) -> Affine:
+    """The same of another axis."""
+    return Affine.of({axis: sum(k for _, k in affine.terms)}, affine.constant, affine.divisor)
 
 
 def _column_and_row(
@@ -151,3 +158,158 @@ RULES: dict[Any, Callable[..., Affines | None]] = {
     Swizzle: lambda f, a: tuple(a[k] for k in f.keys),
     Construct: _parts,
 }
+
+
+# ---- indices that are affine within a border: found by their values, whatever computes them
+LONGEST = 1 << 16
+"""Values of an index that are looked at."""
+STRIDES = range(1, 33)
+"""Divisors that are tried."""
+Fit = tuple[Affine, str]
+
+
+def _fits(table: Variable, index: Variable) -> tuple[Fit, Fit] | None:
+    """(column, row) of the texels of a table that an index reads, each affine in one axis within a border; None if they are
+    not. Clamped, mirrored, wrapped and rounded indices are found, by integers or floats, as they equal such a one at every
+    texel."""
+    needed = _needed(index)
+    if needed is None:
+        return None
+    (width, height), _, _ = index.domain
+    if index.vtype.components == 1 and table.size[1] > 1:
+        if width * height > LONGEST or needed[0] - {2, 3}:
+            return None
+        number = np.broadcast_to(_values(index, (2, 3)), (height, width))
+        row, column = np.divmod(number, table.size[0])
+        if (column != column[:1]).any() or (row != row[:, :1]).any():
+            return None
+        x, y = fitted(column[0], table.size[0], 3), fitted(row[:, 0], table.size[1], 2)
+        return None if x is None or y is None else (x, y)
+    if max(width, height) > LONGEST or any(len(axes) > 1 or 0 in axes for axes in needed):
+        return None
+    found: list[Fit] = []
+    for k, axes in enumerate(needed):
+        axis = min(axes, default=3)
+        values = _values(index, (axis,)).reshape(-1, index.vtype.components)[:, k]
+        values = np.broadcast_to(values, (width if axis == 3 else height,))
+        fit = fitted(values, table.size[k], axis)
+        if fit is None:
+            return None
+        found.append(fit)
+    return (found[0], found[1]) if len(found) == 2 else (found[0], (Affine(), "zero"))
+
+
+def _values(index: Variable, axes: tuple[int, ...]) -> np.ndarray:
+    """The values of an index along these axes, rows and columns, at the first entry of the others."""
+    (width, height), _, _ = index.domain
+    place = [np.zeros((1, 1, 1), int), np.arange(height if 2 in axes else 1).reshape(1, -1, 1)]
+    at = At(np.arange(width if 3 in axes else 1).reshape(1, 1, -1), place[1], place[0])
+
+    def read(v: Variable, access: Access) -> np.ndarray:
+        raise AssertionError(f"{v} is given")
+
+    with np.errstate(all="ignore"):
+        return SubGraph((), (index,)).evaluate(at, read)[0][0]
+
+
+def _needed(index: Variable) -> tuple[frozenset[int], ...] | None:
+    """The axes n, y, x (0, 2, 3) that each component of a value depends on; None if it depends on anything else."""
+    found: dict[Variable, tuple[frozenset[int], ...]] = {}
+    for f in topological_order([index]):
+        components = f.output.vtype.components
+        if not all(x in found for x in f.inputs) or {*f.access} - {Access.SAME_PIXEL}:
+            return None
+        given = [found[x] for x in f.inputs]
+        if isinstance(f, PixelCoordinates | LinearIndex | TileIndex):
+            places = {PixelCoordinates: ({3}, {2}), LinearIndex: ({2, 3},), TileIndex: ({0},)}[type(f)]
+            found[f.output] = tuple(map(frozenset, places))
+        elif f.places or not isinstance(f, PixelFunction):
+            return None
+        elif isinstance(f, Swizzle):
+            found[f.output] = tuple(given[0][k] for k in f.keys)
+        elif isinstance(f, Construct):
+            together = sum(given, ())
+            found[f.output] = together * components if len(together) == 1 else together
+        elif isinstance(f, Pointwise | Convert | Select):
+            wide = [g * components if len(g) == 1 else g for g in given]
+            found[f.output] = tuple(frozenset().union(*axes) for axes in zip(*wide, strict=True))
+        else:
+            found[f.output] = (frozenset().union(*(axes for g in given for axes in g)),) * components
+    return found.get(index)
+
+
+def fitted(values: np.ndarray, extent: int, axis: int) -> Fit | None:
+    """An Affine of the axis, and a border, that read these texels of ``extent``; None if there are none. Values that are no
+    texels may be any others that are none.
+
+    >>> fitted(np.array([0, 0, 0, 1, 2, 3, 3]), 4, 3), fitted(np.array([2, 1, 0, 1, 2]), 3, 3), fitted(np.array([0, 2, 1]), 4, 3)
+    ((a3 - 2, 'clamp'), (a3 - 2, 'reflect'), None)
+    """
+    at = np.arange(len(values))
+    texel = (values >= 0) & (values < extent)
+
+    def fits(affine: Affine, border: str) -> bool:
+        index = np.asarray(affine.values({axis: at}))
+        if border != "zero":
+            return bool((wrapped(index, extent, border) == values).all())
+        inside = (index >= 0) & (index < extent)
+        return bool((inside == texel).all() and (index == values)[texel].all())
+
+    for border in ("zero", "clamp") if texel.all() else ("zero",):
+        inner = texel if border == "zero" else (values > 0) & (values < extent - 1)
+        for affine in _through(at, values, inner, axis, extent, border):
+            if fits(affine, border):
+                return affine, border
+    for border in BORDERS if texel.all() and extent > 1 else ():
+        if border in ("zero", "clamp"):
+            continue
+        period, last = (extent, None) if border == "repeat" else mirror_period(extent, border)
+        starts = [int(values[0])] if last is None else [int(values[0]), last - int(values[0])]
+        places = [
+            Affine.of({axis: by}, start + turn * period)
+            for by in (1, -1, 2, -2, 3, -3, 4, -4)
+            for start in starts
+            for turn in (0, -1, 1)
+        ]
+        found = [p for p in places if fits(p, border)]
+        if found:
+
+            def leaving(affine: Affine) -> int:
+                low, high = affine.bounds({axis: len(values)})
+                return max(-low, 0) + max(high + 1 - extent, 0)
+
+            return min(found, key=leaving), border
+    return None
+
+
+def _through(
+    at: np.ndarray, values: np.ndarray, inner: np.ndarray, axis: int, extent: int, border: str
+) -> Iterator[Affine]:
+    """Affines of an axis that have the values where these are ``inner``, beyond its border where they are not."""
+    x, v = at[inner], values[inner]
+    if len(x) == 0:
+        # Nothing is read, or texels at the edge alone: a step between them.
+        if border == "clamp" and extent == 2:
+            up = np.flatnonzero(np.diff(values))
+            if len(up) == 1:
+                by = 1 if values[-1] else -1
+                yield Affine.of({axis: by}, (0 if by > 0 else 1) - by * int(up[0]))
+        return
+    rise, run = int(v[-1] - v[0]), int(x[-1] - x[0])
+    for d in STRIDES:
+        slopes = {round(rise * d / run) + k for k in (-1, 0, 1)} if run else {0, 1, -1}
+        for a in sorted(slopes, key=abs):
+            if math.gcd(a, d) > 1 or (a == 0 and d > 1):
+                continue
+            # d v <= a x + c <= d v + d - 1
+            low, high = int((d * v - a * x).max()), int((d * v + d - 1 - a * x).min())
+            if border == "clamp":
+                low_edge, high_edge = ~inner & (values == 0), ~inner & (values == extent - 1)
+                if low_edge.any():
+                    high = min(high, int((d - 1 - a * at[low_edge]).min()))
+                if high_edge.any():
+                    low = max(low, int((d * (extent - 1) - a * at[high_edge]).max()))
+            if low <= high:
+                yield Affine.of({axis: a}, low, d)
+                if high > low:
+                    yield Affine.of({axis: a}, high, d)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...graph import Domain, PixelFunction, ScatterFunction, Variable, domain_of
 from ...types import FLOAT, INT, IVEC2, Access, Size, broadcast, size_of
-from ..coordinates.affine import table_map
+from ..coordinates.affine import table_maps
 from ..pixel.components import max_component
 from ..pixel.constant import Like, constant, integers, operands
 from .entries import entries_only
@@ -259,11 +259,19 @@ def _gathered(lookup: Lookup) -> Variable | None:
     table, index = lookup.inputs
     if index.size == (1, 1):
         return None  # picks one texel: the many picks of a kernel share a scatter
-    texels = table_map(table, index)
-    if texels is None:
+    maps = table_maps(table, index)
+    if not maps:
         return None
-    own = texels.n.terms != ()
-    found = Gather(table, texels, (table if own else index).domain._replace(size=index.size))
+    *before, last = maps
+    read = table
+    for texels in before:
+        rows = index.size[1 if last.y.axes == (2,) else 0]
+        first = Gather(read, texels, read.domain._replace(size=(table.size[0], rows)))
+        if not first.cheap:
+            return None
+        read = first.output
+    own = last.n.terms != ()
+    found = Gather(read, last, (read if own else index).domain._replace(size=index.size))
     if not found.cheap:
         return None
     return (
