@@ -2,6 +2,7 @@
 
     PYTHONPATH=tests python -m random_graphs --minutes 30 --seed 1000 --device llvmpipe --json graphs.jsonl
     PYTHONPATH=tests python -m random_graphs stencils --count 1000 --device llvmpipe --json stencils.jsonl
+    PYTHONPATH=tests python -m random_graphs lookups --minutes 30 --device llvmpipe --json lookups.jsonl
     PYTHONPATH=tests python -m random_graphs derivatives --count 1000 --device llvmpipe --json derivatives.jsonl
     PYTHONPATH=tests python -m random_graphs residuals --minutes 30 --device llvmpipe --json residuals.jsonl
     PYTHONPATH=tests python -m random_graphs schedules --minutes 30 --device SwiftShader --json schedules.jsonl
@@ -27,16 +28,19 @@ import conftest
 from dressi.vk.run.device.device import Device
 
 from .check import Report, check
+from .contractions import CONTRACTIONS
 from .coverage import LEFT_OUT, F, missing
 from .derivatives import disagreements, random_derivatives
 from .programs import EVERY, random_program
 from .residuals import check_residuals
 from .schedules import check_schedule
-from .stencils import random_stencils
+from .stencils import LOOKUPS, random_stencils
 
 DRAWN = {
     "graphs": partial(random_program, operations=EVERY),
     "stencils": random_stencils,
+    "contractions": partial(random_stencils, operations=CONTRACTIONS),
+    "lookups": partial(random_stencils, operations=LOOKUPS),
     "derivatives": random_derivatives,
 }
 CHECKED = {"schedules": check_schedule, "residuals": check_residuals}

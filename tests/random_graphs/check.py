@@ -173,8 +173,8 @@ class OtherSines(Evaluator):
         super().__init__(outputs, dtype)
         self._random = np.random.default_rng(0)
 
-    def _run(self, function: Function, inputs: list[np.ndarray]) -> np.ndarray:
-        found = super()._run(function, inputs)
+    def _run(self, function: Function, *at_and_inputs) -> np.ndarray:
+        found = super()._run(function, *at_and_inputs)
         if type(function).__module__ not in (trigonometry.__name__, exponential.__name__):
             return found
         return found * (1.0 + EPS * self._random.uniform(-1.0, 1.0, found.shape))

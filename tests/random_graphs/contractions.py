@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dressi.ad.contract.notation import FUNCTIONS
 from dressi.ad.graph import Variable
+from dressi.ad.graph.index_map import BORDERS
 from dressi.ad.types import FLOAT, VEC2, VEC3
 
 from .coverage import F
@@ -10,7 +12,7 @@ from .operations import Operation
 from .pool import Pool, Refused
 
 CONTRACTIONS: list[Operation] = []
-EDGES = (None, "zero", "clamp", "mirror", "repeat")
+EDGES = (None, *BORDERS)
 
 
 def contraction(operation: Operation) -> Operation:
@@ -91,6 +93,60 @@ def contracted(p: Pool) -> Variable:
         )()
         * 0.5
     )
+
+
+SMOOTH = tuple(
+    sorted({*FUNCTIONS} & {
+        "sin", "cos", "tanh", "relu", "silu", "softplus", "gelu", "erf", "leaky_relu", "sigmoid", "exp", "atan", "square",
+        "abs", "sqrt", "asin", "acos", "tan", "log", "inversesqrt",
+    })
+)  # fmt: skip
+POSITIVE = ("sqrt", "log", "inversesqrt")
+"""Functions of positive numbers."""
+
+
+def line(p: Pool, value: str) -> str:
+    """A function of a value, or of two."""
+    name = p.among(SMOOTH)
+    if name in POSITIVE:
+        return f"{name}({value} * {value} + 0.5)"
+    if name in ("asin", "acos", "tan"):
+        return f"{name}(0.9 * sin({value}))"
+    return f"{name}({value})" if name != "exp" else f"exp(-abs({value}))"
+
+
+@contraction
+def along_every_axis(p: Pool) -> Variable:
+    """A kernel along the batch, the channels, the rows and the columns, with any border; functions in its line."""
+    x = p.float(FLOAT)
+    reach = [int(k) for k in p.rng.integers(1, 4, 4)]
+    weight = p.leaf(FLOAT, (reach[3], reach[2]), reach[0], channels=reach[1], parameter=p.chance(0.5)) * 0.5
+    places = []
+    for axis, inner in zip("ncyx", "lkji", strict=True):
+        step, by, off = (
+            p.among(["", "", "", "2 * ", "-"]),
+            p.among([" + ", " - "]),
+            int(p.rng.integers(-3, 4)),
+        )
+        places.append(
+            f"{step}{axis}{by}{inner} + {off}" if p.chance(0.8) else f"({axis}{by}{inner} + {off + 4}) // 2"
+        )
+    read = f"a[{', '.join(places)}]"
+    value = p.among([read, line(p, read), f"{line(p, read)} * 0.5 + {line(p, 'a[n, c, y, x]')}"])
+    text = f"out[n, c, y, x] = {value} * w[l, k, j, i]"
+    extents = {"n": x.batch, "c": x.channels, "y": x.size[1], "x": x.size[0]}
+    combine = p.among(["add", "add", "add", "max", "min"])
+    return F.contract(text, a=x, w=weight, border=p.among(BORDERS), extents=extents, combine=combine) * 0.3
+
+
+@contraction
+def volume(p: Pool) -> Variable:
+    """Neighbours in a volume of images, a border along each axis."""
+    x = p.float(FLOAT, VEC2, VEC3)
+    k, j, i = (int(v) for v in p.rng.integers(-2, 3, 3))
+    text = f"out[n, y, x] = a[n + {k}, y + {j}, x + {i}] - a[n, y, x]"
+    extents = {"n": x.batch, "y": x.size[1], "x": x.size[0]}
+    return F.contract(text, a=x, border=p.among(BORDERS), extents=extents)
 
 
 @contraction

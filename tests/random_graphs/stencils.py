@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from dressi.ad.graph import Variable
+from dressi.ad.graph.index_map import BORDERS
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient, jvp
 from dressi.ad.types import FLOAT, INT, VEC2, VEC3
@@ -17,13 +18,18 @@ from .operations import Operation
 from .pool import Pool, Refused
 from .programs import small
 
-BORDERS = ("zero", "clamp", "mirror", "repeat")
+LOOKUPS: list[Operation] = []
 STENCILS: list[Operation] = [*CONTRACTIONS]
 
 
 def stencil(operation: Operation) -> Operation:
     STENCILS.append(operation)
     return operation
+
+
+def bordered_lookup(operation: Operation) -> Operation:
+    LOOKUPS.append(operation)
+    return stencil(operation)
 
 
 def around(p: Pool, extent: int) -> int:
@@ -140,6 +146,59 @@ def looked_up(p: Pool) -> Variable:
     return F.lookup(x, index)
 
 
+def within(p: Pool, axis: Variable, extent: int) -> Variable:
+    """An index along an axis of so many texels, as users write borders: by integers or floats, on one side or on both."""
+    c, last = int(p.rng.integers(-extent, extent + 1)), extent - 1
+    d = int(p.among([1, 1, 2, 3, 4]))
+    at, x = axis + c, F.to_float(axis) + float(c)
+    kinds = [
+        lambda: F.clamp(at, 0, last),
+        lambda: F.maximum(at, 0),
+        lambda: F.minimum(F.maximum(last - at, 0), last),
+        lambda: F.minimum(at, last),
+        lambda: F.abs(at),
+        lambda: last - F.abs(last - F.abs(at)),
+        lambda: F.maximum(at, -1 - at),
+        lambda: F.minimum(F.maximum(at, -1 - at), 2 * last + 1 - F.maximum(at, -1 - at)),
+        lambda: (at + 3 * extent) % extent,
+        lambda: F.select(at > 0, at, 0),
+        lambda: F.to_int(F.floor(x / float(d))),
+        lambda: F.clamp(F.to_int(F.floor(x * (1.0 / d if d in (1, 2, 4) else 0.5))), 0, last),
+        lambda: F.to_int(F.clamp(x / float(d), 0.0, float(last))),
+        lambda: F.clamp(at / d, 0, last),
+        lambda: F.clamp(at, min(1, last), max(last - 1, 0)),
+        lambda: (axis * axis + abs(c)) % extent,
+        lambda: at,
+    ]
+    return p.among(kinds)()
+
+
+@bordered_lookup
+def looked_up_within(p: Pool) -> Variable:
+    """At indices with a border along each axis, maybe exchanged, shared, or counted row by row."""
+    x = p.float()
+    (w, h), k = x.size, int(p.rng.integers(1, 3))
+    at = F.pixel_coordinates((k * w, k * h), x.batch if p.chance(0.3) else 1)
+    i, j = p.among(
+        [(at.x, at.y), (at.x, at.y), (at.x, at.y), (at.y, at.x), (at.x, at.x), (at.x + at.y, at.y)]
+    )
+    column, row = within(p, i, w), within(p, j, h)
+    return F.lookup(x, F.ivec2(column, row) if p.chance(0.8) else F.clamp(row, 0, h - 1) * w + column)
+
+
+@bordered_lookup
+def neighbours_within(p: Pool) -> Variable:
+    """A stencil by lookups clamped at the border, the commonest there is."""
+    x = p.float()
+    w, h = x.size
+    at = F.pixel_coordinates(x.size)
+    total = x * p.number()
+    for _ in range(int(p.rng.integers(1, 4))):
+        index = at + (int(p.rng.integers(-2, 3)), int(p.rng.integers(-2, 3)))
+        total = total + F.lookup(x, F.clamp(index, 0, (w - 1, h - 1))) * p.number()
+    return total
+
+
 @stencil
 def partly(p: Pool) -> Variable:
     """out(x) = in(x / s, z(x)), where z are data."""
@@ -160,7 +219,9 @@ def picked(p: Pool) -> Variable:
     return F.take(x, index)
 
 
-def random_stencils(seed: int, count: int | None = None) -> tuple[Program, int]:
+def random_stencils(
+    seed: int, count: int | None = None, operations: list[Operation] = STENCILS
+) -> tuple[Program, int]:
     """A program of about ``count`` reads with its gradients, and how many steps to run. Equal arguments give equal programs."""
     rng = np.random.default_rng(seed)
     p = Pool(rng, channels=int(rng.choice((1, 1, 2, 3, 5))))
@@ -171,7 +232,7 @@ def random_stencils(seed: int, count: int | None = None) -> tuple[Program, int]:
     while made < count and tried < 12 * count:
         tried += 1
         try:
-            p.add(p.among(STENCILS)(p))
+            p.add(p.among(operations)(p))
             made += 1
         except (Refused, GraphError):  # GraphError: domains or types that do not go together
             continue
