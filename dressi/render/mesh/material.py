@@ -58,12 +58,11 @@ class Material(KnownAttributes, _Rows):
     name: str = "material"
 
     def __post_init__(self) -> None:
-        self._made = True
         for what in (*GLTF.maps, *GLTF.factors, "wrap"):
             setattr(self, what, getattr(self, what))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if "_made" in self.__dict__:  # before, messages do not know the name of the material
+        if "name" in self.__dict__:  # the last field: before, messages do not know it
             if name in GLTF.maps and value is not None:
                 value = self._map(GLTF.maps[name], value)
             elif name in GLTF.factors and np.ndim(GLTF.factors[name].default):

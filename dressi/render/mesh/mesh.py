@@ -106,14 +106,13 @@ class Mesh(KnownAttributes, Shape, Figures):
     second_uv_faces: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        self._made = True
         for name in ("positions", "faces", *_ROWS, *(what[:-1] + "_faces" for what in _ROWS)):
             setattr(self, name, getattr(self, name))
         self._check_pairs()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # Before all fields are there, messages do not know the name of the mesh.
-        if value is not None and "_made" in self.__dict__:
+        # Before the last field is there, messages do not know the name of the mesh.
+        if value is not None and "second_uv_faces" in self.__dict__:
             if name in _ROWS:
                 value = value_rows(value, _ROWS[name], self.name, name)
             elif name == "positions":
@@ -121,7 +120,7 @@ class Mesh(KnownAttributes, Shape, Figures):
             elif name.endswith("faces"):
                 value = face_rows(value, self.name, name)
         super().__setattr__(name, value)
-        colours = name == "colors" and value is not None and "_made" in self.__dict__
+        colours = name == "colors" and value is not None and "second_uv_faces" in self.__dict__
         if colours and self.color_faces is None and len(value) == len(self.positions):
             self.color_faces = self.faces
 

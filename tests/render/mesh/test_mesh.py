@@ -98,6 +98,7 @@ def test_colours_come_with_faces_of_their_own_or_one_a_vertex():
 def test_attributes_that_are_set_later_are_checked():
     """As when the mesh is made; names that there are not would be kept and never read."""
     mesh, material = Mesh(TRIANGLE, FACE), Material()
+    mesh, material = Mesh(**vars(mesh)), Material(**vars(material))
     mesh.colors = TRIANGLE.tolist()
     assert mesh.colors.shape == (3, 3) and mesh.color_faces is mesh.faces
     mesh.validate()
