@@ -8,13 +8,14 @@ from functools import partial
 
 import pytest
 from random_graphs.check import check
+from random_graphs.contractions import along_every_axis, volume
 from random_graphs.coverage import LEFT_OUT, F, missing
 from random_graphs.derivatives import random_derivatives
 from random_graphs.operations import OPERATIONS
 from random_graphs.programs import EVERY, random_program
 from random_graphs.rasters import SUMS
 from random_graphs.schedules import check_schedule
-from random_graphs.stencils import random_stencils
+from random_graphs.stencils import LOOKUPS, random_stencils
 
 from dressi.ad import functional
 from dressi.ad.transform.simplify import simplify
@@ -44,6 +45,19 @@ def test_sums_over_fragments_follow_float64(device, seed):
         seed, device, count=3, draw=partial(random_program, operations=(*OPERATIONS[::9], *SUMS, *SUMS))
     )
     assert report.failures == [] and report.refused == []
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("seed", [4, 10])
+@pytest.mark.parametrize("kind", ["contractions", "lookups"])
+@pytest.mark.second_driver("contractions-4", "lookups-10")
+def test_borders_follow_float64(device, kind, seed):
+    """Along every axis, with functions in the line of a contraction; at clamped, mirrored and rounded indices."""
+    operations = {"contractions": [along_every_axis, volume], "lookups": LOOKUPS}[kind]
+    draw = partial(random_stencils, operations=operations)
+    report = check(seed, device, count=1, baseline=False, draw=draw)
+    assert report.failures == [] and report.refused == []
+    assert report.compared > len(report.unstable)
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -47,6 +47,7 @@ class Preimage:
 
     def __init__(self, index: IndexMap, taken: Sequence[int], shape: Sequence[int]):
         self.taken, self.shape, self.border = taken, shape, index.border
+        self.own_tile = index[:2] == (Affine.axis(0), Affine.axis(1))
         self.affines = tuple(
             Affine.of({a: k for a, k in f.terms if shape[a] > 1}, f.constant, f.divisor, f.exact)
             for f in index.affines
@@ -163,7 +164,8 @@ class Preimage:
             if one is None:
                 return None
             found[axis] = one
-        spare = [a for a in range(4) if self.shape[a] == 1]
+        # Axes that may be any index: who reads a tile in that tile leaves n and c alone.
+        spare = [a for a in range(2 if self.own_tile else 0, 4) if self.shape[a] == 1]
         for k in self.tests:  # an index that is a number: the reader at q_k - number, of one in all
             axis = k if k in spare else next(iter(spare), None)
             if self.affines[k].terms or axis is None or (self.border != "zero" and self.leaves(k)):

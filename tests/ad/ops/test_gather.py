@@ -158,6 +158,10 @@ def bordered_indices(w: int, h: int) -> dict[str, Variable]:
         "floors": F.ivec2(F.to_int(F.floor(x / 4.0)), F.to_int(y / 3.0)),
         "floors clamped": F.ivec2(F.clamp(F.to_int(F.floor((x - 2.0) * 0.25)), 0, w - 1), F.to_int(y) / 3),
         "clamped floats": F.to_int(F.clamp(F.to_float(at) + (0.5, -2.5), 0.0, (w - 1.0, h - 1.0))),
+        "rows and columns apart": F.ivec2(
+            F.clamp(F.pixel_coordinates((w, 1)).x - 2 + F.pixel_coordinates((1, h)).x, 0, w - 1),
+            F.minimum(F.pixel_coordinates((1, h)).y + 1, h - 1),
+        ),
         "rounded to zero": (at - 3) / 2,
         "numbers": F.clamp(j - 1, 0, h - 1) * w + F.clamp(i + 1, 0, w - 1),
     }
@@ -184,3 +188,12 @@ def test_lookups_that_are_no_border_stay_lookups():
         assert isinstance(found.creator, Lookup)
         read, expected = evaluate([found, index])
         assert (read == expected).all()
+
+
+def test_one_row_of_a_table_read_into_a_column():
+    """The inverse has no axis left that could hold the row: the tile's are its own."""
+    x, at = Variable(FLOAT, (6, 3), channels=2, data=np.ones((1, 2, 3, 6))), F.pixel_coordinates((1, 4))
+    index = F.ivec2(at.y + 1, 1 + 0 * at.x)
+    gradients = [gradient(F.sum(y), [x])[0] for y in (F.lookup(x, index), Lookup(x, index).output)]
+    found, expected = evaluate(gradients)
+    assert (found == expected).all() and expected.sum() == 8

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...evaluate import values_at
 from ...graph import At, PixelFunction, Variable
 from ...graph.index_map import BORDERS, Affine, IndexMap, mirror_period, wrapped
-from ...sub_graph import SubGraph
 from ...traversal import topological_order
 from ...types import Access
 from ..pixel.arithmetic import Add, Div, Mod, Mul, Sub
@@ -202,14 +202,16 @@ def _fits(table: Variable, index: Variable) -> tuple[Fit, Fit] | None:
 def _values(index: Variable, axes: tuple[int, ...]) -> np.ndarray:
     """The values of an index along these axes, rows and columns, at the first entry of the others."""
     (width, height), _, _ = index.domain
-    place = [np.zeros((1, 1, 1), int), np.arange(height if 2 in axes else 1).reshape(1, -1, 1)]
-    at = At(np.arange(width if 3 in axes else 1).reshape(1, 1, -1), place[1], place[0])
-
-    def read(v: Variable, access: Access) -> np.ndarray:
-        raise AssertionError(f"{v} is given")
-
+    none = np.zeros((1, 1, 1), int)
+    x = np.arange(width).reshape(1, 1, -1) if 3 in axes else none
+    y = np.arange(height).reshape(1, -1, 1) if 2 in axes else none
+    known: dict[Variable, np.ndarray] = {}
     with np.errstate(all="ignore"):
-        return SubGraph((), (index,)).evaluate(at, read)[0][0]
+        for f in topological_order([index]):
+            # Images of one column or row are broadcast: they are looked at there.
+            at = At(x if f.output.size[0] > 1 else none, y if f.output.size[1] > 1 else none, none)
+            known[f.output] = values_at(f, at, [known[v] for v in f.inputs])
+    return known[index][0]
 
 
 def _needed(index: Variable) -> tuple[frozenset[int], ...] | None:
@@ -221,8 +223,7 @@ def _needed(index: Variable) -> tuple[frozenset[int], ...] | None:
             return None
         given = [found[x] for x in f.inputs]
         if isinstance(f, PixelCoordinates | LinearIndex | TileIndex):
-            places = {PixelCoordinates: ({3}, {2}), LinearIndex: ({2, 3},), TileIndex: ({0},)}[type(f)]
-            found[f.output] = tuple(map(frozenset, places))
+            found[f.output] = tuple(frozenset(a.axes) for a in _places(f))
         elif f.places or not isinstance(f, PixelFunction):
             return None
         elif isinstance(f, Swizzle):
