@@ -14,6 +14,7 @@ import numpy as np
 
 from ....ad.graph import Variable
 from ....ad.types import IVEC3, MAT4, VEC3, list_image
+from ...mesh.rows import distinct
 from ...scene.scene import Scene
 from ..images.inputs import Given, Values, per_view
 from .groups import grouped, numbers_list, repeated, rows_of, unlit_beside_lit
@@ -41,9 +42,10 @@ class DrawnScene(NamedTuple):
     def places(self) -> np.ndarray | None:
         """(V,) equal numbers for vertices of one node that lie at one place; None where all differ."""
         each = [node.places for node in self.nodes]
+        if all(np.array_equal(own, np.arange(len(own))) for own in each):  # numbered by their first vertex
+            return None
         starts = np.cumsum([0, *map(len, each)])
-        found = np.concatenate([own + start for own, start in zip(each, starts, strict=False)])
-        return None if len(np.unique(found)) == len(found) else found
+        return np.concatenate([own + start for own, start in zip(each, starts, strict=False)])
 
 
 def scene_given(scene: Scene, to_world: Any = None) -> DrawnScene:
@@ -78,7 +80,7 @@ def _vertices(drawn: Sequence[DrawnNode], places: Sequence[Given | None], leaves
 def _used(drawn: Sequence[DrawnNode], faces: np.ndarray) -> np.ndarray | None:
     """``vertices`` of a ``DrawnScene``."""
     vertices = _vertices(drawn, [one.to_world for one in drawn], leaves=False)
-    return None if vertices is None else vertices[:, np.unique(faces)]
+    return None if vertices is None else vertices[:, distinct(faces)]
 
 
 def _single(drawn: DrawnNode, framed: np.ndarray | None) -> DrawnScene:
