@@ -33,7 +33,10 @@ for vtype in (VEC3, FLOAT):
         example(lambda x: F.subsample(x, 2), x),
         example(lambda x: F.subsample(x, (3, 2), (2, 1)), x),
         example(lambda x: F.repeat(x, (3, 2)), x),
-        *(example(lambda x, b=b: F.pad(x, 3, 0, 12, 9, b), x) for b in ("clamp", "mirror", "reflect", "repeat")),
+        *(
+            example(lambda x, b=b: F.pad(x, 3, 0, 12, 9, b), x)
+            for b in ("clamp", "mirror", "reflect", "repeat")
+        ),
     )
 add(gather.Gather, example(lambda x: F.pad(x, 1, 1, 1, 1), of(IVEC2, SIZE, 1, 1, 9)))
 for d in ((1, 0), (-2, 1), (0, -3), (7, 5), (-6, -9), (0, 0)):
