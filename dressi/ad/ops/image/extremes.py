@@ -121,6 +121,15 @@ def take_better(vtype: VType, largest: bool) -> str:
     )
 
 
+def _axes(name: str, b: Like | str | None, axes: str | None) -> str | None:
+    """The axes of ``max`` or ``min``; None if b is a second value. Raises GraphError if both are given."""
+    if axes is not None and b is not None:
+        raise GraphError(f"F.{name} takes either a second value or axes of the first, not both")
+    if b is None:
+        return EVERY_AXIS if axes is None else axes
+    return b if isinstance(b, str) else None
+
+
 def max(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variable:
     """The larger of two, or the largest texel of an image.
 
@@ -133,13 +142,11 @@ def max(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
     >>> evaluate(F.max(Variable.of([3.0, 9.0, 1.0, 4.0, 5.0]))).item()
     9.0
     """
-    if axes is not None and b is not None:
-        raise GraphError("F.max takes either a second value or axes of the first, not both")
-    if b is None or isinstance(b, str):
-        (x,) = operands(a)
-        chosen = EVERY_AXIS if axes is None and b is None else b if axes is None else axes
-        return reduce_entries(ReduceMax, x, chosen, extreme_numbers(x)[0])
-    return maximum(a, b)
+    along_axes = _axes("max", b, axes)
+    if along_axes is None:
+        return maximum(a, b)
+    (x,) = operands(a)
+    return reduce_entries(ReduceMax, x, along_axes, extreme_numbers(x)[0])
 
 
 def min(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variable:
@@ -154,10 +161,8 @@ def min(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
     >>> evaluate(F.min(Variable.of([3.0, 9.0, 1.0, 4.0, 5.0]))).item()
     1.0
     """
-    if axes is not None and b is not None:
-        raise GraphError("F.min takes either a second value or axes of the first, not both")
-    if b is None or isinstance(b, str):
-        (x,) = operands(a)
-        chosen = EVERY_AXIS if axes is None and b is None else b if axes is None else axes
-        return reduce_entries(ReduceMin, x, chosen, extreme_numbers(x)[1])
-    return minimum(a, b)
+    along_axes = _axes("min", b, axes)
+    if along_axes is None:
+        return minimum(a, b)
+    (x,) = operands(a)
+    return reduce_entries(ReduceMin, x, along_axes, extreme_numbers(x)[1])

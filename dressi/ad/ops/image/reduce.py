@@ -11,6 +11,7 @@ import numpy as np
 
 from ....errors import GraphError
 from ...graph import Domain, PixelFunction, ReduceFunction, Variable, domain_of
+from ...graph.index_map import IMAGE_AXES
 from ...graph.work import UNROLLED
 from ...types import Access, Size, VType
 from ..pixel.constant import Like, constant, operands
@@ -182,8 +183,8 @@ def check_axes(axes: Any) -> None:
     numbers = axes if isinstance(axes, tuple | list) else [axes]
     meant = ""
     if numbers and all(isinstance(k, int) and not isinstance(k, bool) and -4 <= k < 4 for k in numbers):
-        letters = {"ncyx"[k] for k in numbers}
-        meant = f"; of an array (n, c, y, x) axis {axes} is {''.join(a for a in 'ncyx' if a in letters)!r}"
+        letters = "".join(sorted({IMAGE_AXES[k] for k in numbers}, key=IMAGE_AXES.index))
+        meant = f"; of an array (n, c, y, x) axis {axes} is {letters!r}"
     raise GraphError(f"axes are letters of 'xycn', 'c' the channels and 'n' the batch, not {axes!r}{meant}")
 
 
