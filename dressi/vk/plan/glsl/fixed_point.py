@@ -146,8 +146,7 @@ def total_text(a: Accumulators, numbers: int, *, long: bool) -> str:
     unit = -a.bits if a.bits else LOWEST
     for k in reversed(range(n)):
         lines.append(f"  sum += float(digits[{k}]) * {2.0 ** (unit + a.width * k)!r};")
-    lines.append("  sum = negative ? -sum : sum;")
-    return "\n".join([*lines, "  return sum;", "}"])
+    return "\n".join([*lines, "  return negative ? -sum : sum;", "}"])
 
 
 def _take(*, long: bool) -> list[str]:

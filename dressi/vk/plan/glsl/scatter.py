@@ -102,9 +102,7 @@ class _Adding:
         self.work, self.s, self.f, self.limits, self.shader_text = work, s, s.scatter, limits, shader_text
         self.sums = accumulators_of(self.f)
         self.bands = self.sums.bands(limits.max_storage_buffer_bytes)
-        self.numbers = self.sums.components * min(
-            self.sums.cells, self.bands.step
-        )  # components in the buffer
+        self.numbers = self.sums.buffer_numbers(limits.max_storage_buffer_bytes)
         self.long = self.sums.adding and limits.int64_atomics
 
     def writer(self, s: SubStage) -> tuple[Writer, dict[Variable, str]]:

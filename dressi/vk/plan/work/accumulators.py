@@ -76,8 +76,12 @@ class Accumulators:
         """The first cell of each band: the part of the table that fits one storage buffer of so many bytes."""
         return range(0, self.cells, most // (4 * self.words_of_cell))
 
+    def buffer_numbers(self, most: int) -> int:
+        """Components of all cells of the buffer, which holds one band."""
+        return min(self.cells, self.bands(most).step) * self.components
+
     def buffer_words(self, most: int) -> int:
-        """32-bit words of the buffer, which holds one band."""
+        """32-bit words of the buffer."""
         return min(self.cells, self.bands(most).step) * self.words_of_cell
 
 
