@@ -90,21 +90,19 @@ def _check_part(name: str, value: Any, array: np.ndarray) -> None:
     if name in ("texture", "colour", "base"):
         check_linear(name, value)
         return
-    for row in GLTF.parameters:
-        if name not in row.given or not array.size:
-            continue
+    rows = [row for row in GLTF.parameters if name in row.given]
+    if not rows or not array.size:
+        return
+    low, high = array.min(), array.max()
+    for row in rows:
         least, most = row.least, row.most
-        if row.map is not None and (name != row.field):  # an image alone
+        if row.map is not None and name != row.field:  # an image alone
             least, most = (-1.01, 1.01) if row.map.signed else (0.0, row.map.most)
-        if array.min() < least or array.max() > most:
-            wrong = array.min() if array.min() < least else array.max()
-            codes = (
-                ": divide code values by 255"
-                if 1 < array.max() <= 255 and most <= 1.01 and array.ndim > 1
-                else ""
-            )
+        if low < least or high > most:
+            codes = 1 < high <= 255 and most <= 1.01 and array.ndim > 1
             raise InputError(
-                f"{name} is {wrong:.4g}, which is not in {range_text(least, most)}{codes or '; correct it'}"
+                f"{name} is {low if low < least else high:.4g}, which is not in {range_text(least, most)}"
+                f"{': divide code values by 255' if codes else '; correct it'}"
             )
 
 
