@@ -18,6 +18,7 @@ from functools import cached_property
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.types import Size
+from ..forms.form import at_least
 from ..surface.projection import FARTHEST, LARGEST, W_MINIMUM
 from ..surface.quads import across, box, direction, on_image, quads
 from .area import ribbon_area
@@ -72,9 +73,7 @@ def on_screen(points: Variable, radius: Variable, unit: str, matrices: Variable,
     half = F.constant((0.5 * size[0], 0.5 * size[1]))  # not two numbers for a list of two points
     at = F.select(seen, clip.xy * over * half + half, 0.0)
     seen = F.logical_and(seen, F.less(F.max_component(F.abs(at)), FARTHEST))
-    # A Variable may become negative; its derivative goes on, so that an optimizer comes back.
-    radius = radius + F.stop_gradient(F.maximum(radius, 0.0) - radius)
-    thickness = radius
+    thickness = radius = at_least(radius, 0.0)
     if unit == "world":
         # The row of y: how many pixels a unit of the world makes at w = 1.
         row = F.column(F.transpose(matrices), 1).xyz
