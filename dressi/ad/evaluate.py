@@ -126,7 +126,7 @@ def evaluate(
 
 
 MOST_WORK = 3e7
-"""Operations by which ``known_value`` computes a value at most."""
+"""Operations: a value that takes more is not known to ``known_value``."""
 
 
 def known_value(variable: Variable) -> np.ndarray | None:

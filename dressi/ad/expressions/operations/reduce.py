@@ -194,7 +194,7 @@ def unify(steps: Steps, order: Sequence[int]) -> list[int]:
     shorter if anything changed, is returned. Values that are as they were at the last call are not compared with each other again."""
     same, kinds, terms, operands = dict[int, int](), steps.kinds, steps.terms, steps.operands
     fresh, keys, known, places = steps.fresh, steps.keys, steps.first, steps.places(order)
-    new = dict[int, None]()  # constants that the order has not
+    new = dict[int, None]()  # constants that are not in the order yet
 
     def moved(m: int) -> int:
         return same.get(m, m) if m > 0 else -same.get(-m, -m)

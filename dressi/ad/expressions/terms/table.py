@@ -28,7 +28,7 @@ _call: Callable[[tuple[Any, ...]], Call] = partial(tuple.__new__, Call)
 _NOTHING = Sample(0, 0, 0)
 _INVERSE = {Exp: Log, Log: Exp, Exp2: Log2, Log2: Exp2}
 _LARGEST_POWER = 16
-"""Of x in exp(n log x) -> x^n."""
+"""The largest n for which exp(n log x) becomes x^n."""
 
 
 class Table:

@@ -19,7 +19,7 @@ from .vectors import VANISHED, inner, joined, like, units
 ORDERS: dict[int, VType] = {2: MAT2, 3: MAT3, 4: MAT4}
 """The type of a block by the number of components of the unknown."""
 NEAR, ROUNDED = 1e-3, 1e-6
-"""Of the diagonal: what is added to a block before it is inverted, and about what rounding to 32 bits moves it by."""
+"""Parts of the diagonal: NEAR is added to a block before it is inverted, ROUNDED is about its rounding error in 32 bits."""
 
 
 def block_type(unknown: Variable) -> VType | None:

@@ -162,7 +162,7 @@ RULES: dict[Any, Callable[..., Affines | None]] = {
 
 # ---- indices that are affine within a border: found by their values, whatever computes them
 LONGEST = 1 << 16
-"""Values of an index that are looked at."""
+"""Values of an index: of one with more no border is looked for."""
 STRIDES = range(1, 33)
 """Divisors that are tried."""
 Fit = tuple[Affine, str]

@@ -81,7 +81,7 @@ _known: dict[str, DeviceModel] = {}
 
 
 class Bounds(NamedTuple):
-    """Of the figures of a device of a class. cores: how many times those of the class's record it may use at once."""
+    """What the figures of a device of a class can be. cores: how many times those of the class's record it may use at once."""
 
     guess: DeviceModel
     cores: float = 1.0
