@@ -78,6 +78,19 @@ def distinct(numbers: np.ndarray) -> np.ndarray:
     return found[np.concatenate([np.ones(min(len(found), 1), bool), found[1:] != found[:-1]])]
 
 
+def connected(start: np.ndarray, end: np.ndarray, count: int) -> np.ndarray:
+    """(count,) for each node of a graph the number of its connected part. start, end: of its edges.
+
+    >>> connected(np.array([0, 1]), np.array([2, 3]), 5).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components  # slow to import and rarely used
+
+    graph = coo_array((np.ones(len(start)), (start, end)), shape=(count, count))
+    return connected_components(graph, directed=False)[1]
+
+
 def midpoints(values: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows and faces when each face becomes four: the means of both ends of each edge come behind the rows."""
     start, end = faces.T.reshape(-1), np.roll(faces, -1, axis=1).T.reshape(-1)

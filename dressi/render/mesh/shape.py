@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from .rows import distinct, unit
+from .rows import connected, distinct, unit
 
 
 class Shape:
@@ -69,11 +69,7 @@ class Shape:
 
     def parts(self) -> np.ndarray:
         """(F,) int: number, from 0 on, of the connected part that each face belongs to."""
-        ends = self.edges()
-        from scipy.sparse.csgraph import connected_components  # slow to import and rarely used
-
-        linked = sparse.coo_array((np.ones(len(ends)), tuple(ends.T)), shape=(len(self.positions),) * 2)
-        part = connected_components(linked, directed=False)[1][self.faces[:, 0]]
+        part = connected(*self.edges().T, len(self.positions))[self.faces[:, 0]]
         return np.unique(part, return_inverse=True)[1]
 
     def component_count(self) -> int:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .rows import unit
+from .rows import connected, unit
 
 
 class Tangents(NamedTuple):
@@ -111,9 +111,6 @@ def _adopted(sign: np.ndarray, edges: tuple[np.ndarray, np.ndarray]) -> np.ndarr
 
 def _groups(point: np.ndarray, sign: np.ndarray) -> np.ndarray:
     """(3F,) numbers of the groups of corners that share a tangent, in order of their first corner."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components  # slow to import and rarely used
-
     a, b = _meeting(point)
     keep = sign[a // 3] == sign[b // 3]
     a, b = a[keep], b[keep]
@@ -122,10 +119,7 @@ def _groups(point: np.ndarray, sign: np.ndarray) -> np.ndarray:
         return edge // 3 * 3 + (edge + 1) % 3
 
     # The start of a half edge is the end of the other one.
-    ends = np.concatenate([a, behind(a)]), np.concatenate([behind(b), b])
-    size = point.size
-    linked = coo_array((np.ones(len(ends[0])), ends), shape=(size, size))
-    label = connected_components(linked, directed=False)[1]
+    label = connected(np.concatenate([a, behind(a)]), np.concatenate([behind(b), b]), point.size)
     _, first, group = np.unique(label, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
-from ..rows import distinct
+from ..rows import connected, distinct
 
 
 @dataclass(frozen=True)
@@ -57,14 +56,9 @@ def half_edges(faces: np.ndarray, count: int) -> HalfEdges:
 
 def fans(edges: HalfEdges) -> np.ndarray:
     """(3 F,) numbers of the fans of faces, joined by edges, around the vertices that half-edges start from."""
-    from scipy.sparse.csgraph import connected_components  # slow to import and rarely used
-
     # The next half-edge around the same vertex.
     here = np.nonzero(edges.twin >= 0)[0]
-    linked = sparse.coo_array(
-        (np.ones(len(here)), (here, after(edges.twin[here]))), shape=(len(edges.twin),) * 2
-    )
-    return connected_components(linked, directed=False)[1]
+    return connected(here, after(edges.twin[here]), len(edges.twin))
 
 
 def after(half: np.ndarray) -> np.ndarray:
