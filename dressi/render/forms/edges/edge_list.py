@@ -15,7 +15,7 @@ from ....ad.graph import Variable
 from ....ad.types import INT, IVEC2, IVEC3, IVEC4, Size
 from ....errors import InputError
 from ...lists import list_data, list_leaf, padded
-from ...mesh.rows import weld
+from ...mesh.rows import connected, weld
 from ...surface.quads import box, direction, on_image, quads
 from ...surface.screen import DrawnMesh
 
@@ -137,7 +137,7 @@ def edge_list(faces: np.ndarray, positions: np.ndarray | None = None) -> EdgeLis
     incident = np.stack([number, third, np.where(back, -1, 1)], axis=1)
     joined: tuple[Variable, ...] = ()
     if len(joint):
-        same = _connected(*map(np.ravel, links), int(faces.max()) + 1)
+        same = connected(*map(np.ravel, links), int(faces.max()) + 1)
         least = np.unique(same, return_index=True)[1]
         joined = list_leaf("joints", IVEC3, copies), list_leaf("corners", IVEC3, least[same][faces])
     return EdgeList(
@@ -166,8 +166,10 @@ def _meeting(
     none = np.zeros(0, int)
     if places is None:
         return none, none
-    if len(places) <= max(start.max(), end.max()):
-        raise InputError(f"there are positions of {len(places)} vertices, and faces use vertex {end.max()}")
+    if len(places) <= (last := max(start.max(), end.max())):
+        raise InputError(
+            f"faces use vertex {last}, and positions are of {len(places)} vertices; give those of all vertices"
+        )
     own = np.stack([np.minimum(start, end), np.maximum(start, end)], axis=1)
     inverse, uses = np.unique(own, axis=0, return_inverse=True, return_counts=True)[1:]
     a, b = places[start], places[end]
@@ -183,18 +185,9 @@ def _meeting(
     return two[:, 0], two[:, 1]
 
 
-def _connected(start: np.ndarray, end: np.ndarray, count: int) -> np.ndarray:
-    """(count,) the numbers of the connected parts of a graph."""
-    from scipy.sparse import coo_array  # slow to import
-    from scipy.sparse.csgraph import connected_components
-
-    graph = coo_array((np.ones(len(start)), (start, end)), shape=(count, count))
-    return connected_components(graph, False)[1]
-
-
 def _parts(start: np.ndarray, end: np.ndarray) -> Variable | None:
     """``EdgeList.parts`` of the ends of all edges."""
-    part = _connected(start, end, int(max(start.max(), end.max())) + 1)
+    part = connected(start, end, int(max(start.max(), end.max())) + 1)
     return None if (part[start] == part[start[0]]).all() else list_leaf("parts", INT, part)
 
 
