@@ -58,7 +58,7 @@ def loop(
     values = operands(state) if single else operands(*state)
     width, formals = len(values), [formal(x) for x in values]
     if not values:
-        raise GraphError("the state of a loop has one Variable at least")
+        raise GraphError("the state of a loop is empty; give one Variable at least")
     check_function(
         body,
         width,

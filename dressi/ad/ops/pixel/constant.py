@@ -103,7 +103,9 @@ def constant(value: Like, vtype: VType | None = None) -> Variable:
     """
     array = array_of(value)
     if array.size == 0:
-        raise GraphError(f"an array of shape {array.shape} is empty and makes no constant (at {user_line()})")
+        raise GraphError(
+            f"an array of shape {array.shape} is empty; give a number to be a constant (at {user_line()})"
+        )
     if array.dtype.kind not in "biuf":
         raise GraphError(f"a constant is made of numbers, not of {value!r} (at {user_line()})")
     if vtype is None:
