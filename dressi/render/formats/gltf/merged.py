@@ -69,7 +69,7 @@ class Merged:
             and mesh.material.is_bumpy
             and all(part.tangents is not None for part in parts)
         ):
-            self.add_tangents(mesh, np.concatenate([np.asarray(part.tangents) for part in parts]), corners)
+            self._add_tangents(mesh, np.concatenate([np.asarray(part.tangents) for part in parts]), corners)
         first = next((part for part in parts if part.material is not None), parts[0])
         one = all((part.factor == first.factor).all() for part in parts)
         if one:
@@ -84,7 +84,7 @@ class Merged:
             mesh.colors, mesh.color_faces = weld_values(np.concatenate(rows), corners)
         return mesh
 
-    def add_tangents(self, mesh: Mesh, values: np.ndarray, corners: np.ndarray) -> None:
+    def _add_tangents(self, mesh: Mesh, values: np.ndarray, corners: np.ndarray) -> None:
         length = np.linalg.norm(values[:, :3], axis=1, keepdims=True)
         if not ((length > 1e-6) & (length < np.inf)).all() or not (np.abs(values[:, 3]) == 1).all():
             warnings.warn(
