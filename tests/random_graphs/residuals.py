@@ -39,8 +39,9 @@ ROUNDINGS = 4000.0
 """Of single precision, of the sum of absolute terms, by which values of a step may be off."""
 ROOM = 0.02
 """What a residual is made of is of about 1, however small it is itself: this part of that is rounded as often."""
-LARGEST = 1e3
-"""Unknowns that are larger than this, as steps without a trust region leave them, have residuals that overflow or saturate."""
+LARGEST = 50.0
+"""Unknowns that are larger than this, as steps without a trust region leave them, have residuals that overflow or
+saturate, and derivatives of which rounding leaves little."""
 NEAR = 0.9
 """The part of the best decrease of the quadratic model that a linear solve reaches where the system is not ill-conditioned."""
 STEEP = 1e5
