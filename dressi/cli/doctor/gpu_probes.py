@@ -137,7 +137,7 @@ class MirroredFetch(PixelFunction):
     """Reads the texel that lies opposite of its own, by a function that the shader calls."""
 
     access = (Access.FETCH,)
-    fetches = 1.0
+    operations, fetches = 4.0, 1.0
     glsl = "$0(ivec2($size0.x - 1 - pixel.x, $size0.y - 1 - pixel.y), tile)"
 
     def infer(self):
