@@ -22,7 +22,9 @@ def whole(value: Any, what: str, least: int | None = None) -> int:
     what: the name of the value, for the error.
     """
     try:
-        number = operator.index(None if isinstance(value, (bool, np.bool_)) else value)
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        number = operator.index(value)
     except TypeError:
         integral = isinstance(value, (float, np.floating)) and float(value).is_integer()
         if not integral:

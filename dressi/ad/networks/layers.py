@@ -122,9 +122,7 @@ def mlp(
 
 def _activated(function: Callable[[Variable], Variable], x: Variable, what: str) -> Variable:
     """function(x). Raises GraphError unless that is a Variable."""
-    cure = (
-        f"F.{function}" if isinstance(function, str) and function in F.__all__ else "F.relu, F.tanh, F.silu"
-    )
+    cure = f"F.{function}" if str(function) in F.__all__ else "F.relu, F.tanh, F.silu"
     check_function(function, 1, what, f"give the operation itself, such as {cure}")
     found = function(x)
     if not isinstance(found, Variable):

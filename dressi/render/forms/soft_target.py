@@ -73,7 +73,8 @@ def _outline(coverage: np.ndarray) -> list[np.ndarray]:
         a, b = coverage[*p], coverage[*q]
         share, told, count = (a - 0.5) / (a - b), np.zeros(len(a)), np.zeros(len(a))
         for pixel, own in ((p, 0), (q, 1)):
-            place = own + _edge_offset(coverage[*pixel], *(slope[*pixel] for slope in slopes), axis)
+            down, right = (slope[*pixel] for slope in slopes)
+            place = own + _edge_offset(coverage[*pixel], down, right, axis)
             known = part[*pixel] & (np.abs(place - share) < 0.5)
             told, count = told + np.where(known, place, 0.0), count + known
         place = p.T.astype(float)

@@ -112,16 +112,17 @@ class Mesh(KnownAttributes, Shape, Figures):
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Before the last field is there, messages do not know the name of the mesh.
-        if value is not None and "second_uv_faces" in self.__dict__:
-            if name in _ROWS:
-                value = value_rows(value, _ROWS[name], self.name, name)
-            elif name == "positions":
-                value = value_rows(value, 3, self.name, name)
-            elif name.endswith("faces"):
-                value = face_rows(value, self.name, name)
+        if value is None or "second_uv_faces" not in self.__dict__:
+            super().__setattr__(name, value)
+            return
+        if name in _ROWS:
+            value = value_rows(value, _ROWS[name], self.name, name)
+        elif name == "positions":
+            value = value_rows(value, 3, self.name, name)
+        elif name.endswith("faces"):
+            value = face_rows(value, self.name, name)
         super().__setattr__(name, value)
-        colours = name == "colors" and value is not None and "second_uv_faces" in self.__dict__
-        if colours and self.color_faces is None and len(value) == len(self.positions):
+        if name == "colors" and self.color_faces is None and len(value) == len(self.positions):
             self.color_faces = self.faces
 
     def _check_pairs(self) -> None:

@@ -201,19 +201,24 @@ class Table:
         form = self.forms[x.entry]
         if type(form) is not Call or kind_of(form.function) is not _INVERSE[kind]:
             return None
-        if x.factor == 1:
-            return form.arguments[0]
-        power = type(x.factor) is int and abs(x.factor) <= _LARGEST_POWER and kind in (Exp, Exp2)
-        return (
-            self.product([(form.arguments[0], int(x.factor))]) if power and form.arguments[0].factor else None
-        )
+        argument, power = form.arguments[0], x.factor
+        if power == 1:
+            return argument
+        if (
+            isinstance(power, int)
+            and abs(power) <= _LARGEST_POWER
+            and kind in (Exp, Exp2)
+            and argument.factor
+        ):
+            return self.product([(argument, power)])
+        return None
 
     def _extreme(self, function: Hashable, x: Scaled, y: Scaled) -> Scaled | None:
         """max(a, a) and max(a, max(a, b)), and for the minimum; None for others."""
         for one, other in ((x, y), (y, x)):
             form = self.forms[other.entry]
-            nested = type(form) is Call and form.function == function and other.factor == 1
-            if one == other or (nested and one in form.arguments):
+            inner = form.arguments if type(form) is Call and form.function == function else ()
+            if one == other or (other.factor == 1 and one in inner):
                 return other
         return None
 

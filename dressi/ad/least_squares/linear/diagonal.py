@@ -18,7 +18,7 @@ Residuals of another shape, such as rendered images, have no such form; ``probes
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,7 +86,7 @@ def unrolled(residual: Variable, unknowns: Iterable[Variable]) -> Variable:
     for f in order:
         moving = [x for x in f.inputs if x in active]
         behind = not summed.isdisjoint(moving)
-        inputs = [new.get(x, x) for x in f.inputs]
+        inputs = _replaced(f.inputs, new)
         if moving and isinstance(f, ContractFunction) and not selects(f) and not f.output.vtype.is_int:
             several = f.terms > 1
             if several or behind:
@@ -99,6 +99,10 @@ def unrolled(residual: Variable, unknowns: Iterable[Variable]) -> Variable:
         if any(x is not y for x, y in zip(inputs, f.inputs, strict=True)):
             new[f.output] = f.rebuild(*inputs).output
     return new.get(residual, residual)
+
+
+def _replaced(inputs: Sequence[Variable], new: Mapping[Variable, Variable]) -> list[Variable]:
+    return [new.get(x, x) for x in inputs]
 
 
 def _plain(f: ContractFunction) -> bool:
@@ -117,8 +121,8 @@ def _unrolled(f: ContractFunction, inputs: Sequence[Variable]) -> Variable:
             assert place is not None  # constants are affine
             known[formal] = selection(x, place, f.parallel)
         for function in f.body.functions:
-            read = [known.get(x, x) for x in function.inputs]
-            known[function.output] = function.rebuild(*read).output if function.inputs else function.output
+            read = _replaced(function.inputs, known)
+            known[function.output] = function.rebuild(*read).output if read else function.output
         terms.append(known[f.body.root])
     return F.fit(total(terms), f.output)
 

@@ -59,8 +59,8 @@ def table_maps(table: Variable, index: Variable) -> list[IndexMap]:
     if parts is not None:
         x, y = parts if len(parts) == 2 else _column_and_row(parts[0], table.size, extents) or (None, None)
         if x is not None and y is not None:
-            shared = {"n": Affine()} if table.tiles == 1 and 0 in {*x.axes, *y.axes} else {}
-            return [IndexMap.of(x=x, y=y, **shared)]
+            shared = table.tiles == 1 and 0 in {*x.axes, *y.axes}
+            return [IndexMap.of(x=x, y=y, n=Affine() if shared else Affine.axis(0))]
     fits = _fits(table, index)
     if fits is None:
         return []

@@ -180,7 +180,7 @@ def check_axes(axes: Any) -> None:
     """Raises GraphError for axes that are not letters of "xycn"; numbers of axes get the letters that they stand for."""
     if isinstance(axes, str) and not set(axes) - set(EVERY_AXIS):
         return
-    numbers = axes if isinstance(axes, tuple | list) else [axes]
+    numbers: list[Any] = [*axes] if isinstance(axes, tuple | list) else [axes]
     meant = ""
     if numbers and all(isinstance(k, int) and not isinstance(k, bool) and -4 <= k < 4 for k in numbers):
         letters = "".join(sorted({IMAGE_AXES[k] for k in numbers}, key=IMAGE_AXES.index))

@@ -137,7 +137,7 @@ def edge_list(faces: np.ndarray, positions: np.ndarray | None = None) -> EdgeLis
     incident = np.stack([number, third, np.where(back, -1, 1)], axis=1)
     joined: tuple[Variable, ...] = ()
     if len(joint):
-        same = connected(*map(np.ravel, links), int(faces.max()) + 1)
+        same = connected(links[0].ravel(), links[1].ravel(), int(faces.max()) + 1)
         least = np.unique(same, return_index=True)[1]
         joined = list_leaf("joints", IVEC3, copies), list_leaf("corners", IVEC3, least[same][faces])
     return EdgeList(
