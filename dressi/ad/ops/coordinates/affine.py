@@ -53,7 +53,7 @@ def affine(index: Variable) -> Affines | None:
 
 def table_maps(table: Variable, index: Variable) -> list[IndexMap]:
     """The maps by which ``F.lookup`` reads a table at an affine index, one after the other: two where rows and columns have
-    different borders. None where the index is not affine within a border, or where an INT, which counts the rows one after the
+    different borders. Empty where the index is not affine within a border, or where an INT, which counts the rows one after the
     other, has no column and row that are."""
     parts, extents = affine(index), shape_of(index.domain)
     if parts is not None:
