@@ -69,7 +69,8 @@ class Shape:
 
     def parts(self) -> np.ndarray:
         """(F,) int: number, from 0 on, of the connected part that each face belongs to."""
-        part = connected(*self.edges().T, len(self.positions))[self.faces[:, 0]]
+        start, end = self.edges().T
+        part = connected(start, end, len(self.positions))[self.faces[:, 0]]
         return np.unique(part, return_inverse=True)[1]
 
     def component_count(self) -> int:
