@@ -71,21 +71,22 @@ def simple(random: Random, count: int) -> np.ndarray:
 def _holed(random: Random) -> np.ndarray:
     """A square with a hole, joined by a bridge: two corners occur twice."""
     outer = np.array([[0, 0], [4, 0], [4, 4], [0, 4], [0, 0]], float)
-    angle = -np.sort(random.uniform(0, 2 * np.pi, 7))
+    # Less than half a turn apart, so that the hole does not cross itself.
+    angle = -np.cumsum(random.dirichlet(np.full(7, 3.0)) * 0.5 + 0.5 / 7) * 2 * np.pi
     inner = 2.2 + np.stack([np.cos(angle), np.sin(angle)], axis=1) * random.uniform(0.6, 1.5, (7, 1))
     # The corner that is nearest to the bridge sees it: all others are farther away.
     inner = np.roll(inner, -int(np.hypot(*inner.T).argmin()), axis=0)
     return np.concatenate([outer, inner, inner[:1]])
 
 
-def _more_corners(random: Random, points: np.ndarray) -> np.ndarray:
-    """Corners on edges, and corners twice."""
+def _more_corners(random: Random, points: np.ndarray, *, on_edges: bool) -> np.ndarray:
+    """Corners twice, and corners on edges."""
     rows = []
     for k, point in enumerate(points):
         rows.append(point)
         if random.random() < 0.2:
             rows.append(point)
-        if random.random() < 0.3:
+        if on_edges and random.random() < 0.3:
             rows.append(point + (points[(k + 1) % len(points)] - point) * random.uniform(0.1, 0.9))
     return np.array(rows)
 
@@ -93,10 +94,13 @@ def _more_corners(random: Random, points: np.ndarray) -> np.ndarray:
 def _polygons(place: Path, random: Random) -> Path:
     rings, total = [], 0.0
     for _ in range(int(random.integers(1, 7))):
-        flat = _holed(random) if random.random() < 0.2 else simple(random, int(random.integers(3, 26)))
+        holed = random.random() < 0.2
+        flat = _holed(random) if holed else simple(random, int(random.integers(3, 26)))
         flat = flat[::-1] if random.random() < 0.5 else flat
         total += abs(shoelace(flat))
-        flat = _more_corners(random, flat) if random.random() < 0.4 else flat
+        if random.random() < 0.4:
+            # A corner on one side of a bridge only would cross the other by rounding.
+            flat = _more_corners(random, flat, on_edges=not holed)
         turn, _ = np.linalg.qr(random.normal(size=(3, 3)))
         rings.append(np.c_[flat, np.zeros(len(flat))] @ turn.T + random.normal(size=3))
     points, lengths = np.concatenate(rings), [len(ring) for ring in rings]

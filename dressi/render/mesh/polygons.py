@@ -138,13 +138,16 @@ def _split(plane: np.ndarray, ring: np.ndarray) -> list[np.ndarray]:
     rows = np.arange(count)
     at = plane[ring]
     turn = _cross(at - np.roll(at, 1, axis=1), np.roll(at, -1, axis=1) - at)
-    corner = turn.argmax(1)
+    # Corners that are twice in a row go first: an edge without length has no side, and says nothing of what a corner sees.
+    twice = (np.roll(at, -1, axis=1) == at).all(-1)
+    corner = np.where(twice.any(1), twice.argmax(1), turn.argmax(1))
     # v becomes the first corner, b the second, a the last.
     ring = ring[rows[:, None], (corner[:, None] + np.arange(length)) % length]
     at = plane[ring]
     v, b, a = at[:, :1], at[:, 1:2], at[:, -1:]
     height = _cross(a - b, at - b)
-    inside = (_cross(v - a, at - a) > 0) & (_cross(b - v, at - v) > 0) & (height >= 0)
+    # Strictly: corners on the sides belong to bridges, which lie on each other but for rounding.
+    inside = (_cross(v - a, at - a) > 1e-12) & (_cross(b - v, at - v) > 1e-12) & (height >= 0)
     far = np.where(inside, height, -1.0)
     # Of corners at one place, which bridges to holes have, the one whose inner angle sees v.
     farthest = inside & (far == far.max(1, keepdims=True))

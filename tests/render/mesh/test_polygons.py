@@ -59,6 +59,24 @@ def test_bridges_to_holes_are_followed():
     ring = np.array(outer + inner, float)
     faces = triangulate(np.c_[ring, np.zeros(10)], np.array([10]))[1]
     assert covered(np.c_[ring, np.zeros(10)], faces) == pytest.approx(shoelace(ring))
+    # A corner on one side of a bridge, which lies on the other but for rounding, and corners that are twice in a row.
+    inner = [[1.46, 2.97], [1.4624824487131751, 1.9135855013906466], [2.1965558289943616, 0.7637972094349612]]
+    inner += [
+        [0.2672433897881803, 0.09292718749315965],
+        [0, 0],
+        [0, 4],
+        [0, 4],
+        [4, 4],
+        [4, 4],
+        [4, 0],
+        [4, 0],
+        [0, 0],
+    ]
+    ring = np.array([*inner, inner[2], [3.4158236525193266, 2.2], [2.3712258256743914, 2.9240124322476246]])
+    for start in range(len(ring)):
+        turned = np.c_[np.roll(ring, start, axis=0), np.zeros(len(ring))]
+        faces = triangulate(turned, np.array([len(ring)]))[1]
+        assert covered(turned, faces) == pytest.approx(abs(shoelace(ring))) and len(faces) == len(ring) - 2
 
 
 @pytest.mark.parametrize(
