@@ -27,8 +27,8 @@ def neighbour(x: Variable, dx: int, dy: int) -> Variable:
 
 def in_bounds(size: tuple[int, int], dx: int, dy: int) -> Variable:
     """FLOAT: 1 where texel (i + dx, j + dy) lies inside of an image of that size, else 0."""
-    i, j = F.pixel_coordinates(size)
-    x, y = i + dx, j + dy
+    texel = F.pixel_coordinates(size)
+    x, y = texel.x + dx, texel.y + dy
     return F.to_float((x >= 0) * (x < size[0]) * (y >= 0) * (y < size[1]))
 
 

@@ -49,8 +49,7 @@ def energy(
 
 def warped(image: Variable, flow: Variable) -> Variable:
     """The image at p + flow(p), in the type of the image; border texels are repeated outside."""
-    x, y = F.pixel_coordinates(flow.size)
-    place = F.vec2(F.to_float(x) + 0.5, F.to_float(y) + 0.5) + flow
+    place = F.to_float(F.pixel_coordinates(flow.size)) + 0.5 + flow
     extent = (1.0 / image.size[0], 1.0 / image.size[1])
     return F.sample(image, place * extent, wrap="clamp", tolerance=0)
 

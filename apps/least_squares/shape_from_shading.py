@@ -86,7 +86,8 @@ class Surface:
     def shading(self) -> Variable:
         """FLOAT: what the light makes of the normals."""
         corner = self.corner()
-        x, y, z = self.normal(*corner)
+        n = self.normal(*corner)
+        x, y, z = n.x, n.y, n.z
         harmonics = (1.0, y, z, x, x * y, y * z, 2.0 * z * z - x * x - y * y, z * x, x * x - y * y)
         return least_squares.linearized(
             sum(float(c) * h for c, h in zip(self.scene.light, harmonics, strict=True)), corner
