@@ -135,9 +135,9 @@ def problem(given: Shaded) -> tuple[Problem, Surface]:
 
 def normals(surface: Surface, correction: np.ndarray) -> np.ndarray:
     """(H, W, 3) in 0..1: the normals as colours, black where the depth of one of the three pixels is unknown."""
-    valid, (x, y, z) = surface.scene.valid, surface.normal(*surface.corner())
+    valid, n = surface.scene.valid, surface.normal(*surface.corner())
     three = valid * neighbour(valid, -1, 0) * neighbour(valid, 0, -1)
-    colours = F.select(three, 0.5 + 0.5 * F.vec3(x, -y, -z), 0.0)
+    colours = F.select(three, 0.5 + 0.5 * F.vec3(n.x, -n.y, -n.z), 0.0)
     return evaluate([colours], {surface.correction: correction})[0][0]
 
 
