@@ -156,12 +156,12 @@ class Solve:
         damping, kind = self.solver.damping(self, diagonal), self.solver.inverse
         return Normal(product, list(diagonal), damping, kind, self.names, values, self.coarse)
 
-    def begin(self, diagonal: Sequence[Variable], gradient: Sequence[Variable]) -> Updates:
-        """Updates that set up the preconditioner over a diagonal of J^T J, and begin the linear solve."""
+    def begin(self, diagonal: Sequence[Variable], gradient: Sequence[Variable], cost: Variable) -> Updates:
+        """Updates that set up the preconditioner over a diagonal of J^T J, and begin the linear solve. cost: the present one."""
         bare = self._normal(diagonal, {})
         values = bare.preconditioner.setup(bare.apply, bare.whole, self.names, self.products)
         self.kept = list(values)
-        start = self.cg.start(replace(bare, values=values), gradient, self.running)
+        start = self.cg.start(replace(bare, values=values), gradient, self.running, cost)
         if self.coarse:
             start += self.coarse.older(self.cg.inner)
         return [*((self.state[name], value) for name, value in values.items()), *start]
@@ -190,13 +190,13 @@ class Solve:
         # What sets up the solve may read leaves that the first part updates.
         apart = bool(rest or self.drawn)
         if not apart:
-            first += self.begin(squares, gradient)
+            first += self.begin(squares, gradient, self.energy.cost(self.axes))
         found = [self.part("linearize", first, gate=self.running)]
         if rest:
             found.append(self._probing(rest))
         if apart:
             number = self.state[PROBE]
-            begin = [*self.begin(cg.diagonal, cg.gradient), (number, number * 0)]
+            begin = [*self.begin(cg.diagonal, cg.gradient, self.state[COST]), (number, number * 0)]
             found.append(self.part("start", begin, gate=self.running))
         return [*found, *self._iterations()]
 

@@ -1,11 +1,12 @@
-"""Rules of simplification: values that are broadcast to many texels."""
+"""Rules of simplification: values that are broadcast to many texels, and reads of none."""
 
 from __future__ import annotations
 
 from ..graph import Domain, Function, PixelFunction, ReduceFunction, ScatterFunction, Variable
+from ..ops.coordinates.coordinates import shape_of
 from ..ops.image.gather import Gather
 from ..ops.image.lookup import Lookup
-from ..ops.image.reduce import Expand
+from ..ops.image.reduce import Expand, zeros
 from ..types import Access
 from .rewrite import Rule, if_alike, on
 
@@ -101,7 +102,26 @@ def gather_expanded(function: Function) -> Variable | None:
     return None
 
 
+@on(Gather)
+def gather_outside(function: Function) -> Variable | None:
+    """gather(x) -> 0, if it reads no texel of x, as a shift by more than an image does
+
+    lavapipe of Mesa 22 does not end when it compiles some functions of what it finds to be zero itself.
+    """
+    assert isinstance(function, Gather)
+    if function.map.border != "zero":
+        return None
+    of, within = shape_of(function.output.domain), shape_of(function.inputs[0].domain)
+    if function.transposed:
+        of, within = within, shape_of(function.whole)
+    bounds = [affine.bounds(of) for affine in function.map.affines]
+    if any(high < 0 or low >= n for (low, high), n in zip(bounds, within, strict=True)):
+        return zeros(function.output.vtype, function.output.domain)
+    return None
+
+
 RULES: tuple[Rule, ...] = (
+    gather_outside,
     expand_expand,
     expand_is_broadcast,
     expand_later,

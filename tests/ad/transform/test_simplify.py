@@ -87,6 +87,8 @@ IDENTITIES = {
     ),
     "expanded tables": (lambda: F.lookup(F.expand(X, 3), I3), ["Lookup"]),
     "expanded images": (lambda: F.shift(F.expand(X, 3), 1, 0), ["Gather", "Expand"]),
+    "shifts out of an image": (lambda: F.sin(F.shift(X, 99, 0, "zero")) + X * V, ["Mul"]),
+    "gradients of these": (lambda: X * V + gradient(F.sum(F.shift(X, 0, -99, "zero")), [X])[0], ["Mul"]),
     "gradients of a select": (lambda: F.select(X, V, 0.0) - F.select(X, 0.0, X), ["Neg", "Select"]),
     "abs of a negative": (lambda: F.abs(F.neg(X)) + F.square(F.neg(X)), ["Abs", "Square", "Add"]),
     "equal parts": (lambda: F.sin(X * V) + F.sin(V * X), ["Mul", "Sin", "Add"]),

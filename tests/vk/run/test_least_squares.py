@@ -142,6 +142,24 @@ def test_singular_blocks_do_not_make_a_solve_diverge(device):
     assert np.abs(found).max() < 20.0 and iterations < 10
 
 
+@pytest.mark.parametrize("preconditioner", [least_squares.Jacobi(), least_squares.BlockJacobi()], ids=repr)
+def test_singular_problems_stay_where_they_have_converged(device, preconditioner):
+    """Three equations for four components at each texel, which cannot all be met. The gradient ends as noise; steps along the
+    fourth direction would have no bound."""
+    rng = np.random.default_rng(5)
+    x = Variable.of(rng.normal(size=(6, 4)), name="x")
+    a, b = (rng.normal(size=(6, 4)) for _ in range(2))
+    ra, rb = (F.dot(x, Variable.of(v)) for v in (a, b))
+    with DressiAD(device) as ad:
+        ad.set_loss([ra - 1.0, rb - 1.4, F.sin(F.dot(x, Variable.of(a + b)))])
+        solver = GaussNewton(preconditioner=preconditioner, function_tolerance=0.0, tolerance=0.0)
+        ad.set_optimizer(solver, [x])
+        ad.step(8)
+        before = ad.recv(x)
+        ad.step(12)
+        np.testing.assert_allclose(ad.recv(x), before, atol=0.05)
+
+
 def test_problems_of_a_batch_keep_their_channels_together(device):
     """Two independent problems, whose unknown channels depend on each other."""
     a = np.random.default_rng(4).normal(size=(2, 3, 3)) + 2.0 * np.eye(3)

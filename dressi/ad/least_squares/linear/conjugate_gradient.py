@@ -13,8 +13,8 @@ from ... import functional as F
 from ...graph import Variable
 from ...optim.optimizer import State
 from .coarse import Coarse
-from .preconditioner import Operator, Preconditioner, Values
-from .vectors import Updates, Vector, dot, like, quotient, scalar, set_flag
+from .preconditioner import Operator, Plain, Preconditioner, Values
+from .vectors import Updates, Vector, dot, like, quotient, reciprocal, scalar, set_flag
 
 
 @dataclass
@@ -61,8 +61,11 @@ FACTORS = ("alpha", "beta")
 """Numbers that only an iteration itself reads. As state they are stored once, so that no later pass needs the old values
 of the numbers that they follow from, and all of these are overwritten in place."""
 SOLVING = "solving"
-FLOOR = 1e-14
-"""The part of the squared residual at which rounding to 32 bits leaves nothing to gain."""
+FLOOR = 1e-12
+"""The part of the squared residual at which rounding to 32 bits leaves nothing to gain. What is left is noise; a singular system
+has no curvature along some of it, and steps along that would have no bound."""
+NOISE = 5e-11
+"""The same of the cost: J^T r is known to about a hundred roundings of the residuals."""
 
 
 def states(parameters: Sequence[Variable], names: Sequence[str], problems: int) -> State:
@@ -89,19 +92,27 @@ class ConjugateGradient:
         self.active = state[SOLVING]
         self._state = state
 
-    def start(self, system: Normal, gradient: Vector, allowed: Variable) -> Updates:
-        """Updates that begin the solve with d = 0. gradient: J^T r. allowed: FLOAT mask, the problems to solve."""
+    def start(self, system: Normal, gradient: Vector, allowed: Variable, cost: Variable) -> Updates:
+        """Updates that begin the solve with d = 0. gradient: J^T r. allowed: FLOAT mask, the problems to solve. cost: of each
+        problem; one whose gradient is no more than its rounding errors is not solved."""
         b = [-g for g in gradient]
         z, held = system.precondition(b)
         energy = dot(b, z, self.axes)
-        active = F.logical_and(allowed, F.greater(energy, 0.0))
+        enough = energy * max(self.forcing**2, FLOOR)
+        if isinstance(system.preconditioner, Plain):  # its residual is not in the unit of the cost
+            scaled = [F.hadamard(x, reciprocal(d)) for x, d in zip(b, system.diagonal, strict=True)]
+            steep = F.greater(dot(b, scaled, self.axes), NOISE * cost)
+        else:
+            enough = F.maximum(enough, NOISE * cost)
+            steep = F.greater(energy, enough)
+        active = F.logical_and(F.logical_and(allowed, steep), F.greater(energy, 0.0))
         return [
             *held,
             *((d, F.zeros_like(d)) for d in self.change),
             *zip(self.residual, b, strict=True),
             *zip(self.direction, z, strict=True),
             (self.energy, energy),
-            (self.enough, energy * max(self.forcing**2, FLOOR)),
+            (self.enough, enough),
             (self.decrease, self.decrease * 0.0),
             (self.inner, self.inner * 0.0),
             *set_flag(self._state, SOLVING, active),
