@@ -156,6 +156,7 @@ def test_sub_stages_grow_with_fewer_attachments():
         assert max(stages) - min(stages) <= max(1, 0.1 * max(stages)), (phase, cached, stages)
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_options_reach_the_results(driver: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MESA_SHADER_CACHE_DISABLE", "true")

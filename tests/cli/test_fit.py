@@ -90,6 +90,7 @@ def test_a_mesh(target: Path, tmp_path: Path):
     assert (out / "turntable.gif").read_bytes().startswith(b"GIF")
 
 
+@pytest.mark.release
 def test_photographs(tmp_path: Path):
     photograph(tmp_path / "photos")
     options = ("--size", "20x16", "--steps", "10", "--texture-size", "8", "--no-colours")
@@ -210,6 +211,7 @@ def test_the_plan_as_text(target: Path):
     assert "shipped options" in result.stdout.splitlines()[0]
 
 
+@pytest.mark.release
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_ctrl_c_keeps_what_was_reached(target: Path, tmp_path: Path):
     options = ("--target", target, "--out", tmp_path, "--size", "16", "--views", "2", "--texture-size", "8")

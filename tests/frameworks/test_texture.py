@@ -85,6 +85,7 @@ def test_mips_by_footprint_and_bias(on_device, random, boundary):
         assert abs(found - (plus - minus) / (2 * h)) < 2e-3 * np.abs(slopes[name] * way).sum(), name
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_given_mips_are_those_that_are_made(on_device, random):
     texture, uv = random.normal(size=(2, 8, 16, 2)), places(random, (2, 5, 5))

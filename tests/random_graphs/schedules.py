@@ -7,6 +7,7 @@ the device has at some time, plays the calls since then, and says what every val
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 
@@ -68,8 +69,8 @@ class Rounded(Evaluator):
         super().__init__(outputs)
         self.rng = np.random.default_rng(0)
 
-    def _run(self, function: Function, inputs: list[np.ndarray]) -> np.ndarray:
-        exact = super()._run(function, inputs)
+    def _run(self, function: Function, *given: Any) -> np.ndarray:
+        exact = super()._run(function, *given)
         if function.output.vtype.is_int:
             return exact
         return exact * (1 + EPS * self.rng.uniform(-1, 1, exact.shape))

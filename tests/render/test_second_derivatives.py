@@ -133,6 +133,7 @@ def test_products_with_the_hessian_are_differences_of_the_gradient(build, mesh, 
     assert worst(evaluate(reverse(loss, wrt, along)), expected) < 1e-5
 
 
+@pytest.mark.release
 @pytest.mark.vk
 @pytest.mark.parametrize("build, mesh, form", ON_DEVICES, ids=name)
 @pytest.mark.second_driver("texture-near plane-outer")

@@ -33,8 +33,8 @@ def test_arrays_say_what_they_are():
     assert kind(np.zeros((3, 3)), VEC3) == (VEC3, (3, 1), 1, 3)
     assert kind(np.zeros((2, 7, 3)), batched=True) == (VEC3, (7, 1), 2, 7)
     for array, words in [
-        (np.zeros((3, 3)), "MAT3 or rows of 3 VEC3"),
-        (np.zeros((6, 4, 4)), "MAT4 or rows"),
+        (np.zeros((3, 3)), "one MAT3, a list of 3 VEC3 or an image of 3x3 FLOAT"),
+        (np.zeros((6, 4, 4)), "a list of 6 MAT4, an image of 4x6 VEC4 or 6 images of 4x4 FLOAT"),
         (np.zeros((2, 3, 4, 5, 6)), "too many axes"),
         (np.zeros((0, 3)), "is empty"),
         (["a"], "holds numbers"),

@@ -80,6 +80,7 @@ def test_equal_seeds_give_equal_programs():
     assert plans[0].key == plans[1].key
 
 
+@pytest.mark.release
 def test_every_operator_is_in_some_random_graph():
     F.used.clear()
     seed = 0

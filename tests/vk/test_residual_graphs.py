@@ -14,6 +14,7 @@ pytestmark = pytest.mark.vk
 
 
 @pytest.mark.parametrize("seed", [2, 19, 25, 45, 47])
+@pytest.mark.release("25", "45", "47")
 @pytest.mark.second_driver("45")
 def test_steps_are_those_of_dense_matrices(device, seed):
     report = check_residuals(seed, device, steps=2)

@@ -49,6 +49,7 @@ def test_a_round_footprint_is_trilinear_and_a_point_is_bilinear():
     assert all(np.isfinite(g).all() for g in evaluate(gradient(F.sum(y.x), leaves)))
 
 
+@pytest.mark.release
 @pytest.mark.vk
 @pytest.mark.one_driver
 def test_sixteen_taps_of_one_texture_are_one_scatter(device):

@@ -127,6 +127,7 @@ def truths(name: str) -> tuple[list[Variable], list[Variable], list]:
     return slopes, leaves, steps
 
 
+@pytest.mark.release
 @pytest.mark.vk
 @pytest.mark.parametrize("name", SCENES)
 @pytest.mark.second_driver("nearest", "bilinear", "trilinear", "cube")

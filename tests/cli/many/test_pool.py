@@ -54,6 +54,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.release
 def test_the_first_worker_of_a_process_is_not_interrupted_while_it_starts(tmp_path: Path):
     """In a process of its own: multiprocessing unblocks SIGINT when it starts its resource tracker, once."""
     script = tmp_path / "first.py"
@@ -65,6 +66,7 @@ def test_the_first_worker_of_a_process_is_not_interrupted_while_it_starts(tmp_pa
     assert done.returncode == 0 and done.stderr == "", done.stderr
 
 
+@pytest.mark.release
 def test_what_ends_how(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     jobs = [job(tmp_path, name) for name in ("well", "killed", "broken", "lost", "mortal", "well2")]
     table = Table(tmp_path, jobs)
@@ -103,6 +105,7 @@ def test_a_second_run_does_what_is_left(tmp_path: Path):
             assert Table(tmp_path, jobs).take_over() == set()
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_stops_the_workers_and_completes_the_table(
     tmp_path: Path, number: int, code: int, capfd: pytest.CaptureFixture[str]

@@ -109,6 +109,7 @@ def test_together_they_have_the_colours_and_derivatives_of_each(form, filter, mo
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.release
 @pytest.mark.vk
 @pytest.mark.one_driver
 def test_devices_shade_groups_as_numpy_does(run):

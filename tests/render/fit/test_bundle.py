@@ -155,6 +155,7 @@ def test_unknown_pixels_are_not_compared():
     assert (found.distances[0, :, 24:] == 1e3).all() and (np.abs(found.distances[0, :, 3:22]) < 20).all()
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_shape_and_poses_are_found_from_colours(device):
     def make_engine() -> DressiAD:

@@ -82,6 +82,7 @@ def test_rounds_with_colours_share_all_steps():
         FitOptions(colours=True, form="face")
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_colours_show_where_the_surface_is(device):
     """A dent that no outline shows: a ball of which the pictures, by colours, are those of a smaller one inside."""

@@ -119,6 +119,7 @@ def inside(tmp_path_factory):
     return truth, scene, rounds_of(scene, FitOptions(size=(48, 48), depth=True), None, DressiAD)[0]
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_depths_show_the_inside_of_a_bowl(device, inside):
     truth, scene, start = inside

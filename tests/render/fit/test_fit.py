@@ -200,6 +200,7 @@ def test_the_fit_learns(tiny_fits, form: str):
     assert looks[-1].step == TINY.steps and looks[-1].iou == seen[-1].iou > 0.5 and seen[-1].psnr is not None
 
 
+@pytest.mark.release
 @pytest.mark.vk
 @pytest.mark.every_driver
 def test_a_short_fit_finds_the_outlines(device):
@@ -278,6 +279,7 @@ def test_results_are_written_and_replaced(device, scene: Dataset, tmp_path: Path
     assert len(back.faces) == len(result.mesh.faces) and back.texture is not None
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_a_fit_from_another_mesh_keeps_its_faces(device, scene: Dataset):
     start = octasphere(1, 0.5, (0.0, 0.1, 0.0))

@@ -84,6 +84,7 @@ def test_the_fit_learns(device, options):
     assert np.isfinite(shape).all() and min(shape) < 0.6 * shape[0]
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_exposures_are_found(device):
     def make_engine() -> DressiAD:
@@ -133,6 +134,7 @@ def test_the_joint_round_of_photographs_takes_twice_the_steps():
     assert steps == [10, 10, 10, 20]
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_a_texture_filtered_over_parts_of_pixels_suits_pictures_of_several_samples(device):
     def make_engine() -> DressiAD:

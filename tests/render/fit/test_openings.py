@@ -113,6 +113,7 @@ def test_a_fit_finds_the_ring(ring_fit):
     assert check_surface(whole.mesh).handles == 1
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_a_fit_goes_on_after_it_found_the_ring(ring_fit):
     run, whole = ring_fit

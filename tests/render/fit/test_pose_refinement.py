@@ -139,6 +139,7 @@ def test_a_fit_that_is_stopped_finds_the_same_cameras(
     np.testing.assert_array_equal(document["views"][2]["R"], whole.cameras[2].rotation)
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_batches_and_colours_move_poses_too(device):
     scene = wrong_scene(device)

@@ -35,6 +35,7 @@ def engine_of(tiny_fits, work: ShapeRound) -> DressiAD:
     return engine
 
 
+@pytest.mark.release
 def test_a_remeshed_mesh_is_data_of_the_same_plan(tiny_fits):
     plan = replace(PLAN, weights={"colours": 1.0, "consistency": 1e-3})
     ball = primitives.octasphere(2)
@@ -74,6 +75,7 @@ def test_a_remeshed_mesh_is_data_of_the_same_plan(tiny_fits):
         np.testing.assert_allclose(alone.moved(engine.state()).positions, moved, atol=1e-3)
 
 
+@pytest.mark.release
 def test_a_remeshed_fit_that_was_stopped_goes_on_with_the_same_numbers(tiny_fits, tmp_path, monkeypatch):
     monkeypatch.setattr("dressi.render.fit.options.schedule.REMESH", 10)
     options = replace(tiny_fits.options, steps=84, remesh=True)
@@ -114,6 +116,7 @@ def test_what_has_no_room_keeps_its_faces(tiny_fits):
         near.data(adjacency(fan.faces, 100))
 
 
+@pytest.mark.release
 def test_folds_that_mending_leaves_are_remeshed_away(monkeypatch):
     """A needle-thin fold: neighbours of a vertex pushed far through both sides of a thin shape."""
     ball = primitives.octasphere(3)

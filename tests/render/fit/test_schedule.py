@@ -85,6 +85,7 @@ def test_forms_follow_each_other_and_the_optimizer_goes_on(device):
     assert np.abs(result.state["move"]).max() * 16 < 0.2
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_a_ball_feels_its_target_from_far(device):
     """The pull at 0.35 and 0.6 is at least that of overlap; from 1.2 and, with a margin, along the border it comes home."""

@@ -36,6 +36,7 @@ def test_gradient_is_that_of_the_oracle(run, name):
     ac.check_gradient(run, evaluate, CASES[name], 0.05)
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 def test_gradient_integrates_to_the_loss(run):
     figures = ac.path(run, sc.bumpy_ellipsoid(), sc.camera(20, 25), side=64, samples=8)
@@ -43,6 +44,7 @@ def test_gradient_integrates_to_the_loss(run):
     assert share >= 0.6 and abs(median - 1) <= 0.02, figures
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 def test_baseline_and_repeated_runs_agree(device):
     position, loss = ac.loss_of(CASES["open"])

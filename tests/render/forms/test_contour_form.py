@@ -95,6 +95,7 @@ def test_blending_needs_two_colours():
         drawn.blend([F.constant(1.0)])
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("image", ["depth", "normal"])
 def test_losses_of_attributes_feel_what_hides_what(image):
     # A small slanted square moves before a large one.

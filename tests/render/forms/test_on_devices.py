@@ -46,6 +46,7 @@ def test_gradient_repeats_bit_for_bit(run):
     assert slopes[0].any() and (slopes[0] == slopes[1]).all()
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 def test_derivative_of_the_rerendered_loss_on_a_bumpy_ellipsoid(run):
     mesh, camera = sc.bumpy_ellipsoid(), sc.camera(20, 25)

@@ -104,6 +104,7 @@ def test_gradient_is_the_change_of_the_picture_drawn_again(direction):
     assert abs(along - (losses[0] - losses[1]) / 2e-3) <= 1e-3 * max(abs(along), 1)
 
 
+@pytest.mark.release
 @pytest.mark.vk
 @pytest.mark.one_driver
 def test_gradient_integrates_to_the_loss_of_the_colours(run):

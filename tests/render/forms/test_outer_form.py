@@ -71,7 +71,7 @@ def test_open_edges_at_one_place_are_one():
         and edge_list(pair[:, [0, 2, 1]][:1].repeat(2, 0), x).joints is None
     )
     assert edge_list(pair, np.zeros((6, 3))).joints is None
-    with pytest.raises(InputError, match="positions of 5"):
+    with pytest.raises(InputError, match="positions are of 5 vertices"):
         edge_list(pair, x[:5])
 
 

@@ -177,6 +177,7 @@ def test_gradient_is_the_central_difference(form, make, behind):
         assert abs((slope * direction).sum() - difference) <= 1e-5 * np.abs(slope * direction).sum()
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("make", [plates, cut])
 def test_gradient_integrates_to_the_loss(form, make):
@@ -209,6 +210,7 @@ def test_gradient_integrates_to_the_loss(form, make):
         assert abs(ratio(seams=False) - 1) > 0.3
 
 
+@pytest.mark.release
 @pytest.mark.vk
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("make", [plates, cut])

@@ -124,6 +124,7 @@ def test_gradient_is_the_central_difference_of_its_own_picture():
         )
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_drivers_draw_it(run):
     made, image = picture(SCENE)

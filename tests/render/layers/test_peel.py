@@ -172,6 +172,7 @@ def test_gradient_integrates_to_the_loss():
     check_path(evaluate, ANTIALIAS, "scale", "one ball")
 
 
+@pytest.mark.release
 @pytest.mark.vk
 @pytest.mark.one_driver
 def test_gradient_integrates_to_the_loss_on_a_device(run):

@@ -67,6 +67,7 @@ def test_panes_are_seen_through():
     assert np.abs(found - TRUTH)[COUNT > 0].sum() <= 0.02 * TRUTH[COUNT > 0].sum()
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     "options",
     [

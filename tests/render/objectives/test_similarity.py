@@ -129,6 +129,7 @@ def test_perceptual_is_lpips():
     assert evaluate([perceptual(channels, other, Features(arrays))])[0].item() == pytest.approx(expected)
 
 
+@pytest.mark.release
 @pytest.mark.vk
 @pytest.mark.one_driver
 def test_devices_compute_them(device):

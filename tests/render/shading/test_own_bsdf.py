@@ -63,6 +63,7 @@ def fragment(surface: Bsdf, normals: Variable) -> Fragment:
     return Fragment(normal * 0.3, normal, F.constant(tuple(EYE)), surface)
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 @pytest.mark.parametrize("name", LIGHTS)
 def test_every_light_shows_it_and_derivatives_are_those_of_what_is_shown(device, name: str):

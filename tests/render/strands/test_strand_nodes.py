@@ -50,6 +50,7 @@ def test_a_surface_hides_strands_and_picking_names_the_node():
     np.testing.assert_allclose(render(cut, CAMERA, light=None).colour[8, 7], [1, 0, 0], atol=2e-3)
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 def test_strands_throw_shadows_and_have_derivatives_in_a_scene(device):
     points = Variable.of([[-1.0, 0.2, 0], [1, 0.2, 0]], VEC3, name="points")
@@ -119,6 +120,7 @@ def test_lines_of_a_file_are_strands(tmp_path):
     np.testing.assert_allclose(node.to_world[:3, 3], [0, 0, 2])
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     "options", [{"form": "hard"}, {"form": "antialias", "samples": 2}, {"transparency": "moments"}]
 )

@@ -184,6 +184,7 @@ def test_bad_corners_leave_everything_finite_on_devices(run, form):
     check_bad(run, form)
 
 
+@pytest.mark.release
 @pytest.mark.vk
 @pytest.mark.parametrize("form", ["face", "outer"])
 @pytest.mark.one_driver

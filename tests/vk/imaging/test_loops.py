@@ -136,6 +136,7 @@ def test_a_bound_of_memory_that_no_loop_fits_is_named(device):
             ad.step()
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 def test_a_step_takes_no_more_than_its_bound(device):
     """Programs share images whatever they use them for, and the memory is free through which the first state was sent. The bound

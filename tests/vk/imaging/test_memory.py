@@ -32,6 +32,7 @@ def planned(layers: int, memory: int = 0):
     return engine.plan
 
 
+@pytest.mark.release
 def test_loops_compute_again_what_does_not_fit():
     stored = planned(7)
     whole = stored.counts["image_bytes"]

@@ -250,6 +250,7 @@ def test_calls_inside_of_calls_are_counted(texels):
         assert sum(calls.of(f).functions for f in s.body) <= 1.25 * LARGEST_CALLS
 
 
+@pytest.mark.release
 @pytest.mark.vk
 def test_samples_of_small_textures_fit_the_stack_of_drivers(device):
     follows_float64(trilinear_samples(3), device)

@@ -81,6 +81,7 @@ def grid(width: int, held: int) -> tuple[list, Variable, np.ndarray]:
     return residuals, x, np.linalg.lstsq(matrix, right)[0]
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 @pytest.mark.parametrize("solver", [GaussNewton, LevenbergMarquardt])
 def test_a_net_is_solved_in_fewer_iterations(device, solver):
@@ -160,6 +161,7 @@ def test_a_restored_run_repeats_itself(device):
         np.testing.assert_array_equal(ad.recv(x), first)
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 def test_several_lists_of_which_one_is_frozen(device):
     """Heights at the nodes and at the middles of a path, held at one end."""
@@ -181,6 +183,7 @@ def test_several_lists_of_which_one_is_frozen(device):
         np.testing.assert_array_equal(ad.recv(node), before)
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 def test_masked_and_isolated_entries_stay(device):
     """Every tenth entry of the list is in no residual."""

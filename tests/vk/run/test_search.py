@@ -115,6 +115,7 @@ def test_a_choice_is_kept_for_equal_programs(own, trials, tmp_path):
         first = trials["made"]
 
 
+@pytest.mark.release
 def test_a_slow_plan_is_improved(own, monkeypatch):
     """A product of matrices without strips, by a clock that shows what is predicted."""
     monkeypatch.setattr(
@@ -243,6 +244,7 @@ def test_slow_plans_are_dropped_at_once(own, trials, monkeypatch):
     assert set(times) == {1}
 
 
+@pytest.mark.release
 def test_parts_of_a_solver_are_searched_behind_their_gates(own, trials):
     found = []
     for options in (PlanOptions(), PlanOptions(search=0.5)):

@@ -226,6 +226,7 @@ def test_the_checkpoint_of_another_fit_is_neither_overwritten_nor_removed(tmp_pa
 # ---------------------------------------------------------------------------- whole fits
 
 
+@pytest.mark.release
 @linux
 @pytest.mark.vk
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EACCES])

@@ -68,6 +68,7 @@ def test_a_resumed_recovery_computes_the_same_numbers(recover, tmp_path: Path):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.release
 def test_checkpoints_of_others_and_damaged_ones_are_refused(recover, tmp_path: Path):
     recover(tmp_path, 4)
     with pytest.raises(InputError, match="other options"):

@@ -86,6 +86,7 @@ def test_light_and_exposure_are_found_on_a_known_material(scene):
     np.testing.assert_allclose(found.exposures / found.exposures[1], gains, rtol=0.05)
 
 
+@pytest.mark.release
 def test_a_stop_keeps_what_is_found(scene):
     mesh, views, make_engine = scene
     options = MaterialOptions(("albedo", "normal", "metallic", "emission"), steps=50, texture_size=8)

@@ -19,6 +19,7 @@ def job_of(tiny_fits, **controls: float) -> FitJob:
     return job
 
 
+@pytest.mark.release
 def test_moments_of_a_few_steps_compute_the_same_fit(tiny_fits):
     whole, _ = tiny_fits.whole()
     run = FitJob(tiny_fits.scene, tiny_fits.options, tiny_fits.make_engine).started()
@@ -27,6 +28,7 @@ def test_moments_of_a_few_steps_compute_the_same_fit(tiny_fits):
     assert max(np.diff(seen)) <= 3 and run.result().losses == whole.losses
 
 
+@pytest.mark.release
 def test_a_rewound_fit_computes_the_same_steps_again(tiny_fits, monkeypatch):
     monkeypatch.setattr(running, "SAVE_SECONDS", 0.0)
     whole = job_of(tiny_fits).run()

@@ -166,6 +166,7 @@ def test_partly_covered_pixels_tell_where_the_outline_is():
     assert filtered < 0.12 and hard > 2 * filtered and abs(errors[0].mean()) < 0.02
 
 
+@pytest.mark.release
 def test_lit_samples_stand_for_their_part_of_the_pixel(device):
     """Under even light that a rough surface only scatters, the lit picture is the unlit one times a factor."""
     mesh = octasphere(3)

@@ -73,6 +73,7 @@ def test_an_image_that_passes_hand_on_is_off_by_half_a_unit_of_eleven_bits(devic
     assert 0 < off <= 2**-11
 
 
+@pytest.mark.release
 @pytest.mark.vk
 @pytest.mark.one_driver
 def test_forms_and_textures_hand_on_what_half_floats_hold(device):

@@ -47,6 +47,7 @@ def layers() -> list[Variable]:
     return [loss, hidden, *gradient(loss, [x, first, second, bias])]
 
 
+@pytest.mark.release
 @pytest.mark.vk
 @pytest.mark.parametrize("model", [CPU, DESKTOP], ids=["cpu", "desktop"])
 @pytest.mark.second_driver("desktop")
