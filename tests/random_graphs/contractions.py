@@ -97,10 +97,11 @@ def contracted(p: Pool) -> Variable:
 
 SMOOTH = tuple(
     sorted({*FUNCTIONS} & {
-        "sin", "cos", "tanh", "relu", "silu", "softplus", "gelu", "erf", "leaky_relu", "sigmoid", "exp", "atan", "square",
-        "abs", "sqrt", "asin", "acos", "tan", "log", "inversesqrt",
+        "sin", "cos", "tanh", "relu", "silu", "softplus", "gelu", "erf", "leaky_relu", "sigmoid", "exp", "square",
+        "abs", "sqrt", "log", "inversesqrt",
     })
 )  # fmt: skip
+"""Without those that Vulkan lets drivers approximate to a few digits, as elsewhere."""
 POSITIVE = ("sqrt", "log", "inversesqrt")
 """Functions of positive numbers."""
 
@@ -110,8 +111,6 @@ def line(p: Pool, value: str) -> str:
     name = p.among(SMOOTH)
     if name in POSITIVE:
         return f"{name}({value} * {value} + 0.5)"
-    if name in ("asin", "acos", "tan"):
-        return f"{name}(0.9 * sin({value}))"
     return f"{name}({value})" if name != "exp" else f"exp(-abs({value}))"
 
 
