@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..graph.snippet import add_compensated
 from .derivative import term_number
 from .terms import Guard, Terms, nothing_glsl, shape_of
 
@@ -106,9 +107,6 @@ def _summed(f: Terms, level: int) -> str:
     add = f"{total} += {value};"
     if f.extents[axis] >= LONG:
         start += f" precise {kind} {lost} = {kind}(0);"
-        add = (
-            f"{{ precise {kind} t = {value} - {lost}; precise {kind} sum = {total} + t;"
-            f" {lost} = (sum - {total}) - t; {total} = sum; }}"
-        )
+        add = f"{{ {add_compensated(value, total, lost, kind)} }}"
     inner = term(f, add) if last else f"{{\n{_summed(f, level + 1)}\n{add}\n}}"
     return f"{start}\n{_loop(f, axis)} {inner}"

@@ -1,4 +1,4 @@
-"""The text of snippets, and snippets as templates. What a comment says does not count."""
+"""The text of snippets, snippets as templates, and the sums in them. What a comment says does not count."""
 
 from __future__ import annotations
 
@@ -50,3 +50,10 @@ def template_of(glsl: str) -> Template:
         any(kind == "y" for kind, _ in words),
         max((number for _, number in words if number is not None), default=-1),
     )
+
+
+def add_compensated(term: str, total: str = "$y", lost: str = "lost", kind: str = "$type") -> str:
+    """Statements that add a term to ``total`` (Kahan): the rounding error of an addition is kept in ``lost`` and added to the
+    next term, so long sums are as exact as short ones. Both are ``precise``, of the type ``kind``, and start from 0."""
+    step = f"precise {kind} t = {term} - {lost}; precise {kind} sum = {total} + t;"
+    return f"{step} {lost} = (sum - {total}) - t; {total} = sum;"

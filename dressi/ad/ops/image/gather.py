@@ -11,8 +11,9 @@ import numpy as np
 from ...graph import Domain, Variable
 from ...graph.index_map import Affine, IndexMap, wrapped
 from ...graph.preimage import NAMES, Preimage, preimage
+from ...graph.snippet import add_compensated
 from ..coordinates.coordinates import shape_of
-from .reduce import LOST, SumOfParts, add_compensated
+from .reduce import LOST, SumOfParts
 from .texels import Fetching
 
 MOST = 256

@@ -12,6 +12,7 @@ import numpy as np
 from ....errors import GraphError
 from ...graph import Domain, PixelFunction, ReduceFunction, Variable, domain_of
 from ...graph.index_map import IMAGE_AXES
+from ...graph.snippet import add_compensated
 from ...graph.work import UNROLLED
 from ...types import Access, Size, VType
 from ..pixel.constant import Like, constant, operands
@@ -78,13 +79,6 @@ class Reduce(ReduceFunction):
             found = self.eval(x.reshape(like.batch, *own, *x.shape[3:]))
             return fetch(found.reshape(self.output.tiled), at)
         return fetch(self.eval(x), at)
-
-
-def add_compensated(term: str) -> str:
-    """GLSL that adds a term to ``$y``, with ``lost`` from the terms before (Kahan): the rounding error of an addition is added
-    to the next term, so long sums are as exact as short ones."""
-    step = f"precise $type t = {term} - lost; precise $type sum = $y + t;"
-    return f"{step} lost = (sum - $y) - t; $y = sum;"
 
 
 class Sum(Reduce, Linear):

@@ -8,9 +8,10 @@ import numpy as np
 
 from ...graph import Domain, Variable
 from ...graph.index_map import Affine
+from ...graph.snippet import add_compensated
 from ...types import Size, size_of
 from .gather import gather
-from .reduce import SumOfParts
+from .reduce import LOST, SumOfParts
 from .texels import Fetching, check_one_row, fetch
 
 __all__ = ["resize"]
@@ -104,11 +105,7 @@ class Resize(Fetching):
         term, lost = f"(row * {column}) * $0(ivec2(i, j), {tile})", ""
         add = f"$y += {term};"
         if self.iterations > TAPS:  # a long axis: Kahan summation, as in F.sum
-            lost = "precise $type lost = $type(0);\n"
-            add = (
-                f"{{ precise $type t = {term} - lost; precise $type sum = $y + t; "
-                "lost = (sum - $y) - t; $y = sum; }"
-            )
+            lost, add = LOST, f"{{ {add_compensated(term)} }}"
         return (
             f"{{ ivec2 rows = {rows}; ivec2 columns = {columns};\n{part}$y = $type(0);\n{lost}"
             f"for (int j = rows.x; j <= rows.y; ++j) {{ float row = {row};\n"

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from ....ad.graph import Domain, PixelFunction, ScatterFunction, Variable
+from ....ad.graph.snippet import add_compensated
 from ....ad.ops.image.lookup import texel_of, with_pairs
-from ....ad.ops.image.reduce import add_compensated
 from ....ad.ops.pixel.constant import Constant
 from ....ad.program import Program
 from ....ad.types import INT, IVEC2, Access

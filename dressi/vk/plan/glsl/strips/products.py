@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from .....ad.contract.terms import shape_of
 from .....ad.graph.index_map import Affine
+from .....ad.graph.snippet import add_compensated
 from ...lowering.tiling.packed import PACKED
 from ...lowering.tiling.products import ProductLayout
 from .strip import Strip
@@ -180,8 +181,7 @@ class _Registers:
         total, lost = f"dressi_y{of}", f"dressi_lost{of}"
         if not self.layout.compensated:
             return f"{total} += {value};"
-        more = f"precise float t = {value} - {lost}; precise float sum = {total} + t;"
-        return f"{{ {more} {lost} = (sum - {total}) - t; {total} = sum; }}"
+        return f"{{ {add_compensated(value, total, lost, 'float')} }}"
 
     def end(self, image: str) -> list[str]:
         return [

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from .....ad.contract.terms import nothing_glsl, shape_of
 from .....ad.graph import Variable
 from .....ad.graph.index_map import Affine, wrapped_glsl
+from .....ad.graph.snippet import add_compensated
 from ...lowering.tiling.packed import PACKED
 from ...lowering.tiling.strips import CHAIN, Layout, Loop, TiledContraction
 from ..text.writer import Writer
@@ -69,7 +70,7 @@ class Strip:
             lines += [self._loop(loop), *self.declared[k]]
         lines += [*block, *["}"] * len(self.inner)]
         if self.outer:
-            lines += [line for t in range(len(points)) for line in self._folded(t)]
+            lines += [self._folded(t) for t in range(len(points))]
             lines += ["}"] * len(self.outer)
         sums = [f"dressi_{'y' if self.outer else 's'}{t}" for t in range(len(points))]
         if not self.layout.strips.tree:
@@ -140,13 +141,12 @@ class Strip:
             else f"{total} = {self.combine}({total}, {value});"
         )
 
-    def _folded(self, t: int) -> list[str]:
+    def _folded(self, t: int) -> str:
+        """A statement that adds the sum of a block to that of all."""
+        total, value = f"dressi_y{t}", f"dressi_s{t}"
         if not self._compensated:
-            return [self._into(f"dressi_y{t}", f"dressi_s{t}")]
-        return [
-            f"{{ precise {self.kind} t = dressi_s{t} - dressi_lost{t}; precise {self.kind} sum = dressi_y{t} + t;",
-            f"dressi_lost{t} = (sum - dressi_y{t}) - t; dressi_y{t} = sum; }}",
-        ]
+            return self._into(total, value)
+        return f"{{ {add_compensated(value, total, f'dressi_lost{t}', self.kind)} }}"
 
     def _stored(self, value: str, point: Point, image: str) -> list[str]:
         """Statements that write a texel of the output, if there is such a texel."""
