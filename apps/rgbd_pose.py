@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from dressi import Device, DressiAD, F, Variable, adam
-from dressi.ad.optim import optimizers as optim
+from dressi.ad import optim
 from dressi.ad.types import FLOAT
 from dressi.render import Camera, Cameras, Mesh, charbonnier, covered, poses, render
 from dressi.render.cameras.alignment import turns

@@ -12,7 +12,7 @@ import numpy as np
 
 from dressi import Device, DressiAD
 from dressi.ad.graph import Variable
-from dressi.ad.optim.optimizers import adam, cosine
+from dressi.ad.optim import adam, cosine
 from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
 from dressi.render.cameras.units import matrices_leaf
 from dressi.render.drawing.pictures import compare

@@ -49,11 +49,10 @@ if TYPE_CHECKING:
     import dressi.render as render
 
     from .ad import functional as F
-    from .ad import least_squares, networks
+    from .ad import least_squares, networks, optim
     from .ad.graph import PixelFunction, ReduceFunction, Variable
     from .ad.least_squares import GaussNewton, LevenbergMarquardt
-    from .ad.optim import optimizers as optim
-    from .ad.optim.optimizers import adam, adam_uniform, adamw, amsgrad, per_parameter, sgd
+    from .ad.optim import adam, adam_uniform, adamw, amsgrad, per_parameter, sgd
     from .ad.transform.gradient import gradient, hvp, jvp, vjp
     from .ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, Access, VType
     from .errors import (
@@ -86,7 +85,7 @@ _NAMES = {
     "ad.functional": "",
     "ad.least_squares": "GaussNewton LevenbergMarquardt",
     "ad.networks": "",
-    "ad.optim.optimizers": "adam adamw amsgrad adam_uniform sgd per_parameter",
+    "ad.optim": "adam adamw amsgrad adam_uniform sgd per_parameter",
     "ad.transform.gradient": "gradient hvp jvp vjp",
     "ad.graph": "PixelFunction ReduceFunction Variable",
     "ad.types": f"Access VType {_TYPES}",
@@ -104,7 +103,7 @@ _WHOLE = {
     "F": "ad.functional",
     "least_squares": "ad.least_squares",
     "networks": "ad.networks",
-    "optim": "ad.optim.optimizers",
+    "optim": "ad.optim",
     "render": "render",
 }
 

@@ -1,8 +1,8 @@
-"""The module ``dressi.ad.optim.optimizers``, so that ``from dressi.optim import adam`` finds it."""
+"""The package ``dressi.ad.optim``, so that ``from dressi.optim import adam`` finds it."""
 
 import sys
 
-from .ad.optim import optimizers
-from .ad.optim.optimizers import *  # noqa: F403 - for tools that read the file
+from .ad import optim
+from .ad.optim import *  # noqa: F403 - for tools that read the file
 
-sys.modules[__name__] = optimizers
+sys.modules[__name__] = optim

@@ -25,7 +25,7 @@ NAMES = {
     for name in module.__all__
     if not isinstance(getattr(module, name), types.ModuleType)
 }
-ALIASES = {"functional.Like", "optimizers.Rate", "optimizers.STEP", "optimizers.Schedule", "optimizers.State"}
+ALIASES = {"functional.Like", "optim.Rate", "optim.STEP", "optim.Schedule", "optim.State"}
 """Names of plain values, which have no docstring: the docstrings of their modules explain them."""
 
 FOR_DRESSI_ITSELF = {

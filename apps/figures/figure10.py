@@ -33,7 +33,7 @@ import numpy as np
 from figure10_plots import LAYERS, MARKS, RADII, pictures
 
 from dressi import Device, DressiAD, F, Variable
-from dressi.ad.optim.optimizers import adam, chain, cosine
+from dressi.ad.optim import adam, chain, cosine
 from dressi.ad.types import FLOAT, IVEC3, MAT4, VEC3, list_values
 from dressi.config import config
 from dressi.errors import InputError

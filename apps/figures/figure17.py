@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from dressi import Device, DressiAD, F, Variable
-from dressi.ad.optim.optimizers import Clocked, adam, clock, cosine, per_parameter
+from dressi.ad.optim import Clocked, adam, clock, cosine, per_parameter
 from dressi.ad.types import FLOAT, MAT4, VEC3
 from dressi.render import Cameras, Environment, Mesh, load_mesh, orbit, primitives, render
 from dressi.render.fit.graphs.batches import ViewBatches

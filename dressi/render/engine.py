@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..ad.graph import Variable
-from ..ad.optim.optimizers import Optimizer
+from ..ad.optim import Optimizer
 
 
 class Engine(Protocol):

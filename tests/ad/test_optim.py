@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dressi.ad import functional as F
+from dressi.ad import optim
 from dressi.ad.evaluate import NumpyExecutor, evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.least_squares import GaussNewton
-from dressi.ad.optim import optimizers as optim
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from dressi import DressiAD
+from dressi.ad import optim
 from dressi.ad.evaluate import Evaluator, NumpyExecutor, evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.graph.function import Function
 from dressi.ad.objective import HISTORY
-from dressi.ad.optim import optimizers as optim
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.errors import GraphError

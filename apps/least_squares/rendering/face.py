@@ -25,8 +25,8 @@ import numpy as np
 from face_problem import FaceProblem, Head, Values
 
 from dressi import Device, DressiAD, LevenbergMarquardt, adam
+from dressi.ad import optim
 from dressi.ad.least_squares import Energy
-from dressi.ad.optim import optimizers as optim
 from dressi.config import config
 from dressi.errors import InputError
 from dressi.render.drawing.pictures import compare

@@ -31,7 +31,7 @@ import numpy as np
 from pose_problem import WIDEST, Problem, Start, masks_of, start_of
 
 from dressi import Device, DressiAD, F, LevenbergMarquardt, adam
-from dressi.ad.optim import optimizers as optim
+from dressi.ad import optim
 from dressi.config import config
 from dressi.errors import InputError
 from dressi.render import Camera, Cameras, Mesh, load_mesh, ring

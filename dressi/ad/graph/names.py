@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
+from types import FunctionType, ModuleType
+from typing import Any
 
 operations: set[str] = set()
 """The names in F, which registers them."""
@@ -100,6 +103,25 @@ _ELSEWHERE = {
     "Variable.of(array)": "cuda to from_numpy reshape flatten ravel squeeze unsqueeze",
 }
 _CURES = {name: cure for cure, names in _ELSEWHERE.items() for name in names.split()}
+
+
+def gather(scope: dict[str, Any]) -> tuple[ModuleType, ...]:
+    """The families of a public module: the modules below it whose functions and classes it imports with a star, in that order.
+    Sets its ``__all__`` to all names of theirs, and lists these at the end of its docstring.
+
+    scope: the ``globals()`` of the module, with an underscore before the names of whatever else it has imported.
+    """
+    below = f"{scope['__package__']}."
+    found = [v for k, v in scope.items() if isinstance(v, FunctionType | type) and k[0] != "_"]
+    names = dict.fromkeys(v.__module__ for v in found if v.__module__.startswith(below))
+    families = tuple(sys.modules[name] for name in names)
+    scope["__all__"] = [name for family in families for name in family.__all__]
+    for family in families:
+        title = (family.__doc__ or "").partition("\n")[0]
+        file = family.__name__.partition(".ad.")[2].replace(".", "/")
+        listed = ", ".join(family.__all__)
+        scope["__doc__"] = f"{scope['__doc__'] or ''}\n{title} ({file}.py)\n    {listed}\n"
+    return families
 
 
 def register(names: Iterable[str]) -> None:

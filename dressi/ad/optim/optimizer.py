@@ -13,6 +13,8 @@ from .. import functional as F
 from ..graph import Variable
 from ..types import INT
 
+__all__ = ["STEP", "Built", "Optimizer", "State", "clock", "names"]
+
 State = dict[str, Variable]
 
 STEP = "step"

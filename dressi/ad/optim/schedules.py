@@ -16,6 +16,19 @@ from .. import functional as F
 from ..graph import Domain, Variable, as_variable
 from ..types import FLOAT
 
+__all__ = [
+    "Rate",
+    "Schedule",
+    "constant",
+    "cosine",
+    "exponential",
+    "joined",
+    "linear",
+    "piecewise",
+    "rate_at",
+    "warm_up",
+]
+
 Schedule = Callable[[Variable], Variable]
 """From the step counter (FLOAT, one texel; 0 in the first step) to a FLOAT of one texel."""
 
@@ -64,10 +77,26 @@ def check_number(
         if known is None:
             return
         known = known.item()
-    elif isinstance(value, bool) or not (isinstance(value, Real) and math.isfinite(value)):
+    elif not is_finite(value):
         raise GraphError(f"{what} is {kinds}, finite, not {value!r}")
     if known < least or (above and known == least):
         raise GraphError(f"{what} is {'above' if above else 'at least'} {least:g}, not {known:g}")
+
+
+def check_constant(value: Any, what: str, least: float, below: float = math.inf) -> None:
+    """Raises GraphError unless the value is a number of at least ``least`` and below ``below``, and no Variable. what: its name."""
+    if not is_finite(value) or not least <= value < below:
+        ends = (
+            f"is a finite number of at least {least:g}"
+            if below == math.inf
+            else f"lies in [{least:g}, {below:g})"
+        )
+        raise GraphError(f"{what} {ends}, not {value!r}")
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a value is a finite number, and neither a truth value nor a Variable."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def constant(value: Number) -> Schedule:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dressi import DressiAD, F, Variable, adam
-from dressi.ad.optim.optimizers import Clocked, Optimizer, clock
+from dressi.ad.optim import Clocked, Optimizer, clock
 from dressi.ad.types import FLOAT, VEC2, VEC3
 from dressi.cli.bench.meshes import Model, cameras
 from dressi.cli.bench.request import Request

@@ -11,7 +11,7 @@ import numpy as np
 
 from dressi import Device, DressiAD, F, Variable, adam
 from dressi.ad.evaluate import evaluate
-from dressi.ad.optim.optimizers import Clocked, Optimizer, clock, cosine, sgd
+from dressi.ad.optim import Clocked, Optimizer, clock, cosine, sgd
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
 from dressi.cli.bench.meshes import Model, cameras, deformed, textured

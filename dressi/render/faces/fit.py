@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...ad import optim
 from ...ad.least_squares import Energy, Jacobi, LevenbergMarquardt
-from ...ad.optim import optimizers as optim
 from ...engines import default_engine
 from ...errors import InputError
 from ..cameras import Camera, Cameras

@@ -30,8 +30,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from ...ad import optim
 from ...ad.graph import Variable
-from ...ad.optim import optimizers as optim
 from ...errors import InputError
 from .regularizers import Adjacency
 from .sparse import Matrix, SparseMatrix, product, sparse_matrix

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from ...ad.graph import Variable
-from ...ad.optim.optimizers import Optimizer
+from ...ad.optim import Optimizer
 from ...ad.types import FLOAT
 from ...errors import InputError
 from ..engine import MakeEngine

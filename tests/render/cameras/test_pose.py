@@ -6,10 +6,10 @@ from scipy.linalg import expm
 
 from dressi import DressiAD
 from dressi.ad import functional as F
+from dressi.ad import optim
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
-from dressi.ad.optim import optimizers as optim
 from dressi.ad.types import FLOAT, IVEC3, VEC3
 from dressi.errors import GraphError, InputError
 from dressi.render.cameras import Camera, Cameras

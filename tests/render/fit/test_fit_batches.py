@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dressi import DressiAD
+from dressi.ad import optim
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
-from dressi.ad.optim import optimizers as optim
 from dressi.ad.types import FLOAT
 from dressi.errors import InputError
 from dressi.render.cameras import Camera, Cameras

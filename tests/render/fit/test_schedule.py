@@ -10,7 +10,7 @@ import soft_cases as sc
 from dressi import DressiAD
 from dressi.ad import functional as F
 from dressi.ad.graph import Variable
-from dressi.ad.optim.optimizers import adam
+from dressi.ad.optim import adam
 from dressi.ad.types import FLOAT, VEC2
 from dressi.errors import InputError
 from dressi.render.cameras.views import ring

@@ -5,7 +5,7 @@ import outer_cases as oc
 import pytest
 import test_outer_form as oracle
 
-from dressi.ad.optim.optimizers import adam, exponential
+from dressi.ad.optim import adam, exponential
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.vk.plan.model.records import CPU

@@ -5,10 +5,10 @@ import pytest
 from scipy.sparse.linalg import spsolve
 
 from dressi.ad import functional as F
+from dressi.ad import optim
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import NumpyExecutor, evaluate
 from dressi.ad.graph import Variable
-from dressi.ad.optim import optimizers as optim
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import VEC3, list_image, list_size

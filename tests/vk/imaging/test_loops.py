@@ -6,7 +6,7 @@ import pytest
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
-from dressi.ad.optim.optimizers import adam
+from dressi.ad.optim import adam
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT
 from dressi.errors import GraphError, PlanError

@@ -5,7 +5,7 @@ import pytest
 
 from dressi.ad import functional as F
 from dressi.ad.graph import Variable
-from dressi.ad.optim.optimizers import adam
+from dressi.ad.optim import adam
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify

@@ -9,7 +9,7 @@ import pytest
 from dressi.ad import functional as F
 from dressi.ad.evaluate import NumpyExecutor
 from dressi.ad.graph import Variable
-from dressi.ad.optim.optimizers import adam
+from dressi.ad.optim import adam
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, MAT3, MAT4, VEC2, VEC3

@@ -10,7 +10,7 @@ from test_values import scene
 
 from dressi import F, GraphError, Variable, adam, gradient, jvp, sgd
 from dressi.ad.objective import HISTORY
-from dressi.ad.optim.optimizers import Clocked, clock, exponential, per_parameter
+from dressi.ad.optim import Clocked, clock, exponential, per_parameter
 from dressi.ad.types import FLOAT, INT
 from dressi.errors import InputError
 from dressi.vk.run.engine import DressiAD

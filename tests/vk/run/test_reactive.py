@@ -10,7 +10,7 @@ from dressi.ad import functional as F
 from dressi.ad.evaluate import NumpyExecutor, evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.objective import HISTORY
-from dressi.ad.optim.optimizers import adam
+from dressi.ad.optim import adam
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, VEC3, VEC4

@@ -12,7 +12,7 @@ import pytest
 import dressi
 from dressi.ad import functional as F
 from dressi.ad.graph import Variable
-from dressi.ad.optim.optimizers import adam
+from dressi.ad.optim import adam
 from dressi.ad.types import FLOAT, INT, MAT3, VEC3
 from dressi.errors import DeviceError, GraphError, InputError
 from dressi.vk.run.device.commands import Commands

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from ....ad import optim
 from ....ad.graph import Variable
-from ....ad.optim import optimizers as optim
 from ...cameras import Cameras
 from ...cameras.alignment import Similarity, align
 from ...cameras.pose import poses

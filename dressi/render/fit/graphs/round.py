@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ....ad import optim
 from ....ad.graph import Variable
-from ....ad.optim import optimizers as optim
 from ...cameras import Cameras
 from ...engine import Engine
 from ...mesh import Mesh

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ....ad import optim
 from ....ad.graph import Variable
-from ....ad.optim import optimizers as optim
 from ....ad.types import FLOAT, Size
 from ...forms.edges.edge_list import EdgeList, edge_list
 from ...forms.form import Form, Silhouette

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ....ad import functional as F
+from ....ad import optim
 from ....ad.graph import Variable
-from ....ad.optim import optimizers as optim
 from ....ad.types import FLOAT, VEC3, list_values
 from ....errors import InputError
 from ...cameras.units import matrices_leaf, unit_matrices

@@ -7,9 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from ....ad import functional as F
-from ....ad import traversal
+from ....ad import optim, traversal
 from ....ad.graph import Variable
-from ....ad.optim import optimizers as optim
 from ....ad.optim.optimizer import owner
 from ....ad.types import FLOAT, Size, list_values
 from ...engine import Engine

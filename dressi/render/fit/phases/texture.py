@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ....ad import functional as F
+from ....ad import optim
 from ....ad.graph import Variable
-from ....ad.optim import optimizers as optim
 from ....ad.types import FLOAT, IVEC3, VEC3, list_image, list_values
 from ...cameras.units import matrices_leaf
 from ...drawing.draw import surface_level, surface_uv

@@ -24,8 +24,8 @@ from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
 from ....ad import functional as F
+from ....ad import optim
 from ....ad.graph import Variable
-from ....ad.optim import optimizers as optim
 from ....ad.types import FLOAT, INT, MAT4, VEC3
 from ....engines import default_engine
 from ....errors import InputError

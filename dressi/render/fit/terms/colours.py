@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from ....ad import functional as F
+from ....ad import optim
 from ....ad.graph import Variable
-from ....ad.optim import optimizers as optim
 from ....ad.types import FLOAT, VEC3
 from ...io.images import resize
 from ...lists import list_leaf
