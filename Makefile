@@ -26,7 +26,7 @@ release:
 # the files that take longest.
 QUICK = $(addprefix tests/,test_house.py test_imports.py test_docstrings.py ad vk/plan vk/test_plans.py vk/test_optimizers.py \
 	render/mesh render/cameras render/forms render/drawing) \
-	$(addprefix --ignore=tests/,vk/plan/test_pack.py ad/ops/test_anisotropic.py render/forms/test_antialias_on_devices.py)
+	$(addprefix --ignore=tests/,vk/plan/test_pack.py ad/ops/test_anisotropic.py)
 quick:
 	@.ci/setup test
 	PYTHONDONTWRITEBYTECODE= $(PYTHON_VENV) -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal --one-driver $(QUICK) $(ARGS)

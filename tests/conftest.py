@@ -20,7 +20,7 @@ import json
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ from dressi.errors import DeviceNotFoundError, NoDriverError
 
 if TYPE_CHECKING:
     from dressi.vk.run.device.device import Device
+    from dressi.vk.run.engine import DressiAD
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -237,6 +238,14 @@ def device(request: pytest.FixtureRequest, devices: dict[str, "Device"]) -> "Dev
         except (NoDriverError, DeviceNotFoundError) as error:
             pytest.skip(str(error))
     return devices[request.param]
+
+
+@pytest.fixture
+def make_engine(device: "Device") -> Callable[[], "DressiAD"]:
+    """Makes engines on the device."""
+    from dressi.vk.run.engine import DressiAD
+
+    return lambda: DressiAD(device)
 
 
 @pytest.fixture(autouse=True)

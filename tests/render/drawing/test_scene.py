@@ -1,6 +1,7 @@
-"""Several nodes in one picture: order by one depth, materials and attributes of each, instances, gradients to each."""
+"""Scenes, groups of what is shaded alike, and shapes that skeletons and morphs move."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,16 +17,25 @@ from dressi.errors import InputError
 from dressi.render import (
     Camera,
     DirectionalLight,
+    Environment,
+    Material,
+    Mesh,
+    MorphGeometry,
     Node,
     PointLight,
     Scene,
     Shadow,
+    Skeleton,
+    SkinnedGeometry,
     TriangleGeometry,
     primitives,
     render,
 )
+from dressi.render.drawing.scenes import groups, joined
 from dressi.render.drawing.scenes.joined import scene_given
-from dressi.render.mesh import Material, Mesh
+from dressi.render.lists import list_leaf
+from dressi.render.materials import MaterialKind, Parameter, Placement
+from dressi.render.shading.bsdf import Bsdf
 
 SIZE = (48, 32)
 CAMERA = Camera.perspective(45, SIZE, (0.5, 1.0, 5), (0, 0, 0))
@@ -297,3 +307,343 @@ def test_a_parallel_projection_looks_from_far_away(device):
 
 def test_a_picture_is_shown_in_a_line():
     assert repr(render(primitives.cube(), size=(8, 8))) == "Pixels(colour, mask)"
+
+
+MOVED_RANDOM = np.random.default_rng(3)
+MOVED_BALL = primitives.icosphere(1)
+COUNT = len(MOVED_BALL.positions)
+MODES = MOVED_RANDOM.normal(size=(5, COUNT, 3)) * 0.1
+WEIGHTS = MOVED_RANDOM.normal(size=5)
+MOVED_CAMERA = Camera.perspective(45, (40, 32), (0.5, 1.0, 5), (0, 0, 0))
+SMOOTH = replace(
+    MOVED_BALL,
+    normals=MOVED_BALL.positions / np.linalg.norm(MOVED_BALL.positions, axis=1)[:, None],
+    normal_faces=MOVED_BALL.faces,
+)
+
+
+def rigid_places(count: int) -> np.ndarray:
+    """(count, 4, 4): small rotations and shifts."""
+    found = np.tile(np.eye(4), (count, 1, 1))
+    found[:, :3, :3] = np.linalg.qr(np.eye(3) + MOVED_RANDOM.normal(size=(count, 3, 3)) * 0.2)[0]
+    found[:, :3, :3] *= np.sign(np.linalg.det(found[:, :3, :3]))[:, None, None]
+    found[:, :3, 3] = MOVED_RANDOM.normal(size=(count, 3)) * 0.3
+    return found
+
+
+PARENTS = np.array([-1, 0, 1, 2, 1, 3])
+LOCAL, BIND = rigid_places(6), rigid_places(6)
+JOINTS = MOVED_RANDOM.integers(0, 6, (COUNT, 4))
+SHARES = MOVED_RANDOM.dirichlet(np.ones(4), COUNT)
+
+
+def world() -> np.ndarray:
+    found = []
+    for k, parent in enumerate(PARENTS):
+        found.append(LOCAL[k] if parent < 0 else found[parent] @ LOCAL[k])
+    return np.stack(found)
+
+
+def skinned(points: np.ndarray) -> np.ndarray:
+    """By a loop over vertices and joints."""
+    matrices, found = world() @ BIND, np.zeros_like(points)
+    for v, point in enumerate(points):
+        for joint, share in zip(JOINTS[v], SHARES[v], strict=True):
+            found[v] += share * (matrices[joint] @ [*point, 1])[:3]
+    return found
+
+
+def rows(values, count: int) -> np.ndarray:
+    return list_values(evaluate([values])[0], count)[0]
+
+
+def test_morphed_positions_are_sums_of_modes_and_differentiable():
+    truth = MOVED_BALL.positions + sum(w * mode for w, mode in zip(WEIGHTS, MODES, strict=True))
+    arrays = MorphGeometry(MOVED_BALL, MODES, WEIGHTS)
+    np.testing.assert_allclose(arrays.lists()["positions"], truth, atol=1e-12)
+    weights, mean = list_leaf("weights", FLOAT, WEIGHTS), list_leaf("mean", VEC3, MOVED_BALL.positions)
+    found = MorphGeometry(MOVED_BALL, MODES, weights, positions=mean).lists()["positions"]
+    np.testing.assert_allclose(rows(found, COUNT), truth, atol=1e-12)
+    assert check_gradient(found, [weights, mean]) < 1e-6
+    one = MorphGeometry(MOVED_BALL, MODES[:1], list_leaf("weight", FLOAT, WEIGHTS[:1])).lists()["positions"]
+    np.testing.assert_allclose(rows(one, COUNT), MOVED_BALL.positions + WEIGHTS[0] * MODES[0], atol=1e-12)
+
+
+def test_several_weights_make_several_tiles():
+    many = np.stack([WEIGHTS, -WEIGHTS, 0 * WEIGHTS])
+    shape = MorphGeometry(MOVED_BALL, MODES, Variable(FLOAT, (5, 1), 3, data=many[:, None]))
+    found = evaluate([shape.lists()["positions"]])[0]
+    np.testing.assert_allclose(
+        found, np.concatenate([list_image(m) for m in shape.weighted(many).moved]), atol=1e-12
+    )
+
+
+def test_normals_follow_modes_of_their_own():
+    modes = MOVED_RANDOM.normal(size=(5, COUNT, 3)) * 0.1
+    arrays = MorphGeometry(SMOOTH, MODES, WEIGHTS, normal_modes=modes).lists()["normals"]
+    truth = SMOOTH.normals + np.tensordot(WEIGHTS, modes, 1)
+    np.testing.assert_allclose(arrays, truth / np.linalg.norm(truth, axis=1)[:, None], atol=1e-12)
+    given = MorphGeometry(SMOOTH, MODES, list_leaf("w", FLOAT, WEIGHTS), normal_modes=modes).lists()[
+        "normals"
+    ]
+    np.testing.assert_allclose(rows(given, COUNT), arrays, atol=1e-12)
+    assert "normals" not in MorphGeometry(SMOOTH, MODES, WEIGHTS).lists()
+
+
+def test_skins_are_sums_over_joints_and_differentiable():
+    truth = skinned(MOVED_BALL.positions)
+    shape = SkinnedGeometry(SMOOTH, JOINTS, SHARES, BIND, Skeleton(PARENTS, LOCAL))
+    np.testing.assert_allclose(shape.lists()["positions"], truth, atol=1e-12)
+    local = list_leaf("local", MAT4, LOCAL)
+    moved = shape.posed(Skeleton(PARENTS, local)).lists()
+    np.testing.assert_allclose(rows(moved["positions"], COUNT), truth, atol=1e-12)
+    np.testing.assert_allclose(rows(moved["normals"], COUNT), shape.lists()["normals"], atol=1e-12)
+    assert check_gradient(moved["positions"], [local]) < 1e-6
+    weights = list_leaf("weights", FLOAT, WEIGHTS)
+    both = SkinnedGeometry(
+        MorphGeometry(MOVED_BALL, MODES, weights), JOINTS, SHARES, BIND, Skeleton(PARENTS, local)
+    )
+    positions = both.lists()["positions"]
+    expected = skinned(MOVED_BALL.positions + np.tensordot(WEIGHTS, MODES, 1))
+    np.testing.assert_allclose(rows(positions, COUNT), expected, atol=1e-12)
+    assert check_gradient(positions, [weights, local]) < 1e-6
+
+
+def picture() -> tuple[list[Variable], list[Variable]]:
+    """Images of a scene of both, and the gradients of a loss."""
+    local, weights = list_leaf("local", MAT4, LOCAL), list_leaf("weights", FLOAT, WEIGHTS)
+    skin = SkinnedGeometry(SMOOTH, JOINTS, SHARES, BIND, Skeleton(PARENTS, local))
+    shift = np.eye(4)
+    shift[0, 3] = 1.2
+    nodes = Scene([Node(skin), Node(MorphGeometry(MOVED_BALL, MODES, weights), to_world=shift)])
+    shown = render(nodes, MOVED_CAMERA, radius=0.1)
+    return [shown.mask, shown.normal], gradient(F.mean(F.square(shown.mask - 0.3)), [local, weights])
+
+
+@pytest.mark.vk
+@pytest.mark.one_driver
+def test_both_are_drawn_on_devices(run):
+    images, slopes = picture()
+    expected = evaluate([*images, *slopes])
+    for found, truth in zip(run([*images, *slopes]), expected, strict=True):
+        assert np.linalg.norm(found - truth) <= 0.02 * np.linalg.norm(truth)
+        assert np.abs(truth).max() > 1e-4
+
+
+def test_instances_of_a_shape_share_its_sum():
+    shape = MorphGeometry(MOVED_BALL, MODES, list_leaf("weights", FLOAT, WEIGHTS))
+    assert shape.lists()["positions"] is shape.lists()["positions"]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: MorphGeometry(MOVED_BALL, MODES[:, :3], WEIGHTS), r"modes are an array \(M, 42, 3\)"),
+        (lambda: MorphGeometry(MOVED_BALL, MODES, WEIGHTS[:2]), "weights are 5 finite numbers"),
+        (lambda: MorphGeometry(MOVED_BALL, MODES * np.nan, WEIGHTS), "modes have values that are NaN"),
+        (lambda: MorphGeometry(MOVED_BALL, MODES, list_leaf("w", FLOAT, np.ones(4))), "FLOAT list of 5"),
+        (lambda: MorphGeometry(MOVED_BALL, MODES, WEIGHTS, normal_modes=MODES), "no normals"),
+        (lambda: SkinnedGeometry(MOVED_BALL, JOINTS, SHARES * 0.8, BIND, LOCAL), "'icosphere': the weights of vertex 0 add up to 0.8"),
+        (lambda: SkinnedGeometry(MOVED_BALL, JOINTS + 3, SHARES, BIND, LOCAL), "joints are 3 to 8, and there are 6"),
+        (lambda: SkinnedGeometry(MOVED_BALL, JOINTS, SHARES, BIND[:0], LOCAL[:0]), "needs a joint"),
+        (lambda: SkinnedGeometry(MOVED_BALL, JOINTS, SHARES, BIND, LOCAL[:5]), "inverse_bind has 6 joints"),
+        (lambda: SkinnedGeometry((MOVED_BALL.positions, MOVED_BALL.faces), JOINTS, SHARES, BIND, LOCAL), "takes a Mesh"),
+        (lambda: Skeleton([1, 2, 0], LOCAL[:3], "abc"), "'a' is its own ancestor"),
+        (lambda: Skeleton([-1, 7], LOCAL[:2]), "'joint 1' has the parent 7"),
+        (lambda: Skeleton(PARENTS, LOCAL[:2]), r"finite matrices \(6, 4, 4\)"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_named_of_moved_shapes(make, words: str):
+    with pytest.raises(InputError, match=words):
+        make()
+
+
+def test_a_mesh_of_the_skin_keeps_its_uvs_and_material():
+    mesh = Mesh(
+        MOVED_BALL.positions,
+        MOVED_BALL.faces,
+        uvs=MOVED_BALL.positions[:, :2],
+        uv_faces=MOVED_BALL.faces,
+        texture=np.ones((2, 2, 3)),
+    )
+    shape = SkinnedGeometry(mesh, JOINTS, SHARES, BIND, LOCAL)
+    assert shape.lists()["texture"] is mesh.texture and shape.lists()["uv_faces"] is mesh.uv_faces
+
+
+GROUPS_SIZE = (24, 16)
+GROUPS_CAMERA = Camera.perspective(40, GROUPS_SIZE, (0.2, 0.3, 5), (0, 0, 0))
+GROUPS_SUN = DirectionalLight((0.5, 0.4, 1.0), (2.0, 2.0, 2.0))
+GROUPS_RANDOM = np.random.default_rng(3)
+ROUGH = Variable(FLOAT, (1, 1), name="rough", data=[[[0.5]]])
+TINT = Variable(VEC3, (5, 4), name="tint", data=GROUPS_RANDOM.random((1, 4, 5, 3)))
+PLACE = Variable(MAT4, (1, 1), name="place", data=np.eye(4).reshape(1, 1, 1, 4, 4))
+LEAVES = [ROUGH, TINT, PLACE]
+
+
+def tile(texture: np.ndarray, **material) -> Mesh:
+    """A square whose two faces are tilted, with normals and a map of normals."""
+    bumps = GROUPS_RANDOM.normal(size=(3, 3, 3)) * 0.2 + (0, 0, 1)
+    bumps /= np.linalg.norm(bumps, axis=-1, keepdims=True)
+    normals = GROUPS_RANDOM.normal(size=(4, 3)) * 0.2 + (0, 0, 1)
+    return Mesh(
+        [[-1, -1, 0], [1, -1, 0.2], [1, 1, 0], [-1, 1, 0.2]],
+        [[0, 1, 2], [0, 2, 3]],
+        uvs=[[0.0, 1], [1, 1], [1, 0], [0, 0]],
+        uv_faces=[[0, 1, 2], [0, 2, 3]],
+        normals=normals / np.linalg.norm(normals, axis=1, keepdims=True),
+        normal_faces=[[0, 1, 2], [0, 2, 3]],
+        texture=texture,
+        material=Material(normal=bumps, **material),
+    )
+
+
+def at(x: float, y: float) -> np.ndarray:
+    matrix = np.diag([0.9, 0.8, 1.0, 1.0])
+    matrix[:3, 3] = x, y, 0.3 * x
+    return matrix
+
+
+def groups_scene() -> Scene:
+    """Of the tiles three share a texture, maps lie at coordinates of their own, one is moved and one learned; one has holes."""
+    textures = [GROUPS_RANDOM.random((4, 5, 3)) for _ in range(2)]
+    holes = (GROUPS_RANDOM.random((2, 3, 6)) > 0.4).astype(float)
+    turned = [Placement(0, ((a, 0.3), (-0.3, a)), (0.1, a)) for a in (1.5, 0.7, 1.1, 0.4)]
+    meshes = [
+        tile(textures[k % 2], roughness=0.3 + 0.1 * k, placements={"normal": place}, metallic=0.2 * k)
+        for k, place in enumerate(turned)
+    ]
+    return Scene(
+        [
+            Node(meshes[0], to_world=at(-1.1, 0.9)),
+            Node(meshes[1], {"roughness": ROUGH}, at(-0.9, -0.8)),
+            Node(meshes[2], to_world=at(0.6, 0.5)),
+            *(
+                Node(m, to_world=F.matmul(PLACE, Variable(MAT4, data=at(*xy).reshape(1, 1, 1, 4, 4))))
+                for m, xy in ((meshes[3], (1.4, -0.7)), (meshes[0], (0.1, 0.1)))
+            ),
+            Node(meshes[0], {"texture": TINT}, at(0.5, -1.2)),
+            *(
+                Node(replace(m, material=Material()), {"alpha": hole, "alpha_cutoff": cut}, at(2.0, y))
+                for m, hole, cut, y in zip(meshes, holes, (0.5, 0.2), (1.0, -1.0), strict=False)
+            ),
+        ]
+    )
+
+
+def apart(monkeypatch) -> None:
+    """Every node by itself from now on."""
+    monkeypatch.setattr(groups, "_look_of", lambda node: node)
+    monkeypatch.setattr(joined, "unlit_beside_lit", list)
+
+
+def test_materials_that_differ_in_numbers_are_one_look():
+    looks = scene_given(groups_scene()).recipe.looks
+    assert [look.nodes for look in looks] == [(0, 1, 2), (3, 4), (5,), (6, 7)]
+
+
+def groups_slopes(
+    shown: Scene, form: str, run, filter: str = "bilinear", where: float | np.ndarray = 1.0
+) -> list[np.ndarray]:
+    """Colours, and gradients of a loss that weighs pixels by ``where``."""
+    picture = render(shown, GROUPS_CAMERA, light=GROUPS_SUN, form=form, filter=filter)
+    weight = np.random.default_rng(0).random((1, GROUPS_SIZE[1], GROUPS_SIZE[0], 3)) * where
+    image = picture.colour * Variable(VEC3, GROUPS_SIZE, data=weight)
+    return run([image, *gradient(F.sum(F.sum_components(image)), LEAVES)])
+
+
+@pytest.mark.parametrize(("form", "filter"), [("hard", "trilinear"), ("antialias", "bilinear")])
+def test_together_they_have_the_colours_and_derivatives_of_each(form, filter, monkeypatch):
+    shown = groups_scene()
+    together = groups_slopes(shown, form, evaluate, filter)
+    apart(monkeypatch)
+    for found, expected in zip(together, groups_slopes(shown, form, evaluate, filter), strict=True):
+        assert np.abs(expected).max() > 0.01
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.release
+@pytest.mark.vk
+@pytest.mark.one_driver
+def test_devices_shade_groups_as_numpy_does(run):
+    shown = groups_scene()
+    nodes = [one([render(shown, GROUPS_CAMERA, form="hard").node])[0] for one in (run, evaluate)]
+    same = (nodes[0] == nodes[1])[..., None]  # rounding decides about centres of pixels at edges
+    assert same.mean() > 0.97
+    images = [groups_slopes(shown, "hard", one, where=same) for one in (run, evaluate)]
+    for found, expected in zip(*images, strict=True):
+        assert np.linalg.norm(found - expected) <= 1e-4 * np.linalg.norm(expected)
+
+
+def test_derivatives_of_a_group_meet_differences():
+    colour = render(groups_scene(), GROUPS_CAMERA, light=GROUPS_SUN, form="hard").colour
+    assert check_gradient(colour, LEAVES[:2]) < 1e-5
+
+
+def test_materials_get_what_they_lack(monkeypatch):
+    """Factors, images, colours of vertices, coats, sheen and what no light shades: one look of them all."""
+    plain = replace(tile(GROUPS_RANDOM.random((4, 5, 3))), normals=None, normal_faces=None)
+    bare = replace(plain, texture=None, uvs=None, uv_faces=None, colors=GROUPS_RANDOM.random((4, 3)))
+    bare.color_faces = bare.faces
+    rough, both = GROUPS_RANDOM.random((4, 5)), GROUPS_RANDOM.random((4, 5, 2))
+    materials = (
+        Material(roughness=0.4, clearcoat=0.8, normal=tile(rough).material.normal, normal_scale=0.7),
+        Material(sheen_color=(0.2, 0.3, 0.4), sheen_roughness=0.4, occlusion=rough, occlusion_strength=0.5),
+        Material(metallic_roughness=both, emission=(0.2, 0.1, 0.0)),
+        Material(
+            specular_map=rough,
+            ior=1.8,
+            emission=(1.0, 0.5, 0.2),
+            emission_map=GROUPS_RANDOM.random((2, 3, 3)),
+        ),
+        Material(alpha_mode="mask", alpha=(GROUPS_RANDOM.random((3, 6)) > 0.4).astype(float)),
+        Material(alpha_mode="mask", alpha=GROUPS_RANDOM.random((3, 6)), alpha_cutoff=0.7, unlit=True),
+    )
+    meshes = [replace(plain, material=m) for m in (*materials, Material(unlit=True))]
+    meshes.append(replace(bare, material=Material()))
+    corners = ((-1, 0.9), (-0.9, -0.8), (0.6, 0.5), (1.4, -0.7), (1.9, 0.6), (-1.6, 0.1), (0.3, 1.2), (0, 0))
+    places = [at(*corner) for corner in corners]
+    shown = Scene([Node(m, to_world=place) for m, place in zip(meshes, places, strict=True)])
+    assert len(scene_given(shown).recipe.looks) == 1
+    lights = [GROUPS_SUN, Environment(GROUPS_RANDOM.random((8, 16, 3)))]
+    together = evaluate(render(shown, GROUPS_CAMERA, light=lights, background=Variable.of(0.0)).colour)
+    apart(monkeypatch)
+    alone = evaluate(render(shown, GROUPS_CAMERA, light=lights, background=Variable.of(0.0)).colour)
+    np.testing.assert_allclose(together, alone, rtol=1e-9, atol=1e-9)
+
+
+@dataclass(frozen=True, eq=False)
+class Velvet(Bsdf):
+    kind = MaterialKind(
+        "velvet", (Parameter("fuzz", optional=False, default=0.5), Parameter("glow", VEC3, (0.0,) * 3))
+    )
+    fuzz: Any = None
+    glow: Any = None
+
+    def reflected(self, frame, to_light):
+        return self.base * self.fuzz * F.maximum(F.dot(frame.normal, to_light), 0.0)
+
+    def emitted(self, frame):
+        return self.glow
+
+
+def test_surfaces_of_ones_own_get_what_they_lack(monkeypatch):
+    surfaces = (
+        Velvet(fuzz=0.3),
+        Velvet(glow=(0.3, 0.1, 0.0)),
+        Velvet(fuzz=GROUPS_RANDOM.random((4, 5))),
+        Velvet(),
+    )
+    shown = Scene(
+        [Node(tile(GROUPS_RANDOM.random((4, 5, 3))), one, at(k - 1.5, 0)) for k, one in enumerate(surfaces)]
+    )
+    assert len(scene_given(shown).recipe.looks) == 1
+    together = evaluate(render(shown, GROUPS_CAMERA, light=GROUPS_SUN, background=Variable.of(0.0)).colour)
+    apart(monkeypatch)
+    alone = evaluate(render(shown, GROUPS_CAMERA, light=GROUPS_SUN, background=Variable.of(0.0)).colour)
+    assert np.std(alone) > 0.05
+    np.testing.assert_allclose(together, alone, rtol=1e-9, atol=1e-9)
+
+
+def test_stacks_are_as_high_as_images_may_be(monkeypatch):
+    monkeypatch.setattr(groups, "HIGHEST_STACK", 12)
+    assert [look.nodes for look in scene_given(groups_scene()).recipe.looks][:2] == [(0, 1), (2,)]

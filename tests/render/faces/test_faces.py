@@ -213,9 +213,9 @@ def test_landmarks_alone_tell_where_the_mean_face_is():
 
 @pytest.mark.one_driver
 @pytest.mark.vk
-def test_a_face_from_landmarks(engine):
+def test_a_face_from_landmarks(make_engine):
     """One engine finds several faces, by Levenberg-Marquardt."""
-    with FaceFitter(MODEL, FaceOptions(learned=("identity", "expression", "pose")), engine) as fitter:
+    with FaceFitter(MODEL, FaceOptions(learned=("identity", "expression", "pose")), make_engine) as fitter:
         for truth in (TRUTH, replace(TRUTH, identity=[-1.0, 0.5, 0.0])):
             marks = seen(truth, CAMERA, SIDE)["landmarks"]
             found = fitter.fit(FaceData([CAMERA, SIDE], landmarks=marks)).face
@@ -225,13 +225,13 @@ def test_a_face_from_landmarks(engine):
 @pytest.mark.release
 @pytest.mark.one_driver
 @pytest.mark.vk
-def test_a_face_from_depths(engine):
+def test_a_face_from_depths(make_engine):
     """Depths with a place to start from, by Levenberg-Marquardt."""
     start = Face(MODEL, motion=TURN)
     options = FaceOptions(learned=("identity", "pose"), steps=8, iterations=15, rows=SIZE)
     truth = replace(TRUTH, expression=None)
     depths = seen(truth, CAMERA)["depths"]
-    found = fit_face(MODEL, CAMERA, depths=depths, start=start, options=options, make_engine=engine).face
+    found = fit_face(MODEL, CAMERA, depths=depths, start=start, options=options, make_engine=make_engine).face
     errors = [np.linalg.norm(face.world() - truth.world(), axis=1).mean() for face in (found, start)]
     assert errors[0] < 0.5 * errors[1], errors
 
@@ -239,11 +239,11 @@ def test_a_face_from_depths(engine):
 @pytest.mark.release
 @pytest.mark.one_driver
 @pytest.mark.vk
-def test_a_face_from_a_picture(engine):
+def test_a_face_from_a_picture(make_engine):
     """Everything at once, by Adam."""
     start = Face(MODEL, motion=TURN, light=LIGHT)
     options = FaceOptions(method="adam", steps=60, rows=SIZE)
-    found = fit_face(MODEL, CAMERA, **seen(TRUTH, CAMERA), start=start, options=options, make_engine=engine)
+    found = fit_face(MODEL, CAMERA, **seen(TRUTH, CAMERA), start=start, options=options, make_engine=make_engine)
     assert away(found.face) < 0.3 * away(start)
     assert found.costs[-1][-1] <= found.costs[-1][0]
     assert np.abs(found.face.light[1:4] - LIGHT[1:4]).max() < 0.3

@@ -1,6 +1,8 @@
-"""The fit of shape and texture: its parts by themselves, and the whole at thumbnail size."""
+"""The fit of shape and texture: its parts by themselves, batches of views, targets that are hard to see, and the whole at thumbnail size."""
 
 import json
+import re
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +13,12 @@ from meshes import disc
 from dressi import DressiAD
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
+from dressi.ad.optim import optimizers as optim
+from dressi.ad.types import FLOAT
 from dressi.config import shader_text
 from dressi.errors import InputError
+from dressi.render import DirectionalLight, Node, Scene
+from dressi.render.cameras import Camera, Cameras
 from dressi.render.cameras.views import held_out_ring, ring
 from dressi.render.drawing.pictures import compare
 from dressi.render.fit import (
@@ -25,18 +31,28 @@ from dressi.render.fit import (
     check_folder,
     draw,
     mesh_dataset,
+    planned_dataset,
     shape_rounds,
     write_results,
 )
-from dressi.render.fit.data.dataset import photo_dataset
+from dressi.render.fit.data.dataset import MOST_PIXELS, PHOTO_SAMPLES, photo_dataset
+from dressi.render.fit.data.result import FitResult, Timing
+from dressi.render.fit.exposures import expected_gains
+from dressi.render.fit.graphs.batches import ROUNDS, ViewBatches
 from dressi.render.fit.graphs.learned import Learned, round_size
+from dressi.render.fit.graphs.round import start
+from dressi.render.fit.parts import Parts, regions
 from dressi.render.fit.phases.shape import ShapeRound
-from dressi.render.fit.phases.texture import roughness
+from dressi.render.fit.phases.texture import PARTS, TextureRound, roughness
 from dressi.render.fit.report import HELD_OUT, write_losses
+from dressi.render.fit.scores import score
 from dressi.render.formats import load_mesh
 from dressi.render.io import Photos
+from dressi.render.mesh import Mesh
+from dressi.render.mesh.material import Material
 from dressi.render.mesh.primitives import octasphere, pear
 from dressi.render.objectives.metrics import iou
+from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 from dressi.vk.plan.limits import PROFILES
 from dressi.vk.plan.model.records import CPU
 from dressi.vk.planning import PlanningEngine
@@ -203,10 +219,7 @@ def test_the_fit_learns(tiny_fits, form: str):
 @pytest.mark.release
 @pytest.mark.vk
 @pytest.mark.every_driver
-def test_a_short_fit_finds_the_outlines(device):
-    def make_engine() -> DressiAD:
-        return DressiAD(device)
-
+def test_a_short_fit_finds_the_outlines(make_engine):
     small = mesh_dataset(pear(16, 12, 8), 3, (32, 32), make_engine)
     options = FitOptions(size=(32, 32), views=3, steps=80, texture_size=8, colours=False)
     masks, _ = draw(FitJob(small, options, make_engine).run().mesh, small.train.cameras, make_engine)
@@ -237,10 +250,7 @@ def test_a_stopped_fit_goes_on_as_if_it_had_not_stopped(device, tiny_fits, tmp_p
 
 
 @pytest.mark.vk
-def test_results_are_written_and_replaced(device, scene: Dataset, tmp_path: Path):
-    def make_engine() -> DressiAD:
-        return DressiAD(device)
-
+def test_results_are_written_and_replaced(device, make_engine, scene: Dataset, tmp_path: Path):
     result = FitJob(scene, replace(TINY, texture_gradient="inverse_uv"), make_engine).run()
     (tmp_path / "report.json").write_text("old")
     facts = {"name": "d", "driver": "d", "version": "1"}
@@ -344,3 +354,310 @@ def test_a_start_that_is_elsewhere_is_moved():
     with pytest.warns(UserWarning, match="moved and scaled"):
         moved = scene.placed(octasphere(1, 50.0, (7.0, 0.0, 0.0)))
     assert np.abs(moved.positions).max() < 1
+
+
+BATCHES_SIZE = (24, 24)
+BATCHES_TINY = FitOptions(size=BATCHES_SIZE, views=4, steps=20, texture_size=16, colours=False, joint=False)
+
+
+def picked(count: int, size: int, steps: int, seed: int = 0) -> np.ndarray:
+    """(steps, size): the views of each step."""
+    counter = optim.clock()
+    batches = ViewBatches(count, size, counter, seed)
+    return np.stack([evaluate([batches.index], {counter: [[[t]]]})[0].reshape(-1) for t in range(steps)])
+
+
+@pytest.mark.parametrize(("count", "size"), [(6, 2), (7, 3), (5, 5), (4, 1)])
+def test_views_are_seen_equally_often(count, size):
+    views = picked(count, size, 2 * count)
+    assert (np.bincount(views.reshape(-1), minlength=count) == 2 * size).all()
+    np.testing.assert_array_equal(
+        views.reshape(-1)[:count], ViewBatches(count, size, optim.clock()).order[:count]
+    )
+    if count % size == 0:
+        assert all(len(set(step)) == size for step in views)
+    assert count < 5 or not np.array_equal(views, picked(count, size, 2 * count, seed=1))
+
+
+def test_the_order_goes_on_after_the_last_permutation():
+    counter = optim.clock()
+    batches = ViewBatches(3, 2, counter)
+    late = evaluate([batches.index], {counter: [[[3 * ROUNDS // 2]]]})[0].reshape(-1)
+    np.testing.assert_array_equal(late, batches.order[:2])
+
+
+def test_what_views_share_is_not_picked():
+    batches = ViewBatches(3, 2, optim.clock())
+    shared, own = Variable(FLOAT, (4, 4)), Variable(FLOAT, (4, 4), 3)
+    assert batches(shared) is shared and batches(own).batch == 2
+    with pytest.raises(InputError, match="1 to 3 of 3"):
+        ViewBatches(3, 4, optim.clock())
+
+
+@pytest.mark.parametrize(("wrong", "word"), [({"batch": -1}, "batch"), ({"spread": -1.0}, "spread")])
+def test_options_that_cannot_be_of_batches(wrong, word):
+    with pytest.raises(InputError, match=word):
+        FitOptions(**wrong)
+
+
+@pytest.mark.release
+@pytest.mark.vk
+@pytest.mark.parametrize(
+    "options", [{"batch": 2, "exposure": True}, {"spread": 4.0}], ids=["batch", "spread"]
+)
+def test_the_fit_learns_of_batches(make_engine, options):
+    scene = mesh_dataset(pear(16, 12, 32), BATCHES_TINY.views, BATCHES_SIZE, make_engine)
+    job = FitJob(scene, replace(BATCHES_TINY, **options), make_engine)
+    result = job.run()
+    shape = [loss for phase, loss in result.losses if phase == "shape"]
+    assert np.isfinite(shape).all() and min(shape) < 0.6 * shape[0]
+
+
+@pytest.mark.release
+@pytest.mark.vk
+def test_exposures_are_found(make_engine):
+    target = pear(16, 12, 32)
+    scene = mesh_dataset(target, 4, BATCHES_SIZE, make_engine)
+    gains = np.array([[0.65, 0.7, 0.75], [1.0, 1.1, 0.9], [1.3, 1.35, 1.25], [1.0, 0.9, 1.05]])
+    codes = linear_to_srgb(scene.train.colors)
+    colors = srgb_to_linear(codes / codes.max() * 0.7 * gains[:, None, None])
+    work = TextureRound(
+        scene.to_unit(target), scene.matrices, scene.train.masks, colors,
+        steps=80, texture_size=16, gradient="exact", seed=0, smoothness=0.0, exposure=True,
+    )  # fmt: skip
+    engine = make_engine()
+    try:
+        start(engine, work)
+        engine.step(work.steps)
+        found = work.found(engine).values["gains"]
+    finally:
+        engine.close()
+    np.testing.assert_allclose(found, gains / np.exp(np.log(gains).mean(0)), atol=0.08)
+
+
+def test_exposures_are_expected_between_pictures():
+    cameras, others = (ring(np.zeros(3), 1.0, count, BATCHES_SIZE) for count in (24, 5))
+
+    def brightness(some) -> np.ndarray:
+        return np.array([[1 + 0.6 * camera.forward[0], 1.0, 0.8] for camera in some])
+
+    found = expected_gains(brightness(cameras), cameras, others)
+    away = np.abs(brightness(others) - 1).max(axis=0)
+    assert (np.abs(found - brightness(others)).max(axis=0) <= 0.4 * away).all()
+    # A picture from above has no neighbour.
+    above = Cameras([Camera.perspective(40, BATCHES_SIZE, (0, 9, 0.1), (0, 0, 0))])
+    near = Cameras(ring(np.zeros(3), 1.0, 120, BATCHES_SIZE).cameras[:6:2])
+    np.testing.assert_allclose(expected_gains(brightness(near), near, above), 1.0, atol=0.05)
+
+
+def test_the_joint_round_of_photographs_takes_twice_the_steps():
+    drawn = planned_dataset(pear(16, 12, 32), 3, BATCHES_SIZE)
+    steps = [
+        FitJob(
+            scene, FitOptions(size=BATCHES_SIZE, steps=60, start="sphere", joint=joint), lambda: None
+        ).steps[-1]
+        for scene in (drawn, replace(drawn, reference=None))
+        for joint in (False, True)
+    ]
+    assert steps == [10, 10, 10, 20]
+
+
+@pytest.mark.release
+@pytest.mark.vk
+def test_a_texture_filtered_over_parts_of_pixels_suits_pictures_of_several_samples(make_engine):
+    target = pear(16, 12, 64)
+    target.texture = np.random.default_rng(0).random((64, 64, 3))
+    scene = mesh_dataset(target, 6, BATCHES_SIZE, make_engine, PHOTO_SAMPLES)
+    found = []
+    for parts in (1.0, PARTS):
+        work = TextureRound(
+            scene.to_unit(target), scene.matrices, scene.train.masks, scene.train.colors,
+            steps=60, texture_size=64, gradient="exact", seed=0, parts=parts,
+        )  # fmt: skip
+        engine = make_engine()
+        try:
+            start(engine, work)
+            engine.step(work.steps)
+            mesh = scene.to_world(work.found(engine).mesh)
+        finally:
+            engine.close()
+        found.append(score(FitResult(mesh, [], {}, Timing(), True), scene.train, make_engine).psnr)
+    assert found[1] > found[0] + 0.3, found
+
+
+@pytest.mark.vk
+def test_results_are_compared_with_photographs_by_the_area_of_a_pixel(make_engine):
+    mesh = pear(16, 12, 64)
+    mesh.texture = np.random.default_rng(0).random((64, 64, 3))
+    made = mesh_dataset(mesh, 2, BATCHES_SIZE, make_engine).train
+    covered = made.masks >= 0.5
+    colors = made.colors * (covered / np.maximum(made.masks, 0.5))[..., None]
+    photos = replace(
+        made, masks=covered.astype(np.float32), colors=colors, samples=PHOTO_SAMPLES, photographed=True
+    )
+    result = FitResult(mesh, [], {}, Timing(), True)
+    found, centres = (score(result, replace(photos, samples=n), make_engine) for n in (PHOTO_SAMPLES, 1))
+    assert set(np.unique(found.masks)) == {0, 1} and found.iou > 0.97
+    assert found.psnr > 30 > centres.psnr
+
+
+SCENES_SIZE = (16, 16)
+
+
+def plate(normal: int) -> Mesh:
+    flat = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)], float)
+    return Mesh(np.insert(flat, normal, 0.0, axis=1), np.array([(0, 1, 2), (0, 2, 3)]), name="plate")
+
+
+@pytest.mark.vk
+def test_views_that_see_a_plate_edge_on_are_left_out(make_engine):
+    lying = mesh_dataset(plate(1), 3, SCENES_SIZE, make_engine)
+    # The level views that judge see it edge-on.
+    assert len(lying.train.masks) == 3 and lying.held_out is not None and len(lying.held_out.masks) < 12
+    with pytest.warns(UserWarning, match="1 of 3 views, which see it edge-on"):
+        standing = mesh_dataset(plate(0), 3, SCENES_SIZE, make_engine)
+    assert (
+        len(standing.train.masks) == len(standing.train.cameras) == 2
+        and standing.train.masks.any((1, 2)).all()
+    )
+
+
+@pytest.mark.vk
+def test_more_views_of_a_plate_help(make_engine):
+    with pytest.raises(InputError, match="edge-on: give --views 6"):
+        mesh_dataset(plate(0), 2, SCENES_SIZE, make_engine)
+    with pytest.warns(UserWarning, match="left out"):
+        assert mesh_dataset(plate(0), 6, SCENES_SIZE, make_engine).train.masks.any()
+
+
+@pytest.mark.vk
+def test_more_pixels_or_thickness_of_a_needle_help(make_engine):
+    ball = octasphere(2)
+    needle = ball.moved(ball.positions * (1, 0.01, 0.01))
+    with pytest.raises(InputError, match=r"use --size \d+") as error:
+        mesh_dataset(needle, 2, SCENES_SIZE, make_engine)
+    rows = int(re.findall(r"--size (\d+)", str(error.value))[0])
+    assert mesh_dataset(needle, 2, (rows, rows), make_engine).train.masks.any()
+    with pytest.raises(InputError, match="thick") as error:
+        mesh_dataset(ball.moved(ball.positions * (1, 1e-6, 1e-6)), 2, SCENES_SIZE, make_engine)
+    thick = float(re.findall(r"at least ([\d.e-]+) thick", str(error.value))[0])
+    thicker = ball.moved(ball.positions * (1, thick / 2, thick / 2))
+    assert mesh_dataset(thicker, 2, SCENES_SIZE, make_engine).train.masks.any()
+
+
+@pytest.mark.vk
+def test_units_do_not_matter_until_they_are_named(make_engine):
+    mesh = pear(16, 12, 8)
+    masks = mesh_dataset(mesh, 2, SCENES_SIZE, make_engine).train.masks
+    for scale in (1e-5, 1e11):
+        found = mesh_dataset(mesh.moved(mesh.positions * scale), 2, SCENES_SIZE, make_engine).train.masks
+        np.testing.assert_array_equal(found, masks)
+    for scale in (1e-9, 1e15, 1e30):
+        with pytest.raises(InputError, match="scale it to between"):
+            mesh_dataset(mesh.moved(mesh.positions * scale), 2, SCENES_SIZE, make_engine)
+
+
+def test_pictures_past_all_memory():
+    def none():
+        raise AssertionError("no engine is needed")
+
+    with pytest.raises(InputError, match="fewer --views"):
+        mesh_dataset(pear(16, 12, 8), 10**9, SCENES_SIZE, none)
+    assert MOST_PIXELS >= 1000 * 512 * 512
+
+
+@pytest.mark.vk
+def test_pictures_of_a_scene_show_the_material_of_each_node(make_engine):
+    """Two balls of one shape: a fit of the mesh alone would draw both alike, and a light shines on each as its own."""
+    place = np.eye(4)
+    place[0, 3] = 2.2
+    matt, metal = Material(metallic=0.0, roughness=0.9), Material(metallic=1.0, roughness=0.3)
+    nodes = [
+        Node(replace(octasphere(2), material=matt)),
+        Node(replace(octasphere(2), material=metal), None, place),
+    ]
+    nodes[0].geometry.mesh.color = (0.8, 0.1, 0.1)
+    far = octasphere(2).moved(octasphere(2).positions + place[:3, 3])
+    joined = Mesh(
+        np.concatenate([octasphere(2).positions, far.positions]),
+        np.concatenate([far.faces, far.faces + len(far.positions)]),
+    )
+    scene, size = Scene(nodes), (48, 24)
+    plain = mesh_dataset(joined, 2, size, make_engine, 16).train
+    drawn = mesh_dataset(joined, 2, size, make_engine, 16, None, scene).train
+    assert np.abs(drawn.masks - plain.masks).mean() < 0.01
+    inside = np.minimum(plain.masks, drawn.masks) > 0.99
+    shown = np.unique(drawn.colors[inside].round(2), axis=0)
+    np.testing.assert_allclose(shown, [(0.8, 0.1, 0.1), (1.0, 1.0, 1.0)])
+    assert np.unique(plain.colors[inside].round(2), axis=0).tolist() == [[1.0, 1.0, 1.0]]
+    sun = mesh_dataset(joined, 2, size, make_engine, 4, DirectionalLight((0, 1, 1)), scene).train
+    assert np.abs(sun.colors - drawn.colors)[inside].mean() > 0.1
+
+
+PARTS_SIZE = (40, 40)
+
+
+def several(*meshes: Mesh) -> Mesh:
+    """One mesh of many, with their UVs."""
+    positions, faces, uvs, uv_faces, at, uv_at = [], [], [], [], 0, 0
+    for mesh in meshes:
+        assert mesh.uvs is not None and mesh.uv_faces is not None
+        positions.append(mesh.positions)
+        faces.append(mesh.faces + at)
+        uvs.append(mesh.uvs)
+        uv_faces.append(mesh.uv_faces + uv_at)
+        at, uv_at = at + len(mesh.positions), uv_at + len(mesh.uvs)
+    return Mesh(*map(np.concatenate, (positions, faces, uvs, uv_faces)))  # pyright: ignore[reportArgumentType]
+
+
+def test_regions_of_a_mask():
+    mask = np.zeros((20, 20))
+    assert regions(mask) == 0
+    mask[5:10, 5:10] = 1
+    assert regions(mask) == 1
+    mask[12:15, 5:10] = 1
+    assert regions(mask) == 2
+    mask[11, 10] = mask[10, 10] = 1  # corners connect
+    assert regions(mask) == 1
+    large = np.zeros((100, 100))
+    large[20:80, 20:80] = large[5, 5] = 1
+    assert regions(large) == 1
+
+
+def test_regions_that_leave_the_picture_may_be_connected_there():
+    mask = np.zeros((20, 20))
+    mask[0:5, 2:6] = mask[0:5, 12:16] = 1
+    assert regions(mask) == 1
+    mask[10:14, 8:12] = 1
+    assert regions(mask) == 2
+    known = np.ones((20, 20), bool)
+    known[14:] = False
+    assert regions(mask, known) == 1
+
+
+def test_what_is_said():
+    assert (
+        Parts(1, 6, 3).note() is None and Parts(None, 6, 1).note() is None and Parts(2, 6, 4).note(2) is None
+    )
+    for note in (Parts(2, 6, 4).note(), Parts(None, 6, 4).note(), Parts(None, 1, 1).note()):
+        assert note is not None and "--init" in note and "bridges" in note and "apart in" in note
+    note = Parts(5, 6, 0).note()
+    assert note is not None and "5 connected components" in note and "around all of them" in note
+    assert "--init" not in note
+
+
+@pytest.mark.release
+@pytest.mark.vk
+def test_two_objects_are_said_and_two_spheres_reach_them(make_engine):
+    target = several(octasphere(3, 0.4, (-0.6, 0.0, 0.0)), octasphere(3, 0.4, (0.6, 0.2, 0.0)))
+    scene = mesh_dataset(target, 4, PARTS_SIZE, make_engine)
+    options = FitOptions(size=PARTS_SIZE, views=4, steps=60, texture_size=8, colours=False, joint=False)
+    assert Parts.of(scene).components == 2 and Parts.of(scene).apart >= 2
+    with pytest.warns(UserWarning, match=r"2 connected components, apart in \d of 4 views"):
+        one = FitJob(scene, replace(options, start="sphere"), make_engine).run()
+    start = several(octasphere(3, 0.25, (-0.5, 0.1, 0.1)), octasphere(3, 0.25, (0.5, 0.0, -0.1)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        two = FitJob(scene, options, make_engine, init=start).run()
+    found = [iou(draw(r.mesh, scene.train.cameras, make_engine)[0], scene.train.masks) for r in (one, two)]
+    assert two.mesh.component_count() == 2 and found[1] > max(found[0], 0.93), found

@@ -1,15 +1,24 @@
-"""Meshes: checks, shape, seams, subdivision, unwrapping, sampling."""
+"""Meshes: primitives, seams, materials, volumes."""
 
 import sys
 import warnings
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from meshes import both
 
+import dressi
 from dressi.errors import InputError
+from dressi.render.fit.phases.unfold import unfolded
+from dressi.render.materials import GLTF, Placement
 from dressi.render.mesh import Material, Mesh, primitives, weld
+from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.holes import close_holes
-from dressi.render.mesh.remesh.volume import Grid, level_set
+from dressi.render.mesh.primitives import cube
+from dressi.render.mesh.remesh.decimate import decimate, decimate_closed
+from dressi.render.mesh.remesh.volume import Grid, level_set, signed_distances, winding_numbers
 from dressi.render.scene.morph import MorphGeometry
 from dressi.render.scene.skeleton import Skeleton
 
@@ -239,3 +248,245 @@ def test_holes_are_closed():
     found = close_holes(Mesh(ball.positions, np.delete(ball.faces, [0, 1, 2, 3, 100], axis=0)))
     assert found.is_closed() and found.euler_characteristic() == 2
     np.testing.assert_array_equal(close_holes(ball).faces, ball.faces)
+
+
+CLOSED = {
+    "octasphere": (primitives.octasphere(3), 2),
+    "icosphere": (primitives.icosphere(2), 2),
+    "torus": (primitives.torus(), 0),
+    "tetrahedron": (primitives.tetrahedron(), 2),
+    "cube": (primitives.cube(), 2),
+    "bumpy ellipsoid": (primitives.bumpy_ellipsoid(), 2),
+    "bowl": (primitives.bowl(), 2),
+    "pear": (primitives.pear(32, 32, 64), 2),
+}
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_closed_outward_and_clean(name):
+    mesh, euler = CLOSED[name]
+    assert mesh.is_closed() and mesh.euler_characteristic() == euler
+    assert mesh.signed_volume() > 0
+    assert not mesh.degenerate_faces().any()
+    assert len(mesh.clean().positions) == len(mesh.positions)
+
+
+@pytest.mark.parametrize("name", [name for name, (mesh, _) in CLOSED.items() if mesh.uvs is not None])
+def test_texture_coordinates_do_not_overlap(name):
+    mesh, _ = CLOSED[name]
+    assert mesh.uvs.min() >= 0 and mesh.uvs.max() <= 1
+    assert covered_twice(mesh, 128) == 0
+
+
+@pytest.mark.parametrize(
+    "sphere", [primitives.octasphere(3, 2.0, (1, 2, 3)), primitives.icosphere(2, 2.0, (1, 2, 3))]
+)
+def test_spheres_are_round_and_even(sphere):
+    np.testing.assert_allclose(np.linalg.norm(sphere.positions - (1, 2, 3), axis=1), 2.0)
+    edges = sphere.edges()
+    lengths = np.linalg.norm(sphere.positions[edges[:, 0]] - sphere.positions[edges[:, 1]], axis=1)
+    assert lengths.max() / lengths.min() < 1.6
+
+
+def test_octasphere_spreads_its_texels_within_a_factor_of_two():
+    sphere = primitives.octasphere(4)
+    a, b, c = (sphere.uvs[sphere.uv_faces[:, k]] for k in range(3))
+    uv_area = np.abs((b - a)[:, 0] * (c - a)[:, 1] - (b - a)[:, 1] * (c - a)[:, 0]) / 2
+    density = uv_area / sphere.face_areas()
+    assert density.max() / density.min() < 2.2 and uv_area.sum() > 0.97
+
+
+def test_pear_is_the_same_each_time_and_has_the_colours_of_a_pear():
+    first, again = primitives.pear(texture_size=128), primitives.pear(texture_size=128)
+    np.testing.assert_array_equal(first.positions, again.positions)
+    np.testing.assert_array_equal(first.texture, again.texture)
+    assert first.texture.min() >= 0 and first.texture.max() <= 1
+    red, green, blue = first.texture.mean((0, 1))
+    assert green > 2 * blue and red > 2 * blue
+    steps = np.abs(np.diff(first.texture, axis=1, append=first.texture[:, :1]))
+    assert (
+        steps[:, -1].max() <= steps.max() and steps[:, -1].mean() < 1.5 * steps.mean()
+    )  # u wraps without a step
+
+
+def test_random_mesh_is_reproducible():
+    np.testing.assert_array_equal(
+        primitives.random_mesh(5, 3).positions, primitives.random_mesh(5, 3).positions
+    )
+    assert len(primitives.random_mesh(5).faces) == 5
+
+
+def normals(size=(8, 8), tilt=0.6, seed=0):
+    """(H, W, 3) unit vectors around +Z, as they come out of 8 bits."""
+    random = np.random.default_rng(seed)
+    xy = random.uniform(-tilt, tilt, (*size, 2))
+    vectors = np.concatenate([xy, np.sqrt(1 - (xy**2).sum(-1, keepdims=True))], axis=-1)
+    return np.round((vectors * 0.5 + 0.5) * 255) / 255 * 2 - 1
+
+
+REFUSED = [
+    ({"roughness": 3.0}, r"roughness is 3, which is not in \[0, 1\]"),
+    ({"metallic": -0.5}, "metallic is -0.5"),
+    ({"roughness": float("nan")}, "roughness is nan"),
+    ({"metallic": (1.0, 0.0)}, "metallic must be one number"),
+    ({"emission": (0.0, -1.0, 0.0)}, r"emission is -1, which is not in \[0, infinity\)"),
+    ({"normal_scale": np.inf}, "normal_scale is inf, which is not in"),
+    ({"alpha_mode": "glass"}, "alpha_mode is 'glass'; give one of opaque, mask, blend"),
+    ({"placements": {"dirt": Placement()}}, "placements name 'dirt'; give some of texture"),
+    ({"placements": {"alpha": Placement(uv_set=2)}}, "the placement of alpha: uv_set is 2; give 0 or 1"),
+    ({"wrap": ("repeat", "border")}, "give two of repeat, clamp, mirror"),
+    ({"sheen_color": (0.0, 0.0, 2.0)}, "sheen_color is 2"),
+    ({"metallic_roughness": np.full((4, 4, 2), 1.5)}, r"metallic_roughness is 1.5 \(32 such values\)"),
+    ({"occlusion": np.array([[np.nan, 1.0]])}, "occlusion is nan"),
+    ({"normal": np.full((4, 4, 3), np.nan)}, "normal map has 16 texels that are NaN"),
+    ({"normal": np.zeros((4, 4, 3))}, "normal map is all grey"),
+    ({"normal": normals() * 0.5 + 0.5}, r"code values in \[0, 1\]; decode it"),
+    ({"normal": normals() * 127}, r"not in \[-1, 1\]; decode it"),
+    ({"normal": normals() * 0.5}, r"mean length 0.50\); is it a colour picture"),
+    ({"normal": -normals()}, "point outward"),
+    ({"normal": np.random.default_rng(0).uniform(-1, 1, (32, 32, 3))}, "is it a colour picture"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "words"), REFUSED)
+def test_refused(fields, words):
+    with pytest.raises(InputError, match=f"material 'oak': .*{words}"):
+        Material(**fields, name="oak").validate()
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"normal": np.zeros((4, 4))}, r"normal must be \(H, W, 3\), not \(4, 4\)"),
+        ({"metallic_roughness": np.zeros((4, 4, 3))}, r"metallic_roughness must be \(H, W, 2\)"),
+        ({"occlusion": np.zeros((0, 4))}, r"occlusion must be \(H, W\), not \(0, 4\)"),
+        ({"occlusion": np.full((4, 4), 255, np.uint8)}, "occlusion must hold floats, not uint8; divide"),
+        ({"emission": 1.0}, "emission must be 3 numbers, not 1.0"),
+    ],
+)
+def test_wrong_shapes_are_refused_at_once(fields, words):
+    with pytest.raises(InputError, match=words):
+        Material(**fields)
+
+
+def test_normal_maps_of_real_files_pass():
+    """Maps that were filtered down are shorter than 1; atlases are padded with black."""
+    filtered = normals((16, 16)).reshape(8, 2, 8, 2, 3).mean((1, 3))
+    padded = np.concatenate([normals(), np.full((24, 8, 3), -1.0)])
+    for normal in (normals(), filtered, padded, np.array([[[0.0, 0.0, 1.0]]])):
+        assert Material(normal=normal).validate().maps() == ("normal",)
+
+
+def test_planes_take_one_channel():
+    assert Material(occlusion=np.ones((2, 3, 1))).occlusion.shape == (2, 3)
+
+
+def test_a_mesh_keeps_its_material():
+    material = Material(metallic=1.0, roughness=0.5, metallic_roughness=np.full((2, 2, 2), 0.5), wrap="clamp")
+    mesh = replace(cube(), material=material)
+    assert mesh.validate().material is material and material.wrap == ("clamp", "clamp")
+    for other in (mesh.moved(mesh.positions * 2), mesh.subdivide(), mesh.with_faces([0]), mesh.clean()):
+        assert other.material is material
+    bare = replace(mesh, uvs=None, uv_faces=None)
+    with pytest.raises(InputError, match=r"maps \(metallic_roughness\) and the mesh has no UVs"):
+        bare.validate()
+    with pytest.warns(UserWarning, match="xatlas"):
+        unwrapped = mesh.unwrap(64)
+    assert unwrapped.material.maps() == () and unwrapped.validate().material.roughness == 0.25
+    with pytest.raises(InputError, match="roughness is 2"):
+        Mesh(np.eye(3), [[0, 1, 2]], material=Material(roughness=2.0)).validate()
+
+
+def test_without_maps_keeps_what_the_maps_are_on_average():
+    material = Material(
+        emission=(2.0, 2.0, 2.0),
+        emission_map=np.array([[[1.0, 0.5, 0.0], [0.0, 0.5, 0.0]]]),
+        alpha=np.zeros((1, 1)),
+        alpha_mode="mask",
+        clearcoat=1.0,
+        clearcoat_map=np.array([[0.25]]),
+    ).without_maps()
+    assert material.emission == (1.0, 1.0, 0.0) and material.clearcoat == 0.25
+    assert (material.maps(), material.alpha_mode) == ((), "opaque")
+    assert repr(material) == "Material(emission=(1.0, 1.0, 0.0), clearcoat=0.25)"
+
+
+def test_the_guide_shows_the_table():
+    guide = Path(dressi.__file__).parent / "docs" / "guides" / "materials.md"
+    assert GLTF.table() in guide.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("pushed", [1, 6])
+def test_what_was_pushed_through_the_surface_comes_back(pushed: int):
+    ball = primitives.icosphere(3)
+    positions = ball.positions.copy()
+    # A vertex and those nearest to it, pushed through the other side.
+    near = np.argsort(np.linalg.norm(positions - positions[0], axis=1))[:pushed]
+    positions[near] *= -1.3
+    broken = ball.moved(positions)
+    assert check_surface(broken).self_intersecting > 0
+    found = unfolded(broken)
+    surface = check_surface(found)
+    assert surface.inside_out == 0 and surface.self_intersecting == 0
+    # Those it passed through give way, too; the rest of the ball stays.
+    assert (found.positions == ball.positions).all(1).mean() > 0.75
+
+
+def test_good_and_open_surfaces_stay_as_they_are():
+    ball = primitives.bumpy_ellipsoid(3)
+    np.testing.assert_array_equal(unfolded(ball).positions, ball.positions)
+    sheet = Mesh(ball.positions, ball.faces[1:])
+    assert unfolded(sheet) is sheet
+
+
+BOX = np.array([[-1.2, -1.2, -1.2], [1.2, 1.2, 1.2]])
+
+
+def test_winding_numbers_count_surfaces():
+    ball = primitives.icosphere(3, 0.5)
+    grid = Grid.around(BOX, 24)
+    far = np.linalg.norm(grid.points(), axis=-1)
+    inside = winding_numbers(ball, grid)
+    assert (inside[far < 0.49] == 1).all() and (inside[far > 0.5] == 0).all()
+    nested = winding_numbers(both(ball, primitives.icosphere(3)), grid)
+    assert (nested[far < 0.49] == 2).all() and (nested[(far > 0.5) & (far < 0.98)] == 1).all()
+    inverted = winding_numbers(Mesh(ball.positions, ball.faces[:, ::-1]), grid)
+    np.testing.assert_array_equal(inverted, -inside)
+
+
+def test_distances_are_those_of_the_shape():
+    grid = Grid.around(BOX, 24)
+    found = signed_distances(primitives.icosphere(4), grid)
+    truth = 1 - np.linalg.norm(grid.points(), axis=-1)
+    most = 3 * grid.step
+    assert np.abs(found - np.clip(truth, -most, most)).max() < 0.1 * grid.step
+    assert np.abs(found).max() == pytest.approx(most)
+
+
+@pytest.mark.parametrize("mesh", [primitives.torus(48, 24), primitives.bumpy_ellipsoid(3)])
+def test_a_level_set_is_the_shape_again(mesh: Mesh):
+    grid = Grid.around(mesh.bounds(), 40)
+    found = level_set(signed_distances(mesh, grid), grid)
+    assert found.is_closed() and found.euler_characteristic() == mesh.euler_characteristic()
+    assert found.signed_volume() == pytest.approx(mesh.signed_volume(), rel=0.01)
+
+
+def test_crumbs_are_left_out_of_a_level_set():
+    grid = Grid.around(BOX, 40)
+    away = grid.points() - (0.9, 0.9, 0.9)
+    field = np.maximum(0.7 - np.linalg.norm(grid.points(), axis=-1), 0.1 - np.linalg.norm(away, axis=-1))
+    assert level_set(field, grid).positions.max() < 0.75
+    assert level_set(field, grid, least=1e-4).positions.max() > 0.9
+
+
+def test_closed_meshes_stay_closed_with_fewer_faces():
+    grid = Grid.around(primitives.torus().bounds(), 48)
+    fine = level_set(signed_distances(primitives.torus(48, 24), grid), grid)
+    for faces in (200, 1000):
+        found = decimate_closed(fine, faces)
+        assert found.is_closed() and found.euler_characteristic() == 0
+        assert faces <= len(found.faces) <= 4 * faces
+        assert found.signed_volume() == pytest.approx(fine.signed_volume(), rel=0.05)
+    few = decimate_closed(primitives.cube(), 100)
+    np.testing.assert_array_equal(few.faces, primitives.cube().faces)
+    assert len(decimate(fine, 400).faces) <= 400

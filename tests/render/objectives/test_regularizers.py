@@ -1,24 +1,35 @@
-"""Laplacians and energies of meshes against dense matrices and sums over single edges; losses of images."""
+"""Regularizers, large steps, and the hull of masks."""
 
 import numpy as np
 import pytest
 import soft_cases as sc
+from reference import masks_of
+from scipy.sparse.linalg import spsolve
 
 from dressi.ad import functional as F
 from dressi.ad.check import check_gradient
-from dressi.ad.evaluate import evaluate
+from dressi.ad.evaluate import NumpyExecutor, evaluate
 from dressi.ad.graph import Variable
+from dressi.ad.optim import optimizers as optim
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.traversal import leaves
-from dressi.ad.types import FLOAT, VEC3
-from dressi.errors import InputError
+from dressi.ad.types import FLOAT, VEC3, list_image, list_size
+from dressi.errors import GraphError, InputError
+from dressi.render.cameras import Camera, Cameras, views
+from dressi.render.formats import load_mesh
 from dressi.render.forms.edges.edge_list import edge_list, with_room
+from dressi.render.io import load_photos
 from dressi.render.lists import list_leaf, padded
 from dressi.render.mesh import primitives
+from dressi.render.mesh.primitives import octasphere, torus
 from dressi.render.objectives import losses
+from dressi.render.objectives.hull import check_cameras, estimate_bounds, hull_iou, hull_masks, inside_masks
+from dressi.render.objectives.large_steps import large_steps, levels, spread
+from dressi.render.objectives.metrics import iou
 from dressi.render.objectives.regularizers import (
+    Adjacency,
     adjacency,
     bilaplacian_loss,
     cotangent,
@@ -294,3 +305,208 @@ def test_edges_of_more_than_there_is_room_for_are_refused():
     edges = with_room(edge_list(primitives.octasphere(1).faces), 60)
     with pytest.raises(InputError, match="room for"):
         edges.data(with_room(edge_list(primitives.octasphere(1).faces), 61))
+
+
+def two_parts() -> Adjacency:
+    """Two spheres, one of them open, and vertices that no face uses."""
+    a, b = octasphere(2), octasphere(3)
+    faces = np.concatenate([a.faces, b.faces[7:] + len(a.positions) + 2])
+    return adjacency(faces, len(a.positions) + len(b.positions) + 5)
+
+
+LARGE_MESHES = {
+    "one vertex more than none": lambda: adjacency(np.array([[0, 1, 2]]), 4),
+    "sphere": lambda: adjacency(octasphere(3).faces, len(octasphere(3).positions)),
+    "parts": two_parts,
+    "cotangents of a torus": lambda: cotangent(torus(30, 20).faces, torus(30, 20).positions),
+}
+
+
+def values(count: int, vtype=VEC3) -> tuple[np.ndarray, Variable]:
+    b = np.random.default_rng(0).normal(size=(count, *vtype.shape))
+    return b, Variable(vtype, list_size(count), name="values", data=list_image(b))
+
+
+@pytest.mark.parametrize("make", LARGE_MESHES.values(), ids=LARGE_MESHES)
+@pytest.mark.parametrize("strength", [0.0, 19.0])
+def test_factors_are_the_inverse(make, strength):
+    mesh = make()
+    spreading = spread(mesh, strength)
+    b, leaf = values(mesh.count)
+    (found,) = evaluate([spreading(leaf)])
+    expected = spsolve(spreading.system.tocsc(), b)
+    assert np.abs(found.reshape(-1, 3) - expected).max() < 1e-5 * np.abs(expected).max()
+    blocks = levels(spreading.system)
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate([b for level in blocks for b in level])), range(mesh.count)
+    )
+    assert check_gradient(spreading(leaf), [leaf]) < 1e-6
+
+
+@pytest.mark.vk
+def test_devices_solve_it(run):
+    mesh = LARGE_MESHES["sphere"]()
+    spreading = spread(mesh, 19.0)
+    assert len(spreading.factors) == 3
+    b, leaf = values(mesh.count)
+    (found,) = run([spreading(leaf)])
+    residual = spreading.system @ found.reshape(-1, 3) - b
+    assert np.linalg.norm(residual) < 1e-5 * np.linalg.norm(b)
+
+
+def test_steps_are_those_of_the_paper_in_its_own_variable():
+    """u = (I + lambda L) x by AdamUniform, from u to x and back by a solver, as it is published."""
+    mesh, rate, strength, betas = LARGE_MESHES["sphere"](), 0.1, 19.0, (0.9, 0.999)
+    x, leaf = values(mesh.count)
+    goal = np.random.default_rng(1).normal(size=x.shape)
+    target = Variable(VEC3, leaf.size, data=goal[None, None])
+    loss = F.sum(F.square(F.length(leaf - target)))
+    built = large_steps(mesh, rate, strength=strength, betas=betas).build([leaf], gradient(loss, [leaf]))
+    executor = NumpyExecutor(Program({}, ((leaf, built.parameters[0]), *built.updates)))
+    executor.run(8)
+    system = spread(mesh, strength).system.tocsc()
+    u, m, v = system @ x, 0.0, 0.0
+    for t in range(1, 9):
+        g = spsolve(system, 2 * (spsolve(system, u) - goal))
+        m, v = betas[0] * m + (1 - betas[0]) * g, betas[1] * v + (1 - betas[1]) * g * g
+        u = u - rate * m / (1 - betas[0] ** t) / (1e-8 + np.sqrt(v / (1 - betas[1] ** t)).max())
+    np.testing.assert_allclose(executor.recv(leaf)[0, 0], spsolve(system, u), atol=1e-5)
+
+
+def test_other_parts_can_be_put_between():
+    mesh = LARGE_MESHES["sphere"]()
+    _, leaf = values(mesh.count)
+    part = spread(mesh, 2.0).optimizer
+    chained = optim.chain(part, optim.sgd(0.1)).build([leaf], [leaf])
+    plain = optim.sgd(0.1).build([leaf], evaluated := [spread(mesh, 2.0)(leaf)])
+    a, b = evaluate([chained.parameters[0], plain.parameters[0]])
+    np.testing.assert_allclose(a, b)
+    assert evaluated[0].domain == leaf.domain
+
+
+def test_mistakes_are_named():
+    mesh = LARGE_MESHES["sphere"]()
+    with pytest.raises(InputError, match="strength"):
+        spread(mesh, -1.0)
+    with pytest.raises(GraphError, match="does not hold"):
+        spread(mesh, 1.0)(Variable(VEC3, (mesh.count - 1, 1)))
+
+
+SIZE = (64, 64)
+
+
+def views_of(mesh, size=SIZE):
+    center, radius = mesh.bounding_sphere()
+    train, held_out = views.ring(center, radius, 6, size), views.held_out_ring(center, radius, size)
+    masks = [masks_of(mesh.positions, mesh.faces, cameras.matrices, size) for cameras in (train, held_out)]
+    return train, held_out, *masks, np.stack([center - radius, center + radius])
+
+
+def test_hull_holds_the_shape_and_fits_the_masks_it_is_made_of():
+    mesh = primitives.bumpy_ellipsoid(2)
+    train, held_out, train_masks, held_out_masks, bounds = views_of(mesh)
+    found = hull_masks(train_masks, train, held_out, bounds)
+    missing = (held_out_masks > found).sum() / held_out_masks.sum()
+    assert missing < 2e-3
+    # A pixel's ray reaches a mask's pixels, not their centres: the border may differ there.
+    assert hull_iou(train_masks, train, train_masks, train, bounds) > 0.98
+    assert 0.8 < iou(found, held_out_masks) < 0.99
+
+
+def test_what_is_not_known_carves_nothing():
+    mesh = primitives.bumpy_ellipsoid(1)
+    train, held_out, masks, targets, bounds = views_of(mesh, (16, 16))
+    known = np.ones(masks.shape, bool)
+    known[2], masks[2] = False, 0
+    others, view = [0, 1, 3, 4, 5], held_out[:1]
+    found = hull_masks(masks, train, view, bounds, known=known, step=2.0)
+    expected = hull_masks(masks[others], train[others], view, bounds, step=2.0)
+    np.testing.assert_array_equal(found, expected)
+    assert hull_masks(masks, train, view, bounds, step=2.0).sum() < 0.2 * found.sum()
+    points = np.array([[0.0, 0.0, 0.0], [50.0, 0.0, 0.0]]) + mesh.bounds().mean(0)
+    np.testing.assert_array_equal(inside_masks(masks >= 0.5, train, points, 5, known), [True, False])
+    assert not inside_masks(masks >= 0.5, train, points, 6, known).any()
+    some = np.ones(found.shape, bool)
+    some[:, :8] = False
+    assert iou(found, targets[:1], some) == iou(found, np.where(some, targets[:1], 1), some)
+
+
+def test_hull_of_a_sphere_from_all_sides_is_the_sphere():
+    mesh = primitives.icosphere(3)
+    center, radius = mesh.bounding_sphere()
+    _, held_out, _, held_out_masks, bounds = views_of(mesh)
+    held_out, held_out_masks = held_out[::4], held_out_masks[::4]
+    rng = np.random.default_rng(0)
+    train = views.orbit(
+        center, radius, rng.uniform(0, 360, 24), np.degrees(np.arcsin(rng.uniform(-1, 1, 24))), SIZE
+    )
+    masks = masks_of(mesh.positions, mesh.faces, train.matrices, SIZE)
+    assert hull_iou(masks, train, held_out_masks, held_out, bounds) > 0.96
+
+
+def test_skipping_by_the_grid_changes_nothing(monkeypatch):
+    from dressi.render.objectives import hull
+
+    train, held_out, masks, _, bounds = views_of(primitives.torus(24, 12))
+    skipped = hull_masks(masks, train, held_out[:2], bounds, largest=False)
+    monkeypatch.setattr(hull, "_grid", lambda *_: np.ones((hull._CELLS,) * 3, dtype=bool))
+    np.testing.assert_array_equal(skipped, hull_masks(masks, train, held_out[:2], bounds))
+
+
+def test_the_largest_part_alone_hardly_depends_on_the_bounds():
+    mesh = primitives.torus(32, 16, 1.0, 0.4)
+    train, held_out, masks, targets, bounds = views_of(mesh)
+    values = [hull_iou(masks, train, targets, held_out, b) for b in (bounds, bounds * 1.3)]
+    assert max(values) - min(values) < 0.02
+
+
+def test_bounds_are_estimated_from_masks():
+    mesh = primitives.bumpy_ellipsoid(2)
+    mesh.positions = mesh.positions * 0.3 + (4, -2, 1)
+    train, _, masks, _, _ = views_of(mesh)
+    bounds, true = estimate_bounds(masks, train), mesh.bounds()
+    size = true[1] - true[0]
+    assert (bounds[0] <= true[0] + 0.05 * size).all() and (bounds[1] >= true[1] - 0.05 * size).all()
+    assert ((bounds[1] - bounds[0]) < 2 * size).all()
+
+
+def test_cameras_that_cannot_see_the_object_are_named():
+    train, *_, bounds = views_of(primitives.icosphere(1))
+    good = train[0]
+
+    def moved(eye, target):
+        return Camera.perspective(45, SIZE, eye, target, name="odd.png")
+
+    for odd, words in (
+        (moved((0.1, 0, 0), (5, 0, 0)), "inside"),
+        (moved((4, 0, 0), (9, 0, 0)), "behind"),
+        (moved((4, 0, 0), (4, 0.1, 4)), "does not see|behind"),
+    ):
+        with pytest.raises(InputError, match=f"'odd.png'.*({words})"):
+            check_cameras(Cameras([good, odd]), bounds)
+
+
+def test_dino_has_the_hull_that_was_measured_elsewhere(data):
+    photos = load_photos(data / "photos" / "dino", (320, 240))
+    train, held_out = photos.train, photos.held_out
+    value = hull_iou(
+        photos.masks[train],
+        photos.cameras[train],
+        photos.masks[held_out],
+        photos.cameras[held_out],
+        photos.bounds,
+    )
+    assert value == pytest.approx(0.964, abs=0.003)
+
+
+@pytest.mark.release
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("Avocado_512.glb", 0.93), ("spot_bob/spot.obj", 0.90), ("spot_bob/bob_tri.obj", 0.90)],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_hulls_of_six_real_silhouettes(data, name, expected):
+    train, held_out, masks, targets, bounds = views_of(load_mesh(data / "meshes" / name), (128, 128))
+    value = iou(hull_masks(masks, train, held_out, bounds, step=1.0), targets)
+    print(f"{name}: hull of six masks at 128x128, held-out IoU {value:.4f}")
+    assert value == pytest.approx(expected, abs=0.01)

@@ -1,0 +1,455 @@
+"""Transparent layers: peeled, by moments, and as nodes of scenes."""
+
+import glass_cases as gc
+import numpy as np
+import pytest
+
+from dressi import adam
+from dressi.ad import functional as F
+from dressi.ad.check import check_gradient
+from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import Variable
+from dressi.ad.transform.gradient import gradient, total
+from dressi.ad.types import FLOAT, IVEC3, MAT4, VEC3, VEC4, list_image, list_size
+from dressi.config import shader_text
+from dressi.errors import InputError
+from dressi.render import Camera, Mesh, Node, Scene, primitives, render
+from dressi.render.forms.antialias import ANTIALIAS
+from dressi.render.forms.contour import CONTOUR
+from dressi.render.forms.face import FACE
+from dressi.render.forms.hard import HARD
+from dressi.render.forms.outer import OUTER
+from dressi.render.layers.absorbance import BIAS, OWN, SPREAD, share_before
+from dressi.render.layers.drawn import draw_layers
+from dressi.render.layers.moments import summed_layers
+from dressi.render.layers.peel import peel
+from dressi.render.lists import list_leaf
+from dressi.render.mesh import Material
+from dressi.render.surface.projection import to_clip
+from dressi.render.surface.screen import DrawnMesh
+from dressi.vk.plan.limits import PROFILES
+from dressi.vk.plan.model.records import CPU
+from dressi.vk.planning import PlanningEngine
+
+SCENE = gc.glass()
+TRUTH, COUNT = gc.sorted_picture(SCENE)
+RADIUS = {"radius": F.constant(3 / gc.SIZE[1])}
+
+
+def test_picture_is_the_sorted_one():
+    """Of five panes that pass through each other and through an opaque quad; no pixel counts a diagonal twice."""
+    assert set(np.unique(COUNT)) == set(range(gc.PANES + 1))
+    made = gc.drawn(SCENE, HARD)
+    picture, missed = evaluate([made.picture, made.layers.peeled.missed])
+    assert np.abs(picture[0] - TRUTH).max() <= 1e-9 and not missed.any()
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("eye", [(0, 0, 3), (1, 0.5, 2)])
+def test_panes_in_one_plane_are_layers_each(run, eye):
+    """Three of them, one with the other diagonal: no pixel peels one twice or none, along their diagonals neither."""
+    square = np.array([(-5, -5, 0), (5, -5, 0), (5, 5, 0), (-5, 5, 0)], float)
+    faces = np.concatenate([np.array([(0, 1, 2), (0, 2, 3)]) + 4 * k for k in range(3)])
+    faces[4:] = (8, 9, 11), (9, 10, 11)
+    camera = Camera.perspective(45, (32, 24), eye, (0, 0, 0))
+    clip = to_clip(np.concatenate([square] * 3), camera.world_to_clip)
+    peeled = peel(DrawnMesh(clip, list_leaf("faces", IVEC3, faces), (32, 24), 6), 0, 4)
+    found = np.stack(run([*peeled.layers]), -1).reshape(-1, 4)
+    assert (np.sort(found // 2, axis=1) == (-1, 0, 1, 2)).all()
+
+
+def test_what_lies_behind_the_last_layer_is_told():
+    made = gc.drawn(SCENE, HARD, layers=2)
+    picture, missed = evaluate([made.picture, made.layers.peeled.missed])
+    np.testing.assert_array_equal(missed[0] > 0, COUNT > 2)
+    np.testing.assert_allclose(picture[0][COUNT <= 2], TRUTH[COUNT <= 2], atol=1e-9)
+
+
+def test_silhouettes_of_all_layers_are_antialiased():
+    """Nearer to the mean of 64 samples a pixel than the hard picture: at edges, and where panes pass through each other."""
+    fine = gc.sorted_picture(SCENE, (gc.SIZE[0] * 8, gc.SIZE[1] * 8))[0]
+    truth = fine.reshape(gc.SIZE[1], 8, gc.SIZE[0], 8, 3).mean((1, 3))
+    (picture,) = evaluate([gc.drawn(SCENE, ANTIALIAS).picture])
+    (unseamed,) = evaluate([gc.drawn(SCENE, ANTIALIAS, with_seams=False).picture])
+    hard, soft, without = (np.abs(p - truth).mean() for p in (TRUTH, picture[0], unseamed[0]))
+    assert soft < 0.95 * without < 0.4 * hard, (hard, soft, without)
+
+
+@pytest.mark.parametrize("form", [OUTER, CONTOUR], ids=lambda form: form.name)
+def test_margins_show_what_comes_there(form):
+    """Just beside its outline a pane of the margin lies where it does just inside: between the layers that the pixel shows, and
+    outside of all with the outer form. Farther than the radius the picture is the sorted one."""
+    quads = [((0, 0), (40, 40), 0.9), ((8, 0), (20.05, 40), 0.5), ((10, 0), (40, 20), 0.3)]
+    if form is OUTER:
+        quads = [((50, 0), (60, 40), 0.9), quads[1], ((50, 0), (60, 40), 0.3)]
+    corners = np.array([[(a, b, z), (c, b, z), (c, d, z), (a, d, z)] for (a, b), (c, d), z in quads])
+    colours = np.array([(0.2, 0.4, 0.1), (0.9, 0.1, 0.3), (0.1, 0.2, 0.8)])
+    flat = np.diag([2 / 40, 2 / 40, 1.0, 1.0])
+    flat[:2, 3] = -1
+    scene = gc.Glass(corners, colours, np.array([1.0, 0.6, 0.7]), flat)
+    radius = {"radius": F.constant(3 / 40)}
+    made = gc.drawn(scene, form, 2, (40, 40), **radius)
+    picture, margin = evaluate([made.picture, made.layers.margin])
+    truth = gc.sorted_picture(scene, (40, 40))[0]
+    for row in (10, 30):
+        assert margin[0][row, 20] > 0.6 and not margin[0][row, [24, 30]].any()
+        inside, soft = truth[row, 19], margin[0][row, 20, None]
+        np.testing.assert_allclose(
+            picture[0][row, 20], truth[row, 20] * (1 - soft) + soft * inside, atol=1e-6
+        )
+        np.testing.assert_allclose(picture[0][row, 24:36], truth[row, 24:36], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("end", "start", "flip"), [(3.7, 4.2, False), (4.2, 3.7, True), (3.6, 3.9, True), (4.4, 4.1, False)]
+)
+def test_what_lies_between_two_edges_is_composed(end, start, flip):
+    """Of a pane that ends between two centres and one that begins there, each pixel has the exact shares: of both or of none of
+    them, too. An opaque pane lies behind all rows but the first."""
+    size, alphas = 8, np.array([1.0, 0.6, 0.7])
+    colours = np.array([(0.2, 0.4, 0.1), (0.9, 0.1, 0.3), (0.1, 0.2, 0.8)])
+    quads = [((0, 0.25), (8, 8), 0.9), ((0, 0), (end, 8), 0.3), ((start, 0), (8, 8), 0.5)]
+    corners = [[(a, b, z), (c, b, z), (c, d, z), (a, d, z)] for (a, b), (c, d), z in quads]
+    points = np.array(corners).reshape(-1, 3) * (2 / size, 2 / size, 1) - (1, 1, 0)
+    points = points[:, [1, 0, 2]] if flip else points
+    faces = gc.Glass(np.zeros((3, 4, 3)), colours, alphas).faces
+    position = gc.leaf("position", VEC4, np.concatenate([points, np.ones((len(points), 1))], axis=1))
+    triangles = Variable(IVEC3, list_size(6), name="faces", data=list_image(faces))
+    drawn = draw_layers(ANTIALIAS, DrawnMesh(position, triangles, (size, size), 6), 2, 2)
+    alpha = [F.lookup(gc.leaf("alphas", FLOAT, np.repeat(alphas, 2)), s.face) for s in drawn.surfaces]
+    table = gc.leaf("colours", VEC3, np.repeat(colours, 2, 0))
+    shaded = [F.lookup(table, s.face) * a for s, a in zip(drawn.surfaces, alpha, strict=True)]
+    picture = drawn.blend(shaded, None, [1.0 - a for a in alpha])
+    found = evaluate([picture])[0][0]
+    fine = (np.arange(800) + 0.5) / 100
+    row = colours[0] + np.zeros((800, 1))
+    for k, inside in ((2, fine > start), (1, fine < end)):
+        row = np.where(inside[:, None], alphas[k] * colours[k] + (1 - alphas[k]) * row, row)
+    expected = row.reshape(8, 100, 3).mean(1)
+    np.testing.assert_allclose(found[:, 4] if flip else found[4], expected, atol=1e-6)
+    loss = F.sum(F.dot(picture, picture * picture.x))
+    way = np.random.default_rng(2).normal(size=position.shape) * (1, 1, 0, 0)
+    (slope,) = evaluate(gradient(loss, [position]))
+    ends = [evaluate([loss], {position: position.data + h * way})[0].item() for h in (1e-7, -1e-7)]
+    assert abs((ends[0] - ends[1]) / 2e-7 - (slope * way).sum()) <= 1e-5 * np.abs(slope * way).sum()
+
+
+@pytest.mark.parametrize("form", [HARD, ANTIALIAS, OUTER, CONTOUR], ids=lambda form: form.name)
+def test_gradient_is_the_central_difference_of_the_picture_drawn_again(form):
+    made = gc.drawn(SCENE, form, **RADIUS if form.soft else {})
+    error = made.picture - Variable(VEC3, gc.SIZE, data=np.roll(TRUTH, 3, 1)[None])
+    loss = F.sum(F.dot(error, error))
+    leaves = [made.position, made.colours, made.alphas]
+    slopes = evaluate(gradient(loss, leaves))
+    rng = np.random.default_rng(1)
+    for leaf, slope in zip(leaves, slopes, strict=True):
+        direction = rng.normal(size=leaf.shape) * ((1, 1, 0.1, 0.3) if leaf.vtype is VEC4 else 1)
+        ends = [evaluate([loss], {leaf: leaf.data + h * direction})[0].item() for h in (1e-7, -1e-7)]
+        assert (
+            abs((ends[0] - ends[1]) / 2e-7 - (slope * direction).sum())
+            <= 1e-5 * np.abs(slope * direction).sum()
+        )
+
+
+def test_forms_that_draw_no_layers_say_so():
+    with pytest.raises(InputError, match="face form draws no transparent"):
+        gc.drawn(SCENE, FACE, **RADIUS)
+    with pytest.raises(InputError, match="leave out seams"):
+        gc.drawn(SCENE, CONTOUR, **RADIUS, seams=True)
+    with pytest.raises(InputError, match="from 1 to 16, not 0"):
+        gc.drawn(SCENE, HARD, layers=0)
+
+
+@pytest.mark.vk
+def test_drivers_draw_the_sorted_picture(run):
+    (picture,) = run([gc.drawn(SCENE, HARD).picture])
+    clear = gc.clear(SCENE)
+    assert clear.mean() > 0.85
+    np.testing.assert_allclose(picture[0][clear], TRUTH[clear], atol=1e-4)
+
+
+def check_path(run, form, *names: str) -> None:
+    """The gradient integrates to the loss of balls whose outlines, back sides and lines of intersection move."""
+    balls = gc.Balls((64, 64), 6, form, 3 / 64 if form.soft else None)
+    ratios = [one.integral / one.difference for one in balls.along(run, names)]
+    assert len(ratios) == len(names) and np.abs(np.array(ratios) - 1).max() < 0.05, ratios
+    assert abs(np.median(ratios) - 1) <= 0.02, ratios
+
+
+@pytest.mark.release
+def test_gradient_integrates_to_the_loss():
+    check_path(evaluate, ANTIALIAS, "scale", "one ball")
+
+
+@pytest.mark.release
+@pytest.mark.vk
+@pytest.mark.one_driver
+def test_gradient_integrates_to_the_loss_on_a_device(run):
+    check_path(run, CONTOUR, "translation z", "scale", "smooth 0", "one ball")
+
+
+RNG = np.random.default_rng(4)
+MOMENTS_COUNT = 60
+
+
+def absorbers() -> tuple[np.ndarray, np.ndarray]:
+    """(moments (N, 4), depths at which they are asked) of one to six layers each."""
+    moments = []
+    for k in range(MOMENTS_COUNT):
+        a, z = RNG.uniform(0.1, 1.5, size=1 + k % 6), RNG.uniform(-1, 1, size=1 + k % 6)
+        moments.append([(a * z**n).sum() / a.sum() for n in range(1, 5)])
+    return np.array(moments), RNG.uniform(-1, 1, size=MOMENTS_COUNT)
+
+
+def by_definition(moments: np.ndarray, z: float) -> float:
+    """From the distribution of three points, one of which is z, with these moments."""
+    b = np.array([1, *(moments * (1 - BIAS) + np.array(SPREAD) * BIAS)])
+    kernel = np.linalg.solve(np.array([b[k : k + 3] for k in range(3)]), [1, z, z * z])
+    points = np.array([z, *np.roots(kernel[::-1]).real])
+    weights = np.linalg.solve(np.vander(points, 3, increasing=True).T, b[:3])
+    np.testing.assert_allclose([(weights * points**k).sum() for k in range(5)], b, atol=1e-6)
+    return OWN * weights[0] + weights[1:][points[1:] < z].sum()
+
+
+def leaves(moments: np.ndarray, depth: np.ndarray) -> list[Variable]:
+    return [
+        Variable(VEC4, (MOMENTS_COUNT, 1), name="moments", data=list_image(moments)),
+        Variable(FLOAT, (MOMENTS_COUNT, 1), name="depth", data=list_image(depth)),
+    ]
+
+
+def test_share_is_that_of_the_three_points():
+    given = absorbers()
+    (found,) = evaluate([share_before(*leaves(*given))])
+    expected = [by_definition(*one) for one in zip(*given, strict=True)]
+    np.testing.assert_allclose(found.ravel(), expected, atol=1e-6)
+
+
+def test_share_lies_between_what_is_before_and_behind():
+    """Of two absorbers: nothing is before the first, all before what lies far behind."""
+    z = np.array([-0.5, 0.4])
+    moments = np.tile([(z**n).mean() for n in range(1, 5)], (MOMENTS_COUNT, 1))
+    depth = np.linspace(-0.99, 0.99, MOMENTS_COUNT)
+    (found,) = evaluate([share_before(*leaves(moments, depth))])
+    found = found.ravel()
+    assert (np.diff(found) >= -1e-9).all()
+    np.testing.assert_allclose(found[[0, -1]], [0, 1], atol=0.01)
+    between = found[(depth > -0.4) & (depth < 0.3)]
+    np.testing.assert_allclose(between, 0.5, atol=0.01)
+
+
+def test_derivatives():
+    """Of three layers and more: the moments of one or two lie on the border of what is possible, where only BIAS holds them."""
+    given = leaves(
+        *(
+            np.where((np.arange(MOMENTS_COUNT) % 6 < 2)[(..., *[None] * (x.ndim - 1))], x[5], x)
+            for x in absorbers()
+        )
+    )
+    assert check_gradient(share_before(*given), given, step=1e-7) < 1e-3
+
+
+MOMENTS_TRUTH, COUNTS = gc.sorted_picture(SCENE)
+
+
+def picture(scene: gc.Glass) -> tuple[gc.Drawn, Variable]:
+    """The panes by moments, over the opaque quad and the background; and the leaves."""
+    made = gc.drawn(scene, HARD, layers=1)
+
+    def shade(surface):
+        alpha = F.lookup(made.alphas, surface.face)
+        return F.lookup(made.colours, surface.face) * alpha, F.vec3(1.0 - alpha)
+
+    mesh = made.layers.peeled.mesh
+    colour, clear = summed_layers(mesh, 2, shade)
+    solid = made.layers.peeled.solid
+    behind = F.select(F.greater_equal(solid, 0), F.lookup(made.colours, solid), tuple(gc.BACKGROUND))
+    return made, colour + clear * behind
+
+
+def check_error(found: np.ndarray) -> None:
+    """Mean error under 2 % of the sorted picture where panes are; next to nothing where there is one."""
+    error, there = np.abs(found - MOMENTS_TRUTH), COUNTS > 0
+    assert error[there].sum() <= 0.02 * MOMENTS_TRUTH[there].sum(), (
+        error[there].sum() / MOMENTS_TRUTH[there].sum()
+    )
+    assert error[COUNTS > 2].sum() <= 0.02 * MOMENTS_TRUTH[COUNTS > 2].sum()
+
+
+def test_picture_is_nearly_the_sorted_one():
+    found = evaluate([picture(SCENE)[1]])[0][0]
+    check_error(found)
+    np.testing.assert_allclose(found[COUNTS <= 1], MOMENTS_TRUTH[COUNTS <= 1], atol=1e-6)
+
+
+def test_gradient_is_the_central_difference_of_its_own_picture():
+    made, image = picture(SCENE)
+    error = image - Variable(VEC3, gc.SIZE, data=np.roll(MOMENTS_TRUTH, 3, 1)[None])
+    loss = F.sum(F.dot(error, error))
+    leaves = [made.position, made.colours, made.alphas]
+    slopes = evaluate(gradient(loss, leaves))
+    for leaf, slope in zip(leaves, slopes, strict=True):
+        direction = np.random.default_rng(1).normal(size=leaf.shape)
+        ends = [evaluate([loss], {leaf: leaf.data + h * direction})[0].item() for h in (1e-8, -1e-8)]
+        assert (
+            abs((ends[0] - ends[1]) / 2e-8 - (slope * direction).sum())
+            <= 1e-3 * np.abs(slope * direction).sum()
+        )
+
+
+@pytest.mark.release
+@pytest.mark.vk
+def test_drivers_draw_it(run):
+    made, image = picture(SCENE)
+    loss = F.mean(F.dot(image, image))
+    outputs = [image, *gradient(loss, [made.colours, made.alphas, made.position])]
+    (found, *slopes), (expected, *truths) = run(outputs), evaluate(outputs)
+    clear = gc.clear(SCENE)
+    np.testing.assert_allclose(found[0][clear], expected[0][clear], atol=3e-3)
+    for slope, truth in zip(slopes, truths, strict=True):
+        assert np.abs(slope - truth).max() <= 0.05 * np.abs(truth).max()
+
+
+@pytest.mark.vk
+def test_a_draw_may_read_more_images_than_a_pass_has_attachments(run):
+    """As gradients of sums over fragments do by an alpha and two matrices: it cannot be a dispatch, and cannot be split."""
+    size = (6, 5)
+    triangle = Variable(VEC4, (3, 1), data=np.array([[[(-1.0, -1, 0, 1), (3, -1, 0, 1), (-1, 3, 0, 1)]]]))
+    images = [Variable(FLOAT, size, data=RNG.uniform(size=(1, 5, 6))) for _ in range(13)]
+    squares = [F.square(x) for x in images]
+
+    def value(face, depth):
+        return total([x * float(k + 1) for k, x in enumerate(squares)]) * (F.to_float(face) + 1.0)
+
+    (found,) = run([F.accumulate(triangle, size=size, value=value)])
+    truth = sum((k + 1) * x.data**2 for k, x in enumerate(images))
+    np.testing.assert_allclose(found, truth, rtol=1e-5)
+    for name in ("mali_g76", "minimum"):
+        engine = PlanningEngine(PROFILES[name], CPU, shader_text)
+        engine.set_loss(F.sum(F.accumulate(triangle, size=size, value=lambda f, z: value(f, z) * z)))
+        engine.set_optimizer(adam(1e-3), images)
+        assert engine.plan.stages
+
+
+NODES_TRUTH, NODES_COUNT = gc.sorted_picture(SCENE)
+FACES = np.array([(0, 1, 2), (0, 2, 3)])
+
+
+def pane(k: int, colour: np.ndarray) -> Mesh:
+    blends = Material(alpha=np.full((1, 1), SCENE.alphas[k]), alpha_mode="blend") if k else None
+    uvs = np.array([(0, 0), (1, 0), (1, 1), (0, 1)], float)
+    return Mesh(
+        SCENE.corners[k],
+        FACES,
+        uvs=uvs,
+        uv_faces=FACES,
+        color=tuple(colour),
+        name=f"pane {k}",
+        material=blends,
+    )
+
+
+def nodes(**changes) -> list[Node]:
+    """The panes, transparent ones first; of number 3 parts of the material or the place may be given."""
+    meshes = [pane(k, colour) for k, colour in enumerate(SCENE.colours)]
+    return [Node(mesh, **changes) if k == 3 else Node(mesh) for k, mesh in reversed(list(enumerate(meshes)))]
+
+
+def drawn(scene: list[Node], **options):
+    return render(
+        Scene(scene),
+        SCENE.matrix,
+        light=None,
+        background=gc.BACKGROUND,
+        **{"form": "hard", "size": gc.SIZE, **options},
+    )
+
+
+def constant(name: str) -> Variable:
+    return Variable(FLOAT, name=name, data=[[[SCENE.alphas[3]]]])
+
+
+def test_panes_are_seen_through():
+    """As differentiable images: in sorted layers, and nearly so by moments."""
+    picture = drawn(nodes(material={"alpha": constant("alpha")}), transparency=gc.PANES)
+    colour, mask, missed = evaluate([picture.colour, picture.mask, picture.missed])
+    np.testing.assert_allclose(colour[0], NODES_TRUTH, atol=1e-6)
+    # The mask is what white behind the panes would lose.
+    behind = NODES_TRUTH - gc.sorted_picture(SCENE, background=(0.0, 0.0, 0.0))[0]
+    np.testing.assert_allclose(mask[0], 1 - (behind / gc.BACKGROUND).mean(-1), atol=1e-6)
+    assert not missed.any()
+    summed = drawn(nodes(material={"alpha": constant("alpha")}), transparency="moments")
+    found = evaluate([summed.colour])[0][0]
+    assert np.abs(found - NODES_TRUTH)[NODES_COUNT > 0].sum() <= 0.02 * NODES_TRUTH[NODES_COUNT > 0].sum()
+
+
+@pytest.mark.release
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"transparency": 5},
+        {"transparency": "moments"},
+        {"form": "antialias", "transparency": 1},
+        {"form": "contour", "radius": 0.05, "transparency": 2},
+    ],
+)
+def test_gradients_by_alpha_and_place(options):
+    alpha, place = constant("alpha"), Variable(MAT4, name="place", data=np.eye(4)[None, None, None])
+    picture = drawn(nodes(material={"alpha": alpha}, to_world=place), size=(24, 20), **options)
+    assert check_gradient(F.vec4(picture.colour, picture.mask), [alpha, place], step=1e-7) < 1e-3
+
+
+@pytest.mark.vk
+@pytest.mark.one_driver
+def test_arrays_warn_of_what_is_missed():
+    with pytest.warns(UserWarning, match="more than 2 transparent surfaces"):
+        found = drawn(nodes(), transparency=2).colour
+    np.testing.assert_allclose(found[NODES_COUNT <= 2][::7], NODES_TRUTH[NODES_COUNT <= 2][::7], atol=0.02)
+
+
+def test_forms_that_draw_no_layers_name_the_node():
+    with pytest.raises(InputError, match="node 'pane 5' is transparent, and the face form"):
+        drawn(nodes(), form="face", radius=0.05)
+    with pytest.raises(
+        InputError, match="transparency is a number of layers from 1 to 16, or 'moments', not 99"
+    ):
+        drawn(nodes(), transparency=99)
+
+
+def test_moving_glass_is_antialiased():
+    place = Variable(MAT4, name="place", data=np.eye(4)[None, None, None])
+    assert drawn(nodes(to_world=place), form=None).form == "antialias"
+    assert drawn(nodes(to_world=place), form=None, transparency="moments").form == "outer"
+    # Parts of eight layers as one number of 32 bits; a constant that does not fit raises.
+    assert drawn(nodes(to_world=place), form="antialias", transparency=8).colour.vtype is VEC3
+
+
+def test_one_value_of_alpha_blends():
+    """As a mask it would cut out all or nothing. The mode may be said as well."""
+    cube, camera = primitives.cube(), Camera.perspective(40, (16, 16), (0, 0, 6), (0, 0, 0))
+
+    def drawn(**material):
+        given = {name: Variable.of(x, FLOAT) if isinstance(x, list) else x for name, x in material.items()}
+        scene, behind = Scene([Node(cube, given)]), Variable.of([0.0, 0.0, 0.0], VEC3)
+        picture = render(scene, camera, light=None, transparency=1, background=behind)
+        return evaluate([picture.colour])[0][0, 8, 8, 0]
+
+    assert drawn(alpha=0.25) == pytest.approx(0.25) and drawn(alpha=[[0.25]]) == pytest.approx(0.25)
+    assert drawn(alpha=0.25, alpha_mode="blend") == pytest.approx(0.25)
+    assert drawn(alpha=0.25, alpha_mode="mask") == 0.0 and drawn(alpha=0.25, alpha_cutoff=0.2) == 1.0
+    assert drawn(alpha=0.25, alpha_mode="opaque") == 1.0
+    with pytest.raises(InputError, match=r"alpha_mode is one of .* did you mean 'blend'"):
+        drawn(alpha=0.25, alpha_mode="blended")
+
+
+def test_coverage_and_depth_are_differentiable():
+    """By the place of a pane and by its alpha, as of the picture drawn again."""
+    place, alpha = Variable(MAT4, name="place", data=np.eye(4)[None, None, None]), constant("alpha")
+    scene = [nodes(material={"alpha": alpha}, to_world=place)[k] for k in (2, 5)]
+    picture = drawn(scene, form="antialias", size=(16, 14), transparency=1)
+    loss = F.sum(F.square(picture.mask)) + 0.1 * F.sum(F.square(picture.depth))
+    turn = np.random.default_rng(3).normal(size=(1, 1, 1, 4, 4)) * np.array([1, 1, 1, 0])[:, None]
+    for leaf, way in ((place, turn), (alpha, np.ones(alpha.shape))):
+        (slope,) = evaluate(gradient(loss, [leaf]))
+        ends = [evaluate([loss], {leaf: leaf.data + h * way})[0].item() for h in (1e-7, -1e-7)]
+        assert abs((ends[0] - ends[1]) / 2e-7 - (slope * way).sum()) <= 1e-4 * np.abs(slope * way).sum() > 0

@@ -1,0 +1,250 @@
+"""From photographs and videos to cameras and the size of the world."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy.ndimage import gaussian_filter
+
+from dressi.errors import InputError
+from dressi.render import primitives, render
+from dressi.render.cameras import Cameras, views
+from dressi.render.cameras.alignment import pose_errors
+from dressi.render.cameras.rotations import axis_angle_to_matrix
+from dressi.render.cameras.views import orbit
+from dressi.render.io import load_image, load_photos, save_image
+from dressi.render.io.calibration import read_calibration
+from dressi.render.io.cameras import encode_cameras
+from dressi.render.io.lens import Lens
+from dressi.render.mesh.sampling import SurfaceDistance
+from dressi.render.reconstruct.exif import Exif
+from dressi.render.reconstruct.findings import cure, partial
+from dressi.render.reconstruct.keep import find_cameras
+from dressi.render.reconstruct.motion import Interrupted, Models
+from dressi.render.reconstruct.pictures import Picture, list_pictures
+from dressi.render.reconstruct.silhouettes import agreement, small_masks
+from dressi.render.reconstruct.triangulate import triangulate
+from dressi.render.reconstruct.video import choose, chosen_frames, moved
+from dressi.render.reconstruct.world import guess_world
+
+
+def photographs(folder: Path, plain: bool = False) -> Cameras:
+    """Five pictures of a textured object that differ by 10 degrees; their cameras."""
+    mesh = primitives.bumpy_ellipsoid(5)
+    cameras = orbit(*mesh.bounding_sphere(), np.arange(0, 50, 10), np.full(5, 20.0), (240, 180), distance=2.2)
+    noise = np.random.default_rng(0).random((len(mesh.positions), 3))
+    pictures = render(mesh, cameras, light=None, colours=0 * noise + 0.5 if plain else noise)
+    folder.mkdir()
+    for number, picture in enumerate(pictures.image):
+        save_image(folder / f"{number}.png", np.clip(picture, 0, 1))
+    return cameras
+
+
+def test_what_photographs_say_of_their_camera(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112], exif[0x0110] = 6, "Phone"
+    exif.get_ifd(0x8769)[0xA405] = 26
+    for name in "abc":
+        Image.fromarray(np.zeros((30, 40, 3), np.uint8)).save(tmp_path / f"{name}.jpg", exif=exif)
+    found = list_pictures(tmp_path)
+    assert [picture.name for picture in found] == ["a.jpg", "b.jpg", "c.jpg"]
+    assert found[0].focal == pytest.approx(26 / 43.27 * 50) and found[0].camera == found[1].camera
+    assert found[0].up.tolist() == [-1, 0, 0]
+    (tmp_path / "a.jpg").unlink()
+    with pytest.raises(InputError, match="has 2 photographs"):
+        list_pictures(tmp_path)
+
+
+def test_alpha_is_the_mask_of_photographs_without_files_of_masks(tmp_path):
+    picture = np.ones((30, 40, 4))
+    picture[:, :10, 3] = 0
+    for name, shown in (("a", picture), ("b", picture[..., :3]), ("c", np.ones((30, 40, 4)))):
+        save_image(tmp_path / f"{name}.png", shown)
+    transparent, opaque, covering = list_pictures(tmp_path)
+    assert transparent.covered is not None and transparent.covered.sum() == 30 * 30
+    assert opaque.covered is None and covering.covered is None
+    masks = small_masks({"a": transparent})
+    assert masks is not None and masks["a"].sum() == 30 * 30 and small_masks({"b": opaque}) is None
+    (tmp_path / "mask").mkdir()
+    save_image(tmp_path / "mask" / "a.png", np.eye(30, 40))
+    covered = list_pictures(tmp_path)[0].covered
+    assert covered is not None and covered.sum() == 30
+
+
+def test_photographs_of_telephones_need_a_reader(tmp_path, monkeypatch):
+    path = tmp_path / "a.heic"
+    path.write_bytes(b"\0\0\0\x18ftypheic" + b"\0" * 16)
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    with pytest.raises(InputError, match=r"pip install 'dressi\[photos\]'"):
+        load_image(path)
+    monkeypatch.undo()
+    heif = pytest.importorskip("pillow_heif")
+    heif.from_pillow(Image.fromarray(np.full((48, 64, 3), 128, np.uint8))).save(path)
+    picture = load_image(path, linear=False)
+    assert picture.shape == (48, 64, 3) and picture.mean() == pytest.approx(128 / 255, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("features", "matches", "words"),
+    [(100, 0, "texture"), (2000, 5, "hardly overlap"), (800, 100, "hardly overlap"), (2000, 1000, "moved")],
+)
+def test_what_helps_is_said(features, matches, words):
+    models = Models([], np.full(4, features), np.full((4, 4), matches) * (1 - np.eye(4, dtype=int)))
+    assert words in cure(models, [1, 2])
+
+
+def test_groups_and_missing_photographs_are_told_apart():
+    class Group:
+        def __init__(self, names: str):
+            self.images = dict(enumerate(SimpleNamespace(name=name) for name in names))
+
+    pictures = [Picture(name, Path(name), (4, 3), Exif()) for name in "abcdef"]
+    models = Models([Group("abc"), Group("de")], np.full(6, 2000), np.zeros((6, 6), int))
+    missing, groups = partial(pictures, models)
+    assert "3 of 6 photographs" in missing and "'d', 'e', 'f'; they show little" in missing
+    assert "2 groups" in groups and "the others have 2" in groups
+    models = Models([Group("abcf"), Group("de")], models.features, models.matches)
+    assert partial(pictures, models)[0].endswith("'d', 'e'")
+
+
+def test_cameras_are_found_and_kept(tmp_path):
+    pytest.importorskip("pycolmap")
+    cameras = photographs(tmp_path / "p")
+    found = find_cameras(tmp_path / "p", tmp_path / "out")
+    photos = load_photos(tmp_path / "p", cameras=found.model)
+    errors = pose_errors(photos.cameras, cameras)
+    assert errors.distances.max() < 0.05 * np.linalg.norm(cameras.centers, axis=1).min()
+    assert not found.kept and any("up is y" in note for note in found.notes)
+    assert len(photos.points) > 50 and photos.points.times.min() >= 2
+    assert find_cameras(tmp_path / "p", tmp_path / "out").kept
+    # Other photographs are not taken for those.
+    save_image(tmp_path / "p" / "0.png", np.ones((180, 240)))
+    with pytest.raises(Interrupted):
+        find_cameras(tmp_path / "p", tmp_path / "out", stop=lambda: True)
+
+
+def test_silhouettes_tell_cameras_that_turn_the_other_way():
+    ball = primitives.icosphere(2, 0.5)
+    mesh = ball.moved(ball.positions * (1, 0.6, 0.4) + (0.3, 0, 0))
+    cameras = orbit(np.zeros(3), 0.8, np.arange(0, 360, 45), np.full(8, 15.0), (32, 24), distance=3)
+    drawn = render(mesh, cameras, light=None).image[..., 3].astype(np.float32)
+    masks = {f"{k:05d}.png": mask for k, mask in enumerate(drawn)}
+
+    def model(turns: list[np.ndarray]):
+        lens = SimpleNamespace(width=320, height=240, calibration_matrix=lambda: enlarged)
+        enlarged = np.diag([10.0, 10, 1]) @ cameras[0].intrinsics
+        poses = [
+            SimpleNamespace(
+                rotation=SimpleNamespace(matrix=lambda turn=turn: turn), translation=c.translation
+            )
+            for turn, c in zip(turns, cameras, strict=True)
+        ]
+        images = {
+            k: SimpleNamespace(name=name, camera_id=0, cam_from_world=lambda pose=pose: pose)
+            for k, (name, pose) in enumerate(zip(masks, poses, strict=True))
+        }
+        return SimpleNamespace(images=images, cameras={0: lens})
+
+    turns = [camera.rotation for camera in cameras]
+    assert agreement(model(turns), masks) > 0.9
+    backward = [turns[-k % len(turns)] for k in range(len(turns))]
+    assert agreement(model(backward), masks) < 0.8
+    assert agreement(model(turns), {name: 0 * mask for name, mask in masks.items()}) == 0
+
+
+def test_an_object_without_texture_is_refused(tmp_path):
+    pytest.importorskip("pycolmap")
+    photographs(tmp_path / "p", plain=True)
+    with pytest.raises(InputError, match=r"only 0 of 5 photographs .* texture"):
+        find_cameras(tmp_path / "p", tmp_path / "out")
+
+
+def test_points_of_known_cameras_lie_on_the_object(tmp_path):
+    pytest.importorskip("pycolmap")
+    cameras = photographs(tmp_path / "p")
+    views = [(f"{i}.png", camera, Lens()) for i, camera in enumerate(cameras)]
+    (tmp_path / "p" / "cameras.json").write_bytes(encode_cameras(views))
+    found = triangulate(read_calibration(tmp_path / "p"))
+    assert len(found) > 50 and found.times.min() >= 2 and found.view.max() == 4
+    mesh = primitives.bumpy_ellipsoid(5)
+    away = SurfaceDistance(mesh).distances(found.positions)
+    assert np.median(away) < 0.01 * mesh.bounding_sphere()[1]
+
+
+def test_motion_is_seen_by_most_tiles():
+    picture = gaussian_filter(np.random.default_rng(0).normal(0, 200, (96, 128)), 1)
+    assert moved(picture, np.roll(picture, (3, 4), (0, 1))) == pytest.approx(5)
+    assert moved(picture, picture) == 0
+    assert moved(np.zeros((96, 128)), np.zeros((96, 128))) == 0
+
+
+def test_pauses_and_blur_are_passed_over():
+    motion = np.concatenate([np.full(50, 0.02), np.zeros(200), np.full(50, 0.02)])
+    sharpness = np.where(np.arange(300) % 2, 1.0, 0.2)
+    found = choose(sharpness, motion)
+    assert 16 <= len(found) <= 60 and (found % 2 == 1).all()
+    assert ((found > 52) & (found < 250)).sum() <= 1
+    assert len(choose(sharpness, motion / 100)) == 0
+
+
+def film(path, shift: int, count: int = 30) -> None:
+    av = pytest.importorskip("av")
+    picture = gaussian_filter(np.random.default_rng(0).normal(128, 200, (64, 400, 3)), (1, 1, 0))
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg4", rate=30)
+        stream.width, stream.height, stream.pix_fmt, stream.bit_rate = 96, 64, "yuv420p", 2_000_000
+        for k in range(count):
+            pixels = np.clip(picture[:, shift * k : shift * k + 96], 0, 255).astype(np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode())
+
+
+def test_a_video_becomes_photographs(tmp_path):
+    film(tmp_path / "a.mp4", 3)
+    folder, said = chosen_frames(tmp_path / "a.mp4", tmp_path / "frames")
+    found = list_pictures(folder)
+    assert 16 <= len(found) <= 30 and f"{len(found)} of 30 frames" in said and found[0].size == (96, 64)
+    found[0].path.write_bytes(b"kept")
+    chosen_frames(tmp_path / "a.mp4", tmp_path / "frames")
+    assert found[0].path.read_bytes() == b"kept"
+
+
+def test_videos_that_show_nothing_new_are_refused(tmp_path):
+    film(tmp_path / "still.mp4", 0)
+    with pytest.raises(InputError, match="hardly moves"):
+        chosen_frames(tmp_path / "still.mp4", tmp_path / "frames")
+    film(tmp_path / "short.mp4", 3, 5)
+    with pytest.raises(InputError, match="has 5 frames"):
+        chosen_frames(tmp_path / "short.mp4", tmp_path / "frames")
+    (tmp_path / "bad.mp4").write_bytes(b"no video")
+    with pytest.raises(InputError, match="cannot read the video"):
+        chosen_frames(tmp_path / "bad.mp4", tmp_path / "frames")
+
+
+@pytest.mark.parametrize("ground", [False, True])
+def test_the_world_is_put_upright(ground):
+    """A ring of cameras that look down at an object, all turned somehow; half of the photographs are stored sideways."""
+    rng = np.random.default_rng(0)
+    cameras = views.orbit(np.zeros(3), 1.0, np.arange(0, 160, 20), np.full(8, 40.0), (32, 24))
+    turn = np.asarray(axis_angle_to_matrix(np.array([0.4, 1.0, -0.7])))
+    sideways = np.array([[0.0, 1, 0], [-1, 0, 0], [0, 0, 1]])
+    turned = np.where((np.arange(8) % 2)[:, None, None], sideways, np.eye(3))
+    ups = np.where((np.arange(8) % 2)[:, None], (-1.0, 0, 0), (0.0, -1, 0))
+    points = rng.normal(0, 0.3, (100, 3))
+    if ground:
+        plane = rng.uniform(-2, 2, (200, 3))
+        plane[:, 1] = -0.5 + rng.normal(0, 0.002, 200)
+        points = np.concatenate([np.maximum(points, (-9, -0.5, -9)), plane])
+    rotations = turned @ np.stack([camera.rotation for camera in cameras]) @ turn.T
+    world = guess_world(3 * cameras.centers @ turn.T + 5, rotations, ups, 3 * points @ turn.T + 5)
+    assert (world.rotation @ turn)[1] == pytest.approx([0, 1, 0], abs=0.02)
+    assert ("ground" in world.said) == ground
+    found = world.scale * (3 * points @ turn.T + 5) @ world.rotation.T + world.translation
+    assert np.linalg.norm(found - found.mean(0), axis=1).mean() == pytest.approx(
+        np.linalg.norm(points - points.mean(0), axis=1).mean(), rel=0.02
+    )
+    if ground:
+        assert np.median(found[100:, 1]) == pytest.approx(0, abs=0.01)
