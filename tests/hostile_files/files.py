@@ -12,16 +12,15 @@ from material_cases import full_material
 from PIL import Image
 
 from dressi import networks
+from dressi.render import Mesh, primitives, save_mesh
 from dressi.render.cameras import views
 from dressi.render.faces.files import save_face_model
 from dressi.render.faces.model import FaceModel
 from dressi.render.fit.disk.checkpoint import Checkpoint
-from dressi.render.formats import save_mesh
 from dressi.render.io import save_png
 from dressi.render.io.cameras import encode_cameras
 from dressi.render.io.exr import encode_exr
 from dressi.render.io.lens import Lens
-from dressi.render.mesh import Mesh, primitives
 
 
 def ball() -> Mesh:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dressi.render.formats import load_mesh, load_scene
+from dressi.render import Mesh, load_mesh, load_scene
 from dressi.render.io import save_image
-from dressi.render.mesh import Mesh
 from dressi.render.scene.geometry import geometry_of
 
 Random = np.random.Generator

@@ -13,15 +13,13 @@ from pathlib import Path
 
 from stub_work import request
 
-from dressi import networks
+from dressi import DressiError, networks
 from dressi.cli.many.listing import read_list
-from dressi.errors import DressiError
+from dressi.render import load_features, load_mesh, load_scene
 from dressi.render.faces.files import load_face_model
 from dressi.render.fit.disk.checkpoint import MOST_BYTES, Checkpoint
-from dressi.render.formats import load_mesh, load_scene
 from dressi.render.io import load_environment, load_image, load_photos
 from dressi.render.io.calibration import read_calibration, sparse_points
-from dressi.render.objectives.perceptual import load_features
 from dressi.report import write_report
 
 from .known import compare

@@ -10,6 +10,7 @@ from tiny_fits import TinyFits, fits_on
 from dressi.ad.graph import Variable
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
+from dressi.render.drawing import pixels
 from dressi.render.fit.phases import unfold
 from dressi.render.fit.start.carved import hull
 from dressi.vk.run.executor import VulkanExecutor
@@ -42,6 +43,15 @@ def run(device) -> Iterator[Callable[[Sequence[Variable]], list[np.ndarray]]]:
     """Evaluates Variables on a device: the executor that the checks of the oracle's tests take."""
     with ExitStack() as stack:
         yield Runs(device, stack)
+
+
+@pytest.fixture
+def engines(make_engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Pictures are drawn by engines on the device of the test, none of which stays open."""
+    pixels.close_engines()
+    monkeypatch.setattr(pixels, "default_engine", make_engine)
+    yield
+    pixels.close_engines()
 
 
 @pytest.fixture(scope="module")

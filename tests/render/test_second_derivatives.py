@@ -8,22 +8,12 @@ import soft_cases as sc
 from render_examples import EXAMPLES
 from second_derivatives import differences, directions, forward, reverse, weighted, worst
 
-from dressi.ad import functional as F
+from dressi import FLOAT, IVEC3, VEC2, VEC3, F, GraphError, Variable, gradient, jvp
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
-from dressi.ad.transform.gradient import gradient, jvp
-from dressi.ad.types import FLOAT, IVEC3, VEC2, VEC3
-from dressi.errors import GraphError
+from dressi.render import l2, lambert, list_leaf, poses, texture_colour, to_clip, vertex_normals
 from dressi.render.cameras import Camera, Cameras
-from dressi.render.cameras.pose import poses
 from dressi.render.forms.hard_soft_ras import FORMS, SOFT_FORMS, hard_soft_ras
-from dressi.render.lists import list_leaf
 from dressi.render.objectives import sparse
-from dressi.render.objectives.losses import l2
-from dressi.render.shading.lambert import lambert
-from dressi.render.surface.normals import vertex_normals
-from dressi.render.surface.projection import to_clip
-from dressi.render.surface.texturing import texture_colour
 
 SIZE = (24, 20)
 CASES = sc.cases()

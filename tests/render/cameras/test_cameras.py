@@ -8,30 +8,21 @@ from reference import masks_of, rasterize
 from scipy.linalg import expm
 from scipy.spatial.transform import Rotation
 
-from dressi import DressiAD
-from dressi.ad import functional as F
+from dressi import DressiAD, F, GraphError, InputError, Variable, optim
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
-from dressi.ad.optim import optimizers as optim
 from dressi.ad.types import FLOAT, IVEC3, MAT3, MAT4, VEC2, VEC3, VEC4
-from dressi.errors import GraphError, InputError
-from dressi.render import primitives, render
-from dressi.render.cameras import Camera, Cameras, look_at, views
+from dressi.render import exp_so3, hard_soft_ras, l2, list_leaf, primitives, render, ring, to_clip
 from dressi.render.cameras import conventions as c
 from dressi.render.cameras import intrinsics as i
 from dressi.render.cameras import rigid as m
 from dressi.render.cameras import rotations as r
+from dressi.render.cameras import views
+from dressi.render.cameras.camera import Camera, Cameras
 from dressi.render.cameras.pose import Poses, poses, turned
-from dressi.render.cameras.rigid import exp_se3, rigid
-from dressi.render.cameras.rotations import exp_so3
+from dressi.render.cameras.rigid import exp_se3, look_at, rigid
 from dressi.render.cameras.units import matrices_leaf
-from dressi.render.cameras.views import ring
-from dressi.render.forms.hard_soft_ras import hard_soft_ras
-from dressi.render.lists import list_leaf
 from dressi.render.mesh.primitives import bumpy_ellipsoid
-from dressi.render.objectives.losses import l2
-from dressi.render.surface.projection import to_clip
 
 POINTS = np.random.default_rng(1).uniform(-1, 1, (50, 3))
 

@@ -13,9 +13,7 @@ import soft_cases as sc
 from outer_cases import Along
 from soft_cases import Case, Executor
 
-from dressi.ad import functional as F
-from dressi.ad.graph import Variable
-from dressi.ad.transform.gradient import gradient
+from dressi import F, Variable, gradient
 from dressi.ad.types import VEC3, VEC4, list_size
 from dressi.render.forms.antialias import Antialiased
 from dressi.render.forms.hard_soft_ras import hard_soft_ras

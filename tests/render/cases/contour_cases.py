@@ -13,9 +13,7 @@ import numpy as np
 import outer_cases as oc
 from soft_cases import Case, Executor
 
-from dressi.ad import functional as F
-from dressi.ad.graph import Variable
-from dressi.ad.types import VEC3
+from dressi import VEC3, F, Variable
 from dressi.render.forms.contour import Contours
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 

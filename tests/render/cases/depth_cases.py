@@ -5,12 +5,10 @@ from pathlib import Path
 import numpy as np
 from reference import rasterize
 
-from dressi.render.cameras import Cameras
-from dressi.render.cameras.views import orbit
+from dressi.render import Cameras, Mesh, orbit
 from dressi.render.io import encode_png, save_image
 from dressi.render.io.cameras import encode_cameras
 from dressi.render.io.lens import Lens
-from dressi.render.mesh import Mesh
 
 
 def views_of_bowl(count: int, size: tuple[int, int]) -> Cameras:

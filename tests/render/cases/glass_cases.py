@@ -8,9 +8,7 @@ import numpy as np
 import outer_cases as oc
 import soft_cases as sc
 
-from dressi.ad import functional as F
-from dressi.ad.graph import Variable
-from dressi.ad.transform.gradient import gradient
+from dressi import F, Variable, gradient
 from dressi.ad.types import FLOAT, IVEC3, VEC3, VEC4, list_image, list_size
 from dressi.render.forms.antialias import ANTIALIAS
 from dressi.render.forms.form import Form

@@ -14,12 +14,10 @@ import numpy as np
 import soft_cases as sc
 from soft_cases import Case, Executor
 
-from dressi.ad import functional as F
+from dressi import F, gradient
 from dressi.ad.graph import Variable, as_variable
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import INT, VEC3, VEC4, list_size
-from dressi.render.forms.edges.edge_list import edge_list
-from dressi.render.forms.hard_soft_ras import hard_soft_ras
+from dressi.render import edge_list, hard_soft_ras
 from dressi.render.forms.outer import EdgeSilhouette, around_edges
 from dressi.render.mesh.primitives import torus
 from dressi.render.surface.screen import DrawnMesh

@@ -8,11 +8,10 @@ from drawn_example import Example
 from scipy.sparse import csr_array
 from strand_examples import STRANDS
 
-from dressi.ad import functional as F
+from dressi import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, Variable
 from dressi.ad.transform.fused import Whole
-from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4
 from dressi.render.forms import mask_extremes, soft_faces
 from dressi.render.forms.edges import crossings, inner, occlusion, point_distance, seam_faces, segments
 from dressi.render.forms.edges import edge_list as edges

@@ -10,9 +10,7 @@ from pathlib import Path
 import brute_force
 import numpy as np
 
-from dressi.ad import functional as F
-from dressi.ad.graph import Variable
-from dressi.ad.transform.gradient import gradient
+from dressi import F, Variable, gradient
 from dressi.ad.types import IVEC3, VEC4, list_image, list_size
 from dressi.render.forms.hard_soft_ras import SoftLayers, hard_soft_ras
 

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from drawn_example import Example
 
-from dressi.ad.graph import Variable
-from dressi.ad.types import FLOAT, VEC2, VEC4
+from dressi import FLOAT, VEC2, VEC4, Variable
 from dressi.render.strands import area, discs
 
 

@@ -6,33 +6,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dressi import DressiAD, F, Variable, adam
+from dressi import FLOAT, MAT4, VEC2, VEC3, DressiAD, F, InputError, Variable, adam
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.types import FLOAT, MAT4, VEC2, VEC3
 from dressi.config import shader_text
-from dressi.errors import InputError
-from dressi.render import (
-    Bsdf,
-    Camera,
-    DirectionalLight,
-    Environment,
-    Light,
-    Material,
-    Mesh,
-    Node,
-    PointLight,
-    Scene,
-    render,
-)
-from dressi.render.cameras import Cameras
-from dressi.render.cameras.views import ring
-from dressi.render.drawing import pixels
+from dressi.render import Bsdf, Camera, Cameras, Environment, Material, Mesh, Node, Scene, render, ring
 from dressi.render.drawing.draw import draw
 from dressi.render.materials import MaterialKind, Parameter, Placement
+from dressi.render.shading.lights import DirectionalLight, Light, PointLight
 from dressi.vk.plan.limits import profile
 from dressi.vk.plan.model.records import model_of_profile
 from dressi.vk.planning import PlanningEngine
+
+pytestmark = pytest.mark.usefixtures("engines")
 
 SIZE = (16, 16)
 CAMERA = Camera.perspective(45, SIZE, (0.2, 0.3, 4.0), (0, 0, 0))
@@ -44,14 +30,6 @@ SQUARE = Mesh(
     name="square",
 )
 SUN = DirectionalLight((0.5, 0.4, 1.0), (2.0, 2.0, 2.0))
-
-
-@pytest.fixture(autouse=True)
-def engines(device, monkeypatch):
-    pixels.close_engines()
-    monkeypatch.setattr(pixels, "default_engine", lambda: DressiAD(device))
-    yield
-    pixels.close_engines()
 
 
 def whole() -> Material:

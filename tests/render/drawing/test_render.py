@@ -6,54 +6,31 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dressi import DressiAD, F, Variable
+from dressi import DressiAD, F, GraphError, InputError, Variable, gradient
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, MAT4, VEC3, list_image
-from dressi.errors import GraphError, InputError
-from dressi.render import (
-    Camera,
-    Cameras,
-    DirectionalLight,
-    Environment,
-    Light,
-    Material,
-    Node,
-    Picture,
-    Pixels,
-    PointLight,
-    Scene,
-    StrandGeometry,
-    axis_angle_to_matrix,
-    draw_strands,
-    frame,
-    hard_soft_ras,
-    list_leaf,
-    look_at,
-    poses,
-    primitives,
-    rasterize_hard,
-    render,
-    rigid,
-    ring,
-    to_clip,
-    vertex_normals,
-)
+from dressi.render import Environment, Material, StrandGeometry, hard_soft_ras, poses, primitives, render
+from dressi.render.cameras.camera import Camera, Cameras
+from dressi.render.cameras.rigid import look_at, rigid
+from dressi.render.cameras.rotations import axis_angle_to_matrix
+from dressi.render.cameras.views import frame, ring
 from dressi.render.drawing import pixels
+from dressi.render.drawing.picture import Picture
+from dressi.render.drawing.pixels import Pixels
+from dressi.render.lists import list_leaf
+from dressi.render.scene.scene import Node, Scene
+from dressi.render.shading.lights import DirectionalLight, Light, PointLight
+from dressi.render.strands.draw import draw_strands
+from dressi.render.surface.normals import vertex_normals
+from dressi.render.surface.projection import to_clip
+from dressi.render.surface.screen import rasterize_hard
+
+pytestmark = pytest.mark.usefixtures("engines")
 
 SIZE = (24, 18)
 CAMERA = Camera.perspective(45, SIZE, (1.5, 1.0, 4.0), (0, 0, 0))
 CUBE = primitives.cube()
-
-
-@pytest.fixture(autouse=True)
-def engines(device, monkeypatch):
-    """Pictures are drawn by engines on the device of the test, none of which stays open."""
-    pixels.close_engines()
-    monkeypatch.setattr(pixels, "default_engine", lambda: DressiAD(device))
-    yield
-    pixels.close_engines()
 
 
 @pytest.mark.one_driver

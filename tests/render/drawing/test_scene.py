@@ -7,35 +7,21 @@ import numpy as np
 import pytest
 import soft_cases as sc
 
-from dressi.ad import functional as F
+from dressi import F, InputError, Variable, gradient
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, MAT4, VEC3, list_image, list_size, list_values
-from dressi.errors import InputError
-from dressi.render import (
-    Camera,
-    DirectionalLight,
-    Environment,
-    Material,
-    Mesh,
-    MorphGeometry,
-    Node,
-    PointLight,
-    Scene,
-    Shadow,
-    Skeleton,
-    SkinnedGeometry,
-    TriangleGeometry,
-    primitives,
-    render,
-)
+from dressi.render import Camera, Environment, Material, Mesh, Shadow, TriangleGeometry, primitives, render
 from dressi.render.drawing.scenes import groups, joined
 from dressi.render.drawing.scenes.joined import scene_given
 from dressi.render.lists import list_leaf
 from dressi.render.materials import MaterialKind, Parameter, Placement
+from dressi.render.scene.morph import MorphGeometry
+from dressi.render.scene.scene import Node, Scene
+from dressi.render.scene.skeleton import Skeleton
+from dressi.render.scene.skin import SkinnedGeometry
 from dressi.render.shading.bsdf import Bsdf
+from dressi.render.shading.lights import DirectionalLight, PointLight
 
 SIZE = (48, 32)
 CAMERA = Camera.perspective(45, SIZE, (0.5, 1.0, 5), (0, 0, 0))

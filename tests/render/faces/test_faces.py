@@ -11,25 +11,13 @@ from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.least_squares import Energy
 from dressi.errors import InputError
-from dressi.render import Camera, Cameras, primitives
-from dressi.render.faces import (
-    Face,
-    FaceData,
-    FaceFitter,
-    FaceGraph,
-    FaceModel,
-    FaceOptions,
-    fit_face,
-    load_face_model,
-    load_landmarks,
-    procedural_albedo,
-    save_face_model,
-    scan_colours,
-)
-from dressi.render.faces.data import Noise
-from dressi.render.faces.landmarks import MEDIAPIPE
+from dressi.render import Camera, Cameras, Mesh, primitives
+from dressi.render.faces import Face, FaceGraph, FaceModel, load_face_model, save_face_model
+from dressi.render.faces.albedo import procedural_albedo, scan_colours
+from dressi.render.faces.data import FaceData, Noise
+from dressi.render.faces.fit import FaceFitter, FaceOptions, fit_face
+from dressi.render.faces.landmarks import MEDIAPIPE, load_landmarks
 from dressi.render.faces.start import start_motion
-from dressi.render.mesh import Mesh
 
 RANDOM = np.random.default_rng(5)
 BALL = primitives.icosphere(1)
@@ -243,7 +231,9 @@ def test_a_face_from_a_picture(make_engine):
     """Everything at once, by Adam."""
     start = Face(MODEL, motion=TURN, light=LIGHT)
     options = FaceOptions(method="adam", steps=60, rows=SIZE)
-    found = fit_face(MODEL, CAMERA, **seen(TRUTH, CAMERA), start=start, options=options, make_engine=make_engine)
+    found = fit_face(
+        MODEL, CAMERA, **seen(TRUTH, CAMERA), start=start, options=options, make_engine=make_engine
+    )
     assert away(found.face) < 0.3 * away(start)
     assert found.costs[-1][-1] <= found.costs[-1][0]
     assert np.abs(found.face.light[1:4] - LIGHT[1:4]).max() < 0.3

@@ -10,32 +10,22 @@ import numpy as np
 import pytest
 from meshes import disc
 
-from dressi import DressiAD
+from dressi import FLOAT, DressiAD, InputError, Variable, optim
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
-from dressi.ad.optim import optimizers as optim
-from dressi.ad.types import FLOAT
 from dressi.config import shader_text
-from dressi.errors import InputError
-from dressi.render import DirectionalLight, Node, Scene
-from dressi.render.cameras import Camera, Cameras
+from dressi.render import Camera, Cameras, DirectionalLight, Material, Mesh, Node, Scene, iou, load_mesh
 from dressi.render.cameras.views import held_out_ring, ring
 from dressi.render.drawing.pictures import compare
-from dressi.render.fit import (
-    FILES,
+from dressi.render.fit import FILES, FitJob, FitOptions, FitRound, check_folder, draw, shape_rounds
+from dressi.render.fit.data.dataset import (
+    MOST_PIXELS,
+    PHOTO_SAMPLES,
     Dataset,
-    FitJob,
-    FitOptions,
-    FitRound,
     Observations,
-    check_folder,
-    draw,
     mesh_dataset,
+    photo_dataset,
     planned_dataset,
-    shape_rounds,
-    write_results,
 )
-from dressi.render.fit.data.dataset import MOST_PIXELS, PHOTO_SAMPLES, photo_dataset
 from dressi.render.fit.data.result import FitResult, Timing
 from dressi.render.fit.exposures import expected_gains
 from dressi.render.fit.graphs.batches import ROUNDS, ViewBatches
@@ -44,14 +34,10 @@ from dressi.render.fit.graphs.round import start
 from dressi.render.fit.parts import Parts, regions
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.phases.texture import PARTS, TextureRound, roughness
-from dressi.render.fit.report import HELD_OUT, write_losses
+from dressi.render.fit.report import HELD_OUT, write_losses, write_results
 from dressi.render.fit.scores import score
-from dressi.render.formats import load_mesh
 from dressi.render.io import Photos
-from dressi.render.mesh import Mesh
-from dressi.render.mesh.material import Material
 from dressi.render.mesh.primitives import octasphere, pear
-from dressi.render.objectives.metrics import iou
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 from dressi.vk.plan.limits import PROFILES
 from dressi.vk.plan.model.records import CPU

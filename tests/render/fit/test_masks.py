@@ -10,11 +10,8 @@ import numpy as np
 import pytest
 from scipy.ndimage import binary_dilation, binary_erosion, gaussian_filter
 
-from dressi import DressiAD
-from dressi.errors import InputError
-from dressi.render import primitives, render
-from dressi.render.cameras.camera import Camera, Cameras
-from dressi.render.cameras.views import orbit, ring
+from dressi import DressiAD, InputError
+from dressi.render import Camera, Cameras, iou, linear_to_srgb, orbit, primitives, render, ring
 from dressi.render.fit import draw
 from dressi.render.fit.common_masks import _place, _spreads, common_masks
 from dressi.render.fit.masks import box, clean, difference, has_masks, mask_maker, otsu, threshold
@@ -24,8 +21,6 @@ from dressi.render.io.cameras import encode_cameras
 from dressi.render.io.images import resize
 from dressi.render.io.lens import Lens
 from dressi.render.mesh.primitives import octasphere, pear
-from dressi.render.objectives.metrics import iou
-from dressi.render.surface.color import linear_to_srgb
 
 SIZE = (96, 80)
 SCALE = 3

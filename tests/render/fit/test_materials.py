@@ -6,16 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dressi import DressiAD
+from dressi import DressiAD, GraphError, InputError, gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.transform.gradient import gradient
 from dressi.config import shader_text
-from dressi.errors import GraphError, InputError
-from dressi.render import DirectionalLight, Environment, PointLight, primitives, psnr, render
-from dressi.render.cameras.views import ring
-from dressi.render.drawing import pixels, point
-from dressi.render.fit import FitJob, FitOptions, FitResult
-from dressi.render.fit.data.dataset import Dataset, Observations
+from dressi.render import DirectionalLight, Environment, Mesh, PointLight, primitives, psnr, render, ring
+from dressi.render.drawing import point
+from dressi.render.fit import Dataset, FitJob, FitOptions, FitResult, Observations
 from dressi.render.fit.disk import NAME
 from dressi.render.fit.materials.maps import Maps, with_maps
 from dressi.render.fit.materials.material_fit import MaterialFit
@@ -23,7 +19,6 @@ from dressi.render.fit.materials.options import MaterialOptions, parts_of
 from dressi.render.fit.materials.recover import Recovery, stages
 from dressi.render.fit.textures.charts import charted
 from dressi.render.materials import GLTF
-from dressi.render.mesh import Mesh
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.material import Material
 from dressi.vk.plan.limits import profile
@@ -34,18 +29,15 @@ SUN = DirectionalLight((1.0, 1.0, 1.5), (1.5, 1.3, 1.0))
 
 
 @pytest.fixture
-def scene(device, monkeypatch):
+def scene(engines, make_engine):
     """A textured pear, four pictures of it, and what makes engines."""
-    pixels.close_engines()
-    monkeypatch.setattr(pixels, "default_engine", lambda: DressiAD(device))
     rng = np.random.default_rng(0)
     mesh = primitives.pear(16, 12, 8)
     mesh.texture = 0.2 + 0.3 * rng.random((8, 8, 3))
     mesh.material = Material(metallic=0.0, roughness=0.4)
     cameras = ring(*mesh.bounding_sphere(), 4, (32, 32))
     picture = render(mesh, cameras, light=SUN, filter="trilinear")
-    yield mesh, Observations(cameras, picture.mask, picture.colour), lambda: DressiAD(device)
-    pixels.close_engines()
+    return mesh, Observations(cameras, picture.mask, picture.colour), make_engine
 
 
 def test_maps_are_recovered_under_known_light(scene):
@@ -204,10 +196,8 @@ SHORT = FitOptions(size=(24, 24), views=4, steps=2, texture_size=8, lit=True)
 
 
 @pytest.fixture
-def recover(device, monkeypatch):
+def recover(engines, make_engine):
     """Recovers the material of a pear from four pictures; ``recover(folder, polls, resume)``."""
-    pixels.close_engines()
-    monkeypatch.setattr(pixels, "default_engine", lambda: DressiAD(device))
     mesh = primitives.pear(16, 12, 8)
     cameras = ring(*mesh.bounding_sphere(), 4, (24, 24))
     picture = render(mesh, cameras, light=SUN, filter="trilinear")
@@ -219,11 +209,10 @@ def recover(device, monkeypatch):
     def recovered(folder: Path | None, polls: float = np.inf, options=OPTIONS, resume=False) -> FitResult:
         left = iter(range(1000))
         recovery = Recovery(options, start, moves=True)
-        job = FitJob(dataset, SHORT, lambda: DressiAD(device), init=begin, folder=folder, recovery=recovery)
+        job = FitJob(dataset, SHORT, make_engine, init=begin, folder=folder, recovery=recovery)
         return job.run(resume=resume, stop=lambda: next(left) >= polls)
 
-    yield recovered
-    pixels.close_engines()
+    return recovered
 
 
 @pytest.mark.vk

@@ -9,10 +9,9 @@ import pytest
 from scipy import sparse
 from scipy.spatial.transform import Rotation
 
-from dressi import DressiAD
+from dressi import DressiAD, InputError
 from dressi.ad.evaluate import evaluate
 from dressi.engines import default_engine
-from dressi.errors import InputError
 from dressi.render import Camera, Cameras, Mesh, render, ring
 from dressi.render.cameras.alignment import Similarity, align, pose_errors, turns
 from dressi.render.cameras.pose import turned

@@ -8,28 +8,21 @@ import numpy as np
 import pytest
 import soft_cases as sc
 
-from dressi import FLOAT, DressiAD, F, GraphError, InputError, Variable, optim
-from dressi.ad.optim.optimizers import adam
-from dressi.ad.types import VEC2
-from dressi.render.cameras.views import ring
-from dressi.render.fit import Dataset, FitJob, FitOptions, shape_rounds
-from dressi.render.fit.data.dataset import Observations
+from dressi import FLOAT, VEC2, DressiAD, F, GraphError, InputError, Variable, adam, optim
+from dressi.render import Mesh, adjacency, hard_soft_ras, primitives, ring
+from dressi.render.fit import Dataset, FitJob, FitOptions, FitRound, Observations, shape_rounds
 from dressi.render.fit.graphs.controls import Controls
 from dressi.render.fit.graphs.learned import learned
 from dressi.render.fit.graphs.lists import Lists, SpareLists
-from dressi.render.fit.graphs.plan import FitRound
 from dressi.render.fit.phases import unfold
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.phases.unfold import healed, unfolded, unfolded_from
 from dressi.render.fit.run import running
 from dressi.render.forms.edges.edge_list import edge_list, with_room
-from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.forms.reach import check_reach, gap, marked
-from dressi.render.mesh import Mesh, primitives
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.primitives import octasphere
 from dressi.render.objectives.phases import Phase, run_phases
-from dressi.render.objectives.regularizers import adjacency
 from dressi.render.objectives.sparse import Room
 from dressi.vk.run.measure.stages import RoundStages
 

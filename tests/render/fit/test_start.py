@@ -9,10 +9,8 @@ import pytest
 from reference import masks_of
 from scipy.ndimage import distance_transform_edt
 
-from dressi import DressiAD, evaluate
-from dressi.errors import InputError
-from dressi.render.cameras import Cameras
-from dressi.render.cameras.views import ring
+from dressi import DressiAD, InputError, evaluate
+from dressi.render import Cameras, Mesh, iou, primitives, ring
 from dressi.render.fit import Dataset, FitJob, FitOptions, Observations, draw, mesh_dataset, shape_rounds
 from dressi.render.fit.disk import Checkpoint, Keeper
 from dressi.render.fit.graphs.round import Found
@@ -30,10 +28,8 @@ from dressi.render.fit.start.stereo.depths import refined
 from dressi.render.fit.start.stereo.fuse import smooth
 from dressi.render.fit.start.stereo.sgm import aggregated
 from dressi.render.fit.start.stereo.sweep import NOISE, Sweep
-from dressi.render.mesh import Mesh, primitives
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.sampling import SurfaceDistance
-from dressi.render.objectives.metrics import iou
 
 SIZE = (64, 64)
 FACES = 512

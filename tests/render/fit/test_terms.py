@@ -9,15 +9,12 @@ import pytest
 from depth_cases import depth_pictures, photographed, views_of_bowl
 from reference import images_of
 
-from dressi import DressiAD
+from dressi import IVEC3, VEC3, DressiAD, InputError
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.types import IVEC3, VEC3
 from dressi.cli.fitting.request import Request
-from dressi.errors import InputError
-from dressi.render.cameras import Cameras
+from dressi.render import Cameras, chamfer, list_leaf, load_mesh, load_scene, ring, srgb_to_linear, to_clip
 from dressi.render.cameras.units import matrices_leaf
-from dressi.render.cameras.views import ring
 from dressi.render.drawing.draw import draw
 from dressi.render.fit import Dataset, FitJob, FitOptions, FitResult, Observations, mesh_dataset, shape_rounds
 from dressi.render.fit.confidence import confidence, shown_confidence
@@ -32,17 +29,12 @@ from dressi.render.fit.report import save_result
 from dressi.render.fit.run.starting import rounds_of
 from dressi.render.fit.terms.colours import colour_term
 from dressi.render.fit.terms.depths import TOLERANCE, Depths, depth_at, depth_image, depth_term
-from dressi.render.formats import load_mesh, load_scene
 from dressi.render.forms.hard_soft_ras import FORMS, draw_form
 from dressi.render.io import Photos, load_photos
-from dressi.render.lists import list_leaf
 from dressi.render.mesh import Mesh, primitives
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.primitives import bowl, icosphere, octasphere
 from dressi.render.mesh.remesh.volume import Grid, winding_numbers
-from dressi.render.objectives.metrics import chamfer
-from dressi.render.surface.color import srgb_to_linear
-from dressi.render.surface.projection import to_clip
 from dressi.render.surface.screen import DrawnMesh
 
 SIZE = (20, 16)

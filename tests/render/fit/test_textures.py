@@ -6,16 +6,11 @@ import numpy as np
 import pytest
 from scipy.ndimage import binary_dilation, distance_transform_edt, gaussian_filter
 
-from dressi import DressiAD
-from dressi.ad import functional as F
+from dressi import DressiAD, F, Variable, gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, list_image, list_values
-from dressi.render.cameras import Camera, Cameras
-from dressi.render.cameras.views import ring
-from dressi.render.drawing.draw import draw
-from dressi.render.fit import Observations, photo_dataset
+from dressi.render import Camera, Cameras, Light, Mesh, linear_to_srgb, psnr, ring
+from dressi.render.fit import Observations, draw, photo_dataset
 from dressi.render.fit.graphs.mask_distances import signed_distances
 from dressi.render.fit.graphs.round import start
 from dressi.render.fit.phases.texture import UNFOLD, TextureRound, weakened
@@ -23,12 +18,8 @@ from dressi.render.fit.textures.charts import charted, dilated, with_charts
 from dressi.render.fit.textures.pyramid import Pyramid
 from dressi.render.fit.textures.rims import fringe, rim_weights
 from dressi.render.io import Photos
-from dressi.render.mesh import Mesh
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.primitives import cube, octasphere
-from dressi.render.objectives.metrics import psnr
-from dressi.render.shading.lights import Light
-from dressi.render.surface.color import linear_to_srgb
 
 SIZE = (40, 40)
 

@@ -13,20 +13,13 @@ import outer_cases as oc
 import pytest
 import soft_cases as sc
 
-from dressi.ad import functional as F
+from dressi import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, F, GraphError, InputError, Variable, gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4
 from dressi.config import shader_text
-from dressi.errors import GraphError, InputError
-from dressi.render import Camera, render
+from dressi.render import Camera, edge_list, hard_soft_ras, list_data, list_leaf, render
 from dressi.render.forms.edges.crossings import Crossing
-from dressi.render.forms.edges.edge_list import edge_list
-from dressi.render.forms.hard_soft_ras import hard_soft_ras
-from dressi.render.lists import list_data, list_leaf
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.options import BASELINE

@@ -29,26 +29,16 @@ from meshes import disc
 from render_examples import EXAMPLES
 from test_surface import SIDES, check_texture_gradient
 
-from dressi import DressiAD
-from dressi.ad import functional as F
+from dressi import FLOAT, VEC3, DressiAD, F, InputError, Variable, gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.traversal import topological_order
-from dressi.ad.types import FLOAT, VEC3
-from dressi.errors import InputError
-from dressi.render.cameras import Camera, Cameras
-from dressi.render.drawing.draw import draw
-from dressi.render.drawing.entry import render
-from dressi.render.fit import FitRound
+from dressi.render import Camera, Cameras, Mesh, hard_soft_ras, list_leaf, render
+from dressi.render.fit import FitRound, draw
 from dressi.render.fit.graphs.learned import Learned
 from dressi.render.fit.graphs.mask_distances import cut_off, least_distances, signed_distances
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.forms.face import peeled_target
-from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.forms.soft_target import outline_distances, soft_target
-from dressi.render.lists import list_leaf
-from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import octasphere
 
 CASES = sc.cases()

@@ -8,17 +8,15 @@ import outer_cases as oc
 import pytest
 import soft_cases as sc
 
-from dressi.ad import functional as F
+from dressi import DressiAD, F, InputError, PlanOptions, gradient
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable, as_variable
 from dressi.ad.optim.optimizers import adam, exponential
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, list_values
-from dressi.errors import InputError
 from dressi.render.forms.edges.edge_list import HIDDEN, edge_list
 from dressi.render.forms.edges.sides import edge_sides
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
@@ -26,9 +24,7 @@ from dressi.render.forms.outer import around_edges
 from dressi.render.forms.soft_target import falloff, outside_distance, soft_target
 from dressi.render.surface.screen import DrawnMesh, with_margin
 from dressi.vk.plan.model.records import CPU
-from dressi.vk.plan.options import PlanOptions
 from dressi.vk.plan.substage import ScatterDraw
-from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import VulkanExecutor
 
 CASES = oc.cases()

@@ -7,12 +7,8 @@ import pytest
 import soft_cases as sc
 from soft_cases import Case
 
-from dressi.ad import functional as F
+from dressi import FLOAT, INT, IVEC3, VEC3, VEC4, F, GraphError, Variable, gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
-from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, INT, IVEC3, VEC3, VEC4
-from dressi.errors import GraphError
 from dressi.render.forms.edges.edge_list import edges_of
 from dressi.render.forms.edges.occlusion import face_planes
 from dressi.render.forms.edges.seam_faces import SeamFaces, SeamPairs

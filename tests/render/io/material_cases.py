@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from dressi.render import Material, srgb_to_linear
 from dressi.render.materials import GLTF, Placement
-from dressi.render.mesh import Material
-from dressi.render.surface.color import srgb_to_linear
 
 
 def full_material() -> Material:

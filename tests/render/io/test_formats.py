@@ -16,13 +16,12 @@ from typer.testing import CliRunner
 from dressi.cli.commands import app
 from dressi.config import config
 from dressi.errors import InputError
-from dressi.render import Node, Scene
+from dressi.render import Node, Scene, linear_to_srgb, srgb_to_linear
 from dressi.render.formats import load_mesh, load_scene, save_mesh, save_scene
 from dressi.render.io import load_image, save_image, save_png
 from dressi.render.io.images import encode_png
 from dressi.render.mesh import Mesh, components, primitives
 from dressi.render.scene.geometry import geometry_of
-from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
 
 def corner_colors(mesh: Mesh) -> np.ndarray:

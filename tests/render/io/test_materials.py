@@ -15,13 +15,12 @@ from material_cases import full_material, png, textured_gltf
 from PIL import Image
 
 from dressi.errors import InputError
+from dressi.render import Material, srgb_to_linear
 from dressi.render.formats import load_mesh, save_glb, save_mesh
 from dressi.render.formats.gltf.frame import turned_normals
 from dressi.render.materials import GLTF, Placement
-from dressi.render.mesh import Material
 from dressi.render.mesh.material import bilinear
 from dressi.render.mesh.primitives import pear
-from dressi.render.surface.color import srgb_to_linear
 
 FLAT = png(np.full((2, 2, 3), (128, 128, 255), np.uint8))
 NOISE = np.random.default_rng(0).integers(0, 256, (4, 6, 4)).astype(np.uint8)

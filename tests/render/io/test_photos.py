@@ -13,16 +13,15 @@ from reference import images_of
 from scipy.ndimage import binary_erosion
 
 from dressi.errors import InputError
+from dressi.render import iou, primitives
 from dressi.render.cameras import Camera, Cameras, views
 from dressi.render.io import load_photos, save_png
 from dressi.render.io.colmap import rotation_of
 from dressi.render.io.images import resize
 from dressi.render.io.lens import Lens, Undistortion
 from dressi.render.io.photos import Photos
-from dressi.render.mesh import primitives
 from dressi.render.mesh.primitives import bowl
 from dressi.render.objectives.hull import hull_iou
-from dressi.render.objectives.metrics import iou
 
 SIZE = (48, 36)
 

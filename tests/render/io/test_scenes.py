@@ -11,28 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dressi.ad.graph import Variable
-from dressi.ad.types import MAT4
-from dressi.errors import InputError
-from dressi.render import (
-    Camera,
-    DirectionalLight,
-    MorphGeometry,
-    Node,
-    PointLight,
-    Scene,
-    Skeleton,
-    SkinnedGeometry,
-    SpotLight,
-    load_mesh,
-    load_scene,
-    primitives,
-    render,
-    save_mesh,
-    save_scene,
-)
+from dressi import MAT4, InputError, Variable
+from dressi.render import Camera, MorphGeometry, Node, Scene, Skeleton, SkinnedGeometry, primitives, render
+from dressi.render.formats import load_mesh, load_scene, save_mesh, save_scene
 from dressi.render.materials import Placement
 from dressi.render.mesh import Material, Mesh
+from dressi.render.shading.lights import DirectionalLight, PointLight, SpotLight
 
 RANDOM = np.random.default_rng(11)
 BALL = replace(primitives.icosphere(1), name="ball", color=(0.5, 0.25, 1.0))

@@ -4,16 +4,13 @@ import glass_cases as gc
 import numpy as np
 import pytest
 
-from dressi import adam
-from dressi.ad import functional as F
+from dressi import F, InputError, Variable, adam
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient, total
 from dressi.ad.types import FLOAT, IVEC3, MAT4, VEC3, VEC4, list_image, list_size
 from dressi.config import shader_text
-from dressi.errors import InputError
-from dressi.render import Camera, Mesh, Node, Scene, primitives, render
+from dressi.render import Camera, Material, Mesh, Node, Scene, list_leaf, primitives, render, to_clip
 from dressi.render.forms.antialias import ANTIALIAS
 from dressi.render.forms.contour import CONTOUR
 from dressi.render.forms.face import FACE
@@ -23,9 +20,6 @@ from dressi.render.layers.absorbance import BIAS, OWN, SPREAD, share_before
 from dressi.render.layers.drawn import draw_layers
 from dressi.render.layers.moments import summed_layers
 from dressi.render.layers.peel import peel
-from dressi.render.lists import list_leaf
-from dressi.render.mesh import Material
-from dressi.render.surface.projection import to_clip
 from dressi.render.surface.screen import DrawnMesh
 from dressi.vk.plan.limits import PROFILES
 from dressi.vk.plan.model.records import CPU

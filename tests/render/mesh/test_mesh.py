@@ -11,6 +11,7 @@ from meshes import both
 
 import dressi
 from dressi.errors import InputError
+from dressi.render import MorphGeometry, Skeleton
 from dressi.render.fit.phases.unfold import unfolded
 from dressi.render.materials import GLTF, Placement
 from dressi.render.mesh import Material, Mesh, primitives, weld
@@ -19,8 +20,6 @@ from dressi.render.mesh.holes import close_holes
 from dressi.render.mesh.primitives import cube
 from dressi.render.mesh.remesh.decimate import decimate, decimate_closed
 from dressi.render.mesh.remesh.volume import Grid, level_set, signed_distances, winding_numbers
-from dressi.render.scene.morph import MorphGeometry
-from dressi.render.scene.skeleton import Skeleton
 
 TRIANGLE = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
 FACE = np.array([[0, 1, 2]])

@@ -6,21 +6,15 @@ import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter
 
-from dressi.ad import networks
+from dressi import FLOAT, VEC3, InputError, Variable, gradient, networks
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, VEC3
-from dressi.errors import InputError
+from dressi.render import charbonnier, multiscale_structural_similarity, primitives, structural_similarity
 from dressi.render.fit import FitOptions
 from dressi.render.fit.textures.losses import LEAST, LOSSES
-from dressi.render.mesh import primitives
 from dressi.render.objectives import metrics
-from dressi.render.objectives.losses import charbonnier
 from dressi.render.objectives.perceptual import Features, load_features, perceptual, shipped_features
-from dressi.render.objectives.similarity import multiscale_structural_similarity, structural_similarity
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 from dressi.vk.run.executor import VulkanExecutor
 

@@ -6,28 +6,22 @@ import soft_cases as sc
 from reference import masks_of
 from scipy.sparse.linalg import spsolve
 
-from dressi.ad import functional as F
+from dressi import F, GraphError, InputError, Variable, gradient, optim
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import NumpyExecutor, evaluate
-from dressi.ad.graph import Variable
-from dressi.ad.optim import optimizers as optim
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.traversal import leaves
 from dressi.ad.types import FLOAT, VEC3, list_image, list_size
-from dressi.errors import GraphError, InputError
+from dressi.render import iou, load_mesh, primitives
 from dressi.render.cameras import Camera, Cameras, views
-from dressi.render.formats import load_mesh
 from dressi.render.forms.edges.edge_list import edge_list, with_room
 from dressi.render.io import load_photos
 from dressi.render.lists import list_leaf, padded
-from dressi.render.mesh import primitives
 from dressi.render.mesh.primitives import octasphere, torus
 from dressi.render.objectives import losses
 from dressi.render.objectives.hull import check_cameras, estimate_bounds, hull_iou, hull_masks, inside_masks
 from dressi.render.objectives.large_steps import large_steps, levels, spread
-from dressi.render.objectives.metrics import iou
 from dressi.render.objectives.regularizers import (
     Adjacency,
     adjacency,

@@ -10,11 +10,9 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter
 
 from dressi.errors import InputError
-from dressi.render import primitives, render
+from dressi.render import axis_angle_to_matrix, orbit, primitives, render
 from dressi.render.cameras import Cameras, views
 from dressi.render.cameras.alignment import pose_errors
-from dressi.render.cameras.rotations import axis_angle_to_matrix
-from dressi.render.cameras.views import orbit
 from dressi.render.io import load_image, load_photos, save_image
 from dressi.render.io.calibration import read_calibration
 from dressi.render.io.cameras import encode_cameras

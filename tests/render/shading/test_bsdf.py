@@ -6,34 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dressi import DressiAD, F, Variable
+from dressi import FLOAT, VEC2, VEC3, DressiAD, F, InputError, Variable
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.types import FLOAT, VEC2, VEC3
-from dressi.errors import InputError
-from dressi.render import (
-    Camera,
-    DirectionalLight,
-    Environment,
-    HarmonicsLight,
-    Light,
-    Mesh,
-    MonteCarloEnvironment,
-    Node,
-    PointLight,
-    Scene,
-    Shadow,
-    SpotLight,
-    primitives,
-    render,
-)
+from dressi.render import Camera, Environment, Mesh, MonteCarloEnvironment, Shadow, primitives, render
 from dressi.render.materials import MaterialKind, Parameter
+from dressi.render.scene.scene import Node, Scene
 from dressi.render.shading.bsdf import Bsdf, EyeBsdf, Frame, GltfBsdf, SkinBsdf, TeethBsdf, UnlitBsdf
 from dressi.render.shading.bsdf.hair import HairBsdf, trimmed_logistic
 from dressi.render.shading.bsdf.sheen import albedo_table, sheen_albedo
 from dressi.render.shading.bsdf.teeth import between_lips, inside_mouth
-from dressi.render.shading.harmonics_light import even_light
-from dressi.render.shading.lights import Fragment, LightSource
+from dressi.render.shading.harmonics_light import HarmonicsLight, even_light
+from dressi.render.shading.lights import DirectionalLight, Fragment, Light, LightSource, PointLight, SpotLight
 from dressi.render.shading.skin import Profile, burley, diffused
 from dressi.render.shading.skin.profile import burley_within
 from dressi.render.shading.sphere_filter import directions, solid_angles

@@ -7,27 +7,20 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dressi import DressiAD, adam
-from dressi.ad import functional as F
+from dressi import FLOAT, INT, MAT3, VEC3, DressiAD, F, GraphError, InputError, Variable, adam, gradient
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT, INT, MAT3, VEC3
 from dressi.config import shader_text
-from dressi.errors import GraphError, InputError
-from dressi.render import DirectionalLight, primitives, render
+from dressi.render import Bsdf, DirectionalLight, Frame, GltfBsdf, MonteCarloEnvironment, primitives, render
 from dressi.render.drawing import pixels
 from dressi.render.shading import environment
-from dressi.render.shading.bsdf import Bsdf, Frame, GltfBsdf
 from dressi.render.shading.bsdf.albedo import lobe_table
 from dressi.render.shading.environment import Environment, as_rotation, shrunk_map
 from dressi.render.shading.harmonics import COUNT, harmonic_irradiance, harmonics, project_map, radiance
 from dressi.render.shading.lights import Fragment
 from dressi.render.shading.monte_carlo.distribution import MapDistribution
-from dressi.render.shading.monte_carlo.light import MonteCarloEnvironment
 from dressi.render.shading.monte_carlo.samples import environment_samples
 from dressi.render.shading.prefilter import filtered_levels, irradiance, level_places, level_sizes
 from dressi.render.shading.sphere_filter import (
@@ -298,11 +291,9 @@ def test_a_rotation_may_be_a_variable():
 
 
 @pytest.mark.one_driver
-def test_pictures_of_arrays_filter_a_map_once(device, monkeypatch):
+def test_pictures_of_arrays_filter_a_map_once(engines, monkeypatch):
     """The second picture sends and filters nothing of the light; another map of the same size is another picture."""
-    pixels.close_engines()
     sent, shrunk = [], []
-    monkeypatch.setattr(pixels, "default_engine", lambda: DressiAD(device))
     send = DressiAD.send
     monkeypatch.setattr(DressiAD, "send", lambda self, leaf, x: (sent.append(leaf.name), send(self, leaf, x)))
     monkeypatch.setattr(environment, "shrunk_map", lambda x: (shrunk.append(1), x[::13, ::13])[1])
@@ -316,18 +307,15 @@ def test_pictures_of_arrays_filter_a_map_once(device, monkeypatch):
         assert isinstance(found, pixels.Pixels)
         return found.colour
 
-    try:
-        first = picture(wide, 1.0)
-        assert len(shrunk) == 1 and any("map" in name for name in sent)
-        sent.clear()
-        picture(wide, 1.1)
-        assert len(shrunk) == 1 and sent and not any("map" in name for name in sent)
-        wide[:] = wide[::-1]
-        assert np.abs(picture(wide, 1.0) - first).max() > 1e-3 and len(shrunk) == 2
-        wide[:] = wide[::-1]
-        np.testing.assert_array_equal(picture(wide, 1.0), first)
-    finally:
-        pixels.close_engines()
+    first = picture(wide, 1.0)
+    assert len(shrunk) == 1 and any("map" in name for name in sent)
+    sent.clear()
+    picture(wide, 1.1)
+    assert len(shrunk) == 1 and sent and not any("map" in name for name in sent)
+    wide[:] = wide[::-1]
+    assert np.abs(picture(wide, 1.0) - first).max() > 1e-3 and len(shrunk) == 2
+    wide[:] = wide[::-1]
+    np.testing.assert_array_equal(picture(wide, 1.0), first)
 
 
 @pytest.mark.one_driver

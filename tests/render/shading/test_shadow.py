@@ -3,14 +3,10 @@
 import numpy as np
 import pytest
 
-from dressi import DressiAD, F, Variable
+from dressi import FLOAT, IVEC3, VEC3, F, InputError, Variable
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.types import FLOAT, IVEC3, VEC3
-from dressi.errors import InputError
-from dressi.render import Camera, DirectionalLight, Mesh, Node, Scene, Shadow, primitives, render
-from dressi.render.drawing import pixels
-from dressi.render.lists import list_leaf
+from dressi.render import Camera, DirectionalLight, Mesh, Node, Scene, Shadow, list_leaf, primitives, render
 from dressi.render.mesh import Material
 from dressi.render.shading.shadows.shadow_map import Occluders, ShadowMap
 
@@ -20,14 +16,6 @@ POSITIONS = np.concatenate([HIGH * WIDE, HIGH])
 FACES = np.array([[0, 2, 1], [0, 3, 2], [4, 6, 5], [4, 7, 6]])
 SUN = np.array([0.5, 1.0, 0.2])
 CAMERA = Camera.perspective(40, (48, 48), (1.5, 4, 4), (0, 0, 0))
-
-
-@pytest.fixture
-def engines(device, monkeypatch):
-    pixels.close_engines()
-    monkeypatch.setattr(pixels, "default_engine", lambda: DressiAD(device))
-    yield
-    pixels.close_engines()
 
 
 @pytest.mark.vk

@@ -6,35 +6,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dressi import DressiAD, adam
-from dressi.ad import functional as F
+from dressi import FLOAT, VEC3, DressiAD, F, InputError, Variable, adam, gradient
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.ops.sums.accumulate import FragmentScatter
-from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, VEC3
 from dressi.config import shader_text
-from dressi.errors import InputError
-from dressi.render import (
-    Camera,
-    DirectionalLight,
-    KajiyaKay,
-    Node,
-    PointGeometry,
-    Scene,
-    Shadow,
-    StrandGeometry,
-    draw_strands,
-    load_scene,
-    render,
-    save_scene,
-)
+from dressi.render import Camera, DirectionalLight, KajiyaKay, Node, Scene, Shadow, draw_strands, render
+from dressi.render.formats import load_scene, save_scene
 from dressi.render.mesh import primitives
 from dressi.render.shading.bsdf.hair import HairBsdf
 from dressi.render.shading.bsdf.hair_far import Directions, FarHair
 from dressi.render.strands.area import half_plane, ribbon_area
 from dressi.render.strands.curves import curves, wireframe
+from dressi.render.strands.geometry import PointGeometry, StrandGeometry
 from dressi.render.strands.marschner import Marschner
 from dressi.render.strands.opacity import StrandOpacity
 from dressi.vk.plan.limits import PROFILES

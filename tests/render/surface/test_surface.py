@@ -10,23 +10,16 @@ import pytest
 import soft_cases as sc
 from trimesh.triangles import closest_point
 
-from dressi.ad import functional as F
+from dressi import F, InputError, Variable, gradient
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, list_image, list_size
-from dressi.errors import InputError
-from dressi.render.cameras import Camera
-from dressi.render.forms.hard_soft_ras import hard_soft_ras
-from dressi.render.lists import list_leaf
-from dressi.render.mesh import Mesh, primitives
+from dressi.render import Camera, Mesh, hard_soft_ras, list_leaf, primitives, to_clip
 from dressi.render.mesh.sampling import SurfaceDistance, sample_surface
 from dressi.render.shading import lambert
 from dressi.render.surface import normals as surface_normals
 from dressi.render.surface import projection, screen
 from dressi.render.surface.footprint import interpolate_with_slopes
-from dressi.render.surface.projection import to_clip
 from dressi.render.surface.screen import DrawnMesh, barycentric, corners, covered, interpolate, rasterize_hard
 from dressi.render.surface.texturing import texture_colour, texture_uv
 
