@@ -12,7 +12,8 @@ from dressi import DressiAD, F, InputError, PlanOptions, gradient
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable, as_variable
-from dressi.ad.optim.optimizers import adam, exponential
+from dressi.ad.optim.optimizers import adam
+from dressi.ad.optim.schedules import exponential
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.traversal import topological_order
