@@ -1,16 +1,20 @@
-"""Encodings of positions, from which networks learn details: Fourier features, sinusoids."""
+"""Encodings of positions, from which networks learn details: Fourier features, sinusoids, hash grids."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from ...errors import GraphError
 from .. import functional as F
-from ..graph import Variable
-from ..types import FLOAT, whole
-from .layers import features
+from ..graph import PixelFunction, Variable
+from ..types import FLOAT, INT, IVEC2, IVEC3, VEC2, VEC3, whole
+from .layers import Weights, features, weight_of
+
+__all__ = ["fourier_features", "hash_grid", "hash_grid_init", "sinusoidal_positions"]
 
 
 def fourier_features(x: Variable, frequencies: int | np.ndarray, include: bool = False) -> Variable:
@@ -56,3 +60,130 @@ def sinusoidal_positions(length: int, channels: int) -> Variable:
     angles = rates[:, None] * np.arange(length)
     values = np.stack((np.sin(angles), np.cos(angles)), axis=1).reshape(1, channels, 1, length)
     return Variable(FLOAT, (length, 1), channels=channels, name="positions", data=values)
+
+
+# Grids of features at many resolutions, whose fine levels share a table by a hash (instant-ngp).
+
+PRIMES = (1, 2654435761, 805459861)
+"""Factors of the coordinates in the hash: equation 4."""
+
+
+class GridIndex(PixelFunction):
+    """Input IVEC2 or IVEC3, a vertex of a grid of ``resolution`` cells: INT, its place in a table of ``entries``. Row by row
+    where the table holds all vertices, else by the hash of Mueller et al., equation 4."""
+
+    operations = 10.0
+    zero_derivative = True
+    fields = ("resolution", "entries")
+    resolution: int
+    entries: int
+
+    def infer(self):
+        if self.inputs[0].vtype not in (IVEC2, IVEC3):
+            raise self.fail("takes IVEC2 or IVEC3")
+        if not self.dense and self.entries & (self.entries - 1):
+            raise self.fail(f"the table holds a power of two of entries, not {self.entries}")
+        return INT, self.broadcast()
+
+    @property
+    def dimensions(self) -> int:
+        return self.inputs[0].vtype.components
+
+    @property
+    def dense(self) -> bool:
+        return (self.resolution + 1) ** self.dimensions <= self.entries
+
+    @property
+    def glsl(self) -> str:
+        axes = "xyz"[: self.dimensions]
+        if self.dense:
+            return " + ".join(f"$0.{a} * {(self.resolution + 1) ** k}" for k, a in enumerate(axes))
+        mixed = " ^ ".join(f"(uint($0.{a}) * {p}u)" for a, p in zip(axes, PRIMES, strict=False))
+        return f"int(({mixed}) & {self.entries - 1}u)"
+
+    def eval(self, vertex):
+        axes = [np.asarray(vertex[..., k], np.int64) for k in range(self.dimensions)]
+        if self.dense:
+            return sum(a * (self.resolution + 1) ** k for k, a in enumerate(axes))
+        mixed = np.zeros_like(axes[0])
+        for a, p in zip(axes, PRIMES, strict=False):
+            mixed ^= (a * p) & 0xFFFFFFFF
+        return mixed & (self.entries - 1)
+
+
+def hash_grid_init(
+    rng: np.random.Generator, levels: int = 8, entries: int = 1 << 14, features: int = 2
+) -> dict[str, np.ndarray]:
+    """Arrays for ``hash_grid``: "tables" (levels, entries, features), uniform in [-1e-4, 1e-4] as in the paper.
+
+    rng: numpy.random.default_rng(seed). levels: of resolution. entries: of each table, a power of two. features: of each
+    entry, 2 to 4. Raises GraphError.
+
+    >>> networks.hash_grid_init(np.random.default_rng(0), levels=4, entries=256)["tables"].shape
+    (4, 256, 2)
+    """
+    if entries < 1 or entries & (entries - 1):
+        raise GraphError(
+            f"the tables of a hash grid hold a power of two of entries, such as 16384, not {entries}"
+        )
+    if not 2 <= features <= 4 or levels < 1:
+        raise GraphError(f"a hash grid has levels of 2 to 4 features, not {levels} of {features}")
+    return {"tables": rng.uniform(-1e-4, 1e-4, (levels, entries, features))}
+
+
+def resolutions(levels: int, coarsest: int, finest: int) -> list[int]:
+    """Cells along each side of every level, from coarse to fine by a constant factor: equations 2 and 3. Raises GraphError."""
+    if not 1 <= coarsest <= finest:
+        raise GraphError(
+            f"resolutions of a hash grid go from coarse to fine, not from {coarsest} to {finest}"
+        )
+    growth = (finest / coarsest) ** (1.0 / max(levels - 1, 1))
+    return [math.floor(coarsest * growth**level + 1e-6) for level in range(levels)]
+
+
+def hash_grid(layer: Weights, x: Variable, coarsest: int = 16, finest: int = 512) -> Variable:
+    """Features at positions, interpolated in grids from coarse to fine. Mueller et al., Instant Neural Graphics Primitives.
+
+    layer: "tables", see ``hash_grid_init``.  x: VEC2 or VEC3 in [0, 1]; what lies outside is moved to the border.  coarsest,
+    finest: cells along each side of the first and the last level. The result is FLOAT, of levels times features channels.
+    Differentiable in the tables and, inside of cells, in x. Raises GraphError.
+
+    >>> grid = networks.parameters(networks.hash_grid_init(np.random.default_rng(0), levels=4, entries=256))
+    >>> networks.hash_grid(grid, Variable(VEC2, (32, 32)), 4, 64).shape
+    (1, 8, 32, 32)
+    """
+    tables = weight_of(layer, "tables", "a hash grid")
+    if tables.count is None or tables.vtype.is_scalar:
+        raise GraphError(f"the tables of a hash grid are (levels, entries, features), not {tables}")
+    if x.vtype not in (VEC2, VEC3) or x.channels > 1:
+        raise GraphError(f"a hash grid takes positions VEC2 or VEC3, not {x}")
+    cells = resolutions(tables.batch, coarsest, finest)
+    found = [_interpolated(tables, level, n, x) for level, n in enumerate(cells)]
+    return F.concatenate_channels(*(F.to_channels(each) for each in found))
+
+
+def _interpolated(tables: Variable, level: int, cells: int, x: Variable) -> Variable:
+    """VECn: the features of one level at positions, linear along each axis."""
+    assert tables.count is not None
+    place = F.clamp(x, 0.0, 1.0) * float(cells)
+    lower = F.minimum(F.floor(place), float(cells - 1))
+    within, vertex = place - lower, F.to_int(lower)
+    table = tables if tables.batch == 1 else F.take(tables, level)
+    total = None
+    for corner in itertools.product((0, 1), repeat=x.vtype.components):
+        index = GridIndex(vertex + corner, cells, tables.count).output
+        part = F.lookup(table, index) * _weight(within, corner)
+        total = part if total is None else total + part
+    assert total is not None
+    return total
+
+
+def _weight(within: Variable, corner: Sequence[int]) -> Variable:
+    sides = [
+        F.component(within, k) if high else 1.0 - F.component(within, k) for k, high in enumerate(corner)
+    ]
+    weight = sides[0]
+    for side in sides[1:]:
+        weight = weight * side
+    assert weight.vtype is FLOAT
+    return weight
