@@ -23,7 +23,7 @@ from dressi.ad import networks
 from dressi.ad.evaluate import Evaluator
 from dressi.ad.graph import Variable
 from dressi.ad.least_squares import Energy, Jacobian, Kernel, Robust, diagonal
-from dressi.ad.least_squares.linear.probes import FEW
+from dressi.ad.least_squares.linear.direct import FEW
 from dressi.ad.least_squares.linear.vectors import numbers_of
 from dressi.ad.ops.pixel.shortcut import Shortcut
 from dressi.ad.traversal import topological_order

@@ -6,34 +6,17 @@
     ad.step(10)
 
 ``Energy`` is the list with its cost, ``Jacobian`` multiplies by J and its transpose, ``diagonal`` gives diag(J^T J).
+
+The names by file of ``dressi/ad``:
 """
 
-from .computed import linearized
-from .energy import Energy
-from .gauss_newton import GaussNewton
-from .levenberg_marquardt import LevenbergMarquardt
-from .linear.blocks import BlockJacobi
-from .linear.diagonal import diagonal
-from .linear.jacobian import Jacobian
-from .linear.preconditioner import Jacobi, Multilevel, Preconditioner
-from .robust import Kernel, Robust, cauchy, huber, tukey
-from .solver import LeastSquares
+# ruff: noqa: F403, I001
+from .energy import *
+from .solver import *
+from .linear.preconditioner import *
+from .linear.diagonal import *
+from .linear.vectors import *
 
-__all__ = [
-    "BlockJacobi",
-    "Energy",
-    "GaussNewton",
-    "Jacobi",
-    "Jacobian",
-    "Kernel",
-    "LeastSquares",
-    "LevenbergMarquardt",
-    "Multilevel",
-    "Preconditioner",
-    "Robust",
-    "cauchy",
-    "diagonal",
-    "huber",
-    "linearized",
-    "tukey",
-]
+from ..graph.names import gather as _gather
+
+_gather(globals())

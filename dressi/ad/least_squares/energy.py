@@ -1,16 +1,132 @@
-"""Energies: half the sum of squared residuals, E(x) = 1/2 sum |r_k(x)|^2."""
+"""Energies of residuals, E(x) = 1/2 sum |r_k(x)|^2, their robust kernels, and computed arrays in residuals."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import NamedTuple
 
 from ...errors import GraphError
 from .. import functional as F
 from ..graph import Variable
 from ..ops.image.entries import entries_only
-from ..transform.gradient import total
-from .linear.vectors import WHOLE, inner, squared_norm
-from .robust import Kernel, Robust
+from ..ops.pixel.shortcut import shortcut
+from ..transform.gradient import jvp, total
+from ..traversal import topological_order
+from .linear.diagonal import texel_by_texel
+from .linear.vectors import WHOLE, inner, squared_norm, units
+
+__all__ = ["Energy", "Kernel", "Robust", "cauchy", "huber", "linearized", "tukey"]
+
+# Robust kernels: costs that grow more slowly than the square, so that outliers weigh less.
+#
+# A kernel maps the squared norm s = |r|^2 of a residual at one texel to rho(s); the cost is 1/2 rho(s). Near zero rho(s) = s.
+# The solvers use iteratively reweighted least squares: every step multiplies r by sqrt(rho'(s)), held constant.
+
+
+@dataclass(frozen=True)
+class Kernel(ABC):
+    """A robust kernel. width: the norm of a residual from which on it counts as an outlier, > 0."""
+
+    width: float
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.width, Real) and self.width > 0):
+            raise GraphError(f"the width of a robust kernel is a number above 0, not {self.width!r}")
+
+    @abstractmethod
+    def rho(self, s: Variable) -> Variable:
+        """The kernel of the squared norm s >= 0, FLOAT."""
+
+    @abstractmethod
+    def weight(self, s: Variable) -> Variable:
+        """Its derivative d rho / d s, in [0, 1]."""
+
+
+class Huber(Kernel):
+    """s up to width^2, then 2 width sqrt(s) - width^2."""
+
+    def rho(self, s):
+        norm = F.sqrt(F.maximum(s, self.width**2))
+        return F.select(F.less(s, self.width**2), s, 2.0 * self.width * norm - self.width**2)
+
+    def weight(self, s):
+        return self.width / F.sqrt(F.maximum(s, self.width**2))
+
+
+class Cauchy(Kernel):
+    """width^2 log(1 + s / width^2)."""
+
+    def rho(self, s):
+        x = s / self.width**2
+        # 1 + x loses x where that is small: log(1 + x) = 2 artanh z, with z = x / (2 + x).
+        z = x / (2.0 + x)
+        square = F.square(z)
+        near = 2.0 * z * (1.0 + square * (1.0 / 3.0 + square * (1.0 / 5.0 + square * (1.0 / 7.0))))
+        return self.width**2 * F.select(F.less(x, 0.1), near, F.log(1.0 + x))
+
+    def weight(self, s):
+        return 1.0 / (1.0 + s / self.width**2)
+
+
+class Tukey(Kernel):
+    """width^2 / 3 (1 - (1 - s / width^2)^3) up to width^2, then constant: outliers do not count."""
+
+    def rho(self, s):
+        # The same as width^2 / 3 (1 - (1 - x)^3), which loses x where that is small.
+        x = F.minimum(s / self.width**2, 1.0)
+        return self.width**2 * x * (1.0 - x + F.square(x) * (1.0 / 3.0))
+
+    def weight(self, s):
+        return F.square(F.maximum(1.0 - s / self.width**2, 0.0))
+
+
+def huber(width: float) -> Kernel:
+    """Quadratic up to a norm of ``width``, linear beyond (Huber). width > 0. Raises GraphError.
+
+    >>> r = Variable.of([0.5, 4.0, 4.0, 4.0, 4.0])
+    >>> evaluate(least_squares.huber(1.0).rho(F.square(r))).tolist()[:2]
+    [0.25, 7.0]
+    """
+    return Huber(width)
+
+
+def cauchy(width: float) -> Kernel:
+    """Logarithmic beyond a norm of ``width`` (Cauchy, or Lorentzian). width > 0. Raises GraphError.
+
+    >>> evaluate(least_squares.cauchy(1.0).weight(Variable.of(3.0))).item()
+    0.25
+    """
+    return Cauchy(width)
+
+
+def tukey(width: float) -> Kernel:
+    """Constant beyond a norm of ``width``, where residuals have no influence at all (Tukey's biweight). width > 0. Raises
+    GraphError.
+
+    >>> evaluate(least_squares.tukey(1.0).weight(Variable.of(3.0))).item()
+    0.0
+    """
+    return Tukey(width)
+
+
+class Robust(NamedTuple):
+    """A residual with its kernel, for the list that ``DressiAD.set_loss`` takes.
+
+    residual: any float type. At each texel the kernel gets the squared norm of all components together. Each channel has texels of
+    its own; ``F.from_channels`` makes components of up to four, for one kernel of all.
+
+    >>> x = Variable.of([0.0, 0.1, 9.0, 0.2, 0.1], name="x")
+    >>> energy = least_squares.Energy([least_squares.Robust(x, least_squares.tukey(1.0))])
+    >>> round(evaluate(energy.cost()).item(), 3)
+    0.195
+    """
+
+    residual: Variable
+    kernel: Kernel
+
 
 Residual = Variable | Robust
 
@@ -79,3 +195,54 @@ class Energy:
             r if k is None else r * F.stop_gradient(F.sqrt(k.weight(squared_norm(r))))
             for r, k in zip(self.residuals, self.kernels)
         ]
+
+
+# Computed arrays: values whose derivatives are images, made once for all products with the Jacobian (Opt, section 5).
+
+
+def linearized(y: Variable, inputs: Variable | Sequence[Variable]) -> Variable:
+    """``y``, with its derivative by ``inputs`` as images that are computed once in a nonlinear step.
+
+    An iteration of conjugate gradients multiplies by the Jacobian twice, and computes again what is cheaper than to read.
+    Where long arithmetic stands between a few values and ``y``, as in the shading of a normal, the product needs only the
+    slopes S_k = dy / dx_k at each texel:  dy = sum_k S_k dx_k.
+
+    y: any float type, computed texel by texel from ``inputs``. inputs: computed Variables or leaves of float types. All else
+    that y reads is held constant. Type, size, channels and batch are those of y. First derivatives are exact, second ones are zero.
+    Raises GraphError where y reads an input at other texels, or reads none of them.
+
+    >>> x = Variable.of([1.0, 2.0, 4.0, 7.0, 11.0], name="x")
+    >>> step = x - F.shift(x, 1, 0)
+    >>> jacobian = least_squares.Jacobian([least_squares.linearized(F.square(F.square(step)), step)], [x])
+    >>> evaluate(jacobian.forward([F.to_float(F.pixel_coordinates(x.size).x)])[0]).tolist()  # 4 step^3, times 1
+    [0.0, 4.0, 32.0, 108.0, 256.0]
+    """
+    inputs = [inputs] if isinstance(inputs, Variable) else list(inputs)
+    for v in (y, *inputs):
+        if not isinstance(v, Variable) or v.vtype.is_int:
+            raise GraphError(f"linearized takes Variables of float types, not {v!r}")
+    _check(y, inputs)
+    changes = []
+    for k, x in enumerate(inputs):
+        for unit in units(x.vtype):
+            along = [unit if j == k else 0.0 for j in range(len(inputs))]
+            slope = F.stop_gradient(jvp(y, inputs, along)[0])
+            changes.append(slope * (x if x.vtype.is_scalar else inner(x, unit)))
+    return shortcut(F.stop_gradient(y), F.fit(total(changes), y))
+
+
+def _check(y: Variable, inputs: Sequence[Variable]) -> None:
+    """Raises GraphError unless y is computed texel by texel from the inputs."""
+    ends, depending = set(inputs), set(inputs)
+    for function in topological_order([y], ends):
+        read = [i for i, x in enumerate(function.inputs) if x in depending]
+        if not read or function.zero_derivative:
+            continue
+        if not texel_by_texel(function, read):
+            raise GraphError(
+                f"{y} is not computed texel by texel from the inputs of linearized: {type(function).__name__} (made at"
+                f" {function.output.where}) reads other texels; make its output an input"
+            )
+        depending.add(function.output)
+    if y not in depending or y in ends:
+        raise GraphError(f"{y} is not computed from the inputs of linearized, {', '.join(map(str, inputs))}")

@@ -22,12 +22,9 @@ from .energy import Energy
 from .linear.coarse import OPEN, SHORT, Coarse
 from .linear.conjugate_gradient import SOLVING, ConjugateGradient, Normal
 from .linear.diagonal import diagonal
-from .linear.direct import MOST, solved
-from .linear.jacobian import Jacobian
-from .linear.matrix import Columns
+from .linear.direct import FEW, MOST, PROBE, Columns, Probes, solved
 from .linear.preconditioner import Preconditioner, Values
-from .linear.probes import FEW, PROBE, Probes
-from .linear.vectors import EACH, WHOLE, Updates, numbers_of, set_flag
+from .linear.vectors import EACH, WHOLE, Jacobian, Updates, numbers_of, set_flag
 
 FIRST = 10
 """Iterations of a solve after which a coarse space may be made."""

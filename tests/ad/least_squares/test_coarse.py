@@ -10,7 +10,7 @@ from dressi import F, Variable
 from dressi.ad.evaluate import evaluate
 from dressi.ad.least_squares import Jacobian
 from dressi.ad.least_squares.linear import coarse
-from dressi.ad.least_squares.linear.graph import shares
+from dressi.ad.least_squares.linear.coarse import shares
 from dressi.ad.types import INT, MAT3, VEC3
 
 

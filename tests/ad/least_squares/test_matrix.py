@@ -6,7 +6,7 @@ import pytest
 from dressi import F, Variable
 from dressi.ad.evaluate import evaluate
 from dressi.ad.least_squares import Jacobian
-from dressi.ad.least_squares.linear.matrix import Columns
+from dressi.ad.least_squares.linear.direct import Columns
 from dressi.ad.types import FLOAT, INT, VEC2
 
 

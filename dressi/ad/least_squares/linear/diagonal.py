@@ -37,6 +37,8 @@ from ...traversal import topological_order
 from ...types import Access
 from .vectors import inner, joined, squared_norm, units
 
+__all__ = ["diagonal"]
+
 SELECTIONS: tuple[type[Function], ...] = (Gather, Lookup, Take, Expand)
 """Functions whose output texels are texels of their first input, or zero; and so are contractions of one term that is what
 they read."""

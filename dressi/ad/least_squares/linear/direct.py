@@ -1,6 +1,7 @@
-"""The linear system of a few unknowns as a matrix, for residuals that are dear to compute, such as rendered images.
+"""Linear systems for residuals that are dear to compute, such as rendered images: as a matrix, made at once or by column,
+and the diagonal by probes.
 
-All columns J e_k are computed at once, so that they share what the residuals are made of: one rendering serves J^T J and
+A system of a few unknowns (``solved``): all columns J e_k are computed at once, so that they share what the residuals are made of: one rendering serves J^T J and
 J^T r, where conjugate gradients would need one in each iteration. The matrix is factorised in one texel:
 
     (J^T J + D) d = -J^T r,    S (J^T J + D) S = L P L^T,  S = diag(J^T J + D)^(-1/2),  L unit lower triangular, P diagonal.
@@ -11,12 +12,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ... import functional as F
 from ...graph import Variable
+from ...ops.pixel.constant import integers
+from ...ops.pixel.random import Random
+from ...optim.optimizer import State
 from ...transform.gradient import total
-from ...types import FLOAT, Domain
-from .jacobian import Jacobian
-from .vectors import EACH, inner, reciprocal, texel_number, texels_of, units
+from ...types import FLOAT, INT, Domain
+from .vectors import (
+    EACH,
+    WHOLE,
+    Jacobian,
+    Updates,
+    inner,
+    joined,
+    numbers_of,
+    reciprocal,
+    squared_norm,
+    texel_number,
+    texels_of,
+    unit_vector,
+    units,
+)
 
 MOST = 8
 """Numbers among the unknowns of a problem up to which the matrix is made."""
@@ -121,3 +140,130 @@ def _factorised(matrix: dict[tuple[int, int], Variable], right: Sequence[Variabl
     for i in reversed(range(count)):
         found[i] = total([found[i], *(-(lower[k, i] * found[k]) for k in range(i + 1, count))])
     return [x * s for x, s in zip(found, scale, strict=True)]
+
+
+# J^T J of some dozens of unknowns as a matrix, for residuals that are dear to compute, such as rendered images.
+#
+# A Program that is run once for each number k of the unknowns stores column k, J^T J e_k. The iterations of conjugate gradients
+# then multiply by the matrix and render nothing: they may be as many as it takes.
+#
+# The unknowns have one texel. Rows are kept like the unknown that they belong to, one column a texel along x:
+#
+#     (A p)_x = sum_k A_x[k] p[k],    p[k] the number k of all unknowns.
+
+
+@dataclass
+class Columns:
+    """The matrix of a problem. probe: INT leaf, the number of the column that is computed. independent: each image is a problem."""
+
+    jacobian: Jacobian
+    probe: Variable
+    independent: bool
+
+    def __post_init__(self) -> None:
+        unknowns = self.jacobian.unknowns
+        counts = [numbers_of(x, self.independent) for x in unknowns]
+        self.count = sum(counts)
+        self._first = [sum(counts[:k]) for k in range(len(counts))]
+        self._rows = [
+            Variable(
+                x.vtype, (self.count, 1), x.batch, channels=x.channels, name=f"rows {k}",
+                data=np.zeros((*x.shape[:-2 - len(x.vtype.shape)], 1, self.count, *x.vtype.shape)),
+            )
+            for k, x in enumerate(unknowns)
+        ]  # fmt: skip
+
+    @staticmethod
+    def fits(unknowns: Sequence[Variable]) -> bool:
+        """Whether all unknowns have one texel."""
+        return all(x.size == (1, 1) for x in unknowns)
+
+    def updates(self, diagonal: Sequence[Variable]) -> Updates:
+        """What one run stores. diagonal: state leaves that collect that of the matrix, 0 at first."""
+        places = self._unit(self.jacobian.unknowns, self.probe)
+        column = self.jacobian.reverse(self.jacobian.forward(places))
+        here = F.equal(F.linear_index((self.count, 1)), self.probe)
+        return [
+            *((rows, F.select(here, q, rows)) for rows, q in zip(self._rows, column, strict=True)),
+            *((d, d + F.hadamard(place, q)) for d, place, q in zip(diagonal, places, column, strict=True)),
+            (self.probe, self.probe + 1),
+        ]
+
+    def __call__(self, p: Sequence[Variable]) -> list[Variable]:
+        """J^T J p, by the stored columns."""
+        index = F.linear_index((self.count, 1))
+        values = []
+        for x, place in zip(p, self._unit(p, index), strict=True):
+            values.append(F.sum(inner(place, x), "c" if self.independent else "cn"))
+        return [F.sum(rows * total(values), "x") for rows in self._rows]
+
+    def _unit(self, unknowns: Sequence[Variable], index: Variable) -> list[Variable]:
+        """e_k in each unknown, for the INT k at each texel of ``index``."""
+        pairs = zip(unknowns, self._first, strict=True)
+        return [unit_vector(x, first, index, self.independent) for x, first in pairs]
+
+
+# The diagonal of J^T J for residuals that are not computed texel by texel, such as rendered images.
+#
+# A Program is run again and again, each time with the next probe. For a few unknowns the probes are the unit vectors:
+# |J e_k|^2 is entry k of the diagonal, exactly. For many they are seeds z of random signs: the mean of (J^T z)^2 is the
+# diagonal, and is never negative.
+
+PROBE = "probe"
+FEW = 64
+"""Numbers among the unknowns up to which every unit vector is tried."""
+SEEDS = 16
+"""Random seeds for more unknowns. The relative deviation of an entry is about sqrt(2 / SEEDS)."""
+
+
+def counter() -> Variable:
+    """The state leaf that numbers the probes of a step."""
+    return Variable(INT, name=PROBE, data=np.zeros((1, 1, 1), np.int64))
+
+
+@dataclass
+class Probes:
+    """The Program of one probe. diagonal: state leaves that collect the entries. independent: a problem for each image."""
+
+    jacobian: Jacobian
+    diagonal: Sequence[Variable]
+    state: State
+    independent: bool
+
+    @property
+    def count(self) -> int:
+        """How many probes there are."""
+        return self._numbers if self._numbers <= FEW else SEEDS
+
+    @property
+    def _numbers(self) -> int:
+        return sum(numbers_of(x, self.independent) for x in self.jacobian.unknowns)
+
+    def updates(self) -> Updates:
+        """What one probe adds to the diagonal, and the counter."""
+        shares = self._columns() if self._numbers <= FEW else self._seeds()
+        added = [(d, d + share) for d, share in zip(self.diagonal, shares, strict=True)]
+        return [*added, (self.state[PROBE], self.state[PROBE] + 1)]
+
+    def _columns(self) -> list[Variable]:
+        """e_k |J e_k|^2 for the probe k: nothing in all entries but one."""
+        places, first = [], 0
+        for x in self.jacobian.unknowns:
+            places.append(unit_vector(x, first, self.state[PROBE], self.independent))
+            first += numbers_of(x, self.independent)
+        products = self.jacobian.forward(places)
+        axes = EACH if self.independent else WHOLE
+        square = total([F.sum(squared_norm(p), axes) for p in products])
+        return [place * square for place in places]
+
+    def _seeds(self) -> list[Variable]:
+        """(J^T z)^2 over the number of seeds."""
+        seeds = []
+        for k, r in enumerate(self.jacobian.residuals):
+            drawn = [
+                Random(*integers(977 * k + c, self.state[PROBE]), r.domain).output
+                for c in range(r.vtype.components)
+            ]
+            seeds.append(joined([F.select(F.less(x, 0.5), -1.0, 1.0) for x in drawn], r.vtype))
+        products = self.jacobian.reverse(seeds)
+        return [F.hadamard(p, p) * (1.0 / SEEDS) for p in products]

@@ -1,4 +1,4 @@
-"""Vectors of a solver: lists with a Variable for each unknown, their products, and the numbers that they consist of.
+"""Vectors of a solver: lists with a Variable for each unknown, their products, also with the Jacobian, and their numbers.
 
 An unknown is a Variable with its type, size, channels and batch. All of its numbers count: products sum over components,
 texels, channels and the batch. Of independent problems each image of the batch is one, with all of its channels.
@@ -15,8 +15,10 @@ from ...graph import Variable
 from ...ops.coordinates.coordinates import ChannelIndex, LinearIndex, TileIndex
 from ...ops.pixel.constant import constant
 from ...optim.optimizer import VANISHED, State
-from ...transform.gradient import total
+from ...transform.gradient import gradient, jvp, total
 from ...types import FLOAT, VType
+
+__all__ = ["Jacobian"]
 
 Vector = Sequence[Variable]
 Updates = list[tuple[Variable, Variable]]
@@ -110,3 +112,32 @@ def unit_vector(x: Variable, first: int, number: Variable, independent: bool) ->
     components = x.vtype.components
     start = texel_number(x, independent) * components + first
     return joined([F.equal(start + c, number) for c in range(components)], x.vtype)
+
+
+# Products with a Jacobian, without the matrix.
+
+
+class Jacobian:
+    """Products with the Jacobian J of residuals by unknowns, without the matrix: ``forward`` J p, ``reverse`` J^T s.
+
+    residuals, unknowns: Variables of float types. Vectors are lists with a Variable for each residual, or each unknown.
+
+    >>> x = Variable.of([1.0, 2.0, 4.0, 7.0, 11.0], name="x")
+    >>> jacobian = least_squares.Jacobian([F.square(x)], [x])
+    >>> evaluate(jacobian.forward([F.zeros_like(x) + 1.0])[0]).tolist()
+    [2.0, 4.0, 8.0, 14.0, 22.0]
+    >>> evaluate(jacobian.reverse([0.5 * x])[0]).tolist()
+    [1.0, 4.0, 16.0, 49.0, 121.0]
+    """
+
+    def __init__(self, residuals: Sequence[Variable], unknowns: Sequence[Variable]):
+        self.residuals, self.unknowns = list(residuals), list(unknowns)
+
+    def forward(self, p: Sequence[Variable]) -> list[Variable]:
+        """J p: the change of each residual when the unknowns change by p."""
+        return jvp(self.residuals, self.unknowns, list(p))
+
+    def reverse(self, s: Sequence[Variable]) -> list[Variable]:
+        """J^T s, of the types and domains of the unknowns. s: one Variable for each residual, taken as constant."""
+        products = [F.sum(inner(r, F.stop_gradient(v))) for r, v in zip(self.residuals, s, strict=True)]
+        return gradient(total(products), self.unknowns)

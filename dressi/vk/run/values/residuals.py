@@ -12,7 +12,7 @@ from ....ad.graph.user_code import user_level
 from ....ad.least_squares.energy import Energy
 from ....ad.least_squares.linear.conjugate_gradient import OUTCOME
 from ....ad.least_squares.linear.diagonal import diagonal
-from ....ad.least_squares.linear.jacobian import Jacobian
+from ....ad.least_squares.linear.vectors import Jacobian
 from ....ad.objective import Objective
 from ....ad.ops.pixel.compare import Select
 from ....ad.traversal import topological_order
