@@ -1,13 +1,27 @@
-"""Every application runs to its end, small and without a window."""
+"""Applications and samples run, and show what they are for."""
 
 import ast
+import importlib.util
 import json
+import os
+import runpy
+import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from dressi.errors import InputError
+from dressi.render import load_mesh, primitives, save_mesh
+from dressi.render.faces import FaceModel, procedural_albedo, save_face_model
+from dressi.render.io import load_photos, save_image
+from dressi.render.io.images import read_image
+from dressi.render.mesh.material import Material
+from dressi.render.mesh.primitives import pear
 
 APPS = sorted((Path(__file__).resolve().parents[2] / "apps").glob("*.py"))
 PATH_TEST = next(app for app in APPS if app.stem == "path_test")
@@ -171,3 +185,274 @@ def test_layers_of_glass_are_drawn_and_moments_come_near(run_script, tmp_path: P
     (row,) = json.loads((tmp_path / "layers.json").read_text())
     assert 0 < row["moments error"] < 0.02 and set(row["costs"]["48"]) >= {"hard 1", "antialias 1", "moments"}
     assert (tmp_path / "layers.png").is_file()
+
+
+MATERIAL_APPS = Path(__file__).resolve().parents[2] / "apps"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Options: a pear with waves for maps, and a sky."""
+    pytest.importorskip("cv2")
+    folder = tmp_path_factory.mktemp("files")
+    y, x = (np.mgrid[:16, :16] + 0.5) / 16
+    wave = np.sin(4 * np.pi * x) * np.cos(2 * np.pi * y)
+    normal = np.stack([0.4 * wave, np.zeros_like(wave), np.ones_like(wave)], axis=-1)
+    normal /= np.linalg.norm(normal, axis=-1, keepdims=True)
+    both = np.stack([np.zeros_like(wave), 0.5 + 0.3 * wave], axis=-1)
+    material = Material(metallic=1.0, roughness=1.0, metallic_roughness=both, normal=normal)
+    save_mesh(folder / "pear.glb", replace(pear(12, 8, 16), material=material))
+    up = np.linspace(1.5, 0.1, 8)[:, None, None]
+    save_image(
+        folder / "sky.hdr", up * (0.6 + 0.4 * np.sin(np.arange(16) / 16 * 2 * np.pi))[:, None] * np.ones(3)
+    )
+    return ["--mesh", str(folder / "pear.glb"), "--environment", str(folder / "sky.hdr"), "--size", "32"]
+
+
+@pytest.mark.vk
+def test_normals_come_closer(run_script, files: list[str], tmp_path: Path):
+    options = ("--steps", "40", "--save", "20", "--views", "16", "--smoothness", "0")
+    run_script(MATERIAL_APPS / "figures" / "figure18.py", *files, *options)
+    (row,) = json.loads((tmp_path / "figure18.json").read_text())["models"]
+    assert [step for step, _ in row["curve"]] == [0, 20, 40]
+    assert row["found"] < 0.7 * row["flat"] and row["texels"] > 50
+    assert (tmp_path / "figure18.png").stat().st_size > 1000
+
+
+@pytest.mark.vk
+@pytest.mark.release
+def test_a_material_comes_closer(run_script, files: list[str], tmp_path: Path):
+    run_script(
+        MATERIAL_APPS / "materials" / "material_recovery.py",
+        *files,
+        "--steps",
+        "60",
+        "--views",
+        "3",
+        "--texture-size",
+        "16",
+    )
+    (row,) = json.loads((tmp_path / "material_recovery.json").read_text())["models"]
+    assert row["psnr"] > 22 and row["psnr new light"] > 18 and row["metallic error"] < 0.2
+    assert (tmp_path / "material_recovery.png").stat().st_size > 1000
+
+
+@pytest.mark.vk
+@pytest.mark.release
+def test_light_and_roughness_come_closer(run_script, files: list[str], tmp_path: Path):
+    options = ("--steps", "60", "--save", "30", "--views", "4", "--finish", "glossy", "--sky", "16")
+    run_script(MATERIAL_APPS / "figures" / "figure17.py", *files, *options)
+    (row,) = json.loads((tmp_path / "figure17.json").read_text())["fits"]
+    (_, first, _), (_, last, _) = row["curve"]
+    assert first < last and last > 14 and row["roughness error"] < 0.3
+    assert (tmp_path / "figure17.png").stat().st_size > 1000
+
+
+@pytest.mark.vk
+@pytest.mark.release
+def test_an_object_is_relit(run_script, files: list[str], tmp_path: Path):
+    run_script(MATERIAL_APPS / "materials" / "relighting.py", *files)
+    (row,) = json.loads((tmp_path / "relighting.json").read_text())["lights"]
+    assert min(row["mean"]) >= 0 and 0.05 < max(row["mean"]) < 1
+    assert (tmp_path / "relighting.png").stat().st_size > 1000
+
+
+_APPS = Path(__file__).resolve().parents[2] / "apps" / "photographs"
+
+
+def program(name: str):
+    """What runs a program with arguments."""
+    spec = importlib.util.spec_from_file_location(name, _APPS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    app = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(app)
+
+    def call(*arguments: object) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", [name, *map(str, arguments)])
+            app.main()
+
+    return call
+
+
+@pytest.mark.vk
+def test_a_scan_is_filmed_and_found(tmp_path: Path):
+    call = program("phone_video")
+    scan, video, fit = pear(12, 12, 32), tmp_path / "video", tmp_path / "fit"
+    fit.mkdir()
+    save_mesh(tmp_path / "scan.glb", scan)
+    call("draw", "--mesh", tmp_path / "scan.glb", "--out", video, "--frames", 4, "--size", "32x24")
+    photos = load_photos(video)
+    assert photos.masks.shape == (4, 24, 32) and 0.02 < photos.masks.mean() < 0.5
+    # The frames show the scan: its pixels are neither the table's nor all the same.
+    inside = photos.images[photos.masks > 0]
+    assert inside.std(0).min() > 0.01 and photos.images.std() > inside.std() / 2
+    report = {"metrics": {"heldout": {"iou": 1.0}}, "time": {"total_s": 1.0}}
+    (fit / "report.json").write_text(json.dumps(report))
+    errors = []
+    for scale in (1.0, 1.05):
+        save_mesh(fit / "result.glb", load_mesh(video / "truth.glb").moved(scale * scan.positions))
+        call("measure", "--video", video, "--fit", fit, "--json", tmp_path / "found.json")
+        errors.append(json.loads((tmp_path / "found.json").read_text())["surface_percent"]["mean"])
+    assert errors[0] < 0.1 < 0.5 < errors[1] < 3 and np.isfinite(errors).all()
+    options = ("--size", "16x12", "--steps", 2, "--texture-size", 8, "--start", "hull", "--no-colours")
+    program("held_out")(video, "--json", tmp_path / "rows.json", "--", *options)
+    (row,) = json.loads((tmp_path / "rows.json").read_text()).values()
+    assert 0 < row["iou"] < 1 and row["plain"] > 0 and row["cpu_s"] > 0.1
+    made = tmp_path / "made"
+    made.mkdir()
+    for number, view in enumerate(photos.originals):
+        assert view.mask is not None
+        mask = read_image(view.mask)[..., 0]
+        save_image(made / f"{view.image.name}.png", 0 * mask if number == 1 else mask)
+    program("made_masks")(video, made, "--json", tmp_path / "masks.json")
+    (row,) = json.loads((tmp_path / "masks.json").read_text()).values()
+    assert row["iou"] == pytest.approx(0.75) and row["least_iou"] == 0 and row["over"] == 0
+    assert row["wrong"] == [photos.originals[1].image.name]
+
+
+HUMAN_APPS = Path(__file__).resolve().parents[2] / "apps"
+
+
+@pytest.mark.vk
+def test_figure_19_finds_a_face(run_script, tmp_path: Path):
+    ball = primitives.icosphere(2)
+    head = primitives.icosphere(2)
+    head.positions = ball.positions * (7.0, 10.0, 8.0)
+    modes = np.stack([head.positions * scale for scale in ((0.1, 0, 0), (0, 0.1, 0), (0, 0, 0.1))])
+    front = np.flatnonzero(ball.positions[:, 2] > 0.4)
+    model = FaceModel(head, modes, landmarks=np.resize(front, 68), millimetres=10.0)
+    save_face_model(tmp_path / "model.npz", model.with_albedo(*procedural_albedo(model, count=2)))
+    options = ["--people", "1", "--size", "32", "--rows", "32", "--steps", "20", "--settings", "one view"]
+    run_script(HUMAN_APPS / "human" / "figure19.py", *options)
+    entry = json.loads((tmp_path / "figure19.json").read_text())
+    found = entry["one view"]["summary"]
+    assert found["found"]["similarity"]["mean"] < 0.8 * found["mean"]["similarity"]["mean"]
+    assert entry["step_ms"]["processor"] > 0
+    assert Image.open(tmp_path / "figure19.png").size == (3 * 32, 32)
+    # A second run has nothing to look for: even the times are those of the first one.
+    run_script(HUMAN_APPS / "human" / "figure19.py", *options)
+    assert json.loads((tmp_path / "figure19.json").read_text()) == entry
+
+
+FOLDER = Path(__file__).resolve().parents[2] / "apps" / "pipelines"
+# Options that make it quick, and what it must reach: figure -> (least, most).
+BARS: dict[str, tuple[str, dict[str, tuple[float, float]]]] = {
+    "spatial_transformer": ("--steps 250 --size 64", {"corner_error_pixels": (0, 0.1)}),
+    "flow_warp": ("--steps 120 --size 48", {"mean_error_pixels": (0, 0.1)}),
+    "slicing": ("--steps 60 --size 64", {"found_db": (30, 90)}),
+}
+LONG = (
+    "burst",
+    "chain",
+    "deconvolution",
+    "demosaicking",
+    "fit_losses",
+    "lens",
+    "neural_texture",
+    "plane_sweep",
+    "tone_mapping",
+)
+
+
+@pytest.mark.parametrize("name", [*BARS, *LONG])
+def test_a_pipeline_is_short(name: str):
+    assert len((FOLDER / f"{name}.py").read_text(encoding="utf-8").splitlines()) < 80
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("name", BARS)
+def test_a_pipeline_finds_what_it_looks_for(run_script, data: Path, tmp_path: Path, name: str):
+    options, bars = BARS[name]
+    run_script(
+        FOLDER / f"{name}.py", *options.split(), "--data", str(data), "--json", str(tmp_path / "figures.json")
+    )
+    figures = json.loads((tmp_path / "figures.json").read_text())[name]
+    for key, (least, most) in bars.items():
+        assert least <= figures[key] <= most, f"{key} is {figures[key]}"
+    assert (tmp_path / f"{name}.png").stat().st_size > 1000
+
+
+SAMPLE_FOLDER = Path(__file__).resolve().parents[2] / "apps" / "samples"
+SAMPLES = sorted(file for file in SAMPLE_FOLDER.glob("*.py") if file.stem != "sample_tools")
+
+# Options that make it quick, and what it must reach: figure -> (least, most).
+SAMPLE_BARS: dict[str, tuple[str, dict[str, tuple[float, float]]]] = {
+    "triangle": ("--steps 120 --size 32", {"corner_error_pixels": (0, 0.1)}),
+    "cube": ("--steps 220 --size 16", {"geometry_error": (0, 0.02), "colour_error": (0, 0.02)}),
+    "earth": ("--steps 80 --size 64", {"texture_psnr": (30, 200)}),
+    "pose": ("--steps 120 --size 32", {"angle_degrees": (0, 1)}),
+    "envphong": ("--steps 200 --size 48", {"environment_psnr": (30, 200), "strength": (0.57, 0.63), "exponent": (18, 22)}),
+    "mesh_fit": ("--steps 150 --size 48", {"iou": (0.95, 1), "chamfer": (0, 0.03)}),
+    "camera_position": ("--steps 150 --size 48", {"relative": (0, 0.02)}),
+    "custom_function": ("--steps 200 --size 32", {"fog_error": (0, 0.01), "exposure": (1.95, 2.05)}),
+    "custom_brdf": ("--steps 150 --size 32", {"colour_error": (0, 0.03), "roughness": (0.33, 0.37)}),
+}  # fmt: skip
+
+
+def test_every_sample_has_a_bar():
+    assert {sample.stem for sample in SAMPLES} == set(SAMPLE_BARS)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda file: file.stem)
+def test_a_sample_is_short(sample: Path):
+    lines = sample.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 45
+    assert sum(line.startswith(("import ", "from ")) for line in lines) <= 4
+
+
+def reaches(printed: str, sample: Path, folder: Path) -> None:
+    """The figures that a sample printed are within its bars, and its picture is written."""
+    bars, figures = SAMPLE_BARS[sample.stem][1], json.loads(printed)[sample.stem]
+    wrong = {
+        name: figures[name] for name, (least, most) in bars.items() if not least <= figures[name] <= most
+    }
+    assert not wrong
+    assert (folder / f"{sample.stem}.png").stat().st_size > 100
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda file: file.stem)
+def test_a_sample_finds_what_it_looks_for(run_script, sample: Path, tmp_path: Path):
+    reaches(run_script(sample, *SAMPLE_BARS[sample.stem][0].split()), sample, tmp_path)
+
+
+@pytest.mark.vk
+def test_a_sample_runs_as_a_program(run_script, tmp_path: Path):
+    """By the command in its docstring, in a process of its own, which ends without a word."""
+    sample = SAMPLE_FOLDER / "triangle.py"
+    result = subprocess.run(
+        [sys.executable, sample, "--headless", "--out", tmp_path, *SAMPLE_BARS["triangle"][0].split()],
+        capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(SAMPLE_FOLDER.parents[1])}, timeout=300, check=False,
+    )  # fmt: skip
+    assert (result.returncode, result.stderr) == (0, "")
+    reaches(result.stdout, sample, tmp_path)
+
+
+DERIVATIVES = Path(__file__).resolve().parents[2] / "apps" / "derivatives"
+
+
+def results(program: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> Any:
+    """What the program, run as a user does, writes with --json."""
+    monkeypatch.setattr("sys.argv", [program, "--quick", "--json", str(folder / "found.json"), *options])
+    monkeypatch.syspath_prepend(str(DERIVATIVES))
+    runpy.run_path(str(DERIVATIVES / program), run_name="__main__")
+    return json.loads((folder / "found.json").read_text())
+
+
+def test_counts_are_below_those_of_the_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    rows = results("counts.py", tmp_path, monkeypatch)["rows"]
+    totals = {row["name"]: row["adds"] + row["multiplies"] for row in rows}
+    assert totals["harmonics"] <= 42 + 132 and totals["dynamics"] <= 147 and totals["spacetime"] <= 419
+
+
+@pytest.mark.vk
+def test_normals_are_found_under_known_light(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    found = results("lighting.py", tmp_path, monkeypatch, "--out", str(tmp_path))
+    assert found["degrees"]["start"] > 10.0 and found["degrees"]["median"] < 1.0 and found["iterations"] < 6
+
+
+@pytest.mark.vk
+def test_a_superquadric_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    found = results("superquadric.py", tmp_path, monkeypatch, "--out", str(tmp_path))
+    assert found["error"] < 0.005 and found["newton"] < 30

@@ -1,5 +1,6 @@
-"""The figures of the paper about HardSoftRas, small."""
+"""Figures and tables that applications draw."""
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -7,11 +8,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from dressi.render.cameras.views import ring
+from dressi.render.fit import Dataset, Observations
 from dressi.render.formats import save_mesh
 from dressi.render.mesh.primitives import bumpy_ellipsoid
 
 APPS = Path(__file__).resolve().parents[2] / "apps"
-pytestmark = pytest.mark.vk
 
 
 @pytest.fixture
@@ -25,6 +27,7 @@ def run(run_script, tmp_path: Path):
     return main
 
 
+@pytest.mark.vk
 def test_enlarge_and_shift(run):
     """Sharp corners lose a part of their margin without boxes, and near margins hide what lies behind without Shift."""
     folder = run("figure5", "--size", "48")
@@ -33,6 +36,7 @@ def test_enlarge_and_shift(run):
     assert Image.open(folder / "figure5.png").size == (4 * 48, 2 * 48)
 
 
+@pytest.mark.vk
 def test_pictures_of_the_guides(run):
     """Coverage and derivatives differ between the forms, and the sun throws a shadow."""
     folder = run("guide_pictures", "--size", "24")
@@ -44,6 +48,7 @@ def test_pictures_of_the_guides(run):
     assert (shadows[:, :24] - shadows[:, 28:52]).max() > 100
 
 
+@pytest.mark.vk
 def test_one_formula_from_antialiasing_to_softras(run):
     folder = run("figure6", "--size", "40", "--faces", "100")
     figures = json.loads((folder / "figure6.json").read_text())
@@ -61,6 +66,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return ["--mesh", str(mesh), *options.split()]
 
 
+@pytest.mark.vk
 def test_cells_go_on_where_they_stopped(run, small):
     cells = ("--cells", "antialias")
     folder = run("figure10", *small, *cells, "--steps", "2")
@@ -74,6 +80,7 @@ def test_cells_go_on_where_they_stopped(run, small):
     assert not list((folder / "states").iterdir())
 
 
+@pytest.mark.vk
 def test_cells_side_by_side_are_what_they_are_alone(run, small, tmp_path: Path):
     def curve(folder: Path) -> list[list[float]]:
         return json.loads((folder / "face_K2_r2.json").read_text())["curve"]
@@ -83,6 +90,7 @@ def test_cells_side_by_side_are_what_they_are_alone(run, small, tmp_path: Path):
     np.testing.assert_allclose(curve(tmp_path / "alone"), both, rtol=1e-5)
 
 
+@pytest.mark.vk
 def test_fits_of_other_targets_are_not_compared(run, small, capsys):
     run("figure10", *small, "--cells", "antialias", "--steps", "2")
     with pytest.raises(SystemExit):
@@ -90,6 +98,7 @@ def test_fits_of_other_targets_are_not_compared(run, small, capsys):
     assert "start_radius 0.5, not 0.2; give an --out" in capsys.readouterr().err
 
 
+@pytest.mark.vk
 def test_gradients_by_all_parameters(run):
     """The outer form integrates to the change of the loss by positions, pose, focal length, texture and coordinates."""
     options = (
@@ -110,6 +119,7 @@ def test_gradients_by_all_parameters(run):
         assert row["worst"] <= 0.02 and abs(row["median"] - 1) <= 0.02, row
 
 
+@pytest.mark.vk
 def test_perturbed_cameras_are_measured(run, tmp_path: Path):
     options = ("--size", "16", "16", "--views", "3", "--steps", "6", "--terms", "silhouettes")
     file = run("pose_refinement", *options) / "pose_refinement.json"
@@ -120,3 +130,46 @@ def test_perturbed_cameras_are_measured(run, tmp_path: Path):
     before = file.read_text()
     run("pose_refinement", *options)  # entries that are there are kept
     assert file.read_text() == before
+
+
+_PATH = Path(__file__).resolve().parents[2] / "apps" / "fit_table.py"
+
+
+@pytest.fixture(scope="module")
+def table():
+    spec = importlib.util.spec_from_file_location("fit_table", _PATH)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_holes_are_what_a_silhouette_surrounds(table):
+    mask = np.zeros((1, 9, 9))
+    mask[:, 2:7, 2:7] = 1
+    mask[:, 4, 3:5] = 0
+    assert np.argwhere(table.holes(mask)[0]).tolist() == [[4, 3], [4, 4]]
+
+
+def test_the_spread_of_seeds(table):
+    rows = [{"surface": {"relative_chamfer": x}, "heldout": {"iou": 1 - x}} for x in (0.1, 0.2, 0.3)]
+    found = table.spread(rows)
+    assert (found["seeds"], found["least_heldout_iou"]) == (3, 0.7)
+    assert found["range"] == pytest.approx(1.0) and found["deviation"] == pytest.approx(0.5)
+
+
+def test_a_seed_turns_the_start_and_changes_the_pictures(table):
+    size = (24, 24)
+    y, x = np.mgrid[:24, :24] - 11.5
+    masks = np.repeat((np.hypot(x, y) < 8).astype(np.float32)[None], 4, axis=0)
+    colors = masks[..., None] * np.linspace(0.2, 0.8, 4)[:, None, None, None] * np.ones(3)
+    box = np.array([[-1.0] * 3, [1.0] * 3])
+    train = Observations(ring(np.zeros(3), 1.0, 4, size), masks, colors)
+    scene = Dataset(train, None, np.zeros(3), 1.0, box, np.array([0.0, 1, 0]))
+    again, other = table.varied(scene, 1), table.varied(scene, 2)
+    np.testing.assert_array_equal(again.train.masks, table.varied(scene, 1).train.masks)
+    assert (again.train.masks != other.train.masks).any()
+    assert 0 < (again.train.masks != masks).mean() < 0.1
+    start, turned = (found - found.mean(0) for found in (scene.start(1).positions, again.start(1).positions))
+    assert np.abs(start - turned).max() > 0.05
+    np.testing.assert_allclose(np.linalg.norm(turned, axis=1), np.linalg.norm(turned[0]))

@@ -1,9 +1,12 @@
-"""`dressi bench`: every case runs, tiny; the protocol; what it says to bad input. Nothing is said about speed."""
+"""`dressi bench`: every case runs, tiny; the protocol; what it predicts; what it says to bad input. Nothing is said about speed."""
 
 import json
 import os
+import re
+import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -11,8 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import refuses, run
+from rich.table import Table
 
 from dressi import Device, DressiAD, Variable
+from dressi.ad import functional as F
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT
 from dressi.cli import main
@@ -20,23 +26,31 @@ from dressi.cli.bench import cases, materials, protocol
 from dressi.cli.bench.cases import CASES as CASES_OF
 from dressi.cli.bench.cases import profile_counts
 from dressi.cli.bench.meshes import MESHES, cameras, deformed, load
-from dressi.cli.bench.names import CASES, PREDICTED
+from dressi.cli.bench.names import CASES, PREDICTED, RIVALS
 from dressi.cli.bench.pairs import difference
 from dressi.cli.bench.peers import Deodr
 from dressi.cli.bench.protocol import WARM_UP, in_turns
 from dressi.cli.bench.request import DEFAULTS, Request
+from dressi.cli.bench.suite.folder import Processor
+from dressi.cli.bench.suite.units import units
 from dressi.cli.bench.targets import without_values
 from dressi.cli.commands import app
+from dressi.cli.plan_for import PlanFor, record
+from dressi.cli.terminal import table_console
 from dressi.config import shader_text
+from dressi.errors import DeviceError, NoDriverError
 from dressi.render.drawing.draw import draw
-from dressi.render.formats import save_mesh
+from dressi.render.formats import _LOADERS, save_mesh
 from dressi.render.mesh.primitives import octasphere
 from dressi.render.objectives.metrics import iou
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import PROFILES, DeviceLimits, profile
+from dressi.vk.plan.limits import PROFILES, UNBOUNDED, DeviceLimits, profile
 from dressi.vk.plan.model import records
-from dressi.vk.plan.model.records import TILER
+from dressi.vk.plan.model.records import CPU, DESKTOP, RECORDS, TILER
 from dressi.vk.plan.options import DEFAULT
+from dressi.vk.plan.predict.invocation import Invocation, Shader
+from dressi.vk.plan.predict.loads import Load, Stores
+from dressi.vk.plan.predict.stages import predict
 from dressi.vk.plan.predict.traffic import step_bytes
 
 TINY = "--size 16 --texture-size 8 --form outer --peels 1 --steps 2 --batches 1".split()
@@ -334,3 +348,389 @@ def test_results_do_not_replace_what_is_no_file(
     with pytest.raises(SystemExit) as stop:
         main(["bench", "silhouette", "--json", str(pipe)])
     assert stop.value.code == 2 and "not a regular file" in capsys.readouterr().err and pipe.is_fifo()
+
+
+OPTIONS = dict.fromkeys(
+    "views size texture_size texture_gradient form target mesh profile device steps batches".split()
+)
+SMALL = ("--size", "16", "--texture-size", "8", "--mesh", "small")
+Measure = Callable[[Request], tuple[list[dict[str, Any]], list[Exception]]]
+
+
+def test_the_help_lists_every_peer_and_every_kind_of_mesh():
+    peers = run("bench", "--help").stdout.partition("--peer")[2].partition("--channels")[0]
+    assert all(re.search(rf"\b{name}\b", peers) for names in RIVALS.values() for name in names)
+    target = run("fit", "--help").stdout.partition("--target ")[2].partition("--photos")[0]
+    assert {f".{kind}" for kind in re.findall(r"\.(\w{3,4})\b", target)} == set(_LOADERS)
+
+
+def test_a_table_in_a_pipe_keeps_its_cells_whole(capsys: pytest.CaptureFixture[str]):
+    text = "a cell of more than a hundred characters " * 4
+    table = Table("what", *("column" for _ in range(24)))
+    table.add_row("x", *(text.strip() for _ in range(24)))
+    table_console().print(table)
+    assert capsys.readouterr().out.count(text.strip()) == 24
+
+
+def good(request: Request) -> tuple[list[dict[str, Any]], list[Exception]]:
+    settings = {"size": list(request.sizes[0]), "faces": 684, "views": 1}
+    facts = {
+        "case": request.case,
+        "label": "",
+        "settings": settings,
+        "device": "D",
+        "driver": "d",
+    }
+    return [{**facts, "step_ms": 1.0, "quality": {}, "batches": request.batches}], []
+
+
+@pytest.fixture
+def measures(monkeypatch: pytest.MonkeyPatch) -> Callable[[Measure], list[str]]:
+    """Replaces what measures, and gives the cases that it was asked for."""
+
+    def replace(measure: Measure) -> list[str]:
+        asked: list[str] = []
+
+        def record(request: Request) -> tuple[list[dict[str, Any]], list[Exception]]:
+            asked.append(request.case)
+            return measure(request)
+
+        monkeypatch.setattr("dressi.cli.bench.suite.run.measured", record)
+        return asked
+
+    return replace
+
+
+def failing(case: str, error: BaseException) -> Measure:
+    def measure(request: Request) -> tuple[list[dict[str, Any]], list[Exception]]:
+        if request.case == case:
+            raise error
+        return good(request)
+
+    return measure
+
+
+def suite(out: Path, *more: str):
+    return run("bench", "all", "--out", out, *SMALL, *more)
+
+
+def test_every_case_has_its_parts():
+    found = units({**OPTIONS, "peels": 3, "radius_px": 2.0})
+    assert list(dict.fromkeys(unit.case for unit in found)) == list(CASES)
+    of_table4 = [unit for unit in found if unit.case == "table4"]
+    assert len(of_table4) == len(DEFAULTS["table4"].sizes) * len(DEFAULTS["table4"].meshes)
+    assert len({unit.name for unit in found}) == len(found)
+    requests = [unit.request() for unit in found]
+    assert all(request.device == "all" and request.batches <= 31 for request in requests)
+    assert {request.case for request in requests if request.peer} == set(RIVALS)
+    assert sum(len(r.sizes) * len(r.models) * len(r.textures) for r in requests) == len(found)
+
+
+def test_all_cases_are_measured_and_shown(measures, tmp_path: Path):
+    asked = measures(good)
+    result = suite(tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert asked == list(CASES) and "report.html" in result.stdout
+    assert len(list(tmp_path.glob("*.json"))) == len(CASES) + 1
+    (curves,) = json.loads((tmp_path / "figure9-small-16-8.json").read_text())
+    (other,) = json.loads((tmp_path / "texture-small-16-8.json").read_text())
+    assert curves["when"] and other["when"]
+    # A second run has nothing to do, unless it is told to.
+    assert "measured already" in suite(tmp_path).stderr and asked == list(CASES)
+    suite(tmp_path, "--fresh")
+    assert asked == 2 * list(CASES)
+
+
+def test_a_case_that_fails_is_a_row_and_is_tried_again(measures, tmp_path: Path):
+    measures(failing("texture", DeviceError("no memory is left\ndetails")))
+    result = suite(tmp_path)
+    assert result.returncode == 0 and "1 parts failed" in result.stderr
+    html = (tmp_path / "report.html").read_text()
+    assert (
+        'id="failed"' in html
+        and "no memory is left" in html
+        and "details" not in html.split("<body")[1].split("<script")[0]
+    )
+    asked = measures(good)
+    suite(tmp_path)
+    assert asked == ["texture"] and 'id="failed"' not in (tmp_path / "report.html").read_text()
+
+
+def test_a_trial_and_a_device_that_fail_are_rows(measures, tmp_path: Path):
+    def measure(request: Request):
+        results, _ = good(request)
+        broken = {
+            "case": request.case,
+            "label": "b",
+            "error": "too large",
+            "exception": DeviceError("too large"),
+        }
+        return [*results, broken], [DeviceError("the second device is lost")]
+
+    measures(measure)
+    assert suite(tmp_path).returncode == 0
+    html = (tmp_path / "report.html").read_text()
+    assert "too large" in html and "the second device is lost" in html
+
+
+def test_ctrl_c_keeps_what_was_measured(measures, tmp_path: Path):
+    measures(failing("texture", KeyboardInterrupt()))
+    result = suite(tmp_path)
+    assert result.returncode == 130 and "the same command goes on" in result.stderr
+    assert (tmp_path / "silhouette-small-16-8.json").exists() and not (
+        tmp_path / "texture-small-16-8.json"
+    ).exists()
+    assert (tmp_path / "report.html").is_file()
+    asked = measures(good)
+    assert suite(tmp_path).returncode == 0
+    assert asked == list(CASES[CASES.index("texture") :])
+
+
+def test_a_part_that_ends_the_program_twice_is_a_row(measures, tmp_path: Path):
+    class Killed(BaseException):
+        pass
+
+    measures(failing("texture", Killed()))
+    for _ in range(2):
+        with pytest.raises(Killed):
+            suite(tmp_path)
+    asked = measures(good)
+    result = suite(tmp_path)
+    assert result.returncode == 0 and "texture" not in asked and "material" in asked
+    assert "`dressi bench texture " in result.stderr and "alone may show why" in result.stderr
+
+
+def test_results_of_other_options_are_not_mixed(measures, tmp_path: Path):
+    measures(good)
+    suite(tmp_path)
+    refuses(suite(tmp_path, "--steps", "7"), "other options", "--fresh")
+
+
+def test_damaged_lists_of_what_was_measured(measures, tmp_path: Path):
+    measures(good)
+    for text in ("{", '{"options": {}}', "[]"):
+        (tmp_path / "bench.json").write_text(text)
+        refuses(suite(tmp_path), "bench.json")
+
+
+def test_without_a_driver_nothing_is_written_as_measured(measures, tmp_path: Path):
+    measures(failing("image_fitting", NoDriverError("there is no Vulkan driver; install one")))
+    refuses(suite(tmp_path), "no Vulkan driver")
+    assert [file.name for file in tmp_path.iterdir()] == ["bench.json"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("all", "silhouette"), ("all", "--json", "a.json"), ("all", "--cold"), ("all", "--peer", "deodr"), ("all", "--measure"),
+     ("texture", "--fresh"), ("texture", "--out", "a"), ("all", "--size", "none"), ("all", "--out", "/dev/null/a")],
+)  # fmt: skip
+def test_options_that_do_not_belong_there(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    refuses(run("bench", *words))
+
+
+def test_the_time_of_other_programs():
+    before, after = Processor(all=10.0, own=2.0), Processor(all=16.0, own=4.0)
+    import os
+
+    cores = os.cpu_count() or 1
+    assert after.others_since(before, 8.0) == pytest.approx(4.0 / (8.0 * cores))
+    assert Processor(None, 1.0).others_since(before, 8.0) is None
+    now = Processor.read()
+    assert now.own > 0 and (now.all is None or now.all > now.own)
+
+
+CONTRACTED = CASES[CASES.index("convolution") :]
+MODEL_TINY = "--size 32 --texture-size 16 --steps 8".split()
+
+
+def bench_model(case: str, folder: Path, *arguments: str) -> list[dict]:
+    file = folder / "predictions.json"
+    result = run("bench", "model", case, "--json", file, *arguments)
+    assert result.returncode == 0, result.stderr
+    assert f"dressi bench model {case}" in result.stdout
+    return json.loads(file.read_text())
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "image_fitting",
+        "silhouette",
+        "texture",
+        "table2",
+        "joint",
+        "shading",
+        "environment",
+        "fit",
+        *CONTRACTED,
+    ],
+)
+def test_cases_are_predicted(case: str, tmp_path: Path):
+    one = ("--profile", "mali_g76") if case == "table2" else ()
+    for result in bench_model(case, tmp_path, *MODEL_TINY, *one):
+        assert (
+            result["case"] == case and result["device"] is None and "nothing was drawn" in result["targets"]
+        )
+        stages, totals = result["stages"], result["totals"]
+        assert stages and totals["seconds"] == pytest.approx(sum(s["seconds"] for s in stages))
+        for stage in stages:
+            assert 0 < stage["seconds"] < 1 and stage["measured"] is None
+            assert stage["name"] == "copies" or (stage["invocations"] > 0 and stage["bytes"] > 0)
+
+
+@pytest.mark.parametrize("model", RECORDS)
+@pytest.mark.one_driver
+def test_contractions_are_predicted_for_every_record(model: str, tmp_path: Path):
+    for case, size in (("slice", "64"), ("pyramid", "64"), ("blur", "1024")):
+        (result,) = bench_model(case, tmp_path, "--size", size, "--device-model", model)
+        # Parts of the sums for eleven weights lie beside each other in one image, which holds few enough.
+        assert 0 < result["totals"]["seconds"] < 1
+
+
+WITHOUT_DRIVER = """
+import sys
+from dressi.cli import main
+for words in (sys.argv[1:4] + ["--size", "32"], ["fit", "--plan", "--json", "--size", "16", "--target", sys.argv[4]]):
+    try:
+        main(words)
+    except SystemExit as stop:
+        assert stop.code == 0, stop.code
+"""
+
+
+@pytest.mark.release
+def test_no_driver_is_needed(tmp_path: Path):
+    """Predictions and the plan of a fit, in a process that finds no driver."""
+    save_mesh(tmp_path / "sphere.glb", octasphere(1))
+    arguments = ("bench", "model", "image_fitting", str(tmp_path / "sphere.glb"))
+    result = subprocess.run(
+        [sys.executable, "-c", WITHOUT_DRIVER, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "VK_DRIVER_FILES": "/nonexistent", "VK_ICD_FILENAMES": ""},
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "device model desktop" in result.stdout and "there is no Vulkan driver" in result.stderr
+    planned = json.loads(result.stdout[result.stdout.index("\n{") :])
+    assert planned["planned_for"]["device_model"] == "desktop"
+    assert list(planned["rounds"]) == ["shape 1", "shape 2", "texture"]
+
+
+def test_a_record_brings_its_limits_and_a_profile_its_record():
+    assert set(records.PROFILES) == set(PROFILES)
+    for name, model in RECORDS.items():
+        target = record(name, None)
+        assert target.model is model and target.limits == profile(target.name)
+    for name in PROFILES:
+        assert record(None, name).model is records.PROFILES[name]
+    assert record("tiler", "minimum") == PlanFor("minimum", profile("minimum"), TILER)
+    assert record(None, None).model is DESKTOP
+
+
+def test_the_goals_on_the_desktop_record(tmp_path: Path):
+    """The predictions that the design promises: serial walks and times of the default forms."""
+    outer = bench_model("silhouette", tmp_path, "--size", "256", "--device-model", "desktop")
+    face = bench_model(
+        "silhouette", tmp_path, "--size", "1024", "--form", "face", "--device-model", "desktop"
+    )
+    for (result, recorded), most in ((outer, 0.15e-3), (face, 1e-3)):
+        assert result["totals"]["walk"] <= DESKTOP.longest_walk
+        assert result["totals"]["seconds"] < most
+        assert recorded["totals"]["walk"] <= DESKTOP.longest_walk
+
+
+def test_a_tiler_keeps_attachments_on_the_chip(tmp_path: Path):
+    """Bytes that leave the chip; the same limits on a device that is no tiler move more."""
+    limits = ("--profile", "mali_g76")
+    kept, _ = bench_model("silhouette", tmp_path, *MODEL_TINY, *limits, "--form", "face")
+    moved, _ = bench_model(
+        "silhouette", tmp_path, *MODEL_TINY, *limits, "--form", "face", "--device-model", "integrated"
+    )
+    assert kept["device_model"]["tiler"] and not moved["device_model"]["tiler"]
+    assert kept["totals"]["bytes"] < moved["totals"]["bytes"]
+
+
+@pytest.mark.vk
+def test_measurement_beside_the_prediction(tmp_path: Path):
+    (result,) = bench_model("image_fitting", tmp_path, "--size", "16", "--measure")
+    assert result["device"] and result["targets"] == f"drawn on {result['device']}"
+    (stage,) = (s for s in result["stages"] if s["name"] != "copies")
+    assert stage["measured"] > 0 and stage["ratio"] == pytest.approx(stage["seconds"] / stage["measured"])
+    assert result["within_2"]["of"] in (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["model"], "silhouette"),
+        (["model", "sing"], "fit"),
+        (["silhouette", "texture"], "bench model silhouette"),
+        (["silhouette", "--device-model", "desktop"], "--device-model"),
+        (["silhouette", "--measure"], "--measure"),
+        (["model", "silhouette", "--device-model", "toaster"], "data_centre"),
+        (["model", "silhouette", "--profile", "toaster"], "mali_g76"),
+    ],
+)
+def test_bad_input_of_models(arguments: list[str], word: str):
+    refuses(run("bench", *arguments), word)
+
+
+# ---- what is counted
+def step_of(y: Variable, leaf: Variable, model=CPU, limits=UNBOUNDED):
+    plan = build_plan(Program({}, ((leaf, leaf + y),)), limits, shader_text, cost=model)
+    return predict(plan, model)
+
+
+def test_bytes_and_invocations_are_those_of_the_images():
+    x = Variable(FLOAT, (32, 8), name="x")
+    (stage,) = step_of(x * 2.0, x).stages
+    assert stage.invocations == 32 * 8 and stage.bytes == 2 * 4 * 32 * 8 and stage.fetches == 32 * 8
+    made = (F.mul(x, 2.0).creator, (x + x).creator, F.constant(2.0).creator)
+    assert stage.operations == 32 * 8 * sum(f.operations for f in made if f is not None)
+    assert stage.walk == 0 and stage.chain == 1 and stage.barriers == stage.launches == 1
+
+
+def test_loops_and_dependent_fetches_are_chains():
+    x = Variable(FLOAT, (100, 1), name="x")
+    prediction = step_of(F.sum(x, "x"), x)
+    assert prediction.totals["walk"] == prediction.totals["chain"] == 100
+    index = F.lookup(F.linear_index((100, 1)) + 0 * F.to_int(x), 3)
+    hopping = F.lookup(x, F.lookup(F.to_int(x), F.lookup(F.to_int(x), index)))
+    s = step_of(hopping, x)
+    assert s.totals["walk"] == 0 and s.totals["chain"] >= 3
+
+
+def test_recomputed_values_count_for_every_texel_that_asks():
+    x = Variable(FLOAT, (64, 64), name="x")
+    shifted = F.shift(F.square(x), 1, 0) + F.shift(F.square(x), 0, 1)
+    plan = build_plan(Program({"y": shifted}), UNBOUNDED, shader_text)
+    (s,) = plan.sub_stages
+    each = Shader(s).run(s.outputs, s.body)
+    square, shift = (F.square(x).creator, F.shift(x, 1, 0).creator)
+    assert square is not None and shift is not None
+    assert each.reads == 2 and each.operations == 2 * square.operations + 2 * shift.operations + 2
+
+
+def test_time_is_the_larger_of_work_and_chain_by_rounds_of_lanes():
+    each = Invocation(100.0, 0.0, 50.0, 50.0)
+    one, many = Load(1, each).seconds(DESKTOP), Load(100 * DESKTOP.lanes, each).seconds(DESKTOP)
+    assert one == max(50 * DESKTOP.fetch_latency, 100 * DESKTOP.operation)
+    assert many == pytest.approx(max(100 * 100 * DESKTOP.operation, 50 * DESKTOP.fetch_latency))
+    assert Load(1, each).seconds(CPU) == max(50 * CPU.fetch_latency, 100 * CPU.operation)
+
+
+def test_each_kind_of_storage_has_its_own_rate():
+    """A thousand rounds of one texel, kept by each kind of storage in turn, take what the rate of that kind says."""
+    rates = {"attachments": "store_rate", "images": "image_store_rate", "buffers": "buffer_store_rate"}
+    for kind, rate in {**rates, "atomics": "atomic_rate"}.items():
+        fast = replace(CPU, **dict.fromkeys(rates.values(), 1e30), atomic_rate=1e30)
+        model = replace(fast, **{rate: 1e6})
+        seconds = Load(1000 * CPU.lanes, Invocation(), Stores(**{kind: 1.0})).seconds(model)
+        assert seconds == pytest.approx(1000 * CPU.lanes / 1e6)
+    loads = Load(1000 * CPU.lanes, Invocation(loads=2.0)).seconds(CPU)
+    assert loads == pytest.approx(2000 * CPU.lanes / CPU.buffer_fetch_rate)

@@ -1,4 +1,4 @@
-"""`dressi fit` as a user calls it: results, plans, stopping, and what it says to bad input."""
+"""`dressi fit`: options, files, materials, the window, and what is said to bad input."""
 
 import json
 import os
@@ -7,22 +7,28 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 from command_line import CODE, refuses, run, run_process
 from depth_cases import depth_pictures, photographed, views_of_bowl
 
+from dressi import Device
 from dressi.cli.fitting.request import GROUPS, OPTIONS, Request
+from dressi.cli.fitting.show import Bar, disagreement
+from dressi.cli.fitting.window import FitWindow
+from dressi.cli.interrupt import Stop
 from dressi.render.cameras import Cameras
 from dressi.render.cameras.views import ring
 from dressi.render.formats import load_mesh, save_mesh
 from dressi.render.io import encode_png
+from dressi.render.mesh import primitives
+from dressi.render.mesh.material import Material
 from dressi.render.mesh.primitives import bowl, pear
 from dressi.render.objectives.metrics import chamfer
-
-pytestmark = pytest.mark.usefixtures("driver", "coarse_surfaces")
 
 PICTURES = ["heldout.png", "loss.png", "turntable.gif", "views.png"]
 RESULTS = sorted(["loss.csv", "quality.csv", "report.json", "result.glb", "stages.json", *PICTURES])
@@ -58,6 +64,7 @@ def photograph(folder: Path, count: int = 5, size: tuple[int, int] = (20, 16)) -
     return document, cameras
 
 
+@pytest.mark.usefixtures("driver", "coarse_surfaces")
 def test_a_mesh(target: Path, tmp_path: Path):
     out = tmp_path / "new" / "folder"
     options = ("--views", "3", "--size", "24", "--steps", "20", "--texture-size", "16")
@@ -90,6 +97,7 @@ def test_a_mesh(target: Path, tmp_path: Path):
     assert (out / "turntable.gif").read_bytes().startswith(b"GIF")
 
 
+@pytest.mark.usefixtures("driver", "coarse_surfaces")
 @pytest.mark.release
 def test_photographs(tmp_path: Path):
     photograph(tmp_path / "photos")
@@ -103,6 +111,7 @@ def test_photographs(tmp_path: Path):
     )
 
 
+@pytest.mark.usefixtures("driver", "coarse_surfaces")
 @pytest.mark.release
 def test_a_photograph_without_a_camera_is_placed(tmp_path: Path):
     photos, out = tmp_path / "photos", tmp_path / "out"
@@ -121,6 +130,7 @@ def test_a_photograph_without_a_camera_is_placed(tmp_path: Path):
     assert sum(len(part) for part in report["pictures"].values()) == 6
 
 
+@pytest.mark.usefixtures("driver", "coarse_surfaces")
 @pytest.mark.release
 def test_photographs_without_masks(tmp_path: Path):
     photos, out = tmp_path / "photos", tmp_path / "out"
@@ -143,6 +153,7 @@ def test_photographs_without_masks(tmp_path: Path):
     assert json.loads((out / "report.json").read_text())["metrics"]["train"]["iou"] > 0.3
 
 
+@pytest.mark.usefixtures("driver", "coarse_surfaces")
 @pytest.mark.release
 def test_one_photograph(tmp_path: Path):
     document, _ = photograph(tmp_path / "photos", 1)
@@ -156,6 +167,7 @@ def test_one_photograph(tmp_path: Path):
     assert report["metrics"]["heldout"] is None and report["metrics"]["train"]["iou"] > 0.3
 
 
+@pytest.mark.usefixtures("driver", "coarse_surfaces")
 @pytest.mark.release
 def test_counts_of_the_plan(target: Path, tmp_path: Path):
     counts = []
@@ -181,6 +193,7 @@ def test_counts_of_the_plan(target: Path, tmp_path: Path):
     assert not (tmp_path / "no").exists()
 
 
+@pytest.mark.usefixtures("driver", "coarse_surfaces")
 def test_what_photographs_and_haste_ask_for():
     photos, size = Request(photos=Path("photos")), (320, 240)
     assert photos.options(size).texels == 2 * Request(target=Path("a.glb")).options(size).texels == 1024
@@ -193,6 +206,7 @@ def test_what_photographs_and_haste_ask_for():
     assert quick.changed({"steps": 12}).options().steps == 12
 
 
+@pytest.mark.usefixtures("driver", "coarse_surfaces")
 def test_the_help_lists_every_option_under_its_heading():
     text = " ".join(fit_command("--help").stdout.split())
     assert all(f"{heading}:" in text for heading in GROUPS)
@@ -201,6 +215,7 @@ def test_the_help_lists_every_option_under_its_heading():
     assert "[default: 6]" in text and "--colours / --no-colours" in text
 
 
+@pytest.mark.usefixtures("driver", "coarse_surfaces")
 def test_the_plan_as_text(target: Path):
     result = fit_command(
         "--target", target, "--plan", "--size", "16", "--optimize", "roughness", "--views", "1"
@@ -211,6 +226,7 @@ def test_the_plan_as_text(target: Path):
     assert "shipped options" in result.stdout.splitlines()[0]
 
 
+@pytest.mark.usefixtures("driver", "coarse_surfaces")
 @pytest.mark.release
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_ctrl_c_keeps_what_was_reached(target: Path, tmp_path: Path):
@@ -239,6 +255,7 @@ def test_ctrl_c_keeps_what_was_reached(target: Path, tmp_path: Path):
     assert (tmp_path / "checkpoint.npz").exists()
 
 
+@pytest.mark.usefixtures("driver", "coarse_surfaces")
 def test_what_it_refuses_before_it_starts(target: Path, tmp_path: Path):
     out = ("--out", tmp_path / "out")
     refuses(fit_command(*out), "--target", "--photos")
@@ -255,6 +272,7 @@ def test_what_it_refuses_before_it_starts(target: Path, tmp_path: Path):
     )
 
 
+@pytest.mark.usefixtures("driver", "coarse_surfaces")
 @pytest.mark.parametrize(
     ("option", "value"),
     [
@@ -268,6 +286,7 @@ def test_values_that_cannot_be(target: Path, tmp_path: Path, option: str, value:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("driver", "coarse_surfaces")
 def test_files_that_are_no_meshes(target: Path, tmp_path: Path):
     (tmp_path / "text.obj").write_text("hello\n")
     (tmp_path / "short.glb").write_bytes(target.read_bytes()[:1000])
@@ -282,6 +301,7 @@ def test_files_that_are_no_meshes(target: Path, tmp_path: Path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("driver", "coarse_surfaces")
 def test_folders_of_photographs_that_disagree(tmp_path: Path):
     folder = tmp_path / "photos"
     out = ("--out", tmp_path / "out")
@@ -307,6 +327,7 @@ def test_folders_of_photographs_that_disagree(tmp_path: Path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("driver", "coarse_surfaces")
 @pytest.mark.release
 def test_photographs_with_depths(tmp_path: Path):
     truth, cameras = bowl(3), views_of_bowl(8, (48, 48))
@@ -327,6 +348,7 @@ def test_photographs_with_depths(tmp_path: Path):
     refuses(fit_command(*out, "--depth"), "'3.png'")
 
 
+@pytest.mark.usefixtures("driver", "coarse_surfaces")
 def test_folders_that_cannot_be_written(target: Path, tmp_path: Path):
     (tmp_path / "file").write_text("mine")
     refuses(fit_command("--target", target, "--out", tmp_path / "file"), "file")
@@ -336,3 +358,120 @@ def test_folders_that_cannot_be_written(target: Path, tmp_path: Path):
     if hasattr(os, "geteuid") and os.geteuid() != 0:
         (tmp_path / "locked").mkdir(mode=0o500)
         refuses(fit_command("--target", target, "--out", tmp_path / "locked"), "cannot write")
+
+
+@pytest.fixture(scope="module")
+def material_target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("target") / "pear.glb"
+    mesh = pear(16, 12, 32)
+    mesh.material = Material(roughness=0.4)
+    save_mesh(path, mesh)
+    return path
+
+
+COMMAND = (
+    "--size 32 --views 5 --steps 48 --texture-size 32 --optimize albedo,roughness,light,exposure".split()
+)
+
+
+class Polls:
+    """The phase wherever progress is told; what follows a round is told at its last step, and counts once."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.phases: dict[int, str] = {}
+        shown = Bar.__call__
+        monkeypatch.setattr(
+            Bar,
+            "__call__",
+            lambda bar, now: (self.phases.setdefault(now.done, now.phase), shown(bar, now))[1],
+        )
+
+    def of_the_material(self) -> int:
+        return list(self.phases.values()).count("material")
+
+
+@pytest.fixture(scope="module")
+def gone_on(material_target: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Polls]:
+    """The folder of a fit that was stopped where its material is recovered, and went on; what the second part told."""
+    folder = tmp_path_factory.mktemp("fit")
+    # From the shape itself, so that one round is enough for it.
+    command = ("fit", "--target", material_target, "--init", material_target, *COMMAND, "--out", folder)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        polls = Polls(monkeypatch)
+        monkeypatch.setattr(Stop, "__call__", lambda stop: polls.of_the_material() == 3)
+        stopped = run(*command)
+        assert stopped.returncode != 0 and "--resume goes on" in stopped.stderr
+        polls.phases.clear()
+        monkeypatch.setattr(Stop, "__call__", lambda stop: False)
+        done = run(*command, "--resume")
+    assert done.returncode == 0, done.stderr
+    return folder, polls
+
+
+@pytest.mark.usefixtures("driver")
+@pytest.mark.release
+def test_a_mesh_under_unknown_light(gone_on: tuple[Path, Polls]):
+    folder, _ = gone_on
+    report = json.loads((folder / "report.json").read_text())
+    assert report["plan"]["material"]["stages"] > 0
+    assert report["material"]["light"] == "HarmonicsLight" and len(report["material"]["exposures"]) == 5
+    phases = [line.split(",")[1] for line in (folder / "loss.csv").read_text().splitlines()[1:]]
+    assert phases.count("material") == 40 and phases[-1] == "material"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mesh = load_mesh(folder / "result.glb")
+    assert mesh.material is not None and mesh.material.metallic_roughness is not None
+    light = json.loads((folder / "light.json").read_text())
+    assert light["kind"] == "HarmonicsLight" and np.shape(light["coefficients"]) == (16, 3)
+
+
+@pytest.mark.usefixtures("driver")
+@pytest.mark.release
+def test_a_material_that_was_stopped_goes_on(gone_on: tuple[Path, Polls]):
+    """And nothing else again. That its numbers are those of a fit that was not stopped, ``test_kept.py`` shows."""
+    folder, polls = gone_on
+    assert set(polls.phases.values()) == {"material"}
+    assert not list(folder.glob("*.npz"))
+
+
+@pytest.mark.usefixtures("driver")
+@pytest.mark.release
+def test_what_it_refuses(material_target: Path, tmp_path: Path):
+    command = ("fit", "--target", material_target, "--out", tmp_path)
+    for arguments, text in (
+        (("--optimize", "albedo,shininess"), "shininess"),
+        (("--optimize", ""), "nothing"),
+        (("--light", material_target), "--optimize"),
+        (("--optimize", "albedo", "--light", tmp_path / "none.hdr"), "none.hdr"),
+    ):
+        refuses(run(*command, *arguments), text)
+
+
+@pytest.mark.usefixtures("driver")
+@pytest.mark.release
+def test_photographs_of_a_shiny_thing_are_said_to_contradict_each_other():
+    train = {"iou": 0.98, "exposed_inside": 18.7}
+    report = {"metrics": {"train": train}, "confidence": {"mean": 0.5}}
+    found = disagreement(report)
+    assert found is not None and "18.7 dB" in found and "--optimize" in found
+    assert disagreement({"metrics": {"train": train}}) is None  # drawn pictures
+    for other in ({"exposed_inside": 25.0}, {"iou": 0.8}, {"exposed_inside": None}):
+        assert disagreement({**report, "metrics": {"train": {**train, **other}}}) is None
+    assert disagreement({**report, "material": {}}) is None
+
+
+class Canvas:
+    """A window that is open."""
+
+    closed = False
+
+
+@pytest.mark.one_driver
+@pytest.mark.parametrize("stdin", [None, open])
+def test_a_run_without_a_person_ends(monkeypatch, tmp_path, stdin):
+    (tmp_path / "in").write_text("")
+    with open(tmp_path / "in") as file:
+        monkeypatch.setattr(sys, "stdin", None if stdin is None else file)
+        window = object.__new__(FitWindow)
+        window.canvas = cast("object", Canvas())  # type: ignore[assignment]
+        window.stay(primitives.cube(1.0), cast(Device, None))  # a Device would be asked for

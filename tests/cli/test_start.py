@@ -1,17 +1,20 @@
-"""How the command line starts and ends: Ctrl-C while modules are imported, `--version`, `python -m dressi`, pipes."""
+"""How the command line starts, and how it ends when it is killed."""
 
+import importlib.util
 import os
 import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 import dressi
 from dressi.cli.interrupt import Stop, imports
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
+from dressi.errors import DressiError
+from dressi.render.formats import save_mesh
+from dressi.render.mesh.primitives import pear
 
 INTERRUPT_IMPORT = """
 import os, signal, sys
@@ -38,6 +41,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 @pytest.mark.parametrize(
     ("module", "command"),
     [
@@ -54,17 +58,20 @@ def test_ctrl_c_during_imports_is_one_sentence(module: str, command: str):
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "dressi: interrupted\n")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_the_command_line_imports_nothing_slow_before_it_handles_ctrl_c():
     result = run("-c", "import sys, dressi.cli; print(*sys.modules)")
     assert not {"numpy", "typer", "vulkan", "scipy"} & set(result.stdout.split())
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_the_version():
     for start in (["-m", "dressi"], ["-m", "dressi.cli"]):
         result = run(*start, "--version")
         assert (result.returncode, result.stdout, result.stderr) == (0, f"dressi {dressi.__version__}\n", "")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_reader_that_goes_away_is_no_error():
     code = "import os; r, w = os.pipe(); os.close(r); os.dup2(w, 1); from dressi.cli import main; main()"
     for option in ("--help", "--version"):
@@ -72,6 +79,7 @@ def test_a_reader_that_goes_away_is_no_error():
         assert (result.returncode, result.stderr) == (1, "")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_names_of_the_package_are_imported_when_they_are_used():
     for name in dressi.__all__:
         assert getattr(dressi, name) is not None and name in dir(dressi)
@@ -79,6 +87,7 @@ def test_names_of_the_package_are_imported_when_they_are_used():
         _ = dressi.nothing  # pyright: ignore[reportAttributeAccessIssue]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_sigterm_stops_like_ctrl_c():
     with Stop() as stop:
         assert not stop()
@@ -89,6 +98,7 @@ def test_sigterm_stops_like_ctrl_c():
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_signal_that_is_ignored_stays_ignored():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -100,6 +110,7 @@ def test_a_signal_that_is_ignored_stays_ignored():
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_other_threads_leave_the_handlers_alone():
     before, found = signal.getsignal(signal.SIGINT), []
 
@@ -111,3 +122,26 @@ def test_other_threads_leave_the_handlers_alone():
     thread.start()
     thread.join()
     assert found == [before]
+
+
+@pytest.mark.release
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_fit_that_is_killed_again_and_again_ends_as_if_it_had_not_been(tmp_path: Path):
+    from dressi.vk.run.device.choose import list_devices
+
+    try:
+        list_devices()
+    except DressiError as error:
+        pytest.skip(str(error))
+    spec = importlib.util.spec_from_file_location("kills", Path(__file__).parent / "kills.py")
+    assert spec is not None and spec.loader is not None
+    kills = importlib.util.module_from_spec(spec)
+    sys.modules["kills"] = kills
+    spec.loader.exec_module(kills)
+    kills.OPTIONS = "--views 2 --size 16 --steps 24 --texture-size 8 --no-colours".split()
+    target = tmp_path / "pear.glb"
+    save_mesh(target, pear(16, 12, 32))
+    expected = kills.undisturbed(target, tmp_path / "whole")
+    # This seed kills it after 3.3 seconds, and interrupts what goes on after 3.7.
+    outcome = kills.disturbed(target, tmp_path / "killed", expected, 111, ["KILL", "INT"], 2, 4.0)
+    assert outcome.wrong == []

@@ -1,24 +1,31 @@
-"""Windows and their events, and pictures that are copied."""
+"""Canvases: pictures of engines in windows of others, in notebooks and in Qt."""
 
+import asyncio
+import ctypes
 import doctest
+import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
-from screen import Screen, until
+import vulkan as vk
+from screen import SIZE, Screen, steady, until
+from viewer import Viewer as Program
 
 import dressi
-from dressi import Device, DressiAD, Variable
-from dressi.errors import GraphError, InputError
-from dressi.viewer import EngineSession, presenter, qt_pane
+from dressi import Device, DressiAD, F, Variable, adam
+from dressi.errors import DeviceError, GraphError, InputError
+from dressi.viewer import EngineSession, Viewer, host_canvas, presenter, qt_pane
 from dressi.viewer import canvas as canvases
 from dressi.viewer.canvas import BACKENDS, Canvas, OffscreenWindow, open_canvas
-from dressi.viewer.presenter import CopyPresenter, Layer, OffscreenPresenter
+from dressi.viewer.presenter import CopyPresenter, Layer, OffscreenPresenter, SwapchainPresenter
+from dressi.vk.run.present.procedures import SURFACE_LOST, Procedures
 
-pytestmark = pytest.mark.vk
 CODES = np.random.default_rng(4).integers(0, 256, (48, 64, 3)).astype(np.uint8)
 
 
@@ -29,6 +36,7 @@ def canvas(screen: Screen) -> Iterator[Canvas]:
         yield canvas
 
 
+@pytest.mark.vk
 def test_the_users_hands_arrive_as_events(canvas, screen):
     events = []
     for kind in ("pointer_down", "pointer_move", "pointer_up", "wheel", "key_down", "key_up"):
@@ -58,6 +66,7 @@ def test_the_users_hands_arrive_as_events(canvas, screen):
     assert canvas.pixel_ratio == 1.0
 
 
+@pytest.mark.vk
 def test_errors_of_handlers_are_raised(canvas):
     def fail(event):
         raise ValueError(f"not {event['key']}")
@@ -78,6 +87,7 @@ def picture() -> Variable:
     return Variable.of(CODES / np.float32(255), name="image")
 
 
+@pytest.mark.vk
 def test_copies_are_what_the_engine_holds(device):
     image = picture()
     frames: list[np.ndarray] = []
@@ -98,6 +108,7 @@ def test_copies_are_what_the_engine_holds(device):
         assert window.size == (0, 0) and not window.present(ad, [])
 
 
+@pytest.mark.vk
 def test_nobody_sees_an_offscreen_window(device):
     canvas = open_canvas("offscreen", (64, 48))
     window = canvas._window
@@ -120,6 +131,7 @@ def test_nobody_sees_an_offscreen_window(device):
         OffscreenPresenter((4, -1))
 
 
+@pytest.mark.vk
 def test_a_notebooks_canvas_sends_pictures_and_hears_the_browser(device):
     pytest.importorskip("jupyter_rfb")
     canvas = open_canvas("jupyter", (64, 48))
@@ -150,6 +162,7 @@ def run(script: str, **environment: str) -> subprocess.CompletedProcess:
     )
 
 
+@pytest.mark.vk
 @pytest.mark.release
 @pytest.mark.one_driver
 @pytest.mark.parametrize("backend", ["glfw", "qt"])
@@ -163,6 +176,7 @@ def test_without_a_display_one_sentence_says_so(backend):
     assert "xvfb-run" in last
 
 
+@pytest.mark.vk
 @pytest.mark.parametrize("backend", [name for name in BACKENDS if name != "offscreen"])
 def test_a_missing_library_is_named_with_its_cure(backend, monkeypatch):
     for name in [n for n in sys.modules if n.startswith("dressi.viewer.windows.")]:
@@ -179,6 +193,7 @@ def test_a_missing_library_is_named_with_its_cure(backend, monkeypatch):
             qt_pane(EngineSession(ad, image=picture()))
 
 
+@pytest.mark.vk
 def test_strange_windows_are_refused():
     with pytest.raises(InputError, match="no windows of 'gtk'; there are glfw, qt, jupyter, offscreen"):
         open_canvas("gtk")
@@ -187,9 +202,265 @@ def test_strange_windows_are_refused():
             open_canvas("offscreen", size)
 
 
+@pytest.mark.vk
 @pytest.mark.parametrize("module", [canvases, presenter], ids=["canvas", "presenter"])
 def test_examples_run(module, device: Device, monkeypatch):
     monkeypatch.setenv("DRESSI_DEVICE", device.name)
     names = {"np": np, **{name: getattr(dressi, name) for name in dressi.__all__}}
     found = doctest.testmod(module, globs={**vars(module), **names})
     assert found.attempted and not found.failed
+
+
+PROGRAM = Path(__file__).parent / "qt_program.py"
+
+
+def qt_run(device: Device, binding: str, *fault: str, platform: str = "xcb") -> dict:
+    pytest.importorskip(binding)
+    environment = {**os.environ, "QT_QPA_PLATFORM": platform}
+    arguments = [sys.executable, str(PROGRAM), binding, device.name, *fault]
+    result = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def check(found: dict, *, copies: bool) -> None:
+    assert found["same"] == [True, True] and found["copies"] == [copies] * 2
+    assert found["events"][0] == "resize" and found["events"].count("close") == 1 and found["closed"]
+    assert found["fell"] and found["alive"] == [] and found["messages"] == []
+
+
+@pytest.mark.vk
+@pytest.mark.one_driver
+@pytest.mark.release
+@pytest.mark.parametrize("binding", ["PySide6", "PyQt6"])
+def test_a_pane_has_a_swapchain_of_its_own(device, screen: Screen, binding):
+    found = qt_run(device, binding)
+    check(found, copies=False)
+    assert found["warnings"] == []
+
+
+@pytest.mark.vk
+@pytest.mark.one_driver
+@pytest.mark.release
+def test_where_there_is_no_swapchain_pictures_are_copied_and_a_warning_says_why(device, screen: Screen):
+    found = qt_run(device, "PySide6", "fault")
+    check(found, copies=True)
+    assert found["warnings"] == ["pictures are copied through the host: no swapchain here"]
+
+
+@pytest.mark.vk
+@pytest.mark.one_driver
+@pytest.mark.release
+def test_where_qt_has_no_windows_of_the_system_pictures_are_copied(device):
+    check(qt_run(device, "PySide6", platform="offscreen"), copies=True)
+
+
+SURFACES, SWAPCHAIN = ("VK_KHR_surface", "VK_KHR_xcb_surface"), ("VK_KHR_swapchain",)
+SURFACE_SIZE = (64, 48)
+SURFACE_CODES = (
+    np.random.default_rng(2).integers(0, 256, (SURFACE_SIZE[1], SURFACE_SIZE[0], 3)).astype(np.uint8)
+)
+
+
+class Host(Program):
+    """A Vulkan program with a window and its VkSurfaceKHR."""
+
+    def __init__(self, device: Device, *, swapchain: tuple[str, ...] = SWAPCHAIN):
+        import glfw
+
+        validation = device.instance.validation
+        super().__init__(device.name, validation=validation, surfaces=SURFACES, swapchain=swapchain)
+        assert glfw.init()
+        glfw.default_window_hints()
+        glfw.window_hint(glfw.CLIENT_API, glfw.NO_API)
+        self.window = glfw.create_window(*SURFACE_SIZE, "host", None, None)
+        connection = ctypes.CDLL("libX11-xcb.so.1").XGetXCBConnection
+        connection.restype, connection.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+        address = connection(glfw.get_x11_display())
+        info = vk.VkXcbSurfaceCreateInfoKHR(
+            connection=vk.ffi.cast("struct xcb_connection_t*", address),
+            window=glfw.get_x11_window(self.window),
+        )
+        make = vk.vkGetInstanceProcAddr(self.instance, "vkCreateXcbSurfaceKHR")
+        self.surface = make(self.instance, info, None)
+
+    def close(self) -> None:
+        import glfw
+
+        vk.vkGetInstanceProcAddr(self.instance, "vkDestroySurfaceKHR")(self.instance, self.surface, None)
+        glfw.destroy_window(self.window)
+        super().close()
+
+
+@pytest.fixture
+def host(device: Device, screen: Screen) -> Iterator[Host]:
+    host = Host(device)
+    yield host
+    host.close()
+    assert host.messages == []
+
+
+@pytest.mark.vk
+def test_pictures_come_into_the_surface_of_the_host(host, screen):
+    number = int(vk.ffi.cast("uintptr_t", host.surface))
+    image = Variable.of(SURFACE_CODES / np.float32(255), name="image")
+    with Device.from_handles(*host.handles, features=host.features) as own, DressiAD(own) as ad:
+        ad.set_output("picture", F.clamp(image, 0.0, 1.0))
+        for surface in (host.surface, number):
+            window = SwapchainPresenter(surface, lambda: SURFACE_SIZE)
+            layer = Layer("picture", (0, 0, *SURFACE_SIZE))
+
+            def right(picture: np.ndarray) -> bool:
+                return np.array_equal(picture[: SURFACE_SIZE[1], : SURFACE_SIZE[0]], SURFACE_CODES)
+
+            assert right(steady(screen, right, lambda: window.present(ad, [layer])))  # noqa: B023
+            window.close()
+            assert "SurfaceKHR" not in own.live_objects()
+
+
+@pytest.mark.vk
+def test_the_viewer_runs_in_the_window_of_the_host(host, screen):
+    """Beside a loop of asyncio, with what the host's user does passed on."""
+    image = Variable.of(SURFACE_CODES / np.float32(255), name="image")
+    others = 0
+
+    async def program(viewer: Viewer) -> None:
+        nonlocal others
+        running = asyncio.create_task(viewer.live())
+        while not running.done():
+            await asyncio.sleep(0)
+            others += 1
+            if viewer.session.status.finished and viewer.frames and not canvas.closed:
+                canvas.submit({"event_type": "key_down", "key": "q", "modifiers": ()})
+
+    with Device.from_handles(*host.handles, features=host.features) as own, DressiAD(own) as ad:
+        ad.set_loss(F.mean(F.square(F.length(image - 0.5))))
+        ad.set_optimizer(adam(0.01), [image])
+        canvas = host_canvas(host.surface, lambda: SURFACE_SIZE)
+        viewer = Viewer(EngineSession(ad, image=image, codes=True, steps=6), canvas, panel=False)
+        asyncio.run(program(viewer))
+        assert canvas.closed and others > 1 and len(ad.losses()) == 6
+        canvas.close()
+
+
+@pytest.mark.vk
+def test_a_lost_surface_of_the_host_is_the_hosts_to_replace(host, monkeypatch):
+    image = Variable.of(SURFACE_CODES / np.float32(255), name="image")
+    with Device.from_handles(*host.handles, features=host.features) as own, DressiAD(own) as ad:
+        window = SwapchainPresenter(host.surface, lambda: SURFACE_SIZE)
+        assert window.present(ad, [Layer(image, (0, 0, *SURFACE_SIZE))])
+        call = Procedures.__call__
+
+        def lost(procedures, name, *arguments):
+            return SURFACE_LOST if "Capabilities" in name else call(procedures, name, *arguments)
+
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises(DeviceError, match="make a Swapchain with its new VkSurf"),
+        ):
+            patch.setattr(Procedures, "__call__", lost)
+            window.present(ad, [Layer(image, (0, 0, *SURFACE_SIZE))])
+        window.close()
+
+
+@pytest.mark.vk
+def test_an_adopted_device_without_swapchains_says_what_to_enable(device, screen):
+    host = Host(device, swapchain=())
+    image = Variable.of(SURFACE_CODES / np.float32(255), name="image")
+    with Device.from_handles(*host.handles, features=host.features) as own, DressiAD(own) as ad:
+        window = SwapchainPresenter(host.surface, lambda: SURFACE_SIZE)
+        with pytest.raises(
+            DeviceError, match="VK_KHR_swapchain is not enabled in the adopted device; name it"
+        ):
+            window.present(ad, [Layer(image, (0, 0, *SURFACE_SIZE))])
+    host.close()
+    assert host.messages == []
+
+
+FOLDER = Path(__file__).resolve().parents[2] / "apps" / "embedding"
+PROGRAMS = {"glfw_loop": "glfw", "own_vulkan": "glfw", "qt_pane": "PySide6"}
+"""Programs, and the library that each needs."""
+NOTEBOOK = FOLDER / "notebook.ipynb"
+
+
+def test_examples_are_short():
+    lengths = {file.name: len(file.read_text(encoding="utf-8").splitlines()) for file in FOLDER.glob("*.py")}
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    lengths[NOTEBOOK.name] = sum(len(cell["source"]) for cell in cells)
+    assert {*PROGRAMS, "shape"} == {Path(name).stem for name in lengths} - {"notebook"}
+    assert max(lengths.values()) <= 60
+
+
+def clay(picture: np.ndarray) -> np.ndarray:
+    """Pixels of the shape: lighter than the background and darker than widgets."""
+    red, green, blue = picture.astype(int).transpose(2, 0, 1)
+    return (red > 120) & (red < 210) & (red - green > 1) & (green - blue > 1)
+
+
+@pytest.mark.vk
+@pytest.mark.release
+@pytest.mark.one_driver
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_window_shows_the_shape_until_it_is_closed(device: Device, screen: Screen, program):
+    pytest.importorskip(PROGRAMS[program])
+    screen.managed()
+    watched = (
+        device.instance.validation and program == "own_vulkan"
+    )  # the others differ in nothing that it sees
+    layer = {"VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation"} if watched else {}
+    environment = {**os.environ, **layer, "DRESSI_DEVICE": device.name}
+    running = subprocess.Popen(
+        [sys.executable, str(FOLDER / f"{program}.py"), "--steps", "60"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    def ended() -> bool:
+        return running.poll() is not None
+
+    try:
+        # Pictures of the screen are dear, and the program starts sooner where nobody takes the processor from it.
+        assert until(lambda: ended() or clay(screen.picture()).sum() > 0.03 * SIZE[0] * SIZE[1], 90, 0.1)
+        assert not ended(), running.communicate()
+
+        def closed() -> bool:
+            # A window that took long to come has not the focus: it is clicked before the key is pressed.
+            shape = np.argwhere(clay(screen.picture()))
+            if len(shape):
+                y, x = np.median(shape, axis=0).astype(int)
+                screen.user("mousemove", str(x), str(y), "click", "1", "key", "alt+F4")
+            time.sleep(0.2)
+            return ended()
+
+        assert until(closed, 30)
+        said, errors = running.communicate()
+        assert running.returncode == 0, errors
+        assert "closed with loss 0." in said and "Validation" not in said + errors
+    finally:
+        running.kill()
+        running.communicate()
+
+
+@pytest.mark.vk
+@pytest.mark.release
+@pytest.mark.one_driver
+def test_the_notebook_runs_from_top_to_bottom(device: Device, tmp_path: Path):
+    pytest.importorskip("jupyter_rfb")
+    pytest.importorskip("nbconvert")
+    pytest.importorskip("ipykernel")
+    options = ["--to", "notebook", "--execute", "--output-dir", str(tmp_path)]
+    result = subprocess.run(
+        [sys.executable, "-m", "nbconvert", *options, str(NOTEBOOK)],
+        env={**os.environ, "DRESSI_DEVICE": device.name},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    cells = json.loads((tmp_path / NOTEBOOK.name).read_text(encoding="utf-8"))["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", ())]
+    assert any("loss 0.0" in "".join(output.get("text", "")) for output in outputs)
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    assert any("application/vnd.jupyter.widget-view+json" in output.get("data", {}) for output in outputs)

@@ -1,20 +1,25 @@
-"""The viewer on a window that nobody sees: what it shows, and what its requests do to the optimisation."""
+"""The viewer: fits that are steered, examples, and the window of a fit."""
 
+import doctest
+import importlib
+import pkgutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from screen import Screen, until
 
+import dressi
 import dressi.render.fit.run.running as running
+import dressi.viewer
 from dressi import FLOAT, MAT4, DressiAD, F, InputError, Variable, adam
 from dressi.render import MorphGeometry, Node, Scene, StrandGeometry, primitives
 from dressi.render.fit import FitJob
+from dressi.render.fit.graphs import controls
 from dressi.render.formats import load_mesh
 from dressi.viewer import EngineSession, FitSession, MeshSession, Orbit, Viewer, open_canvas
 from dressi.viewer.panel.panel import WIDTH
 from dressi.viewer.pictures import BACKGROUND, FIT, MODES, TRUTH
-
-pytestmark = pytest.mark.vk
 
 SIZE = (WIDTH + 128, 128)
 
@@ -56,6 +61,7 @@ def fit(tiny_fits, canvas, tmp_path: Path):
     viewer.session.stop()
 
 
+@pytest.mark.vk
 @pytest.mark.one_driver
 def test_a_mesh_is_shown_in_every_mode_from_every_side(device, canvas):
     mesh = primitives.cube()
@@ -81,6 +87,7 @@ def test_a_mesh_is_shown_in_every_mode_from_every_side(device, canvas):
         assert not viewer.panel_shown and (viewer.orbit.azimuth, viewer.orbit.elevation) == (20.0, 20.0)
 
 
+@pytest.mark.vk
 @pytest.mark.release
 @pytest.mark.one_driver
 def test_a_scene_is_shown_as_its_nodes_say(device, canvas):
@@ -103,6 +110,7 @@ def test_a_scene_is_shown_as_its_nodes_say(device, canvas):
             MeshSession(Scene([Node(cube, to_world=Variable(MAT4, (1, 1)))]), engine)
 
 
+@pytest.mark.vk
 @pytest.mark.one_driver
 def test_the_mouse_turns_shifts_and_zooms(device, canvas):
     with DressiAD(device) as engine:
@@ -123,6 +131,7 @@ def test_the_mouse_turns_shifts_and_zooms(device, canvas):
         assert viewer.orbit.distance == pytest.approx(Orbit().distance / 1.1)
 
 
+@pytest.mark.vk
 @pytest.mark.release
 @pytest.mark.one_driver
 def test_a_watched_fit_finds_what_one_alone_does(fit, tiny_fits):
@@ -135,6 +144,7 @@ def test_a_watched_fit_finds_what_one_alone_does(fit, tiny_fits):
     assert set(fit.session.status.curves) == {"loss", "IoU", "PSNR"}
 
 
+@pytest.mark.vk
 @pytest.mark.one_driver
 def test_pause_step_save_and_close(fit, tmp_path: Path):
     for _ in range(2):
@@ -159,6 +169,7 @@ def test_pause_step_save_and_close(fit, tmp_path: Path):
     assert fit.session.run.point.step % running.CHUNK in (0, 1)  # a resumed fit computes the same numbers
 
 
+@pytest.mark.vk
 @pytest.mark.release
 @pytest.mark.one_driver
 def test_a_rewound_fit_goes_on_from_a_checkpoint(fit, monkeypatch):
@@ -178,6 +189,7 @@ def test_a_rewound_fit_goes_on_from_a_checkpoint(fit, monkeypatch):
     assert fit.session.result().finished
 
 
+@pytest.mark.vk
 @pytest.mark.one_driver
 def test_a_slider_moves_a_factor(fit):
     fit.tick()
@@ -190,6 +202,7 @@ def test_a_slider_moves_a_factor(fit):
     assert [name for _, name, _ in fit.session.controls.changes] == ["rate", "rate"]
 
 
+@pytest.mark.vk
 @pytest.mark.one_driver
 def test_outlines_lie_over_the_nearest_photograph(fit):
     fit.tick()
@@ -204,6 +217,7 @@ def test_outlines_lie_over_the_nearest_photograph(fit):
     assert np.abs(first - frame(fit)).max() > 0.05
 
 
+@pytest.mark.vk
 @pytest.mark.one_driver
 def test_an_engine_of_ones_own_is_watched_and_steered(device, canvas):
     image = Variable.of(np.zeros((2, 8, 8, 3)), name="image")
@@ -222,6 +236,7 @@ def test_an_engine_of_ones_own_is_watched_and_steered(device, canvas):
         assert ad.recv(weight).item() == 2.0 == session.sliders[0].get()
 
 
+@pytest.mark.vk
 @pytest.mark.one_driver
 def test_what_cannot_be_shown_is_said(device):
     image = Variable.of(np.zeros((4, 4, 3)), name="image")
@@ -234,3 +249,61 @@ def test_what_cannot_be_shown_is_said(device):
         ):
             with pytest.raises(InputError, match=said):
                 EngineSession(ad, **given)
+
+
+MODULES = [controls] + [
+    importlib.import_module(found.name)
+    for found in pkgutil.walk_packages(dressi.viewer.__path__, "dressi.viewer.")
+    if ".windows" not in found.name and ".widget" not in found.name
+]
+GLOBALS = {"np": np, **{name: getattr(dressi, name) for name in dressi.__all__}}
+EXAMPLES = [
+    example
+    for module in MODULES
+    for example in doctest.DocTestFinder().find(module, globs=dict(GLOBALS))
+    if example.examples
+]
+
+
+@pytest.mark.vk
+@pytest.mark.one_driver
+@pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
+def test_examples_run(example: doctest.DocTest, device):
+    flags = doctest.NORMALIZE_WHITESPACE
+    said: list[str] = []
+    example.globs.update(vars(importlib.import_module(example.globs.get("__name__", "dressi"))) | GLOBALS)
+    assert doctest.DocTestRunner(optionflags=flags).run(example, out=said.append).failed == 0, "".join(said)
+
+
+@pytest.mark.vk
+@pytest.mark.one_driver
+def test_the_viewer_has_examples():
+    assert len(EXAMPLES) >= 6
+
+
+@pytest.mark.vk
+@pytest.mark.release
+@pytest.mark.one_driver
+def test_a_watched_fit_in_a_window_that_changes(tiny_fits, screen: Screen):
+    glfw = pytest.importorskip("glfw")
+    screen.managed()
+    job = FitJob(tiny_fits.scene, tiny_fits.options, tiny_fits.make_engine)
+    with open_canvas("glfw", (400, 240), "fit") as canvas:
+        viewer = Viewer(FitSession(job), canvas)
+        window = canvas.widget._window
+        viewer.session.advance(0.0, steps=3)
+        viewer.toggle()  # a fit this small would be finished before the window is
+        for size, mode in (((400, 240), "shaded"), ((520, 300), "silhouettes"), ((330, 200), "normals")):
+            glfw.set_window_size(window, *size)
+            viewer.choose(mode)
+            viewer.step()
+            assert until(lambda size=size: viewer.tick() and canvas.presenter.size == size and viewer.draw())
+        glfw.iconify_window(window)
+        assert until(lambda: viewer.tick() and not viewer.draw())
+        glfw.restore_window(window)
+        assert until(lambda: viewer.tick() and viewer.draw())
+        assert not canvas.presenter.copies
+        viewer.canvas.close()
+        assert not viewer.tick()
+    # It is kept to the end of a chunk, or finished.
+    assert viewer.session.status.finished and viewer.session.result().losses

@@ -1,20 +1,29 @@
-"""Every Function on every driver against its float64 meaning."""
+"""Every Function, extreme values and residuals on every driver, against NumPy.
+
+`PYTHONPATH=tests python -m random_graphs residuals --minutes 30 --device llvmpipe --json FILE` runs many more.
+"""
 
 from functools import cache
 
 import numpy as np
 import pytest
 from examples import EXAMPLES
+from random_graphs.residuals import check_residuals
 
+from dressi import DressiAD, LevenbergMarquardt, Variable
+from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.ops.image.raster import Rasterize
 from dressi.ad.program import Program
+from dressi.ad.transform.gradient import gradient
+from dressi.ad.transform.simplify import simplify
 from dressi.ad.traversal import leaves
+from dressi.ad.types import FLOAT, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
 from dressi.vk.plan.options import BASELINE
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk
+
 TOLERANCE = 1e-5  # of the largest value
 
 
@@ -71,3 +80,51 @@ def test_meaning(device, kind):
             run.wait()
             for name, v, value in zip(program.outputs, examples, expected, strict=True):
                 compare(v, run.recv(v), value, name)
+
+
+def test_gradients_of_extremes(device):
+    rng = np.random.default_rng(0)
+    x = Variable(VEC3, (7, 5), 2, name="x", data=rng.integers(-3, 4, (2, 5, 7, 3)).astype(float))
+    s = Variable(FLOAT, (9, 4), name="s", data=rng.normal(size=(1, 4, 9)))
+    # Computed, not stored: what is compared must not depend on where it is computed again.
+    y, t = F.sin(x * 0.7) + x, F.exp(s) * F.sin(3.0 * s)
+    losses = [
+        F.sum(F.sum_components(F.square(f(y, axes))))
+        for f in (F.max, F.min)
+        for axes in ("x", "y", "n", "xyn")
+    ]
+    losses += [
+        F.sum(F.sum_components(F.square(f(v, 2, axis))))
+        for f in (F.window_max, F.window_min)
+        for v, axis in ((y, "x"), (t, "y"))
+    ]
+    gradients = [g for loss in losses for g in gradient(loss, [x, s])]
+    program = simplify(Program({f"gradient {k}": g for k, g in enumerate(gradients)}))
+    with VulkanExecutor(program, device) as run:
+        run.run()
+        for found, g in zip(program.outputs.values(), gradients, strict=True):
+            (expected,) = evaluate([g])
+            np.testing.assert_allclose(
+                run.recv(found), expected, atol=2e-5 * max(1.0, np.abs(expected).max())
+            )
+
+
+@pytest.mark.parametrize("seed", [2, 19, 25, 45, 47])
+@pytest.mark.release("25", "45", "47")
+@pytest.mark.second_driver("45")
+def test_steps_are_those_of_dense_matrices(device, seed):
+    report = check_residuals(seed, device, steps=2)
+    assert report.failures == [] and report.compared > 0
+
+
+@pytest.mark.parametrize("vtype", [FLOAT, VEC3, VEC4, MAT2, MAT3, MAT4], ids=str)
+@pytest.mark.second_driver("VEC3", "MAT4")
+def test_unknowns_of_one_texel_stand_beside_others(device, vtype):
+    x = Variable(vtype, name="x", data=np.ones((1, 1, 1, *vtype.shape)))
+    y = Variable(VEC2, (3, 2), name="y", data=np.ones((1, 2, 3, 2)))
+    with DressiAD(device) as ad:
+        ad.set_loss([0.5 * x, y - 0.3])
+        ad.set_optimizer(LevenbergMarquardt(iterations=20), [x, y])
+        ad.step(3)
+        np.testing.assert_allclose(ad.recv(x), 0.0, atol=1e-5)
+        np.testing.assert_allclose(ad.recv(y), 0.3, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Packed plans on devices: the image of the baseline, bits that repeat, nothing left behind."""
+"""Packed plans on devices: the image of the baseline, bits that repeat, nothing left behind; hints."""
 
 import os
 import threading
@@ -11,25 +11,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dressi.ad import functional as F
-from dressi.ad.evaluate import NumpyExecutor
+from dressi.ad.evaluate import NumpyExecutor, evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.objective import HISTORY
 from dressi.ad.optim import adam
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
+from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, INT, VEC3, VEC4
 from dressi.config import shader_text
 from dressi.errors import DeviceError, GraphError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
-from dressi.vk.plan.model.records import CPU
+from dressi.vk.plan.model.records import CPU, DESKTOP
 from dressi.vk.plan.options import BASELINE, PlanOptions
 from dressi.vk.plan.verify import verify_plan
 from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.measure.timing import profile
-
-pytestmark = pytest.mark.vk
 
 small_limits = st.builds(
     DeviceLimits,
@@ -54,6 +53,7 @@ def close(a, b, tolerance=1e-5):
     )
 
 
+@pytest.mark.vk
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 10**6),
@@ -77,6 +77,7 @@ def test_packed_equals_baseline(device, seed, limits, switches, cost):
     assert close(packed, results(program, device, options=BASELINE))
 
 
+@pytest.mark.vk
 @pytest.mark.parametrize("lazy", [False, True])
 def test_what_only_the_next_subpass_reads_is_not_stored(device, lazy):
     """It needs no memory where the device can do without, and gives the same."""
@@ -94,6 +95,7 @@ def test_what_only_the_next_subpass_reads_is_not_stored(device, lazy):
     assert close(packed, results(program, device, options=BASELINE))
 
 
+@pytest.mark.vk
 @pytest.mark.parametrize("seed", range(3))
 def test_devices_follow_the_oracle(device, seed):
     program = random_program(seed, 30)
@@ -113,6 +115,7 @@ def small_fit(device, **options) -> DressiAD:
     return ad
 
 
+@pytest.mark.vk
 def test_image_fitting_converges_and_repeats_bit_for_bit(device):
     losses = []
     for _ in range(2):
@@ -123,6 +126,7 @@ def test_image_fitting_converges_and_repeats_bit_for_bit(device):
     assert losses[0][-1] < 1e-3 * losses[0][0]
 
 
+@pytest.mark.vk
 def test_history_is_longer_than_the_ring(device):
     with small_fit(device) as ad:
         ad.step(HISTORY + 30)
@@ -133,6 +137,7 @@ def test_history_is_longer_than_the_ring(device):
         assert ad.losses()[-1] == pytest.approx(present, rel=1e-5)
 
 
+@pytest.mark.vk
 def test_state_is_saved_and_restored(device):
     with small_fit(device) as ad:
         ad.step(10)
@@ -147,6 +152,7 @@ def test_state_is_saved_and_restored(device):
             ad.restore({"image": state["Image".lower()]})
 
 
+@pytest.mark.vk
 def test_what_does_not_change_is_computed_once(device):
     x = Variable(FLOAT, (8, 8), name="x", data=np.ones((8, 8)))
     fixed = Variable(FLOAT, (8, 8), name="fixed", data=np.full((8, 8), 2.0))
@@ -161,6 +167,7 @@ def test_what_does_not_change_is_computed_once(device):
         assert np.allclose(run.recv(heavy), 0, atol=1e-6)
 
 
+@pytest.mark.vk
 @pytest.mark.release
 @pytest.mark.one_driver
 def test_nothing_is_left_after_fifty_builds(device):
@@ -171,6 +178,7 @@ def test_nothing_is_left_after_fifty_builds(device):
     assert device.live_objects() == before
 
 
+@pytest.mark.vk
 @pytest.mark.one_driver
 def test_two_thousand_steps_keep_memory(device):
     def resident() -> int:
@@ -187,12 +195,14 @@ def test_two_thousand_steps_keep_memory(device):
         assert resident() - before < 5 * 2**20
 
 
+@pytest.mark.vk
 def test_every_stage_is_timed(device):
     with small_fit(device) as ad:
         times = profile(ad.executor, 3)
         assert len(times) == len(ad.plan.step.stages) and all(t.ms >= 0 for t in times)
 
 
+@pytest.mark.vk
 def test_saturation_is_reported(device):
     values = Variable(FLOAT, (4, 1), data=np.array([[[1.0, 2.0, 3.0, 100.0]]]))
     index = Variable(INT, (4, 1), data=np.zeros((1, 1, 4), int))
@@ -208,6 +218,7 @@ def test_saturation_is_reported(device):
         ad.evaluate(table)
 
 
+@pytest.mark.vk
 def test_errors_before_the_device_sees_them(device):
     x = Variable(FLOAT, (4, 4), name="x")
     with VulkanExecutor(Program({"y": x * 2.0}), device) as run:
@@ -221,6 +232,7 @@ def test_errors_before_the_device_sees_them(device):
             run.recv(x * 3.0)
 
 
+@pytest.mark.vk
 def test_tiles_in_a_grid_give_the_same_image(device):
     """Past the framebuffer's height tiles go side by side; draws, fetches, scatters and reductions follow."""
     rng = np.random.default_rng(1)
@@ -238,6 +250,7 @@ def test_tiles_in_a_grid_give_the_same_image(device):
     assert close(results(program, device, limits=narrow), results(program, device), 1e-6)
 
 
+@pytest.mark.vk
 @pytest.mark.parametrize("height", [16384, 25])
 def test_one_texel_a_tile_is_computed_by_the_first_of_the_tile(device, height):
     """Rates of several problems, a count of all, beside images of which each tile has a rate."""
@@ -258,6 +271,7 @@ def test_one_texel_a_tile_is_computed_by_the_first_of_the_tile(device, height):
             np.testing.assert_allclose(run.recv(leaf), oracle.recv(leaf), rtol=2e-6)
 
 
+@pytest.mark.vk
 def test_a_device_belongs_to_its_thread(device):
     caught = []
 
@@ -273,6 +287,7 @@ def test_a_device_belongs_to_its_thread(device):
     assert caught and "thread" in caught[0]
 
 
+@pytest.mark.vk
 def test_a_failed_build_leaves_nothing(device, monkeypatch):
     device.trim()  # so that there is something to compile
     before = device.live_objects()
@@ -283,6 +298,7 @@ def test_a_failed_build_leaves_nothing(device, monkeypatch):
     assert device.live_objects() == before
 
 
+@pytest.mark.vk
 @pytest.mark.parametrize("own_tiles", [False, True])
 @pytest.mark.parametrize("operation", [F.scatter_add, F.scatter_max])
 def test_accumulators_past_the_device_come_in_bands(device, operation, own_tiles):
@@ -304,6 +320,7 @@ def test_accumulators_past_the_device_come_in_bands(device, operation, own_tiles
         assert np.array_equal(a, b)
 
 
+@pytest.mark.vk
 def test_the_loss_is_made_when_it_is_read(device):
     with small_fit(device) as recorded, small_fit(device) as quiet:
         quiet.set_loss(quiet._objective.loss, record=False)
@@ -315,6 +332,7 @@ def test_the_loss_is_made_when_it_is_read(device):
         assert (quiet.recv(quiet.parameters[0]) == recorded.recv(recorded.parameters[0])).all()
 
 
+@pytest.mark.vk
 def test_values_share_channels(device):
     """A vector of three and a scalar, two pairs: what the same shaders read lies in one image."""
     rng = np.random.default_rng(0)
@@ -331,3 +349,30 @@ def test_values_share_channels(device):
     assert all(
         (a == b).all() for a, b in zip(packed, results(program, device, options=BASELINE), strict=True)
     )
+
+
+def blurred(hint, function):
+    x = Variable(FLOAT, (64, 64))
+    y = hint(function(x))
+    return x, F.shift(y, 1, 0) + F.shift(y, 0, 2) + F.shift(y, -3, 0)
+
+
+@pytest.mark.parametrize("model", [CPU, DESKTOP], ids=["cpu", "desktop"])
+@pytest.mark.parametrize("function", [lambda x: x + 1.0, lambda x: F.sin(F.exp(F.sqrt(F.log(F.exp(x)))))])
+def test_a_plan_follows_the_hints(function, model):
+    def sub_stages(hint):
+        _, y = blurred(hint, function)
+        plan = build_plan(simplify(Program({"y": y})), DeviceLimits(), lambda name: "", cost=model)
+        return len(plan.sub_stages)
+
+    assert (sub_stages(F.store), sub_stages(F.recompute)) == (2, 1)
+
+
+@pytest.mark.parametrize("hint", [F.store, F.recompute])
+def test_hints_change_no_value(hint):
+    values = np.random.default_rng(0).normal(size=(64, 64))
+    found = []
+    for h in (hint, lambda x: x):
+        x, y = blurred(h, F.sin)
+        found.append(evaluate([y, *gradient(F.sum(F.square(y)), [x])], {x: values}))
+    assert all((a == b).all() for a, b in zip(*found, strict=True))

@@ -1,4 +1,4 @@
-"""Reading without waiting, and steps that leave nothing behind on the host or the device."""
+"""Values that are read while steps run."""
 
 import gc
 import itertools
@@ -10,15 +10,12 @@ import numpy as np
 import pytest
 
 import dressi
-from dressi.ad import functional as F
-from dressi.ad.graph import Variable
-from dressi.ad.optim import adam
+from dressi import DressiAD, F, Variable, adam
 from dressi.ad.types import FLOAT, INT, MAT3, VEC3
 from dressi.errors import DeviceError, GraphError, InputError
 from dressi.vk.run.device.commands import Commands
 from dressi.vk.run.device.device import Device
 from dressi.vk.run.device.transfer import SLOTS
-from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.host.pace import Pace
 
 pytestmark = pytest.mark.vk
@@ -222,3 +219,18 @@ def test_waiting_waits_for_outputs_alone(device):
         ad.step()
         ad.wait()
         assert not device.work._under_way
+
+
+@pytest.mark.parametrize("wrong", [20_000_000, 4, -1])
+def test_a_wrong_counter_is_an_error(device, wrong):
+    x = Variable.of(np.ones((8, 8)), name="x")
+    with DressiAD(device) as ad:
+        ad.set_loss(F.sum(F.square(x)))
+        ad.set_optimizer(adam(0.1), [x])
+        ad.step(3)
+        counter = ad._objective.counter
+        ad._workspace.send_many({counter: np.full(counter.shape, wrong)})
+        with pytest.raises(DeviceError, match="at most 3 were submitted"):
+            ad.losses()
+        ad._workspace.send_many({counter: np.full(counter.shape, 3)})
+        assert len(ad.losses()) == 3

@@ -1,17 +1,19 @@
-"""Opening devices: every right and wrong way, and what is left when things fail."""
+"""Devices: how they are chosen, what they can do, and how they present."""
 
 import gc
 import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from dressi import Device, DressiAD, F, Variable, adam, list_devices
+from dressi import INT, Device, DressiAD, F, Variable, adam, list_devices
 from dressi.ad.graph import PixelFunction
-from dressi.config import config
+from dressi.ad.program import Program
+from dressi.config import config, shader_text
 from dressi.errors import (
     DeviceError,
     DeviceNotFoundError,
@@ -19,10 +21,26 @@ from dressi.errors import (
     InputError,
     NoDriverError,
     OutOfMemoryError,
+    PlanError,
 )
+from dressi.vk.plan.compiler import build_plan
+from dressi.vk.plan.images import Usage
+from dressi.vk.plan.limits import PROFILES, DeviceLimits
+from dressi.vk.plan.options import DEFAULT
 from dressi.vk.run.device import device as module
+from dressi.vk.run.device.capabilities import FORMATS, LEAST, Capabilities, QueueFamily, check, missing
 from dressi.vk.run.device.choose import choose
+from dressi.vk.run.device.features import REQUIRED
 from dressi.vk.run.device.instance import Instance, PhysicalDevice, load_vulkan
+from dressi.vk.run.present.choices import (
+    choose_count,
+    choose_format,
+    choose_mode,
+    choose_size,
+    clip,
+    covered,
+    overlap,
+)
 
 
 @pytest.mark.parametrize(
@@ -325,3 +343,177 @@ def test_only_drivers_that_do_not_answer_are_missing(device, monkeypatch, functi
     with pytest.raises(DeviceError, match=words) as caught:
         Instance().physical_devices()
     assert type(caught.value) is kind
+
+
+FEATURES = frozenset(feature.name for feature in REQUIRED)
+
+MINIMUM = Capabilities(
+    version=(1, 1),
+    queue_families=(QueueFamily(False, True, 0), QueueFamily(True, True, 36)),
+    extensions=frozenset(),
+    features=FEATURES,
+    formats=FORMATS,
+    limits=PROFILES["minimum"],
+    max_memory_allocations=4096,
+)
+"""What Vulkan guarantees, and the one optional feature."""
+
+
+def lacking(**changes: object) -> Capabilities:
+    return replace(MINIMUM, **changes)
+
+
+def without(name: str, usage: Usage) -> Capabilities:
+    return lacking(formats={**FORMATS, name: FORMATS[name] & ~usage})
+
+
+CASES = {
+    "version": (lacking(version=(1, 0)), "Vulkan 1.1 (it has 1.0)"),
+    "no queue": (lacking(queue_families=()), "a queue for both graphics and compute"),
+    "separate queues": (
+        lacking(queue_families=(QueueFamily(True, False, 0), QueueFamily(False, True, 0))),
+        "a queue for both graphics and compute",
+    ),
+    **{name: (lacking(features=FEATURES - {name}), name) for name in FEATURES},
+    **{
+        f"{name} {one.name}": (without(name, one), f"images of the format {name} as {one.words}")
+        for name, usage in FORMATS.items()
+        for one in usage
+    },
+    "format": (lacking(formats={k: v for k, v in FORMATS.items() if k != "D32_SFLOAT"}), "D32_SFLOAT as depth"),
+    **{
+        name: (lacking(limits=replace(PROFILES["minimum"], **{name: least - 1})), f"{name} of at least {least}")
+        for name, least in LEAST.items()
+    },
+}  # fmt: skip
+
+
+def test_the_minimum_of_vulkan_is_enough(device):
+    assert missing(MINIMUM) == [] == missing(device.capabilities)
+    assert MINIMUM.family == 1
+    check("Radeon", MINIMUM)
+
+
+@pytest.mark.parametrize(("capabilities", "words"), CASES.values(), ids=CASES)
+def test_a_device_that_lacks_something_is_told_in_one_sentence(capabilities, words):
+    assert len(missing(capabilities)) == 1
+    with pytest.raises(DeviceError, match=r"^Radeon lacks [^;]+; choose another device .*driver$") as caught:
+        check("Radeon", capabilities)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_all_that_is_missing_is_named():
+    with pytest.raises(
+        DeviceError, match=r"lacks Vulkan 1\.1.*; a queue .*; images of the format R32_SINT as storage"
+    ):
+        check("Radeon", replace(without("R32_SINT", Usage.STORAGE), version=(1, 0), queue_families=()))  # fmt: skip
+
+
+def test_a_device_is_refused_before_it_is_opened(device, monkeypatch):
+    from dressi import Device
+    from dressi.vk.run.device import device as module
+    from dressi.vk.run.device import logical
+
+    def read(*_: object) -> Capabilities:
+        return without("R32G32_SFLOAT", Usage.STORAGE)
+
+    opened = list(module._open)
+    monkeypatch.setattr(logical, "read_capabilities", read)
+    with pytest.raises(DeviceError, match="lacks images of the format R32G32_SFLOAT as storage image"):
+        Device(device.physical)
+    assert module._open == opened
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ({"max_storage_buffers": 1}, "2 storage buffers, the device allows 1; choose another device"),
+        ({"max_workgroup_invocations": 32}, "64 workgroup invocations, the device allows 32; choose another"),
+        ({"max_per_stage_resources": 2}, "per stage resources, the device allows 2"),
+    ],
+)  # fmt: skip
+def test_limits_of_a_dispatch_bind(limit, words):
+    x = Variable(size=(4, 1), name="x")
+    index = Variable(INT, (4, 1), name="index")
+    table = F.scatter_add(x, index, (4, 1))
+    with pytest.raises(PlanError, match=words):
+        build_plan(Program({"table": table}), DeviceLimits(**limit), shader_text, DEFAULT)
+
+
+def test_the_outputs_of_a_fragment_shader_together_bind():
+    """Eight attachments are allowed, three outputs of a fragment shader are not exceeded all the same."""
+    x = Variable(size=(8, 8), name="x")
+    outputs = {str(k): F.sin(x * float(k)) for k in range(7)}
+    limits, subpasses = (
+        DeviceLimits(max_fragment_combined_output_resources=3),
+        replace(DEFAULT, choose_lowering=False),
+    )
+    plan = build_plan(Program(outputs), limits, shader_text, subpasses)
+    assert max(len(s.colors) for s in plan.sub_stages) == 3
+    plan = build_plan(Program(outputs), DeviceLimits(), shader_text, subpasses)
+    assert max(len(s.colors) for s in plan.sub_stages) == 7
+
+
+BGRA, RGBA, BGRA_SRGB, HALF = 44, 37, 50, 97
+
+
+def test_codes_are_kept_by_a_unorm_format():
+    assert choose_format([(BGRA_SRGB, 0), (RGBA, 0), (BGRA, 0)]) == BGRA
+    assert choose_format([(BGRA_SRGB, 0), (RGBA, 0)]) == RGBA
+    assert choose_format([(0, 0)]) == BGRA  # any format
+    # sRGB formats would encode once more; other colour spaces show other colours.
+    assert choose_format([(BGRA_SRGB, 0), (HALF, 1000104002), (BGRA, 1000104001)]) is None
+
+
+def test_frames_are_whole_unless_speed_is_asked_for():
+    immediate, mailbox, fifo, relaxed = 0, 1, 2, 3
+    assert choose_mode([immediate, mailbox, fifo, relaxed], wait=True) == mailbox
+    assert choose_mode([immediate, mailbox, fifo], wait=False) == immediate
+    assert choose_mode([mailbox, fifo], wait=False) == mailbox
+    assert choose_mode([fifo, relaxed, immediate], wait=True) == fifo
+
+
+def test_there_is_an_image_to_draw_into_while_others_are_shown():
+    assert choose_count(1, 0) == 3
+    assert choose_count(3, 8) == 4
+    assert choose_count(2, 2) == 2
+    assert choose_count(1, 2) == 2
+
+
+def test_the_size_is_the_surfaces_or_the_windows():
+    least, most = (1, 1), (4096, 2048)
+    assert choose_size((640, 480), (9, 9), least, most) == (640, 480)
+    unknown = (0xFFFFFFFF, 0xFFFFFFFF)
+    assert choose_size(unknown, (800, 600), least, most) == (800, 600)
+    assert choose_size(unknown, (8000, 6000), least, most) == (4096, 2048)
+    assert choose_size(unknown, (0, 600), least, most) == (0, 0)
+    assert choose_size((0, 480), (800, 600), (0, 0), (0, 0)) == (0, 0)
+
+
+def test_what_lies_outside_of_the_window_is_cut_off():
+    assert clip((8, 4), (0, 0, 16, 8), (16, 8)) == ((0, 0, 8, 4), (0, 0, 16, 8))
+    assert clip((8, 4), (-8, 4, 16, 8), (16, 8)) == ((4, 0, 4, 2), (0, 4, 8, 4))
+    for place in ((16, 0, 4, 4), (-4, 0, 4, 4), (0, 8, 4, 4), (0, -9, 4, 9), (0, 0, 0, 4), (0, 0, -4, 4)):
+        assert clip((8, 4), place, (16, 8)) is None
+
+
+def test_parts_are_never_empty_and_never_outside():
+    rng = np.random.default_rng(3)
+    for _ in range(2000):
+        source = tuple(int(n) for n in rng.integers(1, 40, 2))
+        size = tuple(int(n) for n in rng.integers(1, 40, 2))
+        place = (*(int(n) for n in rng.integers(-50, 50, 2)), *(int(n) for n in rng.integers(1, 90, 2)))
+        parts = clip(source, place, size)
+        seen = overlap(place, (0, 0, *size))
+        assert (parts is not None) == seen
+        if parts is not None:
+            for (x, y, width, height), (w, h) in zip(parts, (source, size), strict=True):
+                assert width > 0 and height > 0 and x >= 0 and y >= 0 and x + width <= w and y + height <= h
+
+
+@pytest.mark.parametrize(
+    ("place", "whole"),
+    [((0, 0, 8, 8), True), ((-1, 0, 9, 9), True), ((1, 0, 8, 8), False), ((0, 0, 8, 7), False)],
+)
+def test_a_layer_that_covers_the_window_spares_the_black(place, whole):
+    assert covered([place], (8, 8)) == whole
