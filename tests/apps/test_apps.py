@@ -16,11 +16,10 @@ import pytest
 from PIL import Image
 
 from dressi.errors import InputError
-from dressi.render import load_mesh, primitives, save_mesh
+from dressi.render import Material, load_mesh, primitives, save_mesh
 from dressi.render.faces import FaceModel, procedural_albedo, save_face_model
 from dressi.render.io import load_photos, save_image
 from dressi.render.io.images import read_image
-from dressi.render.mesh.material import Material
 from dressi.render.mesh.primitives import pear
 
 APPS = sorted((Path(__file__).resolve().parents[2] / "apps").glob("*.py"))

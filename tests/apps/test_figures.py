@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dressi.render.cameras.views import ring
+from dressi.render import ring, save_mesh
 from dressi.render.fit import Dataset, Observations
-from dressi.render.formats import save_mesh
 from dressi.render.mesh.primitives import bumpy_ellipsoid
 
 APPS = Path(__file__).resolve().parents[2] / "apps"

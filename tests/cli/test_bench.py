@@ -17,10 +17,8 @@ import pytest
 from command_line import refuses, run
 from rich.table import Table
 
-from dressi import Device, DressiAD, Variable
-from dressi.ad import functional as F
+from dressi import FLOAT, Device, DeviceError, DressiAD, F, NoDriverError, Variable
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT
 from dressi.cli import main
 from dressi.cli.bench import cases, materials, protocol
 from dressi.cli.bench.cases import CASES as CASES_OF
@@ -38,7 +36,6 @@ from dressi.cli.commands import app
 from dressi.cli.plan_for import PlanFor, record
 from dressi.cli.terminal import table_console
 from dressi.config import shader_text
-from dressi.errors import DeviceError, NoDriverError
 from dressi.render.drawing.draw import draw
 from dressi.render.formats import _LOADERS, save_mesh
 from dressi.render.mesh.primitives import octasphere

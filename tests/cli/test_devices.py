@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from command_line import refuses, run, run_process
 
-from dressi.ad.graph import Variable
+from dressi import Device, Variable
 from dressi.cli.doctor import gpu_probes as probes
 from dressi.cli.doctor import gpu_report as report
 from dressi.cli.doctor import probe as processes
@@ -21,7 +21,6 @@ from dressi.cli.doctor.gpu_facts import facts
 from dressi.cli.doctor.probe import Answer, ask
 from dressi.vk.plan.glsl.text import writer
 from dressi.vk.plan.limits import DeviceLimits
-from dressi.vk.run.device.device import Device
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.measure.calibration import guess_of
 from dressi.vk.run.shaders import pipeline_cache

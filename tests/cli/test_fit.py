@@ -21,14 +21,9 @@ from dressi.cli.fitting.request import GROUPS, OPTIONS, Request
 from dressi.cli.fitting.show import Bar, disagreement
 from dressi.cli.fitting.window import FitWindow
 from dressi.cli.interrupt import Stop
-from dressi.render.cameras import Cameras
-from dressi.render.cameras.views import ring
-from dressi.render.formats import load_mesh, save_mesh
+from dressi.render import Cameras, Material, chamfer, load_mesh, primitives, ring, save_mesh
 from dressi.render.io import encode_png
-from dressi.render.mesh import primitives
-from dressi.render.mesh.material import Material
 from dressi.render.mesh.primitives import bowl, pear
-from dressi.render.objectives.metrics import chamfer
 
 PICTURES = ["heldout.png", "loss.png", "turntable.gif", "views.png"]
 RESULTS = sorted(["loss.csv", "quality.csv", "report.json", "result.glb", "stages.json", *PICTURES])

@@ -12,11 +12,10 @@ import pytest
 from PIL import Image
 
 import dressi
-from dressi import FLOAT, VEC3, F, Variable, adam
+from dressi import FLOAT, VEC3, F, NoDriverError, Variable, adam
 from dressi.ad.program import Program
 from dressi.ad.show import svg
 from dressi.config import shader_text
-from dressi.errors import NoDriverError
 from dressi.figures import Figures
 from dressi.notebook import pictures
 from dressi.notebook.kinds import KINDS

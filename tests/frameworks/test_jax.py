@@ -8,8 +8,7 @@ import pytest
 from clip_scenes import octahedron, perspective
 
 import dressi
-from dressi import F, InputError
-from dressi.vk.run.device.device import Device
+from dressi import Device, F, InputError
 
 jax = pytest.importorskip("jax", reason="JAX is not installed: pip install 'dressi[jax]'")
 jnp = jax.numpy

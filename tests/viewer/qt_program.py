@@ -9,8 +9,7 @@ import warnings
 import numpy as np
 from PIL import ImageGrab
 
-from dressi import Device, DressiAD, F, Variable, adam
-from dressi.errors import DeviceError
+from dressi import Device, DeviceError, DressiAD, F, Variable, adam
 
 BINDING, DEVICE = sys.argv[1:3]
 FAULT = sys.argv[3:]

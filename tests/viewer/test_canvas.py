@@ -18,8 +18,7 @@ from screen import SIZE, Screen, steady, until
 from viewer import Viewer as Program
 
 import dressi
-from dressi import Device, DressiAD, F, Variable, adam
-from dressi.errors import DeviceError, GraphError, InputError
+from dressi import Device, DeviceError, DressiAD, F, GraphError, InputError, Variable, adam
 from dressi.viewer import EngineSession, Viewer, host_canvas, presenter, qt_pane
 from dressi.viewer import canvas as canvases
 from dressi.viewer.canvas import BACKENDS, Canvas, OffscreenWindow, open_canvas

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from screen import Screen, steady, until
 
-from dressi import Device, DressiAD, F, Variable, adam
-from dressi.errors import DeviceError, DeviceLostError, GraphError, InputError
+from dressi import Device, DeviceError, DeviceLostError, DressiAD, F, GraphError, InputError, Variable, adam
 from dressi.viewer.canvas import Canvas, open_canvas
 from dressi.viewer.presenter import Layer, SwapchainPresenter
 from dressi.vk.run.present import copies

@@ -13,10 +13,9 @@ import dressi
 import dressi.render.fit.run.running as running
 import dressi.viewer
 from dressi import FLOAT, MAT4, DressiAD, F, InputError, Variable, adam
-from dressi.render import MorphGeometry, Node, Scene, StrandGeometry, primitives
+from dressi.render import MorphGeometry, Node, Scene, StrandGeometry, load_mesh, primitives
 from dressi.render.fit import FitJob
 from dressi.render.fit.graphs import controls
-from dressi.render.formats import load_mesh
 from dressi.viewer import EngineSession, FitSession, MeshSession, Orbit, Viewer, open_canvas
 from dressi.viewer.panel.panel import WIDTH
 from dressi.viewer.pictures import BACKGROUND, FIT, MODES, TRUTH

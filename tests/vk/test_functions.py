@@ -10,12 +10,10 @@ import pytest
 from examples import EXAMPLES
 from random_graphs.residuals import check_residuals
 
-from dressi import DressiAD, LevenbergMarquardt, Variable
-from dressi.ad import functional as F
+from dressi import DressiAD, F, LevenbergMarquardt, Variable, gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.ops.image.raster import Rasterize
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.traversal import leaves
 from dressi.ad.types import FLOAT, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4

@@ -18,7 +18,7 @@ from random_graphs.programs import EVERY, random_program
 from random_graphs.rasters import SUMS
 
 import dressi
-from dressi import F, GraphError, Variable, gradient, sgd
+from dressi import DressiAD, F, GraphError, PlanError, Variable, gradient, sgd
 from dressi.ad.evaluate import evaluate
 from dressi.ad.evaluate import evaluate as meaning
 from dressi.ad.ops.image.gather import Gather
@@ -27,7 +27,6 @@ from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, MAT3, MAT4, VEC2, VEC3, VEC4
 from dressi.config import shader_text
-from dressi.errors import PlanError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.glsl.generate import _SHADERS
 from dressi.vk.plan.glsl.text.shaders import stage_of
@@ -36,7 +35,6 @@ from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP
 from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
 from dressi.vk.plan.substage import Accumulate, FaceSums, FragmentScatter, ListFaces
 from dressi.vk.run import gate
-from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.shaders.pyglslang import compile_many
 

@@ -3,14 +3,10 @@
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
-from dressi.ad import optim
+from dressi import FLOAT, VEC3, F, Variable, gradient, optim
 from dressi.ad.evaluate import NumpyExecutor
-from dressi.ad.graph import Variable
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT, VEC3
 from dressi.vk.plan.options import BASELINE
 from dressi.vk.run.executor import VulkanExecutor
 

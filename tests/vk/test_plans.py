@@ -10,23 +10,17 @@ from graphs import random_program
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dressi.ad import functional as F
+from dressi import FLOAT, INT, VEC3, VEC4, DeviceError, DressiAD, F, GraphError, Variable, adam, gradient
 from dressi.ad.evaluate import NumpyExecutor, evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.objective import HISTORY
-from dressi.ad.optim import adam
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT, INT, VEC3, VEC4
 from dressi.config import shader_text
-from dressi.errors import DeviceError, GraphError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU, DESKTOP
 from dressi.vk.plan.options import BASELINE, PlanOptions
 from dressi.vk.plan.verify import verify_plan
-from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.measure.timing import profile
 

@@ -17,9 +17,8 @@ from mesh_inputs import half_edges, load_markers, sqrt3, wedges
 from problem import Problem
 from scipy_solver import Energy, levenberg_marquardt
 
-from dressi import F, Variable, gradient, jvp, least_squares
+from dressi import F, InputError, Variable, gradient, jvp, least_squares
 from dressi.ad.evaluate import evaluate
-from dressi.errors import InputError
 from dressi.render import Mesh, load_mesh, primitives
 
 TINY = 1e-30

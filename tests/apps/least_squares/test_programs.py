@@ -10,11 +10,9 @@ from compare import GraphEnergy
 from problem import Problem
 from residual_graphs import Dense, Drawn, start
 
-from dressi import F, Variable
+from dressi import F, InputError, Variable
 from dressi.config import config
-from dressi.errors import InputError
-from dressi.render import load_mesh
-from dressi.render.formats import save_mesh
+from dressi.render import load_mesh, save_mesh
 from dressi.render.mesh.primitives import cube
 
 APP = Path(__file__).resolve().parents[3] / "apps" / "least_squares" / "rendering" / "face.py"

@@ -4,14 +4,10 @@ import numpy as np
 import pytest
 from pipelines import PIPELINES
 
-from dressi.ad import functional as F
+from dressi import FLOAT, DressiAD, F, PlanOptions, Variable, adam, gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
-from dressi.ad.optim import adam
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT
 from dressi.config import shader_text
 from dressi.errors import GraphError, InputError, PlanError
 from dressi.vk.plan import compiler
@@ -20,11 +16,9 @@ from dressi.vk.plan.glsl.generate import generate
 from dressi.vk.plan.images import ImageSlot
 from dressi.vk.plan.limits import PROFILES
 from dressi.vk.plan.model.records import CPU
-from dressi.vk.plan.options import PlanOptions
 from dressi.vk.planning import PlanningEngine, bytes_in_parts
 from dressi.vk.run.device.memory import make_image
 from dressi.vk.run.device.transfer import SLOTS
-from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import VulkanExecutor
 
 

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
+from dressi import FLOAT, VEC4, F, PixelFunction, Variable
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import PixelFunction, Variable
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT, VEC4
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk

@@ -7,15 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dressi import DressiAD, F, Variable, gradient, sgd
+from dressi import FLOAT, INT, IVEC2, MAT2, VEC3, DressiAD, F, InputError, Variable, gradient, sgd
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Domain, ReduceFunction
 from dressi.ad.program import Program
 from dressi.ad.transform.rewrite import replaced
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT, INT, IVEC2, MAT2, VEC3
 from dressi.config import shader_text
-from dressi.errors import InputError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.context import Target
 from dressi.vk.plan.limits import UNBOUNDED, DeviceLimits

@@ -6,15 +6,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
+from dressi import FLOAT, MAT3, MAT4, VEC2, VEC3, DressiAD, F, PlanError, Variable, adam, gradient
 from dressi.ad.evaluate import NumpyExecutor
-from dressi.ad.graph import Variable
-from dressi.ad.optim import adam
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, MAT3, MAT4, VEC2, VEC3
 from dressi.config import shader_text
-from dressi.errors import PlanError
 from dressi.vk.plan.analysis.rematerialization import LARGEST_CALLS
 from dressi.vk.plan.compiler import build_plan, contexts
 from dressi.vk.plan.context import Target
@@ -25,7 +20,6 @@ from dressi.vk.plan.pack.group import LARGEST_LOOPS, LARGEST_SHADER
 from dressi.vk.plan.pack.stages import pack_stages
 from dressi.vk.plan.substage import Binding, Scatter
 from dressi.vk.plan.uses import Uses
-from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import VulkanExecutor
 
 SIZE = (6, 5)

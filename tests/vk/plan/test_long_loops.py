@@ -3,14 +3,10 @@
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
+from dressi import FLOAT, INT, F, PixelFunction, PlanError, Variable, gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import PixelFunction, Variable
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT, INT
-from dressi.errors import PlanError
 from dressi.vk.run.executor import VulkanExecutor
 
 

@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 from test_values import scene
 
-from dressi import F, GraphError, Variable, adam, gradient, jvp, sgd
+from dressi import FLOAT, INT, DressiAD, F, GraphError, InputError, Variable, adam, gradient, jvp, sgd
 from dressi.ad.objective import HISTORY
 from dressi.ad.optim import Clocked, clock, exponential, per_parameter
-from dressi.ad.types import FLOAT, INT
-from dressi.errors import InputError
-from dressi.vk.run.engine import DressiAD
 
 pytestmark = pytest.mark.vk
 

@@ -12,13 +12,9 @@ from graphs import large_program, random_program
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dressi.ad import functional as F
-from dressi.ad.graph import Variable
+from dressi import FLOAT, INT, MAT4, VEC3, F, PlanError, Variable, gradient
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, INT, MAT4, VEC3
 from dressi.config import config, shader_text
-from dressi.errors import PlanError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.glsl.generate import generate
 from dressi.vk.plan.glsl.text.shaders import stage_of

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from dressi import F, GraphError, Variable, evaluate, gradient, sgd
+from dressi import FLOAT, VEC3, DressiAD, F, GraphError, Variable, evaluate, gradient, sgd
 from dressi.ad.evaluate import evaluate as meaning
 from dressi.ad.traversal import leaves
-from dressi.ad.types import FLOAT, VEC3
-from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.values.evaluate import Evaluator
 

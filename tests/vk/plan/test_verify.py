@@ -5,18 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
-from dressi.ad.graph import Variable
+from dressi import FLOAT, INT, VEC4, F, PlanError, PlanOptions, Variable
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT, INT, VEC4
 from dressi.config import config, shader_text
-from dressi.errors import PlanError
 from dressi.vk.plan.bindings import Range
 from dressi.vk.plan.compiler import PASSES, build_plan, contexts, schedule
 from dressi.vk.plan.context import Target
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU
-from dressi.vk.plan.options import PlanOptions
 from dressi.vk.plan.plan import Plan
 from dressi.vk.plan.substage import Binding, Compute, Fragment, ListBlocks, Read, Scatter, Sparse, Stage
 from dressi.vk.plan.verify import verify, verify_plan

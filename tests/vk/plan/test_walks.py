@@ -3,23 +3,13 @@
 import numpy as np
 import pytest
 
-from dressi import adam
-from dressi.ad import functional as F
-from dressi.ad.graph import Variable
+from dressi import FLOAT, IVEC3, VEC3, F, Variable, adam
 from dressi.ad.objective import Objective
-from dressi.ad.types import FLOAT, IVEC3, VEC3
 from dressi.config import shader_text
+from dressi.render import adjacency, edge_list, hard_soft_ras, l2, large_steps, list_leaf, ring, to_clip
 from dressi.render.cameras.units import matrices_leaf
-from dressi.render.cameras.views import ring
 from dressi.render.drawing.draw import surface_uv
-from dressi.render.forms.edges.edge_list import edge_list
-from dressi.render.forms.hard_soft_ras import hard_soft_ras
-from dressi.render.lists import list_leaf
 from dressi.render.mesh.primitives import pear
-from dressi.render.objectives.large_steps import large_steps
-from dressi.render.objectives.losses import l2
-from dressi.render.objectives.regularizers import adjacency
-from dressi.render.surface.projection import to_clip
 from dressi.render.surface.screen import rasterize_hard
 from dressi.render.surface.texturing import texture_colour
 from dressi.vk.plan.compiler import build_plan

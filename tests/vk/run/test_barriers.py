@@ -7,9 +7,8 @@ import pytest
 from test_active import FREE, triangle
 from test_lists import Scene
 
-from dressi import FLOAT, F, Variable
+from dressi import FLOAT, F, Variable, gradient
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
 from dressi.vk.plan.substage import ListBlocks, ListFaces, Raster, Scatter, ScatterDispatch, Work
 from dressi.vk.plan.sync.barriers import Pipe
 from dressi.vk.run.built import BuiltPlan

@@ -9,14 +9,11 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
-from dressi.ad.graph import Variable
+from dressi import FLOAT, DressiAD, F, Variable
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT
 from dressi.config import config
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, INTEGRATED, LAVAPIPE, TILER, record_of
 from dressi.vk.plan.substage import Compute, Fragment
-from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.measure import calibration
 from dressi.vk.run.measure.calibration import Bounds

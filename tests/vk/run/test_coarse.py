@@ -5,9 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dressi import DressiAD, F, GaussNewton, LevenbergMarquardt, Variable, least_squares
+from dressi import FLOAT, INT, DressiAD, F, GaussNewton, LevenbergMarquardt, Variable, least_squares
 from dressi.ad.least_squares.linear import coarse
-from dressi.ad.types import FLOAT, INT
 
 PATH = 400
 

@@ -9,10 +9,9 @@ from graphs import masked_program
 from random_graphs.check import on_device
 from random_graphs.programs import random_program
 
-from dressi import DressiAD, F, LevenbergMarquardt, Variable, adam
+from dressi import FLOAT, VEC4, DressiAD, F, LevenbergMarquardt, Variable, adam
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT, VEC4
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE
 from dressi.vk.plan.sync.barriers import Level
 from dressi.vk.plan.sync.commands import Command, Part

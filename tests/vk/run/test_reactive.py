@@ -6,21 +6,15 @@ from graphs import random_program
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from dressi.ad import functional as F
+from dressi import FLOAT, VEC3, VEC4, DressiAD, F, PlanError, Variable, adam, gradient
 from dressi.ad.evaluate import NumpyExecutor, evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.objective import HISTORY
-from dressi.ad.optim import adam
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, VEC3, VEC4
-from dressi.errors import PlanError
 from dressi.vk.plan.options import DEFAULT, PlanOptions
 from dressi.vk.plan.substage import Raster, ScatterDraw
 from dressi.vk.run import reactive
 from dressi.vk.run.built import BuiltPlan
 from dressi.vk.run.device.transfer import Readback
-from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import PLANS, VulkanExecutor
 from dressi.vk.run.reactive import PATIENCE, PROMPT, Reactive
 

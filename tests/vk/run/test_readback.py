@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 import dressi
-from dressi import DressiAD, F, Variable, adam
+from dressi import Device, DeviceError, DressiAD, F, GraphError, InputError, Variable, adam
 from dressi.ad.types import FLOAT, INT, MAT3, VEC3
-from dressi.errors import DeviceError, GraphError, InputError
 from dressi.vk.run.device.commands import Commands
-from dressi.vk.run.device.device import Device
 from dressi.vk.run.device.transfer import SLOTS
 from dressi.vk.run.host.pace import Pace
 

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dressi import Device, DressiAD, F, Variable
-from dressi.ad.graph import PixelFunction
+from dressi import Device, DressiAD, DressiError, F, OutOfMemoryError, PixelFunction, PlanError, Variable
 from dressi.config import config
-from dressi.errors import DressiError, OutOfMemoryError, PlanError
 from dressi.vk.run import built, executor
 from dressi.vk.run.device.commands import Commands
 from dressi.vk.run.device.transfer import Transfers

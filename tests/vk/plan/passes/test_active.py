@@ -8,33 +8,18 @@ from graphs import masked_program
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dressi.ad import functional as F
-from dressi.ad.graph import Variable
+from dressi import FLOAT, IVEC3, VEC2, VEC3, VEC4, F, PlanOptions, Variable, gradient
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT, IVEC3, VEC2, VEC3, VEC4
 from dressi.config import shader_text
+from dressi.render import Environment, hard_soft_ras, render, ring
 from dressi.render.cameras.units import matrices_leaf
-from dressi.render.cameras.views import ring
-from dressi.render.drawing.entry import render
-from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.mesh.primitives import cube
-from dressi.render.shading.environment import Environment
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU
-from dressi.vk.plan.options import PlanOptions
-from dressi.vk.plan.substage import (
-    Compute,
-    FindHits,
-    ListBlocks,
-    Raster,
-    Scatter,
-    ScatterDispatch,
-    Sparse,
-    SubStage,
-)
+from dressi.vk.plan.substage import SubStage
+from dressi.vk.plan.work.kinds import Compute, FindHits, ListBlocks, Raster, Scatter, ScatterDispatch, Sparse
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk

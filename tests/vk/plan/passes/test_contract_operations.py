@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dressi import F, Variable, gradient
+from dressi import VEC2, VEC3, VEC4, F, Variable, gradient
 from dressi.ad.evaluate import NumpyExecutor
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import VEC2, VEC3, VEC4
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import UNBOUNDED

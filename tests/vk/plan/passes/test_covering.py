@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
+from dressi import IVEC3, VEC4, F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import RasterFunction, Variable
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import IVEC3, VEC4
 from dressi.vk.run.executor import VulkanExecutor
 
 SIZE = (40, 24)

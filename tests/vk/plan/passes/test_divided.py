@@ -3,17 +3,13 @@
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
-from dressi.ad.graph import Variable
+from dressi import FLOAT, VEC4, F, PlanOptions, Variable, gradient
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, VEC4
 from dressi.config import shader_text
 from dressi.render.surface.faces_within import FacesWithin
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU
-from dressi.vk.plan.options import PlanOptions
 from dressi.vk.run.executor import VulkanExecutor
 
 SIZE = (64, 32)

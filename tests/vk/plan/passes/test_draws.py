@@ -5,10 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
-from dressi.ad.graph import Variable
+from dressi import FLOAT, INT, IVEC2, MAT3, VEC2, VEC3, F, Variable
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT, INT, IVEC2, MAT3, VEC2, VEC3
 from dressi.vk.plan.limits import profile
 from dressi.vk.plan.model.records import CPU
 from dressi.vk.run.executor import VulkanExecutor

@@ -5,13 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
+from dressi import FLOAT, INT, IVEC2, VEC3, VEC4, F, PlanError, Variable
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT, INT, IVEC2, VEC3, VEC4
 from dressi.config import shader_text
-from dressi.errors import PlanError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import profile
 from dressi.vk.plan.lowering.fragment_value import FragmentValue

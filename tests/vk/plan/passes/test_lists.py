@@ -5,9 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dressi import Device
-from dressi.ad import functional as F
-from dressi.ad.graph import Variable
+from dressi import Device, F, Variable
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT, INT, VEC4, list_image, list_size
 from dressi.config import shader_text

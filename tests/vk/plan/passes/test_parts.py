@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
+from dressi import FLOAT, INT, F, PlanError
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import ScatterFunction, Variable
 from dressi.ad.ops.image.lookup import ScatterAdd, ScatterMax
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT, INT
 from dressi.config import shader_text
-from dressi.errors import PlanError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.options import BASELINE, PlanOptions

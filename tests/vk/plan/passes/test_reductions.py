@@ -7,14 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dressi.ad import functional as F
+from dressi import FLOAT, INT, IVEC2, MAT3, VEC2, VEC3, Access, F, ReduceFunction, Variable, gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import ReduceFunction, Variable
 from dressi.ad.ops.image.extremes import ExtremeIndex
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT, INT, IVEC2, MAT3, VEC2, VEC3, Access
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.context import Target

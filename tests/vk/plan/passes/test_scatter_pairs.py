@@ -3,16 +3,14 @@
 import numpy as np
 import pytest
 
-from dressi import DressiAD, F, Variable, gradient
+from dressi import FLOAT, INT, DressiAD, F, Variable, gradient, jvp
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import ScatterFunction
 from dressi.ad.ops.image.lookup import ScatterAdd
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import jvp
 from dressi.ad.transform.merge import halve_scatter
 from dressi.ad.transform.rewrite import replaced
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT, INT
 from dressi.vk.plan.context import Target
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.lowering.inverse_lists import gather_at_lists

@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dressi import F, Variable
+from dressi import FLOAT, VEC4, F, Variable
 from dressi.ad.evaluate import NumpyExecutor
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT, VEC4
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import profile

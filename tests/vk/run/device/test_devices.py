@@ -10,8 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dressi import INT, Device, DressiAD, F, Variable, adam, list_devices
-from dressi.ad.graph import PixelFunction
+from dressi import INT, Device, DressiAD, F, PixelFunction, Variable, adam, list_devices
 from dressi.ad.program import Program
 from dressi.config import config, shader_text
 from dressi.errors import (

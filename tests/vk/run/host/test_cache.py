@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from dressi import Device, DressiAD, Variable
+from dressi import Device, DressiAD, InputError, Variable
 from dressi.config import config, default_cache
-from dressi.errors import InputError
 from dressi.vk.run.host import cache, link
 from dressi.vk.run.shaders import pyglslang
 from dressi.vk.run.shaders.compilers import GlslangLibrary

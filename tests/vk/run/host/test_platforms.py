@@ -9,9 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dressi import Device
+from dressi import Device, DressiError, NoDriverError, ShaderError
 from dressi.config import config, default_cache
-from dressi.errors import DressiError, NoDriverError, ShaderError
 from dressi.vk.run.device import device as opening
 from dressi.vk.run.device import instance
 from dressi.vk.run.host import cache, gpus, link

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dressi import Device, DressiAD, F, Variable, evaluate
-from dressi.ad.graph import PixelFunction
+from dressi import Device, DressiAD, F, PixelFunction, Variable, evaluate
 from dressi.config import config
 from dressi.errors import DressiError, GraphError, InputError, ShaderError
 from dressi.vk.run.shaders import pyglslang

@@ -13,14 +13,8 @@ import pytest
 from dressi.config import config
 from dressi.errors import ShaderError
 from dressi.vk.run.shaders import pyglslang
-from dressi.vk.run.shaders.compilers import (
-    LIMITS,
-    Compiler,
-    CompilerProgram,
-    GlslangLibrary,
-    Shader,
-    ShadercLibrary,
-)
+from dressi.vk.run.shaders.compilers import LIMITS, Compiler, CompilerProgram, GlslangLibrary, ShadercLibrary
+from dressi.vk.run.shaders.errors import Shader
 from dressi.vk.run.shaders.pyglslang import compile_glsl, compile_many
 
 VERTEX = """#version 450

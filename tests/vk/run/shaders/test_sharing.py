@@ -5,9 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from dressi import Device, F, Variable
+from dressi import FLOAT, Device, F, Variable
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT
 from dressi.vk.run import shared
 from dressi.vk.run.executor import VulkanExecutor
 

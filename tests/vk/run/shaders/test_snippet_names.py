@@ -3,11 +3,8 @@
 import numpy as np
 import pytest
 
-from dressi import DressiAD, F, Variable
-from dressi.ad.graph import PixelFunction
+from dressi import FLOAT, Access, DressiAD, F, GraphError, PixelFunction, Variable
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT, Access
-from dressi.errors import GraphError
 from dressi.vk.run.executor import VulkanExecutor
 
 

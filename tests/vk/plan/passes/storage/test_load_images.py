@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from test_store_in_buffers import DISPATCHES, STORED, program
 
-from dressi.ad import functional as F
-from dressi.ad.graph import Variable
+from dressi import VEC4, F, Variable
 from dressi.ad.program import Program
-from dressi.ad.types import VEC4
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import UNBOUNDED, DeviceLimits

@@ -6,14 +6,12 @@ import keys
 import numpy as np
 import pytest
 
-from dressi import F, Variable
+from dressi import FLOAT, F, PlanError, Variable
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT
 from dressi.cli.bench.meshes import load
 from dressi.cli.bench.targets import drawn_on
 from dressi.cli.bench.work import Trial, Work, silhouette, texture
 from dressi.config import shader_text
-from dressi.errors import PlanError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import UNBOUNDED, profile
 from dressi.vk.plan.options import DEFAULT

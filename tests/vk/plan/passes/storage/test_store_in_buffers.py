@@ -6,11 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
+from dressi import FLOAT, VEC2, VEC3, VEC4, F, Variable
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT, VEC2, VEC3, VEC4
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import UNBOUNDED, DeviceLimits

@@ -12,15 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from dressi.ad import functional as F
-from dressi.ad.graph import Variable
+from dressi import FLOAT, Device, F, Variable
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT
 from dressi.vk.plan.options import DEFAULT
 from dressi.vk.plan.passes.strips import divide, overlap_tiles
 from dressi.vk.plan.plan import Plan
 from dressi.vk.plan.substage import SubStage, TiledCompute
-from dressi.vk.run.device.device import Device
 from dressi.vk.run.executor import VulkanExecutor
 
 SIZES = ((128, 128), (256, 160), (256, 256), (512, 320), (512, 512), (800, 600), (1024, 640), (1280, 800), (1920, 1200),

@@ -5,12 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
+from dressi import FLOAT, VEC3, F, Variable, gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, VEC3
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import profile

@@ -5,14 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
+from dressi import FLOAT, F, ShaderError, Variable, gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT
 from dressi.config import shader_text
-from dressi.errors import ShaderError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import NO_MATRIX, MatrixShape, profile
 from dressi.vk.plan.lowering.tiling import choose, products

@@ -6,15 +6,12 @@ from functools import partial
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
+from dressi import FLOAT, VEC3, F, Variable, gradient
 from dressi.ad.contract.contraction import ContractFunction
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.graph.index_map import Affine, IndexMap
 from dressi.ad.program import Program
 from dressi.ad.sub_graph import SubGraph
-from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, VEC3
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import profile
