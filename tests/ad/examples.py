@@ -17,7 +17,7 @@ from dressi.ad.ops.image import extremes, lookup, reduce, resize, take
 from dressi.ad.ops.pixel import geometry, matrix, shortcut, vector
 from dressi.ad.ops.pixel import random as randoms
 from dressi.ad.ops.texture import inverse_uv
-from dressi.ad.optim import adam
+from dressi.ad.optim.optimizers import BiasCorrection
 from dressi.ad.transform.fused import Whole, fused
 from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
 
@@ -144,9 +144,9 @@ add(
 
 # ---- optimizers
 add(
-    adam.BiasCorrection,
-    example(lambda t: adam.BiasCorrection(t, 0.9).output, of(FLOAT, (5, 1), 1, 1.5, 20.0)),
-    example(lambda t: adam.BiasCorrection(t, 0.999).output, of(FLOAT, (5, 1), 1, 1.0, 90.0)),
+    BiasCorrection,
+    example(lambda t: BiasCorrection(t, 0.9).output, of(FLOAT, (5, 1), 1, 1.5, 20.0)),
+    example(lambda t: BiasCorrection(t, 0.999).output, of(FLOAT, (5, 1), 1, 1.0, 90.0)),
 )
 
 # ---- images

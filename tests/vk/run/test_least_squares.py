@@ -9,7 +9,7 @@ import pytest
 from smoothing import smoothed, smoothing
 
 from dressi import FLOAT, DressiAD, F, LevenbergMarquardt, PlanOptions, Variable, adam, least_squares, optim
-from dressi.ad.least_squares.gauss_newton import GaussNewton
+from dressi.ad.least_squares.solver import GaussNewton
 from dressi.errors import GraphError, InputError
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE
 from dressi.vk.run.gate import can_be_gated
