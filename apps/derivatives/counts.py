@@ -25,9 +25,8 @@ from typing import Any
 from problems import Chain, harmonics, shared, spacetime, symbol
 
 from dressi import F, Variable
-from dressi.ad.expressions.compare import fewest
+from dressi.ad.expressions.count import Operations, count, fewest
 from dressi.ad.expressions.jacobian import jacobian_steps
-from dressi.ad.expressions.operations.count import Operations, count
 from dressi.ad.traversal import topological_order
 from dressi.render.io import write_json
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from dressi import VEC3, DressiAD, F, Variable
-from dressi.ad.expressions.compare import fewest
+from dressi.ad.expressions.count import fewest
 from dressi.render.io import save_image, write_json
 
 Implicit = Callable[[Variable], Variable]

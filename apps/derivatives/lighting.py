@@ -18,7 +18,7 @@ from descent import adam
 from problems import harmonics
 
 from dressi import VEC3, DressiAD, F, Variable
-from dressi.ad.expressions.compare import fewest
+from dressi.ad.expressions.count import fewest
 from dressi.render.io import save_image, write_json
 
 ORDER, NOISE, RATES = 4, 0.002, (0.01, 0.03, 0.1)

@@ -21,13 +21,11 @@ from typing import Any
 import numpy as np
 
 from dressi import Device, DressiAD, Variable
-from dressi.ad.expressions.compare import as_written
-from dressi.ad.expressions.operations.count import count
-from dressi.ad.expressions.operations.shortest import shortest
-from dressi.ad.expressions.operations.steps import GIVEN
-from dressi.ad.expressions.terms.reader import Reader, readable
-from dressi.ad.expressions.terms.table import Table
-from dressi.ad.expressions.writer import Writer, of_components
+from dressi.ad.expressions.count import as_written, count, shortest
+from dressi.ad.expressions.jacobian import Writer, of_components
+from dressi.ad.expressions.reader import Reader, readable
+from dressi.ad.expressions.steps import GIVEN
+from dressi.ad.expressions.table import Table
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.traversal import rebuilt

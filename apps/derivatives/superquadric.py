@@ -18,7 +18,7 @@ import numpy as np
 from descent import Trace, adam
 
 from dressi import VEC2, VEC3, DressiAD, F, Variable
-from dressi.ad.expressions.compare import fewest
+from dressi.ad.expressions.count import fewest
 from dressi.render.io import save_image, write_json
 
 TRUTH = np.array([0.9, 0.6, 0.5, 0.45, 0.7, 0.1, -0.05, 0.15])

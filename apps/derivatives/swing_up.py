@@ -21,7 +21,7 @@ from descent import Trace, adam
 from problems import Chain
 
 from dressi import FLOAT, F, Variable
-from dressi.ad.expressions.compare import fewest
+from dressi.ad.expressions.count import fewest
 from dressi.ad.traversal import leaves
 from dressi.render.io import write_json
 

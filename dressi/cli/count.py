@@ -43,8 +43,8 @@ def count(
     Those of derivatives stand beside the gradients of all components, one after the other."""
     with imports():
         from dressi import F
-        from dressi.ad.expressions.compare import as_written, fewest
-        from dressi.ad.expressions.writer import component_of
+        from dressi.ad.expressions.count import as_written, fewest
+        from dressi.ad.expressions.jacobian import component_of
         from dressi.ad.show import dot as dot_of
         from dressi.ad.transform.gradient import gradient
 

@@ -2,10 +2,12 @@
 
 From the bottom up:
 
-    terms           expressions, each once, with the forms in which it was written; Variables as expressions; derivatives
-    operations      the sums, products and Functions that compute expressions, and fewer of them
-    writer          Variables again
+    rational        numbers, and samples in finite fields
+    table           expressions, each once, with the forms in which it was written
+    reader          Variables as expressions
+    steps           the sums, products and Functions that compute expressions
+    distribute, reduce      fewer of them
+    count           operations, the shortest steps, before and after
     emit            F.source: the text of a function
-    compare         operations before and after
-    jacobian        F.jacobian, F.hessian, F.derivative
+    jacobian        derivatives of expressions, Variables again; F.jacobian, F.hessian, F.derivative
 """

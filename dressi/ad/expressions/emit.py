@@ -16,10 +16,10 @@ from ..ops.pixel.exponential import Exp, Exp2, Log, Log2, Pow, Sigmoid, Sqrt
 from ..ops.pixel.math import Abs, Ceil, Floor, Fract, Round, Sign, StopGradient
 from ..ops.pixel.trigonometry import Acos, Asin, Atan, Atan2, Cos, Sin, Tan
 from ..transform.garbage_collection import paused
-from .operations.shortest import shortest
-from .operations.steps import CALL, GIVEN, NUMBER, PRODUCT, RECIPROCAL, Steps
-from .terms.reader import Reader, floats
-from .terms.table import Table
+from .count import shortest
+from .reader import Reader, floats
+from .steps import CALL, GIVEN, NUMBER, PRODUCT, RECIPROCAL, Steps
+from .table import Table
 
 __all__ = ["source"]
 

@@ -7,23 +7,29 @@ again, of as many texels as the outputs have: a Jacobian of an image is an image
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
 
 from ...errors import GraphError
-from ..graph import Function, Variable
+from ..graph import Function, Variable, as_variable
+from ..ops.image.reduce import Expand
+from ..ops.pixel.arithmetic import hadamard
+from ..ops.pixel.components import component
+from ..ops.pixel.constant import constant
+from ..ops.pixel.matrix import Columns
+from ..ops.pixel.vector import Construct
 from ..transform.garbage_collection import paused
 from ..traversal import topological_order
-from ..types import Domain
-from .operations.count import count
-from .operations.shortest import fewest_of, shortest
-from .operations.steps import Steps
-from .terms.derivatives import Derivatives
-from .terms.forms import UNIT, ZERO, Scaled
-from .terms.reader import Reader, floats, readable
-from .terms.table import Table
-from .writer import Writer, of_components
+from ..types import FLOAT, Domain, VType, vector_type
+from .count import count, fewest_of, shortest
+from .rational import Rational, times
+from .reader import Reader, floats, readable
+from .steps import CALL, GIVEN, NUMBER, PRODUCT, RECIPROCAL, Steps
+from .table import ONE, UNIT, ZERO, Call, Product, Scaled, Sum, Table, scaled
 
 __all__ = ["derivative", "hessian", "jacobian"]
+
 
 LIMIT = 100_000
 
@@ -196,3 +202,203 @@ def _same_texel(reader: Reader, outputs: Sequence[Variable], inputs: Sequence[Va
 def _extents(v: Variable) -> tuple[int, ...]:
     (width, height), tiles, channels = v.domain
     return width, height, tiles, channels
+
+
+# Steps as Variables: each operation is a Function of one texel again.
+
+
+class Writer:
+    """Writes the values of steps as scalar Variables. Symbols are (Variable, component)."""
+
+    def __init__(self, steps: Steps):
+        self.steps = steps
+        self.made: dict[int, Variable] = {}
+        order = steps.order()
+        self.uses = steps.uses(order)
+        for n in order:
+            self.made[n] = self._value(n)
+
+    def roots(self) -> list[Variable]:
+        """The scalars that the steps compute."""
+        return [self._term(r) if r else constant(0.0) for r in self.steps.roots]
+
+    def _term(self, m: int) -> Variable:
+        return self.made[m] if m >= 0 else -self.made[-m]
+
+    def _value(self, n: int) -> Variable:
+        kind, operands = self.steps.kinds[n], self.steps.operands[n]
+        of: Any = self.steps.of.get(n)
+        if kind == GIVEN:
+            return component_of(*of)
+        if kind == NUMBER:
+            return constant(float(of))
+        if kind == RECIPROCAL:
+            return 1.0 / self.made[operands[0]]
+        if kind == PRODUCT:
+            return self._product(operands)
+        if kind == CALL:
+            function, fields = of
+            given = [as_variable(self._term(m)) for m in self.steps.terms[n]]
+            return function(*given, **dict(zip(function.fields, fields, strict=True))).output
+        return self._sum(self.steps.terms[n])
+
+    def _sum(self, terms: Sequence[int]) -> Variable:
+        first, *rest = sorted(terms, key=lambda m: m < 0)
+        found = self._term(first)
+        for m in rest:
+            found = found + self.made[m] if m > 0 else found - self.made[-m]
+        return found
+
+    def _product(self, factors: Sequence[int]) -> Variable:
+        below = [n for n in factors if self.steps.kinds[n] == RECIPROCAL and self.uses[n] == 1]
+        above, counted = list[Variable](), Counter(n for n in factors if n not in below[:1])
+        while counted:  # x x x x -> (x x)(x x)
+            found = None
+            for n, power in counted.items():
+                if power % 2:
+                    found = self.made[n] if found is None else hadamard(found, self.made[n])
+            if found is not None:
+                above.append(found)
+            counted = Counter({self._square(n): power // 2 for n, power in counted.items() if power > 1})
+        total = above[0]
+        for v in above[1:]:
+            total = hadamard(total, v)
+        if below:
+            total = total / self.made[self.steps.operands[below[0]][0]]
+        return total
+
+    def _square(self, n: int) -> int:
+        square = self.steps.add(PRODUCT, [n, n])
+        self.made[square] = hadamard(self.made[n], self.made[n])
+        return square
+
+
+def component_of(v: Variable, number: int) -> Variable:
+    """A component of a Variable, those of a matrix row by row."""
+    if v.vtype.is_scalar:
+        return v
+    return component(v, divmod(number, v.vtype.shape[1]) if v.vtype.is_matrix else number)
+
+
+def of_components(parts: Sequence[Variable], vtype: VType, domain: Domain) -> Variable:
+    """The Variable of a type and domain that has these components, those of a matrix row by row."""
+    found: Any
+    if vtype.is_scalar:
+        (found,) = parts
+    elif vtype.is_matrix:
+        rows, columns = vtype.shape
+        vectors = [_vector([parts[i * columns + j] for i in range(rows)]) for j in range(columns)]
+        found = Columns(*vectors).output
+    else:
+        found = _vector(parts)
+    return found if found.domain == domain else Expand(found, domain).output
+
+
+def _vector(parts: Sequence[Variable]) -> Variable:
+    return Construct(vector_type(len(parts)), *parts).output
+
+
+# Derivatives of expressions: forward and reverse elimination, by the derivatives that the Functions declare.
+
+
+class Derivatives:
+    """Derivatives of the entries of a table, by the form of each."""
+
+    def __init__(self, table: Table):
+        self.table = table
+        self._partials: dict[int, list[tuple[int, Scaled]]] = {}
+        self._declared: dict[Hashable, tuple[Function, Sequence[Variable | None], list[Any]]] = {}
+        """Of a Function: one of it, its derivative by each input, and the order in which a reader reads these."""
+
+    def partials(self, entry: int) -> list[tuple[int, Scaled]]:
+        """(entry it is made of, derivative by that entry)."""
+        known = self._partials.get(entry)
+        if known is None:
+            known = self._partials[entry] = self._of_form(entry)
+        return known
+
+    def _of_form(self, entry: int) -> list[tuple[int, Scaled]]:
+        table, form = self.table, self.table.forms[entry]
+        if type(form) is Sum:
+            return [(n, UNIT if c == 1 else scaled((c, ONE))) for c, n in form.terms if n != ONE]
+        if type(form) is Product:
+            factors = form.factors
+            if len(factors) == 2 and factors[0][1] == factors[1][1] == 1:
+                (a, _), (b, _) = factors
+                return [(a, scaled((1, b))), (b, scaled((1, a)))]
+            found = []
+            for n, power in factors:
+                rest = [(Scaled(1, m), p - (m == n)) for m, p in factors]
+                d = table.product(rest)
+                found.append((n, Scaled(times(d.factor, power), d.entry)))
+            return found
+        if type(form) is Call:
+            slopes = self._of_call(entry, form.function, form.arguments)
+            return [
+                (x.entry, _times(table, d, x.factor))
+                for x, d in zip(form.arguments, slopes, strict=True)
+                if x.entry != ONE and not d.is_zero
+            ]
+        return []
+
+    def _of_call(self, entry: int, function: Any, arguments: Sequence[Scaled]) -> list[Scaled]:
+        reader = Reader(self.table)
+        if function not in self._declared:
+            kind, fields = function
+            made = kind(*(Variable(FLOAT) for _ in arguments), **dict(zip(kind.fields, fields, strict=True)))
+            given = [None] * len(arguments) if made.zero_derivative else declared(made)
+            reader.put(dict.fromkeys((*made.inputs, made.output), (ZERO,)))
+            self._declared[function] = made, given, reader.order([p for p in given if p is not None])
+        made, given, order = self._declared[function]
+        known = [*zip(made.inputs, arguments, strict=True), (made.output, Scaled(1, entry))]
+        reader.put({v: (x,) for v, x in known})
+        reader.run(order)
+        return [ZERO if p is None else reader.known[p][0] for p in given]
+
+    def tangents(self, roots: Iterable[Scaled], seeds: Mapping[int, Scaled]) -> list[Scaled]:
+        """The derivative of each root along the seeds: (entry, its tangent). Forward mode."""
+        known: dict[int, Scaled] = dict(seeds)
+        roots = list(roots)
+        for entry in self.table.order([r.entry for r in roots]):
+            if entry not in known:
+                parts = [
+                    known[n] if d is UNIT else self.table.multiplied(d, known[n])
+                    for n, d in self.partials(entry)
+                    if not known[n].is_zero
+                ]
+                known[entry] = self.table.sum(parts) if parts else ZERO
+        return [_times(self.table, known[r.entry], r.factor) for r in roots]
+
+    def adjoints(self, root: Scaled, wanted: Sequence[int]) -> list[Scaled]:
+        """The derivative of the root by each of the entries. Reverse mode."""
+        order = self.table.order([root.entry])
+        active = set(wanted)
+        for entry in order:
+            for n, _ in self.partials(entry):
+                if n in active:
+                    active.add(entry)
+                    break
+        parts = defaultdict[int, list[Scaled]](list, {root.entry: [Scaled(root.factor, ONE)]})
+        totals: dict[int, Scaled] = {}
+        for entry in reversed(order):
+            if entry not in parts or entry not in active:
+                continue
+            these = parts.pop(entry)
+            total = totals[entry] = self.table.sum(these) if len(these) > 1 else these[0]
+            if total.is_zero:
+                continue
+            for n, d in self.partials(entry):
+                if n in active:
+                    parts[n].append(total if d is UNIT else self.table.multiplied(total, d))
+        return [totals.get(n, ZERO) for n in wanted]
+
+
+def declared(f: Any) -> Sequence[Variable | None]:
+    """The derivative of a Function of scalars by each input: its partials, or its vjp of one."""
+    if type(f).vjp is Function.vjp:
+        return f.partials(*f.inputs)
+    return [f.vjp(constant(1.0), i) for i in range(len(f.inputs))]
+
+
+def _times(table: Table, x: Scaled, factor: Rational) -> Scaled:
+    return x if factor == 1 else table.multiplied(x, Scaled(factor, ONE))

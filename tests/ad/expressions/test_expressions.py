@@ -6,14 +6,10 @@ from random_graphs.derivatives import random_outputs
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
-from dressi.ad.expressions.compare import as_written, fewest
-from dressi.ad.expressions.jacobian import jacobian_steps
-from dressi.ad.expressions.operations.count import count
-from dressi.ad.expressions.operations.shortest import shortest
-from dressi.ad.expressions.terms.forms import ONE
-from dressi.ad.expressions.terms.reader import Reader
-from dressi.ad.expressions.terms.table import Table
-from dressi.ad.expressions.writer import Writer
+from dressi.ad.expressions.count import as_written, count, fewest, shortest
+from dressi.ad.expressions.jacobian import Writer, jacobian_steps
+from dressi.ad.expressions.reader import Reader
+from dressi.ad.expressions.table import ONE, Table
 from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT
 

@@ -6,7 +6,7 @@ from random_graphs.derivatives import disagreements
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
-from dressi.ad.expressions.writer import component_of
+from dressi.ad.expressions.jacobian import component_of
 from dressi.ad.graph import Variable
 from dressi.ad.ops.pixel.kinds import Pointwise
 from dressi.ad.transform.fused import fused

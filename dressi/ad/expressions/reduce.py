@@ -3,19 +3,19 @@ parts that occur several times are computed once."""
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from ...ops.pixel.kinds import Pointwise
-from ..terms.rational import Rational, is_in_range, of_float, plus, rounded, times
-from .crossed import cross
-from .distribute import distribute, regroup
-from .pairs import share_pairs
-from .signs import place_signs
-from .steps import CALL, NUMBER, PRODUCT, SUM, Steps, repeated
+from ..ops.pixel.kinds import Pointwise
+from ..ops.pixel.trigonometry import Sin
+from .distribute import cross, distribute, regroup
+from .rational import Rational, is_in_range, of_float, plus, rounded, times
+from .steps import CALL, NUMBER, PRODUCT, RECIPROCAL, SUM, Steps, repeated
 
 LONGEST = 12
 """Factors of a product that is written out."""
@@ -275,3 +275,221 @@ def reduced(steps: Steps, *, around: int | None = None, product_cost: float = 1.
         order = flatten(steps, shorter)
     unify(steps, place_signs(steps, order))
     return steps
+
+
+# Pairs of operands that several sums or products have are computed once.
+
+Pair = tuple[int, int, int]
+"""(a, sign, b): the terms a and sign b, or both negative."""
+
+
+def share_pairs(steps: Steps, kind: int, order: Sequence[int]) -> None:
+    """Pairs of operands that several sums (products) have are computed once; the pair of most of them first. order: that of the
+    steps."""
+    bags, where = _Bags(steps), _Users(steps, [n for n in order if steps.kinds[n] == kind])
+    heap = [(-gain, p) for p, users in where.items() if (gain := _gain(users, bags, p)) > 1]
+    heapq.heapify(heap)
+    changed = set[int]()
+    while heap:
+        known, pair = heapq.heappop(heap)
+        gain = _gain(where[pair], bags, pair)
+        if gain < 2:
+            continue
+        if gain != -known:
+            heapq.heappush(heap, (-gain, pair))
+            continue
+        a, b = pair[0], pair[1] * pair[2]
+        alone = {a: 2} if a == b else {a: 1, b: 1}
+        whole = next((n for n in sorted(where[pair]) if bags[n] == alone), None)
+        if whole is None:
+            whole = steps.add(kind, [a, b])
+            bags[whole] = alone
+            where[pair].add(whole)
+        new = set[Pair]()
+        for n in sorted(where[pair]):
+            if n == whole:
+                continue
+            for sign in (1, -1):
+                times = _times(bags[n], sign * a, sign * b)
+                if times:
+                    changed.add(n)
+                    bag = bags[n]
+                    for m in (a, b):
+                        bag[sign * m] -= times
+                        if not bag[sign * m]:
+                            del bag[sign * m]
+                    bag[sign * whole] = bag.get(sign * whole, 0) + times
+                    for p in _pairs(bag):
+                        where[p].add(n)
+                        if p[0] == whole or p[2] == whole:
+                            new.add(p)
+        for p in new:
+            gain = _gain(where[p], bags, p)
+            if gain >= 2:
+                heapq.heappush(heap, (-gain, p))
+    for n in changed:
+        steps.put(n, kind, [m for m, times in bags[n].items() for _ in range(times)])
+
+
+class _Bags(dict[int, dict[int, int]]):
+    """How often each term is in a sum (product), of those that are asked."""
+
+    def __init__(self, steps: Steps):
+        self.steps = steps
+
+    def __missing__(self, n: int) -> dict[int, int]:
+        terms = self.steps.terms[n]
+        found = dict.fromkeys(terms, 1)
+        if len(found) < len(terms):
+            found = dict(Counter(terms))
+        self[n] = found
+        return found
+
+
+class _Users(dict[Pair, set[int]]):
+    """The sums (products) found that have a pair, of pairs that several have, that one may have twice, or that are asked."""
+
+    def __init__(self, steps: Steps, found: Sequence[int]):
+        self.span = len(steps)
+        owners, terms = steps.reads(found)
+        operands = np.abs(terms)
+        several = np.bincount(operands)[operands] > 1  # what is read once is in no pair that occurs twice
+        owners, terms, operands = owners[several], terms[several], operands[several]
+        order = np.lexsort((operands, owners))
+        owners, terms, operands = owners[order], terms[order], operands[order]
+        starts = np.flatnonzero(np.diff(owners, prepend=-1))
+        lengths = np.diff(starts, append=len(owners))
+        pairs, users = [np.empty(0, int)], [np.empty(0, int)]
+        for length in np.unique(lengths).tolist():
+            first, second = np.triu_indices(length, 1)
+            rows = starts[lengths == length][:, None] + np.arange(length)
+            a, b = rows[:, first].ravel(), rows[:, second].ravel()
+            pairs.append(self._number(operands[a], (terms[a] > 0) == (terms[b] > 0), operands[b]))
+            users.append(owners[a])
+        pair, user = np.concatenate(pairs), np.concatenate(users)
+        order = np.argsort(pair, kind="stable")
+        pair, user = pair[order], user[order]
+        self.once: dict[int, int] = dict(zip(pair.tolist(), user.tolist(), strict=True))
+        """By the number of a pair, one that has it."""
+        kept = np.isin(user, repeated(owners, operands))
+        equal = np.flatnonzero(pair[1:] == pair[:-1])
+        kept[equal] = kept[equal + 1] = True
+        for number, n in zip(pair[kept].tolist(), user[kept].tolist(), strict=True):
+            ab, b = divmod(number, self.span)
+            self.setdefault((ab // 2, 1 if ab % 2 else -1, b), set()).add(n)
+
+    def _number(self, a: Any, same: Any, b: Any) -> Any:
+        return (2 * a + same) * self.span + b
+
+    def __missing__(self, pair: Pair) -> set[int]:
+        a, sign, b = pair
+        once = self.once.get(self._number(a, sign > 0, b)) if b < self.span else None
+        found = self[pair] = set() if once is None else {once}
+        return found
+
+
+def _pairs(bag: Mapping[int, int]) -> list[Pair]:
+    """Unordered pairs of the terms of a sum (product), with the sign of the first positive."""
+    items = sorted(bag, key=abs)
+    found = [(abs(m), 1, abs(m)) for m, times in bag.items() if times > 1]
+    for i, m in enumerate(items[:-1]):
+        found += [(abs(m), 1 if (m > 0) == (k > 0) else -1, abs(k)) for k in items[i + 1 :]]
+    return found
+
+
+def _times(bag: Mapping[int, int], a: int, b: int) -> int:
+    count = bag.get
+    return count(a, 0) // 2 if a == b else min(count(a, 0), count(b, 0))
+
+
+def _gain(users: Iterable[int], bags: Mapping[int, Mapping[int, int]], pair: Pair) -> int:
+    """How often the pair occurs, one sum or product by itself included."""
+    a, b = pair[0], pair[1] * pair[2]
+    return sum([_times(bags[n], a, b) + _times(bags[n], -a, -b) for n in users])
+
+
+# Changes of sign move into constants, and through products and sums, where they cost nothing.
+
+
+def place_signs(steps: Steps, order: Sequence[int]) -> list[int]:
+    """Negates sums, and products of a constant, whose readers want them negative: neither costs anything. Products of other
+    values, quotients and sines hand the wish on to what they are made of. Signs that are left stay at the roots and at the
+    arguments of Functions. order: that of the steps; the new one is returned."""
+    kinds, operands = steps.kinds, steps.operands
+    products = [n for n in order if kinds[n] == PRODUCT]
+    readers, factors = steps.reads(products)
+    constant = steps.kind_of(factors) == NUMBER
+    numbers = dict(zip(readers[constant].tolist()[::-1], factors[constant].tolist()[::-1], strict=True))
+    negative, flipped = _negative(steps, order, numbers), set[int]()
+    negated = dict[int, int]()
+    for n in order:
+        kind = kinds[n]
+        if kind < SUM:
+            continue
+        terms, flips = steps.terms[n], not flipped.isdisjoint(operands[n])
+        if kind == SUM:
+            if flips:
+                terms = [-m if abs(m) in flipped else m for m in terms]
+            if (n in negative and min(terms) < 0) or (terms[0] < 0 and max(terms) < 0):
+                flipped.add(n)
+                terms = [-m for m in terms]
+            if terms != steps.terms[n]:
+                steps.put(n, kind, terms)
+        elif kind in (PRODUCT, RECIPROCAL):
+            changes = flips and sum([m in flipped for m in terms]) % 2 == 1
+            if n in numbers and (n in negative) != changes:
+                number = numbers[n]
+                if number not in negated:
+                    negated[number] = steps.add(NUMBER, of=-steps.of[number])
+                rest = list(terms)
+                rest[rest.index(number)] = negated[number]
+                steps.put(n, kind, rest)
+                changes = not changes
+            if changes:
+                flipped.add(n)
+        elif kind == CALL:
+            if flips:
+                terms = [-m if abs(m) in flipped else m for m in terms]
+            if terms and terms[0] < 0 and _is_odd(steps, n):
+                flipped.add(n)
+                terms = [-terms[0]]
+            if terms != steps.terms[n]:
+                steps.put(n, kind, terms)
+    steps.roots = [-r if abs(r) in flipped else r for r in steps.roots]
+    return [*negated.values(), *order]
+
+
+def _negative(steps: Steps, order: Sequence[int], numbers: dict[int, int]) -> set[int]:
+    """The sums, and the products of a constant, of which more readers want the negative value, given what is decided for their readers.
+    numbers: the constant of each product that has one."""
+    kinds, operands = steps.kinds, steps.operands
+    wishes = [0] * len(steps)
+    through = defaultdict[int, list[int]](list)
+    """Of each value the readers that hand on a wish, negative where they change its sign."""
+    for r in dict.fromkeys(steps.roots):
+        wishes[abs(r)] += 1 if r > 0 else -1
+    found = set[int]()
+    for n in reversed(order):
+        kind = kinds[n]
+        if kind < SUM:
+            continue
+        for reader in through.pop(n, ()):
+            sign = 1 if reader > 0 else -1
+            for m in operands[abs(reader)]:
+                sign *= -1 if m != n and m in found else 1
+            wishes[n] += sign * wishes[abs(reader)]
+        wish = wishes[n]
+        if kind == SUM or n in numbers:
+            if wish < 0:
+                found.add(n)
+        elif kind == CALL and not _is_odd(steps, n):
+            for m in steps.terms[n]:
+                wishes[abs(m)] += 1 if m > 0 else -1
+        elif wish:
+            for m in steps.terms[n]:
+                through[abs(m)].append(n if m > 0 else -n)
+    return found
+
+
+def _is_odd(steps: Steps, n: int) -> bool:
+    return steps.of[n] == (Sin, ())

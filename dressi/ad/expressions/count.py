@@ -1,10 +1,11 @@
-"""How many operations computations take, as they are written and at the fewest that are found."""
+"""How many operations computations take, as they are written and by the shortest steps that are found."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,10 @@ from ..ops.pixel.kinds import Pointwise
 from ..transform.fused import Whole
 from ..transform.garbage_collection import paused
 from ..traversal import topological_order
-from .operations.count import Operations, count
-from .operations.shortest import shortest
-from .terms.reader import ALGEBRA, ORDINARY, Reader, ordinary, readable
-from .terms.table import Table
+from .reader import ALGEBRA, ORDINARY, Reader, ordinary, readable
+from .reduce import reduced
+from .steps import CALL, NUMBER, PRODUCT, RECIPROCAL, SUM, Lowering, Steps
+from .table import Scaled, Table
 
 
 class _Tally:
@@ -92,3 +93,68 @@ def _tallies(noted: Counter[str], shape: tuple[int, ...]) -> np.ndarray:
     one = np.empty((), object)
     one[()] = _Tally(noted)
     return np.broadcast_to(one, (1, 1, 1, *shape))
+
+
+# How many operations steps take.
+
+
+@dataclass(frozen=True)
+class Operations:
+    """adds: sums, differences and changes of sign. multiplies: products. divides: quotients. calls: Functions by name."""
+
+    adds: int
+    multiplies: int
+    divides: int
+    calls: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        """Everything, each as one."""
+        return self.adds + self.multiplies + self.divides + sum(self.calls.values())
+
+    def cost(self, product_cost: float = 1.0) -> float:
+        """Everything, in sums. product_cost: that of a product."""
+        return self.total + (product_cost - 1.0) * self.multiplies
+
+
+def count(steps: Steps) -> Operations:
+    """The operations of the steps, sums and products taken two by two."""
+    order = steps.order()
+    readers, terms = steps.reads(order)
+    kind, read, uses = steps.kind_of(readers), np.abs(terms), steps.uses_of(terms)
+    divided = (kind == PRODUCT) & (steps.kind_of(read) == RECIPROCAL) & (uses[read] == 1)
+    adds = np.count_nonzero(kind == SUM) - _different(readers[(kind == SUM) & (terms > 0)])
+    adds += np.count_nonzero((kind == CALL) & (terms < 0))
+    adds += len({r for r in steps.roots if r < 0 and steps.kinds[-r] != NUMBER})
+    multiplies = np.count_nonzero(kind == PRODUCT) - _different(readers[kind == PRODUCT])
+    multiplies -= _different(readers[divided])  # a / b is one operation
+    calls = Counter([steps.of[n][0].__name__.lower() for n in order if steps.kinds[n] == CALL])
+    divides = np.count_nonzero(kind == RECIPROCAL)
+    return Operations(int(adds), int(multiplies), int(divides), dict(calls))
+
+
+def _different(numbers: np.ndarray) -> int:
+    return int(np.count_nonzero(np.bincount(numbers)))
+
+
+# The shortest steps that were found for expressions.
+
+WAYS: tuple[tuple[float, int | None], ...] = ((inf, None), (20_000, 2), (5_000, 3))
+"""(entries up to which it is tried, ``around`` of ``reduced``)."""
+
+
+def shortest(table: Table, roots: Sequence[Scaled], product_cost: float = 1.0) -> Steps:
+    """Steps that compute the roots: the cheapest of those with and without products written out before. product_cost: what a
+    product costs in sums, at least 1."""
+    order = table.order([r.entry for r in roots])
+    ways = [
+        reduced(Lowering(table).lower(roots, order), around=around, product_cost=product_cost)
+        for most, around in WAYS
+        if len(order) <= most
+    ]
+    return fewest_of(ways, product_cost)
+
+
+def fewest_of(ways: Sequence[Steps], product_cost: float = 1.0) -> Steps:
+    """The first of the cheapest."""
+    return min(ways, key=lambda steps: count(steps).cost(product_cost)) if len(ways) > 1 else ways[0]

@@ -1,7 +1,7 @@
 """A table of scalar expressions in which equal ones are one, whatever way they were written.
 
 An expression is a rational number times an entry of the table (``Scaled``). An entry is known by its sample in finite fields
-(``field``): a sum or a product whose sample is that of an entry, or a multiple of it, is that entry, which keeps the *form*
+(``Sample``): a sum or a product whose sample is that of an entry, or a multiple of it, is that entry, which keeps the *form*
 in which it was first written. So (a + b)(a - b) and a a - b b are one entry, x - x is zero, sin(x)^2 + cos(x)^2 is one, and the
 derivative of a recurrence that is a member of the recurrence is found to be that member. Values are equal where both ways of writing
 are finite: x / x is 1, also where x is 0, and exp(log x), sqrt(x) sqrt(x) and 1 / (1 / sqrt(x))^2 are x, also where x is negative.
@@ -9,18 +9,111 @@ are finite: x / x is 1, also where x is 0, and exp(log x), sqrt(x) sqrt(x) and 1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from ...ops.pixel.arithmetic import Max, Min
-from ...ops.pixel.compare import Select
-from ...ops.pixel.exponential import Exp, Exp2, Log, Log2, Sqrt
-from ...ops.pixel.trigonometry import Sin
-from .field import Sample, drawn, on_circle, product_of, product_of_two, sum_of
-from .forms import CIRCLE, ONE, ZERO, Call, Form, Product, Scaled, Sum, Symbol, children, kind_of, scaled
-from .multiples import Multiples
-from .rational import RANGE, Rational, is_in_range, of_float, plus, quotient, rounded, times, to_power
+from ..ops.pixel.arithmetic import Max, Min
+from ..ops.pixel.compare import Select
+from ..ops.pixel.exponential import Exp, Exp2, Log, Log2, Sqrt
+from ..ops.pixel.trigonometry import Cos, Sin
+from ..traversal import producers_first
+from .rational import (
+    PRIME,
+    RANGE,
+    Rational,
+    Sample,
+    drawn,
+    drawn_long,
+    inverse,
+    is_in_range,
+    modulo,
+    of_float,
+    on_circle,
+    on_long_circle,
+    plus,
+    product_of,
+    product_of_two,
+    quotient,
+    rounded,
+    sum_of,
+    times,
+    to_power,
+    to_rational,
+)
+
+# What expressions are made of: multiples of entries of a table, and the forms in which entries are written.
+
+ONE = 0
+"""The entry whose value is 1: constants are multiples of it."""
+
+
+class Scaled(NamedTuple):
+    """A rational number times an entry."""
+
+    factor: Rational
+    entry: int
+
+    def __neg__(self) -> Scaled:
+        return Scaled(-self.factor, self.entry)
+
+    @property
+    def is_zero(self) -> bool:
+        return not self.factor
+
+    @property
+    def is_constant(self) -> bool:
+        return self.entry == ONE or not self.factor
+
+
+scaled = partial(tuple.__new__, Scaled)
+"""A Scaled from a tuple, in half the time of the constructor."""
+ZERO, UNIT = Scaled(0, ONE), Scaled(1, ONE)
+
+
+class Symbol(NamedTuple):
+    """A value that is given: ``of`` names it."""
+
+    of: Hashable
+
+
+class Sum(NamedTuple):
+    """The sum of multiples of entries; ``terms`` are ordered by entry, each occurs once."""
+
+    terms: tuple[tuple[Rational, int], ...]
+
+
+class Product(NamedTuple):
+    """The product of integer powers of entries; ``factors`` are ordered by entry, each occurs once."""
+
+    factors: tuple[tuple[int, int], ...]
+
+
+class Call(NamedTuple):
+    """A Function of other expressions. function: its class and fields."""
+
+    function: Hashable
+    arguments: tuple[Scaled, ...]
+
+
+Form = Symbol | Sum | Product | Call
+CIRCLE = (Sin, Cos)
+"""Functions of which the squares add up to 1."""
+
+
+def kind_of(function: Any) -> Any:
+    """The class of a Function of a Call."""
+    return function[0] if isinstance(function, tuple) else function
+
+
+def children(form: Form) -> list[int]:
+    """The entries that a form is made of."""
+    if type(form) is Product:
+        return [n for n, _ in form.factors]
+    if type(form) is Sum:
+        return [n for _, n in form.terms]
+    return [n for _, n in form.arguments] if type(form) is Call else []
+
 
 _sum: Callable[[tuple[Any, ...]], Sum] = partial(tuple.__new__, Sum)
 _product: Callable[[tuple[Any, ...]], Product] = partial(tuple.__new__, Product)
@@ -286,3 +379,68 @@ class Table:
         self.forms.append(form)
         self.samples.append(sample)
         return known
+
+
+# Which multiple of an entry a form is, if its samples say that it is one.
+#
+# Both are evaluated modulo PRIME, whose numbers are long enough to hold numerator and denominator of the ratio. In a large table, what
+# lies deeper than a few levels below them is drawn at random first, as if it were given: if two draws give one ratio, it is the ratio
+# whatever the values are. Only if they differ, everything below is evaluated.
+
+LEVELS, FEW = 4, 1_000
+"""So many levels below a form and an entry are evaluated first, where more than FEW entries have no value yet."""
+
+
+class Multiples:
+    """Ratios of forms and entries of a table, of which these are the forms and samples."""
+
+    def __init__(self, forms: Sequence[Form], samples: Sequence[Sample]):
+        self.forms, self.samples = forms, samples
+        self._known: dict[int, int] = {}
+        """Of entries that were evaluated with everything below them."""
+
+    def ratio(self, form: Form, entry: int) -> Rational | None:
+        """The number that a form is of an entry of the same direction; None if it is too long."""
+        if len(self.forms) - len(self._known) > FEW:
+            one, two = (self._quotient(form, entry, self._drawn(form, entry, draw)) for draw in range(2))
+            if one == two:
+                return to_rational(one)
+        return to_rational(self._quotient(form, entry, self._known))
+
+    def _drawn(self, form: Form, entry: int, draw: int) -> dict[int, int]:
+        """Values of what lies below LEVELS."""
+        inside, below = set[int](), {*children(form), entry}
+        for _ in range(LEVELS):
+            inside |= below
+            below = {m for n in below for m in children(self.forms[n])} - inside
+        return {n: drawn_long("below", draw, n) for n in below}
+
+    def _quotient(self, form: Form, entry: int, known: dict[int, int]) -> int:
+        """form / entry modulo PRIME. known: values of entries, to which those that are needed are added."""
+
+        def unknown(n: int) -> list[int]:
+            return [] if n in known else children(self.forms[n])
+
+        for n in producers_first([*children(form), entry], unknown):
+            if n not in known:
+                known[n] = self._value(n, self.forms[n], known)
+        return self._value(len(self.forms), form, known) * inverse(known[entry], PRIME) % PRIME
+
+    def _value(self, entry: int, form: Form, known: dict[int, int]) -> int:
+        """The value of a form modulo PRIME, from those that it is made of."""
+        match form:
+            case Symbol():
+                return drawn_long("symbol", entry)
+            case Sum(terms):
+                return sum([modulo(c, PRIME) * known[n] for c, n in terms]) % PRIME
+            case Product(factors):
+                value = 1
+                for n, power in factors:
+                    value = value * pow(known[n], power, PRIME) % PRIME if known[n] else 0
+                return value
+            case Call(function, arguments):
+                values = [self.samples[n].values(c) for c, n in arguments]
+                if kind_of(function) in CIRCLE:
+                    return on_long_circle(values[0])[CIRCLE.index(kind_of(function))]
+                return drawn_long("call", function, *values)
+        raise TypeError(form)
