@@ -18,7 +18,7 @@ from dressi.errors import DressiError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.options import BASELINE
-from dressi.vk.plan.predict.traffic import step_bytes
+from dressi.vk.plan.predict.stages import step_bytes
 from dressi.vk.run.measure.stages import stage_facts
 
 WARM_UP = 20

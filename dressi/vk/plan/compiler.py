@@ -9,7 +9,7 @@ together. A *Plan* has two: ``static`` runs once after leaves were sent, ``step`
    values that the step reads.
 2. For each Schedule an ``Analysis`` orders its Functions and decides which values are stored and which every reader
    computes again (rematerialization).
-3. The ``PASSES`` below turn the Functions into SubStages. Each is one file in ``pack/`` or ``passes/``, with one
+3. The ``PASSES`` below turn the Functions into SubStages. They are in ``pack`` and ``passes/``, with one
    signature: (sub_stages, context) -> sub_stages. A pass is pure: it returns new SubStages and changes nothing that it
    was given. ``Context`` holds what passes share.
 4. ``pack_stages`` groups the SubStages into Stages.
@@ -23,7 +23,7 @@ runs for those that cannot be left out. It drops what a pass made if no order of
 verifies the SubStages after every pass and the finished Plan; with DRESSI_DEBUG=2 it prints what every pass changed.
 
 To add a pass: write the function, add it to PASSES, add a flag of the same name to PlanOptions. To add a kind of work:
-write its class in ``work/kinds`` (with the storage buffers and lists that it uses), and register its rules for GLSL
+write its class in ``substage`` (with the storage buffers and lists that it uses), and register its rules for GLSL
 (``glsl/generate``) and for commands (``run/record``). To add a limit: add the field to ``DeviceLimits``, and its count to
 ``resources`` in ``substage`` under the same name.
 """
@@ -44,12 +44,19 @@ from ...ad.transform.merge import halve_scatter
 from ...ad.transform.rewrite import replaced
 from ...config import config
 from .analysis.dataflow import Analysis
-from .analysis.dependencies import NO_LEAVES, Dependencies, Leaves, crossing
-from .analysis.static import split_static
-from .analysis.updates import OldValue, Updates, effective_updates, separate_updates
+from .analysis.dependencies import (
+    NO_LEAVES,
+    Dependencies,
+    Leaves,
+    OldValue,
+    Updates,
+    crossing,
+    effective_updates,
+    separate_updates,
+    split_static,
+)
 from .context import Context, Target
-from .glsl.alike import Alike
-from .glsl.generate import generate
+from .glsl.generate import Alike, generate
 from .glsl.text.shaders import ShaderText
 from .images import usages
 from .lifetime import assign_images
@@ -67,28 +74,24 @@ from .lowering.tiling.choose import tile_contractions
 from .model.device import DeviceModel
 from .model.records import CPU
 from .options import DEFAULT, PlanOptions
-from .pack.functions import one_function_each, pack_functions
-from .pack.group import DoesNotFit
-from .pack.stages import one_sub_stage_each, pack_stages
-from .passes.choose_lowering import choose_lowering, subpasses_where_possible
-from .passes.compact_live_faces import compact_live_faces
-from .passes.contract_operations import contract_operations
-from .passes.copy_leaves_first import copy_leaves_first
-from .passes.draw_scatters import draw_scatters
-from .passes.fuse_epilogues import fuse_epilogues
-from .passes.fuse_horizontally import fuse_horizontally
-from .passes.pack_channels import pack_channels
-from .passes.run_on_active_blocks import run_on_active_blocks
-from .passes.split_overflow import split_overflow
-from .passes.storage.load_images import load_images
-from .passes.storage.narrow_intermediates import narrow_intermediates
-from .passes.storage.store_in_buffers import store_in_buffers
+from .pack import DoesNotFit, one_function_each, one_sub_stage_each, pack_functions, pack_stages
+from .passes.active_blocks import run_on_active_blocks
+from .passes.choose_lowering import choose_lowering, split_overflow, subpasses_where_possible
+from .passes.draws import compact_live_faces, draw_scatters
+from .passes.fusion import fuse_epilogues, fuse_horizontally
+from .passes.precision import contract_operations, narrow_intermediates
+from .passes.storage import (
+    copy_leaves_first,
+    load_images,
+    pack_channels,
+    store_in_buffers,
+    update_in_place,
+)
 from .passes.store_operands import store_operands
 from .passes.strips.fuse_strips import fuse_strips
 from .passes.strips.overlap_tiles import overlap_tiles
 from .passes.strips.stage_operands import stage_operands
 from .passes.strips.tile_products import tile_products
-from .passes.update_in_place import update_in_place
 from .plan import Plan, Schedule
 from .predict.fastest import fastest
 from .substage import SubStage
@@ -131,7 +134,7 @@ LOWERINGS: tuple[Lowering, ...] = (
     measure_bounds,  # large tables of sums get the largest value as a bound
     tile_contractions,  # large contractions are computed by strips
 )
-"""What replaces Functions by others that suit the device, by the Variables that are replaced. Each is one file in
+"""What replaces Functions by others that suit the device, by the Variables that are replaced. They are in
 ``lowering/``."""
 
 INSTEAD: dict[Pass, Pass] = {

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from ...ad.graph import Function, Variable
 from .analysis.dataflow import Analysis
-from .analysis.dependencies import NO_LEAVES, Dependencies, Leaves
-from .analysis.updates import Updates
+from .analysis.dependencies import NO_LEAVES, Dependencies, Leaves, Updates
 from .limits import DeviceLimits
 from .model.device import DeviceModel
 from .model.records import CPU

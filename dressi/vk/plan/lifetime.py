@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...ad.graph import RasterFunction, Variable
-from .bindings import Range
 from .images import NOTHING, SHADERS, ImageSlot, Usage
 from .limits import DeviceLimits, Tiling
-from .substage import Binding, ScatterDraw, Stage, SubStage
+from .substage import Binding, Range, ScatterDraw, Stage, SubStage
 
 MARGIN, STEP = 8, 16
 """Texels more along a side of a roomy image, which is a multiple of ``STEP``."""

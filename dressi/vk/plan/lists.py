@@ -126,6 +126,9 @@ COVERED, LISTED = 1.0, 1 / 8
 LIVE = 1 / 16
 """The expected share of live faces. Of the edges of closed meshes 2 to 7 % are silhouettes; fewer of fine meshes."""
 
+ACTIVE = 0.5
+"""The expected share of active blocks."""
+
 
 def vertices_expected(f: DrawFunction, faces: FaceList | None) -> float:
     """The vertices that a draw is expected to shade for one tile, if it draws these faces or all."""

@@ -1,45 +1,21 @@
-"""SubStages and Stages: what packing produces. Frozen data, printable and comparable as text. The kinds of their work are
-in ``work/kinds``; they have their names here, too.
+"""SubStages and Stages: what packing produces, with the kinds of their work and how they get at stored values. Frozen data,
+printable and comparable as text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
+from typing import Any, ClassVar
 
-from ...ad.graph import (
-    Domain,
-    FragmentScatterFunction,
-    Function,
-    RasterFunction,
-    ScatterFunction,
-    Variable,
-)
+import numpy as np
+
+from ...ad.graph import Domain, FragmentScatterFunction, Function, RasterFunction, ScatterFunction, Variable
 from ...ad.types import Sampler
-from .bindings import Binding, Range, Read
-from .model.walks import NOT_LONGER, Walks
-from .work.kinds import Accumulate as Accumulate
-from .work.kinds import (
-    Compute,
-    Fragment,
-    FragmentScatter,
-    ListFaces,
-    PixelWork,
-    Scatter,
-    ScatterDraw,
-    Sparse,
-    TiledCompute,
-    Undecided,
-    Work,
-)
-from .work.kinds import FaceSums as FaceSums
-from .work.kinds import FindHits as FindHits
-from .work.kinds import ListBlocks as ListBlocks
-from .work.kinds import PrimitiveWork as PrimitiveWork
-from .work.kinds import Raster as Raster
-from .work.kinds import ScatterDispatch as ScatterDispatch
-from .work.kinds import SparseWork as SparseWork
+from .lists import ActiveBlocks, BlockHits, FaceList, WorkList
+from .model.cost import NOT_LONGER, Walks
 
 ONE = Domain((1, 1), 1)
 """A single texel: counters, rates, losses."""
@@ -213,3 +189,266 @@ class Stage:
     def variables(self) -> set[Variable]:
         """What it reads and makes."""
         return {v for s in self.sub_stages for v in (*s.outputs, *(r.variable for r in s.reads))}
+
+
+# The kinds of work. A new one is one class here, a rule for its GLSL in ``glsl/generate`` and one for its commands in
+# ``run/record``.
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What a SubStage is on the device; the classes below are all there is.
+
+    draws: whether it is a subpass of a render pass.  makes: the list that it makes.  uses: the lists that tell where it
+    works or what it draws.  buffers: the storage buffers in its descriptor set.
+    """
+
+    name: ClassVar[str] = "work"
+    draws: ClassVar[bool] = False
+    listed: ClassVar[str] = ""  # the field that holds the list that it makes
+
+    @property
+    def makes(self) -> WorkList | None:
+        return getattr(self, self.listed) if self.listed else None
+
+    @property
+    def uses(self) -> tuple[WorkList, ...]:
+        return ()
+
+    @property
+    def buffers(self) -> int:
+        return len(self.uses) + (self.makes is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """blocks: those that a dispatch visits.  fill: the values of images outside of them, written before."""
+
+    blocks: ActiveBlocks
+    fill: Mapping[Variable, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class SparseWork(Work):
+    """A dispatch.  sparse: where it works, if not everywhere."""
+
+    sparse: Sparse | None = None
+
+    @property
+    def uses(self) -> tuple[WorkList, ...]:
+        return () if self.sparse is None else (self.sparse.blocks,)
+
+
+@dataclass(frozen=True, eq=False)
+class PrimitiveWork(Work):
+    """A draw of primitives.  faces: the list of those that are drawn, if not all."""
+
+    faces: FaceList | None = None
+
+    @property
+    def uses(self) -> tuple[WorkList, ...]:
+        return () if self.faces is None else (self.faces,)
+
+
+@dataclass(frozen=True, eq=False)
+class PixelWork(Work):
+    """Work on each pixel by itself.  fused: SubStages over one texel that the first invocation does as well, or over one texel
+    a tile, done by the first of each tile; their outputs come last among those of the host."""
+
+    fused: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Undecided(PixelWork):
+    """Work on each pixel that ``choose_lowering`` makes a Fragment or a Compute. Reads bound as attachments are those
+    that can be attachments."""
+
+    name: ClassVar[str] = "pixels"
+
+
+@dataclass(frozen=True, eq=False)
+class Fragment(PixelWork):
+    """A subpass that covers its framebuffer."""
+
+    name: ClassVar[str] = "fragment"
+    draws: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False)
+class Compute(SparseWork, PixelWork):
+    """A dispatch over all pixels, or over active blocks."""
+
+    name: ClassVar[str] = "compute"
+
+
+@dataclass(frozen=True, eq=False)
+class Raster(PrimitiveWork):
+    """A subpass that draws the triangles of one RasterFunction."""
+
+    name: ClassVar[str] = "raster"
+    draws: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False)
+class Accumulate(PrimitiveWork):
+    """A subpass that draws the triangles of one AccumulateFunction, whose fragments are added by blending."""
+
+    name: ClassVar[str] = "accumulate"
+    draws: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter(Work):
+    """Texels of the source add into accumulators, which a second shader resolves into the table.  epilogue: work on
+    each texel of the table that the second shader does instead of storing the table."""
+
+    epilogue: Any = None  # a SubStage
+    name: ClassVar[str] = "scatter"
+
+    @property
+    def buffers(self) -> int:
+        return super().buffers + 2  # accumulators and status
+
+
+@dataclass(frozen=True, eq=False)
+class ScatterDispatch(SparseWork, Scatter):
+    """A dispatch over the source, or over active blocks of it."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ScatterDraw(PrimitiveWork, Scatter):
+    """A draw of the primitives of ``raster``, which has been drawn before: only pixels under them add anything."""
+
+    raster: RasterFunction
+
+
+@dataclass(frozen=True, eq=False)
+class FragmentScatter(PrimitiveWork, Scatter):
+    """A draw of the triangles of one FragmentScatterFunction, whose fragments add to the accumulators."""
+
+
+@dataclass(frozen=True, eq=False)
+class FaceSums(Work):
+    """A dispatch of an invocation for each face of one FaceSum, which visits the pixels of the face."""
+
+    name: ClassVar[str] = "faces"
+
+
+@dataclass(frozen=True, eq=False)
+class TiledCompute(Work):
+    """A dispatch of strips: each invocation computes several texels of a contraction, and what follows them in the body.
+
+    strips: how contractions are divided (``Strips``) that read each other, so that only the last one writes, or what their
+    workgroups hold; the others are divided as they say themselves.  held: the values that a workgroup makes or loads once, in
+    memory that it shares; each invocation makes or loads the others itself."""
+
+    strips: Mapping[Function, Any] = field(default_factory=dict)
+    held: frozenset[Variable] = frozenset()
+    name: ClassVar[str] = "strips"
+
+
+@dataclass(frozen=True, eq=False)
+class ListBlocks(Work):
+    """A dispatch that lists active blocks.  hits: of the images that decide; without them it looks at the one image itself."""
+
+    blocks: ActiveBlocks
+    hits: tuple[BlockHits, ...] = ()
+    name = listed = "blocks"
+
+    @property
+    def uses(self) -> tuple[WorkList, ...]:
+        return self.hits
+
+
+@dataclass(frozen=True, eq=False)
+class FindHits(Work):
+    """A dispatch that looks at all pixels of an image."""
+
+    hits: BlockHits
+    name = listed = "hits"
+
+
+@dataclass(frozen=True, eq=False)
+class ListFaces(Work):
+    """A dispatch that lists live faces, with the images it makes over the same texels."""
+
+    faces: FaceList
+    name: ClassVar[str] = "list"
+    listed: ClassVar[str] = "faces"
+
+
+# How shaders get at stored values: the bindings of images, and ranges of storage buffers.
+
+
+class Binding(Enum):
+    """How a shader gets at an image."""
+
+    ATTACHMENT = "input attachment"
+    TEXTURE = "texture"
+    VERTEX = "texture of the vertex shader"
+    STORAGE = "storage image"
+
+    __hash__ = object.__hash__
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """An image that a SubStage reads.  elsewhere: at other pixels than the shader's own, too."""
+
+    variable: Variable
+    binding: Binding
+    elsewhere: bool = False
+
+    def by(self, binding: Binding) -> Read:
+        """The same image by another binding."""
+        return self if binding is self.binding else Read(self.variable, binding, self.elsewhere)
+
+
+def all_reads(first: Iterable[Read], second: Iterable[Read]) -> tuple[Read, ...]:
+    """The reads of one shader that does the work of two. An image that both read has the binding of the first; it is read
+    elsewhere, and then as a texture, if one of them does that."""
+    found = {r.variable: r for r in first}
+    for r in second:
+        known = found.setdefault(r.variable, r)
+        if r.elsewhere and not known.elsewhere:
+            attached = known.binding is Binding.ATTACHMENT
+            found[r.variable] = Read(known.variable, r.binding if attached else known.binding, True)
+    return tuple(found.values())
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """Values of one format and size that one dispatch makes and the same SubStages read. They lie in one range of a storage
+    buffer, plane after plane, each with its texels row by row as an image of the value would have them.
+
+    members: in the order of their planes.
+    """
+
+    members: tuple[Variable, ...]
+
+    @cached_property
+    def first(self) -> dict[Variable, int]:
+        """The number of the first plane of each member."""
+        counts = [len(v.vtype.planes) for v in self.members]
+        return {v: sum(counts[:k]) for k, v in enumerate(self.members)}
+
+    @property
+    def components(self) -> int:
+        """32-bit words of a texel: 1, 2 or 4."""
+        return {1: 1, 2: 2, 3: 4, 4: 4}[self.members[0].vtype.planes[0]]
+
+    @property
+    def words(self) -> int:
+        """32-bit words of a texel in all planes together."""
+        return self.components * sum(len(v.vtype.planes) for v in self.members)
+
+    def part(self, v: Variable, texels: int) -> tuple[int, int]:
+        """The first byte of a member in the range, and how many there are. texels: of a plane, all tiles together."""
+        plane = 4 * self.components * texels
+        return self.first[v] * plane, len(v.vtype.planes) * plane
+
+
+def word_of(value: np.ndarray, v: Variable) -> int | None:
+    """The 32 bits that all components of a value have; None where they differ."""
+    words = np.unique(np.asarray(value, v.vtype.dtype).astype(v.vtype.dtype).ravel().view(np.uint32))
+    return int(words[0]) if len(words) == 1 else None

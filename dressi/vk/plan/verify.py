@@ -11,7 +11,6 @@ from ...ad.graph import AccumulateFunction, Function, PixelFunction, RasterFunct
 from ...ad.types import Access
 from ...errors import PlanError
 from .analysis.rematerialization import recomputable
-from .bindings import Range
 from .context import Context
 from .limits import DeviceLimits
 from .lists import WorkList
@@ -24,6 +23,7 @@ from .substage import (
     Compute,
     PixelWork,
     PrimitiveWork,
+    Range,
     Raster,
     Scatter,
     SparseWork,

@@ -16,15 +16,14 @@ from ...ad.program import Program
 from ...ad.show import dot
 from ...config import config, shader_text
 from ...errors import DeviceError, GraphError, InputError, PlanError
-from ..plan.analysis.updates import copied_by_work
+from ..plan.analysis.dependencies import copied_by_work
 from ..plan.compiler import build_plan
 from ..plan.glsl.text.shaders import stage_of
 from ..plan.limits import DeviceLimits, most_restrictive
 from ..plan.lowering.list_lengths import Counts, check_lengths, counts_of
 from ..plan.model.device import DeviceModel
 from ..plan.options import DEFAULT, PlanOptions
-from ..plan.plan import Plan
-from ..plan.show import plan_dot
+from ..plan.plan import Plan, plan_dot
 from .built import BuiltPlan
 from .device.device import Device
 from .device.memory import DeviceImage

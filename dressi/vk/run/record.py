@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...ad.graph import Domain, DrawFunction, Function, Variable
-from ..plan.bindings import word_of
 from ..plan.glsl.blocks import blocks_across
 from ..plan.lists import FaceList
 from ..plan.lowering.tiling.chain import grid_of
@@ -33,6 +32,7 @@ from ..plan.substage import (
     SubStage,
     TiledCompute,
     Work,
+    word_of,
 )
 from ..plan.sync.commands import Command, Part
 from .device.memory import DeviceRange, to_planes

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...ad.graph import Variable
-from ..plan.bindings import Range
 from ..plan.limits import DeviceLimits
 from ..plan.lists import WorkList
 from ..plan.model.device import DeviceModel
 from ..plan.plan import Plan
 from ..plan.predict.stages import stage_seconds
-from ..plan.substage import SparseWork, Stage
+from ..plan.substage import Range, SparseWork, Stage
 from ..plan.sync.barriers import Level
 from ..plan.sync.commands import Command, Part
 from .device.commands import Commands

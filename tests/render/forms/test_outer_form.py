@@ -384,9 +384,7 @@ def test_the_gradient_visits_the_band_alone(device, monkeypatch):
 
     Also where the image itself is wanted: it is made apart.
     """
-    monkeypatch.setattr(
-        "dressi.vk.plan.passes.draw_scatters.PIXELS_PER_VERTEX", 0
-    )  # worth it even on small images
+    monkeypatch.setattr("dressi.vk.plan.passes.draws.PIXELS_PER_VERTEX", 0)  # worth it even on small images
     position, drawn = oc.outer(CASES["torus"])
     slope, image = oc.slopes(position, drawn)[0], drawn.silhouette
     found = []

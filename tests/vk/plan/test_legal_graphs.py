@@ -14,10 +14,9 @@ from dressi.vk.plan.analysis.rematerialization import LARGEST_CALLS
 from dressi.vk.plan.compiler import build_plan, contexts
 from dressi.vk.plan.context import Target
 from dressi.vk.plan.limits import PROFILES, profile
-from dressi.vk.plan.model.walks import Walks
+from dressi.vk.plan.model.cost import Walks
 from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
-from dressi.vk.plan.pack.group import LARGEST_LOOPS, LARGEST_SHADER
-from dressi.vk.plan.pack.stages import pack_stages
+from dressi.vk.plan.pack import LARGEST_LOOPS, LARGEST_SHADER, pack_stages
 from dressi.vk.plan.substage import Binding, Scatter
 from dressi.vk.plan.uses import Uses
 from dressi.vk.run.executor import VulkanExecutor

@@ -21,7 +21,7 @@ from dressi.vk.plan.glsl.text.shaders import stage_of
 from dressi.vk.plan.limits import PROFILES, DeviceLimits, profile
 from dressi.vk.plan.model.records import CPU, DESKTOP
 from dressi.vk.plan.options import BASELINE, PlanOptions
-from dressi.vk.plan.show import plan_dot, plan_svg
+from dressi.vk.plan.plan import plan_dot, plan_svg
 from dressi.vk.plan.substage import Compute, Fragment, Scatter
 from dressi.vk.run.shaders.pyglslang import compile_glsl
 

@@ -8,13 +8,22 @@ import pytest
 from dressi import FLOAT, INT, VEC4, F, PlanError, PlanOptions, Variable
 from dressi.ad.program import Program
 from dressi.config import config, shader_text
-from dressi.vk.plan.bindings import Range
 from dressi.vk.plan.compiler import PASSES, build_plan, contexts, schedule
 from dressi.vk.plan.context import Target
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.plan import Plan
-from dressi.vk.plan.substage import Binding, Compute, Fragment, ListBlocks, Read, Scatter, Sparse, Stage
+from dressi.vk.plan.substage import (
+    Binding,
+    Compute,
+    Fragment,
+    ListBlocks,
+    Range,
+    Read,
+    Scatter,
+    Sparse,
+    Stage,
+)
 from dressi.vk.plan.verify import verify, verify_plan
 
 SIZE = (40, 24)

@@ -45,7 +45,7 @@ def test_validation_sees_each_barrier_that_is_left_out(
 ):
     if not device.instance.validation:
         pytest.skip("there is no validation layer")
-    monkeypatch.setattr("dressi.vk.plan.passes.draw_scatters.PIXELS_PER_VERTEX", 0)  # scatters are drawn
+    monkeypatch.setattr("dressi.vk.plan.passes.draws.PIXELS_PER_VERTEX", 0)  # scatters are drawn
     real, seen, left_out = Commands.order, [], None
 
     def order(self, buffer, barrier):

@@ -14,7 +14,7 @@ class Stored(PixelFunction):
     """Input: any image. Output: the same.
 
     It fetches its input, so the planner stores the input before the pass that uses the output, and computes it on active
-    blocks alone where it is constant elsewhere (``vk/plan/passes/run_on_active_blocks``). Without this, values that few
+    blocks alone where it is constant elsewhere (``vk/plan/passes/active_blocks``). Without this, values that few
     pixels have would be computed by all pixels together with the values that all have. The gradient is passed through.
     """
 

@@ -1,11 +1,18 @@
-"""Which leaves a value depends on: what must run again when some of them change."""
+"""What depends on which leaves: what must run again when they change, what runs once, and how a step updates them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from ....ad.graph import Function, Variable
+from ....ad.ops.pixel.math import StopGradient
+from ....ad.program import Program
+from ....ad.traversal import topological_order
+from ..model.device import DeviceModel
+from ..options import PlanOptions
 from ..substage import Stage, SubStage
+from .rematerialization import Inlined, static_operands, trivial_functions
 
 Leaves = frozenset[Variable]
 NO_LEAVES: Leaves = frozenset()
@@ -67,3 +74,117 @@ def crossing(stages: Iterable[tuple[Stage, Leaves | None]]) -> list[Variable]:
         if maker.get(r.variable) is not None and maker[r.variable] != own
     ]
     return list(dict.fromkeys(read))
+
+
+# What a step has to compute, and what is computed once because no step changes it (the reactive cache).
+
+COPYING = 12.0
+"""The most operations of what only arranges texels anew."""
+
+
+def split_static(
+    program: Program,
+    changing: Leaves,
+    dependencies: Dependencies,
+    options: PlanOptions,
+    cost: DeviceModel,
+) -> tuple[tuple[Variable, ...], frozenset[Function]]:
+    """The static values that a step reads, and static Functions that every step does again, since what they are made of takes fewer
+    planes. changing: the leaves that steps update, and those that are expected to be sent between steps."""
+    dynamic = set(program.functions)
+    if options.cache_static:
+        dynamic = {f for f in dynamic if not changing.isdisjoint(dependencies.of(f.output))}
+        if any(f.saves_memory for f in program.functions):
+            dynamic |= _copies(program, dynamic)
+    named = frozenset(program.outputs.values())
+    fixed = named.union(program.roots)
+    repeated: set[Function] = set()
+    if options.rematerialize:
+        repeated = trivial_functions(program.functions, dynamic, fixed, cost)
+        dynamic |= repeated
+    boundary = _boundary(program, dynamic)
+    if options.rematerialize and options.store_operands:
+        more = static_operands(program.functions, dynamic, boundary, fixed, cost)
+        repeated |= more
+        dynamic |= more
+        boundary = _boundary(program, dynamic)
+    # Inlined values are computed in the step instead of being kept, unless an image of them is needed.
+    inlined = {f.output for f in Inlined(topological_order(boundary), options.rematerialize).functions}
+    kept = tuple(v for v in boundary if v not in inlined or v in named)
+    return kept, frozenset(repeated)
+
+
+def _copies(program: Program, dynamic: Collection[Function]) -> set[Function]:
+    """Static Functions that only arrange the texels of leaves anew, with borders or packed: a step that saves memory makes these
+    images for a while rather than keeping them."""
+    found: set[Function] = set()
+    for f in program.functions:
+        if (
+            f not in dynamic
+            and f.operations <= COPYING
+            and all(x.is_leaf or x.creator in found for x in f.inputs)
+        ):
+            found.add(f)
+    return found
+
+
+def _boundary(program: Program, dynamic: Collection[Function]) -> tuple[Variable, ...]:
+    """Static values that something dynamic reads, or that are roots."""
+    found: dict[Variable, None] = {}
+    for f in program.functions:
+        if f in dynamic:
+            found.update((x, None) for x in f.inputs if x.creator is not None and x.creator not in dynamic)
+    found.update((v, None) for v in program.roots if v.creator is not None and v.creator not in dynamic)
+    return tuple(found)
+
+
+# Updates of leaves: those that change something, and values that are copied before a step overwrites them.
+
+Updates = tuple[tuple[Variable, Variable], ...]
+
+
+class OldValue(Variable):
+    """The value of a leaf before a step overwrites it, which is copied when the step begins."""
+
+    __slots__ = ("leaf",)
+    leaf: Variable
+
+    @classmethod
+    def of(cls, leaf: Variable) -> OldValue:  # pyright: ignore[reportIncompatibleMethodOverride]
+        self = cls(
+            leaf.vtype, leaf.size, leaf.batch, channels=leaf.channels, name=f"old {leaf.name or leaf.id}"
+        )
+        self.leaf = leaf
+        return self
+
+
+def effective_updates(program: Program) -> Updates:
+    """The updates that change their leaf: a leaf that is its own new value needs no copy."""
+    return tuple((leaf, new) for leaf, new in program.updates if leaf is not new)
+
+
+def copied_by_work(program: Program, leaves: Collection[Variable]) -> Program:
+    """The program in which the new values of these leaves are computed copies, which can be written in place. A gate skips those;
+    it cannot skip a copy at the end of a step."""
+    updates = ((leaf, StopGradient(new).output if leaf in leaves else new) for leaf, new in program.updates)
+    return replace(program, updates=tuple(updates))
+
+
+def separate_updates(program: Program) -> Program:
+    """The program in which every update has a computed value of its own, so that it can be written in place.
+
+    A new value that is a leaf which the step overwrites becomes a computed copy of it. With the updates ``previous =
+    current`` and ``current = current + 1`` a plain copy at the end of the step would read ``current`` after it was
+    overwritten. The new value of several leaves gets a computed copy for each but the first.
+    """
+    moved = effective_updates(program)
+    overwritten = {leaf for leaf, _ in moved}
+    snapshots = {v: StopGradient(v).output for _, v in moved if v in overwritten}
+    updates, taken = [], set(overwritten)
+    for leaf, new in program.updates:
+        if leaf is not new:
+            new = snapshots.get(new, new)
+            new = StopGradient(new).output if new in taken else new
+            taken.add(new)
+        updates.append((leaf, new))
+    return program if tuple(updates) == program.updates else replace(program, updates=tuple(updates))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -20,15 +20,14 @@ from ....ad.graph import (
     DrawFunction,
     Function,
     PixelFunction,
+    ReduceFunction,
     ScatterFunction,
     Variable,
 )
 from ....ad.types import Access
 from ..lists import LISTED
-from ..model.cost import fetches, operations
+from ..model.cost import calls, fetches, iterations, operations, planes
 from ..model.device import DeviceModel
-from ..model.walks import calls, iterations
-from .numbered import Numbered
 
 LARGEST_BODY = 128
 """Functions that one value is computed again from, through cones that begin where others end."""
@@ -328,3 +327,297 @@ def recomputable(f: Function) -> bool:
     """Whether shaders of its readers can compute a Function: it is no scatter, raster or contraction by strips."""
     plain = isinstance(f, PixelFunction) and f.quiet is None
     return plain and all(a in (Access.SAME_PIXEL, Access.FETCH) for a in f.access)
+
+
+# A graph in numbers: Functions are numbered once, producers first, and what every analysis asks of them stands in lists.
+
+
+class Numbered:
+    """functions: producers first; number: of each.  makers: of each the numbers of the Functions that make its inputs, in
+    order, -1 for leaves and for what is made elsewhere.  same_pixel: those of them that it reads at its own pixel.
+    elsewhere: those of other texels or domains.  working: the
+    domains over which they run.  joins: whether a Function can share a shader with the makers of what it reads at its own
+    pixel.  fusable: whether it can share one with such readers.
+
+    Lists made by ``flags`` end with a 0 more: that of the number -1.
+    """
+
+    def __init__(self, functions: list[Function]):
+        self.functions = functions
+        self.number = number = {f: k for k, f in enumerate(functions)}
+        same = Access.SAME_PIXEL
+        self.makers, self.same_pixel, self.elsewhere = [], [], []
+        for f in functions:
+            makers, here, far = [], [], []
+            for _, maker, access, near in f.edges:
+                m = number.get(maker, -1)
+                makers.append(m)
+                if m >= 0:
+                    if access is same:
+                        here.append(m)
+                    if not near:
+                        far.append(m)
+            self.makers.append(makers)
+            self.same_pixel.append(here)
+            self.elsewhere.append(far)
+        self.working = [f.working_domain for f in functions]
+        self.joins = [isinstance(f, (PixelFunction, ScatterFunction)) for f in functions]
+        self.fusable = [isinstance(f, PixelFunction) and f.quiet is None for f in functions]
+
+    def flags(self, functions: Iterable[Function | None]) -> bytearray:
+        """1 for the numbers of these Functions; what is not among the numbered ones is left out."""
+        found, number = bytearray(len(self.functions) + 1), self.number
+        for f in functions:
+            if f in number:
+                found[number[f]] = 1
+        return found
+
+
+# Trivial rematerialization: values that are computed again wherever they are read, whatever else is decided.
+#
+# *Inlined* values depend on no image: constants, coordinates, and what is made of them. *Trivial* values depend on leaves
+# and never change in a step, but an image of them would not be worth it. Examples are a radius and its reciprocal, or a
+# matrix and its transpose: whoever reads the second can read the first and compute. Storing it would take a shader that
+# runs once, an image, and a fetch in every reader.
+
+LARGEST_INLINED = 128
+"""The most Functions of an inlined value: every shader that uses it contains them all."""
+
+TRIVIAL = 0.25
+"""The most operations of a trivial value, as a share of what fetching its planes costs."""
+
+
+class Inlined:
+    """The Functions of inlined values among ``order`` (producers first): constants, and with ``rematerialize`` also
+    coordinates and what is made of them."""
+
+    def __init__(self, order: Sequence[Function], rematerialize: bool):
+        self.functions: set[Function] = set()
+        self._uniform: set[Function] = set()  # the same at every pixel of every tile
+        self._tileless: set[Function] = set()  # the same in every tile
+        cones: dict[Function, frozenset[Function]] = {}
+        for f in order:
+            makers = [x.creator for x in f.inputs]
+            if not self.functions.issuperset(makers) or (makers and not rematerialize):
+                continue
+            if not isinstance(f, PixelFunction) or any(a is not Access.SAME_PIXEL for a in f.access):
+                continue
+            cone = frozenset((f,)).union(*(cones[g] for g in makers if g is not None))
+            if len(cone) > LARGEST_INLINED:
+                continue
+            tileless = self._tileless.issuperset(makers) and "tile" not in f.places
+            uniform = tileless and self._uniform.issuperset(makers) and "pixel" not in f.places
+            if tileless:
+                self._tileless.add(f)
+            if uniform:
+                self._uniform.add(f)
+            if uniform or rematerialize:
+                self.functions.add(f)
+                cones[f] = cone
+
+    def at(self, function: Function | None, domain: Domain) -> bool:
+        """Whether a shader over ``domain`` computes the Function itself instead of reading its image."""
+        if function is None or function not in self.functions:
+            return False
+        own = function.output.domain
+        same_tile = own.size == domain.size and own.tiles == 1 and function in self._tileless
+        return function in self._uniform or own == domain or same_tile
+
+
+def trivial_functions(
+    functions: Iterable[Function],
+    changing: Collection[Function],
+    kept: AbstractSet[Variable],
+    model: DeviceModel,
+) -> set[Function]:
+    """Those of the Functions (producers first) that make trivial values: over a single texel, from leaves, with no
+    more planes read than made and few operations. Not those that are ``changing`` or ``kept``."""
+    functions = list(functions)
+    needed = {x for f in functions for x in _needed_as_images(f)}
+    reads: dict[Variable, frozenset[Variable]] = {}
+    work: dict[Variable, float] = {}
+    found: set[Function] = set()
+    for f in functions:
+        y = f.output
+        if f in changing or y in kept or y in needed or y.size != (1, 1) or not isinstance(f, PixelFunction):
+            continue
+        known = all(x.creator is None or x in work for x in f.inputs)
+        if not known or any(a is not Access.SAME_PIXEL for a in f.access):
+            continue
+        read = frozenset[Variable]().union(*(reads.get(x, {x}) for x in f.inputs))
+        cost = operations(f) + sum(work.get(x, 0.0) for x in f.inputs)
+        planes = len(y.vtype.planes)
+        if sum(len(x.vtype.planes) for x in read) <= planes and cost <= TRIVIAL * model.fetch * planes:
+            reads[y], work[y] = read, cost
+            if read:
+                found.add(f)
+    return found
+
+
+def _needed_as_images(f: Function) -> list[Variable]:
+    """Inputs that cannot be recomputed where the Function reads them."""
+    needed = [
+        x for x, a in zip(f.inputs, f.access, strict=True) if a not in (Access.SAME_PIXEL, Access.FETCH)
+    ]
+    if isinstance(f, ScatterFunction):
+        needed.append(f.inputs[0])  # the bound is read where sums are resolved, too
+    if isinstance(f, DrawFunction):
+        needed += f.inputs[: f.pulled]
+    return needed
+
+
+# Operands: fewer planes that several values follow from, so that shaders can store those and make the values again.
+#
+# Of several values that other shaders read, all may follow by a little arithmetic from one of fewer planes, with what
+# these shaders read anyway: four texel numbers and four weights from a coordinate, the gradients by both ends of a blend
+# from that of the blend. (A value alone is a matter of ``rematerialization``, which does not look at what the readers
+# read besides.)
+
+
+class Cone(NamedTuple):
+    """The Functions that make a value from an operand; from values that are at hand anyway if that is None."""
+
+    operand: Variable | None
+    functions: frozenset[Function]
+
+
+def find_cones(
+    value: Variable,
+    inside: Callable[[Function], bool],
+    known: Mapping[Variable, frozenset[Function]],
+    position: Mapping[Function, int],
+) -> list[Cone]:
+    """Larger and larger cones of a value, made of Functions for which ``inside`` holds.
+
+    known: values that the readers have anyway, with the Functions that make them.
+    """
+    found: list[Cone] = []
+    functions: set[Function] = set()
+    ends: set[Variable] = set()
+    heap: list[tuple[int, Variable]] = []
+
+    def end(x: Variable) -> None:
+        ends.add(x)
+        if x.creator is not None and x.creator in position:
+            heapq.heappush(heap, (-position[x.creator], x))
+
+    end(value)
+    while heap and len(functions) <= LARGEST_CONE:
+        x = heapq.heappop(heap)[1]  # users before their makers
+        f = x.creator
+        if f is None or not inside(f):
+            continue
+        ends.remove(x)
+        functions.add(f)
+        for y in f.inputs:
+            if y in known:
+                functions |= known[y]
+            elif y not in ends and not is_constant(y):
+                end(y)
+        if not ends:
+            return [*found, Cone(None, frozenset(functions))]
+        if len(ends) == 1 and next(iter(ends)).domain == value.domain:
+            found.append(Cone(next(iter(ends)), frozenset(functions)))
+    return found
+
+
+def is_constant(v: Variable) -> bool:
+    """Whether a value is made of nothing, not even of the texel where it is."""
+    return v.creator is not None and not v.creator.inputs and not v.creator.places
+
+
+def works_at_pixel(f: Function) -> bool:
+    """Whether a Function reads its inputs at its own pixel only, and reduces nothing. What divides an image is not made again:
+    lists of blocks look at it."""
+    plain = isinstance(f, PixelFunction) and not isinstance(f, ReduceFunction) and not f.divides
+    return plain and all(a is Access.SAME_PIXEL for a in f.access)
+
+
+def functions_of(cones: Iterable[Cone]) -> frozenset[Function]:
+    """The Functions of several cones, each once."""
+    return frozenset[Function]().union(*(cone.functions for cone in cones))
+
+
+def operations_of(functions: Iterable[Function]) -> float:
+    """Arithmetic operations of all these Functions at one texel."""
+    return sum(operations(f) for f in functions)
+
+
+Cones = dict[Variable, Cone]
+"""Of values that have one operand."""
+
+
+def best(
+    values: Iterable[Variable],
+    cones: Mapping[Variable, Sequence[Cone]],
+    gain: Callable[[Variable | None, Cones], float],
+) -> set[Function]:
+    """The Functions to run again. Takes the operand that gains most, with all values that follow from it, until none gains."""
+    left, chosen = dict.fromkeys(values), set[Function]()
+    while left:
+        groups: dict[Variable | None, Cones] = {}
+        for v in left:
+            for cone in cones[v]:
+                if cone.operand is None:
+                    groups.setdefault(v, {})[v] = cone  # each for itself
+                else:
+                    groups.setdefault(cone.operand, {})[v] = cone
+        gains = []
+        for operand, group in groups.items():
+            source = None if operand in group else operand
+            gains.append((gain(source, group), len(gains), source, group))
+        gains = [entry for entry in gains if entry[0] > 0]
+        if not gains:
+            return chosen
+        _, _, operand, group = max(gains, key=lambda entry: (entry[0], -entry[1]))
+        for v, cone in group.items():
+            chosen |= cone.functions
+            del left[v]
+        left.pop(operand, None)
+    return chosen
+
+
+def static_operands(
+    functions: Sequence[Function],
+    changing: AbstractSet[Function],
+    kept: Iterable[Variable],
+    fixed: AbstractSet[Variable],
+    model: DeviceModel,
+) -> set[Function]:
+    """Static Functions that every step should run again, because the static values that it reads follow from fewer planes.
+
+    functions: all of the program, producers first. changing: those that a step runs. kept: the static values that it
+    reads. fixed: Variables that need images of their own."""
+    position = {f: k for k, f in enumerate(functions)}
+    kept = dict.fromkeys(kept)
+    readable = {v: True for v in kept if v not in fixed and v.size != (1, 1)}
+    for f in functions:
+        if f in changing:
+            for k, (x, access) in enumerate(zip(f.inputs, f.access, strict=True)):
+                if x in readable and not _makes_again(f, k, access):
+                    readable[x] = False
+    values = [v for v, fine in readable.items() if fine]
+    needed = {*fixed, *(v for v in kept if not readable.get(v))}
+
+    def inside(f: Function) -> bool:
+        return f not in changing and f.output not in needed and works_at_pixel(f)
+
+    cones = {v: find_cones(v, inside, {}, position) for v in values}
+
+    def gain(operand: Variable | None, group: Cones) -> float:
+        again = functions_of(group.values())
+        if any(f.output in kept and f.output not in group for f in again):
+            return 0.0
+        new = [] if operand is None or operand in kept else [operand]
+        return model.fetch * (planes(group) - planes(new)) - operations_of(again)
+
+    return best(values, cones, gain)
+
+
+def _makes_again(f: Function, k: int, access: Access) -> bool:
+    """Whether a Function can compute input ``k`` instead of reading it."""
+    if isinstance(f, ScatterFunction):
+        return k > 0
+    if not isinstance(f, PixelFunction):
+        return False
+    return access is Access.SAME_PIXEL or (access is Access.FETCH and not math.isinf(fetches(f, k)))

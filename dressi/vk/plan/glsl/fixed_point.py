@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..work.accumulators import HIGHEST, LOWEST, MANTISSA, Accumulators
+from ..accumulators import HIGHEST, LOWEST, MANTISSA, Accumulators
 
 PLUS, MINUS = 1, 2  # flags of a component
 DIGIT = 24  # bits of the digits in which all slots are added up

@@ -1,9 +1,13 @@
-"""Shaders of a SubStage, by its kind of work."""
+"""Shaders of a SubStage, by its kind of work; those that are alike are generated once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
 
+from ....ad.graph import Function, Variable
+from ....ad.includes import versions
+from ....ad.traversal import producers_first
 from ..limits import DeviceLimits
 from ..substage import (
     Accumulate,
@@ -28,6 +32,7 @@ from .raster import accumulate_shaders, list_shaders, raster_shaders
 from .scatter import fragment_scatter_shaders, scatter_dispatch_shaders, scatter_draw_shaders
 from .strips.shaders import contract_shaders
 from .text.shaders import Shaders, ShaderText
+from .text.source import ShaderSource
 
 _SHADERS: dict[type[Work], Callable[..., Shaders]] = {
     Fragment: fragment_shaders,
@@ -48,3 +53,86 @@ _SHADERS: dict[type[Work], Callable[..., Shaders]] = {
 def generate(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
     """All shaders of a SubStage, with the descriptors they share."""
     return _SHADERS[type(s.work)](s.work, s, limits, shader_text)
+
+
+# Shaders of SubStages that differ only in which values they read and write are generated once.
+#
+# Layers of a network and iterations of a loop repeat a few SubStages many times, and the shaders of contractions are long.
+
+
+class Alike:
+    """The shaders so far, by the structure of their SubStage."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, tuple[list[Variable], Shaders]] = {}
+        self._first: dict[Hashable, tuple[SubStage, Shaders] | None] = {}  # by what is quick to compare
+
+    def of(self, s: SubStage, generate: Callable[[], Shaders]) -> Shaders:
+        """The shaders of a SubStage: those of one that is alike, with other resources, or generated."""
+        if not isinstance(s.work, Compute | Fragment | TiledCompute) or s.work.uses or s.fused:
+            return generate()
+        outline = type(s.work), s.domain, len(s.reads), len(s.outputs), *map(type, s.body)
+        if outline not in self._first:
+            shaders = generate()
+            self._first[outline] = s, shaders
+            return shaders
+        if (first := self._first[outline]) is not None:  # the second one of its outline
+            self._first[outline], number = None, {}
+            key = _structure(first[0], number)
+            self._known[key] = list(number), first[1]
+        number: dict[Variable, int] = {}
+        key = _structure(s, number)
+        if key not in self._known:
+            self._known[key] = list(number), generate()
+            return self._known[key][1]
+        known, shaders = self._known[key]
+        other = dict(zip(known, number, strict=True))
+        resources = (
+            r if r.variable is None else replace(r, variable=other[r.variable]) for r in shaders.resources
+        )
+        sources = {part: _with_reads(source, other) for part, source in shaders.sources.items()}
+        return replace(shaders, resources=tuple(resources), sources=sources)
+
+
+def _with_reads(source: str, other: dict[Variable, Variable]) -> str:
+    if not isinstance(source, ShaderSource):
+        return source
+    return ShaderSource.of(source, source.statements, source.included, [other[v] for v in source.reads])
+
+
+def _structure(s: SubStage, number: dict[Variable, int]) -> Hashable:
+    """Equal for SubStages with equal shaders. number: gets the number of each Variable, in the order of the structure."""
+    lines: list[Hashable] = []
+
+    def of(v: Variable) -> int:
+        if v not in number:
+            number[v] = len(number)
+            lines.append((v.vtype, v.domain))
+        return number[v]
+
+    def all_of(vs: Iterable[Variable]) -> tuple[int, ...]:
+        return tuple(map(of, vs))
+
+    work = s.work
+    lines.append((type(work), s.domain))
+    lines.append(tuple((of(r.variable), r.binding, r.elsewhere) for r in s.reads))
+    read = [r.variable for r in s.reads]
+    given = {v.creator for v in (*read, *s.channels)}
+
+    def makers(vs: Iterable[Variable]) -> list[Function]:
+        return [v.creator for v in vs if v.creator is not None and v.creator not in given]
+
+    for f in producers_first(makers(s.outputs), lambda f: makers(f.inputs)):
+        lines.append((f.identity, *versions(f), *all_of(f.inputs), of(f.output)))
+    for part in (s.functions, s.body):
+        lines.append(all_of(f.output for f in part))
+    lines.append(frozenset(of(f.output) for f in s.contracted))
+    lines.append(all_of(s.outputs))
+    lines.append(tuple((of(new), of(leaf)) for new, leaf in s.replaces.items()))
+    lines.append(tuple((of(v), of(whole), first) for v, (whole, first) in s.channels.items()))
+    lines.append(tuple((of(v), all_of(held.members)) for v, held in s.ranges.items()))
+    lines.append(frozenset(of(v) for v in s.narrow))
+    if isinstance(work, TiledCompute):
+        lines.append(tuple((of(f.output), strips) for f, strips in work.strips.items()))
+        lines.append(frozenset(of(v) for v in work.held))
+    return tuple(lines)

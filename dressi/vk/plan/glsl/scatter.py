@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ....ad.graph import DrawFunction, FragmentScatterFunction, ScatterFunction, Variable
+from ..accumulators import accumulators_of
 from ..limits import DeviceLimits
 from ..lists import vertices_expected
 from ..substage import GROUP, FragmentScatter, PrimitiveWork, Scatter, ScatterDispatch, ScatterDraw, SubStage
-from ..work.accumulators import accumulators_of
 from .blocks import invocation
 from .fixed_point import ATOMIC_EXTENSIONS, buffer_text, far_totals, put_text, total_text
 from .flat import FACE, Flat, find_flat, needed

@@ -19,8 +19,8 @@ from ....ad.ops.sums.accumulate import FragmentScatter
 from ....ad.ops.sums.inside import kept_only
 from ....ad.program import Program
 from ....errors import PlanError
+from ..accumulators import accumulators_of
 from ..context import Target
-from ..work.accumulators import accumulators_of
 
 
 class PixelSum(FragmentScatter):

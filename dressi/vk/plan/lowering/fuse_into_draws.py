@@ -30,7 +30,7 @@ from ....ad.transform.rewrite import mapped, replaced, rewrite, substitute
 from ....ad.types import INT, Access
 from ..analysis.dependencies import Dependencies, Leaves
 from ..analysis.known_values import HIT_NOTHING, KnownValues, adds_nothing
-from ..analysis.operands import is_constant
+from ..analysis.rematerialization import is_constant
 from ..context import Target
 from ..lists import LISTED
 from ..model.cost import fetches, operations, planes

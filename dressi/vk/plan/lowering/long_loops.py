@@ -16,8 +16,8 @@ from ....ad.program import Program
 from ....ad.transform.rewrite import replaced
 from ..context import Target
 from ..limits import DeviceLimits
+from ..model.cost import with_fragments
 from ..model.device import DeviceModel
-from ..model.walks import with_fragments
 from .tiling.parts import by_workgroups
 
 ROUNDS = 32

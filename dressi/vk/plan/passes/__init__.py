@@ -1,1 +1,1 @@
-"""The passes of the compiler, one file each. ``compiler.PASSES`` lists them in their order."""
+"""The passes of the compiler, a file for each subject. ``compiler.PASSES`` lists them in their order."""

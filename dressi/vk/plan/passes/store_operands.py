@@ -11,8 +11,10 @@ from dataclasses import replace
 
 from ....ad.graph import Function, Variable
 from ....ad.types import Access
-from ..analysis.dataflow import Analysis
-from ..analysis.operands import (
+from ..analysis.dataflow import Analysis, restrict
+from ..analysis.rematerialization import (
+    LARGEST_CALLS,
+    LARGEST_CONE,
     Cone,
     Cones,
     best,
@@ -22,11 +24,8 @@ from ..analysis.operands import (
     operations_of,
     works_at_pixel,
 )
-from ..analysis.rematerialization import LARGEST_CALLS, LARGEST_CONE
-from ..analysis.restrict import restrict
 from ..context import Context
-from ..model.cost import planes
-from ..model.walks import Walks
+from ..model.cost import Walks, planes
 from ..substage import PixelWork, Scatter, SubStage
 
 _SHADERS = (PixelWork, Scatter)

@@ -22,8 +22,7 @@ from ..lowering.tiling.products import ProductLayout
 from ..lowering.tiling.strips import Layout, TiledContraction, strips_in
 from ..model.device import LOOP, DeviceModel
 from ..substage import SubStage, TiledCompute
-from .invocation import Invocation, Shader
-from .loads import Load, Stores
+from .invocation import Invocation, Load, Shader, Stores
 
 Memo = dict[tuple[Variable, bool], Invocation]
 """What follows from texels of contractions, and what loads of values take: equal however strips are divided."""

@@ -18,8 +18,16 @@ from dressi.render.mesh.primitives import cube
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU
-from dressi.vk.plan.substage import SubStage
-from dressi.vk.plan.work.kinds import Compute, FindHits, ListBlocks, Raster, Scatter, ScatterDispatch, Sparse
+from dressi.vk.plan.substage import (
+    Compute,
+    FindHits,
+    ListBlocks,
+    Raster,
+    Scatter,
+    ScatterDispatch,
+    Sparse,
+    SubStage,
+)
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk

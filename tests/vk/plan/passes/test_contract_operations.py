@@ -14,7 +14,7 @@ from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import UNBOUNDED
 from dressi.vk.plan.model.records import CPU, RECORDS
 from dressi.vk.plan.options import DEFAULT
-from dressi.vk.plan.passes import contract_operations as contraction
+from dressi.vk.plan.passes import precision as contraction
 from dressi.vk.run.executor import VulkanExecutor
 
 CONTRACTED = replace(DEFAULT, contract_operations=True)

@@ -94,7 +94,7 @@ def results(scene, device, **options):
 )
 @pytest.mark.one_driver
 def test_a_list_draws_what_the_mask_leaves(device, monkeypatch, faces, batch, mask_batch, kind):
-    monkeypatch.setattr("dressi.vk.plan.passes.draw_scatters.PIXELS_PER_VERTEX", 0)  # scatters are drawn
+    monkeypatch.setattr("dressi.vk.plan.passes.draws.PIXELS_PER_VERTEX", 0)  # scatters are drawn
     scene = Scene(faces, batch, mask_batch, kind)
     plan, listed = results(scene, device)
     assert sum(isinstance(s.work, ListFaces) for s in plan.sub_stages) == 1, "both rasters share a list"

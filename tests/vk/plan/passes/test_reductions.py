@@ -18,7 +18,7 @@ from dressi.vk.plan.context import Target
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
 from dressi.vk.plan.lowering.long_loops import shorten_loops
 from dressi.vk.plan.lowering.tiling.strips import TiledContraction
-from dressi.vk.plan.model import walks
+from dressi.vk.plan.model import cost
 from dressi.vk.plan.model.records import CPU, DESKTOP
 from dressi.vk.plan.options import BASELINE, DEFAULT
 from dressi.vk.run.executor import VulkanExecutor
@@ -257,7 +257,7 @@ def test_unrolled_loops_have_the_bits_of_plain_ones(device, monkeypatch):
             )
 
     found, unrolled = run()
-    monkeypatch.setattr(walks, "LARGEST_UNROLLED", -1)
+    monkeypatch.setattr(cost, "LARGEST_UNROLLED", -1)
     expected, plain = run()
     assert unrolled and not plain
     assert all(np.array_equal(expected[name], found[name]) for name in expected)
@@ -269,7 +269,7 @@ def test_calls_of_unrolled_loops_all_count():
     much = x
     for _ in range(20):
         much = F.sin(much)
-    calls = walks.Walks(lambda f: True)
+    calls = cost.Walks(lambda f: True)
     assert calls.of(F.sum(F.square(x), "y").creator).functions == 5
     assert calls.of(F.sum(much, "y").creator).functions == 20
     assert calls.of(F.sum(F.square(F.shift(x, 1, 0)), "y").creator).functions == 2

@@ -9,12 +9,12 @@ from dressi import FLOAT, INT, MAT2, VEC2, VEC4, F, PlanOptions
 from dressi.ad.graph import ScatterFunction, Variable
 from dressi.ad.program import Program
 from dressi.config import shader_text
+from dressi.vk.plan import accumulators
+from dressi.vk.plan.accumulators import accumulators_of
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.substage import ScatterDraw
-from dressi.vk.plan.work import accumulators
-from dressi.vk.plan.work.accumulators import accumulators_of
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk

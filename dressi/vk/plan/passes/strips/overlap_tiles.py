@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .....ad.graph import Variable
-from ...bindings import all_reads
 from ...context import Context
 from ...limits import DeviceLimits
 from ...lowering.tiling.chain import is_chain
 from ...lowering.tiling.strips import strips_in
 from ...model.device import DeviceModel
 from ...predict.strips import strips_seconds
-from ...substage import SubStage, TiledCompute
+from ...substage import SubStage, TiledCompute, all_reads
 from ...uses import put_together
 from .divide import made_by, soonest
 

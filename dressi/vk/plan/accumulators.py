@@ -28,8 +28,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ....ad.graph import FragmentScatterFunction, Function, ScatterFunction
-from ....ad.ops.pixel.constant import constant_value
+from ...ad.graph import FragmentScatterFunction, Function, ScatterFunction
+from ...ad.ops.pixel.constant import constant_value
 
 LOWEST, HIGHEST = -60, 24  # exponents of the lowest bit, and of what is above all values, in near slots
 LAST = 104  # exponent of the last bit of the largest floats

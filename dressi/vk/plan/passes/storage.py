@@ -1,0 +1,375 @@
+"""Where values lie that shaders hand to each other or to the next step, in the order in which the passes decide."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ....ad.graph import Variable
+from ....ad.ops.pixel.vector import Construct
+from ....ad.types import Access, VType
+from ..analysis.dependencies import OldValue
+from ..context import Context
+from ..limits import DeviceLimits
+from ..model.device import DeviceModel
+from ..substage import (
+    Binding,
+    Compute,
+    Fragment,
+    PrimitiveWork,
+    Range,
+    Read,
+    Scatter,
+    SparseWork,
+    SubStage,
+    word_of,
+)
+from ..uses import Uses
+from .choose_lowering import may_be_dispatched
+
+# In-place updates: a new value is written into the image of the leaf that it replaces.
+
+
+def update_in_place(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
+    """The SubStages, some of which overwrite leaves. The other updates are copied at the end of a step.
+
+    A SubStage may overwrite a leaf if it reads it at its own pixel only, or not at all, and if every other reader of
+    the leaf can run before it. It must fit a dispatch: a compute shader may load and store the same texel of a storage
+    image. ``choose_lowering`` may draw it instead.
+    """
+    uses = context.uses
+    later = [set(k) for k in uses.later]
+    replaces: dict[int, dict[Variable, Variable]] = {}
+    claimed: set[Variable] = set()
+    for leaf, new in context.updates:
+        k = uses.maker.get(new)
+        if k is None or new in claimed or new in context.named:
+            continue
+        others = [n for n in uses.readers.get(leaf, ()) if n != k]
+        if not _may_write_in_place(sub_stages[k], leaf, new, context.limits) or _reaches(later, k, others):
+            continue
+        claimed.add(new)
+        replaces.setdefault(k, {})[new] = leaf
+        for n in others:
+            later[n].add(k)
+    return [replace(s, replaces=replaces[k]) if k in replaces else s for k, s in enumerate(sub_stages)]
+
+
+def _may_write_in_place(s: SubStage, leaf: Variable, new: Variable, limits: DeviceLimits) -> bool:
+    alike = (leaf.domain, leaf.vtype) == (new.domain, new.vtype)
+    elsewhere = any(r.elsewhere for r in s.reads if r.variable is leaf)
+    return alike and not elsewhere and may_be_dispatched(s, limits)
+
+
+def _reaches(later: Sequence[Collection[int]], start: int, goals: Collection[int]) -> bool:
+    """Whether any of the goals has to run after the start."""
+    goals, seen, stack = set(goals), {start}, [start]
+    while stack:
+        following = [n for n in later[stack.pop()] if n not in seen]
+        if not goals.isdisjoint(following):
+            return True
+        seen.update(following)
+        stack += following
+    return False
+
+
+# Channel packing: values that one SubStage makes and the same shaders read share the channels of an image.
+#
+# Two scalars in one image of two channels take one attachment and one fetch instead of two. A vector of three leaves the
+# fourth channel of its image unused, and a scalar can have it. Values are only packed if that takes no more bytes.
+
+_TYPES = {
+    (2, False): VType.VEC2,
+    (4, False): VType.VEC4,
+    (2, True): VType.IVEC2,
+    (4, True): VType.IVEC4,
+}
+
+
+def pack_channels(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
+    """The SubStages with fewer images. Only for schedules that update leaves: they run many times."""
+    if not context.updates:
+        return list(sub_stages)
+    readers = context.uses.readers
+    shared: dict[Variable, tuple[Variable, ...]] = {}
+    found = list(sub_stages)
+    for k, s in enumerate(found):
+        if not isinstance(s.work, (Fragment, Compute)) or s.work.uses or len(s.outputs) < 2:
+            continue
+        groups: dict[tuple, list[Variable]] = {}
+        for v in s.outputs:
+            if (
+                v not in context.unchanged
+                and v in readers
+                and v.domain == s.domain
+                and len(v.vtype.planes) == 1
+            ):
+                groups.setdefault((tuple(readers[v]), v.vtype.is_int), []).append(v)
+        for (_, is_int), members in groups.items():
+            for together in _fitting(members):
+                width = sum(v.vtype.components for v in together)
+                made = Construct(_TYPES[width, is_int], *together)
+                shared[made.output] = together
+                found[k] = _making(found[k], made, together)
+    for new, members in shared.items():
+        for k in readers[members[0]]:
+            found[k] = _reading(found[k], new, members)
+    return found
+
+
+def _fitting(members: list[Variable]) -> list[tuple[Variable, ...]]:
+    """Disjoint sets of Variables that fill an image of two or four channels with no more bytes than apart."""
+    one, two, three = ([v for v in members if v.vtype.components == n] for n in (1, 2, 3))
+    sets: list[tuple[Variable, ...]] = []
+    while three and one:
+        sets.append((three.pop(), one.pop()))
+    while len(two) > 1:
+        sets.append((two.pop(), two.pop()))
+    if two and len(one) > 1:
+        sets.append((two.pop(), one.pop(), one.pop()))
+    while len(one) > 3:
+        sets.append(tuple(one.pop() for _ in range(4)))
+    if len(one) > 1:
+        sets.append((one.pop(), one.pop()))
+    return sets
+
+
+def _making(s: SubStage, made: Construct, members: tuple[Variable, ...]) -> SubStage:
+    outputs = (*(v for v in s.outputs if v not in members), made.output)
+    return replace(s, functions=(*s.functions, made), body=(*s.body, made), outputs=outputs)
+
+
+def _reading(s: SubStage, new: Variable, members: tuple[Variable, ...]) -> SubStage:
+    mine = [r for r in s.reads if r.variable in members]
+    binding = mine[0].binding if len({r.binding for r in mine}) == 1 else Binding.TEXTURE
+    channels, first = dict(s.channels), 0
+    for v in members:
+        channels[v] = new, first
+        first += v.vtype.components
+    reads = (
+        *(r for r in s.reads if r.variable not in members),
+        Read(new, binding, any(r.elsewhere for r in mine)),
+    )
+    return replace(s, reads=reads, channels=channels)
+
+
+# Values that dispatches hand to other shaders lie in storage buffers where the device stores these faster than images.
+#
+# CPU drivers pack each texel of a storage image into its format, invocation by invocation: lavapipe takes 16 to 27
+# nanoseconds for four floats, and 2 to 5 in a buffer. GPUs do both alike, and images have caches for neighbours in two
+# dimensions. The rates of the device model decide, value by value.
+#
+# A value stays an image where hardware needs one: what draws write, what samplers filter, leaves, outputs and all that outlives
+# a step, and what vertices are pulled from. Values of one format that the same SubStages read share a range, since devices
+# allow few buffers in a shader. Those that save most come first.
+
+
+def store_in_buffers(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
+    """The SubStages with ranges of storage buffers for some of what they read and write."""
+    found, limits = list(sub_stages), context.limits
+    readers = context.uses.readers
+    texels, filters = [texels_read(s) for s in found], [filtered(s) for s in found]
+
+    def gain_of(v: Variable) -> float:
+        reads = sum(found[k].domain.texels * texels[k][v] for k in readers[v])
+        return _gain(v, reads, context.cost)
+
+    def eligible(v: Variable, s: SubStage) -> bool:
+        return _eligible(v, s, context) and not any(v in filters[k] for k in readers[v])
+
+    gains = {}
+    for k, s in enumerate(found):
+        for held in _candidates(s, [v for v in s.outputs if eligible(v, s)], context):
+            gain = sum(map(gain_of, held.members))
+            if gain > 0:
+                gains[held] = k, gain
+    for held, (maker, _) in sorted(gains.items(), key=lambda item: -item[1][1]):
+        changed = {k: _with_range(found[k], held) for k in {maker, *readers[held.members[0]]}}
+        if all(limits.violation_of(s.descriptors) is None for s in changed.values()):
+            for k, s in changed.items():
+                found[k] = s
+    return found
+
+
+def _with_range(s: SubStage, held: Range) -> SubStage:
+    reads = tuple([r.by(Binding.TEXTURE) if r.variable in held.members else r for r in s.reads])
+    return replace(s, reads=reads, ranges={**s.ranges, **dict.fromkeys(held.members, held)})
+
+
+def _candidates(s: SubStage, values: Sequence[Variable], context: Context) -> Iterator[Range]:
+    """The values of a SubStage in ranges, as many in each as a buffer holds."""
+    groups: dict[tuple, list[Variable]] = {}
+    limits = context.limits
+    for v in values:
+        held = Range((v,))
+        if _bytes(held, limits) <= limits.max_storage_buffer_bytes:
+            key = tuple(context.uses.readers[v]), held.components, v.vtype.is_int, v.domain
+            groups.setdefault(key, []).append(v)
+    for members in groups.values():
+        together: list[Variable] = []
+        for v in members:
+            if _bytes(Range((*together, v)), limits) > limits.max_storage_buffer_bytes:
+                yield Range(tuple(together))
+                together = []
+            together.append(v)
+        yield Range(tuple(together))
+
+
+def _bytes(held: Range, limits: DeviceLimits) -> int:
+    return 4 * held.words * limits.tiling(held.members[0]).texels
+
+
+def _eligible(v: Variable, s: SubStage, context: Context) -> bool:
+    """Whether a dispatch writes an output, shaders alone read it, and no step after this one does."""
+    readers = [context.uses.sub_stages[k] for k in context.uses.readers.get(v, ())]
+    if not readers or v in context.fixed or v in context.given or v in s.narrow:
+        return False
+    fused = {x for part in s.final.fused for x in part.outputs}
+    if (
+        s.draws
+        or (s.final.draws and v in s.final.outputs)
+        or v in fused
+        or v in s.replaces
+        or v.size == (1, 1)
+    ):
+        return False
+    sparse = s.work.sparse if isinstance(s.work, SparseWork) else None
+    if sparse is not None and v in sparse.fill and word_of(sparse.fill[v], v) is None:
+        return False
+    return {r.binding for s in readers for r in s.reads if r.variable is v} <= {
+        Binding.TEXTURE,
+        Binding.ATTACHMENT,
+    }
+
+
+def filtered(s: SubStage) -> set[Variable]:
+    """What a SubStage filters with a sampler."""
+    edges = (e for f in s.everything if f.sampler is not None for e in f.edges)
+    return {s.channels.get(x, (x,))[0] for x, _, access, _ in edges if access is Access.SAMPLE}
+
+
+def texels_read(s: SubStage) -> dict[Variable, float]:
+    """How many texels of each value that a SubStage reads an invocation is expected to load."""
+    found = {r.variable: 0.0 for r in s.reads}
+    for f in s.everything:
+        for k, (x, _, access, _) in enumerate(f.edges if Access.FETCH in f.access else ()):
+            if access is Access.FETCH and (v := s.channels.get(x, (x,))[0]) in found:
+                found[v] += 1.0 if math.isinf(f.reads(k)) else f.reads(k)
+    return {v: max(n, 1.0) for v, n in found.items()}
+
+
+def _gain(v: Variable, reads: float, cost: DeviceModel) -> float:
+    """Seconds that a buffer saves where a value is written and read so many times, for all its planes."""
+    stored = 1 / cost.image_store_rate - 1 / cost.buffer_store_rate
+    read = cost.load_seconds() - 1 / cost.buffer_fetch_rate
+    return len(v.vtype.planes) * (v.domain.texels * stored + reads * read)
+
+
+# Shaders load what they fetch from storage images where the device does that faster than from textures.
+#
+# Both read one texel. CPU drivers write the whole of their sampler around a fetch from a texture: lavapipe takes 1.8
+# nanoseconds for four floats, and .7 for a load from a storage image. GPUs read both through the same caches. The rates of
+# the device model decide.
+#
+# Devices allow fewer storage images than textures in a shader. Those that are read most often come first.
+
+
+def load_images(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
+    """The SubStages, which read storage images instead of textures."""
+    if context.cost.image_load_rate <= context.cost.fetch_rate:
+        return list(sub_stages)
+    narrow = frozenset[Variable]().union(*(s.narrow for s in sub_stages))
+    return [
+        s if isinstance(s.work, PrimitiveWork) and s.draws else _loading(s, narrow, context)
+        for s in sub_stages
+    ]
+
+
+def _loading(s: SubStage, narrow: frozenset[Variable], context: Context) -> SubStage:
+    others = {*s.ranges, *s.replaces.values(), *narrow, *filtered(s)}
+    textures = [r.variable for r in s.reads if r.binding is Binding.TEXTURE and r.variable not in others]
+    texels = texels_read(s)
+    textures.sort(key=lambda v: -texels[v])
+
+    def loading(count: int) -> SubStage:
+        some = set(textures[:count])
+        return replace(s, reads=tuple(r.by(Binding.STORAGE) if r.variable in some else r for r in s.reads))
+
+    def too_many(count: int) -> bool:
+        return context.limits.violation_of(loading(count).descriptors) is not None
+
+    most = len(textures)
+    return loading(bisect_left(range(1, most + 1), True, key=too_many) if too_many(most) else most)
+
+
+# Copies before a step instead of behind it: a SubStage that reads a leaf at other pixels can overwrite it if it reads a copy.
+#
+# An update that is not made in place takes a copy of the new value into the leaf at the end of the step, behind a barrier
+# that nothing else needs. The old value can be copied instead, while the first Stages run: the maker of the new value
+# reads the copy and writes into the image of the leaf. As many texels are copied, with one barrier less.
+#
+# Worked example: ``step`` is read by every pixel of the optimizer, and its first invocation makes ``step + 1``.
+#
+#     project; draw; optimize; copy new -> step      4 levels of commands
+#     project, copy step -> old; draw; optimize      3 levels
+
+
+def copy_leaves_first(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
+    """The SubStages; makers of new values read copies of the leaves that they overwrite. Only if no copy is left at the end
+    of the step, and if that saves a barrier: all makers wait for something else, and no chain of SubStages gets longer. A
+    gated step pays the barrier."""
+    found = list(sub_stages)
+    placed = {leaf for s in found for leaf in s.replaces.values()}
+    left = [(leaf, new) for leaf, new in context.updates if leaf not in placed]
+    makers = {new: context.uses.maker.get(new) for _, new in left}
+    waiting = set().union(*context.uses.later)
+    by_maker: dict[int, dict[Variable, Variable]] = {}
+    for leaf, new in left:
+        k = makers[new]
+        if k is None or new in context.named or not _may_overwrite(found[k], leaf, new):
+            return list(sub_stages)
+        if k not in waiting and not context.gated:
+            return list(sub_stages)
+        own = by_maker.setdefault(k, {})
+        if new in own:
+            return list(sub_stages)  # the new value of two leaves has one image
+        own[new] = leaf
+    for k, replaced in by_maker.items():
+        s = found[k]
+        read = {r.variable for r in s.reads}
+        old = {leaf: OldValue.of(leaf) for leaf in replaced.values() if leaf in read}
+        found[k] = replace(_reading_copies(s, old), replaces={**s.replaces, **replaced})
+        if s.final is not s and isinstance(s.work, Scatter):
+            epilogue = _reading_copies(s.final, old)
+            epilogue = replace(epilogue, replaces={**epilogue.replaces, **replaced})
+            found[k] = replace(found[k], work=replace(s.work, epilogue=epilogue))
+    uses = Uses(found)
+    if not uses.can_run:
+        return list(sub_stages)
+    shorter = _longest_chain(uses) <= _longest_chain(context.uses)
+    return found if shorter or context.gated else list(sub_stages)
+
+
+def _longest_chain(uses: Uses) -> int:
+    """Commands that wait for each other, two of a scatter. Overwriting a leaf waits for all that read it."""
+    own = [2 if isinstance(s.work, Scatter) else 1 for s in uses.sub_stages]
+    length = list(own)
+    for k in uses.order:
+        for n in uses.later[k]:
+            length[n] = max(length[n], length[k] + own[n])
+    return max(length, default=0)
+
+
+def _may_overwrite(s: SubStage, leaf: Variable, new: Variable) -> bool:
+    alike = (leaf.domain, leaf.vtype) == (new.domain, new.vtype) and len(leaf.vtype.planes) == 1
+    dense = not (isinstance(s.work, SparseWork) and s.work.sparse is not None and s.final is s)
+    return alike and dense and isinstance(s.final.work, (Compute, Fragment)) and leaf not in s.channels
+
+
+def _reading_copies(s: SubStage, old: Mapping[Variable, OldValue]) -> SubStage:
+    """The SubStage with copies of leaves in place of these."""
+    reads = tuple(replace(r, variable=old.get(r.variable, r.variable)) for r in s.reads)
+    channels = {**s.channels, **{leaf: (copy, 0) for leaf, copy in old.items()}}
+    return replace(s, reads=reads, channels=channels)

@@ -1,1 +1,0 @@
-"""Passes that decide how values are stored that shaders hand to each other."""

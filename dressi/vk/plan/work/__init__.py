@@ -1,1 +1,0 @@
-"""What SubStages are on the device."""
