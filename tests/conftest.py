@@ -129,7 +129,8 @@ these folders run on the second one before a release."""
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that are marked ``one_driver`` run on the first one alone, and so do all with ``--one-driver``; of those marked
     ``second_driver`` only the cases that it names run on the others. A test marked ``every_driver`` runs on all, whatever its
-    module says. Tests and cases marked ``release`` run with ``--release``, and where a test is named (file.py::test)."""
+    module says. Tests of ``device`` are marked ``vk``. Tests and cases marked ``release`` run with ``--release``, and where a
+    test is named (file.py::test)."""
     one, tests = config.getoption("one_driver"), REPOSITORY / "tests"
     named = any("::" in argument for argument in config.args)
     everything = config.getoption("release") or named
@@ -141,6 +142,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.path.is_relative_to(tests / folder) for folder in folders
         )
         return bool(one or (marked and not item.get_closest_marker("every_driver")))
+
+    for item in items:
+        if {"device", "driver"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("vk")
 
     def stays(item: pytest.Item) -> bool:
         driver, case = _driver_and_case(item)

@@ -40,17 +40,10 @@ def differs(expected: str, printed: str) -> str:
     return checker.output_difference(doctest.Example("", expected), printed, flags)
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 @pytest.mark.parametrize("page", WITH_CODE, ids=named)
 @pytest.mark.release(*sorted({named(page) for page in WITH_CODE} - {*QUICK}))
-def test_the_code_of_a_page_runs(
-    device: Device,
-    page: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-):
+def test_the_code_of_a_page_runs(device, page, monkeypatch, capsys, tmp_path):
     """In one namespace, in order, in an empty folder; a block ``text`` after it is what it prints."""
     monkeypatch.setenv("DRESSI_DEVICE", device.name)
     monkeypatch.chdir(tmp_path)
@@ -121,7 +114,6 @@ def test_a_program_has_the_options_that_a_page_shows(command: str):
     assert all(f'"{word}"' in text for word in words[2:] if word.startswith("--"))
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 @pytest.mark.parametrize("command", CHEAP)
 def test_a_cheap_command_runs(device: Device, monkeypatch: pytest.MonkeyPatch, command: str):

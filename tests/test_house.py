@@ -47,14 +47,7 @@ OUTSIDE = {
 }
 
 # Parts whose folders, too, import each other in one direction only.
-LAYERED = (
-    "dressi.ad",
-    "dressi.cli",
-    "dressi.render",
-    "dressi.report",
-    "dressi.vk.plan",
-    "dressi.vk.run",
-)
+LAYERED = ("dressi.ad", "dressi.cli", "dressi.render", "dressi.report", "dressi.vk.plan", "dressi.vk.run")
 
 
 def module_name(file: Path) -> str:

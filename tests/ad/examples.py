@@ -107,14 +107,8 @@ for vtype in (FLOAT, VEC3, MAT3):
         *(example(lambda x, a=a: F.sum(x, a), of(vtype, SIZE, BATCH)) for a in ("x", "y", "n", "xyn")),
     )
 add(reduce.Sum, example(F.sum, of(IVEC2, SIZE, BATCH, -9, 9)), example(F.mean, of(VEC2, SIZE, 3)))
-add(
-    extremes.ReduceMax,
-    *(example(lambda x, a=a: F.max(x, a), of(VEC2, SIZE, BATCH)) for a in ("x", "yn")),
-)
-add(
-    extremes.ReduceMin,
-    *(example(lambda x, a=a: F.min(x, a), of(FLOAT, SIZE, BATCH)) for a in ("n", "xy")),
-)
+add(extremes.ReduceMax, *(example(lambda x, a=a: F.max(x, a), of(VEC2, SIZE, BATCH)) for a in ("x", "yn")))
+add(extremes.ReduceMin, *(example(lambda x, a=a: F.min(x, a), of(FLOAT, SIZE, BATCH)) for a in ("n", "xy")))
 add(
     extremes.ReduceMin,
     example(lambda x: extremes.ExtremeIndex(x, "y", True).shortened(2), of(VEC3, SIZE, 2), only=0),
@@ -163,10 +157,7 @@ def tiles() -> Variable:
 
 add(take.Take, example(F.take, of(VEC3, SIZE, 3), tiles), example(F.take, of(FLOAT), tiles))
 add(take.TakeTranspose, example(lambda x, i: take.TakeTranspose(x, i, 3).output, of(VEC2, SIZE, 5), tiles))
-add(
-    take.TakeTranspose,
-    example(lambda x, i: take.TakeTranspose(x, i, 1).output, of(FLOAT, (3, 2), 5), tiles),
-)
+add(take.TakeTranspose, example(lambda x, i: take.TakeTranspose(x, i, 1).output, of(FLOAT, (3, 2), 5), tiles))
 add(
     extremes.ExtremeIndex,
     *(

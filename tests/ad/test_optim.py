@@ -110,10 +110,7 @@ RULES = {
     "adam with other betas": (optim.adam(0.1, (0.5, 0.9), 1e-3), lambda: adam_rule(0.1, (0.5, 0.9), 1e-3)),
     "adam without the first moment": (optim.adam(0.1, (0.0, 0.9)), lambda: adam_rule(0.1, (0.0, 0.9))),
     "adam with one scale": (optim.adam_uniform(0.1), lambda: uniform_rule(0.1)),
-    "adam that never forgets": (
-        optim.amsgrad(0.9, (0.5, 0.6)),
-        lambda: amsgrad_rule(0.9, (0.5, 0.6)),
-    ),
+    "adam that never forgets": (optim.amsgrad(0.9, (0.5, 0.6)), lambda: amsgrad_rule(0.9, (0.5, 0.6))),
     "decoupled weight decay": (optim.adamw(0.1, 0.3), lambda: adamw_rule(0.1, 0.3)),
     "a schedule": (
         optim.sgd(optim.exponential(0.1, 0.5, 4)),

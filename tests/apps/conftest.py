@@ -1,7 +1,6 @@
 """Runs applications and samples in the process of the tests, on the best device. They are tests of a release."""
 
 import runpy
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,12 @@ from dressi.errors import DressiError
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.release)
+            item.add_marker("release")
+            item.add_marker("vk")
 
 
 @pytest.fixture
-def run_script(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., str]:
+def run_script(tmp_path, monkeypatch, capsys):
     """``run_script(file, *options)`` runs the file as a program that writes into ``tmp_path``; gives what it prints."""
     from dressi.vk.run.device.choose import list_devices
 

@@ -74,7 +74,6 @@ def test_every_option_of_a_script_is_read():
     assert {name: options for name, options in unread.items() if options} == {}
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("app", FITS, ids=lambda path: path.stem)
 def test_an_application_lowers_its_loss(run_script, app: Path, tmp_path: Path):
     words = run_script(app, "--steps", "20", "--size", "24").split()
@@ -82,7 +81,6 @@ def test_an_application_lowers_its_loss(run_script, app: Path, tmp_path: Path):
     assert words[0] == "loss" and float(words[3].rstrip(",")) < float(words[1])
 
 
-@pytest.mark.vk
 def test_the_gradient_integrates_to_the_loss(run_script, tmp_path: Path):
     options = ("--mesh", "torus", "--radius-px", "3", "--views", "2", "--size", "64", "--again", "48")
     run_script(PATH_TEST, *options)
@@ -91,7 +89,6 @@ def test_the_gradient_integrates_to_the_loss(run_script, tmp_path: Path):
     assert abs(alone["median"] - 1) < 0.005 and abs(together["median"] - 1) < 0.005
 
 
-@pytest.mark.vk
 def test_gradients_by_places_weights_and_joints_integrate_to_the_loss(run_script, tmp_path: Path):
     run_script(PATH_TEST.parent / "scenes" / "scene_path_test.py", "--size", "48", "--samples", "16")
     figures = json.loads((tmp_path / "scene_path_test.json").read_text())
@@ -100,7 +97,6 @@ def test_gradients_by_places_weights_and_joints_integrate_to_the_loss(run_script
         assert len(family["ratios"]) > 4 and abs(family["median"] - 1) < 0.02
 
 
-@pytest.mark.vk
 def test_the_motion_of_a_depth_camera_is_found(run_script, data: Path, tmp_path: Path):
     options = ("--data", str(data / "rgbd"), "--size", "80", "--steps", "60")
     run_script(PATH_TEST.with_stem("rgbd_pose"), *options)
@@ -109,7 +105,6 @@ def test_the_motion_of_a_depth_camera_is_found(run_script, data: Path, tmp_path:
     assert figures["start"]["millimetres"] > 90 and figures["found"]["millimetres"] < 10
 
 
-@pytest.mark.vk
 def test_depths_bring_the_surface_nearer(run_script, tmp_path: Path):
     options = ("--size", "32", "--steps", "60", "--views", "6", "--variants", "depths")
     run_script(PATH_TEST.with_stem("depth_fit"), *options)
@@ -118,7 +113,6 @@ def test_depths_bring_the_surface_nearer(run_script, tmp_path: Path):
     assert row["distance"] < 0.07
 
 
-@pytest.mark.vk
 def test_colours_of_hidden_parts_follow_their_contours(run_script, tmp_path: Path):
     options = (
         "--scene",
@@ -138,7 +132,6 @@ def test_colours_of_hidden_parts_follow_their_contours(run_script, tmp_path: Pat
     assert abs(row["kinds"]["vertex colours"]["median"] - 1) < 1e-3
 
 
-@pytest.mark.vk
 def test_pictures_are_those_of_another_renderer(run_script, data: Path, tmp_path: Path):
     pytest.importorskip("mitsuba")
     options = ("--models", "BarramundiFish", "--skies", "--data", str(data), "--size", "64", "--samples", "4")
@@ -151,7 +144,6 @@ def test_pictures_are_those_of_another_renderer(run_script, data: Path, tmp_path
     assert figures["shadows"]["psnr"] < figures["shading"]["psnr"]
 
 
-@pytest.mark.vk
 def test_scenes_are_those_of_another_renderer(run_script, tmp_path: Path):
     pytest.importorskip("mitsuba")
     try:
@@ -162,7 +154,6 @@ def test_scenes_are_those_of_another_renderer(run_script, tmp_path: Path):
     assert figures["arm"]["opaque"] > 55 and min(figures["arm"]["nodes"].values()) > 45
 
 
-@pytest.mark.vk
 def test_a_missing_renderer_is_named(run_script, data: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "mitsuba", None)
     for module in ("mitsuba_light", "mitsuba_gltf", "drjit_gltf"):
@@ -177,7 +168,6 @@ def test_missing_modules_of_node_are_named(run_script, tmp_path: Path):
         run_script(SCENES.with_stem("scenes_in_three"), "--scenes", "arm", "--modules", str(tmp_path))
 
 
-@pytest.mark.vk
 def test_layers_of_glass_are_drawn_and_moments_come_near(run_script, tmp_path: Path):
     options = ("--size", "48", "--layers", "1", "--rounds", "1", "--samples", "0")
     run_script(PATH_TEST.parent / "figures" / "layers.py", *options)
@@ -208,7 +198,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return ["--mesh", str(folder / "pear.glb"), "--environment", str(folder / "sky.hdr"), "--size", "32"]
 
 
-@pytest.mark.vk
 def test_normals_come_closer(run_script, files: list[str], tmp_path: Path):
     options = ("--steps", "40", "--save", "20", "--views", "16", "--smoothness", "0")
     run_script(MATERIAL_APPS / "figures" / "figure18.py", *files, *options)
@@ -218,7 +207,6 @@ def test_normals_come_closer(run_script, files: list[str], tmp_path: Path):
     assert (tmp_path / "figure18.png").stat().st_size > 1000
 
 
-@pytest.mark.vk
 @pytest.mark.release
 def test_a_material_comes_closer(run_script, files: list[str], tmp_path: Path):
     run_script(
@@ -236,7 +224,6 @@ def test_a_material_comes_closer(run_script, files: list[str], tmp_path: Path):
     assert (tmp_path / "material_recovery.png").stat().st_size > 1000
 
 
-@pytest.mark.vk
 @pytest.mark.release
 def test_light_and_roughness_come_closer(run_script, files: list[str], tmp_path: Path):
     options = ("--steps", "60", "--save", "30", "--views", "4", "--finish", "glossy", "--sky", "16")
@@ -247,7 +234,6 @@ def test_light_and_roughness_come_closer(run_script, files: list[str], tmp_path:
     assert (tmp_path / "figure17.png").stat().st_size > 1000
 
 
-@pytest.mark.vk
 @pytest.mark.release
 def test_an_object_is_relit(run_script, files: list[str], tmp_path: Path):
     run_script(MATERIAL_APPS / "materials" / "relighting.py", *files)
@@ -274,7 +260,6 @@ def program(name: str):
     return call
 
 
-@pytest.mark.vk
 def test_a_scan_is_filmed_and_found(tmp_path: Path):
     call = program("phone_video")
     scan, video, fit = pear(12, 12, 32), tmp_path / "video", tmp_path / "fit"
@@ -313,7 +298,6 @@ def test_a_scan_is_filmed_and_found(tmp_path: Path):
 HUMAN_APPS = Path(__file__).resolve().parents[2] / "apps"
 
 
-@pytest.mark.vk
 def test_figure_19_finds_a_face(run_script, tmp_path: Path):
     ball = primitives.icosphere(2)
     head = primitives.icosphere(2)
@@ -359,7 +343,6 @@ def test_a_pipeline_is_short(name: str):
     assert len((FOLDER / f"{name}.py").read_text(encoding="utf-8").splitlines()) < 80
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("name", BARS)
 def test_a_pipeline_finds_what_it_looks_for(run_script, data: Path, tmp_path: Path, name: str):
     options, bars = BARS[name]
@@ -410,13 +393,11 @@ def reaches(printed: str, sample: Path, folder: Path) -> None:
     assert (folder / f"{sample.stem}.png").stat().st_size > 100
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda file: file.stem)
 def test_a_sample_finds_what_it_looks_for(run_script, sample: Path, tmp_path: Path):
     reaches(run_script(sample, *SAMPLE_BARS[sample.stem][0].split()), sample, tmp_path)
 
 
-@pytest.mark.vk
 def test_a_sample_runs_as_a_program(run_script, tmp_path: Path):
     """By the command in its docstring, in a process of its own, which ends without a word."""
     sample = SAMPLE_FOLDER / "triangle.py"
@@ -445,13 +426,11 @@ def test_counts_are_below_those_of_the_paper(tmp_path: Path, monkeypatch: pytest
     assert totals["harmonics"] <= 42 + 132 and totals["dynamics"] <= 147 and totals["spacetime"] <= 419
 
 
-@pytest.mark.vk
 def test_normals_are_found_under_known_light(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     found = results("lighting.py", tmp_path, monkeypatch, "--out", str(tmp_path))
     assert found["degrees"]["start"] > 10.0 and found["degrees"]["median"] < 1.0 and found["iterations"] < 6
 
 
-@pytest.mark.vk
 def test_a_superquadric_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     found = results("superquadric.py", tmp_path, monkeypatch, "--out", str(tmp_path))
     assert found["error"] < 0.005 and found["newton"] < 30

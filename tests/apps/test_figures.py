@@ -26,7 +26,6 @@ def run(run_script, tmp_path: Path):
     return main
 
 
-@pytest.mark.vk
 def test_enlarge_and_shift(run):
     """Sharp corners lose a part of their margin without boxes, and near margins hide what lies behind without Shift."""
     folder = run("figure5", "--size", "48")
@@ -35,7 +34,6 @@ def test_enlarge_and_shift(run):
     assert Image.open(folder / "figure5.png").size == (4 * 48, 2 * 48)
 
 
-@pytest.mark.vk
 def test_pictures_of_the_guides(run):
     """Coverage and derivatives differ between the forms, and the sun throws a shadow."""
     folder = run("guide_pictures", "--size", "24")
@@ -47,7 +45,6 @@ def test_pictures_of_the_guides(run):
     assert (shadows[:, :24] - shadows[:, 28:52]).max() > 100
 
 
-@pytest.mark.vk
 def test_one_formula_from_antialiasing_to_softras(run):
     folder = run("figure6", "--size", "40", "--faces", "100")
     figures = json.loads((folder / "figure6.json").read_text())
@@ -65,7 +62,6 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return ["--mesh", str(mesh), *options.split()]
 
 
-@pytest.mark.vk
 def test_cells_go_on_where_they_stopped(run, small):
     cells = ("--cells", "antialias")
     folder = run("figure10", *small, *cells, "--steps", "2")
@@ -79,7 +75,6 @@ def test_cells_go_on_where_they_stopped(run, small):
     assert not list((folder / "states").iterdir())
 
 
-@pytest.mark.vk
 def test_cells_side_by_side_are_what_they_are_alone(run, small, tmp_path: Path):
     def curve(folder: Path) -> list[list[float]]:
         return json.loads((folder / "face_K2_r2.json").read_text())["curve"]
@@ -89,7 +84,6 @@ def test_cells_side_by_side_are_what_they_are_alone(run, small, tmp_path: Path):
     np.testing.assert_allclose(curve(tmp_path / "alone"), both, rtol=1e-5)
 
 
-@pytest.mark.vk
 def test_fits_of_other_targets_are_not_compared(run, small, capsys):
     run("figure10", *small, "--cells", "antialias", "--steps", "2")
     with pytest.raises(SystemExit):
@@ -97,7 +91,6 @@ def test_fits_of_other_targets_are_not_compared(run, small, capsys):
     assert "start_radius 0.5, not 0.2; give an --out" in capsys.readouterr().err
 
 
-@pytest.mark.vk
 def test_gradients_by_all_parameters(run):
     """The outer form integrates to the change of the loss by positions, pose, focal length, texture and coordinates."""
     options = (
@@ -118,7 +111,6 @@ def test_gradients_by_all_parameters(run):
         assert row["worst"] <= 0.02 and abs(row["median"] - 1) <= 0.02, row
 
 
-@pytest.mark.vk
 def test_perturbed_cameras_are_measured(run, tmp_path: Path):
     options = ("--size", "16", "16", "--views", "3", "--steps", "6", "--terms", "silhouettes")
     file = run("pose_refinement", *options) / "pose_refinement.json"

@@ -64,18 +64,10 @@ def bench(case: str, folder: Path, *arguments: str | Path) -> list[dict[str, Any
     return json.loads(file.read_text())
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize(
     "case", [pytest.param(case, marks=[] if case == "silhouette" else pytest.mark.release) for case in CASES]
 )
-def test_every_case_runs(
-    case: str,
-    driver: None,
-    mesh: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_every_case_runs(case, driver, mesh, tmp_path, capsys, monkeypatch):
     # Other plans that share most shaders with the first: one Function a pass makes hundreds of pipelines of a material.
     other = replace(DEFAULT, fuse_horizontally=False)
     monkeypatch.setattr(cases, "ABLATION", {"full": DEFAULT, "other": other})
@@ -166,7 +158,6 @@ def test_sub_stages_grow_with_fewer_attachments():
 
 
 @pytest.mark.release
-@pytest.mark.vk
 def test_options_reach_the_results(driver: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MESA_SHADER_CACHE_DISABLE", "true")
     options = (
@@ -191,10 +182,7 @@ def test_options_reach_the_results(driver: None, tmp_path: Path, monkeypatch: py
     assert expected.items() <= result["settings"].items()
 
 
-@pytest.mark.vk
-def test_a_peer_that_is_not_there(
-    driver: None, mesh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-):
+def test_a_peer_that_is_not_there(driver, mesh, tmp_path, monkeypatch, capsys):
     for name in [name for name in sys.modules if name.startswith("deodr.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "deodr", None)
@@ -204,7 +192,6 @@ def test_a_peer_that_is_not_there(
     assert "pip install deodr==" in capsys.readouterr().err
 
 
-@pytest.mark.vk
 def test_a_peer_does_the_same_task(device: Device, mesh: Path, tmp_path: Path):
     pytest.importorskip("deodr")
     model, views = load(str(mesh)).mesh, cameras(2, (48, 48))
@@ -218,7 +205,6 @@ def test_a_peer_does_the_same_task(device: Device, mesh: Path, tmp_path: Path):
     assert result["peers"]["deodr"]["step_ms"] > 0 and result["peers"]["deodr"]["quality"]["iou"] > 0.5
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize(
     "case, peer",
     [
@@ -318,13 +304,7 @@ def test_the_meshes_are_of_the_sizes_promised():
         (["silhouette", "--views", "1000000"], "--views"),
     ],
 )
-def test_bad_input(
-    arguments: list[str],
-    word: str,
-    driver: None,
-    capsys: pytest.CaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_bad_input(arguments, word, driver, capsys, monkeypatch):
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main() sets its own
     with pytest.raises(SystemExit) as stop:
         main(["bench", *arguments])
@@ -334,9 +314,7 @@ def test_bad_input(
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
-def test_results_do_not_replace_what_is_no_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
-):
+def test_results_do_not_replace_what_is_no_file(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -369,13 +347,7 @@ def test_a_table_in_a_pipe_keeps_its_cells_whole(capsys: pytest.CaptureFixture[s
 
 def good(request: Request) -> tuple[list[dict[str, Any]], list[Exception]]:
     settings = {"size": list(request.sizes[0]), "faces": 684, "views": 1}
-    facts = {
-        "case": request.case,
-        "label": "",
-        "settings": settings,
-        "device": "D",
-        "driver": "d",
-    }
+    facts = {"case": request.case, "label": "", "settings": settings, "device": "D", "driver": "d"}
     return [{**facts, "step_ms": 1.0, "quality": {}, "batches": request.batches}], []
 
 
@@ -519,9 +491,7 @@ def test_without_a_driver_nothing_is_written_as_measured(measures, tmp_path: Pat
     [("all", "silhouette"), ("all", "--json", "a.json"), ("all", "--cold"), ("all", "--peer", "deodr"), ("all", "--measure"),
      ("texture", "--fresh"), ("texture", "--out", "a"), ("all", "--size", "none"), ("all", "--out", "/dev/null/a")],
 )  # fmt: skip
-def test_options_that_do_not_belong_there(
-    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_options_that_do_not_belong_there(words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     refuses(run("bench", *words))
 
@@ -577,7 +547,6 @@ def test_cases_are_predicted(case: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("model", RECORDS)
-@pytest.mark.one_driver
 def test_contractions_are_predicted_for_every_record(model: str, tmp_path: Path):
     for case, size in (("slice", "64"), ("pyramid", "64"), ("blur", "1024")):
         (result,) = bench_model(case, tmp_path, "--size", size, "--device-model", model)

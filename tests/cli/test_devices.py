@@ -5,7 +5,6 @@ import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -90,19 +89,15 @@ NOT_READ = {"seconds", "not noticed", "other operations beside others"}
 """Checks that do not look at values."""
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("name", COMPUTING)
 def test_a_driver_that_computes_right_passes(device: Device, name: str):
     wrong = [check for check in probes.PROBES[name](device) if not check.right]
     assert not wrong
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("name", COMPUTING)
 @pytest.mark.one_driver
-def test_every_probe_finds_a_driver_that_computes_wrongly(
-    device: Device, name: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_every_probe_finds_a_driver_that_computes_wrongly(device, name, monkeypatch):
     """Every twentieth value that comes from the device is changed."""
     honest = VulkanExecutor.recv
 
@@ -135,13 +130,10 @@ def folding(call: str) -> Callable[[Sequence[Shader]], list[bytes]]:
     return compile
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize(
     ("call", "kinds"), [("texelFetch", {"texture", "dispatched texture"}), ("imageLoad", {"image"})]
 )
-def test_indices_that_a_compiler_folds_are_guarded(
-    device: Device, monkeypatch: pytest.MonkeyPatch, call: str, kinds: set[str]
-):
+def test_indices_that_a_compiler_folds_are_guarded(device, monkeypatch, call, kinds):
     """With such a compiler the probe is right because of the guard, and wrong without it."""
     monkeypatch.setattr(pipeline_cache, "compile_many", folding(call))
     with Device(device.physical, validation=device.instance.validation) as own:
@@ -153,7 +145,6 @@ def test_indices_that_a_compiler_folds_are_guarded(
     assert wrong >= {(name, kind) for name in whole for kind in kinds}
 
 
-@pytest.mark.vk
 def test_products_that_a_compiler_fuses_are_found(device: Device, monkeypatch: pytest.MonkeyPatch):
     def fused(shaders: Sequence[Shader]) -> list[bytes]:
         texts = [
@@ -167,7 +158,6 @@ def test_products_that_a_compiler_fuses_are_found(device: Device, monkeypatch: p
     assert wrong == {f"{name}, {how}" for name in ("fused", "chain") for how in ("packed", "alone")}
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_a_sampler_that_breaks_its_promise_is_found(device: Device, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(probes, "sampler_errors", lambda *_: {"bilinear": 0.0046, "nearest": 1.0})
@@ -176,14 +166,12 @@ def test_a_sampler_that_breaks_its_promise_is_found(device: Device, monkeypatch:
     assert not any(check.right for check in probes.sampler(device))
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_an_undefined_sum_that_nobody_notices_is_found(device: Device, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Workspace, "saturated", lambda self: False)
     assert [check.name for check in probes.nan_scatter(device) if not check.right] == ["not noticed"]
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_a_rate_far_off_its_class_is_shown_and_not_judged(device: Device, monkeypatch: pytest.MonkeyPatch):
     model = guess_of(device)
@@ -194,7 +182,6 @@ def test_a_rate_far_off_its_class_is_shown_and_not_judged(device: Device, monkey
     assert all(check.right for check in checks.values()) and checks["vertex_rate"].error == 1000
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_slow_submissions_are_wrong_on_a_gpu(device: Device, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(probes, "LONGEST_SUBMISSION", 1e-9)
@@ -203,7 +190,6 @@ def test_slow_submissions_are_wrong_on_a_gpu(device: Device, monkeypatch: pytest
     assert slow.name == "seconds" and float(slow.detail.split()[-2]) > 0
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_the_facts_of_a_device_are_plain_data(device: Device):
     found = json.loads(json.dumps(facts(device), allow_nan=False))
@@ -212,7 +198,6 @@ def test_the_facts_of_a_device_are_plain_data(device: Device):
     assert {"device_nodes", "container", "limits", "features"} <= set(found)
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_a_probe_in_a_process_of_its_own(device: Device):
     answer = ask("check", str(device.physical.index), "transfer")
@@ -238,9 +223,7 @@ def machine(said: Mapping[str, Answer]) -> processes.Ask:
         (Answer({}), "no checks"),
     ],
 )
-def test_a_driver_that_is_wrong_is_named_with_what_to_send(
-    answer: Answer, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_driver_that_is_wrong_is_named_with_what_to_send(answer, words, tmp_path, capsys):
     found = report.judge(machine({"chain": answer}), 0)
     assert found["wrong"] == ["chain"]
     file = tmp_path / "found.json"
@@ -254,9 +237,7 @@ def test_a_driver_that_is_wrong_is_named_with_what_to_send(
 
 @pytest.mark.vk
 @pytest.mark.parametrize(("wrong", "code"), [({}, 0), ({"sums": Answer(failure="crashes (SIGBUS)")}, 1)])
-def test_the_command_writes_one_file(
-    wrong: Mapping[str, Answer], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_command_writes_one_file(wrong, code, tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "ask", machine(wrong))
     file = tmp_path / "gpu.json"
     result = run("doctor", "--gpu", "--file", file)

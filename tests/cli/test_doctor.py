@@ -60,7 +60,6 @@ def alike(system: Platform, **changes: Any) -> Platform:
     return Platform(**{**system.__dict__, "folders": (), "manifests": (), **changes})
 
 
-@pytest.mark.vk
 @pytest.mark.usefixtures("driver")
 def test_this_machine(monkeypatch: pytest.MonkeyPatch):
     result = run("doctor", "--json")

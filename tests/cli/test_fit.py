@@ -461,7 +461,6 @@ class Canvas:
     closed = False
 
 
-@pytest.mark.one_driver
 @pytest.mark.parametrize("stdin", [None, open])
 def test_a_run_without_a_person_ends(monkeypatch, tmp_path, stdin):
     (tmp_path / "in").write_text("")

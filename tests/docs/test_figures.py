@@ -146,7 +146,6 @@ def test_programs_show_graph_and_listing(planned: PlanningEngine):
     assert texts(Program()._repr_svg_()) == []
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_meshes_and_pictures_show_themselves(device, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DRESSI_DEVICE", device.name)
@@ -201,7 +200,6 @@ def test_notebooks_find_the_methods_and_no_others():
 
 
 @pytest.mark.release
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_a_notebook_runs_and_shows_figures(device, monkeypatch: pytest.MonkeyPatch, tmp_path):
     nbformat = pytest.importorskip("nbformat", reason="pip install 'dressi[notebook]'")

@@ -23,7 +23,6 @@ def scene() -> tuple[np.ndarray, np.ndarray]:
     return perspective(points - Q([0.1, 0.05, 3.0])), triangles
 
 
-@pytest.mark.vk
 def test_values_are_those_of_a_plain_rasterizer(on_device):
     clip, triangles = scene()
     (rast, _), _ = dn.rasterize(clip[None], triangles, SIZE[::-1])
@@ -32,7 +31,6 @@ def test_values_are_those_of_a_plain_rasterizer(on_device):
     assert np.abs(rast[0] - expected)[clear].max() < 2e-5
 
 
-@pytest.mark.vk
 def test_the_first_row_is_the_bottom_and_u_belongs_to_the_first_vertex(on_device):
     pos = [[[-1, -1, 0, 1], [1, -1, 0, 1], [-1, 1, 0, 1]]]  # the lower left half
     (rast, db), _ = dn.rasterize(pos, TRIANGLE, (8, 8))
@@ -41,7 +39,6 @@ def test_the_first_row_is_the_bottom_and_u_belongs_to_the_first_vertex(on_device
     assert np.allclose(db[0, 0, 0], [-1 / 8, -1 / 8, 1 / 8, 0], atol=1e-6)
 
 
-@pytest.mark.vk
 def test_derivatives_by_pixels_are_differences_of_neighbours(on_device):
     clip, triangles = scene()
     (rast, db), _ = dn.rasterize(clip[None], triangles, (256, 256))
@@ -64,7 +61,6 @@ def loss_and_slope(
     return sum(float((w * y).sum()) for w, y in zip(weights, found)), pull(*weights)["pos"][0]
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_the_gradient_agrees_with_differences_of_the_plain_rasterizer(on_device, random):
     """u, v and z/w, at pixels whose triangle does not change."""
@@ -80,7 +76,6 @@ def test_the_gradient_agrees_with_differences_of_the_plain_rasterizer(on_device,
         assert abs((slope * way).sum() - difference) < 2e-3 * np.abs(slope * way).sum()
 
 
-@pytest.mark.vk
 def test_the_derivatives_by_pixels_have_a_gradient_too(on_device, random):
     clip, triangles = scene()
     (rast, _), _ = dn.rasterize(clip[None], triangles, SIZE[::-1])
@@ -98,7 +93,6 @@ def test_the_derivatives_by_pixels_have_a_gradient_too(on_device, random):
     assert np.abs(pull(None, db)["pos"]).max() == 0
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_ranges_draw_parts_of_one_mesh(on_device):
     clip, triangles = scene()
@@ -113,7 +107,6 @@ def test_ranges_draw_parts_of_one_mesh(on_device):
     assert slope.shape == both.shape and np.abs(slope[:6]).max() > 0 and np.abs(slope[6:]).max() == 0
 
 
-@pytest.mark.vk
 def test_layers_are_peeled_from_front_to_back(on_device):
     clip, triangles = scene()
     layer, seen, depths = None, [], []
@@ -153,7 +146,6 @@ def formula(attr, rast, triangles, db, chosen):
     return value, np.stack(slopes, -1)
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("chosen", ["all", [5, 0]], ids=["all", "some"])
 @pytest.mark.one_driver
 def test_values_and_gradients_are_those_of_the_formula(on_device, random, chosen):
@@ -177,7 +169,6 @@ def test_values_and_gradients_are_those_of_the_formula(on_device, random, chosen
         assert abs(found - difference) < 1e-4 * np.abs(slopes[name] * way).sum()
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_attributes_of_one_batch_serve_all_images(on_device, random):
     rast, _, attr, triangles = interpolate_scene(random, attributes=3)
@@ -190,7 +181,6 @@ def test_attributes_of_one_batch_serve_all_images(on_device, random):
     assert one.shape == (1, 6, 3) and np.abs(one[0] - two.sum(0)).max() < 1e-4
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_nothing_is_drawn_on_the_background(on_device, random):
     _, _, attr, triangles = interpolate_scene(random, images=1, attributes=2)
@@ -230,7 +220,6 @@ def footprint_level(uv_da, size):
 
 
 @pytest.mark.one_driver
-@pytest.mark.vk
 @pytest.mark.parametrize("boundary", ["wrap", "clamp", "zero"])
 def test_filters_without_mips(on_device, random, boundary):
     texture, uv = random.normal(size=(1, 8, 8, 5)), places(random)
@@ -251,7 +240,6 @@ def test_filters_without_mips(on_device, random, boundary):
 
 
 @pytest.mark.one_driver
-@pytest.mark.vk
 @pytest.mark.parametrize("boundary", ["wrap", "clamp", "zero"])
 def test_mips_by_footprint_and_bias(on_device, random, boundary):
     texture, uv = random.normal(size=(1, 16, 16, 3)), places(random)
@@ -281,7 +269,6 @@ def test_mips_by_footprint_and_bias(on_device, random, boundary):
 
 @pytest.mark.one_driver
 @pytest.mark.release
-@pytest.mark.vk
 def test_given_mips_are_those_that_are_made(on_device, random):
     texture, uv = random.normal(size=(2, 8, 16, 2)), places(random, (2, 5, 5))
     level = random.uniform(0, 5, uv.shape[:3])
@@ -311,7 +298,6 @@ def corners_of(direction):
 
 
 @pytest.mark.one_driver
-@pytest.mark.vk
 def test_cube_maps(on_device, random):
     cube = random.normal(size=(1, 6, 4, 4, 3))
     d = random.normal(size=(1, 9, 9, 3))
@@ -335,7 +321,6 @@ def test_cube_maps(on_device, random):
 
 
 @pytest.mark.one_driver
-@pytest.mark.vk
 def test_levels_of_cube_maps_are_those_of_the_place_on_the_face(on_device, random):
     cube = np.broadcast_to(np.arange(6.0)[None, :, None, None, None], (1, 6, 16, 16, 1)).copy()
     ramp = [cube[:, :, :: 2**k, :: 2**k] * 0 + 10.0 * (k + 1) for k in range(4)]
@@ -391,7 +376,6 @@ def directions() -> list[np.ndarray]:
     ]
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_the_gradient_is_that_of_the_loss_of_the_picture_drawn_again(on_device):
     """Along each direction by a pixel to either side: L(+1) - L(-1) against the gradient integrated between."""
@@ -412,7 +396,6 @@ def test_the_gradient_is_that_of_the_loss_of_the_picture_drawn_again(on_device):
     assert abs(np.median(found / changes) - 1) < 0.04
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("edge", [2.2, 2.8], ids=["before the centre", "behind it"])
 @pytest.mark.one_driver
 def test_pixels_get_the_share_that_is_covered(on_device, edge):
@@ -428,7 +411,6 @@ def test_pixels_get_the_share_that_is_covered(on_device, edge):
     assert np.abs(pull(np.ones_like(value[..., :1]))["pos"]).max() > 0
 
 
-@pytest.mark.vk
 def test_shaded_pixels_jump_where_an_edge_passes_a_centre(on_device):
     """The gradient is exact in between. At a centre the picture jumps by half of the difference of two pixels, whose colours
     are all that is given: with colours (1 + 2 c) of column c, the jump is part of the change that no gradient has."""
@@ -455,7 +437,6 @@ def test_shaded_pixels_jump_where_an_edge_passes_a_centre(on_device):
     assert abs(np.mean(slopes) + jump - (value(3.0) - value(2.0))) < 0.05
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_each_image_blends_what_it_shows(on_device):
     """In range mode, edges of triangles that an image does not draw stay out of it."""
@@ -515,14 +496,12 @@ def test_bad_input_ends_in_one_sentence(sentence, call):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.vk
 def test_triangles_with_wrong_vertices_end_in_one_sentence(on_device):
     with pytest.raises(InputError, match="faces use vertex -1"):
         dn.antialias(R[:1], R[:1], np.zeros((1, 3, 4)), [[0, 1, -1]])
 
 
 @pytest.mark.one_driver
-@pytest.mark.vk
 def test_the_gradient_of_a_wrapped_graph_is_that_of_gradient(on_device, random):
     def function(image, weight):
         blurred = image + F.shift(image, 1, 0) * weight
@@ -544,7 +523,6 @@ def test_the_gradient_of_a_wrapped_graph_is_that_of_gradient(on_device, random):
 
 
 @pytest.mark.one_driver
-@pytest.mark.vk
 def test_lists_and_batches_come_back_as_they_were_given(on_device, random):
     points = random.normal(size=(3, 5, 2))
     double = dn.wrap(lambda points: points * 2.0, types={"points": VEC2}, batched=True)
@@ -557,7 +535,6 @@ def test_lists_and_batches_come_back_as_they_were_given(on_device, random):
 
 
 @pytest.mark.one_driver
-@pytest.mark.vk
 def test_soft_silhouettes_of_tensors(on_device):
     points, triangles = octahedron(0.8)
 
@@ -574,7 +551,6 @@ def test_soft_silhouettes_of_tensors(on_device):
 
 
 @pytest.mark.one_driver
-@pytest.mark.vk
 def test_one_program_serves_all_calls_of_a_signature(device):
     from dressi.frameworks import engine
 
@@ -591,7 +567,6 @@ def test_one_program_serves_all_calls_of_a_signature(device):
 
 
 @pytest.mark.one_driver
-@pytest.mark.vk
 def test_meshes_of_similar_size_share_programs(device, random):
     """As with remeshing: the rest of the lists is not drawn, and gradients have the shapes of the inputs."""
     from dressi.frameworks import engine
@@ -614,7 +589,6 @@ def test_meshes_of_similar_size_share_programs(device, random):
 
 
 @pytest.mark.one_driver
-@pytest.mark.vk
 def test_programs_in_excess_are_dropped(device, monkeypatch):
     from dressi.frameworks import engine
 
@@ -629,7 +603,6 @@ def test_programs_in_excess_are_dropped(device, monkeypatch):
 
 
 @pytest.mark.one_driver
-@pytest.mark.vk
 def test_anything_with_dlpack_is_an_array(on_device):
     class Other:
         def __init__(self, array):
@@ -660,14 +633,12 @@ WRAP_BAD = {
 
 
 @pytest.mark.one_driver
-@pytest.mark.vk
 @pytest.mark.parametrize("sentence", WRAP_BAD)
 def test_bad_input_ends_in_one_sentence_of_wrapped_functions(on_device, sentence):
     with pytest.raises((InputError, GraphError), match=sentence):
         WRAP_BAD[sentence]()
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_examples_run(on_device):
     names = {"np": np, **{name: getattr(dressi, name) for name in dressi.__all__}}

@@ -89,11 +89,7 @@ def strided(p: Pool) -> Variable:
     first = (int(p.rng.integers(min(w, 3))), int(p.rng.integers(min(h, 3))))
     size = (int(p.rng.integers(1, 2 * w)), int(p.rng.integers(1, 2 * h)))
     return p.among(
-        [
-            lambda: F.subsample(x, step, first),
-            lambda: F.repeat(x, step),
-            lambda: F.resize(x, size, "nearest"),
-        ]
+        [lambda: F.subsample(x, step, first), lambda: F.repeat(x, step), lambda: F.resize(x, size, "nearest")]
     )()
 
 

@@ -124,7 +124,6 @@ def test_products_with_the_hessian_are_differences_of_the_gradient(build, mesh, 
 
 
 @pytest.mark.release
-@pytest.mark.vk
 @pytest.mark.parametrize("build, mesh, form", ON_DEVICES, ids=name)
 @pytest.mark.second_driver("texture-near plane-outer")
 def test_products_with_the_hessian_on_devices(run, build, mesh, form):

@@ -86,7 +86,6 @@ def picture() -> Variable:
     return Variable.of(CODES / np.float32(255), name="image")
 
 
-@pytest.mark.vk
 def test_copies_are_what_the_engine_holds(device):
     image = picture()
     frames: list[np.ndarray] = []
@@ -107,7 +106,6 @@ def test_copies_are_what_the_engine_holds(device):
         assert window.size == (0, 0) and not window.present(ad, [])
 
 
-@pytest.mark.vk
 def test_nobody_sees_an_offscreen_window(device):
     canvas = open_canvas("offscreen", (64, 48))
     window = canvas._window
@@ -130,7 +128,6 @@ def test_nobody_sees_an_offscreen_window(device):
         OffscreenPresenter((4, -1))
 
 
-@pytest.mark.vk
 def test_a_notebooks_canvas_sends_pictures_and_hears_the_browser(device):
     pytest.importorskip("jupyter_rfb")
     canvas = open_canvas("jupyter", (64, 48))
@@ -163,7 +160,6 @@ def run(script: str, **environment: str) -> subprocess.CompletedProcess:
 
 @pytest.mark.vk
 @pytest.mark.release
-@pytest.mark.one_driver
 @pytest.mark.parametrize("backend", ["glfw", "qt"])
 def test_without_a_display_one_sentence_says_so(backend):
     pytest.importorskip("rendercanvas")
@@ -201,7 +197,6 @@ def test_strange_windows_are_refused():
             open_canvas("offscreen", size)
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("module", [canvases, presenter], ids=["canvas", "presenter"])
 def test_examples_run(module, device: Device, monkeypatch):
     monkeypatch.setenv("DRESSI_DEVICE", device.name)
@@ -228,7 +223,6 @@ def check(found: dict, *, copies: bool) -> None:
     assert found["fell"] and found["alive"] == [] and found["messages"] == []
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 @pytest.mark.release
 @pytest.mark.parametrize("binding", ["PySide6", "PyQt6"])
@@ -238,7 +232,6 @@ def test_a_pane_has_a_swapchain_of_its_own(device, screen: Screen, binding):
     assert found["warnings"] == []
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 @pytest.mark.release
 def test_where_there_is_no_swapchain_pictures_are_copied_and_a_warning_says_why(device, screen: Screen):
@@ -247,7 +240,6 @@ def test_where_there_is_no_swapchain_pictures_are_copied_and_a_warning_says_why(
     assert found["warnings"] == ["pictures are copied through the host: no swapchain here"]
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 @pytest.mark.release
 def test_where_qt_has_no_windows_of_the_system_pictures_are_copied(device):
@@ -299,7 +291,6 @@ def host(device: Device, screen: Screen) -> Iterator[Host]:
     assert host.messages == []
 
 
-@pytest.mark.vk
 def test_pictures_come_into_the_surface_of_the_host(host, screen):
     number = int(vk.ffi.cast("uintptr_t", host.surface))
     image = Variable.of(SURFACE_CODES / np.float32(255), name="image")
@@ -317,7 +308,6 @@ def test_pictures_come_into_the_surface_of_the_host(host, screen):
             assert "SurfaceKHR" not in own.live_objects()
 
 
-@pytest.mark.vk
 def test_the_viewer_runs_in_the_window_of_the_host(host, screen):
     """Beside a loop of asyncio, with what the host's user does passed on."""
     image = Variable.of(SURFACE_CODES / np.float32(255), name="image")
@@ -342,7 +332,6 @@ def test_the_viewer_runs_in_the_window_of_the_host(host, screen):
         canvas.close()
 
 
-@pytest.mark.vk
 def test_a_lost_surface_of_the_host_is_the_hosts_to_replace(host, monkeypatch):
     image = Variable.of(SURFACE_CODES / np.float32(255), name="image")
     with Device.from_handles(*host.handles, features=host.features) as own, DressiAD(own) as ad:
@@ -362,7 +351,6 @@ def test_a_lost_surface_of_the_host_is_the_hosts_to_replace(host, monkeypatch):
         window.close()
 
 
-@pytest.mark.vk
 def test_an_adopted_device_without_swapchains_says_what_to_enable(device, screen):
     host = Host(device, swapchain=())
     image = Variable.of(SURFACE_CODES / np.float32(255), name="image")
@@ -396,7 +384,6 @@ def clay(picture: np.ndarray) -> np.ndarray:
     return (red > 120) & (red < 210) & (red - green > 1) & (green - blue > 1)
 
 
-@pytest.mark.vk
 @pytest.mark.release
 @pytest.mark.one_driver
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -442,7 +429,6 @@ def test_the_window_shows_the_shape_until_it_is_closed(device: Device, screen: S
         running.communicate()
 
 
-@pytest.mark.vk
 @pytest.mark.release
 @pytest.mark.one_driver
 def test_the_notebook_runs_from_top_to_bottom(device: Device, tmp_path: Path):

@@ -14,7 +14,6 @@ from dressi.vk.run.present.procedures import OUT_OF_DATE, SUBOPTIMAL, SURFACE_LO
 from dressi.vk.run.present.swapchain import Swapchain
 from dressi.vk.run.present.windows import X11Window
 
-pytestmark = pytest.mark.vk
 RNG = np.random.default_rng(8)
 SIZE = (96, 64)
 CODES = RNG.integers(0, 256, (SIZE[1], SIZE[0], 3)).astype(np.uint8)
@@ -49,9 +48,7 @@ class Shown:
         """Whether the window shows the codes ``wanted`` in its top left corner, now or soon."""
         height, width = wanted.shape[:2]
         picture = steady(
-            self.screen,
-            lambda p: np.array_equal(p[:height, :width], wanted),
-            lambda: self.present(*layers),
+            self.screen, lambda p: np.array_equal(p[:height, :width], wanted), lambda: self.present(*layers)
         )
         return np.array_equal(picture[:height, :width], wanted)
 

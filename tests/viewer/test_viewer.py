@@ -60,7 +60,6 @@ def fit(tiny_fits, canvas, tmp_path: Path):
     viewer.session.stop()
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_a_mesh_is_shown_in_every_mode_from_every_side(device, canvas):
     mesh = primitives.cube()
@@ -86,7 +85,6 @@ def test_a_mesh_is_shown_in_every_mode_from_every_side(device, canvas):
         assert not viewer.panel_shown and (viewer.orbit.azimuth, viewer.orbit.elevation) == (20.0, 20.0)
 
 
-@pytest.mark.vk
 @pytest.mark.release
 @pytest.mark.one_driver
 def test_a_scene_is_shown_as_its_nodes_say(device, canvas):
@@ -109,7 +107,6 @@ def test_a_scene_is_shown_as_its_nodes_say(device, canvas):
             MeshSession(Scene([Node(cube, to_world=Variable(MAT4, (1, 1)))]), engine)
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_the_mouse_turns_shifts_and_zooms(device, canvas):
     with DressiAD(device) as engine:
@@ -130,7 +127,6 @@ def test_the_mouse_turns_shifts_and_zooms(device, canvas):
         assert viewer.orbit.distance == pytest.approx(Orbit().distance / 1.1)
 
 
-@pytest.mark.vk
 @pytest.mark.release
 @pytest.mark.one_driver
 def test_a_watched_fit_finds_what_one_alone_does(fit, tiny_fits):
@@ -143,7 +139,6 @@ def test_a_watched_fit_finds_what_one_alone_does(fit, tiny_fits):
     assert set(fit.session.status.curves) == {"loss", "IoU", "PSNR"}
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_pause_step_save_and_close(fit, tmp_path: Path):
     for _ in range(2):
@@ -168,7 +163,6 @@ def test_pause_step_save_and_close(fit, tmp_path: Path):
     assert fit.session.run.point.step % running.CHUNK in (0, 1)  # a resumed fit computes the same numbers
 
 
-@pytest.mark.vk
 @pytest.mark.release
 @pytest.mark.one_driver
 def test_a_rewound_fit_goes_on_from_a_checkpoint(fit, monkeypatch):
@@ -188,7 +182,6 @@ def test_a_rewound_fit_goes_on_from_a_checkpoint(fit, monkeypatch):
     assert fit.session.result().finished
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_a_slider_moves_a_factor(fit):
     fit.tick()
@@ -201,7 +194,6 @@ def test_a_slider_moves_a_factor(fit):
     assert [name for _, name, _ in fit.session.controls.changes] == ["rate", "rate"]
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_outlines_lie_over_the_nearest_photograph(fit):
     fit.tick()
@@ -216,7 +208,6 @@ def test_outlines_lie_over_the_nearest_photograph(fit):
     assert np.abs(first - frame(fit)).max() > 0.05
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_an_engine_of_ones_own_is_watched_and_steered(device, canvas):
     image = Variable.of(np.zeros((2, 8, 8, 3)), name="image")
@@ -235,7 +226,6 @@ def test_an_engine_of_ones_own_is_watched_and_steered(device, canvas):
         assert ad.recv(weight).item() == 2.0 == session.sliders[0].get()
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_what_cannot_be_shown_is_said(device):
     image = Variable.of(np.zeros((4, 4, 3)), name="image")
@@ -264,7 +254,6 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
 def test_examples_run(example: doctest.DocTest, device):
@@ -275,12 +264,10 @@ def test_examples_run(example: doctest.DocTest, device):
 
 
 @pytest.mark.vk
-@pytest.mark.one_driver
 def test_the_viewer_has_examples():
     assert len(EXAMPLES) >= 6
 
 
-@pytest.mark.vk
 @pytest.mark.release
 @pytest.mark.one_driver
 def test_a_watched_fit_in_a_window_that_changes(tiny_fits, screen: Screen):

@@ -20,8 +20,6 @@ from dressi.ad.types import FLOAT, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
 from dressi.vk.plan.options import BASELINE
 from dressi.vk.run.executor import VulkanExecutor
 
-pytestmark = pytest.mark.vk
-
 TOLERANCE = 1e-5  # of the largest value
 
 

@@ -151,7 +151,6 @@ def test_fetches_are_written_in_one_place():
     assert found == {"writer.py", "gate.py"}
 
 
-@pytest.mark.vk
 def test_random_maps(device):
     values = {}
     x, g = (
@@ -177,7 +176,6 @@ def test_random_maps(device):
     assert len(values) > 90
 
 
-@pytest.mark.vk
 def test_a_pixel_reads_as_many_tables_as_there_are(device):
     """More than the images of any kind that a shader may read, beside its own pixel."""
     tables = [Variable.of(np.full((1, 3), np.sin(k)), FLOAT, name=f"table {k}") for k in range(130)]
@@ -204,7 +202,6 @@ READS = {
 }
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("name", READS)
 def test_gradients_of_reads_that_are_easily_wrong(device, name):
     """The first two lose terms in compilers that turn such scatters into gathers. The loss is quadratic, so that central
@@ -319,7 +316,6 @@ def close(found, expected, tolerance=2e-5):
         assert error <= tolerance * np.abs(value).max(), f"{name}: {error:.2g} of {np.abs(value).max():.2g}"
 
 
-@pytest.mark.vk
 def test_a_step_by_gradients_of_sums(device):
     program = Discs().program
     assert works(program, device.limits) >= {Accumulate, FragmentScatter}
@@ -328,7 +324,6 @@ def test_a_step_by_gradients_of_sums(device):
     close(packed, reference(program))
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("narrow", [False, True])
 def test_fixed_point_rounds_once(device, narrow):
     """Whether it is asked for, or the device does not blend floats: the sum of the same fragments, rounded once."""
@@ -344,14 +339,12 @@ def test_fixed_point_rounds_once(device, narrow):
     assert (run(Program({"total": total}), device, limits=limits)["total"] == 2.0**-30).all()
 
 
-@pytest.mark.vk
 def test_tiles_in_a_grid_and_few_attachments(device):
     limits = replace(profile("minimum"), max_framebuffer_height=40, float_blending=True)
     discs = Discs()
     close(run(discs.program, device, limits=limits), reference(discs.program))
 
 
-@pytest.mark.vk
 def test_lists_of_live_faces_and_no_fragments_at_all(device):
     discs = Discs()
     rows = np.arange(TILES * discs.count).reshape(TILES, 1, -1) % 3
@@ -373,7 +366,6 @@ def test_lists_of_live_faces_and_no_fragments_at_all(device):
         assert not any(executor.recv(v).any() for v in program.outputs.values())
 
 
-@pytest.mark.vk
 def test_sums_by_faces_know_depths_and_the_eye(device):
     """Triangles in perspective, some of which reach behind the eye or beyond the far plane."""
     rng = np.random.default_rng(7)
@@ -427,7 +419,6 @@ def test_arrays_say_what_they_are():
         Variable.of(np.zeros((5, 2)), VEC3)
 
 
-@pytest.mark.vk
 def test_lists_come_back_as_lists(device):
     rng = np.random.default_rng(0)
     for shape, batched in [
@@ -497,7 +488,6 @@ def test_deep_graphs_are_built_and_freed():
     del y, slope
 
 
-@pytest.mark.vk
 def test_pairs_in_images_of_four_components(device):
     """As on devices whose shaders cannot read and write one image of two: in place, in 16 bits, and copied."""
     rng = np.random.default_rng(0)

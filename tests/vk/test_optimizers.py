@@ -10,8 +10,6 @@ from dressi.ad.transform.simplify import simplify
 from dressi.vk.plan.options import BASELINE
 from dressi.vk.run.executor import VulkanExecutor
 
-pytestmark = pytest.mark.vk
-
 RATE = optim.warm_up(optim.joined([(0, optim.linear(0.2, 0.1, 3)), (3, optim.exponential(0.1, 0.5))]), 2)
 OPTIMIZERS = {
     "adam with one scale": optim.adam_uniform(RATE),

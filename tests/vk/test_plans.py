@@ -47,7 +47,6 @@ def close(a, b, tolerance=1e-5):
     )
 
 
-@pytest.mark.vk
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 10**6),
@@ -71,7 +70,6 @@ def test_packed_equals_baseline(device, seed, limits, switches, cost):
     assert close(packed, results(program, device, options=BASELINE))
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("lazy", [False, True])
 def test_what_only_the_next_subpass_reads_is_not_stored(device, lazy):
     """It needs no memory where the device can do without, and gives the same."""
@@ -89,7 +87,6 @@ def test_what_only_the_next_subpass_reads_is_not_stored(device, lazy):
     assert close(packed, results(program, device, options=BASELINE))
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("seed", range(3))
 def test_devices_follow_the_oracle(device, seed):
     program = random_program(seed, 30)
@@ -109,7 +106,6 @@ def small_fit(device, **options) -> DressiAD:
     return ad
 
 
-@pytest.mark.vk
 def test_image_fitting_converges_and_repeats_bit_for_bit(device):
     losses = []
     for _ in range(2):
@@ -120,7 +116,6 @@ def test_image_fitting_converges_and_repeats_bit_for_bit(device):
     assert losses[0][-1] < 1e-3 * losses[0][0]
 
 
-@pytest.mark.vk
 def test_history_is_longer_than_the_ring(device):
     with small_fit(device) as ad:
         ad.step(HISTORY + 30)
@@ -131,7 +126,6 @@ def test_history_is_longer_than_the_ring(device):
         assert ad.losses()[-1] == pytest.approx(present, rel=1e-5)
 
 
-@pytest.mark.vk
 def test_state_is_saved_and_restored(device):
     with small_fit(device) as ad:
         ad.step(10)
@@ -146,7 +140,6 @@ def test_state_is_saved_and_restored(device):
             ad.restore({"image": state["Image".lower()]})
 
 
-@pytest.mark.vk
 def test_what_does_not_change_is_computed_once(device):
     x = Variable(FLOAT, (8, 8), name="x", data=np.ones((8, 8)))
     fixed = Variable(FLOAT, (8, 8), name="fixed", data=np.full((8, 8), 2.0))
@@ -161,7 +154,6 @@ def test_what_does_not_change_is_computed_once(device):
         assert np.allclose(run.recv(heavy), 0, atol=1e-6)
 
 
-@pytest.mark.vk
 @pytest.mark.release
 @pytest.mark.one_driver
 def test_nothing_is_left_after_fifty_builds(device):
@@ -172,7 +164,6 @@ def test_nothing_is_left_after_fifty_builds(device):
     assert device.live_objects() == before
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_two_thousand_steps_keep_memory(device):
     def resident() -> int:
@@ -189,14 +180,12 @@ def test_two_thousand_steps_keep_memory(device):
         assert resident() - before < 5 * 2**20
 
 
-@pytest.mark.vk
 def test_every_stage_is_timed(device):
     with small_fit(device) as ad:
         times = profile(ad.executor, 3)
         assert len(times) == len(ad.plan.step.stages) and all(t.ms >= 0 for t in times)
 
 
-@pytest.mark.vk
 def test_saturation_is_reported(device):
     values = Variable(FLOAT, (4, 1), data=np.array([[[1.0, 2.0, 3.0, 100.0]]]))
     index = Variable(INT, (4, 1), data=np.zeros((1, 1, 4), int))
@@ -212,7 +201,6 @@ def test_saturation_is_reported(device):
         ad.evaluate(table)
 
 
-@pytest.mark.vk
 def test_errors_before_the_device_sees_them(device):
     x = Variable(FLOAT, (4, 4), name="x")
     with VulkanExecutor(Program({"y": x * 2.0}), device) as run:
@@ -226,7 +214,6 @@ def test_errors_before_the_device_sees_them(device):
             run.recv(x * 3.0)
 
 
-@pytest.mark.vk
 def test_tiles_in_a_grid_give_the_same_image(device):
     """Past the framebuffer's height tiles go side by side; draws, fetches, scatters and reductions follow."""
     rng = np.random.default_rng(1)
@@ -244,7 +231,6 @@ def test_tiles_in_a_grid_give_the_same_image(device):
     assert close(results(program, device, limits=narrow), results(program, device), 1e-6)
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("height", [16384, 25])
 def test_one_texel_a_tile_is_computed_by_the_first_of_the_tile(device, height):
     """Rates of several problems, a count of all, beside images of which each tile has a rate."""
@@ -265,7 +251,6 @@ def test_one_texel_a_tile_is_computed_by_the_first_of_the_tile(device, height):
             np.testing.assert_allclose(run.recv(leaf), oracle.recv(leaf), rtol=2e-6)
 
 
-@pytest.mark.vk
 def test_a_device_belongs_to_its_thread(device):
     caught = []
 
@@ -281,7 +266,6 @@ def test_a_device_belongs_to_its_thread(device):
     assert caught and "thread" in caught[0]
 
 
-@pytest.mark.vk
 def test_a_failed_build_leaves_nothing(device, monkeypatch):
     device.trim()  # so that there is something to compile
     before = device.live_objects()
@@ -292,7 +276,6 @@ def test_a_failed_build_leaves_nothing(device, monkeypatch):
     assert device.live_objects() == before
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("own_tiles", [False, True])
 @pytest.mark.parametrize("operation", [F.scatter_add, F.scatter_max])
 def test_accumulators_past_the_device_come_in_bands(device, operation, own_tiles):
@@ -314,7 +297,6 @@ def test_accumulators_past_the_device_come_in_bands(device, operation, own_tiles
         assert np.array_equal(a, b)
 
 
-@pytest.mark.vk
 def test_the_loss_is_made_when_it_is_read(device):
     with small_fit(device) as recorded, small_fit(device) as quiet:
         quiet.set_loss(quiet._objective.loss, record=False)
@@ -326,7 +308,6 @@ def test_the_loss_is_made_when_it_is_read(device):
         assert (quiet.recv(quiet.parameters[0]) == recorded.recv(recorded.parameters[0])).all()
 
 
-@pytest.mark.vk
 def test_values_share_channels(device):
     """A vector of three and a scalar, two pairs: what the same shaders read lies in one image."""
     rng = np.random.default_rng(0)

@@ -25,7 +25,6 @@ from dressi.vk.plan.limits import PROFILES
 from dressi.vk.plan.options import BASELINE, DEFAULT
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("seed", range(1, 9))
 @pytest.mark.second_driver("3", "4", "5", "6")
 @pytest.mark.release("2", "4", "5", "6", "7", "8")
@@ -36,7 +35,6 @@ def test_devices_follow_float64(device, seed):
     assert report.compared > len(report.unstable)
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("seed", [3, 8])
 @pytest.mark.second_driver("3")
 @pytest.mark.release("8")
@@ -47,7 +45,6 @@ def test_sums_over_fragments_follow_float64(device, seed):
     assert report.failures == [] and report.refused == []
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("seed", [4, 10])
 @pytest.mark.parametrize("kind", ["contractions", "lookups"])
 @pytest.mark.second_driver("contractions-4", "lookups-10")
@@ -67,7 +64,6 @@ def test_what_vulkan_guarantees_is_enough(seed):
         build_plan(simplify(program), PROFILES["minimum"], shader_text, options)
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_what_took_another_in_is_not_taken_in_itself(device):
     """The planner's choice, not the device's. With few images a SubStage over one texel becomes a host, and could be fused itself."""
@@ -91,7 +87,6 @@ def test_every_operator_is_in_some_random_graph():
     assert set(LEFT_OUT) <= set(functional.__all__)
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("seed", [1, 6, 115])
 @pytest.mark.release("6", "115")
 @pytest.mark.one_driver
@@ -100,7 +95,6 @@ def test_no_value_is_stale_whatever_the_order_of_calls(device, seed):
     assert report.failures == [] and report.compared > len(report.unstable)
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.second_driver("2", "3")
 @pytest.mark.release("3", "4", "5")
@@ -110,7 +104,6 @@ def test_stencils_follow_float64(device, seed):
     assert report.compared > 0
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.second_driver("1")
 @pytest.mark.release("2")

@@ -25,7 +25,6 @@ def printed(device: Device, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return run
 
 
-@pytest.mark.vk
 def test_the_example_fits_its_image(printed):
     found = re.fullmatch(r"\[(.*)\] \(1, 64, 96, 3\)\n", printed("Fit an image"))
     assert found is not None
@@ -33,7 +32,6 @@ def test_the_example_fits_its_image(printed):
     assert losses[-1] < 0.1 * losses[0]
 
 
-@pytest.mark.vk
 def test_the_example_moves_a_sphere(printed):
     found = re.fullmatch(r"\[(.*)\] <?Mesh.*\n", printed("From a mesh to a picture to a gradient"))
     assert found is not None
@@ -41,12 +39,10 @@ def test_the_example_moves_a_sphere(printed):
     assert losses[-1] < 0.2 * losses[0]
 
 
-@pytest.mark.vk
 def test_the_example_has_a_function_of_its_own(printed):
     assert printed("Functions of your own") == "[0.21  0.393 0.5   0.393 0.21 ]\n"
 
 
-@pytest.mark.vk
 def test_the_example_finds_the_roughness(printed):
     found = re.fullmatch(r"\[\[\[(.*)\]\]\]\n", printed("Light and material"))
     assert found is not None

@@ -125,15 +125,10 @@ ARGUMENTS = [
 ]
 
 
-@pytest.mark.one_driver
 @pytest.mark.parametrize("family", sorted({f.__module__ for f in FUNCTIONS.values()}))
 def test_every_function_compiles_in_a_contraction_alone(family):
     """Whatever helpers its GLSL needs come with it."""
-    operands = {
-        "s": Variable(FLOAT, (2, 1)),
-        "v": Variable(VEC3, (2, 1)),
-        "m": Variable(MAT3, (2, 1)),
-    }
+    operands = {"s": Variable(FLOAT, (2, 1)), "v": Variable(VEC3, (2, 1)), "m": Variable(MAT3, (2, 1))}
     for name in (name for name, f in FUNCTIONS.items() if f.__module__ == family):
         for arguments in ARGUMENTS:
             text = f"out[x] = {name}({', '.join(arguments)})"

@@ -76,12 +76,7 @@ def test_blurs_and_recurrences_are_those_of_scipy():
 
 def test_a_guided_filter_is_a_linear_function_of_its_guide():
     image, guide = leaf(size=(8, 7)), leaf(VEC3, (8, 7))
-    p, g, sums, count = (
-        array(image)[0],
-        array(guide)[0],
-        np.zeros((7, 8, 4)),
-        np.zeros((7, 8)),
-    )
+    p, g, sums, count = (array(image)[0], array(guide)[0], np.zeros((7, 8, 4)), np.zeros((7, 8)))
     windows = [(slice(max(y - 1, 0), y + 2), slice(max(x - 1, 0), x + 2)) for y in range(7) for x in range(8)]
     for window in windows:
         inside = g[window].reshape(-1, 3)

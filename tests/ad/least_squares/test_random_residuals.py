@@ -25,9 +25,7 @@ def dense(drawn: Drawn) -> np.ndarray:
 
 @settings(max_examples=60)
 @given(randoms, st.booleans(), st.booleans(), st.booleans())
-def test_products_are_those_of_the_dense_matrix(
-    random: Random, computed: bool, reduced: bool, contracted: bool
-):
+def test_products_are_those_of_the_dense_matrix(random, computed, reduced, contracted):
     drawn = draw(random, computed=computed, reduced=reduced, contracted=contracted)
     matrix = dense(drawn)
     numbers = np.random.default_rng(0)

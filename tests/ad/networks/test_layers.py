@@ -183,7 +183,6 @@ def test_layers_are_their_formulas(make):
     assert check_gradient(y, leaves) < 1e-5
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_devices_compute_them(device):
     """All layers, and their gradients by all parameters, packed and one Function a pass."""

@@ -33,7 +33,6 @@ def test_a_tree_comes_back_from_a_file(tmp_path):
         np.testing.assert_allclose(again[name], array, rtol=1e-6)
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_trained_weights_are_read_from_the_engine(device):
     """A layer that learns a matrix, decayed; its arrays have the shapes that they came with."""

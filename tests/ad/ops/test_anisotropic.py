@@ -50,7 +50,6 @@ def test_a_round_footprint_is_trilinear_and_a_point_is_bilinear():
 
 
 @pytest.mark.release
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_sixteen_taps_of_one_texture_are_one_scatter(device):
     from dressi.vk.run.executor import VulkanExecutor
@@ -90,10 +89,7 @@ def test_layers_of_a_stack_are_textures_of_their_own(size, wrap):
     number = RNG.integers(-1, 4, (1, 4, 6))
     layer = Variable(INT, (6, 4), data=number)
     level = Variable(FLOAT, (6, 4), data=RNG.uniform(-0.5, 3, (1, 4, 6)))
-    slopes = {
-        "across": Variable(VEC2, (6, 4), data=RNG.normal(size=(1, 4, 6, 2)) * 0.3),
-        "down": (0.1, 0.05),
-    }
+    slopes = {"across": Variable(VEC2, (6, 4), data=RNG.normal(size=(1, 4, 6, 2)) * 0.3), "down": (0.1, 0.05)}
     options = {"nearest": {}, "bilinear": {}, "trilinear": {"level": level}, "anisotropic": slopes}
     for filter, option in options.items():
         y = F.sample(stack, uv, filter, wrap, layers=3, layer=layer, **option)

@@ -82,7 +82,6 @@ def test_functions_of_other_snippets_are_not_merged(scaled):
     assert sum(isinstance(f, Scale) for f in same.functions) == 1
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("scaled", APPLIED.values(), ids=APPLIED)
 def test_devices_tell_them_apart(device, scaled):
     from dressi.vk.run.executor import VulkanExecutor
@@ -159,7 +158,6 @@ def test_what_is_wrong_is_named(call, words):
         call()
 
 
-@pytest.mark.vk
 def test_inputs_that_are_not_there_are_named_before_the_device_sees_them(device):
     from dressi.vk.run.executor import VulkanExecutor
 

@@ -9,17 +9,7 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.ops.pixel.random import _bits
 from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import (
-    FLOAT,
-    INT,
-    IVEC2,
-    IVEC3,
-    MAT2,
-    MAT3,
-    VEC2,
-    VEC3,
-    VEC4,
-)
+from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, VEC2, VEC3, VEC4
 from dressi.errors import GraphError
 
 

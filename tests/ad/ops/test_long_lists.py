@@ -82,7 +82,6 @@ def test_operations_across_the_ends_of_rows_are_refused():
     assert value(F.sum(F.shift(row, 1, 0), "x")) == 5000
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_devices_fit_a_long_list(device):
     """A line through 5000 points, by least squares and by Adam, against NumPy."""

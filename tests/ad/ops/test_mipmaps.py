@@ -80,7 +80,6 @@ def test_gradients_meet_central_differences(ratio):
     assert check_gradient(y, leaves if ratio < 1 else leaves[:2]) < 1e-5
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_gradients_on_a_device_meet_the_oracle(device):
     from dressi.vk.run.executor import VulkanExecutor
@@ -119,7 +118,6 @@ def test_level_and_filter_belong_together():
         F.sample(texture, (0.5, 0.5), level=1.0)
 
 
-@pytest.mark.vk
 def test_steps_of_a_pyramid_need_no_loop(device):
     """Halving by area, doubling bilinearly, and the transposes of both, in images as small as one texel."""
     from dressi.vk.run.executor import VulkanExecutor

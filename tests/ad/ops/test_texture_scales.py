@@ -128,7 +128,6 @@ def truths(name: str) -> tuple[list[Variable], list[Variable], list]:
 
 
 @pytest.mark.release
-@pytest.mark.vk
 @pytest.mark.parametrize("name", SCENES)
 @pytest.mark.second_driver("nearest", "bilinear", "trilinear", "cube")
 def test_gradients_on_a_device_meet_the_oracle(device, name: str):

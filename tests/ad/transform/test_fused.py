@@ -29,7 +29,6 @@ def folded(face: Variable, x: Variable) -> Variable:
     return nearest(face, x * 3.0) * 2.0 + nearest(face, x)
 
 
-@pytest.mark.vk
 def test_one_within_another_is_what_its_graph_is(device):
     from dressi.vk.run.executor import VulkanExecutor
 

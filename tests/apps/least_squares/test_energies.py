@@ -103,7 +103,6 @@ def test_the_diagonal(case: Case):
     )
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_products_on_devices(case: Case, device):
     from dressi import DressiAD
@@ -121,7 +120,6 @@ def test_products_on_devices(case: Case, device):
             np.testing.assert_allclose(found, right, rtol=1e-3, atol=1e-5 * np.abs(right).max())
 
 
-@pytest.mark.vk
 def test_devices_agree(case: Case, device):
     from dressi import DressiAD
 

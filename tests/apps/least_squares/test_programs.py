@@ -18,7 +18,6 @@ from dressi.render.mesh.primitives import cube
 APP = Path(__file__).resolve().parents[3] / "apps" / "least_squares" / "rendering" / "face.py"
 
 
-@pytest.mark.vk
 def test_weights_are_found(run_script, data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("DRESSI_DATA", str(data))
     words = run_script(APP, "--modes", "4", "--size", "64", "--rates")
@@ -38,7 +37,6 @@ def test_a_missing_head_is_named(run_script, monkeypatch: pytest.MonkeyPatch, tm
 POSE_APP = Path(__file__).resolve().parents[3] / "apps" / "least_squares" / "rendering" / "pose.py"
 
 
-@pytest.mark.vk
 def test_pose_and_focal_length_are_found(run_script, tmp_path: Path):
     box = cube()
     save_mesh(tmp_path / "box.obj", box.moved(box.positions * (1.0, 0.6, 0.35)))
@@ -74,21 +72,18 @@ def run(run_script, data: Path, tmp_path: Path):
     return main
 
 
-@pytest.mark.vk
 @pytest.mark.release
 def test_a_face_is_pasted_in_one_step(run):
     row = run("poisson_editing")
     assert row["excess"] < 1e-5 and row["inner_iterations"] == [pytest.approx(12, abs=4)]
 
 
-@pytest.mark.vk
 @pytest.mark.release
 def test_the_cat_reaches_the_optimum(run):
     row = run("image_warping", "--every", "4")
     assert row["excess"] < 1e-5
 
 
-@pytest.mark.vk
 @pytest.mark.release
 def test_the_cat_is_dragged(run):
     row = run("image_warping", "--every", "8", "--poses", "3", "--steps", "4", file="image_warping_drag")
@@ -96,7 +91,6 @@ def test_the_cat_is_dragged(run):
     assert row["costs"][-1] > row["costs"][4]  # farther poses cost more
 
 
-@pytest.mark.vk
 @pytest.mark.release
 def test_the_frames_agree_along_the_flow(run):
     row = run("optical_flow", "--steps", "1", "--iterations", "20")
@@ -104,7 +98,6 @@ def test_the_frames_agree_along_the_flow(run):
     assert row["difference_after"] < 0.35 * row["difference_before"]
 
 
-@pytest.mark.vk
 @pytest.mark.release
 def test_shading_costs_less_after_every_step(run):
     row = run("shape_from_shading", "--steps", "4")
@@ -112,7 +105,6 @@ def test_shading_costs_less_after_every_step(run):
     assert row["costs"] == sorted(row["costs"], reverse=True) and row["final"] < 80
 
 
-@pytest.mark.vk
 @pytest.mark.release
 def test_depths_begin_at_those_of_the_frame_before(run):
     row = run("depth_stream", "--every", "8", "--rounds", "1", "--hold", "2")
@@ -131,7 +123,6 @@ def settings(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRESSI_DATA", str(data))
 
 
-@pytest.mark.vk
 @pytest.mark.usefixtures("settings")
 @pytest.mark.parametrize(
     ("name", "options", "share"),
@@ -150,7 +141,6 @@ def test_a_program_lowers_its_cost(run_script, name: str, options: str, share: f
     assert (tmp_path / f"{name}.png").stat().st_size > 1000
 
 
-@pytest.mark.vk
 @pytest.mark.usefixtures("settings")
 def test_costs_in_the_table_are_those_of_the_references(run_script, tmp_path: Path):
     run_script(FOLDER / "compare.py", "--only", "laplacian", "cotangent_smoothing")
@@ -161,7 +151,6 @@ def test_costs_in_the_table_are_those_of_the_references(run_script, tmp_path: Pa
         assert row["scipy"]["final"] == pytest.approx(optimum, rel=1e-8)
 
 
-@pytest.mark.vk
 def test_jacobians_of_graphs_are_those_of_differences():
     x = Variable.of(np.random.default_rng(0).normal(size=(5, 7, 2)), name="x")
     y = Variable.of(np.random.default_rng(1).normal(size=(5, 7)), name="y")

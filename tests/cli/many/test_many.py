@@ -149,9 +149,7 @@ def test_a_second_run_does_what_is_left(tmp_path: Path):
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 @pytest.mark.release
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_stops_the_workers_and_completes_the_table(
-    tmp_path: Path, number: int, code: int, capfd: pytest.CaptureFixture[str]
-):
+def test_a_signal_stops_the_workers_and_completes_the_table(tmp_path, number, code, capfd):
     jobs = [job(tmp_path, name) for name in ("endless", "well")]
     table = Table(tmp_path, jobs)
     threading.Thread(target=lambda: _when(jobs[0], lambda: os.kill(os.getpid(), number)), daemon=True).start()

@@ -230,7 +230,6 @@ def test_its_derivative_is_the_central_difference():
         assert check_gradient(exp_se3(*one), one) < 1e-6
 
 
-@pytest.mark.vk
 def test_the_exponential_on_devices(run):
     (found,) = run([exp_se3(*twists())])
     np.testing.assert_allclose(found[:, 0, 0], expected(), atol=2e-6)
@@ -305,7 +304,6 @@ def degrees(a: Camera, b: Camera) -> float:
     return float(np.degrees(np.arccos(np.clip(cosine, -1, 1))))
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_poses_are_found_from_silhouettes(device):
     truth = ring(np.zeros(3), 1.2, 2, (96, 96))
@@ -327,7 +325,6 @@ def test_poses_are_found_from_silhouettes(device):
         assert away < 0.005
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_focal_lengths_are_found_from_silhouettes(device):
     truth = ring(np.zeros(3), 1.2, 2, (96, 96))
@@ -499,7 +496,6 @@ def test_bad_arguments_are_named(call, error, words: str):
         call()
 
 
-@pytest.mark.vk
 def test_rotations_on_devices(run):
     found = run([function(*(leaf(*pair) for pair in given)) for function, given, _ in CASES.values()])
     for (name, (function, given, _)), values in zip(CASES.items(), found, strict=True):
@@ -636,7 +632,6 @@ def test_gradients_are_central_differences_of_conventions(function, values):
     assert check_gradient(function(*leaves), leaves) < 1e-6
 
 
-@pytest.mark.one_driver
 def test_matrices_of_another_convention_are_asked_about():
     camera = Camera.perspective(45, (16, 16), (1.0, 2.0, 3.0), (0, 0, 0))
     matrix, cube = camera.world_to_clip, primitives.cube()
@@ -662,7 +657,6 @@ def test_matrices_of_another_convention_are_asked_about():
     assert "look transposed" in hints((ahead @ moved).T) or "convention" in hints((ahead @ moved).T)
 
 
-@pytest.mark.one_driver
 def test_a_tensor_that_requires_a_gradient_is_shown_the_way():
     class Tensor:
         """What NumPy meets of torch."""

@@ -102,7 +102,6 @@ def rays(camera: Camera, mesh) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     )
 
 
-@pytest.mark.vk
 def test_arrays_are_what_rays_meet():
     picture = render(CUBE, CAMERA, light=None, colours=CUBE.positions * 0.5 + 0.5)
     assert isinstance(picture, Pixels)
@@ -126,7 +125,6 @@ def test_arrays_are_what_rays_meet():
     np.testing.assert_allclose(flat.colour[hit][:, 0], 0.1 + 0.9 * cosine, atol=1e-4)
 
 
-@pytest.mark.vk
 def test_texture_light_and_background():
     mesh = primitives.cube()
     mesh.texture, mesh.color = np.random.default_rng(0).uniform(0, 1, (16, 16, 3)), (1.0, 0.5, 0.25)
@@ -150,7 +148,6 @@ def test_texture_light_and_background():
     np.testing.assert_allclose(shaded.colour[hit], shaded.point[hit] * 0.5 + 0.5, atol=1e-5)
 
 
-@pytest.mark.vk
 def test_samples_average_a_larger_picture(tmp_path):
     fine = render(CUBE, CAMERA.resized((72, 54)))
     picture = render(CUBE, CAMERA, samples=3)
@@ -164,7 +161,6 @@ def test_samples_average_a_larger_picture(tmp_path):
         picture.save(tmp_path / "cube.jpg")
 
 
-@pytest.mark.vk
 def test_meshes_and_cameras_broadcast():
     cameras = ring(np.zeros(3), 1.8, 3, SIZE)
     each = np.stack([render(CUBE, camera).colour for camera in cameras])
@@ -188,7 +184,6 @@ def test_meshes_and_cameras_broadcast():
     np.testing.assert_allclose(both[1].mask, render(torus, cameras[2]).mask)
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_the_second_picture_builds_nothing(device):
     first = render(CUBE, CAMERA).colour
@@ -204,7 +199,6 @@ def test_the_second_picture_builds_nothing(device):
     assert len(pixels._engines) == pixels.KEPT
 
 
-@pytest.mark.vk
 def test_gradients_flow_to_everything(device):
     mesh = primitives.octasphere(2)
     random = np.random.default_rng(1)
@@ -258,7 +252,6 @@ def test_the_gradient_of_a_silhouette_is_that_of_the_picture_drawn_again():
     assert np.mean(slopes) == pytest.approx((values[-1] - values[0]) / 0.1, rel=0.03)
 
 
-@pytest.mark.vk
 def test_a_scene_and_poses_are_drawn():
     cameras = ring(np.zeros(3), 2.0, 2, SIZE)
     halves = [CUBE.positions * 0.5 + (dx, 0, 0) for dx in (-0.8, 0.8)]
@@ -313,7 +306,6 @@ def test_depth_of_an_orthographic_matrix_is_z(form):
         np.testing.assert_allclose(summed[mask > 1e-3], (mask * distance)[mask > 1e-3], atol=1e-6)
 
 
-@pytest.mark.vk
 def test_the_default_view_frames_the_mesh():
     for size in ((32, 32), (40, 20), (20, 40)):
         mask = render(CUBE, size=size).mask
@@ -421,7 +413,6 @@ def test_what_changes_nothing_or_is_too_bright_is_warned_of(options, words):
     assert words in str(found[0].message) if words else not found
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 @pytest.mark.parametrize("form", ["outer", "face"])
 def test_a_radius_that_reached_zero_comes_back(device, form):

@@ -194,7 +194,6 @@ def slopes(run) -> list[np.ndarray]:
     return run(gradient(F.sum(F.square(picture.mask - ramp)), leaves))
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_gradients_by_shapes_and_places_on_devices(run):
     for found, expected in zip(slopes(run), slopes(evaluate), strict=True):
@@ -406,7 +405,6 @@ def picture() -> tuple[list[Variable], list[Variable]]:
     return [shown.mask, shown.normal], gradient(F.mean(F.square(shown.mask - 0.3)), [local, weights])
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_both_are_drawn_on_devices(run):
     images, slopes = picture()
@@ -548,7 +546,6 @@ def test_together_they_have_the_colours_and_derivatives_of_each(form, filter, mo
 
 
 @pytest.mark.release
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_devices_shade_groups_as_numpy_does(run):
     shown = groups_scene()

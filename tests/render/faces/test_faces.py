@@ -200,7 +200,6 @@ def test_landmarks_alone_tell_where_the_mean_face_is():
 
 
 @pytest.mark.one_driver
-@pytest.mark.vk
 def test_a_face_from_landmarks(make_engine):
     """One engine finds several faces, by Levenberg-Marquardt."""
     with FaceFitter(MODEL, FaceOptions(learned=("identity", "expression", "pose")), make_engine) as fitter:
@@ -212,7 +211,6 @@ def test_a_face_from_landmarks(make_engine):
 
 @pytest.mark.release
 @pytest.mark.one_driver
-@pytest.mark.vk
 def test_a_face_from_depths(make_engine):
     """Depths with a place to start from, by Levenberg-Marquardt."""
     start = Face(MODEL, motion=TURN)
@@ -226,7 +224,6 @@ def test_a_face_from_depths(make_engine):
 
 @pytest.mark.release
 @pytest.mark.one_driver
-@pytest.mark.vk
 def test_a_face_from_a_picture(make_engine):
     """Everything at once, by Adam."""
     start = Face(MODEL, motion=TURN, light=LIGHT)

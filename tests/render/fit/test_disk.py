@@ -199,9 +199,7 @@ class Disk:
 @linux
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EACCES])
 @pytest.mark.parametrize("first", [0, 1])
-def test_a_checkpoint_that_cannot_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, first: int
-):
+def test_a_checkpoint_that_cannot_be_written(tmp_path, monkeypatch, code, first):
     keeper = Keeper(tmp_path)
     keeper.save(Checkpoint("key", step=1, mesh=octasphere(0)))
     with monkeypatch.context() as broken:
@@ -238,11 +236,8 @@ def test_the_checkpoint_of_another_fit_is_neither_overwritten_nor_removed(tmp_pa
 
 @pytest.mark.release
 @linux
-@pytest.mark.vk
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EACCES])
-def test_a_disk_that_fails_does_not_end_a_fit(
-    tiny_fits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
-):
+def test_a_disk_that_fails_does_not_end_a_fit(tiny_fits, tmp_path, monkeypatch, code):
     whole, _ = tiny_fits.whole()
     monkeypatch.setattr("dressi.render.fit.run.running.SAVE_SECONDS", 0.0)
     with monkeypatch.context() as broken:
@@ -269,10 +264,7 @@ def kept(function):
 
 @pytest.mark.release
 @linux
-@pytest.mark.vk
-def test_results_that_cannot_be_written_are_written_by_a_resume(
-    tiny_fits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_results_that_cannot_be_written_are_written_by_a_resume(tiny_fits, tmp_path, monkeypatch):
     scene, make_engine = tiny_fits.scene, tiny_fits.make_engine
     result = FitJob(scene, tiny_fits.options, make_engine, folder=tmp_path).run()
     facts = {"name": "d", "driver": "d", "version": "1"}
@@ -307,7 +299,6 @@ def test_results_that_cannot_be_written_are_written_by_a_resume(
     assert names(tmp_path) == sorted([*FILES, HELD_OUT])
 
 
-@pytest.mark.vk
 def test_a_resume_that_is_stopped_at_once_keeps_the_texture(tiny_fits, tmp_path: Path):
     def job() -> FitJob:
         return FitJob(tiny_fits.scene, tiny_fits.options, tiny_fits.make_engine, folder=tmp_path)

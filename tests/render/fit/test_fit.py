@@ -185,7 +185,6 @@ def blank_scene(views: int) -> Dataset:
     return Dataset(train, None, np.zeros(3), 1.0, np.array([[-1.0] * 3, [1.0] * 3]), np.array([0.0, 1, 0]))
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("form", ["face", "outer"])
 def test_the_fit_learns(tiny_fits, form: str):
     result, seen = tiny_fits.whole(form)
@@ -203,7 +202,6 @@ def test_the_fit_learns(tiny_fits, form: str):
 
 
 @pytest.mark.release
-@pytest.mark.vk
 @pytest.mark.every_driver
 def test_a_short_fit_finds_the_outlines(make_engine):
     small = mesh_dataset(pear(16, 12, 8), 3, (32, 32), make_engine)
@@ -212,7 +210,6 @@ def test_a_short_fit_finds_the_outlines(make_engine):
     assert iou(masks, small.train.masks) > 0.96
 
 
-@pytest.mark.vk
 def test_a_stopped_fit_goes_on_as_if_it_had_not_stopped(device, tiny_fits, tmp_path: Path):
     """Stopped at the first step of each round of the shape; each time another job goes on."""
 
@@ -235,7 +232,6 @@ def test_a_stopped_fit_goes_on_as_if_it_had_not_stopped(device, tiny_fits, tmp_p
     np.testing.assert_array_equal(rest.mesh.texture, whole.mesh.texture)
 
 
-@pytest.mark.vk
 def test_results_are_written_and_replaced(device, make_engine, scene: Dataset, tmp_path: Path):
     result = FitJob(scene, replace(TINY, texture_gradient="inverse_uv"), make_engine).run()
     (tmp_path / "report.json").write_text("old")
@@ -276,7 +272,6 @@ def test_results_are_written_and_replaced(device, make_engine, scene: Dataset, t
 
 
 @pytest.mark.release
-@pytest.mark.vk
 def test_a_fit_from_another_mesh_keeps_its_faces(device, scene: Dataset):
     start = octasphere(1, 0.5, (0.0, 0.1, 0.0))
     result = FitJob(scene, replace(TINY, steps=6), lambda: DressiAD(device), init=start).run()
@@ -297,7 +292,6 @@ def test_the_plan_does_not_depend_on_the_number_of_views():
     assert plans[0] == plans[1] == plans[2] and set(plans[0]) == {"shape", "texture"}
 
 
-@pytest.mark.vk
 def test_pictures_of_a_sphere_are_discs(device):
     mesh = octasphere(4, 1.0)
     mesh.color = (0.5, 0.25, 1.0)
@@ -387,7 +381,6 @@ def test_options_that_cannot_be_of_batches(wrong, word):
 
 
 @pytest.mark.release
-@pytest.mark.vk
 @pytest.mark.parametrize(
     "options", [{"batch": 2, "exposure": True}, {"spread": 4.0}], ids=["batch", "spread"]
 )
@@ -400,7 +393,6 @@ def test_the_fit_learns_of_batches(make_engine, options):
 
 
 @pytest.mark.release
-@pytest.mark.vk
 def test_exposures_are_found(make_engine):
     target = pear(16, 12, 32)
     scene = mesh_dataset(target, 4, BATCHES_SIZE, make_engine)
@@ -449,7 +441,6 @@ def test_the_joint_round_of_photographs_takes_twice_the_steps():
 
 
 @pytest.mark.release
-@pytest.mark.vk
 def test_a_texture_filtered_over_parts_of_pixels_suits_pictures_of_several_samples(make_engine):
     target = pear(16, 12, 64)
     target.texture = np.random.default_rng(0).random((64, 64, 3))
@@ -471,7 +462,6 @@ def test_a_texture_filtered_over_parts_of_pixels_suits_pictures_of_several_sampl
     assert found[1] > found[0] + 0.3, found
 
 
-@pytest.mark.vk
 def test_results_are_compared_with_photographs_by_the_area_of_a_pixel(make_engine):
     mesh = pear(16, 12, 64)
     mesh.texture = np.random.default_rng(0).random((64, 64, 3))
@@ -495,7 +485,6 @@ def plate(normal: int) -> Mesh:
     return Mesh(np.insert(flat, normal, 0.0, axis=1), np.array([(0, 1, 2), (0, 2, 3)]), name="plate")
 
 
-@pytest.mark.vk
 def test_views_that_see_a_plate_edge_on_are_left_out(make_engine):
     lying = mesh_dataset(plate(1), 3, SCENES_SIZE, make_engine)
     # The level views that judge see it edge-on.
@@ -508,7 +497,6 @@ def test_views_that_see_a_plate_edge_on_are_left_out(make_engine):
     )
 
 
-@pytest.mark.vk
 def test_more_views_of_a_plate_help(make_engine):
     with pytest.raises(InputError, match="edge-on: give --views 6"):
         mesh_dataset(plate(0), 2, SCENES_SIZE, make_engine)
@@ -516,7 +504,6 @@ def test_more_views_of_a_plate_help(make_engine):
         assert mesh_dataset(plate(0), 6, SCENES_SIZE, make_engine).train.masks.any()
 
 
-@pytest.mark.vk
 def test_more_pixels_or_thickness_of_a_needle_help(make_engine):
     ball = octasphere(2)
     needle = ball.moved(ball.positions * (1, 0.01, 0.01))
@@ -531,7 +518,6 @@ def test_more_pixels_or_thickness_of_a_needle_help(make_engine):
     assert mesh_dataset(thicker, 2, SCENES_SIZE, make_engine).train.masks.any()
 
 
-@pytest.mark.vk
 def test_units_do_not_matter_until_they_are_named(make_engine):
     mesh = pear(16, 12, 8)
     masks = mesh_dataset(mesh, 2, SCENES_SIZE, make_engine).train.masks
@@ -552,7 +538,6 @@ def test_pictures_past_all_memory():
     assert MOST_PIXELS >= 1000 * 512 * 512
 
 
-@pytest.mark.vk
 def test_pictures_of_a_scene_show_the_material_of_each_node(make_engine):
     """Two balls of one shape: a fit of the mesh alone would draw both alike, and a light shines on each as its own."""
     place = np.eye(4)
@@ -633,7 +618,6 @@ def test_what_is_said():
 
 
 @pytest.mark.release
-@pytest.mark.vk
 def test_two_objects_are_said_and_two_spheres_reach_them(make_engine):
     target = several(octasphere(3, 0.4, (-0.6, 0.0, 0.0)), octasphere(3, 0.4, (0.6, 0.2, 0.0)))
     scene = mesh_dataset(target, 4, PARTS_SIZE, make_engine)

@@ -56,7 +56,6 @@ def room(seed: int = 3) -> np.ndarray:
     return resize(coarse, SIZE)
 
 
-@pytest.mark.vk
 def test_the_difference_to_a_background(shown):
     masks, colors, _ = shown
     behind = room()
@@ -65,7 +64,6 @@ def test_the_difference_to_a_background(shown):
         assert quality(difference(picture(mask, color, behind, i), empty), mask) > 0.98
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize(
     ("kind", "behind", "tint"),
     [
@@ -156,7 +154,6 @@ def srgb(codes: np.ndarray) -> np.ndarray:
     return srgb_to_linear(codes)
 
 
-@pytest.mark.vk
 def test_photographs_get_masks(shown, tmp_path: Path):
     masks, colors, cameras = shown
     behind, bounds = room(), pear(24, 16, 8).bounds()

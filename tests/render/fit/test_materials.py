@@ -90,7 +90,6 @@ def test_a_stop_keeps_what_is_found(scene):
     found.mesh.material.validate()
 
 
-@pytest.mark.one_driver
 def test_every_learned_row_starts_from_the_material_and_becomes_one_of_its_maps():
     mesh = primitives.pear(16, 12, 8)
     random = np.random.default_rng(0)
@@ -215,7 +214,6 @@ def recover(engines, make_engine):
     return recovered
 
 
-@pytest.mark.vk
 @pytest.mark.release
 def test_a_resumed_recovery_computes_the_same_numbers(recover, tmp_path: Path):
     whole = recover(None)
@@ -238,7 +236,6 @@ def test_a_resumed_recovery_computes_the_same_numbers(recover, tmp_path: Path):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.vk
 @pytest.mark.release
 def test_checkpoints_of_others_and_damaged_ones_are_refused(recover, tmp_path: Path):
     recover(tmp_path, 4)

@@ -114,10 +114,7 @@ def job_of(scene: Dataset, device, folder: Path | None = None) -> FitJob:
 
 
 @pytest.mark.release
-@pytest.mark.vk
-def test_a_fit_that_is_stopped_finds_the_same_cameras(
-    device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_fit_that_is_stopped_finds_the_same_cameras(device, tmp_path, monkeypatch):
     monkeypatch.setattr("dressi.render.fit.bundle.adjust.STEPS", 2)
     scene = wrong_scene(device)
     given = scene.train.cameras
@@ -145,7 +142,6 @@ def test_a_fit_that_is_stopped_finds_the_same_cameras(
 
 
 @pytest.mark.release
-@pytest.mark.vk
 def test_batches_and_colours_move_poses_too(device):
     scene = wrong_scene(device)
     cameras = unit_cameras(scene.train.cameras, scene.center, scene.radius)
@@ -371,7 +367,6 @@ def test_unknown_pixels_are_not_compared():
 
 
 @pytest.mark.release
-@pytest.mark.vk
 def test_shape_and_poses_are_found_from_colours(make_engine):
     target = checked()
     scene = mesh_dataset(target, 8, (64, 64), make_engine)

@@ -57,7 +57,6 @@ def test_phases_that_make_no_sense_are_named(phase, named):
 
 
 @pytest.mark.release
-@pytest.mark.vk
 def test_forms_follow_each_other_and_the_optimizer_goes_on(device):
     """Outer, face with two layers, antialias: one build each; radius and sigma are data; Adam's counter is carried."""
     case = sc.flat(
@@ -91,7 +90,6 @@ def test_forms_follow_each_other_and_the_optimizer_goes_on(device):
 
 
 @pytest.mark.release
-@pytest.mark.vk
 def test_a_ball_feels_its_target_from_far(device):
     """The pull at 0.35 and 0.6 is at least that of overlap; from 1.2 and, with a margin, along the border it comes home."""
     app = far_range()
@@ -328,7 +326,6 @@ def job_of(tiny_fits, **controls: float) -> FitJob:
     return job
 
 
-@pytest.mark.vk
 @pytest.mark.release
 def test_moments_of_a_few_steps_compute_the_same_fit(tiny_fits):
     whole, _ = tiny_fits.whole()
@@ -338,7 +335,6 @@ def test_moments_of_a_few_steps_compute_the_same_fit(tiny_fits):
     assert max(np.diff(seen)) <= 3 and run.result().losses == whole.losses
 
 
-@pytest.mark.vk
 @pytest.mark.release
 def test_a_rewound_fit_computes_the_same_steps_again(tiny_fits, monkeypatch):
     monkeypatch.setattr(running, "SAVE_SECONDS", 0.0)
@@ -355,7 +351,6 @@ def test_a_rewound_fit_computes_the_same_steps_again(tiny_fits, monkeypatch):
     np.testing.assert_array_equal(run.result().mesh.positions, whole.mesh.positions)
 
 
-@pytest.mark.vk
 def test_factors_are_data_that_change_a_fit(tiny_fits):
     whole, _ = tiny_fits.whole()
     same, faster = job_of(tiny_fits).run(), job_of(tiny_fits, rate=3.0).run()
@@ -372,7 +367,6 @@ def test_a_factor_is_one_of_those_there_are_within_its_range(name: str, value: f
         Controls().set(name, value, step=0)
 
 
-@pytest.mark.vk
 def test_numbers_of_a_schedule_are_sent_before_the_first_step(device):
     x, rate = Variable.of(4.0, name="x"), Variable(FLOAT, name="rate", data=np.ones((1, 1, 1)))
     other = Variable.of(1.0)
@@ -390,7 +384,6 @@ class Killed(Exception):
     pass
 
 
-@pytest.mark.vk
 def test_a_round_that_was_saved_at_its_end_is_not_measured(device, tiny_fits, tmp_path: Path, monkeypatch):
     """Its engine has run no step since, and was not sent what a step reads."""
 

@@ -57,10 +57,7 @@ def hull_of(scene: Dataset) -> Hull:
     return Hull.of(scene.matrices, scene.train.masks, scene.train.known)
 
 
-BALLS = both(
-    primitives.icosphere(2, 0.3, (-0.5, 0.0, 0.1)),
-    primitives.icosphere(2, 0.25, (0.45, 0.1, -0.2)),
-)
+BALLS = both(primitives.icosphere(2, 0.3, (-0.5, 0.0, 0.1)), primitives.icosphere(2, 0.25, (0.45, 0.1, -0.2)))
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +202,6 @@ def test_no_steps_are_lost_where_the_start_is_near():
 
 
 @pytest.mark.release
-@pytest.mark.vk
 def test_two_objects_are_recovered_as_two_also_by_a_resumed_fit(make_engine, tmp_path: Path):
     size = (40, 40)
     scene = mesh_dataset(BALLS, 4, size, make_engine)
@@ -244,7 +240,6 @@ def direct_score(picture, weight, others, radius):
     return found
 
 
-@pytest.mark.vk
 def test_scores_are_correlations_of_weighted_windows_on_every_device(device):
     size = (9, 7)
     sweep = Sweep(size, size, (1, 2), planes=2)
@@ -345,7 +340,6 @@ def pictures(device, views: int) -> Dataset:
 
 
 @pytest.mark.release
-@pytest.mark.vk
 def test_stereo_finds_a_pit_that_no_outline_shows(device, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(hull_module, "CELLS", 40)
     monkeypatch.setattr(maps_module, "PLANES", 48)

@@ -97,7 +97,6 @@ def test_rounds_with_colours_share_all_steps():
 
 
 @pytest.mark.release
-@pytest.mark.vk
 def test_colours_show_where_the_surface_is(device):
     """A dent that no outline shows: a ball of which the pictures, by colours, are those of a smaller one inside."""
     size = (32, 32)
@@ -263,7 +262,6 @@ def inside(tmp_path_factory):
 
 
 @pytest.mark.release
-@pytest.mark.vk
 def test_depths_show_the_inside_of_a_bowl(device, inside):
     truth, scene, start = inside
     train = learned(scene)
@@ -394,14 +392,12 @@ def ring_fit(device, tmp_path_factory: pytest.TempPathFactory):
     return run, run()
 
 
-@pytest.mark.vk
 def test_a_fit_finds_the_ring(ring_fit):
     _, whole = ring_fit
     assert check_surface(whole.mesh).handles == 1
 
 
 @pytest.mark.release
-@pytest.mark.vk
 def test_a_fit_goes_on_after_it_found_the_ring(ring_fit):
     run, whole = ring_fit
     # The last round of the shape has begun, on the mesh that was opened.
@@ -414,7 +410,6 @@ def test_a_fit_goes_on_after_it_found_the_ring(ring_fit):
     np.testing.assert_array_equal(rest.mesh.texture, whole.mesh.texture)
 
 
-@pytest.mark.vk
 def test_points_that_are_shown_alike_are_sure(make_engine, tmp_path: Path):
     one = ring(np.zeros(3), 1.0, 2, (24, 24))[0]
     front, cameras = one.center / np.linalg.norm(one.center), Cameras([one] * 4)

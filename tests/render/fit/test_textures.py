@@ -75,7 +75,6 @@ def test_texels_that_nothing_touches_follow_their_neighbours():
 
 
 @pytest.mark.release
-@pytest.mark.vk
 def test_pictures_are_compared_as_they_were_filtered(make_engine):
     """At the truth, shape and texture, the picture of the round is that of many samples a pixel, not that of one."""
 
@@ -111,7 +110,6 @@ def test_pictures_are_compared_as_they_were_filtered(make_engine):
 
 
 @pytest.mark.release
-@pytest.mark.vk
 def test_colours_beside_the_object_do_not_count_where_masks_are_frayed(make_engine):
     """Masks that are two pixels too wide show a dark background at their rims."""
 
@@ -231,7 +229,6 @@ CHART_SIZE = (24, 20)
 
 
 @pytest.mark.release
-@pytest.mark.vk
 @pytest.mark.parametrize("kept", [False, True])
 def test_the_texture_follows_a_shape_without_folds(device, kept):
     ball = with_charts(octasphere(2, 0.7), 32)

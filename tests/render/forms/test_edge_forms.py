@@ -143,21 +143,18 @@ def test_crossings_need_an_axis():
 DEVICE_CASES = ac.cases()
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("name", ["torus", "overlapping", "three faces at an edge"])
 @pytest.mark.second_driver("torus")
 def test_pictures_are_those_of_brute_force_on_devices(run, name):
     ac.check_image(run, DEVICE_CASES[name])
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("name", ["torus", "open"])
 @pytest.mark.second_driver("open")
 def test_gradient_is_that_of_the_oracle(run, name):
     ac.check_gradient(run, evaluate, DEVICE_CASES[name], 0.05)
 
 
-@pytest.mark.vk
 @pytest.mark.release
 @pytest.mark.one_driver
 def test_gradient_integrates_to_the_loss(run):
@@ -166,7 +163,6 @@ def test_gradient_integrates_to_the_loss(run):
     assert share >= 0.6 and abs(median - 1) <= 0.02, figures
 
 
-@pytest.mark.vk
 @pytest.mark.release
 @pytest.mark.one_driver
 def test_baseline_and_repeated_runs_agree(device):
@@ -208,7 +204,6 @@ def test_picture_is_that_of_brute_force(name):
     cc.check_picture(evaluate, CONTOUR_CASES[name])
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("name", ["torus", "overlapping", "open", "near plane"])
 @pytest.mark.second_driver("torus", "near plane")
 def test_picture_is_that_of_brute_force_on_devices(run, name):
@@ -220,7 +215,6 @@ def test_the_margin_shows_the_surface_inside_the_contour(name):
     cc.check_place(evaluate, CONTOUR_CASES[name])
 
 
-@pytest.mark.vk
 def test_the_margin_shows_the_surface_inside_the_contour_on_devices(run):
     cc.check_place(run, CONTOUR_CASES["torus"])
 
@@ -250,7 +244,6 @@ def test_gradient_is_the_central_difference():
         assert abs(along - (losses[0] - losses[1]) / 2e-6) <= 1e-4 * abs(along)
 
 
-@pytest.mark.vk
 def test_gradients_are_those_of_the_oracle(run):
     leaves, image = cc.gradient_parts(CONTOUR_CASES["torus"])
     slopes = gradient(F.sum(F.dot(image, image)), leaves)
@@ -306,7 +299,6 @@ def test_losses_of_attributes_feel_what_hides_what(image):
     assert abs(integral - difference) > 0.3 * abs(difference)
 
 
-@pytest.mark.one_driver
 def test_the_minimum_against_measured_pictures_is_where_the_documentation_says():
     """A plate with one edge in the picture; measured: the share of each pixel that it covers."""
     size, faces, true = (24, 4), np.array([[0, 1, 2], [0, 2, 3]]), 11.3

@@ -218,7 +218,6 @@ def coloured(case: sc.Case, form: str, table: np.ndarray) -> list[Variable]:
     return [position, picture, *gradient(loss, [position])]
 
 
-@pytest.mark.one_driver
 @pytest.mark.parametrize("form", ["outer", "contour", "antialias"])
 def test_triangles_that_share_no_vertices_are_drawn_as_one_surface(form):
     """Picture and gradient, which reaches every vertex of the edge, are those of the mesh whose faces share them."""
@@ -234,7 +233,6 @@ def test_triangles_that_share_no_vertices_are_drawn_as_one_surface(form):
     np.testing.assert_allclose(total, slope.reshape(-1, 4)[: len(total)], atol=1e-4 * np.abs(slope).max())
 
 
-@pytest.mark.one_driver
 @pytest.mark.parametrize("form", ["outer", "contour", "antialias"])
 def test_faces_that_come_apart_later_have_edges_of_their_own(form):
     """A quad of two faces with vertices of their own, whose halves are moved apart after the graph was made."""
@@ -251,7 +249,6 @@ def test_faces_that_come_apart_later_have_edges_of_their_own(form):
         np.testing.assert_allclose(own, other, atol=1e-6)
 
 
-@pytest.mark.vk
 @pytest.mark.every_driver
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("name", CASES)
@@ -260,14 +257,12 @@ def test_images_are_those_of_brute_force_on_devices(run, name, layers):
     sc.check_images(run, CASES[name], layers)
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.second_driver("overlapping", "obtuse")
 def test_gradient_is_that_of_the_frozen_picture_on_devices(run, name):
     sc.check_gradient(run, CASES[name], 3)
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
 def test_meaning(run, kind):
     outputs = [build().output for build in EXAMPLES[kind]]
@@ -275,7 +270,6 @@ def test_meaning(run, kind):
         assert np.abs(found - truth).max() <= 1e-5 * np.abs(truth).max()
 
 
-@pytest.mark.vk
 def test_gradient_repeats_bit_for_bit(run):
     case = CASES["sphere"]
     first, second = (run([sc.soft(case)[1].silhouette])[0] for _ in range(2))
@@ -284,7 +278,6 @@ def test_gradient_repeats_bit_for_bit(run):
     assert slopes[0].any() and (slopes[0] == slopes[1]).all()
 
 
-@pytest.mark.vk
 @pytest.mark.release
 @pytest.mark.one_driver
 def test_derivative_of_the_rerendered_loss_on_a_bumpy_ellipsoid(run):
@@ -292,14 +285,12 @@ def test_derivative_of_the_rerendered_loss_on_a_bumpy_ellipsoid(run):
     assert sc.worst(sc.rerendered(run, *mesh, camera, pixels=5, layers=3, side=128)) <= 0.05
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.second_driver("24")
 def test_exact_texture_gradient(run, side):
     check_texture_gradient(run, side)
 
 
-@pytest.mark.vk
 def test_vertex_colours_are_drawn_as_they_are(device):
     """Both ways to draw a mesh show colours that differ on the two sides of an edge, times the colour of the mesh."""
     square = np.array([[-1.0, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]])
@@ -366,7 +357,6 @@ def test_what_is_not_known_may_be_covered():
     np.testing.assert_array_equal(nearest[1], signed_distances(mask[1:], (12, 12))[0])
 
 
-@pytest.mark.one_driver
 @pytest.mark.parametrize(("plain", "bounds"), [(False, (0.01, 0.01, 0.02)), (True, (0.11, 0.05, 0.03))])
 def test_targets_know_where_in_a_pixel_a_mask_ends(plain, bounds):
     """The size of a disc whose soft silhouette is nearest to the target, by its true one, at radii of 1, 3 and 8 pixels."""
@@ -392,7 +382,6 @@ def test_distances_of_full_and_empty_masks_are_far():
     assert full.min() > 1 and empty.max() < -1
 
 
-@pytest.mark.one_driver
 def test_outlines_keep_thin_lines_and_single_pixels():
     mask = np.zeros((9, 12))
     mask[2, 1:8], mask[5, 9], mask[6, 10] = 1, 1, 1

@@ -320,21 +320,18 @@ def test_faces_without_data_need_their_edges():
         hard_soft_ras(position, Variable(IVEC3, (1, 1)), size=oc.SIZE, radius=0.1, face_count=1, form="outer")
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.second_driver("torus", "near plane", "overlapping", "lines")
 def test_image_and_gradient_are_those_of_brute_force_on_devices(run, name):
     oc.check_image_and_gradient(run, CASES[name], 1e-3)
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("name", ["torus", "lines", "open", "three faces at an edge"])
 @pytest.mark.one_driver
 def test_all_edges_give_the_image_of_the_silhouettes_on_devices(run, name):
     oc.check_all_edges(run, CASES[name])
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 @pytest.mark.parametrize("mesh, pixels, side", [("torus", 5, 64), ("ellipsoid", 2, 128)])
 def test_gradient_integrates_to_the_loss_on_devices(run, mesh, pixels, side):
@@ -343,18 +340,15 @@ def test_gradient_integrates_to_the_loss_on_devices(run, mesh, pixels, side):
     assert share >= 0.97 and abs(median - 1) <= 0.005, figures
 
 
-@pytest.mark.vk
 def test_drivers_may_err_by_the_coarsest_grid_on_devices(run):
     check_driver_may_err(run)
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_a_margin_shows_more_and_moves_nothing_on_devices(run):
     check_margin(run, 1e-3)
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_a_ball_out_of_reach_comes_home_by_a_schedule(device):
     def steps(loss, move, radius, schedule, count):
@@ -370,14 +364,12 @@ def test_a_ball_out_of_reach_comes_home_by_a_schedule(device):
     check_far_range(steps)
 
 
-@pytest.mark.vk
 def test_gradient_repeats_bit_for_bit(run):
     position, drawn = oc.outer(CASES["torus"])
     first, second = (run([drawn.silhouette, *oc.slopes(position, drawn)]) for _ in range(2))
     assert first[1].any() and all((a == b).all() for a, b in zip(first, second, strict=True))
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_the_gradient_visits_the_band_alone(device, monkeypatch):
     """Where no edge is near nothing is scattered, and the planner can see it; the numbers are those of all pixels.
@@ -412,7 +404,6 @@ def test_colours_of_culled_faces_are_not_seen():
     oc.check_colours(evaluate, CASES["open"], cull="back")
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize(
     "name", ["torus from the side", "overlapping", "open", "near plane", "three faces at an edge"]
 )
@@ -448,7 +439,6 @@ def test_the_face_in_front_is_seen_beside_an_edge():
     check_front(evaluate)
 
 
-@pytest.mark.vk
 def test_the_face_in_front_is_seen_beside_an_edge_on_devices(run):
     check_front(run)
 
@@ -466,7 +456,6 @@ def test_colours_are_differentiable():
     assert check_gradient(F.dot(image, weight), [table]) < 1e-6
 
 
-@pytest.mark.vk
 def test_gradients_are_those_of_the_oracle(run):
     position, table, image = picture()
     slopes = gradient(F.sum(F.dot(image - 0.5, image - 0.5)), [position, table])
@@ -489,7 +478,6 @@ def test_gradient_is_the_change_of_the_picture_drawn_again(direction):
 
 
 @pytest.mark.release
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_gradient_integrates_to_the_loss_of_the_colours(run):
     y, x = np.mgrid[:6, :6] / 2.5 - 1

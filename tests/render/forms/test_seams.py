@@ -69,7 +69,6 @@ def test_beyond_a_cut_lies_the_background(form):
     assert share_of(evaluate, form, cut(0.0, 0.03, behind=False), BEHIND) == pytest.approx(128 * 1.03)
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("make", [plates, cut])
 @pytest.mark.one_driver
@@ -118,7 +117,6 @@ CASES = {
 }
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("name", CASES)
 def test_devices_find_the_seams_of_the_meaning(run, name):
     functions = seam_functions(CASES[name]())
@@ -207,7 +205,6 @@ def test_gradient_integrates_to_the_loss(form, make):
 
 
 @pytest.mark.release
-@pytest.mark.vk
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("make", [plates, cut])
 @pytest.mark.second_driver("cut-antialias", "cut-contour")

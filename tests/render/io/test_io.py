@@ -413,7 +413,6 @@ def taken(call):
     return peak, str(raised.value)
 
 
-@pytest.mark.one_driver
 @pytest.mark.parametrize("mode", [4, 5, 6])
 @pytest.mark.parametrize("empty", [True, False])
 def test_gltf_primitives_that_share_a_long_accessor(tmp_path, mode, empty):
@@ -433,7 +432,6 @@ def test_gltf_primitives_that_share_a_long_accessor(tmp_path, mode, empty):
     assert "above the limit of 10,000,000" in said and megabytes < 20
 
 
-@pytest.mark.one_driver
 def test_gltf_elements_without_data(tmp_path):
     document = json.loads(text_gltf())
     document["accessors"][0]["count"] = 9_000_000
@@ -443,7 +441,6 @@ def test_gltf_elements_without_data(tmp_path):
     assert "9,000,000 elements without data" in said and megabytes < 20
 
 
-@pytest.mark.one_driver
 @pytest.mark.parametrize("gap", [" \n", "\t\n", "\r\n", "x" * 140 + "\n\n", " " * 127 + "\n"])
 def test_radiance_heads_mean_one_size(tmp_path, gap):
     pytest.importorskip("cv2")
@@ -459,7 +456,6 @@ def test_radiance_heads_mean_one_size(tmp_path, gap):
     assert megabytes < 5 and ("truncated" in said or "its head" in said)
 
 
-@pytest.mark.one_driver
 def test_a_long_head_of_radiance_takes_no_time(tmp_path):
     for line in (b"x" * 60_000, b"  x" * 20_000, b"x\n" * 30_000, b" \n" * 30_000, b"\n" * 60_000):
         (tmp_path / "a.hdr").write_bytes(b"#?RADIANCE\n" + line)
@@ -467,7 +463,6 @@ def test_a_long_head_of_radiance_takes_no_time(tmp_path):
             load_image(tmp_path / "a.hdr")
 
 
-@pytest.mark.one_driver
 @pytest.mark.parametrize("deep", [False, True])
 def test_a_png_that_unpacks_to_more_than_its_pixels(deep):
     packed = zlib.compress(bytes(20_000_000), 1)
@@ -478,7 +473,6 @@ def test_a_png_that_unpacks_to_more_than_its_pixels(deep):
     assert decode(whole, "a.png").shape[-1] == 3
 
 
-@pytest.mark.one_driver
 def test_interlaced_and_shallow_png_are_read(tmp_path):
     from PIL import Image
 
@@ -487,7 +481,6 @@ def test_interlaced_and_shallow_png_are_read(tmp_path):
         assert read_image(tmp_path / "a.png").shape[:2] == (1, 37), (mode, depth)
 
 
-@pytest.mark.one_driver
 def test_a_jpeg_of_many_scans(tmp_path):
     from PIL import Image
 
@@ -499,7 +492,6 @@ def test_a_jpeg_of_many_scans(tmp_path):
     assert "scans" in said
 
 
-@pytest.mark.one_driver
 def test_a_damaged_exr_prints_nothing(tmp_path):
     whole = bytearray(encode_exr(np.random.default_rng(0).random((256, 64, 3)), half=True))
     rng = np.random.default_rng(1)
@@ -511,7 +503,6 @@ def test_a_damaged_exr_prints_nothing(tmp_path):
     assert done.stdout.count("\n") == 1 and "a.exr" in done.stdout and not done.stderr
 
 
-@pytest.mark.one_driver
 def test_views_of_one_photograph_are_refused_at_the_first(tmp_path, monkeypatch):
     from dressi.render.io import calibration
 
@@ -527,7 +518,6 @@ def test_views_of_one_photograph_are_refused_at_the_first(tmp_path, monkeypatch)
     assert len(looked) <= 2
 
 
-@pytest.mark.one_driver
 def test_memory_that_ends_after_a_mesh_was_read_is_one_sentence(tmp_path, monkeypatch):
     from dressi.render.mesh import Mesh
 
@@ -540,7 +530,6 @@ def test_memory_that_ends_after_a_mesh_was_read_is_one_sentence(tmp_path, monkey
         load_mesh(tmp_path / "a.gltf")
 
 
-@pytest.mark.one_driver
 def test_a_head_of_numpy_that_is_no_python(tmp_path):
     folder = whole_folders(tmp_path)[0]
     (folder / "depth").mkdir()

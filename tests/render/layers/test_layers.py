@@ -38,7 +38,6 @@ def test_picture_is_the_sorted_one():
     assert np.abs(picture[0] - TRUTH).max() <= 1e-9 and not missed.any()
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("eye", [(0, 0, 3), (1, 0.5, 2)])
 def test_panes_in_one_plane_are_layers_each(run, eye):
     """Three of them, one with the other diagonal: no pixel peels one twice or none, along their diagonals neither."""
@@ -154,7 +153,6 @@ def test_forms_that_draw_no_layers_say_so():
         gc.drawn(SCENE, HARD, layers=0)
 
 
-@pytest.mark.vk
 def test_drivers_draw_the_sorted_picture(run):
     (picture,) = run([gc.drawn(SCENE, HARD).picture])
     clear = gc.clear(SCENE)
@@ -176,7 +174,6 @@ def test_gradient_integrates_to_the_loss():
 
 
 @pytest.mark.release
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_gradient_integrates_to_the_loss_on_a_device(run):
     check_path(run, CONTOUR, "translation z", "scale", "smooth 0", "one ball")
@@ -292,7 +289,6 @@ def test_gradient_is_the_central_difference_of_its_own_picture():
 
 
 @pytest.mark.release
-@pytest.mark.vk
 def test_drivers_draw_it(run):
     made, image = picture(SCENE)
     loss = F.mean(F.dot(image, image))
@@ -304,7 +300,6 @@ def test_drivers_draw_it(run):
         assert np.abs(slope - truth).max() <= 0.05 * np.abs(truth).max()
 
 
-@pytest.mark.vk
 def test_a_draw_may_read_more_images_than_a_pass_has_attachments(run):
     """As gradients of sums over fragments do by an alpha and two matrices: it cannot be a dispatch, and cannot be split."""
     size = (6, 5)
@@ -394,7 +389,6 @@ def test_gradients_by_alpha_and_place(options):
 
 
 @pytest.mark.vk
-@pytest.mark.one_driver
 def test_arrays_warn_of_what_is_missed():
     with pytest.warns(UserWarning, match="more than 2 transparent surfaces"):
         found = drawn(nodes(), transparency=2).colour

@@ -154,7 +154,6 @@ def covered(points: np.ndarray, faces: np.ndarray) -> float:
     return float(np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2)
 
 
-@pytest.mark.one_driver
 @pytest.mark.parametrize("ending", ["obj", "ply", "off"])
 def test_concave_polygons_of_files(tmp_path, ending):
     rows = "".join(f"{x} {y} 0\n" for x, y in HEXAGON)
@@ -170,7 +169,6 @@ def test_concave_polygons_of_files(tmp_path, ending):
     assert (mesh.face_normals()[:, 2] > 0.99).all()
 
 
-@pytest.mark.one_driver
 def test_random_polygons_in_space():
     random = np.random.default_rng(0)
     polygons = [simple(random, int(random.integers(4, 16))) for _ in range(40)]
@@ -186,14 +184,12 @@ def test_random_polygons_in_space():
         assert (np.sign(np.cross(b - a, c - a) @ turn[:, 2]) * np.sign(shoelace(flat)) >= 0).all()
 
 
-@pytest.mark.one_driver
 def test_a_fan_stays_a_fan():
     octagon = np.exp(2j * np.pi * np.arange(8) / 8)
     faces = triangulate(np.c_[octagon.real, octagon.imag, np.zeros(8)], np.array([8]))[1]
     np.testing.assert_array_equal(faces, [[0, k, k + 1] for k in range(1, 7)])
 
 
-@pytest.mark.one_driver
 def test_bridges_to_holes_are_followed():
     outer = [[0, 0], [4, 0], [4, 4], [0, 4], [0, 0]]
     inner = [[1, 1], [1, 3], [2.5, 2.2], [3, 1.5], [1, 1]]
@@ -220,7 +216,6 @@ def test_bridges_to_holes_are_followed():
         assert covered(turned, faces) == pytest.approx(abs(shoelace(ring))) and len(faces) == len(ring) - 2
 
 
-@pytest.mark.one_driver
 @pytest.mark.parametrize(
     "points",
     [
@@ -238,7 +233,6 @@ def test_degenerate_polygons_have_their_triangles(points):
     assert 0 <= faces.min() <= faces.max() < len(points)
 
 
-@pytest.mark.one_driver
 def test_many_and_large_polygons_end():
     comb = np.array([[0, 0], [3, 0], [3, 3], [2, 3], [2, 1], [1, 1], [1, 3], [0, 3]], float)
     points = np.c_[np.tile(comb, (2000, 1)), np.zeros(16000)]
@@ -248,7 +242,6 @@ def test_many_and_large_polygons_end():
     assert covered(star, triangulate(star, np.array([400]))[1]) == pytest.approx(shoelace(star[:, :2]))
 
 
-@pytest.mark.one_driver
 def test_a_polygon_that_would_take_minutes_is_refused(monkeypatch):
     monkeypatch.setattr("dressi.render.mesh.polygons.MOST_VISITS", 100_000)
     around = np.exp(2j * np.pi * np.arange(999) / 999) * np.random.default_rng(0).uniform(0.5, 1, 999)

@@ -249,7 +249,6 @@ def test_perceptual_is_lpips():
 
 
 @pytest.mark.release
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_devices_compute_them(device):
     a, b = pair()

@@ -220,7 +220,6 @@ def energies(points: np.ndarray, faces: np.ndarray) -> list[Variable]:
     return [*losses, *(gradient(loss, [position])[0] for loss in losses)]
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("options", [{}, {"options": BASELINE}], ids=["packed", "baseline"])
 @pytest.mark.second_driver("packed")
 def test_energies_on_devices(device, options):
@@ -337,7 +336,6 @@ def test_factors_are_the_inverse(make, strength):
     assert check_gradient(spreading(leaf), [leaf]) < 1e-6
 
 
-@pytest.mark.vk
 def test_devices_solve_it(run):
     mesh = LARGE_MESHES["sphere"]()
     spreading = spread(mesh, 19.0)

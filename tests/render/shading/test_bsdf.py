@@ -325,7 +325,6 @@ def test_every_light_shows_it_and_derivatives_are_those_of_what_is_shown(device,
         np.testing.assert_allclose(ad.evaluate([value])[0], wanted, rtol=5e-3, atol=1e-3)
 
 
-@pytest.mark.one_driver
 @pytest.mark.parametrize(
     ("surface", "bound"),
     [
@@ -354,14 +353,7 @@ def test_unlit_surfaces_reflect_nothing():
     np.testing.assert_allclose(evaluate([surface.emitted(at.frame)])[0].ravel(), (0.5, 0.2, 0.1))
 
 
-PARAMETERS = {
-    "melanin": 0.4,
-    "redness": 0.6,
-    "longitudinal": 0.35,
-    "azimuthal": 0.4,
-    "ior": 1.5,
-    "tilt": 3.0,
-}
+PARAMETERS = {"melanin": 0.4, "redness": 0.6, "longitudinal": 0.35, "azimuthal": 0.4, "ior": 1.5, "tilt": 3.0}
 
 
 def hair_unit(*values: float) -> tuple[float, ...]:

@@ -116,7 +116,6 @@ def lit(
     return surface.environment(frame, environment.prefiltered(lobes, **options)).total
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_a_sphere_is_lit_as_by_the_integral(device):
     """The error of the split sum over the pixels of a sphere, relative to the mean light. One lookup misses by 6 to 10 %."""
@@ -211,7 +210,6 @@ def test_gradients_are_central_differences(name):
     assert check_gradient(value, [leaves[name]]) < 1e-5
 
 
-@pytest.mark.vk
 def test_devices_agree_with_the_oracle_in_value_and_gradient(run):
     leaves, value = small_scene(1)
     gradients = gradient(F.sum(F.sum_components(F.square(value))), list(leaves.values()))
@@ -220,7 +218,6 @@ def test_devices_agree_with_the_oracle_in_value_and_gradient(run):
 
 
 @pytest.mark.one_driver
-@pytest.mark.vk
 def test_a_map_is_found_from_the_light_on_a_sphere(device):
     """Diffuse and rough reflections of a few normals leave much open; the loss must fall all the same."""
     wanted = evaluate(
@@ -318,14 +315,12 @@ def test_pictures_of_arrays_filter_a_map_once(engines, monkeypatch):
     np.testing.assert_array_equal(picture(wide, 1.0), first)
 
 
-@pytest.mark.one_driver
 def test_a_rotation_of_a_number_is_that_of_a_variable():
     for angle in (0.5, -2.0):
         (found,) = evaluate([as_rotation(Variable(data=angle))])
         np.testing.assert_allclose(as_rotation(angle).data, found, atol=1e-12)
 
 
-@pytest.mark.one_driver
 def test_mitsuba_turns_a_map_by_half_a_turn():
     """Its envmap reads u = atan2(x, -z) / 2 pi (mod 1) and v = acos(y) / pi."""
     rows, columns = np.mgrid[0:16, 0:32]
@@ -391,7 +386,6 @@ def test_the_projection_is_differentiable():
     assert check_gradient(project_map(image), [image]) < 1e-6
 
 
-@pytest.mark.vk
 def test_devices_agree_with_the_oracle(run):
     table = project_map(np.random.default_rng(3).random((8, 16, 3)))
     n = Variable.of(some_directions(), VEC3)
@@ -441,7 +435,6 @@ def test_channels_are_filtered_each_for_itself():
     np.testing.assert_allclose(parts, whole)
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: type(k).__name__)
 @pytest.mark.parametrize("sizes", [((16, 8), (16, 8)), ((24, 12), (10, 7)), ((5, 4), (12, 6))])
 def test_devices_agree_with_the_oracle_in_value_and_gradient_of_filters(run, kernel, sizes):
@@ -452,7 +445,6 @@ def test_devices_agree_with_the_oracle_in_value_and_gradient_of_filters(run, ker
         np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6 * np.abs(wanted).max())
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: type(k).__name__)
 def test_wide_devices_add_partial_sums(device, kernel):
     """Of whole rows, with the values of the oracle, in value and gradient."""
@@ -468,7 +460,6 @@ def test_wide_devices_add_partial_sums(device, kernel):
         np.testing.assert_allclose(value, wanted, rtol=2e-5, atol=2e-6 * np.abs(wanted).max())
 
 
-@pytest.mark.one_driver
 def test_no_invocation_of_a_wide_device_walks_far():
     levels = filtered_levels(Variable(VEC3, (512, 256), name="map"))
     plan = build_plan(Program({"levels": levels}), UNBOUNDED, shader_text, cost=DATA_CENTRE)
@@ -671,7 +662,6 @@ def test_gradients_at_fixed_directions_are_central_differences(name: str):
     assert check_gradient(monte_carlo_lit(leaves, scene()), [leaves[name]]) < 1e-5
 
 
-@pytest.mark.vk
 def test_devices_agree_with_the_oracle_in_value_and_gradient_by_monte_carlo(run):
     leaves = scene()
     value = monte_carlo_lit(leaves)
@@ -682,7 +672,6 @@ def test_devices_agree_with_the_oracle_in_value_and_gradient_by_monte_carlo(run)
         np.testing.assert_allclose(found, wanted, rtol=5e-3, atol=2e-3 * np.abs(wanted).max())
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("metallic", [0.0, 1.0])
 def test_direct_light_is_that_of_the_standard(run, metallic: float):
     """Within 1e-3 of appendix B of the specification of glTF 2.0 in float64, from roughness 0.1 on."""

@@ -18,7 +18,6 @@ SUN = np.array([0.5, 1.0, 0.2])
 CAMERA = Camera.perspective(40, (48, 48), (1.5, 4, 4), (0, 0, 0))
 
 
-@pytest.mark.vk
 def test_a_square_shades_the_ground_where_rays_say(engines):
     picture = render((POSITIONS, FACES), CAMERA, light=DirectionalLight(SUN, 3.0, Shadow(384)), smooth=False)
     ground = (picture.face == 0) | (picture.face == 1)
@@ -30,7 +29,6 @@ def test_a_square_shades_the_ground_where_rays_say(engines):
     assert np.abs(picture.colour - lit)[picture.face > 1].max() < 1e-5
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_a_round_surface_does_not_shade_its_lit_side(engines):
     ball, view = primitives.icosphere(3, 1.0), Camera.perspective(40, (48, 48), (0, 0, 4), (0, 0, 0))
@@ -103,7 +101,6 @@ def test_shadows_are_as_dark_as_what_passes():
     check_shadows(evaluate)
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_shadows_on_devices(run):
     check_shadows(run)

@@ -89,7 +89,6 @@ def test_weights_have_the_gradient_of_their_positions():
     assert check_gradient(clamped, [position]) < 1e-5
 
 
-@pytest.mark.one_driver
 def test_slivers_are_not_extrapolated_to_centres_beside_them():
     """A face a thousandth of a pixel wide, beside whose centres drivers may see it: the weights stay near the face."""
     corners = [(-0.8, -0.8, 0.5), (-0.8 + 1e-3 / 8, -0.8, 0.5), (0.8, 0.9, 0.5)]
@@ -275,7 +274,6 @@ def test_the_hard_raster_sees_what_rays_see(cull):
     check_hard(evaluate, cull)
 
 
-@pytest.mark.vk
 def test_the_hard_raster_sees_what_rays_see_on_devices(run):
     check_hard(run, "none")
     check_hard(run, "back")
@@ -328,7 +326,6 @@ def test_gradient_by_corners_behind_the_viewer_integrates_to_the_loss():
     check_path(evaluate)
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_gradient_by_corners_behind_the_viewer_integrates_to_the_loss_on_devices(run):
     check_path(run)
@@ -387,7 +384,6 @@ def test_bad_corners_leave_everything_finite(form):
     check_bad(evaluate, form)
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.second_driver("outer", "face")
 @pytest.mark.release("antialias", "face")
@@ -396,7 +392,6 @@ def test_bad_corners_leave_everything_finite_on_devices(run, form):
 
 
 @pytest.mark.release
-@pytest.mark.vk
 @pytest.mark.parametrize("form", ["face", "outer"])
 @pytest.mark.one_driver
 def test_a_mesh_cut_by_the_near_plane_is_drawn_as_one_function_a_pass(device, form):
@@ -461,7 +456,6 @@ def test_nothing_is_drawn_beyond_the_far_plane(form):
     check_far(evaluate, form)
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("form", ["face", "outer"])
 @pytest.mark.second_driver()
 def test_nothing_is_drawn_beyond_the_far_plane_on_devices(run, form):

@@ -22,7 +22,6 @@ from dressi.vk.run.device.transfer import SLOTS
 from dressi.vk.run.executor import VulkanExecutor
 
 
-@pytest.mark.vk
 def test_pipelines_are_those_of_numpy(device):
     values = {}
     for name, (made, leaves) in PIPELINES.items():
@@ -58,7 +57,6 @@ def close(found, wanted) -> bool:
     return all(np.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(found, wanted, strict=True))
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("checkpoints", [None, 3])
 @pytest.mark.one_driver
 def test_a_loop_is_planned_once(device, checkpoints):
@@ -75,7 +73,6 @@ def test_a_loop_is_planned_once(device, checkpoints):
     assert functions[4] == functions[10]
 
 
-@pytest.mark.vk
 def test_checkpoints_save_memory(device):
     """States that are kept lie where an iteration writes them and others read them."""
     kept = {}
@@ -89,7 +86,6 @@ def test_checkpoints_save_memory(device):
     assert kept[3] < 0.7 * kept[None]
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_a_first_state_that_was_never_sent_is_named(device):
     x = Variable(FLOAT, (6, 5), name="x")
@@ -115,7 +111,6 @@ def conjugate_gradients(count: int, size: int = 20):
     return [x, *gradient(F.sum(x * Variable.of(weight, FLOAT)), [a, b])], solution, adjoint
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_a_loop_ends_where_its_condition_is_met(device):
     """Beyond it the directions of conjugate gradients are 0 / 0."""
@@ -129,7 +124,6 @@ def test_a_loop_ends_where_its_condition_is_met(device):
     assert np.abs(by_b - adjoint).max() < 1e-5 * np.abs(adjoint).max()
 
 
-@pytest.mark.vk
 def test_a_loop_that_does_not_converge_is_named(device):
     outputs, *_ = conjugate_gradients(3)
     with DressiAD(device) as ad, pytest.warns(RuntimeWarning, match="did not meet its condition in 3 iter"):
@@ -138,7 +132,6 @@ def test_a_loop_that_does_not_converge_is_named(device):
         evaluate(outputs)
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_more_values_are_read_than_have_slots(device):
     """What tells whether a loop ended is read when a result is asked for, not while a transfer waits for a slot."""
@@ -149,7 +142,6 @@ def test_more_values_are_read_than_have_slots(device):
     assert close(found, [np.full((2, 6), 0.25 + k) for k in range(SLOTS + 2)])
 
 
-@pytest.mark.vk
 def test_a_bound_of_memory_that_no_loop_fits_is_named(device):
     x, (a, *_) = layers(6, None)
     with DressiAD(device, options=PlanOptions(memory=6000)) as ad:
@@ -161,7 +153,6 @@ def test_a_bound_of_memory_that_no_loop_fits_is_named(device):
             ad.step()
 
 
-@pytest.mark.vk
 @pytest.mark.release
 @pytest.mark.one_driver
 def test_a_step_takes_no_more_than_its_bound(device):

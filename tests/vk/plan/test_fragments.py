@@ -8,7 +8,6 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.program import Program
 from dressi.vk.run.executor import VulkanExecutor
 
-pytestmark = pytest.mark.vk
 SIZE = (12, 8)
 CORNERS = np.array([(-1, -1, 0.5, 1), (3, -1, 0.5, 1), (-1, 3, 0.5, 1)] * 2, float)
 

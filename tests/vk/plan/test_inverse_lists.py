@@ -74,7 +74,6 @@ def test_a_gather_has_the_meaning_of_the_scatter(case):
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
-@pytest.mark.vk
 def test_devices_gather_what_they_scatter(device):
     rng = np.random.default_rng(5)
     source = Domain((7, 3), 2)
@@ -111,7 +110,6 @@ def mesh_problem() -> tuple[Variable, Variable, Variable]:
     return F.sum(F.square(r.x) + F.square(r.y) + F.square(r.z)), positions, corners
 
 
-@pytest.mark.vk
 def test_lists_follow_the_indices_that_are_sent(device):
     loss, positions, corners = mesh_problem()
     (slope,) = gradient(loss, [positions])
@@ -133,7 +131,6 @@ def test_lists_follow_the_indices_that_are_sent(device):
         np.testing.assert_allclose(found, 2 * expected.reshape(found.shape), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.vk
 def test_indices_sent_before_the_lists_are_made(device):
     loss, positions, corners = mesh_problem()
     other = np.random.default_rng(8).integers(0, 8, 20)
@@ -148,7 +145,6 @@ def test_indices_sent_before_the_lists_are_made(device):
     np.testing.assert_allclose(moved, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.vk
 def test_indices_that_are_sent_before_every_step(device):
     """They become changing leaves; so do their lists."""
     loss, positions, corners = mesh_problem()
@@ -165,7 +161,6 @@ def test_indices_that_are_sent_before_every_step(device):
             )
 
 
-@pytest.mark.vk
 def test_steps_are_those_of_scatters_and_programs_share_the_lists(device):
     losses = []
     for options in (DEFAULT, SCATTERED):
@@ -245,7 +240,6 @@ def test_more_views_do_not_change_the_plan():
     assert len(few.step.stages) == len(many.step.stages)
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_a_list_longer_than_loops_may_be_is_refused_and_nothing_is_set(device, monkeypatch):
     monkeypatch.setattr(inverse_lists, "MOST", 10)
@@ -274,7 +268,6 @@ def four_lists() -> tuple[Variable, list[Variable]]:
     return tables[0] + tables[1] + tables[2] + tables[3], lists
 
 
-@pytest.mark.vk
 def test_lists_that_grow_together_are_refused_or_scattered(device):
     """Each list may be as long; the loops of one invocation end after 65,535 iterations, whichever of them runs."""
     total, lists = four_lists()
@@ -296,7 +289,6 @@ def test_lists_that_grow_together_are_refused_or_scattered(device):
         assert found[0, 0, 7] == 4 << 15 and found.sum() == 4 << 15
 
 
-@pytest.mark.vk
 def test_lists_of_a_gradient_that_grow_together(device):
     _, lists = four_lists()
     x = Variable.of(np.ones(1 << 11), name="x")

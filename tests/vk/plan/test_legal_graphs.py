@@ -67,7 +67,6 @@ def inverse_uv_of_coordinates():
     return gradient(F.sum(F.sample_inverse_uv(texture, uv, 1.0) * leaf(seed=1)), [texture])[0]
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize(
     "case",
     [
@@ -82,7 +81,6 @@ def test_scatters_whose_indices_come_from_coordinates(device, case):
 
 
 # ---- matrices
-@pytest.mark.vk
 @pytest.mark.parametrize("options", [DEFAULT, BASELINE, PlanOptions(choose_lowering=False)])
 def test_a_function_of_more_images_than_attachments_is_dispatched(device, options):
     a, b = leaf(MAT4, seed=1), leaf(MAT4, seed=2)
@@ -90,7 +88,6 @@ def test_a_function_of_more_images_than_attachments_is_dispatched(device, option
     follows_float64(Program({"y": y}, ((a, b),)), device, options=options)
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("name", ["minimum", "raspberry_pi4", "mali_g76"])
 def test_adam_moves_a_matrix_under_small_limits(device, name):
     m = leaf(MAT3, name="m")
@@ -113,7 +110,6 @@ def test_matrices_fit_every_profile(name, options):
 
 
 # ---- updates by leaves
-@pytest.mark.vk
 @pytest.mark.parametrize("options", [DEFAULT, BASELINE])
 def test_a_leaf_may_become_the_value_of_another_that_changes_too(device, options):
     a, b, c = leaf(name="a", seed=1), leaf(name="b", seed=2), leaf(name="c", seed=3)
@@ -125,7 +121,6 @@ def test_a_leaf_may_become_the_value_of_another_that_changes_too(device, options
     assert targets.isdisjoint(new for _, new in plan.step.copies)
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("options", [DEFAULT, BASELINE])
 def test_a_leaf_that_is_its_own_new_value_is_not_copied(device, options):
     a, b = leaf(name="a", seed=1), leaf(name="b", seed=2)
@@ -135,7 +130,6 @@ def test_a_leaf_that_is_its_own_new_value_is_not_copied(device, options):
 
 
 # ---- render passes
-@pytest.mark.vk
 @pytest.mark.parametrize("options", [UNFUSED, DEFAULT, PlanOptions(choose_lowering=False)])
 def test_an_image_is_not_attachment_and_texture_of_one_render_pass(device, options):
     x = leaf(VEC2)
@@ -185,7 +179,6 @@ def test_shaders_have_a_number_of_loops_that_drivers_compile():
     assert 0.5 * LARGEST_LOOPS < max(found) <= LARGEST_LOOPS
 
 
-@pytest.mark.vk
 def test_a_chain_of_thousands_of_functions_follows_float64(device):
     x = leaf()
     y = x
@@ -195,7 +188,6 @@ def test_a_chain_of_thousands_of_functions_follows_float64(device):
 
 
 # ---- order of execution
-@pytest.mark.vk
 def test_a_table_is_not_absorbed_by_a_reader_that_waits_for_what_the_scatter_reads(device):
     """The scatter reads p before it is overwritten, the reader of its table needs the new value."""
     p = leaf(name="p")
@@ -209,10 +201,7 @@ def test_sub_stages_that_wait_for_each_other_are_an_error():
     x, y = F.sin(a), F.sin(b)
     plan = build_plan(Program({"x": x, "y": y}), profile("desktop"), shader_text, BASELINE)
     first, second = plan.sub_stages
-    stuck = [
-        replace(first.as_dispatch(), replaces={x: b}),
-        replace(second.as_dispatch(), replaces={y: a}),
-    ]
+    stuck = [replace(first.as_dispatch(), replaces={x: b}), replace(second.as_dispatch(), replaces={y: a})]
     assert Uses([first, second]).can_run and not Uses(stuck).can_run
     context = contexts(plan.program, Target(plan.limits, options=BASELINE))[1].following(stuck)
     with pytest.raises(PlanError, match="no order of execution"):
@@ -244,7 +233,6 @@ def test_calls_inside_of_calls_are_counted(texels):
 
 
 @pytest.mark.release
-@pytest.mark.vk
 def test_samples_of_small_textures_fit_the_stack_of_drivers(device):
     follows_float64(trilinear_samples(3), device)
 

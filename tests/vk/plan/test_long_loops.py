@@ -58,7 +58,6 @@ CASES = [
 ]
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("case", CASES)
 def test_long_loops_give_the_sums_of_float64(device, case):
     y = case()

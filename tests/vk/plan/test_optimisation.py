@@ -12,8 +12,6 @@ from dressi import FLOAT, INT, DressiAD, F, GraphError, InputError, Variable, ad
 from dressi.ad.objective import HISTORY
 from dressi.ad.optim import Clocked, clock, exponential, per_parameter
 
-pytestmark = pytest.mark.vk
-
 
 def small(device, *names):
     x, y = (

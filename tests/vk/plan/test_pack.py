@@ -135,11 +135,7 @@ def test_a_function_that_cannot_fit_is_named():
         build_plan(Program({"y": y}), replace(limits, max_sampled_images=3), shader_text)
     big = Variable(FLOAT, (4096, 4096), 3, name="big", data=None)
     with pytest.raises(PlanError, match="smaller size or fewer views"):
-        build_plan(
-            Program({"y": big * 2.0}),
-            DeviceLimits(max_image_dimension=4096),
-            shader_text,
-        )
+        build_plan(Program({"y": big * 2.0}), DeviceLimits(max_image_dimension=4096), shader_text)
 
 
 def test_tiles_go_into_a_grid_where_a_column_is_too_high():

@@ -81,7 +81,6 @@ def scenes() -> Program:
     return simplify(Program(found, ((step, step * 0.9),)))
 
 
-@pytest.mark.vk
 def test_values(device):
     """Of every record, read by the sampler wherever it may be, as precise as the device says; nearest reads have no place at a
     border of texels."""

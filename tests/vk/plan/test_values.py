@@ -9,8 +9,6 @@ from dressi.ad.traversal import leaves
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.values.evaluate import Evaluator
 
-pytestmark = pytest.mark.vk
-
 
 def scene():
     """(parameter, offset, picture, number of the brightest texel, loss)"""

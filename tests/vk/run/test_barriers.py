@@ -1,7 +1,5 @@
 """Barriers of plans on the device: validation is silent with them, and sees each that is left out."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from test_active import FREE, triangle
@@ -9,14 +7,12 @@ from test_lists import Scene
 
 from dressi import FLOAT, F, Variable, gradient
 from dressi.ad.program import Program
-from dressi.vk.plan.substage import ListBlocks, ListFaces, Raster, Scatter, ScatterDispatch, Work
+from dressi.vk.plan.substage import ListBlocks, ListFaces, Raster, Scatter, ScatterDispatch
 from dressi.vk.plan.sync.barriers import Pipe
 from dressi.vk.run.built import BuiltPlan
 from dressi.vk.run.device.commands import Commands
 from dressi.vk.run.device.memory import DeviceBuffer
 from dressi.vk.run.executor import VulkanExecutor
-
-pytestmark = pytest.mark.vk
 
 
 def faces() -> Program:
@@ -40,9 +36,7 @@ def blocks() -> Program:
 @pytest.mark.parametrize(
     ("program", "kinds"), [(faces, {ListFaces, Raster, Scatter}), (blocks, {ListBlocks, ScatterDispatch})]
 )
-def test_validation_sees_each_barrier_that_is_left_out(
-    device, monkeypatch, program: Callable[[], Program], kinds: set[type[Work]]
-):
+def test_validation_sees_each_barrier_that_is_left_out(device, monkeypatch, program, kinds):
     if not device.instance.validation:
         pytest.skip("there is no validation layer")
     monkeypatch.setattr("dressi.vk.plan.passes.draws.PIXELS_PER_VERTEX", 0)  # scatters are drawn

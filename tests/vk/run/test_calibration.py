@@ -19,7 +19,6 @@ from dressi.vk.run.measure import calibration
 from dressi.vk.run.measure.calibration import Bounds
 from dressi.vk.run.measure.sampling import willing
 
-pytestmark = pytest.mark.vk
 NVIDIA, AMD = 0x10DE, 0x1002
 
 
@@ -71,7 +70,6 @@ def seconds_told(monkeypatch, seconds):
     return calibration._Stopwatch(None, 1.0)._settled(timed), now[0]
 
 
-@pytest.mark.one_driver
 def test_a_time_settles_or_is_none(monkeypatch):
     """Short work is repeated until it takes milliseconds, after a warm-up; times that differ give none, within the time."""
     assert seconds_told(monkeypatch, [1e-5])[0] == pytest.approx(1e-5)

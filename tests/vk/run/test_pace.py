@@ -24,7 +24,6 @@ from dressi.vk.run.measure.timing import profile
 from dressi.vk.run.slices import Cut, Slice, common
 
 
-@pytest.mark.one_driver
 @pytest.mark.parametrize(("width", "height"), [(1, 1), (7, 3), (3, 7), (64, 64), (1, 100)])
 @pytest.mark.parametrize("parts", [1, 2, 5, 64])
 def test_slices_cover_everything_once(width, height, parts):
@@ -37,7 +36,6 @@ def test_slices_cover_everything_once(width, height, parts):
     assert min(common((0, 0, 4, 4), (0, 5, 4, 4))[2:]) <= 0
 
 
-@pytest.mark.one_driver
 def test_stages_are_cut_as_long_as_that_helps():
     """Two Stages of 4 seconds: one whose slices share its work, and one whose slices repeat most of it, as those of a draw with
     many vertices do."""
@@ -61,15 +59,12 @@ def cut(monkeypatch):
 
     def slices(parts: int) -> None:
         monkeypatch.setattr(
-            built,
-            "seconds_at_most",
-            lambda plan, _, bound: [parts * bound * 0.999] * len(plan.stages),
+            built, "seconds_at_most", lambda plan, _, bound: [parts * bound * 0.999] * len(plan.stages)
         )
 
     return slices
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("seed", range(1, 9))
 @pytest.mark.second_driver("1", "8")
 @pytest.mark.release("3", "4", "5", "6", "7")
@@ -84,7 +79,6 @@ def test_slices_give_the_bits_of_whole_stages(device, cut, seed):
             np.testing.assert_array_equal(sliced[name], values, err_msg=name)
 
 
-@pytest.mark.vk
 def test_rasters_of_several_views_in_bands(device, cut):
     """Tiles of a batch, depth, and a scatter over the fragments."""
     rng = np.random.default_rng(3)
@@ -103,7 +97,6 @@ def test_rasters_of_several_views_in_bands(device, cut):
             np.testing.assert_array_equal(sliced[name], whole[name])
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("count", [3, 65535])
 def test_lists_of_blocks_in_slices(device, cut, monkeypatch, count):
     """A slice is of all blocks, and takes those of the list. Nothing runs as a whole, whatever the list says."""
@@ -127,7 +120,6 @@ def test_lists_of_blocks_in_slices(device, cut, monkeypatch, count):
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.vk
 def test_a_list_of_blocks_behind_a_sliced_dispatch(device, monkeypatch):
     """An indirect dispatch begins at the first workgroup, wherever the slice before it began."""
     program, found = masked_program(5, (40, 24), 2), []
@@ -147,7 +139,6 @@ def test_a_list_of_blocks_behind_a_sliced_dispatch(device, monkeypatch):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.vk
 def test_steps_are_timed_in_slices(device, cut):
     """``profile`` submits no more at once than steps do."""
     cut(3)
@@ -165,7 +156,6 @@ def test_steps_are_timed_in_slices(device, cut):
         assert (ad.recv(x) != before).all()
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_what_only_makes_a_driver_compile_is_no_submission(device, monkeypatch):
     monkeypatch.setattr(device.work, "pace", pace := Pace())
@@ -181,7 +171,6 @@ def test_what_only_makes_a_driver_compile_is_no_submission(device, monkeypatch):
         assert run.built()._warming
 
 
-@pytest.mark.vk
 def test_a_solver_in_slices_takes_the_same_steps(device, cut, monkeypatch):
     """Its gated dispatches, too: the most rows of one are counted."""
     found, rows, gated = [], [0, 0], Gate.dispatch
@@ -205,7 +194,6 @@ def test_a_solver_in_slices_takes_the_same_steps(device, cut, monkeypatch):
     assert rows == [5, 2]
 
 
-@pytest.mark.vk
 def test_what_took_too_long_is_cut_finer(device, monkeypatch):
     """By a clock that lets submissions take seconds, the later ones less."""
     x = Variable(FLOAT, (64, 48), name="x", data=np.random.default_rng(0).random((1, 48, 64)))
@@ -232,7 +220,6 @@ def test_what_took_too_long_is_cut_finer(device, monkeypatch):
     assert device.longest_submission >= 1
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_steps_share_submissions_once_they_are_measured(device, monkeypatch):
     monkeypatch.setattr(device.work, "pace", Pace(bound=1e6))
@@ -258,7 +245,6 @@ def test_steps_share_submissions_once_they_are_measured(device, monkeypatch):
         assert len(ad.losses()) == 128
 
 
-@pytest.mark.vk
 def test_an_interrupt_leaves_no_step_half_done(device, cut, monkeypatch):
     """Steps of several command buffers, and a ctrl-C between two of them."""
     cut(4)
@@ -292,7 +278,6 @@ def test_an_interrupt_leaves_no_step_half_done(device, cut, monkeypatch):
         assert done.max() == before + 2
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_what_is_known_of_command_buffers_goes_with_them(device, monkeypatch):
     monkeypatch.setattr(device.work, "pace", pace := Pace())
@@ -305,7 +290,6 @@ def test_what_is_known_of_command_buffers_goes_with_them(device, monkeypatch):
     assert not pace._seconds and not pace._runs and not pace.exceeded
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_what_ended_unseen_before_its_command_buffers_went_is_not_kept(device):
     """Closing waits for the device, not for each submission."""

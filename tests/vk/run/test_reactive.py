@@ -18,7 +18,7 @@ from dressi.vk.run.device.transfer import Readback
 from dressi.vk.run.executor import PLANS, VulkanExecutor
 from dressi.vk.run.reactive import PATIENCE, PROMPT, Reactive
 
-pytestmark = [pytest.mark.vk, pytest.mark.one_driver]
+pytestmark = pytest.mark.one_driver
 UNCACHED = PlanOptions(cache_static=False)
 UNADAPTED = PlanOptions(adapt=False)
 
@@ -117,10 +117,7 @@ def test_no_schedule_gives_another_result(device, monkeypatch, seed, updated, sc
     monkeypatch.setattr(reactive, "PROMPT", 2)
     monkeypatch.setattr(reactive, "PATIENCE", 3)
     program, beside = random_schedule_program(seed, updated)
-    with (
-        Watched(program, beside, device) as cached,
-        Watched(program, beside, device, UNCACHED) as plain,
-    ):
+    with Watched(program, beside, device) as cached, Watched(program, beside, device, UNCACHED) as plain:
         for a, b in zip(play(cached, schedule), play(plain, schedule), strict=True):
             assert a.tobytes() == b.tobytes()
 
@@ -152,10 +149,7 @@ def test_rasters_that_rest_leave_what_scatters_need(device, monkeypatch, schedul
     monkeypatch.setattr(reactive, "PROMPT", 1)
     monkeypatch.setattr(reactive, "PATIENCE", 4)
     leaves, program, loss = coloured()
-    with (
-        Watched(program, loss, device) as cached,
-        Watched(program, loss, device, UNCACHED) as plain,
-    ):
+    with Watched(program, loss, device) as cached, Watched(program, loss, device, UNCACHED) as plain:
         assert any(isinstance(s.work, ScatterDraw) for s in plain.steps.plan.step.sub_stages)
         read = [*program.outputs.values(), *program.leaves, loss]
         rng = np.random.default_rng(0)

@@ -16,8 +16,6 @@ from dressi.vk.run.device.commands import Commands
 from dressi.vk.run.device.transfer import SLOTS
 from dressi.vk.run.host.pace import Pace
 
-pytestmark = pytest.mark.vk
-
 
 def fit(device, *, record: bool = True) -> DressiAD:
     rng = np.random.default_rng(0)

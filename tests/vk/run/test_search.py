@@ -15,7 +15,7 @@ from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.predict.stages import predict
 from dressi.vk.run.measure import search
 
-pytestmark = [pytest.mark.vk, pytest.mark.one_driver]
+pytestmark = pytest.mark.one_driver
 SEARCH = PlanOptions(search=1e9)
 SLOW = PlanOptions(fuse_epilogues=False, fuse_horizontally=False, search=1e9)
 

@@ -19,9 +19,6 @@ from dressi.vk.run.shaders.pipeline import PipelineMaker
 from dressi.vk.run.shaders.pipeline_cache import PipelineCache
 from dressi.vk.run.shaders.pyglslang import compile_glsl
 
-pytestmark = pytest.mark.vk
-
-
 COUNT = 64
 COMPUTE = """#version 450
 layout(local_size_x = 64) in;

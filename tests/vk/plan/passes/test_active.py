@@ -30,8 +30,6 @@ from dressi.vk.plan.substage import (
 )
 from dressi.vk.run.executor import VulkanExecutor
 
-pytestmark = pytest.mark.vk
-
 STORED = {"cache_static": False, "rematerialize": False, "store_operands": False}
 DENSE = PlanOptions(run_on_active_blocks=False)
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from dressi import VEC2, VEC3, VEC4, F, Variable, gradient
 from dressi.ad.evaluate import NumpyExecutor
@@ -61,7 +60,6 @@ def test_what_tests_depend_on_stays_precise():
     assert 0 < said(plan) < said(default)
 
 
-@pytest.mark.vk
 def test_values(device):
     """Of every record: rounding once instead of twice is off by a few units in the last place."""
     program = mixed()

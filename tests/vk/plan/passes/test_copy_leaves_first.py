@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from dressi import FLOAT, INT, VEC3, F, Variable
 from dressi.ad.evaluate import NumpyExecutor
@@ -33,7 +32,6 @@ def moving() -> Program:
     return Program({"total": total}, ((x, moved), (count, count + 1), (table, grown)))
 
 
-@pytest.mark.vk
 def test_leaves_that_are_read_elsewhere_are_overwritten_in_place(device):
     program = moving()
     oracle = NumpyExecutor(program)

@@ -1,7 +1,6 @@
 """Rasters of which nothing counts but what they cover: which they are, and that they cover the same without depths."""
 
 import numpy as np
-import pytest
 
 from dressi import IVEC3, VEC4, F
 from dressi.ad.evaluate import evaluate
@@ -44,12 +43,7 @@ def test_rasters_of_which_only_the_cover_counts_are_found():
     )
     both = simplify(Program({"cover": cover, "missed": F.less(face, 0), "near": near}))
     assert covering(both) == [True, False]
-    for more in (
-        face,
-        F.to_float(face) * 2.0,
-        F.greater(face, 0),
-        F.less(face, 1),
-    ):
+    for more in (face, F.to_float(face) * 2.0, F.greater(face, 0), F.less(face, 1)):
         assert covering(simplify(Program({"cover": cover, "more": more}))) == [False]
 
 
@@ -60,7 +54,6 @@ def test_what_is_covered_is_the_same():
     assert covering(program) == [True] and np.array_equal(found, truth >= 0)
 
 
-@pytest.mark.vk
 def test_what_is_covered_is_the_same_without_depths(device):
     face = drawn()
     images = {}

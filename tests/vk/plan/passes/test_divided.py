@@ -1,7 +1,6 @@
 """Parts of an image, each shaded in its own way: no shader works for two of them, and each runs on the blocks of its own."""
 
 import numpy as np
-import pytest
 
 from dressi import FLOAT, VEC4, F, PlanOptions, Variable, gradient
 from dressi.ad.program import Program
@@ -53,7 +52,6 @@ def test_each_part_has_shaders_of_its_own():
     assert set(listed) == set(parts)
 
 
-@pytest.mark.vk
 def test_parts_make_the_images_of_the_dense_plan(device):
     found = []
     for options in (PlanOptions(), PlanOptions(run_on_active_blocks=False)):

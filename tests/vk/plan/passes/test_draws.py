@@ -11,7 +11,6 @@ from dressi.vk.plan.limits import profile
 from dressi.vk.plan.model.records import CPU
 from dressi.vk.run.executor import VulkanExecutor
 
-pytestmark = pytest.mark.vk
 SIZE, TILES = (9, 7), 3
 RANDOM = np.random.default_rng(4)
 

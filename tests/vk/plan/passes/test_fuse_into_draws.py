@@ -91,7 +91,6 @@ def planned(work, limits="lavapipe", model=WILLING, options=DEFAULT):
     )
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("grid", [False, True])
 def test_the_bits_are_those_of_a_pass_over_all_pixels(device, grid):
     limits = replace(device.limits, max_framebuffer_height=2 * SIZE[1]) if grid else device.limits
@@ -114,7 +113,6 @@ def test_the_meaning_is_that_of_the_functions_fused():
         assert np.array_equal(a, b)
 
 
-@pytest.mark.vk
 def test_what_exceeds_a_limit_is_not_fused(device):
     """One attachment; and images of the depth and of the values that fit a shader each, but not one together."""
     work = program()

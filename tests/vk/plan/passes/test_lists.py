@@ -17,8 +17,6 @@ from dressi.vk.plan.options import BASELINE, PlanOptions
 from dressi.vk.plan.substage import ListFaces, Raster, ScatterDraw
 from dressi.vk.run.executor import VulkanExecutor
 
-pytestmark = pytest.mark.vk
-
 DENSE = PlanOptions(compact_live_faces=False)
 SIZE = (24, 16)
 

@@ -33,7 +33,6 @@ def program(kind, vtype):
 
 @pytest.mark.parametrize(("kind", "vtype"), [(ScatterAdd, FLOAT), (ScatterMax, INT)])
 @pytest.mark.parametrize("options", [SCATTERED, BASELINE])
-@pytest.mark.vk
 def test_parts_give_the_table(kind, vtype, options, device):
     whole, leaf = program(kind, vtype)
     expected = evaluate(list(whole.outputs.values()))

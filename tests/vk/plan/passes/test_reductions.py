@@ -137,7 +137,6 @@ def test_trees_mean_the_same(size, batch, seed, most):
     compare(dict(zip(p.outputs, evaluate(list(tree.outputs.values())), strict=True)), p)
 
 
-@pytest.mark.vk
 @settings(max_examples=3)
 @given(extents, st.integers(1, 9), st.integers(0, 99), st.sampled_from((4, 8)))
 def test_trees_give_the_value(device, size, batch, seed, most):
@@ -145,7 +144,6 @@ def test_trees_give_the_value(device, size, batch, seed, most):
     compare(on_device(device, p, most), p)
 
 
-@pytest.mark.vk
 def test_gradients_pass_through_trees_and_packing_changes_no_bit_of_cpu_drivers(device):
     p = simplify(differentiated((37, 23), 3))
     packed, baseline = (on_device(device, p, 8, options) for options in (DEFAULT, BASELINE))
@@ -156,7 +154,6 @@ def test_gradients_pass_through_trees_and_packing_changes_no_bit_of_cpu_drivers(
         np.testing.assert_array_equal(value, baseline[name], err_msg=name)
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("size", [(300, 3), (64, 65), (9, 530)])
 def test_workgroups_reduce(device, size):
     """Each in one dispatch, for all types of sums, with a last run that is shorter and invocations that have none."""
@@ -180,7 +177,6 @@ def test_workgroups_reduce(device, size):
     compare(first, p)
 
 
-@pytest.mark.vk
 def test_other_long_loops_become_short(device):
     """Weights of resizing, sums of shifts and of picked tiles, windows and their places, forward and transposed."""
     x, v = leaf(FLOAT, (41, 30), 12, 1), leaf(VEC2, (41, 30), 1, 2)
@@ -226,7 +222,6 @@ def test_one_view_and_many_reduce_alike():
     assert plans[0]["stages"] == plans[1]["stages"] and plans[0]["functions"] == plans[1]["functions"]
 
 
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_unrolled_loops_have_the_bits_of_plain_ones(device, monkeypatch):
     """Lengths around multiples of four; of texels that are stored, made of little, and made of much."""

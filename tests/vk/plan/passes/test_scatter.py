@@ -17,7 +17,6 @@ from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.substage import ScatterDraw
 from dressi.vk.run.executor import VulkanExecutor
 
-pytestmark = pytest.mark.vk
 CELLS = 7
 SCATTERED = PlanOptions(gather_at_lists=False)
 

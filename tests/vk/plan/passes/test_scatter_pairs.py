@@ -48,7 +48,6 @@ def same_as(graph: Variable, apart: Program, device) -> None:
         np.testing.assert_array_equal(ad.evaluate(found), wanted)
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("make", [own_tables, one_table])
 def test_halves_of_a_scatter_keep_its_source(make, device):
     graph = make()
@@ -56,7 +55,6 @@ def test_halves_of_a_scatter_keep_its_source(make, device):
     same_as(graph, halve_scatter(program, scatter), device)
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("make", [own_tables, one_table])
 @pytest.mark.parametrize("changing", [0, 1])
 def test_what_is_no_gather_keeps_the_source(make, changing, device):

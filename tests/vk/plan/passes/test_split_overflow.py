@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from dressi import FLOAT, VEC4, F, Variable
 from dressi.ad.evaluate import NumpyExecutor
@@ -61,7 +60,6 @@ def test_others_dispatch():
     assert any(isinstance(s.work, Compute) for s in found)
 
 
-@pytest.mark.vk
 def test_values(device):
     program = crowded()
     exact = NumpyExecutor(program)

@@ -304,7 +304,6 @@ def test_exceptions_of_the_user_in_the_middle_leave_nothing(device):
             assert own.live_objects() == []
 
 
-@pytest.mark.one_driver
 def test_the_kind_that_is_fastest_and_right_is_chosen():
     def physical(index: int, kind: str, name: str = "x", driver_id: int = 0) -> PhysicalDevice:
         return PhysicalDevice(index, name, kind, name, "1", "1.3", 0, 0, driver_id, None)

@@ -14,7 +14,6 @@ from dressi.vk.run.device.memory import from_planes
 
 from .viewer import Viewer
 
-pytestmark = pytest.mark.vk
 RNG = np.random.default_rng(5)
 
 
@@ -109,9 +108,7 @@ def test_handles_stay_the_same_until_the_end(viewer):
         for exported, received in ((alone, ad.recv(matrix)), (inverse, ad.recv("inverse"))):
             planes = viewer.copy(exported)
             read = from_planes(
-                Variable(exported.vtype, exported.size, exported.batch),
-                planes,
-                own.limits.tiling(matrix),
+                Variable(exported.vtype, exported.size, exported.batch), planes, own.limits.tiling(matrix)
             )
             assert np.array_equal(read, received)
 

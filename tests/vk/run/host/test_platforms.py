@@ -232,7 +232,6 @@ GPU_SYSTEMS = [
 ]
 
 
-@pytest.mark.one_driver
 @pytest.mark.parametrize(("nodes", "environment", "closed", "words"), GPU_SYSTEMS)
 def test_a_gpu_without_a_driver_names_the_cure(monkeypatch, tmp_path, nodes, environment, closed, words):
     monkeypatch.setattr(sys, "platform", "linux")
@@ -246,14 +245,12 @@ def test_a_gpu_without_a_driver_names_the_cure(monkeypatch, tmp_path, nodes, env
         assert said is not None and words in said and all(node in said for node in found.nodes)
 
 
-@pytest.mark.one_driver
 def test_other_systems_have_no_device_nodes(monkeypatch, tmp_path):
     node(tmp_path, "nvidia0")
     monkeypatch.setattr(sys, "platform", "win32")
     assert find_gpus(tmp_path, {}) == Gpus()
 
 
-@pytest.mark.one_driver
 def test_one_warning_a_process_and_none_for_drivers_that_the_user_named(monkeypatch):
     monkeypatch.setattr(gpus, "_warned", False)
     there = Gpus(nvidia=("/dev/nvidia0",))

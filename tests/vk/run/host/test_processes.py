@@ -276,7 +276,6 @@ def submissions(pace: Pace, buffers: list[str], seconds: dict[str, float]) -> li
     return found
 
 
-@pytest.mark.one_driver
 def test_submissions_begin_small_and_double():
     pace = Pace()
     assert [len(s) for s in submissions(pace, ["a"] * 100, {"a": 1e-5})] == [1, 2, 4, 8, 16, 32, 37]
@@ -285,7 +284,6 @@ def test_submissions_begin_small_and_double():
     assert pace.count(["a"] * 9, 64) == 1
 
 
-@pytest.mark.one_driver
 @pytest.mark.parametrize("seconds", [1e-4, 3e-3, 0.03, 0.15, 0.19])
 def test_no_submission_is_longer_than_the_bound(seconds):
     pace = Pace()
@@ -298,7 +296,6 @@ def test_no_submission_is_longer_than_the_bound(seconds):
         assert all(sum(times[b] for b in s) <= BOUND * 1.01 for s in found)
 
 
-@pytest.mark.one_driver
 def test_work_that_becomes_heavy_and_light_again_is_followed():
     pace = Pace()
     submissions(pace, ["a"] * 200, {"a": 1e-4})
@@ -308,7 +305,6 @@ def test_work_that_becomes_heavy_and_light_again_is_followed():
     assert max(map(len, light)) > 100
 
 
-@pytest.mark.one_driver
 def test_work_behind_a_gate_is_heavy_again_at_once():
     """A solver's iterations: some hundred that work, then thousands behind a closed gate."""
     pace, longest = Pace(), []
@@ -319,7 +315,6 @@ def test_work_behind_a_gate_is_heavy_again_at_once():
     assert max(longest[2:]) < 1.5 * BOUND
 
 
-@pytest.mark.one_driver
 def test_iterations_of_a_solver_are_never_taken_for_light():
     """Steps that need fewer iterations each, thousands that need none between them, and one that needs all again."""
     pace, longest = Pace(), []
@@ -332,7 +327,6 @@ def test_iterations_of_a_solver_are_never_taken_for_light():
     assert not pace.gated
 
 
-@pytest.mark.one_driver
 def test_what_the_host_saw_late_is_no_measurement():
     pace = Pace()
     pace.ended(["a"], 0.0, 60.0)  # the program slept
@@ -343,7 +337,6 @@ def test_what_the_host_saw_late_is_no_measurement():
     assert pace.excess("a") == 1.9 and pace.exceeded and pace.longest == 1.9
 
 
-@pytest.mark.one_driver
 def test_what_was_slow_for_a_moment_is_not_cut():
     """Other programs made it so; three times in a row is its own time."""
     pace = Pace()

@@ -121,9 +121,7 @@ def test_an_empty_list_needs_no_compiler(monkeypatch: pytest.MonkeyPatch):
     assert compile_many([]) == []
 
 
-def test_results_come_from_the_cache_and_damaged_files_do_not(
-    compiler: Compiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_results_come_from_the_cache_and_damaged_files_do_not(compiler, tmp_path, monkeypatch):
     first = compile_many(SHADERS)
     files = sorted((tmp_path / "cache" / "spirv").rglob("*.spv"))
     assert len(files) == len(SHADERS)
@@ -192,9 +190,7 @@ def test_without_libraries_a_program_is_used_with_a_warning(monkeypatch: pytest.
         pyglslang.compiler.cache_clear()
 
 
-def test_without_a_distribution_the_package_serves_and_nothing_at_all_names_the_cure(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_without_a_distribution_the_package_serves_and_nothing_at_all_names_the_cure(monkeypatch):
     monkeypatch.setattr(pyglslang, "_library_folders", list)
     monkeypatch.setattr(pyglslang, "programs", lambda: iter(()))
     if packaged := pyglslang.packaged():

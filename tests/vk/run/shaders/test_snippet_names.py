@@ -22,7 +22,6 @@ class Reserved(Squared):
     glsl = "float dressi_x1 = $0; $y = dressi_x1;"
 
 
-@pytest.mark.vk
 def test_names_of_a_snippet_are_its_own(device):
     x = Variable.of(np.arange(5.0))
     with DressiAD(device) as ad:
@@ -53,7 +52,6 @@ class Fetched(PixelFunction):
         return x[:, :, :1] + x[:, :, 1:2]
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("stored", [True, False])
 def test_locals_do_not_hide_what_reads_an_input(device, stored):
     x = Variable(FLOAT, (5, 1), data=np.arange(5.0, dtype=np.float32).reshape(1, 1, 5))
@@ -61,7 +59,6 @@ def test_locals_do_not_hide_what_reads_an_input(device, stored):
         assert ad.evaluate(F.apply(Fetched, x if stored else x * 3.0)).item() == (1.0 if stored else 3.0)
 
 
-@pytest.mark.vk
 def test_names_are_refused_however_a_class_is_applied(device):
     direct = Reserved(Variable.of(np.arange(5.0))).output
     with DressiAD(device) as ad, pytest.raises(GraphError, match="uses the name dressi_x1"):
@@ -79,7 +76,6 @@ def test_comments_and_members_name_no_place():
     assert not Commented(x).places and Placed(x).places == {"pixel"}
 
 
-@pytest.mark.vk
 def test_names_of_a_users_file_are_its_own(device, tmp_path):
     """Functions like those of the shader of a scatter, global variables like its buffers."""
     file = tmp_path / "own.glsl"

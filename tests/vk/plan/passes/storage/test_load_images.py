@@ -21,7 +21,6 @@ def loaded(plan):
     return [r.variable for s in plan.sub_stages for r in s.reads if r.binding is Binding.STORAGE]
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("model", [CPU, DISPATCHES], ids=["fragments", "dispatches"])
 def test_loads_give_the_bits_of_fetches(device, model):
     """Of values in their own images, in narrow ones beside them, and in the image of a leaf that a shader overwrites."""

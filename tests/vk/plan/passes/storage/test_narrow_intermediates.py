@@ -58,7 +58,6 @@ def works(device) -> dict[str, Work]:
     }
 
 
-@pytest.mark.vk
 def test_an_image_that_passes_hand_on_is_off_by_half_a_unit_of_eleven_bits(device):
     program = two_passes()
     (y,) = program.outputs.values()
@@ -72,7 +71,6 @@ def test_an_image_that_passes_hand_on_is_off_by_half_a_unit_of_eleven_bits(devic
 
 
 @pytest.mark.release
-@pytest.mark.vk
 @pytest.mark.one_driver
 def test_forms_and_textures_hand_on_what_half_floats_hold(device):
     """Masks, faces and counts are exact; positions stay wide."""
@@ -90,7 +88,6 @@ def test_forms_and_textures_hand_on_what_half_floats_hold(device):
             assert np.isfinite(engine.recv(work.parameter)).all()
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("scale", [1e-9, 1e6])
 def test_what_is_added_up_may_be_of_any_size(device, scale):
     """Gradients of means lie below the smallest half float, those of sums above the largest one."""

@@ -46,7 +46,6 @@ def in_buffers(plan):
     return {v for s in plan.sub_stages for v in s.ranges}
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("model", [CPU, DISPATCHES], ids=["fragments", "dispatches"])
 @pytest.mark.parametrize("dimension", [16384, 18], ids=["a column of tiles", "columns of tiles"])
 def test_buffers_give_the_bits_of_images(device, model, dimension):
@@ -66,7 +65,6 @@ def test_buffers_give_the_bits_of_images(device, model, dimension):
         np.testing.assert_array_equal(one.view(np.uint32), other.view(np.uint32))
 
 
-@pytest.mark.vk
 def test_what_lies_outside_of_active_blocks_is_filled(device):
     """A dispatch over the blocks that a raster hit hands on values, which are read beside these blocks too."""
     corners = np.array([[-0.9, -0.9, 0.5, 1], [-0.2, -0.9, 0.5, 1], [-0.9, -0.2, 0.5, 1]])

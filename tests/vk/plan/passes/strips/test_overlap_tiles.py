@@ -95,7 +95,6 @@ def forced(monkeypatch, form, model):
     monkeypatch.setattr(stage_operands, "soonest", one)
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.second_driver(
@@ -120,7 +119,6 @@ def test_values(device, always, monkeypatch, case, form):
         assert predict(run.plan, DESKTOP).totals["seconds"] > 0
 
 
-@pytest.mark.vk
 def test_workgroups_load_images_once(device, always, monkeypatch):
     """A product of matrices and a kernel alone, whose operands workgroups hold."""
     forced(monkeypatch, "images", DESKTOP)

@@ -91,7 +91,6 @@ def always_units(always_together, monkeypatch):
     monkeypatch.setattr(products, "GROUPS", ())
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize(
     "shape", [(64, 4, 4), (128, 4, 8), (256, 2, 8)], ids=lambda s: "{} invocations of {}x{}".format(*s)
 )
@@ -189,7 +188,6 @@ def test_subgroups_have_equal_parts_of_a_workgroup():
     assert MatrixShape(24, 16, 16, 32).parts(64, 64, 64) is None
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("case", ["matrices", "batch", "border", "stride"])
 def test_values_by_units(device, always_units, case):
     if device.limits.matrix == NO_MATRIX:
@@ -204,7 +202,6 @@ def test_values_by_units(device, always_units, case):
             assert error < 2.0**-18, v
 
 
-@pytest.mark.vk
 def test_operands_are_rounded_to_11_bits(device, always_units):
     if device.limits.matrix == NO_MATRIX:
         pytest.skip("the device has no units for matrices")

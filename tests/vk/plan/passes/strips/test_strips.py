@@ -108,7 +108,6 @@ CASES = {
 MODELS = {"cpu": CPU, "desktop": DESKTOP, "tiler": TILER}
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.second_driver(
@@ -254,7 +253,6 @@ def test_gradients_of_strides_have_few_terms():
 SAMPLES = [build().output for build in EXAMPLES[ContractFunction]]
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.second_driver("desktop")
 def test_every_example(device, always, monkeypatch, model):
@@ -297,7 +295,6 @@ def test_neighbouring_workgroups_share_the_larger_operand():
         assert [a for a in Layout(f, Strips(3)).order if f.extents[a] > 1] == first
 
 
-@pytest.mark.vk
 def test_tiles_in_columns(device, always):
     """Images of more channels than are allowed below each other."""
     outputs = channels()

@@ -45,7 +45,6 @@ def layers() -> list[Variable]:
 
 
 @pytest.mark.release
-@pytest.mark.vk
 @pytest.mark.parametrize("model", [CPU, DESKTOP], ids=["cpu", "desktop"])
 @pytest.mark.second_driver("desktop")
 def test_layers(device, always, model):
@@ -64,7 +63,6 @@ def test_layers(device, always, model):
         assert predict(run.plan, model).totals["seconds"] > 0
 
 
-@pytest.mark.vk
 @pytest.mark.parametrize("extent", [1, 5, 16, 37])
 @pytest.mark.parametrize("vtype", [FLOAT, VEC3], ids=["float", "vec3"])
 def test_workgroups_add_up_parts(device, extent, vtype):
@@ -131,7 +129,6 @@ def test_passes_of_a_layer_and_its_gradients(case, border, most):
     assert len(plan.sub_stages) <= (most or fewest)
 
 
-@pytest.mark.vk
 def test_an_optimizer_follows_the_sums_of_a_gradient(device, always):
     """Weights are updated in place by the dispatch that adds up the parts of their gradient, and read by others before."""
     x, w, target = planes(1, 1, 40, 64), planes(1, 1, 3, 3, 1), planes(1, 1, 40, 64, 2)
