@@ -20,7 +20,7 @@ from dressi import Device, DressiAD, F, Variable, adam
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, IVEC3, VEC2, VEC4
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
-from dressi.render.forms.reach import gap
+from dressi.render.forms.soft_target import gap
 from dressi.render.io import write_json
 from dressi.render.lists import list_leaf
 from dressi.render.mesh.primitives import icosphere

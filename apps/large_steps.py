@@ -30,7 +30,7 @@ from dressi.render.formats import load_mesh
 from dressi.render.io import write_json
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import octasphere, pear
-from dressi.render.mesh.sampling import SurfaceDistance, sample_surface
+from dressi.render.mesh.queries import SurfaceDistance, sample_surface
 from dressi.render.objectives.large_steps import spread
 from dressi.render.objectives.metrics import iou
 from dressi.render.objectives.regularizers import adjacency

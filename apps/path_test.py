@@ -25,7 +25,7 @@ from dressi import Device, DressiAD, F, Variable
 from dressi.ad.graph import as_variable
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC3, VEC4, list_values
-from dressi.render.cameras.units import matrices_leaf
+from dressi.render.cameras.pose import matrices_leaf
 from dressi.render.cameras.views import ring
 from dressi.render.formats import load_mesh
 from dressi.render.forms.edges.edge_list import edge_list

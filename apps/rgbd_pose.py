@@ -20,10 +20,10 @@ from dressi.ad import optim
 from dressi.ad.types import FLOAT
 from dressi.render import Camera, Cameras, Mesh, charbonnier, covered, poses, render
 from dressi.render.cameras.alignment import turns
-from dressi.render.fit.terms.depths import depth_at
+from dressi.render.fit.graphs.terms import depth_at
 from dressi.render.io import write_json
-from dressi.render.io.depths import Depths
 from dressi.render.io.files import read_json
+from dressi.render.io.photos import Depths
 
 SCALE = 0.02
 """Metres: larger differences are taken for outliers, such as parts that only one of the frames shows."""

@@ -14,10 +14,10 @@ from dressi import Device, DressiAD
 from dressi.ad.graph import Variable
 from dressi.ad.optim import adam, cosine
 from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
-from dressi.render.cameras.units import matrices_leaf
-from dressi.render.drawing.pictures import compare
+from dressi.render.cameras.pose import matrices_leaf
+from dressi.render.drawing.draw import compare
 from dressi.render.fit import draw, mesh_dataset
-from dressi.render.fit.graphs.mask_distances import signed_distances
+from dressi.render.fit.data.learned import signed_distances
 from dressi.render.formats import load_mesh, save_mesh
 from dressi.render.forms.face import peeled_target
 from dressi.render.forms.hard_soft_ras import hard_soft_ras

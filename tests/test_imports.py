@@ -52,7 +52,7 @@ def modules() -> list[str]:
 @pytest.mark.release
 def test_every_module_can_be_imported_first():
     found = modules()
-    assert "dressi.render.drawing.turntable" in found and "dressi.ad.functional" in found
+    assert "dressi.render.drawing.draw" in found and "dressi.ad.functional" in found
     result = subprocess.run(
         [sys.executable, "-c", EACH_FIRST, *found], capture_output=True, text=True, timeout=300, cwd=REPOSITORY, check=False
     )  # fmt: skip

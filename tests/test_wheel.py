@@ -76,7 +76,7 @@ def test_what_is_in_them(built: Path):
         "dressi/py.typed",
         "dressi/shaders/face.glsl",
         "dressi/docs/changelog.md",
-        "dressi/cli/many/ray_pool.py",
+        "dressi/cli/many/pool.py",
     }
     kept |= {f"dressi/{file.relative_to(REPOSITORY)}" for file in (REPOSITORY / "shaders").rglob("*.glsl")}
     kept |= {str(file.relative_to(REPOSITORY)) for file in (REPOSITORY / "dressi").rglob("*.py")}

@@ -114,7 +114,7 @@ def bench(case: str) -> Callable[[DressiAD], None]:
     """The first trial of a case of `dressi bench`, at 64 pixels and one view."""
     from dressi.cli.bench.cases import CASES
     from dressi.cli.bench.request import Request
-    from dressi.cli.bench.targets import drawn_on
+    from dressi.cli.bench.work import drawn_on
 
     none = dict.fromkeys(
         (

@@ -28,9 +28,9 @@ from dressi.ad.types import MAT3, MAT4, VEC2, VEC3
 from dressi.errors import InputError
 from dressi.render import Camera, Cameras, Environment, Mesh, load_mesh, orbit, render
 from dressi.render.drawing.point import SurfacePoint
-from dressi.render.fit.graphs.batches import ViewBatches
+from dressi.render.fit.data.learned import ViewBatches
+from dressi.render.fit.data.textures import charted
 from dressi.render.fit.phases.texture import roughness
-from dressi.render.fit.textures.charts import charted
 from dressi.render.io import load_environment, write_json
 from dressi.render.io.files import data_file
 from dressi.render.io.images import resize

@@ -19,8 +19,8 @@ from PIL import Image
 from dressi import Device, DressiAD, F, Variable
 from dressi.ad.graph import as_variable
 from dressi.ad.types import IVEC3, VEC4
-from dressi.render.forms.edges.segments import segment
-from dressi.render.forms.soft_faces import NearestEdge, enlarged, face_records, face_segments
+from dressi.render.forms.edges.edge_list import segment
+from dressi.render.forms.face import NearestEdge, enlarged, face_records, face_segments
 from dressi.render.io import write_json
 from dressi.render.lists import list_leaf
 from dressi.render.surface.color import linear_to_srgb

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from dressi.render import Camera, Cameras, Environment, render, studio
-from dressi.render.drawing.pictures import compare
+from dressi.render.drawing.draw import compare
 from dressi.render.formats import load_mesh
 from dressi.render.io import save_png
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear

@@ -31,11 +31,10 @@ from dressi.render.io import write_json
 from dressi.render.io.files import write_files
 from dressi.render.shading.bsdf import Bsdf, Frame
 from dressi.render.shading.bsdf.eye import EyeBsdf
-from dressi.render.shading.bsdf.hair import trimmed_logistic
-from dressi.render.shading.bsdf.hair_far import Directions, FarHair
+from dressi.render.shading.bsdf.hair import Directions, FarHair, trimmed_logistic
 from dressi.render.shading.bsdf.microfacet import ggx
 from dressi.render.shading.bsdf.teeth import TeethBsdf
-from dressi.render.shading.skin.profile import burley_within
+from dressi.render.shading.skin import burley_within
 
 UP, ALONG = (0.0, 0.0, 1.0), (1.0, 0.0, 0.0, 1.0)
 WHITE = (1.0, 1.0, 1.0)

@@ -41,7 +41,7 @@ from dressi.render import (
     render,
     wireframe,
 )
-from dressi.render.fit.graphs.batches import ViewBatches
+from dressi.render.fit.data.learned import ViewBatches
 from dressi.render.fit.phases.texture import roughness
 from dressi.render.io import save_png, write_json
 from dressi.render.io.files import data_file

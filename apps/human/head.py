@@ -22,7 +22,7 @@ from dressi.render.io.images import load_image
 from dressi.render.lists import as_list
 from dressi.render.mesh.rows import midpoints
 from dressi.render.shading.normal_map import vertex_tangents
-from dressi.render.shading.skin.diffusion import UvSurface
+from dressi.render.shading.skin import UvSurface
 from dressi.render.surface.screen import Surface, barycentric, corners, rasterize_hard
 
 LANDMARKS = {

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import roots_legendre
 
-from dressi.render.shading.prefilter import ROUGHNESS
+from dressi.render.shading.environment import ROUGHNESS
 
 DEGREES = 512
 DECAY = 2.5

@@ -25,9 +25,8 @@ from scipy.spatial import Delaunay, cKDTree
 
 from dressi import DressiAD
 from dressi.render import Cameras, Mesh, load_mesh
-from dressi.render.fit.data.dataset import photo_dataset
-from dressi.render.fit.data.result import FitResult, Timing
-from dressi.render.fit.scores import score
+from dressi.render.fit.data.dataset import FitResult, Timing, photo_dataset
+from dressi.render.fit.report import score
 from dressi.render.io import Photos, load_photos, write_json
 from dressi.render.io.calibration import read_calibration
 from dressi.render.io.files import read_json

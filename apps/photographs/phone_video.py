@@ -33,7 +33,7 @@ from dressi.render.io.cameras import encode_cameras
 from dressi.render.io.files import read_json
 from dressi.render.io.lens import Lens
 from dressi.render.mesh import primitives
-from dressi.render.mesh.sampling import SurfaceDistance, sample_surface
+from dressi.render.mesh.queries import SurfaceDistance, sample_surface
 from dressi.render.shading.environment import Environment
 from dressi.render.shading.studio import studio
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear

@@ -19,11 +19,11 @@ from dressi import Device, DressiAD
 from dressi.config import config
 from dressi.render import load_mesh, orbit, render
 from dressi.render.cameras import Camera, Cameras
-from dressi.render.cameras.units import unit_cameras
+from dressi.render.cameras.pose import unit_cameras
 from dressi.render.drawing.draw import draw
 from dressi.render.fit import Dataset, Observations
-from dressi.render.fit.start.carved.hull import Hull
-from dressi.render.fit.start.stereo.maps import depth_maps
+from dressi.render.fit.start.carved import Hull
+from dressi.render.fit.start.stereo import depth_maps
 from dressi.render.io import save_png, write_json
 from dressi.render.mesh import Mesh
 from dressi.render.shading.lights import DirectionalLight

@@ -117,7 +117,7 @@ def bench(
             measure=measure or None,
         )
         with imports():
-            from dressi.cli.bench.suite.run import run_suite
+            from dressi.cli.bench.suite import run_suite
 
         given = {
             "views": views, "size": size, "texture_size": texture_size, "texture_gradient": texture_gradient, "peels": peels,
@@ -140,7 +140,7 @@ def bench(
         run_bench(request)
         return 0
     with imports():
-        from dressi.cli.bench.model.run import run_model
+        from dressi.cli.bench.model import run_model
 
     run_model(request, record=device_model, measure=measure)
     return 0

@@ -22,7 +22,7 @@ def fit(**given: Any) -> int:
     request = Request().changed(given)
     if request.many is not None:
         with imports():
-            from dressi.cli.many.command import run_many
+            from dressi.cli.many.run import run_many
 
         return run_many(request.many, request)
     if request.ray or request.workers is not None:

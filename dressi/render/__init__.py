@@ -88,11 +88,14 @@ from .cameras.intrinsics import (
     shift_principal,
 )
 from .cameras.pose import Poses, poses
-from .cameras.rigid import compose, exp_se3, invert, log_se3, rigid, rotation_and_translation, transform
-from .cameras.rotations import (
+from .cameras.rigid import (
     axis_angle_to_matrix,
     axis_angle_to_quaternion,
+    compose,
+    exp_se3,
     exp_so3,
+    invert,
+    log_se3,
     log_so3,
     matrix_to_axis_angle,
     matrix_to_quaternion,
@@ -102,16 +105,19 @@ from .cameras.rotations import (
     quaternion_rotate,
     quaternion_to_axis_angle,
     quaternion_to_matrix,
+    rigid,
     rotation_6d_to_matrix,
+    rotation_and_translation,
+    transform,
     wxyz_to_xyzw,
     xyzw_to_wxyz,
 )
 from .cameras.views import frame, orbit, ring
+from .drawing.draw import render_turntable
 from .drawing.entry import render
 from .drawing.picture import Picture
 from .drawing.pixels import Pixels
 from .drawing.point import SurfacePoint
-from .drawing.turntable import render_turntable
 from .formats import load_mesh, load_scene, save_mesh, save_scene
 from .forms.edges.edge_list import edge_list
 from .forms.hard_soft_ras import hard_soft_ras
@@ -121,7 +127,7 @@ from .lists import list_data, list_leaf
 from .materials import MaterialKind, Parameter
 from .mesh import Material, Mesh, primitives
 from .objectives.large_steps import large_steps, spread
-from .objectives.losses import charbonnier, l1, l2
+from .objectives.losses import charbonnier, l1, l2, multiscale_structural_similarity, structural_similarity
 from .objectives.metrics import chamfer, iou, psnr, ssim
 from .objectives.perceptual import Features, load_features, perceptual
 from .objectives.regularizers import (
@@ -133,24 +139,20 @@ from .objectives.regularizers import (
     laplacian_loss,
     normal_consistency,
 )
-from .objectives.similarity import multiscale_structural_similarity, structural_similarity
 from .scene.geometry import TriangleGeometry
 from .scene.morph import MorphGeometry
 from .scene.scene import Node, Scene
-from .scene.skeleton import Skeleton
-from .scene.skin import SkinnedGeometry
+from .scene.skin import Skeleton, SkinnedGeometry
 from .shading.bsdf import Bsdf, EyeBsdf, Frame, GltfBsdf, HairBsdf, SkinBsdf, TeethBsdf
 from .shading.environment import Environment
-from .shading.harmonics_light import HarmonicsLight
-from .shading.lambert import lambert, unlit
-from .shading.lights import DirectionalLight, Light, PointLight, SpotLight
-from .shading.monte_carlo.light import MonteCarloEnvironment
-from .shading.shadows.shadow_map import Shadow
+from .shading.harmonics import HarmonicsLight
+from .shading.lights import DirectionalLight, Light, PointLight, SpotLight, lambert, unlit
+from .shading.monte_carlo import MonteCarloEnvironment
+from .shading.shadows import Shadow
 from .shading.skin import burley, diffused
 from .shading.studio import studio
-from .strands.curves import curves, wireframe
 from .strands.draw import StrandPicture, draw_strands
-from .strands.geometry import PointGeometry, StrandGeometry
+from .strands.geometry import PointGeometry, StrandGeometry, curves, wireframe
 from .strands.marschner import Marschner
 from .strands.point import KajiyaKay, StrandPoint
 from .surface.color import linear_to_srgb, srgb_to_linear

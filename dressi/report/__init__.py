@@ -16,10 +16,9 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..render.io.files import usable, write_files
-from .bench.folder import BenchFolder
 from .bench.page import bench_page
-from .fit.folder import MESH, REPORT, FitFolder
-from .fit.page import fit_page
+from .bench.tables import BenchFolder
+from .fit import MESH, REPORT, FitFolder, fit_page
 from .page import MOST_BYTES
 from .parts.model import page_model
 

@@ -14,9 +14,7 @@ from .canvas import Canvas, open_canvas
 from .embed import host_canvas, qt_pane
 from .orbit import Orbit
 from .presenter import Layer, OffscreenPresenter, Presenter
-from .sessions.engine import EngineSession
-from .sessions.fit import FitSession
-from .sessions.mesh import MeshSession
+from .sessions import EngineSession, FitSession, MeshSession
 from .viewer import Viewer
 
 __all__ = [

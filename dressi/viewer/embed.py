@@ -9,7 +9,7 @@ from typing import Any
 from ..vk.run.present.windows import NativeWindow
 from .canvas import BACKENDS, Canvas, HostWindow, missing
 from .presenter import SwapchainPresenter
-from .sessions.session import Session
+from .sessions import Session
 
 
 def qt_pane(

@@ -11,8 +11,8 @@ import numpy as np
 from ..ad import functional as F
 from ..ad.graph import Variable
 from ..ad.types import FLOAT, VEC3, Size
-from ..render.cameras.units import matrices_leaf
-from ..render.fit.graphs.subject import Subject
+from ..render.cameras.pose import matrices_leaf
+from ..render.fit.graphs.round import Subject
 from ..render.surface.footprint import barycentric_slopes
 from ..render.surface.normals import flat_normal, vertex_normals
 from ..render.surface.projection import to_clip

@@ -5,22 +5,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
+from PIL import Image, ImageDraw
 
 from ..ad.graph import Variable
 from ..ad.traversal import leaves
 from ..ad.types import VEC3
 from ..render.cameras import Cameras
-from ..render.cameras.units import send_matrices
+from ..render.cameras.pose import send_matrices
 from ..vk.run.engine import DressiAD
 from .canvas import Canvas, Event
-from .keys import KEYS
 from .orbit import Orbit
-from .panel.panel import WIDTH, Panel
+from .panel import FAINT, PAPER, WIDTH, Panel, Pen
 from .pictures import MODES, Mode, Pictures
 from .presenter import Layer
-from .sessions.session import Scene, Session
+from .sessions import Scene, Session
 
 INTERVALS = (1 / 30, 1 / 10)
 """Shortest and longest time between two pictures, in seconds. Pictures come seldom enough to take a tenth of the time."""
@@ -308,3 +309,73 @@ def _inside(size: tuple[int, int], room: tuple[int, int]) -> tuple[int, int, int
     scale = min(room[0] / size[0], room[1] / size[1])
     width, height = max(round(scale * size[0]), 1), max(round(scale * size[1]), 1)
     return (room[0] - width) // 2, (room[1] - height) // 2, width, height
+
+
+# What the keys of the viewer do. Names of keys are those of the DOM, as rendercanvas gives them.
+
+
+class Steered(Protocol):
+    """What keys steer: a Viewer."""
+
+    orbit: Orbit
+    canvas: Canvas
+    modes: Sequence[Mode]
+
+    def toggle(self) -> None: ...
+    def step(self) -> None: ...
+    def hide(self) -> None: ...
+    def act(self, name: str) -> None: ...
+    def choose(self, mode: str) -> None: ...
+
+
+TURN, ZOOM = 8.0, 1.15
+"""Degrees and factor of one press."""
+
+
+def _mode(number: int) -> Callable[[Steered], None]:
+    return lambda viewer: viewer.choose(viewer.modes[number].name) if number < len(viewer.modes) else None
+
+
+KEYS: dict[str, Callable[[Steered], None]] = {
+    " ": lambda viewer: viewer.toggle(),
+    "n": lambda viewer: viewer.step(),
+    "r": lambda viewer: viewer.act("rewind"),
+    "s": lambda viewer: viewer.act("save"),
+    "h": lambda viewer: viewer.hide(),
+    "q": lambda viewer: viewer.canvas.close(),
+    "ArrowLeft": lambda viewer: viewer.orbit.turn(-TURN, 0),
+    "ArrowRight": lambda viewer: viewer.orbit.turn(TURN, 0),
+    "ArrowUp": lambda viewer: viewer.orbit.turn(0, -TURN),
+    "ArrowDown": lambda viewer: viewer.orbit.turn(0, TURN),
+    "+": lambda viewer: viewer.orbit.zoom(ZOOM),
+    "=": lambda viewer: viewer.orbit.zoom(ZOOM),
+    "-": lambda viewer: viewer.orbit.zoom(1 / ZOOM),
+    "Home": lambda viewer: viewer.orbit.home(),
+    **{str(number + 1): _mode(number) for number in range(6)},
+}
+
+
+# A sentence in a window while there is no picture yet.
+
+
+def show_notice(canvas: Canvas, engine: DressiAD, text: str) -> bool:
+    """Show a sentence in the middle of the window; whether it could be shown. Raises DeviceErrors.
+
+    >>> from dressi.viewer import open_canvas
+    >>> from dressi.viewer.viewer import show_notice
+    >>> with DressiAD() as ad, open_canvas("offscreen", (64, 48)) as canvas:
+    ...     show_notice(canvas, ad, "preparing"), canvas.presenter.frame.shape
+    (True, (48, 64, 4))
+    """
+    canvas.process_events()
+    size = canvas.presenter.size
+    if min(size) <= 0:
+        return False
+    image = Image.new("RGB", size, PAPER)
+    scale = canvas.pixel_ratio
+    pen = Pen(ImageDraw.Draw(image), scale)
+    pen.text((size[0] / scale / 2, size[1] / scale / 2), text, FAINT, 14.0, anchor="mm")
+    codes = Variable(VEC3, size, name="notice", data=np.asarray(image, np.float32)[None] / 255)
+    shown = canvas.presenter.present(engine, [Layer(codes, (0, 0, *size))])
+    engine.device.wait()
+    return shown

@@ -19,5 +19,5 @@ def driver() -> None:
 @pytest.fixture
 def coarse_surfaces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fits of this process carve first shapes, and make folded surfaces anew, on grids for thumbnails."""
-    monkeypatch.setattr("dressi.render.fit.phases.unfold.CELLS", 32)
-    monkeypatch.setattr("dressi.render.fit.start.carved.hull.CELLS", 48)
+    monkeypatch.setattr("dressi.render.fit.phases.remeshed.CELLS", 32)
+    monkeypatch.setattr("dressi.render.fit.start.carved.CELLS", 48)

@@ -33,8 +33,8 @@ from dressi.render.mesh.primitives import pear
 CODE = """
 from dressi.cli.interrupt import imports
 with imports():
-    import dressi.render.fit.phases.unfold as unfold
-    import dressi.render.fit.run.running as running
+    import dressi.render.fit.phases.remeshed as unfold
+    from dressi.render.fit.run import running
 running.SAVE_SECONDS = 0.02
 unfold.CELLS = 32  # of a grid for thumbnails
 from dressi.cli import main

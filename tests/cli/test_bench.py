@@ -20,18 +20,15 @@ from rich.table import Table
 from dressi import FLOAT, Device, DeviceError, DressiAD, F, NoDriverError, Variable
 from dressi.ad.program import Program
 from dressi.cli import main
-from dressi.cli.bench import cases, materials, protocol
+from dressi.cli.bench import cases, protocol, work
 from dressi.cli.bench.cases import CASES as CASES_OF
 from dressi.cli.bench.cases import profile_counts
 from dressi.cli.bench.meshes import MESHES, cameras, deformed, load
 from dressi.cli.bench.names import CASES, PREDICTED, RIVALS
-from dressi.cli.bench.pairs import difference
-from dressi.cli.bench.peers import Deodr
-from dressi.cli.bench.protocol import WARM_UP, in_turns
+from dressi.cli.bench.protocol import WARM_UP, difference, in_turns
 from dressi.cli.bench.request import DEFAULTS, Request
-from dressi.cli.bench.suite.folder import Processor
-from dressi.cli.bench.suite.units import units
-from dressi.cli.bench.targets import without_values
+from dressi.cli.bench.suite import Processor, units
+from dressi.cli.bench.work import Deodr, without_values
 from dressi.cli.commands import app
 from dressi.cli.plan_for import PlanFor, record
 from dressi.cli.terminal import table_console
@@ -73,7 +70,7 @@ def test_every_case_runs(case, driver, mesh, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(cases, "ABLATION", {"full": DEFAULT, "other": other})
     few = {name: PROFILES[name] for name in ("minimum", "mali_g76")}
     monkeypatch.setattr(cases, "PROFILES", few)  # all are planned for by `dressi bench model`
-    monkeypatch.setattr(materials, "SKY", (16, 8))
+    monkeypatch.setattr(work, "SKY", (16, 8))
     monkeypatch.setattr(protocol, "WARM_UP", 2)  # no times are compared,
     monkeypatch.setattr(
         Device, "trim", lambda *_: None
@@ -141,9 +138,9 @@ def test_sub_stages_grow_with_fewer_attachments():
     assert [set(t.facts["profile_plan"]) for t in trials] == [{"before_cache", "after_cache"}] * 2
     assert all(t.options == DEFAULT and t.limits == profile("mali_g76") and t.model == TILER for t in trials)
     subpasses = replace(DEFAULT, choose_lowering=False, run_on_active_blocks=False)
-    for (phase, work), cached in product(works.items(), (False, True)):
+    for (phase, measured), cached in product(works.items(), (False, True)):
         by_name = (
-            profile_counts(work, name, replace(subpasses, cache_static=cached))
+            profile_counts(measured, name, replace(subpasses, cache_static=cached))
             for name in ("desktop", "uhd620", "mali_g76")
         )
         ordered = list(by_name)
@@ -362,7 +359,7 @@ def measures(monkeypatch: pytest.MonkeyPatch) -> Callable[[Measure], list[str]]:
             asked.append(request.case)
             return measure(request)
 
-        monkeypatch.setattr("dressi.cli.bench.suite.run.measured", record)
+        monkeypatch.setattr("dressi.cli.bench.suite.measured", record)
         return asked
 
     return replace

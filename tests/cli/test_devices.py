@@ -13,11 +13,10 @@ import pytest
 from command_line import refuses, run, run_process
 
 from dressi import Device, Variable
+from dressi.cli.doctor import command as report
 from dressi.cli.doctor import gpu_probes as probes
-from dressi.cli.doctor import gpu_report as report
 from dressi.cli.doctor import probe as processes
-from dressi.cli.doctor.gpu_facts import facts
-from dressi.cli.doctor.probe import Answer, ask
+from dressi.cli.doctor.probe import Answer, ask, facts
 from dressi.vk.plan.glsl.text import writer
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.run.executor import VulkanExecutor

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from command_line import run, run_process
 
-from dressi.cli.doctor import drivers, machine, probe
-from dressi.cli.doctor.findings import Finding
+from dressi.cli.doctor import machine, probe
+from dressi.cli.doctor.machine import Finding
 from dressi.cli.doctor.probe import Answer, ask
 from dressi.config import config
 from dressi.vk.run.host.platforms import LINUX, MACOS, WINDOWS, Platform
@@ -94,40 +94,40 @@ def test_a_machine_without_a_loader(tmp_path: Path):
     ],
 )
 def test_the_cure_is_that_of_the_system(system: Platform, words: list[str], tmp_path: Path):
-    lacks = drivers.loader_and_devices(Machine(Answer({"loader": "not found", "devices": []})), alike(system))
+    lacks = machine.loader_and_devices(Machine(Answer({"loader": "not found", "devices": []})), alike(system))
     for word in words:
         assert word in found(lacks, "problem", "loader")
     (tmp_path / system.loader).touch()
-    there = drivers.loader_and_devices(
+    there = machine.loader_and_devices(
         Machine(Answer({"loader": "not found", "devices": []})), alike(system, folders=(str(tmp_path),))
     )
     assert str(tmp_path) in found(there, "problem", "loader") and system.search in found(
         there, "problem", "loader"
     )
-    none = drivers.loader_and_devices(Machine(Answer({"devices": []})), alike(system))
+    none = machine.loader_and_devices(Machine(Answer({"devices": []})), alike(system))
     assert system.driver in found(none, "problem", "driver")
     slow = Answer(
         {"compiler": "glslc (/bin/glslc)", "in_process": False, "failures": ["libx cannot be used"]}
     )
-    assert system.glslang in found(drivers.compilers(lambda _: slow, system), "note", "glslang")
+    assert system.glslang in found(machine.compilers(lambda _: slow, system), "note", "glslang")
     nothing = Answer({"compiler": None, "failures": []})
-    assert system.glslang in found(drivers.compilers(lambda _: nothing, system), "problem", "glslang")
-    bare = drivers.loader_and_devices(Machine(Answer({**FACTS, "validation": False})), alike(system))
+    assert system.glslang in found(machine.compilers(lambda _: nothing, system), "problem", "glslang")
+    bare = machine.loader_and_devices(Machine(Answer({**FACTS, "validation": False})), alike(system))
     assert system.validation in found(bare, "note", "validation") and "problem" not in levels(bare)
 
 
 def test_a_device_that_crashes_is_reported():
     crash = Answer(failure="crashes (SIGSEGV)")
-    chosen = drivers.loader_and_devices(Machine(steps={"0": crash}), alike(LINUX))
+    chosen = machine.loader_and_devices(Machine(steps={"0": crash}), alike(LINUX))
     text = found(chosen, "problem", "device 0")
     assert "Some GPU" in text and "SIGSEGV" in text and "DRESSI_DEVICE=1" in text
-    other = drivers.loader_and_devices(Machine(steps={"1": crash}), alike(LINUX))
+    other = machine.loader_and_devices(Machine(steps={"1": crash}), alike(LINUX))
     assert "SIGSEGV" in found(other, "note", "device 1") and "problem" not in levels(other)
-    every = drivers.loader_and_devices(Machine(steps={"0": crash, "1": crash}), alike(LINUX))
+    every = machine.loader_and_devices(Machine(steps={"0": crash, "1": crash}), alike(LINUX))
     assert "DRESSI_DEVICE" not in found(every, "problem", "device 0") + found(every, "problem", "device 1")
-    wrong = drivers.loader_and_devices(Machine(steps={"0": Answer({"right": False})}), alike(LINUX))
+    wrong = machine.loader_and_devices(Machine(steps={"0": Answer({"right": False})}), alike(LINUX))
     assert "wrong numbers" in found(wrong, "problem", "device 0")
-    lost = drivers.loader_and_devices(
+    lost = machine.loader_and_devices(
         Machine(steps={"0": Answer({"error": "the device is gone"})}), alike(LINUX)
     )
     assert "the device is gone" in found(lost, "problem", "device 0")
@@ -137,7 +137,7 @@ def test_a_wrong_choice_of_a_device_and_a_machine_without_a_gpu():
     refused = Answer(
         {**FACTS, "devices": [CPU], "chosen": None, "refused": "there is no Vulkan device 'Voodoo'"}
     )
-    findings = drivers.loader_and_devices(Machine(refused), alike(LINUX))
+    findings = machine.loader_and_devices(Machine(refused), alike(LINUX))
     assert "Voodoo" in found(findings, "problem", "settings")
     assert "driver of your GPU" in found(findings, "note", "gpu")
 
@@ -147,7 +147,7 @@ def test_the_driver_that_crashes_is_found(tmp_path: Path):
         (tmp_path / f"{name}.json").write_text(json.dumps({"ICD": {"library_path": "libx.so"}}))
     crash = Answer(failure="crashes (SIGABRT)")
     system = alike(LINUX, manifests=(str(tmp_path),))
-    findings = drivers.loader_and_devices(Machine(crash, bad=crash, good=Answer(FACTS)), system)
+    findings = machine.loader_and_devices(Machine(crash, bad=crash, good=Answer(FACTS)), system)
     assert "bad.json" in found(findings, "problem", "driver") and "good.json" in found(
         findings, "note", "driver"
     )
@@ -171,7 +171,7 @@ def test_drivers_whose_library_is_gone(tmp_path: Path):
     (tmp_path / "gone.json").write_text(json.dumps({"ICD": {"library_path": "./libgone.so"}}))
     (tmp_path / "odd.json").write_text("[]")
     (tmp_path / "name.json").write_text(json.dumps({"ICD": {"library_path": "libfound_by_name.so"}}))
-    findings = drivers.manifests(alike(LINUX, manifests=(str(tmp_path),)))
+    findings = machine.manifests(alike(LINUX, manifests=(str(tmp_path),)))
     assert [re.findall(r"\w+\.json", finding.text)[0] for finding in findings] == ["gone.json", "odd.json"]
     assert all("reinstall" in finding.text for finding in findings)
 

@@ -12,15 +12,14 @@ import pytest
 from PIL import Image
 
 import dressi
-from dressi import FLOAT, VEC3, F, NoDriverError, Variable, adam
+from dressi import FLOAT, VEC3, F, NoDriverError, Variable, adam, notebook
 from dressi.ad.program import Program
 from dressi.ad.show import svg
 from dressi.config import shader_text
 from dressi.figures import Figures
-from dressi.notebook import pictures
-from dressi.notebook.kinds import KINDS
+from dressi.notebook import KINDS
 from dressi.render import primitives, render
-from dressi.render.fit.data.result import FitResult, Quality, Timing
+from dressi.render.fit.data.dataset import FitResult, Quality, Timing
 from dressi.vk.plan.limits import PROFILES
 from dressi.vk.plan.model.records import CPU
 from dressi.vk.planning import PlanningEngine
@@ -116,7 +115,7 @@ def test_image_leaves_show_their_data():
 )
 def test_every_kind_of_image_is_drawn(values: np.ndarray):
     pixels = decoded(Variable.of(values)._repr_png_())
-    assert pixels.shape[0] <= pictures.LARGE
+    assert pixels.shape[0] <= notebook.LARGE
     if values.min() < 0:
         assert (pixels.min(), pixels.max()) == (0, 255)
 
@@ -172,7 +171,7 @@ def test_a_mesh_without_a_device_shows_its_counts(monkeypatch: pytest.MonkeyPatc
     def refuse(*_: Any, **__: Any) -> None:
         raise NoDriverError("there is <no> driver")
 
-    monkeypatch.setattr(pictures, "render", refuse)
+    monkeypatch.setattr(notebook, "render", refuse)
     page = primitives.cube()._repr_html_() or ""
     assert "there is &lt;no&gt; driver" in page and "8 vertices" in page
     with pytest.warns(UserWarning, match="no png figure of this Mesh: there is <no> driver"):

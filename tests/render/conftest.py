@@ -11,8 +11,8 @@ from dressi.ad.graph import Variable
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.render.drawing import pixels
-from dressi.render.fit.phases import unfold
-from dressi.render.fit.start.carved import hull
+from dressi.render.fit.phases import remeshed
+from dressi.render.fit.start import carved
 from dressi.vk.run.executor import VulkanExecutor
 
 
@@ -63,5 +63,5 @@ def tiny_fits(device) -> TinyFits:
 def coarse_surfaces(monkeypatch: pytest.MonkeyPatch) -> None:
     """In fits, first shapes are carved, and folded surfaces made anew, on grids that fit pictures of a few dozen pixels: 256
     cells along a side take ten seconds."""
-    monkeypatch.setattr(unfold, "CELLS", 32)
-    monkeypatch.setattr(hull, "CELLS", 48)
+    monkeypatch.setattr(remeshed, "CELLS", 32)
+    monkeypatch.setattr(carved, "CELLS", 48)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dressi.render import Mesh, save_mesh
-from dressi.render.drawing.pictures import GAP, compare
+from dressi.render.drawing.draw import GAP, compare
 from dressi.render.io import save_gif, save_png
 from dressi.render.mesh.primitives import pear
 

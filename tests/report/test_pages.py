@@ -19,16 +19,14 @@ from folders import SIZE, write_fit
 import dressi.report
 from dressi.errors import InputError
 from dressi.render.formats import save_mesh
-from dressi.render.formats.gltf.mesh import load_gltf
+from dressi.render.formats.gltf.scene import load_gltf
 from dressi.render.io import save_png
 from dressi.render.mesh.primitives import icosphere, pear
 from dressi.report import MOST_BYTES, write_report
-from dressi.report.bench.folder import BenchFolder
-from dressi.report.parts.charts import MOST_POINTS, Series, line_chart
+from dressi.report.bench.tables import BenchFolder
+from dressi.report.parts.charts import MOST_POINTS, Series, StageRow, line_chart, timeline
 from dressi.report.parts.markup import Markup, element, number, table
-from dressi.report.parts.model import page_model
-from dressi.report.parts.pictures import error_map, scaled, sheet_cells
-from dressi.report.parts.timeline import StageRow, timeline
+from dressi.report.parts.model import error_map, page_model, scaled, sheet_cells
 
 
 def page_of(folder: Path) -> str:

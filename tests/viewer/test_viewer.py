@@ -10,14 +10,14 @@ import pytest
 from screen import Screen, until
 
 import dressi
-import dressi.render.fit.run.running as running
 import dressi.viewer
 from dressi import FLOAT, MAT4, DressiAD, F, InputError, Variable, adam
 from dressi.render import MorphGeometry, Node, Scene, StrandGeometry, load_mesh, primitives
 from dressi.render.fit import FitJob
-from dressi.render.fit.graphs import controls
+from dressi.render.fit.graphs import term
+from dressi.render.fit.run import running
 from dressi.viewer import EngineSession, FitSession, MeshSession, Orbit, Viewer, open_canvas
-from dressi.viewer.panel.panel import WIDTH
+from dressi.viewer.panel import WIDTH
 from dressi.viewer.pictures import BACKGROUND, FIT, MODES, TRUTH
 
 SIZE = (WIDTH + 128, 128)
@@ -240,7 +240,7 @@ def test_what_cannot_be_shown_is_said(device):
                 EngineSession(ad, **given)
 
 
-MODULES = [controls] + [
+MODULES = [term] + [
     importlib.import_module(found.name)
     for found in pkgutil.walk_packages(dressi.viewer.__path__, "dressi.viewer.")
     if ".windows" not in found.name and ".widget" not in found.name

@@ -29,7 +29,7 @@ from dressi.ad import optim
 from dressi.ad.least_squares import Energy
 from dressi.config import config
 from dressi.errors import InputError
-from dressi.render.drawing.pictures import compare
+from dressi.render.drawing.draw import compare
 from dressi.render.io import save_png, write_json
 
 WIDTH = 0.05

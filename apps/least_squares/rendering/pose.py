@@ -35,7 +35,7 @@ from dressi.ad import optim
 from dressi.config import config
 from dressi.errors import InputError
 from dressi.render import Camera, Cameras, Mesh, load_mesh, ring
-from dressi.render.drawing.pictures import compare
+from dressi.render.drawing.draw import compare
 from dressi.render.io import save_png, write_json
 
 MESHES = {"cow": "meshes/spot_bob/spot.obj", "head": "head/LeePerrySmith.glb"}

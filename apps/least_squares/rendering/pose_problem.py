@@ -11,7 +11,7 @@ from dressi import DressiAD, F, Variable
 from dressi.ad.types import FLOAT, MAT4, VEC3
 from dressi.render import Cameras, Mesh, render
 from dressi.render.cameras.rigid import exp_se3
-from dressi.render.fit.graphs.mask_distances import signed_distances
+from dressi.render.fit.data.learned import signed_distances
 
 SAMPLES = 4
 """Samples of a mask along each side of a pixel."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from dressi import VEC3, DressiAD, Variable, adam, optim
 from dressi.render import Camera, list_leaf, perceptual, primitives, render, structural_similarity
-from dressi.render.fit.textures.losses import LOSSES
+from dressi.render.fit.data.textures import LOSSES
 from dressi.render.surface.transfer import encoded
 
 STARTS = ((0.14, 0.09), (-0.12, 0.12), (0.05, -0.16))

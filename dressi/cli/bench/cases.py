@@ -6,14 +6,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from dressi.ad.types import Size
-from dressi.cli.bench.materials import environment, material, roughness, shading
 from dressi.cli.bench.request import Request
-from dressi.cli.bench.stencils.filters import blur, pyramid
-from dressi.cli.bench.stencils.layers import chain, convolution, product
-from dressi.cli.bench.stencils.slicing import slicing
-from dressi.cli.bench.stencils.trained import Training
-from dressi.cli.bench.targets import Targets
-from dressi.cli.bench.work import Trial, Work, descent, joint, pixels, silhouette, texture
+from dressi.cli.bench.stencils import Training, blur, chain, convolution, product, pyramid, slicing
+from dressi.cli.bench.work import (
+    Targets,
+    Trial,
+    Work,
+    descent,
+    environment,
+    joint,
+    material,
+    pixels,
+    roughness,
+    shading,
+    silhouette,
+    texture,
+)
 from dressi.vk.plan.limits import PROFILES, profile
 from dressi.vk.plan.model.records import model_of_profile
 from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions

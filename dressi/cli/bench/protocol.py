@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -10,16 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from dressi import Device, DressiAD
-from dressi.cli.bench.pairs import difference
-from dressi.cli.bench.work import Peer, Trial
-from dressi.config import config, shader_text
-from dressi.errors import DressiError
-from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import DeviceLimits
-from dressi.vk.plan.options import BASELINE
-from dressi.vk.plan.predict.stages import step_bytes
-from dressi.vk.run.measure.stages import stage_facts
+from ... import Device, DressiAD
+from ...config import config, shader_text
+from ...errors import DressiError
+from ...vk.plan.compiler import build_plan
+from ...vk.plan.limits import DeviceLimits
+from ...vk.plan.options import BASELINE
+from ...vk.plan.predict.stages import step_bytes
+from ...vk.run.measure.stages import stage_facts
+from .work import Peer, Trial
 
 WARM_UP = 20
 BATCH_SECONDS = 0.02
@@ -244,3 +244,39 @@ def _peer_quality(trial: Trial, device: Device, name: str, steps: int) -> dict[s
     again = trial.work.peers[name]()
     again.run(steps)
     return trial.work.peer_quality(device, again.positions())
+
+
+# How much one way is slower than another: what the rounds say in which both ran, one shortly after the other.
+#
+# What disturbs a machine for longer than a round, other programs for example, falls on both alike and is not in the
+# difference of their times; what disturbs one batch is an outlier, which does not move the median of the differences.
+
+Times = Sequence[float] | np.ndarray
+CONFIDENCE = 0.95
+
+
+def difference(times: Times, reference: Times) -> dict[str, Any]:
+    """The median of ``times - reference``, round by round, with the interval of a sign test: ``ms``, ``interval``
+    (None of fewer than six rounds), ``confidence``, ``rounds``.
+
+    The interval assumes nothing about the distribution: of n differences that fall on either side of their true median
+    by the toss of a coin, the k smallest and the k largest lie outside of it.
+    """
+    differences = np.sort(np.subtract(times, reference))
+    k = _left_out(len(differences))
+    interval = [float(differences[k - 1]), float(differences[-k])] if k else None
+    return {
+        "ms": float(np.median(differences)),
+        "interval": interval,
+        "confidence": CONFIDENCE,
+        "rounds": len(differences),
+    }
+
+
+def _left_out(n: int) -> int:
+    """The largest k such that fewer than k of n coins show heads, or fewer than k tails, with 1 - CONFIDENCE at most."""
+    below, k = 1.0, 0
+    while 2 * below <= (1 - CONFIDENCE) * 2.0**n:
+        k += 1
+        below += math.comb(n, k)
+    return k

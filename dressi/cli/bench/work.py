@@ -2,41 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Protocol
+from importlib.metadata import version
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dressi import Device, DressiAD, F, Variable, adam
-from dressi.ad.evaluate import evaluate
-from dressi.ad.optim import Clocked, Optimizer, clock, cosine, sgd
-from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
-from dressi.cli.bench.meshes import Model, cameras, deformed, textured
-from dressi.cli.bench.request import Request
-from dressi.cli.bench.stencils.trained import RATE, Training
-from dressi.cli.bench.targets import Targets
-from dressi.config import shader_text
-from dressi.render.cameras.units import matrices_leaf
-from dressi.render.drawing.draw import draw, surface_uv
-from dressi.render.fit.graphs.mask_distances import signed_distances
-from dressi.render.fit.phases.texture import TextureRound
-from dressi.render.forms.edges.edge_list import edge_list
-from dressi.render.forms.hard_soft_ras import SOFT_FORMS, draw_form
-from dressi.render.lists import list_leaf
-from dressi.render.mesh.sampling import SurfaceDistance
-from dressi.render.objectives.losses import l2
-from dressi.render.objectives.metrics import iou, psnr
-from dressi.render.surface.projection import to_clip
-from dressi.render.surface.screen import rasterize_hard
-from dressi.render.surface.texturing import texture_colour
-from dressi.vk.plan.limits import DeviceLimits
-from dressi.vk.plan.model.device import DeviceModel
-from dressi.vk.plan.options import DEFAULT, PlanOptions
-from dressi.vk.plan.plan import Plan
-from dressi.vk.planning import PlanningEngine
+from ... import Device, DressiAD, F, Variable, adam
+from ...ad.evaluate import evaluate
+from ...ad.optim import Clocked, Optimizer, clock, cosine, sgd
+from ...ad.transform.gradient import gradient
+from ...ad.types import FLOAT, IVEC3, VEC2, VEC3, list_values
+from ...config import shader_text
+from ...errors import DeviceError, InputError
+from ...render.cameras import Cameras
+from ...render.cameras.pose import matrices_leaf
+from ...render.drawing.draw import draw, surface_uv
+from ...render.drawing.entry import render
+from ...render.fit.data.learned import ViewBatches, signed_distances
+from ...render.fit.phases.texture import TextureRound
+from ...render.forms.edges.edge_list import edge_list
+from ...render.forms.hard_soft_ras import SOFT_FORMS, draw_form
+from ...render.lists import list_leaf
+from ...render.mesh import Mesh
+from ...render.mesh.material import Material
+from ...render.mesh.queries import SurfaceDistance
+from ...render.objectives.losses import l2
+from ...render.objectives.metrics import iou, psnr
+from ...render.shading.environment import Environment
+from ...render.surface.projection import to_clip
+from ...render.surface.screen import rasterize_hard
+from ...render.surface.texturing import texture_colour
+from ...vk.plan.limits import DeviceLimits
+from ...vk.plan.model.device import DeviceModel
+from ...vk.plan.options import DEFAULT, PlanOptions
+from ...vk.plan.plan import Plan
+from ...vk.planning import PlanningEngine
+from .meshes import Model, cameras, deformed, textured
+from .request import Request
+from .stencils import RATE, Training
 
 SHAPE_RATE = (0.01, 0.0005)
 """Learning rates of Adam on positions in the unit sphere, from the first to the last step."""
@@ -188,7 +195,7 @@ def silhouette(model: Model, size: tuple[int, int], request: Request, targets: T
         return float(truth().distances(moved(engine)).mean())
 
     def deodr() -> Peer:
-        from dressi.cli.bench.peers import Deodr
+        pass
 
         assert pictures is not None
         return Deodr(mesh, ring.matrices, pictures.masks, SHAPE_RATE, request.steps)
@@ -298,3 +305,240 @@ def _goal(masks: np.ndarray, request: Request, size: tuple[int, int]) -> np.ndar
 def _decibel(value: float) -> float | None:
     """None for infinity, which JSON has not: the images are equal."""
     return value if np.isfinite(value) else None
+
+
+# The optimisations that shade glTF materials under an environment map: a frame, a material step, an environment step.
+
+FRAMES = 8
+"""Places of the camera that frames are drawn from in turn."""
+SKY = (64, 32)
+"""Texels of the environment map, which is optimised or known."""
+GREY = 0.4
+"""What maps start from."""
+
+
+def shading(model: Model, size: tuple[int, int], texels: int, request: Request) -> Work:
+    """One frame: rasterised and shaded from a camera that moves in every step. What is optimised is its exposure alone, one
+    number: the squared difference of the mean light to a grey."""
+    mesh, counter = _with_maps(model.mesh, texels), clock()
+    pick = ViewBatches(FRAMES * request.views, request.views, counter)
+    matrices = pick(matrices_leaf(cameras(FRAMES * request.views, size).matrices))
+    sky = Environment(_sky())
+    picture = render(mesh, matrices, size=size, light=sky, filter="trilinear", form="hard")
+    stops = Variable(FLOAT, name="stops", data=np.full((1, 1, 1), 3.0))
+    shown = picture.colour * F.exp2(stops)
+    return _work(model, size, texels, request, l2(shown, 0.2), Clocked(adam(1.0), counter), [stops], shown)
+
+
+def material(model: Model, size: tuple[int, int], texels: int, request: Request) -> Work:
+    """Maps of albedo, metallic and roughness from pictures of all views, under a known light: sum-L2 of colours."""
+    start = np.full((1, texels, texels, 3), GREY)
+    albedo = Variable(VEC3, (texels, texels), name="albedo", data=start)
+    both = Variable(VEC2, (texels, texels), name="metallic and roughness", data=start[..., :2])
+    given = {"texture": albedo, "material": {"metallic_roughness": both}}
+    mesh = _with_maps(model.mesh, texels)
+    assert mesh.texture is not None and mesh.material is not None
+    assert mesh.material.metallic_roughness is not None
+    truth = [mesh.texture, mesh.material.metallic_roughness]
+    return _recovery(model, size, texels, request, Environment(_sky()), given, [albedo, both], truth)
+
+
+def roughness(model: Model, size: tuple[int, int], texels: int, request: Request) -> Work:
+    """The factor of roughness, one number, from pictures of all views under a known light: sum-L2 of colours. The light is
+    filtered for every roughness once, where what does not change is kept."""
+    factor = Variable.of([[GREY]], FLOAT, name="roughness")
+    given = {"material": {"roughness": factor}}
+    return _recovery(model, size, texels, request, Environment(_sky()), given, [factor], [np.ones((1, 1, 1))])
+
+
+def environment(model: Model, size: tuple[int, int], texels: int, request: Request) -> Work:
+    """The environment map, of 64x32 texels, from pictures of a known material: sum-L2 of colours."""
+    sky = Variable(VEC3, SKY, name="sky", data=np.full((1, *SKY[::-1], 3), GREY))
+    return _recovery(model, size, texels, request, Environment(sky), {}, [sky], [_sky()])
+
+
+def _recovery(
+    model: Model,
+    size: tuple[int, int],
+    texels: int,
+    request: Request,
+    light: Environment,
+    given: dict[str, Any],
+    parameters: list[Variable],
+    truth: list[np.ndarray],
+) -> Work:
+    mesh = _with_maps(model.mesh, texels)
+    matrices = matrices_leaf(cameras(request.views, size).matrices)
+    options: dict[str, Any] = {"size": size, "filter": "trilinear", "form": "hard"}
+    found = render(mesh, matrices, light=light, **options, **given).colour
+    # Nothing in it changes, so that it is drawn once.
+    goal = render(mesh, matrices, light=Environment(_sky()), **options).colour
+    loss = l2(found, goal, reduction="sum")
+    return _work(model, size, texels, request, loss, adam(0.02), parameters, found, truth)
+
+
+def _work(
+    model: Model,
+    size: tuple[int, int],
+    texels: int,
+    request: Request,
+    loss: Variable,
+    optimizer: Optimizer,
+    parameters: list[Variable],
+    image: Variable,
+    truth: Sequence[np.ndarray] = (),
+) -> Work:
+    def quality(engine: DressiAD) -> dict[str, float | None]:
+        found = zip(parameters, truth, strict=False)
+        return {f"error of {p.name}": float(np.abs(engine.recv(p)[0] - true).mean()) for p, true in found}
+
+    settings = {
+        "views": request.views, **model.facts, "size": list(size), "texture_size": texels, "texture_gradient": "exact",
+        "sky": list(SKY),
+    }  # fmt: skip
+    first, *others = parameters
+    return Work(settings, loss, optimizer, first, image, quality, others=tuple(others))
+
+
+def _with_maps(mesh: Mesh, texels: int) -> Mesh:
+    """The mesh with patterns for maps of base colour, metallic, roughness and normals."""
+    mesh = mesh if mesh.uvs is not None else mesh.unwrap()
+    y, x = (np.mgrid[:texels, :texels] + 0.5) / texels
+    waves = 6 * np.pi * np.stack([x + y, 2 * x - y, x - 3 * y], axis=-1)
+    pattern = 0.5 + 0.4 * np.sin(waves)
+    tilt = np.concatenate([0.2 * np.cos(waves[..., :2]), np.ones((texels, texels, 1))], axis=-1)
+    both = np.stack([pattern[..., 0] > 0.6, pattern[..., 1]], axis=-1).astype(float)
+    normal = tilt / np.linalg.norm(tilt, axis=-1, keepdims=True)
+    made = Material(metallic=1.0, roughness=1.0, metallic_roughness=both, normal=normal)
+    return replace(mesh, texture=pattern, color=(1.0, 1.0, 1.0), material=made)
+
+
+def _sky() -> np.ndarray:
+    """(32, 64, 3): bright above, dark below, with a sun."""
+    width, height = SKY
+    y, x = (np.mgrid[:height, :width] + 0.5) / height
+    up = np.cos(np.pi * y)
+    sun = 8 * np.exp(-60 * ((y - 0.3) ** 2 + (x / 2 - 0.4) ** 2))
+    return (0.6 + 0.4 * up + sun)[..., None] * (0.9, 1.0, 1.1)
+
+
+# Other renderers at the same task.
+
+VERSION = "0.2.3"
+
+
+class Deodr:
+    """deodr on one thread: antialiased silhouettes of all views, sum-L2 against the masks, Adam on the positions.
+
+    mesh: where it starts.  matrices: (N, 4, 4) to clip space.  masks: (N, H, W).  rates: learning rates of Adam from
+    the first to the ``steps``-th step, by a cosine. Raises DeviceError when deodr is not installed.
+    """
+
+    def __init__(
+        self, mesh: Mesh, matrices: np.ndarray, masks: np.ndarray, rates: tuple[float, float], steps: int
+    ):
+        try:
+            from deodr.differentiable_renderer import Scene2D  # type: ignore[import-not-found]
+            from deodr.triangulated_mesh import TriMeshAdjacencies  # type: ignore[import-not-found]
+        except ImportError as error:
+            raise DeviceError(
+                f"deodr cannot be imported ({error}); install it with `pip install deodr=={VERSION}`"
+            ) from None
+        self.facts: dict[str, Any] = {"name": "deodr", "version": version("deodr")}
+        self._make_scene = Scene2D
+        self._matrices, self._goals = matrices, masks.astype(np.float64)[..., None]
+        self._faces = mesh.faces.astype(np.uint32)
+        self._adjacency = TriMeshAdjacencies(mesh.faces, nb_vertices=len(mesh.positions))
+        self._position = mesh.positions.copy()
+        self._rates, self._steps, self._step = rates, steps, 0
+        self._moments = np.zeros((2, *mesh.positions.shape))
+        count, vertices = len(mesh.faces), len(mesh.positions)
+        self._constant: dict[str, Any] = {
+            "faces": self._faces,
+            "faces_uv": self._faces,
+            "textured": np.zeros(count, bool),
+            "uv": np.zeros((vertices, 2)),
+            "shade": np.zeros(vertices),
+            "colors": np.ones((vertices, 1)),
+            "shaded": np.zeros(count, bool),
+            "height": masks.shape[1],
+            "width": masks.shape[2],
+            "nb_colors": 1,
+            "texture": np.zeros((0, 0)),
+            "background_color": np.zeros(1),
+            "backface_culling": True,
+            "integer_pixel_centers": False,
+        }
+
+    def positions(self) -> np.ndarray:
+        return self._position
+
+    def run(self, steps: int) -> None:
+        """Forward, backward and Adam."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # two-dimensional cross products
+            for _ in range(steps):
+                gradient = np.zeros_like(self._position)
+                for matrix, goal in zip(self._matrices, self._goals, strict=True):
+                    gradient += self._gradient(matrix, goal)
+                self._adam(gradient)
+
+    def _gradient(self, matrix: np.ndarray, goal: np.ndarray) -> np.ndarray:
+        clip = self._position @ matrix[:, :3].T + matrix[:, 3]
+        w = clip[:, 3:]
+        half = np.array([0.5 * self._constant["width"], 0.5 * self._constant["height"]])
+        ndc = clip[:, :2] / w
+        points = (ndc + 1.0) * half
+        scene = self._make_scene(
+            ij=points,
+            depths=np.ascontiguousarray(w[:, 0]),
+            edgeflags=self._adjacency.edge_on_silhouette(points),
+            **self._constant,
+        )
+        scene.render_compare_and_backward(goal, sigma=1.0, make_copies=False)
+        moved = scene.ij_b * half / w
+        away = -(moved * ndc).sum(1, keepdims=True)
+        return moved @ matrix[:2, :3] + away * matrix[3, :3]
+
+    def _adam(self, gradient: np.ndarray) -> None:
+        self._step += 1
+        first, second = self._moments
+        first += 0.1 * (gradient - first)
+        second += 0.001 * (gradient**2 - second)
+        mean, spread = first / (1 - 0.9**self._step), second / (1 - 0.999**self._step)
+        start, end = self._rates
+        place = min(self._step - 1, self._steps) / self._steps
+        rate = end + 0.5 * (start - end) * (1 + np.cos(np.pi * place))
+        self._position = self._position - rate * mean / (np.sqrt(spread) + 1e-8)
+
+
+# What the optimisations of the benchmarks are to reach: pictures drawn on a device, or none where only plans are made.
+
+
+class Pictures(NamedTuple):
+    """masks: (N, H, W) of 0 and 1.  colors: (N, H, W, 3), unlit and linear, on black."""
+
+    masks: np.ndarray
+    colors: np.ndarray
+
+
+class Targets(Protocol):
+    """Gives the pictures of a mesh, made of ``model``; None where targets need no values."""
+
+    def __call__(self, model: Model, mesh: Mesh, ring: Cameras) -> Pictures | None: ...
+
+
+def without_values(model: Model, mesh: Mesh, ring: Cameras) -> None:
+    """Targets of plans, which depend on sizes and types alone: no picture is drawn, and no device is needed."""
+
+
+def drawn_on(device: Device) -> Targets:
+    """Targets drawn on a device. Raises InputError where a view shows nothing."""
+
+    def pictures(model: Model, mesh: Mesh, ring: Cameras) -> Pictures:
+        found = Pictures(*draw(mesh, ring, lambda: DressiAD(device)))
+        if not all(mask.any() for mask in found.masks):
+            raise InputError(f"mesh {model.name!r} covers no pixel of a view; use a larger --size")
+        return found
+
+    return pictures

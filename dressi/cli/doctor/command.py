@@ -1,14 +1,21 @@
 """`dressi doctor`: says what is missing on the machine, and how to get it."""
 
+from __future__ import annotations
+
 import json
 import platform
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
-from dressi import __version__
-from dressi.cli.interrupt import imports
+from ... import __version__
+from ...errors import InputError
+from ..interrupt import imports
+from ..terminal import table_console
+from .gpu_probes import PROBES
+from .probe import Ask
 
 
 def doctor(
@@ -28,16 +35,16 @@ def doctor(
     if gpu:
         return _gpu(as_json, file)
     with imports():
-        from dressi.cli.doctor import drivers, machine
-        from dressi.cli.doctor.findings import PROBLEM
-        from dressi.cli.doctor.probe import ask
-        from dressi.vk.run.host.platforms import current
+        from ...vk.run.host.platforms import current
+        from . import machine
+        from .machine import PROBLEM
+        from .probe import ask
 
     system = current()
     findings = [
         machine.python(),
-        *drivers.loader_and_devices(ask, system),
-        *drivers.compilers(ask, system),
+        *machine.loader_and_devices(ask, system),
+        *machine.compilers(ask, system),
         *machine.cache(),
         *machine.settings(),
         *machine.packages(),
@@ -61,15 +68,93 @@ def doctor(
 def _gpu(as_json: bool, file: Path) -> int:
     """Check the chosen device. Exit code 1 when anything is wrong."""
     with imports():
-        from dressi.cli.doctor import gpu_report as report
-        from dressi.cli.doctor.probe import ask
-        from dressi.vk.run.device.choose import choose, list_devices
+        pass
+        from ...vk.run.device.choose import choose, list_devices
+        from .probe import ask
 
-    found = report.judge(ask, choose(list_devices()).index)
-    report.write(found, file)
+    found = judge(ask, choose(list_devices()).index)
+    write(found, file)
     if as_json:
         print(json.dumps(found, indent=2, allow_nan=False))
     else:
-        report.show(found)
-        print(report.verdict(found, file))
+        show(found)
+        print(verdict(found, file))
     return 1 if found["wrong"] else 0
+
+
+# Runs the probes on a device, judges, prints a table, and writes one JSON file.
+
+LIMIT = 60.0
+"""Seconds that a probe gets."""
+
+
+def judge(ask: Ask, device: int) -> dict[str, Any]:
+    """The facts of a device and what each probe found, each asked in a process of its own with a time limit."""
+    told = ask("facts", str(device), limit=LIMIT)
+    facts = dict(told.facts) or {"error": told.failure}
+    probes = {}
+    for name in PROBES:
+        answer = ask("check", str(device), name, limit=LIMIT)
+        failure = answer.failure or str(answer.facts.get("error", ""))
+        checks = answer.facts.get("checks", [])
+        if not failure and "checks" not in answer.facts:
+            failure = "says no checks"
+        probes[name] = {
+            "right": not failure and all(check["right"] for check in checks),
+            "failure": failure,
+            "checks": checks,
+            "seconds": answer.facts.get("seconds"),
+        }
+    wrong = [name for name, found in probes.items() if not found["right"]]
+    wrong = [*(["facts"] if "error" in facts else []), *wrong]
+    return {
+        "dressi": __version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "facts": facts,
+        "probes": probes,
+        "wrong": wrong,
+    }
+
+
+def show(found: dict[str, Any]) -> None:
+    """The table, and what it means."""
+    console = table_console()
+    device = found["facts"].get("device", {})
+    name = f"{device.get('name', 'the device')}, driver {device.get('driver')} {device.get('driver_version')}"
+    table = Table("probe", "check", "found", "allowed", "", title=name, title_justify="left")
+    for probe, result in found["probes"].items():
+        if result["failure"]:
+            table.add_row(probe, "", result["failure"], "", "wrong")
+        for check in result["checks"]:
+            error = "NaN or infinite" if check["error"] is None else f"{check['error']:.3g}"
+            detail = f" ({check['detail']})" if check["detail"] else ""
+            allowed = "" if check["allowed"] is None else f"{check['allowed']:.3g} {check['unit']}"
+            table.add_row(
+                probe,
+                check["name"],
+                error + detail,
+                allowed,
+                "right" if check["right"] else "wrong",
+            )
+    console.print(table)
+
+
+def write(found: dict[str, Any], file: Path) -> None:
+    """Writes the report. Raises InputError where it cannot be written."""
+    try:
+        file.write_text(json.dumps(found, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"the report '{file}' cannot be written: {error.strerror}") from None
+
+
+def verdict(found: dict[str, Any], file: Path) -> str:
+    """One sentence: whether the device can be trusted, and what to do."""
+    if not found["wrong"]:
+        return f"this device computes what Vulkan says; the report is in '{file}'"
+    device = found["facts"].get("device", {})
+    driver = f"{device.get('driver', 'of this device')} {device.get('driver_version', '')}".strip()
+    return (
+        f"the driver {driver} is wrong about {', '.join(found['wrong'])}: do not trust results on this device. Update the"
+        f" driver; if that does not help, send '{file}' to the makers of the driver and attach it to a report on dressi"
+    )

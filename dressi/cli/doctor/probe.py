@@ -14,8 +14,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from ...vk.run.device.device import Device
+from ...vk.run.host.gpus import find_gpus, hidden_gpus
 
 PROBE = (sys.executable, "-m", "dressi.cli.doctor.probe")
 LONGEST = 120.0
@@ -76,9 +79,9 @@ def _name(number: int) -> str:
 
 
 def _devices() -> dict[str, Any]:
-    from dressi.errors import DressiError, NoDriverError
-    from dressi.vk.run.device.choose import choose, list_devices
-    from dressi.vk.run.device.instance import VALIDATION_LAYER, Instance, load_vulkan
+    from ...errors import DressiError, NoDriverError
+    from ...vk.run.device.choose import choose, list_devices
+    from ...vk.run.device.instance import VALIDATION_LAYER, Instance, load_vulkan
 
     try:
         load_vulkan()
@@ -102,8 +105,8 @@ def _devices() -> dict[str, Any]:
 
 
 def _compiler() -> dict[str, Any]:
-    from dressi.errors import ShaderError
-    from dressi.vk.run.shaders.pyglslang import find_compiler
+    from ...errors import ShaderError
+    from ...vk.run.shaders.pyglslang import find_compiler
 
     failures: list[str] = []
     try:
@@ -117,9 +120,9 @@ def _step(index: str) -> dict[str, Any]:
     """One step of an optimisation and one rasterized cube, with what must come out of them."""
     import numpy as np
 
-    from dressi import DressiAD, F, Variable, adam
-    from dressi.config import config
-    from dressi.render import primitives, render, ring
+    from ... import DressiAD, F, Variable, adam
+    from ...config import config
+    from ...render import primitives, render, ring
 
     begin = time.perf_counter()
     with config(device=int(index)), DressiAD() as ad:
@@ -134,16 +137,16 @@ def _step(index: str) -> dict[str, Any]:
 
 
 def _facts(index: str) -> dict[str, Any]:
-    from dressi.cli.doctor.gpu_facts import facts
-    from dressi.vk.run.device.device import Device
+    pass
+    from ...vk.run.device.device import Device
 
     with Device.open(int(index)) as device:
         return facts(device)
 
 
 def _check(index: str, name: str) -> dict[str, Any]:
-    from dressi.cli.doctor.gpu_probes import PROBES
-    from dressi.vk.run.device.device import Device
+    from ...vk.run.device.device import Device
+    from .gpu_probes import PROBES
 
     begin = time.perf_counter()
     with Device.open(int(index)) as device:
@@ -161,7 +164,7 @@ _PROBES: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    from dressi.errors import DressiError
+    from ...errors import DressiError
 
     try:
         facts = _PROBES[arguments[0]](*arguments[1:])
@@ -173,3 +176,53 @@ def main(arguments: Sequence[str]) -> int:
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
+
+
+# What a driver says of its device, as plain data.
+
+CONTAINER = (
+    "NVIDIA_VISIBLE_DEVICES",
+    "NVIDIA_DRIVER_CAPABILITIES",
+    "VK_DRIVER_FILES",
+    "VK_ICD_FILENAMES",
+    "container",
+)
+"""Settings that decide which drivers a process sees."""
+
+
+def facts(device: Device) -> dict[str, Any]:
+    """Identity, conformance, memory, queue families, limits, features, formats, device nodes and container settings."""
+    vk, physical, capabilities = device.vk, device.physical, device.capabilities
+    memory = vk.vkGetPhysicalDeviceMemoryProperties(physical.handle)
+    gpus = find_gpus()
+    return {
+        "device": physical.as_dict(),
+        "conformance": _conformance(device),
+        "memory_types": [
+            {"flags": kind.propertyFlags, "heap": kind.heapIndex}
+            for kind in memory.memoryTypes[0 : memory.memoryTypeCount]
+        ],
+        "memory_heaps": [
+            {"flags": heap.flags, "bytes": heap.size}
+            for heap in memory.memoryHeaps[0 : memory.memoryHeapCount]
+        ],
+        "queue_families": [family._asdict() for family in capabilities.queue_families],
+        "limits": asdict(device.limits),
+        "features": sorted(device.features),
+        "extensions": sorted(capabilities.extensions),
+        "timestamp_period_ns": device.timestamp_period,
+        "device_nodes": asdict(gpus),
+        "hidden_gpus": hidden_gpus(gpus) if physical.type == "cpu" else None,
+        "container": {name: os.environ[name] for name in CONTAINER if name in os.environ},
+    }
+
+
+def _conformance(device: Device) -> str | None:
+    """The version of the conformance tests that the driver passes; None where it does not tell."""
+    vk = device.vk
+    if device.capabilities.version < (1, 2):
+        return None
+    details = vk.VkPhysicalDeviceDriverProperties()
+    vk.vkGetPhysicalDeviceProperties2(device.physical.handle, vk.VkPhysicalDeviceProperties2(pNext=details))
+    found = details.conformanceVersion
+    return f"{found.major}.{found.minor}.{found.subminor}.{found.patch}"

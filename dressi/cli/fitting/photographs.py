@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+import hashlib
+import tempfile
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from dressi.cli.fitting.made_masks import MadeMasks
-from dressi.cli.fitting.placing import with_left_out
-from dressi.cli.fitting.request import CAMERAS, Request
-from dressi.cli.terminal import say
-from dressi.errors import InputError
-from dressi.render.fit import check_folder, locked
-from dressi.render.fit.masks import has_masks
-from dressi.render.io import Photos, load_photos
-from dressi.render.io.calibration import has_calibration, has_pictures, read_calibration
-from dressi.render.reconstruct.keep import find_cameras
-from dressi.render.reconstruct.pictures import list_pictures
-from dressi.render.reconstruct.video import check_video, chosen_frames, is_video
+import numpy as np
+
+from ... import Device, DressiAD
+from ...errors import InputError
+from ...render.cameras import Camera, Cameras
+from ...render.fit import FitJob, check_folder, locked, photo_dataset
+from ...render.fit.masks import has_masks, mask_maker
+from ...render.fit.poses import placed
+from ...render.io import Photos, encode_png, load_photos, write_files, write_json
+from ...render.io.calibration import (
+    MASK_FOLDERS,
+    Calibration,
+    View,
+    has_calibration,
+    has_pictures,
+    mask_in,
+    read_calibration,
+)
+from ...render.io.cameras import NAME, encode_cameras
+from ...render.io.files import read_json
+from ...render.io.images import has_alpha, image_size
+from ...render.io.lens import Lens
+from ...render.reconstruct.keep import find_cameras
+from ...render.reconstruct.pictures import list_pictures
+from ...render.reconstruct.video import check_video, chosen_frames, is_video
+from ..terminal import say
+from .request import CAMERAS, QUICK, Request
 
 
 def read_photographs(request: Request, size: tuple[int, int] | None) -> tuple[Photos, MadeMasks | None]:
@@ -84,3 +104,148 @@ def _calibration(request: Request, folder: Path, ordered: bool) -> Path | None:
     for note in found.notes:
         say(f"dressi: {note}")
     return found.model
+
+
+# Photographs that a calibration has no camera for get one by the shape that the others show.
+
+LEAST_VIEWS = 4
+"""Photographs with cameras, of fewer of which no shape is made."""
+FACTS = "placed.json"
+
+
+def with_left_out(request: Request, folder: Path, given: Calibration) -> Calibration:
+    """A calibration with the photographs of a folder that the given one leaves out, which is kept in the folder of the results;
+    the given one if there are none, or if nothing says where they show the object. Raises InputError."""
+    if request.plan or request.masks is not None or request.fit.depth or len(given.views) < LEAST_VIEWS:
+        return given
+    rest = [view for image in given.left_out if (view := _like(given, image)) is not None]
+    if not rest:
+        return given
+    into, key = request.out / "cameras", _key(given, rest)
+    try:
+        if read_json(into / FACTS, "cameras")["key"] == key and (into / NAME).is_file():
+            return read_calibration(folder, into / NAME)
+    except (InputError, LookupError, TypeError):
+        pass  # they are placed anew
+    shown = [*given.views, *rest]
+    if not all(_has_mask(folder, view) for view in shown):
+        return given
+    say(
+        f"dressi: {len(rest)} of {len(shown)} photographs have no camera; placing them by the shape that the others show ..."
+    )
+    found = _placed(request, folder, given, rest)
+    check_folder(request.out)
+    with locked(request.out):
+        try:
+            into.mkdir(exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"cannot write the cameras into '{into}': {error.strerror}; give another --out"
+            ) from None
+        write_files({into / NAME: found[0]})
+        write_json(into / FACTS, {"key": key})
+    say(f"dressi: {found[1]} of them got one; all cameras are in '{into / NAME}'")
+    return read_calibration(folder, into / NAME)
+
+
+def _placed(request: Request, folder: Path, given: Calibration, rest: Sequence[View]) -> tuple[bytes, int]:
+    """The text of a ``cameras.json`` of all photographs but those that do not show the shape, and how many were placed."""
+    known = load_photos(folder, cameras=given, widest=QUICK.width)
+    with tempfile.TemporaryDirectory() as temporary:
+        # Where the others were taken from is not known yet: their pictures are read with cameras of other ones.
+        path = Path(temporary) / NAME
+        path.write_bytes(encode_cameras(_named(folder, [*given.views, *rest]), known.bounds))
+        photos = load_photos(folder, cameras=path, widest=QUICK.width)
+    images = {view.image for view in rest}
+    index = [k for k, view in enumerate(photos.originals) if view.image in images]
+    with Device.open(request.device) as device, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is said of this shape would be taken for the result's
+
+        def make_engine() -> DressiAD:
+            return DressiAD(device)
+
+        options = request.options(known.cameras.size)
+        options = replace(options, steps=min(QUICK.steps, options.steps), refine_poses=False)
+        mesh = FitJob(photo_dataset(known, hold_out=False), options, make_engine).run().mesh
+        cameras = Cameras([photos.cameras.cameras[k] for k in index])
+        found = placed(mesh, known.cameras, cameras, photos.masks[index], photos.targets[index], make_engine)
+    poses = dict(zip([photos.originals[k].image for k in index], found, strict=True))
+    kept = [
+        replace(view, camera=view.camera.with_view(pose.view))
+        for view in rest
+        if (pose := poses[view.image]) is not None
+    ]
+    return encode_cameras(_named(folder, [*given.views, *kept]), given.bounds), len(kept)
+
+
+def _like(given: Calibration, image: Path) -> View | None:
+    """An image with camera and lens of the first view whose picture has its size; None without one."""
+    size = image_size(image)
+    found = next((view for view in given.views if view.camera.size == size), None)
+    return None if found is None else View(image, None, found.camera, found.lens)
+
+
+def _has_mask(folder: Path, view: View) -> bool:
+    """Whether a calibration that names no masks finds that of an image, the given one if there is one."""
+    folders = [folder / name for name in MASK_FOLDERS if (folder / name).is_dir()]
+    if folders:
+        found = mask_in(folders[0], view.image)
+        return found is not None and (view.mask is None or found.resolve() == view.mask.resolve())
+    return view.mask is None and has_alpha(view.image)
+
+
+def _named(folder: Path, views: Sequence[View]) -> list[tuple[str, Camera, Lens]]:
+    return [(view.file_in(folder), view.camera, view.lens) for view in views]
+
+
+def _key(given: Calibration, rest: Sequence[View]) -> dict[str, Any]:
+    """What placed cameras depend on, as JSON has it."""
+    arrays = [
+        np.concatenate([v.camera.intrinsics.ravel(), v.camera.rotation.ravel(), v.camera.translation])
+        for v in given.views
+    ]
+    files = [view.image for view in (*given.views, *rest)]
+    stats = {file.name: [file.stat().st_size, file.stat().st_mtime_ns] for file in files}
+    return {"cameras": hashlib.sha256(np.stack(arrays).tobytes()).hexdigest(), "files": stats}
+
+
+# Masks that `dressi fit --masks` makes, kept until the folder of the results is there to show them.
+
+LEAST, MOST = 0.002, 0.9
+"""Shares of a picture between which a mask is not surprising."""
+
+
+class MadeMasks:
+    """Makes masks as ``--masks`` asks, for ``load_photos``. Raises InputError."""
+
+    def __init__(self, how: str, calibration: Calibration):
+        self._how = how
+        self._make = mask_maker(how, calibration)
+        self._made: dict[str, np.ndarray] = {}
+
+    def __call__(self, view: View, codes: np.ndarray) -> np.ndarray:
+        mask = self._make(view, codes)
+        self._made[view.image.name] = mask
+        return mask
+
+    def write(self, folder: Path) -> None:
+        """PNG files of the photographs' names, to be looked at and, if need be, drawn over. Raises InputError."""
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot write the masks into '{folder}': {error.strerror}; remove it") from None
+        write_files(
+            {folder / f"{name}.png": encode_png(mask.astype(float)) for name, mask in self._made.items()}
+        )
+        shares = np.array([mask.mean() for mask in self._made.values()])
+        say(
+            f"dressi: {len(shares)} masks by {self._how} are in '{folder}', look at them: they cover"
+            f" {shares.min():.1%} to {shares.max():.1%} of the pictures"
+        )
+        odd = [name for name, share in zip(self._made, shares, strict=True) if not LEAST < share < MOST]
+        if odd:
+            warnings.warn(
+                f"the masks of {len(odd)} photographs, such as '{odd[0]}', cover almost nothing or everything;"
+                " choose another --masks or remove the views",
+                stacklevel=2,
+            )

@@ -11,10 +11,10 @@ from dressi.cli.sizes import parse_size
 from dressi.errors import InputError
 from dressi.render.fit import TARGET_SAMPLES, FitOptions
 from dressi.render.fit.masks import mask_maker, needs_calibration
-from dressi.render.fit.materials.options import PARTS, parts_of
 from dressi.render.fit.options import STEPS
 from dressi.render.fit.options.fit_options import PICTURES, RUN, SHAPE, TEXTURE
 from dressi.render.fit.options.option import Row, check_rows, option, rows
+from dressi.render.fit.phases.materials import PARTS, parts_of
 from dressi.render.reconstruct.video import is_video
 
 CAMERAS = ("auto", "auto:own")

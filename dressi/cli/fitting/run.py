@@ -1,29 +1,27 @@
 """What `dressi fit` does: read the pictures, run the job, write the results."""
 
+from __future__ import annotations
+
 import json
+import sys
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
-from dressi import Device, DressiAD
-from dressi.cli.fitting.material import MaterialRequest, material_request
-from dressi.cli.fitting.photographs import read_photographs
-from dressi.cli.fitting.request import Request, check_options
-from dressi.cli.fitting.show import Bar, print_report
-from dressi.cli.fitting.window import FitWindow, NoWindow
-from dressi.cli.interrupt import Stop
-from dressi.cli.plan_for import device_or_record
-from dressi.cli.sizes import check_size, parse_size
-from dressi.cli.terminal import say
-from dressi.config import shader_text
-from dressi.errors import DressiError, InputError
-from dressi.render.fit import (
+from ... import Device, DressiAD
+from ...config import shader_text
+from ...errors import DressiError, InputError
+from ...render.fit import (
     Dataset,
     FitJob,
     FitOptions,
     FitResult,
+    Progress,
     check_folder,
     keep_mesh,
     locked,
@@ -32,12 +30,26 @@ from dressi.render.fit import (
     planned_dataset,
     write_results,
 )
-from dressi.render.formats import load_mesh, load_scene
-from dressi.render.io import Photos
-from dressi.render.mesh import Mesh
-from dressi.render.scene.scene import Scene
-from dressi.vk.planning import PlanningEngine
-from dressi.vk.run.measure.stages import RoundStages
+from ...render.fit.options import STEPS
+from ...render.fit.phases.materials import MaterialOptions, Recovery, parts_of
+from ...render.formats import load_mesh, load_scene
+from ...render.io import Photos
+from ...render.io.images import load_environment
+from ...render.mesh import Mesh
+from ...render.scene.scene import Scene
+from ...render.shading.environment import Environment
+from ...render.shading.harmonics import HarmonicsLight
+from ...render.shading.lights import LightSource
+from ...render.shading.studio import studio
+from ...vk.planning import PlanningEngine
+from ...vk.run.measure.stages import RoundStages
+from ..interrupt import Stop
+from ..plan_for import device_or_record
+from ..sizes import check_size, parse_size
+from ..terminal import say
+from .photographs import read_photographs
+from .request import Request, check_options
+from .show import Bar, print_report
 
 
 def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) -> int:
@@ -229,3 +241,125 @@ def _dataset(
     light = None if material is None else material.light
     given = options.target_samples, light, scene
     return mesh_dataset(source, options.views, options.size, make_engine, *given)
+
+
+# The material phase of `dressi fit`: what ``--optimize`` and ``--light`` ask for.
+
+
+@dataclass(frozen=True)
+class MaterialRequest:
+    """What the material phase does."""
+
+    options: MaterialOptions
+    light: LightSource
+    """What pictures of a mesh are drawn under, and what the phase starts from."""
+    start: LightSource
+    """What the phase starts from: ``light``, or even light where nothing is known of it."""
+
+    def recovery(self, moves: bool) -> Recovery:
+        """What the fit does after its texture. moves: whether vertices may move with it, where masks are exact."""
+        return Recovery(self.options, self.start, moves)
+
+
+def material_request(
+    optimize: str | None, light: Path | None, photos: bool, options: FitOptions
+) -> MaterialRequest | None:
+    """None without ``--optimize``. Raises InputError."""
+    if optimize is None:
+        return None
+    parts = parts_of(optimize)
+    if photos and light is None and "light" not in parts:
+        raise InputError(
+            "the light of photographs is not known; add light to --optimize, or give it with --light FILE.hdr"
+        )
+    given = Environment(load_environment(light), lobes=1) if light is not None else None
+    default = MaterialOptions(parts)
+    material = MaterialOptions(
+        parts,
+        # --steps changes both by the same factor.
+        steps=max(round(default.steps * options.steps / STEPS), 1),
+        texture_size=options.texels,
+        batch=options.batch or default.batch,
+        seed=options.seed,
+    )
+    shown = given or Environment(studio(), lobes=1)
+    start = HarmonicsLight() if given is None and "light" in parts else shown
+    return MaterialRequest(material, shown, start)
+
+
+# The window of `dressi fit --view`, and what stands for it without one.
+
+Told = Callable[[Progress], None]
+Asked = Callable[[], bool]
+
+
+class NoWindow:
+    """A fit that nobody watches."""
+
+    def run(
+        self, job: FitJob, *, resume: bool, progress: Told, stop: Asked, preview: Path | None
+    ) -> FitResult:
+        """What the job finds."""
+        return job.run(resume=resume, progress=progress, stop=stop, preview=preview)
+
+    def say(self, text: str, device: Device) -> None:
+        """Something is done for which there is no picture."""
+        say(text)
+
+    def stay(self, mesh: Mesh, device: Device) -> None:
+        """After the results were written."""
+
+    def __enter__(self) -> NoWindow:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class FitWindow(NoWindow):
+    """A window on the fit. Closing it stops the fit, which can be resumed. A finished fit stays in it until it is closed
+    where a person sits at the terminal; a run of a script ends. Raises InputError where no window can be opened."""
+
+    def __init__(self, title: str):
+        from ...viewer import open_canvas
+
+        self.canvas = open_canvas("glfw", (1100, 760), title)
+
+    def run(
+        self, job: FitJob, *, resume: bool, progress: Told, stop: Asked, preview: Path | None
+    ) -> FitResult:
+        from ...viewer import FitSession, Viewer
+
+        session = FitSession(
+            job, resume=resume, progress=progress, stop=stop, preview=preview, folder=job.folder
+        )
+        viewer = Viewer(session, self.canvas)
+        try:
+            viewer.run(stay=False)
+        except BaseException:
+            # The window or its surface is lost: the steps so far are kept.
+            with suppress(DressiError):
+                session.stop()
+            raise
+        return session.result()
+
+    def say(self, text: str, device: Device) -> None:
+        from ...viewer.viewer import show_notice
+
+        super().say(text, device)
+        if not self.canvas.closed:
+            with DressiAD(device) as engine:
+                show_notice(self.canvas, engine, text)
+
+    def stay(self, mesh: Mesh, device: Device) -> None:
+        from ...viewer import MeshSession, Viewer
+
+        if self.canvas.closed or not sys.stdin or not sys.stdin.isatty():
+            return
+        with DressiAD(device) as engine:
+            viewer = Viewer(MeshSession(mesh, engine, "the result"), self.canvas)
+            viewer.choose("textured")
+            viewer.run()
+
+    def __exit__(self, *_: object) -> None:
+        self.canvas.close()

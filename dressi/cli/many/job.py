@@ -8,19 +8,20 @@ import json
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from dressi.cli.fitting.request import OPTIONS, Request
-from dressi.cli.fitting.run import run_fit
-from dressi.cli.fitting.show import Bar
-from dressi.cli.interrupt import Stop
-from dressi.errors import DeviceLostError, DressiError
-from dressi.render.fit import Progress
-from dressi.render.fit.disk import NAME as CHECKPOINT
-from dressi.render.fit.disk.checkpoint import set_aside
+from ...errors import DeviceLostError, DressiError
+from ...render.fit import Progress
+from ...render.fit.disk import NAME as CHECKPOINT
+from ...render.fit.disk.checkpoint import set_aside
+from ..fitting.request import OPTIONS, Request
+from ..fitting.run import run_fit
+from ..fitting.show import Bar
+from ..interrupt import Stop
 
 LOG = "log.txt"
 """In the folder of an object: what `dressi fit` would print, and the traceback of a mistake of the program."""
@@ -145,3 +146,34 @@ class Asked(Stop):
 
     def __enter__(self) -> Self:
         return self
+
+
+# Which device of a machine each of its workers uses.
+
+
+def usable(wanted: Sequence[str]) -> list[str]:
+    """Indices, as text, of the devices of this machine that workers share.
+
+    wanted: names or indices; without any the best device, and the others of its kind where that is a GPU: two drivers for the
+    same processor only get in each other's way. Raises DressiErrors.
+    """
+    from ...config import config
+    from ...vk.run.device.choose import choose, list_devices
+
+    found = list_devices()
+    if wanted:
+        return [str(choose(found, name).index) for name in wanted]
+    best = choose(found)
+    alone = config.device is not None or best.type == "cpu"
+    same = [device for device in found if device.type == best.type and not alone]
+    return [str(device.index) for device in same or [best]]
+
+
+def least_used(devices: Sequence[str], used: Iterable[str]) -> str:
+    """The device with the fewest workers, the first of equals.
+
+    >>> least_used(["0", "1"], ["0", "0", "1"])
+    '1'
+    """
+    counts = Counter(used)
+    return min(devices, key=lambda device: counts[device])

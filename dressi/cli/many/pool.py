@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import multiprocessing
+import os
+import secrets
 import signal
 import socket
-from collections.abc import Iterator, Sequence
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from types import TracebackType
-from typing import Protocol, Self
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any, Protocol, Self, TypeVar
 
-from dressi.cli.many.job import Ended, Job, Work
-from dressi.render.fit import Progress
+from ...errors import DeviceError, DressiError, InputError
+from ...render.fit import Progress
+from .job import Ended, Job, Work, least_used, usable
 
 _SPAWN = multiprocessing.get_context("spawn")
 _PATIENCE = 5.0
@@ -181,3 +189,241 @@ def serve(connection: Connection, work: Work) -> None:
         while (job := connection.recv()) is not None:
             stopped = False
             connection.send(work(job, report, stop))
+
+
+# Workers as actors of a ray cluster (the extra ``ray``): each is a process somewhere in it, with an engine of its own.
+
+T = TypeVar("T")
+LOOK = 5.0
+"""Seconds between two looks whether the cluster is there. It must be found gone before ray ends this process: after 60 s."""
+ANSWER = 20.0
+"""Seconds after which a cluster that does not answer is gone."""
+GRACE = 10.0
+"""Seconds that the workers of a cluster that is gone get to save their checkpoints."""
+START = 300.0
+"""Seconds that an actor gets to start: a cluster may have to start a machine first."""
+GONE = "the ray cluster is gone: it does not answer, or none of its machines is alive; start it again (`ray start --head`)"
+
+
+def check_ray() -> ModuleType:
+    """The package. Raises InputError, with the command that installs it, where it is missing."""
+    try:
+        import ray  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise InputError(
+            f"--ray needs the package ray ({error}); install it with `pip install 'dressi[ray]'` on every machine of the"
+            " cluster, or leave out --ray"
+        ) from None
+    return ray
+
+
+@dataclass(frozen=True)
+class Host:
+    """What an actor finds on its machine. devices: as of ``usable``, empty where ``failure`` says why."""
+
+    name: str
+    devices: list[str]
+    failure: str
+
+
+class Worker:
+    """The actor. ``work`` runs in one thread and the other methods in others."""
+
+    def __init__(self, work: Work):
+        self._work, self._stopped = work, threading.Event()
+        self._progress: Progress | None = None
+
+    def host(self, wanted: Sequence[str], mark: Path) -> Host:
+        """mark: a file that every machine of the cluster must see."""
+        name, failure, devices = socket.gethostname(), "", []
+        if not mark.is_file():
+            failure = (
+                f"the folder '{mark.parent}' is not there; give an --out, and files, that all machines share"
+            )
+        else:
+            try:
+                devices = usable(wanted)
+            except DressiError as error:
+                failure = str(error)
+        return Host(name, devices, failure)
+
+    def work(self, job: Job) -> Ended:
+        self._stopped.clear()
+        self._progress = None
+        return self._work(job, self._report, self._stopped.is_set)
+
+    def _report(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def progress(self) -> Progress | None:
+        return self._progress
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+
+@dataclass
+class _Actor:
+    handle: Any
+    host: Host
+    device: str
+    running: Any = None
+    """The future answer of its job."""
+    asked: Any = None
+    """That of its progress."""
+
+
+class RayPool:
+    """folder: that all machines share.  wanted: names of devices, as of ``usable``.  size: None for one worker on each GPU
+    that ray knows of, or on each machine.
+
+    Without RAY_ADDRESS and without a cluster that was started here, ray starts one of this machine alone. Raises DressiErrors.
+    """
+
+    def __init__(self, folder: Path, wanted: Sequence[str], size: int | None, work: Work):
+        self._ray = ray = check_ray()
+        self._folder, self._wanted, self._work = folder, wanted, work
+        self._mark = folder / f".ray-{secrets.token_hex(8)}"
+        self._actors: dict[int, _Actor] = {}
+        self._looked, self._gone = time.monotonic(), False
+        try:
+            ray.init(
+                include_dashboard=False, logging_level="ERROR", log_to_driver=False, ignore_reinit_error=True
+            )
+        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise InputError(
+                f"the ray cluster cannot be reached ({first}); check RAY_ADDRESS, or unset it for a cluster of this machine"
+            ) from None
+        gpus = int(ray.cluster_resources().get("GPU", 0))
+        self.size = size or gpus or len([node for node in ray.nodes() if node["Alive"]])
+
+    def __enter__(self) -> Self:
+        try:
+            self._mark.touch()
+            for worker in range(self.size):
+                self._actors[worker] = self._make()
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    def _make(self) -> _Actor:
+        """Raises DressiErrors."""
+        ray = self._ray
+        # One actor counts as a CPU where it is placed, and as none while it runs, so that any number of them starts.
+        actor = ray.remote(Worker).options(max_concurrency=4, scheduling_strategy="SPREAD").remote(self._work)
+        try:
+            host = ray.get(actor.host.remote(list(self._wanted), self._mark), timeout=START)
+        except ray.exceptions.GetTimeoutError:
+            raise DeviceError(
+                f"the ray cluster did not start a worker within {START:.0f} s; give fewer --workers, or free some of it"
+            ) from None
+        except ray.exceptions.RayError as error:
+            first = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
+            raise DeviceError(
+                f"a worker of the ray cluster does not start ({first}); install the same dressi on each of its machines"
+            ) from None
+        if host.failure:
+            raise DeviceError(f"on the machine {host.name!r} of the cluster: {host.failure}")
+        used = [other.device for other in self._actors.values() if other.host.name == host.name]
+        return _Actor(actor, host, least_used(host.devices, used))
+
+    def start(self, worker: int, job: Job) -> None:
+        if worker not in self._actors:
+            self._look()
+            self._actors[worker] = self._make()
+        actor = self._actors[worker]
+        if job.request.device is None:
+            job = replace(job, request=replace(job.request, device=actor.device))
+        actor.running = actor.handle.work.remote(job)
+        actor.asked = actor.handle.progress.remote()
+
+    def host(self, worker: int) -> str:
+        return self._actors[worker].host.name
+
+    def events(self, seconds: float) -> list[Event]:
+        if time.monotonic() - self._looked > LOOK:
+            self._look()
+        running = {
+            actor.running: worker for worker, actor in self._actors.items() if actor.running is not None
+        }
+        if not running:
+            return []
+        done, _ = self._ray.wait(list(running), num_returns=1, timeout=seconds)
+        found = [event for worker in self._actors if (event := self._progressed(worker)) is not None]
+        return [*found, *(self._answer(running[future]) for future in done)]
+
+    def _progressed(self, worker: int) -> Event | None:
+        actor = self._actors[worker]
+        if actor.asked is None or not self._ray.wait([actor.asked], timeout=0)[0]:
+            return None
+        progress = None
+        with contextlib.suppress(self._ray.exceptions.RayError):
+            progress = self._ray.get(actor.asked)
+            actor.asked = actor.handle.progress.remote()
+        return None if progress is None else Event(worker, progress)
+
+    def _answer(self, worker: int) -> Event:
+        actor = self._actors[worker]
+        try:
+            ended = self._ray.get(actor.running)
+        except self._ray.exceptions.RayError as error:
+            del self._actors[worker]
+            with contextlib.suppress(Exception):
+                self._ray.kill(actor.handle)
+            return Event(worker, Died(f"on {actor.host.name!r} ended ({type(error).__name__})"))
+        actor.running = actor.asked = None
+        return Event(worker, ended)
+
+    def _look(self) -> None:
+        """Raises DeviceError when the cluster does not answer or has no machine any more."""
+        nodes = _within(ANSWER, self._ray.nodes)
+        self._looked = time.monotonic()
+        if nodes is None or not any(node["Alive"] for node in nodes):
+            self._gone = True
+            # The workers may live on for a while, without it.
+            self.stop()
+            running = [actor.running for actor in self._actors.values() if actor.running is not None]
+            if running:
+                self._ray.wait(running, num_returns=len(running), timeout=GRACE)
+            raise DeviceError(GONE)
+
+    def stop(self) -> None:
+        for actor in self._actors.values():
+            with contextlib.suppress(Exception):
+                actor.handle.stop.remote()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError):
+            self._mark.unlink()
+        self._actors = {}
+        if self._gone:
+            # To say good-bye to a cluster that is gone takes a minute and ends in a crash of ray's threads.
+            atexit.register(_leave)
+        else:
+            _within(ANSWER, self._ray.shutdown)
+
+
+def _leave() -> None:
+    """End the process, which has nothing more to do, with the exit code of an error."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(2)
+
+
+def _within(seconds: float, call: Callable[[], T]) -> T | None:
+    """What the call returns; None where it takes longer or fails."""
+    found: list[T] = []
+
+    def run() -> None:
+        with contextlib.suppress(Exception):
+            found.append(call())
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return found[0] if found else None

@@ -6,16 +6,19 @@ import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from tqdm import tqdm
 
-from dressi.cli.interrupt import Stop
-from dressi.cli.many.job import Ended, Job
-from dressi.cli.many.pool import Died, Event, Pool
-from dressi.cli.many.table import JSON, Table
-from dressi.cli.terminal import say
-from dressi.errors import DressiError
-from dressi.render.fit import Progress
+from ...errors import DressiError, InputError
+from ...render.fit import Progress, check_folder, locked
+from ..fitting.request import Request
+from ..interrupt import Stop
+from ..terminal import say
+from .job import Ended, Job, run_job, usable
+from .listing import read_list
+from .pool import Died, Event, Pool, ProcessPool
+from .table import CSV, JSON, Table
 
 ATTEMPTS = 3
 POLL = 0.25
@@ -158,3 +161,43 @@ class Shown:
         if self._bar is not None and text != self._text:
             self._bar.set_postfix_str(text)
         self._text = text
+
+
+# What `dressi fit --many` does.
+
+
+def run_many(path: Path, defaults: Request) -> int:
+    """Fit the objects of the list ``path``; the exit code, as of ``run_jobs``. Raises DressiErrors.
+
+    defaults: as of ``read_list``.
+    """
+    if defaults.plan or defaults.json:
+        raise InputError("--plan and --json are for one object; leave out --many, or them")
+    if defaults.view:
+        raise InputError("--view shows one fit; leave out --many, or it")
+    workers = defaults.workers
+    devices = [name.strip() for name in defaults.device.split(",")] if defaults.device else []
+    jobs = read_list(path, replace(defaults, device=None))
+    make_pool = _ray_pool(defaults.out, devices, workers) if defaults.ray else _process_pool(devices, workers)
+    check_folder(defaults.out)
+    with locked(defaults.out):
+        table = Table(defaults.out, jobs)
+        done = table.take_over() if defaults.resume else set()
+        table.write()
+        code = run_jobs([job for job in jobs if job.name not in done], table, make_pool)
+    table.show()
+    print(f"the table is in '{defaults.out / CSV}'")
+    return code
+
+
+def _process_pool(wanted: Sequence[str], workers: int | None) -> Callable[[], Pool]:
+    devices = usable(wanted)
+    count = workers or len(devices)
+    return lambda: ProcessPool([devices[k % len(devices)] for k in range(count)], run_job)
+
+
+def _ray_pool(out: Path, wanted: Sequence[str], workers: int | None) -> Callable[[], Pool]:
+    from .pool import RayPool, check_ray
+
+    check_ray()
+    return lambda: RayPool(out.absolute(), wanted, workers, run_job)

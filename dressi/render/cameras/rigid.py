@@ -5,14 +5,15 @@ A rigid motion is [[R, t], [0, 1]], (..., 4, 4) or MAT4: x -> R x + t. All funct
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...ad.types import MAT3, MAT4, VEC3
+from ...ad.types import MAT3, MAT4, VEC3, VEC4
 from ...errors import InputError
 from .arrays import arrays_too
-from .rotations import matrix_to_axis_angle, rotation_and_shift
 
 
 @arrays_too(rotation=MAT3, translation=VEC3)
@@ -129,3 +130,247 @@ def _look_at(eye, target, up):
     right = F.normalize(F.select(vertical, F.cross(forward, other), right))
     rotation = F.transpose(F.mat3(right, F.cross(forward, right), forward))
     return rotation, -(rotation @ eye)
+
+
+# Rotations: matrices, quaternions, axis-angle vectors and the 6D form, of arrays and of Variables.
+#
+# Matrices act on columns: ``R @ x``. Quaternions are (w, x, y, z), Hamilton's product; SciPy's and glTF's order is
+# (x, y, z, w), see ``wxyz_to_xyzw``. Axis-angle vectors are axis times angle in radians. All functions are
+# differentiable in all arguments.
+
+SMALL = 0.25
+"""Squares of angles up to this, half a radian, take the series: the closed forms lose digits near zero."""
+SERIES = (
+    (1.0, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880),
+    (1 / 2, -1 / 24, 1 / 720, -1 / 40320, 1 / 3628800),
+    (1 / 6, -1 / 120, 1 / 5040, -1 / 362880, 1 / 39916800),
+)
+"""Of sin(t) / t, (1 - cos(t)) / t^2 and (t - sin(t)) / t^3 in powers of t^2."""
+ARCSINE = (1.0, 1 / 6, 3 / 40, 15 / 336, 105 / 3456, 945 / 42240)
+"""Of asin(n) / n in powers of n^2, used up to n^2 = 0.01."""
+
+
+def _coefficients(square: Variable) -> list[Variable]:
+    small = F.less(square, SMALL)
+    safe = F.select(small, 1.0, square)
+    angle = F.sqrt(safe)
+    sine = F.sin(angle)
+    closed = (sine / angle, (1.0 - F.cos(angle)) / safe, (angle - sine) / (safe * angle))
+    return [F.select(small, _polynomial(s, square), c) for s, c in zip(SERIES, closed, strict=True)]
+
+
+def _polynomial(coefficients: Sequence[float], x: Variable) -> Variable:
+    total = x * coefficients[-1] + coefficients[-2]
+    for coefficient in coefficients[-3::-1]:
+        total = total * x + coefficient
+    return total
+
+
+def rotation_and_shift(rotation: Variable) -> tuple[Variable, Variable]:
+    """MAT3 R and V of the exponential of a twist, x -> R x + V translation, of Variables (VEC3)."""
+    x, y, z = rotation.x, rotation.y, rotation.z
+    square = F.dot(rotation, rotation)
+    skew = F.mat3(F.vec3(0.0, z, -y), F.vec3(-z, 0.0, x), F.vec3(y, -x, 0.0))
+    twice = F.outer(rotation, rotation)  # skew @ skew + square
+    one = F.constant(np.eye(3), MAT3)
+    a, b, c = _coefficients(square)
+    return (
+        one * (1.0 - b * square) + skew * a + twice * b,
+        one * (1.0 - c * square) + skew * b + twice * c,
+    )
+
+
+@arrays_too(rotation=VEC3)
+def axis_angle_to_matrix(rotation):
+    """The rotation about an axis by an angle (Rodrigues): R = 1 + sin(t)/t K + (1 - cos(t))/t^2 K^2.
+
+    rotation: (..., 3) or VEC3, axis times angle t in radians. Returns (..., 3, 3) or MAT3. The derivative is exact at
+    zero, too.
+
+    >>> axis_angle_to_matrix([0, 0, np.pi / 2]).round(6).tolist()
+    [[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    return rotation_and_shift(rotation)[0]
+
+
+exp_so3 = axis_angle_to_matrix
+
+
+@arrays_too(matrix=MAT3)
+def matrix_to_axis_angle(matrix):
+    """Axis times angle, in radians up to pi, of a rotation matrix; the inverse of ``axis_angle_to_matrix``.
+
+    matrix: (..., 3, 3) or MAT3. Returns (..., 3) or VEC3. At an angle of pi either sign of the axis is right.
+
+    >>> matrix_to_axis_angle([[0, -1, 0], [1, 0, 0], [0, 0, 1]]).round(4).tolist()
+    [0.0, 0.0, 1.5708]
+    """
+    return quaternion_to_axis_angle(matrix_to_quaternion(matrix))
+
+
+log_so3 = matrix_to_axis_angle
+
+
+@arrays_too(quaternion=VEC4)
+def quaternion_to_matrix(quaternion):
+    """The rotation matrix of a quaternion (w, x, y, z), which is normalised first.
+
+    quaternion: (..., 4) or VEC4, not zero (arrays: a zero gives NaN). Returns (..., 3, 3) or MAT3.
+
+    >>> quaternion_to_matrix([1, 0, 0, 1]).round(6).tolist()
+    [[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    # Dividing by the square of the length spares the square root; any scale of the quaternion is the same rotation.
+    twice = 2.0 / F.dot(quaternion, quaternion)
+    w, x, y, z = (F.component(quaternion, i) for i in range(4))
+    sx, sy, sz = x * twice, y * twice, z * twice
+    xx, yy, zz, xy, xz, yz = x * sx, y * sy, z * sz, x * sy, x * sz, y * sz
+    wx, wy, wz = w * sx, w * sy, w * sz
+    return F.mat3(
+        F.vec3(1.0 - yy - zz, xy + wz, xz - wy),
+        F.vec3(xy - wz, 1.0 - xx - zz, yz + wx),
+        F.vec3(xz + wy, yz - wx, 1.0 - xx - yy),
+    )
+
+
+@arrays_too(matrix=MAT3)
+def matrix_to_quaternion(matrix):
+    """The unit quaternion (w, x, y, z), w >= 0, of a rotation matrix.
+
+    matrix: (..., 3, 3) or MAT3. Returns (..., 4) or VEC4. The largest component is found first, so that no angle loses
+    digits (Shepperd 1978).
+
+    >>> matrix_to_quaternion(np.diag([1.0, -1.0, -1.0])).tolist()
+    [0.0, 1.0, 0.0, 0.0]
+    """
+    a, b, c = (F.column(matrix, j) for j in range(3))
+    (m00, m10, m20), (m01, m11, m21), (m02, m12, m22) = ((v.x, v.y, v.z) for v in (a, b, c))
+    # Four times the squares of w, x, y, z.
+    squares = (1.0 + m00 + m11 + m22, 1.0 + m00 - m11 - m22, 1.0 - m00 + m11 - m22, 1.0 - m00 - m11 + m22)
+    rows = (
+        (squares[0], m21 - m12, m02 - m20, m10 - m01),
+        (m21 - m12, squares[1], m10 + m01, m02 + m20),
+        (m02 - m20, m10 + m01, squares[2], m12 + m21),
+        (m10 - m01, m20 + m02, m21 + m12, squares[3]),
+    )
+    found, largest = F.vec4(*rows[0]), squares[0]
+    for row, square in zip(rows[1:], squares[1:], strict=True):
+        more = F.greater(square, largest)
+        found, largest = F.select(more, F.vec4(*row), found), F.select(more, square, largest)
+    unit = F.normalize(found)
+    return F.select(F.less(unit.x, 0.0), -unit, unit)
+
+
+@arrays_too(rotation=VEC3)
+def axis_angle_to_quaternion(rotation):
+    """The unit quaternion (w, x, y, z) of axis times angle in radians.
+
+    rotation: (..., 3) or VEC3. Returns (..., 4) or VEC4. The derivative is exact at zero, too.
+
+    >>> axis_angle_to_quaternion([np.pi, 0, 0]).round(6).tolist()
+    [0.0, 1.0, 0.0, 0.0]
+    """
+    half = rotation * 0.5
+    square = F.dot(half, half)
+    sinc, versed, _ = _coefficients(square)
+    return F.vec4(1.0 - versed * square, half * sinc)
+
+
+@arrays_too(quaternion=VEC4)
+def quaternion_to_axis_angle(quaternion):
+    """Axis times angle, in radians up to pi, of a quaternion (w, x, y, z) of any length but zero.
+
+    quaternion: (..., 4) or VEC4. Returns (..., 3) or VEC3. The derivative is exact at no rotation, too.
+
+    >>> (quaternion_to_axis_angle([-1, 0, 0, -1]).round(4) + 0.0).tolist()
+    [0.0, 0.0, 1.5708]
+    """
+    unit = F.normalize(quaternion)
+    unit = F.select(F.less(unit.x, 0.0), -unit, unit)
+    axis = unit.yzw
+    square = F.dot(axis, axis)
+    small = F.less(square, 0.01)
+    sine = F.sqrt(F.select(small, 1.0, square))
+    return axis * (2.0 * F.select(small, _polynomial(ARCSINE, square), F.atan2(sine, unit.x) / sine))
+
+
+@arrays_too(first=VEC4, second=VEC4)
+def quaternion_multiply(first, second):
+    """The quaternion (w, x, y, z) of the rotation ``second`` followed by ``first``.
+
+    first, second: (..., 4) or VEC4. Returns (..., 4) or VEC4, of the product of their lengths.
+
+    >>> quaternion_multiply([0, 1, 0, 0], [0, 0, 1, 0]).tolist()
+    [0.0, 0.0, 0.0, 1.0]
+    """
+    v, u = first.yzw, second.yzw
+    turned = u * first.x + v * second.x + F.cross(v, u)
+    return F.vec4(first.x * second.x - F.dot(v, u), turned)
+
+
+@arrays_too(quaternion=VEC4)
+def quaternion_conjugate(quaternion):
+    """(w, -x, -y, -z): the inverse rotation. quaternion: (..., 4) or VEC4; the same comes back.
+
+    >>> quaternion_conjugate([1, 2, 3, 4]).tolist()
+    [1.0, -2.0, -3.0, -4.0]
+    """
+    return F.hadamard(quaternion, (1.0, -1.0, -1.0, -1.0))
+
+
+@arrays_too(quaternion=VEC4, point=VEC3)
+def quaternion_rotate(quaternion, point):
+    """The point turned by a quaternion (w, x, y, z) of any length but zero.
+
+    quaternion: (..., 4) or VEC4.  point: (..., 3) or VEC3. Returns (..., 3) or VEC3.
+
+    >>> quaternion_rotate([1, 0, 0, 1], [1, 0, 0]).round(6).tolist()
+    [0.0, 1.0, 0.0]
+    """
+    return quaternion_to_matrix(quaternion) @ point
+
+
+@arrays_too(quaternion=VEC4)
+def wxyz_to_xyzw(quaternion):
+    """A quaternion (w, x, y, z) in the order (x, y, z, w) of SciPy and glTF. (..., 4) or VEC4.
+
+    >>> wxyz_to_xyzw([1, 2, 3, 4]).tolist()
+    [2.0, 3.0, 4.0, 1.0]
+    """
+    return F.swizzle(quaternion, "yzwx")
+
+
+@arrays_too(quaternion=VEC4)
+def xyzw_to_wxyz(quaternion):
+    """A quaternion (x, y, z, w), the order of SciPy and glTF, as (w, x, y, z). (..., 4) or VEC4.
+
+    >>> xyzw_to_wxyz([2, 3, 4, 1]).tolist()
+    [1.0, 2.0, 3.0, 4.0]
+    """
+    return F.swizzle(quaternion, "wxyz")
+
+
+@arrays_too(first=VEC3, second=VEC3)
+def rotation_6d_to_matrix(first, second):
+    """The rotation whose first two columns follow from two vectors by Gram-Schmidt (Zhou et al. 2019).
+
+    first, second: (..., 3) or VEC3, of any lengths, not parallel. Two vectors, because a texel holds up to four numbers;
+    of an array (..., 6) give ``*np.split(array, 2, axis=-1)``. PyTorch3D's 6D form has the first two rows instead: it is
+    the transpose of this. Returns (..., 3, 3) or MAT3.
+
+    >>> rotation_6d_to_matrix([2, 0, 0], [5, 3, 0]).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    x = F.normalize(first)
+    y = F.normalize(second - x * F.dot(x, second))
+    return F.mat3(x, y, F.cross(x, y))
+
+
+@arrays_too(matrix=MAT3)
+def matrix_to_rotation_6d(matrix):
+    """The first two columns of a rotation matrix (..., 3, 3) or MAT3: two of (..., 3) or VEC3.
+
+    >>> [v.tolist() for v in matrix_to_rotation_6d(np.eye(3))]
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    """
+    return F.column(matrix, 0), F.column(matrix, 1)

@@ -19,9 +19,6 @@ from ..shading.bsdf import Bsdf
 from ..shading.lights import LightSource
 from ..strands.geometry import PointGeometry, StrandGeometry
 from .fibres import places_of, split_nodes
-from .images.inputs import Values, per_view, picture_of
-from .images.lights import light_given
-from .images.material import warn_without_effect
 from .make import (
     DRAWABLE,
     MOMENTS,
@@ -36,6 +33,7 @@ from .make import (
 from .pixels import Pixels, Recipe
 from .point import Shader
 from .scenes.groups import numbers_list
+from .scenes.images import Values, light_given, per_view, picture_of, warn_without_effect
 from .scenes.joined import scene_given
 
 

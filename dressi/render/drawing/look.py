@@ -6,18 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from ...ad import functional as F
-from ...ad.graph import Variable
-from ...ad.types import Size
+from ...ad.graph import PixelFunction, Variable
+from ...ad.types import INT, Size
 from ...errors import InputError
 from ..shading.lights import LightSource
 from ..shading.normal_map import vertex_tangents
-from ..shading.shadows.shadow_map import Occluders
-from ..surface.faces_within import FacesWithin
+from ..shading.shadows import Occluders
 from ..surface.normals import vertex_normals
 from ..surface.projection import eye_of, view_depth
 from ..surface.screen import Surface, barycentric, corners, covered, interpolate
-from .images.material_recipe import (
+from .scenes.images import (
     ALONE,
     MEMBER,
     PLAIN,
@@ -179,3 +180,33 @@ def _kept(look: Look, face: Variable, size: Size) -> Variable:
     wrap = look.material.place("alpha").wrap
     alpha = F.sample(look.parts["alpha"], uv, "bilinear", wrap, layers=layers, layer=layer, tolerance=0.0)
     return F.greater_equal(alpha, cutoff)
+
+
+# Parts of an image of faces.
+
+
+class FacesWithin(PixelFunction):
+    """Input: INT, an image of faces, -1 for none. INT: the same counted from ``first``, -1 for faces outside of [first, last).
+
+    It declares that it is quiet and divides the image, so that what is computed for these faces alone skips the blocks of pixels
+    that show none of them, whatever else is drawn there.
+    """
+
+    operations, quiet, divides = 3.0, -1, True
+    exact = True
+    zero_derivative = True
+    fields = ("first", "last")
+    first: int
+    last: int
+
+    def infer(self):
+        if self.inputs[0].vtype is not INT:
+            raise self.fail("faces are INT")
+        return INT, self.broadcast()
+
+    @property
+    def glsl(self) -> str:
+        return f"($0 >= {self.first} && $0 < {self.last}) ? $0 - {self.first} : -1"
+
+    def eval(self, face):
+        return np.where((face >= self.first) & (face < self.last), face - self.first, -1)

@@ -15,23 +15,19 @@ from ...ad.ops.pixel.constant import Like
 from ...ad.types import FLOAT, Size
 from ...errors import InputError, did_you_mean
 from ..forms.edges.edge_list import edge_list
-from ..forms.form import Form, Silhouette, fraction, known_form
-from ..forms.hard import HARD
+from ..forms.form import HARD, Form, Silhouette, fraction, known_form
 from ..forms.hard_soft_ras import FORMS, draw_form
-from ..layers.drawn import check_layered, draw_layers
+from ..layers.margins import check_layered, draw_layers
 from ..layers.moments import draw_summed
 from ..layers.peel import MOST
 from ..lists import list_data
 from ..surface.screen import CULLING, DrawnMesh, Surface, covered
-from .fibre_picture import with_fibres
-from .fibres import Fibres, transmitted
-from .images.inputs import Given, Values, shape_of
-from .images.lights import LightRecipe
-from .images.placing import tiled
+from .fibres import Fibres, transmitted, with_fibres
 from .look import Look, View, opaque
 from .picture import Picked, Picture
 from .pixels import NAMES
 from .point import Shader, SurfacePoint
+from .scenes.images import Given, LightRecipe, Values, shape_of, tiled
 from .scenes.recipe import SceneRecipe, look_parts
 
 MOMENTS = "moments"

@@ -25,8 +25,8 @@ from ..io.files import write_files
 from ..io.images import encode_png
 from ..layers.peel import MOST
 from ..surface.color import linear_to_srgb
-from .images.inputs import Values
 from .picture import Picture, attribute_leaf
+from .scenes.images import Values
 
 KEPT = 8
 """Engines that are kept for the next picture of the same shapes."""

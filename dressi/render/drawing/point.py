@@ -18,8 +18,8 @@ from ..surface.footprint import barycentric_slopes, uv_level
 from ..surface.normals import flat_normal
 from ..surface.screen import Surface, corners
 from ..surface.texturing import texture_colour
-from .images.material_recipe import UNLIT
 from .look import Look
+from .scenes.images import UNLIT
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,13 +16,11 @@
 | `fit` | `fit_face`, and `FaceFitter` for many faces: stages of Levenberg-Marquardt or Adam |
 """
 
-from .albedo import procedural_albedo, scan_colours
 from .data import FaceData
-from .files import load_face_model, save_face_model
+from .files import load_face_model, load_landmarks, save_face_model
 from .fit import FaceFitter, FaceOptions, FoundFace, fit_face
 from .graph import FaceGraph
-from .landmarks import load_landmarks
-from .model import Face, FaceModel
+from .model import Face, FaceModel, procedural_albedo, scan_colours
 
 __all__ = [
     "Face",

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import InputError
 from ..cameras import Camera, Cameras
-from ..fit.terms.depths import depth_at
+from ..fit.graphs.terms import depth_at
 from ..io.images import resize
 from .model import POINTS
 

@@ -14,11 +14,10 @@ from ...engines import default_engine
 from ...errors import InputError
 from ..cameras import Camera, Cameras
 from ..engine import MakeEngine
-from ..shading.harmonics_light import even_light
+from ..shading.harmonics import even_light
 from .data import FaceData, Noise
-from .graph import LEARNED, POSES, FaceGraph
+from .graph import LEARNED, POSES, FaceGraph, start_motion
 from .model import Face, FaceModel
-from .start import start_motion
 
 METHODS = ("levenberg_marquardt", "adam")
 RATES = {"identity": 0.1, "expression": 0.03, "zoom": 0.005, "albedo": 0.05, "light": 0.05}

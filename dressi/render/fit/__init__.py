@@ -9,14 +9,22 @@ This package does not depend on a device: ``make_engine`` makes the engine that 
 
 from ..drawing.draw import draw
 from ..engine import Engine, MakeEngine
-from .data.dataset import TARGET_SAMPLES, Dataset, Observations, mesh_dataset, photo_dataset, planned_dataset
-from .data.result import FitResult, Progress
+from .data.dataset import (
+    TARGET_SAMPLES,
+    Dataset,
+    FitResult,
+    Observations,
+    Progress,
+    mesh_dataset,
+    photo_dataset,
+    planned_dataset,
+)
 from .disk import Checkpoint, check_folder, locked
-from .graphs.plan import FitRound
+from .graphs.term import FitRound
 from .job import FitJob
 from .options import FitOptions
 from .options.schedule import shape_rounds
-from .poses.search import FoundPose, find_pose
+from .poses import FoundPose, find_pose
 from .report import FILES, keep_mesh, write_results
 
 __all__ = [

@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from scipy import sparse
-from scipy.ndimage import binary_closing, binary_dilation, binary_fill_holes, zoom
+from scipy.ndimage import binary_closing, binary_dilation, binary_fill_holes, gaussian_filter, zoom
 from scipy.sparse.linalg import cg
 
 from ...errors import InputError
@@ -28,7 +29,6 @@ from ..io.colmap import SparsePoints
 from ..io.images import read_image, resize, scaled_size
 from ..io.photos import WAYS
 from ..reconstruct.world import find_ground, looked_at
-from .colour_odds import bins_of, colour_odds
 from .segmentation import border, clean, lab, sharpened
 
 WIDTH, OUTLINED = 256, 1280
@@ -310,3 +310,67 @@ def _full(view: View, share: np.ndarray) -> np.ndarray:
     if mask.any():
         mask = clean(sharpened(codes, mask), SPECK)
     return mask if scale == 1.0 else resize(mask.astype(np.float32), full) > 0.5
+
+
+# Odds of being object by colour: of histograms of what was seen so far as object and as background.
+
+BINS, BLUR = 32, 0.5
+"""Of the histograms, along each axis of CIELAB, and how far counts spread, in bins."""
+TILES, COARSE, ELSEWHERE = 8, 4, 0.2
+"""Tiles along each side of a picture and bins in one of theirs; least share that a colour of the background keeps where no
+background around has it."""
+MOST_ODDS = 3.0
+"""Of a colour."""
+
+
+class Binned(Protocol):
+    """A picture. bins: (h w,) of the histograms, see ``bins_of``."""
+
+    @property
+    def bins(self) -> np.ndarray: ...
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+
+def bins_of(colour: np.ndarray) -> np.ndarray:
+    """(h w,) bins of CIELAB colours (h, w, 3)."""
+    levels = np.clip((colour + (0, 64, 64)) / (100, 128, 128), 0, 1 - 1e-9)
+    return ((levels * BINS).astype(int) @ (BINS * BINS, BINS, 1)).reshape(-1)
+
+
+def colour_odds(smalls: Sequence[Binned], shares: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Odds (h w,) of the colours of each picture: the object's are those of all pictures, the background's half its own. A
+    colour of the background that none of it around has counts less."""
+
+    def histogram(bins: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        count = np.bincount(bins, weight, BINS**3).reshape((BINS,) * 3)
+        smooth = gaussian_filter(count, BLUR, mode="constant")
+        return smooth / max(float(smooth.sum()), 1e-12)
+
+    every = np.concatenate([small.bins for small in smalls])
+    share = np.concatenate(list(shares))
+    front, back = histogram(every, share > 0.75), histogram(every, share < 0.25)
+    odds = []
+    for small, own in zip(smalls, shares, strict=True):
+        behind = 0.5 * back + 0.5 * histogram(small.bins, own < 0.25)
+        ratio = np.log(
+            (front + 1e-5).reshape(-1)[small.bins]
+            / (behind.reshape(-1)[small.bins] * _around(small, own) + 1e-5)
+        )
+        odds.append(np.clip(ratio, -MOST_ODDS, MOST_ODDS))
+    return odds
+
+
+def _around(small: Binned, share: np.ndarray) -> np.ndarray:
+    """(h w,) how often the background around a pixel has its colour, relative to that of the whole picture, ELSEWHERE to 1."""
+    height, width = small.shape
+    y, x = np.mgrid[:height, :width]
+    tile = (y * TILES // height * TILES + x * TILES // width).reshape(-1)
+    side = BINS // COARSE
+    levels = np.stack(np.unravel_index(small.bins, (BINS,) * 3)) // COARSE
+    place = tile * side**3 + np.ravel_multi_index(tuple(levels), (side,) * 3)
+    count = np.bincount(place, share < 0.25, TILES**2 * side**3).reshape(TILES, TILES, -1)
+    near = gaussian_filter(count, (1.0, 1.0, 0.0), mode="nearest")
+    usual = near.mean((0, 1))
+    return np.clip(near / np.maximum(usual, 1e-9), ELSEWHERE, 1.0).reshape(-1)[place]

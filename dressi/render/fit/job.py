@@ -7,14 +7,13 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
-from ..forms.reach import check_reach, marked
-from .data.result import FitResult, Progress
+from ..forms.soft_target import check_reach, marked
+from .data.dataset import FitResult, Progress
 from .disk import Checkpoint, locked
 from .disk.checkpoint import MOST_BYTES
 from .parts import Parts
 from .run.rounds import FitRounds
-from .run.running import FitRun
-from .run.watch import Watch
+from .run.running import FitRun, Watch
 
 
 class FitJob(FitRounds):

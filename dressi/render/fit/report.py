@@ -10,34 +10,34 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import map_coordinates
 
 from ...errors import InputError
-from ..drawing import pictures
-from ..drawing.turntable import render_turntable
+from ..cameras import Camera, Cameras
+from ..cameras.alignment import turns
+from ..drawing import draw as drawing
+from ..drawing.draw import draw, render_turntable
 from ..engine import MakeEngine
 from ..formats import save_glb, save_scene
 from ..io import Photos, save_gif, save_png
-from ..io.cameras import NAME
+from ..io.cameras import NAME, encode_cameras
 from ..io.files import finite
+from ..io.lens import Lens
 from ..mesh import Mesh
 from ..mesh.checks import check_surface
 from ..objectives.hull import hull_iou
-from ..objectives.metrics import chamfer
+from ..objectives.metrics import chamfer, code_gains, code_psnr, interior, iou, iou_per_view, ssim
 from ..scene.scene import Node, Scene
 from ..shading.lights import LightSource
-from .cameras import cameras_file, moves
-from .confidence import confidence, shown_confidence
-from .data.dataset import Dataset, Observations
-from .data.result import FitResult, Quality
+from ..surface.color import linear_to_srgb, srgb_to_linear
+from .data.dataset import Dataset, FitResult, Observations, Quality
 from .disk import cannot_write, locked, temporary_prefix
-from .exposures import expected_gains
 from .parts import Parts
-from .scores import picture_facts, pose_facts, score
 
 LIGHT = "light.json"
 """The light of a result whose material was recovered."""
@@ -115,7 +115,7 @@ def write_results(
             gains = expected_gains(gains, dataset.train.cameras, dataset.held_out.cameras)
         held_out = score(result, dataset.held_out, make_engine, gains=gains)
     frames = render_turntable(result.mesh, dataset.up, make_engine, light=result.light)
-    shown = np.arange(min(len(dataset.train.masks), pictures.COLUMNS))
+    shown = np.arange(min(len(dataset.train.masks), drawing.COLUMNS))
     found = {"train": picture_facts(train, dataset.train)}
     if held_out is not None and dataset.held_out is not None:
         found["heldout"] = picture_facts(held_out, dataset.held_out)
@@ -138,7 +138,7 @@ def write_results(
         },
         "views": {
             "size": list(dataset.train.cameras.size),
-            "gap": pictures.GAP,
+            "gap": drawing.GAP,
             "up": np.asarray(dataset.up).tolist(),
             "train": _shown(found["train"], dataset.train, shown),
         },
@@ -174,13 +174,13 @@ def write_results(
         looks = [(look.step, look.iou, look.psnr) for look in result.quality]
         if looks:  # the curves end at the figures of the result, as the report has them
             looks.append((len(result.losses), train.iou, train.as_dict()["psnr"]))
-        pictures.save_losses(new / "loss.png", result.losses, looks)
-        save_png(new / "views.png", pictures.compare(dataset.train.colors[shown], train.colors[shown]))
+        drawing.save_losses(new / "loss.png", result.losses, looks)
+        save_png(new / "views.png", drawing.compare(dataset.train.colors[shown], train.colors[shown]))
         if held_out is not None and dataset.held_out is not None:
             other = dataset.held_out
-            spread = np.unique(np.linspace(0, len(other.masks) - 1, pictures.COLUMNS).round().astype(int))
+            spread = np.unique(np.linspace(0, len(other.masks) - 1, drawing.COLUMNS).round().astype(int))
             report["views"]["heldout"] = _shown(found["heldout"], other, spread)
-            save_png(new / HELD_OUT, pictures.compare(other.colors[spread], held_out.colors[spread]))
+            save_png(new / HELD_OUT, drawing.compare(other.colors[spread], held_out.colors[spread]))
         if stages:
             (new / STAGES).write_text(json.dumps(finite(list(stages)), indent=1) + "\n")
         if result.light is not None:
@@ -267,3 +267,246 @@ def write_quality(path: Path, quality: Sequence[Quality]) -> None:
             (look.step, look.phase, repr(look.iou), "" if look.psnr is None else repr(look.psnr))
             for look in quality
         )
+
+
+# The cameras found by a fit that refines poses, for reports and files.
+
+
+def moves(found: Cameras, given: Cameras) -> dict[str, Any]:
+    """How far cameras moved, for a report. degrees: rotation.  distance: between centres, in units of the world."""
+    away = np.linalg.norm(found.centers - given.centers, axis=1)
+    angles = turns(found, given)
+    return {
+        "mean_degrees": float(angles.mean()),
+        "mean_distance": float(away.mean()),
+        "cameras": [
+            {"name": camera.name, "degrees": float(angle), "distance": float(distance)}
+            for camera, angle, distance in zip(found, angles, away, strict=True)
+        ],
+    }
+
+
+def cameras_file(found: Cameras, dataset: Dataset, photos: Photos | None = None) -> bytes:
+    """A ``cameras.json`` of the cameras that a fit has found, at the size of the images that it used.
+
+    With ``photos``: a file for their folder, with all photographs at their own sizes and with their lenses. Held-out cameras
+    are unchanged.
+    """
+    if photos is None:
+        return encode_cameras([(camera.name, camera, Lens()) for camera in found], dataset.bounds)
+    learned: dict[int, Camera] = dict(zip(photos.train.tolist(), found, strict=True))
+    views = []
+    for i, original in enumerate(photos.originals):
+        camera = original.camera
+        if i in learned:
+            camera = replace(camera, rotation=learned[i].rotation, translation=learned[i].translation)
+        name = original.image.name if photos.folder is None else original.file_in(photos.folder)
+        views.append((name, camera, original.lens))
+    return encode_cameras(views, dataset.bounds)
+
+
+# How far pictures speak for each point of a result.
+
+ENOUGH = 2.0
+"""Views, each counted by the cosine at which it sees a point, that speak for it to 63 %."""
+DOUBT = 0.1
+"""Difference of codes, in the root of the mean square over these views, that halves what they say."""
+NEAR = 2.0
+"""Pixels between a point and what its view shows in its place, up to which it is seen."""
+
+
+def confidence(mesh: Mesh, views: Observations, drawn: np.ndarray, make_engine: MakeEngine) -> np.ndarray:
+    """(V,) in [0, 1] of the vertices of a mesh in the world: 0 where no picture shows one, and little where few do, at grazing
+    angles, or with other colours than what was ``drawn`` (N, H, W, 3), linear.
+
+    views: the pictures.
+    """
+    low, high = mesh.bounds()
+    scale = float(max((high - low).max(), 1e-30))
+    places = (mesh.positions - low) / scale
+    marked = Mesh(mesh.positions, mesh.faces, colors=places, color_faces=mesh.faces)
+    _, shown = draw(marked, views.cameras, make_engine)
+    normals = mesh.vertex_normals()
+    seen, doubt = np.zeros(len(places)), np.zeros(len(places))
+    for k, camera in enumerate(views.cameras):
+        pixel, depth = camera.project(mesh.positions)
+        at = np.stack([pixel[:, 1], pixel[:, 0]]) - 0.5
+        row, column = np.round(np.clip(np.nan_to_num(at, nan=-2.0), -2, 1 << 20)).astype(int)
+        width, height = camera.size
+        inside = (depth > 0) & (row >= 0) & (row < height) & (column >= 0) & (column < width)
+        row, column = np.where(inside, row, 0), np.where(inside, column, 0)
+        reach = NEAR * depth / (camera.intrinsics[1, 1] * scale)
+        cosine = ((camera.center - mesh.positions) * normals).sum(1) / np.maximum(
+            np.linalg.norm(camera.center - mesh.positions, axis=1), 1e-30
+        )
+        # A pixel of a slope shows points that are farther from each other than its width.
+        away = np.linalg.norm(shown[k, row, column] - places, axis=1) * np.clip(cosine, 0.25, 1.0)
+        inside &= (away < reach) & (views.masks[k, row, column] >= 0.5)
+        weight = np.where(inside, np.clip(cosine, 0, 1), 0.0)
+        difference = linear_to_srgb(drawn[k]) - linear_to_srgb(views.colors[k])
+        squares = map_coordinates((difference**2).mean(-1), np.where(inside, at, 0), order=1, mode="nearest")
+        seen += weight
+        doubt += weight * squares
+    agreed = 1 / (1 + doubt / np.maximum(seen, 1e-12) / DOUBT**2)
+    return (1 - np.exp(-seen / ENOUGH)) * agreed
+
+
+def shown_confidence(mesh: Mesh, values: np.ndarray) -> Mesh:
+    """The mesh with values in [0, 1] as colours of its vertices, from red over yellow to green, and no texture."""
+    codes = np.stack([np.clip(2 - 2 * values, 0, 1), np.clip(2 * values, 0, 1), 0.1 + 0 * values], axis=1)
+    plain = Mesh(mesh.positions, mesh.faces, name="confidence")
+    return replace(plain, colors=srgb_to_linear(0.9 * codes), color_faces=mesh.faces)
+
+
+# The exposure of a picture that nothing was learned from, by those of pictures taken nearby.
+
+REACH = 1.5
+"""Standard deviation of the kernel, relative to the usual angle between neighbouring pictures."""
+PLAIN = 0.05
+"""Weight of no exposure at all, relative to a picture from the same direction."""
+
+
+def expected_gains(gains: np.ndarray, cameras: Cameras, others: Cameras) -> np.ndarray:
+    """(M, 3) factors of the sRGB codes of pictures by ``others``, from those of the N pictures by ``cameras`` (N, 3).
+
+    A camera that sets its exposure by itself, and lights that it carries or shades, make it vary slowly with the direction of the
+    view: the logarithms are averaged with a Gaussian kernel over the angles between optical axes. Far from all pictures the
+    factors are 1.
+
+    >>> from dressi.render.cameras.views import ring
+    >>> cameras = ring(np.zeros(3), 1.0, 8, (8, 8))
+    >>> expected_gains(np.full((8, 3), 0.8), cameras, cameras).round(1)[0].tolist()
+    [0.8, 0.8, 0.8]
+    """
+    here, there = (np.array([camera.forward for camera in some]) for some in (cameras, others))
+    apart = _angles(here, here)
+    np.fill_diagonal(apart, np.inf)
+    spacing = max(float(np.median(apart.min(axis=1))), 1e-3) if len(here) > 1 else np.pi
+    weights = np.exp(-0.5 * (_angles(there, here) / (REACH * spacing)) ** 2)
+    return np.exp(weights @ np.log(gains) / (weights.sum(axis=1, keepdims=True) + PLAIN))
+
+
+def _angles(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """(A, B) radians between unit vectors."""
+    return np.arccos(np.clip(a @ b.T, -1.0, 1.0))
+
+
+# How close the result of a fit is to its pictures: in all of them, and in each.
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """Quality of a result in N views. masks, colors: the rendered images.
+
+    iou, psnr, ssim: over the masks of the views. plain: the PSNR without the exposures that the fit knows, or expects, of the
+    views. inside: PSNR over their ``interior``, which masks that are wrong by a pixel or two say nothing about. exposed,
+    exposed_inside: both with a gain of each view and channel that is solved for, as pictures of other exposures are compared.
+    NaN where there are no such pixels.
+    gains: (N, 3) of the codes.
+    """
+
+    iou: float
+    psnr: float
+    plain: float
+    ssim: float
+    inside: float
+    exposed: float
+    exposed_inside: float
+    gains: np.ndarray
+    masks: np.ndarray
+    colors: np.ndarray
+
+    def as_dict(self) -> dict[str, float | None]:
+        """For JSON, which has no infinity: the PSNR of equal images, and that of no pixels, is null."""
+        names = ("iou", "psnr", "plain", "ssim", "inside", "exposed", "exposed_inside")
+        return {name: _number(getattr(self, name)) for name in names}
+
+
+def score(
+    result: FitResult,
+    views: Observations,
+    make_engine: MakeEngine,
+    exposures: np.ndarray | None = None,
+    gains: np.ndarray | None = None,
+) -> Score:
+    """Silhouettes and colours of the result, drawn with as many samples as those of the views, against them.
+
+    exposures: (N,) factors of the light of the views.  gains: (N, 3) factors of their sRGB codes: what the fit knows or
+    expects of their exposures, which ``plain`` leaves out."""
+    masks, colors = draw(result.mesh, views.cameras, make_engine, views.samples, result.light)
+    if views.photographed:
+        covered = masks >= 0.5
+        colors = colors * (covered / np.maximum(masks, 0.5))[..., None]
+        masks = covered.astype(np.float32)
+    if exposures is not None:
+        colors = colors * exposures[:, None, None, None]
+    covered, deep = views.masks >= 0.5, interior(masks, views.masks)
+    plain = _psnr(colors, views.colors, covered)
+    if gains is not None:
+        colors = srgb_to_linear(np.clip(linear_to_srgb(colors) * gains[:, None, None], 0, 1)).astype(
+            np.float32
+        )
+    gains = code_gains(colors, views.colors, deep)
+    return Score(
+        iou(masks, views.masks, views.known),
+        _psnr(colors, views.colors, covered),
+        plain,
+        ssim(colors, views.colors, views.masks, views.known),
+        _psnr(colors, views.colors, deep),
+        _psnr(colors, views.colors, covered, gains),
+        _psnr(colors, views.colors, deep, gains),
+        gains,
+        masks,
+        colors,
+    )
+
+
+def _psnr(
+    images: np.ndarray, targets: np.ndarray, inside: np.ndarray, gains: np.ndarray | None = None
+) -> float:
+    """In dB over the pixels ``inside``, of codes times gains (N, 3); NaN where there are none."""
+    if not inside.any():
+        return float("nan")
+    codes, wanted = (linear_to_srgb(one[inside].astype(np.float64)) for one in (images, targets))
+    if gains is not None:
+        codes = np.clip(codes * gains[np.nonzero(inside)[0]], 0, 1)
+    return code_psnr(codes, wanted)
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def picture_facts(found: Score, views: Observations) -> list[dict[str, Any]]:
+    """Of each view: its name and what is left of it: IoU, PSNR of the mask and of its interior, and the gains."""
+    overlaps, deep = iou_per_view(found.masks, views.masks, views.known), interior(found.masks, views.masks)
+    facts = []
+    for k, (camera, overlap) in enumerate(zip(views.cameras, overlaps, strict=True)):
+        one = slice(k, k + 1)
+        pair = found.colors[one], views.colors[one]
+        facts.append(
+            {
+                "view": k,
+                "name": camera.name,
+                "iou": float(overlap),
+                "psnr": _number(_psnr(*pair, views.masks[one] >= 0.5)),
+                "inside": _number(_psnr(*pair, deep[one], found.gains[one])),
+                "gains": found.gains[k].round(4).tolist(),
+            }
+        )
+    return facts
+
+
+def pose_facts(views: Observations, shown: np.ndarray) -> list[dict[str, Any]]:
+    """Of each view that is shown, where it is seen from: ``eye``, ``forward`` and ``up`` in the world and ``fov``, the
+    vertical field of view in degrees."""
+    cameras = [views.cameras[int(k)] for k in shown]
+    return [
+        {
+            "eye": camera.center.tolist(),
+            "forward": camera.forward.tolist(),
+            "up": camera.up.tolist(),
+            "fov": float(np.degrees(2 * np.arctan(0.5 * camera.size[1] / camera.intrinsics[1, 1]))),
+        }
+        for camera in cameras
+    ]

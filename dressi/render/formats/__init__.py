@@ -15,10 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from dressi.errors import InputError
-from dressi.render.formats.glb.mesh import save_glb
-from dressi.render.formats.glb.scene import save_glb_scene
-from dressi.render.formats.gltf.mesh import load_gltf
-from dressi.render.formats.gltf.scene import load_gltf_scene
+from dressi.render.formats.glb import save_glb, save_glb_scene
+from dressi.render.formats.gltf.scene import load_gltf, load_gltf_scene
 from dressi.render.formats.obj import load_obj, load_obj_parts, save_obj
 from dressi.render.formats.off import load_off
 from dressi.render.formats.ply import load_ply, save_ply

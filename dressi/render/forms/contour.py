@@ -52,12 +52,17 @@ from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
 from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered, pixel_centres
-from .edges.around_edges import NearestPoint, draw_edges, face_beside
-from .edges.edge_list import EdgeList, edges_of
-from .edges.inner import InnerFace
-from .edges.occlusion import edge_depths, face_planes, in_front
+from .edges.around_edges import (
+    InnerFace,
+    NearestPoint,
+    draw_edges,
+    edge_depths,
+    face_beside,
+    face_planes,
+    in_front,
+)
+from .edges.edge_list import EdgeList, edge_sides, edges_of
 from .edges.seams import DOWN, LEFT, RIGHT, UP, Seam, nearest_seam, seam_pixels, surface_at
-from .edges.sides import edge_sides
 from .edges.stored import Stored
 from .form import Form, Silhouette
 from .outer import outer_target, soft_margin

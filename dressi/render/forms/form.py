@@ -19,7 +19,7 @@ from ...ad.graph import Variable, as_variable
 from ...ad.ops.pixel.constant import Like
 from ...ad.types import Size
 from ...errors import InputError, did_you_mean
-from ..surface.screen import DrawnMesh, Surface
+from ..surface.screen import DrawnMesh, Surface, covered
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,3 +161,27 @@ def fraction(name: str, value: Like) -> Variable:
     if isinstance(value, int | float) and not 0 < value < 1:
         raise InputError(f"{name} is a fraction of the image height in (0, 1), not {value}")
     return as_variable(value)
+
+
+# The hard raster as a form: coverage is 1 where the mesh covers the pixel centre, 0 elsewhere, without a derivative.
+
+
+@dataclass(frozen=True, eq=False)
+class HardSilhouette(Silhouette):
+    """The hard raster alone: nothing is soft, and the silhouette has no derivative."""
+
+    @cached_property
+    def surfaces(self) -> tuple[Surface, ...]:
+        return (self.mesh.surface(self.mesh.face),)
+
+    def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
+        return F.select(self.hard, colours[0], 0.0 if background is None else background)
+
+
+def hard_form(mesh: DrawnMesh) -> HardSilhouette:
+    """The hard picture of a mesh."""
+    hard = covered(mesh.face)
+    return HardSilhouette(hard, hard, mesh)
+
+
+HARD = Form("hard", hard_form)

@@ -34,8 +34,7 @@ from ...ad.types import Size
 from ...errors import InputError
 from ..surface.screen import Corners, DrawnMesh, Surface, barycentric, corners, covered
 from .edges.around_edges import NearestPoint, draw_edges, face_beside, weights_on_edge
-from .edges.edge_list import EdgeList, edges_of
-from .edges.sides import edge_sides
+from .edges.edge_list import EdgeList, edge_sides, edges_of
 from .form import Form, Silhouette
 from .soft_target import falloff
 

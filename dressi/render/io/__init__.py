@@ -11,10 +11,10 @@ trusted: each loads or raises InputError, one sentence with the file and the cur
 folder and those below only, links followed; images are decoded by their content, up to `config.max_megapixels`.
 """
 
-from dressi.render.io.environments import load_environment
 from dressi.render.io.files import write_files, write_json
 from dressi.render.io.images import (
     encode_png,
+    load_environment,
     load_image,
     read_image,
     resize,

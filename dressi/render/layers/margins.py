@@ -23,24 +23,33 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ...ad.transform.tiles import stacked, unstacked
 from ...errors import InputError
-from ..forms.contour import inner_surface
-from ..forms.edges.around_edges import NearestPoint, draw_edges, face_beside
-from ..forms.edges.edge_list import EdgeList, edges_of
-from ..forms.edges.occlusion import depth_at, edge_depths, face_planes, in_front
-from ..forms.edges.point_distance import place_on
-from ..forms.edges.sides import edge_sides
+from ..forms.antialias import ANTIALIAS
+from ..forms.contour import CONTOUR, inner_surface
+from ..forms.edges.around_edges import (
+    NearestPoint,
+    depth_at,
+    draw_edges,
+    edge_depths,
+    face_beside,
+    face_planes,
+    in_front,
+    place_on,
+)
+from ..forms.edges.edge_list import EdgeList, edge_sides, edges_of
 from ..forms.edges.stored import Stored
-from ..forms.outer import soft_margin
+from ..forms.form import HARD, Form
+from ..forms.outer import OUTER, soft_margin
 from ..forms.passings import packed, stacked_faces
 from ..surface.screen import DrawnMesh, Surface, covered, pixel_centres
-from .peel import Peeled
-from .stacks import Layered, hard_layers
+from .peel import Peeled, peel
+from .stacks import Layered, antialiased_layers, hard_layers
 from .transparent import compose
 
 MEETS = 2e-5
@@ -185,3 +194,33 @@ def _behind(lines: _Lines, near: NearestPoint, front: Variable) -> Variable:
     folds = F.logical_and(folds, F.not_equal(F.lookup(lines.sides, edge), 0))
     shown = near.found if lines.mesh.cull == "none" else F.constant(0.0)
     return F.select(F.logical_and(shown, folds), both - front, -1)
+
+
+# Peeled layers, drawn by a form.
+
+LAYERED: dict[Form, Callable[..., Layered]] = {
+    HARD: hard_layers, ANTIALIAS: antialiased_layers, OUTER: outer_layers, CONTOUR: contour_layers,
+}  # fmt: skip
+"""How the forms draw peeled faces."""
+
+
+def draw_layers(form: Form, mesh: DrawnMesh, opaque: int, layers: int = 4, **options: Any) -> Layered:
+    """The picture of a mesh whose faces from number ``opaque`` on are transparent.
+
+    form: one of ``LAYERED``; not that of faces, whose layers are soft faces already, each half transparent along the edges that it
+    shares with the next.  layers: of transparent faces, ``peel``.  options: of the form. Differentiable in the positions: through the
+    surfaces, and as the form is through the silhouettes of every layer. Raises InputError.
+    """
+    check_layered(form)
+    return LAYERED[form](peel(mesh, opaque, layers), **options)
+
+
+def check_layered(form: Form, node: str = "") -> None:
+    """Raises InputError for a form that draws no layers. node: the name of one that is transparent, if it has one."""
+    if form not in LAYERED:
+        able = ", ".join(f"'{other.name}'" for other in LAYERED)
+        what = f"node '{node}' is transparent, and the" if node else "the"
+        raise InputError(
+            f"{what} {form.name} form draws no transparent surfaces, because its soft faces overlap along every edge of the mesh;"
+            f" take form={able}"
+        )

@@ -6,8 +6,7 @@ points on a mesh and distances to it; ``checks`` inverted and self-intersecting 
 it; ``queries`` are spatial ones of these.
 """
 
-from dressi.render.mesh.components import components
-from dressi.render.mesh.joining import AtlasError, joined
+from dressi.render.mesh.joining import AtlasError, components, joined
 from dressi.render.mesh.material import Material
 from dressi.render.mesh.mesh import Mesh, SeamSplit
 from dressi.render.mesh.polygons import triangulate

@@ -10,9 +10,7 @@ import numpy as np
 
 from dressi.errors import InputError, KnownAttributes
 
-from ..materials import GLTF, Map, Placement
-from ..materials.parameter import range_text
-from ..materials.placement import WRAPS
+from ..materials import GLTF, WRAPS, Map, Placement, range_text
 
 ALPHA_MODES = ("opaque", "mask", "blend")
 

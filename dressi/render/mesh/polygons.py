@@ -6,7 +6,8 @@ from collections import defaultdict
 
 import numpy as np
 
-from dressi.errors import InputError
+from ...errors import InputError
+from .mesh import Mesh
 
 MOST_VISITS = 80_000_000
 """Corners that are looked at for all polygons of one call: seconds, and a jagged polygon of some 6,000 corners."""
@@ -170,3 +171,27 @@ def _sees(at: np.ndarray, v: np.ndarray) -> np.ndarray:
     convex = _cross(after, before) > 0
     left, right = _cross(after, way) > 0, _cross(way, before) > 0
     return np.where(convex, left & right, left | right)
+
+
+# Closes the holes of open meshes, such as scans.
+
+
+def close_holes(mesh: Mesh) -> Mesh:
+    """The mesh with a fan over each of its holes, around the mean of their edge, such as those in the base of the Stanford
+    bunny; UVs, normals and textures are dropped. Holes that touch in a vertex may remain open.
+
+    >>> from dressi.render.mesh.primitives import cube
+    >>> close_holes(cube().with_faces(range(2, 12))).is_closed()
+    True
+    """
+    around = np.roll(mesh.faces, -1, axis=1)
+    halves = set(zip(mesh.faces.reshape(-1).tolist(), around.reshape(-1).tolist(), strict=True))
+    after = {b: a for a, b in halves if (b, a) not in halves}
+    positions, faces = list(mesh.positions), list(mesh.faces)
+    while after:
+        loop = [next(iter(after))]
+        while loop[0] != (end := after.pop(loop[-1], loop[0])):
+            loop.append(end)
+        faces += [[a, b, len(positions)] for a, b in zip(loop, [*loop[1:], loop[0]], strict=True)]
+        positions.append(mesh.positions[loop].mean(0))
+    return mesh.with_shape(np.array(positions), np.array(faces))

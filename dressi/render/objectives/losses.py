@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
-from ...ad.ops.pixel.constant import Like
+from ...ad.ops.pixel.constant import Like, operands
 from ...errors import InputError
-from .reduction import reduced
 
 
 def l1(image: Variable, target: Like, weight: Like | None = None, reduction: str = "mean") -> Variable:
@@ -65,3 +66,125 @@ def _reduced(values: Variable, image: Variable, weight: Like | None, reduction: 
         values = values * as_variable(weight)
     (width, height), batch, _ = values.domain
     return reduced(values, width * height * batch * image.vtype.components, reduction)
+
+
+# How the terms of a loss become one number.
+
+
+def _mean(total: Variable, count: int | Variable) -> Variable:
+    return total / count if isinstance(count, Variable) else total * (1.0 / count)
+
+
+REDUCTIONS: dict[str, Callable[[Variable, int | Variable], Variable]] = {
+    "sum": lambda total, count: total,
+    "mean": _mean,
+}
+"""By name: from the sum of all terms and their number (or total weight) to the loss."""
+
+
+def reduced(values: Variable, count: int | Variable, reduction: str) -> Variable:
+    """FLOAT 1x1: the sum of all texels and tiles of ``values`` (FLOAT), for "mean" over ``count``. Raises InputError."""
+    if reduction not in REDUCTIONS:
+        raise InputError(f"reduction is 'sum' or 'mean', not {reduction!r}")
+    return REDUCTIONS[reduction](F.sum(values), count)
+
+
+# Structural similarity of images as a graph: one minus it is a loss. ``metrics.ssim`` is that of arrays under masks.
+
+RADIUS, SIGMA = 5, 1.5
+"""The window of the paper: 11x11 texels of a Gaussian."""
+K1, K2 = 0.01, 0.03
+SCALES = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
+"""Exponents of the scales, from fine to coarse: Wang, Simoncelli and Bovik, section 3.2."""
+
+
+def structural_similarity(
+    image: Variable, target: Like, weight: Like | None = None, data_range: float = 1.0
+) -> Variable:
+    """FLOAT 1x1: the mean structural similarity of two images, at most 1. Wang et al. 2004, equation 13.
+
+    image: FLOAT with any channels, or VECn, of at least 11x11 texels; sRGB codes are what people compare.  target: of its
+    type and size; batch 1 is shared.  weight: FLOAT of one channel and the size of the image, multiplies the similarity of
+    each texel; the mean is over the weights then.  data_range: from black to white. Windows are Gaussians of 11x11 texels and
+    sigma 1.5 that lie inside of the image, as in the paper and in scikit-image with gaussian_weights=True and
+    use_sample_covariance=False. Differentiable in both. Raises InputError.
+
+    >>> image = Variable.of(np.random.default_rng(0).uniform(size=(16, 16, 3)))
+    >>> round(evaluate(structural_similarity(image, image)).item(), 3)
+    1.0
+    """
+    image, target = _pair(image, target, 2 * RADIUS + 1)
+    luminance, contrast = _similarities(image, target, data_range)
+    found = F.hadamard(luminance, contrast)
+    if weight is None:
+        return _over_components(F.mean(found))
+    _, given = operands(image, weight)
+    inside = F.crop(given, RADIUS, RADIUS, found.size)
+    if inside.channels != 1 or not inside.vtype.is_scalar:
+        raise InputError(f"the weight of a similarity is FLOAT of one channel, not {weight}")
+    texels = found.batch // inside.batch * found.channels
+    total = F.maximum(F.sum(inside) * float(texels), 1e-6)
+    return _over_components(F.sum(found * inside)) / total
+
+
+def multiscale_structural_similarity(
+    image: Variable, target: Like, data_range: float = 1.0, scales: Sequence[float] = SCALES
+) -> Variable:
+    """FLOAT 1x1: the structural similarity over several scales, at most 1. Wang, Simoncelli and Bovik 2003, equation 7.
+
+    image, target, data_range: as for ``structural_similarity``; the image has 11 texels at the coarsest scale at least, 176
+    with five of them.  scales: their exponents from fine to coarse; each halves the size, by the mean of 2x2 texels. Contrasts
+    and structures of all scales are multiplied, with the luminance of the last, for every image and channel, and then
+    averaged; those below 0 count as 0. Differentiable in both. Raises InputError.
+
+    >>> image = Variable.of(np.random.default_rng(0).uniform(size=(24, 24)))
+    >>> round(evaluate(multiscale_structural_similarity(image, image, scales=(0.4, 0.6))).item(), 3)
+    1.0
+    """
+    if not scales:
+        raise InputError("a similarity over scales has one scale at least")
+    image, target = _pair(image, target, (2 * RADIUS + 1) << (len(scales) - 1))
+    product = None
+    for number, exponent in enumerate(scales):
+        if number:
+            image, target = F.average_pool(image, 2), F.average_pool(target, 2)
+        luminance, contrast = _similarities(image, target, data_range)
+        last = number == len(scales) - 1
+        mean = F.mean(F.hadamard(luminance, contrast) if last else contrast, "xy")
+        factor = F.pow(F.maximum(mean, 0.0), float(exponent))
+        product = factor if product is None else F.hadamard(product, factor)
+    assert product is not None
+    return _over_components(F.mean(product))
+
+
+def _pair(image: Variable, target: Like, least: int) -> tuple[Variable, Variable]:
+    _, other = operands(image, target)
+    if (image.vtype, image.size, image.channels) != (other.vtype, other.size, other.channels):
+        raise InputError(f"{image} and {other}, which are compared, are of one type and size")
+    if min(image.size) < least:
+        raise InputError(
+            f"{image} is too small for a similarity of windows, which takes {least}x{least} texels at least"
+        )
+    return image, other
+
+
+def _over_components(mean: Variable) -> Variable:
+    return F.sum_components(mean) * (1.0 / mean.vtype.components)
+
+
+def _similarities(x: Variable, y: Variable, data_range: float) -> tuple[Variable, Variable]:
+    """(luminance, contrast times structure) where windows lie inside: equations 6 and 9 with 10."""
+    c1, c2 = (K1 * data_range) ** 2, (K2 * data_range) ** 2
+    mean_x, mean_y = _blurred(x), _blurred(y)
+    product, squares = F.hadamard(mean_x, mean_y), F.hadamard(mean_x, mean_x) + F.hadamard(mean_y, mean_y)
+    covariance = _blurred(F.hadamard(x, y)) - product
+    variances = _blurred(F.hadamard(x, x) + F.hadamard(y, y)) - squares
+    return _over(product, squares, c1), _over(covariance, variances, c2)
+
+
+def _over(above: Variable, below: Variable, c: float) -> Variable:
+    return F.div(above * 2.0 + c, below + c)
+
+
+def _blurred(x: Variable) -> Variable:
+    return F.gaussian_blur(x, SIGMA, border=None, reach=RADIUS / SIGMA)

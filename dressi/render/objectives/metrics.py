@@ -8,7 +8,7 @@ from scipy.spatial import KDTree
 
 from dressi.errors import InputError
 from dressi.render.mesh import Mesh
-from dressi.render.mesh.sampling import SurfaceDistance, sample_surface
+from dressi.render.mesh.queries import SurfaceDistance, sample_surface
 from dressi.render.surface.color import linear_to_srgb
 
 

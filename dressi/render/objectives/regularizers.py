@@ -24,7 +24,7 @@ from ...ad.types import FLOAT, IVEC2, list_image
 from ...errors import InputError
 from ..forms.edges.edge_list import EdgeList
 from ..lists import list_data, list_leaf, padded
-from .reduction import reduced
+from .losses import reduced
 from .sparse import Matrix, Room, SparseMatrix, differences, sparse_matrix
 
 SHARPEST = 1e3

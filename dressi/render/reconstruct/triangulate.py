@@ -10,9 +10,8 @@ import numpy as np
 
 from ..io.calibration import Calibration, View
 from ..io.colmap import SparsePoints
-from .exif import Exif
 from .motion import Poll, Tell, copied, database, find_features, library, numbered, runner
-from .pictures import Picture
+from .pictures import Exif, Picture
 
 WIDEST = 800
 """Pixels of the longer side of the copies that features are found in."""

@@ -11,7 +11,7 @@ from ...ad.graph import Variable
 from ...ad.ops.pixel.compare import guarded
 from ...ad.transform.fused import fused
 from ...ad.types import Size
-from ..surface.quads import box, on_image, quads
+from ..surface.projection import box, on_image, quads
 from .geometry import PointGeometry, per_entry
 from .ribbons import SLACK, on_screen, optical_depth
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,18 +11,18 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
+from ...ad.ops.draws.fragment import Fragment
 from ...ad.ops.pixel.constant import Like
+from ...ad.transform.gradient import total
 from ...ad.types import FLOAT, VEC3, Size
 from ...errors import InputError, OfVariables
 from ..cameras.given import seen_by
-from ..cameras.units import matrices_leaf
+from ..cameras.pose import matrices_leaf
+from ..surface.projection import depth_of_zw, eye_of
 from .discs import Discs, discs_of
-from .drawn import DrawnStrands
 from .geometry import PointGeometry, StrandGeometry, leaf_of
-from .point import StrandShader, unlit
+from .point import StrandPoint, StrandShader, unlit
 from .ribbons import Ribbons, ribbons_of
-from .sorted import SortedLayers
-from .sums import Sums
 
 MOST_LAYERS = 64
 
@@ -129,3 +130,204 @@ def drawn_strands(
     else:
         shapes = discs_of(strands, leaves, matrices, size)
     return DrawnStrands(shapes, leaves, matrices, shader, strands.count)
+
+
+# The nearest segments of a pixel, one after the other, composed from front to back.
+
+LEAST = 1e-5
+"""Segments of a smaller optical depth are left out: they would take the place of others."""
+
+
+@dataclass(frozen=True, eq=False)
+class SortedLayers:
+    """The images of ``StrandPicture`` from the nearest ``layers`` segments, or points, of each pixel.
+
+    They are exact where no more meet in a pixel. Equal depths are ordered by number. Differentiable, but for the choice of the
+    segments.
+    """
+
+    drawn: DrawnStrands
+    layers: int
+    limit: Variable | None
+
+    @cached_property
+    def _points(self) -> list[tuple[StrandPoint, Variable]]:
+        """The point of each layer and its weight, FLOAT: its opacity times what the layers before it let through."""
+        last: tuple[Variable, Variable] | None = None
+        light: Variable | None = None
+        found = []
+        for _ in range(self.layers):
+            number = _peel(self.drawn, last, self.limit)
+            point = self.drawn.point(number)
+            there = F.greater_equal(number, 0)
+            # Nothing comes after an empty layer.
+            last = (F.select(there, F.lookup(self.drawn.shapes.order, number), 2.0), number)
+            opacity = F.select(there, point.opacity, 0.0)
+            found.append((point, opacity if light is None else light * opacity))
+            light = 1.0 - opacity if light is None else light * (1.0 - opacity)
+        return found
+
+    @cached_property
+    def mask(self) -> Variable:
+        """How much the strands hide."""
+        return self._weighted(lambda _: F.constant(1.0))
+
+    @cached_property
+    def premultiplied(self) -> Variable:
+        """Their colour times ``mask``."""
+        return self._weighted(self.drawn.shader)
+
+    @cached_property
+    def weighted_depth(self) -> Variable:
+        """Their distance from the camera times ``mask``."""
+        return self._weighted(lambda point: point.distance)
+
+    def _weighted(self, value: Callable[[StrandPoint], Variable]) -> Variable:
+        # Where there is no point its value may be anything.
+        return total(
+            [F.select(F.greater(weight, 0.0), value(point), 0.0) * weight for point, weight in self._points]
+        )
+
+
+def _peel(drawn: DrawnStrands, last: tuple[Variable, Variable] | None, limit: Variable | None) -> Variable:
+    """INT: the nearest segment that comes after ``last`` (depth, number), -1 for none."""
+
+    def fragment(number: Variable) -> tuple[Variable, Variable]:
+        point = drawn.point(number)
+        depth = F.lookup(drawn.shapes.order, number)
+        keep = F.greater(point.fragment.absorbance, LEAST)
+        if limit is not None:
+            keep = F.logical_and(keep, F.less(depth, limit))
+        if last is not None:
+            tied = F.logical_and(F.equal(depth, last[0]), F.greater(number, last[1]))
+            after = F.logical_or(F.greater(depth, last[0]), tied)
+            keep = F.logical_and(keep, F.logical_and(after, F.not_equal(number, last[1])))
+        return depth, keep
+
+    return drawn.nearest(fragment)
+
+
+# All segments of a pixel at once, in any order: sums over fragments.
+#
+# The opacity of all segments of a pixel needs no order: it is 1 - exp(-sum of their optical depths). Their colour does: what lies
+# in front counts more. A first sum has the optical depth, and its mean and variance along the view, from which the
+# transmittance to any distance is taken as that of a cloud with these moments; a second sum is weighted by it. Where one strand
+# alone meets a pixel, or all have one colour, the result is exact.
+
+SPREAD = 1e-3
+"""The least spread of a cloud, in distances from the camera."""
+LOGISTIC = 1.702
+"""The logistic curve of this slope is that of the normal distribution within a hundredth."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """The images of ``StrandPicture``, each made when it is read: FLOAT and VEC3 of the batch of the views."""
+
+    drawn: DrawnStrands
+    limit: Variable | None
+
+    @cached_property
+    def mask(self) -> Variable:
+        """How much the strands hide."""
+        return 1.0 - F.exp(-self._moments.x)
+
+    @cached_property
+    def premultiplied(self) -> Variable:
+        """Their colour times ``mask``."""
+        found = self._sum(lambda p: F.vec4(self.drawn.shader(p), 1.0) * self._weight(p))
+        return found.xyz * (self.mask / F.maximum(found.w, 1e-12))
+
+    @cached_property
+    def weighted_depth(self) -> Variable:
+        """Their distance from the camera times ``mask``."""
+        found = self._sum(lambda p: F.vec2(p.distance, 1.0) * self._weight(p))
+        return found.x * (self.mask / F.maximum(found.y, 1e-12))
+
+    def _sum(self, value: Callable[[StrandPoint], Variable]) -> Variable:
+        """The sum over all fragments of a value of their ``StrandPoint``."""
+
+        def kept(number: Variable, _: Variable) -> Variable | tuple[Variable, Variable]:
+            point = self.drawn.point(number)
+            if self.limit is None:
+                return value(point)
+            return value(point), F.less(F.stop_gradient(point.depth), self.limit)
+
+        return self.drawn.summed(kept)
+
+    @cached_property
+    def _moments(self) -> Variable:
+        """VEC3: the optical depth, and that times the distance and its square; distances are relative to the middle, so that single
+        precision suffices."""
+
+        def value(point: StrandPoint) -> Variable:
+            away = point.distance - self.drawn.middle
+            return F.vec3(1.0, away, away * away) * point.fragment.absorbance
+
+        return self._sum(value)
+
+    @cached_property
+    def _cloud(self) -> tuple[Variable, Variable, Variable]:
+        """FLOATs: the optical depth, its mean distance, and LOGISTIC over its spread."""
+        moments = self._moments
+        total = F.maximum(moments.x, 1e-12)
+        mean, square = moments.y / total, moments.z / total
+        spread = F.sqrt(F.maximum(square - mean * mean, 0.0) + F.square(self.drawn.middle * SPREAD))
+        return moments.x, mean, LOGISTIC / F.maximum(spread, 1e-12)
+
+    def _weight(self, point: StrandPoint) -> Variable:
+        """The optical depth of a fragment times the transmittance to it."""
+        total, mean, slope = self._cloud
+        before = F.sigmoid((point.distance - self.drawn.middle - mean) * slope)
+        return point.fragment.absorbance * F.exp(-total * before)
+
+
+# What is composed: strands or points on the screen, with their shader.
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnStrands:
+    """Strands or points on the screen, and how their points are shaded."""
+
+    shapes: Ribbons | Discs
+    leaves: dict[str, Variable]
+    matrices: Variable
+    """MAT4: from the world to clip space, one a view."""
+    shader: StrandShader
+    points: int
+    """How many points the geometry has."""
+
+    @cached_property
+    def eye(self) -> Variable:
+        """VEC3: the places of the cameras."""
+        return eye_of(self.matrices)
+
+    @cached_property
+    def middle(self) -> Variable:
+        """FLOAT, one a view: the distance of the mean point along the axis of the camera. No derivative. The mean of points does
+        not follow from the camera, so that another view sums no list."""
+        mean = F.sum(self.leaves["points"], "xy") * (1 / self.points)
+        clip = F.matmul(self.matrices, F.vec4(mean, 1.0))
+        return F.stop_gradient(depth_of_zw(F.swizzle(clip, "zw"), self.matrices))
+
+    @property
+    def _triangles(self) -> dict[str, Any]:
+        shapes = self.shapes
+        return {
+            "size": shapes.size,
+            "triangles": 2 * shapes.count,
+            "triangles_per_face": 2,
+            "live": shapes.live,
+        }
+
+    def summed(self, value: Callable[[Variable, Variable], Any]) -> Variable:
+        """The sum over all fragments of ``value(number, depth)`` (``F.accumulate``)."""
+        return F.accumulate(self.shapes.quads, value=value, **self._triangles)
+
+    def nearest(self, fragment: Fragment) -> Variable:
+        """INT: the number whose fragment wins, -1 for none (``F.rasterize``)."""
+        return F.rasterize(self.shapes.quads, fragment=fragment, disjoint=True, **self._triangles)
+
+    def point(self, number: Variable) -> StrandPoint:
+        """The point of the segment, or the point, of that number (INT) at each pixel."""
+        return StrandPoint(self.shapes.at(number), self.leaves, self.eye, self.shapes.clip, self.matrices)

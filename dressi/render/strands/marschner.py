@@ -10,8 +10,7 @@ from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
 from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
-from ..shading.bsdf.hair import HairBsdf
-from ..shading.bsdf.hair_far import Directions, FarHair
+from ..shading.bsdf.hair import Directions, FarHair, HairBsdf
 from ..shading.lights import DirectionalLight
 from .geometry import StrandGeometry
 from .opacity import StrandOpacity

@@ -14,8 +14,8 @@ from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
-from ..layers.absorbance import powers, share_before
-from ..shading.shadows.shadow_map import light_frame
+from ..layers.moments import powers, share_before
+from ..shading.shadows import light_frame
 from .draw import drawn_strands
 from .geometry import StrandGeometry
 from .point import StrandPoint, unlit

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..page import Page
+from ..parts.charts import timeline
 from ..parts.markup import Markup, details, element, figures, number, section, size_text, table
-from ..parts.timeline import timeline
-from . import paper
-from .folder import BenchFolder, Measured
-from .tables import differs, figure9, short, table2, table3, table4, table5
+from . import tables
+from .tables import BenchFolder, Measured, differs, figure9, short, table2, table3, table4, table5
 
 ALONE = ("image_fitting", "silhouette", "texture", "joint", "shading", "material", "environment")
 """Cases that belong to no table of the paper."""
@@ -284,6 +283,6 @@ def _machine(bench: BenchFolder) -> Markup:
         listed.append(("Commit", ", ".join(commits)))
     if bench.ignored:
         listed.append(("Left out", f"{', '.join(bench.ignored)}: no results of `dressi bench`"))
-    listed.append(("The paper", paper.CITATION))
+    listed.append(("The paper", tables.CITATION))
     rows = [[element("dt", name), element("dd", value)] for name, value in listed]
     return section("Machine", element("dl", rows, class_="facts"))

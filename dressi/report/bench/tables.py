@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from ..parts.charts import Series, line_chart
+from ...errors import InputError
+from ...render.io.files import read_json, shown, usable
+from ..parts.charts import Series, StageRow, line_chart, stage_rows
 from ..parts.markup import Markup, element, number, section, table
-from . import paper
-from .folder import BenchFolder, Measured
 
 PHASES = ("geometry", "texture")
 SHADED = "roughness"
@@ -42,7 +45,7 @@ def table2(bench: BenchFolder) -> Markup | None:
 
     rows: list[list[Any]] = [["The paper"]]
     marks: list[str | None] = [None]
-    for one in paper.TABLE2:
+    for one in TABLE2:
         attachments = "–" if one.attachments is None else f"{one.attachments:,}"
         counts = [_arrow(one.geometry), _arrow(one.texture)]
         rows.append([one.name, attachments, *counts, *map(number, one.ms), *[""] * 2 * len(devices)])
@@ -122,9 +125,9 @@ def table3(bench: BenchFolder) -> Markup | None:
         return next(same, None)
 
     rows = []
-    for name, theirs in paper.TABLE3.items():
+    for name, theirs in TABLE3.items():
         row: list[Any] = [name]
-        for value, full in zip(theirs, paper.TABLE3["full"], strict=True):
+        for value, full in zip(theirs, TABLE3["full"], strict=True):
             row.append(_times(value, full))
         for device in devices:
             for phase in (*PHASES, SHADED):
@@ -170,7 +173,7 @@ def table4(bench: BenchFolder) -> Markup | None:
         "table4",
         "Silhouettes by mesh and window: table 4",
         note,
-        paper.TABLE4,
+        TABLE4,
         lambda one: max(one.size),
         "pixels",
     )
@@ -187,7 +190,7 @@ def table5(bench: BenchFolder) -> Markup | None:
         "table5",
         "Textures by size: table 5",
         note,
-        paper.TABLE5,
+        TABLE5,
         lambda one: int(one.settings.get("texture_size", 0)),
         "texels",
     )
@@ -275,7 +278,7 @@ def figure9(bench: BenchFolder) -> Markup | None:
         for one in sorted(mine, key=_phase)
     ]
     head = ["Phase", "Device", "last loss", "loss differs by", "first image by", "first gradient by"]
-    note = f"{paper.FIGURE9} Here the same, on every device of this machine, from the same start with the same targets."
+    note = f"{FIGURE9} Here the same, on every device of this machine, from the same start with the same targets."
     return section(
         "The same curve on every device: figure 9",
         element("div", charts, class_="charts"),
@@ -301,3 +304,209 @@ def differs(agreement: dict[str, Any], part: str) -> str:
         return "–"
     said = "0" if value == 0 else f"{value:.1e}"
     return f"{said} ({100 * share:.2g} %)" if isinstance(share, float) and share > 0 else said
+
+
+# What `dressi bench` leaves in a folder, read with care: any of it may be damaged, or of another program.
+
+MANIFEST = "bench.json"
+MOST_FILES = 1000
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One result. key: what was measured, apart from the device.  facts: as they stand in the file."""
+
+    case: str
+    label: str
+    device: str
+    driver: str
+    settings: dict[str, Any]
+    step_ms: float
+    facts: dict[str, Any]
+    stages: list[StageRow] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (self.case, self.label, *sorted((name, str(value)) for name, value in self.settings.items()))
+
+    @property
+    def faces(self) -> int:
+        """Of its mesh; 0 without one."""
+        return int(self.settings.get("faces", 0))
+
+    @property
+    def size(self) -> tuple[int, int]:
+        width, height = self.settings["size"]
+        return int(width), int(height)
+
+    @property
+    def agreement(self) -> dict[str, Any]:
+        """How far it is from the result of another device; empty for that one."""
+        found = self.facts.get("agreement")
+        return found if isinstance(found, dict) else {}
+
+    def number(self, *names: str) -> float | None:
+        """A number deep in the facts; None where there is none."""
+        found: Any = self.facts
+        for name in names:
+            found = found.get(name) if isinstance(found, dict) else None
+        return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What could not be measured, and why."""
+
+    case: str
+    what: str
+    device: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class BenchFolder:
+    """devices: by name, in the order in which they come, with their drivers.  ignored: files that hold no results."""
+
+    path: Path
+    measured: list[Measured]
+    failed: list[Failed]
+    devices: dict[str, str]
+    ignored: list[str]
+
+    @classmethod
+    def read(cls, path: Path) -> BenchFolder | None:
+        """None where no file holds results. Raises InputError, which names the file and the cure."""
+        measured: list[Measured] = []
+        failed: list[Failed] = []
+        ignored: list[str] = []
+        files = sorted(file for file in path.iterdir() if file.suffix == ".json" and file.name != MANIFEST)
+        if len(files) > MOST_FILES:
+            raise InputError(
+                f"'{path}' has {len(files)} JSON files, and at most {MOST_FILES} are read; split it"
+            )
+        for file in files:
+            results = read_json(file, "list of results")
+            if not _is_list_of_results(results):
+                ignored.append(file.name)
+                continue
+            with usable(file, "one of its results"):
+                for result in results:
+                    (failed if "error" in result else measured).append(_one(result))  # type: ignore[arg-type]
+        if not measured and not failed:
+            return None
+        measured.sort(key=_speed(measured))
+        return cls(path, measured, failed, {m.device: m.driver for m in measured}, ignored)
+
+    def of(self, *cases: str) -> list[Measured]:
+        return [one for one in self.measured if one.case in cases]
+
+    def groups(self, *cases: str) -> Iterator[dict[str, Measured]]:
+        """Results of the same work, by device."""
+        found: dict[tuple[Any, ...], dict[str, Measured]] = {}
+        for one in self.of(*cases):
+            found.setdefault(one.key, {})[one.device] = one
+        yield from found.values()
+
+
+def _speed(measured: list[Measured]) -> Callable[[Measured], float]:
+    """A key that puts results of the device first that is the fastest by the mean logarithm of its steps, in works that all
+    devices have done, or in all."""
+    works: dict[tuple[Any, ...], set[str]] = {}
+    for one in measured:
+        works.setdefault(one.key, set()).add(one.device)
+    count = len({one.device for one in measured})
+    common = [one for one in measured if len(works[one.key]) == count] or measured
+    times: dict[str, list[float]] = {}
+    for one in common:
+        times.setdefault(one.device, []).append(math.log(max(one.step_ms, 1e-9)))
+    return lambda one: sum(times[one.device]) / len(times[one.device]) if one.device in times else math.inf
+
+
+def _is_list_of_results(results: Any) -> bool:
+    return (
+        isinstance(results, list)
+        and bool(results)
+        and all(isinstance(one, dict) and isinstance(one.get("case"), str) for one in results)
+        and all("error" in one or "step_ms" in one for one in results)
+    )
+
+
+def _one(result: dict[str, Any]) -> Measured | Failed:
+    if "error" in result:
+        what = ", ".join(str(part) for part in (result.get("label"), _size(result)) if part)
+        return Failed(result["case"], what, str(result.get("device", "")), shown(result["error"]))
+    settings = result["settings"]
+    if not isinstance(settings, dict) or len(settings["size"]) != 2:
+        raise ValueError("settings without a size")
+    return Measured(
+        result["case"],
+        str(result["label"]),
+        str(result["device"]),
+        str(result["driver"]),
+        settings,
+        float(result["step_ms"]),
+        result,
+        stage_rows(result.get("stages") or []),
+    )
+
+
+def _size(result: dict[str, Any]) -> str:
+    settings = result.get("settings")
+    return "x".join(map(str, settings["size"])) if isinstance(settings, dict) and "size" in settings else ""
+
+
+# Figures of the paper (Takimoto et al., "Dressi", Computer Graphics Forum 41(2), 2022), for comparison.
+
+CITATION = (
+    "Takimoto et al., Dressi: A Hardware-Agnostic Differentiable Renderer with Reactive Shader Packing and Soft"
+    " Rasterization, 2022"
+)
+DESKTOP = "GeForce RTX 2080"
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A row of table 2. attachments: input attachments, None where the paper has no number.  geometry, texture: SubStages
+    and Stages before and after the cache.  ms: of a step of geometry and of texture."""
+
+    name: str
+    attachments: int | None
+    geometry: tuple[int, int, int, int]
+    texture: tuple[int, int, int, int]
+    ms: tuple[float, float]
+
+
+TABLE2 = (
+    Platform("NVIDIA RTX 2080", 1048576, (218, 129, 206, 122), (187, 160, 86, 69), (3.0, 2.0)),
+    Platform("NVIDIA Tesla T4", 1048576, (220, 131, 207, 124), (186, 160, 88, 70), (6.1, 4.1)),
+    Platform("AMD Radeon R9 M360", None, (219, 129, 206, 122), (187, 160, 86, 69), (51.4, 28.8)),
+    Platform("Intel UHD Graphics 620", 8, (348, 134, 336, 128), (212, 181, 111, 84), (38.3, 23.5)),
+    Platform("Arm Mali-G76", 4, (687, 142, 670, 132), (278, 187, 192, 86), (420.0, 189.5)),
+)
+
+TABLE3 = {
+    "full": (58.441, 30.874),
+    "no stage packing": (110.686, 47.462),
+    "no reactive cache": (317.814, 306.594),
+    "neither": (364.524, 315.741),
+    "one function a pass": (1780.90, 1652.14),
+}
+"""Milliseconds of a step of geometry and of texture on an Arm Mali-G76, by what is switched off."""
+
+TABLE4 = {
+    682: {256: (0.304, 1.060, 8.054), 512: (0.442, 1.305, 12.570), 1024: (1.034, 2.371, 32.136), 2048: (3.301, 5.403, 105.823)},
+    14208: {256: (0.308, 0.480, 10.272), 512: (0.480, 0.929, 15.354), 1024: (1.106, 2.523, 39.034), 2048: (3.545, 8.010, 134.795)},
+    51414: {256: (0.364, 0.646, 9.393), 512: (0.502, 0.853, 14.919), 1024: (1.104, 2.086, 36.382), 2048: (3.469, 5.518, 121.624)},
+}  # fmt: skip
+"""Milliseconds forward and backward by triangles and pixels a side: Dressi, nvdiffrast and PyTorch3D on an RTX 2080."""
+
+TABLE5 = {
+    55704: {1024: (2.929, 6.584, 137.681), 2048: (3.965, 8.922, 143.237), 4096: (8.148, 18.676, 141.667)},
+    14217: {1024: (2.893, 6.254, 118.184), 2048: (3.953, 8.653, 119.267), 4096: (8.045, 18.635, 120.017)},
+}
+"""The same by triangles and texels a side, pictures of 2048x2048."""
+
+FIGURE9 = (
+    "Figure 9 of the paper shows the distance from the true shape, which settles after about 150 steps, and the colour loss,"
+    " which settles after about 50, on five platforms: all end at almost the same values."
+)

@@ -13,7 +13,7 @@ import numpy as np
 from ...errors import InputError
 from ..canvas import Canvas
 from ..presenter import CopyPresenter, EitherPresenter, SwapchainPresenter
-from ..sessions.session import Session
+from ..sessions import Session
 from ..viewer import INTERVALS, Viewer
 from .native import SurfaceContext
 

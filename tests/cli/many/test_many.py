@@ -17,8 +17,7 @@ from command_line import refuses, run
 from disturbed import differences, kill_worker, start, table
 from stub_work import job, request, work
 
-from dressi.cli.many.devices import least_used
-from dressi.cli.many.job import Job
+from dressi.cli.many.job import Job, least_used
 from dressi.cli.many.listing import read_list
 from dressi.cli.many.pool import Pool, ProcessPool
 from dressi.cli.many.run import run_jobs
@@ -219,7 +218,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 @pytest.mark.release
 def test_the_same_over_a_cluster(cluster: Any, tmp_path: Path):
-    from dressi.cli.many.ray_pool import RayPool
+    from dressi.cli.many.pool import RayPool
 
     jobs = [job(tmp_path, name) for name in ("well", "killed", "broken", "mortal", "well2")]
     table = Table(tmp_path, jobs)

@@ -16,12 +16,11 @@ from dressi.render import exp_so3, hard_soft_ras, l2, list_leaf, primitives, ren
 from dressi.render.cameras import conventions as c
 from dressi.render.cameras import intrinsics as i
 from dressi.render.cameras import rigid as m
-from dressi.render.cameras import rotations as r
+from dressi.render.cameras import rigid as r
 from dressi.render.cameras import views
 from dressi.render.cameras.camera import Camera, Cameras
-from dressi.render.cameras.pose import Poses, poses, turned
+from dressi.render.cameras.pose import Poses, matrices_leaf, poses, turned
 from dressi.render.cameras.rigid import exp_se3, look_at, rigid
-from dressi.render.cameras.units import matrices_leaf
 from dressi.render.mesh.primitives import bumpy_ellipsoid
 
 POINTS = np.random.default_rng(1).uniform(-1, 1, (50, 3))

@@ -12,7 +12,7 @@ from dressi import F, Variable, gradient
 from dressi.ad.types import FLOAT, IVEC3, VEC3, VEC4, list_image, list_size
 from dressi.render.forms.antialias import ANTIALIAS
 from dressi.render.forms.form import Form
-from dressi.render.layers.drawn import draw_layers
+from dressi.render.layers.margins import draw_layers
 from dressi.render.layers.stacks import Layered
 from dressi.render.surface.screen import DrawnMesh
 

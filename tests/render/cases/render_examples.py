@@ -12,16 +12,18 @@ from dressi import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, Variable
 from dressi.ad.transform.fused import Whole
-from dressi.render.forms import mask_extremes, soft_faces
-from dressi.render.forms.edges import crossings, inner, occlusion, point_distance, seam_faces, segments
+from dressi.render.drawing import look
+from dressi.render.forms import face as face_form
+from dressi.render.forms import passings
+from dressi.render.forms.edges import around_edges, edge_list, seams
+from dressi.render.forms.edges import edge_list as edge_sides
 from dressi.render.forms.edges import edge_list as edges
-from dressi.render.forms.edges import sides as edge_sides
 from dressi.render.forms.edges import stored as storing
 from dressi.render.lists import list_leaf
 from dressi.render.objectives import sparse
 from dressi.render.shading import sphere_filter
-from dressi.render.shading.bsdf import bessel
-from dressi.render.surface import faces_within, projection, screen
+from dressi.render.shading.bsdf import hair
+from dressi.render.surface import projection, screen
 
 SIZE = (24, 16)
 CASE = soft_cases.cases()["near plane"]
@@ -68,7 +70,7 @@ def segment_ends(there: bool = True) -> Example:
     if not there:
         a[0, :2, 0] = b[0, :2, 1] = 0
     a, b = (Variable(VEC4, (8, 4), data=x.astype(np.float32)) for x in (a, b))
-    return Example(segments.segment_ends(a, b), (a, b) if there else ())
+    return Example(edge_list.segment_ends(a, b), (a, b) if there else ())
 
 
 def distance_of_points(points: bool) -> Example:
@@ -79,14 +81,14 @@ def distance_of_points(points: bool) -> Example:
     p, a, b = (Variable(VEC2, (12, 8), data=x) for x in (p, a, b))
     along = b - a
     place = F.clamp(F.dot(p - a, along) / F.maximum(F.dot(along, along), 1e-30))
-    return Example(point_distance.point_distance(p, a, b, place), (p,) if points else (p, a, b))
+    return Example(around_edges.point_distance(p, a, b, place), (p,) if points else (p, a, b))
 
 
 def _segments(batch: int) -> tuple[Variable, Variable, Variable, Variable]:
     """Pairs of vertices and ends of the segments of faces; the faces and vertices."""
     faces, vertex = _lists(batch)
-    pairs = soft_faces.face_segments(faces, vertex, len(CASE.faces), 0)
-    return pairs, segments.segment(vertex, pairs.x, pairs.y), faces, vertex
+    pairs = face_form.face_segments(faces, vertex, len(CASE.faces), 0)
+    return pairs, edge_list.segment(vertex, pairs.x, pairs.y), faces, vertex
 
 
 def nearest_edge(batch: int) -> Example:
@@ -95,17 +97,17 @@ def nearest_edge(batch: int) -> Example:
     shown = screen.shown_faces(faces, vertex, 0)
     face = Variable(INT, SIZE, batch, data=face)
     kept = F.select(F.equal(F.lookup(shown, face), 0), -1, face)
-    records = soft_faces.face_records(ends, pairs, vertex, faces.size)
-    return Example(soft_faces.NearestEdge(kept, *(F.lookup(r, kept) for r in records)).output)
+    records = face_form.face_records(ends, pairs, vertex, faces.size)
+    return Example(face_form.NearestEdge(kept, *(F.lookup(r, kept) for r in records)).output)
 
 
 def extremes(axis: str, *, shorter: bool = False) -> Example:
     rng = np.random.default_rng(4)
     image = Variable(FLOAT, SIZE, 2, data=(rng.uniform(size=(2, SIZE[1], SIZE[0])) > 0.9).astype(float))
-    first = mask_extremes.Extremes(image, F.constant(2), "x")
+    first = face_form.Extremes(image, F.constant(2), "x")
     whole = first
     if axis == "y":
-        whole = mask_extremes.Extremes(first.output, Variable(INT, data=7), axis)
+        whole = face_form.Extremes(first.output, Variable(INT, data=7), axis)
     return Example(whole.shortened(8) if shorter else whole.output)
 
 
@@ -114,8 +116,8 @@ def block_extremes(axis: str) -> Example:
     rng = np.random.default_rng(4)
     image = Variable(FLOAT, SIZE, 2, data=(rng.uniform(size=(2, SIZE[1], SIZE[0])) > 0.9).astype(float))
     if axis == "y":
-        image = mask_extremes.Extremes(image, F.constant(2), "x").output
-    return Example(mask_extremes.BlockExtremes(image, 5, axis).output)
+        image = face_form.Extremes(image, F.constant(2), "x").output
+    return Example(face_form.BlockExtremes(image, 5, axis).output)
 
 
 def _edges(batch: int) -> tuple[int, Variable, Variable]:
@@ -130,7 +132,7 @@ def _edges(batch: int) -> tuple[int, Variable, Variable]:
 def edge_front(cull: int) -> Example:
     found = edges.edge_list(CASE.faces)
     vertex = _lists(2)[1]
-    ends = segments.segment(vertex, found.list.x, found.list.y)
+    ends = edge_list.segment(vertex, found.list.x, found.list.y)
     return Example(edge_sides.EdgeFront(found.list, ends, found.around, found.faces, vertex, cull).output)
 
 
@@ -145,10 +147,10 @@ def inner_face() -> Example:
     middle = (start[0] + start[1] + start[2]) * (1 / 3)
     way = Variable(VEC2, SIZE, data=rng.normal(size=(1, SIZE[1], SIZE[0], 2)).astype(np.float32) * 0.1)
     neighbours = edges.edge_list(CASE.faces).neighbours
-    return Example(inner.InnerFace(face, middle, middle + way, faces, neighbours, vertex).output)
+    return Example(around_edges.InnerFace(face, middle, middle + way, faces, neighbours, vertex).output)
 
 
-def seams(kind: type[Function], batch: int) -> Example:
+def seam_example(kind: type[Function], batch: int) -> Example:
     """Two plates that cross each other, of which the near plane cuts one, and patches of them and of nothing."""
     u = np.array([(-1, -1), (2, -1), (2, 2), (-1, 2)], float)
     planes = [(0.6 + k * 0.1, 0.3, -0.4 - 0.1 * k) for k in range(batch)], [(-0.5, 0.1, 0.45)] * batch
@@ -162,11 +164,11 @@ def seams(kind: type[Function], batch: int) -> Example:
     second, low = (x // 3 + y // 2) % 2, x < y * SIZE[0] / SIZE[1]
     face = np.where((x + 2 * y) % 7 == 0, -1, 2 * second + low)[None]
     which = Variable(INT, SIZE, data=np.where((x + y) % 11 == 0, -1, 0)[None])
-    lists = Variable(INT, SIZE, data=face), occlusion.face_planes(faces, vertex), faces
+    lists = Variable(INT, SIZE, data=face), around_edges.face_planes(faces, vertex), faces
     around = ((1, 0), (0, 1), (-1, 0), (0, -1))
-    if kind is seam_faces.Differs:
+    if kind is seams.Differs:
         return Example(kind(lists[0], steps=around).output)
-    more = (edges.edge_list(table).neighbours, vertex, faces) if kind is seam_faces.SeamFaces else ()
+    more = (edges.edge_list(table).neighbours, vertex, faces) if kind is seams.SeamFaces else ()
     return Example(kind(which, *lists, *more, steps=around, **({"reach": 0.8} if more else {})).output)
 
 
@@ -190,7 +192,7 @@ def crossing(axis: str, batch: int) -> Example:
         Variable(t, SIZE, data=v.astype(np.float32 if t is not INT else int))
         for t, v in ((VEC4, ends), (VEC2, depths), (INT, side))
     ]
-    return Example(crossings.Crossing(front, front, *own, axis).output)
+    return Example(passings.Crossing(front, front, *own, axis).output)
 
 
 def sparse_rows(kind: type[Function], vtype=VEC3, *, shorter: bool = False) -> Example:
@@ -212,7 +214,7 @@ def filtered_sphere(kernel: sphere_filter.Kernel, vtype=VEC3, batch: int = 1, ro
 
 
 EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
-    soft_faces.NearestEdge: [lambda: nearest_edge(1), lambda: nearest_edge(2)],
+    face_form.NearestEdge: [lambda: nearest_edge(1), lambda: nearest_edge(2)],
     Whole: [
         lambda: projected(True),
         lambda: projected(False),
@@ -220,27 +222,25 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
         lambda: segment_ends(False),
         *STRANDS,
     ],
-    point_distance.PointDistance: [lambda: distance_of_points(False), lambda: distance_of_points(True)],
-    mask_extremes.Extremes: [lambda: extremes("x"), lambda: extremes("y")],
-    mask_extremes.BlockExtremes: [lambda: block_extremes("x"), lambda: block_extremes("y")],
-    mask_extremes.ExtremesByBlocks: [lambda a=a: extremes(a, shorter=True) for a in "xy"],
+    around_edges.PointDistance: [lambda: distance_of_points(False), lambda: distance_of_points(True)],
+    face_form.Extremes: [lambda: extremes("x"), lambda: extremes("y")],
+    face_form.BlockExtremes: [lambda: block_extremes("x"), lambda: block_extremes("y")],
+    face_form.ExtremesByBlocks: [lambda a=a: extremes(a, shorter=True) for a in "xy"],
     sphere_filter.SphereFilter: [
         lambda: filtered_sphere(sphere_filter.GgxKernel(0.4)),
         lambda: filtered_sphere(sphere_filter.GgxKernel(0.1, spread=0.25, reach=0.9), FLOAT, 2),
         *(lambda n=n: filtered_sphere(sphere_filter.CosineKernel(), batch=1 + n, rows=n) for n in (0, 1)),
     ],
     edge_sides.EdgeFront: [lambda: edge_front(0), lambda: edge_front(1)],
-    crossings.Crossing: [lambda: crossing("x", 1), lambda: crossing("y", 2)],
-    inner.InnerFace: [inner_face],
+    passings.Crossing: [lambda: crossing("x", 1), lambda: crossing("y", 2)],
+    around_edges.InnerFace: [inner_face],
     **{k: [lambda k=k: stored_image(k)] for k in (storing.Stored, storing.StoredGradient)},
     **{
-        k: [lambda k=k: seams(k, 1), lambda k=k: seams(k, 2)]
-        for k in (seam_faces.Differs, seam_faces.SeamPairs, seam_faces.SeamFaces)
+        k: [lambda k=k: seam_example(k, 1), lambda k=k: seam_example(k, 2)]
+        for k in (seams.Differs, seams.SeamPairs, seams.SeamFaces)
     },
-    **{kind: [lambda kind=kind: bessel_example(kind)] for kind in (bessel.LogBessel, bessel.BesselRatio)},
-    faces_within.FacesWithin: [
-        lambda: Example(faces_within.FacesWithin(F.pixel_coordinates(SIZE).x - 1, 2, 6).output)
-    ],
+    **{kind: [lambda kind=kind: bessel_example(kind)] for kind in (hair.LogBessel, hair.BesselRatio)},
+    look.FacesWithin: [lambda: Example(look.FacesWithin(F.pixel_coordinates(SIZE).x - 1, 2, 6).output)],
     sparse.SparseProduct: [
         *(lambda v=v: sparse_rows(sparse.SparseProduct, v) for v in (VEC3, FLOAT)),
         lambda: sparse_rows(sparse.SparseProduct, shorter=True),

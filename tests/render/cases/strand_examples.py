@@ -6,7 +6,7 @@ import numpy as np
 from drawn_example import Example
 
 from dressi import FLOAT, VEC2, VEC4, Variable
-from dressi.render.strands import area, discs
+from dressi.render.strands import discs, ribbons
 
 
 def ribbon_ends() -> tuple[Variable, Variable]:
@@ -22,7 +22,7 @@ def ribbon_ends() -> tuple[Variable, Variable]:
 
 def ribbon_area() -> Example:
     ends = ribbon_ends()
-    return Example(area.ribbon_area(*ends), ends)
+    return Example(ribbons.ribbon_area(*ends), ends)
 
 
 def disc_area() -> Example:

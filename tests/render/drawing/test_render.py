@@ -12,8 +12,7 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.types import FLOAT, MAT4, VEC3, list_image
 from dressi.render import Environment, Material, StrandGeometry, hard_soft_ras, poses, primitives, render
 from dressi.render.cameras.camera import Camera, Cameras
-from dressi.render.cameras.rigid import look_at, rigid
-from dressi.render.cameras.rotations import axis_angle_to_matrix
+from dressi.render.cameras.rigid import axis_angle_to_matrix, look_at, rigid
 from dressi.render.cameras.views import frame, ring
 from dressi.render.drawing import pixels
 from dressi.render.drawing.picture import Picture

@@ -18,8 +18,7 @@ from dressi.render.lists import list_leaf
 from dressi.render.materials import MaterialKind, Parameter, Placement
 from dressi.render.scene.morph import MorphGeometry
 from dressi.render.scene.scene import Node, Scene
-from dressi.render.scene.skeleton import Skeleton
-from dressi.render.scene.skin import SkinnedGeometry
+from dressi.render.scene.skin import Skeleton, SkinnedGeometry
 from dressi.render.shading.bsdf import Bsdf
 from dressi.render.shading.lights import DirectionalLight, PointLight
 

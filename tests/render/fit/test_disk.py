@@ -27,10 +27,8 @@ from dressi.render.fit import FILES, FitJob, FitOptions, check_folder
 from dressi.render.fit import report as report_module
 from dressi.render.fit.disk import checkpoint as checkpoint_module
 from dressi.render.fit.disk import folder as folder_module
-from dressi.render.fit.disk.archive import Damaged
-from dressi.render.fit.disk.checkpoint import NAME, OLD, Checkpoint, task_key
+from dressi.render.fit.disk.checkpoint import NAME, OLD, Checkpoint, Damaged, Keeper, task_key
 from dressi.render.fit.disk.folder import LOCK, locked, replace_file, temporary_prefix
-from dressi.render.fit.disk.keeper import Keeper
 from dressi.render.fit.report import HELD_OUT, keep_mesh, write_results
 from dressi.render.mesh.primitives import octasphere
 

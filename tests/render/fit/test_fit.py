@@ -15,27 +15,25 @@ from dressi.ad.evaluate import evaluate
 from dressi.config import shader_text
 from dressi.render import Camera, Cameras, DirectionalLight, Material, Mesh, Node, Scene, iou, load_mesh
 from dressi.render.cameras.views import held_out_ring, ring
-from dressi.render.drawing.pictures import compare
+from dressi.render.drawing.draw import compare
 from dressi.render.fit import FILES, FitJob, FitOptions, FitRound, check_folder, draw, shape_rounds
 from dressi.render.fit.data.dataset import (
     MOST_PIXELS,
     PHOTO_SAMPLES,
     Dataset,
+    FitResult,
     Observations,
+    Timing,
     mesh_dataset,
     photo_dataset,
     planned_dataset,
 )
-from dressi.render.fit.data.result import FitResult, Timing
-from dressi.render.fit.exposures import expected_gains
-from dressi.render.fit.graphs.batches import ROUNDS, ViewBatches
-from dressi.render.fit.graphs.learned import Learned, round_size
+from dressi.render.fit.data.learned import ROUNDS, Learned, ViewBatches, round_size
 from dressi.render.fit.graphs.round import start
 from dressi.render.fit.parts import Parts, regions
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.phases.texture import PARTS, TextureRound, roughness
-from dressi.render.fit.report import HELD_OUT, write_losses, write_results
-from dressi.render.fit.scores import score
+from dressi.render.fit.report import HELD_OUT, expected_gains, score, write_losses, write_results
 from dressi.render.io import Photos
 from dressi.render.mesh.primitives import octasphere, pear
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear

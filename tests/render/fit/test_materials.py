@@ -12,12 +12,17 @@ from dressi.config import shader_text
 from dressi.render import DirectionalLight, Environment, Mesh, PointLight, primitives, psnr, render, ring
 from dressi.render.drawing import point
 from dressi.render.fit import Dataset, FitJob, FitOptions, FitResult, Observations
+from dressi.render.fit.data.textures import charted
 from dressi.render.fit.disk import NAME
-from dressi.render.fit.materials.maps import Maps, with_maps
-from dressi.render.fit.materials.material_fit import MaterialFit
-from dressi.render.fit.materials.options import MaterialOptions, parts_of
-from dressi.render.fit.materials.recover import Recovery, stages
-from dressi.render.fit.textures.charts import charted
+from dressi.render.fit.phases.materials import (
+    Maps,
+    MaterialFit,
+    MaterialOptions,
+    Recovery,
+    parts_of,
+    stages,
+    with_maps,
+)
 from dressi.render.materials import GLTF
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.material import Material

@@ -14,19 +14,25 @@ from dressi.ad.evaluate import evaluate
 from dressi.engines import default_engine
 from dressi.render import Camera, Cameras, Mesh, render, ring
 from dressi.render.cameras.alignment import Similarity, align, pose_errors, turns
-from dressi.render.cameras.pose import turned
-from dressi.render.cameras.units import unit_cameras, unit_matrices, world_cameras
+from dressi.render.cameras.pose import turned, unit_cameras, unit_matrices, world_cameras
 from dressi.render.fit import Dataset, FitJob, FitOptions, FitRound, find_pose, mesh_dataset, shape_rounds
-from dressi.render.fit.bundle.adjust import Pictures, adjusted, inner_edges, solve
-from dressi.render.fit.bundle.light import shades
-from dressi.render.fit.bundle.pinhole import projected
-from dressi.render.fit.bundle.terms import Samples, colours_alike, outlines_alike
-from dressi.render.fit.cameras import cameras_file
-from dressi.render.fit.graphs.learned import learned
-from dressi.render.fit.graphs.moving import Moving
+from dressi.render.fit.data.learned import learned
+from dressi.render.fit.graphs.term import Moving
+from dressi.render.fit.graphs.terms import HarmonicLight
+from dressi.render.fit.phases.bundle import (
+    Pictures,
+    Samples,
+    adjusted,
+    colours_alike,
+    inner_edges,
+    outlines_alike,
+    projected,
+    shades,
+    solve,
+)
 from dressi.render.fit.phases.shape import ShapeRound
-from dressi.render.fit.poses.placing import placed
-from dressi.render.fit.terms.colours import HarmonicLight
+from dressi.render.fit.poses import placed
+from dressi.render.fit.report import cameras_file
 from dressi.render.io import load_photos
 from dressi.render.mesh.primitives import octasphere, pear
 
@@ -115,7 +121,7 @@ def job_of(scene: Dataset, device, folder: Path | None = None) -> FitJob:
 
 @pytest.mark.release
 def test_a_fit_that_is_stopped_finds_the_same_cameras(device, tmp_path, monkeypatch):
-    monkeypatch.setattr("dressi.render.fit.bundle.adjust.STEPS", 2)
+    monkeypatch.setattr("dressi.render.fit.phases.bundle.STEPS", 2)
     scene = wrong_scene(device)
     given = scene.train.cameras
     whole = job_of(scene, device).run()
@@ -288,7 +294,7 @@ def moved(mesh: Mesh, moves: np.ndarray) -> tuple[Mesh, Cameras]:
 
 def test_colours_pull_as_their_squares_fall(monkeypatch: pytest.MonkeyPatch):
     # One light and equal weights: both are held fixed in the derivative.
-    monkeypatch.setattr("dressi.render.fit.bundle.terms.shades", lambda *a: np.ones(len(a[3])))
+    monkeypatch.setattr("dressi.render.fit.phases.bundle.shades", lambda *a: np.ones(len(a[3])))
     mesh, codes = octasphere(2), np.stack([wave(k) for k in range(3)])
     samples = Samples(mesh, 128)
 
@@ -302,7 +308,7 @@ def test_colours_pull_as_their_squares_fall(monkeypatch: pytest.MonkeyPatch):
         return equations.right * 1e6, float(((values - values.mean(0)) ** 2).sum())
 
     # Noise far above the residuals: all have one weight.
-    monkeypatch.setattr("dressi.render.fit.bundle.terms.LEAST_NOISE", 1e3)
+    monkeypatch.setattr("dressi.render.fit.phases.bundle.LEAST_NOISE", 1e3)
     right, _ = squares(mesh, CAMERAS)
     poses = np.arange(len(right)) < 6 * len(CAMERAS)
     for part in (poses, ~poses):
@@ -312,7 +318,7 @@ def test_colours_pull_as_their_squares_fall(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_outlines_pull_as_their_squares_fall(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("dressi.render.fit.bundle.terms.SOFT", 1e6)
+    monkeypatch.setattr("dressi.render.fit.phases.bundle.SOFT", 1e6)
     mesh = octasphere(3)
     y, x = np.mgrid[: BUNDLE_SIZE[1], : BUNDLE_SIZE[0]]
     masks = np.stack([np.hypot(x - 24 - k, y - 20) - 13 for k in range(3)])

@@ -11,15 +11,14 @@ import soft_cases as sc
 from dressi import FLOAT, VEC2, DressiAD, F, GraphError, InputError, Variable, adam, optim
 from dressi.render import Mesh, adjacency, hard_soft_ras, primitives, ring
 from dressi.render.fit import Dataset, FitJob, FitOptions, FitRound, Observations, shape_rounds
-from dressi.render.fit.graphs.controls import Controls
-from dressi.render.fit.graphs.learned import learned
-from dressi.render.fit.graphs.lists import Lists, SpareLists
-from dressi.render.fit.phases import unfold
+from dressi.render.fit.data.learned import learned
+from dressi.render.fit.graphs.term import Controls, Lists, SpareLists
+from dressi.render.fit.phases import remeshed
+from dressi.render.fit.phases.remeshed import healed, unfolded, unfolded_from
 from dressi.render.fit.phases.shape import ShapeRound
-from dressi.render.fit.phases.unfold import healed, unfolded, unfolded_from
 from dressi.render.fit.run import running
 from dressi.render.forms.edges.edge_list import edge_list, with_room
-from dressi.render.forms.reach import check_reach, gap, marked
+from dressi.render.forms.soft_target import check_reach, gap, marked
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.primitives import octasphere
 from dressi.render.objectives.phases import Phase, run_phases
@@ -257,7 +256,7 @@ def test_folds_that_mending_leaves_are_remeshed_away(monkeypatch):
     whole = Mesh(ball.positions, ball.faces)
     assert np.array_equal(healed(whole).positions, whole.positions)
     # The end of a limb that folds have cut off, a ten thousandth of the volume, stays where it is.
-    monkeypatch.setattr(unfold, "CELLS", 128)
+    monkeypatch.setattr(remeshed, "CELLS", 128)
     end = primitives.octasphere(2)
     apart = np.concatenate([broken.positions, end.positions * 0.025 + (1.3, 0.0, 0.0)])
     found = healed(Mesh(apart, np.concatenate([broken.faces, end.faces + len(broken.positions)])), tries=1)

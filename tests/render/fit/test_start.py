@@ -17,19 +17,14 @@ from dressi.render.fit.graphs.round import Found
 from dressi.render.fit.options.schedule import fitted_rounds
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.run import rounds as run_module
-from dressi.render.fit.run import starting
-from dressi.render.fit.run.starting import rounds_of
-from dressi.render.fit.start.carved import hull as hull_module
-from dressi.render.fit.start.carved.agreement import near_cells
-from dressi.render.fit.start.carved.hull import Hull
+from dressi.render.fit.run.rounds import rounds_of
+from dressi.render.fit.start import carved as hull_module
+from dressi.render.fit.start import stereo as maps_module
+from dressi.render.fit.start.carved import Hull, near_cells
 from dressi.render.fit.start.choice import start_mesh
-from dressi.render.fit.start.stereo import maps as maps_module
-from dressi.render.fit.start.stereo.depths import refined
-from dressi.render.fit.start.stereo.fuse import smooth
-from dressi.render.fit.start.stereo.sgm import aggregated
-from dressi.render.fit.start.stereo.sweep import NOISE, Sweep
+from dressi.render.fit.start.stereo import NOISE, Sweep, aggregated, refined, smooth
 from dressi.render.mesh.checks import check_surface
-from dressi.render.mesh.sampling import SurfaceDistance
+from dressi.render.mesh.queries import SurfaceDistance
 
 SIZE = (64, 64)
 FACES = 512
@@ -357,12 +352,12 @@ def test_stereo_finds_a_pit_that_no_outline_shows(device, monkeypatch: pytest.Mo
 
 def test_a_start_is_kept_for_a_fit_that_was_stopped(tmp_path, monkeypatch: pytest.MonkeyPatch):
     scene, options, ball = pictures_of_nothing(), FitOptions(size=(8, 8)), primitives.icosphere(1, 0.5)
-    monkeypatch.setattr(starting, "start_mesh", lambda *given: (ball, True))
+    monkeypatch.setattr(run_module, "start_mesh", lambda *given: (ball, True))
     keeper = Keeper(tmp_path)
     mesh, rounds = rounds_of(scene, options, None, DressiAD, keeper)
     assert not list(tmp_path.iterdir())
     keeper.save(Checkpoint("key"))
-    monkeypatch.setattr(starting, "start_mesh", lambda *given: None)
+    monkeypatch.setattr(run_module, "start_mesh", lambda *given: None)
     again, same = rounds_of(scene, options, None, DressiAD, Keeper(tmp_path))
     np.testing.assert_array_equal(again.positions, mesh.positions)
     assert same == rounds

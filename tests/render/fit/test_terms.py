@@ -14,21 +14,18 @@ from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.cli.fitting.request import Request
 from dressi.render import Cameras, chamfer, list_leaf, load_mesh, load_scene, ring, srgb_to_linear, to_clip
-from dressi.render.cameras.units import matrices_leaf
+from dressi.render.cameras.pose import matrices_leaf
 from dressi.render.drawing.draw import draw
 from dressi.render.fit import Dataset, FitJob, FitOptions, FitResult, Observations, mesh_dataset, shape_rounds
-from dressi.render.fit.confidence import confidence, shown_confidence
 from dressi.render.fit.data.dataset import photo_dataset
-from dressi.render.fit.graphs.learned import learned
-from dressi.render.fit.graphs.moving import Moving, moving_cameras
-from dressi.render.fit.graphs.plan import FitRound
-from dressi.render.fit.phases import openings
-from dressi.render.fit.phases.openings import holes, opened
+from dressi.render.fit.data.learned import learned
+from dressi.render.fit.graphs.term import FitRound, Moving, moving_cameras
+from dressi.render.fit.graphs.terms import TOLERANCE, Depths, colour_term, depth_at, depth_image, depth_term
+from dressi.render.fit.phases import remeshed
+from dressi.render.fit.phases.remeshed import holes, opened
 from dressi.render.fit.phases.shape import ShapeRound
-from dressi.render.fit.report import save_result
-from dressi.render.fit.run.starting import rounds_of
-from dressi.render.fit.terms.colours import colour_term
-from dressi.render.fit.terms.depths import TOLERANCE, Depths, depth_at, depth_image, depth_term
+from dressi.render.fit.report import confidence, save_result, shown_confidence
+from dressi.render.fit.run.rounds import rounds_of
 from dressi.render.forms.hard_soft_ras import FORMS, draw_form
 from dressi.render.io import Photos, load_photos
 from dressi.render.mesh import Mesh, primitives
@@ -386,7 +383,7 @@ def ring_fit(device, tmp_path_factory: pytest.TempPathFactory):
 
     def run(**how: Any) -> FitResult:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(openings, "CELLS", 32)
+            patch.setattr(remeshed, "HOLE_CELLS", 32)
             return FitJob(scene, options, lambda: DressiAD(device), folder=folder).run(**how)
 
     return run, run()

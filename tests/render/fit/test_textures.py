@@ -11,12 +11,10 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.types import FLOAT, list_image, list_values
 from dressi.render import Camera, Cameras, Light, Mesh, linear_to_srgb, psnr, ring
 from dressi.render.fit import Observations, draw, photo_dataset
-from dressi.render.fit.graphs.mask_distances import signed_distances
+from dressi.render.fit.data.learned import signed_distances
+from dressi.render.fit.data.textures import Pyramid, charted, dilated, fringe, rim_weights, with_charts
 from dressi.render.fit.graphs.round import start
 from dressi.render.fit.phases.texture import UNFOLD, TextureRound, weakened
-from dressi.render.fit.textures.charts import charted, dilated, with_charts
-from dressi.render.fit.textures.pyramid import Pyramid
-from dressi.render.fit.textures.rims import fringe, rim_weights
 from dressi.render.io import Photos
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.primitives import cube, octasphere

@@ -19,7 +19,7 @@ from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.render import Camera, edge_list, hard_soft_ras, list_data, list_leaf, render
-from dressi.render.forms.edges.crossings import Crossing
+from dressi.render.forms.passings import Crossing
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.options import BASELINE

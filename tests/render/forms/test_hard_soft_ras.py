@@ -34,8 +34,7 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.traversal import topological_order
 from dressi.render import Camera, Cameras, Mesh, hard_soft_ras, list_leaf, render
 from dressi.render.fit import FitRound, draw
-from dressi.render.fit.graphs.learned import Learned
-from dressi.render.fit.graphs.mask_distances import cut_off, least_distances, signed_distances
+from dressi.render.fit.data.learned import Learned, cut_off, least_distances, signed_distances
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.forms.face import peeled_target
 from dressi.render.forms.soft_target import outline_distances, soft_target

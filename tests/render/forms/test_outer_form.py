@@ -18,8 +18,7 @@ from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, list_values
-from dressi.render.forms.edges.edge_list import HIDDEN, edge_list
-from dressi.render.forms.edges.sides import edge_sides
+from dressi.render.forms.edges.edge_list import HIDDEN, edge_list, edge_sides
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.forms.outer import around_edges
 from dressi.render.forms.soft_target import falloff, outside_distance, soft_target

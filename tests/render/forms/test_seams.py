@@ -9,10 +9,18 @@ from soft_cases import Case
 
 from dressi import FLOAT, INT, IVEC3, VEC3, VEC4, F, GraphError, Variable, gradient
 from dressi.ad.evaluate import evaluate
+from dressi.render.forms.edges.around_edges import face_planes
 from dressi.render.forms.edges.edge_list import edges_of
-from dressi.render.forms.edges.occlusion import face_planes
-from dressi.render.forms.edges.seam_faces import SeamFaces, SeamPairs
-from dressi.render.forms.edges.seams import DOWN, LEFT, RIGHT, UP, nearest_seam, seam_pixels
+from dressi.render.forms.edges.seams import (
+    DOWN,
+    LEFT,
+    RIGHT,
+    UP,
+    SeamFaces,
+    SeamPairs,
+    nearest_seam,
+    seam_pixels,
+)
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.surface.screen import DrawnMesh
 

@@ -20,7 +20,7 @@ from dressi.render import Node, Scene, linear_to_srgb, srgb_to_linear
 from dressi.render.formats import load_mesh, load_scene, save_mesh, save_scene
 from dressi.render.io import load_image, save_image, save_png
 from dressi.render.io.images import encode_png
-from dressi.render.mesh import Mesh, components, primitives
+from dressi.render.mesh import Mesh, joining, primitives
 from dressi.render.scene.geometry import geometry_of
 
 
@@ -271,7 +271,7 @@ def test_components_are_counted_and_parted():
         np.concatenate([small.faces, large.faces + len(small.positions)]),
         colors=np.random.default_rng(0).random((8 + len(large.positions), 3)),
     )
-    parts = components(both)
+    parts = joining.components(both)
     assert both.component_count() == len(parts) == 2
     assert [len(part.faces) for part in parts] == [12, 32] or [len(part.faces) for part in parts] == [32, 12]
     assert parts[0].face_areas().sum() > parts[1].face_areas().sum()

@@ -14,11 +14,10 @@ from dressi.render import Camera, Material, Mesh, Node, Scene, list_leaf, primit
 from dressi.render.forms.antialias import ANTIALIAS
 from dressi.render.forms.contour import CONTOUR
 from dressi.render.forms.face import FACE
-from dressi.render.forms.hard import HARD
+from dressi.render.forms.form import HARD
 from dressi.render.forms.outer import OUTER
-from dressi.render.layers.absorbance import BIAS, OWN, SPREAD, share_before
-from dressi.render.layers.drawn import draw_layers
-from dressi.render.layers.moments import summed_layers
+from dressi.render.layers.margins import draw_layers
+from dressi.render.layers.moments import BIAS, OWN, SPREAD, share_before, summed_layers
 from dressi.render.layers.peel import peel
 from dressi.render.surface.screen import DrawnMesh
 from dressi.vk.plan.limits import PROFILES

@@ -12,11 +12,11 @@ from meshes import both
 import dressi
 from dressi.errors import InputError
 from dressi.render import MorphGeometry, Skeleton
-from dressi.render.fit.phases.unfold import unfolded
+from dressi.render.fit.phases.remeshed import unfolded
 from dressi.render.materials import GLTF, Placement
 from dressi.render.mesh import Material, Mesh, primitives, weld
 from dressi.render.mesh.checks import check_surface
-from dressi.render.mesh.holes import close_holes
+from dressi.render.mesh.polygons import close_holes
 from dressi.render.mesh.primitives import cube
 from dressi.render.mesh.remesh.decimate import decimate, decimate_closed
 from dressi.render.mesh.remesh.volume import Grid, level_set, signed_distances, winding_numbers

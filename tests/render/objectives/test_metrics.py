@@ -12,7 +12,7 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.program import Program
 from dressi.render import charbonnier, multiscale_structural_similarity, primitives, structural_similarity
 from dressi.render.fit import FitOptions
-from dressi.render.fit.textures.losses import LEAST, LOSSES
+from dressi.render.fit.data.textures import LEAST_SIZE, LOSSES
 from dressi.render.objectives import metrics
 from dressi.render.objectives.perceptual import Features, load_features, perceptual, shipped_features
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
@@ -329,6 +329,6 @@ def test_a_fit_takes_them_by_name():
     a, b = pair()
     found = {name: evaluate([compare(a, b, None)])[0].item() for name, compare in LOSSES.items()}
     assert all(value > 0 for value in found.values()) and found["perceptual"] > found["l2"]
-    assert FitOptions(loss="ssim").loss == "ssim" and set(LEAST) == set(LOSSES)
+    assert FitOptions(loss="ssim").loss == "ssim" and set(LEAST_SIZE) == set(LOSSES)
     with pytest.raises(InputError, match=r"--loss perceptual .* 12x12 .* --size 16"):
         FitOptions(loss="perceptual", size=(12, 12))

@@ -17,13 +17,10 @@ from dressi.render.io import load_image, load_photos, save_image
 from dressi.render.io.calibration import read_calibration
 from dressi.render.io.cameras import encode_cameras
 from dressi.render.io.lens import Lens
-from dressi.render.mesh.sampling import SurfaceDistance
-from dressi.render.reconstruct.exif import Exif
-from dressi.render.reconstruct.findings import cure, partial
-from dressi.render.reconstruct.keep import find_cameras
-from dressi.render.reconstruct.motion import Interrupted, Models
-from dressi.render.reconstruct.pictures import Picture, list_pictures
-from dressi.render.reconstruct.silhouettes import agreement, small_masks
+from dressi.render.mesh.queries import SurfaceDistance
+from dressi.render.reconstruct.keep import cure, find_cameras, partial
+from dressi.render.reconstruct.motion import Interrupted, Models, agreement, small_masks
+from dressi.render.reconstruct.pictures import Exif, Picture, list_pictures
 from dressi.render.reconstruct.triangulate import triangulate
 from dressi.render.reconstruct.video import choose, chosen_frames, moved
 from dressi.render.reconstruct.world import guess_world

@@ -13,13 +13,12 @@ from dressi.render import Camera, Environment, Mesh, MonteCarloEnvironment, Shad
 from dressi.render.materials import MaterialKind, Parameter
 from dressi.render.scene.scene import Node, Scene
 from dressi.render.shading.bsdf import Bsdf, EyeBsdf, Frame, GltfBsdf, SkinBsdf, TeethBsdf, UnlitBsdf
+from dressi.render.shading.bsdf.gltf import albedo_table, sheen_albedo
 from dressi.render.shading.bsdf.hair import HairBsdf, trimmed_logistic
-from dressi.render.shading.bsdf.sheen import albedo_table, sheen_albedo
 from dressi.render.shading.bsdf.teeth import between_lips, inside_mouth
-from dressi.render.shading.harmonics_light import HarmonicsLight, even_light
+from dressi.render.shading.harmonics import HarmonicsLight, even_light
 from dressi.render.shading.lights import DirectionalLight, Fragment, Light, LightSource, PointLight, SpotLight
-from dressi.render.shading.skin import Profile, burley, diffused
-from dressi.render.shading.skin.profile import burley_within
+from dressi.render.shading.skin import Profile, burley, burley_within, diffused
 from dressi.render.shading.sphere_filter import directions, solid_angles
 from dressi.render.shading.tone import aces, exposed, reinhard
 

@@ -17,12 +17,18 @@ from dressi.render import Bsdf, DirectionalLight, Frame, GltfBsdf, MonteCarloEnv
 from dressi.render.drawing import pixels
 from dressi.render.shading import environment
 from dressi.render.shading.bsdf.albedo import lobe_table
-from dressi.render.shading.environment import Environment, as_rotation, shrunk_map
+from dressi.render.shading.environment import (
+    Environment,
+    as_rotation,
+    filtered_levels,
+    irradiance,
+    level_places,
+    level_sizes,
+    shrunk_map,
+)
 from dressi.render.shading.harmonics import COUNT, harmonic_irradiance, harmonics, project_map, radiance
 from dressi.render.shading.lights import Fragment
-from dressi.render.shading.monte_carlo.distribution import MapDistribution
-from dressi.render.shading.monte_carlo.samples import environment_samples
-from dressi.render.shading.prefilter import filtered_levels, irradiance, level_places, level_sizes
+from dressi.render.shading.monte_carlo import MapDistribution, environment_samples
 from dressi.render.shading.sphere_filter import (
     CosineKernel,
     GgxKernel,

@@ -8,7 +8,7 @@ from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.render import Camera, DirectionalLight, Mesh, Node, Scene, Shadow, list_leaf, primitives, render
 from dressi.render.mesh import Material
-from dressi.render.shading.shadows.shadow_map import Occluders, ShadowMap
+from dressi.render.shading.shadows import Occluders, ShadowMap
 
 # A square of side 1 at height 1 above a square of side 4 at height 0.
 HIGH, WIDE = np.array([[-0.5, 1, -0.5], [0.5, 1, -0.5], [0.5, 1, 0.5], [-0.5, 1, 0.5]]), (4.0, 0.0, 4.0)

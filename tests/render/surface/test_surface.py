@@ -15,8 +15,8 @@ from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, list_image, list_size
 from dressi.render import Camera, Mesh, hard_soft_ras, list_leaf, primitives, to_clip
-from dressi.render.mesh.sampling import SurfaceDistance, sample_surface
-from dressi.render.shading import lambert
+from dressi.render.mesh.queries import SurfaceDistance, sample_surface
+from dressi.render.shading import lights
 from dressi.render.surface import normals as surface_normals
 from dressi.render.surface import projection, screen
 from dressi.render.surface.footprint import interpolate_with_slopes
@@ -215,8 +215,8 @@ def test_normals_and_lambert_shading():
     assert check_gradient(normals, [position]) < 1e-5
     face = Variable(INT, (3, 1), data=np.array([[[0, 5, -1]]]))
     normal = surface_normals.flat_normal(position, screen.corners(face, table))
-    lit = lambert.lambert(F.constant((0.5, 1.0, 0.25)), normal, (0.0, 0.0, 2.0), 3.0, (0.1, 0.0, 0.0))
-    plain = lambert.unlit(F.constant((0.5, 1.0, 0.25)), face)
+    lit = lights.lambert(F.constant((0.5, 1.0, 0.25)), normal, (0.0, 0.0, 2.0), 3.0, (0.1, 0.0, 0.0))
+    plain = lights.unlit(F.constant((0.5, 1.0, 0.25)), face)
     flat, image, colour = evaluate([normal, lit, plain])
     a, b, c = (points[faces[:, i]] for i in range(3))
     cross = np.cross(b - a, c - a)

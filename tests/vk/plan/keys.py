@@ -13,8 +13,7 @@ from dataclasses import replace
 
 from dressi.cli.bench.meshes import load
 from dressi.cli.bench.request import Request
-from dressi.cli.bench.targets import without_values
-from dressi.cli.bench.work import Work, joint, pixels, silhouette, texture
+from dressi.cli.bench.work import Work, joint, pixels, silhouette, texture, without_values
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES, UNBOUNDED, profile

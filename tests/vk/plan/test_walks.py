@@ -7,7 +7,7 @@ from dressi import FLOAT, IVEC3, VEC3, F, Variable, adam
 from dressi.ad.objective import Objective
 from dressi.config import shader_text
 from dressi.render import adjacency, edge_list, hard_soft_ras, l2, large_steps, list_leaf, ring, to_clip
-from dressi.render.cameras.units import matrices_leaf
+from dressi.render.cameras.pose import matrices_leaf
 from dressi.render.drawing.draw import surface_uv
 from dressi.render.mesh.primitives import pear
 from dressi.render.surface.screen import rasterize_hard

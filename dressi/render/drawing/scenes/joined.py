@@ -16,8 +16,8 @@ from ....ad.graph import Variable
 from ....ad.types import IVEC3, MAT4, VEC3, list_image
 from ...mesh.rows import distinct
 from ...scene.scene import Scene
-from ..images.inputs import Given, Values, per_view
 from .groups import grouped, numbers_list, repeated, rows_of, unlit_beside_lit
+from .images import Given, Values, per_view
 from .node import WAYS, DrawnNode, node_drawn
 from .recipe import EACH, LookRecipe, SceneRecipe, Source, node_name
 

@@ -15,10 +15,20 @@ from ....errors import InputError
 from ...forms.edges.edge_list import vertex_places
 from ...mesh import Material
 from ...scene.scene import Node
-from ..images.inputs import LISTS, Given, Shape, Values, per_view, shape_given
-from ..images.material import is_transparent, material_given, recipe_of, tangents_given
-from ..images.material_recipe import MaterialRecipe
-from ..images.placing import turned_rows
+from .images import (
+    LISTS,
+    Given,
+    MaterialRecipe,
+    Shape,
+    Values,
+    is_transparent,
+    material_given,
+    per_view,
+    recipe_of,
+    shape_given,
+    tangents_given,
+    turned_rows,
+)
 
 INDEX = {"tangents": "tangent_faces"} | {table: index for table, _, index in LISTS}
 """The lists that belong to corners of faces, and the names of the faces that number them."""

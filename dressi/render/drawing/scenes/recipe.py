@@ -9,9 +9,8 @@ from typing import NamedTuple
 from ....ad import functional as F
 from ....ad.graph import Variable
 from ...surface.projection import LARGEST
-from ..images.material_recipe import ALONE, MaterialRecipe, Members
-from ..images.placing import placed, turned_parts
 from .groups import own_name
+from .images import ALONE, MaterialRecipe, Members, placed, turned_parts
 from .node import WAYS
 
 EACH = "matrices"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ....errors import InputError
+from ....figures import Figures
 from ...cameras import Cameras
-from ...cameras.units import unit_matrices
+from ...cameras.pose import unit_matrices
 from ...cameras.views import DISTANCE, FOV_Y, held_out_ring, ring
 from ...cameras.views import upward as guess_upward
 from ...drawing.draw import draw
@@ -20,7 +21,7 @@ from ...mesh.primitives import octasphere
 from ...objectives.hull import estimate_bounds, sphere_of
 from ...scene.scene import Scene
 from ...shading.lights import LightSource
-from ..textures.rims import fringe
+from .textures import fringe
 
 SMALLEST, LARGEST = 1e-6, 1e12
 """Range of the radius of a mesh, in its own units, that can be rendered in single precision."""
@@ -229,3 +230,71 @@ def photo_dataset(photos: Photos, hold_out: bool = True) -> Dataset:
     train = part(learned)
     train = replace(train, fringe=fringe(photos.images[learned], train.masks, train.known))
     return Dataset(train, held_out, center, radius, photos.bounds, guess_upward(photos.cameras))
+
+
+# The progress and the result of a fit.
+
+
+@dataclass(frozen=True)
+class Progress:
+    """done, total: steps of all phases.  doing: what happens now, for people.  iou, psnr: of the training views at the last look (``Quality``), None before."""
+
+    phase: str
+    done: int
+    total: int
+    loss: float
+    iou: float | None = None
+    psnr: float | None = None
+    doing: str = ""
+
+
+@dataclass(frozen=True)
+class Quality:
+    """A look at the training views after ``step`` steps, at the size of the round.  psnr: in dB; None without colours."""
+
+    step: int
+    phase: str
+    iou: float
+    psnr: float | None
+
+
+@dataclass
+class Timing:
+    first_build_ms: float | None = None
+    steps: int = 0
+    seconds: float = 0.0
+
+    @property
+    def step_ms(self) -> float | None:
+        return 1e3 * self.seconds / self.steps if self.steps else None
+
+
+@dataclass
+class FitResult(Figures):
+    """mesh: in the world, with a texture once the second phase has begun."""
+
+    mesh: Mesh
+    losses: list[tuple[str, float]]
+    plans: dict[str, dict[str, int]]
+    timing: Timing
+    finished: bool
+    texts: dict[str, str] = field(default_factory=dict)
+    cameras: Cameras | None = None
+    """The refined training cameras in the world, aligned to the given ones by the best similarity; None without
+    ``refine_poses``."""
+    earlier_s: float = 0.0
+    """Seconds spent in the runs that this one resumed."""
+    quality: list[Quality] = field(default_factory=list)
+    """IoU and PSNR of the training views from time to time, those of runs that this one resumed included; empty where
+    nobody watched."""
+    light: LightSource | None = None
+    """What the result is lit by, where its material was recovered; None: colours are as they are, unlit."""
+    exposures: np.ndarray | None = None
+    """(N,) factors of the linear light of the training views, where exposures were recovered with the material."""
+    gains: np.ndarray | None = None
+    """(N, 3) factors of the sRGB codes of the training views that the texture was found with; None without exposures."""
+    steered: list[tuple[int, str, float]] = field(default_factory=list)
+    """Steps of the fit so far, name and value of every factor that a person changed meanwhile (``Controls``). Such a fit is
+    not found again from its options alone."""
+    unsaved: str | None = None
+    """Why the last checkpoint could not be written; None if it was written, or none was asked for."""

@@ -4,9 +4,8 @@
 it while a fit runs; ``folder`` locks the folder and removes unfinished files of killed fits.
 """
 
-from .checkpoint import NAME, Checkpoint, task_key
+from .checkpoint import NAME, Checkpoint, Keeper, task_key
 from .folder import cannot_write, check_folder, locked, temporary_prefix
-from .keeper import Keeper
 
 __all__ = [
     "NAME",

@@ -6,17 +6,21 @@ import hashlib
 import json
 import math
 import os
+import struct
 import warnings
-from collections.abc import Mapping, Sequence
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from ....errors import InputError
+from ...engine import Engine
 from ...mesh import Mesh
-from .archive import Damaged, read_arrays, write_arrays
 from .folder import cannot_write, replace_file
 
 NAME = "checkpoint.npz"
@@ -267,3 +271,186 @@ def _mesh(arrays: dict[str, np.ndarray]) -> Mesh | None:
         return Mesh(**parts).validate()
     except InputError as error:
         raise Damaged(f"has no usable mesh ({error})") from None
+
+
+# Arrays in one untrusted file: nothing is unpickled, and every size is checked before it is used.
+
+
+class Damaged(InputError):
+    """A file is damaged; the message is a phrase whose subject is the file."""
+
+
+_KINDS = "biufU"
+"""Kinds of dtypes that are read: numbers and text."""
+
+
+def write_arrays(stream: BinaryIO, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write an uncompressed ``.npz``. Raises ValueError for object arrays, and OSError."""
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True) as file:
+        for name, array in arrays.items():
+            with file.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+
+
+def read_arrays(path: Path, most_bytes: int) -> dict[str, np.ndarray]:
+    """The arrays of a file by ``write_arrays``. Raises Damaged.
+
+    Members must be uncompressed, so that none is larger than the file, and each array must fill its member. A file larger
+    than ``most_bytes`` is not read.
+    """
+    try:
+        size = path.stat().st_size
+        if size > most_bytes:
+            raise Damaged(f"has {size} bytes, and this fit needs at most {most_bytes}")
+        with zipfile.ZipFile(path) as file:
+            members = file.infolist()
+            _check_members(members, size)
+            return {m.filename.removesuffix(".npy"): _read(file, m) for m in members}
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        EOFError,
+        RuntimeError,  # NotImplementedError and RecursionError, too
+        SyntaxError,
+        TypeError,
+        MemoryError,
+        OverflowError,
+        struct.error,
+        zlib.error,
+        zipfile.BadZipFile,
+    ) as error:
+        if isinstance(error, Damaged):
+            raise
+        raise Damaged("is truncated, or not a file of arrays") from None
+
+
+def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
+    names = [member.filename for member in members]
+    if len(set(names)) < len(names):
+        raise Damaged("has two arrays of one name")
+    for member in members:
+        if member.flag_bits & 1:
+            raise Damaged("is encrypted")
+        if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
+            raise Damaged("is compressed, which this program's files never are")
+        if not member.filename.endswith(".npy"):
+            raise Damaged(f"holds '{member.filename[:40]}', which is no array")
+    if sum(member.file_size for member in members) > size:
+        raise Damaged("declares more bytes than it has")
+
+
+def _read(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    with file.open(member) as stream:
+        version = np.lib.format.read_magic(stream)
+        if version not in ((1, 0), (2, 0)):
+            raise Damaged(f"has an array of the unknown format {version}")
+        read_header = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, fortran, dtype = read_header(stream)
+        if dtype.kind not in _KINDS or dtype.hasobject or fortran:
+            raise Damaged(f"has an array of type {str(dtype)[:40]}")
+        if any(not isinstance(length, int) or length < 0 for length in shape) or len(shape) > 8:
+            raise Damaged("has an array of an impossible shape")
+        room = member.file_size - stream.tell()
+        if math.prod(shape) * dtype.itemsize != room:
+            raise Damaged("has an array whose size is not that of its data")
+        data = stream.read()
+    # Reading to the end checks the CRC.
+    return np.frombuffer(data, dtype=dtype).reshape(shape).copy() if data else np.zeros(shape, dtype)
+
+
+# Writes the checkpoint of a running fit, tolerates a full disk, and never overwrites the checkpoint of another fit.
+
+Started = tuple[Mesh, bool]
+"""A mesh to start from, in units of the scene, and whether it fits already."""
+
+
+class Keeper:
+    """The checkpoint in a folder; without a folder nothing is kept.
+
+    A checkpoint that was neither written nor read by this object belongs to another fit and is renamed before writing.
+    """
+
+    def __init__(self, folder: Path | None):
+        self.folder = folder
+        self.unsaved: str | None = None
+        """Why the last checkpoint could not be written; None if it was."""
+        self.kept = False
+        """Whether the folder has a checkpoint of this fit."""
+        self._warned = False
+        self._start: Checkpoint | None = None
+
+    def started(self, key: str, make: Callable[[], Started | None]) -> Started | None:
+        """What a fit starts from: as a fit of this key that was stopped has left it in the folder, or made now."""
+        if self.folder is not None and (self.folder / START).is_file():
+            try:
+                point = Checkpoint.read(self.folder / START, MOST_BYTES)
+                if point.key == key and point.mesh is not None:
+                    return point.mesh, bool(point.maps["fits"].any())
+            except (InputError, LookupError):
+                pass  # it is made anew
+        found = make()
+        if found is not None:
+            self._start = Checkpoint(key, mesh=found[0], maps={"fits": np.array([found[1]], np.int64)})
+        return found
+
+    def load(self, key: str, steps: Sequence[int], views: int | None, most_bytes: int) -> Checkpoint:
+        """The checkpoint to resume from. steps: of each round.  views: number of learned poses, or None. Raises InputError."""
+        if self.folder is None:
+            raise InputError("this fit has no folder with a checkpoint to resume; give it one")
+        point = Checkpoint.load(self.folder, key, most_bytes)
+        with _said_of(self.folder / NAME):
+            point.check_progress(steps, views)
+        self.kept = True
+        return point
+
+    def check_mesh(self, point: Checkpoint, topology: Mesh, fixed: bool) -> None:
+        assert self.folder is not None
+        with _said_of(self.folder / NAME):
+            point.check_mesh(topology, fixed)
+
+    def restore(self, engine: Engine, point: Checkpoint) -> None:
+        """Send the state of a checkpoint to the engine of its round. Raises InputError."""
+        if self.folder is not None:
+            with _said_of(self.folder / NAME):
+                point.check_state(engine.state())
+        engine.restore(point.state)
+
+    def save(self, point: Checkpoint) -> None:
+        """Write a checkpoint. If that fails the previous one stays; the first failure warns."""
+        if self.folder is None:
+            return
+        try:
+            if not self.kept:
+                set_aside(self.folder)
+            point.save(self.folder)
+            if self._start is not None:
+                self._start.save(self.folder, START)
+                self._start = None
+            self.kept, self.unsaved = True, None
+        except (OSError, InputError) as error:
+            self.unsaved = getattr(error, "strerror", None) or str(error)
+            if not self._warned:
+                kept = "the checkpoint before it is kept" if self.kept else "there is none yet"
+                warnings.warn(
+                    f"the checkpoint could not be written ({self.unsaved}); {kept}, the fit goes on and tries again",
+                    stacklevel=2,
+                )
+            self._warned = True
+
+    def forget(self) -> None:
+        """Remove the checkpoint of this fit; it can no longer be resumed."""
+        if self.folder is not None and self.kept:
+            Checkpoint.remove(self.folder)
+            self.kept = False
+
+
+@contextmanager
+def _said_of(path: Path) -> Iterator[None]:
+    """Turns Damaged into the error that names the file."""
+    try:
+        yield
+    except Damaged as error:
+        raise damaged(path, str(error)) from None

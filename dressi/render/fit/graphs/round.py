@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ....ad import functional as F
 from ....ad import optim
 from ....ad.graph import Variable
+from ....ad.types import Size
 from ...cameras import Cameras
+from ...drawing.draw import COLUMNS, compare
 from ...engine import Engine
 from ...mesh import Mesh
-from .comparison import Comparison
-from .subject import Subject
+from ...objectives.metrics import code_psnr, iou
+from ...surface.color import srgb_to_linear
+from ...surface.screen import DrawnMesh
 from .term import Term
 
 CHUNK = 10
@@ -94,3 +98,67 @@ def start(engine: Engine, work: Round) -> None:
     engine.set_optimizer(work.optimizer, work.parameters)
     for name, variable in work.outputs.items():
         engine.set_output(name, variable)
+
+
+# What a running fit shows: its pictures beside those that it learns from.
+
+MOST = 120.0
+"""What stands for the infinite PSNR of equal pictures, which a table cannot hold."""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """N training views at the size of the round.
+
+    covered, masks: (N, h, w), of the fit and of the targets, covered from 1/2 on.  codes: (N, h, w, 3), the colours of the
+    fit as sRGB codes, on black; None while it has none.  target_codes: those of the targets.
+    """
+
+    covered: np.ndarray
+    masks: np.ndarray
+    codes: np.ndarray | None
+    target_codes: np.ndarray | None
+
+    @property
+    def iou(self) -> float:
+        return iou(self.covered, self.masks)
+
+    @property
+    def psnr(self) -> float | None:
+        """In dB, at most MOST, over the pixels of the masks; None without colours."""
+        inside = self.masks >= 0.5
+        if self.codes is None or self.target_codes is None or not inside.any():
+            return None
+        return min(code_psnr(np.clip(self.codes[inside], 0, 1), self.target_codes[inside]), MOST)
+
+    def sheet(self) -> np.ndarray:
+        """A linear image: targets above, the fit below them, and the difference; silhouettes while there are no colours."""
+        pairs = []
+        for codes, masks in ((self.target_codes, self.masks), (self.codes, self.covered)):
+            if self.codes is None or codes is None:
+                codes = 0.75 * np.repeat(masks[..., None], 3, axis=-1)
+            pairs.append(srgb_to_linear(np.clip(codes[:COLUMNS], 0, 1)))
+        return compare(*pairs)
+
+
+# What is drawn of an optimisation that runs, from any camera.
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A mesh as Variables of the engine that optimises it.
+
+    position: VEC3 list.  faces: IVEC3 list, of which the first ``face_count`` are drawn; those without area are not.
+    codes: from the mesh as it is drawn to its colours at each pixel, VEC3 sRGB codes; None while it has none.  picture: instead,
+    from matrices (MAT4, position to clip space) and a size to the whole picture, VEC3 sRGB codes.
+    """
+
+    position: Variable
+    faces: Variable
+    face_count: int
+    codes: Callable[[DrawnMesh], Variable] | None = None
+    picture: Callable[[Variable, Size], Variable] | None = None
+
+    def moved(self, scale: float, shift: np.ndarray) -> Subject:
+        """In other units."""
+        return replace(self, position=self.position * scale + F.constant(tuple(shift.tolist())))

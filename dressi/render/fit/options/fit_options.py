@@ -11,10 +11,8 @@ from ...forms.form import known_form
 from ...forms.hard_soft_ras import SOFT_FORMS
 from ...surface.texturing import GRADIENTS
 from ..data.dataset import TARGET_SAMPLES
-from ..terms.colours import Colours
-from ..terms.consistency import Consistency
-from ..terms.depths import Depths
-from ..textures.losses import LEAST, LOSSES
+from ..data.textures import LEAST_SIZE, LOSSES
+from ..graphs.terms import Colours, Consistency, Depths
 from .option import check_rows, described, option, rows
 
 STEPS = 720
@@ -155,8 +153,8 @@ class FitOptions:
         if width < 1 or height < 1:
             raise InputError(f"the size {width}x{height} is empty; give at least 1x1, such as --size 256")
         check_rows(self)
-        if min(width, height) < LEAST[self.loss]:
-            least = LEAST[self.loss]
+        if min(width, height) < LEAST_SIZE[self.loss]:
+            least = LEAST_SIZE[self.loss]
             raise InputError(
                 f"--loss {self.loss} compares windows, and pictures of {width}x{height} have none; give at least --size {least}"
             )

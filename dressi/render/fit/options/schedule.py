@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...forms.hard_soft_ras import SOFT_FORMS
-from ..graphs.plan import FitRound
+from ..graphs.term import FitRound
 from .fit_options import TERMS, FitOptions
 
 HASTE = 16.0

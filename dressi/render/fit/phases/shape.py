@@ -21,19 +21,22 @@ from ...objectives.regularizers import Adjacency, laplacian
 from ...surface.color import linear_to_srgb
 from ...surface.projection import to_clip
 from ...surface.screen import DrawnMesh, covered, with_margin
-from ..graphs.batches import ViewBatches
-from ..graphs.comparison import Comparison
-from ..graphs.controls import UNCHANGED, Factors
-from ..graphs.learned import Learned
-from ..graphs.lists import Lists, SpareLists
-from ..graphs.moving import Moving, matrices_of, optimizers_of
-from ..graphs.plan import FitRound
-from ..graphs.round import Found, Round
-from ..graphs.subject import Subject
-from ..graphs.term import BETAS, Canvas
+from ..data.learned import Learned, ViewBatches
+from ..graphs.round import Comparison, Found, Round, Subject
+from ..graphs.term import (
+    BETAS,
+    UNCHANGED,
+    Canvas,
+    Factors,
+    FitRound,
+    Lists,
+    Moving,
+    SpareLists,
+    matrices_of,
+    optimizers_of,
+)
+from ..graphs.terms import Bending, Outlines
 from ..options.fit_options import TERMS
-from ..terms.bending import Bending
-from ..terms.outlines import Outlines
 from .remeshed import FILL, bare
 
 

@@ -8,11 +8,11 @@ from ....ad import functional as F
 from ....ad import optim
 from ....ad.graph import Variable
 from ....ad.types import FLOAT, IVEC3, VEC3, list_image, list_values
-from ...cameras.units import matrices_leaf
+from ...cameras.pose import matrices_leaf
 from ...drawing.draw import surface_level, surface_uv
 from ...engine import Engine
 from ...forms.antialias import ANTIALIAS
-from ...forms.hard import HARD
+from ...forms.form import HARD
 from ...forms.hard_soft_ras import draw_form
 from ...lists import list_leaf
 from ...mesh import Mesh
@@ -23,18 +23,12 @@ from ...surface.projection import to_clip
 from ...surface.screen import DrawnMesh
 from ...surface.texturing import texture_colour
 from ...surface.transfer import decoded, encoded
-from ..graphs.batches import ViewBatches
-from ..graphs.comparison import Comparison
-from ..graphs.controls import UNCHANGED, Factors
-from ..graphs.round import Found, Round
-from ..graphs.subject import Subject
-from ..graphs.term import BETAS, Term
-from ..textures.charts import charted, dilated
-from ..textures.losses import LOSSES
-from ..textures.pyramid import Pyramid
-from ..textures.rims import rim_weights
+from ..data.learned import ViewBatches
+from ..data.textures import LOSSES, Pyramid, charted, dilated, rim_weights
+from ..graphs.round import Comparison, Found, Round, Subject
+from ..graphs.term import BETAS, UNCHANGED, Factors, Term
+from .remeshed import unfolded_from
 from .shape import smoothed
-from .unfold import unfolded_from
 
 SMOOTHNESS, OF_PHOTOGRAPHS = 8e-7, 1e-7
 """Weight of the roughness of the texture, and where the pictures are photographs. Without it, where views disagree because of

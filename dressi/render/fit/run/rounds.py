@@ -11,26 +11,24 @@ import numpy as np
 
 from ....errors import InputError
 from ...cameras import Cameras
+from ...cameras.pose import world_cameras
 from ...engine import Engine, MakeEngine
 from ...forms.hard_soft_ras import SOFT_FORMS
 from ...mesh import Mesh
-from ..bundle.adjust import adjusted
-from ..data.dataset import Dataset
-from ..data.result import Timing
+from ..data.dataset import Dataset, Timing
+from ..data.learned import learned, round_size
+from ..data.textures import with_charts
 from ..disk import Keeper, task_key
-from ..graphs.controls import UNCHANGED, Controls, Factors
-from ..graphs.learned import learned, round_size
-from ..graphs.moving import Moving, in_world, moving_cameras
 from ..graphs.round import Found, Round, start
-from ..materials.material_fit import MaterialFit
-from ..materials.recover import Recovery
+from ..graphs.term import UNCHANGED, Controls, Factors, FitRound, Moving, in_world, moving_cameras
 from ..options import FitOptions
-from ..phases.remeshed import mended, refined
+from ..options.schedule import fitted_rounds, shape_rounds
+from ..phases.bundle import adjusted
+from ..phases.materials import MaterialFit, Recovery
+from ..phases.remeshed import mended, refined, unfolded_from
 from ..phases.shape import ShapeRound
 from ..phases.texture import OF_PHOTOGRAPHS, PARTS, SMOOTHNESS, TextureRound
-from ..phases.unfold import unfolded_from
-from ..textures.charts import with_charts
-from .starting import begun_anew, rounds_of, sphere_faces
+from ..start.choice import fits, start_anew, start_mesh
 
 
 class FitRounds:
@@ -298,3 +296,66 @@ class FitRounds:
         counts = plan.counts
         self.plans[name] = {key: int(counts[key]) for key in ("substages", "stages", "functions")}
         self.texts[name] = str(plan)
+
+
+# What a fit starts from, with the rounds of the shape phase that follow, and what it begins anew from.
+
+
+def rounds_of(
+    dataset: Dataset,
+    options: FitOptions,
+    init: Mesh | None,
+    make_engine: MakeEngine,
+    keeper: Keeper | None = None,
+) -> tuple[Mesh, list[FitRound]]:
+    """The mesh to start from, in units of the scene, and the rounds of the shape phase.
+
+    init: a mesh in the world to start from instead of what ``options.start`` says.  make_engine: for stereo.  keeper: of the folder in
+    which a fit that was stopped has left its start.
+    """
+    if init is not None:
+        mesh = dataset.placed(init)
+        rounds = (
+            fitted_rounds(options, dataset.exact)
+            if fits(mesh, dataset)
+            else shape_rounds(options, dataset.exact)
+        )
+        return mesh, [replace(plan, subdivisions=0, faces=0, remesh=0) for plan in rounds]
+    near = shape_rounds(options, dataset.exact, near=True)
+    few, many = (sphere_faces(near[-1].subdivisions - less) for less in (1, 0))
+    train = dataset.train
+    arrays = (array for array in (train.masks, train.colors, train.known) if array is not None)
+    found = (keeper or Keeper(None)).started(
+        task_key({**options.as_dict(), "faces": [few, many]}, dataset.matrices, *arrays),
+        lambda: start_mesh(dataset, options, (few, many), make_engine),
+    )
+    if found is None:
+        rounds = shape_rounds(options, dataset.exact)
+        return dataset.start(rounds[0].subdivisions), rounds
+    mesh, fitted = found
+    if fitted:
+        near = fitted_rounds(options, dataset.exact)
+    elif len(mesh.faces) > few:
+        # Thin parts need more faces than were asked for.
+        near = shape_rounds(options, dataset.exact, near=True, thin=True)
+    return mesh, [_with_room(plan, len(mesh.faces)) for plan in near]
+
+
+def begun_anew(
+    dataset: Dataset, options: FitOptions, cameras: Cameras, faces: int, make_engine: MakeEngine
+) -> Mesh | None:
+    """What stereo finds by cameras that a fit has found, both in units of the scene; None where it goes on with its own shape.
+
+    faces: as of ``start_anew``."""
+    train = replace(dataset.train, cameras=world_cameras(cameras, dataset.center, dataset.radius))
+    return start_anew(replace(dataset, train=train), options, faces, make_engine)
+
+
+def _with_room(plan: FitRound, faces: int) -> FitRound:
+    """A round that remeshes, with room for the faces of the start."""
+    return replace(plan, faces=max(plan.faces, faces)) if plan.faces else plan
+
+
+def sphere_faces(subdivisions: int) -> int:
+    """The number of faces of the start sphere."""
+    return 8 * 4**subdivisions

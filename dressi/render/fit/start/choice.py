@@ -10,13 +10,11 @@ import numpy as np
 from ....errors import InputError
 from ...engine import MakeEngine
 from ...mesh import Mesh
-from ...mesh.sampling import sample_surface
+from ...mesh.queries import sample_surface
 from ..data.dataset import Dataset
 from ..options import FitOptions
-from .carved.agreement import Small
-from .carved.carving import SCENE
-from .carved.hull import Hull
-from .stereo.start import stereo_start
+from .carved import SCENE, Hull, Small
+from .stereo import stereo_start
 
 LEAST_VIEWS = 4
 """With fewer views the hull has more phantom volume than shape."""

@@ -5,15 +5,19 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dressi.errors import InputError
-from dressi.render.formats.gltf.document import Document
-from dressi.render.formats.gltf.material import Materials
-from dressi.render.io.files import check_counts
+from ....errors import InputError
+from ...io.files import check_counts
+from ...io.strands import line_strands
+from ...mesh import AtlasError, Material, Mesh, joined, weld, weld_values
+from ...strands.geometry import StrandGeometry
+from .document import Document
+from .material import Materials
 
 LARGEST_SCENE = 65_536
 """Primitives that the nodes of a scene place."""
@@ -180,3 +184,133 @@ def _triangles(index: np.ndarray, mode: int) -> np.ndarray:
     strip = np.stack([index[:-2], index[1:-1], index[2:]], axis=1)
     strip[1::2] = strip[1::2, [0, 2, 1]]
     return strip
+
+
+# The lines of the meshes of a glTF file, as strands.
+
+MODES = (1, 2, 3)
+"""Of primitives that are lines: pairs, a closed line, an open line."""
+
+
+def lines_of(document: Document, index: int, name: str) -> Iterator[StrandGeometry]:
+    """The primitives of a mesh that are lines, one pixel wide, with the colour of their material. Raises InputError naming the
+    file."""
+    for entry in document.item("meshes", index)["primitives"]:
+        attributes = entry.get("attributes", {})
+        if entry.get("mode", 4) not in MODES or "POSITION" not in attributes:
+            continue
+        if "COLOR_0" in attributes:
+            warnings.warn(f"'{document.path}': colours of the vertices of lines were left out", stacklevel=5)
+        vertices = document.count(attributes["POSITION"])
+        numbers = document.accessor(entry["indices"])[:, 0].astype(np.int64) if "indices" in entry else None
+        check_counts(document.path, vertices, vertices if numbers is None else len(numbers))
+        positions = document.accessor(attributes["POSITION"])
+        if positions.shape[1:] != (3,):
+            raise InputError(f"'{document.path}': positions of lines are three numbers each; export it again")
+        try:
+            found = line_strands(positions, numbers, entry["mode"], name)
+        except InputError as error:
+            raise InputError(f"'{document.path}': {error}") from None
+        yield StrandGeometry(
+            found.points, found.offsets, found.radius, _colour(document, entry), unit="pixels", name=name
+        )
+
+
+def _colour(document: Document, entry: dict[str, Any]) -> tuple[float, ...]:
+    """Linear, of the material."""
+    if "material" not in entry:
+        return (1.0, 1.0, 1.0)
+    found = document.item("materials", entry["material"]).get("pbrMetallicRoughness", {})
+    factor = np.asarray(found.get("baseColorFactor", (1.0,) * 4), np.float64)
+    if factor.shape != (4,) or not ((factor >= 0) & (factor <= 1)).all():
+        raise InputError(
+            f"'{document.path}': a colour of lines is not four numbers from 0 to 1; export it again"
+        )
+    return tuple(factor[:3].tolist())
+
+
+# Parts of a glTF file as one mesh with one material.
+
+
+class Merged:
+    """Parts of a document as one mesh; methods raise InputError naming the file."""
+
+    def __init__(self, document: Document):
+        self.document, self.path = document, document.path
+        self.primitives = Primitives(document)
+        self.materials = self.primitives.materials
+        self._read: dict[tuple[int, bool, bool], tuple[np.ndarray | None, Material]] = {}
+
+    def mesh(self, parts: list[Part]) -> Mesh:
+        """The parts as one mesh that looks like them: maps and factors of several materials lie in one atlas. Where an atlas cannot
+        hold them, the materials of the mesh are those of ``Materials.chosen``, which says so."""
+        groups: dict[int | None, list[Part]] = {}
+        for part in parts:
+            groups.setdefault(part.material, []).append(part)
+        if len(groups) > 1 and self.materials.differ(list(groups)):
+            meshes = [self.merged(own) for own in groups.values()]
+            if not any(m.second_uvs is not None or (m.material and m.material.placements) for m in meshes):
+                with suppress(AtlasError):
+                    return joined(meshes, str(self.path))
+        return self.merged(parts)
+
+    def merged(self, parts: list[Part]) -> Mesh:
+        """The parts as one mesh, whose vertices are welded where their positions are equal."""
+        starts = np.cumsum([0] + [len(part.positions) for part in parts])
+        corners = np.concatenate([part.faces + start for part, start in zip(parts, starts, strict=False)])
+        mesh = Mesh(*weld(np.concatenate([part.positions for part in parts]), corners), name=str(self.path))
+        return self.dressed(mesh, parts, corners)
+
+    def dressed(self, mesh: Mesh, parts: list[Part], corners: np.ndarray) -> Mesh:
+        """The mesh with the attributes and the material of its parts.  corners: (F, 3) numbers of their vertices."""
+        if any(part.uvs is not None for part in parts):
+            if any(part.uvs is None for part in parts):
+                warnings.warn(f"'{self.path}': parts without UVs take the first texel's colour", stacklevel=5)
+            values = [np.zeros((len(part.positions), 2)) if part.uvs is None else part.uvs for part in parts]
+            mesh.uvs, mesh.uv_faces = weld_values(np.concatenate(values), corners)
+            if any(part.second_uvs is not None for part in parts):
+                rows = [
+                    np.zeros((len(p.positions), 2)) if p.second_uvs is None else p.second_uvs for p in parts
+                ]
+                mesh.second_uvs, mesh.second_uv_faces = weld_values(np.concatenate(rows), corners)
+        if all(part.normals is not None for part in parts):
+            values = np.concatenate([np.asarray(part.normals) for part in parts])
+            values /= np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-30)
+            mesh.normals, mesh.normal_faces = weld_values(values, corners)
+        chosen = self.materials.chosen([part.material for part in parts])
+        if chosen is not None:
+            key = chosen, mesh.uvs is None, mesh.second_uvs is None
+            if key not in self._read:
+                self._read[key] = self.materials.read(chosen, mesh.uvs, mesh.second_uvs)
+            mesh.texture, mesh.material = self._read[key]
+        # Without the normal map that they were made for, exporters write tangents that fit nothing.
+        if (
+            mesh.material is not None
+            and mesh.material.is_bumpy
+            and all(part.tangents is not None for part in parts)
+        ):
+            self._add_tangents(mesh, np.concatenate([np.asarray(part.tangents) for part in parts]), corners)
+        first = next((part for part in parts if part.material is not None), parts[0])
+        one = all((part.factor == first.factor).all() for part in parts)
+        if one:
+            mesh.color = (float(first.factor[0]), float(first.factor[1]), float(first.factor[2]))
+        if not one or any(part.colors is not None for part in parts):
+            # Factors of several materials become vertex colours.
+            rows = [
+                np.broadcast_to(1.0 if part.colors is None else part.colors, part.positions.shape)
+                * (1.0 if one else part.factor)
+                for part in parts
+            ]
+            mesh.colors, mesh.color_faces = weld_values(np.concatenate(rows), corners)
+        return mesh
+
+    def _add_tangents(self, mesh: Mesh, values: np.ndarray, corners: np.ndarray) -> None:
+        length = np.linalg.norm(values[:, :3], axis=1, keepdims=True)
+        if not ((length > 1e-6) & (length < np.inf)).all() or not (np.abs(values[:, 3]) == 1).all():
+            warnings.warn(
+                f"'{self.path}' has a TANGENT that is no direction with the sign 1 or -1; tangents are computed instead",
+                stacklevel=6,
+            )
+            return
+        values = np.concatenate([values[:, :3] / length, values[:, 3:]], axis=1)
+        mesh.file_tangents, mesh.file_tangent_faces = weld_values(values, corners)

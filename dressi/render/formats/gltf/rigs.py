@@ -9,16 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from dressi.errors import InputError
-from dressi.render.formats.gltf.document import Document
-from dressi.render.formats.gltf.merged import Merged
-from dressi.render.formats.gltf.nodes import Nodes, Placed
-from dressi.render.formats.gltf.primitives import Part
-from dressi.render.mesh import Mesh, weld_values
-from dressi.render.scene.geometry import Geometry, TriangleGeometry, geometry_of
-from dressi.render.scene.morph import MOST_MODES, MorphGeometry
-from dressi.render.scene.skeleton import Skeleton
-from dressi.render.scene.skin import SkinnedGeometry
+from ....errors import InputError
+from ...mesh import Mesh, weld_values
+from ...scene.geometry import Geometry, TriangleGeometry, geometry_of
+from ...scene.morph import MOST_MODES, MorphGeometry
+from ...scene.skin import Skeleton, SkinnedGeometry
+from .document import Document, Nodes, Placed
+from .primitives import Merged, Part
 
 SETS = 8
 """Of four joints each, that are read."""

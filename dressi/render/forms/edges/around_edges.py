@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from ....ad import functional as F
-from ....ad.graph import Variable
+from ....ad.graph import Domain, Variable
 from ....ad.ops.draws.fragment import Fragment
+from ....ad.ops.pixel.shortcut import Alias, shortcut
+from ....ad.transform.fused import fused
+from ....ad.transform.local import local_gradient, local_jvp
+from ....ad.types import FLOAT, INT, IVEC3, VEC2, Access, Size
+from ...lists import at_points, read_list
 from ...surface.screen import (
     Corners,
     DrawnMesh,
+    Faces,
+    common_batch,
     covered,
     culling,
+    is_present,
     pixel_centres,
 )
-from .edge_list import HIDDEN, OUTWARD, EdgeList, edge_quads
-from .point_distance import edge_distance, place_on, point_distance
-from .sides import EdgeFront, ends_of, seen_ends
+from .edge_list import HIDDEN, OUTWARD, EdgeFront, EdgeList, edge_quads, ends_of, seen_ends
 
 
 class NearestPoint(NamedTuple):
@@ -133,3 +142,244 @@ def _reached(a: Variable, b: Variable) -> tuple[Variable, Variable]:
     cut = F.logical_and(F.less(outside, 0.0), F.greater_equal(other, 0.0))
     moved = F.select(cut, outside / F.select(cut, outside - other, 1.0), 0.0)
     return a.w + moved * (b.w - a.w), moved
+
+
+# Which edges lie in front of the surface that a pixel shows: planes of faces and depths of edges.
+#
+# No result has a derivative. They choose an edge; from that choice is computed whatever depends smoothly on the vertices.
+
+SLACK = 0.1
+"""Pixels. An edge counts up to this far on the side of its mesh: Vulkan lets drivers round corners to a grid of 1/16."""
+TOLERANCE = 2e-6
+"""Relative rounding error of depths in single precision. An edge that is this little in front does not count."""
+
+
+def face_planes(faces: Variable, vertex: Variable) -> Variable:
+    """VEC3 list like ``faces`` (IVEC3): the plane of each face on the screen.  vertex: ``Projected.vertex``.
+
+    The plane (u, v, c) has the depth u x + v y + c at (x, y), also beyond the face, because z / w is affine on the screen.
+    Zeros for a face that is seen edge-on: nothing lies in front of it.
+    """
+    return _plane(*(F.lookup(vertex, F.component(faces, i)) for i in range(3)))
+
+
+@fused
+def _plane(a: Variable, b: Variable, c: Variable) -> Variable:
+    # Relative to a corner, differences of depths keep their precision.
+    normal = F.cross(b.xyz - a.xyz, c.xyz - a.xyz)
+    slope = -normal.xy / _nonzero(normal.z)
+    near = F.select(F.not_equal(normal.z, 0.0), F.vec3(slope, a.z - F.dot(slope, a.xy)), 0.0)
+    # Corners in front of the near plane are homogeneous.
+    rows = [F.vec3(v.xy, F.select(F.less(v.z, 0.0), v.w, 1.0)) for v in (a, b, c)]
+    sides = [F.cross(rows[k - 2], rows[k - 1]) for k in range(3)]
+    area = F.dot(rows[0], sides[0])
+    cut = (sides[0] * a.z + sides[1] * b.z + sides[2] * c.z) / _nonzero(area)
+    cut = F.select(F.not_equal(area, 0.0), cut, 0.0)
+    return F.select(F.less(F.minimum(F.minimum(a.z, b.z), c.z), 0.0), cut, near)
+
+
+def _nonzero(x: Variable) -> Variable:
+    return F.select(F.not_equal(x, 0.0), x, 1.0)
+
+
+def depth_at(plane: Variable, point: Variable) -> Variable:
+    """FLOAT: the depth of a plane (``face_planes``) at a place on the screen, VEC2."""
+    return F.dot(plane.xy, point) + plane.z
+
+
+def edge_depths(mesh: DrawnMesh, edges: EdgeList, sides: Variable) -> Variable:
+    """VEC3 list like ``edges.list``: the depths of the two ends, 0 for one nearer than the near plane, 1 for one beyond the far
+    plane, and the side of the mesh (``edge_sides``). No derivative."""
+    a, b = (F.lookup(mesh.points.vertex, F.component(edges.list, i)) for i in range(2))
+    return F.vec3(F.clamp(a.z), F.clamp(b.z), F.to_float(sides))
+
+
+def in_front(size: Size, face: Variable, planes: Variable, ends: Variable, depths: Variable) -> Variable:
+    """FLOAT mask: whether the edge from ``ends.xy`` to ``ends.zw`` counts at the pixels of an image of ``size``.
+
+    face: INT, the nearest face at the pixel, -1 for none.  planes: ``face_planes``.  depths: VEC3, ``edge_depths``.  Let q
+    be the nearest point of the edge. The edge counts if its depth at q is less than that of the plane of the face there,
+    and the pixel lies on the side of the edge where the mesh is not, or at most SLACK pixels on the other. Over the
+    background every edge counts.
+    """
+    p, side, plane = pixel_centres(size), depths.z, F.lookup(planes, face)
+    along, offset = ends.zw - ends.xy, p - ends.xy
+    across = (along.y * offset.x - along.x * offset.y) * side
+    inside = F.logical_and(F.equal(F.abs(side), 1.0), F.greater(across, F.length(along) * (SLACK / size[1])))
+    place = place_on(p, ends.xy, ends.zw)
+    behind = depth_at(plane, F.mix(ends.xy, ends.zw, place)) - F.sum_components(F.abs(plane)) * TOLERANCE
+    counts = F.logical_and(F.logical_not(inside), F.less(F.mix(depths.x, depths.y, place), behind))
+    return F.logical_or(F.less(face, 0), counts)
+
+
+# The distance of points to segments on the screen, differentiable any number of times.
+
+
+class PointDistance(Alias):
+    """Inputs (distance FLOAT, p VEC2, a VEC2, b VEC2, place FLOAT): the distance of p to the segment from a to b.
+
+    ``place`` in [0, 1] is that of the nearest point q along the segment, ``distance`` that of p to q. To first order
+    the distance does not change with the place: inside the segment p - q is perpendicular to it, at an end the place
+    stays. So gradients hold it fixed. Further derivatives are those of ``_distance``, where q slides along the segment.
+    Differentiable in p, a and b.
+    """
+
+    def infer(self):
+        if [x.vtype for x in self.inputs] != [FLOAT, VEC2, VEC2, VEC2, FLOAT]:
+            raise self.fail(
+                "needs the distance, a point and the ends of a segment, VEC2, and the place on it"
+            )
+        return super().infer()
+
+    def vjp(self, gy, i):
+        if i in (0, 4):
+            return None
+        _, p, a, b, place = self.inputs
+        held = gy * F.normalize(p - F.mix(a, b, place))
+        if i > 1:
+            held = -held * (1.0 - place if i == 2 else place)
+        return shortcut(held, local_gradient(_distance, (p, a, b), i - 1, gy))
+
+    def jvp(self, tangents):
+        return local_jvp(_distance, self.inputs[1:4], tangents[1:4])
+
+
+def _distance(p: Variable, a: Variable, b: Variable) -> Variable:
+    along, offset = b - a, p - a
+    across, length = F.dot(offset, along), F.dot(along, along)
+    inside = F.logical_and(F.greater(across, 0.0), F.less(across, length))
+    end = F.greater(across, 0.0)
+    place = F.select(inside, across / F.select(inside, length, 1.0), end)
+    return F.length(p - F.mix(a, b, place))
+
+
+def point_distance(p: Variable, a: Variable, b: Variable, place: Variable) -> Variable:
+    """FLOAT: distance of p to the point at ``place`` in [0, 1], the nearest one of the segment from a to b, VEC2.
+
+    Differentiable in p, a and b, twice too.
+    """
+    return PointDistance(F.length(p - F.mix(a, b, place)), p, a, b, place).output
+
+
+def place_on(p: Variable, a: Variable, b: Variable) -> Variable:
+    """FLOAT in [0, 1]: the place of the point nearest to p on the segment from a to b, VEC2. Differentiable."""
+    along = b - a
+    return F.clamp(F.dot(p - a, along) / F.maximum(F.dot(along, along), 1e-30))
+
+
+def edge_distance(size: Size, ends: Variable) -> Variable:
+    """FLOAT of ``size``: the distance of the pixel centres to the segment from ``ends.xy`` to ``ends.zw``. Beyond an end it is
+    exactly that to the end, so that edges which meet there tie. For choosing an edge: gradients are those of a fixed place."""
+    p, a, b = pixel_centres(size), ends.xy, ends.zw
+    place = place_on(p, a, b)
+    return F.length(F.select(F.less(place, 1.0), (p - a) - (b - a) * place, p - b))
+
+
+def squared_distance(p: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """(...) of points p to segments from a to b, (..., 2) each."""
+    u, q = b - a, p - a
+    t = ((q * u).sum(-1) / np.maximum((u * u).sum(-1), 1e-30))[..., None]
+    away = np.where(t <= 0, q, np.where(t >= 1, p - b, q - t * u))
+    return (away * away).sum(-1)
+
+
+# The place on a surface slightly inside of its contour.
+
+STEPS = 12
+"""How many faces a walk passes at most."""
+FLAT = 1e-12
+"""Square image heights. A face with at most this area is seen edge-on: a walk cannot start on it."""
+
+
+class InnerFace(Faces):
+    """Inputs (face INT, start VEC2, goal VEC2, faces IVEC3 list, neighbours IVEC3 list, vertex VEC4 list): INT, the face at
+    ``goal`` of the surface that has ``face`` at ``start``, on the screen.
+
+    Walks from ``start``, a point of ``face``, straight to ``goal``, over edges to the ``neighbours`` (``EdgeList``). The
+    walk ends early on the last face before a border or a fold of the surface, and after STEPS faces. -1 without a face,
+    and where ``face`` is seen edge-on.
+    """
+
+    operations, fetches = 200.0, 10.0
+    zero_derivative = True
+    includes = ("face.glsl", "inner.glsl")
+
+    @cached_property
+    def access(self):
+        return (Access.SAME_PIXEL,) * 3 + (Access.FETCH,) * 3
+
+    def infer(self):
+        face, start, goal, faces, neighbours, vertex = self.inputs
+        self.check_lists(faces, vertex)
+        if [face.vtype, start.vtype, goal.vtype, neighbours.vtype] != [INT, VEC2, VEC2, IVEC3]:
+            raise self.fail("needs an INT face, a start and a goal on the screen, VEC2, and IVEC3 neighbours")
+        return INT, Domain(face.size, common_batch(self))
+
+    def known_value(self, known):
+        return np.array(-1) if 0 in known and (np.asarray(known[0]) < 0).all() else None
+
+    @cached_property
+    def glsl(self) -> str:
+        corners = self.fetch_corners("f", 3, 5)
+        return (
+            "int face = $0, before = -1;\nvec2 start = $1, goal = $2;\nfloat facing = 0.0;\n$y = -1;\n"
+            f"for (int k = 0; k < {STEPS} && face >= 0; ++k) {{\n"
+            "  ivec3 f = $3(face_texel(face, $size3), tile);\n"
+            f"  ivec2 found = inner_exit({corners}, start, goal, facing);\n"
+            "  if (found.x == 0) break;\n"
+            "  $y = face;\n"
+            "  if (found.y < 0) break;\n"
+            "  int next = $4(face_texel(face, $size4), tile)[found.y];\n"
+            "  if (next == before) break;\n"
+            "  before = face;\n  face = next;\n"
+            "}"
+        )
+
+    def evaluate(self, at, face, start, goal, faces, neighbours, vertex):
+        tile = at_points(at)[2]
+        return walk(np.broadcast_to(face, tile.shape), start, goal, tile, faces, neighbours, vertex)[0]
+
+
+def walk(
+    face: np.ndarray,
+    start: np.ndarray,
+    goal: np.ndarray,
+    tile: np.ndarray,
+    faces: np.ndarray,
+    neighbours: np.ndarray,
+    vertex: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(the last face of the walks of ``InnerFace``, whether it contains the goal)."""
+    found, reached = np.full(tile.shape, -1), np.zeros(tile.shape, bool)
+    live = np.nonzero(face >= 0)  # the walks that go on
+    start, goal = (np.broadcast_to(p, (*tile.shape, 2))[live] for p in (start, goal))
+    face, tile = face[live], tile[live]
+    before, facing = np.full(face.shape, -1), np.zeros(face.shape)
+    for _ in range(STEPS if face.size else 0):
+        f = read_list(faces, tile, face)
+        v = np.stack([read_list(vertex, tile, f[:, i]) for i in range(3)])
+        w = np.where(v[..., 2] < 0, v[..., 3], 1.0)[..., None]
+        u = [[v[i, :, :2] - p * w[i] for i in range(3)] for p in (start, goal)]
+        spans = [[_span(x[(k + 1) % 3], x[(k + 2) % 3]) for k in range(3)] for x in u]
+        area = sum(spans[1][k] * w[k, :, 0] for k in range(3))
+        sign = np.sign(area)
+        good = (np.abs(area) > FLAT) & is_present(v).all(0) & ((facing == 0) | (facing == sign))
+        found[tuple(c[good] for c in live)] = face[good]
+        side, first = np.full(face.shape, -1), np.full(face.shape, np.inf)
+        for k in range(3):
+            here, there = np.maximum(spans[0][k] * sign, 0), spans[1][k] * sign
+            when = np.where(there < 0, here / np.maximum(here - there, 1e-30), np.inf)
+            side, first = np.where(when < first, k, side), np.minimum(when, first)
+        reached[tuple(c[good & (side < 0)] for c in live)] = True
+        next_ = read_list(neighbours, tile, face)[np.arange(face.size), np.maximum(side, 0)]
+        goes = good & (side >= 0) & (next_ != before) & (next_ >= 0)
+        if not goes.any():
+            break
+        live = tuple(c[goes] for c in live)
+        before, face, facing = face[goes], next_[goes], sign[goes]
+        tile, start, goal = tile[goes], start[goes], goal[goes]
+    return found, reached
+
+
+def _span(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return u[..., 1] * v[..., 0] - u[..., 0] * v[..., 1]

@@ -9,7 +9,7 @@ import numpy as np
 from ....errors import InputError
 from ..mesh import Mesh
 from ..rows import distinct
-from .edges import fans, half_edges
+from .operations import fans, half_edges
 
 HASTE = 7
 """Aggressiveness of the collapse. Lower values keep small errors small but stop before the goal."""

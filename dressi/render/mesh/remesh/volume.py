@@ -9,8 +9,7 @@ from scipy.ndimage import map_coordinates, maximum_filter
 
 from ...compiled import compiled
 from ..mesh import Mesh
-from ..queries import crossings
-from ..sampling import SurfaceDistance, sample_surface
+from ..queries import SurfaceDistance, crossings, sample_surface
 from .decimate import decimate_closed
 from .remesh import remesh
 

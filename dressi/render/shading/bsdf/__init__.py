@@ -6,13 +6,12 @@ class: a dataclass derived from ``Bsdf`` with its table of parameters and ``refl
 ``teeth`` the rest of a human; ``sampling`` draws directions and sums the light of a sky.
 """
 
-from .bsdf import Bsdf, Frame, Sky, SkyLight
+from .bsdf import Bsdf, Frame, Sky, SkyLight, UnlitBsdf
 from .eye import EyeBsdf
 from .gltf import GltfBsdf
 from .hair import HairBsdf
 from .skin import SkinBsdf
 from .teeth import TeethBsdf
-from .unlit import UnlitBsdf
 
 __all__ = [
     "Bsdf",

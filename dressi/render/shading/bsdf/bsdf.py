@@ -14,10 +14,8 @@ from ....ad import functional as F
 from ....ad.graph import Variable, as_variable
 from ....ad.ops.pixel.constant import Like
 from ....errors import InputError
-from ...materials import MaterialKind
-from ...materials.parameter import range_text
-from .microfacet import passed
-from .sampling import Grid, axes, by_cosine, seen_from_above
+from ...materials import MaterialKind, range_text
+from .microfacet import Grid, axes, by_cosine, passed, seen_from_above
 
 Own = TypeVar("Own", bound="Bsdf")
 
@@ -208,3 +206,29 @@ def sky_on_film(frame: Frame, sky: Sky, below: Variable, f0: float, roughness: L
     """The light of a sky from a film over a matt colour (VEC3) below."""
     shine = sky.specular(frame.normal, frame.to_eye, F.constant((f0, f0, f0)), F.clamp(roughness, 0.0, 1.0))
     return SkyLight(below * sky.diffuse(frame.normal) * passed(f0, frame.n_v), shine)
+
+
+# Surfaces that show their colour under any light.
+
+
+@dataclass(frozen=True, eq=False)
+class UnlitBsdf(Bsdf):
+    """The base colour is what is seen (KHR_materials_unlit): nothing is reflected.
+
+    >>> up = F.constant((0.0, 0.0, 1.0))
+    >>> UnlitBsdf.of((0.5, 0.2, 0.1)).emitted(Frame(up, up)).vtype
+    VEC3
+    """
+
+    def reflected(self, frame: Frame, to_light: Variable) -> Variable:
+        return F.constant((0.0, 0.0, 0.0))
+
+    def environment(self, frame: Frame, sky: Sky) -> SkyLight:
+        return SkyLight(F.constant((0.0, 0.0, 0.0)), F.constant((0.0, 0.0, 0.0)))
+
+    @property
+    def matt(self) -> Variable:
+        return F.constant((0.0, 0.0, 0.0))
+
+    def emitted(self, frame: Frame) -> Variable | None:
+        return self.base

@@ -19,8 +19,7 @@ from ....ad.graph import Variable
 from ....ad.ops.pixel.constant import Like
 from ....ad.types import VEC2, VEC3
 from ....errors import InputError
-from ...materials import MaterialKind, Parameter
-from ...materials.parameter import Map
+from ...materials import Map, MaterialKind, Parameter
 from .bsdf import Bsdf, Frame, Sky, SkyLight, sky_on_film
 from .microfacet import film, passed
 

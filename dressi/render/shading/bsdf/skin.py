@@ -14,12 +14,10 @@ from ....ad import functional as F
 from ....ad.graph import Variable
 from ....ad.ops.pixel.constant import Like
 from ....ad.types import VEC3
-from ...materials import MaterialKind, Parameter
-from ...materials.parameter import Map, Normals
+from ...materials import Map, MaterialKind, Normals, Parameter
 from .albedo import film_albedo
 from .bsdf import Bsdf, Frame, Sky, SkyLight
-from .microfacet import alpha_of, film
-from .sampling import axes, by_cosine, by_ggx, ggx_pdf
+from .microfacet import alpha_of, axes, by_cosine, by_ggx, film, ggx_pdf
 
 SKIN_F0 = 0.028
 """Reflection of skin, of an index of refraction of 1.4, at normal incidence."""

@@ -16,8 +16,7 @@ from ....ad import functional as F
 from ....ad.graph import Variable, as_variable
 from ....ad.ops.pixel.constant import Like
 from ....ad.types import VEC3
-from ...materials import MaterialKind, Parameter
-from ...materials.parameter import Map
+from ...materials import Map, MaterialKind, Parameter
 from .bsdf import Bsdf, Frame, Sky, SkyLight, sky_on_film
 from .microfacet import film, passed
 

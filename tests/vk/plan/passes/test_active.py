@@ -13,7 +13,7 @@ from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.render import Environment, hard_soft_ras, render, ring
-from dressi.render.cameras.units import matrices_leaf
+from dressi.render.cameras.pose import matrices_leaf
 from dressi.render.mesh.primitives import cube
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits

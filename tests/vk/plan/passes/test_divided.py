@@ -5,7 +5,7 @@ import numpy as np
 from dressi import FLOAT, VEC4, F, PlanOptions, Variable, gradient
 from dressi.ad.program import Program
 from dressi.config import shader_text
-from dressi.render.surface.faces_within import FacesWithin
+from dressi.render.drawing.look import FacesWithin
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU

@@ -9,8 +9,7 @@ import pytest
 from dressi import FLOAT, F, PlanError, Variable
 from dressi.ad.program import Program
 from dressi.cli.bench.meshes import load
-from dressi.cli.bench.targets import drawn_on
-from dressi.cli.bench.work import Trial, Work, silhouette, texture
+from dressi.cli.bench.work import Trial, Work, drawn_on, silhouette, texture
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import UNBOUNDED, profile

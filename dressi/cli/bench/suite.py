@@ -1,0 +1,256 @@
+"""`dressi bench all`: every case in one command, one file a unit, and the page of all of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ...errors import DressiError, InputError, NoDriverError
+from ...render.io import write_json
+from ...render.io.files import read_json, usable
+from ...report import write_report
+from ...report.bench.tables import MANIFEST
+from ..interrupt import INTERRUPTED
+from ..terminal import say
+from .names import CASES, RIVALS
+from .request import DEFAULTS, Request
+from .run import measured
+
+# The folder of `dressi bench all`: a file a unit, and ``bench.json``, which says what was asked for and how it goes.
+
+TRIES = 2
+"""How often a unit that ends the whole program is tried."""
+
+
+@dataclass
+class SuiteFolder:
+    """path: of the folder.  state: what its manifest holds: the options, and how often each unit was begun without an end."""
+
+    path: Path
+    state: dict[str, Any]
+
+    @classmethod
+    def open(cls, path: Path, options: dict[str, Any], fresh: bool) -> SuiteFolder:
+        """The folder, made where it is not there. fresh: whether results of before are measured again. Raises InputError:
+        results of other options, a damaged manifest, a place that cannot be written."""
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"--out '{path}' cannot be made ({error.strerror}); choose another folder"
+            ) from None
+        manifest = path / MANIFEST
+        state: dict[str, Any] = {"options": options, "begun": {}, "started": now(), "done": []}
+        if manifest.exists() and not fresh:
+            found = read_json(manifest, "list of what was measured")
+            with usable(manifest, "its list of what was measured"):
+                if found["options"] != options:
+                    raise InputError(
+                        f"'{path}' has results of other options; add --fresh to measure again, or choose another --out"
+                    )
+                begun = {str(name): int(count) for name, count in found["begun"].items()}
+                state = {
+                    **state,
+                    "begun": begun,
+                    "started": str(found["started"]),
+                    "done": list(map(str, found["done"])),
+                }
+        folder = cls(path, state)
+        folder._write()
+        return folder
+
+    def file(self, unit: Unit) -> Path:
+        return self.path / f"{unit.name}.json"
+
+    def done(self, unit: Unit) -> bool:
+        """Whether the unit has results. Units that failed are tried again."""
+        return unit.name in self.state["done"] and self.file(unit).is_file()
+
+    def crashed(self, unit: Unit) -> bool:
+        """Whether the program has ended in the middle of this unit each time it was tried."""
+        return self.state["begun"].get(unit.name, 0) >= TRIES
+
+    def begin(self, unit: Unit) -> None:
+        begun = self.state["begun"]
+        begun[unit.name] = begun.get(unit.name, 0) + 1
+        self._write()
+
+    def interrupted(self, unit: Unit) -> None:
+        """The user ended it, not the unit itself."""
+        self.state["begun"].pop(unit.name, None)
+        self._write()
+
+    def keep(self, unit: Unit, results: list[dict[str, Any]]) -> None:
+        """Write the results of a unit; one with a failure is tried again next time."""
+        write_json(self.file(unit), results)
+        self.state["begun"].pop(unit.name, None)
+        done = [name for name in self.state["done"] if name != unit.name]
+        self.state["done"] = done if any("error" in result for result in results) else [*done, unit.name]
+        self._write()
+
+    def _write(self) -> None:
+        write_json(self.path / MANIFEST, self.state)
+
+
+def now() -> str:
+    return datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True)
+class Processor:
+    """Seconds of processor time so far: of all programs (None where that cannot be read), and of this one."""
+
+    all: float | None
+    own: float
+
+    @classmethod
+    def read(cls) -> Processor:
+        times = os.times()
+        own = times.user + times.system + times.children_user + times.children_system
+        try:
+            fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
+            user, nice, system, _idle, _wait, interrupts, soft = map(int, fields[:7])
+            busy = (user + nice + system + interrupts + soft) / os.sysconf("SC_CLK_TCK")
+        except (OSError, ValueError, AttributeError):
+            busy = None
+        return cls(busy, own)
+
+    def others_since(self, before: Processor, seconds: float) -> float | None:
+        """The part of the processor, in [0, 1], that other programs used meanwhile."""
+        if self.all is None or before.all is None or seconds <= 0:
+            return None
+        others = (self.all - before.all) - (self.own - before.own)
+        return min(max(others / (seconds * (os.cpu_count() or 1)), 0.0), 1.0)
+
+
+# Runs every unit that has no results yet, whatever becomes of the others, and makes the page.
+
+
+def run_suite(out: Path, given: dict[str, Any], *, fresh: bool = False) -> int:
+    """Measures, writes and shows. given: the options of the command line, None where the cases decide.
+
+    Ctrl-C keeps what was measured, makes the page of that, and returns 130; the same command goes on. Raises InputError and
+    NoDriverError before anything is measured.
+    """
+    wanted = units(given)
+    for unit in wanted:
+        unit.request()
+    folder = SuiteFolder.open(out, given, fresh)
+    left = [unit for unit in wanted if not folder.done(unit)]
+    if len(left) < len(wanted):
+        say(
+            f"dressi: {len(wanted) - len(left)} of {len(wanted)} parts are measured already; --fresh repeats them"
+        )
+    failed, code = 0, 0
+    for k, unit in enumerate(left):
+        say(f"dressi: part {len(wanted) - len(left) + k + 1} of {len(wanted)}: {unit.name}")
+        try:
+            results = _crash(unit) if folder.crashed(unit) else _results(unit, folder)
+        except KeyboardInterrupt:
+            folder.interrupted(unit)
+            kept = sum(map(folder.done, wanted))
+            say(f"dressi: interrupted; {kept} of {len(wanted)} parts are kept, and the same command goes on")
+            code = INTERRUPTED
+            break
+        folder.keep(unit, results)
+        failed += any("error" in result for result in results)
+        for sentence in dict.fromkeys(result["error"] for result in results if "error" in result):
+            say(f"dressi: {unit.name}: {sentence}")
+    if failed:
+        say(f"dressi: {failed} parts failed, which the page lists; the same command tries them again")
+    if any(folder.file(unit).is_file() for unit in wanted):
+        page = write_report(out)
+        print(f"the page is '{page}' ({page.stat().st_size / 1e6:.1f} MB)")
+    return code
+
+
+def _results(unit: Unit, folder: SuiteFolder) -> list[dict[str, Any]]:
+    """What the unit measures, or one result with an ``error`` where nothing can be measured. Raises NoDriverError."""
+    folder.begin(unit)
+    when, start, before = now(), time.perf_counter(), Processor.read()
+    try:
+        results, errors = measured(unit.request())
+    except NoDriverError:
+        folder.interrupted(unit)
+        raise
+    except (DressiError, MemoryError) as error:
+        return [_failure(unit, str(error) or "there is not enough memory")]
+    others = Processor.read().others_since(before, time.perf_counter() - start)
+    for result in results:
+        result.pop("exception", None)
+        result["when"], result["others"] = when, others
+    return [*results, *(_failure(unit, str(error)) for error in errors)]
+
+
+def _crash(unit: Unit) -> list[dict[str, Any]]:
+    return [_failure(unit, f"the program ended while it measured this; `{unit.command}` alone may show why")]
+
+
+def _failure(unit: Unit, sentence: str) -> dict[str, Any]:
+    line = sentence.strip().splitlines()[0] if sentence.strip() else "failed without a word"
+    return {"case": unit.case, "label": unit.name, "error": line, "when": now()}
+
+
+# What `dressi bench all` is made of: units that are measured, written and resumed one by one.
+
+BATCHES = 31
+"""Most timed batches of a case, where the user asks for no other number."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A part of a case: one mesh, size and texture.  options: those of `dressi bench`, as texts or numbers, None for what
+    the case decides."""
+
+    case: str
+    options: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Of its file, without the ending."""
+        parts = [self.options[key] for key in ("mesh", "size", "texture_size")]
+        return "-".join([self.case, *(str(part).replace("/", "_") for part in parts if part is not None)])
+
+    def request(self) -> Request:
+        """Raises InputError."""
+        return Request.parse(self.case, cold=False, json_file=None, **self.options)
+
+    @property
+    def command(self) -> str:
+        """The command that measures it alone."""
+        words = [
+            f"--{key.replace('_', '-')} {value}"
+            for key, value in self.options.items()
+            if value is not None and key != "peels"
+        ]
+        return " ".join(["dressi", "bench", self.case, *words])
+
+
+def units(given: dict[str, Any]) -> list[Unit]:
+    """All units in their order. given: the options of the command line, None where the cases decide."""
+    return [unit for case in CASES for unit in _units_of(case, given)]
+
+
+def _units_of(case: str, given: dict[str, Any]) -> Iterator[Unit]:
+    usual = DEFAULTS[case]
+    options = dict(given)
+    options["device"] = given["device"] or "all"
+    options["batches"] = given["batches"] or min(usual.batches, BATCHES)
+    # Rivals that are not installed are a remark in the results.
+    options["peer"] = next(iter(RIVALS.get(case, ())), None)
+    sizes = _parts(given["size"], usual.sizes)
+    textures = _parts(given["texture_size"], usual.textures)
+    meshes = _parts(given["mesh"], usual.meshes)
+    for mesh in meshes if len(meshes) > 1 else [given["mesh"]]:
+        for size in sizes if len(sizes) > 1 else [given["size"]]:
+            for texels in textures if len(textures) > 1 else [given["texture_size"]]:
+                yield Unit(case, {**options, "mesh": mesh, "size": size, "texture_size": texels})
+
+
+def _parts(text: str | None, usual: tuple[Any, ...]) -> list[str]:
+    return [part.strip() for part in text.split(",")] if text is not None else [str(part) for part in usual]

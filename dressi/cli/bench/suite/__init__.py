@@ -1,1 +1,0 @@
-"""`dressi bench all`: every case in one command, one file a unit, and the page of all of them."""

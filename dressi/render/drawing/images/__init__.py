@@ -1,1 +1,0 @@
-"""The arguments of ``render`` as images: geometries, materials, places and lights."""

@@ -1,1 +1,0 @@
-"""Bundle adjustment: shape and camera poses together, by colours and outlines (``adjust``)."""

@@ -1,0 +1,555 @@
+"""Bundle adjustment: shape and camera poses together, by colours and outlines (``adjust``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+from scipy.ndimage import gaussian_filter, map_coordinates, maximum_filter, minimum_filter
+from scipy.sparse.linalg import splu
+from scipy.spatial.transform import Rotation
+
+from ....ad import functional as F
+from ....ad.types import IVEC3, VEC3, list_image
+from ...cameras import Camera, Cameras
+from ...cameras.pose import matrices_leaf, send_matrices
+from ...engine import MakeEngine
+from ...forms.soft_target import outline_distances
+from ...io.images import resize, scaled_size
+from ...lists import list_leaf
+from ...mesh import Mesh
+from ...surface.color import linear_to_srgb
+from ...surface.projection import to_clip
+from ...surface.screen import DrawnMesh, barycentric, corners, interpolate
+from ..data.learned import signed_distances
+from ..graphs.term import with_views
+from .remeshed import unfolded
+
+# Shape and poses together, by Gauss-Newton: near the end of the shape phase where poses are learned.
+#
+# Outlines alone leave rotations open that a change of the shape hides. The colours of the surface show them, but only with a
+# shape on which the pictures agree: with the shape fixed, its errors move the poses. So both are unknown:
+#
+#     minimise   sum (I_v(x_v) - L_v(n) C)^2 / (noise^2 + (PLACE |dI_v|)^2) + OUTLINES / height sum d_v^2
+#                + STIFF |L h|^2 + BEND |n . L (X + h n - X0)|^2
+#
+# x_v: the place in picture v of a point of the surface, where the picture shows it away from contours.  I_v: the picture,
+# smoothed by a Gaussian that becomes narrower; dI_v: its slope.  C: the colour of the point, eliminated.  L_v: the light of the
+# view as a function of the normal.  d_v: distances in pixels between outlines.  X, n, h: vertices, normals, and motions along
+# these.  X0: the vertices at the start.  L: the graph Laplacian. Large residuals count less.
+#
+# Adam does not get there: shape and poses change together along directions in which the loss hardly changes.
+
+STEPS = 8
+"""Steps at each smoothing of the pictures."""
+WIDEST, SHARPEST = 1 / 60, 0.7
+"""Standard deviation of the first smoothing in image heights, halved until that of the last, in pixels."""
+SAMPLES = 8192
+"""About the number of points on the surface; no more than a picture has pixels of the object."""
+OUTLINES = 40.0
+"""Weight of an outline as long as a picture is high."""
+STIFF, BEND = 1e3, 3e3
+"""Weights of the Laplacian of a step, and of that of all steps so far, for a mesh of VERTICES."""
+VERTICES = 4096
+DAMPING = 1e-4
+"""Relative to the diagonal, added to it."""
+FARTHEST = 0.02
+"""Longest motion of a vertex in a step, in radii of the scene."""
+MOST_ROWS, MOST_PIXELS = 480, 4_000_000
+"""Larger pictures are compared at a smaller size: of so many rows, and pixels of all views together."""
+LEAST_VIEWS = 3
+WORSE = 1.5
+"""How much larger errors of outlines may become, relative to before; less than a pixel is always allowed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """What is compared. codes: (N, H, W) means of the sRGB codes.  masks: (N, H, W) bool.  distances: (N, H, W) signed,
+    to the outlines, in pixels."""
+
+    codes: np.ndarray
+    masks: np.ndarray
+    distances: np.ndarray
+
+    @classmethod
+    def of(
+        cls, masks: np.ndarray, colors: np.ndarray, known: np.ndarray | None, size: tuple[int, int]
+    ) -> Pictures:
+        """Of masks (N, H, W) and linear colours on black (N, H, W, 3), at a size (W, H)."""
+        shares = np.stack([resize(mask.astype(np.float32), size) for mask in masks])
+        seen = np.stack([resize(color.astype(np.float32), size) for color in colors])
+        codes = linear_to_srgb(seen / np.maximum(shares, 1e-6)[..., None]).mean(-1)
+        inside = shares > 0.99
+        distances = signed_distances(masks, size) * size[1]
+        if known is not None:
+            told = np.stack([resize(part.astype(np.float32), size) for part in known]) > 0.999
+            # The border of the known pixels is no outline: nothing is compared that is nearer to it than outlines may be.
+            wide = 2 * int(np.ceil(REACH)) + 3
+            clear = np.stack([minimum_filter(part, wide) for part in told])
+            inside, distances = inside & told, np.where(clear, distances, 1e3)
+        return cls(codes * inside, inside, distances)
+
+
+def smoothings(rows: int) -> list[float]:
+    """Standard deviations in pixels.
+
+    >>> smoothings(240)
+    [4.0, 2.0, 1.0, 0.7]
+    """
+    found, sigma = [], WIDEST * rows
+    while sigma > SHARPEST:
+        found.append(sigma)
+        sigma /= 2
+    return [*found, SHARPEST]
+
+
+def adjusted(
+    mesh: Mesh,
+    cameras: Cameras,
+    masks: np.ndarray,
+    colors: np.ndarray,
+    known: np.ndarray | None,
+    make_engine: MakeEngine,
+    *,
+    details: bool = False,
+    stop: Callable[[], bool] = lambda: False,
+) -> tuple[Mesh, Cameras] | None:
+    """The mesh and the cameras, both in units of the scene, that explain the pictures better; None after ``stop()``,
+    which is polled at each step.
+
+    masks: (N, H, W), covered from 1/2 on.  colors: (N, H, W, 3) linear, on black.  known: (N, H, W) bool, the valid
+    pixels of the masks; None if all are.  details: whether the mesh has details that smoothing would take away. Otherwise
+    the result is ``unfolded``.
+    Both are returned as they were where colours do not agree better afterwards, and with fewer than ``LEAST_VIEWS`` views.
+    """
+    if len(cameras) < LEAST_VIEWS:
+        return mesh, cameras
+    width, height = cameras.size
+    scale = min(1.0, MOST_ROWS / height, float(np.sqrt(MOST_PIXELS / (width * height * len(cameras)))))
+    size = scaled_size(cameras.size, scale)
+    pictures, small = Pictures.of(masks, colors, known, size), cameras.resized(size)
+    with closing(Depths(mesh, small, make_engine)) as depths:
+        bundle = Bundle(mesh, small, pictures, depths)
+        before = bundle.errors()
+        for sigma in smoothings(size[1]):
+            for _ in range(STEPS):
+                if stop():
+                    return None
+                bundle.step(sigma)
+        after = bundle.errors()
+    if after[0] >= before[0] or after[1] > max(WORSE * before[1], 1.0):
+        return mesh, cameras
+    moved = with_views(cameras, np.stack([camera.view for camera in bundle.cameras]))
+    return bundle.mesh if details else unfolded(bundle.mesh), moved
+
+
+class Bundle:
+    """A mesh and cameras in units of the scene, as they are after the steps so far."""
+
+    def __init__(self, mesh: Mesh, cameras: Cameras, pictures: Pictures, depths: Depths):
+        self._start = mesh.positions
+        self.mesh, self.cameras, self._pictures, self._depths = mesh, cameras, pictures, depths
+        count = min(SAMPLES, max(int(pictures.masks.sum()) // len(cameras), 1))
+        self._samples = Samples(mesh, count)
+        self._density = count / len(self._samples.face)
+        self._edges = inner_edges(mesh)
+        self._laplacian = sparse.csr_array(sparse.eye_array(len(mesh.positions)) - mesh.averaging())
+        self._smooth: dict[float, np.ndarray] = {}
+
+    def errors(self) -> tuple[float, float]:
+        """Of colours, in sRGB codes, and of outlines, in pixels, by the sharpest pictures."""
+        colours, outlines = self.terms(SHARPEST)
+        return colours.error, outlines.error
+
+    def terms(self, sigma: float) -> tuple[Equations, Equations]:
+        """Of the colours of pictures smoothed by ``sigma`` pixels, and of outlines."""
+        given = self._pictures
+        if sigma not in self._smooth:
+            self._smooth = {sigma: blurred(given.codes, given.masks, sigma)}
+        depths = self._depths.draw(self.mesh.positions, self.cameras)
+        seen = visible(self.mesh, self._samples, self.cameras, depths, given.masks)
+        drawn = np.stack([outline_distances((depth > 0).astype(np.float32)) for depth in depths])
+        return (
+            colours_alike(self.mesh, self._samples, seen, self._smooth[sigma]),
+            outlines_alike(self.mesh, self.cameras, self._edges, drawn, given.distances),
+        )
+
+    def step(self, sigma: float) -> None:
+        """One step of Gauss-Newton with pictures smoothed by ``sigma`` pixels."""
+        colours, outlines = self.terms(sigma)
+        height = OUTLINES / self.cameras.size[1]
+        matrix = self._density * colours.matrix + height * outlines.matrix
+        right = self._density * colours.right + height * outlines.right
+        # The shape: the Laplacian of its motion in this step, and that of its motion since the start.
+        poses, normals = 6 * len(self.cameras), self.mesh.vertex_normals()
+        x, y, z = (sparse.diags_array(n) @ self._laplacian @ sparse.diags_array(n) for n in normals.T)
+        along = x + y + z
+        bent = ((self._laplacian @ (self.mesh.positions - self._start)) * normals).sum(1)
+        # The squares of a Laplacian of few vertices are larger.
+        share = len(normals) / VERTICES
+        stiff = share * (STIFF * (self._laplacian.T @ self._laplacian) + BEND * (along.T @ along))
+        right[poses:] += share * BEND * (along.T @ bent)
+        moves = -solve(sparse.csc_array(matrix), sparse.csc_array(stiff), right, poses)
+        heights = np.clip(moves[poses:, None], -FARTHEST, FARTHEST)
+        self.mesh = self.mesh.moved(self.mesh.positions + heights * normals)
+        self.cameras = Cameras(
+            [
+                _moved(camera, move)
+                for camera, move in zip(self.cameras, moves[:poses].reshape(-1, 6), strict=True)
+            ]
+        )
+
+
+def solve(matrix: sparse.csc_array, stiff: sparse.csc_array, right: np.ndarray, poses: int) -> np.ndarray:
+    """x with (matrix + stiff for the unknowns after ``poses`` + damping) x = right.
+
+    The block of the vertices, which is sparse, is factorised; the poses follow from its Schur complement.
+    """
+    diagonal = matrix.diagonal()
+    floor = 1e-6 * max(float(diagonal.max(initial=0.0)), 1e-12)
+    damping = DAMPING * diagonal + floor
+    damped = sparse.csc_array(matrix + sparse.diags_array(damping))
+    across = damped[:poses, poses:].toarray()
+    inner = splu(
+        sparse.csc_array(damped[poses:, poses:] + stiff),
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
+    reduced = damped[:poses, :poses].toarray() - across @ inner.solve(across.T)
+    found = np.linalg.solve(reduced, right[:poses] - across @ inner.solve(right[poses:]))
+    return np.concatenate([found, inner.solve(right[poses:] - across.T @ found)])
+
+
+def inner_edges(mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices (E, 2) and faces (E, 2) of the edges between two faces."""
+    ends = np.sort(
+        np.concatenate([mesh.faces[:, [0, 1]], mesh.faces[:, [1, 2]], mesh.faces[:, [2, 0]]]), axis=1
+    )
+    face = np.tile(np.arange(len(mesh.faces)), 3)
+    order = np.lexsort(ends.T)
+    ends, face = ends[order], face[order]
+    twice = np.flatnonzero((ends[1:] == ends[:-1]).all(1))
+    return ends[twice], np.stack([face[twice], face[twice + 1]], axis=1)
+
+
+def _moved(camera: Camera, move: np.ndarray) -> Camera:
+    """The camera after an increment (6,): a turn about the origin of the scene, then a shift, in its own axes."""
+    turn = Rotation.from_rotvec(move[:3]).as_matrix()
+    return replace(camera, rotation=turn @ camera.rotation, translation=camera.translation + move[3:])
+
+
+# Depth images of a mesh whose vertices and cameras move.
+
+
+class Depths:
+    """One graph that draws all views; ``close`` it."""
+
+    def __init__(self, mesh: Mesh, cameras: Cameras, make_engine: MakeEngine):
+        self._position = list_leaf("position", VEC3, mesh.positions)
+        self._matrices = matrices_leaf(cameras.matrices)
+        clip, faces = to_clip(self._position, self._matrices), list_leaf("faces", IVEC3, mesh.faces)
+        drawn = DrawnMesh(clip, faces, cameras.size, len(mesh.faces))
+        at = corners(drawn.face, faces)
+        depth = interpolate(F.component(clip, 3), at, barycentric(clip, at, cameras.size))
+        self._engine = make_engine()
+        self._engine.set_output("depth", depth)
+
+    def draw(self, positions: np.ndarray, cameras: Cameras) -> np.ndarray:
+        """(N, H, W): depths along the axes of the cameras, 0 where there is nothing."""
+        self._engine.send(self._position, list_image(positions))
+        send_matrices(self._engine, self._matrices, cameras.matrices)
+        self._engine.step()
+        return np.array(self._engine.recv("depth"))
+
+    def close(self) -> None:
+        self._engine.close()
+
+
+# The brightness of the surface in each picture as a function of its normal, fitted to what points of the surface show.
+
+TURNS = 6
+"""How often colours and lights are fitted in turn."""
+NOISE = 0.05
+"""Differences of colours, in sRGB codes, that begin to count less: highlights and shadows follow no normal."""
+STIFF_LIGHT = 1e-4
+"""Weight of differences from a light of 1, relative to a point of colour 1."""
+RANGE = (0.2, 5.0)
+
+
+def harmonics(normals: np.ndarray) -> np.ndarray:
+    """(P, 9): spherical harmonics up to degree two, not normalised, of unit normals (P, 3)."""
+    x, y, z = normals.T
+    return np.stack(
+        [np.ones_like(x), x, y, z, x * y, y * z, z * x, x * x - y * y, 3 * z * z - 1], axis=1
+    )  # fmt: skip
+
+
+def shades(normals: np.ndarray, point: np.ndarray, view: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """(R,): factors on the colours of points, one for each observation: of a point (R,) by a view (R,), with a value (R,).
+
+    normals: (P, 3). Each view has its own light, ``harmonics`` of the normal, near 1. Models lights fixed in the world or
+    to the camera, and exposures.
+    """
+    basis, shade = harmonics(normals)[point], np.ones(len(value))
+    for _ in range(TURNS):
+        above, below = (np.bincount(point, part, len(normals)) for part in (value * shade, shade * shade))
+        colour = (above / np.maximum(below, 1e-9))[point]
+        trust = 1 / (1 + ((value - shade * colour) / NOISE) ** 2)
+        for number in np.unique(view):
+            own = view == number
+            rows = basis[own] * colour[own, None]
+            weighted = rows * trust[own, None]
+            stiff = STIFF_LIGHT * own.sum() * np.eye(rows.shape[1])
+            found = np.linalg.solve(weighted.T @ rows + stiff, weighted.T @ (value[own] - colour[own]))
+            shade[own] = np.clip(1 + basis[own] @ found, *RANGE)
+    return shade
+
+
+# Points of the scene in one camera: places in the picture, depths, and their derivatives.
+
+
+@dataclass(frozen=True, eq=False)
+class Projected:
+    """P points in a camera. place: (P, 2) pixels.  at: (P, 3) in the camera's axes; the third is the depth."""
+
+    camera: Camera
+    place: np.ndarray
+    at: np.ndarray
+
+    def __getitem__(self, index: np.ndarray) -> Projected:
+        return Projected(self.camera, self.place[index], self.at[index])
+
+    def inside(self, margin: float) -> np.ndarray:
+        """(P,) bool: in front of the camera, and at least so many pixels from the border of the picture."""
+        low, high = np.array([margin, margin]), np.array(self.camera.size) - margin
+        return (self.at[:, 2] > self.camera.near) & (self.place > low).all(1) & (self.place < high).all(1)
+
+    def pixels(self) -> tuple[np.ndarray, np.ndarray]:
+        """Row and column of the pixel of each point, those outside at the border."""
+        column, row = np.floor(np.clip(self.place, 0, np.array(self.camera.size) - 1)).astype(int).T
+        return row, column
+
+    def look_up(self, image: np.ndarray) -> np.ndarray:
+        """(P,): an image (H, W) at the points, bilinearly."""
+        return map_coordinates(image, self.place.T[::-1] - 0.5, order=1, mode="nearest")
+
+    def slopes(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Derivatives of what the points see in an image (H, W).
+
+        (P,): how steep it is, by pixels. (P, 6): by an increment of the pose, a turn about the origin of the scene and a shift, in the camera's axes
+        (``cameras.pose``). (P, 3): by motions of the points in the scene.
+        """
+        down, right = (self.look_up(part) for part in np.gradient(image))
+        steep = np.hypot(right, down)
+        depth = self.at[:, 2:]
+        # The slope by K x: the place is its first two components over the third.
+        scaled = np.stack([right, down], axis=1) / depth
+        scaled = np.concatenate([scaled, -(scaled * self.place).sum(1, keepdims=True)], axis=1)
+        slope = scaled @ self.camera.intrinsics
+        turn = np.cross(self.at - self.camera.translation, slope)
+        return steep, np.concatenate([turn, slope], axis=1), slope @ self.camera.rotation
+
+
+def projected(camera: Camera, points: np.ndarray) -> Projected:
+    """Points (P, 3) of the scene in a camera."""
+    at = points @ camera.rotation.T + camera.translation
+    depth = np.where(np.abs(at[:, 2:]) < 1e-12, 1e-12, at[:, 2:])
+    place = (at @ camera.intrinsics.T)[:, :2] / depth
+    return Projected(camera, place, at)
+
+
+# The terms of a bundle adjustment as least squares: residuals of observations and their derivatives.
+#
+# Unknowns are six numbers of each pose and one of each vertex: its motion along its normal.
+
+CLEAR = 0.3
+"""Least cosine between the normal and the direction to the camera of points that are compared."""
+STEP = 0.03
+"""Radii of the scene: a pixel lies at a contour where depths around it differ by more than those of a surface that is
+just ``CLEAR``, and by this."""
+NEAR = 0.02
+"""The same for the depth of a point and that of the pixel that it lies in."""
+BORDER = 3
+"""Pixels at the border of the pictures that are left out."""
+REACH, SOFT = 6.0, 1.0
+"""Pixels: outlines farther apart are not compared; those a few times farther than SOFT count less."""
+PLACE = 0.25
+"""Pixels: errors of places that residuals of colours come from, beside noise. Where colours are steep, large residuals are
+expected; those a few times larger than expected count less."""
+LEAST_NOISE = 0.002
+"""Least scale of residuals of colours, in sRGB codes: half of a code of 8 bits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """Weighted normal equations: the step is -matrix^-1 right. matrix: sparse (U, U).  right: (U,).  error: root of the
+    weighted mean of squared residuals."""
+
+    matrix: sparse.csc_array
+    right: np.ndarray
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Derivatives of M observations of one view. by_pose: (M, 6).  by_vertex: (M, K), by motions along their normals of
+    the K vertices (M, K) that each depends on."""
+
+    view: int
+    by_pose: np.ndarray
+    by_vertex: np.ndarray
+    vertices: np.ndarray
+
+
+class Samples:
+    """Fixed points on the faces of a mesh, about ``count`` in all, at least one a face."""
+
+    def __init__(self, mesh: Mesh, count: int):
+        each = max(round(count / len(mesh.faces)), 1)
+        rng = np.random.default_rng(0)
+        self.face = np.tile(np.arange(len(mesh.faces)), each)
+        self.weights = rng.dirichlet(np.full(3, 2.0), len(self.face))
+        self.vertices = mesh.faces[self.face]
+
+    def of(self, values: np.ndarray) -> np.ndarray:
+        """(P, ...): values (V, ...) of vertices at the points."""
+        return np.einsum("pk,pk...->p...", self.weights, values[self.vertices])
+
+
+def visible(
+    mesh: Mesh, samples: Samples, cameras: Cameras, depths: np.ndarray, masks: np.ndarray
+) -> list[tuple[np.ndarray, Projected, np.ndarray]]:
+    """Of each view: the points that it sees away from contours (M,), where, and their cosines to the camera (M,).
+
+    depths: (N, H, W) of the mesh, 0 where there is none.  masks: (N, H, W) bool, where colours are known.
+    """
+    points, normals, found = samples.of(mesh.positions), mesh.face_normals()[samples.face], []
+    for camera, depth, mask in zip(cameras, depths, masks, strict=True):
+        seen = projected(camera, points)
+        to_eye = camera.center - points
+        cosine = (normals * to_eye).sum(1) / np.maximum(np.linalg.norm(to_eye, axis=1), 1e-12)
+        near, far = minimum_filter(depth, 3), maximum_filter(depth, 3)
+        # How much the depth of a surface that is just clear changes from pixel to pixel.
+        steep = near / np.sqrt(abs(np.linalg.det(camera.intrinsics[:2, :2]))) / CLEAR
+        clear = (near > 0) & (far - near < STEP + 2 * steep) & (minimum_filter(mask, 3) > 0)
+        row, column = seen.pixels()
+        away = np.abs(seen.at[:, 2] - depth[row, column])
+        shown = clear[row, column] & (away < NEAR + steep[row, column] / 2)
+        index = np.flatnonzero(shown & seen.inside(BORDER) & (cosine > CLEAR))
+        found.append((index, seen[index], cosine[index]))
+    return found
+
+
+def blurred(codes: np.ndarray, masks: np.ndarray, sigma: float) -> np.ndarray:
+    """(N, H, W): codes smoothed by a Gaussian of ``sigma`` pixels, of the pixels of the masks alone."""
+    found = [
+        gaussian_filter(c * m, sigma) / np.maximum(gaussian_filter(m.astype(float), sigma), 1e-3)
+        for c, m in zip(codes, masks, strict=True)
+    ]
+    return np.stack(found)
+
+
+def colours_alike(
+    mesh: Mesh,
+    samples: Samples,
+    seen: Sequence[tuple[np.ndarray, Projected, np.ndarray]],
+    codes: np.ndarray,
+) -> Equations:
+    """A point of the surface has one colour in all pictures, up to the light of each (``shades``).
+
+    codes: (N, H, W). The colours of the points, their means, are eliminated. Large residuals count less.
+    """
+    normals, own = mesh.vertex_normals(), samples.of(mesh.vertex_normals())
+    own = own / np.maximum(np.linalg.norm(own, axis=1, keepdims=True), 1e-12)
+    times = np.bincount(np.concatenate([index for index, _, _ in seen]), minlength=len(own))
+    parts, points, values, steeps, weights = [], [], [], [], []
+    for view, (index, there, cosine) in enumerate(seen):
+        kept = times[index] >= 2
+        index, there = index[kept], there[kept]
+        steep, by_pose, by_point = there.slopes(codes[view])
+        vertices = samples.vertices[index]
+        by_vertex = np.einsum("mkc,mc->mk", normals[vertices], by_point) * samples.weights[index]
+        parts.append(Observed(view, by_pose, by_vertex, vertices))
+        points.append(index)
+        values.append(there.look_up(codes[view]))
+        steeps.append(steep)
+        weights.append(cosine[kept])
+    value, weight = np.concatenate(values), np.concatenate(weights)
+    point = np.concatenate(points)
+    view = np.repeat(np.arange(len(points)), [len(index) for index in points])
+    shade = shades(own, point, view, value)
+    slopes = _scaled(jacobian(parts, len(seen), len(normals)), 1 / shade)
+    value = value / shade
+
+    def mean(weight: np.ndarray) -> sparse.csr_array:
+        """Weighted means over the observations of each point."""
+        total = np.bincount(point, weight, len(own))
+        rows = weight / np.maximum(total, 1e-12)[point]
+        return sparse.csr_array((rows, (point, np.arange(len(point)))), (len(own), len(point)))
+
+    away = value - (mean(weight) @ value)[point]
+    noise = max(1.4826 * float(np.median(np.abs(away))) if len(away) else 0.0, LEAST_NOISE)
+    scale = noise**2 + (PLACE * np.concatenate(steeps) / shade) ** 2
+    weight = weight / (scale + away**2 / 4)
+    average = mean(weight)
+    away = value - (average @ value)[point]
+    common = average @ slopes
+    total = np.bincount(point, weight, len(own))
+    matrix = slopes.T @ _scaled(slopes, weight) - common.T @ _scaled(common, total)
+    right = slopes.T @ (weight * away)
+    return Equations(sparse.csc_array(matrix), right, _error(weight, away))
+
+
+def outlines_alike(
+    mesh: Mesh, cameras: Cameras, edges: tuple[np.ndarray, np.ndarray], drawn: np.ndarray, masks: np.ndarray
+) -> Equations:
+    """Outlines of the mesh lie on those of the masks; residuals in pixels, weights in pixels of length.
+
+    edges: vertices (E, 2) and faces (E, 2) of the edges between two faces.  drawn, masks: (N, H, W) signed distances in
+    pixels to the outlines of the mesh as it is drawn, and to those of the masks.
+    """
+    ends, beside = edges
+    normals, faces = mesh.vertex_normals(), mesh.face_normals()
+    corner, parts, residuals, weights = mesh.positions[mesh.faces[:, 0]], [], [], []
+    for view, camera in enumerate(cameras):
+        front = ((camera.center - corner) * faces).sum(1) > 0
+        turns = np.flatnonzero(front[beside[:, 0]] != front[beside[:, 1]])
+        seen = projected(camera, mesh.positions[ends[turns]].mean(1))
+        # Of the edges where the surface turns away, those at the outline as it is drawn are visible there.
+        away = seen.look_up(masks[view])
+        kept = seen.inside(BORDER) & (np.abs(seen.look_up(drawn[view])) < 1) & (np.abs(away) < REACH)
+        index, seen, away = turns[kept], seen[kept], away[kept]
+        _, by_pose, by_point = seen.slopes(masks[view])
+        by_vertex = np.einsum("mkc,mc->mk", normals[ends[index]], by_point) / 2
+        parts.append(Observed(view, by_pose, by_vertex, ends[index]))
+        first, second = (projected(camera, mesh.positions[ends[index, k]]).place for k in (0, 1))
+        residuals.append(away)
+        weights.append(np.linalg.norm(first - second, axis=1) / (1 + (away / SOFT) ** 2))
+    slopes = jacobian(parts, len(cameras), len(normals))
+    away, weight = np.concatenate(residuals), np.concatenate(weights)
+    matrix = slopes.T @ _scaled(slopes, weight)
+    return Equations(sparse.csc_array(matrix), slopes.T @ (weight * away), _error(weight, away))
+
+
+def jacobian(parts: Sequence[Observed], views: int, vertices: int) -> sparse.csr_array:
+    """(M, 6 views + vertices): the derivatives of all observations, view by view."""
+    columns, values = [], []
+    for part in parts:
+        own = np.broadcast_to(6 * part.view + np.arange(6), part.by_pose.shape)
+        columns.append(np.concatenate([own, 6 * views + part.vertices], axis=1))
+        values.append(np.concatenate([part.by_pose, part.by_vertex], axis=1))
+    column, value = np.concatenate(columns), np.concatenate(values)
+    starts = np.arange(len(column) + 1) * column.shape[1]
+    return sparse.csr_array((value.ravel(), column.ravel(), starts), (len(column), 6 * views + vertices))
+
+
+def _scaled(rows: sparse.csr_array, factors: np.ndarray) -> sparse.csr_array:
+    return sparse.csr_array(sparse.diags_array(np.asarray(factors, np.float64)) @ rows)
+
+
+def _error(weight: np.ndarray, away: np.ndarray) -> float:
+    return float(np.sqrt((weight * away * away).sum() / max(float(weight.sum()), 1e-12)))

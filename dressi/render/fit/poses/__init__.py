@@ -1,1 +1,0 @@
-"""Poses of objects and cameras that nothing is known of, by rendering."""

@@ -1,1 +1,0 @@
-"""The visual hull of masks: cones as fields, which masks agree, and the surface."""

@@ -1,1 +1,0 @@
-"""Textures of a fit: charts, and the pyramid that is optimised."""

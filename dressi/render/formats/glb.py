@@ -1,0 +1,682 @@
+"""Binary glTF files that are written: ``material`` and ``rigs`` add entries to a ``document``; ``mesh`` and ``scene`` fill one."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...ad.graph import Variable
+from ...errors import InputError
+from ..cameras import Camera
+from ..io.files import write_files
+from ..io.images import encode_png, resize
+from ..materials import EXTENSIONS, GLTF, Map, Parameter
+from ..mesh import Material, Mesh, SeamSplit
+from ..scene.geometry import Geometry, TriangleGeometry
+from ..scene.morph import MorphGeometry
+from ..scene.scene import Node, Scene
+from ..scene.skin import Skeleton, SkinnedGeometry
+from ..shading.lights import DirectionalLight, LightSource, PointLight, SpotLight
+from ..strands.geometry import PointGeometry, StrandGeometry
+from .gltf.document import BINARY_CHUNK, JSON_CHUNK, MAGIC
+from .gltf.material import transform_entry, turned_normals
+from .gltf.scene import LIGHTS
+
+# A glTF document that is written: entries, and one binary buffer.
+
+_COMPONENTS = {"<f4": 5126, "<u4": 5125, "<u2": 5123, "<u1": 5121}
+VERTICES, INDICES = 34962, 34963
+
+
+class Written:
+    """The lists of a document by their names, such as ``nodes``. Entries are added and numbered in order."""
+
+    def __init__(self) -> None:
+        self.lists: dict[str, list[Any]] = {}
+        self.extensions: list[str] = []
+        self.root: dict[str, Any] = {}
+        """Of the extensions of the document."""
+        self._binary: list[bytes] = []
+        self._length = 0
+        self._materials: dict[tuple[Any, ...], int] = {}
+
+    def add(self, kind: str, entry: Any) -> int:
+        """One more entry of a kind; its number."""
+        self.lists.setdefault(kind, []).append(entry)
+        return len(self.lists[kind]) - 1
+
+    def view(self, data: bytes, target: int | None = None) -> int:
+        """Bytes of the buffer, from a multiple of four."""
+        entry: dict[str, Any] = {"buffer": 0, "byteOffset": self._length, "byteLength": len(data)}
+        data += b"\0" * (-len(data) % 4)
+        self._binary.append(data)
+        self._length += len(data)
+        return self.add("bufferViews", entry if target is None else entry | {"target": target})
+
+    def accessor(
+        self,
+        values: np.ndarray,
+        kind: str,
+        dtype: str = "<f4",
+        target: int | None = VERTICES,
+        bounds: bool = False,
+    ) -> int:
+        """Rows of numbers as an accessor."""
+        rows = np.ascontiguousarray(values.astype(dtype))
+        entry = {
+            "bufferView": self.view(rows.tobytes(), target),
+            "componentType": _COMPONENTS[dtype],
+            "count": len(rows),
+            "type": kind,
+        }
+        if bounds:
+            entry |= {"min": rows.min(0).tolist(), "max": rows.max(0).tolist()}
+        return self.add("accessors", entry)
+
+    def extend(self, name: str) -> None:
+        """Name an extension that is used."""
+        if name not in self.extensions:
+            self.extensions.append(name)
+
+    # ---- meshes
+
+    def material(self, mesh: Mesh, normal_bits: int = 8) -> int:
+        """The material of a mesh; the same for meshes with the same objects."""
+        key = (id(mesh.material), id(mesh.texture), mesh.color, mesh.uvs is None, normal_bits)
+        if key not in self._materials or mesh.material is None:
+            self._materials[key] = self._written(mesh, material_entries(mesh, normal_bits=normal_bits))
+        return self._materials[key]
+
+    def _written(self, mesh: Mesh, entries: MaterialEntries) -> int:
+        found = entries.textures(0)
+        first = {kind: len(self.lists.get(kind, ())) for kind in ("textures", "samplers", "images")}
+        for sampler in found.get("samplers", ()):
+            self.add("samplers", sampler)
+        for image, png in zip(found.get("images", ()), entries.images, strict=True):
+            self.add("images", image | {"bufferView": self.view(png)})
+        for texture in found.get("textures", ()):
+            shift = {"source": first["images"], "sampler": first["samplers"]}
+            self.add("textures", {key: number + shift.get(key, 0) for key, number in texture.items()})
+        for name in entries.extensions:
+            self.extend(name)
+        return self.add("materials", _shifted(entries.entry, first["textures"]))
+
+    def primitive(self, mesh: Mesh, normal_bits: int = 8) -> tuple[dict[str, Any], SeamSplit]:
+        """A mesh as a primitive, and the vertices that it was split into."""
+        # Viewers compute them for the normals of a clear layer alone; three.js turns these wrong when a file gives tangents.
+        material, given = mesh.material, mesh.file_tangents is not None
+        bumpy = material is not None and (material.normal is not None or (given and material.is_bumpy))
+        bumpy = bumpy and mesh.uvs is not None
+        split = mesh.split_at_seams(normals=True, tangents=bumpy)
+        columns: dict[str, tuple[np.ndarray | None, str]] = {
+            "POSITION": (split.positions, "VEC3"),
+            "NORMAL": (split.normals, "VEC3"),
+            "TANGENT": (split.tangents, "VEC4"),
+            "TEXCOORD_0": (split.uvs, "VEC2"),
+            "TEXCOORD_1": (None if split.uvs is None else split.second_uvs, "VEC2"),
+            "COLOR_0": (split.colors, "VEC3"),
+        }
+        attributes = {
+            name: self.accessor(values, kind, bounds=name == "POSITION")
+            for name, (values, kind) in columns.items()
+            if values is not None
+        }
+        index = "<u2" if len(split.positions) < 65535 else "<u4"
+        faces = self.accessor(split.faces.reshape(-1), "SCALAR", index, INDICES)
+        entry = {
+            "attributes": attributes,
+            "indices": faces,
+            "material": self.material(mesh, normal_bits),
+            "mode": 4,
+        }
+        return entry, split
+
+    # ---- the file
+
+    def glb(self) -> bytes:
+        """The file, of the nodes that no other has as a child."""
+        children = {child for node in self.lists["nodes"] for child in node.get("children", ())}
+        roots = [k for k in range(len(self.lists["nodes"])) if k not in children]
+        document: dict[str, Any] = {
+            "asset": {"version": "2.0", "generator": "dressi"},
+            "scene": 0,
+            "scenes": [{"nodes": roots}],
+            **self.lists,
+            "buffers": [{"byteLength": self._length}],
+        }
+        if self.extensions:
+            document["extensionsUsed"] = self.extensions
+        if self.root:
+            document["extensions"] = self.root
+        text = json.dumps(document, separators=(",", ":")).encode()
+        text += b" " * (-len(text) % 4)
+        total = 12 + 8 + len(text) + 8 + self._length
+        data = struct.pack("<III", MAGIC, 2, total) + struct.pack("<II", len(text), JSON_CHUNK) + text
+        return data + struct.pack("<II", self._length, BINARY_CHUNK) + b"".join(self._binary)
+
+
+def _shifted(entry: Any, by: int) -> Any:
+    """The entry of a material, with its textures numbered from ``by`` on."""
+    if not isinstance(entry, dict):
+        return entry
+    found = {key: _shifted(value, by) for key, value in entry.items()}
+    for key, value in found.items():
+        if key.endswith("Texture") and isinstance(value, dict) and "index" in value:
+            found[key] = value | {"index": value["index"] + by}
+    return found
+
+
+# A material as the entries and images of a glTF 2.0 file.
+
+TRANSFORM = "KHR_texture_transform"
+_WRAPS = {"repeat": 10497, "clamp": 33071, "mirror": 33648}
+
+
+@dataclass
+class MaterialEntries:
+    """What a material adds to a document.  images: encoded PNGs, one a texture.  entry: of ``materials``.  extensions:
+    names for ``extensionsUsed``."""
+
+    entry: dict[str, Any]
+    images: list[bytes] = field(default_factory=list)
+    extensions: list[str] = field(default_factory=list)
+
+    wraps: list[tuple[str, str]] = field(default_factory=list)
+    """Of the textures, along u and v."""
+
+    def texture(self, png: bytes, material: Material, what: str) -> dict[str, Any]:
+        """A reference to one more image, that lies where a map of a material does."""
+        self.images.append(png)
+        self.wraps.append(material.wrap_of(what))
+        found: dict[str, Any] = {"index": len(self.images) - 1}
+        place = material.place(what)
+        if place.uv_set:
+            found["texCoord"] = place.uv_set
+        if place.moves:
+            entry = transform_entry(np.array(place.matrix), np.array(place.offset))
+            if entry is None:
+                warnings.warn(
+                    f"material '{material.name}': the placement of {what} shears it, which glTF cannot say; it was left out",
+                    stacklevel=2,
+                )
+            elif entry:
+                found["extensions"] = {TRANSFORM: entry}
+                self.extensions += [] if TRANSFORM in self.extensions else [TRANSFORM]
+        return found
+
+    def put(self, path: str, value: Any) -> None:
+        """Write a value at keys joined by "/"."""
+        *outer, key = path.split("/")
+        place = self.entry
+        for name in outer:
+            place = place.setdefault(name, {})
+        place[key] = value
+        if path.startswith(EXTENSIONS) and (name := path.split("/")[1]) not in self.extensions:
+            self.extensions.append(name)
+
+    def textures(self, first_view: int) -> dict[str, Any]:
+        """``textures``, ``samplers`` and ``images`` of the document; its images are the buffer views from first_view on."""
+        if not self.images:
+            return {}
+        wraps, count = list(dict.fromkeys(self.wraps)), range(len(self.images))
+        return {
+            "textures": [{"source": i, "sampler": wraps.index(self.wraps[i])} for i in count],
+            "samplers": [
+                {"magFilter": 9729, "minFilter": 9987, "wrapS": _WRAPS[u], "wrapT": _WRAPS[v]}
+                for u, v in wraps
+            ],
+            "images": [{"bufferView": first_view + i, "mimeType": "image/png"} for i in count],
+        }
+
+
+def material_entries(mesh: Mesh, *, normal_bits: int = 8) -> MaterialEntries:
+    """Base colour and material of a mesh; maps are left out where there are no UVs.
+
+    Colours are stored by the sRGB curve, all other maps as they are, in 8 bits; normals in normal_bits. Numbers that are the
+    defaults of the format are left out.
+    """
+    material = mesh.material or Material(name=mesh.name)
+    if mesh.uvs is None:
+        material = material.without_maps()
+    found = MaterialEntries({"name": material.name})
+    color = [float(min(max(c, 0.0), 1.0)) for c in mesh.color]
+    texture = None if mesh.uvs is None else mesh.texture
+    alpha = None if material.alpha_mode == "opaque" else material.alpha
+    plain = alpha is not None and alpha.size == 1
+    found.put(GLTF["base"].key, [*color, float(alpha.item()) if alpha is not None and plain else 1.0])
+    alpha = None if plain else alpha
+    if texture is not None or alpha is not None:
+        image = _base(texture, alpha)
+        found.put(
+            GLTF["base"].image.slot, found.texture(image, material, "alpha" if texture is None else "texture")
+        )
+    if material.alpha_mode != "opaque":
+        found.entry["alphaMode"] = material.alpha_mode.upper()
+    if material.unlit:
+        found.put("extensions/KHR_materials_unlit", {})
+    if material.double_sided:
+        found.entry["doubleSided"] = True
+    scales = _maps(found, material, normal_bits)
+    for what, row in GLTF.factors.items():
+        if row.multiplies or (row.map is not None and getattr(material, row.map.field) is not None):
+            _factor(found, row, np.multiply(getattr(material, what), scales.get(row.name, 1.0)))
+    if material.alpha_mode != "mask":
+        found.entry.pop(GLTF["alpha"].key, None)
+    return found
+
+
+def _base(texture: np.ndarray | None, alpha: np.ndarray | None) -> bytes:
+    if texture is None:
+        texture = np.ones((1, 1, 3))
+    if alpha is None:
+        return encode_png(texture)
+    size = tuple(max(pair) for pair in zip(texture.shape[1::-1], alpha.shape[1::-1], strict=True))
+    return encode_png(np.concatenate([resize(texture, size), resize(alpha, size)[..., None]], axis=-1))
+
+
+def _maps(found: MaterialEntries, material: Material, normal_bits: int) -> dict[str, float]:
+    """Write the maps beside the base colour's; those of equal size that fit into one image share it, such as metallic in
+    blue, roughness in green and occlusion in red. What factors of parameters are multiplied by: images end at 1."""
+    images: list[list[Map]] = []
+    base = GLTF["base"].image.slot
+    for name in material.maps():
+        one = GLTF.maps[name]
+        size = np.shape(getattr(material, name))[:2]
+        for others in images if one.slot != base else ():
+            if (
+                np.shape(getattr(material, others[0].field))[:2] == size
+                and material.place(name) == material.place(others[0].field)
+                and not any(set(one.channels) & set(other.channels) for other in others)
+            ):
+                others.append(one)
+                break
+        else:
+            if one.slot != base:
+                images.append([one])
+    scales: dict[str, float] = {}
+    for group in images:
+        arrays = [np.asarray(getattr(material, one.field), np.float64) for one in group]
+        for k, one in enumerate(group):
+            most = max(float(arrays[k].max()), 1.0) if one.most > 1 else 1.0
+            if one.signed and (place := material.place(one.field)).moves:
+                back = np.linalg.inv(np.array(place.matrix))
+                arrays[k] = turned_normals(arrays[k], (back, np.zeros(2)))
+            arrays[k] = arrays[k] * 0.5 + 0.5 if one.signed else arrays[k] / most
+            scales |= {row.name: most for row in GLTF.parameters if row.map is one}
+        reference = found.texture(_image(group, arrays, normal_bits), material, group[0].field)
+        for one in group:
+            found.put(one.slot, dict(reference))
+    return scales
+
+
+def _image(group: list[Map], arrays: list[np.ndarray], normal_bits: int) -> bytes:
+    bits = normal_bits if group[0].signed else 8
+    if len(group) == 1 and group[0].width == 0 and "a" not in group[0].channels:
+        return encode_png(arrays[0], bits=bits)
+    canvas = np.ones((*arrays[0].shape[:2], 4 if any("a" in one.channels for one in group) else 3))
+    for one, values in zip(group, arrays, strict=True):
+        canvas[..., one.columns] = values if one.width else values[..., None]
+    return encode_png(canvas, bits=bits, srgb=any(one.light for one in group))
+
+
+def _factor(found: MaterialEntries, row: Parameter, values: np.ndarray) -> None:
+    default = row.default if row.file_default is None else row.file_default
+    strength = float(max(values.max(), 1.0)) if row.strength else 1.0
+    if not np.all(values == default):
+        found.put(row.key, (values / strength).tolist())
+    if strength > 1:
+        found.put(row.strength, strength)
+
+
+# glTF 2.0 out: one self-contained GLB of one mesh.
+
+
+def save_glb(path: str | os.PathLike, mesh: Mesh, *, normal_bits: int = 8) -> None:
+    """Write one self-contained GLB: split at seams, normals, UVs, vertex colours (``COLOR_0``, linear floats), albedo as
+    an 8-bit sRGB PNG, and the material with its maps as 8-bit PNGs; a rough dielectric without one. A mesh with a normal map
+    gets its `tangents` (``TANGENT``).
+
+    normal_bits: of the normal map, 8 or 16; 16 needs OpenCV.  Emission above 1 is written by an extension, as are clearcoat
+    and sheen. The file is replaced whole or not at all; InputError when it cannot be written.
+
+    >>> import os, tempfile
+    >>> from dressi.render.mesh.primitives import cube
+    >>> path = os.path.join(tempfile.mkdtemp(), "cube.glb")
+    >>> save_glb(path, cube())
+    >>> open(path, "rb").read(4)
+    b'glTF'
+    """
+    mesh.validate()
+    document = Written()
+    primitive, _ = document.primitive(mesh, normal_bits)
+    document.add("meshes", {"primitives": [primitive]})
+    document.add("nodes", {"mesh": 0, "name": mesh.name})
+    write_files({Path(path): document.glb()})
+
+
+# Morph targets, skins, cameras and lights as entries of a glTF file.
+
+
+def matrix_entry(matrix: np.ndarray) -> dict[str, Any]:
+    """A (4, 4) as a part of a node."""
+    values = np.asarray(matrix, np.float64)
+    return {} if np.array_equal(values, np.eye(4)) else {"matrix": values.T.reshape(-1).tolist()}
+
+
+def is_rigid_with_scale(matrix: np.ndarray) -> bool:
+    """Whether a matrix is a scale, then a rotation and a shift, which is all that nodes of glTF hold."""
+    turn = matrix[:3, :3]
+    lengths = np.linalg.norm(turn, axis=0)
+    if lengths.min() < 1e-12:
+        return False
+    product = (turn / lengths).T @ (turn / lengths)
+    return bool(np.abs(product - np.eye(3)).max() < 1e-6) and np.array_equal(matrix[3], (0, 0, 0, 1))
+
+
+def targets(document: Written, shape: MorphGeometry, split: SeamSplit, mesh: Mesh) -> list[dict[str, int]]:
+    """The modes of a shape as morph targets of its primitive, with those of its normals: without them a reader leaves the
+    normals where they are."""
+    if shape.normal_modes is not None:
+        # A corner of the split mesh has one vertex and one normal.
+        owner = np.zeros(len(split.positions), np.int64)
+        owner[split.faces] = np.asarray(mesh.normal_faces)
+        turned = [mode[owner] for mode in shape.normal_modes]
+    else:
+        smooth = mesh.vertex_normals()
+        each = (mesh.moved(mesh.positions + mode).vertex_normals() for mode in shape.modes)
+        turned = [(normals - smooth)[split.source] for normals in each]
+    return [
+        {
+            "POSITION": document.accessor(mode[split.source], "VEC3", bounds=True),
+            "NORMAL": document.accessor(normal, "VEC3"),
+        }
+        for mode, normal in zip(shape.modes, turned, strict=True)
+    ]
+
+
+def joint_attributes(document: Written, shape: SkinnedGeometry, split: SeamSplit) -> dict[str, int]:
+    """The joints and weights of the vertices of a primitive."""
+    joints, weights = shape.joints[split.source], shape.weights[split.source]
+    count, width = joints.shape
+    # Each joint once a vertex, the heaviest first; float32 weights that add up to 1.
+    merged = np.zeros((count, len(shape.inverse_bind)))
+    np.add.at(merged, (np.arange(count)[:, None], joints), weights)
+    width = min(width, -(-merged.shape[1] // 4) * 4)
+    order = np.argsort(-merged, axis=1, kind="stable")[:, :width]
+    order = np.pad(order, ((0, 0), (0, width - order.shape[1])))
+    shares = np.take_along_axis(merged, order, axis=1)
+    shares[:, merged.shape[1] :] = 0
+    shares = shares.astype(np.float32)
+    shares /= shares.sum(1, keepdims=True)
+    order = np.where(shares > 0, order, 0)
+    found = {}
+    for k in range(width // 4):
+        part = slice(4 * k, 4 * k + 4)
+        dtype = "<u1" if order.max() < 256 else "<u2"
+        found[f"JOINTS_{k}"] = document.accessor(order[:, part], "VEC4", dtype)
+        found[f"WEIGHTS_{k}"] = document.accessor(shares[:, part], "VEC4")
+    return found
+
+
+def skin(document: Written, name: str, shape: SkinnedGeometry, to_world: np.ndarray | None) -> int:
+    """A skin, its joints as nodes under one that places them, and its number. Raises InputError."""
+    skeleton = shape.skeleton
+    if not isinstance(skeleton, Skeleton):
+        skeleton = Skeleton([-1] * len(shape.inverse_bind), skeleton)
+    local = skeleton.local
+    if not isinstance(local, np.ndarray) or local.ndim != 3:
+        raise InputError(
+            f"node '{name}': a file holds one pose, by arrays; give posed(Skeleton(parents, matrices, names))"
+        )
+    top = {} if to_world is None else matrix_entry(to_world)
+    above = document.add("nodes", {"name": f"{name} joints", "children": [], **top})
+    first = len(document.lists["nodes"])
+    for joint, matrix in zip(skeleton.names, local, strict=True):
+        if not is_rigid_with_scale(matrix):
+            raise InputError(
+                f"node '{name}': joint '{joint}' has shear, and nodes of glTF hold a rotation, a scale along its axes and a shift"
+            )
+        document.add("nodes", {"name": joint, **matrix_entry(matrix)})
+    for k, parent in enumerate(skeleton.parents):
+        holder = document.lists["nodes"][above if parent < 0 else first + int(parent)]
+        holder.setdefault("children", []).append(first + k)
+    rows = shape.inverse_bind.swapaxes(1, 2).reshape(-1, 16).copy()
+    rows[:, 3::4] = (0, 0, 0, 1)
+    bind = document.accessor(rows, "MAT4", target=None)
+    joints = list(range(first, first + len(local)))
+    return document.add("skins", {"name": name, "joints": joints, "inverseBindMatrices": bind})
+
+
+def camera(document: Written, name: str, view: Camera) -> None:
+    """A camera and its node."""
+    (fx, _, cx), (_, fy, cy) = view.intrinsics[:2]
+    width, height = view.size
+    if abs(cx - width / 2) > 0.01 * width or abs(cy - height / 2) > 0.01 * height:
+        warnings.warn(f"camera '{name}' looks past the centre of its picture; glTF centres it", stacklevel=4)
+    lens = {
+        "yfov": float(2 * np.arctan(height / (2 * fy))),
+        "aspectRatio": float(width / height * fy / fx),
+        "znear": float(view.near),
+        "zfar": float(view.far),
+    }
+    number = document.add("cameras", {"type": "perspective", "perspective": lens, "name": name})
+    matrix = np.eye(4)
+    matrix[:3, :3] = view.rotation.T * (1, -1, -1)
+    matrix[:3, 3] = view.center
+    document.add("nodes", {"camera": number, "name": name, **matrix_entry(matrix)})
+
+
+def light(document: Written, number: int, source: LightSource) -> None:
+    """A punctual light and its node; a warning for a kind that files do not have. Raises InputError."""
+    if not isinstance(source, (DirectionalLight, PointLight, SpotLight)):
+        warnings.warn(
+            f"light {number}, {type(source).__name__}, is none that glTF has; it was left out", stacklevel=4
+        )
+        return
+    entry: dict[str, Any]
+    place, shine = (0.0, 0.0, 0.0), (0.0, 0.0, -1.0)
+    if isinstance(source, DirectionalLight):
+        entry, colour = {"type": "directional"}, _three(number, source.colour)
+        shine = tuple(-_three(number, source.direction))
+    else:
+        entry, colour = {"type": "point"}, _three(number, source.intensity)
+        place = tuple(_three(number, source.position))
+    if isinstance(source, SpotLight):
+        inner, outer = (float(_three(number, angle)[0]) for angle in (source.inner, source.outer))
+        entry = {"type": "spot", "spot": {"innerConeAngle": inner, "outerConeAngle": outer}}
+        shine = tuple(_three(number, source.direction))
+    strength = float(max(colour.max(), 1e-12))
+    entry |= {"color": (colour / strength).tolist(), "intensity": strength}
+    lights = document.root.setdefault(LIGHTS, {"lights": []})["lights"]
+    lights.append(entry)
+    document.extend(LIGHTS)
+    node = {"name": f"light {number}", "extensions": {LIGHTS: {"light": len(lights) - 1}}}
+    document.add("nodes", node | matrix_entry(_aimed(np.array(place), np.array(shine))))
+
+
+def _three(number: int, value: Any) -> np.ndarray:
+    """One value of a light as three numbers."""
+    try:
+        found = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        found = np.zeros(0)
+    if found.shape not in ((), (3,)):
+        raise InputError(f"light {number} has Variables or several values; a file holds one light by numbers")
+    return np.broadcast_to(found, 3)
+
+
+def _aimed(place: np.ndarray, shine: np.ndarray) -> np.ndarray:
+    """(4, 4) of a node at a place whose -z points along a direction."""
+    matrix, back = np.eye(4), -shine / np.linalg.norm(shine)
+    matrix[:3, 3] = place
+    if not np.allclose(back, (0, 0, 1)):
+        right = np.cross(np.eye(3)[int(np.argmin(np.abs(back)))], back)
+        right /= np.linalg.norm(right)
+        matrix[:3, :3] = np.stack([right, np.cross(back, right), back], axis=1)
+    return matrix
+
+
+# glTF 2.0 out, of a scene.
+
+
+def save_glb_scene(path: Path, scene: Scene) -> None:
+    """A scene as a .glb; see ``save_scene``."""
+    document = _Saver()
+    for node in scene:
+        document.node(node)
+    for name, view in scene.cameras.items():
+        camera(document.written, name, view)
+    for number, source in enumerate(scene.lights):
+        light(document.written, number, source)
+    write_files({path: document.written.glb()})
+
+
+class _Saver:
+    def __init__(self) -> None:
+        self.written = Written()
+        self._meshes: dict[tuple[int, int], int] = {}
+        self._skins: dict[tuple[Any, ...], int] = {}
+
+    def node(self, node: Node) -> None:
+        """A node with its mesh; nodes of one geometry and material share it."""
+        matrix, name = node.to_world, node.name
+        if isinstance(matrix, Variable) or (matrix is not None and matrix.ndim != 2):
+            raise InputError(
+                f"node '{name}': to_world is a Variable or several matrices, and a file holds one; give an array (4, 4), such as"
+                " that of ad.recv"
+            )
+        if isinstance(node.geometry, (StrandGeometry, PointGeometry)):
+            raise InputError(
+                f"node '{name}' is of strands or points, which are not written as glTF; leave it out, and save strands with"
+                " save_strands"
+            )
+        shape, skinned = node.geometry, isinstance(node.geometry, SkinnedGeometry)
+        baked = matrix is not None and not skinned and not is_rigid_with_scale(matrix)
+        entry: dict[str, Any] = {"name": name}
+        if baked:
+            assert matrix is not None
+            entry["mesh"] = self._mesh(node, _sheared(name, shape, matrix))
+        else:
+            key = (id(shape), id(node.material))
+            if key not in self._meshes:
+                self._meshes[key] = self._mesh(node, shape)
+            entry["mesh"] = self._meshes[key]
+        if isinstance(shape, SkinnedGeometry):
+            key = (id(shape.skeleton), id(matrix), shape.inverse_bind.tobytes())
+            if key not in self._skins:
+                self._skins[key] = skin(self.written, name, shape, matrix)
+            entry["skin"] = self._skins[key]
+        elif matrix is not None and not baked:
+            entry |= matrix_entry(matrix)
+        self.written.add("nodes", entry)
+
+    def _mesh(self, node: Node, shape: Geometry) -> int:
+        skin = shape if isinstance(shape, SkinnedGeometry) else None
+        bound = shape if skin is None else skin.bound
+        morph = bound if isinstance(bound, MorphGeometry) else None
+        mesh = _dressed(node, _host_mesh(node.name, bound))
+        primitive, split = self.written.primitive(mesh)
+        entry: dict[str, Any] = {"name": mesh.name, "primitives": [primitive]}
+        if morph is not None:
+            if isinstance(morph.weights, Variable) or morph.weights.ndim != 1:
+                raise InputError(
+                    f"node '{node.name}': a file holds one list of weights; give weighted(array)"
+                )
+            primitive["targets"] = targets(self.written, morph, split, mesh)
+            entry["weights"] = morph.weights.tolist()
+            if morph.names:
+                entry["extras"] = {"targetNames": list(morph.names)}
+        if skin is not None:
+            primitive["attributes"] |= joint_attributes(self.written, skin, split)
+        return self.written.add("meshes", entry)
+
+
+def _host_mesh(name: str, shape: Geometry) -> Mesh:
+    """The mesh of a geometry of arrays, before its modes move it. Raises InputError."""
+    if isinstance(shape, MorphGeometry):
+        if isinstance(shape.positions, Variable):
+            raise _variable(name, "positions")
+        own = replace(shape.mesh, positions=shape.positions)
+        return own if shape.normal_modes is not None else replace(own, normals=None, normal_faces=None)
+    lists = shape.lists()
+    for what, value in lists.items():
+        if isinstance(value, Variable):
+            raise _variable(name, what)
+    base = shape.mesh or Mesh(lists["positions"], lists["faces"], name=name)
+    if np.ndim(lists["positions"]) != 2:
+        raise InputError(
+            f"node '{name}': a file holds one list of positions (V, 3), not {np.shape(lists['positions'])}"
+        )
+    mesh = replace(base) if not shape.moves else base.moved(np.asarray(lists["positions"]))
+    faces = lists["faces"]
+    if lists.get("uvs") is not None:
+        numbered = lists.get("uv_faces")
+        mesh = replace(
+            mesh,
+            uvs=lists["uvs"],
+            uv_faces=faces if numbered is None else numbered,
+            texture=lists.get("texture"),
+        )
+    if lists.get("colours") is not None:
+        numbered = lists.get("colour_faces")
+        mesh = replace(mesh, colors=lists["colours"], color_faces=faces if numbered is None else numbered)
+    return mesh.validate()
+
+
+def _variable(name: str, what: str) -> InputError:
+    return InputError(
+        f"node '{name}': {what} are Variables, which have no values of their own; give arrays, such as those of ad.recv"
+    )
+
+
+def _dressed(node: Node, mesh: Mesh) -> Mesh:
+    """The mesh with the material of its node. Raises InputError."""
+    given = node.material
+    if isinstance(given, Material):
+        return replace(mesh, material=given)
+    if not isinstance(given, Mapping) or not given:
+        return mesh
+    material, known = mesh.material or Material(name=node.name), {field.name for field in fields(Material)}
+    changes: dict[str, Any] = {}
+    for name, value in given.items():
+        if isinstance(value, Variable):
+            raise _variable(node.name, f"values of {name}")
+        if name == "texture":
+            mesh = replace(mesh, texture=np.asarray(value))
+        elif name == "colour":
+            mesh = replace(mesh, color=tuple(np.broadcast_to(np.asarray(value, float), 3).tolist()))
+        else:
+            image = np.ndim(value) >= 2
+            field = f"{name}_map" if image and f"{name}_map" in known else name
+            if field not in known or (
+                image and field not in (*material.maps(), f"{name}_map", "normal", "occlusion")
+            ):
+                raise InputError(
+                    f"node '{node.name}': {name} of its material cannot be written; give the node a Material"
+                )
+            changes[field] = np.asarray(value) if np.ndim(value) else value
+    return replace(mesh, material=replace(material, **changes).validate()) if changes else mesh
+
+
+def _sheared(name: str, shape: Geometry, matrix: np.ndarray) -> Geometry:
+    """A shape in the world, where its node has shear. Raises InputError."""
+    if isinstance(shape, MorphGeometry):
+        raise InputError(
+            f"node '{name}': to_world has shear, and nodes of glTF hold a rotation, a scale along its axes and a shift"
+        )
+    mesh = _host_mesh(name, shape)
+    found = mesh.moved(mesh.positions @ matrix[:3, :3].T + matrix[:3, 3])
+    if np.linalg.det(matrix[:3, :3]) < 0:
+        turned = {what: getattr(found, what) for what in ("faces", "uv_faces", "color_faces")}
+        found = replace(
+            found, **{what: faces[:, ::-1] for what, faces in turned.items() if faces is not None}
+        )
+    return TriangleGeometry(found)

@@ -1,1 +1,0 @@
-"""Shadows: what hides a light."""

@@ -1,0 +1,488 @@
+"""What the viewer shows and steers: a fit, an optimisation of one's own, or a mesh.
+
+``session`` is the protocol; ``fit``, ``engine`` and ``mesh`` are the three kinds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from ..ad import functional as F
+from ..ad.graph import Variable
+from ..ad.types import FLOAT, IVEC3, VEC3, VEC4, Size
+from ..errors import InputError
+from ..render.drawing.entry import render
+from ..render.drawing.fibres import places_of, split_nodes
+from ..render.drawing.make import Maker
+from ..render.drawing.pixels import Pixels
+from ..render.drawing.scenes.joined import scene_given
+from ..render.fit import FitJob, FitResult, Progress
+from ..render.fit.graphs.round import CHUNK, Subject
+from ..render.fit.graphs.term import RANGES, Controls
+from ..render.fit.run.running import FitRun, Moment
+from ..render.formats import save_mesh
+from ..render.io import save_png
+from ..render.lists import as_list
+from ..render.mesh import Material, Mesh
+from ..render.scene.scene import Node
+from ..render.scene.scene import Scene as Nodes
+from ..render.shading.environment import Environment
+from ..render.shading.studio import studio
+from ..render.surface.color import linear_to_srgb, srgb_to_linear
+from ..render.surface.transfer import encoded
+from ..vk.run.engine import DressiAD
+from .pictures import BACKGROUND
+
+# An optimisation of one's own in the viewer: any ``DressiAD``.
+
+
+class EngineSession:
+    """Steps of an engine, with a picture or a mesh of it.
+
+    image: a FLOAT, VEC3 or VEC4 image of the engine, linear unless ``codes``, whose tile ``tile`` is shown. Or positions and
+    faces: a VEC3 and an IVEC3 list (or arrays), drawn from any camera; they should lie about the origin, within a
+    distance of 1. sliders: leaves (FLOAT, one texel) with their range. steps: how many there will be; None: until the window
+    is closed. Raises InputError.
+
+    >>> from dressi.viewer.sessions import EngineSession
+    >>> image = Variable.of(np.zeros((4, 6, 3)), name="image")
+    >>> with DressiAD() as ad:
+    ...     ad.set_loss(F.mean(F.square(F.length(image - 0.5))))
+    ...     ad.set_optimizer(adam(0.05), [image])
+    ...     session = EngineSession(ad, image=image, steps=3)
+    ...     session.advance(0.0, steps=3)
+    ...     session.status.done, session.status.finished
+    (3, True)
+    """
+
+    views = None
+
+    def __init__(
+        self,
+        engine: DressiAD,
+        *,
+        image: Variable | None = None,
+        positions: Variable | None = None,
+        faces: Variable | np.ndarray | None = None,
+        codes: bool = False,
+        tile: int = 0,
+        sliders: Mapping[Variable, tuple[float, float]] | None = None,
+        steps: int | None = None,
+        folder: Path | None = None,
+        title: str = "dressi",
+        up: Sequence[float] = (0.0, 1.0, 0.0),
+    ):
+        if (image is None) == (positions is None) or (positions is None) != (faces is None):
+            raise InputError("show either an image, or positions and faces")
+        self._engine, self._folder = engine, folder
+        self.status = Status(title, total=steps or 0)
+        self.up = np.asarray(up, np.float64)
+        shown = None if image is None else _one_tile(image, tile, codes)
+        subject = None
+        if positions is not None:
+            table = as_list("faces", IVEC3, faces)
+            count = len(faces) if isinstance(faces, np.ndarray) else table.size[0] * table.size[1]
+            subject = Subject(as_list("positions", VEC3, positions), table, count)
+        self.scene = Scene(engine, subject, shown)
+        self._image = shown
+        self._values: dict[Variable, float] = {}
+        self.sliders = [self._slider(leaf, *ends) for leaf, ends in (sliders or {}).items()]
+
+    @property
+    def actions(self) -> Mapping[str, Callable[[], None]]:
+        return {} if self._folder is None or self._image is None else {"save": self._save}
+
+    def advance(self, seconds: float, *, steps: int | None = None) -> None:
+        status, begin = self.status, time.perf_counter()
+        before, count = status.done, 1
+        while not status.finished:
+            if status.total:
+                count = min(count, status.total - status.done)
+            self._engine.step(count)
+            self._engine.wait()
+            status.done += count
+            status.finished = bool(status.total) and status.done >= status.total
+            now = time.perf_counter() - begin
+            if (status.done - before >= steps) if steps is not None else now >= seconds:
+                break
+            status.step_ms = 1e3 * now / (status.done - before)
+            left = seconds - now
+            count = 1 if steps is not None else int(np.clip(1e3 * left / max(status.step_ms, 1e-3), 1, 64))
+        losses = self._engine.losses()
+        if losses:
+            status.curves["loss"] = [*status.curves.get("loss", []), (len(losses), losses[-1])]
+
+    def stop(self) -> None:
+        self.status.finished = True
+
+    def _slider(self, leaf: Variable, least: float, most: float) -> Slider:
+        if leaf.vtype is not FLOAT or leaf.size != (1, 1) or not 0 < least < most:
+            raise InputError(f"a slider moves a FLOAT leaf of one texel between positive numbers, not {leaf}")
+        data = leaf.data
+        self._values[leaf] = float(np.clip(1.0 if data is None else np.asarray(data).flat[0], least, most))
+
+        def move(value: float) -> None:
+            self._engine.send(leaf, np.full((1, 1, 1), value))
+            self._values[leaf] = value
+
+        return Slider(leaf.name or "value", least, most, lambda: self._values[leaf], move)
+
+    def _save(self) -> None:
+        assert self._folder is not None and self._image is not None
+        path = stamped(self._folder, self.status.done, ".png")
+        save_png(path, srgb_to_linear(np.clip(self._engine.recv(self._image)[0], 0, 1)))
+        self.status.note = f"saved {path.name}"
+
+
+def _one_tile(image: Variable, tile: int, codes: bool) -> Variable:
+    """VEC3 sRGB codes of one tile. Raises InputError."""
+    if image.vtype not in (FLOAT, VEC3, VEC4):
+        raise InputError(f"an image of FLOAT, VEC3 or VEC4 can be shown, not {image}")
+    if not 0 <= tile < image.batch:
+        raise InputError(f"{image} has tiles 0 to {image.batch - 1}, not {tile}")
+    if image.batch > 1:
+        image = F.take(image, F.constant(tile))
+    colour = F.vec3(image) if image.vtype is FLOAT else F.swizzle(image, "xyz")
+    return F.clamp(colour if codes else encoded(F.maximum(colour, 0.0)), 0.0, 1.0)
+
+
+# A running fit in the viewer.
+
+KEPT = 12
+"""Checkpoints in memory."""
+
+
+class FitSession:
+    """Drives a FitJob: pause, single steps, factors of rates and weights, rewind, save.
+
+    The arguments are those of ``FitJob.started``; folder: for what is saved, None for none. The caller holds the lock of
+    the job's folder. ``result`` is that of the fit, stopped or finished. Raises InputError as ``FitJob.run``.
+    """
+
+    def __init__(
+        self,
+        job: FitJob,
+        *,
+        resume: bool = False,
+        progress: Callable[[Progress], None] | None = None,
+        stop: Callable[[], bool] = lambda: False,
+        preview: Path | None = None,
+        folder: Path | None = None,
+    ):
+        self.job, self._folder, self._told, self._asked = job, folder, progress, stop
+        self.controls = job.controls = Controls()
+        self._stopped = False
+        self.run: FitRun = job.started(
+            resume=resume,
+            progress=self._progress,
+            stop=lambda: self._stopped or self._asked(),
+            preview=preview,
+        )
+        self.run.keeping, self.run.most = KEPT, 1
+        self._moments: Iterator[Moment] = iter(self.run)
+        self._scene: Scene | None = None
+        self._moment: Moment | None = None
+        self.status = Status("dressi fit", total=sum(job.steps))
+        self.views = _views(job)
+        self.up = job.dataset.up
+
+    @property
+    def scene(self) -> Scene | None:
+        return self._scene
+
+    @property
+    def sliders(self) -> Sequence[Slider]:
+        return [
+            Slider(
+                name,
+                *RANGES[name],
+                partial(self.controls.values.__getitem__, name),
+                partial(self._steer, name),
+            )
+            for name in RANGES
+        ]
+
+    @property
+    def actions(self) -> Mapping[str, Callable[[], None]]:
+        return {"rewind": self._rewind} | ({} if self._folder is None else {"save": self._save})
+
+    def advance(self, seconds: float, *, steps: int | None = None) -> None:
+        begin = time.perf_counter()
+        end, count = begin + seconds, 0
+        while not self.status.finished:
+            self.run.most = self._most(end - time.perf_counter()) if steps is None else 1
+            count += self._next()
+            if (count >= steps) if steps is not None else time.perf_counter() >= end:
+                break
+        if count and not self.status.finished:
+            self.status.step_ms = 1e3 * (time.perf_counter() - begin) / count
+
+    def stop(self) -> None:
+        self._stopped = True
+        while not self.status.finished:
+            self._next()
+
+    def result(self) -> FitResult:
+        """What the fit has found, after it was finished or stopped."""
+        return self.run.result()
+
+    # ---- steps
+    def _most(self, seconds: float) -> int:
+        """How many steps fit into a time."""
+        step = self.status.step_ms
+        return 1 if step is None else int(np.clip(1e3 * seconds / step, 1, CHUNK))
+
+    def _next(self) -> int:
+        """Go on to the next moment; the number of steps that it took."""
+        before = self._moment
+        moment = next(self._moments, None)
+        if moment is None:
+            self.status.finished, self._scene, self._moment = True, None, None
+            return 0
+        self._moment = moment
+        if before is None or before.engine is not moment.engine:
+            assert isinstance(moment.engine, DressiAD)
+            self._scene = Scene(moment.engine, moment.work.subject)
+            self.status.step_ms = None
+        status, done = self.status, len(self.run.point.losses)
+        steps, status.phase, status.done = max(done - status.done, 1), moment.work.name, done
+        status.curves.setdefault("loss", []).append((done, moment.loss))
+        return steps
+
+    def _progress(self, now: Progress) -> None:
+        for name, value in (("IoU", now.iou), ("PSNR", now.psnr)):
+            if value is not None:
+                self.status.curves.setdefault(name, []).append((now.done, value))
+        if self._told is not None:
+            self._told(now)
+
+    # ---- requests
+    def _steer(self, name: str, value: float) -> None:
+        self.controls.set(name, value, step=self.status.done)
+        if self._moment is not None:
+            self.controls.send(self._moment.engine, self._moment.work.factors)
+
+    def _rewind(self) -> None:
+        """To the last checkpoint before now; again, to the one before."""
+        earlier = [point for point in self.run.kept if len(point.losses) < self.status.done]
+        if not earlier:
+            self.status.note = "there is no earlier checkpoint yet"
+            return
+        point = earlier[-1]
+        done = len(point.losses)
+        self.run.rewind(point)
+        status = self.status
+        status.curves = {name: [p for p in curve if p[0] <= done] for name, curve in status.curves.items()}
+        status.done, status.note = done, f"rewound to step {done}"
+        # The engine of the round that was left closes before the next picture.
+        self._next()
+
+    def mesh(self) -> Mesh | None:
+        """The mesh as it is now, in the world; None before the first step."""
+        moment = self._moment
+        if moment is None:
+            return None
+        return self.run.reached(moment)
+
+    def _save(self) -> None:
+        mesh = self.mesh()
+        if mesh is None or self._folder is None:
+            self.status.note = "there is nothing to save yet"
+            return
+        path = stamped(self._folder, self.status.done, ".glb")
+        save_mesh(path, mesh)
+        self.status.note = f"saved {path.name}"
+
+
+def _views(job: FitJob) -> Views:
+    dataset = job.dataset
+    away = (dataset.train.cameras.centers - dataset.center) / dataset.radius
+    return Views(
+        linear_to_srgb(dataset.train.colors),
+        dataset.train.masks,
+        dataset.matrices,
+        away / np.linalg.norm(away, axis=1, keepdims=True),
+    )
+
+
+# A mesh or a scene in the viewer: nothing is optimised.
+
+VALUES = "the viewer shows arrays; put what `recv` gives into the scene instead of Variables"
+
+
+class MeshSession:
+    """Shows a mesh or a scene as ``render`` draws it, scaled so that its bounding sphere has the radius 1 around the origin.
+
+    Materials are lit by the lights of the scene, or by ``studio`` where it has none; without a material colours are shown as
+    they are. The engine stays open. Raises InputError for Variables, which have no value here.
+    """
+
+    views = None
+    sliders = ()
+
+    def __init__(self, shown: Mesh | Nodes, engine: DressiAD, title: str | None = None):
+        nodes = shown if isinstance(shown, Nodes) else Nodes([Node(shown)])
+        lights = nodes.lights or (Environment(studio()) if any(map(_is_lit, nodes)) else None)
+        behind = srgb_to_linear(np.array(BACKGROUND))
+        surfaces, fibres, _ = split_nodes(nodes, None)
+        points = places_of(scene_given(surfaces).framed, fibres)
+        if points is None:
+            raise InputError(VALUES)
+        middle = (points.min(0) + points.max(0)) / 2
+        radius = max(float(np.linalg.norm(points - middle, axis=1).max()), 1e-30)
+        unit = np.diag([1 / radius] * 3 + [1.0])
+        unit[:3, 3] = -middle / radius
+        # Scenes without lights of their own move as a whole: single precision counts from the origin.
+        self._unit = unit if nodes.lights else np.eye(4)
+        pixels = render(
+            nodes,
+            size=(1, 1),
+            filter="trilinear",
+            light=lights,
+            background=behind,
+            to_world=None if nodes.lights else unit,
+        )
+        if not isinstance(pixels, Pixels):
+            raise InputError(VALUES)
+        recipe = self._recipe = pixels.recipe
+        self._parts = {name: value.leaf(name) for name, value in recipe.values.items()}
+        view = recipe.picture(self._parts).view
+        position = view.position * float(self._unit[0, 0]) + tuple(self._unit[:3, 3].tolist())
+        self.scene = Scene(engine, Subject(position, view.faces, view.face_count, picture=self._picture))
+        self.up = np.array([0.0, 1.0, 0.0])
+        self.status = Status(title or nodes[0].name, phase=f"{view.face_count:,} faces", finished=True)
+
+    @property
+    def actions(self) -> Mapping[str, Callable[[], None]]:
+        return {}
+
+    def _picture(self, matrices: Variable, size: Size) -> Variable:
+        """VEC3: sRGB codes of all nodes."""
+        parts = self._parts | {"cameras": F.matmul(matrices, F.mat4(*self._unit.T))}
+        assert isinstance(self._recipe.picture, Maker)
+        return encoded(F.maximum(replace(self._recipe.picture, size=size)(parts).colour, 0.0))
+
+    def advance(self, seconds: float, *, steps: int | None = None) -> None:
+        time.sleep(max(seconds, 0.0))
+
+    def stop(self) -> None:
+        self.status.finished = True
+
+
+def _is_lit(node: Node) -> bool:
+    """Whether a node has a material that lights shade."""
+    given = node.material
+    if given is None:
+        mesh = getattr(node.geometry, "mesh", None)
+        given = None if mesh is None else mesh.material
+    return given is not None and not (isinstance(given, Material) and given.unlit)
+
+
+# The protocol of what a viewer shows: it advances, and tells what is drawn of it.
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """N photographs that an optimisation learns from.
+
+    codes: (N, H, W, 3) sRGB codes on black.  masks: (N, H, W) in [0, 1].  matrices: (N, 4, 4) from units of the subject to
+    clip space.  directions: (N, 3) unit vectors from the subject to the cameras.
+    """
+
+    codes: np.ndarray
+    masks: np.ndarray
+    matrices: np.ndarray
+    directions: np.ndarray
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(width, height)."""
+        return self.masks.shape[2], self.masks.shape[1]
+
+    def nearest(self, direction: np.ndarray) -> int:
+        """The view whose camera lies nearest to a direction."""
+        return int(np.argmax(self.directions @ direction))
+
+
+@dataclass(frozen=True)
+class Slider:
+    """A number that a person may change between ``least`` and ``most``, both positive, on a logarithmic scale."""
+
+    name: str
+    least: float
+    most: float
+    get: Callable[[], float]
+    set: Callable[[float], None]
+
+
+@dataclass
+class Status:
+    """What the panel says. phase: of the optimisation.  done, total: its steps, total 0 if nobody knows.  step_ms: of the
+    last steps.  note: the last thing that was done on request."""
+
+    title: str
+    phase: str = ""
+    done: int = 0
+    total: int = 0
+    step_ms: float | None = None
+    finished: bool = False
+    note: str = ""
+    curves: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+    """Name of a curve -> (step, value)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What is drawn now: of an engine, a mesh as Variables, or an image of its own (VEC3 sRGB codes, one tile)."""
+
+    engine: DressiAD
+    subject: Subject | None = None
+    image: Variable | None = None
+
+
+class Session(Protocol):
+    """An optimisation that a viewer drives."""
+
+    status: Status
+
+    @property
+    def scene(self) -> Scene | None:
+        """None while there is nothing to draw. Another object when what is drawn has changed."""
+        ...
+
+    @property
+    def views(self) -> Views | None: ...
+
+    @property
+    def up(self) -> np.ndarray:
+        """(3,) the direction that is upright."""
+        ...
+
+    @property
+    def sliders(self) -> Sequence[Slider]: ...
+
+    @property
+    def actions(self) -> Mapping[str, Callable[[], None]]:
+        """What can be asked for beside pausing: "rewind" and "save", where they are possible."""
+        ...
+
+    def advance(self, seconds: float, *, steps: int | None = None) -> None:
+        """Take steps for about so long, or so many; ``status`` tells when it is finished. Raises what the optimisation
+        raises."""
+        ...
+
+    def stop(self) -> None:
+        """The window is closed: end after the next steps, keeping what was reached."""
+        ...
+
+
+def stamped(folder: Path, done: int, suffix: str) -> Path:
+    """A path in a folder for what is saved after so many steps."""
+    return folder / f"view-{done:06d}{suffix}"
