@@ -41,7 +41,7 @@ TESTS = (
     "tests/vk/plan/passes/test_lists.py",
     "tests/vk/plan/passes/test_reductions.py",
     "tests/vk/plan/passes/test_scatter.py",
-    "tests/vk/plan/passes/strips/test_products.py",
+    "tests/vk/plan/passes/tiles/test_products.py",
     "tests/vk/run/test_barriers.py",
     "tests/vk/run/test_least_squares.py",
     "tests/vk/run/test_reactive.py",

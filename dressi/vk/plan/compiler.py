@@ -67,10 +67,9 @@ from .lowering.fragment_value import FragmentValue
 from .lowering.fuse_into_draws import fuse_into_draws, without
 from .lowering.inverse_lists import gather_at_lists
 from .lowering.join_draws import join_scatters, join_sums
-from .lowering.long_loops import shorten_loops, within_walks
 from .lowering.samplers import sample_in_hardware
 from .lowering.sum_by_faces import sum_by_faces
-from .lowering.tiling.choose import tile_contractions
+from .lowering.tile_contractions import shorten_loops, tile_contractions, within_walks
 from .model.device import DeviceModel
 from .model.records import CPU
 from .options import DEFAULT, PlanOptions
@@ -80,6 +79,7 @@ from .passes.choose_lowering import choose_lowering, split_overflow, subpasses_w
 from .passes.draws import compact_live_faces, draw_scatters
 from .passes.fusion import fuse_epilogues, fuse_horizontally
 from .passes.precision import contract_operations, narrow_intermediates
+from .passes.schedule_contractions import fuse_contractions, overlap_tiles, stage_operands, tile_products
 from .passes.storage import (
     copy_leaves_first,
     load_images,
@@ -88,10 +88,6 @@ from .passes.storage import (
     update_in_place,
 )
 from .passes.store_operands import store_operands
-from .passes.strips.fuse_strips import fuse_strips
-from .passes.strips.overlap_tiles import overlap_tiles
-from .passes.strips.stage_operands import stage_operands
-from .passes.strips.tile_products import tile_products
 from .plan import Plan, Schedule
 from .predict.fastest import fastest
 from .substage import SubStage
@@ -110,10 +106,10 @@ PASSES: tuple[Pass, ...] = (
     draw_scatters,  # a scatter under a raster draws its primitives again
     run_on_active_blocks,  # sparse tiling: blocks where a raster hit nothing are skipped
     fuse_epilogues,  # a scatter does the work of the only reader of its table
-    overlap_tiles,  # contractions by strips make what they read of each other, and store nothing between them
+    overlap_tiles,  # contractions make what they read of each other, and store nothing between them
     tile_products,  # workgroups make products of two operands together, block after block of their terms
-    fuse_strips,  # other contractions by strips share a dispatch
-    stage_operands,  # workgroups load what contractions read into memory that they share
+    fuse_contractions,  # other contractions share a dispatch
+    stage_operands,  # workgroups stage what contractions read in shared memory
     choose_lowering,  # subpass or dispatch
     pack_channels,  # values that are made and read together share an image
     narrow_intermediates,  # 16-bit floats between passes (off by default)
@@ -132,7 +128,7 @@ LOWERINGS: tuple[Lowering, ...] = (
     sample_in_hardware,  # filtered reads of textures use its sampler
     gather_at_lists,  # scatters by lists of indices become gathers
     measure_bounds,  # large tables of sums get the largest value as a bound
-    tile_contractions,  # large contractions are computed by strips
+    tile_contractions,  # large contractions are computed by register tiles
 )
 """What replaces Functions by others that suit the device, by the Variables that are replaced. They are in
 ``lowering/``."""

@@ -26,10 +26,10 @@ class PlanOptions:
     | draw_scatters | draws the primitives under a scatter instead of visiting every pixel | scatters visit every pixel |
     | run_on_active_blocks | skips blocks of pixels where a raster hit nothing | every pixel is computed |
     | fuse_epilogues | lets a scatter do the work of the only reader of its table | the table becomes an image |
-    | overlap_tiles | computes what one contraction by strips reads of another once a block of the reader, where that is faster than storing it | it is stored |
-    | tile_products | has workgroups make matrix products and convolutions together, block after block of operands that they hold, where that is faster | each invocation by itself |
-    | fuse_strips | lets contractions by strips that do not wait for each other share a dispatch | one contraction a dispatch |
-    | stage_operands | has workgroups load what contractions by strips read into memory that they share, where that is faster | each invocation loads for itself |
+    | overlap_tiles | computes what one contraction reads of another once for each block of the reader, where that is faster than storing it | it is stored |
+    | tile_products | has workgroups make matrix products and convolutions together, block after block of operands that they stage in shared memory, where that is faster | each invocation by itself |
+    | fuse_contractions | lets contractions that do not wait for each other share a dispatch | one contraction a dispatch |
+    | stage_operands | has workgroups stage what contractions read in shared memory, where that is faster | each invocation loads for itself |
     | choose_lowering | chooses between subpass and dispatch by the device's costs and limits | subpasses wherever possible |
     | pack_channels | puts values that are made and read together into the channels of one image | an image for every value |
     | copy_leaves_first | copies leaves that a step cannot overwrite while it reads them, when it begins | copies their new values at its end |
@@ -41,7 +41,7 @@ class PlanOptions:
     | cache_static | computes once what no step changes (reactive cache) | every step computes everything |
     | alias_images | lets values that do not live at the same time share an image | every value has its own image |
     | sample_in_hardware | reads textures with the device's sampler, where it is exact enough and faster | filters are computed from single texels |
-    | tile_contractions | computes large convolutions, matrix products and their gradients by strips in registers | one texel an invocation |
+    | tile_contractions | computes large convolutions, matrix products and their gradients by register tiles | one texel an invocation |
     | fuse_into_draws | computes values that follow from a raster in the fragments that draw it | at every pixel |
     | gather_at_lists | adds by lists of indices (corners of faces, edges) with inverse lists, which the host makes | they are scattered with atomics |
     | sum_by_faces | adds up the fragments of small faces by an invocation a face, where that is faster than atomics | each fragment adds by atomics |
@@ -59,7 +59,7 @@ class PlanOptions:
     All flags but the last three are True by default. All False is the baseline, one Function a pass. ``search`` is 0.0, ``memory`` 0.
 
     ``narrow_intermediates``, ``contract_operations`` and ``half_products`` change results, and so does a sampler, within the tolerance of ``F.sample``; a gather may differ from a scatter
-    in the last bit of a sum, and a sum by faces from one by atomics too, and a contraction by strips from one term by term in the last bits. Else packed plans
+    in the last bit of a sum, and a sum by faces from one by atomics too, and a contraction by register tiles from one term by term in the last bits. Else packed plans
     have the bits of the baseline on CPU drivers. GPUs round sums and products the same in any shader, but quotients, roots and other
     functions to some units of the last place, and not alike beside other operations (``dressi doctor --gpu`` shows how often).
     ``contract_operations`` gives that up everywhere: a fused product and sum is rounded once instead of twice. Values that a
@@ -99,7 +99,7 @@ class PlanOptions:
     fuse_epilogues: bool = True
     overlap_tiles: bool = True
     tile_products: bool = True
-    fuse_strips: bool = True
+    fuse_contractions: bool = True
     stage_operands: bool = True
     choose_lowering: bool = True
     pack_channels: bool = True

@@ -30,7 +30,7 @@ from .context import Context
 from .limits import DeviceLimits
 from .lowering.face_sum import FaceSum
 from .lowering.fragment_value import FragmentValue
-from .lowering.tiling.strips import TiledContraction
+from .lowering.register_tiles import TiledContraction
 from .model.cost import Walk, Walks, planes
 from .substage import (
     Accumulate,

@@ -336,15 +336,13 @@ class FaceSums(Work):
 
 @dataclass(frozen=True, eq=False)
 class TiledCompute(Work):
-    """A dispatch of strips: each invocation computes several texels of a contraction, and what follows them in the body.
+    """A dispatch of register tiles: each invocation computes several texels of a contraction, and what follows them in the body.
 
-    strips: how contractions are divided (``Strips``) that read each other, so that only the last one writes, or what their
-    workgroups hold; the others are divided as they say themselves.  held: the values that a workgroup makes or loads once, in
-    memory that it shares; each invocation makes or loads the others itself."""
+    schedules: the rows (``lowering/schedules``) of contractions that read each other, so that only the last one writes, or whose
+    workgroups stage what they read; the others have schedules of their own, and workgroups of their own."""
 
-    strips: Mapping[Function, Any] = field(default_factory=dict)
-    held: frozenset[Variable] = frozenset()
-    name: ClassVar[str] = "strips"
+    schedules: Mapping[Function, Any] = field(default_factory=dict)
+    name: ClassVar[str] = "tiles"
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from .context import Context
 from .limits import DeviceLimits
 from .lists import WorkList
 from .lowering.fragment_value import FragmentValue
-from .lowering.tiling.strips import TiledContraction, strips_in
+from .lowering.register_tiles import TiledContraction, tiled_in
 from .plan import Plan
 from .substage import (
     Accumulate,
@@ -85,8 +85,8 @@ def functions_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
         yield "a scatter has no ScatterFunction"
     if isinstance(s.work, TiledCompute):
         if not isinstance(s.body[0], TiledContraction):
-            yield f"strips start with a contraction, not with {s.body[0]!r}"
-        for f, others in strips_in(s).items():
+            yield f"register tiles start with a contraction, not with {s.body[0]!r}"
+        for f, others in tiled_in(s).items():
             for g in others:
                 own = g not in s.functions or g.output.domain == f.output.domain
                 if not (own and isinstance(g, PixelFunction)):
@@ -151,7 +151,7 @@ def lists_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
 
 def reads_are_enough(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
     """What a shader needs it reads or can compute: at another texel only what is read there, or recomputed from it. Scatters,
-    rasters and contractions by strips have SubStages of their own and are recomputed nowhere."""
+    rasters and contractions by register tiles have SubStages of their own and are recomputed nowhere."""
     marked = {r.variable: r.elsewhere for r in s.reads}
     for part in dict.fromkeys((s, s.final, *s.final.fused)):
         made = {f.output for f in part.body}

@@ -231,7 +231,7 @@ class VulkanExecutor:
                 self._options, self._gated = packed, True
                 plan = self._plan(plan.changing)
             if copies_new_values(plan) and self._options.update_in_place:
-                # What contractions by strips and draws make is not written into leaves: work on pixels copies it, one dispatch more.
+                # What register tiles and draws make is not written into leaves: work on pixels copies it, one dispatch more.
                 self.program = copied_by_work(self.program, {leaf for leaf, _ in plan.step.copies})
                 plan = self._plan(plan.changing)
         return plan

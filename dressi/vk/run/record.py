@@ -12,7 +12,7 @@ import numpy as np
 from ...ad.graph import Domain, DrawFunction, Function, Variable
 from ..plan.glsl.blocks import blocks_across
 from ..plan.lists import FaceList
-from ..plan.lowering.tiling.chain import grid_of
+from ..plan.lowering.chains import grid_of
 from ..plan.substage import (
     GROUP,
     Accumulate,

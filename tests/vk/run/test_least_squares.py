@@ -437,12 +437,12 @@ def test_adam_minimises_the_same_energy(device):
 
 
 @pytest.mark.parametrize(
-    "count, model", [(6, CPU), (6, DATA_CENTRE), (80, CPU)], ids=["6", "6 by strips", "80"]
+    "count, model", [(6, CPU), (6, DATA_CENTRE), (80, CPU)], ids=["6", "6 by tiles", "80"]
 )
 @pytest.mark.second_driver("80")
 @pytest.mark.every_driver
 def test_residuals_that_sum_over_an_image(device, count, model):
-    """r_i = sum_j M_ij x_j - b_i: the diagonal comes from unit vectors, or for many unknowns from random signs. By strips, what is
+    """r_i = sum_j M_ij x_j - b_i: the diagonal comes from unit vectors, or for many unknowns from random signs. By register tiles, what is
     summed is not written into the diagonal and the gradient; where the solver has ended it stays what it was all the same."""
     rng = np.random.default_rng(0)
     matrix, target = rng.normal(size=(150, count)), rng.normal(size=(150, 1))

@@ -117,7 +117,7 @@ def test_a_choice_is_kept_for_equal_programs(own, trials, tmp_path):
 
 @pytest.mark.release
 def test_a_slow_plan_is_improved(own, monkeypatch):
-    """A product of matrices without strips, by a clock that shows what is predicted."""
+    """A product of matrices without register tiles, by a clock that shows what is predicted."""
     monkeypatch.setattr(
         search._Trials, "seconds", lambda self, executor, n: predict(executor.plan, CPU).totals["seconds"]
     )

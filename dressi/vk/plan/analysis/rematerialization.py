@@ -324,7 +324,7 @@ class Recomputing:
 
 
 def recomputable(f: Function) -> bool:
-    """Whether shaders of its readers can compute a Function: it is no scatter, raster or contraction by strips."""
+    """Whether shaders of its readers can compute a Function: it is no scatter, raster or contraction by register tiles."""
     plain = isinstance(f, PixelFunction) and f.quiet is None
     return plain and all(a in (Access.SAME_PIXEL, Access.FETCH) for a in f.access)
 

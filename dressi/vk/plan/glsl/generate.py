@@ -26,11 +26,11 @@ from ..substage import (
     Work,
 )
 from .blocks import block_shaders, hits_shaders
+from .chained_tiles import contract_shaders
 from .face_sum import face_sum_shaders
 from .pixel import compute_shaders, fragment_shaders
 from .raster import accumulate_shaders, list_shaders, raster_shaders
 from .scatter import fragment_scatter_shaders, scatter_dispatch_shaders, scatter_draw_shaders
-from .strips.shaders import contract_shaders
 from .text.shaders import Shaders, ShaderText
 from .text.source import ShaderSource
 
@@ -133,6 +133,5 @@ def _structure(s: SubStage, number: dict[Variable, int]) -> Hashable:
     lines.append(tuple((of(v), all_of(held.members)) for v, held in s.ranges.items()))
     lines.append(frozenset(of(v) for v in s.narrow))
     if isinstance(work, TiledCompute):
-        lines.append(tuple((of(f.output), strips) for f, strips in work.strips.items()))
-        lines.append(frozenset(of(v) for v in work.held))
+        lines.append(tuple((of(f.output), rows) for f, rows in work.schedules.items()))
     return tuple(lines)

@@ -9,26 +9,26 @@ from ....ad.graph import Variable
 from ..accumulators import accumulators_of
 from ..context import Context
 from ..limits import DeviceLimits
-from ..lowering.tiling.strips import strips_in
+from ..lowering.register_tiles import tiled_in
 from ..substage import ONE, Binding, Read, Scatter, SubStage, TiledCompute, Undecided, all_reads
 from ..uses import put_together
 
-# Epilogue fusion: a scatter or a contraction by strips does the work of a reader of its result.
+# Epilogue fusion: a scatter or a contraction by register tiles does the work of a reader of its result.
 #
 # The second shader of a scatter turns accumulators into the table, one texel an invocation. If the table has only one
 # reader and that works on the same texels, as an optimizer does on its gradient, the shader does that work as well. The
 # table never becomes an image.
 #
-# A shader of strips does what follows at each texel that it makes, as a bias and an activation, or a loss. Its own result
-# becomes an image where others read it too.
+# A shader of register tiles does what follows at each texel that it makes, as a bias and an activation, or a loss. Its own
+# result becomes an image where others read it too.
 
 LONGEST_END = 1024.0
-"""Operations of an invocation of strips after them. They are written out for each of its texels."""
+"""Operations of an invocation of register tiles after them. They are written out for each of its texels."""
 
 
 def fuse_epilogues(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
     """The SubStages; readers of a table become the epilogue of its scatter where they are the only ones, and the first reader
-    of a contraction by strips, that works on the same texels, joins it."""
+    of a contraction by register tiles, that works on the same texels, joins it."""
     if context.incremental:
         return list(sub_stages)
     limits, needed, wide = context.limits, {*context.roots, *context.named}, context.cost.wide
@@ -37,7 +37,7 @@ def fuse_epilogues(sub_stages: Sequence[SubStage], context: Context) -> list[Sub
     readers = {v: set(numbers) for v, numbers in context.uses.readers.items()}
     for k, s in enumerate(sub_stages):
         if isinstance(s.work, TiledCompute):
-            _join_strips(k, s, order, readers, needed, limits, loops=wide)
+            _join_tiles(k, s, order, readers, needed, limits, loops=wide)
             continue
         scatter = s.scatter
         if scatter is None:
@@ -60,7 +60,7 @@ def fuse_epilogues(sub_stages: Sequence[SubStage], context: Context) -> list[Sub
     return [s for s in order if s is not None]
 
 
-def _join_strips(
+def _join_tiles(
     k: int,
     s: SubStage,
     order: list[SubStage | None],
@@ -70,7 +70,7 @@ def _join_strips(
     *,
     loops: bool,
 ) -> None:
-    """Puts strips into the place of a reader that they can do the work of. loops: whether it may have any: CPU drivers are slow
+    """Puts register tiles into the place of a reader that they can do the work of. loops: whether it may have any: CPU drivers are slow
     where one is written out for each texel of an invocation, in a dispatch that also overwrites leaves."""
     (table,) = s.outputs
     for reader in sorted(readers.get(table, ())):
@@ -78,7 +78,7 @@ def _join_strips(
         assert alone is not None, "a reader is fused once"
         if not loops and any(g.iterations for g in alone.body):
             continue
-        together = _with_strips(s, table, alone, stored=table in needed or len(readers[table]) > 1)
+        together = _with_tiles(s, table, alone, stored=table in needed or len(readers[table]) > 1)
         if together is None or limits.violation(together):
             continue
         if put_together(order, reader, k, together):  # else the reader waits for another reader
@@ -87,10 +87,10 @@ def _join_strips(
             return
 
 
-def _with_strips(s: SubStage, table: Variable, reader: SubStage, *, stored: bool) -> SubStage | None:
-    """Strips with a reader of what they make, None as below, or where that is much for an invocation. stored: whether others read
+def _with_tiles(s: SubStage, table: Variable, reader: SubStage, *, stored: bool) -> SubStage | None:
+    """Register tiles with a reader of what they make, None as below, or where that is much for an invocation. stored: whether others read
     it, too."""
-    (f,) = strips_in(s)
+    (f,) = tiled_in(s)
     together = _beside(s, table, reader)
     work = sum(g.operations * g.output.vtype.components for g in reader.body) * f.layout.points
     if together is None or reader.fused or work > LONGEST_END:

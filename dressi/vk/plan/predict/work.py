@@ -44,7 +44,7 @@ from ..substage import (
     Work,
 )
 from .invocation import Invocation, Load, Shader, Stores
-from .strips import loads_of_strips
+from .register_tiles import loads_of_tiles
 
 # The work of draws of triangles: vertices, and the fragments that they are expected to cover.
 
@@ -191,7 +191,7 @@ _loads.register(FaceSums, face_sum_loads)
 
 @_loads.register
 def _(work: TiledCompute, s: SubStage, limits: DeviceLimits) -> list[Load]:
-    return loads_of_strips(s)
+    return loads_of_tiles(s)
 
 
 @_loads.register

@@ -16,8 +16,8 @@ from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.context import Target
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
-from dressi.vk.plan.lowering.long_loops import shorten_loops
-from dressi.vk.plan.lowering.tiling.strips import TiledContraction
+from dressi.vk.plan.lowering.register_tiles import TiledContraction
+from dressi.vk.plan.lowering.tile_contractions import shorten_loops
 from dressi.vk.plan.model import cost
 from dressi.vk.plan.model.records import CPU, DESKTOP
 from dressi.vk.plan.options import BASELINE, DEFAULT
@@ -172,7 +172,7 @@ def test_workgroups_reduce(device, size):
         run.run()
         groups = [f for s in run.plan.sub_stages for f in s.functions if isinstance(f, TiledContraction)]
         assert len(groups) == 4 * (size[1] >= 64) + 4 * (size[0] >= 64)
-        assert all(f.strips.tree and f.strips.lanes <= 128 for f in groups)
+        assert all(f.layout.tree and f.layout.lanes <= 128 for f in groups)
         first = {name: run.recv(v) for name, v in p.outputs.items()}
     compare(first, p)
 
@@ -209,7 +209,7 @@ def test_levels_of_loops_or_a_workgroup():
     ]
     assert lengths == [256, 4]
     (group,) = shorten_loops(p, Target(DeviceLimits(max_workgroup_invocations=256), DESKTOP)).functions
-    assert isinstance(group, TiledContraction) and (group.strips.lanes, group.iterations) == (256, 4)
+    assert isinstance(group, TiledContraction) and (group.layout.lanes, group.iterations) == (256, 4)
     assert shorten_loops(p, Target(DeviceLimits())) is p
 
 

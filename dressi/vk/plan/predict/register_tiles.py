@@ -1,4 +1,4 @@
-"""The work of dispatches of strips, side by side and in chains."""
+"""The work of dispatches of register tiles, side by side and in chains."""
 
 from __future__ import annotations
 
@@ -7,53 +7,52 @@ from dataclasses import replace
 
 from ....ad.graph import Function, Variable
 from ..limits import DeviceLimits
-from ..lowering.tiling.chain import (
-    Held,
+from ..lowering.chains import (
     Link,
     RegionLayout,
-    Staged,
-    held_by,
+    StagedImage,
+    Staging,
     in_registers,
     is_chain,
     links_of,
+    staged_in,
+    staging_of,
 )
-from ..lowering.tiling.parts import SHARED_STEP
-from ..lowering.tiling.products import ProductLayout
-from ..lowering.tiling.strips import Layout, TiledContraction, strips_in
+from ..lowering.register_tiles import Layout, ProductLayout, TiledContraction, tiled_in
+from ..lowering.tile_contractions import SHARED_STEP
 from ..model.device import LOOP, DeviceModel
-from ..substage import SubStage, TiledCompute
+from ..substage import SubStage
 from .invocation import Invocation, Load, Shader, Stores
 
 Memo = dict[tuple[Variable, bool], Invocation]
-"""What follows from texels of contractions, and what loads of values take: equal however strips are divided."""
+"""What follows from texels of contractions, and what loads of values take: equal by any schedule."""
 
 
-def loads_of_strips(s: SubStage, memo: Memo | None = None) -> list[Load]:
+def loads_of_tiles(s: SubStage, memo: Memo | None = None) -> list[Load]:
     """Invocations that compute several texels each, by loops around a block in which texels are loaded once."""
-    assert isinstance(s.work, TiledCompute)
-    if not is_chain(s):
-        return [_alone(f, others, s) for f, others in strips_in(s).items()]
     memo = {} if memo is None else memo
+    if not is_chain(s):
+        return [_alone(f, others, s) for f, others in tiled_in(s).items()]
     links = links_of(s)
     if isinstance(links[-1].layout, ProductLayout):
         return [_product(links[-1], links[-1].layout, s, memo)]
-    held = held_by(links, s.work.held)
-    assert held is not None, "the pass asked for these"
-    return [_in_workgroups(links, held, s, memo) if held else _in_registers(links, s, memo)]
+    staging = staging_of(links)
+    assert staging is not None, "the pass asked for these"
+    return [_in_workgroups(links, staging, s, memo) if staging else _in_registers(links, s, memo)]
 
 
-def strips_seconds(s: SubStage, limits: DeviceLimits, model: DeviceModel, memo: Memo | None = None) -> float:
-    """What a dispatch of strips takes, with its start and a barrier. memo: kept for other divisions of the same dispatch."""
-    loads = loads_of_strips(s, memo)
+def tiles_seconds(s: SubStage, limits: DeviceLimits, model: DeviceModel, memo: Memo | None = None) -> float:
+    """What a dispatch of register tiles takes, with its start and a barrier. memo: kept for other schedules of the same dispatch."""
+    loads = loads_of_tiles(s, memo)
     moved = sum(map(limits.bytes_of, (*(r.variable for r in s.reads), *s.outputs)))
     busy = sum(load.seconds(model) for load in loads)
-    if isinstance(s.work, TiledCompute) and s.work.held:
-        busy += len(s.work.strips) * SHARED_STEP
+    if is_chain(s) and staged_in(links := links_of(s)):
+        busy += len(links) * SHARED_STEP
     return max(busy, moved / model.bandwidth) + model.dispatch + model.barrier
 
 
 def _terms(f: TiledContraction, products: float) -> Invocation:
-    return Invocation(products * f.whole.operations * f.output.vtype.components)
+    return Invocation(products * f.part.operations * f.output.vtype.components)
 
 
 def _ends(
@@ -71,17 +70,12 @@ def _loaded(s: SubStage, x: Variable, memo: Memo) -> Invocation:
     return memo[x, False]
 
 
-def _written(s: SubStage, f: TiledContraction, others: Sequence[Function]) -> list[Variable]:
-    made = {f.output, *(g.output for g in others)}
-    return [v for v in s.outputs if v in made]
-
-
 def _alone(f: TiledContraction, others: list[Function], s: SubStage) -> Load:
     shader, layout = Shader(s), f.layout
     block = _terms(f, layout.products).and_then(Invocation(LOOP))
     for x, count in zip(f.inputs, f.loads, strict=True):
         block = block.and_then(shader.elsewhere(x).times(count)._replace(walk=0.0, chain=1.0))
-    points = layout.points / (f.strips.lanes if f.strips.tree else 1)
+    points = layout.points / (layout.lanes if layout.tree else 1)
     return _whole(s, Link(f, layout, others, None), block._replace(chain=1.0), points, {})
 
 
@@ -90,14 +84,15 @@ def _whole(
 ) -> Load:
     """The invocations of the contraction that writes. before: what a workgroup does first."""
     f, layout = link.f, link.layout
-    outputs = _written(s, f, link.others)
+    made = {f.output, *(g.output for g in link.others)}
+    outputs = [v for v in s.outputs if v in made]
     ends = _ends(s, f.output, link.others, outputs, memo)
     each = block.times(layout.iterations)
     each = each._replace(chain=block.chain * layout.iterations)
     each = each.and_then(ends.times(points)._replace(walk=0.0, chain=float(bool(link.others))))
     if before is not None:
         each = before.and_then(each)
-    return Load(layout.groups * layout.strips.lanes, each, Stores.of(s, outputs).times(points), True)
+    return Load(layout.groups * layout.lanes, each, Stores.of(s, outputs).times(points), True)
 
 
 def _in_registers(links: list[Link], s: SubStage, memo: Memo) -> Load:
@@ -108,7 +103,7 @@ def _in_registers(links: list[Link], s: SubStage, memo: Memo) -> Load:
     for made in found:
         link, last = made.link, made.link.result is None
         f = link.f
-        block = block.and_then(_terms(f, link.layout.products if last else made.texels * f.whole.terms))
+        block = block.and_then(_terms(f, link.layout.products if last else made.texels * f.part.terms))
         for x, count in zip(f.inputs, made.loads, strict=True):
             if x not in inner:
                 block = block.and_then(_loaded(s, x, memo).times(count)._replace(walk=0.0))
@@ -119,47 +114,46 @@ def _in_registers(links: list[Link], s: SubStage, memo: Memo) -> Load:
     return _whole(s, links[-1], block._replace(chain=1.0 + depth), links[-1].layout.points, memo)
 
 
-def _in_workgroups(links: list[Link], held: Held, s: SubStage, memo: Memo) -> Load:
+def _in_workgroups(links: list[Link], staging: Staging, s: SubStage, memo: Memo) -> Load:
     *inner, last = links
-    lanes, before = last.layout.strips.lanes, Invocation()
-    for v, layout in held.items():
-        if isinstance(layout, Staged):
+    lanes, before = last.layout.lanes, Invocation()
+    for v, layout in staging.items():
+        if isinstance(layout, StagedImage):
             load = _loaded(s, v, memo).and_then(Invocation(LOOP, shared=float(v.vtype.components)))
             before = before.and_then(load.times(-(-layout.count // lanes)))
     before = before._replace(walk=0.0, chain=1.0 if before.reads else 0.0)
     for link in inner:
-        v = link.result
-        assert v is not None, "an inner contraction is read"
-        layout = held[v]
+        v = link.inner
+        layout = staging[v]
         assert isinstance(layout, RegionLayout)
-        item = _block(link, layout, s, held, memo).times(layout.iterations)
+        item = _block(link, layout, s, staging, memo).times(layout.iterations)
         ends = _ends(s, link.f.output, link.others, [v], memo)
         ends = ends.and_then(Invocation(LOOP, shared=float(v.vtype.components)))
-        rounds = -(-layout.count // lanes)
-        chain = rounds * (item.chain * layout.iterations + ends.chain)
-        item = item.and_then(ends.times(layout.points)).times(rounds)
+        waves = -(-layout.count // lanes)
+        chain = waves * (item.chain * layout.iterations + ends.chain)
+        item = item.and_then(ends.times(layout.points)).times(waves)
         before = before.and_then(item._replace(walk=0.0, chain=chain))
-    return _whole(s, last, _block(last, last.layout, s, held, memo), last.layout.points, memo, before)
+    return _whole(s, last, _block(last, last.layout, s, staging, memo), last.layout.points, memo, before)
 
 
 def _product(link: Link, layout: ProductLayout, s: SubStage, memo: Memo) -> Load:
-    """A product of operands that its workgroups hold, block after block."""
+    """A product of operands that its workgroups stage, block after block."""
     f, terms = link.f, _terms(link.f, layout.products)
     block = Invocation(LOOP, products=terms.operations) if layout.half else terms.and_then(Invocation(LOOP))
-    block = block.and_then(Invocation(shared=layout.shared_reads + sum(layout.held) / layout.strips.lanes))
+    block = block.and_then(Invocation(shared=layout.shared_reads + sum(layout.staged) / layout.lanes))
     for k, (x, packed) in enumerate(zip(f.inputs, f.packed, strict=True)):
         load = _loaded(s, x, memo).and_then(Invocation(LOOP))
         block = block.and_then(load.times(layout.loads(k, packed))._replace(walk=0.0))
     return _whole(s, link, block._replace(chain=1.0), layout.points, memo)
 
 
-def _block(link: Link, layout: Layout, s: SubStage, held: Held, memo: Memo) -> Invocation:
-    """A block of a contraction that reads what its workgroup holds."""
+def _block(link: Link, layout: Layout, s: SubStage, staging: Staging, memo: Memo) -> Invocation:
+    """A block of a contraction that reads what its workgroup stages."""
     f = link.f
     block, chain = _terms(f, layout.products).and_then(Invocation(LOOP)), 0.0
     for k, x in enumerate(f.inputs):
         count = layout.distinct(k, f.packed[k])
-        if x in held:
+        if x in staging:
             block = block.and_then(Invocation(shared=float(count * x.vtype.components)))
         else:
             block, chain = block.and_then(_loaded(s, x, memo).times(count)), 1.0

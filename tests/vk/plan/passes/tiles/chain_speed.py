@@ -1,6 +1,6 @@
 """CPU times of chains of two kernels, stored, computed again and once for each block, and which of these is planned.
 
-    python tests/vk/plan/passes/strips/chain_speed.py [DEVICE]
+    python tests/vk/plan/passes/tiles/chain_speed.py [DEVICE]
 
 The gradient by the image of a squared residual, as in section 4.3 of the paper of Halide's gradients, with kernels of 1x5 and
 3x5 texels, for ten sizes. Times are milliseconds of all threads, those of a software driver included, taken in turns.
@@ -14,8 +14,9 @@ import numpy as np
 
 from dressi import FLOAT, Device, F, Variable
 from dressi.ad.program import Program
+from dressi.vk.plan.lowering.chains import links_of, staged_in
 from dressi.vk.plan.options import DEFAULT
-from dressi.vk.plan.passes.strips import divide, overlap_tiles
+from dressi.vk.plan.passes import schedule_contractions as passes
 from dressi.vk.plan.plan import Plan
 from dressi.vk.plan.substage import SubStage, TiledCompute
 from dressi.vk.run.executor import VulkanExecutor
@@ -24,7 +25,7 @@ SIZES = ((128, 128), (256, 160), (256, 256), (512, 320), (512, 512), (800, 600),
          (2560, 1600))  # fmt: skip
 TURNS, TEXELS = 7, 3e6
 EACH_STEP = replace(DEFAULT, cache_static=False)
-CHOICE = overlap_tiles.soonest
+CHOICE = passes.soonest_chain
 WAYS: tuple[str, ...] = ("planned", "stored", "computed again", "in registers", "in workgroups")
 
 
@@ -38,8 +39,12 @@ def program(kernel: tuple[int, int], size: tuple[int, int], way: str) -> Program
     return Program({"slope": F.correlate(hint(residual), w)})
 
 
+def staged(s: SubStage) -> bool:
+    return isinstance(s.work, TiledCompute) and bool(s.work.schedules) and bool(staged_in(links_of(s)))
+
+
 def chained(s: SubStage, held: bool) -> bool:
-    return isinstance(s.work, TiledCompute) and bool(s.work.held) == held and len(s.work.strips) > 1
+    return isinstance(s.work, TiledCompute) and len(s.work.schedules) > 1 and staged(s) == held
 
 
 def forced(way: str):
@@ -48,8 +53,8 @@ def forced(way: str):
     def one(s: SubStage, limits, model):
         held = way == "in workgroups"
         wide = replace(model, lanes=4096) if held else model
-        found = [x for x in divide.divisions(s, wide) if chained(x, held) and divide.suits(x, model)]
-        return (-1.0, min(found, key=lambda x: divide.strips_seconds(x, limits, model))) if found else None
+        found = [x for x in passes.chain_schedules(s, wide) if passes.suits(x, model) and chained(x, held)]
+        return (-1.0, min(found, key=lambda x: passes.tiles_seconds(x, limits, model))) if found else None
 
     return one
 
@@ -58,18 +63,15 @@ def built(kernel: tuple[int, int], size: tuple[int, int], way: str, device: Devi
     options = {"stored": {"overlap_tiles": False}, "computed again": {"tile_contractions": False}}.get(
         way, {}
     )
-    overlap_tiles.soonest = forced(way) if way.startswith("in ") else CHOICE
+    passes.soonest_chain = forced(way) if way.startswith("in ") else CHOICE
     try:
         return VulkanExecutor(program(kernel, size, way), device, options=replace(EACH_STEP, **options))
     finally:
-        overlap_tiles.soonest = CHOICE
+        passes.soonest_chain = CHOICE
 
 
-def form(plan: Plan) -> list[tuple[str, int, int]]:
-    return [
-        (s.work.name, len(getattr(s.work, "strips", ())), len(getattr(s.work, "held", ())))
-        for s in plan.sub_stages
-    ]
+def form(plan: Plan) -> list[tuple[str, int, bool]]:
+    return [(s.work.name, len(getattr(s.work, "schedules", ())), staged(s)) for s in plan.sub_stages]
 
 
 def main(name: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Contractions by strips: values against float64 on every driver, and which strips are chosen."""
+"""Contractions by register tiles: values against float64 on every driver, and which schedules are chosen."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +17,9 @@ from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.context import Target
 from dressi.vk.plan.limits import profile
-from dressi.vk.plan.lowering.tiling import choose, lanes
-from dressi.vk.plan.lowering.tiling.packed import Packed
-from dressi.vk.plan.lowering.tiling.strips import Layout, Strips, TiledContraction
+from dressi.vk.plan.lowering import tile_contractions
+from dressi.vk.plan.lowering.register_tiles import Layout, Packed, TiledContraction
+from dressi.vk.plan.lowering.schedules import Bind, Pack, Shuffle, Unroll
 from dressi.vk.plan.model.records import CPU, DESKTOP, LAVAPIPE, SWIFTSHADER, TILER
 from dressi.vk.plan.options import DEFAULT
 from dressi.vk.plan.predict.stages import predict
@@ -108,6 +108,11 @@ CASES = {
 MODELS = {"cpu": CPU, "desktop": DESKTOP, "tiler": TILER}
 
 
+def tiled(whole, *rows, inputs=None) -> TiledContraction:
+    """A contraction by a schedule."""
+    return TiledContraction(*(inputs or whole.inputs), whole=whole, schedule=rows, by_hand=False)
+
+
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.second_driver(
@@ -127,9 +132,9 @@ def test_values(device, always, case, model):
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_meaning_is_that_of_the_contraction(always, case):
-    """Packed operands and strips in NumPy, too."""
+    """Packed operands and register tiles in NumPy, too."""
     program = Program({f"output {k}": v for k, v in enumerate(CASES[case]())})
-    lowered = replaced(program, choose.tile_contractions(program, Target(profile("lavapipe"))))
+    lowered = replaced(program, tile_contractions.tile_contractions(program, Target(profile("lavapipe"))))
     assert any(isinstance(f, TiledContraction) for f in lowered.functions)
     for got, expected in zip(evaluate(lowered.roots), evaluate(program.roots), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
@@ -141,7 +146,7 @@ def planned(program: Program, model=CPU, **options):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_large_products_are_done_by_strips(model):
+def test_large_products_are_done_by_register_tiles(model):
     a, b = Variable(FLOAT, (1024, 1024)), Variable(FLOAT, (1024, 1024))
     program = Program({"product": F.matmul(a, b)})
     with config(check=True):
@@ -164,7 +169,7 @@ def test_one_view_and_many_plan_alike():
         x, w = Variable(FLOAT, (256, 256), views, channels=8), Variable(FLOAT, (5, 5), 8, channels=8)
         y = F.correlate(x, w)
         plan = planned(Program({"y": y}))
-        found.append([f.strips for f in plan.program.functions if isinstance(f, TiledContraction)])
+        found.append([f.schedule for f in plan.program.functions if isinstance(f, TiledContraction)])
     assert found[0] == found[1] and len(found[0]) == 1
 
 
@@ -174,13 +179,10 @@ def test_a_block_loads_what_its_entries_share():
     whole = y.creator
     assert isinstance(whole, ContractFunction)
     x, w = whole.inputs
-    strips = Strips(3, ((2, 4),), ((4, 3), (5, 3)))
-    f = TiledContraction(
-        x, Packed(w, axis=2).output, whole=whole, strips=strips, packed=(None, 2)
-    ).output.creator
-    assert isinstance(f, TiledContraction)
+    rows = (Bind("x", 64), Unroll("y", 4), Unroll("r0", 3), Unroll("r1", 3), Pack(1, "y"))
+    f = tiled(whole, *rows, inputs=(x, Packed(w, axis=2).output))
     assert f.loads == (18, 3) and f.layout.products == 36 and f.iterations == 1
-    assert choose.tiled(whole, profile("lavapipe"), CPU) is None
+    assert tile_contractions.tiled(whole, profile("lavapipe"), CPU) is None
 
 
 def test_invocations_of_a_subgroup_share_weights():
@@ -189,14 +191,14 @@ def test_invocations_of_a_subgroup_share_weights():
     x, w = Variable(FLOAT, (64, 64), channels=8), Variable(FLOAT, (3, 3), 8, channels=8)
     whole = F.correlate(x, w).creator
     assert isinstance(whole, ContractFunction)
-    strips = Strips(3, ((1, 8), (2, 2)), ((5, 3), (6, 3)), lanes=16, subgroup=8)
-    f = TiledContraction(*whole.inputs, whole=whole, strips=strips, packed=(None, None))
+    blocks = (Unroll("c", 8), Unroll("y", 2), Unroll("r1", 3), Unroll("r2", 3))
+    f = tiled(whole, Bind("x", 16), *blocks, Shuffle(8))
     assert f.loads == (12, 9)
     plan = build_plan(Program({"y": f.output}), profile("desktop"), shader_text)
     (source,) = (source for shaders in plan.shaders.values() for source in shaders.sources.values())
     assert source.count("imageLoad(") + source.count("texelFetch(") == 21
     assert source.count("subgroupShuffle(") == 72
-    compile_glsl(source, "compute", "strips")
+    compile_glsl(source, "compute", "tiles")
 
 
 @pytest.mark.parametrize(("model", "invocations"), [(CPU, 8), (DESKTOP, 1)])
@@ -204,7 +206,7 @@ def test_subgroups_share_on_cpu_drivers(model, invocations):
     """There, each invocation loads alone; elsewhere caches serve those that read the same texel."""
     y = F.correlate(Variable(FLOAT, (256, 256), channels=32), Variable(FLOAT, (3, 3), 32, channels=32))
     found = [
-        f.strips.subgroup
+        f.layout.subgroup
         for f in planned(Program({"y": y}), model).program.functions
         if isinstance(f, TiledContraction)
     ]
@@ -217,9 +219,7 @@ def test_a_block_loads_a_cell_once():
     text = "o[y, x] = (g[(y + 16) // 32 + j, x] + j) * a[y, x]"
     whole = F.contract(text, a=image, g=cells, extents={"y": 128, "j": 2}).creator
     assert isinstance(whole, ContractFunction)
-    y = TiledContraction(
-        *whole.inputs, whole=whole, strips=Strips(3, ((2, 16),), ((4, 2),), 16), packed=(None, None)
-    )
+    y = tiled(whole, Bind("x", 16), Unroll("y", 16), Unroll("r0", 2))
     assert y.loads == (2, 16)
     plan = build_plan(Program({"y": y.output}), profile("desktop"), shader_text)
     (source,) = (source for shaders in plan.shaders.values() for source in shaders.sources.values())
@@ -256,9 +256,9 @@ SAMPLES = [build().output for build in EXAMPLES[ContractFunction]]
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.second_driver("desktop")
 def test_every_example(device, always, monkeypatch, model):
-    """All forms of indices, guards and bodies by strips, whose lanes may be few."""
-    monkeypatch.setattr(lanes, "LEAST_LANES", 1)
-    choose.chosen.cache_clear()
+    """All forms of indices, guards and bodies by register tiles, whose lanes may be few."""
+    monkeypatch.setattr(tile_contractions, "LEAST_LANES", 1)
+    tile_contractions.chosen.cache_clear()
     program = Program({f"example {k}": v for k, v in enumerate(SAMPLES)})
     with VulkanExecutor(program, device, cost=MODELS[model]) as run:
         made = sum(isinstance(f, TiledContraction) for f in run.plan.program.functions)
@@ -275,12 +275,11 @@ def test_golden_glsl():
     run again."""
     whole = F.correlate(Variable(FLOAT, (20, 7)), Variable(FLOAT, (3, 3))).creator
     assert isinstance(whole, ContractFunction)
-    strips = Strips(3, ((2, 2),), ((5, 3),), 16)
-    y = TiledContraction(*whole.inputs, whole=whole, strips=strips, packed=(None, None)).output
+    y = tiled(whole, Bind("x", 16), Unroll("y", 2), Unroll("r1", 3)).output
     plan = build_plan(Program({"y": y}), profile("desktop"), shader_text)
     (source,) = (source for shaders in plan.shaders.values() for source in shaders.sources.values())
-    compile_glsl(source, "compute", "strips")
-    file = Path(__file__).parents[2] / "golden" / "strips.glsl"
+    compile_glsl(source, "compute", "tiles")
+    file = Path(__file__).parents[2] / "golden" / "tiles.glsl"
     if not file.exists():
         file.write_text(source)
     assert source == file.read_text()
@@ -292,7 +291,7 @@ def test_neighbouring_workgroups_share_the_larger_operand():
         x, w = Variable(FLOAT, (extent, extent), channels=96), Variable(FLOAT, (3, 3), 32, channels=96)
         f = F.correlate(x, w).creator
         assert isinstance(f, ContractFunction)
-        assert [a for a in Layout(f, Strips(3)).order if f.extents[a] > 1] == first
+        assert [a for a in Layout(f, (Bind("x", 64),)).order if f.extents[a] > 1] == first
 
 
 def test_tiles_in_columns(device, always):
@@ -317,7 +316,9 @@ def test_long_contractions_may_have_blocks_that_compile_longer(model):
             Variable(FLOAT, (size, size), channels=channels),
             Variable(FLOAT, (3, 3), channels, channels=channels),
         )
-        return choose.tiled(F.correlate(x, w).creator, profile("lavapipe"), model).creator.layout.products
+        return tile_contractions.tiled(
+            F.correlate(x, w).creator, profile("lavapipe"), model
+        ).creator.layout.products
 
     assert block(96, 128) == 1152
     assert block(8, 32) <= model.straight
@@ -331,6 +332,6 @@ def test_columns_between_those_of_a_stride_need_no_tests(model):
     (slope,) = gradient(halved, [image], Variable(FLOAT, halved.size))
     plan = planned(Program({"slope": slope}), model, cache_static=False)
     (f,) = (f for f in plan.program.functions if isinstance(f, TiledContraction))
-    assert f.whole.parallel[3][-2:] == (512, 2) and f.whole.extents[f.strips.lane] == 512
+    assert f.part.parallel[3][-2:] == (512, 2) and f.part.extents[f.layout.lane] == 512
     sources = [source for shaders in plan.shaders.values() for source in shaders.sources.values()]
     assert not any("% 2 == 0" in source for source in sources)

@@ -1,9 +1,9 @@
 """Chains: contractions of one dispatch that read each other, of which only the last one writes (overlapped tiling).
 
 What an inner one makes is needed around each block of the last one, farther out the more contractions follow: its *region*.
-Either the invocations of a workgroup make a region together, in memory that they share, or each invocation makes what its own
-block reads, in registers. Texels where regions overlap are made again; nothing is stored between. A workgroup may hold a region
-of an image, too, which its invocations load together: a chain of one contraction is that alone.
+Either the invocations of a workgroup make a region together, in shared memory, or each invocation makes what its own block
+reads, in registers (rows ``At``). Texels where regions overlap are made again; nothing is stored between. A workgroup may
+stage a region of an image, too (rows ``Stage``): a chain of one contraction is that alone.
 
     two 5 x 5 kernels, a workgroup of 64 x 8 texels:   68 x 12 texels of the first one, from 72 x 16 of the image
 """
@@ -11,32 +11,35 @@ of an image, too, which its invocations load together: a chain of one contractio
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from .....ad.contract.contraction import ContractFunction
-from .....ad.graph import Function, Variable
-from .....ad.graph.index_map import Affine
-from ...substage import SubStage, TiledCompute
-from .packed import PACKED
-from .products import ProductLayout, layout_of
-from .strips import Layout, TiledContraction, strips_in
+from ....ad.contract.contraction import ContractFunction
+from ....ad.graph import Function, Variable
+from ....ad.graph.index_map import Affine
+from ..substage import SubStage, TiledCompute
+from .register_tiles import PACKED, Layout, ProductLayout, TiledContraction, layout_of, places_read, tiled_in
+from .schedules import At, Stage
 
 MOST_ROWS = 65535
 """Workgroups along the second axis of a dispatch."""
-Sets = dict[int, frozenset[int]]
-"""The distances of the entries of axes from the first ones, by the numbers of the axes."""
 
 
 class Link(NamedTuple):
-    """One contraction of a chain.  layout: its division.  others: the Functions that follow from its texels, in the same
+    """One contraction of a chain.  layout: its loops.  others: the Functions that follow from its texels, in the same
     invocation.  result: what later contractions read of these, None for the last one."""
 
     f: TiledContraction
     layout: Layout
     others: list[Function]
     result: Variable | None
+
+    @property
+    def inner(self) -> Variable:
+        """What later contractions read."""
+        assert self.result is not None, "an inner contraction is read"
+        return self.result
 
 
 class Region(NamedTuple):
@@ -52,15 +55,15 @@ class Region(NamedTuple):
 
 
 def is_chain(s: SubStage) -> bool:
-    """Whether contractions of a dispatch of strips read each other, or what a workgroup holds."""
-    return isinstance(s.work, TiledCompute) and bool(s.work.strips)
+    """Whether the contractions of a dispatch are scheduled together: they read each other, or what a workgroup stages."""
+    return isinstance(s.work, TiledCompute) and bool(s.work.schedules)
 
 
 def grid_of(s: SubStage) -> tuple[int, int]:
-    """The workgroups of a dispatch of strips, in rows."""
+    """The workgroups of a dispatch of register tiles, in rows."""
     if is_chain(s):
         return grid([links_of(s)[-1].layout])
-    return grid(f.layout for f in strips_in(s))
+    return grid(f.layout for f in tiled_in(s))
 
 
 def grid(layouts: Iterable[Layout]) -> tuple[int, int]:
@@ -75,10 +78,23 @@ def links_of(s: SubStage) -> list[Link]:
     assert isinstance(s.work, TiledCompute)
     read = {x for f in s.body if isinstance(f, TiledContraction) for x in f.inputs}
     found = []
-    for f, others in strips_in(s).items():
+    for f, others in tiled_in(s).items():
         made = [v for v in (f.output, *(g.output for g in others)) if v in read]
-        found.append(Link(f, layout_of(f.whole, s.work.strips[f]), others, made[0] if made else None))
+        found.append(Link(f, layout_of(f.part, s.work.schedules[f]), others, made[0] if made else None))
     return found
+
+
+def staged_in(links: Sequence[Link]) -> frozenset[Variable]:
+    """The values that a workgroup makes or loads once, in shared memory."""
+    found: set[Variable] = set()
+    for link in links:
+        for row in link.layout.rows:
+            match row:
+                case Stage(operand):
+                    found.add(link.f.inputs[operand])
+                case At(shared=True):
+                    found.add(link.inner)
+    return frozenset(found)
 
 
 def image_axes(f: ContractFunction) -> dict[int, int] | None:
@@ -93,29 +109,33 @@ def image_axes(f: ContractFunction) -> dict[int, int] | None:
 
 
 # ---- workgroups that make regions
-def regions_of(links: Sequence[Link], held: AbstractSet[Variable]) -> dict[Variable, Region] | None:
-    """The regions of what a workgroup holds; None where an index is no sum of multiples of axes, or where two readers differ
-    in it."""
+def regions_of(
+    links: Sequence[Link], staged: AbstractSet[Variable]
+) -> tuple[dict[Variable, Region], list[tuple[Link, int, Region]]] | None:
+    """The regions of what a workgroup stages, and those of the other operands, each with its link and number; None where an
+    index is no sum of multiples of axes, or where two readers differ in it."""
     regions: dict[Variable, Region] = {}
+    others = []
     for link in reversed(links):
         spans = _spans(link, regions)
         if spans is None:
             return None
         for k, x in enumerate(link.f.inputs):
-            if x not in held:
-                continue
             region = _region(link.f, k, spans)
+            if x not in staged:
+                others += [] if region is None else [(link, k, region)]
+                continue
             if region is not None and x in regions:
                 region = _around(region, regions[x])
             if region is None:
                 return None
             regions[x] = region
-    return regions
+    return regions, others
 
 
 def _spans(link: Link, regions: Mapping[Variable, Region]) -> dict[int, tuple[Affine, int]] | None:
     """The first entry and the number of entries of each axis that a workgroup visits."""
-    f = link.f.whole
+    f = link.f.part
     spans = {a: (Affine(), f.extents[a]) for a in f.reduced_axes}
     if link.result is None:
         return spans | {a: (Affine.axis(a), link.layout.step[a]) for a in link.layout.parallel}
@@ -127,10 +147,10 @@ def _spans(link: Link, regions: Mapping[Variable, Region]) -> dict[int, tuple[Af
 
 
 def _region(f: TiledContraction, k: int, spans: Mapping[int, tuple[Affine, int]]) -> Region | None:
-    if f.whole.maps[k].border != "zero":
+    if f.part.maps[k].border != "zero":
         return None
     origin, extents = [], []
-    for s, affine in enumerate(f.whole.maps[k].affines):
+    for s, affine in enumerate(f.part.maps[k].affines):
         first = affine.substituted({a: spans[a][0] for a in affine.axes})
         if first is None or not affine.whole or any(c < 0 for _, c in first.terms):
             return None
@@ -161,14 +181,14 @@ def _around(a: Region, b: Region) -> Region | None:
 
 
 class RegionLayout(Layout):
-    """The division of an inner contraction in a workgroup. An *item* is what an invocation makes at once: the tile of its
-    strips. Names of axes stand for the first entry of an item, without the constant of the origin of the region."""
+    """The loops of an inner contraction in a workgroup. An *item* is what an invocation makes at once: its register tile.
+    Names of axes stand for the first entry of an item, without the constant of the origin of the region."""
 
     packed = None
 
     def __init__(self, link: Link, region: Region, ends: dict[int, int]):
         """ends: one more than the last of the first entries of workgroups, along the axes of the last contraction."""
-        super().__init__(link.f.whole, link.layout.strips)
+        super().__init__(link.f.part, link.layout.rows)
         axes = image_axes(self.f)
         assert axes is not None, "the region was found by these axes"
         self.region, self.image_axes = region, axes
@@ -186,7 +206,7 @@ class RegionLayout(Layout):
         return math.prod(self.items.values())
 
     @property
-    def held(self) -> tuple[int, ...]:
+    def kept(self) -> tuple[int, ...]:
         """Texels along n, c, y, x that the workgroup keeps: whole items."""
         found = list(self.region.extents)
         for a, s in self.image_axes.items():
@@ -194,7 +214,7 @@ class RegionLayout(Layout):
         return tuple(found)
 
 
-class Staged(NamedTuple):
+class StagedImage(NamedTuple):
     """A region of an image that the invocations of a workgroup load. packed: the axis along which a texel holds several."""
 
     region: Region
@@ -202,7 +222,7 @@ class Staged(NamedTuple):
     ends: dict[int, int]
 
     @property
-    def held(self) -> tuple[int, ...]:
+    def kept(self) -> tuple[int, ...]:
         return self.region.extents
 
     @property
@@ -215,65 +235,52 @@ class Staged(NamedTuple):
         return low >= 0 and high + self.region.extents[s] <= extent
 
 
-Held = dict[Variable, RegionLayout | Staged]
+Staging = dict[Variable, RegionLayout | StagedImage]
 
 
-def held_by(links: Sequence[Link], held: AbstractSet[Variable]) -> Held | None:
-    """How a workgroup makes and loads what it holds; None where it cannot."""
-    if not held:
+def staging_of(links: Sequence[Link]) -> Staging | None:
+    """How a workgroup makes and loads what it stages; None where it cannot."""
+    staged = staged_in(links)
+    if not staged:
         return {}
-    regions = regions_of(links, held)
+    regions = regions_of(links, staged)
     if regions is None:
         return None
-    last, found = links[-1].layout, Held()
+    last, found = links[-1].layout, Staging()
     ends = {a: last.step[a] * (last.blocks[a] - 1) + 1 for a in last.parallel}
     for link in links:
         for x, packed in zip(link.f.inputs, link.f.packed, strict=True):
-            if x in held and x not in found:
-                found[x] = Staged(regions[x], packed, ends)
-        if link.result is not None and link.result in held:
-            found[link.result] = RegionLayout(link, regions[link.result], ends)
+            if x in staged and x not in found:
+                found[x] = StagedImage(regions[0][x], packed, ends)
+        if link.result is not None and link.result in staged:
+            found[link.result] = RegionLayout(link, regions[0][link.result], ends)
     return found
 
 
-def stageable(links: Sequence[Link], held: AbstractSet[Variable]) -> set[Variable]:
-    """The images of which a workgroup that holds these inner values loads texels more than once."""
-    spans, regions, found = [], {}, set[Variable]()
-    for link in reversed(links):
-        span = _spans(link, regions)
-        if span is None:
-            return set()
-        spans.append((link, span))
-        for k, x in enumerate(link.f.inputs):
-            region = _region(link.f, k, span)
-            if region is not None and x in held:
-                regions[x] = _around(region, regions[x]) if x in regions else region
-            elif region is not None:
-                loaded = (
-                    link.layout.distinct(k, link.f.packed[k]) * link.layout.iterations * _items(link, regions)
-                )
-                if loaded > region.texels:
-                    found.add(x)
+def stageable(links: Sequence[Link]) -> set[Variable]:
+    """The images of which a workgroup that stages all inner values loads texels more than once."""
+    regions = regions_of(links, {link.result for link in links if link.result is not None})
+    if regions is None:
+        return set()
+    inner, found = regions[0], set[Variable]()
+    for link, k, region in regions[1]:
+        made = None if link.result is None else inner[link.result]
+        blocks = link.layout.lanes if made is None else made.texels / link.layout.points
+        if link.layout.distinct(k, link.f.packed[k]) * link.layout.iterations * blocks > region.texels:
+            found.add(link.f.inputs[k])
     return found
-
-
-def _items(link: Link, regions: Mapping[Variable, Region | None]) -> float:
-    """Blocks of a workgroup."""
-    region = regions.get(link.result) if link.result is not None else None
-    return region.texels / link.layout.points if region is not None else link.layout.strips.lanes
 
 
 def shared_words(s: SubStage) -> int:
     """Words of memory that a workgroup shares."""
     if not is_chain(s):
-        return sum(f.shared_words for f in strips_in(s))
-    assert isinstance(s.work, TiledCompute)
+        return sum(f.shared_words for f in tiled_in(s))
     links = links_of(s)
     if isinstance(links[-1].layout, ProductLayout):
         return links[-1].layout.shared_words
-    layouts = held_by(links, s.work.held)
+    layouts = staging_of(links)
     assert layouts is not None, "the pass asked for these"
-    return sum(math.prod(layout.held) * v.vtype.components for v, layout in layouts.items())
+    return sum(math.prod(layout.kept) * v.vtype.components for v, layout in layouts.items())
 
 
 # ---- invocations that make what their block reads
@@ -292,19 +299,19 @@ def in_registers(links: Sequence[Link]) -> list[Evaluations] | None:
     wanted: dict[Variable, list[frozenset[int]]] = {}
     found = []
     for link in reversed(links):
-        f, sets = link.f.whole, dict[int, frozenset[int]]()
+        f = link.f.part
         if link is last:
-            sets = {a: frozenset(link.layout.shifts(a)) for a in range(len(f.extents))}
+            # The entries of each axis that a block visits, as distances from its first one.
+            entries = {a: frozenset(link.layout.shifts(a)) for a in range(len(f.extents))}
             texels = link.layout.points
         else:
             axes = image_axes(f)
             if axes is None or link.layout.iterations > 1 or link.result is None:
                 return None
             at = wanted[link.result]
-            sets = dict.fromkeys(range(len(f.extents)), frozenset((0,)))
-            sets |= {a: at[s] for a, s in axes.items()} | {
-                a: frozenset(range(f.extents[a])) for a in f.reduced_axes
-            }
+            entries = dict.fromkeys(range(len(f.extents)), frozenset((0,)))
+            entries |= {a: at[s] for a, s in axes.items()}
+            entries |= {a: frozenset(range(f.extents[a])) for a in f.reduced_axes}
             texels = math.prod(map(len, at))
             if any(
                 p is not None and not set(f.maps[k].affines[p].axes) <= set(f.reduced_axes)
@@ -314,7 +321,7 @@ def in_registers(links: Sequence[Link]) -> list[Evaluations] | None:
         loads = []
         for k, x in enumerate(link.f.inputs):
             inner = any(x is other.result for other in links)
-            places = list(_places(f, k, sets, link.f.packed[k]))
+            places = places_read(f, k, entries, link.f.packed[k], absolute=True)
             if (inner or link is not last) and not all(affine.whole for affine in f.maps[k].affines):
                 return None
             if inner and f.maps[k].border != "zero":
@@ -325,13 +332,3 @@ def in_registers(links: Sequence[Link]) -> list[Evaluations] | None:
             loads.append(math.prod(map(len, places)))
         found.append(Evaluations(link, texels, tuple(loads)))
     return found
-
-
-def _places(f: ContractFunction, k: int, sets: Sets, packed: int | None) -> Iterator[frozenset[int]]:
-    """Along n, c, y, x the distances of the texels of an input that are read."""
-    for s, affine in enumerate(f.maps[k].affines):
-        values = {affine.constant}
-        for a, c in affine.terms:
-            values = {v + c * d for v in values for d in sets[a]}
-        divisor = affine.divisor * (4 if s == packed else 1)
-        yield frozenset(v // divisor for v in values)

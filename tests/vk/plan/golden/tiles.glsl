@@ -6,13 +6,13 @@ layout(set=0, binding=1, r32f) uniform readonly image2D dressi_image1_0;
 layout(set=0, binding=2, r32f) uniform writeonly image2D dressi_output0_0;
 void main() {
   ivec2 dressi_group = ivec2(gl_WorkGroupID.xy);
-  int dressi_strip = dressi_group.y;
+  int dressi_number = dressi_group.y;
   int dressi_a1 = 0;
   int dressi_a0 = 0;
-  int dressi_a3 = int(gl_LocalInvocationIndex) + dressi_strip % 2 * 16;
-  dressi_strip /= 2;
-  int dressi_a2 = dressi_strip % 4 * 2;
-  dressi_strip /= 4;
+  int dressi_a3 = int(gl_LocalInvocationIndex) + dressi_number % 2 * 16;
+  dressi_number /= 2;
+  int dressi_a2 = dressi_number % 4 * 2;
+  dressi_number /= 4;
   bool dressi_v3 = dressi_a3 - 1 >= 0;
   bool dressi_v4 = dressi_a3 - 1 < 20;
   int dressi_v5 = clamp(dressi_a3 - 1, 0, 19);

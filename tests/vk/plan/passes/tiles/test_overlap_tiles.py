@@ -1,4 +1,4 @@
-"""Contractions by strips that make what they read of each other: values on every driver, and what is chosen."""
+"""Contractions by register tiles that make what they read of each other: values on every driver, and what is chosen."""
 
 from dataclasses import replace
 
@@ -11,10 +11,10 @@ from dressi.ad.program import Program
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import profile
-from dressi.vk.plan.lowering.tiling.chain import is_chain
+from dressi.vk.plan.lowering.chains import is_chain, links_of, staged_in
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP
 from dressi.vk.plan.options import DEFAULT
-from dressi.vk.plan.passes.strips import divide, overlap_tiles, stage_operands
+from dressi.vk.plan.passes import schedule_contractions as passes
 from dressi.vk.plan.predict.stages import predict
 from dressi.vk.plan.substage import TiledCompute
 from dressi.vk.run.executor import VulkanExecutor
@@ -73,26 +73,32 @@ def bodies():
 
 CASES = {f.__name__: f for f in (residual, three, strided, inside, layers, components, bodies)}
 FORMS = {
-    "registers": lambda s, held: not held,
-    "values": lambda s, held: 0 < len(held) < len(s.work.strips),
-    "images": lambda s, held: len(held) >= len(s.work.strips),
+    "registers": lambda s, staged: not staged,
+    "values": lambda s, staged: 0 < len(staged) < len(s.work.schedules),
+    "images": lambda s, staged: len(staged) >= len(s.work.schedules),
 }
+
+
+def staged(s):
+    """The values that workgroups stage in shared memory."""
+    return staged_in(links_of(s)) if is_chain(s) else frozenset()
 
 
 def forced(monkeypatch, form, model):
     """Contractions that read each other are always chains, of blocks of a form and of few rows, which compile fast."""
     roomy = replace(model, straight=1200)
-    monkeypatch.setattr(divide, "ROWS", (2,))
-    monkeypatch.setattr(divide, "ITEMS", 2)
+    monkeypatch.setattr(passes, "TILE_ROWS", (2,))
+    monkeypatch.setattr(passes, "ITEM_ROWS", 2)
 
     def one(s, limits, model):
         found = [
-            x for x in divide.divisions(s, model) if FORMS[form](x, x.work.held) and divide.suits(x, roomy)
+            x
+            for x in passes.chain_schedules(s, model)
+            if passes.suits(x, roomy) and FORMS[form](x, staged(x))
         ]
-        return (-(float(len(found[-1].work.strips)) ** 2), found[-1]) if found else None
+        return (-(float(len(found[-1].work.schedules)) ** 2), found[-1]) if found else None
 
-    monkeypatch.setattr(overlap_tiles, "soonest", one)
-    monkeypatch.setattr(stage_operands, "soonest", one)
+    monkeypatch.setattr(passes, "soonest_chain", one)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -108,7 +114,7 @@ def test_values(device, always, monkeypatch, case, form):
         VulkanExecutor(Program({"y": made}), device, options=EACH_STEP, cost=DESKTOP) as run,
     ):
         chains = [s.work for s in run.plan.sub_stages if isinstance(s.work, TiledCompute) and is_chain(s)]
-        assert max(len(work.strips) for work in chains) >= 2
+        assert max(len(work.schedules) for work in chains) >= 2
         texts = [text for shaders in run.plan.shaders.values() for text in shaders.sources.values()]
         assert not any("dressi_make" in text for text in texts), "an inner value is made term by term"
         run.run()
@@ -120,17 +126,17 @@ def test_values(device, always, monkeypatch, case, form):
 
 
 def test_workgroups_load_images_once(device, always, monkeypatch):
-    """A product of matrices and a kernel alone, whose operands workgroups hold."""
+    """A product of matrices and a kernel alone, whose operands workgroups stage."""
     forced(monkeypatch, "images", DESKTOP)
     outputs = [
         F.correlate(image(2, 21, 70), image(5, 3, seed=1)),
         F.matmul(image(37, 24), image(24, 70, seed=1)),
     ]
     program = Program({f"output {k}": v for k, v in enumerate(outputs)})
-    options = replace(EACH_STEP, fuse_strips=False)
+    options = replace(EACH_STEP, fuse_contractions=False)
     with config(check=True), VulkanExecutor(program, device, options=options, cost=DESKTOP) as run:
-        held = [s.work.held for s in run.plan.sub_stages if isinstance(s.work, TiledCompute)]
-        assert len(held) == 2 and all(held)
+        found = [staged(s) for s in run.plan.sub_stages if isinstance(s.work, TiledCompute)]
+        assert len(found) == 2 and all(found)
         run.run()
         run.wait()
         for v, expected in zip(outputs, evaluate(outputs), strict=True):
@@ -166,9 +172,9 @@ def test_what_others_read_is_stored():
     plan = build_plan(
         Program({"y": y, "z": F.convolve(y, w)}), profile("desktop"), shader_text, EACH_STEP, DESKTOP
     )
-    assert max(len(s.work.strips) for s in plan.sub_stages if isinstance(s.work, TiledCompute)) <= 1
+    assert max(len(s.work.schedules) for s in plan.sub_stages if isinstance(s.work, TiledCompute)) <= 1
 
 
-def test_cpu_drivers_hold_nothing():
+def test_cpu_drivers_stage_nothing():
     plan = build_plan(chain(2560, 1600, 3, 5), profile("lavapipe"), shader_text, EACH_STEP, CPU)
-    assert not any(s.work.held for s in plan.sub_stages if isinstance(s.work, TiledCompute))
+    assert not any(staged(s) for s in plan.sub_stages if isinstance(s.work, TiledCompute))

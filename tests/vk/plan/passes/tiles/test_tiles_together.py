@@ -1,4 +1,4 @@
-"""Contractions by strips with what follows from their texels, in trees of workgroups, and several in a dispatch."""
+"""Contractions by register tiles with what follows from their texels, in trees of workgroups, and several in a dispatch."""
 
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,8 @@ from dressi.ad.sub_graph import SubGraph
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import profile
-from dressi.vk.plan.lowering.tiling.strips import Strips, TiledContraction, strips_in
+from dressi.vk.plan.lowering.register_tiles import TiledContraction, tiled_in
+from dressi.vk.plan.lowering.schedules import Reduce, Unroll
 from dressi.vk.plan.model.records import CPU, DESKTOP
 from dressi.vk.plan.options import DEFAULT
 from dressi.vk.plan.predict.stages import predict
@@ -51,10 +52,10 @@ def test_layers(device, always, model):
     outputs = layers()
     program = Program({f"output {k}": v for k, v in enumerate(outputs)})
     with VulkanExecutor(program, device, options=EACH_STEP, cost=model) as run:
-        strips = [s for s in run.plan.sub_stages if isinstance(s.work, TiledCompute)]
-        assert any(len(others) > 1 for s in strips for others in strips_in(s).values())
-        assert any(len(strips_in(s)) > 1 for s in strips) == model.wide
-        assert any(f.strips.tree for s in strips for f in strips_in(s)) == model.wide
+        tiles = [s for s in run.plan.sub_stages if isinstance(s.work, TiledCompute)]
+        assert any(len(others) > 1 for s in tiles for others in tiled_in(s).values())
+        assert any(len(tiled_in(s)) > 1 for s in tiles) == model.wide
+        assert any(f.layout.tree for s in tiles for f in tiled_in(s)) == model.wide
         run.run()
         run.wait()
         for v, expected in zip(outputs, evaluate(outputs), strict=True):
@@ -76,8 +77,8 @@ def test_workgroups_add_up_parts(device, extent, vtype):
         Variable.of(a, vtype), Variable.of(b, FLOAT), parallel=((1,), (1,), (6,), (1, extent)), reduced=(3,), maps=tuple(maps),
         guards=(), combine="add", indices=(), body=SubGraph((x, y), (x * y,)),
     )  # fmt: skip
-    strips = Strips(4, ((2, 2),), ((5, 3),), 16, tree=True)
-    y = TiledContraction(*whole.inputs, whole=whole, strips=strips, packed=(None, None)).output
+    rows = (Reduce("x1", 16), Unroll("y", 2), Unroll("r0", 3))
+    y = TiledContraction(*whole.inputs, whole=whole, schedule=rows, by_hand=False).output
     parts = [slice(48 * k, 48 * k + 48) for k in range(-(-extent // 16))]
     products = a * b.reshape(1, -1, *[1] * len(vtype.shape))
     expected = np.stack([products[:, part].sum(1) for part in parts], axis=1)

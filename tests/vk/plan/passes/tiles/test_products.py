@@ -11,12 +11,12 @@ from dressi.ad.program import Program
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import NO_MATRIX, MatrixShape, profile
-from dressi.vk.plan.lowering.tiling import choose, products
-from dressi.vk.plan.lowering.tiling.chain import is_chain, links_of
-from dressi.vk.plan.lowering.tiling.products import ProductLayout
+from dressi.vk.plan.lowering import tile_contractions
+from dressi.vk.plan.lowering.chains import is_chain, links_of
+from dressi.vk.plan.lowering.register_tiles import ProductLayout
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, INTEGRATED
 from dressi.vk.plan.options import DEFAULT
-from dressi.vk.plan.passes.strips import tile_products
+from dressi.vk.plan.passes import schedule_contractions as passes
 from dressi.vk.plan.predict.stages import predict
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.shaders.pyglslang import compile_glsl, matrix_compiler
@@ -78,17 +78,17 @@ def with_matrices(shape: MatrixShape):
 @pytest.fixture
 def always_together(always, monkeypatch):
     """Whatever can be such a product is one."""
-    monkeypatch.setattr(products, "_fits", lambda *_: True)
-    monkeypatch.setattr(choose, "divisions", lambda f, *_: iter([(f, False, None)]))  # no sum in parts
-    seconds = tile_products.strips_seconds
-    known = lambda s, *more: seconds(s, *more) if is_chain(s) else np.inf  # noqa: E731
-    monkeypatch.setattr(tile_products, "strips_seconds", known)
+    monkeypatch.setattr(passes, "_fills", lambda *_: True)
+    monkeypatch.setattr(tile_contractions, "divisions", lambda f, *_: iter([((), False)]))  # no sum in parts
+    soonest = passes._soonest_product
+    at_once = lambda s, context: (found := soonest(s, context)) and (0.0, found[1])  # noqa: E731
+    monkeypatch.setattr(passes, "_soonest_product", at_once)
 
 
 @pytest.fixture
 def always_units(always_together, monkeypatch):
     """By units for matrices, however small."""
-    monkeypatch.setattr(products, "GROUPS", ())
+    monkeypatch.setattr(passes, "GROUPS", ())
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,9 @@ def always_units(always_together, monkeypatch):
 )
 def test_values(device, always_together, monkeypatch, case, shape):
     lanes, rows, columns = shape
-    monkeypatch.setattr(products, "GROUPS", (lanes,))
-    monkeypatch.setattr(products, "SIDES", (rows, columns))
-    monkeypatch.setattr(products, "LEAST", 8)
+    monkeypatch.setattr(passes, "GROUPS", (lanes,))
+    monkeypatch.setattr(passes, "SIDES", (rows, columns))
+    monkeypatch.setattr(passes, "LEAST", 8)
     outputs = CASES[case]()
     with VulkanExecutor(program_of(outputs), device, options=SINGLE, cost=DESKTOP) as run:
         assert layouts(run.plan)

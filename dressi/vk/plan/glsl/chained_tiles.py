@@ -1,0 +1,528 @@
+"""GLSL of dispatches of register tiles: contractions side by side, chains of contractions that read each other, and products of
+two operands that workgroups stage in shared memory, in registers or by units for matrices (GL_KHR_cooperative_matrix).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ....ad.contract.terms import shape_of
+from ....ad.graph import Variable
+from ....ad.graph.index_map import Affine
+from ....ad.graph.snippet import add_compensated
+from ..limits import DeviceLimits
+from ..lowering.chains import (
+    Link,
+    RegionLayout,
+    StagedImage,
+    grid_of,
+    image_axes,
+    is_chain,
+    links_of,
+    staging_of,
+)
+from ..lowering.register_tiles import PACKED, ProductLayout, TiledContraction, tiled_in
+from ..substage import SubStage, TiledCompute
+from .register_tiles import (
+    GROUP_NUMBER,
+    LANE,
+    Index,
+    Point,
+    RegisterTile,
+    Source,
+    Texel,
+    added,
+    load_of,
+    places,
+    shuffled,
+    taken,
+    tile_text,
+    under,
+)
+from .text.outputs import declare_outputs, following, value_after
+from .text.shaders import Shaders, ShaderText
+from .text.source import workgroup_number
+from .text.writer import Writer
+
+COOPERATIVE = "GL_KHR_cooperative_matrix"
+_EXTENSIONS = (
+    COOPERATIVE,
+    "GL_KHR_memory_scope_semantics",
+    "GL_KHR_shader_subgroup_basic",
+    "GL_EXT_shader_explicit_arithmetic_types_float16",
+)
+"""Extensions of GLSL."""
+_ORDER = "gl_CooperativeMatrixLayoutRowMajor"
+
+
+def contract_shaders(
+    work: TiledCompute, s: SubStage, limits: DeviceLimits, shader_text: ShaderText
+) -> Shaders:
+    """``compute`` makes a register tile in each invocation, of the contraction that its workgroup belongs to, or of the last one
+    of a chain."""
+    fs = tiled_in(s)
+    w = Writer(s, limits, shader_text)
+    w.declare_reads()
+    names = declare_outputs(w, s)
+    width, rows = grid_of(s)
+    links = links_of(s) if is_chain(s) else []
+    layouts = [links[-1].layout] if links else [f.layout for f in fs]
+    groups = sum(layout.groups for layout in layouts)
+    number = "dressi_group.y" if width == 1 else f"dressi_group.y * {width} + dressi_group.x"
+    main = [f"ivec2 dressi_group = {workgroup_number(limits)};", f"int {GROUP_NUMBER} = {number};"]
+    for f in fs:
+        w.include(f.part)
+    if width * rows > groups:
+        main.append(f"if ({GROUP_NUMBER} >= {groups}) return;")
+    main += _chained(links, w, names) if links else _side_by_side(fs, w, names)
+    made = w.dispatch(main, f"local_size_x={layouts[0].lanes}")
+    return replace(made, matrices=COOPERATIVE in w.extensions)
+
+
+def _side_by_side(fs: dict[TiledContraction, list], w: Writer, names: dict[Variable, str]) -> list[str]:
+    """Contractions that do not read each other: each has workgroups of its own."""
+    main: list[str] = []
+    for k, (f, others) in enumerate(fs.items()):
+        own = RegisterTile(f, w, k, ended=bool(others), sources=shuffled(f)).main(
+            following(w, f.output, others, names, k) if others else names[f.output]
+        )
+        if len(fs) > 1:
+            last = k + 1 == len(fs)
+            own = [*own, "}" * k] if last else [f"if ({GROUP_NUMBER} < {f.layout.groups}) {{", *own]
+            own += [] if last else [f"}} else {{ {GROUP_NUMBER} -= {f.layout.groups};"]
+        main += own
+    return main
+
+
+def _chained(links: list[Link], w: Writer, names: dict[Variable, str]) -> list[str]:
+    """Contractions of which the last one reads what the others make, for all workgroups, and what these stage."""
+    *inner, last = links
+    sources: dict[Variable, Source] = {}
+    number, lanes = len(links) - 1, last.layout.lanes
+    image = following(w, last.f.output, last.others, names, number) if last.others else names[last.f.output]
+    ended = bool(last.others)
+    if isinstance(last.layout, ProductLayout):
+        return ProductTile(last.f, w, number, ended=ended, layout=last.layout).main(image)
+    staging = staging_of(links)
+    assert staging is not None, "the pass asked for these"
+    kind = LastTile if staging else RegisterTile
+    tile = kind(last.f, w, number, ended=ended, layout=last.layout, sources=sources)
+    main = [*tile.origins()] if isinstance(tile, LastTile) else []
+    arrays = {v: f"dressi_region{k}" for k, v in enumerate(staging)}
+    for v, layout in staging.items():
+        w.head.append(f"shared {v.vtype.glsl} {arrays[v]}[{math.prod(layout.kept)}];")
+        if isinstance(layout, StagedImage):
+            main += staged(v, layout, w, arrays[v], lanes)
+            sources[v] = InWorkgroup(v, layout, arrays[v])
+    main += ["barrier();"] if sources else []
+    for k, link in enumerate(inner):
+        v = link.inner
+        after = "" if v is link.f.output else value_after(w, link.f.output, link.others, v, k)
+        layout = staging.get(v)
+        if not isinstance(layout, RegionLayout):
+            sources[v] = InRegisters(link, after, k)
+            continue
+        items = RegionTile(link, layout, w, sources, after).items(arrays[v], lanes)
+        main += ["{", *items, "}", "barrier();"]
+        sources[v] = InWorkgroup(v, layout, arrays[v])
+    return [*main, *tile.main(image)]
+
+
+# ---- chains whose workgroups stage values
+class LastTile(RegisterTile):
+    """The last contraction of a chain whose workgroups stage what the others make, or what it reads."""
+
+    def origins(self) -> Iterator[str]:
+        """Statements that set the first entries of the workgroup along the parallel axes."""
+        layout = self.layout
+        self.local = {layout.lane: "dressi_lane"}
+        for axis in layout.order:
+            yield from taken(first_of(axis), GROUP_NUMBER, layout.blocks[axis], layout.step[axis])
+
+    def _places(self) -> Iterator[str]:
+        yield f"int dressi_lane = {LANE};"
+        for axis in self.layout.parallel:
+            lane = " + dressi_lane" if axis == self.layout.lane else ""
+            yield f"int {self.names[axis]} = {first_of(axis)}{lane};"
+
+
+class RegionTile(RegisterTile):
+    """An inner contraction: the invocations of a workgroup make its region, item after item, in an array in shared memory. after:
+    the name of a GLSL function of what follows from its texels, if anything does."""
+
+    layout: RegionLayout
+
+    def __init__(
+        self, link: Link, layout: RegionLayout, w: Writer, sources: Mapping[Variable, Source], after: str
+    ):
+        super().__init__(link.f, w, layout=layout, sources=sources)
+        self.result, self.after = link.inner, after
+        self.first = {a: origin.constant for a, origin in layout.origin.items()}
+        self.local = {a: f"dressi_l{a}" for a in layout.items}
+
+    def items(self, array: str, lanes: int) -> list[str]:
+        """The statements of the workgroup. lanes: its invocations."""
+        return each_item(self.layout.count, lanes, self.main(array))
+
+    def _places(self) -> Iterator[str]:
+        layout = self.layout
+        for a in sorted(layout.items, key=lambda a: (a != layout.lane, -a)):
+            yield from taken(self.local[a], "dressi_rest", layout.items[a], layout.tile.get(a, 1))
+        for a in layout.parallel:
+            if a not in layout.items:
+                yield f"int {self.names[a]} = 0;"
+                continue
+            first = layout.origin[a]._replace(constant=0)
+            text = first.glsl({b: first_of(b) for b in first.axes})
+            yield f"int {self.names[a]} = {text} + {self.local[a]};"
+
+    def _stored(self, value: str, point: Point, image: str) -> list[str]:
+        f, layout = self.part, self.layout
+        tests = []
+        for a in layout.items:
+            moved = self._moved(Affine.axis(a), point)
+            tests += moved.inside_glsl(self.names, f.extents[a], moved.bounds(layout.bases))
+        at = ["0"] * 4
+        for a, s in layout.image_axes.items():
+            shift = point.get(a, 0) - self.first.get(a, 0)
+            at[s] = f"{self.local[a]} + {shift}" if shift else self.local[a]
+        if self.after:
+            n, c, y, x = (self._text(place, point) for place in places(f.axes, f.extents))
+            value = f"{self.after}(ivec2({x}, {y}), {tile_text(n, c, *f.shape[:2])}, {value})"
+        return kept(f"{image}[{cell_text(at, layout.kept)}]", value, self.result, tests)
+
+
+def staged(v: Variable, layout: StagedImage, w: Writer, array: str, lanes: int) -> list[str]:
+    """The statements of a workgroup that loads a region of an image into an array, zeros beyond the image."""
+    shape, tests, lines = shape_of(v), [], []
+    at = [f"dressi_{name}" for name in "ncyx"]
+    for s in (3, 2, 1, 0):
+        origin = layout.region.origin[s]
+        first = origin.glsl({a: first_of(a) for a in origin.axes})
+        lines += taken(at[s], "dressi_rest", layout.kept[s], first=first)
+        if not layout.inside(s, shape[s]):
+            tests.append(f"{at[s]} >= 0 && {at[s]} < {shape[s]}")
+    lines += kept(f"{array}[dressi_item]", load_of(w, v, at), v, tests)
+    return each_item(layout.count, lanes, lines)
+
+
+def each_item(count: int, lanes: int, lines: Sequence[str]) -> list[str]:
+    """A loop in which the invocations of a workgroup share ``count`` items, whose statements take axes from ``dressi_rest``."""
+    head = f"for (int dressi_item = {LANE}; dressi_item < {count}; dressi_item += {lanes}) {{"
+    return [head, "int dressi_rest = dressi_item;", *lines, "}"]
+
+
+def kept(cell: str, value: str, v: Variable, tests: Sequence[str]) -> list[str]:
+    """Statements that keep a value in shared memory, 0 where a test is not met."""
+    if not tests:
+        return [f"{cell} = {value};"]
+    return [f"if ({' && '.join(tests)}) {cell} = {value}; else {cell} = {v.vtype.glsl}(0);"]
+
+
+class InWorkgroup:
+    """A value that the workgroup stages, 0 outside of its image."""
+
+    def __init__(self, v: Variable, layout: RegionLayout | StagedImage, array: str):
+        self.v, self.layout, self.array = v, layout, array
+
+    def texel(self, tile: RegisterTile, index: Sequence[Affine], beyond: Sequence[bool]) -> Texel:
+        first = tile.part.reduced_axes.start
+        names = {a: name for a, name in tile.names.items() if a >= first} | tile.local
+        at, level = [], 0
+        for s, (moved, origin) in enumerate(zip(index, self.layout.region.origin, strict=True)):
+            terms = tuple((a, c) for a, c in moved.terms if a in names)
+            level = max(level, tile.level_of(moved))
+            if s == self.layout.packed:
+                parts = [f"({names[a]} >> 2)" for a, _ in terms]
+                at.append(" + ".join([*parts, str(moved.constant // PACKED - origin.constant)]))
+            else:
+                at.append(Affine(terms, moved.constant - origin.constant).glsl(names))
+        cell = f"{self.array}[{cell_text(at, self.layout.kept)}]"
+        return Texel(tile.declare(self.v.vtype.glsl, cell, level), [], level)
+
+
+def first_of(axis: int) -> str:
+    """The name of the first entry of a workgroup along an axis of the last contraction."""
+    return f"dressi_w{axis}"
+
+
+def cell_text(at: Sequence[str], extents: Sequence[int]) -> str:
+    """The number of a texel n, c, y, x in an array."""
+    text = ""
+    for place, extent in zip(at, extents, strict=True):
+        if extent > 1:
+            text = f"({text}) * {extent} + ({place})" if text else f"({place})"
+    return text or "0"
+
+
+# ---- chains in registers
+class InRegisters:
+    """A value that each invocation makes where its block reads it. number: of the contraction."""
+
+    def __init__(self, link: Link, after: str, number: int):
+        self.link, self.after, self.number = link, after, number
+        self.made: dict[tuple[Affine, ...], tuple[str, int]] = {}
+
+    def texel(self, tile: RegisterTile, index: Sequence[Affine], beyond: Sequence[bool]) -> Texel | None:
+        tests: list[str] = []
+        shape = shape_of(self.link.f.part.output)
+        for affine, extent, out in zip(index, shape, beyond, strict=True):
+            found = tile.met(affine, extent) if out else []
+            if found is None:
+                return None
+            tests += found
+        key = tuple(index)
+        if key not in self.made:
+            level = max(map(tile.level_of, index))
+            self.made[key] = self._make(tile, index, level), level
+        name, level = self.made[key]
+        return Texel(name, tests, level)
+
+    def _make(self, tile: RegisterTile, index: Sequence[Affine], level: int) -> str:
+        f, name = self.link.f.part, f"dressi_i{self.number}_{len(self.made)}"
+        kind, axes = f.output.vtype.glsl, image_axes(f)
+        assert axes is not None, "the pass asked for these"
+        at = dict.fromkeys(range(len(f.extents)), Affine()) | {a: index[s] for a, s in axes.items()}
+        total = f"{name}_sum"
+        lines: list[str] = []
+        for term, r in enumerate(itertools.product(*(range(e) for e in f.reduced))):
+            at |= {a: Affine((), k) for a, k in zip(f.reduced_axes, r, strict=True)}
+            lines += self._term(tile, _index_at(at), total, f"{name}_{term}_")
+        value = total
+        if self.after:
+            texts = []
+            for affine, extent in zip(index, shape_of(f.output), strict=True):
+                low, high = affine.bounds(tile.layout.bases)
+                text = affine.glsl(tile.names)
+                texts.append(text if low >= 0 and high < extent else f"clamp({text}, 0, {extent - 1})")
+            n, c, y, x = texts
+            value = f"{self.after}(ivec2({x}, {y}), {tile_text(n, c, *f.shape[:2])}, {total})"
+        made = f"{self.link.inner.vtype.glsl} {name} = {value};"
+        tile.state([f"{kind} {total} = {kind}(0);", *lines, made], level)
+        return name
+
+    def _term(self, tile: RegisterTile, index: Index, total: str, prefix: str) -> list[str]:
+        """Statements that add a term to the total."""
+        f = self.link.f
+        if not (f.part.product and f.part.output.vtype.is_scalar):
+            return tile.term(f, index, prefix, lambda value: f"{total} += {value};")
+        tests = tile.guards(f.part, index)
+        factors = [] if tests is None else [tile.operand(f, k, index) for k in range(len(f.inputs))]
+        known = [name for name in factors if name is not None]
+        if tests is None or len(known) < len(factors):
+            return []
+        return under(tests, f"{total} = {added(known, total)};")
+
+
+def _index_at(at: Mapping[int, Affine]) -> Index:
+    def index(affine: Affine) -> Affine:
+        found = affine.substituted(at)
+        assert found is not None, "the pass asked for indices that are sums"
+        return found
+
+    return index
+
+
+# ---- products by workgroups
+class ProductTile(RegisterTile):
+    """A product whose operands the invocations of a workgroup load together, block after block of the terms.
+
+    left[depth][rows], of units for matrices [rows][depth]        right[depth][columns]
+    """
+
+    layout: ProductLayout
+
+    def main(self, image: str) -> list[str]:
+        layout, product = self.layout, self.layout.product
+        kind = "float16_t" if layout.half else "float"
+        for name, count in zip(("left", "right"), layout.staged, strict=True):
+            self.w.head.append(f"shared {kind} dressi_{name}[{count}];")
+        inside = _Units(self) if layout.half else _Registers(self)
+        start, block, end = inside.start(), inside.block(), inside.end(image)
+        left, right = layout.left, 1 - layout.left
+        return [
+            *(
+                line
+                for axis in layout.order
+                for line in taken(self.names[axis], GROUP_NUMBER, layout.blocks[axis], layout.step[axis])
+            ),
+            *start,
+            f"for (int dressi_block = 0; dressi_block < {self.part.terms}; dressi_block += {product.depth}) {{",
+            *self._staged("dressi_left", left, layout.row, product.rows, not layout.half),
+            *self._staged("dressi_right", right, layout.column, product.columns, True),
+            "barrier();",
+            *block,
+            "barrier();",
+            "}",
+            *end,
+        ]
+
+    def _staged(self, array: str, k: int, side: int, entries: int, across: bool) -> Iterator[str]:
+        """Statements that load a block of an operand, 0 beyond it. side: its parallel axis.  entries: of that, in the workgroup.
+        across: whether neighbours in the array are neighbours along that axis, and not terms."""
+        f, depth, packed = self.part, self.layout.product.depth, self.f.packed[k]
+        whole = self.layout.packs(k, packed)
+        several = PACKED if whole else 1
+        terms = depth // several
+        # Neighbouring invocations load neighbours of the image.
+        along = max(f.maps[k].affines[3].axes, default=-1) == side
+        entry, term = (f"i % {entries}", f"i / {entries}") if along else (f"i / {terms}", f"i % {terms}")
+        yield f"for (int i = {LANE}; i < {entries * terms}; i += {self.layout.lanes}) {{"
+        yield f"int dressi_e = {entry}, dressi_t = ({term}){f' * {several}' if several > 1 else ''};"
+        yield f"int dressi_p = {self.names[side]} + dressi_e, dressi_q = dressi_block + dressi_t;"
+        names = self.names | {side: "dressi_p"}
+        yield from self._terms(names)
+        m, shape, extents = f.maps[k], shape_of(f.inputs[k]), f.extents
+        tests = [f"dressi_p < {extents[side]}", f"dressi_q < {f.terms}"]
+        own = [(affine, extent) for affine, extent in f.guards if self._owner(affine) == k]
+        at = zip(m.affines, shape, strict=True) if m.border == "zero" else ()
+        leaving = [(a, e) for a, e in at if not a.within(e, extents)]
+        for affine, extent in (*own, *leaving):
+            tests += affine.inside_glsl(names, extent, affine.bounds(extents))
+        index = m.glsl(names, shape, extents)
+        found, component = self.f.inputs[k], ""
+        if packed is not None:
+            component = "" if whole else f"[({index[packed]}) & 3]"
+            index[packed] = f"({index[packed]}) >> 2"
+        kind = found.vtype.glsl if whole else "float"
+        yield f"{kind} dressi_x = {kind}(0.0);"
+        yield f"if ({' && '.join(dict.fromkeys(tests))}) dressi_x = {load_of(self.w, found, index)}{component};"
+        for j in range(several):
+            own_term = f"dressi_t + {j}" if j else "dressi_t"
+            cell = f"({own_term}) * {entries} + dressi_e" if across else f"dressi_e * {depth} + {own_term}"
+            value = f"dressi_x.{'xyzw'[j]}" if whole else "dressi_x"
+            yield f"{array}[{cell}] = {f'float16_t({value})' if self.layout.half else value};"
+        yield "}"
+
+    def _terms(self, names: dict[int, str]) -> Iterator[str]:
+        """Statements that set the reduced axes to those of a term."""
+        long = [a for a in reversed(self.part.reduced_axes) if self.part.extents[a] > 1]
+        rest = "dressi_q"
+        for a in self.part.reduced_axes:
+            names[a] = "0"
+        for k, a in enumerate(long):
+            extent = self.part.extents[a]
+            names[a] = f"dressi_r{a}"
+            yield f"int dressi_r{a} = {rest if k + 1 == len(long) else f'{rest} % {extent}'};"
+            rest = f"{rest} / {extent}"
+
+    def _owner(self, affine: Affine) -> int:
+        return next(k for k, m in enumerate(self.part.maps) if m.axes.issuperset(affine.axes))
+
+    def entry(self, value: str, row: str, column: str, image: str) -> list[str]:
+        """Statements that write the entry of a row and a column of the workgroup, if there is one."""
+        f, layout = self.part, self.layout
+        names = self.names | {layout.row: "dressi_p", layout.column: "dressi_q"}
+        at = [place.glsl(names) for place in places(f.axes, f.extents)]
+        tests = [
+            f"{names[a]} < {f.extents[a]}"
+            for a in (layout.row, layout.column)
+            if f.extents[a] % layout.step[a]
+        ]
+        first = f"int dressi_p = {self.names[layout.row]} + {row}, dressi_q = {self.names[layout.column]} + {column};"
+        return [f"{{ {first}", *under(tests, *self.written(value, at, image)), "}"]
+
+
+class _Registers:
+    """Each invocation makes some neighbouring rows, and columns that are as far apart as there are invocations."""
+
+    def __init__(self, tile: ProductTile):
+        self.tile, self.layout, self.product = tile, tile.layout, tile.layout.product
+        shape = self.product.shape
+        self.across = self.product.columns // shape.columns
+        self.row = f"gl_LocalInvocationIndex / {self.across} * {shape.rows}"
+        self.rows, self.columns = range(shape.rows), range(shape.columns)
+        self.entries = [*itertools.product(self.rows, self.columns)]
+
+    def start(self) -> list[str]:
+        kind, totals = ("precise float", ("y", "lost")) if self.layout.compensated else ("float", ("y",))
+        return [
+            f"int dressi_row = int({self.row}), dressi_column = int(gl_LocalInvocationIndex % {self.across});",
+            *(f"{kind} dressi_{name}{r}_{c} = 0.0;" for name in totals for r, c in self.entries),
+        ]
+
+    def block(self) -> list[str]:
+        rows, columns, depth = self.product.rows, self.product.columns, self.product.depth
+        return [
+            *(f"float dressi_s{r}_{c} = 0.0;" for r, c in self.entries),
+            f"for (int k = 0; k < {depth}; k++) {{",
+            *(f"float dressi_a{r}_ = dressi_left[k * {rows} + dressi_row + {r}];" for r in self.rows),
+            *(
+                f"float dressi_b{c}_ = dressi_right[k * {columns} + dressi_column + {c * self.across}];"
+                for c in self.columns
+            ),
+            *(
+                f"dressi_s{r}_{c} = fma(dressi_a{r}_, dressi_b{c}_, dressi_s{r}_{c});"
+                for r, c in self.entries
+            ),
+            "}",
+            *(self._folded(f"{r}_{c}") for r, c in self.entries),
+        ]
+
+    def _folded(self, of: str) -> str:
+        """A statement that adds the sum of a block."""
+        value, total = f"dressi_s{of}", f"dressi_y{of}"
+        if not self.layout.compensated:
+            return f"{total} += {value};"
+        return f"{{ {add_compensated(value, total, f'dressi_lost{of}', 'float')} }}"
+
+    def end(self, image: str) -> Iterator[str]:
+        for r, c in self.entries:
+            column = f"dressi_column + {c * self.across}"
+            yield from self.tile.entry(f"dressi_y{r}_{c}", f"dressi_row + {r}", column, image)
+
+
+class _Units:
+    """Each subgroup makes some rows, by products of a fixed shape."""
+
+    def __init__(self, tile: ProductTile):
+        self.tile, self.layout, self.product = tile, tile.layout, tile.layout.product
+        tile.w.extensions.update(_EXTENSIONS)
+        self.shape, lanes = self.product.shape, tile.layout.lanes
+        self.below, self.beside = tile.layout.parts
+        self.texels = self.shape.rows * self.shape.columns
+        tile.w.head.append(f"shared float {tile.shared}[{lanes // self.shape.lanes * self.texels}];")
+        self.sums = [(f"dressi_s{r}_{c}", r, c) for r in range(self.below) for c in range(self.beside)]
+
+    def _matrix(self, kind: str, rows: int, columns: int, use: str) -> str:
+        return f"coopmat<{kind}, gl_ScopeSubgroup, {rows}, {columns}, gl_MatrixUse{use}>"
+
+    def start(self) -> list[str]:
+        matrix = self._matrix("float", self.shape.rows, self.shape.columns, "Accumulator")
+        return [
+            f"int dressi_row = int(gl_SubgroupID) * {self.below * self.shape.rows};",
+            *(f"{matrix} {name} = {matrix}(0.0);" for name, _, _ in self.sums),
+        ]
+
+    def block(self) -> Iterator[str]:
+        shape, depth, columns = self.shape, self.product.depth, self.product.columns
+        left = self._matrix("float16_t", shape.rows, shape.depth, "A")
+        right = self._matrix("float16_t", shape.depth, shape.columns, "B")
+        yield f"for (int k = 0; k < {depth}; k += {shape.depth}) {{"
+        for r in range(self.below):
+            yield f"{left} dressi_a{r}_;"
+            first = f"(dressi_row + {r * shape.rows}) * {depth} + k"
+            yield f"coopMatLoad(dressi_a{r}_, dressi_left, {first}, {depth}, {_ORDER});"
+        yield f"{right} dressi_b;"
+        for c in range(self.beside):
+            first = f"k * {columns} + {c * shape.columns}"
+            yield f"coopMatLoad(dressi_b, dressi_right, {first}, {columns}, {_ORDER});"
+            for r in range(self.below):
+                yield f"dressi_s{r}_{c} = coopMatMulAdd(dressi_a{r}_, dressi_b, dressi_s{r}_{c});"
+        yield "}"
+
+    def end(self, image: str) -> Iterator[str]:
+        shape, shared = self.shape, self.tile.shared
+        first = f"int(gl_SubgroupID) * {self.texels}"
+        for name, r, c in self.sums:
+            yield f"coopMatStore({name}, {shared}, {first}, {shape.columns}, {_ORDER});"
+            yield "barrier();"
+            yield f"for (int i = int(gl_SubgroupInvocationID); i < {self.texels}; i += {shape.lanes}) {{"
+            row = f"dressi_row + {r * shape.rows} + i / {shape.columns}"
+            column = f"{c * shape.columns} + i % {shape.columns}"
+            yield from self.tile.entry(f"{shared}[{first} + i]", row, column, image)
+            yield "}"
+            yield "barrier();"

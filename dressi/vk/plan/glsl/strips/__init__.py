@@ -1,1 +1,0 @@
-"""GLSL of contractions by strips, and of several that read each other."""

@@ -1,0 +1,484 @@
+"""Which contractions are computed by register tiles, and by which schedule: the one that the device model expects to be done
+soonest. Long sums become parts, which invocations compute side by side; a tree of a workgroup, or loops, add these up.
+
+A sum of 1024 x 1024 texels is a loop over each column and one over the row of their sums. A CPU is as fast as its loops; on a
+GPU the second loop is one invocation that keeps thousands of lanes waiting. There a reduction is a contraction whose workgroups
+combine their results in a tree (``Reduce``); other loops become levels of short ones, each over the results of the one before.
+The order of additions is fixed by the sizes alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ....ad.contract.contraction import ContractFunction, contraction_of
+from ....ad.contract.split import split, stride_of
+from ....ad.contract.terms import shape_of
+from ....ad.graph import Function, ReduceFunction, Variable
+from ....ad.graph.index_map import IMAGE_AXES, Affine
+from ....ad.program import Program
+from ....ad.transform.rewrite import replaced
+from ....ad.types import FLOAT
+from ..context import Target
+from ..limits import DeviceLimits
+from ..model.cost import with_fragments
+from ..model.device import LOOP, DeviceModel
+from ..substage import GROUP
+from .register_tiles import PACKED, Layout, Packed, TiledContraction, axis_names, part_of
+from .schedules import Bind, Pack, Reduce, Row, Rows, Shuffle, Split, SplitK, Unroll
+
+LARGEST = 16
+"""Entries of an axis in a block."""
+START_UNROLLED = (1, 4, LARGEST)
+"""The search starts with reduced axes of at most so many entries unrolled."""
+SUM = 4.0
+"""Operations of adding what a block gives to an accumulator, which need not be in a register."""
+SHUFFLE = 1.5
+"""Operations of taking a component from another invocation of the subgroup."""
+WORTH = 10.0
+"""A contraction that takes less than so many starts of dispatches stays as it is: another shader has to be compiled."""
+WORTH_BESIDE = 2.0
+"""The same of one that reads another contraction, or that another reads: both may become one dispatch."""
+GAIN = 0.8
+"""The part of the time that register tiles may take at most."""
+LONG_WORK = 1.0
+"""A contraction that takes so many seconds, one texel an invocation, may have larger blocks: compiling these pays."""
+LONGEST = 1 << 14
+"""Blocks of an invocation where there are enough invocations for all lanes; else as many as texels that one may visit."""
+FULL = 4
+"""Times as many invocations as lanes, from which on more of them gain nothing."""
+LEAST_LANES = 16
+"""Of an axis along which invocations are neighbours."""
+BESIDE = 4
+"""Entries beside each other at most that one invocation stores all of."""
+NARROW = 16
+"""Invocations of a workgroup on CPU drivers, which run them a few at a time: with more each loop walks the same rows again."""
+SHARED_BYTES = 1 << 14
+"""What every device has of memory that a workgroup shares."""
+SHARED_STEP = 5e-8
+"""Seconds of one level of the tree inside of a workgroup: a barrier of the workgroup, two reads and a write."""
+PARTS = (1, 4, 16, 64, 256)
+"""Parts that a long contraction may be split into, for each lane of a workgroup."""
+LEVELS = 32
+"""Functions that replace others may be shortened again, so many times at most."""
+LEAST_TEXELS = 32
+"""Of an axis that workgroups reduce: shorter ones leave most of a workgroup idle."""
+
+
+def tile_contractions(program: Program, target: Target) -> dict[Variable, Variable]:
+    """Large contractions, by register tiles."""
+    limits, model, options, _ = target
+    every = [f for f in program.functions if isinstance(f, ContractFunction)]
+    near = beside(program.functions) if every else set[Function]()
+    made = ((f, tiled(f, limits, model, beside=f in near)) for f in every if options.tile_contractions)
+    return {f.output: y for f, y in made if y is not None}
+
+
+def beside(functions: Iterable[Function]) -> set[Function]:
+    """The contractions that read what another makes, but for Functions of one texel between them, and those others."""
+    found: set[Function] = set()
+    last: dict[Function, Function] = {}  # the contraction that a value follows from
+    for f in functions:
+        makers = [last[e.maker] for e in f.edges if e.maker in last]
+        if isinstance(f, ContractFunction):
+            found.update((f, *makers) if makers else ())
+            last[f] = f
+        elif makers and all(e.near or e.maker not in last for e in f.edges):
+            last[f] = makers[0]
+    return found
+
+
+def tiled(f: Function, limits: DeviceLimits, model: DeviceModel, *, beside: bool = False) -> Variable | None:
+    """The value of a contraction by register tiles, None where that gains nothing or cannot be. beside: whether it reads
+    another, or is read by one."""
+    if not isinstance(f, ContractFunction) or f.combine != "add" or not suits(f):
+        return None
+    shapes = tuple((x.vtype, x.domain) for x in f.inputs)
+    worth = min(WORTH, WORTH_BESIDE) if beside else WORTH
+    found = chosen(Form((f.identity, shapes), limits, model, worth, without_inputs(f)))
+    return None if found is None else scheduled(f, found, limits, model)
+
+
+def scheduled(
+    f: ContractFunction, found: Chosen, limits: DeviceLimits, model: DeviceModel, *, by_hand: bool = False
+) -> Variable:
+    """The value of a contraction by its schedule: operands are packed before, and parts are added up."""
+    axes = {row.operand: row.axis for row in found.rows if isinstance(row, Pack)}
+    inputs = [
+        Packed(x, axis=IMAGE_AXES.index(axes[k])).output if k in axes else x for k, x in enumerate(f.inputs)
+    ]
+    y = TiledContraction(*inputs, whole=found.f, schedule=found.rows, by_hand=by_hand).output
+    return y if found.combined is None else combined(y, found.combined, limits, model)
+
+
+def without_inputs(f: ContractFunction) -> ContractFunction:
+    """The contraction of leaves without values, which keeps no graph alive."""
+    leaves = [Variable(x.vtype, x.size, x.batch, channels=x.channels) for x in f.inputs]
+    return ContractFunction(*leaves, **dict(zip(f.fields, f.attributes, strict=True)))
+
+
+# ---- the search
+@dataclass(frozen=True)
+class Form:
+    """What the choice of a schedule depends on. worth: see ``WORTH``. f: the contraction without its inputs."""
+
+    key: tuple[Any, ...]
+    limits: DeviceLimits
+    model: DeviceModel
+    worth: float
+    f: ContractFunction = field(compare=False)
+
+
+class Chosen(NamedTuple):
+    """The contraction without its inputs, its schedule, and the fields of what combines its parts."""
+
+    f: ContractFunction
+    rows: Rows
+    combined: dict[str, Any] | None
+
+
+@lru_cache(maxsize=256)
+def chosen(form: Form) -> Chosen | None:
+    """The schedule that is done soonest; None where one texel an invocation is as fast. Plans are made again and again, and
+    layers of a network are alike."""
+    f, limits, model = form.f, form.limits, form.model
+    plain = plain_seconds(f, model)
+    if plain < form.worth * (model.dispatch + model.barrier):
+        return None
+    # CPU drivers load, mask and store all sums for each block: in large ones that counts less.
+    products = max(model.straight, model.straight_if_long if plain > LONG_WORK else 0)
+    best, made = GAIN * plain, None
+    for splits, tree in divisions(f, limits, model):
+        part, rest = part_of(f, splits)
+        seconds, rows = soonest(part, limits, model, products, tree)
+        left = 1 if rest is None else rest["reduced"][0]
+        if left > 1:
+            seconds += combining_seconds(f, left, limits, model)
+        if rows is not None and seconds < best:
+            packing = packing_rows(Layout(part, rows), model)
+            best, made = seconds, Chosen(f, (*splits, *rows, *packing), rest if left > 1 else None)
+        if not splits and rows is not None and fills(Layout(part, rows), model):
+            break
+    return made
+
+
+def suits(f: ContractFunction) -> bool:
+    """Whether all that it reads and makes are floats, of one plane."""
+    types = [f.output.vtype, *(x.vtype for x in f.inputs)]
+    return f.terms > 1 and not any(t.is_int or t.is_matrix for t in types)
+
+
+def divisions(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> Iterator[tuple[Rows, bool]]:
+    """The rows that split axes, and whether the invocations of a workgroup add up their parts in a tree.
+
+    First invocations visit entries of one stride, if there is one along their lanes: what the others between them read, they
+    need no tests for. Then there are none, and then parts, as long as an image holds these.
+
+        gradient of every second column:    even columns have three of five weights, odd ones two
+    """
+    axis = lane_axis(f)
+    stride = 1 if axis is None else stride_of(f, axis)
+    if axis is not None and stride > 1 and f.extents[axis] % stride == 0:
+        yield (Split(axis_names(f)[axis], stride),), False
+    yield (), False
+    lanes, widest = lanes_of(model), min(limits.max_image_dimension, limits.max_framebuffer_width)
+    for count, tree in itertools.product(PARTS, (False, True) if model.wide else (False,)):
+        parts = lanes * count
+        row = SplitK(-(-f.terms // parts), lanes if tree else 1)
+        if f.terms < 4 * parts or split(f, *row) is None:
+            continue
+        part, rest = part_of(f, (row,))
+        assert rest is not None, "it was split"
+        (left,) = rest["reduced"]
+        if f.output.size[0] * left <= widest and (not tree or lane_axis(part) == part.axes[3][-1]):
+            yield (row,), tree
+
+
+def soonest(
+    f: ContractFunction, limits: DeviceLimits, model: DeviceModel, products: int, tree: bool = False
+) -> tuple[float, Rows | None]:
+    """The schedule that is done soonest, and its seconds, found by changing one axis of a block at a time, or two where one
+    alone gains nothing. products: of a block without loops, at most."""
+    lane = lane_axis(f)
+    if lane is None:
+        return math.inf, None
+    views, names = view_axes(f), axis_names(f)
+    options = {a: entries(f.extents[a]) for a in range(f.reduced_axes.start) if a not in views}
+    options |= {a: divisors(f.extents[a]) for a in f.reduced_axes if a not in views}
+    lanes = lanes_of(model)
+    options[lane] = [k for k in ((1,) if tree else (1, 2, 4, 8)) if k * lanes <= max(f.extents[lane], lanes)]
+    first: tuple[Row, ...] = (Reduce(names[lane], lanes),) if tree else (Bind(names[lane], lanes),)
+    if not tree and (subgroup := subgroup_of(limits, model)) > 1:
+        first = (*first, Shuffle(subgroup))
+
+    def rows(counts: dict[int, int]) -> Rows:
+        return (*first, *(Unroll(names[a], k) for a, k in counts.items() if k > 1))
+
+    changes = [{axis: count} for axis, several in options.items() for count in several]
+    pairs = [a | b for a, b in itertools.combinations(changes, 2) if a.keys() != b.keys()]
+    memo: dict[object, int] = {}
+    known: dict[tuple[int, ...], float] = {}
+    parallel = sum(a < f.reduced_axes.start for a in options)
+    largest = model.accumulators // f.output.vtype.components
+    unrolled = 2 * products / term_operations(f)
+    best, found = math.inf, dict.fromkeys(options, 1)
+    for most in START_UNROLLED:
+        own, reached = math.inf, None
+        counts = {
+            a: max(several) if a in f.reduced_axes and f.extents[a] <= most else 1
+            for a, several in options.items()
+        }
+        while reached is not counts:
+            reached = counts
+            for several in ({},), changes, pairs:
+                for change in several:
+                    tried = reached | change
+                    key = tuple(tried.values())
+                    if math.prod(key[:parallel]) > largest or math.prod(key) > unrolled:
+                        continue
+                    if key not in known:
+                        known[key] = tile_seconds(Layout(f, rows(tried), memo), limits, model)
+                    seconds = known[key]
+                    if seconds < own:
+                        own, counts = seconds, tried
+                if counts is not reached:
+                    break
+        if own < best:
+            best, found = own, counts
+    return best, rows(found)
+
+
+def entries(extent: int) -> list[int]:
+    """How many entries of a parallel axis an invocation may take."""
+    powers = [k for k in (1, 2, 4, 8, 16) if k <= extent]
+    return sorted({*powers, extent}) if extent <= LARGEST else powers
+
+
+def divisors(extent: int) -> list[int]:
+    """How many entries of a reduced axis a block may have."""
+    return [k for k in range(1, min(extent, LARGEST) + 1) if extent % k == 0]
+
+
+# ---- lanes
+def lanes_of(model: DeviceModel) -> int:
+    """Invocations of a workgroup."""
+    return GROUP if model.wide else NARROW
+
+
+def subgroup_of(limits: DeviceLimits, model: DeviceModel) -> int:
+    """Invocations that load together what does not depend on the lane: on CPU drivers, where the texels of an invocation are loaded
+    one after the other whether they are alike or not."""
+    alike = not model.wide and lanes_of(model) % limits.subgroup == 0
+    return limits.subgroup if alike else 1
+
+
+def lane_axis(f: ContractFunction) -> int | None:
+    """The axis of the columns that varies fastest, but for a few entries beside each other, or of the rows or channels where there
+    are few columns."""
+    views = view_axes(f)
+    long = [[a for a in own if f.extents[a] > BESIDE] or own for own in reversed(f.axes)]
+    axes = [own[-1] for own in long if own and own[-1] not in views]
+    return next((a for a in axes if f.extents[a] >= LEAST_LANES), None)
+
+
+@lru_cache(maxsize=4)
+def view_axes(f: ContractFunction) -> frozenset[int]:
+    """The axes of images that are worked on alike, or summed over: what has them has them as the number in the batch, and nothing
+    else there. One view and many have to plan alike, so that they count as one."""
+    found = set[int]()
+    for a in (*f.axes[0], *f.reduced_axes):
+        others = any(a in affine.axes for m in f.maps for affine in m.affines[1:])
+        if not others and all(m.n == Affine.axis(a) for m in f.maps if a in m.axes):
+            found.add(a)
+    return frozenset(found)
+
+
+def one_view(layout: Layout) -> tuple[int, int]:
+    """Workgroups and blocks of an invocation, for one view."""
+    f, views = layout.f, view_axes(layout.f)
+    parallel = math.prod(f.extents[a] for a in views if a < f.reduced_axes.start)
+    summed = math.prod(f.extents[a] for a in views if a >= f.reduced_axes.start)
+    return layout.groups // parallel, layout.iterations // summed
+
+
+# ---- expected seconds
+def plain_seconds(f: ContractFunction, model: DeviceModel) -> float:
+    """By an invocation for each texel, or for each part of a long sum."""
+    views = view_axes(f)
+    terms = math.prod(e for a, e in enumerate(f.extents) if a not in views)
+    load = sum(model.load_seconds(x.vtype.components) for x in f.inputs)
+    term = load + (f.operations * f.output.vtype.components + LOOP) / model.compute_rate
+    walk = math.prod(f.extents[a] for a in f.reduced_axes if a not in views)
+    parts = -(-walk // model.longest_walk)
+    found = max(terms * term, min(walk, model.longest_walk) * model.fetch_latency)
+    return found + loop_seconds(parts, model) if parts > 1 else found
+
+
+def tile_seconds(layout: Layout, limits: DeviceLimits, model: DeviceModel) -> float:
+    """By register tiles; infinite where a block is too large."""
+    f = layout.f
+    groups, iterations = one_view(layout)
+    busy = groups * layout.lanes >= model.lanes
+    if iterations > (LONGEST if busy else min(model.longest_walk, LONGEST)):
+        return math.inf
+    if layout.iterations > limits.max_loop_iterations // 2:
+        return math.inf
+    words = layout.points * f.output.vtype.components * layout.lanes
+    if layout.tree and 4 * words > SHARED_BYTES:
+        return math.inf
+    packed = packs(layout, model)
+    loads = sum(loads_seconds(layout, k, axis, model) for k, axis in enumerate(packed))
+    store = 1 / max(model.image_store_rate, model.buffer_store_rate)
+    moved = sum(layout.bytes_of(k) for k in range(len(f.inputs))) / model.bandwidth
+    added = SUM * layout.points * f.output.vtype.components
+    block = loads + moved + (layout.products * term_operations(f) + added + LOOP) / model.compute_rate
+    own = layout.points * store
+    waiting = iterations * model.fetch_latency
+    if layout.tree:
+        levels = layout.lanes.bit_length() - 1
+        own = own / layout.lanes + 2 * layout.points * SUM / model.compute_rate
+        waiting += levels * SHARED_STEP
+    work = model.rounds(groups * layout.lanes) * model.lanes * (iterations * block + own)
+    packing = sum(pack_seconds(f, k, model) for k, axis in enumerate(packed) if axis is not None)
+    return max(work, waiting) + packing
+
+
+def fills(layout: Layout, model: DeviceModel) -> bool:
+    """Whether there are invocations for all lanes, a few times, so that no reduction needs to be split."""
+    groups, _ = one_view(layout)
+    return groups * layout.lanes >= FULL * model.lanes
+
+
+def term_operations(f: ContractFunction) -> float:
+    """Of a term and its addition."""
+    scalar = f.product and f.output.vtype.is_scalar
+    return 2.0 if scalar else f.operations * f.output.vtype.components
+
+
+def loads_seconds(layout: Layout, k: int, packed: int | None, model: DeviceModel) -> float:
+    """Of loading the texels of an input in a block."""
+    words = PACKED if packed is not None else layout.f.inputs[k].vtype.components
+    shuffled = words * layout.distinct(k, packed) * SHUFFLE if layout.loads_together(k) else 0.0
+    return layout.loads(k, packed) * model.load_seconds(words) + shuffled / model.compute_rate
+
+
+def packs(layout: Layout, model: DeviceModel) -> list[int | None]:
+    """The axis along which each operand is packed, where that saves time."""
+    found: list[int | None] = []
+    for k, x in enumerate(layout.f.inputs):
+        axis = layout.packable(k) if x.vtype is FLOAT else None
+        if axis is not None:
+            less = loads_seconds(layout, k, None, model) - loads_seconds(layout, k, axis, model)
+            groups, iterations = one_view(layout)
+            saved = groups * layout.lanes * iterations * less
+            axis = axis if saved > pack_seconds(layout.f, k, model) else None
+        found.append(axis)
+    return found
+
+
+def packing_rows(layout: Layout, model: DeviceModel) -> Rows:
+    return tuple(Pack(k, IMAGE_AXES[axis]) for k, axis in enumerate(packs(layout, model)) if axis is not None)
+
+
+def pack_seconds(f: ContractFunction, k: int, model: DeviceModel) -> float:
+    """Of packing an operand, one view of it."""
+    views = f.maps[k].n.axes
+    shape = shape_of(f.inputs[k])
+    texels = math.prod(shape[1:] if views and view_axes(f).issuperset(views) else shape) / PACKED
+    each = PACKED * model.load_seconds() + 1 / model.image_store_rate
+    return model.dispatch + model.barrier + texels * each
+
+
+def combining_seconds(f: ContractFunction, parts: int, limits: DeviceLimits, model: DeviceModel) -> float:
+    """Of adding up so many parts of each texel."""
+    start = min(tree_seconds(parts, limits, model), loop_seconds(parts, model))
+    return start + f.output.domain.texels * parts * model.load_seconds()
+
+
+def loop_seconds(parts: int, model: DeviceModel) -> float:
+    """Of sums in levels of loops, few enough texels that only latencies count."""
+    levels = max(math.ceil(math.log(parts, model.longest_walk)), 1)
+    return levels * (model.dispatch + model.barrier + parts ** (1 / levels) * model.fetch_latency)
+
+
+def tree_seconds(parts: int, limits: DeviceLimits, model: DeviceModel) -> float:
+    """Of sums by a workgroup each, likewise."""
+    lanes = tree_lanes(parts, limits)
+    run = -(-parts // lanes)
+    if not model.wide or run > model.longest_walk:
+        return math.inf
+    return model.dispatch + model.barrier + run * model.fetch_latency + (lanes.bit_length() - 1) * SHARED_STEP
+
+
+# ---- long loops as trees and levels
+def combined(parts: Variable, fields: dict[str, Any], limits: DeviceLimits, model: DeviceModel) -> Variable:
+    """The sums of parts, by a workgroup each where that is done sooner than by loops."""
+    f = ContractFunction(parts, **fields)
+    soon = model.wide and tree_seconds(f.terms, limits, model) < loop_seconds(f.terms, model)
+    tree = by_workgroups(f, limits, model) if soon else None
+    return f.output if tree is None else tree.output
+
+
+def by_workgroups(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> TiledContraction | None:
+    """A reduction of an image by a workgroup for each texel, whose invocations take terms one after the other and combine their
+    results in a tree; None where it has too few terms, or an invocation would have too many."""
+    lanes = tree_lanes(f.terms, limits, len(f.output.vtype.planes))
+    row = SplitK(-(-f.terms // lanes), lanes)
+    halves = split(f, *row)
+    if halves is None or halves[1]["reduced"] != (1,):
+        return None
+    part, _ = part_of(f, (row,))
+    rows = (row, Reduce(axis_names(part)[part.axes[3][-1]], lanes))
+    found = TiledContraction(*f.inputs, whole=f, schedule=rows, by_hand=False)
+    return found if found.iterations <= model.longest_walk else None
+
+
+def tree_lanes(terms: int, limits: DeviceLimits, planes: int = 1) -> int:
+    """Invocations of a workgroup that combines so many terms, in memory that it shares."""
+    return limits.workgroup(min(SHARED_BYTES // (16 * planes), terms))
+
+
+def shorten_loops(program: Program, target: Target) -> Program:
+    """The program with loops that the device can run, but for Functions that know no way; itself where all are short."""
+    for _ in range(LEVELS):
+        shorter = {
+            f.output: y
+            for f in program.functions
+            if (y := shortened(f, target.limits, target.model)) is not None
+        }
+        if not shorter:
+            break
+        program = replaced(program, shorter)
+    return program
+
+
+def within_walks(limits: DeviceLimits, program: Program, most: int) -> DeviceLimits:
+    """The limits with at most ``most`` loop iterations for an invocation, so that packing does not put the short loops one
+    behind the other. A Function that stays longer sets the bound."""
+    longest = max((with_fragments(f, f.iterations) for f in program.functions), default=0)
+    return replace(limits, max_loop_iterations=min(limits.max_loop_iterations, max(most, longest)))
+
+
+def shortened(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable | None:
+    """The value of a Function by shorter loops, None where it is short enough or where no way is known."""
+    most = min(model.longest_walk, limits.max_loop_iterations)
+    if isinstance(f, ReduceFunction) and f.combine:
+        # One view and many plan alike, so that sums over the tiles of a batch are loops.
+        wide = model.wide and f.axis != "n" and f.extent >= LEAST_TEXELS
+        tree = by_workgroups(contraction_of(f), limits, model) if wide else None
+        if tree is not None:
+            return tree.output
+        f = contraction_of(f) if f.iterations > most else f
+    # Loops of at most ``most`` iterations, or of a few times more where an image would not hold all parts.
+    widest = min(limits.max_image_dimension, limits.max_framebuffer_width)
+    while f.iterations > most:
+        y = f.shortened(most)
+        if y is None or y.creator is None or all(max(x.size) <= widest for x in y.creator.inputs):
+            return y
+        most *= 2
+    return None

@@ -1,1 +1,0 @@
-"""Large contractions by strips: one invocation computes several texels, in registers."""

@@ -1,1 +1,0 @@
-"""Passes over dispatches of strips: which of them share one."""
