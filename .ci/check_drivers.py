@@ -38,7 +38,6 @@ TESTS = (
     "tests/vk/test_optimizers.py",
     "tests/vk/plan/test_long_loops.py",
     "tests/vk/plan/test_synchronization.py",
-    "tests/vk/plan/passes/test_lists.py",
     "tests/vk/plan/passes/test_reductions.py",
     "tests/vk/plan/passes/test_scatter.py",
     "tests/vk/plan/passes/tiles/test_products.py",

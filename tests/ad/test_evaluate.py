@@ -1,14 +1,27 @@
-"""The CPU executor: leaves, broadcasting, memory, programs."""
+"""Graphs are evaluated, shown, and weighed."""
+
+import ast
+import importlib
+import math
+import pkgutil
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import dressi
 from dressi.ad import functional as F
 from dressi.ad.evaluate import Evaluator, NumpyExecutor, evaluate
-from dressi.ad.graph import Variable
+from dressi.ad.graph import Function, PixelFunction, RasterFunction, ReduceFunction, ScatterFunction, Variable
+from dressi.ad.graph.work import Work
+from dressi.ad.ops.image.raster import rasterize
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT, INT, VEC3
+from dressi.ad.show import dot, listing, svg
+from dressi.ad.types import FLOAT, INT, VEC3, VEC4, Access
 from dressi.errors import GraphError
+from dressi.vk.plan.model.cost import fetches, operations
 
 
 def test_values_come_from_the_argument_before_the_data():
@@ -125,3 +138,143 @@ def test_a_program_knows_its_leaves_in_order():
     a, b = Variable(FLOAT, name="a"), Variable(INT, name="b")
     program = Program({"y": F.to_float(b), "z": a + 1.0}, ((b, b + 1),))
     assert program.leaves == (a, b) and len(program.roots) == 3
+
+
+def program():
+    x = Variable(VEC3, (4, 3), 2, name="x")
+    index = Variable(INT, (4, 3), name="index")
+    loss = F.sum(F.sum(F.sum(F.length(F.lookup(x, index) * 2.0 - x), "x"), "y"), "n")
+    position = Variable(VEC4, (3, 1), name="position", data=np.zeros((1, 1, 3, 4)))
+    ids = rasterize(position, size=(8, 8), fragment=lambda face: (F.to_float(face), None))
+    return Program({"loss": loss, "ids": ids}, ((x, x * 0.5), (index, index)))
+
+
+def test_the_listing_says_what_is_computed_from_what():
+    assert listing(Program({"loss": program().outputs["loss"]})) == (
+        "$x      VEC3 4x3 x 2   leaf\n"
+        "$index  INT 4x3        leaf\n"
+        "%0      VEC3 4x3 x 2   Lookup($x[], $index)\n"
+        "%1      VEC3 4x3 x 2   Mul(%0, 2.0)\n"
+        "%2      VEC3 4x3 x 2   Sub(%1, $x)\n"
+        "%3      FLOAT 4x3 x 2  Length(%2)\n"
+        "%4      FLOAT 1x3 x 2  Sum<axis=x>(%3[])\n"
+        "%5      FLOAT 1x1 x 2  Sum<axis=y>(%4[])\n"
+        "%6      FLOAT 1x1      Sum<axis=n>(%5[])  : loss\n"
+    )
+
+
+def test_updates_and_the_rasterizer_are_listed():
+    text = listing(program())
+    assert ": -> x" in text and "Rasterize<" in text and "$position[v]" in text and "-> index" in text
+
+
+def test_variables_can_be_listed_without_a_program():
+    x = Variable(FLOAT, name="x")
+    unnamed = Variable(FLOAT)
+    assert (
+        listing(x + unnamed)
+        == "$x     FLOAT 1x1  leaf\n$leaf  FLOAT 1x1  leaf\n%0     FLOAT 1x1  Add($x, $leaf)  : out0\n"
+    )
+    assert listing([F.constant(1.0)]) == "1.0  FLOAT 1x1  Constant(1.0)  : out0\n"
+
+
+def test_dot_has_every_node_once_and_dashes_fetches():
+    text = dot(program())
+    assert text.startswith("digraph {") and text.endswith("}\n")
+    assert (
+        text.count("Lookup") == 1 and '"$x" -> "%0" [style=dashed]' in text and '"$index" -> "%0"\n' in text
+    )
+    assert "Constant" not in text and "with 2.0" in text
+
+
+def test_svg_without_graphviz_is_well_formed():
+    root = ElementTree.fromstring(svg(program(), graphviz=False))
+    texts = [e.text for e in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "loss" in texts and "Lookup" in texts
+    for rect in list(root.iter("{http://www.w3.org/2000/svg}rect"))[1:]:
+        assert float(rect.get("x", -1)) >= 0 and float(rect.get("x", 0)) < float(root.get("width", 0))
+
+
+def test_svg_escapes():
+    x = Variable(FLOAT, name="a<b&c")
+    assert ElementTree.fromstring(svg(x + 1.0, graphviz=False)) is not None
+    assert "svg" in svg(x + 1.0)
+
+
+KINDS = (Function, PixelFunction, ReduceFunction, ScatterFunction, RasterFunction)
+PLANNER = Path(dressi.__file__).parent / "vk" / "plan"
+
+
+def subclasses(kind: type) -> Iterator[type]:
+    for cls in kind.__subclasses__():
+        yield cls
+        yield from subclasses(cls)
+
+
+def own_classes() -> list[type[Function]]:
+    """Classes of Functions of dressi that have a snippet, but for those that only others derive from."""
+    for package in (dressi.ad, dressi.render):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    found = {cls for cls in subclasses(Function) if cls.__module__.startswith("dressi.")}
+    families = {base for cls in found for base in cls.__bases__}
+    return sorted((c for c in found - families if hasattr(c, "glsl")), key=repr)
+
+
+def declares(cls: type, *names: str) -> bool:
+    """Whether the class, or a base that is no kind, sets one of the names."""
+    return any(
+        name in vars(base) for base in cls.__mro__ if base not in (*KINDS, Work, object) for name in names
+    )
+
+
+def test_every_class_declares_its_work():
+    classes = own_classes()
+    assert len(classes) > 90
+    assert [c.__name__ for c in classes if not declares(c, "operations")] == []
+    fetching = [c for c in classes if declares(c, "access")]
+    assert len(fetching) > 20
+    assert [c.__name__ for c in fetching if not declares(c, "fetches", "reads")] == []
+
+
+def test_users_have_defaults_and_may_say_more():
+    class Mystery(PixelFunction):
+        access = (Access.FETCH, Access.SAME_PIXEL)
+        glsl = "$0(pixel, tile) + $1"
+        infer = lambda self: (FLOAT, self.inputs[1].domain)  # noqa: E731
+
+    class Known(Mystery):
+        operations, fetches = 2.0, 1.0
+
+    class Product(ReduceFunction):
+        axis, access = "y", (Access.FETCH,)
+        glsl = "$y = 1.0;"
+        infer = lambda self: (FLOAT, ((7, 1), 1))  # noqa: E731
+
+    x = Variable(FLOAT, (7, 5))
+    first, second, third = Mystery(x, x), Known(x, x), Product(x)
+    assert first.reads(0) == math.inf and first.reads(1) == 1 and operations(first) == Work.operations
+    assert second.reads(0) == 1 and operations(second) == 2
+    assert third.reads(0) == third.iterations == 5 and operations(third) == 5 * Work.operations
+
+
+def test_a_plan_does_not_depend_on_the_number_of_views():
+    one, many = (F.sum(Variable(FLOAT, (7, 5), batch), "n").creator for batch in (1, 8))
+    assert one is not None and many is not None
+    assert operations(one) == operations(many) and fetches(one, 0) == fetches(many, 0) == 1
+    assert many.iterations == many.reads(0) == 8
+
+
+def test_planners_do_not_read_snippets():
+    """Outside of the folder that writes GLSL nothing of the planner looks at it."""
+    for file in PLANNER.rglob("*.py"):
+        if "glsl" in file.relative_to(PLANNER).parts:
+            continue
+        nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+        # A Function that the planner makes may have the snippet of another one.
+        snippets = [n for n in nodes if isinstance(n, ast.FunctionDef) and n.name == "glsl"]
+        own = {id(inner) for n in snippets for inner in ast.walk(n)}
+        looks = (isinstance(n, ast.Attribute) and n.attr == "glsl" and id(n) not in own for n in nodes)
+        assert not any(looks), file
+        imported = {a.name for n in nodes if isinstance(n, ast.Import) for a in n.names}
+        assert "re" not in imported, file

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from PIL import Image
 
 from dressi.render import ring, save_mesh
@@ -81,7 +82,7 @@ def test_cells_side_by_side_are_what_they_are_alone(run, small, tmp_path: Path):
 
     both = curve(run("figure10", *small, "--cells", "face K1 r2", "face K2 r2", "--steps", "2"))
     run("figure10", *small, "--cells", "face K2 r2", "--steps", "2", "--out", str(tmp_path / "alone"))
-    np.testing.assert_allclose(curve(tmp_path / "alone"), both, rtol=1e-5)
+    assert_allclose(curve(tmp_path / "alone"), both, rtol=1e-5)
 
 
 def test_fits_of_other_targets_are_not_compared(run, small, capsys):
@@ -163,4 +164,4 @@ def test_a_seed_turns_the_start_and_changes_the_pictures(table):
     assert 0 < (again.train.masks != masks).mean() < 0.1
     start, turned = (found - found.mean(0) for found in (scene.start(1).positions, again.start(1).positions))
     assert np.abs(start - turned).max() > 0.05
-    np.testing.assert_allclose(np.linalg.norm(turned, axis=1), np.linalg.norm(turned[0]))
+    assert_allclose(np.linalg.norm(turned, axis=1), np.linalg.norm(turned[0]))

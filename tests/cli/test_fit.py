@@ -423,7 +423,7 @@ def test_a_mesh_under_unknown_light(gone_on: tuple[Path, Polls]):
 @pytest.mark.usefixtures("driver")
 @pytest.mark.release
 def test_a_material_that_was_stopped_goes_on(gone_on: tuple[Path, Polls]):
-    """And nothing else again. That its numbers are those of a fit that was not stopped, ``test_kept.py`` shows."""
+    """And nothing else again. That its numbers are those of a fit that was not stopped, ``test_materials.py`` shows."""
     folder, polls = gone_on
     assert set(polls.phases.values()) == {"material"}
     assert not list(folder.glob("*.npz"))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from screen import Screen, until
 
 import dressi
@@ -71,13 +72,13 @@ def test_a_mesh_is_shown_in_every_mode_from_every_side(device, canvas):
             viewer.choose(mode.name)
             pictures.append(frame(viewer))
             # The corners of the picture are background, the middle is not.
-            np.testing.assert_allclose(pictures[-1][0, 0], BACKGROUND, atol=1 / 255)
+            assert_allclose(pictures[-1][0, 0], BACKGROUND, atol=1 / 255)
             assert np.abs(pictures[-1][60, 74] - BACKGROUND).max() > 0.05
         assert all(np.abs(a - b).max() > 0.1 for k, a in enumerate(pictures) for b in pictures[:k])
         viewer.choose("normals")
         viewer.orbit.elevation = viewer.orbit.azimuth = 0.0
         # From +z the front face has the normal (0, 0, 1).
-        np.testing.assert_allclose(frame(viewer)[64, 64], (0.5, 0.5, 1.0), atol=0.35)
+        assert_allclose(frame(viewer)[64, 64], (0.5, 0.5, 1.0), atol=0.35)
         key(viewer, "ArrowRight", "ArrowRight", "+")
         assert (viewer.orbit.azimuth, viewer.orbit.distance < 3.4) == (-16.0, True)
         key(viewer, "Home", "h")
@@ -121,7 +122,7 @@ def test_the_mouse_turns_shifts_and_zooms(device, canvas):
         pointer(viewer, "move", 104, 40)
         before = frame(viewer)
         # The cube was shifted half of the picture to the right: the left half is empty.
-        np.testing.assert_allclose(before[:, :32], np.broadcast_to(BACKGROUND, (128, 32, 3)), atol=1 / 255)
+        assert_allclose(before[:, :32], np.broadcast_to(BACKGROUND, (128, 32, 3)), atol=1 / 255)
         canvas.submit({"event_type": "wheel", "dx": 0, "dy": -100, "modifiers": ()})
         canvas.process_events()
         assert viewer.orbit.distance == pytest.approx(Orbit().distance / 1.1)
@@ -135,7 +136,7 @@ def test_a_watched_fit_finds_what_one_alone_does(fit, tiny_fits):
         fit.tick()
     result = fit.session.result()
     assert result.finished and fit.frames > 0 and fit.session.status.done == len(whole.losses)
-    np.testing.assert_allclose([x for _, x in result.losses], [x for _, x in whole.losses], rtol=1e-3)
+    assert_allclose([x for _, x in result.losses], [x for _, x in whole.losses], rtol=1e-3)
     assert set(fit.session.status.curves) == {"loss", "IoU", "PSNR"}
 
 

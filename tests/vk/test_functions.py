@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 from examples import EXAMPLES
+from numpy.testing import assert_allclose
 from random_graphs.residuals import check_residuals
 
 from dressi import DressiAD, F, LevenbergMarquardt, Variable, gradient
@@ -100,9 +101,7 @@ def test_gradients_of_extremes(device):
         run.run()
         for found, g in zip(program.outputs.values(), gradients, strict=True):
             (expected,) = evaluate([g])
-            np.testing.assert_allclose(
-                run.recv(found), expected, atol=2e-5 * max(1.0, np.abs(expected).max())
-            )
+            assert_allclose(run.recv(found), expected, atol=2e-5 * max(1.0, np.abs(expected).max()))
 
 
 @pytest.mark.parametrize("seed", [2, 19, 25, 45, 47])
@@ -122,5 +121,5 @@ def test_unknowns_of_one_texel_stand_beside_others(device, vtype):
         ad.set_loss([0.5 * x, y - 0.3])
         ad.set_optimizer(LevenbergMarquardt(iterations=20), [x, y])
         ad.step(3)
-        np.testing.assert_allclose(ad.recv(x), 0.0, atol=1e-5)
-        np.testing.assert_allclose(ad.recv(y), 0.3, atol=1e-5)
+        assert_allclose(ad.recv(x), 0.0, atol=1e-5)
+        assert_allclose(ad.recv(y), 0.3, atol=1e-5)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
@@ -35,15 +36,15 @@ def test_taps_lie_along_the_longest_axis(taps):
             axis=0,
         )
         across, down = (tuple(column / (13, 8)) for column in jacobian.T)
-        np.testing.assert_allclose(value(tuple(uv), across, down, taps), expected, atol=1e-12)
+        assert_allclose(value(tuple(uv), across, down, taps), expected, atol=1e-12)
 
 
 def test_a_round_footprint_is_trilinear_and_a_point_is_bilinear():
     round_, still = ((3.0 / 13, 0.0), (0.0, 3.0 / 8)), ((0.0, 0.0), (0.0, 0.0))
     trilinear = F.sample(TEXTURE, (0.3, 0.6), "trilinear", level=np.log2(3.0))
-    np.testing.assert_allclose(value((0.3, 0.6), *round_, 8), evaluate([trilinear])[0].ravel(), atol=1e-9)
+    assert_allclose(value((0.3, 0.6), *round_, 8), evaluate([trilinear])[0].ravel(), atol=1e-9)
     bilinear = F.sample(TEXTURE, (0.3, 0.6))
-    np.testing.assert_allclose(value((0.3, 0.6), *still, 8), evaluate([bilinear])[0].ravel(), atol=1e-9)
+    assert_allclose(value((0.3, 0.6), *still, 8), evaluate([bilinear])[0].ravel(), atol=1e-9)
     leaves = [Variable(VEC2, data=x) for x in ((0.3, 0.6), *still)]
     y = F.sample(TEXTURE, leaves[0], "anisotropic", across=leaves[1], down=leaves[2])
     assert all(np.isfinite(g).all() for g in evaluate(gradient(F.sum(y.x), leaves)))
@@ -100,7 +101,7 @@ def test_layers_of_a_stack_are_textures_of_their_own(size, wrap):
             single = Variable(VEC2, size, data=stack.data[:, k * height : (k + 1) * height])
             expected = evaluate([F.sample(single, uv, filter, wrap, **option)])[0]
             here = np.clip(number, 0, 2) == k
-            np.testing.assert_allclose(found[here], expected[here], atol=1e-12)
+            assert_allclose(found[here], expected[here], atol=1e-12)
             assert slope[:, k * height : (k + 1) * height].sum() == pytest.approx(2 * here.sum())
 
 

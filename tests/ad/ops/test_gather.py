@@ -1,21 +1,23 @@
-"""Reads by an index map: the meaning against loops, the transpose as a matrix, inverses, affine lookups."""
+"""Gathers and their transposes, long lists, and accumulation."""
 
 import random
 
 import numpy as np
 import pytest
 from examples_gathers import SHAPE, TAKEN, domain, matrix, some_map
+from numpy.testing import assert_allclose
 
-from dressi.ad import functional as F
+from dressi import DressiAD, F, LevenbergMarquardt, Variable, adam, gradient, least_squares
+from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.graph.index_map import Affine
 from dressi.ad.ops.coordinates.affine import affine
 from dressi.ad.ops.image.gather import Gather
 from dressi.ad.ops.image.lookup import Lookup, ScatterAdd
-from dressi.ad.transform.gradient import gradient
+from dressi.ad.transform.gradient import jvp
 from dressi.ad.traversal import topological_order
-from dressi.ad.types import FLOAT, INT, IVEC2
+from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, LIST_WIDTH, VEC3, VEC4
+from dressi.errors import GraphError
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -197,3 +199,186 @@ def test_one_row_of_a_table_read_into_a_column():
     gradients = [gradient(F.sum(y), [x])[0] for y in (F.lookup(x, index), Lookup(x, index).output)]
     found, expected = evaluate(gradients)
     assert (found == expected).all() and expected.sum() == 8
+
+
+COUNTS = [LIST_WIDTH - 1, LIST_WIDTH, LIST_WIDTH + 1, 2 * LIST_WIDTH, 3 * LIST_WIDTH - 5]
+
+
+def value(y: Variable) -> np.ndarray:
+    return evaluate([y])[0].squeeze()
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_reductions_are_of_the_entries(count):
+    x = np.random.default_rng(count).normal(size=(count, 3)) + 5.0
+    for sign in (1, -1):  # what fills a row is 0, beyond one of the extremes each time
+        v, numbers = Variable.of(sign * x, VEC3), Variable.of(sign * (np.arange(count) + 3))
+        for reduce, expected in ((F.sum, np.sum), (F.mean, np.mean), (F.max, np.max), (F.min, np.min)):
+            assert_allclose(value(reduce(v)), expected(sign * x, 0))
+            # Entry by entry a list stays a list.
+            assert_allclose(value(reduce(F.exp(-v) + 1.0)), expected(np.exp(-sign * x) + 1.0, 0))
+        for reduce, expected in ((F.sum, np.sum), (F.max, np.max), (F.min, np.min)):
+            assert value(reduce(numbers)) == expected(sign * (np.arange(count) + 3))
+
+
+def test_a_batch_of_lists_is_reduced_list_by_list():
+    x = np.random.default_rng(0).normal(size=(2, 5000))
+    v = Variable.of(x, batched=True)
+    assert_allclose(value(F.mean(v, "xy")), x.mean(1))
+    assert_allclose(value(F.sum(v)), x.sum())
+    assert_allclose(value(F.sum(F.sum(v, "n"))), x.sum())
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_scatters_add_the_entries(count):
+    index = np.arange(count) % 7
+    weights = np.random.default_rng(1).normal(size=count)
+    where = Variable.of(index)
+    assert_allclose(value(F.scatter_add(Variable.of(weights), where, (7, 1))), np.bincount(index, weights))
+    assert_allclose(value(F.scatter_add(2.0, where, (7, 1))), 2.0 * np.bincount(index))
+    assert value(F.scatter_max(where + 5, where, (9, 1))).tolist() == [*range(5, 12), -1, -1]
+    assert_allclose(value(F.scatter_add(Variable.of(weights), 3, (4, 1)))[3], weights.sum())
+
+
+def test_gradients_are_those_of_the_entries():
+    table = Variable.of(np.random.default_rng(2).normal(size=5), name="table")
+    index = Variable.of(np.arange(4100) % 5)
+    read = F.lookup(table, index)
+    (g,) = gradient(F.sum(F.square(read)), [table])
+    assert_allclose(value(g), 2 * 820 * table.data.ravel())
+    check_gradient(F.mean(F.square(read)) + F.max(read), [table])
+    for seed in (F.constant(1.0), Variable.of(np.ones(4100))):
+        assert value(gradient(read, [table], seed)[0]).tolist() == [820] * 5
+    x = Variable.of(np.ones(4100), name="x")
+    assert value(gradient(F.mean(x), [x])[0]).sum() == pytest.approx(1.0)
+
+
+def test_operations_across_the_ends_of_rows_are_refused():
+    x = Variable.of(np.ones(5000), name="signal")
+    for what in (
+        lambda: F.shift(x, 1, 0),
+        lambda: F.crop(x, 1, 0, (4000, 1)),
+        lambda: F.pad(x, 1, 0, 0, 0),
+        lambda: F.resize(x, (100, 1)),
+        lambda: F.window_max(x, 1, "x"),
+        lambda: F.window_min(x + 1.0, 1, "x"),
+    ):
+        with pytest.raises(GraphError, match=r"a list of 5000 entries, .*\(1, 5000\).*F.lookup"):
+            what()
+    for axes in ("x", "y", "xn"):
+        with pytest.raises(GraphError, match="list of 5000 entries in rows of 4096; reduce it along 'xy'"):
+            F.sum(x, axes)
+    row = Variable.of(np.ones((1, 5000)))
+    assert value(F.sum(F.shift(row, 1, 0), "x")) == 5000
+
+
+@pytest.mark.one_driver
+def test_devices_fit_a_long_list(device):
+    """A line through 5000 points, by least squares and by Adam, against NumPy."""
+    rng = np.random.default_rng(3)
+    x = np.linspace(0.0, 1.0, 5000)
+    y = 2.0 * x + 1.0 + 0.01 * rng.normal(size=5000)
+    at, seen = Variable.of(x), Variable.of(y)
+    slope, offset = Variable.of(0.0, name="slope"), Variable.of(0.0, name="offset")
+    residual = slope * at + offset - seen
+    expected = np.polyfit(x, y, 1)
+    for energy in ([residual], [least_squares.Robust(residual, least_squares.huber(10.0))]):
+        with DressiAD(device) as ad:
+            ad.set_loss(energy)
+            ad.set_optimizer(LevenbergMarquardt(), [slope, offset])
+            ad.step(10)
+            found = [ad.recv(slope).item(), ad.recv(offset).item()]
+        assert_allclose(found, expected, rtol=1e-5)
+    with DressiAD(device) as ad:
+        ad.set_loss(F.mean(F.square(residual)))
+        ad.set_optimizer(adam(0.1), [slope, offset])
+        ad.step(1)
+        assert ad.losses()[0] == pytest.approx(np.mean(y**2), rel=1e-6)
+
+
+ACCUMULATE_SIZE = (8, 8)
+
+
+def grid(z=0.0):
+    """Four squares of two triangles each that fill the image, and meet in edges through pixel centres."""
+    steps = np.array([-1.0, 1 / 16 * 2, 1.0])  # 1 / 16 is the centre of a pixel beside the middle
+    x, y = np.meshgrid(steps, steps)
+    points = np.stack([x, y, np.full_like(x, z), np.ones_like(x)], -1).reshape(-1, 4)
+    squares = [(3 * r + c, 3 * r + c + 1, 3 * r + c + 4, 3 * r + c + 3) for r in range(2) for c in range(2)]
+    rows = [t for a, b, c, d in squares for t in ((a, b, c), (c, a, d))]  # of both orientations
+    return Variable.of(points, VEC4), Variable.of(np.array(rows), IVEC3)
+
+
+def ones(face, depth):
+    return 1.0
+
+
+def test_triangles_that_meet_cover_every_pixel_once():
+    assert (evaluate([F.accumulate(*grid(), size=ACCUMULATE_SIZE, value=ones)])[0] == 1).all()
+
+
+def test_every_fragment_counts_in_front_of_the_limit():
+    position, faces = grid()
+    stack = Variable(
+        VEC4, (9, 1), 3, data=np.stack([position.data[0] + [0, 0, z, 0] for z in (0.25, 0.5, 0.75)])
+    )
+    limit = Variable(FLOAT, ACCUMULATE_SIZE, data=np.full((1, 8, 8), 0.6))
+    counts = evaluate([F.accumulate(stack, faces, size=ACCUMULATE_SIZE, value=ones, limit=limit)])[0]
+    assert counts.reshape(3, -1).tolist() == [[1.0] * 64, [1.0] * 64, [0.0] * 64]
+    twice = Variable.of(np.concatenate([faces.data.reshape(-1, 3)[:8]] * 2), IVEC3)
+
+    def odd(face, depth):
+        return F.vec3(1.0, depth, F.to_float(face)), F.mod(F.to_float(face), 2.0)
+
+    (sums,) = evaluate([F.accumulate(stack, twice, size=ACCUMULATE_SIZE, value=odd)])
+    assert set(sums[0, ..., 0].ravel()) == {0.0, 2.0}
+    assert np.allclose(sums[..., 1], sums[..., 0] * np.array([0.25, 0.5, 0.75])[:, None, None])
+    assert sums[1, ..., 2].max() == 7 + 15
+
+
+def test_derivatives_by_the_depth_and_none_by_what_decides():
+    position, faces = grid(0.5)
+    limit = Variable(FLOAT, data=0.9)
+    drawn = F.accumulate(
+        position, faces, size=ACCUMULATE_SIZE, value=lambda face, depth: depth * 4.0, limit=limit
+    )
+    slope, none = evaluate(gradient(F.sum(drawn), [position, limit]))
+    assert np.isclose(slope[..., 2].sum(), 4 * 64) and not none.any()  # the weights of corners add up to one
+    moved = Variable(VEC4, position.size, data=np.tile([0.0, 0.0, 0.1, 0.0], (1, 1, 9, 1)))
+    assert np.allclose(evaluate(jvp([drawn], [position], [moved]))[0], 0.4)
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "message"),
+    [
+        (lambda face, depth: face, {}, "adds floats"),
+        (lambda face, depth: (depth, face), {}, "masks of a fragment are FLOAT"),
+        (lambda face, depth: None, {}, "returns the value of a fragment"),
+        (lambda face, depth: F.sum(depth), {}, "texel by texel"),
+        (lambda face, depth: Variable(FLOAT, (3, 3)), {}, "1x1 or 8x8"),
+        (ones, {"limit": Variable(VEC3)}, "limits of a fragment are FLOAT"),
+        (ones, {"limit": Variable(FLOAT, (4, 4))}, "one texel or of 8x8"),
+        (ones, {"triangles": 9}, "cannot draw 9 triangles of a list of 8"),
+        (ones, {"live": Variable(INT, (3, 1))}, "8 faces need as many texels"),
+    ],
+)
+def test_mistakes_are_named(value, options, message):
+    with pytest.raises(GraphError, match=message):
+        F.accumulate(*grid(), size=ACCUMULATE_SIZE, value=value, **options)
+
+
+def test_the_depth_of_faces_of_several_triangles_has_no_derivative():
+    position, faces = grid()
+    drawn = F.accumulate(
+        position, faces, size=ACCUMULATE_SIZE, triangles_per_face=2, value=lambda face, depth: depth * depth
+    )
+    with pytest.raises(GraphError, match="triangles_per_face=1"):
+        gradient(F.sum(drawn), [position])
+
+
+def test_a_mark_in_a_value_stops_its_gradient():
+    table = Variable.of([2.0, 3.0], FLOAT)
+    value = {"value": lambda face, depth: F.stop_gradient(F.lookup(table, face)) * 2.0}
+    position = Variable.of(2 * [[-1.0, -1, 0, 1], [3, -1, 0, 1], [-1, 3, 0, 1]], VEC4)
+    (slope,) = gradient(F.sum(F.accumulate(position, size=ACCUMULATE_SIZE, **value)), [table])
+    assert not evaluate([slope])[0].any()

@@ -1,15 +1,26 @@
-"""The backward graph and the forward one, against central differences in float64."""
+"""Gradients, declared derivatives, and second derivatives."""
+
+import importlib
+import pkgutil
 
 import numpy as np
 import pytest
+from examples import EXAMPLES, Build
+from numpy.testing import assert_allclose
+from second_derivatives import differences, directions, forward, reverse, weighted, worst
 
+import dressi.ad
+import dressi.render
 from dressi.ad import functional as F
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
+from dressi.ad.graph import Function, PixelFunction, Variable
+from dressi.ad.ops.pixel.shortcut import Shortcut
+from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient, hvp, jvp
+from dressi.ad.transform.simplify import simplify
 from dressi.ad.transform.verify import verify
-from dressi.ad.traversal import topological_order
+from dressi.ad.traversal import leaves, topological_order
 from dressi.ad.types import FLOAT, INT, MAT3, VEC2, VEC3
 from dressi.errors import GraphError
 
@@ -187,3 +198,292 @@ def test_a_malformed_function_is_found():
     y.creator.inputs = (leaf(VEC2, (2, 2)),)
     with pytest.raises(GraphError, match="gives VEC2"):
         verify([y])
+
+
+class Double(PixelFunction):
+    """Declares no derivative."""
+
+    glsl = "2.0 * $0"
+
+    def infer(self):
+        return FLOAT, self.broadcast()
+
+    def eval(self, x):
+        return 2.0 * x
+
+
+class DoubleByPartials(Double):
+    def partials(self, x):
+        return (F.constant(2.0),)
+
+
+class DoubleByVjp(Double):
+    def vjp(self, gy, i):
+        return gy * 2.0
+
+
+class DoubleByJvp(Double):
+    def jvp(self, tangents):
+        return tangents[0] * 2.0
+
+
+class DeclaredZero(Double):
+    zero_derivative = True
+
+
+class Refusing(Double):
+    no_derivative = "counts sheep; use F.length"
+
+
+def declared_leaf() -> Variable:
+    return Variable(FLOAT, (3, 2), name="x", data=np.linspace(-1.0, 2.0, 6).reshape(1, 2, 3))
+
+
+def declared_reverse(y: Variable, x: Variable) -> np.ndarray:
+    return evaluate(gradient(F.sum(y), [x]))[0]
+
+
+def declared_forward(y: Variable, x: Variable) -> np.ndarray:
+    return evaluate(jvp([y], [x], [F.constant(1.0)]))[0]
+
+
+@pytest.mark.parametrize(
+    "cls, mode, message",
+    [
+        (
+            Double,
+            declared_reverse,
+            "Double.*FLOAT x.*declares no derivative.*partials.*test_gradient.py",
+        ),
+        (Double, declared_forward, "Double.*declares no derivative.*zero_derivative"),
+        (DoubleByVjp, declared_forward, "DoubleByVjp.*declares vjp alone.*jvp"),
+        (DoubleByJvp, declared_reverse, "DoubleByJvp.*declares jvp alone.*vjp"),
+        (Refusing, declared_reverse, "Refusing.*counts sheep; use F.length"),
+        (Refusing, declared_forward, "Refusing.*counts sheep; use F.length"),
+    ],
+)
+def test_what_is_not_declared_is_named_when_it_is_asked_for(cls, mode, message):
+    x = declared_leaf()
+    y = F.square(cls(x).output) + x
+    evaluate([y])
+    with pytest.raises(GraphError, match=message):
+        mode(y, x)
+
+
+@pytest.mark.parametrize(
+    "cls, mode, expected",
+    [
+        (DoubleByPartials, declared_reverse, 2.0),
+        (DoubleByPartials, declared_forward, 2.0),
+        (DoubleByVjp, declared_reverse, 2.0),
+        (DoubleByJvp, declared_forward, 2.0),
+        (DeclaredZero, declared_reverse, 0.0),
+        (DeclaredZero, declared_forward, 0.0),
+    ],
+)
+def test_what_is_declared_counts(cls, mode, expected):
+    x = declared_leaf()
+    assert (mode(cls(x).output, x) == expected).all()
+
+
+@pytest.mark.parametrize("mode", [declared_reverse, declared_forward])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda y, x: F.select(F.greater(y, 0.0), x, 2.0 * x),
+        lambda y, x: F.floor(y) + x,
+        lambda y, x: F.stop_gradient(y) + x,
+        lambda y, x: F.to_float(F.to_int(y)) + x,
+        lambda y, x: F.lookup(x, F.to_int(F.abs(y))),
+    ],
+)
+def test_no_derivative_is_asked_for_where_none_arrives(use, mode):
+    x = declared_leaf()
+    assert np.isfinite(mode(use(Double(x).output, x), x)).all()
+
+
+@pytest.mark.parametrize("cls", [Double, DoubleByVjp, DoubleByJvp, Refusing])
+def test_a_loss_that_does_not_depend_on_the_function_asks_nothing(cls):
+    x, other = declared_leaf(), declared_leaf()
+    y = cls(x).output + other
+    assert (declared_reverse(y, other) == 1).all() and (declared_forward(y, other) == 1).all()
+
+
+def declared() -> list[type[Function]]:
+    """Functions of ``dressi`` that nothing there derives from."""
+    for package in (dressi.ad, dressi.render):
+        for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            importlib.import_module(module.name)
+    found, stack = set(), [Function]
+    while stack:
+        cls = stack.pop()
+        below = [c for c in cls.__subclasses__() if c.__module__.startswith("dressi.")]
+        stack += below
+        if not below and cls.__module__.startswith("dressi."):
+            found.add(cls)
+    return sorted(found, key=lambda c: (c.__module__, c.__name__))
+
+
+@pytest.mark.parametrize("cls", declared(), ids=lambda cls: cls.__name__)
+def test_every_function_declares_its_derivative_in_one_way(cls):
+    # Functions whose gradients are taken together have one vjp for all of them.
+    vjp = cls.vjp is not Function.vjp or cls.joint is not Function.joint
+    jvp_ = cls.jvp is not Function.jvp
+    assert vjp == jvp_, "declare both modes"
+    ways = [cls.partials is not Function.partials, vjp and jvp_, cls.zero_derivative, bool(cls.no_derivative)]
+    assert sum(ways) == 1, "declare partials, or vjp and jvp, or zero_derivative, or no_derivative"
+
+
+CASES = [
+    pytest.param(cls, build, id=f"{cls.__name__}-{k}")
+    for cls, builds in EXAMPLES.items()
+    for k, build in enumerate(builds)
+]
+DIFFERENTIABLE = [case for case in CASES if case.values[1]().wrt]
+
+
+@pytest.mark.parametrize("cls, build", DIFFERENTIABLE)
+def test_products_with_the_hessian_are_differences_of_the_gradient(cls: type[Function], build: Build):
+    example = build()
+    loss, wrt = weighted(example.output), example.wrt
+    along = directions(wrt)
+    expected = differences(loss, wrt, along)
+    for mode in (forward, reverse):
+        assert worst(evaluate(mode(loss, wrt, along)), expected) < 1e-5
+
+
+# Estimated or stopped on purpose; or, at the data of the examples, jumps, kinks and NaN that a select does not take.
+APART = {"InverseUVSample", "StopGradient", "Round", "Select", "Normalize", "Equal", "NotEqual"}
+
+
+def others(build: Build) -> list[Variable]:
+    """Float leaves by which the example is not said to be differentiable."""
+    example = build()
+    if example.output.vtype.is_int:
+        return []
+    return [x for x in leaves([example.output]) if not x.vtype.is_int and x not in {*example.wrt}]
+
+
+@pytest.mark.parametrize(
+    "cls, build", [c for c in CASES if c.values[0].__name__ not in APART and others(c.values[1])]
+)
+def test_no_float_input_has_a_silent_zero(cls: type[Function], build: Build):
+    """By each of them the derivative is that of differences, or an error that names the Function."""
+    y = build().output
+    wrt = [x for x in leaves([y]) if not x.vtype.is_int]
+    loss = F.sum(F.sum_components(y))
+    try:
+        found = evaluate(gradient(loss, wrt))
+    except GraphError as error:
+        assert f"{cls.__name__}(" in str(error)
+        return
+    along = directions(wrt)
+    high, low = (
+        evaluate([loss], {x: x.data + s * 1e-6 * t.data for x, t in zip(wrt, along, strict=True)})[0]
+        for s in (1, -1)
+    )
+    total = sum(float((g * t.data).sum()) for g, t in zip(found, along, strict=True))
+    assert total == pytest.approx(float((high - low).item() / 2e-6), abs=1e-6)
+
+
+# ---- where derivatives are replaced by zeros
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x: F.sqrt(x),
+        lambda x: F.length(F.vec2(x, 0.0)),
+        lambda x: F.dot(F.normalize(F.vec3(x, 0.0, x)), (1.0, 2.0, 3.0)),
+        lambda x: F.atan2(x, 0.0 * x),
+        lambda x: F.pow(x, F.constant(1.5)),
+        lambda x: F.asin(1.0 + x),
+        lambda x: F.acos(x - 1.0),
+        lambda x: F.select(F.greater(x, 0.0), F.log(x), x),
+        lambda x: F.select(F.greater(x, 0.0), F.log2(x), x),
+        lambda x: F.select(F.greater(x, 0.0), F.inversesqrt(x), x),
+        lambda x: F.abs(x),
+        lambda x: F.clamp(x, 0.0, 1.0),
+        lambda x: F.max(x, 0.0) + F.min(0.0, x),
+    ],
+)
+def test_second_derivatives_at_the_end_of_the_domain_are_zero_and_no_number_is_lost(build):
+    x = Variable(data=0.0)
+    along = [F.constant(1.0)]
+    for mode in (forward, reverse):
+        assert evaluate(mode(build(x), [x], along))[0].item() == 0
+
+
+@pytest.mark.parametrize("power, expected", [(2, 2.0), (3, 0.0), (4, 0.0)])
+def test_whole_powers_are_exact_at_zero(power, expected):
+    x = Variable(data=0.0)
+    assert evaluate(hvp(x**power, [x], [F.constant(1.0)]))[0].item() == expected
+
+
+def test_empty_normals_leave_others_alone():
+    """One empty texel must not turn a shared parameter into NaN."""
+    v = Variable(VEC3, (3, 1), data=[[[[0.0, 0.0, 0.0], [1.0, 2.0, 2.0], [0.5, -1.0, 0.3]]]])
+    scale = Variable(data=1.5)
+    loss = F.sum(F.square(F.normalize(v * scale).x) + F.length(v * scale))
+    for mode in (forward, reverse):
+        h = evaluate(mode(loss, [v, scale], directions([v, scale])))
+        assert (
+            all(np.isfinite(values).all() for values in h) and not h[0][0, 0, 0].any() and h[0][0, 0, 1].any()
+        )
+
+
+# ---- ties
+def test_of_texels_that_tie_the_first_gets_the_gradient():
+    x = Variable(FLOAT, (4, 2), data=[[[1.0, 5.0, 5.0, 2.0], [5.0, 0.0, 5.0, 0.0]]])
+    largest, smallest, row = evaluate(
+        [gradient(y, [x])[0] for y in (F.max(x), F.min(x), F.sum(F.max(x, "x")))]
+    )
+    assert largest[0].tolist() == [[0, 0, 0, 0], [1, 0, 0, 0]]  # of the columns, (5, 5, 5, 2), the first
+    assert smallest[0].tolist() == [[0, 0, 0, 0], [0, 1, 0, 0]]
+    assert row[0].tolist() == [[0, 1, 0, 0], [1, 0, 0, 0]]
+
+
+def test_windows_give_the_gradient_to_the_first_of_equal_texels():
+    x = Variable(FLOAT, (5, 1), data=[[[1.0, 3.0, 3.0, 0.0, 2.0]]])
+    largest, smallest = evaluate(
+        [gradient(F.sum(f(x, 1, "x")), [x])[0] for f in (F.window_max, F.window_min)]
+    )
+    assert largest[0, 0].tolist() == [0, 3, 1, 0, 1] and smallest[0, 0].tolist() == [2, 0, 0, 3, 0]
+
+
+def test_components_have_extremes_of_their_own():
+    x = Variable(VEC2, (2, 1), 2, data=[[[[1.0, 9.0], [2.0, 8.0]]], [[[3.0, 1.0], [0.0, 2.0]]]])
+    (g,) = evaluate(gradient(F.sum_components(F.max(x) * F.constant((10.0, 20.0))), [x]))
+    assert g.tolist() == [[[[0, 20], [0, 0]]], [[[10, 0], [0, 0]]]]
+
+
+# ---- estimates of the gradient are not differentiated
+def test_the_gradient_through_inverse_uv_has_exact_derivatives_by_uv_alone():
+    texture = Variable(VEC3, (6, 5), data=np.random.default_rng(0).uniform(size=(1, 5, 6, 3)))
+    uv = Variable(VEC2, (4, 3), data=np.random.default_rng(1).uniform(size=(1, 3, 4, 2)))
+
+    def losses(sampled: Variable) -> Variable:
+        return F.sum(F.dot(sampled, sampled) + sampled.x)
+
+    estimated = losses(F.sample_inverse_uv(texture, uv, F.constant(1.0)))
+    exact = losses(F.sample(texture, uv))
+    along = directions([uv])
+    for mode in (forward, reverse):
+        found, expected = (evaluate(mode(loss, [uv], along))[0] for loss in (estimated, exact))
+        assert_allclose(found, expected, atol=1e-12)
+    by_texture = gradient(estimated, [texture])
+    with pytest.raises(GraphError, match=r"InverseUVSample.*use F.sample"):
+        jvp(by_texture, [texture], directions([texture]))
+    with pytest.raises(GraphError, match=r"GatherNumbered.*F.sample"):
+        gradient(F.sum(by_texture[0].x), [uv])
+    with pytest.raises(GraphError, match=r"InverseUVSample.*use F.sample"):
+        jvp(gradient(estimated, [uv]), [texture], directions([texture]))
+
+
+# ---- shortcuts
+def test_programs_of_first_order_hold_no_shortcut():
+    x = Variable(VEC3, (3, 2), data=np.ones((1, 2, 3, 3)))
+    loss = F.sum(F.sqrt(x.x) + F.length(x) + F.normalize(x).y + F.atan2(x.y, x.z))
+    (g,) = gradient(loss, [x])
+    assert any(isinstance(f, Shortcut) for f in topological_order([g]))
+    program = simplify(Program({"gradient": g}))
+    assert not any(isinstance(f, Shortcut) for f in program.functions)
+    assert_allclose(*evaluate([g, program.outputs["gradient"]]))

@@ -1,4 +1,4 @@
-"""Simplification keeps values, types and names, and makes graphs smaller."""
+"""Graphs are simplified, fused, and laid out in tiles."""
 
 import numpy as np
 import pytest
@@ -10,9 +10,11 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, Variable
 from dressi.ad.ops.image.lookup import ScatterAdd
 from dressi.ad.program import Program
+from dressi.ad.transform.fused import fused
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.rewrite import on, rewrite, substitute
 from dressi.ad.transform.simplify import simplify
+from dressi.ad.transform.tiles import over_tiles, stacked, unstacked
 from dressi.ad.transform.verify import verify
 from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT, INT, MAT2, VEC2, VEC3
@@ -300,3 +302,74 @@ def test_scatters_keep_the_batch_that_their_values_bring():
     moved = F.scatter_add(F.expand(leaf(FLOAT, (7, 5)), 2), index, (6, 6), 2)
     for y in (table, moved):
         assert np.allclose(*evaluate([y, simple(y)]))
+
+
+@fused
+def nearest(face: Variable, x: Variable) -> Variable:
+    return F.select(F.less(face, 0), F.constant(-1.0), F.sqrt(x) + 2.0)
+
+
+@pytest.mark.parametrize(("face", "value"), [(-1, -1.0), (3, None)])
+def test_a_value_is_known_where_the_graph_knows_it(face, value):
+    made = nearest(Variable(INT, (4, 4)), Variable(FLOAT, (4, 4))).creator
+    found = made.known_value({0: np.array(face)})
+    assert found is None if value is None else found == value
+    assert made.known_value({}) is None
+
+
+@fused
+def folded(face: Variable, x: Variable) -> Variable:
+    return nearest(face, x * 3.0) * 2.0 + nearest(face, x)
+
+
+def test_one_within_another_is_what_its_graph_is(device):
+    from dressi.vk.run.executor import VulkanExecutor
+
+    face, x = Variable.of(np.array([-1, 2, 0, 5]), INT), Variable.of([1.0, 2.0, 3.0, 4.0], FLOAT)
+    y = folded(face, x)
+    truth = 2 * np.sqrt([3, 6.0, 9, 12]) + np.sqrt([1, 2.0, 3, 4]) + 6
+    truth[0] = -3
+    with VulkanExecutor(Program({"y": y}), device) as executor:
+        executor.run()
+        found = executor.recv(y)
+    assert np.abs(evaluate([y])[0].ravel() - truth).max() <= 1e-6
+    assert np.abs(found.ravel() - truth).max() <= 1e-5
+
+
+def tiles_leaf(batch: int, size: tuple[int, int], seed: int) -> Variable:
+    data = np.random.default_rng(seed).normal(size=(batch, *size[::-1]))
+    return Variable(FLOAT, size, batch, name=f"leaf {seed}", data=data)
+
+
+@pytest.mark.parametrize("tiles", [1, 3])
+def test_graph_over_tiles_is_a_graph_an_image(tiles):
+    """Also where the images have one tile, and what is read beside them has several."""
+    images = [tiles_leaf(1 if tiles == 3 else tiles, (3, 2), seed) for seed in range(4)]
+    scale, table = tiles_leaf(tiles, (1, 1), 8), tiles_leaf(tiles, (5, 1), 9)
+
+    def graph(x: Variable) -> Variable:
+        index = F.to_int(F.clamp(x, 0.0, 1.0) * 4.0)
+        return F.sin(x * scale) * F.lookup(table, index if x.batch == tiles else F.expand(index, tiles)) + x
+
+    placeholder = Variable(FLOAT, (3, 2), tiles)
+    wide = [F.expand(x, tiles) for x in images]
+    batch, constant = over_tiles([graph(placeholder), F.constant(2.0)], [placeholder], [stacked(wide)], 4)
+    assert constant.batch == batch.batch == 4 * tiles
+    found, expected = unstacked(batch, 4), [graph(x) for x in wide]
+    leaves = [*images, scale, table]
+
+    def weighed(parts: list[Variable]) -> Variable:
+        return F.sum(sum((F.square(x) * (k + 1.0) for k, x in enumerate(parts)), F.constant(0.0)))
+
+    for a, b in zip(
+        evaluate([*found, *gradient(weighed(found), leaves)]),
+        evaluate([*expected, *gradient(weighed(expected), leaves)]),
+        strict=True,
+    ):
+        np.testing.assert_allclose(a, b, atol=1e-12)
+
+
+def test_images_of_one_tile_stand_beside_others():
+    x, y = Variable(INT, (2, 1), data=[[[4, -1]]]), Variable(INT, (2, 1), 2, data=[[[1, 2]], [[3, 5]]])
+    (found,) = evaluate([stacked([x, y])])
+    assert found.reshape(4, 2).tolist() == [[4, -1], [4, -1], [1, 2], [3, 5]]

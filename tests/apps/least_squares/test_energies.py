@@ -14,6 +14,7 @@ import poisson_editing
 import pytest
 from energies import CASES, Case, pairs
 from mesh_inputs import half_edges, load_markers, sqrt3, wedges
+from numpy.testing import assert_allclose
 from problem import Problem
 from scipy_solver import Energy, levenberg_marquardt
 
@@ -79,7 +80,7 @@ def test_products_with_the_jacobian(case: Case):
         for b in (a, 1):
             assert along[a] @ along[b] == pytest.approx(expected[a] @ expected[b], rel=1e-9)
     found = evaluate(gradient(half_squares(case.residuals), case.unknowns))
-    np.testing.assert_allclose(joined(found), dense.T @ case.numpy(*start), rtol=1e-9, atol=1e-12)
+    assert_allclose(joined(found), dense.T @ case.numpy(*start), rtol=1e-9, atol=1e-12)
 
 
 def test_the_transpose_of_a_product(case: Case):
@@ -91,16 +92,14 @@ def test_the_transpose_of_a_product(case: Case):
         t = F.stop_gradient(t)
         total = total + F.sum(r * t if r.vtype.is_scalar else F.dot(r, t))
     found = joined(evaluate(gradient(total, case.unknowns)))
-    np.testing.assert_allclose(found, dense.T @ (dense @ joined(p)), rtol=1e-9, atol=1e-11)
+    assert_allclose(found, dense.T @ (dense @ joined(p)), rtol=1e-9, atol=1e-11)
 
 
 def test_the_diagonal(case: Case):
     dense = jacobian(case)
     found = least_squares.diagonal(case.residuals, case.unknowns)
     assert not found.rest
-    np.testing.assert_allclose(
-        joined(evaluate(found.values)), np.sum(dense**2, axis=0), rtol=1e-9, atol=1e-12
-    )
+    assert_allclose(joined(evaluate(found.values)), np.sum(dense**2, axis=0), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.one_driver
@@ -117,7 +116,7 @@ def test_products_on_devices(case: Case, device):
             (squares, np.sum(dense**2, axis=0)),
         ):
             found = joined([ad.evaluate(image) for image in images])
-            np.testing.assert_allclose(found, right, rtol=1e-3, atol=1e-5 * np.abs(right).max())
+            assert_allclose(found, right, rtol=1e-3, atol=1e-5 * np.abs(right).max())
 
 
 def test_devices_agree(case: Case, device):
@@ -128,9 +127,7 @@ def test_devices_agree(case: Case, device):
     expected = evaluate([cost, *slopes])
     with DressiAD(device) as ad:
         for variable, right in zip([cost, *slopes], expected, strict=True):
-            np.testing.assert_allclose(
-                ad.evaluate(variable), right, rtol=1e-3, atol=1e-4 * np.abs(right).max()
-            )
+            assert_allclose(ad.evaluate(variable), right, rtol=1e-3, atol=1e-4 * np.abs(right).max())
 
 
 def solved(given: images.Splice) -> np.ndarray:

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from reference import masks_of, rasterize
 from scipy.linalg import expm
 from scipy.spatial.transform import Rotation
@@ -38,10 +39,10 @@ def test_clip_matrix_agrees_with_the_pinhole_equation():
     image = (POINTS @ rotation.T + translation) @ k.T
     expected = image[:, :2] / image[:, 2:] + 0.5  # integer pixel = pixel centre
     pixels, depth = to_pixels(camera, POINTS)
-    np.testing.assert_allclose(pixels, expected, atol=1e-9)
-    np.testing.assert_allclose(camera.project(POINTS)[0], expected, atol=1e-9)
+    assert_allclose(pixels, expected, atol=1e-9)
+    assert_allclose(camera.project(POINTS)[0], expected, atol=1e-9)
     corner = Camera.pinhole(k, rotation, translation, (200, 150), pixel_center=0.5)
-    np.testing.assert_allclose(corner.project(POINTS)[0], expected - 0.5, atol=1e-9)
+    assert_allclose(corner.project(POINTS)[0], expected - 0.5, atol=1e-9)
     assert ((depth > 0) & (depth < 1)).all()
     order = np.argsort(image[:, 2])
     assert (np.diff(depth[order]) > 0).all()
@@ -50,33 +51,33 @@ def test_clip_matrix_agrees_with_the_pinhole_equation():
 def test_depth_is_zero_at_near_and_one_at_far():
     camera = Camera.perspective(60, (64, 32), (0, 0, 0), (0, 0, 5), near=0.5, far=8)
     _, depth = to_pixels(camera, np.array([[0, 0, 0.5], [0, 0, 8.0]]))
-    np.testing.assert_allclose(depth, [0, 1], atol=1e-12)
+    assert_allclose(depth, [0, 1], atol=1e-12)
 
 
 def test_perspective_sees_up_on_top_and_the_field_of_view_at_the_border():
     camera = Camera.perspective(90, (200, 100), (0, 0, 5), (0, 0, 0))
     pixels, _ = to_pixels(camera, np.array([[0, 0, 0], [0, 5.0, 0], [1, 0, 0], [0, -5.0, 0]]))
-    np.testing.assert_allclose(pixels[:2], [[100, 50], [100, 0]], atol=1e-9)
+    assert_allclose(pixels[:2], [[100, 50], [100, 0]], atol=1e-9)
     assert pixels[2, 0] > 100 and pixels[2, 1] == pytest.approx(50)
     assert pixels[3, 1] == pytest.approx(100)
-    np.testing.assert_allclose(camera.center, [0, 0, 5], atol=1e-12)
-    np.testing.assert_allclose(camera.up, [0, 1, 0], atol=1e-12)
-    np.testing.assert_allclose(camera.forward, [0, 0, -1], atol=1e-12)
+    assert_allclose(camera.center, [0, 0, 5], atol=1e-12)
+    assert_allclose(camera.up, [0, 1, 0], atol=1e-12)
+    assert_allclose(camera.forward, [0, 0, -1], atol=1e-12)
 
 
 def test_rays_go_through_pixel_centres():
     camera = Camera.perspective(40, (8, 6), (1, 2, 5), (0, 0, 0))
     origin, directions = camera.rays()
     pixels, depth = camera.project(origin + 3.0 * directions)
-    np.testing.assert_allclose(depth, 3.0)
-    np.testing.assert_allclose(pixels[2, 5], [5.5, 2.5])
+    assert_allclose(depth, 3.0)
+    assert_allclose(pixels[2, 5], [5.5, 2.5])
 
 
 def test_resizing_keeps_the_field_of_view():
     camera = Camera.pinhole(np.diag([300.0, 310.0, 1]) + [[0, 0, 90], [0, 0, 60], [0, 0, 0]], *look_at((0, 0, 4), (0, 0, 0), (0, 1, 0)), (200, 150))  # fmt: skip
     small = camera.resized((50, 75))
-    np.testing.assert_allclose(small.project(POINTS)[0] / (50, 75), camera.project(POINTS)[0] / (200, 150))
-    np.testing.assert_allclose(small.projection, camera.projection)
+    assert_allclose(small.project(POINTS)[0] / (50, 75), camera.project(POINTS)[0] / (200, 150))
+    assert_allclose(small.projection, camera.projection)
 
 
 def test_a_sphere_looks_alike_from_both_ends_of_a_resize():
@@ -119,30 +120,28 @@ def test_rings_stand_where_they_should():
     center, radius = np.array([1.0, 2, 3]), 0.5
     cameras = views.ring(center, radius, 6, (32, 32))
     offsets = cameras.centers - center
-    np.testing.assert_allclose(np.linalg.norm(offsets, axis=1), 2.7 * radius)
+    assert_allclose(np.linalg.norm(offsets, axis=1), 2.7 * radius)
     elevation = np.degrees(np.arcsin(offsets[:, 1] / (2.7 * radius)))
-    np.testing.assert_allclose(elevation, [-25, 35] * 3)
-    np.testing.assert_allclose(
-        np.degrees(np.arctan2(offsets[:, 0], offsets[:, 2])) % 360, np.arange(6) * 60, atol=1e-9
-    )
+    assert_allclose(elevation, [-25, 35] * 3)
+    assert_allclose(np.degrees(np.arctan2(offsets[:, 0], offsets[:, 2])) % 360, np.arange(6) * 60, atol=1e-9)
     held_out = views.held_out_ring(center, radius, (32, 32))
     offsets = held_out.centers - center
     assert len(held_out) == 12 and held_out.matrices.shape == (12, 4, 4)
-    np.testing.assert_allclose(np.degrees(np.arcsin(offsets[:, 1] / 1.35)), [0, 20, -20, 45] * 3, atol=1e-9)
-    np.testing.assert_allclose(
+    assert_allclose(np.degrees(np.arcsin(offsets[:, 1] / 1.35)), [0, 20, -20, 45] * 3, atol=1e-9)
+    assert_allclose(
         np.degrees(np.arctan2(offsets[:, 0], offsets[:, 2])) % 360, 15 + 30 * np.arange(12), atol=1e-9
     )
     focal = 16 / np.tan(np.radians(22.5))
     assert held_out[0].intrinsics[1, 1] == pytest.approx(focal)
     for camera in (*cameras, *held_out):
-        np.testing.assert_allclose(camera.project(center)[0], [16, 16])
+        assert_allclose(camera.project(center)[0], [16, 16])
         assert camera.up[1] > 0
 
 
 def test_cameras_are_a_batch():
     cameras = views.turntable(np.zeros(3), 1.0, 5, (16, 8), up=(0, 0, 1))
     assert isinstance(cameras[1], Camera) and isinstance(cameras[[0, 3]], Cameras) and len(cameras[1:]) == 4
-    np.testing.assert_allclose(cameras.matrices, cameras.projections @ cameras.views)
+    assert_allclose(cameras.matrices, cameras.projections @ cameras.views)
     assert cameras.resized((8, 8)).size == (8, 8)
     assert all(camera.up[2] > 0.9 for camera in cameras)
 
@@ -153,8 +152,8 @@ def test_upward_of_a_ring_of_sideways_photographs():
         for a in np.linspace(0, 5.5, 12)
     ]  # fmt: skip
     centered = [Camera(c.intrinsics, c.rotation, c.rotation @ c.forward, (4, 4)) for c in sideways]
-    np.testing.assert_allclose(np.abs(views.upward(Cameras(centered))), [0, 1, 0], atol=1e-9)
-    np.testing.assert_allclose(views.upward(views.turntable(np.zeros(3), 1, 8, (4, 4))), [0, 1, 0], atol=1e-9)
+    assert_allclose(np.abs(views.upward(Cameras(centered))), [0, 1, 0], atol=1e-9)
+    assert_allclose(views.upward(views.turntable(np.zeros(3), 1, 8, (4, 4))), [0, 1, 0], atol=1e-9)
 
 
 class TestReferenceRasterizer:
@@ -167,7 +166,7 @@ class TestReferenceRasterizer:
         y, x = np.nonzero(raster.face >= 0)
         points = np.einsum("nk,nkd->nd", raster.weights[y, x], mesh.positions[mesh.faces[raster.face[y, x]]])
         pixels, _ = camera.project(points)
-        np.testing.assert_allclose(pixels, np.stack([x, y], axis=1) + 0.5, atol=1e-9)
+        assert_allclose(pixels, np.stack([x, y], axis=1) + 0.5, atol=1e-9)
         normals = mesh.face_normals()[raster.face[y, x]]
         assert (
             np.einsum("nd,nd->n", normals, camera.center - points) > 0
@@ -216,8 +215,8 @@ def expected() -> np.ndarray:
 def test_the_exponential_is_that_of_the_matrix():
     rotation, translation = twists()
     found, turn = evaluate([exp_se3(rotation, translation), exp_so3(rotation)])
-    np.testing.assert_allclose(found[:, 0, 0], expected(), atol=1e-10)
-    np.testing.assert_allclose(turn[:, 0, 0], expected()[:, :3, :3], atol=1e-10)
+    assert_allclose(found[:, 0, 0], expected(), atol=1e-10)
+    assert_allclose(turn[:, 0, 0], expected()[:, :3, :3], atol=1e-10)
     with pytest.raises(GraphError, match="VEC3"):
         exp_so3(Variable(FLOAT))
 
@@ -231,7 +230,7 @@ def test_its_derivative_is_the_central_difference():
 
 def test_the_exponential_on_devices(run):
     (found,) = run([exp_se3(*twists())])
-    np.testing.assert_allclose(found[:, 0, 0], expected(), atol=2e-6)
+    assert_allclose(found[:, 0, 0], expected(), atol=2e-6)
 
 
 def cameras(count: int = 2, size: int = 96) -> Cameras:
@@ -242,15 +241,15 @@ def cameras(count: int = 2, size: int = 96) -> Cameras:
 def test_matrices_are_those_of_the_cameras(center):
     made = poses(cameras(3), center)
     (found,) = evaluate([made.matrices])
-    np.testing.assert_allclose(found[:, 0, 0], cameras(3).matrices, atol=1e-12)
+    assert_allclose(found[:, 0, 0], cameras(3).matrices, atol=1e-12)
     wrt = [made.rotation, made.translation, made.focal]
     assert check_gradient(made.matrices, wrt) < 1e-6
     rng = np.random.default_rng(1)
     values = {leaf: rng.normal(size=leaf.shape) for leaf in wrt}
     (moved,) = evaluate([made.matrices], values)
     back = made.found(lambda leaf: values.get(leaf, leaf.data))
-    np.testing.assert_allclose(moved[:, 0, 0], back.matrices, atol=1e-9)
-    np.testing.assert_allclose(
+    assert_allclose(moved[:, 0, 0], back.matrices, atol=1e-9)
+    assert_allclose(
         back[1].intrinsics[0, 0] / cameras(3)[1].intrinsics[0, 0], np.exp(values[made.focal][1].item())
     )
 
@@ -258,7 +257,7 @@ def test_matrices_are_those_of_the_cameras(center):
 def test_a_turn_about_a_point_leaves_it_where_it_was():
     point, camera = np.array([0.5, -0.2, 0.1]), cameras()[0]
     other = turned(camera, 0.3 * AXIS, np.zeros(3), point)
-    np.testing.assert_allclose(other.project(point)[0], camera.project(point)[0])
+    assert_allclose(other.project(point)[0], camera.project(point)[0])
     assert np.abs(other.rotation - camera.rotation).max() > 0.1
     with pytest.raises(InputError, match="three numbers"):
         poses(cameras(), (1.0, 2.0))
@@ -288,9 +287,7 @@ def aligned(device, start: Cameras, truth: Cameras, wrt, steps: int, fold: bool 
         if fold:
             made.fold(ad)
             after = made.found(ad.recv)
-            np.testing.assert_allclose(
-                before.matrices, after.matrices, atol=2e-6 * np.abs(before.matrices).max()
-            )
+            assert_allclose(before.matrices, after.matrices, atol=2e-6 * np.abs(before.matrices).max())
             assert not ad.recv(made.rotation).any()
         ad.step(steps - steps // 2)
         losses = ad.losses()
@@ -398,9 +395,9 @@ def test_arrays_and_variables_follow_the_formula(name: str):
     found = function(*(values for _, values in given))
     if expected.shape[-1] == 4 and name == "quaternion_multiply":
         found, expected = (q * np.sign(q[:, np.argmax(np.abs(q[0]))])[:, None] for q in (found, expected))
-    np.testing.assert_allclose(found, expected, atol=2e-8)
+    assert_allclose(found, expected, atol=2e-8)
     (variable,) = evaluate([function(*(leaf(*pair) for pair in given))])
-    np.testing.assert_allclose(variable[:, 0, 0], function(*(v for _, v in given)), atol=1e-12)
+    assert_allclose(variable[:, 0, 0], function(*(v for _, v in given)), atol=1e-12)
 
 
 # At an angle of pi up to rounding, entry 5, the axis of a matrix may turn over.
@@ -417,13 +414,13 @@ def test_gradients_are_central_differences(name: str, which: int):
 def test_the_six_numbers_are_the_first_two_columns():
     first, second = r.matrix_to_rotation_6d(MATRICES)
     np.testing.assert_array_equal(np.stack([first, second], axis=-1), MATRICES[..., :2] + 0.0)
-    np.testing.assert_allclose(r.rotation_6d_to_matrix(first, second), MATRICES, atol=1e-12)
+    assert_allclose(r.rotation_6d_to_matrix(first, second), MATRICES, atol=1e-12)
 
 
 def test_the_logarithm_undoes_the_exponential():
     twists = TURNS[:5], SHIFTS[:5]
     for found, expected in zip(m.log_se3(m.exp_se3(*twists)), twists, strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-6)
+        assert_allclose(found, expected, atol=1e-6)
     turn, shift = leaf(VEC3, TURNS[3]), leaf(VEC3, SHIFTS[3])
     rotation, translation = m.log_se3(m.exp_se3(turn, shift))
     assert (
@@ -434,13 +431,13 @@ def test_the_logarithm_undoes_the_exponential():
 
 def test_rigid_motions_compose_and_invert():
     first, second = m.rigid(MATRICES, SHIFTS), m.rigid(MATRICES[::-1], SHIFTS[::-1])
-    np.testing.assert_allclose(m.compose(second, first), second @ first)
-    np.testing.assert_allclose(m.invert(first), np.linalg.inv(first), atol=1e-12)
+    assert_allclose(m.compose(second, first), second @ first)
+    assert_allclose(m.invert(first), np.linalg.inv(first), atol=1e-12)
     points = RANDOM.normal(size=(len(TURNS), 3))
     moved = m.transform(first, points)
-    np.testing.assert_allclose(moved, np.einsum("nij,nj->ni", MATRICES, points) + SHIFTS, atol=1e-12)
+    assert_allclose(moved, np.einsum("nij,nj->ni", MATRICES, points) + SHIFTS, atol=1e-12)
     for found, expected in zip(m.rotation_and_translation(first), (MATRICES, SHIFTS), strict=True):
-        np.testing.assert_allclose(found, expected)
+        assert_allclose(found, expected)
     matrix, point = leaf(MAT4, first[3]), leaf(VEC3, points[3])
     assert check_gradient(m.transform(m.invert(m.compose(matrix, matrix)), point), [matrix, point]) < 1e-6
 
@@ -450,11 +447,11 @@ def test_look_at_by_hand_and_its_gradient():
     rotation, translation = m.look_at(eye, target, up)
     forward = (target - eye) / np.linalg.norm(target - eye)
     right = np.cross(forward, up) / np.linalg.norm(np.cross(forward, up))
-    np.testing.assert_allclose(rotation, [right, np.cross(forward, right), forward], atol=1e-12)
-    np.testing.assert_allclose(rotation @ eye + translation, 0, atol=1e-12)
+    assert_allclose(rotation, [right, np.cross(forward, right), forward], atol=1e-12)
+    assert_allclose(rotation @ eye + translation, 0, atol=1e-12)
     leaves = [leaf(VEC3, v) for v in (eye, target, up)]
     turn, shift = m.look_at(*leaves)
-    np.testing.assert_allclose(evaluate([turn])[0][0, 0, 0], rotation, atol=1e-12)
+    assert_allclose(evaluate([turn])[0][0, 0, 0], rotation, atol=1e-12)
     assert check_gradient(turn, leaves) < 1e-6
     assert check_gradient(shift, leaves) < 1e-6
 
@@ -462,15 +459,15 @@ def test_look_at_by_hand_and_its_gradient():
 def test_look_at_straight_down_is_a_rotation():
     for up in ((0, 1, 0), (0, 0, 1), (1, 0, 0)):
         rotation, _ = m.look_at(3 * np.array(up), (0, 0, 0), up)
-        np.testing.assert_allclose(rotation @ rotation.T, np.eye(3), atol=1e-12)
-        np.testing.assert_allclose(rotation[2], -np.array(up), atol=1e-12)
+        assert_allclose(rotation @ rotation.T, np.eye(3), atol=1e-12)
+        assert_allclose(rotation[2], -np.array(up), atol=1e-12)
 
 
 def test_arrays_broadcast_and_mix_with_variables():
     assert m.transform(m.rigid(MATRICES[:2, None], SHIFTS[:2, None]), SHIFTS[:4]).shape == (2, 4, 3)
     mixed = m.rigid(r.axis_angle_to_matrix(leaf(VEC3, TURNS[3])), SHIFTS)
     assert mixed.vtype is MAT4 and mixed.batch == len(SHIFTS)
-    np.testing.assert_allclose(evaluate([mixed])[0][:, 0, 0, :3, 3], SHIFTS)
+    assert_allclose(evaluate([mixed])[0][:, 0, 0, :3, 3], SHIFTS)
     assert r.axis_angle_to_matrix([0, 0, 0]).tolist() == np.eye(3).tolist()
 
 
@@ -498,7 +495,7 @@ def test_bad_arguments_are_named(call, error, words: str):
 def test_rotations_on_devices(run):
     found = run([function(*(leaf(*pair) for pair in given)) for function, given, _ in CASES.values()])
     for (name, (function, given, _)), values in zip(CASES.items(), found, strict=True):
-        np.testing.assert_allclose(
+        assert_allclose(
             values[:, 0, 0],
             function(*(v for _, v in given)),
             atol=2e-3 if "matrix_to" in name else 2e-5,
@@ -524,24 +521,24 @@ def homogeneous(points: np.ndarray) -> np.ndarray:
 
 def test_opengl_looks_along_negative_z_with_y_up():
     local = homogeneous(WORLD) @ c.view_to_opengl(VIEW).T
-    np.testing.assert_allclose(local[:, :3], CAMERA * (1, -1, -1), atol=1e-12)
+    assert_allclose(local[:, :3], CAMERA * (1, -1, -1), atol=1e-12)
 
 
 def test_nerf_goes_from_the_camera_to_the_world():
     to_world = c.view_to_nerf(VIEW)
     back = homogeneous(CAMERA * (1, -1, -1)) @ to_world.T
-    np.testing.assert_allclose(back[:, :3], WORLD, atol=1e-12)
+    assert_allclose(back[:, :3], WORLD, atol=1e-12)
 
 
 def test_pytorch3d_multiplies_rows_and_looks_with_x_to_the_left():
     rotation, translation = c.view_to_pytorch3d(VIEW)
-    np.testing.assert_allclose(WORLD @ rotation + translation, CAMERA * (-1, -1, 1), atol=1e-12)
+    assert_allclose(WORLD @ rotation + translation, CAMERA * (-1, -1, 1), atol=1e-12)
 
 
 def test_colmap_has_a_quaternion_that_begins_with_w():
     quaternion, translation = c.view_to_colmap(VIEW)
-    np.testing.assert_allclose(Rotation.from_quat(np.roll(quaternion, -1)).as_matrix(), R, atol=1e-12)
-    np.testing.assert_allclose(translation, T)
+    assert_allclose(Rotation.from_quat(np.roll(quaternion, -1)).as_matrix(), R, atol=1e-12)
+    assert_allclose(translation, T)
 
 
 PAIRS = {
@@ -558,11 +555,11 @@ PAIRS = {
 def test_there_and_back_of_arrays_and_variables(name: str):
     out, back = PAIRS[name]
     made = out(VIEW)
-    np.testing.assert_allclose(back(*made) if isinstance(made, tuple) else back(made), VIEW, atol=1e-12)
+    assert_allclose(back(*made) if isinstance(made, tuple) else back(made), VIEW, atol=1e-12)
     view = convention_leaf(MAT4, VIEW)
     made = out(view)
     again = back(*made) if isinstance(made, tuple) else back(made)
-    np.testing.assert_allclose(evaluate([again])[0][0, 0, 0], VIEW, atol=1e-12)
+    assert_allclose(evaluate([again])[0][0, 0, 0], VIEW, atol=1e-12)
     if name != "colmap":  # the quaternion does not know of the lengths of the axes
         assert check_gradient(again, [view]) < 1e-6
     for part in made if isinstance(made, tuple) else (made,):
@@ -578,7 +575,7 @@ def test_vulkan_clip_is_opengl_clip_turned_over():
     camera = Camera.pinhole(
         i.intrinsics([focal * 24] * 2, [24, 24]), R, T, (48, 48), pixel_center=0.5, near=near, far=far
     )
-    np.testing.assert_allclose(mine, camera.world_to_clip, atol=1e-12)
+    assert_allclose(mine, camera.world_to_clip, atol=1e-12)
 
 
 def test_intrinsics_of_pytorch3d_by_its_documentation():
@@ -590,26 +587,26 @@ def test_intrinsics_of_pytorch3d_by_its_documentation():
     scale = min(SIZE) / 2
     screen = np.array(SIZE) / 2 - ndc * scale  # cameras.transform_points_screen
     camera = Camera(k, R, T, SIZE)
-    np.testing.assert_allclose(camera.project(WORLD)[0], screen, atol=1e-9)
+    assert_allclose(camera.project(WORLD)[0], screen, atol=1e-9)
     for found, expected in zip(i.intrinsics_to_pytorch3d(k, SIZE), (focal, principal), strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-12)
+        assert_allclose(found, expected, atol=1e-12)
 
 
 def test_fields_of_view_and_pixel_centres():
     assert i.fov_from_focal(i.focal_from_fov(50.0, 480), 480) == pytest.approx(50)
-    np.testing.assert_allclose(i.focal_from_fov([90, 60], 2), [1, 3**0.5])
+    assert_allclose(i.focal_from_fov([90, 60], 2), [1, 3**0.5])
     k = i.intrinsics([50, 60], [31.5, 23.5])
-    np.testing.assert_allclose(i.shift_principal(k, 0)[:2, 2], [32, 24])
-    np.testing.assert_allclose(i.shift_principal(i.shift_principal(k, 0), 0.5, 0), k)
+    assert_allclose(i.shift_principal(k, 0)[:2, 2], [32, 24])
+    assert_allclose(i.shift_principal(i.shift_principal(k, 0), 0.5, 0), k)
     camera = Camera.perspective(50, SIZE, (0, 0, 4), (0, 0, 0))
-    np.testing.assert_allclose(camera.intrinsics, i.intrinsics_from_fov(50, SIZE))
-    np.testing.assert_allclose(i.projection_from_fov(50, SIZE), camera.projection)
+    assert_allclose(camera.intrinsics, i.intrinsics_from_fov(50, SIZE))
+    assert_allclose(i.projection_from_fov(50, SIZE), camera.projection)
     skewed = np.array([[300.0, 2, 110], [0, 280, 70], [0, 0, 1]])
     local = homogeneous(CAMERA) @ i.projection_matrix(skewed, SIZE, 0.5, 9).T
     pixels = (local[:, :2] / local[:, 3:] * 0.5 + 0.5) * SIZE
-    np.testing.assert_allclose(pixels, (CAMERA @ skewed.T)[:, :2] / CAMERA[:, 2:], atol=1e-9)
-    np.testing.assert_allclose(local[:, 3], CAMERA[:, 2])
-    np.testing.assert_allclose(local[:, 2], 9 / 8.5 * (CAMERA[:, 2] - 0.5))
+    assert_allclose(pixels, (CAMERA @ skewed.T)[:, :2] / CAMERA[:, 2:], atol=1e-9)
+    assert_allclose(local[:, 3], CAMERA[:, 2])
+    assert_allclose(local[:, 2], 9 / 8.5 * (CAMERA[:, 2] - 0.5))
     with pytest.raises(InputError, match="near < far"):
         i.projection_matrix(k, SIZE, 2, 1)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import brute_force
 import numpy as np
 import soft_cases as sc
+from numpy.testing import assert_allclose
 from soft_cases import Case, Executor
 
 from dressi import F, gradient
@@ -203,7 +204,7 @@ def compare_image(case: Case, coverage: np.ndarray, hard: np.ndarray, cull: str 
     expected = render(case.clip, case.faces, radius=RADIUS, cull=cull)
     assert coverage.min() >= 0 and coverage.max() <= 1
     assert np.mean(hard[0] != expected.hard) <= 0.002
-    np.testing.assert_allclose(coverage[0], expected.coverage, atol=1e-4)
+    assert_allclose(coverage[0], expected.coverage, atol=1e-4)
 
 
 def check_image_and_gradient(run: Executor, case: Case, tolerance: float) -> None:
@@ -235,7 +236,7 @@ def check_all_edges(run: Executor, case: Case) -> None:
             gradient(F.sum(every.silhouette), [position])[0],
         ]
     )
-    np.testing.assert_allclose(a, b, atol=1e-6)
+    assert_allclose(a, b, atol=1e-6)
     assert np.linalg.norm(c - d) <= 1e-5 * np.linalg.norm(c)
 
 
@@ -321,7 +322,7 @@ def check_colours(run: Executor, case: Case, cull: str = "none") -> None:
     assert (face[0][there] >= 0).all() and (face[0][expected.distance > RADIUS * 1.01] < 0)[
         expected.hard[expected.distance > RADIUS * 1.01] == 0
     ].all()
-    np.testing.assert_allclose(weights[0][there].sum(-1), 1, atol=1e-4)
+    assert_allclose(weights[0][there].sum(-1), 1, atol=1e-4)
 
 
 def pixel_step(

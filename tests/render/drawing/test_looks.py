@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dressi import FLOAT, MAT4, VEC2, VEC3, DressiAD, F, InputError, Variable, adam
 from dressi.ad.check import check_gradient
@@ -70,7 +71,7 @@ def test_every_part_of_a_material_reaches_the_picture(filter: str):
         assert np.abs(render(other, CAMERA, light=SUN, filter=filter).colour - full).max() > 1e-3, field
     # Occlusion is of light from all around only.
     other = replace(mesh, material=replace(whole(), occlusion=None))
-    np.testing.assert_array_equal(render(other, CAMERA, light=SUN, filter=filter).colour, full)
+    assert_array_equal(render(other, CAMERA, light=SUN, filter=filter).colour, full)
 
 
 @pytest.mark.one_driver
@@ -79,7 +80,7 @@ def test_given_parts_replace_those_of_the_mesh():
     own = render(mesh, CAMERA, light=SUN).colour
     columns = whole().metallic_roughness
     given = render(mesh, CAMERA, light=SUN, material={"roughness": columns[..., 1] * 0.9}).colour
-    np.testing.assert_allclose(given, own, atol=1e-5)
+    assert_allclose(given, own, atol=1e-5)
     smooth = render(mesh, CAMERA, light=SUN, material={"roughness": 0.1, "normal": (0.0, 0.0, 1.0)}).colour
     assert np.abs(smooth - own).max() > 0.01
 
@@ -89,7 +90,7 @@ def test_a_flat_normal_map_changes_nothing():
     plain = replace(SQUARE, material=Material(roughness=0.4))
     flat = replace(SQUARE, material=Material(roughness=0.4, normal=np.tile([0.0, 0, 1], (2, 2, 1))))
     a, b = (render(mesh, CAMERA, light=[SUN, PointLight((0, 0, 1.5))]).colour for mesh in (plain, flat))
-    np.testing.assert_allclose(a, b, atol=1e-5)
+    assert_allclose(a, b, atol=1e-5)
 
 
 def test_cut_outs_show_what_is_behind():
@@ -100,9 +101,9 @@ def test_cut_outs_show_what_is_behind():
     assert 0.4 < mask.sum() / whole_mask.sum() < 0.6
     picture = render(SQUARE, CAMERA, light=None, material={"alpha": Variable.of(alpha, FLOAT)})
     (oracle,) = evaluate([picture.mask])
-    np.testing.assert_array_equal(oracle[0], mask)
+    assert_array_equal(oracle[0], mask)
     opaque = replace(SQUARE, material=Material(alpha=alpha))
-    np.testing.assert_array_equal(render(opaque, CAMERA, light=None).mask, whole_mask)
+    assert_array_equal(render(opaque, CAMERA, light=None).mask, whole_mask)
 
 
 def test_gradients_by_maps_light_and_shape():
@@ -156,7 +157,7 @@ def test_devices_agree_with_the_oracle(device):
     picture = render(mesh, CAMERA, light=DirectionalLight(leaf), filter="trilinear")
     (oracle,) = evaluate([picture.colour])
     with DressiAD(device) as ad:
-        np.testing.assert_allclose(ad.evaluate([picture.colour])[0], oracle, rtol=1e-3, atol=1e-4)
+        assert_allclose(ad.evaluate([picture.colour])[0], oracle, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +250,7 @@ def test_each_axis_wraps_by_its_own_rule(wrap):
     # Drivers differ on whether they cover a pixel centre at an edge.
     inside = (shown.mask > 0) & (mask > 0)
     assert inside.sum() > 100
-    np.testing.assert_allclose(shown.colour[inside], mesh.sample_texture(uv)[inside], atol=2e-3)
+    assert_allclose(shown.colour[inside], mesh.sample_texture(uv)[inside], atol=2e-3)
 
 
 @pytest.mark.one_driver
@@ -275,7 +276,7 @@ def test_maps_lie_at_their_own_coordinates():
     mesh = replace(PLACEMENT_SQUARE, **dark, material=own)
     for filter in ("bilinear", "trilinear"):
         found, plain = (render(m, PLACEMENT_CAMERA, light=SUN, filter=filter).colour for m in (mesh, wanted))
-        np.testing.assert_allclose(found, plain, atol=1e-4)
+        assert_allclose(found, plain, atol=1e-4)
     # A map that is given in its place lies there too, and has a gradient.
     leaf = Variable.of(glow, VEC3, name="glow")
     picture = render(mesh, PLACEMENT_CAMERA.resized((5, 4)), light=SUN, material={"emission": leaf})
@@ -303,8 +304,8 @@ def test_opacity_is_what_blending_takes_from_behind():
         [point.map("alpha"), point.lit(), point.transmittance, solid.lit()]
     )
     inside = opacity > 0
-    np.testing.assert_allclose(lit[inside], (opacity[..., None] * full)[inside], rtol=1e-6)
-    np.testing.assert_allclose(through[inside], (1 - opacity[..., None].repeat(3, -1))[inside], rtol=1e-6)
+    assert_allclose(lit[inside], (opacity[..., None] * full)[inside], rtol=1e-6)
+    assert_allclose(through[inside], (1 - opacity[..., None].repeat(3, -1))[inside], rtol=1e-6)
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,7 +331,7 @@ def test_a_surface_of_ones_own_is_a_material():
     for material, value in ((Wax(depth=1.0), 0.0), (Wax((0.5, 1.0, 1.0), 1.0, 0.4), 0.4)):
         shown = render(white, PLACEMENT_CAMERA, material=material, light=SUN).colour[8, 8]
         base = 1.0 if material.base is None else np.array(material.base)
-        np.testing.assert_allclose(shown, base * (n_l + 1) / 2 * value * 2 / np.pi * np.ones(3), rtol=1e-4)
+        assert_allclose(shown, base * (n_l + 1) / 2 * value * 2 / np.pi * np.ones(3), rtol=1e-4)
     # It takes what it leaves out from the mesh, and stands beside other materials.
     scene = Scene([Node(mesh, Wax(depth=1.0)), Node(mesh, to_world=np.diag([1, 1, 1, 1.0]))])
     shown = render(scene, PLACEMENT_CAMERA, light=SUN).colour[8, 8]
@@ -344,4 +345,4 @@ def test_unlit_materials_show_their_colour_under_any_light():
     mesh = replace(PLACEMENT_SQUARE, material=Material(unlit=True, metallic=0.3))
     wanted = render(mesh, PLACEMENT_CAMERA, light=None).colour
     for light in (SUN, "headlight", Environment(np.ones((8, 16, 3)))):
-        np.testing.assert_allclose(render(mesh, PLACEMENT_CAMERA, light=light).colour, wanted, atol=1e-5)
+        assert_allclose(render(mesh, PLACEMENT_CAMERA, light=light).colour, wanted, atol=1e-5)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dressi import DressiAD, F, GraphError, InputError, Variable, gradient
 from dressi.ad.check import check_gradient
@@ -49,12 +50,12 @@ def test_triangles_that_share_no_vertices_have_no_outlines_inside():
         return evaluate([picture.recipe.picture(leaves).mask])[0]
 
     whole = mask(drawn(corners, [(0, 1, 2), (0, 2, 3)]))
-    np.testing.assert_allclose(mask(drawn(points, faces)), whole, atol=1e-6)
+    assert_allclose(mask(drawn(points, faces)), whole, atol=1e-6)
     assert drawn(points, faces).recipe.key != drawn(torn, faces).recipe.key
     position = Variable.of(0.0 * points)
     moved = render((points, faces), camera, positions=position, **options).mask
     for given, expected in ((points, whole), (torn, mask(drawn(torn, faces)))):
-        np.testing.assert_allclose(evaluate([moved], {position: list_image(given)})[0], expected, atol=1e-6)
+        assert_allclose(evaluate([moved], {position: list_image(given)})[0], expected, atol=1e-6)
 
 
 @pytest.mark.one_driver
@@ -75,8 +76,8 @@ def test_depth_normals_and_points_are_blended_by_the_coverage(form):
     known = evaluate([mask, *(gradient(F.sum(mask * weight), [place]))])
     for image in images:
         value, slope = evaluate([image, *gradient(F.sum(image * weight), [place])])
-        np.testing.assert_allclose(value, known[0], atol=1e-6)
-        np.testing.assert_allclose(slope[..., :2], known[1][..., :2], atol=1e-6)
+        assert_allclose(value, known[0], atol=1e-6)
+        assert_allclose(slope[..., :2], known[1][..., :2], atol=1e-6)
     assert 0 < known[0].min(where=known[0] > 0, initial=1) < 1 and abs(known[1]).max() > 0.1
 
 
@@ -109,19 +110,19 @@ def test_arrays_are_what_rays_meet():
     same = picture.face == face
     hit = same & (face >= 0)
     assert picture.colour.shape == (18, 24, 3) and picture.image.shape == (18, 24, 4) and hit.sum() > 60
-    np.testing.assert_allclose(picture.mask[same], (face >= 0)[same])
-    np.testing.assert_allclose(picture.depth[same], depth[same], atol=1e-4)
-    np.testing.assert_allclose(picture.point[hit], point[hit], atol=1e-4)
-    np.testing.assert_allclose(picture.colour[hit], point[hit] * 0.5 + 0.5, atol=1e-4)
-    np.testing.assert_allclose(picture.attribute(CUBE.positions[:, 1])[hit], point[hit][:, 1], atol=1e-4)
-    np.testing.assert_array_equal(picture.colour[picture.face < 0], 0)
-    np.testing.assert_array_equal(np.asarray(picture), picture.image)
+    assert_allclose(picture.mask[same], (face >= 0)[same])
+    assert_allclose(picture.depth[same], depth[same], atol=1e-4)
+    assert_allclose(picture.point[hit], point[hit], atol=1e-4)
+    assert_allclose(picture.colour[hit], point[hit] * 0.5 + 0.5, atol=1e-4)
+    assert_allclose(picture.attribute(CUBE.positions[:, 1])[hit], point[hit][:, 1], atol=1e-4)
+    assert_array_equal(picture.colour[picture.face < 0], 0)
+    assert_array_equal(np.asarray(picture), picture.image)
     flat = render(CUBE, CAMERA, smooth=False)
-    np.testing.assert_allclose(flat.normal[hit], CUBE.face_normals()[face[hit]], atol=1e-5)
+    assert_allclose(flat.normal[hit], CUBE.face_normals()[face[hit]], atol=1e-5)
     to_eye = CAMERA.center - point
     to_eye = to_eye[hit] / np.linalg.norm(to_eye[hit], axis=-1, keepdims=True)
     cosine = (CUBE.face_normals()[face[hit]] * to_eye).sum(-1)
-    np.testing.assert_allclose(flat.colour[hit][:, 0], 0.1 + 0.9 * cosine, atol=1e-4)
+    assert_allclose(flat.colour[hit][:, 0], 0.1 + 0.9 * cosine, atol=1e-4)
 
 
 def test_texture_light_and_background():
@@ -129,33 +130,29 @@ def test_texture_light_and_background():
     mesh.texture, mesh.color = np.random.default_rng(0).uniform(0, 1, (16, 16, 3)), (1.0, 0.5, 0.25)
     picture = render(mesh, CAMERA, light=None, background=(0.1, 0.2, 0.3))
     hit = picture.face >= 0
-    np.testing.assert_allclose(picture.colour[hit], mesh.sample_texture(picture.uv)[hit], atol=2e-3)
-    np.testing.assert_allclose(
-        picture.colour[~hit], np.broadcast_to((0.1, 0.2, 0.3), (int((~hit).sum()), 3)), atol=1e-6
-    )
+    assert_allclose(picture.colour[hit], mesh.sample_texture(picture.uv)[hit], atol=2e-3)
+    assert_allclose(picture.colour[~hit], np.broadcast_to((0.1, 0.2, 0.3), (int((~hit).sum()), 3)), atol=1e-6)
     sun = render(CUBE, CAMERA, smooth=False, light=Light((0, 3, 0), colour=(1, 0.5, 0), ambient=0.2))
     up = hit & (sun.normal[..., 1] > 0.5)
-    np.testing.assert_allclose(
-        sun.colour[up], np.broadcast_to((1.2, 0.7, 0.2), (int(up.sum()), 3)), atol=1e-5
-    )
-    np.testing.assert_allclose(sun.colour[hit & ~up], 0.2, atol=1e-5)
+    assert_allclose(sun.colour[up], np.broadcast_to((1.2, 0.7, 0.2), (int(up.sum()), 3)), atol=1e-5)
+    assert_allclose(sun.colour[hit & ~up], 0.2, atol=1e-5)
     backward = (CUBE.positions, CUBE.faces[:, ::-1])
-    np.testing.assert_allclose(
+    assert_allclose(
         render(backward, CAMERA, smooth=False).colour, render(CUBE, CAMERA, smooth=False).colour, atol=1e-6
     )
     shaded = render(CUBE, CAMERA, shader=lambda p: p.point * 0.5 + 0.5)
-    np.testing.assert_allclose(shaded.colour[hit], shaded.point[hit] * 0.5 + 0.5, atol=1e-5)
+    assert_allclose(shaded.colour[hit], shaded.point[hit] * 0.5 + 0.5, atol=1e-5)
 
 
 def test_samples_average_a_larger_picture(tmp_path):
     fine = render(CUBE, CAMERA.resized((72, 54)))
     picture = render(CUBE, CAMERA, samples=3)
     expected = fine.mask.reshape(18, 3, 24, 3).mean((1, 3))
-    np.testing.assert_allclose(picture.mask, expected, atol=1e-5)
+    assert_allclose(picture.mask, expected, atol=1e-5)
     assert 0 < ((picture.mask > 0) & (picture.mask < 1)).mean() < 0.5
     picture.save(tmp_path / "cube.png")
     assert (tmp_path / "cube.png").stat().st_size > 100
-    np.testing.assert_allclose(picture.srgb.max(), 1, atol=0.02)
+    assert_allclose(picture.srgb.max(), 1, atol=0.02)
     with pytest.raises(InputError, match=r"\.png"):
         picture.save(tmp_path / "cube.jpg")
 
@@ -163,24 +160,24 @@ def test_samples_average_a_larger_picture(tmp_path):
 def test_meshes_and_cameras_broadcast():
     cameras = ring(np.zeros(3), 1.8, 3, SIZE)
     each = np.stack([render(CUBE, camera).colour for camera in cameras])
-    np.testing.assert_allclose(render(CUBE, cameras).colour, each, atol=1e-5)
-    np.testing.assert_allclose(render(CUBE, list(cameras)).colour, each, atol=1e-5)
-    np.testing.assert_allclose(render(CUBE, cameras.matrices, size=SIZE).colour, each, atol=1e-5)
+    assert_allclose(render(CUBE, cameras).colour, each, atol=1e-5)
+    assert_allclose(render(CUBE, list(cameras)).colour, each, atol=1e-5)
+    assert_allclose(render(CUBE, cameras.matrices, size=SIZE).colour, each, atol=1e-5)
     scaled = CUBE.positions * np.array([1.0, 0.7, 0.4])[:, None, None]
     several = render(CUBE, CAMERA, positions=scaled).mask
     assert several.shape == (3, 18, 24)
     for k in range(3):
-        np.testing.assert_allclose(several[k], render(CUBE.moved(scaled[k]), CAMERA).mask, atol=1e-6)
+        assert_allclose(several[k], render(CUBE.moved(scaled[k]), CAMERA).mask, atol=1e-6)
     pairs = render(CUBE, cameras, positions=scaled).mask
     moved = render(CUBE, cameras, to_world=np.stack([np.diag([s, s, s, 1]) for s in (1.0, 0.7, 0.4)])).mask
-    np.testing.assert_allclose(moved, pairs, atol=1e-6)
-    np.testing.assert_allclose(pairs[1], render(CUBE.moved(scaled[1]), cameras[1]).mask, atol=1e-6)
+    assert_allclose(moved, pairs, atol=1e-6)
+    assert_allclose(pairs[1], render(CUBE.moved(scaled[1]), cameras[1]).mask, atol=1e-6)
     torus = primitives.torus(8, 6)
     found = render([CUBE, torus, CUBE], CAMERA)
     assert [p.mask.shape for p in found] == [(18, 24)] * 3
-    np.testing.assert_array_equal(found[0].mask, found[2].mask)
+    assert_array_equal(found[0].mask, found[2].mask)
     both = render([CUBE, torus], Cameras([cameras[0], cameras[2]]))
-    np.testing.assert_allclose(both[1].mask, render(torus, cameras[2]).mask)
+    assert_allclose(both[1].mask, render(torus, cameras[2]).mask)
 
 
 @pytest.mark.one_driver
@@ -192,7 +189,7 @@ def test_the_second_picture_builds_nothing(device):
     moved = render(CUBE.moved(CUBE.positions * 0.5), CAMERA).colour
     assert len(pixels._engines) == 1 and kept.engine.plan is plan
     pixels.close_engines()
-    np.testing.assert_allclose(moved, render(CUBE.moved(CUBE.positions * 0.5), CAMERA).colour)
+    assert_allclose(moved, render(CUBE.moved(CUBE.positions * 0.5), CAMERA).colour)
     for k in range(pixels.KEPT + 2):
         assert render(CUBE, CAMERA.resized((8 + k, 8))).colour.any()
     assert len(pixels._engines) == pixels.KEPT
@@ -265,9 +262,7 @@ def test_a_scene_and_poses_are_drawn():
     learned = poses(cameras)
     picture = render(CUBE, learned)
     assert picture.mask.batch == 2 and picture.form == "outer"
-    np.testing.assert_allclose(
-        evaluate([picture._drawn.hard])[0], render(CUBE, cameras).mask, atol=0.01 * 432
-    )
+    assert_allclose(evaluate([picture._drawn.hard])[0], render(CUBE, cameras).mask, atol=0.01 * 432)
 
 
 @pytest.mark.one_driver
@@ -291,7 +286,7 @@ def test_depth_of_an_orthographic_matrix_is_z(form):
     at[1:-1, 1:-1] &= (
         (at[:-2, 1:-1] & at[2:, 1:-1] & at[1:-1, :-2] & at[1:-1, 2:]) if form == "antialias" else True
     )
-    np.testing.assert_allclose(depth[0][at], point[0][at] @ matrix[2, :3] + matrix[2, 3], atol=1e-6)
+    assert_allclose(depth[0][at], point[0][at] @ matrix[2, :3] + matrix[2, 3], atol=1e-6)
     assert np.ptp(depth[0][at]) > 0.1
     ends = [evaluate([F.sum(picture.depth)], {shift: np.full((1, 1, 1), h)})[0].item() for h in (1e-5, -1e-5)]
     assert slope[0].item() == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-6) and ends[0] > ends[1]
@@ -302,7 +297,7 @@ def test_depth_of_an_orthographic_matrix_is_z(form):
         mask, distance, summed = (x[0] for x in evaluate([strand.mask, strand.distance, strand.depth]))
         z = CUBE.positions[:2] @ matrix[2, :3] + matrix[2, 3]
         assert z.min() - 1e-6 <= distance[mask > 0.9].min() and distance.max() <= z.max() + 1e-6
-        np.testing.assert_allclose(summed[mask > 1e-3], (mask * distance)[mask > 1e-3], atol=1e-6)
+        assert_allclose(summed[mask > 1e-3], (mask * distance)[mask > 1e-3], atol=1e-6)
 
 
 def test_the_default_view_frames_the_mesh():
@@ -426,8 +421,8 @@ def test_a_radius_that_reached_zero_comes_back(device, form):
             read.append(ad.evaluate([mask, *gradient(loss, [radius, positions])]))
     for least, other in zip(read[0], read[1], strict=True):
         assert np.abs(other).sum() > 0
-        np.testing.assert_allclose(other, least, atol=1e-5)
-    np.testing.assert_allclose(read[2][0], read[0][0], atol=1e-5)
+        assert_allclose(other, least, atol=1e-5)
+    assert_allclose(read[2][0], read[0][0], atol=1e-5)
 
 
 def test_lists_of_positions_fit_variables():
@@ -472,5 +467,5 @@ def test_the_parts_take_arrays():
     soft = hard_soft_ras(clip, CUBE.faces, size=SIZE, face_count=12, form="outer", radius=0.1)
     face = rasterize_hard(evaluate([clip])[0][0, 0], CUBE.faces, size=SIZE, face_count=12)
     mask, found = evaluate([soft.hard, face])
-    np.testing.assert_array_equal(mask, found >= 0)
+    assert_array_equal(mask, found >= 0)
     assert evaluate([vertex_normals(CUBE.positions, CUBE.faces)])[0].shape == (1, 1, 8, 3)

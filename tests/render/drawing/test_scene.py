@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soft_cases as sc
+from numpy.testing import assert_allclose
 
 from dressi import F, InputError, Variable, gradient
 from dressi.ad.check import check_gradient
@@ -125,7 +126,7 @@ def test_a_scene_shows_what_its_nodes_show_alone():
     truth = alone(light)
     arrays = render(scene(), CAMERA, light=light, outputs=NAMES)
     for name in NAMES:
-        np.testing.assert_allclose(getattr(arrays, name), truth[name], atol=3e-3, err_msg=name)
+        assert_allclose(getattr(arrays, name), truth[name], atol=3e-3, err_msg=name)
     assert set(np.unique(arrays.node)) == {-1, 0, 1, 2} and set(np.unique(arrays.material)) == {-1, 0, 1, 2}
     picture = render(scene(matrix), CAMERA, light=light, form="hard")
     for name, image in zip(NAMES, evaluate([getattr(picture, name) for name in NAMES]), strict=True):
@@ -154,7 +155,7 @@ def test_normals_of_a_file_turn_with_the_node():
         shown = render(BOX, CAMERA, to_world=at, form="hard", cull="back", outputs=("normal",)).normal
         found = evaluate([shown])[0][0] if isinstance(shown, Variable) else shown
         expected = render(moved(BOX, values), CAMERA, outputs=("normal",)).normal
-        np.testing.assert_allclose(found, expected, atol=1e-3)
+        assert_allclose(found, expected, atol=1e-3)
 
 
 def tetrahedra() -> tuple[Scene, list[Variable]]:
@@ -182,7 +183,7 @@ def test_positions_are_differentiable_in_shapes_that_nodes_share_and_in_places()
             )
         ]
     )
-    np.testing.assert_allclose(list_values(evaluate([position])[0], 50)[0], points, atol=1e-12)
+    assert_allclose(list_values(evaluate([position])[0], 50)[0], points, atol=1e-12)
     assert check_gradient(position, leaves) < 1e-6
 
 
@@ -223,11 +224,11 @@ def test_every_form_shades_every_node_and_colours_have_gradients():
         apart = render(Scene(shown), form=form, **arguments)
         joined = render(both, material={"emission": red[2]}, form=form, **arguments)
         images = evaluate([apart.colour, joined.colour])
-        np.testing.assert_allclose(*images, atol=1e-9, err_msg=form)
+        assert_allclose(*images, atol=1e-9, err_msg=form)
         a, b = evaluate(gradient(F.sum(F.sum_components(apart.colour)), red[:2]))
         (whole,) = evaluate(gradient(F.sum(F.sum_components(joined.colour)), red[2:]))
         assert a.min() > 10 and b.min() > 10, form
-        np.testing.assert_allclose(a + b, whole, rtol=1e-9, err_msg=form)
+        assert_allclose(a + b, whole, rtol=1e-9, err_msg=form)
 
 
 @pytest.mark.vk
@@ -285,7 +286,7 @@ def test_a_parallel_projection_looks_from_far_away(device):
         render(primitives.cube(), matrix, size=(16, 16), light=light).colour
         for light in ("headlight", (0, 0, -1))
     ]
-    np.testing.assert_allclose(*shown, atol=1e-4)
+    assert_allclose(*shown, atol=1e-4)
     assert shown[0][8, 8].min() > 0.5
 
 
@@ -344,44 +345,42 @@ def rows(values, count: int) -> np.ndarray:
 def test_morphed_positions_are_sums_of_modes_and_differentiable():
     truth = MOVED_BALL.positions + sum(w * mode for w, mode in zip(WEIGHTS, MODES, strict=True))
     arrays = MorphGeometry(MOVED_BALL, MODES, WEIGHTS)
-    np.testing.assert_allclose(arrays.lists()["positions"], truth, atol=1e-12)
+    assert_allclose(arrays.lists()["positions"], truth, atol=1e-12)
     weights, mean = list_leaf("weights", FLOAT, WEIGHTS), list_leaf("mean", VEC3, MOVED_BALL.positions)
     found = MorphGeometry(MOVED_BALL, MODES, weights, positions=mean).lists()["positions"]
-    np.testing.assert_allclose(rows(found, COUNT), truth, atol=1e-12)
+    assert_allclose(rows(found, COUNT), truth, atol=1e-12)
     assert check_gradient(found, [weights, mean]) < 1e-6
     one = MorphGeometry(MOVED_BALL, MODES[:1], list_leaf("weight", FLOAT, WEIGHTS[:1])).lists()["positions"]
-    np.testing.assert_allclose(rows(one, COUNT), MOVED_BALL.positions + WEIGHTS[0] * MODES[0], atol=1e-12)
+    assert_allclose(rows(one, COUNT), MOVED_BALL.positions + WEIGHTS[0] * MODES[0], atol=1e-12)
 
 
 def test_several_weights_make_several_tiles():
     many = np.stack([WEIGHTS, -WEIGHTS, 0 * WEIGHTS])
     shape = MorphGeometry(MOVED_BALL, MODES, Variable(FLOAT, (5, 1), 3, data=many[:, None]))
     found = evaluate([shape.lists()["positions"]])[0]
-    np.testing.assert_allclose(
-        found, np.concatenate([list_image(m) for m in shape.weighted(many).moved]), atol=1e-12
-    )
+    assert_allclose(found, np.concatenate([list_image(m) for m in shape.weighted(many).moved]), atol=1e-12)
 
 
 def test_normals_follow_modes_of_their_own():
     modes = MOVED_RANDOM.normal(size=(5, COUNT, 3)) * 0.1
     arrays = MorphGeometry(SMOOTH, MODES, WEIGHTS, normal_modes=modes).lists()["normals"]
     truth = SMOOTH.normals + np.tensordot(WEIGHTS, modes, 1)
-    np.testing.assert_allclose(arrays, truth / np.linalg.norm(truth, axis=1)[:, None], atol=1e-12)
+    assert_allclose(arrays, truth / np.linalg.norm(truth, axis=1)[:, None], atol=1e-12)
     given = MorphGeometry(SMOOTH, MODES, list_leaf("w", FLOAT, WEIGHTS), normal_modes=modes).lists()[
         "normals"
     ]
-    np.testing.assert_allclose(rows(given, COUNT), arrays, atol=1e-12)
+    assert_allclose(rows(given, COUNT), arrays, atol=1e-12)
     assert "normals" not in MorphGeometry(SMOOTH, MODES, WEIGHTS).lists()
 
 
 def test_skins_are_sums_over_joints_and_differentiable():
     truth = skinned(MOVED_BALL.positions)
     shape = SkinnedGeometry(SMOOTH, JOINTS, SHARES, BIND, Skeleton(PARENTS, LOCAL))
-    np.testing.assert_allclose(shape.lists()["positions"], truth, atol=1e-12)
+    assert_allclose(shape.lists()["positions"], truth, atol=1e-12)
     local = list_leaf("local", MAT4, LOCAL)
     moved = shape.posed(Skeleton(PARENTS, local)).lists()
-    np.testing.assert_allclose(rows(moved["positions"], COUNT), truth, atol=1e-12)
-    np.testing.assert_allclose(rows(moved["normals"], COUNT), shape.lists()["normals"], atol=1e-12)
+    assert_allclose(rows(moved["positions"], COUNT), truth, atol=1e-12)
+    assert_allclose(rows(moved["normals"], COUNT), shape.lists()["normals"], atol=1e-12)
     assert check_gradient(moved["positions"], [local]) < 1e-6
     weights = list_leaf("weights", FLOAT, WEIGHTS)
     both = SkinnedGeometry(
@@ -389,7 +388,7 @@ def test_skins_are_sums_over_joints_and_differentiable():
     )
     positions = both.lists()["positions"]
     expected = skinned(MOVED_BALL.positions + np.tensordot(WEIGHTS, MODES, 1))
-    np.testing.assert_allclose(rows(positions, COUNT), expected, atol=1e-12)
+    assert_allclose(rows(positions, COUNT), expected, atol=1e-12)
     assert check_gradient(positions, [weights, local]) < 1e-6
 
 
@@ -541,7 +540,7 @@ def test_together_they_have_the_colours_and_derivatives_of_each(form, filter, mo
     apart(monkeypatch)
     for found, expected in zip(together, groups_slopes(shown, form, evaluate, filter), strict=True):
         assert np.abs(expected).max() > 0.01
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+        assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.release
@@ -590,7 +589,7 @@ def test_materials_get_what_they_lack(monkeypatch):
     together = evaluate(render(shown, GROUPS_CAMERA, light=lights, background=Variable.of(0.0)).colour)
     apart(monkeypatch)
     alone = evaluate(render(shown, GROUPS_CAMERA, light=lights, background=Variable.of(0.0)).colour)
-    np.testing.assert_allclose(together, alone, rtol=1e-9, atol=1e-9)
+    assert_allclose(together, alone, rtol=1e-9, atol=1e-9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -623,7 +622,7 @@ def test_surfaces_of_ones_own_get_what_they_lack(monkeypatch):
     apart(monkeypatch)
     alone = evaluate(render(shown, GROUPS_CAMERA, light=GROUPS_SUN, background=Variable.of(0.0)).colour)
     assert np.std(alone) > 0.05
-    np.testing.assert_allclose(together, alone, rtol=1e-9, atol=1e-9)
+    assert_allclose(together, alone, rtol=1e-9, atol=1e-9)
 
 
 def test_stacks_are_as_high_as_images_may_be(monkeypatch):

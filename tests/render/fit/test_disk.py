@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from dressi.errors import InputError
 from dressi.render.fit import FILES, FitJob, FitOptions, check_folder
@@ -292,7 +293,7 @@ def test_results_that_cannot_be_written_are_written_by_a_resume(tiny_fits, tmp_p
     again = FitJob(scene, tiny_fits.options, make_engine, folder=tmp_path)
     rest = again.run(resume=True)
     assert rest.finished and rest.losses == result.losses
-    np.testing.assert_array_equal(rest.mesh.texture, result.mesh.texture)
+    assert_array_equal(rest.mesh.texture, result.mesh.texture)
     again.forget()
     assert names(tmp_path) == sorted([*FILES, HELD_OUT])
 
@@ -305,7 +306,7 @@ def test_a_resume_that_is_stopped_at_once_keeps_the_texture(tiny_fits, tmp_path:
     part = job().run(progress=lambda p: seen.append(p.phase), stop=lambda: "texture" in seen)
     back = job().run(resume=True, stop=lambda: True)
     assert not back.finished and back.losses == part.losses
-    np.testing.assert_array_equal(back.mesh.texture, part.mesh.texture)
+    assert_array_equal(back.mesh.texture, part.mesh.texture)
 
 
 def test_the_mesh_is_kept_somewhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -575,7 +576,7 @@ def test_random_damage_is_said_or_harmless(tmp_path: Path, seed: int):
         read += 1
         assert (point.round, point.step, point.losses) == (1, 2, good().losses)
         for name, array in STATE.items():
-            np.testing.assert_array_equal(point.state[name], array)
+            assert_array_equal(point.state[name], array)
     assert read < 50
 
 
@@ -595,11 +596,11 @@ def test_a_checkpoint_comes_back(tmp_path: Path):
     back = Checkpoint.load(tmp_path, "key")
     assert (back.round, back.step, back.losses, back.seconds) == (1, 7, [(0, 0.5), (1, 1 / 3)], 2.5)
     for name, array in state.items():
-        np.testing.assert_array_equal(back.state[name], array)
+        assert_array_equal(back.state[name], array)
         assert back.state[name].dtype == array.dtype
     assert back.mesh is not None and back.mesh.uvs is not None
     for name in ("positions", "faces", "uvs", "uv_faces"):
-        np.testing.assert_array_equal(getattr(back.mesh, name), getattr(mesh, name))
+        assert_array_equal(getattr(back.mesh, name), getattr(mesh, name))
     with pytest.raises(InputError, match="other options"):
         Checkpoint.load(tmp_path, "another key")
     Checkpoint.remove(tmp_path)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from meshes import disc
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dressi import FLOAT, DressiAD, InputError, Variable, optim
 from dressi.ad.evaluate import evaluate
@@ -124,9 +125,9 @@ def test_the_radius_shrinks_step_by_step(form: str):
     # The outer form stops at three of sixteen pixels.
     least = 3 / 16 if form == "outer" else 0
     expected = 0.4 * (max(0.025, least) / 0.4) ** (np.arange(5) / 4)
-    np.testing.assert_allclose(sent_radii((16, 16), plan, form), expected)
+    assert_allclose(sent_radii((16, 16), plan, form), expected)
     if form == "face":
-        np.testing.assert_allclose(expected, shrinking)
+        assert_allclose(expected, shrinking)
 
 
 @pytest.mark.parametrize(
@@ -226,8 +227,8 @@ def test_a_stopped_fit_goes_on_as_if_it_had_not_stopped(device, tiny_fits, tmp_p
             job(seed=5).run(resume=True)
     rest = job().run(resume=True, progress=calls.append)
     assert rest.finished and rest.losses == whole.losses and rest.quality == whole.quality
-    np.testing.assert_array_equal(rest.mesh.positions, whole.mesh.positions)
-    np.testing.assert_array_equal(rest.mesh.texture, whole.mesh.texture)
+    assert_array_equal(rest.mesh.positions, whole.mesh.positions)
+    assert_array_equal(rest.mesh.texture, whole.mesh.texture)
 
 
 def test_results_are_written_and_replaced(device, make_engine, scene: Dataset, tmp_path: Path):
@@ -250,7 +251,7 @@ def test_results_are_written_and_replaced(device, make_engine, scene: Dataset, t
     }
     cameras = scene.held_out.cameras if scene.held_out is not None else []
     for view in report["views"]["heldout"]:
-        np.testing.assert_allclose(view["eye"], cameras[view["view"]].center)
+        assert_allclose(view["eye"], cameras[view["view"]].center)
         assert view["fov"] == pytest.approx(45.0)
     assert report["parts"] == {"components": 1, "views": 3, "apart": 0, "result": 1}
     assert set(report["plan"]) == {"substages", "stages", "functions", "shape", "texture"}
@@ -273,8 +274,8 @@ def test_results_are_written_and_replaced(device, make_engine, scene: Dataset, t
 def test_a_fit_from_another_mesh_keeps_its_faces(device, scene: Dataset):
     start = octasphere(1, 0.5, (0.0, 0.1, 0.0))
     result = FitJob(scene, replace(TINY, steps=6), lambda: DressiAD(device), init=start).run()
-    np.testing.assert_array_equal(result.mesh.faces, start.faces)
-    np.testing.assert_array_equal(result.mesh.uv_faces, start.uv_faces)
+    assert_array_equal(result.mesh.faces, start.faces)
+    assert_array_equal(result.mesh.uv_faces, start.uv_faces)
 
 
 def test_the_plan_does_not_depend_on_the_number_of_views():
@@ -299,7 +300,7 @@ def test_pictures_of_a_sphere_are_discs(device):
     expected = disc(48, radius)[None]
     assert iou(made.train.masks, np.repeat(expected, 2, axis=0)) > 0.97
     # The colour of a pixel is that of what covers it, times its share.
-    np.testing.assert_allclose(made.train.colors, made.train.masks[..., None] * mesh.color, atol=1e-6)
+    assert_allclose(made.train.colors, made.train.masks[..., None] * mesh.color, atol=1e-6)
     assert len(made.held_out.masks) == 12
     # Partly covered pixels add up to the area; the faces lie a little inside of the sphere.
     area = made.train.masks.sum((1, 2)) / (np.pi * radius**2)
@@ -328,7 +329,7 @@ def test_photographs_are_split():
 def test_a_start_that_is_elsewhere_is_moved():
     scene = blank_scene(2)
     near = octasphere(1, 0.6, (0.1, 0.0, 0.0))
-    np.testing.assert_array_equal(scene.placed(near).positions, near.positions)
+    assert_array_equal(scene.placed(near).positions, near.positions)
     with pytest.warns(UserWarning, match="moved and scaled"):
         moved = scene.placed(octasphere(1, 50.0, (7.0, 0.0, 0.0)))
     assert np.abs(moved.positions).max() < 1
@@ -349,9 +350,7 @@ def picked(count: int, size: int, steps: int, seed: int = 0) -> np.ndarray:
 def test_views_are_seen_equally_often(count, size):
     views = picked(count, size, 2 * count)
     assert (np.bincount(views.reshape(-1), minlength=count) == 2 * size).all()
-    np.testing.assert_array_equal(
-        views.reshape(-1)[:count], ViewBatches(count, size, optim.clock()).order[:count]
-    )
+    assert_array_equal(views.reshape(-1)[:count], ViewBatches(count, size, optim.clock()).order[:count])
     if count % size == 0:
         assert all(len(set(step)) == size for step in views)
     assert count < 5 or not np.array_equal(views, picked(count, size, 2 * count, seed=1))
@@ -361,7 +360,7 @@ def test_the_order_goes_on_after_the_last_permutation():
     counter = optim.clock()
     batches = ViewBatches(3, 2, counter)
     late = evaluate([batches.index], {counter: [[[3 * ROUNDS // 2]]]})[0].reshape(-1)
-    np.testing.assert_array_equal(late, batches.order[:2])
+    assert_array_equal(late, batches.order[:2])
 
 
 def test_what_views_share_is_not_picked():
@@ -408,7 +407,7 @@ def test_exposures_are_found(make_engine):
         found = work.found(engine).values["gains"]
     finally:
         engine.close()
-    np.testing.assert_allclose(found, gains / np.exp(np.log(gains).mean(0)), atol=0.08)
+    assert_allclose(found, gains / np.exp(np.log(gains).mean(0)), atol=0.08)
 
 
 def test_exposures_are_expected_between_pictures():
@@ -423,7 +422,7 @@ def test_exposures_are_expected_between_pictures():
     # A picture from above has no neighbour.
     above = Cameras([Camera.perspective(40, BATCHES_SIZE, (0, 9, 0.1), (0, 0, 0))])
     near = Cameras(ring(np.zeros(3), 1.0, 120, BATCHES_SIZE).cameras[:6:2])
-    np.testing.assert_allclose(expected_gains(brightness(near), near, above), 1.0, atol=0.05)
+    assert_allclose(expected_gains(brightness(near), near, above), 1.0, atol=0.05)
 
 
 def test_the_joint_round_of_photographs_takes_twice_the_steps():
@@ -521,7 +520,7 @@ def test_units_do_not_matter_until_they_are_named(make_engine):
     masks = mesh_dataset(mesh, 2, SCENES_SIZE, make_engine).train.masks
     for scale in (1e-5, 1e11):
         found = mesh_dataset(mesh.moved(mesh.positions * scale), 2, SCENES_SIZE, make_engine).train.masks
-        np.testing.assert_array_equal(found, masks)
+        assert_array_equal(found, masks)
     for scale in (1e-9, 1e15, 1e30):
         with pytest.raises(InputError, match="scale it to between"):
             mesh_dataset(mesh.moved(mesh.positions * scale), 2, SCENES_SIZE, make_engine)
@@ -557,7 +556,7 @@ def test_pictures_of_a_scene_show_the_material_of_each_node(make_engine):
     assert np.abs(drawn.masks - plain.masks).mean() < 0.01
     inside = np.minimum(plain.masks, drawn.masks) > 0.99
     shown = np.unique(drawn.colors[inside].round(2), axis=0)
-    np.testing.assert_allclose(shown, [(0.8, 0.1, 0.1), (1.0, 1.0, 1.0)])
+    assert_allclose(shown, [(0.8, 0.1, 0.1), (1.0, 1.0, 1.0)])
     assert np.unique(plain.colors[inside].round(2), axis=0).tolist() == [[1.0, 1.0, 1.0]]
     sun = mesh_dataset(joined, 2, size, make_engine, 4, DirectionalLight((0, 1, 1)), scene).train
     assert np.abs(sun.colors - drawn.colors)[inside].mean() > 0.1

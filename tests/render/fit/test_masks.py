@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from scipy.ndimage import binary_dilation, binary_erosion, gaussian_filter
 
 from dressi import DressiAD, InputError
@@ -106,10 +107,10 @@ def test_specks_and_small_holes_are_cleaned():
     dirty = wanted.copy()
     dirty[40:43, 40:43] = False
     dirty[3, 3] = dirty[2:5, 55:58] = True
-    np.testing.assert_array_equal(clean(dirty), wanted)
+    assert_array_equal(clean(dirty), wanted)
     two = mask.copy()
     two[:, 28:32] = False
-    np.testing.assert_array_equal(clean(two), two)
+    assert_array_equal(clean(two), two)
     assert not clean(np.zeros((4, 4), bool)).any()
 
 
@@ -212,7 +213,7 @@ def test_a_library_makes_masks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setitem(sys.modules, "rembg", fake)
     view = View(tmp_path / "a.png", None, ring(np.zeros(3), 1.0, 1, (20, 20)).cameras[0], Lens())
     for channels in (1, 3, 4):
-        np.testing.assert_array_equal(mask_maker("rembg")(view, np.zeros((20, 20, channels))), disc)
+        assert_array_equal(mask_maker("rembg")(view, np.zeros((20, 20, channels))), disc)
     mask_maker("rembg:u2netp")(view, np.zeros((20, 20, 3)))
     assert asked == ["usual"] * 3 + ["u2netp"]
     with pytest.raises(InputError, match=r"a\.png.*no network"):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from dressi import DressiAD, GraphError, InputError, gradient
 from dressi.ad.evaluate import evaluate
@@ -82,7 +83,7 @@ def test_light_and_exposure_are_found_on_a_known_material(scene):
     found = MaterialFit(mesh, bright, options, start, make_engine).run()
     towards = found.light.direction.ravel() / np.linalg.norm(found.light.direction)
     assert towards @ np.array(SUN.direction) / np.linalg.norm(SUN.direction) > 0.995
-    np.testing.assert_allclose(found.exposures / found.exposures[1], gains, rtol=0.05)
+    assert_allclose(found.exposures / found.exposures[1], gains, rtol=0.05)
 
 
 @pytest.mark.release
@@ -109,9 +110,9 @@ def test_every_learned_row_starts_from_the_material_and_becomes_one_of_its_maps(
     for what in ("metallic_roughness", "emission_map"):
         factor = (0.5, 0.8) if what == "metallic_roughness" else (1.0, 2.0, 3.0)
         wanted = getattr(mesh.material, what) * factor
-        np.testing.assert_allclose(getattr(found, what)[inside], wanted[inside], atol=1e-6)
-    np.testing.assert_allclose(found.clearcoat_map[inside], 0.7, atol=1e-6)
-    np.testing.assert_allclose(found.sheen_color_map[inside], [(0.2, 0.4, 0.6)] * inside.sum(), atol=1e-6)
+        assert_allclose(getattr(found, what)[inside], wanted[inside], atol=1e-6)
+    assert_allclose(found.clearcoat_map[inside], 0.7, atol=1e-6)
+    assert_allclose(found.sheen_color_map[inside], [(0.2, 0.4, 0.6)] * inside.sum(), atol=1e-6)
     assert (found.clearcoat, found.sheen_color, found.metallic, found.roughness) == (1, (1, 1, 1), 1, 1)
 
 

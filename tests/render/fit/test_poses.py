@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.spatial.transform import Rotation
 
@@ -59,8 +60,8 @@ def test_a_similarity_moves_points_and_cameras_together():
     cameras, moves = ring(CENTER, 1.0, 3, SIZE), similarity()
     points = np.random.default_rng(0).normal(size=(5, 3)) * 0.3 + CENTER
     for before, after in zip(cameras, moves.cameras(cameras), strict=True):
-        np.testing.assert_allclose(before.project(points)[0], after.project(moves.points(points))[0])
-        np.testing.assert_allclose(moves.points(before.center), after.center)
+        assert_allclose(before.project(points)[0], after.project(moves.points(points))[0])
+        assert_allclose(moves.points(before.center), after.center)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -78,26 +79,26 @@ def test_cameras_of_another_world_are_the_same_cameras(count: int):
 def test_errors_are_those_of_each_camera():
     cameras = ring(CENTER, 1.0, 8, SIZE)
     other = perturbed(cameras, 2.0, 0.0, CENTER)
-    np.testing.assert_allclose(turns(other, cameras), 2.0, atol=1e-9)
+    assert_allclose(turns(other, cameras), 2.0, atol=1e-9)
     assert 1.0 < pose_errors(other, cameras).degrees.mean() < 2.0
 
 
 def test_cameras_in_units_of_the_scene():
     cameras = ring(CENTER, 1.0, 3, SIZE)
     unit = unit_cameras(cameras, CENTER, 0.8)
-    np.testing.assert_allclose(0.8 * unit.matrices, unit_matrices(cameras, CENTER, 0.8), atol=1e-12)
-    np.testing.assert_allclose(world_cameras(unit, CENTER, 0.8).matrices, cameras.matrices, atol=1e-12)
+    assert_allclose(0.8 * unit.matrices, unit_matrices(cameras, CENTER, 0.8), atol=1e-12)
+    assert_allclose(world_cameras(unit, CENTER, 0.8).matrices, cameras.matrices, atol=1e-12)
 
 
 def test_light_is_one_at_first_and_falls_from_a_side():
     normals = octasphere(1).vertex_normals()
     light = HarmonicLight(normals, 2)
-    np.testing.assert_array_equal(evaluate([light.shade])[0], 1.0)
+    assert_array_equal(evaluate([light.shade])[0], 1.0)
     values = {leaf: np.zeros((2, 1, 1, 3)) for leaf in light.parameters}
     values[light.parameters[0]][1, 0, 0] = (0.5, 0, 0)
     shade = evaluate([light.shade], values)[0].reshape(2, -1)[:, : len(normals)]
-    np.testing.assert_allclose(shade[0], 1.0)
-    np.testing.assert_allclose(shade[1], 1 + 0.5 * normals[:, 0])
+    assert_allclose(shade[0], 1.0)
+    assert_allclose(shade[1], 1 + 0.5 * normals[:, 0])
 
 
 def wrong_scene(device) -> Dataset:
@@ -139,12 +140,12 @@ def test_a_fit_that_is_stopped_finds_the_same_cameras(device, tmp_path, monkeypa
         assert not stopped.finished and len(stopped.losses) == done
     resumed = job_of(scene, device, tmp_path).run(resume=True)
     assert resumed.cameras is not None and resumed.finished
-    np.testing.assert_array_equal(resumed.cameras.views, whole.cameras.views)
-    np.testing.assert_array_equal(resumed.mesh.positions, whole.mesh.positions)
+    assert_array_equal(resumed.cameras.views, whole.cameras.views)
+    assert_array_equal(resumed.mesh.positions, whole.mesh.positions)
 
     document = json.loads(cameras_file(whole.cameras, scene))
     assert len(document["views"]) == 5
-    np.testing.assert_array_equal(document["views"][2]["R"], whole.cameras[2].rotation)
+    assert_array_equal(document["views"][2]["R"], whole.cameras[2].rotation)
 
 
 @pytest.mark.release
@@ -209,13 +210,13 @@ def test_found_cameras_can_stand_for_those_of_a_folder(tmp_path: Path):
     moved = perturbed(scene.train.cameras, 1.0, 0.0, scene.center)
     (tmp_path / "cameras.json").write_bytes(cameras_file(moved, scene, photos))
     back = load_photos(tmp_path, (16, 12))
-    np.testing.assert_array_equal(back.bounds, photos.bounds)
+    assert_array_equal(back.bounds, photos.bounds)
     assert back.originals[0].lens == photos.originals[0].lens
     for found, expected in zip(photo_dataset(back).train.cameras, moved, strict=True):
-        np.testing.assert_allclose(found.intrinsics, expected.intrinsics)
-        np.testing.assert_allclose(found.view, expected.view)
+        assert_allclose(found.intrinsics, expected.intrinsics)
+        assert_allclose(found.view, expected.view)
     kept = back.cameras[3]
-    np.testing.assert_allclose(kept.view, photos.cameras[3].view)
+    assert_allclose(kept.view, photos.cameras[3].view)
 
 
 @pytest.mark.parametrize("colours", [False, True])
@@ -267,19 +268,19 @@ def test_slopes_meet_central_differences():
             for s in (-1, 1)
         )
         expected = (high.look_up(image) - low.look_up(image)) / (2 * step)
-        np.testing.assert_allclose(by_pose[:, k], expected, atol=0.05 * np.abs(by_pose[:, k]).max())
+        assert_allclose(by_pose[:, k], expected, atol=0.05 * np.abs(by_pose[:, k]).max())
     for k, direction in enumerate(np.eye(3)):
         low, high = (projected(CAMERAS[1], points + s * step * direction) for s in (-1, 1))
         expected = (high.look_up(image) - low.look_up(image)) / (2 * step)
-        np.testing.assert_allclose(by_point[:, k], expected, atol=0.05 * np.abs(by_point[:, k]).max())
+        assert_allclose(by_point[:, k], expected, atol=0.05 * np.abs(by_point[:, k]).max())
 
 
 def test_places_are_those_of_the_camera():
     points = np.random.default_rng(1).normal(size=(9, 3)) * 0.5
     seen = projected(CAMERAS[2], points)
     place, depth = CAMERAS[2].project(points)
-    np.testing.assert_allclose(seen.place, place)
-    np.testing.assert_allclose(seen.at[:, 2], depth)
+    assert_allclose(seen.place, place)
+    assert_allclose(seen.at[:, 2], depth)
     far = projected(CAMERAS[2], np.array([[0.0, 0, 0], [0, 0, 90], [50, 0, 0]]))
     assert far.inside(3).tolist() == [True, False, False]
 
@@ -351,7 +352,7 @@ def test_poses_are_eliminated_rightly():
     whole = matrix.copy()
     whole[6:, 6:] += stiff
     whole += np.diag(1e-4 * np.diag(matrix) + 1e-6 * np.diag(matrix).max())
-    np.testing.assert_allclose(whole @ found, right, atol=1e-9)
+    assert_allclose(whole @ found, right, atol=1e-9)
 
 
 def test_edges_between_faces():

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soft_cases as sc
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dressi import FLOAT, VEC2, DressiAD, F, GraphError, InputError, Variable, adam, optim
 from dressi.render import Mesh, adjacency, hard_soft_ras, primitives, ring
@@ -39,7 +40,7 @@ def far_range():
 def test_numbers_of_a_phase_go_geometrically():
     radius = Variable(FLOAT, name="radius")
     phase = Phase(4, numbers={radius: (0.8, 0.05)})
-    np.testing.assert_allclose([phase.at(k)[radius] for k in range(5)], [0.8, 0.4, 0.2, 0.1, 0.05])
+    assert_allclose([phase.at(k)[radius] for k in range(5)], [0.8, 0.4, 0.2, 0.1, 0.05])
 
 
 @pytest.mark.parametrize(
@@ -109,8 +110,8 @@ def masks(*columns: int) -> np.ndarray:
 
 
 def test_gaps_are_between_outlines():
-    np.testing.assert_allclose(gap(masks(0, 0, 2, 0), masks(4, 10, 0, 0)), [0, 6 / 20, 0, 0])
-    np.testing.assert_allclose(gap(masks(0), np.zeros((1, 20, 20))), [0])
+    assert_allclose(gap(masks(0, 0, 2, 0), masks(4, 10, 0, 0)), [0, 6 / 20, 0, 0])
+    assert_allclose(gap(masks(0), np.zeros((1, 20, 20))), [0])
     with pytest.raises(InputError, match="size"):
         gap(masks(0), masks(0, 1))
 
@@ -194,8 +195,8 @@ def test_a_remeshed_mesh_is_data_of_the_same_plan(tiny_fits):
         engine.restore(own)
         alone.before(engine, 10)
         engine.step(3)
-        np.testing.assert_allclose(engine.losses(), found, rtol=2e-4)
-        np.testing.assert_allclose(alone.moved(engine.state()).positions, moved, atol=1e-3)
+        assert_allclose(engine.losses(), found, rtol=2e-4)
+        assert_allclose(alone.moved(engine.state()).positions, moved, atol=1e-3)
 
 
 @pytest.mark.release
@@ -217,8 +218,8 @@ def test_a_remeshed_fit_that_was_stopped_goes_on_with_the_same_numbers(tiny_fits
         assert not part.finished
     rest = job(tmp_path).run(resume=True)
     assert rest.finished and rest.losses == whole.losses
-    np.testing.assert_array_equal(rest.mesh.faces, whole.mesh.faces)
-    np.testing.assert_array_equal(rest.mesh.positions, whole.mesh.positions)
+    assert_array_equal(rest.mesh.faces, whole.mesh.faces)
+    assert_array_equal(rest.mesh.positions, whole.mesh.positions)
     assert rest.mesh.uvs is not None and rest.mesh.is_closed()
     assert len(rest.mesh.faces) <= shape_rounds(options, True)[-1].faces
 
@@ -347,13 +348,13 @@ def test_a_rewound_fit_computes_the_same_steps_again(tiny_fits, monkeypatch):
             run.rewind(run.kept[0])
     assert rewound == 2 and run.finished
     assert run.result().losses == whole.losses
-    np.testing.assert_array_equal(run.result().mesh.positions, whole.mesh.positions)
+    assert_array_equal(run.result().mesh.positions, whole.mesh.positions)
 
 
 def test_factors_are_data_that_change_a_fit(tiny_fits):
     whole, _ = tiny_fits.whole()
     same, faster = job_of(tiny_fits).run(), job_of(tiny_fits, rate=3.0).run()
-    np.testing.assert_allclose([x for _, x in same.losses], [x for _, x in whole.losses], rtol=1e-5)
+    assert_allclose([x for _, x in same.losses], [x for _, x in whole.losses], rtol=1e-5)
     assert np.abs(faster.losses[8][1] / whole.losses[8][1] - 1) > 0.01
 
 

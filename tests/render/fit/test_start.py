@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from reference import masks_of
 from scipy.ndimage import distance_transform_edt
 
@@ -95,7 +96,7 @@ def test_cells_nearby_are_those_of_the_distance_transform(shape: tuple[int, ...]
         cells = np.random.default_rng(0).random(shape) < share
         cells[0, 0, 0] = True
         expected = np.asarray(distance_transform_edt(~cells)) <= distance
-        np.testing.assert_array_equal(near_cells(cells, distance), expected)
+        assert_array_equal(near_cells(cells, distance), expected)
 
 
 def test_holes_and_parts_of_the_masks_are_there_at_the_start(balls):
@@ -114,7 +115,7 @@ def test_pixels_that_are_not_known_carve_nothing(balls):
     others = [0, 1, 3, 4, 5]
     without = hull_of(dataset(balls.train.cameras[others], balls.train.masks[others]))
     assert unknown.agree and not unknown.wrong
-    np.testing.assert_allclose(unknown.field, without.field, atol=1e-6)
+    assert_allclose(unknown.field, without.field, atol=1e-6)
 
 
 def test_the_border_of_a_truncated_mask_carves_nothing():
@@ -252,12 +253,12 @@ def test_scores_are_correlations_of_weighted_windows_on_every_device(device):
         both = np.mean([direct_score(picture, weight, seen, radius) for radius in (1, 2)], axis=0)
         expected.append(np.sort(both, axis=0)[2:].mean(0))
     meaning = evaluate(sweep.score, leaves).reshape(2, *size[::-1])
-    np.testing.assert_allclose(meaning, expected, atol=1e-5)
+    assert_allclose(meaning, expected, atol=1e-5)
     with DressiAD(device) as engine:
         sweep.start(engine)
         for leaf, value in leaves.items():
             engine.send(leaf, value)
-        np.testing.assert_allclose(engine.recv("score").reshape(meaning.shape), meaning, atol=2e-4)
+        assert_allclose(engine.recv("score").reshape(meaning.shape), meaning, atol=2e-4)
 
 
 def direct_paths(costs, inside, step, jump):
@@ -282,9 +283,7 @@ def direct_paths(costs, inside, step, jump):
 
 def test_costs_are_summed_along_eight_paths():
     costs, inside = RANDOM.random((5, 6, 4)), RANDOM.random((5, 6)) > 0.2
-    np.testing.assert_allclose(
-        aggregated(costs, inside, 0.1, 0.5), direct_paths(costs, inside, 0.1, 0.5), atol=1e-5
-    )
+    assert_allclose(aggregated(costs, inside, 0.1, 0.5), direct_paths(costs, inside, 0.1, 0.5), atol=1e-5)
 
 
 def test_depths_of_flat_scores_are_not_confident():
@@ -297,7 +296,7 @@ def test_depths_of_flat_scores_are_not_confident():
     found = refined(np.ones(shape), scores, 0.01 * offsets, inside, inside, 0.01, 1)
     assert found.sure.all() and found.confident[:2, :3].all() and not found.confident[2:].any()
     assert not found.confident[:, 3:].any()
-    np.testing.assert_allclose(found.doubt[0, 0], np.sqrt(0.05 / 0.05) * 0.5)
+    assert_allclose(found.doubt[0, 0], np.sqrt(0.05 / 0.05) * 0.5)
 
 
 def test_fused_distances_are_the_least_of_their_energy():
@@ -359,7 +358,7 @@ def test_a_start_is_kept_for_a_fit_that_was_stopped(tmp_path, monkeypatch: pytes
     keeper.save(Checkpoint("key"))
     monkeypatch.setattr(run_module, "start_mesh", lambda *given: None)
     again, same = rounds_of(scene, options, None, DressiAD, Keeper(tmp_path))
-    np.testing.assert_array_equal(again.positions, mesh.positions)
+    assert_array_equal(again.positions, mesh.positions)
     assert same == rounds
     other = rounds_of(scene, replace(options, seed=7), None, DressiAD, Keeper(tmp_path))[0]
     assert len(other.positions) != len(mesh.positions)
@@ -389,8 +388,8 @@ def test_stereo_begins_anew_and_colours_count_once_poses_are_found(monkeypatch: 
     assert not seen and all(not plan.weights for plan in job.rounds[: number + 1])
     after = job.after(number, found, found, lambda: False)
     assert after is not None and after.cameras is found.cameras
-    np.testing.assert_array_equal(after.mesh.positions, begun.positions)
-    np.testing.assert_allclose(seen[0][0].translation, shifted.translation)
+    assert_array_equal(after.mesh.positions, begun.positions)
+    assert_allclose(seen[0][0].translation, shifted.translation)
     work = job.round(number + 1, after)
     assert isinstance(work, ShapeRound) and work.moving is None and work.round.weights == {"colours": 1.0}
     assert job.joint and not FitJob(scene, replace(options, colours=False), DressiAD).joint

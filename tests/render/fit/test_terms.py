@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from depth_cases import depth_pictures, photographed, views_of_bowl
+from numpy.testing import assert_allclose, assert_array_equal
 from reference import images_of
 
 from dressi import IVEC3, VEC3, DressiAD, InputError
@@ -214,8 +215,8 @@ def test_blended_depths_are_those_of_the_surface_inside(ball):
         depth_image(depth_drawn(mesh, cameras, form)[1], form == "contour") for form in ("outer", "contour")
     ]
     plain, blended = (np.reshape(image, masks.shape) for image in evaluate(images))
-    np.testing.assert_allclose(plain, depths, atol=1e-6)
-    np.testing.assert_allclose(blended[masks > 0], depths[masks > 0], atol=1e-6)
+    assert_allclose(plain, depths, atol=1e-6)
+    assert_allclose(blended[masks > 0], depths[masks > 0], atol=1e-6)
     # The margin of the outline lies over nothing, which has no depth.
     margin = (masks == 0) & (blended > 0)
     assert margin.any() and (blended[margin] < depths.max()).all()
@@ -226,10 +227,10 @@ def test_smaller_depths_are_means_of_known_ones():
         [[2.0, 4.0, 1.0, 1.0], [0.0, 0.0, 1.0, 9.0], [0.0, 0.0, 5.0, 5.0], [0.0, 3.0, 5.0, 5.0]]
     )
     mask = np.ones((4, 4))
-    np.testing.assert_allclose(depth_at(depths, mask, (2, 2)), [[3.0, 3.0], [0.0, 5.0]])
+    assert_allclose(depth_at(depths, mask, (2, 2)), [[3.0, 3.0], [0.0, 5.0]])
     mask[1, 3] = 0
     # A pixel that is not entirely inside of the mask has no depth.
-    np.testing.assert_allclose(depth_at(depths, mask, (2, 2)), [[3.0, 0.0], [0.0, 5.0]])
+    assert_allclose(depth_at(depths, mask, (2, 2)), [[3.0, 0.0], [0.0, 5.0]])
 
 
 @pytest.mark.parametrize("form", ["outer", "face", "contour"])
@@ -402,9 +403,9 @@ def test_a_fit_goes_on_after_it_found_the_ring(ring_fit):
     part = run(progress=calls.append, stop=lambda: len(calls) >= 7)
     assert not part.finished and check_surface(part.mesh).handles == 1
     rest = run(resume=True)
-    np.testing.assert_array_equal(rest.mesh.positions, whole.mesh.positions)
-    np.testing.assert_array_equal(rest.mesh.faces, whole.mesh.faces)
-    np.testing.assert_array_equal(rest.mesh.texture, whole.mesh.texture)
+    assert_array_equal(rest.mesh.positions, whole.mesh.positions)
+    assert_array_equal(rest.mesh.faces, whole.mesh.faces)
+    assert_array_equal(rest.mesh.texture, whole.mesh.texture)
 
 
 def test_points_that_are_shown_alike_are_sure(make_engine, tmp_path: Path):
@@ -427,4 +428,4 @@ def test_points_that_are_shown_alike_are_sure(make_engine, tmp_path: Path):
     scene = Dataset(views, None, np.zeros(3), 1.0, ball.bounds(), np.array([0.0, 1, 0]))
     save_result(tmp_path / "result.glb", scene, mesh)
     assert len(load_scene(tmp_path / "result.glb").cameras) == len({camera.name for camera in cameras})
-    np.testing.assert_allclose(load_mesh(tmp_path / "result.glb").bounds(), mesh.bounds(), atol=1e-5)
+    assert_allclose(load_mesh(tmp_path / "result.glb").bounds(), mesh.bounds(), atol=1e-5)

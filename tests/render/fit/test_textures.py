@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.ndimage import binary_dilation, distance_transform_edt, gaussian_filter
 
 from dressi import DressiAD, F, Variable, gradient
@@ -28,7 +29,7 @@ def test_texels_of_faces_are_charted():
     seen = charted(mesh, (16, 16))
     assert seen[4:8, 4:8].all() and not seen[:3].any() and not seen[13:].any() and not seen[10:, 10:].any()
     beyond = charted(replace(mesh, uvs=corners + (0.5, -1.0)), (16, 16))
-    np.testing.assert_array_equal(beyond, np.roll(seen, 8, axis=1))
+    assert_array_equal(beyond, np.roll(seen, 8, axis=1))
 
 
 def test_texels_between_charts_are_those_of_the_nearest_chart():
@@ -36,7 +37,7 @@ def test_texels_between_charts_are_those_of_the_nearest_chart():
     texture[:, :2], texture[:, 6:], inside[:, :2], inside[:, 6:] = 0.25, 0.75, True, True
     full = dilated(texture, inside)
     assert (full[:, :4] == 0.25).all() and (full[:, 4:] == 0.75).all()
-    np.testing.assert_array_equal(dilated(texture, np.zeros_like(inside)), texture)
+    assert_array_equal(dilated(texture, np.zeros_like(inside)), texture)
 
 
 def test_charts_have_a_margin():
@@ -53,15 +54,15 @@ def test_a_value_keeps_a_share_of_its_derivative():
     x, share = Variable(FLOAT, (3, 1), name="x"), np.array([[0.0, 0.25, 1.0]])
     found = weakened(x * x, Variable(FLOAT, (3, 1), name="share", data=share[None]))
     value, slope = evaluate([found, *gradient(F.sum(found), [x])], {x: np.full((1, 1, 3), 2.0)})
-    np.testing.assert_array_equal(value.reshape(-1), 4.0)
-    np.testing.assert_allclose(slope.reshape(-1), 4 * share[0])
+    assert_array_equal(value.reshape(-1), 4.0)
+    assert_allclose(slope.reshape(-1), 4 * share[0])
 
 
 def test_texels_that_nothing_touches_follow_their_neighbours():
     pyramid = Pyramid((64, 32), np.array([0.2, 0.4, 0.6]))
     assert [level.size for level in pyramid.levels] == [(16, 8), (32, 16), (64, 32)]
     (texture,) = evaluate([pyramid.texture])
-    np.testing.assert_allclose(texture, np.broadcast_to([0.2, 0.4, 0.6], texture.shape))
+    assert_allclose(texture, np.broadcast_to([0.2, 0.4, 0.6], texture.shape))
     touched = F.crop(pyramid.texture, 20, 10, (1, 1)).x
     slopes = evaluate(gradient(touched, pyramid.levels))
     (moved,) = evaluate(
@@ -161,7 +162,7 @@ def test_lit_samples_stand_for_their_part_of_the_pixel(device):
     for samples in (4, 16):
         mask, unlit = draw(mesh, cameras, lambda: DressiAD(device), samples)
         lit = draw(mesh, cameras, lambda: DressiAD(device), samples, even)[1]
-        np.testing.assert_allclose(lit, 0.5 * unlit, atol=1e-5)
+        assert_allclose(lit, 0.5 * unlit, atol=1e-5)
         assert unlit[mask == 1].std() > 0.02
 
 
@@ -218,8 +219,8 @@ def test_a_fit_of_photographs_knows_it_of_those_that_it_learns_from():
 def test_colours_of_narrow_fringes_count_up_to_the_rim():
     _, masks = discs(0.0)
     colours = [rim_weights(masks, fringe=width)[0] for width in (0.0, 1.0, 2.0, 3.0)]
-    np.testing.assert_array_equal(colours[0], masks)
-    np.testing.assert_array_equal(colours[2], colours[3])
+    assert_array_equal(colours[0], masks)
+    assert_array_equal(colours[2], colours[3])
     assert colours[0].sum() > colours[1].sum() > colours[2].sum() > 0
 
 
@@ -249,7 +250,7 @@ def test_the_texture_follows_a_shape_without_folds(device, kept):
         start(engine, work)
         engine.send(work.position, list_image(bent))
         work.before(engine, UNFOLD - 1)
-        np.testing.assert_allclose(points(), bent, atol=1e-6)
+        assert_allclose(points(), bent, atol=1e-6)
         work.before(engine, UNFOLD)
         # The faces of a mesh that was given stay as they are.
         assert (check_surface(ball.moved(points())).self_intersecting > 0) == kept

@@ -12,6 +12,7 @@ import numpy as np
 import outer_cases as oc
 import pytest
 import soft_cases as sc
+from numpy.testing import assert_allclose
 
 from dressi import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, F, GraphError, InputError, Variable, gradient
 from dressi.ad.evaluate import evaluate
@@ -50,7 +51,7 @@ def square(left: float, right: float, depth: float = 0.4) -> sc.Case:
 def test_upright_silhouettes_cover_their_share_of_the_pixels(right):
     """16 pixels: 8 of them high, and no crack along the diagonal that the two faces share."""
     (silhouette,) = evaluate([ac.antialiased(square(-0.5, right), size=(16, 16))[1].silhouette])
-    np.testing.assert_allclose(silhouette.sum(), 8 * 8 * (right + 0.5), atol=1e-6)
+    assert_allclose(silhouette.sum(), 8 * 8 * (right + 0.5), atol=1e-6)
     assert (silhouette[0, 4:12, 4:12] == 1).all()
 
 
@@ -86,16 +87,16 @@ def test_contours_inside_are_blended_and_shared_edges_are_not():
     shown = F.select(F.less(drawn.surfaces[0].face, 2), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
     (picture,) = evaluate([drawn.blend([shown], (0.0, 0.0, 0.0))])
     row = picture[0, 8]
-    np.testing.assert_allclose(row[4:12], [(0, 1, 0)] * 8, atol=1e-6)
-    np.testing.assert_allclose(row[12], (0.84, 0.16, 0), atol=1e-6)
-    np.testing.assert_allclose(row[3], (1, 0, 0), atol=1e-6)
+    assert_allclose(row[4:12], [(0, 1, 0)] * 8, atol=1e-6)
+    assert_allclose(row[12], (0.84, 0.16, 0), atol=1e-6)
+    assert_allclose(row[3], (1, 0, 0), atol=1e-6)
 
 
 def test_a_line_thinner_than_a_pixel_stays_between_its_neighbours():
     """Both its edges pass beside one column of centres: it takes from both sides, no more than all of itself."""
     (silhouette,) = evaluate([ac.antialiased(square(0.05, 0.08), size=(16, 16))[1].silhouette])
     assert silhouette.min() >= 0 and silhouette.max() <= 1
-    np.testing.assert_allclose(silhouette[0, 6:10, 8], 0.03 * 8, atol=1e-6)
+    assert_allclose(silhouette[0, 6:10, 8], 0.03 * 8, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["torus", "overlapping", "open"])

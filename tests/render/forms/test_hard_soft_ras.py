@@ -26,6 +26,7 @@ import outer_cases as oc
 import pytest
 import soft_cases as sc
 from meshes import disc
+from numpy.testing import assert_allclose, assert_array_equal
 from render_examples import EXAMPLES
 from test_surface import SIDES, check_texture_gradient
 
@@ -101,7 +102,7 @@ def test_radius_is_data():
         picture = brute_force.render(
             case.clip, case.faces, (96, 64), radius=pixels / 64, layers=1, cull="none"
         )
-        np.testing.assert_allclose(image[0], picture.silhouette, atol=1e-6)
+        assert_allclose(image[0], picture.silhouette, atol=1e-6)
 
 
 @pytest.mark.parametrize("pixels", [0.6, 1.5, 2.0, 2.7, 5.4])
@@ -130,10 +131,10 @@ def test_colours_blend_by_the_weights_of_their_layers():
     soft = (d * table[picture.face]).sum(0) / np.maximum(d.sum(0), 1e-8)
     edge, hard = picture.edge[..., None], picture.hard[..., None]
     front = table[picture.face[0]]
-    np.testing.assert_allclose(plain[0], edge * soft + (1 - edge) * hard * front, atol=1e-6)
+    assert_allclose(plain[0], edge * soft + (1 - edge) * hard * front, atol=1e-6)
     s = picture.silhouette[..., None]
     over = edge * (s * soft + (1 - s) * (0, 0, 1)) + (1 - edge) * np.where(hard, front, (0, 0, 1))
-    np.testing.assert_allclose(laid[0], over, atol=1e-6)
+    assert_allclose(laid[0], over, atol=1e-6)
 
 
 def test_a_mesh_behind_the_camera_is_an_empty_picture_without_gradient():
@@ -175,7 +176,7 @@ def test_modes_of_the_paper_are_presets():
     }
     for mode, options in same.items():
         found, truth = evaluate([drawn(mode=mode).silhouette, drawn(**options).silhouette])
-        np.testing.assert_array_equal(found, truth)
+        assert_array_equal(found, truth)
     assert len(drawn(mode="softras", layers=2).layers) == 2
 
 
@@ -225,11 +226,11 @@ def test_triangles_that_share_no_vertices_are_drawn_as_one_surface(form):
     table = np.random.default_rng(1).uniform(size=(len(case.clip), 3))
     _, picture, slope = (v if v.is_leaf else evaluate([v])[0] for v in coloured(case, form, table))
     _, own, each = (v if v.is_leaf else evaluate([v])[0] for v in coloured(apart, form, table[number]))
-    np.testing.assert_allclose(own, picture, atol=1e-6)
+    assert_allclose(own, picture, atol=1e-6)
     each = each.reshape(-1, 4)[: len(number)]
     total = np.zeros_like(slope.reshape(-1, 4)[: len(case.clip)])
     np.add.at(total, number, each)
-    np.testing.assert_allclose(total, slope.reshape(-1, 4)[: len(total)], atol=1e-4 * np.abs(slope).max())
+    assert_allclose(total, slope.reshape(-1, 4)[: len(total)], atol=1e-4 * np.abs(slope).max())
 
 
 @pytest.mark.parametrize("form", ["outer", "contour", "antialias"])
@@ -245,7 +246,7 @@ def test_faces_that_come_apart_later_have_edges_of_their_own(form):
     position, *later = coloured(quad, form, table)
     moved, *expected = coloured(torn, form, table)
     for own, other in zip(evaluate(later, {position: moved.data}), evaluate(expected), strict=True):
-        np.testing.assert_allclose(own, other, atol=1e-6)
+        assert_allclose(own, other, atol=1e-6)
 
 
 @pytest.mark.every_driver
@@ -304,29 +305,29 @@ def test_vertex_colours_are_drawn_as_they_are(device):
     _, colors = draw(mesh, Cameras([camera]), lambda: DressiAD(device))
     for picture in (colors[0], render(mesh, camera, light=None).colour):
         # Two pixels off the edge, whose own may go to either face.
-        np.testing.assert_allclose(picture[11, 9], [0.5, 0, 0], atol=1e-5)
-        np.testing.assert_allclose(picture[5, 7], [0, 1, 0], atol=1e-5)
+        assert_allclose(picture[11, 9], [0.5, 0, 0], atol=1e-5)
+        assert_allclose(picture[5, 7], [0, 1, 0], atol=1e-5)
 
 
 def test_distances_to_a_straight_outline_are_exact():
     mask = np.zeros((1, 8, 16))
     mask[:, :, 6:] = 1
     expected = np.broadcast_to((np.arange(16) + 0.5 - 6) / 8, (8, 16))
-    np.testing.assert_allclose(signed_distances(mask, (16, 8))[0], expected)
+    assert_allclose(signed_distances(mask, (16, 8))[0], expected)
     # At half the size the outline, at x = 6 of 16, still lies where it was.
     half = signed_distances(mask, (8, 4))[0]
-    np.testing.assert_allclose(half, np.broadcast_to((2 * np.arange(8) + 1 - 6) / 8, (4, 8)))
+    assert_allclose(half, np.broadcast_to((2 * np.arange(8) + 1 - 6) / 8, (4, 8)))
 
 
 def test_distances_know_the_margin():
     mask = disc(24, 7)[None]
-    np.testing.assert_allclose(
+    assert_allclose(
         signed_distances(mask, (24, 24), 5),
         signed_distances(np.pad(mask, ((0, 0), (5, 5), (5, 5))), (34, 34)) * 34 / 24,
     )
     # At a third of the size, with centres where every third one was.
     inner = signed_distances(mask, (8, 8), 2)
-    np.testing.assert_allclose(inner[:, 2:-2, 2:-2], signed_distances(mask, (24, 24))[:, 1::3, 1::3])
+    assert_allclose(inner[:, 2:-2, 2:-2], signed_distances(mask, (24, 24))[:, 1::3, 1::3])
     assert inner.shape == (1, 12, 12) and (np.diff(inner[0, 6, :3]) > 0.9 / 8).all()
 
 
@@ -334,26 +335,26 @@ def test_what_the_border_cuts_may_go_on_anywhere_outside():
     mask = np.zeros((2, 12, 12))
     mask[0, 4:8, :6] = 1  # goes on to the left, and from there wherever it likes
     mask[1, 4:8, 2:6] = 1
-    np.testing.assert_array_equal(cut_off(mask), [True, False])
+    assert_array_equal(cut_off(mask), [True, False])
     nearest, outline = least_distances(mask, (12, 12), 4), signed_distances(mask, (12, 12), 4)
-    np.testing.assert_array_equal(nearest[1], outline[1])
+    assert_array_equal(nearest[1], outline[1])
     assert (nearest[0] >= outline[0]).all()
     # Half a pixel from the border of the picture on the outermost pixels, whatever the mask is; covered beyond.
-    np.testing.assert_allclose(nearest[0, 4, 4:-4], -0.5 / 12)
+    assert_allclose(nearest[0, 4, 4:-4], -0.5 / 12)
     assert (nearest[0, :4] > 0).all() and (nearest[0, :, -4:] > 0).all()
     # Near the mask it is the mask that counts.
-    np.testing.assert_allclose(nearest[0, 9, 4 + 6 : 4 + 8], outline[0, 9, 4 + 6 : 4 + 8])
+    assert_allclose(nearest[0, 9, 4 + 6 : 4 + 8], outline[0, 9, 4 + 6 : 4 + 8])
 
 
 def test_what_is_not_known_may_be_covered():
     mask, known = np.zeros((2, 12, 12)), np.ones((2, 12, 12), bool)
     mask[:, 4:8, 4:8] = 1
     known[0, :, 8:] = known[1, :, 11:] = False  # padding: up to the mask, and away from it
-    np.testing.assert_array_equal(cut_off(mask, known), [True, False])
+    assert_array_equal(cut_off(mask, known), [True, False])
     nearest = least_distances(mask, (12, 12), 0, known)
-    np.testing.assert_allclose(nearest[0, 0, 4:8], [-3.5 / 12, -2.5 / 12, -1.5 / 12, -0.5 / 12])
+    assert_allclose(nearest[0, 0, 4:8], [-3.5 / 12, -2.5 / 12, -1.5 / 12, -0.5 / 12])
     assert (nearest[0, :, 8:] > 0).all()
-    np.testing.assert_array_equal(nearest[1], signed_distances(mask[1:], (12, 12))[0])
+    assert_array_equal(nearest[1], signed_distances(mask[1:], (12, 12))[0])
 
 
 @pytest.mark.parametrize(("plain", "bounds"), [(False, (0.01, 0.01, 0.02)), (True, (0.11, 0.05, 0.03))])
@@ -386,15 +387,15 @@ def test_outlines_keep_thin_lines_and_single_pixels():
     mask[2, 1:8], mask[5, 9], mask[6, 10] = 1, 1, 1
     found = outline_distances(mask)
     assert (np.sign(found) == np.where(mask, 1, -1)).all()
-    np.testing.assert_allclose(found[:5, 4], [-1.5, -0.5, 0.5, -0.5, -1.5], atol=1e-6)
+    assert_allclose(found[:5, 4], [-1.5, -0.5, 0.5, -0.5, -1.5], atol=1e-6)
     mask[6, 10] = 0  # of two pixels that touch at a corner one side has to be joined
-    np.testing.assert_allclose(outline_distances(1 - mask), -outline_distances(mask), atol=1e-6)
+    assert_allclose(outline_distances(1 - mask), -outline_distances(mask), atol=1e-6)
     # Straight edges of any slope, of their shares of the pixels.
     rows, columns = np.mgrid[:144, :192] / 16 + 1 / 32
     inside = 4.2 + 0.3 * (columns - 6) - rows
     partly = (inside > 0).reshape(9, 16, 12, 16).mean((1, 3))
     exact = (4.2 + 0.3 * (np.arange(12) + 0.5 - 6) - np.arange(9)[:, None] - 0.5) / np.hypot(1, 0.3)
-    np.testing.assert_allclose(outline_distances(partly)[2:-2, 2:-2], exact[2:-2, 2:-2], atol=0.05)
+    assert_allclose(outline_distances(partly)[2:-2, 2:-2], exact[2:-2, 2:-2], atol=0.05)
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
@@ -402,7 +403,7 @@ def test_a_sharp_target_is_the_mask(layers: int):
     mask = disc(32, 9)[None]
     distance = Variable(FLOAT, (32, 32), data=signed_distances(mask, (32, 32)))
     (soft,) = evaluate([peeled_target(distance, Variable(FLOAT, data=np.full((1, 1, 1), 7e-4)), layers)])
-    np.testing.assert_allclose(soft, mask, atol=1e-6)
+    assert_allclose(soft, mask, atol=1e-6)
 
 
 def test_what_lies_outside_of_the_picture_costs_nothing():

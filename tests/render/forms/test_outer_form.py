@@ -7,6 +7,7 @@ import numpy as np
 import outer_cases as oc
 import pytest
 import soft_cases as sc
+from numpy.testing import assert_allclose
 
 from dressi import DressiAD, F, InputError, PlanOptions, gradient
 from dressi.ad.check import check_gradient
@@ -139,8 +140,8 @@ def test_back_faces_of_closed_meshes_may_be_culled(name, turned):
         image, slope = evaluate([drawn.silhouette, *oc.slopes(position, drawn)])
         images.append(image)
         gradients.append(slope)
-    np.testing.assert_allclose(*images, atol=1e-9)
-    np.testing.assert_allclose(*gradients, atol=1e-6 * np.abs(gradients[0]).max())
+    assert_allclose(*images, atol=1e-9)
+    assert_allclose(*gradients, atol=1e-6 * np.abs(gradients[0]).max())
 
 
 MESHES = {
@@ -165,7 +166,7 @@ def test_radius_is_data_and_images_need_not_be_square():
     for pixels in (1, 4, 40):
         (image,) = evaluate([drawn.silhouette], {radius: pixels / 64})
         truth = oc.render(case.clip, case.faces, (96, 64), radius=pixels / 64)
-        np.testing.assert_allclose(image[0], truth.coverage, atol=1e-6)
+        assert_allclose(image[0], truth.coverage, atol=1e-6)
 
 
 def test_views_are_a_batch_of_the_same_functions():
@@ -184,7 +185,7 @@ def test_views_are_a_batch_of_the_same_functions():
         (image,) = evaluate([drawn.silhouette])
         for view in range(views):
             truth = oc.render(clips[view], faces, radius=oc.RADIUS)
-            np.testing.assert_allclose(image[view], truth.coverage, atol=1e-6)
+            assert_allclose(image[view], truth.coverage, atol=1e-6)
     assert counts[0] == counts[1]
 
 
@@ -200,7 +201,7 @@ def check_driver_may_err(run) -> None:
     face = Variable(INT, oc.SIZE, data=np.where(wrong ^ (truth.hard > 0), 0, -1)[None])
     drawn = around_edges(mesh, face, edges, sides, as_variable(oc.RADIUS)).silhouette
     coverage, slope = run([drawn, gradient(F.sum(drawn), [position])[0]])
-    np.testing.assert_allclose(coverage[0], truth.coverage, atol=1e-5)
+    assert_allclose(coverage[0], truth.coverage, atol=1e-5)
     expected = truth.gradient(np.ones(truth.hard.shape))
     assert np.linalg.norm(slope[0, 0] - expected) <= 1e-4 * np.linalg.norm(expected)
 
@@ -247,7 +248,7 @@ def test_targets_go_through_the_same_function():
     assert np.abs(target[0] - truth.coverage).max() < 0.2 and abs((target[0] - truth.coverage).mean()) < 0.005
     assert not target[1].any() and (target[2] == 1).all()
     distance = Variable(FLOAT, oc.SIZE, 3, data=outside_distance(masks))
-    np.testing.assert_allclose(evaluate([falloff(distance, oc.RADIUS)])[0], target)
+    assert_allclose(evaluate([falloff(distance, oc.RADIUS)])[0], target)
     with pytest.raises(InputError, match="radius"):
         soft_target(masks, 0.0)
     with pytest.raises(InputError, match="masks"):
@@ -266,8 +267,8 @@ def check_margin(run, tolerance: float) -> None:
     cut, whole, slope, other = run(
         [plain, larger] + [gradient(F.sum(x), [position])[0] for x in (plain, F.crop(larger, 8, 8, (96, 64)))]
     )
-    np.testing.assert_allclose(whole[:, 8:-8, 8:-8], cut, atol=max(tolerance, 1e-6))
-    np.testing.assert_allclose(other, slope, rtol=0, atol=tolerance * np.abs(slope).max())
+    assert_allclose(whole[:, 8:-8, 8:-8], cut, atol=max(tolerance, 1e-6))
+    assert_allclose(other, slope, rtol=0, atol=tolerance * np.abs(slope).max())
     assert whole.sum() > cut.sum() + 10
 
 
@@ -279,17 +280,15 @@ def test_masks_have_margins_too():
     mask = np.zeros((1, 3, 4))
     mask[0, 0, 0] = 1
     assert outside_distance(mask, 2).shape == (1, 7, 8)
-    np.testing.assert_allclose(
-        outside_distance(mask, 2)[0, 2], np.maximum([2, 1, 0, 1, 2, 3, 4, 5], 0.5) / 7 - 0.5 / 7
-    )
+    assert_allclose(outside_distance(mask, 2)[0, 2], np.maximum([2, 1, 0, 1, 2, 3, 4, 5], 0.5) / 7 - 0.5 / 7)
 
 
 def test_falloff_is_smooth_at_the_radius():
     distance = Variable(FLOAT, (3, 1), data=[[[0.1, 0.2, 0.3]]])
     value = falloff(distance, 0.2)
     found, slope = evaluate([value, gradient(F.sum(value), [distance])[0]])
-    np.testing.assert_allclose(found, [[[0.25, 0, 0]]])
-    np.testing.assert_allclose(slope, [[[-5, 0, 0]]])
+    assert_allclose(found, [[[0.25, 0, 0]]])
+    assert_allclose(slope, [[[-5, 0, 0]]])
 
 
 @pytest.mark.parametrize(
@@ -501,6 +500,6 @@ def test_both_forms_shade_surfaces_the_same_way():
             [drawn.blend([s.interpolate(table) for s in drawn.surfaces], (0.0, 0.0, 0.0)), drawn.silhouette]
         )
         # All white over black: the picture is the silhouette.
-        np.testing.assert_allclose(image, np.repeat(silhouette[..., None], 3, axis=-1), atol=1e-6)
+        assert_allclose(image, np.repeat(silhouette[..., None], 3, axis=-1), atol=1e-6)
         with pytest.raises(InputError, match="blending needs a colour"):
             drawn.blend([])

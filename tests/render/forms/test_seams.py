@@ -5,6 +5,7 @@ import numpy as np
 import outer_cases as oc
 import pytest
 import soft_cases as sc
+from numpy.testing import assert_allclose
 from soft_cases import Case
 
 from dressi import FLOAT, INT, IVEC3, VEC3, VEC4, F, GraphError, Variable, gradient
@@ -69,7 +70,7 @@ def test_an_upright_seam_gives_pixels_the_share_of_their_area(form, make, angle,
     case = make(angle, place)
     shown = GREEN if make is cut else RED
     expected = 128 * (1 + place)
-    np.testing.assert_allclose(share_of(evaluate, form, case, shown), expected, atol=1e-6)
+    assert_allclose(share_of(evaluate, form, case, shown), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -153,7 +154,7 @@ def test_seams_lie_where_a_sphere_meets_a_plate():
     expected = cc.planes(case.clip, case.faces, sc.SIZE)
     place = np.concatenate([point, np.ones((*there.shape, 1))], axis=-1)
     depths = [(expected[np.maximum(f, 0)] * place).sum(-1)[there] for f in (own, other)]
-    np.testing.assert_allclose(*depths, atol=1e-5)
+    assert_allclose(*depths, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["torus", "ellipsoid"])

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hostile_files import radiance
+from numpy.testing import assert_allclose
 
 from dressi.config import config
 from dressi.errors import InputError
@@ -35,7 +36,7 @@ class TestOpenEXR:
         save_image(tmp_path / "a.exr", light, bits=32)
         found = load_image(tmp_path / "a.exr")
         assert found.dtype == np.float32 and found.shape == light.shape
-        np.testing.assert_allclose(found, light, rtol=3e-7 if channels == 4 else 0)
+        assert_allclose(found, light, rtol=3e-7 if channels == 4 else 0)
         assert image_size(tmp_path / "a.exr") == (7, 5)
 
     def test_halves_are_the_default(self, tmp_path):
@@ -50,7 +51,7 @@ class TestOpenEXR:
     def test_code_values_are_clamped(self, tmp_path):
         save_image(tmp_path / "a.exr", np.array([[[-1.0, 0.5, 9.0, 0.25]]]), bits=32)
         codes = load_image(tmp_path / "a.exr", linear=False)
-        np.testing.assert_allclose(codes, [[[0, 0.735357, 1, 0.25]]], atol=1e-5)
+        assert_allclose(codes, [[[0, 0.735357, 1, 0.25]]], atol=1e-5)
 
     def test_a_transparent_pixel_has_no_colour(self, tmp_path):
         planes = {c: np.full((2, 2), v, np.float32) for c, v in zip("RGBA", (0.5, 0.25, 0, 0.5), strict=True)}

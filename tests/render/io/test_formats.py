@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import trimesh
 from hostile_files import ball, deep_png, radiance, text_gltf, text_ply, text_stl
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -45,9 +46,9 @@ class TestVertexColours:
             again = load_mesh(tmp_path / f"a.{ending}")
             assert (again.uvs is None) == (mesh.uvs is None)
             assert len(again.positions) == len(mesh.positions)
-            np.testing.assert_allclose(again.positions[again.faces], mesh.positions[mesh.faces], atol=1e-6)
+            assert_allclose(again.positions[again.faces], mesh.positions[mesh.faces], atol=1e-6)
             codes = linear_to_srgb(corner_colors(again)), linear_to_srgb(corner_colors(mesh))
-            np.testing.assert_allclose(*codes, atol=error)
+            assert_allclose(*codes, atol=error)
 
     def test_colours_that_differ_at_one_vertex_stay_on_their_faces(self, tmp_path):
         mesh = primitives.cube()
@@ -57,7 +58,7 @@ class TestVertexColours:
             save_mesh(tmp_path / f"a.{ending}", mesh)
             again = load_mesh(tmp_path / f"a.{ending}")
             assert len(again.positions) == 8, ending
-            np.testing.assert_allclose(corner_colors(again), corner_colors(mesh), atol=0.01)
+            assert_allclose(corner_colors(again), corner_colors(mesh), atol=0.01)
 
     def test_other_libraries_read_and_write_the_same_colours(self, tmp_path):
         codes = np.random.default_rng(2).integers(0, 256, (4, 4)).astype(np.uint8)
@@ -69,11 +70,11 @@ class TestVertexColours:
             other.export(tmp_path / f"a.{ending}")
             mesh = load_mesh(tmp_path / f"a.{ending}")
             found = in_order(mesh.positions, mesh.vertex_colors())
-            np.testing.assert_allclose(found if linear else linear_to_srgb(found), expected, atol=1e-6)
+            assert_allclose(found if linear else linear_to_srgb(found), expected, atol=1e-6)
         mesh = Mesh(shape.positions, shape.faces, colors=srgb_to_linear(codes[:, :3] / 255))
         save_mesh(tmp_path / "b.ply", mesh)
         again = trimesh.load(tmp_path / "b.ply", process=False)
-        np.testing.assert_array_equal(again.visual.vertex_colors[:, :3], codes[:, :3])
+        assert_array_equal(again.visual.vertex_colors[:, :3], codes[:, :3])
 
     @pytest.mark.parametrize(
         ("kind", "dtype", "most"), [(5126, "<f4", 1), (5121, "u1", 255), (5123, "<u2", 65535)]
@@ -89,9 +90,7 @@ class TestVertexColours:
         (tmp_path / "t.gltf").write_text(json.dumps(document))
         with pytest.warns(UserWarning, match="alpha of vertex colours"):
             mesh = load_mesh(tmp_path / "t.gltf")
-        np.testing.assert_allclose(
-            np.unique(mesh.colors[:, 0]), np.unique(values[:, 0].astype(float) / most), atol=1e-6
-        )
+        assert_allclose(np.unique(mesh.colors[:, 0]), np.unique(values[:, 0].astype(float) / most), atol=1e-6)
         assert mesh.color == (1.0, 0.5, 1.0)
 
     def test_materials_of_several_colours_become_vertex_colours(self, tmp_path):
@@ -114,15 +113,15 @@ class TestVertexColours:
         assert mesh.with_faces(np.arange(5)).color_faces.shape == (5, 3)
         assert mesh.moved(mesh.positions * 2).colors is mesh.colors
         split = mesh.split_at_seams(normals=True)
-        np.testing.assert_array_equal(split.colors[split.faces], corner_colors(mesh))
-        np.testing.assert_allclose(mesh.vertex_colors(), mesh.colors)
-        np.testing.assert_array_equal(primitives.cube().vertex_colors(), np.ones((8, 3)))
+        assert_array_equal(split.colors[split.faces], corner_colors(mesh))
+        assert_allclose(mesh.vertex_colors(), mesh.colors)
+        assert_array_equal(primitives.cube().vertex_colors(), np.ones((8, 3)))
 
     def test_8_bit_numbers_in_an_obj_are_said(self, tmp_path):
         (tmp_path / "a.obj").write_text("v 0 0 0 255 0 0\nv 1 0 0 0 255 0\nv 0 1 0\nf 1 2 3\n")
         with pytest.warns(UserWarning, match="8-bit values"):
             mesh = load_mesh(tmp_path / "a.obj")
-        np.testing.assert_allclose(mesh.vertex_colors()[0], [1, 0, 0])
+        assert_allclose(mesh.vertex_colors()[0], [1, 0, 0])
 
 
 class TestPlyAndStl:
@@ -130,20 +129,16 @@ class TestPlyAndStl:
         mesh = ball()
         save_mesh(tmp_path / "a.ply", mesh)
         again = load_mesh(tmp_path / "a.ply")
-        np.testing.assert_allclose(again.uvs[again.uv_faces], mesh.uvs[mesh.uv_faces], atol=1e-6)
-        np.testing.assert_allclose(
-            again.normals[again.normal_faces], mesh.normals[mesh.normal_faces], atol=1e-6
-        )
-        np.testing.assert_allclose(
-            linear_to_srgb(again.texture), linear_to_srgb(mesh.texture), atol=0.51 / 255
-        )
+        assert_allclose(again.uvs[again.uv_faces], mesh.uvs[mesh.uv_faces], atol=1e-6)
+        assert_allclose(again.normals[again.normal_faces], mesh.normals[mesh.normal_faces], atol=1e-6)
+        assert_allclose(linear_to_srgb(again.texture), linear_to_srgb(mesh.texture), atol=0.51 / 255)
 
     def test_ply_text_big_endian_mixed_polygons_and_corner_uvs(self, tmp_path):
         (tmp_path / "t.ply").write_text(text_ply(ball()))
         with pytest.warns(UserWarning, match=r"texture 'a\.png' is not beside it"):
             mesh = load_mesh(tmp_path / "t.ply")
         assert len(mesh.faces) == 32
-        np.testing.assert_allclose(linear_to_srgb(mesh.colors[0]), np.array([10, 20, 30]) / 255)
+        assert_allclose(linear_to_srgb(mesh.colors[0]), np.array([10, 20, 30]) / 255)
         head = (
             "ply\nformat binary_big_endian 1.0\nelement vertex 5\nproperty double x\nproperty double y\nproperty double z\n"
             "element face 2\nproperty list uchar uint vertex_index\nproperty list uchar float texcoord\nend_header\n"
@@ -153,15 +148,15 @@ class TestPlyAndStl:
         triangle = b"\3" + np.array([1, 4, 2], ">u4").tobytes() + b"\6" + np.zeros(6, ">f4").tobytes()
         (tmp_path / "b.ply").write_bytes(head.encode() + points.tobytes() + quad + triangle)
         mesh = load_mesh(tmp_path / "b.ply")
-        np.testing.assert_array_equal(mesh.faces, [[0, 1, 2], [0, 2, 3], [1, 4, 2]])
-        np.testing.assert_array_equal(mesh.uvs[mesh.uv_faces[1]], [[0, 0], [4, -4], [6, -6]])
+        assert_array_equal(mesh.faces, [[0, 1, 2], [0, 2, 3], [1, 4, 2]])
+        assert_array_equal(mesh.uvs[mesh.uv_faces[1]], [[0, 0], [4, -4], [6, -6]])
 
     def test_stl_goes_out_and_in(self, tmp_path):
         mesh = primitives.icosphere(1)
         save_mesh(tmp_path / "a.stl", mesh)
         again = load_mesh(tmp_path / "a.stl")
         assert again.is_closed() and len(again.faces) == 80
-        np.testing.assert_allclose(again.positions[again.faces], mesh.positions[mesh.faces], atol=1e-6)
+        assert_allclose(again.positions[again.faces], mesh.positions[mesh.faces], atol=1e-6)
         assert len(trimesh.load(tmp_path / "a.stl").faces) == 80
         (tmp_path / "t.stl").write_text(text_stl(primitives.tetrahedron()))
         assert load_mesh(tmp_path / "t.stl").is_closed()
@@ -170,7 +165,7 @@ class TestPlyAndStl:
         (tmp_path / "a.off").write_text(
             "COFF # four\n3 1 0\n0 0 0 255 0 0\n1 0 0 0 255 0\n0 1 0 0 0 255\n3 0 1 2 9 9 9\n"
         )
-        np.testing.assert_array_equal(load_mesh(tmp_path / "a.off").vertex_colors(), np.eye(3))
+        assert_array_equal(load_mesh(tmp_path / "a.off").vertex_colors(), np.eye(3))
 
     def test_the_colour_of_a_material_is_kept(self, tmp_path):
         mesh = primitives.tetrahedron()
@@ -178,7 +173,7 @@ class TestPlyAndStl:
         save_mesh(tmp_path / "a.obj", mesh)
         assert load_mesh(tmp_path / "a.obj").color == pytest.approx(mesh.color, abs=1e-5)
         save_mesh(tmp_path / "a.ply", mesh)
-        np.testing.assert_allclose(load_mesh(tmp_path / "a.ply").vertex_colors()[0], mesh.color, atol=0.004)
+        assert_allclose(load_mesh(tmp_path / "a.ply").vertex_colors()[0], mesh.color, atol=0.004)
 
 
 class TestImages:
@@ -187,20 +182,20 @@ class TestImages:
         values = np.random.default_rng(0).integers(0, 65536, (7, 9, 3)).astype(np.uint16)
         (tmp_path / "a.png").write_bytes(deep_png(values))
         codes = load_image(tmp_path / "a.png", linear=False)
-        np.testing.assert_array_equal((codes.astype(np.float64) * 65535).round(), values)
+        assert_array_equal((codes.astype(np.float64) * 65535).round(), values)
         for image in (codes, codes[..., :1], np.concatenate([codes, codes[..., :1]], axis=-1)):
             save_image(tmp_path / "b.png", image, linear=False, bits=16)
-            np.testing.assert_array_equal(load_image(tmp_path / "b.png", linear=False), image)
+            assert_array_equal(load_image(tmp_path / "b.png", linear=False), image)
         light = load_image(tmp_path / "a.png")
         save_image(tmp_path / "b.png", light, bits=16)
         again = load_image(tmp_path / "b.png", linear=False)
-        np.testing.assert_array_equal((again.astype(np.float64) * 65535).round(), values)
+        assert_array_equal((again.astype(np.float64) * 65535).round(), values)
 
     def test_16_bit_grey_needs_no_library(self, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "cv2", None)
         ramp = np.linspace(0, 1, 4096).reshape(64, 64)
         save_image(tmp_path / "a.png", ramp, linear=False, bits=16)
-        np.testing.assert_allclose(load_image(tmp_path / "a.png", linear=False)[..., 0], ramp, atol=1e-5)
+        assert_allclose(load_image(tmp_path / "a.png", linear=False)[..., 0], ramp, atol=1e-5)
 
     def test_radiance_keeps_what_is_above_1(self, tmp_path):
         pytest.importorskip("cv2")
@@ -211,7 +206,7 @@ class TestImages:
         assert (np.abs(found - light).max(-1) <= light.max(-1) / 128).all()
         (tmp_path / "b.hdr").write_bytes(radiance(4, 3))
         flat = np.random.default_rng(3).integers(1, 255, (3, 4, 4)).astype(np.float32)
-        np.testing.assert_allclose(load_image(tmp_path / "b.hdr"), flat[..., :3] / 256, atol=0.5 / 256)
+        assert_allclose(load_image(tmp_path / "b.hdr"), flat[..., :3] / 256, atol=0.5 / 256)
 
     def test_without_the_library_a_sentence_says_so(self, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "cv2", None)
@@ -228,15 +223,13 @@ class TestImages:
     def test_kinds_out_and_in(self, tmp_path, ending):
         image = np.full((8, 8, 3), 0.5)
         save_image(tmp_path / f"a.{ending}", image)
-        np.testing.assert_allclose(load_image(tmp_path / f"a.{ending}"), image, atol=0.01)
-        np.testing.assert_allclose(
-            load_image(tmp_path / f"a.{ending}", linear=False), linear_to_srgb(image), atol=0.01
-        )
+        assert_allclose(load_image(tmp_path / f"a.{ending}"), image, atol=0.01)
+        assert_allclose(load_image(tmp_path / f"a.{ending}", linear=False), linear_to_srgb(image), atol=0.01)
 
     def test_alpha_is_straight_and_not_converted(self, tmp_path):
         image = np.full((4, 4, 4), 0.25)
         save_image(tmp_path / "a.png", image[None])
-        np.testing.assert_allclose(load_image(tmp_path / "a.png"), image, atol=0.004)
+        assert_allclose(load_image(tmp_path / "a.png"), image, atol=0.004)
         assert Image.open(tmp_path / "a.png").getpixel((0, 0)) == (137, 137, 137, 64)
         with pytest.raises(InputError, match=r"alpha.*\.png"):
             save_image(tmp_path / "a.jpg", image)
@@ -321,7 +314,7 @@ def assert_alike(mesh: Mesh, parts: list[Mesh]) -> None:
         for where, expected in zip(*(np.concatenate(one) for one in zip(*others, strict=True)), strict=True):
             near = np.abs(at - where).sum(1)
             assert near.min() < 1e-9
-            np.testing.assert_allclose(colour[near.argmin()], expected, atol=1e-5)
+            assert_allclose(colour[near.argmin()], expected, atol=1e-5)
 
 
 def test_colours_of_materials(tmp_path):
@@ -361,7 +354,7 @@ def test_textures_of_materials_share_an_atlas(tmp_path):
         texture=np.repeat(mesh.material.metallic_roughness[..., 1:], 3, 2),
     )
     _, found = albedo(rough, np.full(3, 1 / 3))
-    np.testing.assert_allclose(
+    assert_allclose(
         np.sort(found[:, 0] * mesh.material.roughness), [0.25] * 2 + [0.75] * 2 + [1] * 2, atol=1e-6
     )
     path.write_text(path.read_text().replace("vt 3 2", "vt 300 200"))
@@ -382,7 +375,7 @@ def test_textures_of_a_ply(tmp_path):
         "3 0 1 2 6 0 0 1 0 1 1 1\n3 0 2 3 6 0 0 1 1 0 1 0\n"
     )
     at, colour = albedo(load_mesh(tmp_path / "a.ply"), np.full(3, 1 / 3))
-    np.testing.assert_allclose(colour[at[:, 0].argsort()], [[1, 0, 0], [0, 1, 0]], atol=1e-6)
+    assert_allclose(colour[at[:, 0].argsort()], [[1, 0, 0], [0, 1, 0]], atol=1e-6)
 
 
 def test_colours_of_faces_of_an_off(tmp_path):
@@ -390,7 +383,7 @@ def test_colours_of_faces_of_an_off(tmp_path):
         "OFF\n4 2 0\n0 0 0\n1 0 0\n1 1 0\n0 1 0\n3 0 1 2 255 0 0\n3 0 2 3 0 255 0 255\n"
     )
     mesh = load_mesh(tmp_path / "a.off")
-    np.testing.assert_array_equal(mesh.colors[mesh.color_faces[:, 0]], [[1, 0, 0], [0, 1, 0]])
+    assert_array_equal(mesh.colors[mesh.color_faces[:, 0]], [[1, 0, 0], [0, 1, 0]])
 
 
 def rigged(folder: Path, change=lambda document: None) -> Path:
@@ -443,12 +436,12 @@ def test_one_mesh_stands_as_its_morph_targets_and_skins_say(tmp_path, kind):
     mesh, node = load_mesh(path), load_scene(path)[0]
     found = geometry_of(node.geometry).lists()
     place = np.eye(4) if node.to_world is None else node.to_world
-    np.testing.assert_allclose(mesh.positions, found["positions"] @ place[:3, :3].T + place[:3, 3], atol=1e-6)
+    assert_allclose(mesh.positions, found["positions"] @ place[:3, :3].T + place[:3, 3], atol=1e-6)
     height = 0.0 if kind == "skin" else 1.0
     corner = {"morph": (100, 0, height)}.get(kind, (0, 5 - height, 0))
-    np.testing.assert_allclose(mesh.positions[0], corner, atol=1e-6)
+    assert_allclose(mesh.positions[0], corner, atol=1e-6)
     normal = (0, 0, 1) if kind == "morph" else (0, -1, 0)
-    np.testing.assert_allclose(mesh.normals, np.tile(normal, (len(mesh.normals), 1)), atol=1e-6)
+    assert_allclose(mesh.normals, np.tile(normal, (len(mesh.normals), 1)), atol=1e-6)
 
 
 PLY = (

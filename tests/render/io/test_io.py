@@ -15,6 +15,7 @@ import pygltflib
 import pytest
 import trimesh
 from hostile_files import chunk, deep_png, png, radiance, text_gltf, whole_folders
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 from dressi.errors import InputError
@@ -45,12 +46,12 @@ def test_what_is_saved_is_what_is_loaded(tmp_path, pear, ending):
         again = load_mesh(tmp_path / f"pear{ending}")
     assert len(again.positions) == len(pear.positions) and again.is_closed()
     for now, before in zip(corners(again), corners(pear), strict=True):
-        np.testing.assert_allclose(now, before, atol=1e-6)
-    np.testing.assert_allclose(linear_to_srgb(again.texture), linear_to_srgb(pear.texture), atol=0.51 / 255)
+        assert_allclose(now, before, atol=1e-6)
+    assert_allclose(linear_to_srgb(again.texture), linear_to_srgb(pear.texture), atol=0.51 / 255)
     assert again.name == "pear"
     if ending == ".glb":
         smooth = pear.vertex_normals()[pear.faces]
-        np.testing.assert_allclose(again.normals[again.normal_faces], smooth, atol=1e-6)
+        assert_allclose(again.normals[again.normal_faces], smooth, atol=1e-6)
 
 
 def test_other_libraries_read_the_glb(tmp_path, pear):
@@ -58,9 +59,9 @@ def test_other_libraries_read_the_glb(tmp_path, pear):
     save_glb(path, pear)
     scene = trimesh.load(path, force="mesh", process=False)
     assert len(scene.faces) == len(pear.faces)
-    np.testing.assert_allclose(scene.bounds, pear.bounds(), atol=1e-6)
+    assert_allclose(scene.bounds, pear.bounds(), atol=1e-6)
     # trimesh flips v to OBJ's convention, which is the same picture upside down.
-    np.testing.assert_allclose(scene.visual.uv[scene.faces] * (1, -1) + (0, 1), corners(pear)[1], atol=1e-6)
+    assert_allclose(scene.visual.uv[scene.faces] * (1, -1) + (0, 1), corners(pear)[1], atol=1e-6)
     assert scene.visual.material.baseColorTexture.size == (64, 64)
     document = pygltflib.GLTF2().load(str(path))
     assert document.asset.version == "2.0" and document.materials[0].pbrMetallicRoughness.metallicFactor == 0
@@ -88,8 +89,8 @@ def test_obj_flips_v_fans_polygons_and_counts_backward(tmp_path):
         "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nvt 0 0\nvt 1 0\nvt 1 1\nvt 0 1\nf -4/-4 -3/-3 -2/-2 -1/-1\n"
     )
     mesh = load_mesh(tmp_path / "q.obj")
-    np.testing.assert_array_equal(mesh.faces, [[0, 1, 2], [0, 2, 3]])
-    np.testing.assert_array_equal(mesh.uvs[mesh.uv_faces[0]], [[0, 1], [1, 1], [1, 0]])
+    assert_array_equal(mesh.faces, [[0, 1, 2], [0, 2, 3]])
+    assert_array_equal(mesh.uvs[mesh.uv_faces[0]], [[0, 1], [1, 1], [1, 0]])
 
 
 def test_obj_takes_its_textures_from_its_own_folder_only(tmp_path):
@@ -108,7 +109,7 @@ def test_obj_takes_its_textures_from_its_own_folder_only(tmp_path):
     save_png(folder / "a_texture.png", image)
     with pytest.warns(UserWarning, match=r"'a_texture\.png' is used"):
         mesh = load_mesh(folder / "a.obj")
-    np.testing.assert_array_equal(mesh.texture, image)
+    assert_array_equal(mesh.texture, image)
 
 
 def gltf(tmp_path, change=None, positions=None, index=(0, 1, 2), uri=None):
@@ -281,15 +282,15 @@ class TestImages:
         from dressi.render.surface.color import srgb_to_linear
 
         again = decode(encode_png(srgb_to_linear(codes / 255)), "x")
-        np.testing.assert_array_equal((again * 255).round(), codes)
+        assert_array_equal((again * 255).round(), codes)
 
     def test_areas_keep_the_mean_and_are_exact_for_whole_factors(self):
         image = np.random.default_rng(0).random((6, 8, 3))
-        np.testing.assert_allclose(resize(image, (4, 3)), image.reshape(3, 2, 4, 2, 3).mean((1, 3)))
-        np.testing.assert_allclose(resize(image, (5, 4)).mean((0, 1)), image.mean((0, 1)))
-        np.testing.assert_allclose(resize(np.ones((4, 4)), (9, 7)), 1)
+        assert_allclose(resize(image, (4, 3)), image.reshape(3, 2, 4, 2, 3).mean((1, 3)))
+        assert_allclose(resize(image, (5, 4)).mean((0, 1)), image.mean((0, 1)))
+        assert_allclose(resize(np.ones((4, 4)), (9, 7)), 1)
         ramp = np.tile((np.arange(8) + 0.5) / 8, (2, 1))
-        np.testing.assert_allclose(resize(ramp, (16, 2))[0, 1:-1], ((np.arange(16) + 0.5) / 16)[1:-1])
+        assert_allclose(resize(ramp, (16, 2))[0, 1:-1], ((np.arange(16) + 0.5) / 16)[1:-1])
 
     def test_damaged_images_are_named(self, tmp_path):
         with pytest.raises(InputError, match="cannot read the image 'x'"):
@@ -344,11 +345,11 @@ def test_round_trip(tmp_path, ending):
     path = tmp_path / f"a{ending}"
     save_strands(path, STRANDS)
     found = load_strands(path)
-    np.testing.assert_array_equal(found.points, POINTS)
-    np.testing.assert_array_equal(found.colours, STRANDS.colours)
+    assert_array_equal(found.points, POINTS)
+    assert_array_equal(found.colours, STRANDS.colours)
     assert found.offsets.tolist() == [0, 3, 6] and found.name == "a"
     if ending == ".hair":
-        np.testing.assert_array_equal(found.radius, STRANDS.radius)
+        assert_array_equal(found.radius, STRANDS.radius)
         assert found.opacity.tolist() == [0.5]
 
 

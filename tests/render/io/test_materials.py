@@ -12,6 +12,7 @@ import pytest
 import trimesh
 from hostile_files import deep_png
 from material_cases import full_material, png, textured_gltf
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 from dressi.errors import InputError
@@ -58,10 +59,10 @@ class TestRoundTrip:
                 assert back.keys() == value.keys()
                 for what, place in value.items():
                     assert (back[what].uv_set, back[what].wrap) == (place.uv_set, place.wrap), what
-                    np.testing.assert_allclose(back[what].matrix, place.matrix, atol=1e-6)
-                    np.testing.assert_allclose(back[what].offset, place.offset, atol=1e-6)
+                    assert_allclose(back[what].matrix, place.matrix, atol=1e-6)
+                    assert_allclose(back[what].offset, place.offset, atol=1e-6)
             elif field.name in (*MAPS, "emission"):
-                np.testing.assert_allclose(back, value, atol=1e-6, err_msg=field.name)
+                assert_allclose(back, value, atol=1e-6, err_msg=field.name)
             else:
                 assert back == value, field.name
 
@@ -72,9 +73,9 @@ class TestRoundTrip:
         after = quietly(tmp_path / "a.glb")
         assert repr(after.material) == repr(before.material) and before.material.metallic == 1
         assert "metallic_roughness" in before.material.maps()
-        np.testing.assert_array_equal(after.texture, before.texture)
+        assert_array_equal(after.texture, before.texture)
         for what in before.material.maps():
-            np.testing.assert_array_equal(getattr(after.material, what), getattr(before.material, what))
+            assert_array_equal(getattr(after.material, what), getattr(before.material, what))
 
     def test_a_mesh_without_material_is_a_rough_dielectric(self, tmp_path):
         save_glb(tmp_path / "a.glb", bumpy(None))
@@ -96,14 +97,14 @@ class TestRoundTrip:
         document, _ = chunks(tmp_path / "a.glb")
         assert len(document["images"]) == 1
         found = quietly(tmp_path / "a.glb").material
-        np.testing.assert_allclose(found.metallic_roughness, both, atol=1e-6)
-        np.testing.assert_allclose(found.occlusion, plane, atol=1e-6)
+        assert_allclose(found.metallic_roughness, both, atol=1e-6)
+        assert_allclose(found.occlusion, plane, atol=1e-6)
 
     def test_bright_emission_maps_keep_their_scale(self, tmp_path):
         glow = np.array([[[8.0, 2.0, 0.0]]])
         save_glb(tmp_path / "a.glb", bumpy(Material(emission=(0.5, 0.5, 0.5), emission_map=glow)))
         found = quietly(tmp_path / "a.glb").material
-        np.testing.assert_allclose(found.emission * found.emission_map[0, 0], [4, 1, 0], rtol=0.02)
+        assert_allclose(found.emission * found.emission_map[0, 0], [4, 1, 0], rtol=0.02)
 
 
 def test_the_file_follows_the_specification(tmp_path):
@@ -171,13 +172,13 @@ class TestIn:
         }  # fmt: skip
         mesh = quietly(textured_gltf(tmp_path / "t.gltf", [png(NOISE)], material))
         codes, found = NOISE / np.float32(255), mesh.material
-        np.testing.assert_array_equal(found.metallic_roughness, codes[..., [2, 1]])
-        np.testing.assert_array_equal(found.occlusion, codes[..., 0])
-        np.testing.assert_array_equal(found.alpha, codes[..., 3])
-        np.testing.assert_array_equal(found.emission_map, mesh.texture)
+        assert_array_equal(found.metallic_roughness, codes[..., [2, 1]])
+        assert_array_equal(found.occlusion, codes[..., 0])
+        assert_array_equal(found.alpha, codes[..., 3])
+        assert_array_equal(found.emission_map, mesh.texture)
         assert found.occlusion_strength == 0.5 and found.alpha_cutoff == 0.5
         linear = np.where(codes < 0.04045, codes / 12.92, ((codes + 0.055) / 1.055) ** 2.4)
-        np.testing.assert_allclose(mesh.texture, linear[..., :3], atol=1e-6)
+        assert_allclose(mesh.texture, linear[..., :3], atol=1e-6)
 
     @pytest.mark.parametrize("size", [(1, 1), (3, 5)])
     def test_grey_images_count_for_all_channels(self, tmp_path, size):
@@ -191,20 +192,18 @@ class TestIn:
         }
         found = quietly(textured_gltf(tmp_path / "t.gltf", [grey], material)).material
         codes = NOISE[: size[0], : size[1], :1] / np.float32(255)
-        np.testing.assert_array_equal(found.metallic_roughness, codes.repeat(2, axis=-1))
-        np.testing.assert_array_equal(found.occlusion, codes[..., 0])
+        assert_array_equal(found.metallic_roughness, codes.repeat(2, axis=-1))
+        assert_array_equal(found.occlusion, codes[..., 0])
 
     def test_images_of_16_bits(self, tmp_path):
         grey = np.array([[0, 300, 40001, 65535]], np.uint16)
         material = {"occlusionTexture": {"index": 0}}
         found = quietly(textured_gltf(tmp_path / "t.gltf", [png(grey)], material)).material
-        np.testing.assert_allclose(found.occlusion, grey / 65535, atol=1e-7)
+        assert_allclose(found.occlusion, grey / 65535, atol=1e-7)
         color = deep_png(np.array([[[32768, 32868, 65535]]], np.uint16))
         material = {"normalTexture": {"index": 0, "scale": -2}}
         found = quietly(textured_gltf(tmp_path / "t.gltf", [color], material)).material
-        np.testing.assert_allclose(
-            found.normal[0, 0], np.array([32768, 32868, 65535]) / 32767.5 - 1, atol=1e-6
-        )
+        assert_allclose(found.normal[0, 0], np.array([32768, 32868, 65535]) / 32767.5 - 1, atol=1e-6)
         assert found.normal_scale == -2
 
     @pytest.mark.parametrize(
@@ -220,7 +219,7 @@ class TestIn:
         assert mesh.material.wrap == wrap
         # Half a texel beyond the border: the texel at it, its mirror, or the one at the other end.
         beyond = mesh.sample_texture(np.array([-0.5 / 6, 2.5 / 4]))
-        np.testing.assert_allclose(beyond, mesh.texture[2, -1 if wrap[0] == "repeat" else 0])
+        assert_allclose(beyond, mesh.texture[2, -1 if wrap[0] == "repeat" else 0])
         material["normalTexture"] = {"index": 1}
         found = quietly(textured_gltf(tmp_path / "t.gltf", [png(NOISE), FLAT], material, change)).material
         assert (found.wrap_of("texture"), found.wrap_of("normal")) == (wrap, ("repeat", "repeat"))
@@ -238,11 +237,11 @@ class TestIn:
         found = quietly(path).material
         assert (found.clearcoat, found.sheen_color, found.sheen_roughness) == (0.5, (0, 0.5, 1), 0.25)
         assert found.emission == (0, 0, 2.5) and found.clearcoat_roughness == 0
-        np.testing.assert_array_equal(found.clearcoat_roughness_map, NOISE[..., 1] / np.float32(255))
+        assert_array_equal(found.clearcoat_roughness_map, NOISE[..., 1] / np.float32(255))
         material["extensions"]["KHR_materials_sheen"]["sheenColorTexture"] = {"index": 0}
         found = quietly(textured_gltf(tmp_path / "t.gltf", [png(NOISE)], material)).material
         linear = srgb_to_linear(NOISE[..., :3] / 255)
-        np.testing.assert_allclose(found.sheen_color_map, linear, atol=1e-6)
+        assert_allclose(found.sheen_color_map, linear, atol=1e-6)
 
 
 class TestObj:
@@ -253,7 +252,7 @@ class TestObj:
         for what in ("metallic", "roughness", "emission", "clearcoat", "clearcoat_roughness"):
             assert getattr(after, what) == getattr(before, what)
         for what in ("metallic_roughness", "normal", "emission_map"):
-            np.testing.assert_allclose(getattr(after, what), getattr(before, what), atol=1e-6)
+            assert_allclose(getattr(after, what), getattr(before, what), atol=1e-6)
         assert after.maps() == ("metallic_roughness", "normal", "emission_map")
         save_mesh(tmp_path / "b.obj", bumpy(None))
         assert quietly(tmp_path / "b.obj").material is None
@@ -271,8 +270,8 @@ class TestObj:
         text = "map_Pr rough.png\nmap_Pm metal.png\nPm 0.5\nnorm -bm 1.0 flat.png\nKe 0 0 0\n"
         found = quietly(self.write(tmp_path, text)).material
         assert (found.roughness, found.metallic, found.emission) == (1, 0.5, (0, 0, 0))
-        np.testing.assert_allclose(found.metallic_roughness[..., 1], NOISE[..., 0] / 255, atol=1e-6)
-        np.testing.assert_allclose(found.metallic_roughness[..., 0], NOISE[0, 0, 0] / 255, atol=1e-6)
+        assert_allclose(found.metallic_roughness[..., 1], NOISE[..., 0] / 255, atol=1e-6)
+        assert_allclose(found.metallic_roughness[..., 0], NOISE[0, 0, 0] / 255, atol=1e-6)
         assert found.normal.shape == (2, 2, 3)
 
     @pytest.mark.parametrize(
@@ -318,29 +317,29 @@ class TestTransforms:
     def test_one_transform_for_all_goes_into_the_uvs(self, tmp_path):
         values = {"scale": [2, 3], "offset": [0.25, 0.5], "rotation": 0.3}
         mesh = loaded(textured_gltf(tmp_path / "t.gltf", [png(REFUSED_NOISE)], two_maps(values, values)))
-        np.testing.assert_array_equal(mesh.material.occlusion, CODES[..., 0])
+        assert_array_equal(mesh.material.occlusion, CODES[..., 0])
         c, s = np.cos(0.3), np.sin(0.3)
         expected = np.array([[0, 0], [2, 0], [2, 3], [0, 3]]) @ np.array([[c, -s], [s, c]]) + (0.25, 0.5)
-        np.testing.assert_allclose(mesh.uvs[mesh.uv_faces[0]], expected[:3], atol=1e-6)
+        assert_allclose(mesh.uvs[mesh.uv_faces[0]], expected[:3], atol=1e-6)
 
     def test_maps_with_their_own_keep_it(self, tmp_path):
         """Relative to that of the base colour, which goes into the UVs."""
         own = {"scale": [2, -1], "rotation": np.pi / 2, "offset": [0.5, 0.25]}
         path = textured_gltf(tmp_path / "t.gltf", [png(REFUSED_NOISE)], two_maps({"scale": [0.5, 1]}, own))
         mesh = loaded(path)
-        np.testing.assert_array_equal(mesh.material.occlusion, CODES[..., 0])
+        assert_array_equal(mesh.material.occlusion, CODES[..., 0])
         place = mesh.material.place("occlusion")
-        np.testing.assert_allclose(place.matrix, [[0, -1], [-4, 0]], atol=1e-9)
+        assert_allclose(place.matrix, [[0, -1], [-4, 0]], atol=1e-9)
         assert place.offset == (0.5, 0.25) and mesh.uvs.max(0).tolist() == [0.5, 1]
         save_glb(tmp_path / "a.glb", mesh)
         again = loaded(tmp_path / "a.glb").material.place("occlusion")
-        np.testing.assert_allclose(again.matrix, place.matrix, atol=1e-6)
+        assert_allclose(again.matrix, place.matrix, atol=1e-6)
 
     def test_another_set_of_uvs(self, tmp_path):
         path = textured_gltf(tmp_path / "t.gltf", [png(REFUSED_NOISE)], two_maps({}, {}, texCoord=1))
         mesh = loaded(path)
         assert mesh.material.place("occlusion").uv_set == 1
-        np.testing.assert_allclose(mesh.second_uvs[mesh.second_uv_faces[0, 0]], [1, 1])
+        assert_allclose(mesh.second_uvs[mesh.second_uv_faces[0, 0]], [1, 1])
 
         def change(document):
             del document["meshes"][0]["primitives"][0]["attributes"]["TEXCOORD_1"]
@@ -356,13 +355,9 @@ class TestTransforms:
         """A map that is turned or mirrored has the same directions in space."""
         normal = np.array([[[0.6, 0.0, 0.8]]])
         quarter = np.array([[0.0, 1], [-1, 0]])  # the map's u is the mesh's v, which goes down
-        np.testing.assert_allclose(
-            turned_normals(normal, (quarter, np.zeros(2)))[0, 0], [0, -0.6, 0.8], atol=1e-12
-        )
+        assert_allclose(turned_normals(normal, (quarter, np.zeros(2)))[0, 0], [0, -0.6, 0.8], atol=1e-12)
         mirror = np.diag([-2.0, 3.0])
-        np.testing.assert_allclose(
-            turned_normals(normal, (mirror, np.zeros(2)))[0, 0], [-0.6, 0, 0.8], atol=1e-12
-        )
+        assert_allclose(turned_normals(normal, (mirror, np.zeros(2)))[0, 0], [-0.6, 0, 0.8], atol=1e-12)
 
     def test_a_squeezed_frame_is_a_placement(self, tmp_path):
         path = textured_gltf(tmp_path / "t.gltf", [png(REFUSED_NOISE)], two_maps({"scale": [0, 1]}, {}))
@@ -504,8 +499,8 @@ def test_several_materials(tmp_path, monkeypatch):
     rough, light = (
         bilinear(image, uv, found.wrap) for image in (found.metallic_roughness[..., 1:], found.emission_map)
     )
-    np.testing.assert_allclose(rough[:, 0] * found.roughness, [1, 1, 0.25, 0.25], atol=1e-6)
-    np.testing.assert_allclose(light * found.emission, [[1, 0, 0]] * 2 + [[0, 0, 0]] * 2, atol=1e-6)
+    assert_allclose(rough[:, 0] * found.roughness, [1, 1, 0.25, 0.25], atol=1e-6)
+    assert_allclose(light * found.emission, [[1, 0, 0]] * 2 + [[0, 0, 0]] * 2, atol=1e-6)
     monkeypatch.setattr("dressi.render.mesh.joining._MARGIN", 5000)  # too large for an atlas
     words = "materials that differ in double_sided, emission, roughness; those of 'chrome'"
     with pytest.warns(UserWarning, match=words):
@@ -556,7 +551,7 @@ class TestTangents:
         computed.normals, computed.normal_faces = mesh.normals, mesh.normal_faces
         found = computed.tangents()
         assert mesh.file_tangents is not None and computed.file_tangents is None
-        np.testing.assert_allclose(given.values[given.faces], found.values[found.faces], atol=1e-5)
+        assert_allclose(given.values[given.faces], found.values[found.faces], atol=1e-5)
 
     @pytest.mark.parametrize("values", [[0, 0, 0, 1], [1, 0, 0, 0.5], [np.inf, 0, 0, 1]])
     def test_that_are_no_directions_are_computed(self, tmp_path, values):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from depth_cases import photographed, views_of_bowl, write_depth
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 from reference import images_of
 from scipy.ndimage import binary_erosion
@@ -95,20 +96,20 @@ def test_each_layout_gives_back_the_scene(tmp_path, scene, layout):
     else:
         photos = load_photos(write_cameras(tmp_path / "p", scene))
     assert photos.images.shape == (8, 36, 48, 3) and photos.images.dtype == np.float32
-    np.testing.assert_array_equal(photos.masks, masks)
-    np.testing.assert_allclose(photos.targets, images, atol=0.01)
+    assert_array_equal(photos.masks, masks)
+    assert_allclose(photos.targets, images, atol=0.01)
     for found, true in zip(photos.cameras, cameras, strict=True):
-        np.testing.assert_allclose(found.intrinsics, true.intrinsics, atol=1e-6)
-        np.testing.assert_allclose(found.view, true.view, atol=1e-9)
+        assert_allclose(found.intrinsics, true.intrinsics, atol=1e-6)
+        assert_allclose(found.view, true.view, atol=1e-9)
         assert (
             found.near
             < true.project(mesh.positions)[1].min()
             < true.project(mesh.positions)[1].max()
             < found.far
         )
-    np.testing.assert_allclose(photos.center, mesh.bounds().mean(0), atol=0.3)
-    np.testing.assert_array_equal(photos.held_out, [3, 7])
-    np.testing.assert_array_equal(photos.train, [0, 1, 2, 4, 5, 6])
+    assert_allclose(photos.center, mesh.bounds().mean(0), atol=0.3)
+    assert_array_equal(photos.held_out, [3, 7])
+    assert_array_equal(photos.train, [0, 1, 2, 4, 5, 6])
 
 
 @pytest.mark.parametrize("size", [(24, 18), (30, 30), (96, 72)])
@@ -129,7 +130,7 @@ def test_photographs_whose_made_mask_is_empty_are_left_out(folder):
 
     photos = load_photos(folder, masks=masks)
     assert photos.names == whole.names[1:] and len(photos.originals) == len(photos.masks)
-    np.testing.assert_array_equal(photos.masks, whole.masks[1:])
+    assert_array_equal(photos.masks, whole.masks[1:])
     assert any(f"left out: '{whole.names[0]}'" in note for note in photos.notes)
     empty |= set(whole.names)
     with pytest.raises(InputError, match=r"no object was found in .* choose another --masks"):
@@ -144,7 +145,7 @@ def test_colours_are_weighted_by_alpha(tmp_path, scene):
         codes[codes[..., 3] > 0, :3] = (0, 255, 0)
         Image.fromarray(codes).save(path)
     photos = load_photos(tmp_path / "p", (24, 18))
-    np.testing.assert_allclose(
+    assert_allclose(
         photos.images[photos.masks > 0], np.tile([0, 1, 0], (int(photos.masks.sum()), 1)), atol=1e-5
     )
 
@@ -155,15 +156,13 @@ def test_a_calibration_is_read_by_what_it_lists_whatever_its_name(tmp_path, scen
     (own,) = folder.glob("*.json")
     other = own.rename(tmp_path / "solved.json")
     found = load_photos(folder, cameras=other).cameras
-    np.testing.assert_allclose(
-        [camera.view for camera in found], [camera.view for camera in scene[1]], atol=1e-9
-    )
+    assert_allclose([camera.view for camera in found], [camera.view for camera in scene[1]], atol=1e-9)
 
 
 def test_a_box_in_the_calibration_is_used(folder):
     edit(folder, lambda d: d.update(bbox=[[-1, -1, -1], [1.5, 1, 1]]))
     photos = load_photos(folder)
-    np.testing.assert_array_equal(photos.bounds, [[-1, -1, -1], [1.5, 1, 1]])
+    assert_array_equal(photos.bounds, [[-1, -1, -1], [1.5, 1, 1]])
     assert photos.radius == 1.25 and photos.notes == ()
 
 
@@ -347,12 +346,12 @@ def test_a_colmap_model_gives_back_the_scene(tmp_path, calibration_scene, model,
     mesh, cameras, images, masks = calibration_scene
     photos = load_photos(write_colmap(tmp_path / "p", calibration_scene, binary, model, place))
     assert photos.names == tuple(f"{i:03}.png" for i in range(5)) and photos.known is None
-    np.testing.assert_array_equal(photos.masks, masks)
-    np.testing.assert_allclose(photos.targets, images, atol=0.01)
+    assert_array_equal(photos.masks, masks)
+    assert_allclose(photos.targets, images, atol=0.01)
     for found, true in zip(photos.cameras, cameras, strict=True):
-        np.testing.assert_allclose(found.intrinsics, true.intrinsics, atol=1e-9)
-        np.testing.assert_allclose(found.view, true.view, atol=1e-9)
-    np.testing.assert_allclose(photos.points.positions, mesh.positions)
+        assert_allclose(found.intrinsics, true.intrinsics, atol=1e-9)
+        assert_allclose(found.view, true.view, atol=1e-9)
+    assert_allclose(photos.points.positions, mesh.positions)
     # The first two pictures see each point.
     assert len(photos.points.seen_by(1)) == len(mesh.positions) and set(photos.points.times) == {2}
 
@@ -403,9 +402,7 @@ def test_binary_models_of_unsupported_cameras_name_them(tmp_path, calibration_sc
 
 def test_quaternions_are_rotations():
     half = np.sqrt(0.5)
-    np.testing.assert_allclose(
-        rotation_of((half, 0, 0, half)), [[0, -1, 0], [1, 0, 0], [0, 0, 1]], atol=1e-15
-    )
+    assert_allclose(rotation_of((half, 0, 0, half)), [[0, -1, 0], [1, 0, 0], [0, 0, 1]], atol=1e-15)
     with pytest.raises(InputError, match="no rotation"):
         rotation_of((0, 0, 0, 0))
 
@@ -423,7 +420,7 @@ def test_the_lens_is_that_of_opencv():
         x * radial + 2 * 0.002 * x * y - 0.003 * (r2 + 2 * x * x),
         y * radial + 0.002 * (r2 + 2 * y * y) - 2 * 0.003 * x * y,
     ]
-    np.testing.assert_allclose(LENS.distort(np.array([x, y])), expected)
+    assert_allclose(LENS.distort(np.array([x, y])), expected)
     assert not Lens() and LENS and Lens().reach == float("inf")
     assert Lens(k1=-1 / 3).reach == pytest.approx(1.0)  # r - r^3 / 3 turns around at 1
     with pytest.raises(InputError, match="finite"):
@@ -454,9 +451,9 @@ def test_distortion_is_undone(lens):
     undo = Undistortion.of(camera, lens)
     assert 0.8 < undo.inside.mean() <= 1
     # Beyond the outermost centres the nearest pixel is shown.
-    np.testing.assert_allclose(undo(seen)[undo.inside], expected[undo.inside], atol=0.015)
+    assert_allclose(undo(seen)[undo.inside], expected[undo.inside], atol=0.015)
     within = binary_erosion(undo.inside, np.ones((3, 3)), border_value=0)
-    np.testing.assert_allclose(undo(seen)[within], expected[within], atol=2e-3)
+    assert_allclose(undo(seen)[within], expected[within], atol=2e-3)
     assert np.abs(undo(seen) - seen)[within].max() > 0.02
     assert (undo(seen)[~undo.inside] == 0).all()
 
@@ -523,7 +520,7 @@ def test_frames_may_have_their_own_intrinsics(tmp_path, calibration_scene):
         frame.update(fl_x=50.0 + i, fl_y=40.0, cx=20.0, cy=21.0)
     path.write_text(json.dumps(document))
     for i, camera in enumerate(load_photos(folder).cameras):
-        np.testing.assert_allclose(camera.intrinsics, [[50 + i, 0, 20], [0, 40, 21], [0, 0, 1]])
+        assert_allclose(camera.intrinsics, [[50 + i, 0, 20], [0, 40, 21], [0, 0, 1]])
 
 
 # ---------------------------------------------------------------------------- sizes and single views
@@ -542,9 +539,9 @@ def test_photographs_of_two_sizes_are_padded(tmp_path, calibration_scene):
     assert photos.cameras.size == SIZE and photos.known is not None
     expected = np.ones((5, 36, 48), bool)
     expected[2, :, 30:] = False
-    np.testing.assert_array_equal(photos.known, expected)
-    np.testing.assert_allclose(photos.cameras[2].intrinsics, narrow.intrinsics, atol=1e-9)
-    np.testing.assert_array_equal(photos.masks, calibration_scene[3] * expected)
+    assert_array_equal(photos.known, expected)
+    assert_allclose(photos.cameras[2].intrinsics, narrow.intrinsics, atol=1e-9)
+    assert_array_equal(photos.masks, calibration_scene[3] * expected)
     # Shrunk, each keeps its proportions.
     small = load_photos(folder, (24, 18))
     assert small.known is not None and small.known[2, :, :15].all() and not small.known[2, :, 15:].any()
@@ -577,7 +574,7 @@ def test_one_photograph_works_and_says_what_it_does_not_know(tmp_path, calibrati
     # Wherever it is, the box fills the mask.
     pixel, depth = photos.cameras[0].project(photos.center)
     y, x = np.nonzero(photos.masks[0])
-    np.testing.assert_allclose(pixel, [(x.min() + x.max() + 1) / 2, (y.min() + y.max() + 1) / 2], atol=1e-6)
+    assert_allclose(pixel, [(x.min() + x.max() + 1) / 2, (y.min() + y.max() + 1) / 2], atol=1e-6)
     assert depth > 0
 
 
@@ -614,7 +611,7 @@ def test_depths_are_read_where_they_are_asked_for(depth_folder):
     assert load_photos(depth_folder).depths is None
     photos = load_photos(depth_folder, depth=True)
     assert photos.depths.dtype == np.float32
-    np.testing.assert_allclose(photos.depths, slope(photos), atol=6e-4)
+    assert_allclose(photos.depths, slope(photos), atol=6e-4)
 
 
 def test_smaller_depths_do_not_mix_with_unknown_ones(depth_folder):
@@ -624,7 +621,7 @@ def test_smaller_depths_do_not_mix_with_unknown_ones(depth_folder):
     photos = load_photos(depth_folder, (12, 10), depth=True)
     whole = photos.depths > 0
     assert (photos.depths[0] > 0).sum() >= (photos.masks[0] > 0).sum() - 2
-    np.testing.assert_allclose(photos.depths[whole], slope(photos, 12)[whole], atol=0.02)
+    assert_allclose(photos.depths[whole], slope(photos, 12)[whole], atol=0.02)
 
 
 def test_the_scale_is_that_of_the_option_the_calibration_or_millimetres(depth_folder):
@@ -653,7 +650,7 @@ def test_arrays_hold_units_of_the_scene_or_codes(depth_folder):
     for k in (0, 1):
         told = photos.masks[k] > 0
         told[:, :3] = False
-        np.testing.assert_allclose(photos.depths[k], np.where(told, 2.75, 0), atol=1e-6)
+        assert_allclose(photos.depths[k], np.where(told, 2.75, 0), atol=1e-6)
 
 
 def test_padding_has_no_depth(depth_folder):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dressi import MAT4, InputError, Variable
 from dressi.render import Camera, MorphGeometry, Node, Scene, Skeleton, SkinnedGeometry, primitives, render
@@ -85,10 +86,10 @@ def test_a_scene_comes_back(tmp_path: Path):
     assert [node.name for node in found] == ["left", "right", "ball", "face", "figure"]
     assert found["left"].geometry is found["right"].geometry
     for name in ("left", "right", "face"):
-        np.testing.assert_allclose(found[name].to_world, scene[name].to_world, atol=1e-12)
+        assert_allclose(found[name].to_world, scene[name].to_world, atol=1e-12)
     assert found["figure"].to_world is None
     left = found["left"].geometry.mesh
-    np.testing.assert_allclose(left.texture, scene["left"].geometry.mesh.texture, atol=1e-6)
+    assert_allclose(left.texture, scene["left"].geometry.mesh.texture, atol=1e-6)
     assert left.material.metallic_roughness.shape == (4, 4, 2) and left.material.name == "painted"
     metal = found["ball"].geometry.mesh
     assert (metal.material.metallic, metal.material.roughness, metal.color) == (1.0, 0.25, BALL.color)
@@ -97,18 +98,16 @@ def test_a_scene_comes_back(tmp_path: Path):
     assert figure.skeleton.names == ("hip", "spine", "head", "arm")
     assert figure.skeleton.parents.tolist() == [-1, 0, 1, 0]
     sun, lamp, spot = found.lights
-    np.testing.assert_allclose(sun.direction, np.array([1, 2, 2]) / 3, atol=1e-6)
-    np.testing.assert_allclose(
-        (*sun.colour, *lamp.intensity, *lamp.position), (1, 2, 4, 5, 5, 5, 0, 3, 0), atol=1e-6
-    )
-    np.testing.assert_allclose(spot.direction, -np.array((1, 3, 2)) / 14**0.5, atol=1e-6)
-    np.testing.assert_allclose((*spot.position, spot.inner, spot.outer), (1, 3, 2, 0.25, 0.5), atol=1e-6)
+    assert_allclose(sun.direction, np.array([1, 2, 2]) / 3, atol=1e-6)
+    assert_allclose((*sun.colour, *lamp.intensity, *lamp.position), (1, 2, 4, 5, 5, 5, 0, 3, 0), atol=1e-6)
+    assert_allclose(spot.direction, -np.array((1, 3, 2)) / 14**0.5, atol=1e-6)
+    assert_allclose((*spot.position, spot.inner, spot.outer), (1, 3, 2, 0.25, 0.5), atol=1e-6)
     eye = found.cameras["eye"]
     assert eye.size == (768, 512)
     narrow = replace(scene, cameras={"eye": CAMERA.resized((48, 31))})
     other = load_scene(save(tmp_path, narrow)).cameras["eye"].resized((48, 31))
-    np.testing.assert_allclose(other.world_to_clip, CAMERA.resized((48, 31)).world_to_clip, atol=1e-9)
-    np.testing.assert_allclose(eye.resized((48, 32)).world_to_clip, CAMERA.world_to_clip, atol=1e-9)
+    assert_allclose(other.world_to_clip, CAMERA.resized((48, 31)).world_to_clip, atol=1e-9)
+    assert_allclose(eye.resized((48, 32)).world_to_clip, CAMERA.world_to_clip, atol=1e-9)
 
 
 @pytest.mark.vk
@@ -237,14 +236,14 @@ def test_normals_follow_morph_targets_as_far_as_the_file_says(tmp_path: Path):
 
     face = load_scene(path)["face"].geometry
     moved = face.mesh.moved(face.moved)
-    np.testing.assert_allclose(corners(face), moved.vertex_normals()[moved.faces], atol=1e-5)
+    assert_allclose(corners(face), moved.vertex_normals()[moved.faces], atol=1e-5)
 
     def bare(entries: dict) -> None:
         for target in entries["meshes"][0]["primitives"][0]["targets"]:
             del target["NORMAL"]
 
     face = load_scene(edited(path, bare))["face"].geometry
-    np.testing.assert_allclose(corners(face), face.mesh.normals[face.mesh.normal_faces], atol=1e-12)
+    assert_allclose(corners(face), face.mesh.normals[face.mesh.normal_faces], atol=1e-12)
 
 
 def test_tangents_of_a_file_stay_with_normals_of_the_clear_layer(tmp_path: Path):
@@ -255,9 +254,7 @@ def test_tangents_of_a_file_stay_with_normals_of_the_clear_layer(tmp_path: Path)
     cube = replace(cube, file_tangents=own, file_tangent_faces=faces)
     mesh = load_scene(save(tmp_path, Scene([Node(cube)]))).nodes[0].geometry.mesh
     found = mesh.file_tangents[mesh.file_tangent_faces]
-    np.testing.assert_allclose(
-        np.sort(found.reshape(-1, 4), 0), np.sort(own[faces].reshape(-1, 4), 0), atol=1e-6
-    )
+    assert_allclose(np.sort(found.reshape(-1, 4), 0), np.sort(own[faces].reshape(-1, 4), 0), atol=1e-6)
 
 
 def test_animations_are_named(tmp_path: Path):
@@ -281,9 +278,7 @@ def test_a_tree_of_nodes_is_flat_in_the_world(tmp_path: Path):
 
     scene = everything()
     found = load_scene(edited(save(tmp_path, scene), nest))
-    np.testing.assert_allclose(
-        found["right"].to_world, scene["left"].to_world @ scene["right"].to_world, atol=1e-12
-    )
+    assert_allclose(found["right"].to_world, scene["left"].to_world @ scene["right"].to_world, atol=1e-12)
 
 
 @pytest.mark.vk
@@ -291,9 +286,9 @@ def test_one_material_without_a_tree_is_the_mesh_of_the_file(tmp_path: Path):
     path = save(tmp_path, Scene([Node(textured())]))
     mesh, scene = load_mesh(path), load_scene(path)
     one = scene.nodes[0].geometry.mesh
-    np.testing.assert_array_equal(mesh.positions, one.positions)
-    np.testing.assert_array_equal(mesh.faces, one.faces)
-    np.testing.assert_array_equal(render(mesh, CAMERA).colour, render(scene, CAMERA).colour)
+    assert_array_equal(mesh.positions, one.positions)
+    assert_array_equal(mesh.faces, one.faces)
+    assert_array_equal(render(mesh, CAMERA).colour, render(scene, CAMERA).colour)
 
 
 def test_shear_is_applied_and_a_mirror_turns_faces(tmp_path: Path):
@@ -305,7 +300,7 @@ def test_shear_is_applied_and_a_mirror_turns_faces(tmp_path: Path):
     wanted = BALL.positions @ shear[:3, :3].T + shear[:3, 3]
     for rows in (mesh.positions, wanted):
         rows[:] = rows[np.lexsort(rows.T.round(4))]
-    np.testing.assert_allclose(mesh.positions, wanted, atol=1e-5)
+    assert_allclose(mesh.positions, wanted, atol=1e-5)
     corners = mesh.positions[mesh.faces]
     assert np.linalg.det(corners - corners.mean((0, 1))).sum() > 0
 

@@ -3,6 +3,7 @@
 import glass_cases as gc
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from dressi import F, InputError, Variable, adam
 from dressi.ad.check import check_gradient
@@ -54,7 +55,7 @@ def test_what_lies_behind_the_last_layer_is_told():
     made = gc.drawn(SCENE, HARD, layers=2)
     picture, missed = evaluate([made.picture, made.layers.peeled.missed])
     np.testing.assert_array_equal(missed[0] > 0, COUNT > 2)
-    np.testing.assert_allclose(picture[0][COUNT <= 2], TRUTH[COUNT <= 2], atol=1e-9)
+    assert_allclose(picture[0][COUNT <= 2], TRUTH[COUNT <= 2], atol=1e-9)
 
 
 def test_silhouettes_of_all_layers_are_antialiased():
@@ -86,10 +87,8 @@ def test_margins_show_what_comes_there(form):
     for row in (10, 30):
         assert margin[0][row, 20] > 0.6 and not margin[0][row, [24, 30]].any()
         inside, soft = truth[row, 19], margin[0][row, 20, None]
-        np.testing.assert_allclose(
-            picture[0][row, 20], truth[row, 20] * (1 - soft) + soft * inside, atol=1e-6
-        )
-        np.testing.assert_allclose(picture[0][row, 24:36], truth[row, 24:36], atol=1e-6)
+        assert_allclose(picture[0][row, 20], truth[row, 20] * (1 - soft) + soft * inside, atol=1e-6)
+        assert_allclose(picture[0][row, 24:36], truth[row, 24:36], atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +117,7 @@ def test_what_lies_between_two_edges_is_composed(end, start, flip):
     for k, inside in ((2, fine > start), (1, fine < end)):
         row = np.where(inside[:, None], alphas[k] * colours[k] + (1 - alphas[k]) * row, row)
     expected = row.reshape(8, 100, 3).mean(1)
-    np.testing.assert_allclose(found[:, 4] if flip else found[4], expected, atol=1e-6)
+    assert_allclose(found[:, 4] if flip else found[4], expected, atol=1e-6)
     loss = F.sum(F.dot(picture, picture * picture.x))
     way = np.random.default_rng(2).normal(size=position.shape) * (1, 1, 0, 0)
     (slope,) = evaluate(gradient(loss, [position]))
@@ -156,7 +155,7 @@ def test_drivers_draw_the_sorted_picture(run):
     (picture,) = run([gc.drawn(SCENE, HARD).picture])
     clear = gc.clear(SCENE)
     assert clear.mean() > 0.85
-    np.testing.assert_allclose(picture[0][clear], TRUTH[clear], atol=1e-4)
+    assert_allclose(picture[0][clear], TRUTH[clear], atol=1e-4)
 
 
 def check_path(run, form, *names: str) -> None:
@@ -197,7 +196,7 @@ def by_definition(moments: np.ndarray, z: float) -> float:
     kernel = np.linalg.solve(np.array([b[k : k + 3] for k in range(3)]), [1, z, z * z])
     points = np.array([z, *np.roots(kernel[::-1]).real])
     weights = np.linalg.solve(np.vander(points, 3, increasing=True).T, b[:3])
-    np.testing.assert_allclose([(weights * points**k).sum() for k in range(5)], b, atol=1e-6)
+    assert_allclose([(weights * points**k).sum() for k in range(5)], b, atol=1e-6)
     return OWN * weights[0] + weights[1:][points[1:] < z].sum()
 
 
@@ -212,7 +211,7 @@ def test_share_is_that_of_the_three_points():
     given = absorbers()
     (found,) = evaluate([share_before(*leaves(*given))])
     expected = [by_definition(*one) for one in zip(*given, strict=True)]
-    np.testing.assert_allclose(found.ravel(), expected, atol=1e-6)
+    assert_allclose(found.ravel(), expected, atol=1e-6)
 
 
 def test_share_lies_between_what_is_before_and_behind():
@@ -223,9 +222,9 @@ def test_share_lies_between_what_is_before_and_behind():
     (found,) = evaluate([share_before(*leaves(moments, depth))])
     found = found.ravel()
     assert (np.diff(found) >= -1e-9).all()
-    np.testing.assert_allclose(found[[0, -1]], [0, 1], atol=0.01)
+    assert_allclose(found[[0, -1]], [0, 1], atol=0.01)
     between = found[(depth > -0.4) & (depth < 0.3)]
-    np.testing.assert_allclose(between, 0.5, atol=0.01)
+    assert_allclose(between, 0.5, atol=0.01)
 
 
 def test_derivatives():
@@ -269,7 +268,7 @@ def check_error(found: np.ndarray) -> None:
 def test_picture_is_nearly_the_sorted_one():
     found = evaluate([picture(SCENE)[1]])[0][0]
     check_error(found)
-    np.testing.assert_allclose(found[COUNTS <= 1], MOMENTS_TRUTH[COUNTS <= 1], atol=1e-6)
+    assert_allclose(found[COUNTS <= 1], MOMENTS_TRUTH[COUNTS <= 1], atol=1e-6)
 
 
 def test_gradient_is_the_central_difference_of_its_own_picture():
@@ -294,7 +293,7 @@ def test_drivers_draw_it(run):
     outputs = [image, *gradient(loss, [made.colours, made.alphas, made.position])]
     (found, *slopes), (expected, *truths) = run(outputs), evaluate(outputs)
     clear = gc.clear(SCENE)
-    np.testing.assert_allclose(found[0][clear], expected[0][clear], atol=3e-3)
+    assert_allclose(found[0][clear], expected[0][clear], atol=3e-3)
     for slope, truth in zip(slopes, truths, strict=True):
         assert np.abs(slope - truth).max() <= 0.05 * np.abs(truth).max()
 
@@ -311,7 +310,7 @@ def test_a_draw_may_read_more_images_than_a_pass_has_attachments(run):
 
     (found,) = run([F.accumulate(triangle, size=size, value=value)])
     truth = sum((k + 1) * x.data**2 for k, x in enumerate(images))
-    np.testing.assert_allclose(found, truth, rtol=1e-5)
+    assert_allclose(found, truth, rtol=1e-5)
     for name in ("mali_g76", "minimum"):
         engine = PlanningEngine(PROFILES[name], CPU, shader_text)
         engine.set_loss(F.sum(F.accumulate(triangle, size=size, value=lambda f, z: value(f, z) * z)))
@@ -361,10 +360,10 @@ def test_panes_are_seen_through():
     """As differentiable images: in sorted layers, and nearly so by moments."""
     picture = drawn(nodes(material={"alpha": constant("alpha")}), transparency=gc.PANES)
     colour, mask, missed = evaluate([picture.colour, picture.mask, picture.missed])
-    np.testing.assert_allclose(colour[0], NODES_TRUTH, atol=1e-6)
+    assert_allclose(colour[0], NODES_TRUTH, atol=1e-6)
     # The mask is what white behind the panes would lose.
     behind = NODES_TRUTH - gc.sorted_picture(SCENE, background=(0.0, 0.0, 0.0))[0]
-    np.testing.assert_allclose(mask[0], 1 - (behind / gc.BACKGROUND).mean(-1), atol=1e-6)
+    assert_allclose(mask[0], 1 - (behind / gc.BACKGROUND).mean(-1), atol=1e-6)
     assert not missed.any()
     summed = drawn(nodes(material={"alpha": constant("alpha")}), transparency="moments")
     found = evaluate([summed.colour])[0][0]
@@ -391,7 +390,7 @@ def test_gradients_by_alpha_and_place(options):
 def test_arrays_warn_of_what_is_missed():
     with pytest.warns(UserWarning, match="more than 2 transparent surfaces"):
         found = drawn(nodes(), transparency=2).colour
-    np.testing.assert_allclose(found[NODES_COUNT <= 2][::7], NODES_TRUTH[NODES_COUNT <= 2][::7], atol=0.02)
+    assert_allclose(found[NODES_COUNT <= 2][::7], NODES_TRUTH[NODES_COUNT <= 2][::7], atol=0.02)
 
 
 def test_forms_that_draw_no_layers_name_the_node():

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from meshes import both
+from numpy.testing import assert_allclose, assert_array_equal
 
 import dressi
 from dressi.errors import InputError
@@ -132,8 +133,8 @@ def test_degenerate_faces_and_unused_vertices_are_dropped():
     faces = np.array([[1, 2, 3], [1, 1, 2], [1, 4, 2]])
     with pytest.warns(UserWarning, match="2 of 3 faces are degenerate"):
         mesh = Mesh(positions, faces, np.zeros((1, 2)), np.zeros((3, 3), int)).clean()
-    np.testing.assert_array_equal(mesh.positions, TRIANGLE)
-    np.testing.assert_array_equal(mesh.faces, FACE)
+    assert_array_equal(mesh.positions, TRIANGLE)
+    assert_array_equal(mesh.faces, FACE)
     assert mesh.uv_faces.shape == (1, 3)
 
 
@@ -144,7 +145,7 @@ def test_measures_of_known_shapes():
     assert cube.is_closed() and cube.euler_characteristic() == 2
     assert cube.moved(cube.positions * (-1, 1, 1)).signed_volume() == pytest.approx(-1.0)
     center, radius = cube.moved(cube.positions + 3).bounding_sphere()
-    np.testing.assert_allclose(center, [3, 3, 3])
+    assert_allclose(center, [3, 3, 3])
     assert radius == pytest.approx(0.75**0.5)
     sphere = primitives.icosphere(2)
     assert (np.einsum("vk,vk->v", sphere.vertex_normals(), sphere.positions) > 0.999).all()
@@ -174,19 +175,19 @@ def test_splitting_at_seams_and_welding_are_inverse():
     mesh = primitives.octasphere(2)
     split = mesh.split_at_seams(normals=True)
     assert len(split.positions) > len(mesh.positions)
-    np.testing.assert_array_equal(split.uvs[split.faces], mesh.uvs[mesh.uv_faces])
-    np.testing.assert_array_equal(split.positions[split.faces], mesh.positions[mesh.faces])
-    np.testing.assert_allclose(np.linalg.norm(split.normals, axis=1), 1)
+    assert_array_equal(split.uvs[split.faces], mesh.uvs[mesh.uv_faces])
+    assert_array_equal(split.positions[split.faces], mesh.positions[mesh.faces])
+    assert_allclose(np.linalg.norm(split.normals, axis=1), 1)
     positions, faces = weld(split.positions, split.faces)
     assert len(positions) == len(mesh.positions)
-    np.testing.assert_array_equal(positions[faces], mesh.positions[mesh.faces])
+    assert_array_equal(positions[faces], mesh.positions[mesh.faces])
 
 
 def test_welding_takes_float32_for_equal_and_keeps_the_order():
     positions = np.array([[1.0, 0, 0], [0.0, 0, 0], [1 + 1e-9, 0, -0.0], [0, 1, 0]])
     welded, faces = weld(positions, np.array([[0, 1, 3], [2, 3, 1]]))
-    np.testing.assert_array_equal(welded, positions[[0, 1, 3]])
-    np.testing.assert_array_equal(faces, [[0, 1, 2], [0, 2, 1]])
+    assert_array_equal(welded, positions[[0, 1, 3]])
+    assert_array_equal(faces, [[0, 1, 2], [0, 2, 1]])
 
 
 def test_unwrapping_says_so_and_does_not_overlap():
@@ -221,10 +222,10 @@ def test_sampling_is_bilinear_repeats_and_has_texel_centres_at_halves():
     texture = np.random.default_rng(0).random((4, 8, 3))
     mesh = Mesh(TRIANGLE, FACE, TRIANGLE[:, :2], FACE, texture=texture, color=(1, 0.5, 2))
     at = lambda u, v: mesh.sample_texture(np.array([u, v])) / (1, 0.5, 2)  # noqa: E731
-    np.testing.assert_allclose(at(2.5 / 8, 1.5 / 4), texture[1, 2])
-    np.testing.assert_allclose(at(3 / 8, 1.5 / 4), (texture[1, 2] + texture[1, 3]) / 2)
-    np.testing.assert_allclose(at(0.0, 0.0), texture[[0, 0, -1, -1], [0, -1, 0, -1]].mean(0))
-    np.testing.assert_allclose(at(2.5 / 8 - 3, 1.5 / 4 + 2), texture[1, 2])
+    assert_allclose(at(2.5 / 8, 1.5 / 4), texture[1, 2])
+    assert_allclose(at(3 / 8, 1.5 / 4), (texture[1, 2] + texture[1, 3]) / 2)
+    assert_allclose(at(0.0, 0.0), texture[[0, 0, -1, -1], [0, -1, 0, -1]].mean(0))
+    assert_allclose(at(2.5 / 8 - 3, 1.5 / 4 + 2), texture[1, 2])
 
 
 def covered_twice(mesh: Mesh, size: int) -> int:
@@ -246,7 +247,7 @@ def test_holes_are_closed():
     ball = primitives.icosphere(2)
     found = close_holes(Mesh(ball.positions, np.delete(ball.faces, [0, 1, 2, 3, 100], axis=0)))
     assert found.is_closed() and found.euler_characteristic() == 2
-    np.testing.assert_array_equal(close_holes(ball).faces, ball.faces)
+    assert_array_equal(close_holes(ball).faces, ball.faces)
 
 
 CLOSED = {
@@ -281,7 +282,7 @@ def test_texture_coordinates_do_not_overlap(name):
     "sphere", [primitives.octasphere(3, 2.0, (1, 2, 3)), primitives.icosphere(2, 2.0, (1, 2, 3))]
 )
 def test_spheres_are_round_and_even(sphere):
-    np.testing.assert_allclose(np.linalg.norm(sphere.positions - (1, 2, 3), axis=1), 2.0)
+    assert_allclose(np.linalg.norm(sphere.positions - (1, 2, 3), axis=1), 2.0)
     edges = sphere.edges()
     lengths = np.linalg.norm(sphere.positions[edges[:, 0]] - sphere.positions[edges[:, 1]], axis=1)
     assert lengths.max() / lengths.min() < 1.6
@@ -297,8 +298,8 @@ def test_octasphere_spreads_its_texels_within_a_factor_of_two():
 
 def test_pear_is_the_same_each_time_and_has_the_colours_of_a_pear():
     first, again = primitives.pear(texture_size=128), primitives.pear(texture_size=128)
-    np.testing.assert_array_equal(first.positions, again.positions)
-    np.testing.assert_array_equal(first.texture, again.texture)
+    assert_array_equal(first.positions, again.positions)
+    assert_array_equal(first.texture, again.texture)
     assert first.texture.min() >= 0 and first.texture.max() <= 1
     red, green, blue = first.texture.mean((0, 1))
     assert green > 2 * blue and red > 2 * blue
@@ -309,9 +310,7 @@ def test_pear_is_the_same_each_time_and_has_the_colours_of_a_pear():
 
 
 def test_random_mesh_is_reproducible():
-    np.testing.assert_array_equal(
-        primitives.random_mesh(5, 3).positions, primitives.random_mesh(5, 3).positions
-    )
+    assert_array_equal(primitives.random_mesh(5, 3).positions, primitives.random_mesh(5, 3).positions)
     assert len(primitives.random_mesh(5).faces) == 5
 
 
@@ -433,7 +432,7 @@ def test_what_was_pushed_through_the_surface_comes_back(pushed: int):
 
 def test_good_and_open_surfaces_stay_as_they_are():
     ball = primitives.bumpy_ellipsoid(3)
-    np.testing.assert_array_equal(unfolded(ball).positions, ball.positions)
+    assert_array_equal(unfolded(ball).positions, ball.positions)
     sheet = Mesh(ball.positions, ball.faces[1:])
     assert unfolded(sheet) is sheet
 
@@ -450,7 +449,7 @@ def test_winding_numbers_count_surfaces():
     nested = winding_numbers(both(ball, primitives.icosphere(3)), grid)
     assert (nested[far < 0.49] == 2).all() and (nested[(far > 0.5) & (far < 0.98)] == 1).all()
     inverted = winding_numbers(Mesh(ball.positions, ball.faces[:, ::-1]), grid)
-    np.testing.assert_array_equal(inverted, -inside)
+    assert_array_equal(inverted, -inside)
 
 
 def test_distances_are_those_of_the_shape():
@@ -487,5 +486,5 @@ def test_closed_meshes_stay_closed_with_fewer_faces():
         assert faces <= len(found.faces) <= 4 * faces
         assert found.signed_volume() == pytest.approx(fine.signed_volume(), rel=0.05)
     few = decimate_closed(primitives.cube(), 100)
-    np.testing.assert_array_equal(few.faces, primitives.cube().faces)
+    assert_array_equal(few.faces, primitives.cube().faces)
     assert len(decimate(fine, 400).faces) <= 400

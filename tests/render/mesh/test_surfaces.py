@@ -9,6 +9,7 @@ from hostile_files.known import shoelace, simple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from meshes import both
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dressi.errors import InputError
 from dressi.render.formats import load_mesh
@@ -46,7 +47,7 @@ def test_a_vertex_pushed_through_the_other_side_turns_its_faces_over():
     touching = (mesh.faces == 0).any(1)
     assert found.inside_out == 0  # their middles are still inside
     front = winding_in_front(replace(mesh, positions=positions))
-    np.testing.assert_array_equal(front != 0, np.zeros(len(mesh.faces), bool))
+    assert_array_equal(front != 0, np.zeros(len(mesh.faces), bool))
     positions[np.unique(mesh.faces[touching])] = mesh.positions[np.unique(mesh.faces[touching])] * -1.5
     pushed = replace(mesh, positions=positions)
     assert (winding_in_front(pushed)[touching] == -1).all()
@@ -57,7 +58,7 @@ def test_a_vertex_pushed_through_the_other_side_turns_its_faces_over():
 def test_faces_inside_of_another_part_are_told_from_inverted_ones():
     ball, small = primitives.icosphere(1), primitives.icosphere(1, 0.4)
     front = winding_in_front(both(ball, small))
-    np.testing.assert_array_equal(front, np.repeat([0, 1], len(ball.faces)))
+    assert_array_equal(front, np.repeat([0, 1], len(ball.faces)))
     cavity = Mesh(small.positions, small.faces[:, ::-1])
     assert check_surface(both(ball, cavity)).inside_out == 0
 
@@ -187,7 +188,7 @@ def test_random_polygons_in_space():
 def test_a_fan_stays_a_fan():
     octagon = np.exp(2j * np.pi * np.arange(8) / 8)
     faces = triangulate(np.c_[octagon.real, octagon.imag, np.zeros(8)], np.array([8]))[1]
-    np.testing.assert_array_equal(faces, [[0, k, k + 1] for k in range(1, 7)])
+    assert_array_equal(faces, [[0, k, k + 1] for k in range(1, 7)])
 
 
 def test_bridges_to_holes_are_followed():
@@ -272,7 +273,7 @@ def corners(mesh):
     ],
 )
 def test_a_plane(uvs, expected):
-    np.testing.assert_allclose(corners(square(uvs)), np.broadcast_to(expected, (2, 3, 4)), atol=1e-12)
+    assert_allclose(corners(square(uvs)), np.broadcast_to(expected, (2, 3, 4)), atol=1e-12)
 
 
 def test_the_bitangent_goes_against_v():
@@ -281,7 +282,7 @@ def test_the_bitangent_goes_against_v():
     n = mesh.vertex_normals()[mesh.faces]
     bitangent = found[..., 3:] * np.cross(n, found[..., :3])
     assert np.abs((found[..., :3] * n).sum(-1)).max() < 1e-12
-    np.testing.assert_allclose(np.linalg.norm(found[..., :3], axis=-1), 1)
+    assert_allclose(np.linalg.norm(found[..., :3], axis=-1), 1)
     edge = mesh.positions[mesh.faces[:, 1]] - mesh.positions[mesh.faces[:, 0]]
     du, dv = (mesh.uvs[mesh.uv_faces[:, 1]] - mesh.uvs[mesh.uv_faces[:, 0]]).T
     along_u, along_v = ((edge * vectors[:, 0, :3]).sum(-1) for vectors in (found, bitangent))
@@ -321,7 +322,7 @@ def test_against_a_plain_loop(mirror):
     uvs = mesh.uvs + 0.01 * np.random.default_rng(0).normal(size=mesh.uvs.shape)
     if mirror:  # one half has the picture of the other
         uvs = np.abs(mesh.uvs - (0.5, 0))
-    np.testing.assert_allclose(corners(replace(mesh, uvs=uvs)), plain(replace(mesh, uvs=uvs)), atol=1e-9)
+    assert_allclose(corners(replace(mesh, uvs=uvs)), plain(replace(mesh, uvs=uvs)), atol=1e-9)
 
 
 def test_normals_and_uvs_part_what_shares_a_tangent():
@@ -339,20 +340,20 @@ def test_normals_and_uvs_part_what_shares_a_tangent():
 def test_faces_without_area_in_the_uvs():
     """They take their neighbour's; alone they take a direction in the surface."""
     half = square([[0, 0], [1, 0], [1, 1], [0.5, 0.5]])
-    np.testing.assert_allclose(corners(half), np.broadcast_to([1, 0, 0, -1], (2, 3, 4)), atol=1e-12)
+    assert_allclose(corners(half), np.broadcast_to([1, 0, 0, -1], (2, 3, 4)), atol=1e-12)
     mesh = pear(12, 8, 8)
     mesh = replace(mesh, uvs=np.zeros((1, 2)), uv_faces=np.zeros_like(mesh.uv_faces))
     found = corners(mesh)
     n = mesh.vertex_normals()[mesh.faces]
     assert np.abs((found[..., :3] * n).sum(-1)).max() < 1e-12 and (np.abs(found[..., 3]) == 1).all()
-    np.testing.assert_allclose(np.linalg.norm(found[..., :3], axis=-1), 1)
+    assert_allclose(np.linalg.norm(found[..., :3], axis=-1), 1)
 
 
 def test_those_of_the_file_are_taken_while_they_hold():
     mesh = square([[0, 0], [1, 0], [1, 1], [0, 1]])
     given = replace(mesh, file_tangents=[[0, 1, 0, -1]], file_tangent_faces=np.zeros((2, 3), int))
-    np.testing.assert_array_equal(given.validate().tangents().values, [[0, 1, 0, -1]])
-    np.testing.assert_array_equal(given.split_at_seams(tangents=True).tangents, [[0, 1, 0, -1]] * 4)
+    assert_array_equal(given.validate().tangents().values, [[0, 1, 0, -1]])
+    assert_array_equal(given.split_at_seams(tangents=True).tangents, [[0, 1, 0, -1]] * 4)
     for other in (given.moved(given.positions), given.subdivide()):
         assert other.file_tangents is None and (other.tangents().values[:, 0] > 0.9).all()
     assert given.with_faces([1]).tangents().faces.shape == (1, 3)
@@ -415,11 +416,9 @@ def test_what_is_linear_on_the_surface_stays_linear():
     for faces in (300, 1000):
         found = remesh(mesh, faces=faces, fields=fields)
         points = found.mesh.positions
-        np.testing.assert_allclose(found.fields["linear"], points @ slope + 1.0, atol=1e-12)
-        np.testing.assert_allclose(
-            found.mesh.vertex_colors(), 0.5 + points @ np.diag([0.5, 0.25, 0.1]), atol=1e-12
-        )
-        np.testing.assert_allclose(found.fields["one"], 1.0, atol=1e-12)
+        assert_allclose(found.fields["linear"], points @ slope + 1.0, atol=1e-12)
+        assert_allclose(found.mesh.vertex_colors(), 0.5 + points @ np.diag([0.5, 0.25, 0.1]), atol=1e-12)
+        assert_allclose(found.fields["one"], 1.0, atol=1e-12)
         # Convex combinations stay between the least and the largest value.
         assert fields["z"].min() <= found.fields["z"].min() and found.fields["z"].max() <= fields["z"].max()
         assert found.fields["one"].shape == (len(points),)
@@ -441,7 +440,7 @@ def test_texture_coordinates_follow_across_seams():
         )
         uv = cube.uvs[cube.uv_faces[there]].reshape(-1, 2)
         linear = np.linalg.lstsq(at, uv, rcond=None)[0]
-        np.testing.assert_allclose(found.uvs[found.uv_faces[here]].reshape(-1, 2), to @ linear, atol=1e-12)
+        assert_allclose(found.uvs[found.uv_faces[here]].reshape(-1, 2), to @ linear, atol=1e-12)
 
 
 def test_borders_stay():
@@ -485,7 +484,7 @@ def test_topology_and_fields_survive_any_lengths(seed, noise, length, kind):
     assert len(found.mesh.faces) <= most
     assert not found.mesh.degenerate_faces().any()
     assert len(np.unique(found.mesh.faces)) == len(found.mesh.positions)
-    np.testing.assert_allclose(found.fields["x"], found.mesh.positions[:, 0], atol=1e-12)
+    assert_allclose(found.fields["x"], found.mesh.positions[:, 0], atol=1e-12)
 
 
 def test_vertices_where_fans_touch_stay():

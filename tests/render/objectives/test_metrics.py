@@ -4,6 +4,7 @@ import importlib.util
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.ndimage import gaussian_filter
 
 from dressi import FLOAT, VEC3, InputError, Variable, gradient, networks
@@ -20,12 +21,10 @@ from dressi.vk.run.executor import VulkanExecutor
 
 
 def test_srgb_is_exact_in_both_pieces_and_inverts():
-    np.testing.assert_allclose(
-        linear_to_srgb(np.array([0.0031308, 0.5, 1.0])), [0.04045, 0.7353569, 1.0], atol=1e-5
-    )
+    assert_allclose(linear_to_srgb(np.array([0.0031308, 0.5, 1.0])), [0.04045, 0.7353569, 1.0], atol=1e-5)
     values = np.linspace(0, 1, 1001)
-    np.testing.assert_allclose(linear_to_srgb(srgb_to_linear(values)), values, atol=1e-7)
-    np.testing.assert_allclose(linear_to_srgb(np.array([-1.0, 2.0])), [0, 1], atol=1e-12)
+    assert_allclose(linear_to_srgb(srgb_to_linear(values)), values, atol=1e-7)
+    assert_allclose(linear_to_srgb(np.array([-1.0, 2.0])), [0, 1], atol=1e-12)
 
 
 def test_iou_is_the_mean_over_the_views():
@@ -109,7 +108,7 @@ def test_inside_of_both_masks_colours_count_without_rims_and_exposures():
     gains = np.array([[0.8, 1.0, 1.3], [1.1, 0.9, 0.7]])
     images = srgb_to_linear(linear_to_srgb(targets) / gains[:, None, None])
     images[:, :7] = 7.0  # beside the interior anything may be
-    np.testing.assert_allclose(metrics.code_gains(images, targets, inside), gains)
+    assert_allclose(metrics.code_gains(images, targets, inside), gains)
     assert (metrics.code_gains(images, targets, np.zeros_like(inside)) == 1).all()
 
 
@@ -175,7 +174,7 @@ def test_structural_similarity_is_that_of_the_paper():
     plain, weighed = structural_similarity(a, b), structural_similarity(a, b, weight)
     found = [v.item() for v in evaluate([plain, weighed])]
     expected = [np.mean(each), np.mean([(e * inside).sum() for e in each]) / inside.sum()]
-    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    assert_allclose(found, expected, rtol=1e-10)
     assert check_gradient(plain, [a, b]) < 1e-6 and check_gradient(weighed, [a]) < 1e-6
     if importlib.util.find_spec("skimage"):
         from skimage.metrics import structural_similarity as theirs
@@ -258,7 +257,7 @@ def test_devices_compute_them(device):
     with VulkanExecutor(Program(outputs), device) as run:
         run.run()
         for v, value in zip(run.program.outputs.values(), expected, strict=True):
-            np.testing.assert_allclose(run.recv(v), value, atol=2e-4 * np.abs(value).max())
+            assert_allclose(run.recv(v), value, atol=2e-4 * np.abs(value).max())
 
 
 def test_layouts_are_recognised_by_names_and_shapes(tmp_path):

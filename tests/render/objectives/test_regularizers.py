@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import soft_cases as sc
+from numpy.testing import assert_allclose, assert_array_equal
 from reference import masks_of
 from scipy.sparse.linalg import spsolve
 
@@ -59,8 +60,8 @@ def test_loss_and_gradient_are_those_of_the_matrix(reduction):
     value, slope = evaluate([loss, *gradient(loss, [position])])
     matrix = dense(faces, len(points))
     scale = len(points) if reduction == "mean" else 1
-    np.testing.assert_allclose(value.item(), ((matrix @ points) ** 2).sum() / scale, rtol=1e-12)
-    np.testing.assert_allclose(slope[0, 0], 2 * matrix.T @ matrix @ points / scale, atol=1e-12)
+    assert_allclose(value.item(), ((matrix @ points) ** 2).sum() / scale, rtol=1e-12)
+    assert_allclose(slope[0, 0], 2 * matrix.T @ matrix @ points / scale, atol=1e-12)
     assert check_gradient(loss, [position]) < 1e-6
 
 
@@ -134,10 +135,10 @@ def test_the_cotangent_laplacian_is_that_of_the_angles(make, borders):
     matrix = inverse[:, None] * (weights - np.diag(weights.sum(1)))
     losses = [f(position, mesh, how) for f in (laplacian_loss, bilaplacian_loss) for how in ("sum", "mean")]
     found, *values = evaluate([laplacian(position, mesh), *losses])
-    np.testing.assert_allclose(found[0, 0], matrix @ points, atol=1e-10 * np.abs(matrix).max())
+    assert_allclose(found[0, 0], matrix @ points, atol=1e-10 * np.abs(matrix).max())
     sums = [((m @ points) ** 2).sum(1) @ areas for m in (matrix, matrix @ matrix)]
     expected = [sums[0], sums[0] / areas.sum(), sums[1], sums[1] / areas.sum()]
-    np.testing.assert_allclose([v.item() for v in values], expected, rtol=1e-9, atol=1e-12)
+    assert_allclose([v.item() for v in values], expected, rtol=1e-9, atol=1e-12)
     if borders:
         assert all(check_gradient(loss, [position]) < 1e-6 for loss in losses[::2])
 
@@ -147,7 +148,7 @@ def test_the_cotangent_laplacian_of_a_sphere_is_its_curvature():
     radius = 2.0
     position = Variable(VEC3, (len(points), 1), data=radius * points[None, None])
     (found,) = evaluate([laplacian(position, cotangent(faces, radius * points))])
-    np.testing.assert_allclose(found[0, 0], -2 / radius * points, atol=0.01)
+    assert_allclose(found[0, 0], -2 / radius * points, atol=0.01)
 
 
 @MESH
@@ -156,9 +157,9 @@ def test_energies_of_edges(make, reduction):
     points, faces, position = bent(make)
     mesh, weighted = adjacency(faces, len(points)), cotangent(faces, points)
     pairs = np.array(sorted(edges_and_uses(faces)))
-    np.testing.assert_array_equal(mesh.pairs, pairs)
+    assert_array_equal(mesh.pairs, pairs)
     length = np.linalg.norm(points[pairs[:, 0]] - points[pairs[:, 1]], axis=1)
-    np.testing.assert_allclose(mesh.lengths(points), length)
+    assert_allclose(mesh.lengths(points), length)
     weights = cotangent_matrices(points, faces)[0][pairs[:, 0], pairs[:, 1]]
     rest = np.linspace(0.5, 1.5, len(pairs))
     targets = Variable(FLOAT, (len(pairs), 1), data=rest[None, None])
@@ -171,7 +172,7 @@ def test_energies_of_edges(make, reduction):
     }
     found = evaluate(list(losses))
     for value, (loss, terms) in zip(found, losses.items(), strict=True):
-        np.testing.assert_allclose(value.item(), getattr(np, reduction)(terms), rtol=1e-9)
+        assert_allclose(value.item(), getattr(np, reduction)(terms), rtol=1e-9)
         assert check_gradient(loss, [position]) < 1e-6
 
 
@@ -255,12 +256,10 @@ def test_image_losses(name, power):
     )
     powers = np.abs(data - other) ** power
     expected = [powers.mean(), powers.sum(), (powers * weights[..., None]).sum()]
-    np.testing.assert_allclose([v.item() for v in found], expected, rtol=1e-12)
+    assert_allclose([v.item() for v in found], expected, rtol=1e-12)
     assert check_gradient(loss(image, target, weight), [image, target, weight]) < 1e-5
     grey = Variable(FLOAT, (4, 3), data=weights)
-    np.testing.assert_allclose(
-        evaluate([loss(grey, 0.25)])[0].item(), (np.abs(weights - 0.25) ** power).mean()
-    )
+    assert_allclose(evaluate([loss(grey, 0.25)])[0].item(), (np.abs(weights - 0.25) ** power).mean())
     with pytest.raises(InputError, match="reduction"):
         loss(image, target, reduction="median")
     assert F.sum(image).vtype is VEC3
@@ -291,7 +290,7 @@ def test_terms_of_edges_follow_the_faces_that_are_sent(name):
     found = evaluate([loss, *gradient(loss, [position])], {leaf: sent[leaf] for leaf in read if leaf in sent})
     own = TERMS[name](position, adjacency(second.faces, count), edge_list(second.faces))
     for a, b in zip(found, evaluate([own, *gradient(own, [position])]), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
+        assert_allclose(a, b, rtol=1e-6, atol=1e-9)
 
 
 def test_edges_of_more_than_there_is_room_for_are_refused():
@@ -330,9 +329,7 @@ def test_factors_are_the_inverse(make, strength):
     expected = spsolve(spreading.system.tocsc(), b)
     assert np.abs(found.reshape(-1, 3) - expected).max() < 1e-5 * np.abs(expected).max()
     blocks = levels(spreading.system)
-    np.testing.assert_array_equal(
-        np.sort(np.concatenate([b for level in blocks for b in level])), range(mesh.count)
-    )
+    assert_array_equal(np.sort(np.concatenate([b for level in blocks for b in level])), range(mesh.count))
     assert check_gradient(spreading(leaf), [leaf]) < 1e-6
 
 
@@ -362,7 +359,7 @@ def test_steps_are_those_of_the_paper_in_its_own_variable():
         g = spsolve(system, 2 * (spsolve(system, u) - goal))
         m, v = betas[0] * m + (1 - betas[0]) * g, betas[1] * v + (1 - betas[1]) * g * g
         u = u - rate * m / (1 - betas[0] ** t) / (1e-8 + np.sqrt(v / (1 - betas[1] ** t)).max())
-    np.testing.assert_allclose(executor.recv(leaf)[0, 0], spsolve(system, u), atol=1e-5)
+    assert_allclose(executor.recv(leaf)[0, 0], spsolve(system, u), atol=1e-5)
 
 
 def test_other_parts_can_be_put_between():
@@ -372,7 +369,7 @@ def test_other_parts_can_be_put_between():
     chained = optim.chain(part, optim.sgd(0.1)).build([leaf], [leaf])
     plain = optim.sgd(0.1).build([leaf], evaluated := [spread(mesh, 2.0)(leaf)])
     a, b = evaluate([chained.parameters[0], plain.parameters[0]])
-    np.testing.assert_allclose(a, b)
+    assert_allclose(a, b)
     assert evaluated[0].domain == leaf.domain
 
 
@@ -413,10 +410,10 @@ def test_what_is_not_known_carves_nothing():
     others, view = [0, 1, 3, 4, 5], held_out[:1]
     found = hull_masks(masks, train, view, bounds, known=known, step=2.0)
     expected = hull_masks(masks[others], train[others], view, bounds, step=2.0)
-    np.testing.assert_array_equal(found, expected)
+    assert_array_equal(found, expected)
     assert hull_masks(masks, train, view, bounds, step=2.0).sum() < 0.2 * found.sum()
     points = np.array([[0.0, 0.0, 0.0], [50.0, 0.0, 0.0]]) + mesh.bounds().mean(0)
-    np.testing.assert_array_equal(inside_masks(masks >= 0.5, train, points, 5, known), [True, False])
+    assert_array_equal(inside_masks(masks >= 0.5, train, points, 5, known), [True, False])
     assert not inside_masks(masks >= 0.5, train, points, 6, known).any()
     some = np.ones(found.shape, bool)
     some[:, :8] = False
@@ -442,7 +439,7 @@ def test_skipping_by_the_grid_changes_nothing(monkeypatch):
     train, held_out, masks, _, bounds = views_of(primitives.torus(24, 12))
     skipped = hull_masks(masks, train, held_out[:2], bounds, largest=False)
     monkeypatch.setattr(hull, "_grid", lambda *_: np.ones((hull._CELLS,) * 3, dtype=bool))
-    np.testing.assert_array_equal(skipped, hull_masks(masks, train, held_out[:2], bounds))
+    assert_array_equal(skipped, hull_masks(masks, train, held_out[:2], bounds))
 
 
 def test_the_largest_part_alone_hardly_depends_on_the_bounds():

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from dressi import FLOAT, VEC2, VEC3, DressiAD, F, InputError, Variable
 from dressi.ad.check import check_gradient
@@ -69,7 +70,7 @@ def test_it_is_that_of_the_standard(metallic: float, roughness: float):
     wanted = gltf(base, metallic, roughness, UP, v, light)
     surface = GltfBsdf.of(*images(base), metallic=metallic, roughness=roughness)
     (found,) = evaluate([reflected(surface, UP, v, light)])
-    np.testing.assert_allclose(found[0, 0], wanted, rtol=1e-9, atol=1e-12)
+    assert_allclose(found[0, 0], wanted, rtol=1e-9, atol=1e-12)
 
 
 def test_light_from_behind_gives_nothing_and_no_gradient_is_lost_in_nan():
@@ -111,7 +112,7 @@ def test_devices_agree_with_the_oracle(device, clearcoat: bool, sheen: bool):
 
     value, _ = full(clearcoat, sheen)
     with DressiAD(device) as ad:
-        np.testing.assert_allclose(ad.evaluate([value])[0], evaluate([value])[0], rtol=1e-4, atol=1e-6)
+        assert_allclose(ad.evaluate([value])[0], evaluate([value])[0], rtol=1e-4, atol=1e-6)
 
 
 def directions_by_cosine(count: int) -> np.ndarray:
@@ -159,8 +160,8 @@ def test_tone_curves():
     found = evaluate([reinhard(light), aces(light), exposed(light, -1.0)])
     assert all((np.diff(x.ravel()) >= 0).all() and x.min() >= 0 for x in found)
     assert found[0].max() < 1 and found[1].max() <= 1
-    np.testing.assert_allclose(found[2].ravel(), [0, 0.09, 0.5, 15])
-    np.testing.assert_allclose(evaluate([reinhard(light, 30.0)])[0].ravel()[-1], 1.0)
+    assert_allclose(found[2].ravel(), [0, 0.09, 0.5, 15])
+    assert_allclose(evaluate([reinhard(light, 30.0)])[0].ravel()[-1], 1.0)
 
 
 GLTF_UP = F.constant((0.0, 0.0, 1.0))
@@ -201,7 +202,7 @@ def test_what_is_reflected_and_let_through_is_no_more_than_arrives(name: str):
         )
         total = (value[0, 0] / light[:, 2:]).mean(0) * np.pi
         assert 0.2 < (total + passed.ravel()).max() <= 1.08
-        np.testing.assert_allclose(closed.ravel(), total, atol=0.05 if name == "coat" else 0.01)
+        assert_allclose(closed.ravel(), total, atol=0.05 if name == "coat" else 0.01)
 
 
 def test_reflection_is_reciprocal():
@@ -213,7 +214,7 @@ def test_reflection_is_reciprocal():
         there, back = evaluate(
             [surface.reflected(Frame(GLTF_UP, image(v)), image(w)) for v, w in ((a, b), (b, a))]
         )
-        np.testing.assert_allclose(there[0, 0] / b[:, 2:], back[0, 0] / a[:, 2:], rtol=1e-9)
+        assert_allclose(there[0, 0] / b[:, 2:], back[0, 0] / a[:, 2:], rtol=1e-9)
 
 
 def test_reflection_is_that_of_the_extensions():
@@ -222,12 +223,12 @@ def test_reflection_is_that_of_the_extensions():
     surface = GltfBsdf.of(tuple(base), 0.0, 1.0, ior=ior, specular=weight, specular_color=tuple(color))
     f0 = np.minimum(((ior - 1) / (ior + 1)) ** 2 * color, 1)
     wanted = (1 - weight * f0.max()) * base / np.pi + weight * f0 / (4 * np.pi)
-    np.testing.assert_allclose(
+    assert_allclose(
         evaluate([surface.reflected(Frame(GLTF_UP, GLTF_UP), GLTF_UP)])[0].ravel(), wanted, rtol=1e-9
     )
     pane = GltfBsdf.of(tuple(base), 0.0, 1.0, transmission=0.5)
     through = pane.transmittance(Frame(GLTF_UP, GLTF_UP))
-    np.testing.assert_allclose(evaluate([through])[0].ravel(), 0.5 * 0.96 * base, rtol=1e-9)
+    assert_allclose(evaluate([through])[0].ravel(), 0.5 * 0.96 * base, rtol=1e-9)
 
 
 def test_a_clear_layer_reflects_by_the_angle_to_the_eye():
@@ -243,8 +244,8 @@ def test_a_clear_layer_reflects_by_the_angle_to_the_eye():
     )
     # Of roughness 1: D = 1 / pi, V = 1 / (2 (n.l + n.v)).
     layer = 0.8 / np.pi * 0.5 / (0.8 + 0.6)
-    np.testing.assert_allclose(found.ravel(), below.ravel() * (1 - share) + share * layer, rtol=1e-6)
-    np.testing.assert_allclose(glow.ravel(), np.array([1.0, 2.0, 3.0]) * (1 - share), rtol=1e-9)
+    assert_allclose(found.ravel(), below.ravel() * (1 - share) + share * layer, rtol=1e-6)
+    assert_allclose(glow.ravel(), np.array([1.0, 2.0, 3.0]) * (1 - share), rtol=1e-9)
 
 
 def test_gradients_are_central_differences_of_gltf():
@@ -321,7 +322,7 @@ def test_every_light_shows_it_and_derivatives_are_those_of_what_is_shown(device,
     wrt = [base] if name == "lambert" else [base, sigma] if name == "monte carlo" else [base, sigma, normals]
     assert check_gradient(value, wrt) < 1e-5
     with DressiAD(device) as ad:
-        np.testing.assert_allclose(ad.evaluate([value])[0], wanted, rtol=5e-3, atol=1e-3)
+        assert_allclose(ad.evaluate([value])[0], wanted, rtol=5e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -349,7 +350,7 @@ def test_unlit_surfaces_reflect_nothing():
     at = fragment(surface, Variable.of(NORMALS[None], VEC3))
     lit = evaluate([F.zeros_like(at.normal) + light.reflected(at) for light in LIGHTS.values()])
     assert all((x == 0).all() for x in lit)
-    np.testing.assert_allclose(evaluate([surface.emitted(at.frame)])[0].ravel(), (0.5, 0.2, 0.1))
+    assert_allclose(evaluate([surface.emitted(at.frame)])[0].ravel(), (0.5, 0.2, 0.1))
 
 
 PARAMETERS = {"melanin": 0.4, "redness": 0.6, "longitudinal": 0.35, "azimuthal": 0.4, "ior": 1.5, "tilt": 3.0}
@@ -389,7 +390,7 @@ def test_lobes_along_the_fibre_are_normalised(roughness):
 def test_white_hair_sends_all_light_on_and_pigment_takes_some(eye):
     even = PARAMETERS | {"longitudinal": 0.5, "azimuthal": 0.5}
     white = integrated(HairBsdf.of(**even | {"melanin": 0.0}), eye)
-    np.testing.assert_allclose(white, 1.0, atol=2e-3)
+    assert_allclose(white, 1.0, atol=2e-3)
     dark = integrated(HairBsdf.of(**even), eye)
     assert (dark < 0.9).all() and dark[0] > dark[1] > dark[2] > 0
 
@@ -424,7 +425,7 @@ def test_gradients_by_everything_are_central_differences():
 def test_devices_agree_with_numpy(device):
     value, _ = graph()
     with DressiAD(device) as ad:
-        np.testing.assert_allclose(ad.evaluate([value])[0], evaluate([value])[0], rtol=2e-3, atol=1e-4)
+        assert_allclose(ad.evaluate([value])[0], evaluate([value])[0], rtol=2e-3, atol=1e-4)
 
 
 EYES_UP = F.constant((0.0, 0.0, 1.0))
@@ -491,7 +492,7 @@ def test_gradients_by_everything_are_central_differences_of_eyes(made):
 def test_devices_agree_with_numpy_of_eyes(device, made):
     value = made()[0]
     with DressiAD(device) as ad:
-        np.testing.assert_allclose(ad.evaluate([value])[0], evaluate([value])[0], rtol=1e-3, atol=1e-4)
+        assert_allclose(ad.evaluate([value])[0], evaluate([value])[0], rtol=1e-3, atol=1e-4)
 
 
 WHITE = (1.0, 1.0, 1.0)
@@ -521,7 +522,7 @@ def test_lips_hide_light_by_the_solid_angle_of_the_mouth():
     axes = [F.constant(x) for x in ((0.0, 0.0, 0.0), (2.0, 0.0, 0.0), (0.0, 2.0, 0.0), (0.0, 0.0, 1.0))]
     depth = Variable.of(np.array([[[0, 0, -1.0], [0, 0, -4.0]]]), VEC3)
     (found,) = evaluate([between_lips(depth, *axes)])
-    np.testing.assert_allclose(found[0, 0], [4 / 5, 4 / 20])
+    assert_allclose(found[0, 0], [4 / 5, 4 / 20])
 
 
 @pytest.mark.vk
@@ -543,7 +544,7 @@ def test_walls_of_a_mouth_shine_where_they_hide_its_opening():
     """A closed sphere that keeps the share c of its light has the radiance of all reflections, o E c (1 + c (1 - o) + ...) / pi."""
     walls = sum(0.2 * 0.5 * (0.5 * 0.8) ** k for k in range(60))
     (glow,) = evaluate([inside_mouth(F.constant((np.pi,) * 3), (0.5,) * 3, 0.2)])
-    np.testing.assert_allclose(glow, walls, rtol=1e-6)
+    assert_allclose(glow, walls, rtol=1e-6)
     frame = Frame(EYES_UP, EYES_UP)
     seen = [TeethBsdf.of(WHITE, lips=(x,) * 3, glow=(0.4,) * 3).emitted(frame) for x in (0.0, 0.75, 1.0)]
     hidden, half, open_ = (x.max() for x in evaluate(seen))
@@ -558,7 +559,7 @@ def test_a_profile_has_the_energy_of_its_analytic_form_within_every_radius(dista
     profile, radii = burley(distances), np.geomspace(1e-3, 50, 500)
     found = np.array([profile.within(r) for r in radii])
     assert np.abs(found - burley_within(radii[:, None], np.array(distances))).max() < 0.01
-    np.testing.assert_allclose(profile.weights.sum(0), 1.0)
+    assert_allclose(profile.weights.sum(0), 1.0)
 
 
 def square(count: int = 2, size: float = 1.0, height=lambda x, y: 0 * x) -> Mesh:
@@ -584,10 +585,10 @@ def test_light_spreads_as_far_as_the_profile_says():
     found = found[0] - 1e-3
     away = (np.mgrid[:size, :size] - 48) * world / size
     away = np.hypot(*away)
-    np.testing.assert_allclose(found.sum((0, 1)), found.sum((0, 1))[0], rtol=0.02)
+    assert_allclose(found.sum((0, 1)), found.sum((0, 1))[0], rtol=0.02)
     for radius in (0.2, 0.4, 0.8):
         share = (found * (away < radius)[..., None]).sum((0, 1)) / found.sum((0, 1))
-        np.testing.assert_allclose(share, profile.within(radius), atol=0.04)
+        assert_allclose(share, profile.within(radius), atol=0.04)
 
 
 def test_even_light_stays_even():
@@ -595,7 +596,7 @@ def test_even_light_stays_even():
     image = diffused(
         square(), HarmonicsLight(), burley((0.1, 0.05, 0.02)), size=8, albedo=np.full((2, 2, 3), 0.25)
     )
-    np.testing.assert_allclose(evaluate([image])[0], 0.5, rtol=0.02)
+    assert_allclose(evaluate([image])[0], 0.5, rtol=0.02)
 
 
 def test_light_comes_through_thin_parts_and_red_light_most():
@@ -636,7 +637,7 @@ def test_gradients_by_everything_are_central_differences_of_skin():
 def test_devices_agree_with_numpy_of_skin(device):
     value = skin()[0]
     with DressiAD(device) as ad:
-        np.testing.assert_allclose(ad.evaluate([value])[0], evaluate([value])[0], rtol=1e-4, atol=1e-5)
+        assert_allclose(ad.evaluate([value])[0], evaluate([value])[0], rtol=1e-4, atol=1e-5)
 
 
 def test_skin_is_reciprocal_and_sends_on_no_more_than_it_gets():
@@ -651,7 +652,7 @@ def test_skin_is_reciprocal_and_sends_on_no_more_than_it_gets():
         SkinBsdf.of((0.8, 0.5, 0.4)).reflected(Frame(SKIN_UP, x), y) / F.dot(SKIN_UP, y)
         for x, y in ((a, b), (b, a))
     )
-    np.testing.assert_allclose(*evaluate([one, two]), rtol=1e-9)
+    assert_allclose(*evaluate([one, two]), rtol=1e-9)
 
 
 def spread(device=None) -> tuple[Variable, list[Variable]]:
@@ -676,7 +677,7 @@ def test_gradients_of_spread_light_are_central_differences():
 def test_spread_light_is_the_same_on_devices(device):
     image = spread()[0]
     with DressiAD(device) as ad:
-        np.testing.assert_allclose(ad.evaluate([image])[0], evaluate([image])[0], rtol=2e-3, atol=2e-3)
+        assert_allclose(ad.evaluate([image])[0], evaluate([image])[0], rtol=2e-3, atol=2e-3)
 
 
 def test_wrong_profiles_are_refused():

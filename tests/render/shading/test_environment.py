@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from dressi import FLOAT, INT, MAT3, VEC3, DressiAD, F, GraphError, InputError, Variable, adam, gradient
 from dressi.ad.check import check_gradient
@@ -156,15 +157,15 @@ def test_white_light_is_reflected_by_the_albedo_of_the_brdf():
         metal = lit(white, GltfBsdf.of((1.0, 1.0, 1.0), 1.0, rough), some)
         clay = lit(white, GltfBsdf.of((0.8, 0.8, 0.8), 0.0, rough), some)
         metal, clay = (x[0, 0, :, 0] for x in evaluate([metal, clay]))
-        np.testing.assert_allclose(metal, albedo[:, 0] + albedo[:, 1], rtol=3e-3)
-        np.testing.assert_allclose(clay, albedo @ (0.04, 1.0, 0.8), rtol=3e-3)
+        assert_allclose(metal, albedo[:, 0] + albedo[:, 1], rtol=3e-3)
+        assert_allclose(clay, albedo @ (0.04, 1.0, 0.8), rtol=3e-3)
 
 
 def test_a_compensated_white_metal_reflects_all_light():
     white = Environment(np.ones((8, 16, 3)))
     rough = Variable.of(np.linspace(0, 1, NORMALS)[None], FLOAT)
     value = lit(white, GltfBsdf.of((1.0, 1.0, 1.0), 1.0, rough), compensate=True)
-    np.testing.assert_allclose(evaluate([value])[0], 1.0, rtol=1e-6)
+    assert_allclose(evaluate([value])[0], 1.0, rtol=1e-6)
 
 
 def test_a_mirror_shows_the_map():
@@ -174,7 +175,7 @@ def test_a_mirror_shows_the_map():
     value = lit(environment, GltfBsdf.of((1.0, 1.0, 1.0), 1.0, F.constant(0.0)), n)
     seen = environment.prefiltered().background(Variable.of(mirrored[None], VEC3))
     found, wanted = evaluate([value, seen])
-    np.testing.assert_allclose(found, wanted, rtol=1e-3)
+    assert_allclose(found, wanted, rtol=1e-3)
 
 
 def test_the_background_is_the_map_and_the_rotation_turns_it():
@@ -186,10 +187,10 @@ def test_the_background_is_the_map_and_the_rotation_turns_it():
             for r in (0.0, np.pi / 2, [[0, 0, 1], [0, 1, 0], [-1, 0, 0]])
         ]
     )
-    np.testing.assert_allclose(still[0], 2 * image, rtol=1e-6)
+    assert_allclose(still[0], 2 * image, rtol=1e-6)
     # +Z, the seam, goes to +X, a quarter to the right of the centre.
-    np.testing.assert_allclose(turned[0], 2 * np.roll(image, -4, axis=1), rtol=1e-6)
-    np.testing.assert_allclose(by_matrix, turned, rtol=1e-6)
+    assert_allclose(turned[0], 2 * np.roll(image, -4, axis=1), rtol=1e-6)
+    assert_allclose(by_matrix, turned, rtol=1e-6)
 
 
 def small_scene(lobes: int):
@@ -220,7 +221,7 @@ def test_devices_agree_with_the_oracle_in_value_and_gradient(run):
     leaves, value = small_scene(1)
     gradients = gradient(F.sum(F.sum_components(F.square(value))), list(leaves.values()))
     for found, wanted in zip(run([value, *gradients]), evaluate([value, *gradients]), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=5e-3, atol=2e-3 * np.abs(wanted).max())
+        assert_allclose(found, wanted, rtol=5e-3, atol=2e-3 * np.abs(wanted).max())
 
 
 @pytest.mark.one_driver
@@ -247,7 +248,7 @@ def test_the_weights_of_lobes_are_no_more_than_one_and_widths_are_levels(count):
     albedo = table[..., 2:].sum((0, 3))
     assert (albedo <= 1 + 1e-6).all() and (albedo > 0.2).all()
     assert (table[..., 1] >= 0).all() and (table[..., 1] <= 8).all()
-    np.testing.assert_allclose(albedo[0], 1.0, rtol=1e-5)
+    assert_allclose(albedo[0], 1.0, rtol=1e-5)
 
 
 def test_wide_maps_are_shrunk_and_keep_their_light():
@@ -257,9 +258,7 @@ def test_wide_maps_are_shrunk_and_keep_their_light():
     assert fewer.shape == (256, 512, 3)
     for values in (image, fewer):
         area = areas(values.shape[1])[..., None]
-        np.testing.assert_allclose(
-            (values * area).sum((0, 1)), (image * areas(768)[..., None]).sum((0, 1)), rtol=1e-9
-        )
+        assert_allclose((values * area).sum((0, 1)), (image * areas(768)[..., None]).sum((0, 1)), rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -324,7 +323,7 @@ def test_pictures_of_arrays_filter_a_map_once(engines, monkeypatch):
 def test_a_rotation_of_a_number_is_that_of_a_variable():
     for angle in (0.5, -2.0):
         (found,) = evaluate([as_rotation(Variable(data=angle))])
-        np.testing.assert_allclose(as_rotation(angle).data, found, atol=1e-12)
+        assert_allclose(as_rotation(angle).data, found, atol=1e-12)
 
 
 def test_mitsuba_turns_a_map_by_half_a_turn():
@@ -337,7 +336,7 @@ def test_mitsuba_turns_a_map_by_half_a_turn():
         for rotation in (np.pi, np.diag([-1.0, 1.0, -1.0])):
             sky = Environment(image, rotation=rotation).prefiltered(1)
             found = evaluate([sky.background(F.constant(tuple(v)))])[0].reshape(3)
-            np.testing.assert_allclose(found[:2], place, atol=1e-5)
+            assert_allclose(found[:2], place, atol=1e-5)
 
 
 HARMONICS_SIZE = (64, 32)
@@ -355,19 +354,19 @@ def some_directions() -> np.ndarray:
 def test_they_are_orthonormal():
     basis = harmonics(directions(HARMONICS_SIZE)).reshape(-1, COUNT)
     area = evaluate([solid_angles(HARMONICS_SIZE)])[0].reshape(-1, 1)
-    np.testing.assert_allclose(basis.T @ (basis * area), np.eye(COUNT), atol=4e-3)
+    assert_allclose(basis.T @ (basis * area), np.eye(COUNT), atol=4e-3)
 
 
 def test_a_map_of_harmonics_is_projected_onto_them():
     image = harmonics(directions(HARMONICS_SIZE)) @ coefficients()
     (found,) = evaluate([project_map(image)])
-    np.testing.assert_allclose(found[0, 0], coefficients(), atol=0.02)
+    assert_allclose(found[0, 0], coefficients(), atol=0.02)
 
 
 def test_radiance_is_the_sum():
     table = Variable.of(coefficients(), VEC3)
     (found,) = evaluate([radiance(table, Variable.of(some_directions(), VEC3))])
-    np.testing.assert_allclose(found[0, 0], harmonics(some_directions()) @ coefficients(), rtol=1e-9)
+    assert_allclose(found[0, 0], harmonics(some_directions()) @ coefficients(), rtol=1e-9)
 
 
 def test_irradiance_is_the_integral_over_the_cosine():
@@ -378,7 +377,7 @@ def test_irradiance_is_the_integral_over_the_cosine():
     wanted = (np.maximum(n @ d.T, 0) * area) @ light / np.pi
     table = Variable.of(coefficients(), VEC3)
     (found,) = evaluate([harmonic_irradiance(table, Variable.of(n, VEC3))])
-    np.testing.assert_allclose(found[0, 0], wanted, atol=2e-3)
+    assert_allclose(found[0, 0], wanted, atol=2e-3)
 
 
 @pytest.mark.parametrize("light", [radiance, harmonic_irradiance])
@@ -397,7 +396,7 @@ def test_devices_agree_with_the_oracle(run):
     n = Variable.of(some_directions(), VEC3)
     outputs = [radiance(table, n), harmonic_irradiance(table, n)]
     for found, wanted in zip(run(outputs), evaluate(outputs), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+        assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_other_tables_and_images_are_refused():
@@ -422,7 +421,7 @@ def test_it_is_the_sum_over_all_pairs_of_texels(kernel, sizes):
     cosine = np.einsum("abk,cdk->abcd", directions(sizes[1]), directions(sizes[0]))
     weight = np.where(cosine >= math.cos(kernel.reach), kernel(np.clip((1 - cosine) / 2, 0, 1)), 0)
     wanted = np.einsum("abcd,cdk->abk", weight, x.data[0])
-    np.testing.assert_allclose(evaluate([sphere_filter(x, kernel, sizes[1])])[0][0], wanted, rtol=1e-6)
+    assert_allclose(evaluate([sphere_filter(x, kernel, sizes[1])])[0][0], wanted, rtol=1e-6)
 
 
 def test_channels_are_filtered_each_for_itself():
@@ -437,8 +436,8 @@ def test_channels_are_filtered_each_for_itself():
         evaluate([sphere_filter(Variable(FLOAT, (8, 4), data=v[None]), KERNELS[0], (6, 3))])[0][0]
         for v in values[1]
     ]
-    np.testing.assert_allclose(whole[1], alone)
-    np.testing.assert_allclose(parts, whole)
+    assert_allclose(whole[1], alone)
+    assert_allclose(parts, whole)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: type(k).__name__)
@@ -448,7 +447,7 @@ def test_devices_agree_with_the_oracle_in_value_and_gradient_of_filters(run, ker
     y = sphere_filter(x, kernel, sizes[1])
     (gx,) = gradient(F.sum(F.sum_components(y * weight)), [x])
     for found, wanted in zip(run([y, gx]), evaluate([y, gx]), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6 * np.abs(wanted).max())
+        assert_allclose(found, wanted, rtol=2e-5, atol=2e-6 * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: type(k).__name__)
@@ -463,7 +462,7 @@ def test_wide_devices_add_partial_sums(device, kernel):
         assert max(s.iterations for s in run.plan.sub_stages) <= 48
         found = [run.recv(v) for v in p.outputs.values()]
     for value, wanted in zip(found, evaluate([y, gx]), strict=True):
-        np.testing.assert_allclose(value, wanted, rtol=2e-5, atol=2e-6 * np.abs(wanted).max())
+        assert_allclose(value, wanted, rtol=2e-5, atol=2e-6 * np.abs(wanted).max())
 
 
 def test_no_invocation_of_a_wide_device_walks_far():
@@ -510,8 +509,8 @@ def test_white_stays_white_and_means_stay_means():
     white = Variable(VEC3, (32, 16), data=np.ones((1, 16, 32, 3)))
     levels, gathered = evaluate([filtered_levels(white), irradiance(white)])
     for x, y, w, h in level_places((32, 16)):
-        np.testing.assert_allclose(levels[0, y : y + h, x : x + w], 1.0, rtol=1e-12)
-    np.testing.assert_allclose(gathered, 1.0, rtol=1e-12)
+        assert_allclose(levels[0, y : y + h, x : x + w], 1.0, rtol=1e-12)
+    assert_allclose(gathered, 1.0, rtol=1e-12)
 
 
 def test_irradiance_is_the_integral_over_the_cosine_of_filters():
@@ -521,7 +520,7 @@ def test_irradiance_is_the_integral_over_the_cosine_of_filters():
     cosine = np.maximum(np.einsum("abk,cdk->abcd", n, directions((64, 32))), 0)
     area = evaluate([solid_angles((64, 32))])[0][0]
     wanted = np.einsum("abcd,cd,cdk->abk", cosine, area, x.data[0]) / np.pi
-    np.testing.assert_allclose(found[0], wanted, rtol=5e-3)
+    assert_allclose(found[0], wanted, rtol=5e-3)
 
 
 MATERIALS = {
@@ -613,13 +612,13 @@ def test_the_density_of_a_map_is_one_in_all_and_directions_fall_by_it():
     d = distribution.direction((u[0], u[1], u[2], u[3]))
     density, found, pdf = evaluate([distribution.density, d, distribution.pdf(d)])
     share = density[0] * ((edges[:-1] - edges[1:]) * (2 * np.pi / 20))[:, None]
-    np.testing.assert_allclose(share.sum(), 1, rtol=1e-9)
-    np.testing.assert_allclose(np.linalg.norm(found, axis=-1), 1, rtol=1e-9)
+    assert_allclose(share.sum(), 1, rtol=1e-9)
+    assert_allclose(np.linalg.norm(found, axis=-1), 1, rtol=1e-9)
     row = np.arccos(found[..., 1]) / np.pi * 10
     column = (np.arctan2(found[..., 0], -found[..., 2]) / (2 * np.pi) + 0.5) * 20
     counts = np.histogram2d(row.ravel(), column.ravel(), (10, 20), ((0, 10), (0, 20)))[0]
     assert np.abs(counts / counts.sum() - share).sum() < 0.12
-    np.testing.assert_allclose(pdf[0], density[0][row[0].astype(int), column[0].astype(int)], rtol=1e-9)
+    assert_allclose(pdf[0], density[0][row[0].astype(int), column[0].astype(int)], rtol=1e-9)
 
 
 def scene():
@@ -675,7 +674,7 @@ def test_devices_agree_with_the_oracle_in_value_and_gradient_by_monte_carlo(run)
     wrt = [leaves[name] for name in ("map", "roughness", "base", "intensity")]
     outputs = [value, *gradient(loss, wrt)]
     for found, wanted in zip(run(outputs), evaluate(outputs), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=5e-3, atol=2e-3 * np.abs(wanted).max())
+        assert_allclose(found, wanted, rtol=5e-3, atol=2e-3 * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("metallic", [0.0, 1.0])
@@ -694,7 +693,7 @@ def test_direct_light_is_that_of_the_standard(run, metallic: float):
         wanted = brdf * nl[:, None] * 2
         surface = GltfBsdf.of(tuple(base), metallic, roughness)
         (found,) = run([DirectionalLight(tuple(light), 2.0).reflected(fragment(surface, n))])
-        np.testing.assert_allclose(found[0, 0], wanted, rtol=1e-3, atol=1e-3 * wanted.mean())
+        assert_allclose(found[0, 0], wanted, rtol=1e-3, atol=1e-3 * wanted.mean())
 
 
 def test_pictures_are_lit_by_it_and_steps_differ():

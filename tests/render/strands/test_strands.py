@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from dressi import FLOAT, VEC3, DressiAD, F, InputError, Variable, adam, gradient
 from dressi.ad.check import check_gradient
@@ -56,7 +57,7 @@ def test_two_points_of_a_variable_are_a_strand():
     own, other = (
         evaluate([draw_strands(StrandGeometry(p), PIXELS, size=SIZE).mask])[0] for p in (points, LINE[:2])
     )
-    np.testing.assert_allclose(own, other, atol=1e-6)
+    assert_allclose(own, other, atol=1e-6)
 
 
 def test_the_area_of_a_half_plane_is_that_of_a_ribbon_that_ends_there():
@@ -68,7 +69,7 @@ def test_the_area_of_a_half_plane_is_that_of_a_ribbon_that_ends_there():
     end = Variable.of(np.column_stack([place + 9 * left, 9 * along]))
     (half,) = evaluate([half_plane(Variable.of(place), Variable.of(along))])
     (area,) = evaluate([ribbon_area(start, end)])
-    np.testing.assert_allclose(half, np.abs(area), atol=2e-4)
+    assert_allclose(half, np.abs(area), atol=2e-4)
 
 
 def scene(**options) -> tuple[StrandGeometry, list[Variable]]:
@@ -92,7 +93,7 @@ def test_derivatives_are_those_of_the_picture(layers):
     for leaf, slope in zip(leaves, slopes, strict=True):
         step = np.random.default_rng(2).normal(size=leaf.shape) * 1e-4
         high, low = (evaluate([loss], {leaf: leaf.data + k * step})[0].item() for k in (1, -1))
-        np.testing.assert_allclose((slope * step).sum() * 2, high - low, rtol=0.01)
+        assert_allclose((slope * step).sum() * 2, high - low, rtol=0.01)
 
 
 def test_devices_compute_what_numpy_does(device):
@@ -106,7 +107,7 @@ def test_devices_compute_what_numpy_does(device):
         ad.step()
         for k, truth in enumerate(evaluate(images)):
             found = ad.recv(str(k)).reshape(truth.shape)
-            np.testing.assert_allclose(found, truth, atol=2e-4 * max(1e-3, np.abs(truth).max()) + 2e-6)
+            assert_allclose(found, truth, atol=2e-4 * max(1e-3, np.abs(truth).max()) + 2e-6)
 
 
 def test_points_are_discs(device):
@@ -117,7 +118,7 @@ def test_points_are_discs(device):
         ad.set_output("colour", draw_strands(cloud, PIXELS, size=SIZE).colour)
         ad.step()
         found = ad.recv("colour").sum((0, 1, 2))
-    np.testing.assert_allclose(found, [np.pi * 1.7**2, np.pi * 0.3**2, 0], rtol=2e-3, atol=1e-6)
+    assert_allclose(found, [np.pi * 1.7**2, np.pi * 0.3**2, 0], rtol=2e-3, atol=1e-6)
 
 
 def test_what_stands_in_front_hides_strands():
@@ -135,22 +136,22 @@ def test_layers_hold_what_sums_do(device):
         for name, layers in (("sums", None), ("layers", 8)):
             ad.set_output(name, draw_strands(strands, PIXELS, size=SIZE, layers=layers).mask)
         ad.step()
-        np.testing.assert_allclose(ad.recv("layers"), ad.recv("sums"), atol=1e-3)
+        assert_allclose(ad.recv("layers"), ad.recv("sums"), atol=1e-3)
 
 
 def test_edges_and_curves():
     cube = primitives.cube()
     assert wireframe(cube).strands == 18
     smooth = curves(StrandGeometry(LINE, radius=[0.1, 0.2, 0.1]), pieces=4)
-    np.testing.assert_allclose(smooth.points[::4], LINE)
+    assert_allclose(smooth.points[::4], LINE)
     assert smooth.radius.max() == 0.2
     handles = np.concatenate([LINE, LINE[::-1] + 3.0, LINE[:1]])
     bent = curves(StrandGeometry(handles, radius=np.arange(7.0)), pieces=4, kind="bezier")
-    np.testing.assert_allclose(bent.points[::4], handles[::3])
-    np.testing.assert_allclose(bent.points[2], [1, 3, 3, 1] @ handles[:4] / 8)
+    assert_allclose(bent.points[::4], handles[::3])
+    assert_allclose(bent.points[2], [1, 3, 3, 1] @ handles[:4] / 8)
     assert bent.radius[2] == 1.5
     moving = curves(StrandGeometry(Variable.of(LINE, VEC3)), pieces=4)
-    np.testing.assert_allclose(evaluate([moving.points])[0].reshape(-1, 3), smooth.points, atol=1e-6)
+    assert_allclose(evaluate([moving.points])[0].reshape(-1, 3), smooth.points, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -234,11 +235,11 @@ def test_a_surface_hides_strands_and_picking_names_the_node():
     assert (shown.node[8, 2:11] == 1).all() and (shown.node[8, 13:18] == 0).all()
     assert (shown.node[10:] == 2).any() and not (shown.node[:6] == 2).any()
     assert (shown.face[shown.node == 0] == -1).all() and (shown.face[shown.node == 1] >= 0).all()
-    np.testing.assert_allclose(shown.colour[8, 14], [1, 0, 0], atol=2e-3)
-    np.testing.assert_allclose(shown.colour[8, 4], [1, 1, 1], atol=1e-6)
+    assert_allclose(shown.colour[8, 14], [1, 0, 0], atol=2e-3)
+    assert_allclose(shown.colour[8, 4], [1, 1, 1], atol=1e-6)
     # Not where it is cut out.
     cut = Scene([Node(strand), Node(WALL, {"alpha": 0.2, "alpha_mode": "mask"})])
-    np.testing.assert_allclose(render(cut, CAMERA, light=None).colour[8, 7], [1, 0, 0], atol=2e-3)
+    assert_allclose(render(cut, CAMERA, light=None).colour[8, 7], [1, 0, 0], atol=2e-3)
 
 
 @pytest.mark.release
@@ -260,7 +261,7 @@ def test_strands_throw_shadows_and_have_derivatives_in_a_scene(device):
     darker = (alone.colour - shadowed).max(axis=2)
     assert (darker[7:9, 10:14] > 0.5).all() and np.abs(darker[13:]).max() < 1e-3
     (truth,) = evaluate([gradient(F.sum(with_strand.mask), [points])[0]])
-    np.testing.assert_allclose(slope, truth.reshape(slope.shape), atol=1e-3 * np.abs(truth).max())
+    assert_allclose(slope, truth.reshape(slope.shape), atol=1e-3 * np.abs(truth).max())
 
 
 @pytest.mark.one_driver
@@ -270,8 +271,8 @@ def test_strands_need_no_surface(device):
         picture = render(shown, CAMERA, light=None, background=0.2, outputs=("colour", "mask", "node"))
         one = draw_strands(strand, CAMERA)
         mask, colour = evaluate([one.mask, one.over(0.2)])
-        np.testing.assert_allclose(picture.mask, mask[0], atol=1e-5)
-        np.testing.assert_allclose(picture.colour, colour[0], atol=1e-5)
+        assert_allclose(picture.mask, mask[0], atol=1e-5)
+        assert_allclose(picture.colour, colour[0], atol=1e-5)
         assert np.unique(picture.node).tolist() == [-1, 0]
     # Cameras frame it, and lights with shadows shine on it.
     points = Variable.of(BEHIND, VEC3, name="points")
@@ -307,8 +308,8 @@ def test_lines_of_a_file_are_strands(tmp_path):
     (tmp_path / "a.gltf").write_text(json.dumps(document))
     (node,) = load_scene(tmp_path / "a.gltf")
     assert node.name == "wire" and node.geometry.count == 4 and node.geometry.unit == "pixels"
-    np.testing.assert_allclose(node.geometry.colours, [[1, 0.5, 0]])
-    np.testing.assert_allclose(node.to_world[:3, 3], [0, 0, 2])
+    assert_allclose(node.geometry.colours, [[1, 0.5, 0]])
+    assert_allclose(node.to_world[:3, 3], [0, 0, 2])
 
 
 @pytest.mark.release
@@ -341,7 +342,7 @@ def test_strands_lie_among_panes(options):
     found, node = evaluate([picture.colour, picture.node])
     assert 0.1 < layers[0][1] < 0.9
     near = 0.02 if "transparency" in options else 1e-6
-    np.testing.assert_allclose(found[0, 2, 2], expected, atol=near)
+    assert_allclose(found[0, 2, 2], expected, atol=near)
     if options.get("form") == "hard":
         assert check_gradient(picture.colour, [alpha], step=1e-6) < 1e-3
     assert node[0, 2, 2] == (0 if layers[0][1] >= 0.5 else 1)
@@ -366,14 +367,14 @@ def test_a_fibre_from_afar_is_the_mean_over_its_width():
     sines = [Variable.of(np.tile(x, (200, 1))) for x in (light, eye, phi)]
     near = evaluate([hair.scattered(sines[0], sines[1], sines[2], offset)])[0][0].mean(0)
     (far,) = evaluate([FarHair(hair).scattered(images(light, eye, np.cos(phi)))])
-    np.testing.assert_allclose(far[0, 0], near, rtol=0.03, atol=0.01 * near.mean())
+    assert_allclose(far[0, 0], near, rtol=0.03, atol=0.01 * near.mean())
 
 
 def test_light_passes_strands_directly_or_is_sent_on():
     """Fibres that absorb nothing let through less than arrives, and dark ones nearly nothing but what meets none."""
     crossed = Variable.of(np.array([[0.0, 0.5, 2.0, 8.0]]), FLOAT)
     direct, white = evaluate(FarHair(HairBsdf.of(0.0, 0.0)).passing(F.constant(0.1), crossed))
-    np.testing.assert_allclose(direct[0, 0], np.exp([0.0, -0.5, -2, -8]))
+    assert_allclose(direct[0, 0], np.exp([0.0, -0.5, -2, -8]))
     assert ((direct[..., None] + white) <= 1).all() and (white[0, 0, 1:] > 0.02).all()
     dark = evaluate([FarHair(HairBsdf.of(None, 0.9999)).passing(F.constant(0.1), crossed)[1]])[0]
     assert (dark[0, 0, 1:] < 0.1 * white[0, 0, 1:]).all()
@@ -387,7 +388,7 @@ def test_strands_dim_the_light_of_those_behind_them():
     opacity = StrandOpacity.of(strands, (0.0, 0.0, 1.0), 64)
     at = Variable.of(np.array([[[0, 0, 1.5], [0, 0, 0.5], [0, 0, -0.5], [0, 0, -1.5]]]), VEC3)
     (found,) = evaluate([opacity.crossed(at)])
-    np.testing.assert_allclose(np.diff(found[0, 0]), found[0, 0, 3] / 3, rtol=0.15)
+    assert_allclose(np.diff(found[0, 0]), found[0, 0, 3] / 3, rtol=0.15)
     assert found[0, 0, 0] < 0.05 and 0.5 < found[0, 0, 3] / 3 / -np.log(0.5) < 1.3
 
 
@@ -409,7 +410,7 @@ def test_gradients_by_the_hair_are_central_differences():
 def test_devices_agree_with_numpy(device):
     value = picture(leaves())
     with DressiAD(device) as ad:
-        np.testing.assert_allclose(ad.evaluate([value])[0], evaluate([value])[0], rtol=1e-2, atol=2e-3)
+        assert_allclose(ad.evaluate([value])[0], evaluate([value])[0], rtol=1e-2, atol=2e-3)
 
 
 def test_wrong_hair_is_refused():

@@ -8,6 +8,7 @@ import numpy as np
 import outer_cases as oc
 import pytest
 import soft_cases as sc
+from numpy.testing import assert_allclose, assert_array_equal
 from trimesh.triangles import closest_point
 
 from dressi import F, InputError, Variable, gradient
@@ -61,8 +62,8 @@ def test_attributes_are_perspective_correct():
     covered = drawn[0] >= 0
     assert 100 < covered.sum() < covered.size
     expected = np.stack([(place[..., 0] + 1) / 2, (1 - place[..., 1]) / 2], axis=-1)
-    np.testing.assert_allclose(found[0][covered], expected[covered], atol=1e-9)
-    np.testing.assert_allclose(total[0], covered, atol=1e-12)
+    assert_allclose(found[0][covered], expected[covered], atol=1e-9)
+    assert_allclose(total[0], covered, atol=1e-12)
     assert not found[0][~covered].any()
     assert (covered == (np.abs(place) <= 1).all(-1)).all()
 
@@ -76,7 +77,7 @@ def test_clamped_weights_stay_on_the_face():
     )
     there = face >= 0
     assert (weights >= 0).all() and (dist[there] < 0).any()
-    np.testing.assert_allclose(weights.sum(-1)[there], 1)
+    assert_allclose(weights.sum(-1)[there], 1)
 
 
 def test_weights_have_the_gradient_of_their_positions():
@@ -99,7 +100,7 @@ def test_slivers_are_not_extrapolated_to_centres_beside_them():
         [weights, *gradient(F.sum(F.dot(weights, F.constant((1.0, 2.0, 3.0)))), [position])]
     )
     assert value.min() >= -screen.OUTSIDE and value.max() <= 1 + 2 * screen.OUTSIDE
-    np.testing.assert_allclose(value.sum(-1), 1, atol=1e-9)
+    assert_allclose(value.sum(-1), 1, atol=1e-9)
     assert np.isfinite(slope).all()
 
 
@@ -120,7 +121,7 @@ def test_projection_at_the_eye_has_a_finite_gradient():
     points = projection.project(position, (200, 100))
     place = F.select(F.less(points.vertex.z, 0.0), 0.0, points.smooth.xy)
     vertex, slope = evaluate([points.vertex, *gradient(F.sum(F.sum_components(place)), [position])])
-    np.testing.assert_allclose(vertex[0, 0], [(0, 0, 0, 0), (1.5, 1, 0.25, 2), (2, 1, -0.1, 1), (0, 0, 0, 0)])
+    assert_allclose(vertex[0, 0], [(0, 0, 0, 0), (1.5, 1, 0.25, 2), (2, 1, -0.1, 1), (0, 0, 0, 0)])
     assert np.isfinite(slope).all() and slope[0, 0, 1].any() and not slope[0, 0, [0, 2, 3]].any()
 
 
@@ -152,7 +153,7 @@ def check_texture_gradient(run: sc.Executor, side: int) -> None:
     drawn, where, found, slope = run([face, place, colour, *gradient(loss, [texture])])
     upstream = 2 * (found[0] - target.data[0])
     expected = bilinear_gradient(where[0], drawn[0] >= 0, upstream, side)
-    np.testing.assert_allclose(slope[0], expected, atol=1e-5 * np.abs(expected).max())
+    assert_allclose(slope[0], expected, atol=1e-5 * np.abs(expected).max())
     assert not found[0][drawn[0] < 0].any()
 
 
@@ -211,7 +212,7 @@ def test_normals_and_lambert_shading():
     table = Variable(IVEC3, list_size(len(faces)), data=list_image(faces))
     normals = surface_normals.vertex_normals(position, table)
     (found,) = evaluate([normals])
-    np.testing.assert_allclose((found[0, 0] * points).sum(-1), 1, atol=2e-3)
+    assert_allclose((found[0, 0] * points).sum(-1), 1, atol=2e-3)
     assert check_gradient(normals, [position]) < 1e-5
     face = Variable(INT, (3, 1), data=np.array([[[0, 5, -1]]]))
     normal = surface_normals.flat_normal(position, screen.corners(face, table))
@@ -221,10 +222,10 @@ def test_normals_and_lambert_shading():
     a, b, c = (points[faces[:, i]] for i in range(3))
     cross = np.cross(b - a, c - a)
     cross /= np.linalg.norm(cross, axis=1, keepdims=True)
-    np.testing.assert_allclose(flat[0, 0], [cross[0], cross[5], (0, 0, 0)], atol=1e-12)
+    assert_allclose(flat[0, 0], [cross[0], cross[5], (0, 0, 0)], atol=1e-12)
     cosine = np.maximum(flat[0, 0, :, 2:], 0)
-    np.testing.assert_allclose(image[0, 0], (3 * cosine + (0.1, 0, 0)) * (0.5, 1, 0.25), atol=1e-12)
-    np.testing.assert_allclose(colour[0, 0], [(0.5, 1, 0.25), (0.5, 1, 0.25), (0, 0, 0)])
+    assert_allclose(image[0, 0], (3 * cosine + (0.1, 0, 0)) * (0.5, 1, 0.25), atol=1e-12)
+    assert_allclose(colour[0, 0], [(0.5, 1, 0.25), (0.5, 1, 0.25), (0, 0, 0)])
     assert plain.vtype is VEC3 and FLOAT is not VEC3
 
 
@@ -266,7 +267,7 @@ def check_hard(run, cull: str) -> None:
     same = found[0] == truth
     assert len(np.unique(truth)) == (4 if cull == "none" else 3) and same.mean() >= 0.99
     expected = (weights[..., None] * table.data[0, 0][case.faces[np.maximum(truth, 0)]]).sum(2)
-    np.testing.assert_allclose(colour[0][same], np.where(truth[..., None] < 0, 0, expected)[same], atol=2e-3)
+    assert_allclose(colour[0][same], np.where(truth[..., None] < 0, 0, expected)[same], atol=2e-3)
 
 
 @pytest.mark.parametrize("cull", ["none", "back"])
@@ -289,7 +290,7 @@ def test_brute_force_pulls_gradients_through_the_cut():
         step = np.zeros(clip.shape)
         step[index] = 1e-6
         expected[index] = (upstream * (cut.points(clip + step) - cut.points(clip - step))).sum() / 2e-6
-    np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+    assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
 
 
 def losses(form: str, clip: np.ndarray, faces: np.ndarray, run=evaluate) -> tuple[np.ndarray, np.ndarray]:
@@ -444,7 +445,7 @@ def check_far(run, form: str) -> None:
     hard = covered(rasterize_hard(clip, table, size=(24, 18), face_count=len(faces)))
     loss = F.sum(F.square(drawn.silhouette - 0.3))
     mask, truth, depth, slope = run([drawn.hard, hard, point, *gradient(loss, [shift])])
-    np.testing.assert_array_equal(mask, truth)
+    assert_array_equal(mask, truth)
     assert 0.2 < truth.mean() < 0.6 and depth.max() <= 5.0 + 1e-3 and np.isfinite(slope).all()
     if run is evaluate and form in ("outer", "contour"):
         ends = [evaluate([loss], {shift: np.full((1, 1, 1), h)})[0].item() for h in (1e-6, -1e-6)]
@@ -478,7 +479,7 @@ def test_distances_are_those_of_the_nearest_face():
     truth = every_face(mesh, points)
     found = SurfaceDistance(mesh).distances(points)
     assert (found >= truth - 1e-12).all()
-    np.testing.assert_allclose(found, truth, rtol=1e-3, atol=1e-4)
+    assert_allclose(found, truth, rtol=1e-3, atol=1e-4)
 
 
 def test_far_points_are_cut_off_and_points_keep_their_shape():
@@ -486,7 +487,7 @@ def test_far_points_are_cut_off_and_points_keep_their_shape():
     surface = SurfaceDistance(primitives.icosphere(2))
     free, most = surface.distances(points), surface.distances(points, most=0.5)
     assert most.shape == (4, 5) and most.max() == 0.5
-    np.testing.assert_array_equal(most, np.minimum(free, 0.5))
+    assert_array_equal(most, np.minimum(free, 0.5))
 
 
 def test_every_face_has_a_point():
@@ -532,7 +533,7 @@ def test_slopes_are_how_attributes_change_on_the_screen():
             for sign in (1, -1)
         ]
         high, low = evaluate([screen.interpolate(table, at, w) for w in sides])
-        np.testing.assert_allclose(slope, (high - low) / (2 * step), atol=1e-6)
+        assert_allclose(slope, (high - low) / (2 * step), atol=1e-6)
         assert not slope[face < 0].any()
     assert not value[face < 0].any()
     for image in found:

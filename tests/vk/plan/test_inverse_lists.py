@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 from dressi import FLOAT, INT, IVEC2, MAT2, VEC3, DressiAD, F, InputError, Variable, gradient, sgd
 from dressi.ad.evaluate import evaluate
@@ -71,7 +72,7 @@ def test_a_gather_has_the_meaning_of_the_scatter(case):
     program = gathered(Program({"table": table}))
     assert gathers(program) == 1
     expected, found = evaluate([table]), evaluate([program.outputs["table"]])
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert_allclose(found, expected, atol=1e-12)
 
 
 def test_devices_gather_what_they_scatter(device):
@@ -98,7 +99,7 @@ def test_devices_gather_what_they_scatter(device):
         run.run()
         found = {name: run.recv(v) for name, v in outputs.items()}
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=2e-7, atol=1e-7)
+        assert_allclose(found[name], value, rtol=2e-7, atol=1e-7)
 
 
 def mesh_problem() -> tuple[Variable, Variable, Variable]:
@@ -120,15 +121,13 @@ def test_lists_follow_the_indices_that_are_sent(device):
             if sent is not None:
                 ad.send(corners, sent)
             (expected,) = evaluate([slope], {} if sent is None else {corners: sent})
-            np.testing.assert_allclose(
-                ad.recv("slope"), expected.reshape(ad.recv("slope").shape), rtol=1e-6, atol=1e-6
-            )
+            assert_allclose(ad.recv("slope"), expected.reshape(ad.recv("slope").shape), rtol=1e-6, atol=1e-6)
         assert gathers(ad.plan.program) == 1
         # A program that is made later starts with the lists of what was sent.
         ad.set_output("twice", 2.0 * slope)
         (expected,) = evaluate([slope], {corners: np.full(20, 3)})
         found = ad.recv("twice")
-        np.testing.assert_allclose(found, 2 * expected.reshape(found.shape), rtol=1e-6, atol=1e-6)
+        assert_allclose(found, 2 * expected.reshape(found.shape), rtol=1e-6, atol=1e-6)
 
 
 def test_indices_sent_before_the_lists_are_made(device):
@@ -142,7 +141,7 @@ def test_indices_sent_before_the_lists_are_made(device):
         moved = ad.recv(positions)
     (slope,) = evaluate(gradient(loss, [positions]), {corners: other})
     expected = (positions.data - 0.1 * slope).reshape(moved.shape)
-    np.testing.assert_allclose(moved, expected, rtol=1e-5, atol=1e-6)
+    assert_allclose(moved, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_indices_that_are_sent_before_every_step(device):
@@ -156,9 +155,7 @@ def test_indices_that_are_sent_before_every_step(device):
             run.send(corners, sent)
             run.run()
             (expected,) = evaluate([slope], {corners: sent})
-            np.testing.assert_allclose(
-                run.recv(slope), expected.reshape(run.recv(slope).shape), rtol=1e-6, atol=1e-6
-            )
+            assert_allclose(run.recv(slope), expected.reshape(run.recv(slope).shape), rtol=1e-6, atol=1e-6)
 
 
 def test_steps_are_those_of_scatters_and_programs_share_the_lists(device):
@@ -174,7 +171,7 @@ def test_steps_are_those_of_scatters_and_programs_share_the_lists(device):
             losses.append(ad.losses())
             lists = [v for v in ad._workspace._of if isinstance(v, InverseList)]
             assert len(lists) == (2 if options is DEFAULT else 0)
-    np.testing.assert_allclose(*losses, rtol=1e-6, atol=1e-6)
+    assert_allclose(*losses, rtol=1e-6, atol=1e-6)
 
 
 def test_what_the_host_does_not_know_is_scattered():
@@ -213,7 +210,7 @@ def test_pairs_of_one_table_are_gathered_each_for_itself():
     program = gathered(simplify(Program({"y": both})))
     assert gathers(program) == 1
     values = {unknown: np.array([3, 3, 0, -1])}
-    np.testing.assert_allclose(evaluate([program.outputs["y"]], values), evaluate([both], values))
+    assert_allclose(evaluate([program.outputs["y"]], values), evaluate([both], values))
 
 
 @pytest.mark.parametrize("name", RECORDS)

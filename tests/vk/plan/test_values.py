@@ -1,10 +1,30 @@
-"""What is read is the value at the leaves as they are now; nothing is zero, stale or lost in silence."""
+"""Values and steps of an engine on devices: what is read, what an optimizer moves, and what is refused."""
+
+import signal
+import threading
+import time
 
 import numpy as np
 import pytest
 
-from dressi import FLOAT, VEC3, DressiAD, F, GraphError, Variable, evaluate, gradient, sgd
+from dressi import (
+    FLOAT,
+    INT,
+    VEC3,
+    DressiAD,
+    F,
+    GraphError,
+    InputError,
+    Variable,
+    adam,
+    evaluate,
+    gradient,
+    jvp,
+    sgd,
+)
 from dressi.ad.evaluate import evaluate as meaning
+from dressi.ad.objective import HISTORY
+from dressi.ad.optim import Clocked, clock, exponential, per_parameter
 from dressi.ad.traversal import leaves
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.values.evaluate import Evaluator
@@ -152,3 +172,204 @@ def test_the_free_function_opens_a_device_once():
     assert evaluate({"twice": x + x})["twice"].tolist() == [2.0, 4.0, 6.0, 8.0, 10.0]
     with pytest.raises(GraphError, match="given to leaf Variables"):
         evaluate(x, {x + 1.0: 3.0})
+
+
+def small(device, *names):
+    x, y = (
+        Variable(FLOAT, (4, 1), name=n, data=np.linspace(1, 2, 4).reshape(1, 1, 4))
+        for n in names or ("x", "y")
+    )
+    ad = DressiAD(device)
+    ad.set_loss(F.sum(F.square(x)) + F.sum(F.square(y)))
+    ad.set_optimizer(adam(0.1), [x, y])
+    return ad, x, y
+
+
+@pytest.mark.parametrize("names", [("x", "y"), (None, None)], ids=["named", "unnamed"])
+def test_frozen_parameters_rest_with_their_moments(device, names):
+    ad, _, y = small(device, *names)
+    other, *_ = small(device, *names)
+    with ad, other:
+        ad.step(3)
+        other.step(3)
+        before = ad.state()
+        ad.freeze(y)
+        ad.step(2)
+        other.step(2)
+        during, reference = ad.state(), other.state()
+        own = [n for n in during if n.split(".")[0] in (y.name or "parameter1")]
+        assert len(own) == 3 and all((during[n] == before[n]).all() for n in own)
+        rest = [n for n in during if n not in own]
+        assert all((during[n] == reference[n]).all() for n in rest)
+        ad.release(y)
+        ad.step()
+        after = ad.state()
+        assert all((after[n] != before[n]).any() for n in own)
+        with pytest.raises(GraphError, match="not among the parameters"):
+            ad.freeze(Variable(FLOAT))
+
+
+def test_state_is_kept_where_it_is_asked_for(device):
+    ad, x, _ = small(device)
+    with ad:
+        ad.step(3)
+        before = ad.state()
+        ad.set_optimizer(adam(0.01), [x], keep_state=True)
+        assert (ad.state()["x.adam_m"] == before["x.adam_m"]).all() and ad.state()["step"].item() == 3
+        ad.set_optimizer(adam(0.01), [x])
+        assert not ad.state()["x.adam_m"].any() and ad.state()["step"].item() == 0
+        ad.set_optimizer(None)
+        assert ad.parameters == ()
+        values = ad.recv(x)
+        ad.step(2)
+        assert (ad.recv(x) == values).all() and len(ad.losses()) == 5
+
+
+def test_restore_sets_all_or_nothing(device):
+    ad, x, y = small(device)
+    with ad:
+        ad.step(2)
+        state = ad.state()
+        ad.step(2)
+        before = ad.state()
+        wrong = {**state, "y": np.zeros((7, 7))}
+        with pytest.raises(GraphError, match=r"y .*takes an array of shape"):
+            ad.restore(wrong)
+        with pytest.raises(GraphError, match=r"differs in: x.*partial=True"):
+            ad.restore({n: a for n, a in state.items() if n != "x"})
+        assert all((ad.state()[n] == before[n]).all() for n in before)
+        with pytest.raises(GraphError, match="differs in: z"):
+            ad.restore({"z": np.zeros(1)}, partial=True)
+        ad.restore({"x": state["x"]}, partial=True)
+        assert (ad.recv(x) == state["x"]).all() and (ad.recv(y) == before["y"]).all()
+
+
+def test_an_interrupt_leaves_losses_in_order(device):
+    ad, *_ = small(device)
+    reference, *_ = small(device)
+    with ad, reference:
+        ad.step()
+        ad.losses()
+        threading.Timer(0.15, signal.raise_signal, (signal.SIGINT,)).start()
+        with pytest.raises(KeyboardInterrupt):
+            for _ in range(100000):
+                ad.step(HISTORY // 2)
+        time.sleep(0.01)
+        ad.step(3)
+        found = ad.losses()
+        reference.step(len(found))
+        assert found == reference.losses() and len(found) > 4
+        assert ad.state()["step"].item() == len(found)
+
+
+def test_adams_first_move_is_the_rate(device):
+    for beta in (0.9, 0.999, 0.99999, 0.0):
+        x = Variable(FLOAT, (3, 1), name="x", data=np.zeros((1, 1, 3)))
+        slope = Variable(FLOAT, (3, 1), data=np.array([[[1.0, -3.0, 1e-2]]]))
+        with DressiAD(device) as ad:
+            ad.set_loss(F.sum(x * slope))
+            ad.set_optimizer(adam(1.0, betas=(0.9, beta), eps=0.0), [x])
+            ad.step()
+            assert np.abs(ad.recv(x).ravel() - [-1.0, 1.0, -1.0]).max() < 2e-6
+            ad.step(9)
+            assert np.abs(ad.recv(x).ravel() / 10 - [-1.0, 1.0, -1.0]).max() < 2e-6
+
+
+def test_per_parameter_rates_and_clocks(device):
+    ad, x, y = small(device)
+    steps = clock()
+    with ad:
+        optimizer = per_parameter({x: sgd(0.0), y: sgd(exponential(0.5, 0.5))})
+        ad.set_optimizer(Clocked(optimizer, steps), [x, y])
+        before = ad.recv(y)
+        ad.step(2)
+        assert (ad.recv(x) == np.float32(x.data)).all() and ad.recv(steps).item() == 2
+        assert np.abs(ad.recv(y) - before * 0.0).max() < 1e-6
+
+
+# ---- misuse
+def test_misuse_is_said_at_once(device):
+    x, offset, picture, integers, loss = scene()
+    unused = Variable(FLOAT, name="unused", data=np.zeros((1, 1, 1)))
+    held = F.mean(F.stop_gradient(F.length(x))) + F.sum(offset)
+    with DressiAD(device) as ad:
+        cases = [
+            (lambda: ad.step(), "nothing to compute"),
+            (lambda: ad.set_loss(3.0), "the loss is a Variable"),
+            (lambda: ad.set_loss(integers), "F.to_float"),
+            (lambda: ad.set_loss(F.mean(x)), r"F.mean\(F.sum_components\(x\)\)"),
+            (lambda: ad.set_optimizer("adam", [x]), "adam\\(rate\\)"),
+            (lambda: ad.set_optimizer(adam(0.1), []), "needs parameters"),
+            (lambda: ad.set_optimizer(adam(0.1), [picture]), "is computed"),
+            (lambda: ad.set_optimizer(adam(0.1), ["x"]), "leaf Variables"),
+            (lambda: ad.set_optimizer(adam(0.1), [x, x]), "given twice"),
+            (lambda: ad.set_optimizer(None, [x]), "without an optimizer"),
+            (lambda: ad.set_output("loss", x), "name of the loss"),
+            (lambda: ad.set_output(3, x), "a name and a Variable"),
+            (lambda: ad.set_output("x", 3.0), "a name and a Variable"),
+            (lambda: ad.recv("nothing"), "no output 'nothing'; there are: none"),
+            (lambda: ad.recv(3), "can be read"),
+            (lambda: ad.recv(Variable(FLOAT, name="empty")), "nothing was ever sent to FLOAT empty"),
+            (lambda: adam("a"), "learning rate .*not 'a'"),
+            (lambda: adam(float("nan")), "learning rate"),
+            (lambda: sgd(None), "learning rate .*not None"),
+            (lambda: sgd(0.1, momentum="x"), "momentum"),
+            (lambda: adam(0.1, betas=(0.9,)), "betas"),
+            (lambda: adam(0.1, betas=(0.9, "b")), "betas"),
+            (lambda: adam(0.1, eps=-1.0), "eps"),
+            (lambda: adam(x), "learning rate"),
+        ]
+        for call, words in cases:
+            with pytest.raises(GraphError, match=words):
+                call()
+        ad.set_loss(loss)
+        for wrong in (unused, offset):
+            other = held if wrong is unused else F.mean(F.length(x))
+            ad.set_optimizer(None)
+            ad.set_loss(other)
+            with pytest.raises(GraphError, match=f"does not depend on FLOAT {wrong.name}"):
+                ad.set_optimizer(adam(0.1), [wrong])
+        ad.set_loss(loss)
+        ad.set_optimizer(adam(0.1), [x, offset])
+        with pytest.raises(GraphError, match="does not depend on VEC3 x"):
+            ad.set_loss(held)
+        for n in (-1, 2.5, "3", None):
+            with pytest.raises(GraphError, match="number of steps"):
+                ad.step(n)
+        ad.step(np.int64(2))
+        with pytest.raises(GraphError, match="not part of this program"):
+            ad.send(unused, 1.0)
+        with pytest.raises(GraphError, match="is computed"):
+            ad.send(picture, 1.0)
+        with pytest.raises(GraphError, match="to leaf Variables"):
+            ad.send("x", 1.0)
+        assert len(ad.losses()) == 2
+    assert len(ad.losses()) == 2
+    with pytest.raises(InputError, match="closed"):
+        ad.recv(x)
+
+
+def test_numbers_that_do_not_fit_are_refused():
+    cases = [
+        (lambda: Variable(FLOAT, (4.7, 2)), "width of a size.*4.7"),
+        (lambda: Variable(FLOAT, 3), r"is \(width, height\)"),
+        (lambda: Variable(FLOAT, batch=1.5), "a batch.*1.5"),
+        (lambda: Variable(FLOAT, batch=0), "at least 1"),
+        (lambda: Variable("float"), "type of a Variable"),
+        (lambda: Variable(INT, (2, 1), data=[[[0, 2**31]]]), "32 bits; 2147483648"),
+        (lambda: Variable(INT, (2, 1), data=[[[0.5, 1]]]), "holds integers"),
+        (lambda: Variable(FLOAT, data=1j), "real numbers"),
+        (lambda: F.shift(Variable(FLOAT, (4, 4)), 1.5, 0), "shift.*1.5"),
+        (lambda: F.crop(Variable(FLOAT, (4, 4)), 0, 0, (1.5, 1)), "width of a size"),
+        (lambda: F.pad(Variable(FLOAT, (4, 4)), 0, 0, 0.5, 1), "padding"),
+        (lambda: F.resize(Variable(FLOAT, (4, 4)), (2.2, 2)), "width of a size"),
+        (lambda: F.expand(Variable(FLOAT), 2.5), "a batch"),
+        (lambda: F.scatter_add(Variable(FLOAT), 0, (0, 1)), "at least 1"),
+        (lambda: F.linear_index((2, 2), -1), "at least 1"),
+        (lambda: F.window_max(Variable(FLOAT, (4, 4)), 1.5, "x"), "the radius"),
+        (lambda: gradient("loss", []), "of a Variable"),
+        (lambda: jvp([Variable(FLOAT)], [Variable(INT)], [None]), "tangent"),
+    ]
+    for call, words in cases:
+        with pytest.raises(GraphError, match=words):
+            call()

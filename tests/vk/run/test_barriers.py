@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from test_active import FREE, triangle
-from test_lists import Scene
+from test_scatter import Scene
 
 from dressi import FLOAT, F, Variable, gradient
 from dressi.ad.program import Program

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dressi import FLOAT, INT, DressiAD, F, GaussNewton, LevenbergMarquardt, Variable, least_squares
 from dressi.ad.least_squares.linear import coarse
@@ -57,7 +58,7 @@ def test_a_long_path_takes_fewer_iterations(device, options):
     expected = path()[2]
     _, alone = solved(device, 0, **options)
     found, together = solved(device, 64, **options)
-    np.testing.assert_allclose(found, expected, atol=2e-2)
+    assert_allclose(found, expected, atol=2e-2)
     assert together < 0.5 * alone  # the coarse space is made on the way
 
 
@@ -96,7 +97,7 @@ def test_a_net_is_solved_in_fewer_iterations(device, solver):
                 ad.step()
                 total += round(ad.state()["inner_iterations"].item())
             counts.append(total)
-            np.testing.assert_allclose(ad.recv(x), expected, atol=0.05)
+            assert_allclose(ad.recv(x), expected, atol=0.05)
     assert counts[1] < 0.6 * counts[0]
 
 
@@ -157,7 +158,7 @@ def test_a_restored_run_repeats_itself(device):
         ad.restore(state)
         ad.send(x, np.zeros(PATH))
         ad.step(2)
-        np.testing.assert_array_equal(ad.recv(x), first)
+        assert_array_equal(ad.recv(x), first)
 
 
 @pytest.mark.release
@@ -172,14 +173,14 @@ def test_several_lists_of_which_one_is_frozen(device):
         ad.set_loss(residuals)
         ad.set_optimizer(GaussNewton(iterations=400, tolerance=0.0), [node, middle])
         ad.step(2)
-        np.testing.assert_allclose(ad.recv(node), 5.0 + 2.0 * np.arange(count), atol=0.05)
+        assert_allclose(ad.recv(node), 5.0 + 2.0 * np.arange(count), atol=0.05)
         assert ad.state()["list99.coarse"].any()
         before = ad.recv(node)
         ad.freeze(node)
         ad.send(middle, np.zeros(count - 1))
         ad.step(2)
-        np.testing.assert_allclose(ad.recv(middle), before[:-1] + 1.0, atol=1e-3)
-        np.testing.assert_array_equal(ad.recv(node), before)
+        assert_allclose(ad.recv(middle), before[:-1] + 1.0, atol=1e-3)
+        assert_array_equal(ad.recv(node), before)
 
 
 @pytest.mark.release
@@ -195,8 +196,8 @@ def test_masked_and_isolated_entries_stay(device):
         ad.set_optimizer(GaussNewton(iterations=600, tolerance=0.0, forcing=1e-5), [x, y])
         ad.step(2)
         found, free = ad.recv(y), np.arange(PATH) % 10 != 3
-        np.testing.assert_array_equal(found[~free], np.arange(PATH)[~free])
-        np.testing.assert_allclose(found[free], 2.0 * ad.recv(x)[free], atol=1e-2)
+        assert_array_equal(found[~free], np.arange(PATH)[~free])
+        assert_allclose(found[free], 2.0 * ad.recv(x)[free], atol=1e-2)
 
 
 @pytest.mark.one_driver
@@ -212,7 +213,7 @@ def test_batches_of_lists_have_no_coarse_space(device):
         assert coarse.AGE not in ad.state()
         steps = np.eye(200)[1:] - np.eye(200)[:-1]
         expected = np.linalg.solve(np.eye(200) + steps.T @ steps, rows.T).T
-        np.testing.assert_allclose(ad.recv(x), expected, atol=1e-3)
+        assert_allclose(ad.recv(x), expected, atol=1e-3)
 
 
 @pytest.mark.release
@@ -235,4 +236,4 @@ def test_random_graphs_are_solved(device, seed):
         ad.set_loss(residuals)
         ad.set_optimizer(GaussNewton(iterations=400, tolerance=0.0), [x])
         ad.step(2)
-        np.testing.assert_allclose(ad.recv(x), np.linalg.lstsq(matrix, right)[0], atol=5e-3)
+        assert_allclose(ad.recv(x), np.linalg.lstsq(matrix, right)[0], atol=5e-3)

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from smoothing import smoothed, smoothing
 
 from dressi import FLOAT, DressiAD, F, LevenbergMarquardt, PlanOptions, Variable, adam, least_squares, optim
@@ -28,7 +29,7 @@ def test_linear_residuals_are_solved(device, solver):
         ad.set_loss(residuals)
         ad.set_optimizer(solver, [image])
         ad.step(3)
-        np.testing.assert_allclose(ad.recv(image), smoothed(data.data), atol=2e-5)
+        assert_allclose(ad.recv(image), smoothed(data.data), atol=2e-5)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_preconditioners_do_not_change_the_solution(device, preconditioner):
         found, iterations = ad.recv(plane), ad.state()["inner_iterations"].item()
     for k in range(10):
         expected = np.linalg.lstsq(points[group == k], heights[group == k])[0]
-        np.testing.assert_allclose(found[k], expected, atol=2e-4)
+        assert_allclose(found[k], expected, atol=2e-4)
     if isinstance(preconditioner, least_squares.BlockJacobi):
         assert iterations <= 3  # the blocks are the whole system
 
@@ -89,7 +90,7 @@ def test_volumes_of_channels_are_solved(device, solver):
         ad.set_loss([x - Variable.of(data[None], FLOAT), right, down, across])
         ad.set_optimizer(solver, [x])
         ad.step(2)
-        np.testing.assert_allclose(ad.recv(x)[0], smoothed_volume(data), atol=1e-4)
+        assert_allclose(ad.recv(x)[0], smoothed_volume(data), atol=1e-4)
 
 
 def test_kernels_of_channels_are_those_of_each_texel(device):
@@ -105,7 +106,7 @@ def test_kernels_of_channels_are_those_of_each_texel(device):
             ad.set_optimizer(LevenbergMarquardt(function_tolerance=0.0), [x])
             ad.step(4)
             costs.append(ad.losses())
-    np.testing.assert_allclose(costs[0], costs[1], rtol=1e-6)
+    assert_allclose(costs[0], costs[1], rtol=1e-6)
 
 
 @pytest.mark.parametrize("kernel", [least_squares.huber, least_squares.cauchy, least_squares.tukey])
@@ -131,7 +132,7 @@ def test_singular_blocks_do_not_make_a_solve_diverge(device):
         ad.set_optimizer(solver, [x])
         ad.step()
         found, iterations = ad.recv(x), ad.state()["inner_iterations"].item()
-    np.testing.assert_allclose((found * along).sum(1), 1.0, atol=1e-5)
+    assert_allclose((found * along).sum(1), 1.0, atol=1e-5)
     assert np.abs(found).max() < 20.0 and iterations < 10
 
 
@@ -150,7 +151,7 @@ def test_singular_problems_stay_where_they_have_converged(device, preconditioner
         ad.step(8)
         before = ad.recv(x)
         ad.step(12)
-        np.testing.assert_allclose(ad.recv(x), before, atol=0.05)
+        assert_allclose(ad.recv(x), before, atol=0.05)
 
 
 def test_problems_of_a_batch_keep_their_channels_together(device):
@@ -165,7 +166,7 @@ def test_problems_of_a_batch_keep_their_channels_together(device):
         ad.step(4)
         found = ad.recv(x).reshape(2, 3)
         assert ad.state()["radius"].size == 2
-    np.testing.assert_allclose(found, np.linalg.solve(a, np.ones((2, 3, 1)))[..., 0], rtol=1e-4)
+    assert_allclose(found, np.linalg.solve(a, np.ones((2, 3, 1)))[..., 0], rtol=1e-4)
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e9])
@@ -176,7 +177,7 @@ def test_the_scale_of_an_energy_does_not_matter(device, scale):
         ad.set_loss([scale * r for r in residuals])
         ad.set_optimizer(GaussNewton(), [image])
         ad.step(3)
-        np.testing.assert_allclose(ad.recv(image), smoothed(data.data), atol=2e-5)
+        assert_allclose(ad.recv(image), smoothed(data.data), atol=2e-5)
 
 
 def rosenbrock() -> tuple[list, Variable]:
@@ -193,7 +194,7 @@ def test_curved_residuals_are_solved(device, solver):
         ad.set_loss(residuals)
         ad.set_optimizer(solver, [x])
         ad.step(60)
-        np.testing.assert_allclose(ad.recv(x), 1.0, atol=1e-4)
+        assert_allclose(ad.recv(x), 1.0, atol=1e-4)
         costs = ad.losses()
     assert costs == sorted(costs, reverse=True)
 
@@ -223,7 +224,7 @@ def test_independent_problems_are_those_of_one(device):
             ad.step(4)
             alone.append(ad.recv(image)[0])
             passes.append(passes_of(ad))
-    np.testing.assert_allclose(batch, np.stack(alone), atol=1e-6)
+    assert_allclose(batch, np.stack(alone), atol=1e-6)
     # Three problems take the passes of one, and one for the number of losses, which all of them share.
     for one in passes[1:]:
         assert passes[0] == one | {"linearize": one["linearize"] + 1}
@@ -239,7 +240,7 @@ def test_small_problems_beside_each_other_can_be_skipped(device):
         ad.set_loss([scale * F.exp(-rate * Variable.of(at.reshape(1, 20))) - seen])
         ad.set_optimizer(LevenbergMarquardt(independent=True), [scale, rate])
         ad.step(20)
-        np.testing.assert_allclose(ad.recv(rate).ravel(), rates, atol=2e-3)
+        assert_allclose(ad.recv(rate).ravel(), rates, atol=2e-3)
         assert all(can_be_gated(plan) for plan in ad.plans.values())
 
 
@@ -274,11 +275,11 @@ def test_a_converged_problem_waits_until_something_is_sent(device):
         assert steps < 10
         ad.step(5)
         assert len(ad.losses()) == steps
-        np.testing.assert_array_equal(ad.recv(image), settled)
+        assert_array_equal(ad.recv(image), settled)
         ad.send(data, 2.0 * data.data)
         ad.step(10)
-        np.testing.assert_allclose(ad.recv(image), smoothed(2.0 * data.data), atol=5e-5)
-        np.testing.assert_allclose(ad.recv("loss"), 4 * least(data.data), rtol=1e-4)
+        assert_allclose(ad.recv(image), smoothed(2.0 * data.data), atol=5e-5)
+        assert_allclose(ad.recv("loss"), 4 * least(data.data), rtol=1e-4)
 
 
 def least(values: np.ndarray) -> float:
@@ -299,7 +300,7 @@ def test_steps_in_one_submission_are_those_of_many(device):
                 ad.step(n)
             found.append((ad.recv(x), ad.losses()))
     for x, losses in found[1:]:
-        np.testing.assert_array_equal(x, found[0][0])
+        assert_array_equal(x, found[0][0])
         assert losses == found[0][1]
 
 
@@ -360,7 +361,7 @@ def test_an_interrupt_ends_the_work_under_way(device):
         assert len(ad.losses()) < 1_000_000
         ad.send(data, -data.data)
         ad.step(3)
-        np.testing.assert_allclose(ad.recv(image), -smoothed(data.data), atol=1e-4)
+        assert_allclose(ad.recv(image), -smoothed(data.data), atol=1e-4)
 
 
 def test_excluded_texels_stay_where_they_are(device):
@@ -371,7 +372,7 @@ def test_excluded_texels_stay_where_they_are(device):
         ad.set_optimizer(GaussNewton(), [image])
         ad.step(2)
         found = ad.recv(image)[0]
-    np.testing.assert_allclose(found[:, :12], data.data[0][:, :12], atol=1e-6)
+    assert_allclose(found[:, :12], data.data[0][:, :12], atol=1e-6)
     assert not found[:, 12:].any()
 
 
@@ -386,7 +387,7 @@ def test_frozen_unknowns_stay(device):
         assert abs(ad.recv(x).item() + 2.0) < 0.1
         ad.release(y)
         ad.step(10)
-        np.testing.assert_allclose([ad.recv(x).item(), ad.recv(y).item()], 1.5, atol=1e-3)
+        assert_allclose([ad.recv(x).item(), ad.recv(y).item()], 1.5, atol=1e-3)
 
 
 def test_weights_follow_a_schedule(device):
@@ -400,7 +401,7 @@ def test_weights_follow_a_schedule(device):
         for _ in range(3):
             ad.step()
             found.append(ad.recv(x).item())
-    np.testing.assert_allclose(found, [3.0 * w * w / (1 + w * w) for w in (1.0, 2.0, 4.0)], rtol=1e-5)
+    assert_allclose(found, [3.0 * w * w / (1 + w * w) for w in (1.0, 2.0, 4.0)], rtol=1e-5)
 
 
 def test_a_linear_solve_does_not_outlive_its_step(device):
@@ -424,7 +425,7 @@ def test_values_may_be_sent_between_steps(device):
         for k in range(1, 4):
             ad.send(data, k * data.data)
             ad.step(2)
-            np.testing.assert_allclose(ad.recv(image), k * smoothed(data.data), atol=5e-5)
+            assert_allclose(ad.recv(image), k * smoothed(data.data), atol=5e-5)
 
 
 def test_adam_minimises_the_same_energy(device):
@@ -452,11 +453,11 @@ def test_residuals_that_sum_over_an_image(device, count, model):
         ad.set_loss([F.sum(m * x, "x") - b])
         ad.set_optimizer(LevenbergMarquardt(iterations=200), [x])
         ad.step(5)
-        np.testing.assert_allclose(ad.recv(x), np.linalg.lstsq(matrix, target[:, 0])[0], atol=2e-3)
+        assert_allclose(ad.recv(x), np.linalg.lstsq(matrix, target[:, 0])[0], atol=2e-3)
         diagonal = ad.state()["x.diagonal"].ravel()
         assert all(can_be_gated(plan) for plan in ad.plans.values())
     expected = np.square(matrix).sum(0)
-    np.testing.assert_allclose(diagonal, expected, rtol=1e-5 if count == 6 else 2.0)
+    assert_allclose(diagonal, expected, rtol=1e-5 if count == 6 else 2.0)
 
 
 def test_residuals_that_are_not_finite_are_named(device):
@@ -479,10 +480,10 @@ def test_values_sent_later_that_are_not_finite_are_said(device):
         ad.step(2)
         with pytest.warns(RuntimeWarning, match="the unknowns stay where they are"):
             ad.losses()
-        np.testing.assert_array_equal(ad.recv(image), found)
+        assert_array_equal(ad.recv(image), found)
         ad.send(data, data.data)
         ad.step(3)
-        np.testing.assert_allclose(ad.recv(image), smoothed(data.data), atol=5e-5)
+        assert_allclose(ad.recv(image), smoothed(data.data), atol=5e-5)
 
 
 def test_a_counter_that_nobody_counts_is_said(device):
@@ -525,7 +526,7 @@ def test_derivatives_that_are_not_finite_are_named(device, solver):
         assert not ad.recv(x).any()
         ad.send(depth, np.full(5, 2.0))
         ad.step(40)
-        np.testing.assert_allclose(ad.recv(x), 1.7924, atol=1e-3)  # 0.02 x = 4 (2 - x)^3
+        assert_allclose(ad.recv(x), 1.7924, atol=1e-3)  # 0.02 x = 4 (2 - x)^3
 
 
 def test_derivatives_that_are_not_finite_later_are_said(device):
@@ -539,7 +540,7 @@ def test_derivatives_that_are_not_finite_later_are_said(device):
         ad.step(3)
         with pytest.warns(RuntimeWarning, match="the derivative of the residuals was infinite or NaN"):
             ad.losses()
-        np.testing.assert_array_equal(ad.recv(x), found)
+        assert_array_equal(ad.recv(x), found)
 
 
 @pytest.mark.filterwarnings("default")
@@ -550,7 +551,7 @@ def test_a_singular_system_is_said(device):
         ad.set_optimizer(LevenbergMarquardt(), [x])
         with pytest.warns(RuntimeWarning, match="3 of the 8 numbers of FLOAT x .* the system is singular"):
             ad.step(3)
-        np.testing.assert_allclose(ad.recv(x), [1, 1, 1, 1, 1, 5, 6, 7], atol=1e-5)
+        assert_allclose(ad.recv(x), [1, 1, 1, 1, 1, 5, 6, 7], atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from itertools import accumulate, count
 import numpy as np
 import pytest
 from graphs import masked_program
+from numpy.testing import assert_array_equal
 from random_graphs.check import on_device
 from random_graphs.programs import random_program
 
@@ -76,7 +77,7 @@ def test_slices_give_the_bits_of_whole_stages(device, cut, seed):
         cut(parts)
         sliced = on_device(simple, simple, steps, device)
         for name, values in whole.items():
-            np.testing.assert_array_equal(sliced[name], values, err_msg=name)
+            assert_array_equal(sliced[name], values, err_msg=name)
 
 
 def test_rasters_of_several_views_in_bands(device, cut):
@@ -94,7 +95,7 @@ def test_rasters_of_several_views_in_bands(device, cut):
         cut(parts)
         sliced = on_device(program, program, 1, device)
         for name in whole:
-            np.testing.assert_array_equal(sliced[name], whole[name])
+            assert_array_equal(sliced[name], whole[name])
 
 
 @pytest.mark.parametrize("count", [3, 65535])
@@ -117,7 +118,7 @@ def test_lists_of_blocks_in_slices(device, cut, monkeypatch, count):
         calls.clear()
     for sliced in found[1:]:
         for a, b in zip(sliced, found[0], strict=True):
-            np.testing.assert_array_equal(a, b)
+            assert_array_equal(a, b)
 
 
 def test_a_list_of_blocks_behind_a_sliced_dispatch(device, monkeypatch):
@@ -136,7 +137,7 @@ def test_a_list_of_blocks_behind_a_sliced_dispatch(device, monkeypatch):
             run.run(2)
             found.append([run.recv(v) for v in (*program.outputs.values(), *program.leaves)])
     for a, b in zip(*found, strict=True):
-        np.testing.assert_array_equal(a, b)
+        assert_array_equal(a, b)
 
 
 def test_steps_are_timed_in_slices(device, cut):
@@ -189,7 +190,7 @@ def test_a_solver_in_slices_takes_the_same_steps(device, cut, monkeypatch):
             ad.set_optimizer(LevenbergMarquardt(), [x])
             ad.step(6)
             found.append((ad.recv(x), ad.losses()))
-    np.testing.assert_array_equal(found[0][0], found[1][0])
+    assert_array_equal(found[0][0], found[1][0])
     assert found[0][1] == found[1][1]
     assert rows == [5, 2]
 
@@ -215,8 +216,8 @@ def test_what_took_too_long_is_cut_finer(device, monkeypatch):
             run.wait()
         (*_, recording) = run._built._recordings.values()
         assert len(recording.buffers) > 4
-        np.testing.assert_array_equal(run.recv(x), plain[0])
-        np.testing.assert_array_equal(run.recv(program.outputs["y"]), plain[1])
+        assert_array_equal(run.recv(x), plain[0])
+        assert_array_equal(run.recv(program.outputs["y"]), plain[1])
     assert device.longest_submission >= 1
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from smoothing import smoothing
 
 from dressi import Device, DressiAD, F, LevenbergMarquardt, PlanOptions, Variable, adam, optim
@@ -89,7 +90,7 @@ def test_values_and_state_are_as_without_a_search(own, trials):
     assert trials["made"] > 2 and after < before
     assert found.keys() == expected.keys()
     for name, values in expected.items():
-        np.testing.assert_array_equal(found[name], values)
+        assert_array_equal(found[name], values)
 
 
 @pytest.mark.release
@@ -256,7 +257,7 @@ def test_parts_of_a_solver_are_searched_behind_their_gates(own, trials):
             found.append((ad.recv(image), np.array(ad.losses())))
     assert len(search._known) > 1 and trials["made"] >= len(search._known)
     for a, b in zip(*found, strict=True):
-        np.testing.assert_array_equal(a, b)
+        assert_array_equal(a, b)
 
 
 def test_what_is_read_beside_the_steps_is_not_searched(own, trials):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dressi import Device, DressiAD, DressiError, F, OutOfMemoryError, PixelFunction, PlanError, Variable
 from dressi.config import config
@@ -238,8 +239,8 @@ def test_after_wrong_glsl(own, kind):
                 ad.evaluate(kind(F.sum(leaf("other") * 2.0)).output + F.shift(x, 1, 0))
             assert own.live_objects() == before
         found = ad.evaluate([x + 1.0, F.sum(x, "x")])
-        np.testing.assert_array_equal(found[0], x.data + 1)
-        np.testing.assert_array_equal(ad.recv("y"), x.data**2)
+        assert_array_equal(found[0], x.data + 1)
+        assert_array_equal(ad.recv("y"), x.data**2)
 
 
 PLACES = [
@@ -293,8 +294,8 @@ def test_an_error_anywhere_leaves_nothing_and_the_next_call_works(own, monkeypat
             ad.send(y, np.full((3, 4), 3.0))
             moved = np.pad(x.data[0], ((0, 0), (1, 0)), mode="edge")[:, :4]
             expected = 3 * moved.sum(1)
-            np.testing.assert_allclose(ad.recv("total").reshape(-1), expected)
-            np.testing.assert_allclose(ad.evaluate(total + 1.0).reshape(-1), expected + 1)
+            assert_allclose(ad.recv("total").reshape(-1), expected)
+            assert_allclose(ad.evaluate(total + 1.0).reshape(-1), expected + 1)
         assert own.live_objects() == []
         if calls <= turn:
             break

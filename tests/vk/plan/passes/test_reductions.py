@@ -1,4 +1,4 @@
-"""Trees of reductions, as devices with many lanes reduce long axes: on small images, by a model whose walks are short."""
+"""Reductions in rounds and in parts, and work that is divided."""
 
 from dataclasses import replace
 
@@ -6,13 +6,32 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
-from dressi import FLOAT, INT, IVEC2, MAT3, VEC2, VEC3, Access, F, ReduceFunction, Variable, gradient
+from dressi import (
+    FLOAT,
+    INT,
+    IVEC2,
+    MAT3,
+    VEC2,
+    VEC3,
+    VEC4,
+    Access,
+    F,
+    PlanError,
+    PlanOptions,
+    ReduceFunction,
+    Variable,
+    gradient,
+)
 from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import ScatterFunction
 from dressi.ad.ops.image.extremes import ExtremeIndex
+from dressi.ad.ops.image.lookup import ScatterAdd, ScatterMax
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
+from dressi.render.surface.faces_within import FacesWithin
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.context import Target
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
@@ -268,3 +287,94 @@ def test_calls_of_unrolled_loops_all_count():
     assert calls.of(F.sum(F.square(x), "y").creator).functions == 5
     assert calls.of(F.sum(much, "y").creator).functions == 20
     assert calls.of(F.sum(F.square(F.shift(x, 1, 0)), "y").creator).functions == 2
+
+
+SCATTERED = PlanOptions(gather_at_lists=False)
+FEW = DeviceLimits(max_sampled_images=5, max_input_attachments=4, max_storage_images=4)
+
+
+def part_program(kind, vtype):
+    """A table from six pairs of images, which takes twelve, as an output and as what a leaf follows."""
+    rng = np.random.default_rng(4)
+    pairs = []
+    for k in range(6):
+        values = rng.integers(0, 90, (2, 5, 7)) * (0.25 if vtype is FLOAT else 1)
+        pairs.append(Variable(vtype, (7, 5), 2, name=f"value{k}", data=values))
+        pairs.append(Variable(INT, (7, 5), 2, name=f"index{k}", data=rng.integers(-1, 12, (2, 5, 7))))
+    table = kind(Variable(vtype, (11, 1)).domain, F.constant(100.0), *pairs).output
+    leaf = Variable(vtype, (11, 1), name="leaf", data=np.zeros((1, 1, 11), vtype.dtype))
+    return Program({"table": table, "twice": table + table}, ((leaf, leaf + table),)), leaf
+
+
+@pytest.mark.parametrize(("kind", "vtype"), [(ScatterAdd, FLOAT), (ScatterMax, INT)])
+@pytest.mark.parametrize("options", [SCATTERED, BASELINE])
+def test_parts_give_the_table(kind, vtype, options, device):
+    whole, leaf = part_program(kind, vtype)
+    expected = evaluate(list(whole.outputs.values()))
+    with VulkanExecutor(whole, device, options=options, limits=FEW) as run:
+        scatters = [f for f in run.program.functions if isinstance(f, ScatterFunction)]
+        assert sorted(len(f.pairs) for f in scatters) == [1, 1, 2, 2]
+        assert all(run.plan.limits.violation(s) is None for s in run.plan.sub_stages)
+        run.run(2)
+        for v, values in zip(whole.outputs.values(), expected, strict=True):
+            assert_array_equal(run.recv(v), values)
+        assert_array_equal(run.recv(leaf), 2 * expected[0])
+
+
+def test_what_fits_stays_whole_and_a_single_pair_is_named():
+    whole, _ = part_program(ScatterAdd, FLOAT)
+    assert build_plan(whole, DeviceLimits(), shader_text, SCATTERED).program is whole
+    with pytest.raises(PlanError, match=r"ScatterAdd.*sampled images"):
+        build_plan(whole, DeviceLimits(max_sampled_images=1), shader_text, SCATTERED)
+
+
+SIZE = (64, 32)
+PARTS = 3
+FREE = CPU.weighing(lanes=1, fetch=0.0, store=0.0, stage=0.0)
+"""Whatever can be done on blocks is done there."""
+
+
+def divided() -> Program:
+    """Three triangles side by side, each with a curve of its own, fitted by one leaf."""
+    x = Variable(FLOAT, name="x", data=np.full((1, 1, 1), 0.3))
+    corners = [
+        (k * 0.6 - 0.9 + dx, dy, 0.5, 1.0) for k in range(PARTS) for dx, dy in ((0, 0), (0.2, 0), (0, 0.4))
+    ]
+    position = Variable(VEC4, (3 * PARTS, 1), data=np.array(corners, np.float32)[None, None])
+    face = F.rasterize(position * (1.0 + 0.01 * x), size=SIZE)
+    total, slope = None, F.to_float(F.linear_index(SIZE)) * 0.01
+    for k in range(PARTS):
+        own = FacesWithin(face, k, k + 1).output
+        value = F.exp(F.sin(slope * x * float(k + 1))) * F.cos(slope + x)
+        part = F.select(F.greater_equal(own, 0), value, 0.0)
+        total = part if total is None else total + part
+    assert total is not None
+    (g,) = gradient(F.sum(F.square(total - 0.2)), [x])
+    return Program({"total": total}, ((x, x - g * 1e-3),))
+
+
+def test_each_part_has_shaders_of_its_own():
+    plan = build_plan(divided(), DeviceLimits(), shader_text, cost=FREE)
+    parts = {f.output: f.first for f in plan.program.functions if isinstance(f, FacesWithin)}
+    assert len(parts) == PARTS
+    listed = []
+    for s in plan.step.sub_stages:
+        sparse = getattr(s.work, "sparse", None)
+        own = {v for v, _ in sparse.blocks.quiet if v in parts} if sparse is not None else set()
+        assert len(own) <= 1
+        listed += own
+        if sparse is not None:
+            # Lists look at all of these images.
+            assert parts.keys() & set(s.outputs) <= sparse.fill.keys()
+    assert set(listed) == set(parts)
+
+
+def test_parts_make_the_images_of_the_dense_plan(device):
+    found = []
+    for options in (PlanOptions(), PlanOptions(run_on_active_blocks=False)):
+        with VulkanExecutor(divided(), device, cost=FREE, options=options) as run:
+            run.run(2)
+            run.wait()
+            found.append([run.recv(v) for v in (*run.program.outputs.values(), *run.program.leaves)])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)

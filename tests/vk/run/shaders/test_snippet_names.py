@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from dressi import FLOAT, Access, DressiAD, F, GraphError, PixelFunction, Variable
 from dressi.ad.program import Program
@@ -26,7 +27,7 @@ def test_names_of_a_snippet_are_its_own(device):
     x = Variable.of(np.arange(5.0))
     with DressiAD(device) as ad:
         found = ad.evaluate(F.apply(Squared, F.apply(Squared, x + 1.0)))
-    np.testing.assert_array_equal(found, (x.data.reshape(-1) + 1) ** 4)
+    assert_array_equal(found, (x.data.reshape(-1) + 1) ** 4)
 
 
 def test_names_of_the_shader_are_refused():
@@ -101,5 +102,5 @@ def test_names_of_a_users_file_are_its_own(device, tmp_path):
         run.run(1)
         values = 2 * np.arange(15.0)
         sums = np.bincount(np.arange(15) % 4, values).reshape(1, 2, 2)
-        np.testing.assert_array_equal(run.recv(program.outputs["added"]), 2 * sums)
-        np.testing.assert_array_equal(run.recv(x).ravel(), values)
+        assert_array_equal(run.recv(program.outputs["added"]), 2 * sums)
+        assert_array_equal(run.recv(x).ravel(), values)

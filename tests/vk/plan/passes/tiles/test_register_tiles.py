@@ -1,27 +1,33 @@
-"""Contractions by register tiles: values against float64 on every driver, and which schedules are chosen."""
+"""Contractions by strips: alone, beside and after each other, and in tiles that overlap."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from examples import EXAMPLES
+from numpy.testing import assert_allclose
 
 from dressi import FLOAT, VEC3, F, Variable, gradient
 from dressi.ad.contract.contraction import ContractFunction
 from dressi.ad.evaluate import evaluate
+from dressi.ad.graph.index_map import Affine, IndexMap
 from dressi.ad.program import Program
+from dressi.ad.sub_graph import SubGraph
 from dressi.ad.transform.rewrite import replaced
 from dressi.ad.traversal import topological_order
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.context import Target
 from dressi.vk.plan.limits import profile
-from dressi.vk.plan.lowering import tile_contractions
-from dressi.vk.plan.lowering.register_tiles import Layout, Packed, TiledContraction
-from dressi.vk.plan.lowering.schedules import Bind, Pack, Shuffle, Unroll
-from dressi.vk.plan.model.records import CPU, DESKTOP, LAVAPIPE, SWIFTSHADER, TILER
+from dressi.vk.plan.lowering.tiling import choose, lanes
+from dressi.vk.plan.lowering.tiling.chain import is_chain
+from dressi.vk.plan.lowering.tiling.packed import Packed
+from dressi.vk.plan.lowering.tiling.strips import Layout, Strips, TiledContraction, strips_in
+from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, LAVAPIPE, SWIFTSHADER, TILER
 from dressi.vk.plan.options import DEFAULT
+from dressi.vk.plan.passes.strips import divide, overlap_tiles, stage_operands
 from dressi.vk.plan.predict.stages import predict
 from dressi.vk.plan.substage import TiledCompute
 from dressi.vk.run.executor import VulkanExecutor
@@ -335,3 +341,286 @@ def test_columns_between_those_of_a_stride_need_no_tests(model):
     assert f.part.parallel[3][-2:] == (512, 2) and f.part.extents[f.layout.lane] == 512
     sources = [source for shaders in plan.shaders.values() for source in shaders.sources.values()]
     assert not any("% 2 == 0" in source for source in sources)
+
+
+EACH_STEP = replace(DEFAULT, cache_static=False)
+
+
+def together_planes(n, c, height, width, seed=0, vtype=FLOAT) -> Variable:
+    data = np.random.default_rng(seed).random((n, c, height, width, *vtype.shape)) - 0.5
+    return Variable(vtype, (width, height), n, channels=c, data=data if c > 1 else data[:, 0])
+
+
+def layers() -> list[Variable]:
+    """Two layers with a bias and an activation between them, their loss and all gradients."""
+    x, first, second, bias = (
+        together_planes(2, 3, 20, 36),
+        together_planes(8, 3, 3, 3, 1),
+        together_planes(4, 8, 3, 3, 2),
+        together_planes(1, 8, 1, 1, 3),
+    )
+    hidden = F.max(F.correlate(x, first) + bias, 0.0)
+    loss = F.mean(F.square(F.correlate(hidden, second) - together_planes(2, 4, 20, 36, 4)))
+    return [loss, hidden, *gradient(loss, [x, first, second, bias])]
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("model", [CPU, DESKTOP], ids=["cpu", "desktop"])
+@pytest.mark.second_driver("desktop")
+def test_layers(device, always, model):
+    outputs = layers()
+    program = Program({f"output {k}": v for k, v in enumerate(outputs)})
+    with VulkanExecutor(program, device, options=EACH_STEP, cost=model) as run:
+        strips = [s for s in run.plan.sub_stages if isinstance(s.work, TiledCompute)]
+        assert any(len(others) > 1 for s in strips for others in strips_in(s).values())
+        assert any(len(strips_in(s)) > 1 for s in strips) == model.wide
+        assert any(f.strips.tree for s in strips for f in strips_in(s)) == model.wide
+        run.run()
+        run.wait()
+        for v, expected in zip(outputs, evaluate(outputs), strict=True):
+            error = np.abs(run.recv(v) - expected).max() / np.abs(expected).max()
+            assert error < ROUNDINGS, (v, error / 2.0**-24)
+        assert predict(run.plan, model).totals["seconds"] > 0
+
+
+@pytest.mark.parametrize("extent", [1, 5, 16, 37])
+@pytest.mark.parametrize("vtype", [FLOAT, VEC3], ids=["float", "vec3"])
+def test_workgroups_add_up_parts(device, extent, vtype):
+    """Of each row the sums over 16 parts next to each other, of 3 texels each; the last workgroup may have fewer parts."""
+    random = np.random.default_rng(0)
+    a, b = random.random((6, extent * 3, *vtype.shape)) - 0.5, random.random((1, extent * 3)) - 0.5
+    x, y = Variable(vtype), Variable(FLOAT)
+    nothing, texel = Affine.of({}), Affine.of({4: 3, 5: 1})
+    maps = [IndexMap.to([nothing, nothing, row, texel]) for row in (Affine.axis(2), nothing)]
+    whole = ContractFunction(
+        Variable.of(a, vtype), Variable.of(b, FLOAT), parallel=((1,), (1,), (6,), (1, extent)), reduced=(3,), maps=tuple(maps),
+        guards=(), combine="add", indices=(), body=SubGraph((x, y), (x * y,)),
+    )  # fmt: skip
+    strips = Strips(4, ((2, 2),), ((5, 3),), 16, tree=True)
+    y = TiledContraction(*whole.inputs, whole=whole, strips=strips, packed=(None, None)).output
+    parts = [slice(48 * k, 48 * k + 48) for k in range(-(-extent // 16))]
+    products = a * b.reshape(1, -1, *[1] * len(vtype.shape))
+    expected = np.stack([products[:, part].sum(1) for part in parts], axis=1)
+    assert_allclose(evaluate([y])[0].reshape(expected.shape), expected, rtol=1e-12)
+    with VulkanExecutor(Program({"y": y}), device) as run:
+        run.run()
+        run.wait()
+        error = np.abs(run.recv(y).reshape(expected.shape) - expected).max()
+        assert error < ROUNDINGS * np.abs(expected).max()
+
+
+def trained(layer, *shapes) -> Program:
+    """Everything that a step of training needs: values, gradients by all leaves, and new values of these."""
+    x, *weights = leaves = [Variable(FLOAT, (width, height), n, channels=c) for n, c, height, width in shapes]
+    y = layer(x, *weights)
+    seed = Variable(FLOAT, y.size, y.batch, channels=y.channels)
+    return Program({"y": y, **{f"by {k}": g for k, g in enumerate(gradient(y, leaves, seed))}})
+
+
+def chain(x, *weights, **options):
+    for w in weights:
+        x = F.correlate(x, w, **options)
+    return x
+
+
+IMAGE = (1, 1, 512, 512)
+PASSES = {
+    "3x3": (3, F.correlate, IMAGE, (1, 1, 3, 3)),
+    "11x11": (4, F.correlate, IMAGE, (1, 1, 11, 11)),
+    "8 channels": (5, F.correlate, (1, 8, 512, 512), (8, 8, 3, 3)),
+    "chain": (5, chain, IMAGE, *[(1, 1, 5, 5)] * 4),
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "border", "most"),
+    [
+        *((case, "zero", None) for case in PASSES),
+        ("3x3", "clamp", 3),
+        ("8 channels", "mirror", 6),
+        ("chain", "clamp", 11),
+    ],
+)
+def test_passes_of_a_layer_and_its_gradients(case, border, most):
+    fewest, layer, *shapes = PASSES[case]
+    program = trained(partial(layer, border=border), *shapes)
+    with config(check=True):
+        plan = build_plan(program, profile("desktop"), shader_text, EACH_STEP, DESKTOP)
+    assert len(plan.sub_stages) <= (most or fewest)
+
+
+def test_an_optimizer_follows_the_sums_of_a_gradient(device, always):
+    """Weights are updated in place by the dispatch that adds up the parts of their gradient, and read by others before."""
+    x, w, target = (
+        together_planes(1, 1, 40, 64),
+        together_planes(1, 1, 3, 3, 1),
+        together_planes(1, 1, 40, 64, 2),
+    )
+    loss = F.sum(F.square(F.correlate(x, w) - target))
+    (by_w,) = gradient(loss, [w])
+    program = Program({"loss": loss}, ((w, w - 1e-3 * by_w),))
+    values, expected = evaluate([w])[0], []
+    for _ in range(3):
+        found = evaluate([loss, by_w], {w: values})
+        expected.append(float(np.squeeze(found[0])))
+        values = values - 1e-3 * found[1]
+    with VulkanExecutor(program, device, cost=DESKTOP) as run:
+        assert any(s.replaces and isinstance(s.work, TiledCompute) for s in run.plan.step.sub_stages)
+        got = []
+        for _ in range(3):
+            run.run()
+            run.wait()
+            got.append(float(np.squeeze(run.recv(loss))))
+        assert_allclose(got, expected, rtol=1e-5)
+        assert_allclose(run.recv(w), values, rtol=1e-5)
+
+
+def tile_planes(n, c, height, width, seed=0) -> Variable:
+    data = np.random.default_rng(seed).random((n, c, height, width)) - 0.5
+    return Variable(FLOAT, (width, height), n, channels=c, data=data)
+
+
+def residual():
+    """The gradient by the image of a squared difference, which makes the convolution again around each block."""
+    x, w, target = image(2, 37, 70), image(3, 5, seed=1), image(2, 37, 70, seed=2)
+    return gradient(F.sum(F.square(F.convolve(x, w) - target)), [x])[0]
+
+
+def three():
+    w = image(3, 5, seed=1)
+    return F.correlate(F.correlate(F.max(F.correlate(image(37, 70), w), 0.0), w), w)
+
+
+def strided():
+    w = image(3, 5, seed=1)
+    return F.correlate(F.correlate(F.correlate(image(40, 72), w, stride=2), w), w, dilation=2)
+
+
+def inside():
+    w = image(4, 3, seed=1)
+    return F.correlate(F.correlate(image(37, 70), w, border=None), w, border=None)
+
+
+def tile_layers():
+    """An inner value of several channels, with a bias and an activation."""
+    hidden = F.max(
+        F.correlate(tile_planes(1, 2, 20, 40), tile_planes(3, 2, 3, 3, 1)) + tile_planes(1, 3, 1, 1, 2), 0.0
+    )
+    return F.correlate(hidden, tile_planes(2, 3, 3, 3, 3))
+
+
+def tile_components():
+    w = image(3, 5, seed=1)
+    return F.correlate(F.correlate(image(20, 70, 3, vtype=VEC3), w), w)
+
+
+def tile_bodies():
+    """Largest differences are no products, and weights depend on the values."""
+    far = "o[y, x] = exp(-abs(a[y, x + i] - a[y, x])) * a[y, x + i] * (1 + i)"
+    inner = F.contract(far, a=image(20, 80), extents={"i": 3, "x": 78})
+    return F.correlate(inner, image(3, 3, seed=1))
+
+
+TILE_CASES = {
+    f.__name__: f for f in (residual, three, strided, inside, tile_layers, tile_components, tile_bodies)
+}
+FORMS = {
+    "registers": lambda s, held: not held,
+    "values": lambda s, held: 0 < len(held) < len(s.work.strips),
+    "images": lambda s, held: len(held) >= len(s.work.strips),
+}
+
+
+def forced(monkeypatch, form, model):
+    """Contractions that read each other are always chains, of blocks of a form and of few rows, which compile fast."""
+    roomy = replace(model, straight=1200)
+    monkeypatch.setattr(divide, "ROWS", (2,))
+    monkeypatch.setattr(divide, "ITEMS", 2)
+
+    def one(s, limits, model):
+        found = [
+            x for x in divide.divisions(s, model) if FORMS[form](x, x.work.held) and divide.suits(x, roomy)
+        ]
+        return (-(float(len(found[-1].work.strips)) ** 2), found[-1]) if found else None
+
+    monkeypatch.setattr(overlap_tiles, "soonest", one)
+    monkeypatch.setattr(stage_operands, "soonest", one)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("case", TILE_CASES)
+@pytest.mark.second_driver(
+    "layers-registers", "strided-images", "components-values", "three-registers", "bodies-registers"
+)
+def test_values_in_tiles(device, always, monkeypatch, case, form):
+    forced(monkeypatch, form, DESKTOP)
+    made = TILE_CASES[case]()
+    with (
+        config(check=True),
+        VulkanExecutor(Program({"y": made}), device, options=EACH_STEP, cost=DESKTOP) as run,
+    ):
+        chains = [s.work for s in run.plan.sub_stages if isinstance(s.work, TiledCompute) and is_chain(s)]
+        assert max(len(work.strips) for work in chains) >= 2
+        texts = [text for shaders in run.plan.shaders.values() for text in shaders.sources.values()]
+        assert not any("dressi_make" in text for text in texts), "an inner value is made term by term"
+        run.run()
+        run.wait()
+        expected = evaluate([made])[0]
+        error = np.abs(run.recv(made) - expected).max() / np.abs(expected).max()
+        assert error < ROUNDINGS, error / 2.0**-24
+        assert predict(run.plan, DESKTOP).totals["seconds"] > 0
+
+
+def test_workgroups_load_images_once(device, always, monkeypatch):
+    """A product of matrices and a kernel alone, whose operands workgroups hold."""
+    forced(monkeypatch, "images", DESKTOP)
+    outputs = [
+        F.correlate(image(2, 21, 70), image(5, 3, seed=1)),
+        F.matmul(image(37, 24), image(24, 70, seed=1)),
+    ]
+    program = Program({f"output {k}": v for k, v in enumerate(outputs)})
+    options = replace(EACH_STEP, fuse_strips=False)
+    with config(check=True), VulkanExecutor(program, device, options=options, cost=DESKTOP) as run:
+        held = [s.work.held for s in run.plan.sub_stages if isinstance(s.work, TiledCompute)]
+        assert len(held) == 2 and all(held)
+        run.run()
+        run.wait()
+        for v, expected in zip(outputs, evaluate(outputs), strict=True):
+            assert np.abs(run.recv(v) - expected).max() < ROUNDINGS * np.abs(expected).max()
+
+
+def tile_chain(width, height, *kernel) -> Program:
+    """The paper's chain: the gradient of a squared residual by the image."""
+    x, target = Variable(FLOAT, (width, height)), Variable(FLOAT, (width, height))
+    y = F.convolve(x, Variable(FLOAT, kernel))
+    return Program({"slope": gradient(F.sum(F.square(y - target)), [x])[0]})
+
+
+@pytest.mark.parametrize("model", [DESKTOP, DATA_CENTRE], ids=lambda m: m.name)
+@pytest.mark.parametrize("kernel", [(1, 5), (3, 5)])
+def test_wide_devices_make_a_residual_for_each_block(model, kernel):
+    """It takes less than a dispatch for each of the two, of which the first stores what the second loads."""
+    program = tile_chain(2560, 1600, *kernel)
+    plans = [
+        build_plan(program, profile("desktop"), shader_text, replace(EACH_STEP, overlap_tiles=on), model)
+        for on in (True, False)
+    ]
+    once, twice = (sum(isinstance(s.work, TiledCompute) for s in plan.sub_stages) for plan in plans)
+    assert (once, twice) == (1, 2)
+    fast, slow = (predict(plan, model).totals["seconds"] for plan in plans)
+    assert fast < slow
+
+
+def test_what_others_read_is_stored():
+    """The convolution itself is an output, so that nothing is saved by making it again."""
+    x, w = Variable(FLOAT, (2560, 1600)), Variable(FLOAT, (1, 5))
+    y = F.convolve(x, w)
+    plan = build_plan(
+        Program({"y": y, "z": F.convolve(y, w)}), profile("desktop"), shader_text, EACH_STEP, DESKTOP
+    )
+    assert max(len(s.work.strips) for s in plan.sub_stages if isinstance(s.work, TiledCompute)) <= 1
+
+
+def test_cpu_drivers_hold_nothing():
+    plan = build_plan(tile_chain(2560, 1600, 3, 5), profile("lavapipe"), shader_text, EACH_STEP, CPU)
+    assert not any(s.work.held for s in plan.sub_stages if isinstance(s.work, TiledCompute))
