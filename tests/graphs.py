@@ -2,11 +2,8 @@
 
 import numpy as np
 
-from dressi.ad import functional as F
-from dressi.ad.graph import Variable
+from dressi import FLOAT, INT, VEC2, VEC3, VEC4, F, Variable, VType, gradient
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, INT, VEC2, VEC3, VEC4, VType
 
 SIZE, BATCH = (7, 5), 2
 

@@ -10,7 +10,7 @@ import examples_rendering
 import numpy as np
 from example_tools import BATCH, EXAMPLES, SIZE, Build, Example, add, apart, example, leaf, of
 
-from dressi.ad import functional as F
+from dressi import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, F
 from dressi.ad.graph import Domain, Variable
 from dressi.ad.least_squares.linear import pyramid
 from dressi.ad.ops.image import extremes, lookup, reduce, resize, take
@@ -19,7 +19,6 @@ from dressi.ad.ops.pixel import random as randoms
 from dressi.ad.ops.texture import inverse_uv
 from dressi.ad.optim.optimizers import BiasCorrection
 from dressi.ad.transform.fused import Whole, fused
-from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
 
 __all__ = ["EXAMPLES", "Build", "Example", "leaf"]
 assert (

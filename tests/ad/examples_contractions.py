@@ -3,17 +3,14 @@
 import numpy as np
 from example_tools import BATCH, SIZE, Build, add, example, of
 
-from dressi.ad import functional as F
+from dressi import FLOAT, INT, VEC2, VEC3, F, Variable, gradient
 from dressi.ad.contract.contraction import ContractFunction, ContractIndex
-from dressi.ad.graph import Variable
 from dressi.ad.imaging.grids import GridSlice
 from dressi.ad.imaging.warps import Missed, Warped
 from dressi.ad.loops.node import Looped, Reversed
 from dressi.ad.loops.segment import After, Recomputed
 from dressi.ad.ops.image import extremes, reduce
 from dressi.ad.ops.pixel import arithmetic
-from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, INT, VEC2, VEC3
 
 
 def contraction(expression: str, *names_and_inputs, **options) -> Build:

@@ -6,13 +6,12 @@ import random
 import numpy as np
 from example_tools import BATCH, SIZE, Example, add, example, of
 
-from dressi.ad import functional as F
+from dressi import FLOAT, INT, IVEC2, IVEC3, VEC2, VEC3, F
 from dressi.ad.graph import Domain, Variable
 from dressi.ad.graph.index_map import BORDERS, Affine, IndexMap, wrapped
 from dressi.ad.networks.encodings import GridIndex
 from dressi.ad.ops.coordinates import coordinates
 from dressi.ad.ops.image import gather
-from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, VEC2, VEC3
 
 add(coordinates.PixelCoordinates, lambda: Example(F.pixel_coordinates(SIZE, BATCH)))
 add(coordinates.LinearIndex, lambda: Example(F.linear_index(SIZE, BATCH)))

@@ -5,12 +5,11 @@ import itertools
 import numpy as np
 from example_tools import BATCH, SIZE, Example, add, apart, example, of
 
-from dressi.ad import functional as F
+from dressi import FLOAT, INT, IVEC2, IVEC3, IVEC4, MAT2, MAT3, VEC2, VEC3, F
 from dressi.ad.ops import hints
 from dressi.ad.ops.activations import activations
 from dressi.ad.ops.pixel import arithmetic, compare, exponential, math, trigonometry
 from dressi.ad.ops.pixel import constant as constants
-from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, MAT2, MAT3, VEC2, VEC3
 
 # ---- component-wise, one input
 for cls, function, low, high in (

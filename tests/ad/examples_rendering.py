@@ -5,13 +5,10 @@ import itertools
 import numpy as np
 from example_tools import BATCH, SIZE, Example, add, example, leaf, of
 
-from dressi.ad import functional as F
-from dressi.ad.graph import Variable
+from dressi import FLOAT, INT, IVEC3, MAT2, VEC2, VEC3, VEC4, F, Variable, gradient
 from dressi.ad.ops.image.raster import Rasterize
 from dressi.ad.ops.sums.accumulate import Accumulate, FragmentScatter
 from dressi.ad.ops.texture import addressing, cube, levels, mipmap, sample
-from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, INT, IVEC3, MAT2, VEC2, VEC3, VEC4
 
 WRAPS = (*addressing.WRAPS, ("clamp", "repeat"), ("mirror", "zero"))
 for wrap in WRAPS:

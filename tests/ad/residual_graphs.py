@@ -14,10 +14,8 @@ from random import Random
 
 import numpy as np
 
-from dressi.ad import functional as F
-from dressi.ad import networks
+from dressi import F, Variable, networks
 from dressi.ad.evaluate import Evaluator
-from dressi.ad.graph import Variable
 from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT, INT, MAT2, MAT3, VEC2, VEC3, VEC4, Domain, VType, broadcast
 

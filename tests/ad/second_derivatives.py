@@ -4,10 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dressi.ad import functional as F
+from dressi import F, Variable, gradient, hvp
 from dressi.ad.evaluate import Evaluator
-from dressi.ad.graph import Variable
-from dressi.ad.transform.gradient import gradient, hvp
 
 Products = Callable[[Variable, Sequence[Variable], Sequence[Variable]], list[Variable]]
 

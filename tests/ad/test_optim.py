@@ -5,16 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
-from dressi.ad import optim
+from dressi import FLOAT, INT, MAT3, VEC3, F, GaussNewton, GraphError, Variable, gradient, optim
 from dressi.ad.evaluate import NumpyExecutor, evaluate
-from dressi.ad.graph import Variable
-from dressi.ad.least_squares import GaussNewton
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT, INT, MAT3, VEC3
-from dressi.errors import GraphError
 
 TARGET = 3.0
 

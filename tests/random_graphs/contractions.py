@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from dressi import FLOAT, VEC2, VEC3, Variable
 from dressi.ad.contract.notation import FUNCTIONS
-from dressi.ad.graph import Variable
 from dressi.ad.graph.index_map import BORDERS
-from dressi.ad.types import FLOAT, VEC2, VEC3
 
 from .coverage import F
 from .operations import Operation

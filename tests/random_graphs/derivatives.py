@@ -6,11 +6,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from dressi import FLOAT, Variable, gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT
 
 from .coverage import F
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dressi.ad.graph import Variable
-from dressi.ad.types import FLOAT, INT, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
+from dressi import FLOAT, INT, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, Variable
 
 from .coverage import F
 from .pool import MATRICES, VECTORS, Pool, Refused

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dressi import FLOAT, INT, IVEC2, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, Access, Variable, VType
 from dressi.ad.evaluate import coordinates, values_at, with_tiles
-from dressi.ad.graph import Variable
-from dressi.ad.types import FLOAT, INT, IVEC2, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, Access, VType
 
 from .coverage import F
 

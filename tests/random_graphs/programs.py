@@ -6,12 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dressi.ad import optim
-from dressi.ad.graph import Variable
+from dressi import FLOAT, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, GraphError, Variable, gradient, jvp, optim
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient, jvp
-from dressi.ad.types import FLOAT, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
-from dressi.errors import GraphError
 
 from .contractions import CONTRACTIONS
 from .coverage import F

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dressi.ad.graph import Variable
-from dressi.ad.types import FLOAT, INT, IVEC3, VEC4
+from dressi import FLOAT, INT, IVEC3, VEC4, Variable
 
 from .coverage import F
 from .operations import often

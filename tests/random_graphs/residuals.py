@@ -17,17 +17,15 @@ from typing import Any
 import numpy as np
 from residual_graphs import Dense, Drawn, depends, draw, flat, leaves, unflat
 
-from dressi import DressiAD, GaussNewton, LevenbergMarquardt, gradient, hvp, least_squares
+from dressi import FLOAT, DressiAD, GaussNewton, LevenbergMarquardt, Variable, gradient, hvp, least_squares
 from dressi.ad import functional as F
 from dressi.ad import networks
 from dressi.ad.evaluate import Evaluator
-from dressi.ad.graph import Variable
 from dressi.ad.least_squares import Energy, Jacobian, Kernel, Robust, diagonal
 from dressi.ad.least_squares.linear.direct import FEW
 from dressi.ad.least_squares.linear.vectors import numbers_of
 from dressi.ad.ops.pixel.shortcut import Shortcut
 from dressi.ad.traversal import topological_order
-from dressi.ad.types import FLOAT
 
 from .check import Report
 

@@ -11,15 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from dressi import DressiAD
-from dressi.ad import optim
+from dressi import DressiAD, GraphError, Variable, gradient, optim
 from dressi.ad.evaluate import Evaluator, NumpyExecutor, evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.graph.function import Function
 from dressi.ad.objective import HISTORY
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
-from dressi.errors import GraphError
 
 from .check import EPS, JUMP, PERTURBED, ROUNDINGS, Report, largest
 from .coverage import F

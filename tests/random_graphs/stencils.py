@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dressi.ad.graph import Variable
+from dressi import FLOAT, INT, VEC2, VEC3, GraphError, Variable, gradient, jvp
 from dressi.ad.graph.index_map import BORDERS
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient, jvp
-from dressi.ad.types import FLOAT, INT, VEC2, VEC3
-from dressi.errors import GraphError
 
 from .contractions import CONTRACTIONS
 from .coverage import F

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dressi.ad.graph import PixelFunction, Variable
-from dressi.ad.types import FLOAT, INT, VEC2, VEC3, VEC4
+from dressi import FLOAT, INT, VEC2, VEC3, VEC4, PixelFunction, Variable
 
 from .coverage import F
 from .operations import Operation

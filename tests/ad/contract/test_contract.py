@@ -6,15 +6,12 @@ import random
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
+from dressi import FLOAT, MAT3, VEC3, F, GraphError, Variable
 from dressi.ad.contract.notation import FUNCTIONS
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.graph.index_map import Affine, IndexMap, wrapped, wrapped_glsl
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT, MAT3, VEC3
 from dressi.config import shader_text
-from dressi.errors import GraphError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.glsl.text.shaders import stage_of
 from dressi.vk.plan.limits import profile

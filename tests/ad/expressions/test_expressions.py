@@ -10,19 +10,15 @@ from command_line import refuses, run
 from numpy.testing import assert_allclose
 from random_graphs.derivatives import disagreements, random_outputs
 
-from dressi.ad import functional as F
+from dressi import FLOAT, INT, MAT2, MAT3, VEC2, VEC3, F, GraphError, Variable, gradient, hvp, jvp, vjp
 from dressi.ad.evaluate import evaluate
 from dressi.ad.expressions.count import as_written, count, fewest, shortest
 from dressi.ad.expressions.jacobian import Writer, component_of, jacobian_steps
 from dressi.ad.expressions.reader import Reader
 from dressi.ad.expressions.table import ONE, Table
-from dressi.ad.graph import Variable
 from dressi.ad.ops.pixel.kinds import Pointwise
 from dressi.ad.transform.fused import fused
-from dressi.ad.transform.gradient import gradient, hvp, jvp, vjp
-from dressi.ad.types import FLOAT, INT, MAT2, MAT3, VEC2, VEC3
 from dressi.cli.commands import app
-from dressi.errors import GraphError
 
 a, b, c = (Variable(FLOAT, name=name) for name in "abc")
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from random_graphs.derivatives import random_outputs
 
-from dressi.ad import functional as F
+from dressi import F, Variable
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.traversal import topological_order
 
 sympy = pytest.importorskip("sympy")

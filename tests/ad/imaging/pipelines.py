@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dressi.ad import functional as F
-from dressi.ad.graph import Variable
-from dressi.ad.types import FLOAT, MAT2, MAT3, VEC2, VEC3, VType
+from dressi import FLOAT, MAT2, MAT3, VEC2, VEC3, F, Variable, VType
 
 Built = tuple[Variable, list[Variable]]
 RANDOM = np.random.default_rng(30)

@@ -5,12 +5,9 @@ import pytest
 from pipelines import PIPELINES, leaf
 from scipy import ndimage, signal
 
-from dressi.ad import functional as F
+from dressi import FLOAT, VEC2, VEC3, F, GraphError, Variable
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
-from dressi.ad.types import FLOAT, VEC2, VEC3
-from dressi.errors import GraphError
 
 
 @pytest.mark.parametrize("name", PIPELINES)

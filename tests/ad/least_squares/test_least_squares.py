@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from residual_graphs import Dense, Drawn, draw, flat, leaves, start, unflat
 
-from dressi import MAT2, F, GraphError, Variable, gradient, jvp, least_squares
-from dressi.ad import networks
+from dressi import MAT2, F, GraphError, Variable, gradient, jvp, least_squares, networks
 from dressi.ad.evaluate import evaluate
 from dressi.ad.least_squares import Energy, Jacobian, diagonal
 from dressi.ad.least_squares.linear import coarse

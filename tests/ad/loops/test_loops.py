@@ -5,18 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
+from dressi import FLOAT, VEC2, F, GraphError, Variable, gradient
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.loops.node import longest_loop, with_checkpoints, written_out
 from dressi.ad.loops.schedule import Schedule
 from dressi.ad.loops.segment import After, Recomputed
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT, VEC2
-from dressi.errors import GraphError
 
 
 def leaf(size=(6, 5), vtype=FLOAT, seed=0) -> Variable:

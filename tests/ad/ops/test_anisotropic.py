@@ -4,13 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dressi.ad import functional as F
+from dressi import FLOAT, INT, VEC2, VEC3, F, GraphError, Variable, gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, INT, VEC2, VEC3
-from dressi.errors import GraphError
 
 RNG = np.random.default_rng(8)
 TEXTURE = Variable(VEC3, (13, 8), data=RNG.random((1, 8, 13, 3)))

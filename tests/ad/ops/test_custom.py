@@ -3,14 +3,10 @@
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
+from dressi import FLOAT, VEC3, F, GraphError, PixelFunction, Variable, gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import PixelFunction, Variable
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT, VEC3
-from dressi.errors import GraphError
 
 X = Variable(VEC3, (3, 2), name="x", data=np.arange(18.0).reshape(1, 2, 3, 3))
 

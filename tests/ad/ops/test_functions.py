@@ -10,16 +10,14 @@ import pytest
 from examples import EXAMPLES, Build, leaf
 from PIL import Image
 
-from dressi.ad import functional as F
+from dressi import F, GraphError, gradient, jvp
 from dressi.ad.evaluate import Evaluator, evaluate, with_tiles
 from dressi.ad.graph import At, DrawFunction, Function, ScatterFunction, Variable
 from dressi.ad.loops.node import LoopFunction
 from dressi.ad.ops.pixel.constant import float_literal, int_literal
 from dressi.ad.ops.pixel.random import _bits
-from dressi.ad.transform.gradient import gradient, jvp
 from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, VEC2, VEC3, VEC4, Access
-from dressi.errors import GraphError
 
 STEP = 1e-5
 

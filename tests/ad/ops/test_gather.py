@@ -7,17 +7,15 @@ import pytest
 from examples_gathers import SHAPE, TAKEN, domain, matrix, some_map
 from numpy.testing import assert_allclose
 
-from dressi import DressiAD, F, LevenbergMarquardt, Variable, adam, gradient, least_squares
+from dressi import DressiAD, F, GraphError, LevenbergMarquardt, Variable, adam, gradient, jvp, least_squares
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph.index_map import Affine
 from dressi.ad.ops.coordinates.affine import affine
 from dressi.ad.ops.image.gather import Gather
 from dressi.ad.ops.image.lookup import Lookup, ScatterAdd
-from dressi.ad.transform.gradient import jvp
 from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, LIST_WIDTH, VEC3, VEC4
-from dressi.errors import GraphError
 
 
 @pytest.mark.parametrize("seed", range(60))

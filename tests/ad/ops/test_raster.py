@@ -5,16 +5,12 @@ import time
 import numpy as np
 import pytest
 
-from dressi.ad import functional as F
+from dressi import FLOAT, INT, IVEC3, VEC2, VEC4, Access, F, GraphError, Variable, gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.ops.image.raster import rasterize
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.transform.verify import verify
-from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC4, Access
-from dressi.errors import GraphError
 
 SIZE = (12, 8)
 

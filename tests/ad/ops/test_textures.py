@@ -7,16 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 from texels import WRAP, bilinear
 
-from dressi.ad import functional as F
+from dressi import FLOAT, INT, VEC2, VEC3, F, GraphError, Variable, VType, gradient
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.ops.image.resize import Resize
 from dressi.ad.ops.texture.mipmap import mip_sizes
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, INT, VEC2, VEC3, VType
-from dressi.errors import GraphError
 
 RNG = np.random.default_rng(2)
 

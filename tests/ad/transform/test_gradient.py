@@ -11,18 +11,15 @@ from second_derivatives import differences, directions, forward, reverse, weight
 
 import dressi.ad
 import dressi.render
-from dressi.ad import functional as F
+from dressi import FLOAT, INT, MAT3, VEC2, VEC3, F, GraphError, gradient, hvp, jvp
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, PixelFunction, Variable
 from dressi.ad.ops.pixel.shortcut import Shortcut
 from dressi.ad.program import Program
-from dressi.ad.transform.gradient import gradient, hvp, jvp
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.transform.verify import verify
 from dressi.ad.traversal import leaves, topological_order
-from dressi.ad.types import FLOAT, INT, MAT3, VEC2, VEC3
-from dressi.errors import GraphError
 
 
 def leaf(vtype, size=(1, 1), batch=1, seed=0):

@@ -5,21 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dressi.ad import functional as F
+from dressi import FLOAT, INT, MAT2, VEC2, VEC3, F, GraphError, gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, Variable
 from dressi.ad.ops.image.lookup import ScatterAdd
 from dressi.ad.program import Program
 from dressi.ad.transform.fused import fused
-from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.rewrite import on, rewrite, substitute
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.transform.tiles import over_tiles, stacked, unstacked
 from dressi.ad.transform.verify import verify
 from dressi.ad.traversal import topological_order
-from dressi.ad.types import FLOAT, INT, MAT2, VEC2, VEC3
 from dressi.config import config
-from dressi.errors import GraphError
 
 
 def leaf(vtype=FLOAT, size=(3, 2), batch=1, seed=0, name=None):

@@ -7,27 +7,13 @@ import time
 import numpy as np
 import pytest
 
-from dressi import (
-    FLOAT,
-    INT,
-    VEC3,
-    DressiAD,
-    F,
-    GraphError,
-    InputError,
-    Variable,
-    adam,
-    evaluate,
-    gradient,
-    jvp,
-    sgd,
-)
+from dressi import FLOAT, INT, VEC3, DressiAD, F, GraphError, InputError, Variable, adam, gradient, jvp, sgd
 from dressi.ad.evaluate import evaluate as meaning
 from dressi.ad.objective import HISTORY
 from dressi.ad.optim import Clocked, clock, exponential, per_parameter
 from dressi.ad.traversal import leaves
 from dressi.vk.run.executor import VulkanExecutor
-from dressi.vk.run.values.evaluate import Evaluator
+from dressi.vk.run.values.evaluate import Evaluator, evaluate
 
 
 def scene():

@@ -8,28 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from dressi import (
-    FLOAT,
-    INT,
-    IVEC2,
-    MAT3,
-    VEC2,
-    VEC3,
-    VEC4,
-    Access,
-    F,
-    PlanError,
-    PlanOptions,
-    ReduceFunction,
-    Variable,
-    gradient,
-)
+from dressi import F, PlanError, ReduceFunction, Variable, gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import ScatterFunction
 from dressi.ad.ops.image.extremes import ExtremeIndex
 from dressi.ad.ops.image.lookup import ScatterAdd, ScatterMax
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
+from dressi.ad.types import FLOAT, INT, IVEC2, MAT3, VEC2, VEC3, VEC4, Access
 from dressi.config import shader_text
 from dressi.render.surface.faces_within import FacesWithin
 from dressi.vk.plan.compiler import build_plan
@@ -39,7 +25,7 @@ from dressi.vk.plan.lowering.register_tiles import TiledContraction
 from dressi.vk.plan.lowering.tile_contractions import shorten_loops
 from dressi.vk.plan.model import cost
 from dressi.vk.plan.model.records import CPU, DESKTOP
-from dressi.vk.plan.options import BASELINE, DEFAULT
+from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
 from dressi.vk.run.executor import VulkanExecutor
 
 
