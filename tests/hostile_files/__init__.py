@@ -11,7 +11,7 @@ sys.path += [
     str(_TESTS / part) for part in ("render/io", "report", "cli/many") if str(_TESTS / part) not in sys.path
 ]
 
-from .files import (  # noqa: E402
+from hostile_files.files import (  # noqa: E402
     ball,
     chunk,
     deep_png,

@@ -21,11 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
-from .bombs import bomb
-from .files import whole
-from .known import known
-from .loading import Outcome, serve
-from .mutations import mutation
+from hostile_files.bombs import bomb
+from hostile_files.files import whole
+from hostile_files.known import known
+from hostile_files.mutations import Outcome, mutation, serve
 
 WARM = (
     "a.glb",

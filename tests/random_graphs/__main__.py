@@ -26,15 +26,17 @@ sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "ad"))
 import conftest
 
 from dressi.vk.run.device.device import Device
-
-from .check import Report, check
-from .contractions import CONTRACTIONS
-from .coverage import LEFT_OUT, F, missing
-from .derivatives import disagreements, random_derivatives
-from .programs import EVERY, random_program
-from .residuals import check_residuals
-from .schedules import check_schedule
-from .stencils import LOOKUPS, random_stencils
+from random_graphs.check import Report, check, check_schedule
+from random_graphs.operations import CONTRACTIONS, LEFT_OUT, F, missing
+from random_graphs.programs import (
+    EVERY,
+    LOOKUPS,
+    disagreements,
+    random_derivatives,
+    random_program,
+    random_stencils,
+)
+from random_graphs.residuals import check_residuals
 
 DRAWN = {
     "graphs": partial(random_program, operations=EVERY),

@@ -26,8 +26,7 @@ from dressi.ad.least_squares.linear.direct import FEW
 from dressi.ad.least_squares.linear.vectors import numbers_of
 from dressi.ad.ops.pixel.shortcut import Shortcut
 from dressi.ad.traversal import topological_order
-
-from .check import Report
+from random_graphs.check import Report
 
 STEPS = 3
 EPS = 2.0**-24

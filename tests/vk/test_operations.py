@@ -14,8 +14,7 @@ import pytest
 from examples_gathers import SHAPE, TAKEN, domain, some_map
 from graphs import masked_program
 from random_graphs.operations import OPERATIONS
-from random_graphs.programs import EVERY, random_program
-from random_graphs.rasters import SUMS
+from random_graphs.programs import EVERY, SUMS, random_program
 
 import dressi
 from dressi import DressiAD, F, GraphError, PlanError, Variable, gradient, sgd

@@ -7,15 +7,9 @@
 from functools import partial
 
 import pytest
-from random_graphs.check import check
-from random_graphs.contractions import along_every_axis, volume
-from random_graphs.coverage import LEFT_OUT, F, missing
-from random_graphs.derivatives import random_derivatives
-from random_graphs.operations import OPERATIONS
-from random_graphs.programs import EVERY, random_program
-from random_graphs.rasters import SUMS
-from random_graphs.schedules import check_schedule
-from random_graphs.stencils import LOOKUPS, random_stencils
+from random_graphs.check import check, check_schedule
+from random_graphs.operations import LEFT_OUT, OPERATIONS, F, along_every_axis, missing, volume
+from random_graphs.programs import EVERY, LOOKUPS, SUMS, random_derivatives, random_program, random_stencils
 
 from dressi.ad import functional
 from dressi.ad.transform.simplify import simplify

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from command_line import refuses, run
 from numpy.testing import assert_allclose
-from random_graphs.derivatives import disagreements, random_outputs
+from random_graphs.programs import disagreements, random_outputs
 
 from dressi import FLOAT, INT, MAT2, MAT3, VEC2, VEC3, F, GraphError, Variable, gradient, hvp, jvp, vjp
 from dressi.ad.evaluate import evaluate

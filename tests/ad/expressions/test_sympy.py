@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from random_graphs.derivatives import random_outputs
+from random_graphs.programs import random_outputs
 
 from dressi import F, Variable
 from dressi.ad.evaluate import evaluate

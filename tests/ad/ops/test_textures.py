@@ -481,8 +481,8 @@ def sphere(ratio: float) -> Scene:
     return F.sample_sphere(texture, direction, "trilinear", level=level), [texture, direction, level]
 
 
-SCENES = {
-    scene.__name__: scene for scene in (nearest, scale_bilinear, trilinear, anisotropic, stack, cube, sphere)
+SCENES = {scene.__name__: scene for scene in (nearest, trilinear, anisotropic, stack, cube, sphere)} | {
+    "bilinear": scale_bilinear
 }
 
 
