@@ -14,7 +14,7 @@ from typing import cast
 import numpy as np
 import pytest
 from command_line import CODE, refuses, run, run_process
-from depth_cases import depth_pictures, photographed, views_of_bowl
+from reference import depth_pictures, photographed, views_of_bowl
 
 from dressi import Device
 from dressi.cli.fitting.request import GROUPS, OPTIONS, Request

@@ -1,4 +1,5 @@
-"""A rasterizer in float64 NumPy that shares nothing with the graph: the hard pictures that others are held
+"""A rasterizer that clips nothing, pictures by it, and meshes and masks that tests put together.
+
 against.
 
 Coverage is decided in homogeneous coordinates (Olano and Greer 1997): with the corners' (X, Y, W) as the
@@ -9,9 +10,15 @@ is tested at each pixel.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+
+from dressi.render import Cameras, Mesh, orbit
+from dressi.render.io import encode_png, save_image
+from dressi.render.io.cameras import encode_cameras
+from dressi.render.io.lens import Lens
 
 CHUNK = 2_000_000
 """(face, pixel) pairs looked at together."""
@@ -132,3 +139,56 @@ def _boxes(
     low = np.clip(np.nan_to_num(low), 0, size).astype(np.int64)
     high = np.clip(np.nan_to_num(high), 0, size).astype(np.int64)
     return low[:, 0], low[:, 1], high[:, 0], high[:, 1]
+
+
+def views_of_bowl(count: int, size: tuple[int, int]) -> Cameras:
+    """From above, from below and from aside, so that outlines show all but the inside."""
+    azimuths = 144.0 * np.arange(count)
+    return orbit(np.zeros(3), 1.0, azimuths, [(55, -15, 35)[k % 3] for k in range(count)], size)
+
+
+def depth_pictures(mesh: Mesh, cameras: Cameras) -> tuple[np.ndarray, np.ndarray]:
+    """Masks and depths along the optical axis (N, H, W) by the reference rasterizer."""
+    masks, depths = [], []
+    for camera in cameras:
+        raster = rasterize(mesh.positions, mesh.faces, camera.world_to_clip, cameras.size)
+        corners = camera.project(mesh.positions)[1][mesh.faces[raster.face]]
+        masks.append(raster.mask)
+        depths.append((raster.weights * corners).sum(-1))
+    return np.stack(masks), np.stack(depths)
+
+
+def photographed(
+    folder: Path,
+    cameras: Cameras,
+    masks: np.ndarray,
+    depths: np.ndarray,
+    bounds: np.ndarray,
+    codes: float = 1000,
+) -> Path:
+    """A folder of grey photographs with alpha, cameras.json and depths of so many codes in a unit."""
+    (folder / "depth").mkdir(parents=True)
+    views = []
+    for k, (camera, mask, depth) in enumerate(zip(cameras, masks, depths, strict=True)):
+        save_image(folder / f"{k}.png", np.stack([0.5 * mask] * 3 + [mask], axis=-1))
+        write_depth(folder / "depth" / f"{k}.png", np.round(depth * codes))
+        views.append((f"{k}.png", camera, Lens()))
+    (folder / "cameras.json").write_bytes(encode_cameras(views, bounds))
+    return folder
+
+
+def write_depth(path: Path, codes: np.ndarray) -> None:
+    """A PNG of codes (H, W), at most 65535."""
+    path.write_bytes(encode_png(codes / 65535, bits=16))
+
+
+def both(first: Mesh, second: Mesh) -> Mesh:
+    """Two meshes as one, each in its place."""
+    positions = np.concatenate([first.positions, second.positions])
+    return Mesh(positions, np.concatenate([first.faces, second.faces + len(first.positions)]))
+
+
+def disc(size: int, radius: float) -> np.ndarray:
+    """(size, size) float32: 1 within ``radius`` pixels of the middle."""
+    y, x = np.mgrid[:size, :size] + 0.5 - size / 2
+    return (np.hypot(x, y) < radius).astype(np.float32)

@@ -4,13 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 import soft_cases
-from drawn_example import Example
+from example_tools import Example
 from scipy.sparse import csr_array
-from strand_examples import STRANDS
 
-from dressi import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, F
+from dressi import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, F, Variable
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Function, Variable
+from dressi.ad.graph import Function
 from dressi.ad.transform.fused import Whole
 from dressi.render.drawing import look
 from dressi.render.forms import face as face_form
@@ -22,8 +21,36 @@ from dressi.render.forms.edges import stored as storing
 from dressi.render.lists import list_leaf
 from dressi.render.objectives import sparse
 from dressi.render.shading import sphere_filter
-from dressi.render.shading.bsdf import hair
-from dressi.render.surface import projection, screen
+from dressi.render.shading.bsdf import bessel
+from dressi.render.strands import area, discs
+from dressi.render.surface import faces_within, projection, screen
+
+
+def ribbon_ends() -> tuple[Variable, Variable]:
+    """Segments of ribbons near the centre of a pixel: inside, across, beside it, and one turned over."""
+    rng = np.random.default_rng(21)
+    centre, along = rng.uniform(-0.7, 0.7, (1, 4, 8, 2)), rng.normal(size=(1, 4, 8, 2))
+    across = np.stack([-along[..., 1], along[..., 0]], -1) * rng.uniform(0.05, 0.6, (1, 4, 8, 1))
+    across[0, 0, 0] *= -1
+    ends = [np.concatenate([centre + k * along, across * (1 + 0.2 * k)], -1) for k in (-0.5, 0.5)]
+    start, end = (Variable(VEC4, (8, 4), data=x.astype(np.float32)) for x in ends)
+    return start, end
+
+
+def ribbon_area() -> Example:
+    ends = ribbon_ends()
+    return Example(area.ribbon_area(*ends), ends)
+
+
+def disc_area() -> Example:
+    """No disc here touches the side of a pixel from within or without, where the slope has a kink."""
+    rng = np.random.default_rng(23)
+    place = Variable(VEC2, (8, 4), data=rng.uniform(-1.2, 1.2, (1, 4, 8, 2)).astype(np.float32))
+    radius = Variable(FLOAT, (8, 4), data=rng.uniform(0.1, 1.5, (1, 4, 8)).astype(np.float32))
+    return Example(discs.disc_area(place, radius), (place, radius))
+
+
+STRANDS: list[Callable[[], Example]] = [ribbon_area, disc_area]
 
 SIZE = (24, 16)
 CASE = soft_cases.cases()["near plane"]
@@ -118,15 +145,6 @@ def block_extremes(axis: str) -> Example:
     if axis == "y":
         image = face_form.Extremes(image, F.constant(2), "x").output
     return Example(face_form.BlockExtremes(image, 5, axis).output)
-
-
-def _edges(batch: int) -> tuple[int, Variable, Variable]:
-    """How many, their ends and sides."""
-    rng = np.random.default_rng(6)
-    ends = rng.uniform(size=(batch, 1, 7, 4)).astype(np.float32)
-    ends[0, 0, 2, 2:] = ends[0, 0, 2, :2]
-    sides = rng.integers(-1, 3, (batch, 1, 7))
-    return 7, Variable(VEC4, (7, 1), batch, data=ends), Variable(INT, (7, 1), batch, data=sides)
 
 
 def edge_front(cull: int) -> Example:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from meshes import disc
 from numpy.testing import assert_allclose, assert_array_equal
+from reference import disc
 
 from dressi import FLOAT, DressiAD, InputError, Variable, optim
 from dressi.ad.evaluate import evaluate

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from depth_cases import depth_pictures, photographed, views_of_bowl
 from numpy.testing import assert_allclose, assert_array_equal
-from reference import images_of
+from reference import depth_pictures, images_of, photographed, views_of_bowl
 
 from dressi import IVEC3, VEC3, DressiAD, InputError
 from dressi.ad.check import check_gradient

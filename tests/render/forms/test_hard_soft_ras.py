@@ -25,8 +25,8 @@ import numpy as np
 import outer_cases as oc
 import pytest
 import soft_cases as sc
-from meshes import disc
 from numpy.testing import assert_allclose, assert_array_equal
+from reference import disc
 from render_examples import EXAMPLES
 from test_surface import SIDES, check_texture_gradient
 

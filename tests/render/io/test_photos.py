@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from depth_cases import photographed, views_of_bowl, write_depth
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
-from reference import images_of
+from reference import images_of, photographed, views_of_bowl, write_depth
 from scipy.ndimage import binary_erosion
 
 from dressi.errors import InputError

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from meshes import both
 from numpy.testing import assert_allclose, assert_array_equal
+from reference import both
 
 import dressi
 from dressi.errors import InputError

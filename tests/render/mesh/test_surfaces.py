@@ -8,8 +8,8 @@ import pytest
 from hostile_files.known import shoelace, simple
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from meshes import both
 from numpy.testing import assert_allclose, assert_array_equal
+from reference import both
 
 from dressi.errors import InputError
 from dressi.render.formats import load_mesh
