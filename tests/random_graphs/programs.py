@@ -1,7 +1,5 @@
-"""Random programs: of pixels and rasters, stencils, and derivatives.
-
-gradients.
-"""
+"""Random programs: of pixels and rasters, stencils (compositions of reads at affine places with every border, strides, flips
+and reductions), and derivatives."""
 
 from __future__ import annotations
 

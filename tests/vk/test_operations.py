@@ -1,5 +1,6 @@
 """Fetches, gathers, accumulators and arrays on devices.
 
+Every fetch of every shader is guarded: no driver may fold a constant of its index into the instruction. NVIDIA's does, and
 then tests the rest of the index against the image; none of the drivers that run here do.
 """
 

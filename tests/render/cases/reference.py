@@ -1,7 +1,5 @@
 """A rasterizer that clips nothing, pictures by it, and meshes and masks that tests put together.
 
-against.
-
 Coverage is decided in homogeneous coordinates (Olano and Greer 1997): with the corners' (X, Y, W) as the
 columns of a matrix M, a point of the screen (x, y, 1) = M lambda / w has the barycentric weights lambda ~
 M^-1 (x, y, 1), all >= 0 inside, whether or not a corner lies behind the camera. Nothing is clipped; the depth

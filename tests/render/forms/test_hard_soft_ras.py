@@ -1,4 +1,4 @@
-"""HardSoftRas against brute force and against the picture drawn again, on the oracle and every driver; what soft silhouettes are compared with.
+"""HardSoftRas and what soft silhouettes are compared with, on the oracle and every driver.
 
 Recorded: the largest error of the derivative against central differences of the re-rendered loss, relative to
 max(|difference|, a tenth of the largest), over three views and 15 directions, 128x128 (median in brackets):

@@ -1,7 +1,5 @@
-"""Points of surfaces: textures, the near plane, and footprints of pixels.
-
-numbers: in the hard raster and in every form, on the oracle and every driver.
-"""
+"""Points of surfaces: textures, footprints of pixels, faces that reach in front of the near plane and behind the viewer, and
+positions that are no numbers: in the hard raster and in every form, on the oracle and every driver."""
 
 import brute_force
 import numpy as np
