@@ -21,9 +21,9 @@ from dressi.render.forms.edges import stored as storing
 from dressi.render.lists import list_leaf
 from dressi.render.objectives import sparse
 from dressi.render.shading import sphere_filter
-from dressi.render.shading.bsdf import bessel
-from dressi.render.strands import area, discs
-from dressi.render.surface import faces_within, projection, screen
+from dressi.render.shading.bsdf import hair
+from dressi.render.strands import discs, ribbons
+from dressi.render.surface import projection, screen
 
 
 def ribbon_ends() -> tuple[Variable, Variable]:
@@ -39,7 +39,7 @@ def ribbon_ends() -> tuple[Variable, Variable]:
 
 def ribbon_area() -> Example:
     ends = ribbon_ends()
-    return Example(area.ribbon_area(*ends), ends)
+    return Example(ribbons.ribbon_area(*ends), ends)
 
 
 def disc_area() -> Example:

@@ -12,7 +12,7 @@ from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.render import adjacency, edge_list, hard_soft_ras, l2, large_steps, list_leaf, ring, to_clip
-from dressi.render.cameras.units import matrices_leaf
+from dressi.render.cameras.pose import matrices_leaf
 from dressi.render.drawing.draw import surface_uv
 from dressi.render.mesh.primitives import pear
 from dressi.render.surface.screen import rasterize_hard

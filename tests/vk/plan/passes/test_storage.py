@@ -13,8 +13,7 @@ from dressi.ad.evaluate import NumpyExecutor, evaluate
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.cli.bench.meshes import load
-from dressi.cli.bench.targets import drawn_on
-from dressi.cli.bench.work import Trial, Work, silhouette, texture
+from dressi.cli.bench.work import Trial, Work, drawn_on, silhouette, texture
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import UNBOUNDED, DeviceLimits, profile
