@@ -32,9 +32,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import chain
+from typing import TypeVar
 
 from ...ad.graph import ScatterFunction, Variable
 from ...ad.loops.parts import without_loops
@@ -120,6 +122,7 @@ PASSES: tuple[Pass, ...] = (
 )
 
 Lowering = Callable[[Program, Target], Mapping[Variable, Variable]]
+Made = TypeVar("Made")
 LOWERINGS: tuple[Lowering, ...] = (
     join_scatters,  # scatters of fragments of the same triangles share a draw
     join_sums,  # and so do sums over such fragments
@@ -139,10 +142,13 @@ INSTEAD: dict[Pass, Pass] = {
 }
 """What runs for a pass that is switched off and cannot be left out."""
 
-JUDGED = frozenset((store_operands, compact_live_faces, draw_scatters, run_on_active_blocks))
-"""Passes whose result is kept only where it is predicted to be faster: lists of faces and blocks cost a dispatch and a
-barrier, and scatters that are drawn compute in fragments, which some devices do slowly. What passes of these that follow each
-other make is judged together, for one may pay only with the other."""
+JUDGED: frozenset[Pass | Lowering] = frozenset(
+    (store_operands, compact_live_faces, draw_scatters, run_on_active_blocks, sum_by_faces)
+)
+"""Passes and lowerings whose result is kept only where it is predicted to be faster: lists of faces and blocks cost a dispatch
+and a barrier, scatters that are drawn compute in fragments, which some devices do slowly, and sums by faces visit more pixels
+than the faces cover. What passes of these that follow each other make is judged together, for one may pay only with the other;
+of a lowering the whole step is scheduled with it and without."""
 
 
 def build_plan(
@@ -170,31 +176,62 @@ def build_plan(
     program.check()
     target = Target(limits, cost or CPU, options, changing)
     with paused():
-        given, program = program, lowered(program, target)
-        while True:
-            try:
-                return _build(program, target, shader_text, gated, every)
-            except DoesNotFit as error:
-                if isinstance(error.function, FragmentValue):
-                    program = without(program, error.function.inputs[0])
-                    continue
-                if isinstance(error.function, FaceSum):
-                    target = target._replace(options=replace(options, sum_by_faces=False))
-                    program = lowered(given, target)
-                    continue
-                if not isinstance(error.function, ScatterFunction) or len(error.function.pairs) < 2:
-                    raise
-                program = halve_scatter(program, error.function)
+        try:
+            return _fitted(lowered(program, target), lambda p: _build(p, target, shader_text, gated, every))
+        except DoesNotFit as error:
+            if not isinstance(error.function, FaceSum):
+                raise
+            target = target._replace(options=replace(options, sum_by_faces=False))
+            return _fitted(lowered(program, target), lambda p: _build(p, target, shader_text, gated, every))
+
+
+def _fitted(program: Program, make: Callable[[Program], Made]) -> Made:
+    """What is made of a program. Functions that do not fit are replaced by others that mean the same. Raises DoesNotFit."""
+    while True:
+        try:
+            return make(program)
+        except DoesNotFit as error:
+            f = error.function
+            if isinstance(f, FragmentValue):
+                program = without(program, f.inputs[0])
+            elif isinstance(f, ScatterFunction) and len(f.pairs) > 1:
+                program = halve_scatter(program, f)
+            else:
+                raise
 
 
 def lowered(program: Program, target: Target) -> Program:
     """The Program in Functions that suit the device, one lowering after the other."""
     program = without_loops(program)  # bodies are written as often as they are applied
     program = separate_updates(program)  # every update gets a computed value of its own
-    for lowering in LOWERINGS:
-        program = replaced(program, lowering(program, target))
+    return _lowered(program, LOWERINGS, target)
+
+
+def _lowered(program: Program, lowerings: Sequence[Lowering], target: Target) -> Program:
+    for k, lowering in enumerate(lowerings):
+        made = replaced(program, lowering(program, target))
+        if made is not program and target.options.keep_what_pays and lowering in JUDGED:
+            ways = [_lowered(way, lowerings[k + 1 :], target) for way in (made, program)]
+            return _faster(ways, f"step, {lowering.__name__}", target)
+        program = made
     program = shorten_loops(program, target)  # long loops become trees of short ones
     return fuse_into_draws(program, target)  # fragments of rasters make what follows from these
+
+
+def _faster(ways: Sequence[Program], title: str, target: Target) -> Program:
+    """The program whose step is predicted to be the fastest, of those that fit; the last one where none does."""
+
+    def sub_stages(program: Program) -> list[SubStage]:
+        once, step = contexts(program, target)
+        return schedule(step, NO_LEAVES, title).sub_stages or schedule(once, NO_LEAVES, title).sub_stages
+
+    fitting = []
+    for program in ways:
+        with suppress(DoesNotFit):
+            fitting.append((program, _fitted(program, sub_stages)))
+    if not fitting:
+        return ways[-1]
+    return fitting[fastest([made for _, made in fitting], target.limits, target.model)][0]
 
 
 def contexts(program: Program, target: Target, gated: bool = False) -> tuple[Context, Context]:

@@ -10,9 +10,11 @@ from numpy.testing import assert_allclose
 from dressi import FLOAT, VEC3, DressiAD, F, InputError, Variable, adam, gradient
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import AccumulateFunction
 from dressi.ad.ops.sums.accumulate import FragmentScatter
+from dressi.ad.traversal import topological_order
 from dressi.config import shader_text
-from dressi.render import Camera, DirectionalLight, KajiyaKay, Node, Scene, Shadow, draw_strands, render
+from dressi.render import Camera, DirectionalLight, KajiyaKay, Node, Scene, Shadow, draw_strands, render, ring
 from dressi.render.formats import load_scene, save_scene
 from dressi.render.mesh import primitives
 from dressi.render.shading.bsdf.hair import Directions, FarHair, HairBsdf
@@ -21,6 +23,7 @@ from dressi.render.strands.marschner import Marschner
 from dressi.render.strands.opacity import StrandOpacity
 from dressi.render.strands.ribbons import half_plane, ribbon_area
 from dressi.vk.plan.limits import PROFILES
+from dressi.vk.plan.lists import fragments_expected
 from dressi.vk.plan.lowering.face_sum import FaceSum
 from dressi.vk.plan.model.records import CPU, SWIFTSHADER
 from dressi.vk.planning import PlanningEngine
@@ -218,6 +221,22 @@ def test_gradients_of_many_strands_are_sums_over_their_segments(model):
     assert not any(isinstance(f, FragmentScatter) for f in functions)
     visits = [f.fragment for f in functions if isinstance(f, FaceSum)]
     assert visits and all(len(v.functions) <= model.loop_body for v in visits)
+
+
+@pytest.mark.parametrize("kind", [StrandGeometry, PointGeometry])
+@pytest.mark.parametrize("points, size", [(400, 128), (400, 512), (4000, 128)])
+def test_draws_have_about_as_many_fragments_as_plans_expect(kind, points, size):
+    """Whether they are few in a large image or overlap in a small one. Plans never know the places of points."""
+    rng = np.random.default_rng(points)
+    walks = rng.normal(size=(points // 10, 1, 3)) * 0.04 + rng.normal(size=(points // 10, 10, 3)) * 0.02
+    places = rng.uniform(-0.5, 0.5, (points // 10, 1, 3)) + walks.cumsum(1)
+    offsets = {"offsets": range(0, points + 1, 10)} if kind is StrandGeometry else {}
+    geometry = kind(places.reshape(-1, 3), radius=0.01, **offsets)
+    draw = draw_strands(geometry, ring((0, 0, 0), 1.0, 1, (size, size))).mask
+    (f,) = (g for g in topological_order([draw]) if isinstance(g, AccumulateFunction))
+    inputs = tuple(np.asarray(x) for x in evaluate(f.inputs[: f.pulled]))
+    fragments = sum(here.face.size for here in f.fragments(inputs, once=True))
+    assert 0.3 * fragments <= fragments_expected(f, None) <= 3.0 * fragments
 
 
 WALL = (np.array([[-2.0, -2, 0], [0, -2, 0], [0, 2, 0], [-2, 2, 0]]), [[0, 1, 2], [0, 2, 3]])

@@ -144,7 +144,7 @@ class _Adding:
         """The vertex shader beside the fragment shader of a writer."""
         assert isinstance(self.work, PrimitiveWork)
         vertex, _ = self.writer(self.s)
-        vertex.leave_out(lambda r: self.stored(r) or (actual is not None and r.kind == "attachment"))
+        vertex.leave_out(lambda r: self.stored(r) or r.kind == "attachment")
         vertex.names[face] = FACE
         if self.work.faces is not None:
             declare_list(vertex)

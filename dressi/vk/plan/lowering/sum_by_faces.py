@@ -1,4 +1,4 @@
-"""Scatters of fragments as sums over the fragments of each face, where the device model finds that faster.
+"""Scatters of fragments as sums over the fragments of each face.
 
 Every fragment of a scatter adds to accumulators by atomic operations, in fixed point. If the faces are small and many, as the
 segments of strands and points are, and each adds to entries that only its number decides, then one invocation a face
@@ -31,14 +31,9 @@ from ....ad.program import Program
 from ....ad.traversal import rebuilt, topological_order
 from ....ad.types import INT, Access, Domain, list_image, list_size
 from ..context import Target
-from ..lists import COVERED
-from ..model.cost import operations, planes
-from ..model.device import DeviceModel
-from .face_sum import BOXES, LARGEST, FaceSum, FaceTable, entries_of
+from ..lists import fragments_expected
+from .face_sum import LARGEST, FaceSum, FaceTable, entries_of
 from .join_draws import same_draws
-
-PUT = 30.0
-"""Operations of adding one component to an accumulator."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,15 +67,13 @@ class _Visit:
 
 
 def sum_by_faces(program: Program, target: Target) -> dict[Variable, Variable]:
-    """Scatters of fragments that sums over faces make sooner, by these."""
+    """Scatters of fragments of small faces, by sums over these."""
     replace: dict[Variable, Variable] = {}
     for together in same_draws(program.functions, FragmentScatter) if target.options.sum_by_faces else ():
         found = [(f, pairs) for f in together if (pairs := _pairs(f)) is not None]
         if found and _are_small(found[0][0]):
-            visits = _visits(found, target.model.loop_body)
-            if _pays(visits, target.model):
-                for visit in visits:
-                    replace.update(_tables(visit))
+            for visit in _visits(found, target.model.loop_body):
+                replace.update(_tables(visit))
     return replace
 
 
@@ -151,40 +144,9 @@ def _over_faces(f: FragmentScatterFunction, index: Variable, numbers: Variable) 
     return made.get(index, index)
 
 
-def _fragments_and_faces(f: FragmentScatterFunction) -> tuple[float, int]:
-    """Of a draw, over its batch."""
-    return COVERED * f.drawn.texels, f.faces * f.batch
-
-
 def _are_small(f: FragmentScatterFunction) -> bool:
     """Whether one invocation can visit the pixels of a face."""
-    fragments, faces = _fragments_and_faces(f)
-    return fragments <= LARGEST * faces
-
-
-def _pays(visits: Sequence[_Visit], model: DeviceModel) -> bool:
-    """Whether visits by faces take less time than the fragments of all these draws."""
-    scatters = [f for visit in visits for f, _ in visit.scatters]
-    first = scatters[0]
-    fragments, faces = _fragments_and_faces(first)
-    added = sum(v.vtype.components for f in scatters for v, _ in f.pairs)
-
-    def shader(functions: Sequence, rate: float) -> float:
-        work = sum(operations(g) for g in functions) / rate
-        read = sum(
-            planes([x])
-            for g in functions
-            for x, a in zip(g.inputs, g.access, strict=True)
-            if a is Access.FETCH
-        )
-        return work + read / model.fetch_rate
-
-    drawn = sum(shader(f.fragment.functions, model.fragment_rate) for f in scatters)
-    drawn += added * (PUT / model.fragment_rate + 1.0 / model.atomic_rate)
-    drawn = drawn * fragments + len(scatters) * 3 * first.triangles * first.batch / model.vertex_rate
-    work = sum(shader(visit.graph.functions, model.compute_rate) for visit in visits)
-    one = max(fragments / faces, 1.0) * BOXES * work + added / model.image_store_rate
-    return model.rounds(faces) * model.lanes * one < drawn
+    return fragments_expected(f, None) <= LARGEST * f.faces
 
 
 def _tables(visit: _Visit) -> dict[Variable, Variable]:

@@ -1,7 +1,7 @@
 """Which of several ways to pack a schedule is predicted to be the fastest.
 
-Each SubStage costs what its shaders take, and the start of its pass or dispatch with one barrier; which of them will share
-a render pass is not known yet.
+Each SubStage costs what its shaders take, and the start of its passes and dispatches with a barrier each; which of them will
+share a render pass is not known yet.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache
 from ..limits import DeviceLimits
 from ..model.device import DeviceModel
 from ..substage import SubStage
-from .work import loads_of
+from .work import launches_of, loads_of
 
 MARGIN = 1.02
 """How much faster another way than the first must be: predictions of equal plans differ by rounding."""
@@ -24,8 +24,9 @@ def fastest(ways: Sequence[Sequence[SubStage]], limits: DeviceLimits, model: Dev
 
     @cache
     def seconds(s: SubStage) -> float:
-        start = model.render_pass if s.draws else model.dispatch
-        return sum(load.seconds(model) for load in loads_of(s, limits)) + start + model.barrier
+        passes, dispatches = launches_of(s)
+        starts = passes * (model.render_pass + model.barrier) + dispatches * (model.dispatch + model.barrier)
+        return sum(load.seconds(model) for load in loads_of(s, limits)) + starts
 
     times = [sum(seconds(s) for s in way if s not in common) for way in ways]
     best = min(range(len(ways)), key=times.__getitem__)

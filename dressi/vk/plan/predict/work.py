@@ -11,7 +11,6 @@ from functools import singledispatch
 
 from ....ad.graph import (
     AccumulateFunction,
-    Domain,
     DrawFunction,
     FragmentScatterFunction,
     RasterFunction,
@@ -20,9 +19,18 @@ from ....ad.graph import (
 from ....ad.traversal import topological_order
 from ..accumulators import accumulators_of
 from ..glsl.blocks import BLOCK
-from ..glsl.flat import needed
+from ..glsl.flat import hoist, needed
 from ..limits import DeviceLimits
-from ..lists import ACTIVE, COVERED, LISTED, LISTING, ActiveBlocks, BlockHits, FaceList, vertices_expected
+from ..lists import (
+    ACTIVE,
+    LISTING,
+    ActiveBlocks,
+    BlockHits,
+    FaceList,
+    fragments_expected,
+    shaded_expected,
+    vertices_expected,
+)
 from ..lowering.face_sum import BOXES, FaceSum
 from ..lowering.fragment_value import FragmentValue
 from ..model.cost import planes
@@ -35,6 +43,7 @@ from ..substage import (
     ListBlocks,
     ListFaces,
     PixelWork,
+    PrimitiveWork,
     Raster,
     Scatter,
     ScatterDraw,
@@ -69,45 +78,49 @@ def accumulate_loads(work: Accumulate, s: SubStage, limits: DeviceLimits) -> lis
     """Vertices, and all fragments, each of which reads and writes what it adds to."""
     (f,) = s.functions
     assert isinstance(f, AccumulateFunction)
-    return [_subpass(f, s, work.faces, _fragment(f, s), planes(s.outputs))]
+    graph = f.fragment
+    each = Shader(s, graph.given).run(graph.roots, graph.functions)
+    return [_subpass(f, s, work.faces, each, planes(s.outputs))]
 
 
 def added_by_fragments(work: FragmentScatter, s: SubStage) -> Load:
     """Vertices, and all fragments, each of which adds to accumulators."""
     f = s.scatter
     assert isinstance(f, FragmentScatterFunction)
-    added = len(f.pairs) * accumulators_of(f).components
-    each = _fragment(f, s).and_then(Invocation(added * PUT))
-    fragments, stores = fragments_expected(s.domain, work.faces), Stores(atomics=float(added))
-    return Load(fragments, each, stores, False, vertices_of(f, work.faces))
+    graph, added = f.fragment, len(f.pairs) * accumulators_of(f).components
+    each = Shader(s, graph.given).run(graph.roots, graph.functions).and_then(Invocation(added * PUT))
+    return _drawn(f, work.faces, each, Stores(atomics=float(added)))
 
 
 def face_sum_loads(work: FaceSums, s: SubStage, limits: DeviceLimits) -> list[Load]:
-    """An invocation a face, which visits its pixels and stores its sums."""
+    """An invocation a face, which computes once what its pixels share, visits them and stores its sums."""
     (f,) = s.functions
     assert isinstance(f, FaceSum)
-    faces = f.faces * f.batch
-    each = _fragment(f, s).times(max(BOXES * fragments_expected(s.domain, None) / faces, 1.0))
-    return [Load(faces, each, Stores.of(s, s.outputs).times(f.components), True)]
-
-
-def _fragment(f: DrawFunction, s: SubStage) -> Invocation:
-    """The sub-graph of a draw, once."""
     graph = f.fragment
-    return Shader(s, graph.given).run(graph.roots, graph.functions)
+    single = [v for v, image in zip(graph.formals, f.externals, strict=True) if image.size == (1, 1)]
+    shared, _ = hoist(graph.functions, graph.face, single)
+    known = [g.output for g in shared]
+    before = Shader(s, graph.given).run((), shared)
+    pixel = Shader(s, [*graph.given, *known]).run(graph.roots, needed(graph.functions, graph.roots, known))
+    visits = BOXES * fragments_expected(f, None) / f.faces
+    each = before.and_then(pixel.times(max(visits, 1.0)))
+    return [Load(f.faces * f.batch, each, Stores.of(s, s.outputs).times(f.components), True)]
 
 
 def _subpass(f: DrawFunction, s: SubStage, faces: FaceList | None, each: Invocation, tested: float) -> Load:
     """tested: planes besides those of the outputs that are cleared, and read by every fragment."""
     written = planes(s.outputs)
     filled = round((written + tested) * s.domain.texels)
-    stores = Stores(attachments=float(written))
-    return Load(fragments_expected(s.domain, faces), each, stores, False, vertices_of(f, faces), filled)
+    return replace(_drawn(f, faces, each, Stores(attachments=float(written))), filled=filled)
 
 
-def fragments_expected(domain: Domain, faces: FaceList | None) -> int:
-    """Fragments that a draw is expected to have."""
-    return round((COVERED if faces is None else LISTED) * domain.texels)
+def _drawn(f: DrawFunction, faces: FaceList | None, each: Invocation, stores: Stores) -> Load:
+    """Vertices and fragments. stores: of a fragment; those that only fill the blocks of small faces store nothing."""
+    fragments = shaded = fragments_expected(f, faces)
+    if not isinstance(f, RasterFunction):
+        shaded = shaded_expected(f.triangles, fragments)
+    stores = stores.times(fragments / shaded)
+    return Load(round(shaded * f.batch), each, stores, False, vertices_of(f, faces))
 
 
 def vertices_of(f: DrawFunction, faces: FaceList | None) -> int:
@@ -118,6 +131,17 @@ def vertices_of(f: DrawFunction, faces: FaceList | None) -> int:
 def loads_of(s: SubStage, limits: DeviceLimits) -> list[Load]:
     """The shaders of a SubStage."""
     return _loads(s.work, s, limits)
+
+
+def launches_of(s: SubStage) -> tuple[int, int]:
+    """(render passes, dispatches) of a SubStage by itself. Scatters are resolved by a second one."""
+    if s.draws:
+        return 1, 0
+    work = s.work
+    if not isinstance(work, Scatter):
+        return 0, 1
+    passes = isinstance(work, PrimitiveWork) + (work.epilogue is not None and work.epilogue.draws)
+    return passes, 2 - passes
 
 
 @singledispatch
@@ -156,7 +180,9 @@ def _(work: Scatter, s: SubStage, limits: DeviceLimits) -> list[Load]:
     each = each.and_then(Invocation(added * PUT))
     pixels, vertices = s.domain.texels, 0
     if isinstance(work, ScatterDraw):
-        pixels, vertices = fragments_expected(s.domain, work.faces), vertices_of(work.raster, work.faces)
+        drawn = work.raster
+        pixels = round(fragments_expected(drawn, work.faces) * drawn.batch)
+        vertices = vertices_of(drawn, work.faces)
     elif isinstance(work, SparseWork) and work.sparse is not None:
         pixels = round(ACTIVE * pixels)
     stores = replace(Stores.of(s, made), atomics=float(added))

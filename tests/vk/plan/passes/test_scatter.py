@@ -191,6 +191,23 @@ def test_scatters_that_are_drawn_load_in_both_shaders(device):
     assert_array_equal(*found)
 
 
+def test_scatters_that_are_drawn_move_leaves(device):
+    """A second draw writes the leaf, its attachment; vertices of the first one have nothing of that."""
+    sparse, _, _ = band((40, 32))
+    moved = leaf(VEC2, np.ones((2, 2, 3, 2)))
+    gradient = F.scatter_add(*sparse.creator.pairs[0], (3, 2), batch=2)
+    program = Program({}, ((moved, moved - gradient * 0.5),))
+    found = []
+    for draws in (True, False):
+        options = PlanOptions(draw_scatters=draws, cache_static=False)
+        with VulkanExecutor(program, device, options=options, cost=CPU) as run:
+            (scatter,) = (s for s in run.plan.sub_stages if s.scatter is not None)
+            assert isinstance(scatter.work, ScatterDraw) == draws and scatter.work.epilogue.draws
+            run.run(2)
+            found.append(run.recv(moved))
+    np.testing.assert_array_equal(*found)
+
+
 @pytest.mark.parametrize("size", [(16, 16), (40, 32)])  # in the large one vertices fetch what fragments share
 def test_scatters_are_drawn_where_a_raster_bounds_them(device, size):
     sparse, dense, scale = band(size)
