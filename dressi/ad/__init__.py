@@ -6,8 +6,10 @@ From the bottom up; each line imports only from the lines above it:
     graph           Variables, Functions, kinds of Functions; operators, which the operations register
     includes, traversal, program, evaluate      files, walks and programs over graphs; their meaning in NumPy
     ops.pixel       operations on the values of one pixel, by family: a file holds the classes and their builders
+    contract        sums over axes of what is read at affine places, and their derivatives: what moves, cuts and enlarges images,
+                    convolves and multiplies them
     ops.draws       draws of triangles, their fragments, and what they cover
-    ops.image       operations that read other texels: reductions, windows, tables, rasterization
+    ops.image       operations that read other texels: reductions, moved images, tables, rasterization
     show            graphs as text and pictures
     transform       gradient and jvp; rules and passes of simplification
     expressions     Jacobians and Hessians of one texel, at few operations; functions as text

@@ -38,13 +38,12 @@ from .ops.hints import *
 from .ops.image.reduce import *
 from .ops.image.extremes import *
 from .ops.activations.activations import *
-from .contract.window import *
 from .ops.coordinates.coordinates import *
 from .ops.image.image import *
 from .ops.image.resize import *
-from .contract.channels import *
-from .contract.contract import *
-from .contract.convolve import *
+from .imaging.channels import *
+from .imaging.contract import *
+from .imaging.convolve import *
 from .ops.image.take import *
 from .ops.image.lookup import *
 from .ops.image.raster import *

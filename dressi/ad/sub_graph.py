@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from .evaluate import values_at
 from .graph import At, Function, Variable
+from .graph.operators import builders
 from .graph.snippet import template_of
 from .includes import included_files
 from .traversal import structure, topological_order
@@ -58,6 +59,14 @@ class SubGraph:
         for f in self.functions:
             known[f.output] = values_at(f, at, list(map(value, f.inputs, f.access)), dtype)
         return [value(v, Access.SAME_PIXEL) for v in self.roots]
+
+    def pulled(self, formal: Variable, seed: Variable) -> Variable:
+        """The gradient of seed * root by a formal, over the formals and the seed."""
+        return builders.gradient(self.root, [formal], seed=seed)[0]
+
+    def pushed(self, formals: Sequence[Variable], tangents: Sequence[Variable]) -> list[Variable]:
+        """The derivatives of the roots along tangents of some formals, over the formals and these."""
+        return builders.jvp(list(self.roots), list(formals), list(tangents))
 
     def glsl(self, names: Mapping[Variable, str], prefix: str) -> tuple[list[str], str]:
         """Statements that compute the root, and its name. names: of the formals. prefix: of the names that are made."""

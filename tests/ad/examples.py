@@ -11,8 +11,9 @@ import numpy as np
 from example_tools import BATCH, EXAMPLES, SIZE, Build, Example, add, apart, example, leaf, of
 
 from dressi import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, F
+from dressi.ad.contract import contraction
 from dressi.ad.graph import Domain, Variable
-from dressi.ad.least_squares.linear import pyramid
+from dressi.ad.least_squares.linear import preconditioner
 from dressi.ad.ops.image import extremes, lookup, reduce, resize, take
 from dressi.ad.ops.pixel import geometry, matrix, shortcut, vector
 from dressi.ad.ops.pixel import random as randoms
@@ -113,8 +114,11 @@ add(
     example(lambda x: extremes.ExtremeIndex(x, "y", True).shortened(2), of(VEC3, SIZE, 2), only=0),
 )
 add(
-    reduce.SumOfParts,
-    *(example(lambda x, c=c: reduce.SumOfParts(x, 3, c).output, of(VEC2, SIZE, 6), only=0) for c in (1, 2)),
+    contraction.SumOfParts,
+    *(
+        example(lambda x, c=c: contraction.SumOfParts(x, 3, c).output, of(VEC2, SIZE, 6), only=0)
+        for c in (1, 2)
+    ),
 )
 add(extremes.ReduceMax, example(F.max, of(IVEC3, SIZE, BATCH, -9, 9)))
 add(
@@ -144,9 +148,12 @@ add(
 
 # ---- images
 for size in ((5, 4), (2, 7), (1, 1)):
-    nodes = pyramid.coarser(size)
-    add(pyramid.Restrict, example(lambda x: pyramid.Restrict(x).output, of(VEC2, size, BATCH)))
-    add(pyramid.Prolong, example(lambda x, to=size: pyramid.Prolong(x, to).output, of(VEC3, nodes, BATCH)))
+    nodes = preconditioner.coarser(size)
+    add(contraction.ContractFunction, example(preconditioner.restricted, of(VEC2, size, BATCH)))
+    add(
+        contraction.ContractFunction,
+        example(lambda x, to=size: preconditioner.prolonged(x, to), of(VEC3, nodes, BATCH)),
+    )
 TILES = [2, 0, 0, 5, -1]
 
 

@@ -6,12 +6,20 @@ import random
 import numpy as np
 from example_tools import BATCH, SIZE, Example, add, example, of
 
-from dressi import FLOAT, INT, IVEC2, IVEC3, VEC2, VEC3, F
+from dressi import FLOAT, INT, IVEC2, IVEC3, VEC2, VEC3, F, gradient
+from dressi.ad.contract.contraction import ContractFunction
+from dressi.ad.contract.terms import identity
 from dressi.ad.graph import Domain, Variable
 from dressi.ad.graph.index_map import BORDERS, Affine, IndexMap, wrapped
 from dressi.ad.networks.encodings import GridIndex
 from dressi.ad.ops.coordinates import coordinates
 from dressi.ad.ops.image import gather
+
+
+def pulled(y: Variable, x: Variable) -> Variable:
+    """A read of x and its transpose, one after the other."""
+    return gradient(F.sum(F.sum_components(F.square(y))), [x])[0]
+
 
 add(coordinates.PixelCoordinates, lambda: Example(F.pixel_coordinates(SIZE, BATCH)))
 add(coordinates.LinearIndex, lambda: Example(F.linear_index(SIZE, BATCH)))
@@ -43,10 +51,7 @@ for d in ((1, 0), (-2, 1), (0, -3), (7, 5), (-6, -9), (0, 0)):
         add(gather.Gather, example(lambda x, d=d, b=b: F.shift(x, *d, b), of(FLOAT, SIZE, BATCH)))
         add(
             gather.Gather,
-            example(
-                lambda x, d=d, b=b: F.shift(Variable(VEC2, SIZE, BATCH), *d, b).creator.transpose(x),
-                of(VEC2, SIZE, BATCH),
-            ),
+            example(lambda x, d=d, b=b: pulled(F.shift(x, *d, b), x), of(VEC2, SIZE, BATCH)),
         )
 add(gather.Gather, example(lambda x: F.shift(x, 1, 1), of(FLOAT, (1, 4))))
 for size in ((8, 3), (2, 2), (10, 8), (5, 7), (1, 1)):
@@ -74,6 +79,20 @@ def some_map(rng: random.Random) -> IndexMap:
 
 def domain(shape) -> Domain:
     return Domain((shape[3], shape[2]), shape[0])
+
+
+def summed(g: Variable, index: IndexMap) -> ContractFunction:
+    """The transpose of a gather of g, over SHAPE, by the places of its terms."""
+    moved = {a: Affine.axis(4 + a) for a in range(4)}
+    fields = {
+        "parallel": tuple((n,) for n in TAKEN),
+        "reduced": SHAPE,
+        "maps": (IndexMap.to(list(moved.values())),),
+    }
+    place = index.substituted(moved)
+    return ContractFunction(
+        g, **fields, guards=(), combine="add", indices=(), body=identity(g.vtype), place=place
+    )
 
 
 def matrix(index: IndexMap, taken, shape) -> np.ndarray:

@@ -30,9 +30,9 @@ from dressi import (
     VType,
 )
 from dressi.ad import functional
-from dressi.ad.contract.notation import FUNCTIONS
 from dressi.ad.evaluate import coordinates, values_at, with_tiles
 from dressi.ad.graph.index_map import BORDERS
+from dressi.ad.imaging.contract import FUNCTIONS
 
 LEFT_OUT = {
     **dict.fromkeys(

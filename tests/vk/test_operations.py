@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from examples_gathers import SHAPE, TAKEN, domain, some_map
+from examples_gathers import SHAPE, TAKEN, domain, some_map, summed
 from graphs import masked_program
 from random_graphs.operations import OPERATIONS
 from random_graphs.programs import EVERY, SUMS, random_program
@@ -163,7 +163,8 @@ def test_random_maps(device):
         values[f"{seed}: {index}"] = gather.output
         if gather.output.domain != domain(SHAPE):
             continue  # the axes of the batch are left alone
-        back = Gather(g, index, domain(TAKEN), True)
+        values[f"{seed}: gradient of {index}"] = gather.vjp(g, 0)
+        back = summed(g, index)
         values[f"{seed}: transpose of {index}"] = back.output
         if (short := back.shortened(2)) is not None:
             values[f"{seed}: partial sums of {index}"] = short
@@ -173,7 +174,7 @@ def test_random_maps(device):
         found = {name: run.recv(v) for name, v in values.items()}
     wrong = [name for name in values if not np.allclose(found[name], expected[name], atol=1e-5)]
     assert wrong == []
-    assert len(values) > 90
+    assert len(values) > 130
 
 
 def test_a_pixel_reads_as_many_tables_as_there_are(device):

@@ -1,4 +1,5 @@
-"""The Function behind convolutions, matrix products and poolings: a body reduced over axes, of texels at affine places."""
+"""The Function behind convolutions, matrix products, poolings, and images that are moved, cut or repeated: a body reduced over
+axes, of texels at affine places."""
 
 from __future__ import annotations
 
@@ -10,21 +11,20 @@ from typing import Any
 import numpy as np
 
 from ..graph import At, PixelFunction, ReduceFunction, Variable
-from ..graph.index_map import IMAGE_AXES, MIRRORED, Affine, IndexMap, mirror_period, wrapped
+from ..graph.index_map import IMAGE_AXES, Affine, IndexMap, wrapped
 from ..ops.hints import store
-from ..ops.image.image import pad
-from ..ops.pixel.arithmetic import add
 from ..ops.pixel.compare import equal, select
 from ..sub_graph import SubGraph
-from ..transform.gradient import gradient
 from ..types import INT, Access
 from . import derivative
 from .loops import contraction_glsl, index_glsl
 from .split import split
-from .terms import COMBINE, Guard, Terms, domain_of_shape, is_product, nothing, shape_of
+from .terms import COMBINE, Guard, Terms, domain_of_shape, identity, is_product, nothing, shape_of
 
 CHUNK = 1 << 18
 """Values of a body that NumPy computes at once."""
+BOUNDS = 8.0
+"""Operations of finding the bounds of a loop from the place of its terms, and of a border."""
 ORIGIN = At(*(np.zeros((1, 1, 1), int),) * 3)
 
 
@@ -52,14 +52,30 @@ class Contraction(Terms, PixelFunction):
         return vtype, domain_of_shape(self.shape)
 
     @property
-    def operations(self):
+    def term_operations(self) -> float:
+        """Of one term and its addition, for one component."""
         return self.body.operations / self.output.vtype.components + 2.0
 
     @property
+    def operations(self) -> float:
+        if self.place is None:
+            return self.term_operations * (self.terms if self.straight else 1)
+        if not self.iterations:
+            return self.term_operations * self.fetches
+        leaving = sum(map(self.readers.leaves, range(4)))
+        return self.term_operations + BOUNDS * (1.5 + leaving)
+
+    @cached_property
     def iterations(self) -> int:
-        return self.terms if self.terms > 1 else 0
+        if self.place is None:
+            return 0 if self.straight else self.terms
+        known = dict.fromkeys(range(len(self.extents)), "")
+        few = self.readers.straight(known)
+        return 0 if few is not None and not few[0] else self.readers.iterations
 
     def reads(self, k):
+        if self.place is not None:
+            return min(max(self.readers.average, 1.0), float(self.readers.iterations or 1))
         inner = {*self.maps[k].axes} & {*self.reduced_axes}
         return float(math.prod(self.extents[a] for a in inner))
 
@@ -126,18 +142,95 @@ class ContractFunction(Contraction):
     c, y, x; of several the first varies slowest), then the ``reduced`` ones. maps: which texel of each input is read; beyond
     its image their borders say which, or it is 0. guards: where one is not met, a term does not count. combine: "add", "max" or "min". body: over one
     formal for each input, then one INT formal for each of ``indices``. No terms give 0 for "add", else -inf or inf.
+
+    place: None, or which texel of the output a term adds to, over the reduced axes (and of several that make up an axis those
+    behind the first); the maps do not depend on the texel then, and loops run over the terms that add to it:
+
+        out[place(r)] += body(input 0 [map 0 (r)], input 1 [map 1 (r)], ...)
     """
+
+    @cached_property
+    def decides_on(self):
+        return () if self.sums else None
 
     @cached_property
     def glsl(self):
         return contraction_glsl(self)
 
     def evaluate(self, at, *inputs):
+        if self.place is not None:
+            return self._scattered(self.place, inputs)[at.tile, at.y, at.x]
         combine, total = COMBINE[self.combine], None
         for _, found in self._terms(at, inputs):
             found = combine.reduce(found, axis=0)
             total = found if total is None else combine(total, found)
         return total
+
+    def _scattered(self, place: IndexMap, inputs: Sequence[np.ndarray]) -> np.ndarray:
+        """All texels, where terms add to their ``place``."""
+        own = [axes[0] for axes in self.axes]
+        axes = [a for a in range(len(self.extents)) if a not in own]
+        extents, vtype = [self.extents[a] for a in axes], self.output.vtype
+        total = np.zeros((math.prod(self.shape), *vtype.shape))
+        for first in range(0, math.prod(extents), CHUNK):
+            number = np.arange(first, min(first + CHUNK, math.prod(extents)))
+            index = np.unravel_index(number, extents) if extents else ()
+            at = {a: i.reshape(-1, 1, 1, 1) for a, i in zip(axes, index, strict=True)}
+            inside, texel = np.ones(number.shape, bool), np.zeros(number.shape, int)
+            for affine, several in zip(place.affines, self.axes, strict=True):
+                there = np.broadcast_to(affine.values(at), (len(number), 1, 1, 1)).ravel()
+                extent = self.extents[several[0]]
+                inside &= np.broadcast_to(affine.whole_at(at), (len(number), 1, 1, 1)).ravel()
+                if place.border == "zero":
+                    inside &= (there >= 0) & (there < extent)
+                texel = texel * extent + wrapped(there, extent, place.border)
+                for a in several[1:]:
+                    texel = texel * self.extents[a] + at[a].ravel()
+            found = self._values(at, inputs, (len(number), 1, 1, 1)).reshape(-1, *vtype.shape)
+            np.add.at(total, texel[inside], found[inside])
+        return total.reshape(self.output.tiled)
+
+    def known_value(self, known):
+        """Zero where all that is read is zero, and makes zero."""
+        if len(known) < len(self.inputs) or self.combine != "add" or any(map(np.any, known.values())):
+            return None
+        return np.zeros(self.output.vtype.shape) if self._keeps_zero else None
+
+    @property
+    def own_tile(self) -> bool:
+        """Whether it has one input, and makes each tile from that tile of it."""
+        if self.place is not None or len(self.inputs) > 1 or self.shape[:2] != shape_of(self.inputs[0])[:2]:
+            return False
+        (m,) = self.maps
+        other = (*(a for a, _ in self.guards), *self.indices, m.y, m.x)
+        return m[:2] == (Affine.axis(0), Affine.axis(1)) and not any({0, 1} & {*a.axes} for a in other)
+
+    def over_tiles(self, x: Variable) -> ContractFunction:
+        """The same of the tiles of an image x, where ``own_tile`` says so."""
+        return ContractFunction(
+            x, **self.form | {"parallel": ((x.batch,), (x.channels,), *self.parallel[2:])}
+        )
+
+    @property
+    def empty(self) -> bool:
+        """Whether all terms are zero, because there are none or they are made of what is beyond an image."""
+        if self.combine != "add":
+            return False
+        inside = [*self.guards]
+        if self.place is not None and self.place.border == "zero":
+            inside += zip(self.place.affines, self.shape, strict=True)
+        if len(self.inputs) == 1 and self.maps[0].border == "zero" and self._keeps_zero:
+            inside += zip(self.maps[0].affines, shape_of(self.inputs[0]), strict=True)
+        return any(high < 0 or low >= e for a, e in inside for low, high in (a.bounds(self.extents),))
+
+    @cached_property
+    def _keeps_zero(self) -> bool:
+        """Whether the body of zeros is zero."""
+        if self.indices:
+            return False
+        zeros = {v: np.zeros((1, 1, 1, *v.vtype.shape)) for v in self.body.formals}
+        (found,) = self.body.evaluate(ORIGIN, lambda v, _: zeros[v])
+        return not np.any(found)
 
     def shortened(self, most):
         parts = split(self, most)
@@ -149,20 +242,22 @@ class ContractFunction(Contraction):
     def vjp(self, gy, i):
         if self.output.vtype.is_int or self.inputs[i].vtype.is_int:
             return None
-        wide = self._like(derivative.transposed(self, gy, i, self._chosen()))
-        if wide is None:
-            return None
-        return folded(wide, self.inputs[i], derivative.margins(self, i), self.maps[i].border)
+        x, around = self.inputs[i], derivative.margins(self, i)
+        if not any(map(any, around)) or not self.reduced:
+            return self._like(derivative.transposed(self, gy, i, self._chosen()))
+        wide = self._like(derivative.with_margins(self, gy, i, self._chosen(), around))
+        return None if wide is None else self._made(derivative.folded(wide, x, around, self.maps[i].border))
 
     def jvp(self, tangents):
         if self.output.vtype.is_int:
             return None
+        if self.sums and tangents[0] is not None:
+            return self.rebuild(tangents[0]).output
         return self._like(derivative.pushed(self, tangents, self._chosen()))
 
     def _chosen(self) -> Variable | None:
         """The number of the term that gives the largest or smallest value; None for sums."""
-        fields = dict(zip(self.fields, self.attributes, strict=True))
-        return None if self.combine == "add" else ContractIndex(*self.inputs, **fields).output
+        return None if self.combine == "add" else ContractIndex(*self.inputs, **self.form).output
 
     def _like(self, made: derivative.Made | None) -> Variable | None:
         return None if made is None else self._made(made)
@@ -176,6 +271,10 @@ class ContractIndex(Contraction):
     where there is none."""
 
     zero_derivative = True
+
+    @property
+    def straight(self):
+        return False
 
     def infer(self):
         vtype, domain = super().infer()
@@ -193,14 +292,13 @@ class ContractIndex(Contraction):
         if self.terms <= most:
             return None
         stored = [store(x) for x in self.inputs]
-        fields = dict(zip(self.fields, self.attributes, strict=True))
+        fields = self.form
         best, term, number = (
             ContractFunction(*stored, **fields).output,
             Variable(self.body.root.vtype),
             Variable(INT),
         )
         own = derivative.output_map(self, {a: Affine.axis(a) for a in range(len(self.extents))})
-        assert own is not None  # over the axes themselves
         formals, none = self.body.formals, int(nothing("min", INT))
         places, n = formals[len(self.inputs) :], len(self.inputs)
         body = select(equal(self.body.root, term), number, none)
@@ -229,6 +327,34 @@ class ContractIndex(Contraction):
         return place
 
 
+class SumOfParts(ContractFunction):
+    """The sums of every ``parts`` consecutive tiles, as images of so many channels. For sums that are too long for one loop."""
+
+    fields = ("parts", "channels")
+    parts: int
+    channels: int = 1
+    guards = indices = ()
+    combine = "add"
+
+    @property
+    def parallel(self):
+        (width, height), tiles, _ = self.inputs[0].domain
+        return (tiles // self.parts // self.channels,), (self.channels,), (height,), (width,)
+
+    @property
+    def reduced(self):
+        return (self.parts,)
+
+    @property
+    def maps(self):
+        tile = Affine.of({0: self.channels * self.parts, 1: self.parts, 4: 1})
+        return (IndexMap.of(n=tile, c=Affine()),)
+
+    @property
+    def body(self):
+        return identity(self.inputs[0].vtype)
+
+
 def reduced(
     x: Variable,
     shape: Sequence[int],
@@ -239,7 +365,6 @@ def reduced(
 ) -> ContractFunction:
     """Texels of an image reduced along one axis, the axis 4. shape: n, c, y, x of the output, the axes 0 to 3. places: n, c, y,
     x of the texels."""
-    formal = Variable(x.vtype)
     fields = {
         "parallel": tuple((n,) for n in shape),
         "reduced": (extent,),
@@ -247,7 +372,7 @@ def reduced(
         "guards": guards,
         "combine": combine,
         "indices": (),
-        "body": SubGraph((formal,), (formal,)),
+        "body": identity(x.vtype),
     }
     return ContractFunction(x, **fields)
 
@@ -259,57 +384,6 @@ def contraction_of(f: ReduceFunction) -> ContractFunction:
     return reduced(
         f.inputs[0], [1 if a == axis else n for a, n in enumerate(shape)], f.extent, places, f.combine
     )
-
-
-def folded(wide: Variable, x: Variable, around: Sequence[tuple[int, int]], border: str) -> Variable:
-    """The sums, for each texel of x, of those that stand for it in an image with margins, n, c, y, x."""
-    for s in (0, 1):
-        if any(around[s]):
-            parts = [
-                reduced(wide, shape, count, places, "add", guards).output
-                for shape, count, places, guards in _foldings(wide, shape_of(x)[s], s, around[s][0], border)
-            ]
-            wide = parts[0]
-            for part in parts[1:]:
-                wide = add(wide, part)
-    (top, bottom), (left, right) = around[2:]
-    if not (top or bottom or left or right):
-        return wide
-    like = Variable(wide.vtype, x.size, x.batch, channels=x.channels)
-    return gradient(pad(like, left, top, right, bottom, border), [like], seed=wide)[0]
-
-
-def _foldings(
-    wide: Variable, extent: int, s: int, before: int, border: str
-) -> Iterator[tuple[list[int], int, list[Affine], tuple[Guard, ...]]]:
-    """Sums that fold the margins of an image along the axis s: the shape that is made, the number of terms, the places of these
-    (axis 4 counts them), and guards. Places beyond the image are 0."""
-    shape = [*shape_of(wide)]
-    own, length = Affine.axis(s), shape[s]
-    shape[s] = extent
-
-    def at(sign: int, step: int, first: int) -> list[Affine]:
-        places = [Affine.axis(a) for a in range(4)]
-        places[s] = Affine.of({s: sign, 4: step}, first)
-        return places
-
-    if border == "clamp" or extent == 1:
-        behind = before + extent
-        yield shape, 1, at(1, 0, before), ()
-        if before:
-            yield shape, before, at(0, 1, 0), ((own, 1),)
-        if length > behind:
-            yield shape, length - behind, at(0, 1, behind), ((own.plus(1 - extent), 1),)
-        return
-    period, last = (extent, 0) if border == "repeat" else mirror_period(extent, border)
-    least = -(before // period + 1) * period
-    count = (length - before - least) // period + 1
-    yield shape, count, at(1, period, before + least), ()
-    overlap = MIRRORED.get(border, 0)
-    if border in MIRRORED and extent > 2 * overlap:
-        # Texel i of a period is texel last - i as well, but for those that are their own image.
-        guards = ((own.plus(-overlap), extent - 2 * overlap),) if overlap else ()
-        yield shape, count + 1, at(-1, period, before + least + last), guards
 
 
 def met(guard: Guard, at: dict[int, Any]) -> np.ndarray:

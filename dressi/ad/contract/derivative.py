@@ -7,8 +7,9 @@ that axes of the contraction fill, as 8 * c + z does for 8 values of z, is made 
 
     out[y] = sum over d of x[2 y + d] w[d]:    j = 2 y + d,    gx[j] = sum over d of gy[(j - d) / 2] w[d], where that is whole
 
-Where indices leave the input and read other texels of it, the input has margins that these texels stand in, and what is summed
-there is added to them.
+Where that has no solution, or one of many more terms than there are, all axes are reduced, and map(i, r) is the ``place`` of a
+term; so it is where indices leave the input and others of its texels are read. Of what reduces axes itself the gradient is
+first that of an input with margins, which these texels stand in.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ from ..graph import Variable
 from ..graph.index_map import Affine, IndexMap
 from ..ops.pixel.compare import equal, select
 from ..sub_graph import SubGraph
-from ..transform.gradient import gradient, jvp
 from ..traversal import leaves
 from ..types import INT
-from .terms import Guard, Terms, shape_of
+from .readers import Readers, readers
+from .terms import Guard, Terms, identity, shape_of
+
+MORE = 2
+"""A solution of so many times as many terms as there are is taken, since tests are cheaper than bounds of loops."""
 
 
 class Made(NamedTuple):
@@ -35,21 +39,87 @@ class Made(NamedTuple):
     fields: dict[str, Any]
 
 
+class Space(NamedTuple):
+    """The terms of a contraction over axes of their own: those of a ``place`` are the reduced ones alone. own: the texel of the
+    output that a term adds to."""
+
+    extents: tuple[int, ...]
+    maps: tuple[IndexMap, ...]
+    own: IndexMap
+    guards: tuple[Guard, ...]
+    indices: tuple[Affine, ...]
+
+    @staticmethod
+    def of(f: Terms) -> Space:
+        if f.place is None:
+            same = {a: Affine.axis(a) for a in range(len(f.extents))}
+            return Space(f.extents, f.maps, output_map(f, same), f.guards, f.indices)
+        if any(len(axes) > 1 for axes in f.axes):
+            raise f.fail("is made when a plan is built; take derivatives of whole sums")
+        moved = {a: Affine.axis(k) for k, a in enumerate(f.reduced_axes)}
+        return Space(
+            f.reduced,
+            tuple(mapped(m, moved) for m in f.maps),
+            mapped(f.place, moved),
+            tuple((valued(a, moved), e) for a, e in f.guards),
+            tuple(valued(a, moved) for a in f.indices),
+        )
+
+
+def mapped(m: IndexMap, values: dict[int, Affine]) -> IndexMap:
+    """A map over other axes, in which it is affine."""
+    found = m.substituted(values)
+    assert found is not None
+    return found
+
+
+def valued(affine: Affine, values: dict[int, Affine]) -> Affine:
+    found = affine.substituted(values)
+    assert found is not None
+    return found
+
+
 class Solved(NamedTuple):
     """The terms that read a texel of an input. parallel: the extents of the axes of those texels, as in a contraction.
     values: the axes of the contraction over these, and the axes that are reduced.  reduced: the extents of the latter.  guards:
-    where a term is none of the contraction."""
+    where a term is none of the contraction.  place: what is not solved, over the new axes."""
 
     parallel: tuple[tuple[int, ...], ...]
     values: dict[int, Affine]
     reduced: tuple[int, ...]
     guards: tuple[Guard, ...]
+    place: IndexMap | None = None
 
 
-def solved(f: Terms, k: int) -> Solved | None:
-    """The terms that read each texel of input k with ``margins``, as few as are found; None if there is no such form."""
-    found = [_solved(f, k, longest=longest) for longest in (False, True)]
-    return min((s for s in found if s is not None), key=lambda s: math.prod(s.reduced), default=None)
+def solved(space: Space, m: IndexMap, shape: Sequence[int]) -> Solved:
+    """The terms that read each texel of an input of that shape (n, c, y, x) by a map, as few as are found."""
+    placed = _placed(space, m, shape)
+    if not m.inside(shape, space.extents) and m.border != "zero":
+        return placed
+    found = [_solved(space, m, shape, longest=longest) for longest in (False, True)]
+    best = min((s for s in found if s is not None), key=lambda s: math.prod(s.reduced), default=None)
+    if best is None:
+        return placed
+    most = MORE * max(readers_of(space, m, shape).iterations, 1)
+    return best if math.prod(best.reduced) <= most else placed
+
+
+def readers_of(space: Space, m: IndexMap, shape: Sequence[int]) -> Readers:
+    """The terms that read a texel of an input of that shape by a map."""
+    placed = _placed(space, m, shape)
+    assert placed.place is not None
+    extents = (*shape, *placed.reduced)
+    return readers(placed.place, tuple(range(len(shape))), extents, range(len(shape), len(extents)))
+
+
+def _placed(space: Space, m: IndexMap, shape: Sequence[int]) -> Solved:
+    """The terms by their place: nothing is solved."""
+    kept = [a for a, e in enumerate(space.extents) if e > 1]
+    values = {a: Affine() for a in range(len(space.extents))}
+    values |= {a: Affine.axis(len(shape) + k) for k, a in enumerate(kept)}
+    guards = tuple((valued(a, values), e) for a, e in space.guards)
+    reduced = tuple(space.extents[a] for a in kept)
+    return Solved(tuple((e,) for e in shape), values, reduced, guards, mapped(m, values))
 
 
 def margins(f: Terms, k: int) -> list[tuple[int, int]]:
@@ -62,18 +132,48 @@ def margins(f: Terms, k: int) -> list[tuple[int, int]]:
     return [(max(-low, 0), max(high + 1 - e, 0)) for (low, high), e in zip(bounds, shape, strict=True)]
 
 
-def _solved(f: Terms, k: int, *, longest: bool) -> Solved | None:
+def with_margins(
+    f: Terms, gy: Variable, k: int, chosen: Variable | None, around: Sequence[tuple[int, int]]
+) -> Made | None:
+    """The gradient by input k with margins, in which the texels stand that its border says."""
+    m = f.maps[k]
+    moved = IndexMap.to([a.plus(before) for a, (before, _) in zip(m.affines, around, strict=True)])
+    shape = [sum(ends) + e for ends, e in zip(around, shape_of(f.inputs[k]), strict=True)]
+    return transposed(f, gy, k, chosen, moved, shape)
+
+
+def folded(wide: Variable, x: Variable, around: Sequence[tuple[int, int]], border: str) -> Made:
+    """The sums, for each texel of x, of those that stand for it in an image with margins."""
+    first = len(around)
+    shape = shape_of(wide)
+    kept = [a for a, e in enumerate(shape) if e > 1]
+    values = {a: Affine() for a in range(first)} | {a: Affine.axis(first + k) for k, a in enumerate(kept)}
+    places = [values[a].plus(-before) for a, (before, _) in enumerate(around)]
+    fields = {
+        "parallel": tuple((e,) for e in shape_of(x)),
+        "reduced": tuple(shape[a] for a in kept),
+        "maps": (IndexMap.to([values[a] for a in range(first)]),),
+        "guards": (),
+        "combine": "add",
+        "indices": (),
+        "body": identity(wide.vtype),
+        "place": IndexMap.to(places, border),
+    }
+    return Made([wide], fields)
+
+
+def _solved(space: Space, m: IndexMap, shape: Sequence[int], *, longest: bool) -> Solved | None:
     """longest: whether equations are solved for the axes of the largest extents, which are then not reduced, and not for those
-    of the smallest coefficients, by which nothing is divided."""
-    around = margins(f, k)
-    shape = [sum(m) + e for m, e in zip(around, shape_of(f.inputs[k]), strict=True)]
-    affines = [a.plus(before) for a, (before, _) in zip(f.maps[k].affines, around, strict=True)]
-    filled = _filled(f, affines, shape)
-    parallel = tuple(tuple(f.extents[a] for a in filled.get(s, ())) or (e,) for s, e in enumerate(shape))
+    of the smallest coefficients, by which nothing is divided. None where there is no such form."""
+    affines = m.affines
+    filled = _filled(space, affines, shape)
+    parallel = tuple(tuple(space.extents[a] for a in filled.get(s, ())) or (e,) for s, e in enumerate(shape))
     own = iter(range(first := sum(map(len, parallel))))
     texel = [[next(own) for _ in extents] for extents in parallel]
-    extents = {first + a: e for a, e in enumerate(f.extents)} | dict(enumerate(itertools.chain(*parallel)))
-    old = {a: Affine.axis(first + a) for a in range(len(f.extents))}
+    extents = {first + a: e for a, e in enumerate(space.extents)} | dict(
+        enumerate(itertools.chain(*parallel))
+    )
+    old = {a: Affine.axis(first + a) for a in range(len(space.extents))}
     values = {
         first + a: Affine.axis(part)
         for s, axes in filled.items()
@@ -116,8 +216,8 @@ def _solved(f: Terms, k: int, *, longest: bool) -> Solved | None:
     guards += [(renamed[a] or Affine(), extents[a]) for a in values]
     reduced = tuple(extents[a] for a in kept)
     inner = (*itertools.chain(*parallel), *reduced)
-    terms = {a: renamed[first + a] or Affine() for a in range(len(f.extents))}
-    for affine, extent in f.guards:
+    terms = {a: renamed[first + a] or Affine() for a in range(len(space.extents))}
+    for affine, extent in space.guards:
         moved = affine.substituted(terms)
         if moved is None:
             return None
@@ -127,30 +227,29 @@ def _solved(f: Terms, k: int, *, longest: bool) -> Solved | None:
     )
 
 
-def _filled(f: Terms, affines: Sequence[Affine], shape: Sequence[int]) -> dict[int, list[int]]:
+def _filled(space: Space, affines: Sequence[Affine], shape: Sequence[int]) -> dict[int, list[int]]:
     """The axes of an input that several axes of the contraction fill, and those, the slowest first."""
     found: dict[int, list[int]] = {}
     for s, (affine, extent) in enumerate(zip(affines, shape, strict=True)):
         axes = sorted(affine.axes, key=affine.coefficient, reverse=True)
         reach = 1
         for a in reversed(axes):
-            reach *= f.extents[a] if affine.coefficient(a) == reach else 0
+            reach *= space.extents[a] if affine.coefficient(a) == reach else 0
         new = not any(a in other for a in axes for other in found.values())
         if affine == Affine(affine.terms) and len(axes) > 1 and reach == extent and new:
             found[s] = axes
     return found
 
 
-def output_map(f: Terms, values: dict[int, Affine]) -> IndexMap | None:
-    """The texel of the output that the axes stand for, if these have the given values."""
+def output_map(f: Terms, values: dict[int, Affine]) -> IndexMap:
+    """The texel of the output that the axes stand for, if these have the given values, which are whole."""
     found = []
     for axes in f.axes:
         terms, radix = {}, 1
         for axis in reversed(axes):
             terms[axis], radix = radix, radix * f.extents[axis]
-        found.append(Affine.of(terms).substituted(values))
-    known = [a for a in found if a is not None]
-    return IndexMap.to(known) if len(known) == len(found) else None
+        found.append(valued(Affine.of(terms), values))
+    return IndexMap.to(found)
 
 
 def term_number(f: Terms) -> Affine:
@@ -161,28 +260,62 @@ def term_number(f: Terms) -> Affine:
     return Affine.of(terms)
 
 
-def transposed(f: Terms, gy: Variable, k: int, chosen: Variable | None) -> Made | None:
-    """The gradient by input k with ``margins``. chosen: the number of the term that counts, where one alone does. Raises
-    GraphError where the index has no inverse."""
-    found = solved(f, k)
-    at_output = None if found is None else output_map(f, found.values)
-    if found is None or at_output is None:
-        raise f.fail(f"there is no gradient by {f.inputs[k]}: its index {f.maps[k]} cannot be solved")
+def transposed(
+    f: Terms,
+    gy: Variable,
+    k: int,
+    chosen: Variable | None,
+    m: IndexMap | None = None,
+    shape: Sequence[int] | None = None,
+) -> Made | None:
+    """The gradient by input k. chosen: the number of the term that counts, where one alone does. m, shape: of the input, where
+    they are others than its own."""
+    space = Space.of(f)
     seed = Variable(gy.vtype)
     root = _slope(f, seed, k)
     if root is None:
         return None
-    made = _chosen(f, [gy], [seed], [at_output], root, chosen, at_output, found.values)
-    if made is None:
-        raise f.fail(f"there is no gradient by {f.inputs[k]}: its index {f.maps[k]} cannot be solved")
-    return Made(
-        made.inputs,
-        made.fields
-        | {
-            "parallel": found.parallel,
-            "reduced": found.reduced,
-            "guards": found.guards,
-        },
+    m, shape = space.maps[k] if m is None else m, shape_of(f.inputs[k]) if shape is None else shape
+    own, found = space.own, _turned(space, f, m, shape)
+    if found is None:
+        found = solved(space, m, shape)
+    else:
+        own = own._replace(border="repeat")
+    made = _chosen(f, space, [gy], [seed], [own], root, chosen, found.values)
+    if made is None:  # a division of a division
+        found = _placed(space, m, shape)
+        made = _chosen(f, space, [gy], [seed], [own], root, chosen, found.values)
+    assert made is not None
+    fields = {
+        "parallel": found.parallel,
+        "reduced": found.reduced,
+        "guards": found.guards,
+        "place": found.place,
+    }
+    return Made(made.inputs, made.fields | fields)
+
+
+def _turned(space: Space, f: Terms, m: IndexMap, shape: Sequence[int]) -> Solved | None:
+    """Where the texels of an input are read around its ends, each once, as by a shift: the one term of each texel, whose axes
+    go around, too. None where it is not so."""
+    plain = f.place is None and len(space.extents) == len(shape) and not f.guards and not f.indices
+    if m.border != "repeat" or not plain or len(f.inputs) > 1 or m.inside(shape, space.extents):
+        return None
+    values: dict[int, Affine] = {}
+    for k, (affine, extent) in enumerate(zip(m.affines, shape, strict=True)):
+        axes = [a for a in affine.axes if space.extents[a] > 1]
+        if not axes and extent == 1:
+            continue
+        if len(axes) != 1 or axes[0] in values or not affine.whole or space.extents[axes[0]] != extent:
+            return None
+        sign = affine.coefficient(axes[0])
+        if abs(sign) != 1:
+            return None
+        values[axes[0]] = Affine.of({k: sign}, -sign * affine.constant)
+    if any(e > 1 and a not in values for a, e in enumerate(space.extents)):
+        return None
+    return Solved(
+        tuple((e,) for e in shape), {a: Affine() for a in range(len(space.extents))} | values, (), ()
     )
 
 
@@ -190,7 +323,7 @@ def _slope(f: Terms, seed: Variable, k: int) -> Variable | None:
     formal = f.body.formals[k]
     if formal not in leaves([f.body.root]):
         return None
-    return gradient(f.body.root, [formal], seed=seed)[0]
+    return f.body.pulled(formal, seed)
 
 
 def pushed(f: Terms, tangents: Sequence[Variable | None], chosen: Variable | None) -> Made | None:
@@ -199,50 +332,48 @@ def pushed(f: Terms, tangents: Sequence[Variable | None], chosen: Variable | Non
     if not moving:
         return None
     seeds = [Variable(f.inputs[i].vtype) for i in moving]
-    (root,) = jvp([f.body.root], [f.body.formals[i] for i in moving], seeds)
+    (root,) = f.body.pushed([f.body.formals[i] for i in moving], seeds)
     same = {a: Affine.axis(a) for a in range(len(f.extents))}
-    own = output_map(f, same)
-    assert own is not None  # over the axes themselves
+    space = Space(f.extents, f.maps, output_map(f, same), f.guards, f.indices)
     moved = [t for t in tangents if t is not None]
-    made = _chosen(f, moved, seeds, [f.maps[i] for i in moving], root, chosen, own, same)
-    assert made is not None
-    return Made(made.inputs, made.fields | {"parallel": f.parallel, "reduced": f.reduced, "guards": f.guards})
+    made = _chosen(f, space, moved, seeds, [f.maps[i] for i in moving], root, chosen, same)
+    assert made is not None  # over the axes themselves
+    return Made(made.inputs, f.form | made.fields)
 
 
 def _chosen(
     f: Terms,
+    space: Space,
     inputs: list[Variable],
     seeds: list[Variable],
     maps: list[IndexMap],
     root: Variable,
     chosen: Variable | None,
-    at_output: IndexMap,
     values: dict[int, Affine],
 ) -> Made | None:
     """A sum over the body ``root``, which follows from ``seeds``, read from ``inputs`` by ``maps``, and from what the body of
-    f follows from, whose axes have these values. chosen: the number of the term of f that counts."""
-    indices = [*f.indices]
+    f follows from, whose axes have these values. chosen: the number of the term of f that counts. None where that is not
+    affine."""
+    indices = [*space.indices]
     numbers = [*f.body.formals[len(f.inputs) :]]
     if chosen is not None:
         this, one = Variable(INT), Variable(INT)
         root = select(equal(this, one), root, 0.0)
-        inputs, seeds, maps = [*inputs, chosen], [*seeds, this], [*maps, at_output]
+        inputs, seeds, maps = [*inputs, chosen], [*seeds, this], [*maps, space.own]
         indices, numbers = [*indices, term_number(f)], [*numbers, one]
     needed = {*leaves([root])}
-    read = [
-        (x, m.substituted(values), formal)
-        for x, m, formal in zip(f.inputs, f.maps, f.body.formals[: len(f.inputs)], strict=True)
-        if formal in needed
+    first = [
+        (x, m.substituted(values), s) for x, m, s in zip(inputs, maps, seeds, strict=True) if s in needed
     ]
+    own = zip(f.inputs, space.maps, f.body.formals[: len(f.inputs)], strict=True)
+    every = [*first, *((x, m.substituted(values), formal) for x, m, formal in own if formal in needed)]
     places = [
         (a.substituted(values), formal)
         for a, formal in zip(indices, numbers, strict=True)
         if formal in needed
     ]
-    if any(m is None for _, m, _ in read) or any(a is None for a, _ in places):
+    if any(m is None for _, m, _ in every) or any(a is None for a, _ in places):
         return None
-    first = [(x, m, s) for x, m, s in zip(inputs, maps, seeds, strict=True) if s in needed]
-    every = [*first, *read]
     formals = [*(formal for _, _, formal in every), *(formal for _, formal in places)]
     return Made(
         [x for x, _, _ in every],

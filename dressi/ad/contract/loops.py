@@ -1,24 +1,44 @@
-"""GLSL of contractions: one loop for each reduced axis, one inside the other."""
+"""GLSL of contractions: one loop for each reduced axis, one inside the other, or none where the terms are few."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+import numpy as np
+
+from ..graph.index_map import Affine
 from ..graph.snippet import add_compensated
 from .derivative import term_number
 from .terms import Guard, Terms, nothing_glsl, shape_of
 
 LONG = 32
 """Terms of a loop from which on its sum is compensated (Kahan)."""
+LONG_READERS = 256
+"""The same of loops between bounds, as of the terms that add to a texel."""
 
 
 def contraction_glsl(f: Terms) -> str:
     """Statements that set ``$y``. Every loop has a sum of its own, so that errors grow with the longest axes, not with the
     number of terms."""
-    if f.combine == "add":
-        return f"{decoded(f)}\n{_summed(f, 0)}"
-    inner = f"$y = {f.combine}($y, dressi_term);"
-    return f"{decoded(f)}\n$y = {nothing_glsl(f.combine, f.body.root.vtype)};\n{_nested(f, inner)}"
+    if f.selects:
+        return _selection(f)
+    inner = "$y += dressi_term;" if f.combine == "add" else f"$y = {f.combine}($y, dressi_term);"
+    start = f"{decoded(f)}\n$y = {nothing_glsl(f.combine, f.body.root.vtype)};"
+    if f.place is not None:
+        return f"{start}\n{_read(f, inner)}"
+    if f.straight:
+        first, *more = _each(f)
+        begin = term(f, "$y = dressi_term;" if f.combine == "add" else inner, first)
+        return "\n".join([start, begin, *(term(f, inner, names) for names in more)])
+    return f"{decoded(f)}\n{_summed(f, 0)}" if f.combine == "add" else f"{start}\n{_nested(f, inner)}"
+
+
+def _selection(f: Terms) -> str:
+    """An expression: the one texel that is read, or 0."""
+    names = dict.fromkeys(f.reduced_axes, "0") | dict(enumerate(_places(f)))
+    tests, texel = _texel(f, 0, names)
+    tests = [*(test for guard in f.guards for test in _tests(f, guard, names)), *tests]
+    return f"{' && '.join(dict.fromkeys(tests))} ? {texel} : $type(0)" if tests else texel
 
 
 def index_glsl(f: Terms) -> str:
@@ -36,10 +56,8 @@ def names_of(axes: Iterable[int]) -> dict[int, str]:
 
 def decoded(f: Terms) -> str:
     """Statements that set the parallel axes from ``pixel`` and ``tile``."""
-    n, c, _, _ = f.shape
-    places = ("tile" if c == 1 else f"tile / {c}", "tile" if n == 1 else f"tile % {c}", "pixel.y", "pixel.x")
     lines = []
-    for place, radix, axes in zip(places, f.shape, f.axes, strict=True):
+    for place, radix, axes in zip(_places(f), f.shape, f.axes, strict=True):
         for axis in axes:
             extent = f.extents[axis]
             radix //= extent
@@ -49,22 +67,37 @@ def decoded(f: Terms) -> str:
     return " ".join(lines)
 
 
-def term(f: Terms, then: str) -> str:
-    """Statements that set ``dressi_term`` to the value of the body, and use it, where the guards are met."""
-    names = names_of(range(len(f.extents)))
+def _places(f: Terms) -> tuple[str, str, str, str]:
+    """The texel n, c, y, x of the output that is computed."""
+    n, c, _, _ = f.shape
+    return ("tile" if c == 1 else f"tile / {c}", "tile" if n == 1 else f"tile % {c}", "pixel.y", "pixel.x")
+
+
+def _texel(f: Terms, k: int, names: Mapping[int, str]) -> tuple[list[str], str]:
+    """Tests of whether the texel of input k is inside, where it is 0 beyond, and an expression that reads it."""
+    x, m = f.inputs[k], f.maps[k]
+    shape = shape_of(x)
+    n, c, y, column = m.glsl(names, shape, f.extents)
+    tiles, channels, _, _ = shape
+    tile = n if channels == 1 else c if tiles == 1 else f"({n}) * {channels} + {c}"
+    if m[:2] == tuple(Affine.axis(axes[0]) for axes in f.axes[:2]) and (tiles, channels) == f.shape[:2]:
+        tile = "tile"
+    tests = [
+        test
+        for guard in zip(m.affines, shape, strict=True)
+        if m.border == "zero" and guard not in f.guards
+        for test in _tests(f, guard, names)
+    ]
+    return tests, f"${k}(ivec2({column}, {y}), {tile})".replace("ivec2(pixel.x, pixel.y)", "pixel")
+
+
+def term(f: Terms, then: str, names: Mapping[int, str] | None = None) -> str:
+    """Statements that set ``dressi_term`` to the value of the body, and use it, where the guards are met. names: of the axes."""
+    names = names_of(range(len(f.extents))) if names is None else names
     tests = [test for guard in f.guards for test in _tests(f, guard, names)]
     lines, values = [], {}
-    for k, (x, m) in enumerate(zip(f.inputs, f.maps, strict=True)):
-        n, c, y, column = m.glsl(names, shape_of(x), f.extents)
-        tiles, channels, _, _ = shape_of(x)
-        tile = n if channels == 1 else c if tiles == 1 else f"({n}) * {channels} + {c}"
-        value = f"${k}(ivec2({column}, {y}), {tile})"
-        inside = [
-            test
-            for guard in zip(m.affines, shape_of(x), strict=True)
-            if m.border == "zero" and guard not in f.guards
-            for test in _tests(f, guard, names)
-        ]
+    for k, x in enumerate(f.inputs):
+        inside, value = _texel(f, k, names)
         kind = x.vtype.glsl
         value = f"{' && '.join(dict.fromkeys(inside))} ? {value} : {kind}(0)" if inside else value
         values[f.body.formals[k]] = f"dressi_r{k}"
@@ -78,9 +111,30 @@ def term(f: Terms, then: str) -> str:
     return f"if ({' && '.join(dict.fromkeys(tests))}) {{\n{text}\n}}" if tests else f"{{\n{text}\n}}"
 
 
-def _tests(f: Terms, guard: Guard, names: dict[int, str]) -> list[str]:
+def _tests(f: Terms, guard: Guard, names: Mapping[int, str]) -> list[str]:
     affine, extent = guard
     return affine.inside_glsl(names, extent, affine.bounds(f.extents))
+
+
+def _each(f: Terms) -> Iterable[dict[int, str]]:
+    """The names of the axes for each term: numbers, of those that are reduced."""
+    outer = names_of(range(f.reduced_axes.start))
+    for index in np.ndindex(*f.reduced):
+        yield outer | {a: str(i) for a, i in zip(f.reduced_axes, index, strict=True)}
+
+
+def _read(f: Terms, add: str) -> str:
+    """Statements that add the terms whose place is the texel: straight where their number is known, else in loops."""
+    known = names_of(range(f.reduced_axes.start)) | {a: "0" for a in f.reduced_axes if f.extents[a] == 1}
+    tests, several = f.readers.straight(known) or ([], [])
+    straight = "\n".join(term(f, add if k else "$y = dressi_term;", names) for k, names in enumerate(several))
+    if several and not tests:
+        return straight
+    start = ""
+    if f.readers.iterations > LONG_READERS:
+        start, add = "precise $type lost = $type(0);\n", f"{{ {add_compensated('dressi_term')} }}"
+    loops = start + f.readers.glsl(known, lambda names: term(f, add, names))
+    return f"if ({' && '.join(tests)}) {{ {straight} }}\nelse {{ {loops} }}" if several else loops
 
 
 def _loop(f: Terms, axis: int) -> str:

@@ -6,11 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..graph import Variable
 from ..graph.index_map import Affine, IndexMap
-from ..sub_graph import SubGraph
-from .derivative import Made
-from .terms import Guard, Terms
+from .derivative import Made, mapped, valued
+from .terms import Guard, Terms, identity
 
 
 def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]] | None:
@@ -24,7 +22,12 @@ def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]]
 
         sum of 512 x 512 products for each of 3 x 3 weights, most 8192:   32 parts of 512 rows x 16 columns,   sums of 32
     """
-    if f.terms <= most or most * together < 2:
+    reads = dict.fromkeys(f.reduced_axes, 1)  # entries of an axis that are terms of one texel
+    if f.place is None:
+        reads = dict(zip(f.reduced_axes, f.reduced, strict=True))
+    else:
+        reads |= {step.axis: n for step, n in f.readers.loops.items()}
+    if math.prod(reads.values()) <= most or most * together < 2:
         return None
     outer = len(f.extents) - len(f.reduced)
     kept: list[int] = []
@@ -32,12 +35,11 @@ def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]]
     inner = 1
     guards = []
     pieces: list[tuple[int, int, int]] = []  # (axis, entries of a part, parts)
-    for axis, extent in zip(f.reduced_axes, f.reduced, strict=True):
-        length = min(extent, max(most // inner, 1))
-        count = -(-extent // length)
-        length = -(-extent // count)
-        inner *= length
-        pieces.append((axis, length, count))
+    for axis, several in reads.items():
+        length = min(several, max(most // inner, 1))
+        count = -(-several // length)
+        inner *= -(-several // count)
+        pieces.append((axis, -(-f.extents[axis] // count), count))
     moved = [count for _, _, count in pieces if count > 1]
     along = 2 if together == 1 and f.shape[2] == 1 and f.shape[3] > 1 else 3
     next_part = sum(map(len, f.parallel[: along + 1]))  # parts vary fastest
@@ -60,7 +62,6 @@ def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]]
     parallel[along] = (*parallel[along], *parts)
     partial = _over(f, values, parallel, kept, guards)
     left = math.prod(parts[:-1]) * -(-parts[-1] // together)
-    value = Variable(f.output.vtype)
     places = []
     for s, axes in enumerate(f.axes):
         whole, extents = list(axes), [f.extents[a] for a in axes]
@@ -78,7 +79,7 @@ def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]]
         "guards": (),
         "combine": f.combine,
         "indices": (),
-        "body": SubGraph((value,), (value,)),
+        "body": identity(f.output.vtype),
     }
     return partial, combined
 
@@ -114,16 +115,11 @@ def _over(
         {
             "parallel": tuple(parallel),
             "reduced": tuple(reduced),
-            "maps": tuple(IndexMap.to([_moved(a, values) for a in m.affines], m.border) for m in f.maps),
-            "guards": (*((_moved(a, values), e) for a, e in f.guards), *guards),
+            "maps": tuple(mapped(m, values) for m in f.maps),
+            "guards": (*((valued(a, values), e) for a, e in f.guards), *guards),
             "combine": f.combine,
-            "indices": tuple(_moved(a, values) for a in f.indices),
+            "indices": tuple(valued(a, values) for a in f.indices),
             "body": f.body,
+            "place": None if f.place is None else mapped(f.place, values),
         },
     )
-
-
-def _moved(affine: Affine, values: dict[int, Affine]) -> Affine:
-    found = affine.substituted(values)
-    assert found is not None  # the values are whole
-    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..graph.index_map import Affine, IndexMap
 from ..ops.pixel.arithmetic import Mul
 from ..sub_graph import SubGraph
 from ..types import VType
+from .readers import FEW, Readers, readers
 
 COMBINE = {"add": np.add, "max": np.maximum, "min": np.minimum}
 
@@ -48,6 +49,13 @@ def nothing_glsl(combine: str, vtype: VType) -> str:
     return f"{vtype.glsl}({ {'add': '0', 'max': low, 'min': high}[combine] })"
 
 
+@lru_cache(64)
+def identity(vtype: VType) -> SubGraph:
+    """The body that is what is read."""
+    value = Variable(vtype)
+    return SubGraph((value,), (value,))
+
+
 def is_product(body: SubGraph) -> bool:
     """Whether it is the product of its formals, each once."""
     found: list[Variable] = []
@@ -64,7 +72,7 @@ def is_product(body: SubGraph) -> bool:
 class Terms:
     """What the terms of a contraction are made of. Fields: see ``ContractFunction``."""
 
-    fields = ("parallel", "reduced", "maps", "guards", "combine", "indices", "body")
+    fields = ("parallel", "reduced", "maps", "guards", "combine", "indices", "body", "place")
     parallel: tuple[tuple[int, ...], ...]
     reduced: tuple[int, ...]
     maps: tuple[IndexMap, ...]
@@ -72,6 +80,12 @@ class Terms:
     combine: str
     indices: tuple[Affine, ...]
     body: SubGraph
+    place: IndexMap | None = None
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """The fields of the same contraction of other inputs."""
+        return {name: getattr(self, name) for name in Terms.fields}
 
     @cached_property
     def extents(self) -> tuple[int, ...]:
@@ -92,6 +106,33 @@ class Terms:
     def shape(self) -> tuple[int, ...]:
         """The extents n, c, y, x of the output."""
         return tuple(math.prod(extents) for extents in self.parallel)
+
+    @cached_property
+    def readers(self) -> Readers:
+        """The terms of a texel, where these follow from their ``place``."""
+        assert self.place is not None
+        return readers(self.place, tuple(axes[0] for axes in self.axes), self.extents, self.reduced_axes)
+
+    @property
+    def sums(self) -> bool:
+        """Whether it adds up what it reads of one input."""
+        return self.combine == "add" and self.body.root is self.body.formals[0] and len(self.inputs) == 1
+
+    @property
+    def selects(self) -> bool:
+        """Whether each texel is one texel of the input, or zero."""
+        return (
+            self.sums
+            and self.place is None
+            and self.terms == 1
+            and len(self.extents) == 4 + len(self.reduced)
+        )
+
+    @property
+    def straight(self) -> bool:
+        """Whether the terms are written one after the other, instead of loops inside of each other."""
+        loops = sum(extent > 1 for extent in self.reduced)
+        return self.terms == 1 or (loops > 1 and self.terms <= FEW and len(self.inputs) == 1)
 
     if TYPE_CHECKING:
         inputs: Any

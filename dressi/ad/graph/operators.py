@@ -1,7 +1,8 @@
 """The operators of Variables: ``a + b``, ``a < b``, ``m @ v``, ``v.xy``, ``abs(a)``.
 
 The operations are defined above the graph, in the families of ``dressi.ad.ops``. A family registers the builders that
-have an operator with ``@operator``; importing ``dressi.ad`` imports all families.
+have an operator with ``@operator``, and so do the derivatives, which are built with the families; importing ``dressi.ad``
+imports all of them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ B = TypeVar("B", bound=Builder)
 
 
 class _Builders:
-    """The registered builders, each under the name of the function that was registered."""
+    """The registered builders, each under the name of the function that was registered: of operators, and the derivatives, which
+    Functions that contain graphs ask for."""
 
     add: Builder
     sub: Builder
@@ -40,13 +42,15 @@ class _Builders:
     component: Builder
     swizzle: Builder
     constant: Builder
+    gradient: Builder
+    jvp: Builder
 
 
 builders = _Builders()
 
 
 def operator(build: B) -> B:
-    """Registers the builder of an operation that has an operator, and returns it."""
+    """Registers a builder that is listed above, and returns it."""
     name = build.__name__
     if name not in _Builders.__annotations__:
         raise TypeError(f"{name} has no operator; the builders that have one are listed in {__name__}")

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...errors import GraphError
-from ..contract.contract import contract
-from ..contract.convolve import correlate
 from ..graph import Variable
 from ..ops.image.reduce import expand
 from ..ops.pixel.arithmetic import clamp
@@ -17,6 +15,8 @@ from ..ops.pixel.constant import Like, operands
 from ..ops.pixel.geometry import dot
 from ..ops.pixel.matrix import inverse, outer
 from ..types import FLOAT, VEC3, whole
+from .contract import contract
+from .convolve import correlate
 
 __all__ = ["box_blur", "gaussian_blur", "guided_filter", "histogram"]
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import GraphError
-from ..contract.contract import contract
 from ..graph import Variable
 from ..ops.coordinates.coordinates import pixel_coordinates
 from ..ops.image.lookup import lookup
@@ -19,6 +18,7 @@ from ..ops.pixel.shortcut import AliasBeside
 from ..ops.pixel.vector import Construct, ivec2, swizzle
 from ..transform.gradient import gradient, jvp
 from ..types import FLOAT, Size, size_of, vector_type, whole
+from .contract import contract
 
 __all__ = ["bilateral_filter", "slice_grid", "splat_grid"]
 

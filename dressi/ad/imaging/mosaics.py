@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from ...errors import GraphError
-from ..contract.channels import from_channels
-from ..contract.contract import contract
-from ..contract.convolve import correlate
 from ..graph import Variable
 from ..ops.coordinates.coordinates import pixel_coordinates
 from ..ops.image.lookup import lookup
 from ..ops.pixel.geometry import dot
 from ..types import FLOAT, VEC3, Size, size_of, whole
+from .channels import from_channels
+from .contract import contract
+from .convolve import correlate
 
 __all__ = ["bayer_filter", "bayer_mosaic", "demosaic", "depth_to_space", "space_to_depth"]
 

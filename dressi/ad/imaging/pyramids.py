@@ -8,13 +8,13 @@ from itertools import pairwise
 import numpy as np
 
 from ...errors import GraphError
-from ..contract.contract import contract
-from ..contract.convolve import correlate
 from ..graph import Variable
 from ..ops.image.resize import resize
 from ..ops.pixel.arithmetic import clamp
 from ..ops.pixel.exponential import exp
 from ..types import FLOAT, whole
+from .contract import contract
+from .convolve import correlate
 
 __all__ = ["collapse_pyramid", "gaussian_pyramid", "laplacian_pyramid", "local_laplacian"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import sqrt
 
 from ...errors import GraphError
-from ..contract.convolve import matmul
 from ..graph import Variable
 from ..ops.image.image import shift
 from ..ops.image.reduce import zeros_like
 from ..ops.image.texels import check_one_row
 from ..ops.pixel.constant import Like, operands
 from ..types import FLOAT, whole
+from .convolve import matmul
 
 __all__ = ["recurrence", "recursive_blur"]
 

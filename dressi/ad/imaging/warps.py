@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...errors import GraphError
-from ..contract.channels import channel, concatenate_channels
-from ..contract.convolve import matmul
 from ..graph import Domain, Variable
 from ..ops.coordinates.coordinates import pixel_coordinates
 from ..ops.hints import Later, recompute, store
@@ -25,6 +23,8 @@ from ..ops.texture.addressing import WrapName
 from ..ops.texture.sample import sample
 from ..transform.gradient import backward, jvp
 from ..types import MAT3, VEC2, Size, size_of
+from .channels import channel, concatenate_channels
+from .convolve import matmul
 
 __all__ = ["transform_points", "warp", "warp_homography"]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from ..contract.contraction import ContractFunction
 from ..graph import Domain, Function, PixelFunction, ReduceFunction, ScatterFunction, Variable
-from ..ops.coordinates.coordinates import shape_of
-from ..ops.image.gather import Gather
 from ..ops.image.lookup import Lookup
 from ..ops.image.reduce import Expand, zeros
 from ..types import Access
@@ -92,39 +91,32 @@ def lookup_expanded(function: Function) -> Variable | None:
     return None
 
 
-@on(Gather)
-def gather_expanded(function: Function) -> Variable | None:
-    """gather(expand(x)) -> expand(gather(x)), if the expansion is to more tiles and each is gathered from itself"""
+@on(ContractFunction)
+def contract_expanded(function: Function) -> Variable | None:
+    """contract(expand(x)) -> expand(contract(x)), if the expansion is to more tiles and each tile is made from that tile"""
+    assert isinstance(function, ContractFunction)
     x = function.inputs[0]
-    match function, x.creator:
-        case Gather(own_tile=True), Expand(inputs=(y,)) if y.size == x.size:
-            return Expand(function.rebuild(y).output, function.output.domain).output
+    match x.creator:
+        case Expand(inputs=(y,)) if y.size == x.size and function.own_tile:
+            return Expand(function.over_tiles(y).output, function.output.domain).output
     return None
 
 
-@on(Gather)
-def gather_outside(function: Function) -> Variable | None:
-    """gather(x) -> 0, if it reads no texel of x, as a shift by more than an image does
+@on(ContractFunction)
+def contract_nothing(function: Function) -> Variable | None:
+    """contract(x) -> 0, if it reads no texel of x or has no term, as a shift by more than an image and its gradient
 
     lavapipe of Mesa 22 does not end when it compiles some functions of what it finds to be zero itself.
     """
-    assert isinstance(function, Gather)
-    if function.map.border != "zero":
-        return None
-    of, within = shape_of(function.output.domain), shape_of(function.inputs[0].domain)
-    if function.transposed:
-        of, within = within, shape_of(function.whole)
-    bounds = [affine.bounds(of) for affine in function.map.affines]
-    if any(high < 0 or low >= n for (low, high), n in zip(bounds, within, strict=True)):
-        return zeros(function.output.vtype, function.output.domain)
-    return None
+    assert isinstance(function, ContractFunction)
+    return zeros(function.output.vtype, function.output.domain) if function.empty else None
 
 
 RULES: tuple[Rule, ...] = (
-    gather_outside,
+    contract_nothing,
     expand_expand,
     expand_is_broadcast,
     expand_later,
     lookup_expanded,
-    gather_expanded,
+    contract_expanded,
 )

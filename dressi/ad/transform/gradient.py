@@ -18,6 +18,7 @@ from typing import Any
 
 from ...errors import GraphError
 from ..graph import Domain, Function, PixelFunction, Variable
+from ..graph.operators import operator
 from ..ops.image.entries import entries_only
 from ..ops.image.reduce import EVERY_AXIS, Expand, Sum, extents, fit, reduce_axes, zeros_like
 from ..ops.pixel.arithmetic import hadamard
@@ -27,6 +28,7 @@ from ..traversal import topological_order
 from ..types import FLOAT, Access, VType
 
 
+@operator
 def gradient(
     loss: Variable,
     wrt: Variable | Sequence[Variable],
@@ -100,6 +102,7 @@ def backward(
     return totals
 
 
+@operator
 def jvp(
     outputs: Variable | Sequence[Variable],
     inputs: Variable | Sequence[Variable],

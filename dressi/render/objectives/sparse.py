@@ -15,8 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from ...ad import functional as F
+from ...ad.contract.contraction import SumOfParts
 from ...ad.graph import Domain, PixelFunction, Variable
-from ...ad.ops.image.reduce import SumOfParts
 from ...ad.types import INT, VEC2, Access, list_size
 from ...errors import InputError
 from ..lists import at_points, list_data, list_leaf, padded, read_list

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ...ad.contract.contraction import SumOfParts
 from ...ad.graph import Variable, domain_of
-from ...ad.ops.image.reduce import SumOfParts
 from ...ad.ops.image.texels import fetch
 from ...ad.ops.pixel.kinds import Linear
 from ...ad.types import Access, Size

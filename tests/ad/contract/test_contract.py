@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, MAT3, VEC3, F, GraphError, Variable
-from dressi.ad.contract.notation import FUNCTIONS
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph.index_map import Affine, IndexMap, wrapped, wrapped_glsl
+from dressi.ad.imaging.contract import FUNCTIONS
 from dressi.ad.program import Program
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan

@@ -4,11 +4,12 @@ import random
 
 import numpy as np
 import pytest
-from examples_gathers import SHAPE, TAKEN, domain, matrix, some_map
+from examples_gathers import SHAPE, TAKEN, domain, matrix, some_map, summed
 from numpy.testing import assert_allclose
 
 from dressi import DressiAD, F, GraphError, LevenbergMarquardt, Variable, adam, gradient, jvp, least_squares
 from dressi.ad.check import check_gradient
+from dressi.ad.contract.contraction import ContractFunction
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph.index_map import Affine
 from dressi.ad.ops.coordinates.affine import affine
@@ -29,13 +30,11 @@ def test_gathers_and_their_transposes_are_matrices(seed):
     if gather.output.domain != domain(SHAPE):
         return  # the axes of the batch are left alone
     assert np.allclose(evaluate([gather.output])[0].ravel(), m @ x.ravel())
-    back = gather.transpose(Variable.of(g, FLOAT))
-    assert np.allclose(evaluate([back])[0].ravel(), m.T @ g.ravel())
-    summed = Gather(Variable.of(g, FLOAT), index, domain(TAKEN), True)
-    assert np.allclose(evaluate([summed.output])[0].ravel(), m.T @ g.ravel())
-    assert summed.iterations == 0 or summed.iterations >= m.sum(0).max()
-    assert np.allclose(evaluate([back.creator.transpose(Variable.of(x, FLOAT))])[0].ravel(), m @ x.ravel())
-    short = summed.shortened(2)
+    for back in (gather.vjp(Variable.of(g, FLOAT), 0).creator, summed(Variable.of(g, FLOAT), index)):
+        assert np.allclose(evaluate([back.output])[0].ravel(), m.T @ g.ravel())
+        assert np.allclose(evaluate([back.vjp(Variable.of(x, FLOAT), 0)])[0].ravel(), m @ x.ravel())
+    assert back.iterations == 0 or back.iterations >= m.sum(0).max()
+    short = back.shortened(2)
     if short is not None:
         assert np.allclose(evaluate([short])[0].ravel(), m.T @ g.ravel())
 
@@ -54,19 +53,19 @@ def test_gathers_and_their_transposes_are_matrices(seed):
         lambda x: F.take(Variable(FLOAT, (2, 3), 4), F.tile_index((1, 1), 2) * 2 + 1),
     ],
 )
-def test_what_is_one_to_one_has_a_gather_as_transpose(make):
+def test_what_is_one_to_one_has_one_term_as_transpose(make):
     y = make(Variable(FLOAT, (6, 5)))
-    back = y.creator.transpose(y).creator
-    assert isinstance(back, Gather) and not back.transposed
+    back = y.creator.vjp(y, 0).creator
+    assert isinstance(back, ContractFunction) and back.terms == 1 and back.place is None
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda x: F.repeat(x, (20, 1)).creator.transpose(long()).creator,
+        lambda x: F.repeat(x, (20, 1)).creator.vjp(long(), 0).creator,
         lambda x: F.resize(long(), (40, 3), "area").creator,
-        lambda x: F.shift(x, 30, 0).creator.transpose(x).creator,
-        lambda x: F.pad(x, 30, 0, 20, 1, "clamp").creator.transpose(long(90, 4)).creator,
+        lambda x: F.shift(x, 30, 0).creator.vjp(x, 0).creator,
+        lambda x: F.pad(x, 30, 0, 20, 1, "clamp").creator.vjp(long(90, 4), 0).creator,
     ],
 )
 def test_partial_sums_keep_channels(make):
@@ -174,7 +173,7 @@ def test_lookups_within_a_border_gather_backwards(case):
     found, direct = F.lookup(table, index), Lookup(table, index).output
     outputs = [found, direct, *(gradient(F.sum(F.square(y)), [table])[0] for y in (found, direct))]
     kinds = {type(f) for f in topological_order([outputs[2]])}
-    assert Gather in kinds and not kinds & {Lookup, ScatterAdd}
+    assert ContractFunction in kinds and not kinds & {Lookup, ScatterAdd}
     y, expected, g, expected_g = evaluate(outputs)
     assert (y == expected).all()
     np.testing.assert_allclose(g, expected_g, rtol=1e-12, atol=1e-12)

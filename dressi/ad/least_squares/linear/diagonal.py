@@ -39,7 +39,7 @@ from .vectors import inner, joined, squared_norm, units
 
 __all__ = ["diagonal"]
 
-SELECTIONS: tuple[type[Function], ...] = (Gather, Lookup, Take, Expand)
+SELECTIONS: tuple[type[Function], ...] = (Lookup, Take, Expand)
 """Functions whose output texels are texels of their first input, or zero; and so are contractions of one term that is what
 they read."""
 FEW_TERMS = 16
@@ -70,13 +70,8 @@ def selections(residual: Variable, unknown: Variable) -> list[Function] | None:
 def selects(function: Function) -> bool:
     """Whether its texels are texels of its first input, or zero."""
     if isinstance(function, ContractFunction):
-        return (
-            function.terms == 1
-            and function.combine == "add"
-            and function.body.root is function.body.formals[0]
-        )
-    transposed = isinstance(function, Gather) and function.transposed
-    return isinstance(function, SELECTIONS) and not transposed
+        return function.sums and function.place is None and function.terms == 1
+    return isinstance(function, SELECTIONS)
 
 
 def unrolled(residual: Variable, unknowns: Iterable[Variable]) -> Variable:
@@ -109,7 +104,7 @@ def _replaced(inputs: Sequence[Variable], new: Mapping[Variable, Variable]) -> l
 
 def _plain(f: ContractFunction) -> bool:
     """Whether all terms count, and are computed from what is read alone."""
-    return f.combine == "add" and not f.guards and not f.indices
+    return f.combine == "add" and f.place is None and not f.guards and not f.indices
 
 
 def _unrolled(f: ContractFunction, inputs: Sequence[Variable]) -> Variable:

@@ -21,7 +21,6 @@ from ...traversal import topological_order
 from ...types import MAT2, MAT3, MAT4, Size, VType
 from .coarse import Layout
 from .diagonal import Paths, selections, unrolled
-from .pyramid import Prolong, Restrict, coarser
 from .vectors import Jacobian, Vector, inner, joined, like, reciprocal, units
 
 __all__ = ["BlockJacobi", "Jacobi", "Multilevel", "Preconditioner"]
@@ -153,7 +152,7 @@ class Multilevel(Preconditioner):
             values[f"{n}.free"] = free
             for i in range(len(sizes)):
                 level = i + 1
-                ell, mass = Restrict(ell).output * 0.25, Restrict(mass).output * 0.25
+                ell, mass = restricted(ell) * 0.25, restricted(mass) * 0.25
                 h = 2.0 ** (level + 1) / 3.0 + 1.0 / (3.0 * 2.0**level)
                 a, b = ell * (self.sigma * h / 2.0**level), mass * (h * h)
                 inverse = reciprocal(a + b)
@@ -183,14 +182,39 @@ class Multilevel(Preconditioner):
         fine, sums = F.hadamard(free, r), []
         s = fine
         for _ in self._sizes(r.size):
-            s = Restrict(s).output
+            s = restricted(s)
             sums.append(s)
         t = None
         for k in reversed(range(len(sums))):
             own = F.hadamard(values[f"{name}.level{k + 1}"], sums[k])
-            t = own if t is None else own + Prolong(t, own.size).output
+            t = own if t is None else own + prolonged(t, own.size)
         assert t is not None
-        return F.hadamard(free, Prolong(t, r.size).output)
+        return F.hadamard(free, prolonged(t, r.size))
+
+
+# ---- levels of an image: nodes on the even texels
+def coarser(size: Size) -> Size:
+    """The nodes of the next level of an image of this size. Node I lies on texel 2 I; for an even size the last one lies beyond
+    the end."""
+    return size[0] // 2 + 1, size[1] // 2 + 1
+
+
+def prolonged(nodes: Variable, size: Size) -> Variable:
+    """Texels of an image of ``size`` from its nodes: the node itself on even texels, the mean of two or four between."""
+    extents = {"y": size[1], "x": size[0], "j": 2, "i": 2}
+    return F.contract("out[y, x] = nodes[(y + j) // 2, (x + i) // 2] * 0.25", extents=extents, nodes=nodes)
+
+
+def restricted(x: Variable) -> Variable:
+    """Nodes from texels, the transpose of ``prolonged``: the sum over the 3x3 texels around each node with weights 1, 1/2 and
+    1/4; zero outside."""
+    width, height = coarser(x.size)
+    return F.contract(
+        "out[y, x] = image[2 * y + j - 1, 2 * x + i - 1] * (1.0 if j == 1 else 0.5) * (1.0 if i == 1 else 0.5)",
+        border="zero",
+        extents={"y": height, "x": width, "j": 3, "i": 3},
+        image=x,
+    )
 
 
 def reads_neighbours(residual: Variable, unknown: Variable) -> bool:

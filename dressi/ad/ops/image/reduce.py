@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import GraphError
-from ...graph import Domain, PixelFunction, ReduceFunction, Variable, domain_of
+from ...graph import Domain, ReduceFunction, Variable, domain_of
 from ...graph.index_map import IMAGE_AXES
 from ...graph.snippet import add_compensated
 from ...graph.work import UNROLLED
@@ -104,35 +104,6 @@ class Sum(Reduce, Linear):
 
     def transpose(self, gy):
         return Expand(gy, self.inputs[0].domain).output
-
-
-class SumOfParts(Reduce):
-    """The sums of every ``parts`` consecutive tiles, as images of so many channels. For sums that are too long for one loop."""
-
-    operations = 9.0
-    no_derivative = "is made when a plan is built; take derivatives of the whole sum"
-    fields = ("parts", "channels")
-    axis = "n"
-
-    def __init__(self, x: Variable, parts: int, channels: int = 1):
-        self.parts, self.channels = parts, channels
-        PixelFunction.__init__(self, x)
-
-    @property
-    def extent(self) -> int:
-        return self.parts
-
-    def infer(self):
-        x = self.inputs[0]
-        return x.vtype, Domain(x.size, x.tiles // self.parts, self.channels)
-
-    @cached_property
-    def glsl(self) -> str:
-        add = add_compensated(f"$0(pixel, tile * {self.parts} + i)")
-        return f"{LOST}$y = $type(0);\nfor (int i = 0; i < {self.parts}; ++i) {{ {add} }}"
-
-    def evaluate(self, at, x):
-        return fetch(x.reshape(-1, self.parts, *x.shape[1:]).sum(axis=1), at)
 
 
 class Expand(Linear):

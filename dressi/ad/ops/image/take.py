@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 
 import numpy as np
 
+from ...contract.contraction import ContractFunction
 from ...graph import Domain, PixelFunction, Variable
 from ...graph.index_map import Affine, IndexMap
+from ...sub_graph import SubGraph
 from ...types import INT, Access
 from ..coordinates.affine import affine
+from ..pixel.compare import equal, select
 from ..pixel.constant import Like, integers, operands
 from .gather import Gather
-from .reduce import SumOfParts
 from .texels import fetch
 
 __all__ = ["take"]
@@ -55,70 +56,33 @@ class Take(PixelFunction):
         return Take(tangents[0], self.inputs[1]).output
 
 
-class TakeTranspose(PixelFunction):
-    """Inputs (g, index): tile n of the output is the sum of the tiles m of g with index[m] = n.
+class TakeTranspose(ContractFunction):
+    """Inputs (g, index): tile n of the output is the sum of the tiles m of g with index[m] = n."""
 
-    length: 0, or the number of tiles of g in a partial sum. The partial sums of a tile are then in consecutive tiles.
-    """
-
-    operations, fetches = 6.0, math.inf
-    fields = ("batch", "length")
+    fields = ("batch",)
     batch: int
-    length: int = 0
-
-    @property
-    def parts(self) -> int:
-        """The number of partial sums of a tile."""
-        return -(-self.inputs[0].tiles // self.length) if self.length else 1
+    guards = ()
+    combine = "add"
+    maps = (IndexMap.of(n=Affine.axis(4), c=Affine()), IndexMap(n=Affine.axis(4)))
+    indices = (Affine.axis(0),)
 
     @cached_property
-    def access(self):
-        return (Access.FETCH, Access.FETCH)
-
-    def infer(self):
-        return self.inputs[0].vtype, Domain(self.inputs[0].size, self.batch * self.parts)
-
-    @cached_property
-    def glsl(self) -> str:
-        if not self.length:
-            return (
-                "$y = $type(0);\n"
-                "for (int m = 0; m < $batch0; ++m) if ($1(ivec2(0), m) == tile) $y += $0(pixel, m);"
-            )
-        return (
-            f"$y = $type(0);\nint first = tile % {self.parts} * {self.length};\n"
-            f"for (int m = first; m < min(first + {self.length}, $batch0); ++m)"
-            f" if ($1(ivec2(0), m) == tile / {self.parts}) $y += $0(pixel, m);"
-        )
+    def decides_on(self):
+        return (1,)
 
     @property
-    def iterations(self) -> int:
-        return self.length or self.inputs[0].tiles
+    def parallel(self):
+        width, height = self.inputs[0].size
+        return (self.batch,), (1,), (height,), (width,)
 
-    def shortened(self, most):
-        if self.length:
-            return None
-        gy, index = self.inputs
-        partial = TakeTranspose(gy, index, self.batch, most)
-        return SumOfParts(partial.output, partial.parts).output
+    @property
+    def reduced(self):
+        return (self.inputs[0].tiles,)
 
-    def evaluate(self, at, gy, index):
-        total = np.zeros((self.batch * self.parts, *gy.shape[1:]))
-        part = np.arange(len(gy)) // self.length if self.length else np.zeros(len(gy), int)
-        tiles = np.broadcast_to(index[:, 0, 0], gy.shape[:1])
-        inside = (tiles >= 0) & (tiles < self.batch)
-        np.add.at(total, tiles[inside] * self.parts + part[inside], gy[inside])
-        return fetch(total, at)
-
-    def vjp(self, gy, i):
-        if self.length:
-            raise self.fail("is made when a plan is built; take derivatives of whole sums")
-        return Take(gy, self.inputs[1]).output if i == 0 else None
-
-    def jvp(self, tangents):
-        if tangents[0] is None:
-            return None
-        return TakeTranspose(tangents[0], self.inputs[1], self.batch, self.length).output
+    @cached_property
+    def body(self):
+        value, index, tile = Variable(self.inputs[0].vtype), Variable(INT), Variable(INT)
+        return SubGraph((value, index, tile), (select(equal(index, tile), value, 0.0),))
 
 
 def take(x: Variable, index: Like) -> Variable:

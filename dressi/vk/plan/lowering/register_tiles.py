@@ -159,7 +159,7 @@ class TiledContraction(Function):
 
     @property
     def operations(self) -> float:
-        return self.layout.products * self.part.operations / max(self.iterations, 1)
+        return self.layout.products * self.part.term_operations / max(self.iterations, 1)
 
     @property
     def iterations(self) -> int:

@@ -119,7 +119,7 @@ def scheduled(
 def without_inputs(f: ContractFunction) -> ContractFunction:
     """The contraction of leaves without values, which keeps no graph alive."""
     leaves = [Variable(x.vtype, x.size, x.batch, channels=x.channels) for x in f.inputs]
-    return ContractFunction(*leaves, **dict(zip(f.fields, f.attributes, strict=True)))
+    return ContractFunction(*leaves, **f.form)
 
 
 # ---- the search
@@ -168,9 +168,9 @@ def chosen(form: Form) -> Chosen | None:
 
 
 def suits(f: ContractFunction) -> bool:
-    """Whether all that it reads and makes are floats, of one plane."""
+    """Whether all that it reads and makes are floats, of one plane, and each axis a loop from its first entry to its last."""
     types = [f.output.vtype, *(x.vtype for x in f.inputs)]
-    return f.terms > 1 and not any(t.is_int or t.is_matrix for t in types)
+    return f.place is None and f.terms > 1 and not any(t.is_int or t.is_matrix for t in types)
 
 
 def divisions(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> Iterator[tuple[Rows, bool]]:
@@ -312,7 +312,7 @@ def plain_seconds(f: ContractFunction, model: DeviceModel) -> float:
     views = view_axes(f)
     terms = math.prod(e for a, e in enumerate(f.extents) if a not in views)
     load = sum(model.load_seconds(x.vtype.components) for x in f.inputs)
-    term = load + (f.operations * f.output.vtype.components + LOOP) / model.compute_rate
+    term = load + (f.term_operations * f.output.vtype.components + LOOP) / model.compute_rate
     walk = math.prod(f.extents[a] for a in f.reduced_axes if a not in views)
     parts = -(-walk // model.longest_walk)
     found = max(terms * term, min(walk, model.longest_walk) * model.fetch_latency)
@@ -357,7 +357,7 @@ def fills(layout: Layout, model: DeviceModel) -> bool:
 def term_operations(f: ContractFunction) -> float:
     """Of a term and its addition."""
     scalar = f.product and f.output.vtype.is_scalar
-    return 2.0 if scalar else f.operations * f.output.vtype.components
+    return 2.0 if scalar else f.term_operations * f.output.vtype.components
 
 
 def loads_seconds(layout: Layout, k: int, packed: int | None, model: DeviceModel) -> float:

@@ -52,7 +52,7 @@ def tiles_seconds(s: SubStage, limits: DeviceLimits, model: DeviceModel, memo: M
 
 
 def _terms(f: TiledContraction, products: float) -> Invocation:
-    return Invocation(products * f.part.operations * f.output.vtype.components)
+    return Invocation(products * f.part.term_operations * f.output.vtype.components)
 
 
 def _ends(

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from ...errors import GraphError
+from ..contract.contraction import ContractFunction
+from ..contract.terms import identity, shape_of
 from ..graph import Variable
 from ..graph.index_map import Affine, IndexMap
 from ..ops.pixel.arithmetic import add
 from ..ops.pixel.components import component
 from ..ops.pixel.constant import operands
 from ..ops.pixel.vector import Construct
-from ..sub_graph import SubGraph
 from ..types import vector_type, whole
-from .contraction import ContractFunction
-from .terms import shape_of
 
 __all__ = ["channel", "channels", "concatenate_channels", "from_channels", "to_channels"]
 
@@ -75,7 +74,6 @@ def concatenate_channels(*images: Variable) -> Variable:
 def _placed(x: Variable, first: int, count: int) -> Variable:
     """``count`` channels of x from ``first`` on, 0 where x has none."""
     n, _, height, width = shape_of(x)
-    value = Variable(x.vtype)
     fields = {
         "parallel": ((n,), (count,), (height,), (width,)),
         "reduced": (),
@@ -83,7 +81,7 @@ def _placed(x: Variable, first: int, count: int) -> Variable:
         "guards": (),
         "combine": "add",
         "indices": (),
-        "body": SubGraph((value,), (value,)),
+        "body": identity(x.vtype),
     }
     return ContractFunction(x, **fields).output
 

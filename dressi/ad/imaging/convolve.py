@@ -1,4 +1,4 @@
-"""Convolutions, poolings and matrix products of images: contractions by name."""
+"""Convolutions, poolings, windows and matrix products of images: contractions by name."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import GraphError
+from ..contract.contraction import ContractFunction, ContractIndex, reduced
+from ..contract.terms import shape_of
 from ..graph import Variable
-from ..graph.index_map import BORDERS
+from ..graph.index_map import BORDERS, Affine
 from ..graph.operators import operator
+from ..ops.image.texels import check_one_row
+from ..ops.pixel.components import component
 from ..ops.pixel.constant import Like, floats, operands
 from ..ops.pixel.matrix import product
+from ..ops.pixel.vector import Construct
 from ..transform.gradient import gradient
 from ..types import FLOAT, whole
 from .contract import contract
-from .contraction import ContractFunction, ContractIndex
-from .terms import shape_of
 
 __all__ = [
     "average_pool",
@@ -26,6 +29,8 @@ __all__ = [
     "max_pool",
     "max_pool_index",
     "min_pool",
+    "window_max",
+    "window_min",
 ]
 
 Pair = int | Sequence[int]
@@ -212,7 +217,7 @@ def max_pool_index(x: Variable, window: Pair, stride: Pair | None = None) -> Var
     """
     pooled = _pool(x, window, stride, "max").creator
     assert isinstance(pooled, ContractFunction)
-    return ContractIndex(*pooled.inputs, **dict(zip(pooled.fields, pooled.attributes, strict=True))).output
+    return ContractIndex(*pooled.inputs, **pooled.form).output
 
 
 def average_pool(x: Variable, window: Pair, stride: Pair | None = None) -> Variable:
@@ -225,6 +230,47 @@ def average_pool(x: Variable, window: Pair, stride: Pair | None = None) -> Varia
     """
     height, width = pair(window, "a window")
     return _pool(x, window, stride, "add") * (1.0 / (height * width))
+
+
+def window_max(x: Variable, radius: int, axis: str) -> Variable:
+    """The largest value within ``radius`` texels along an axis, inside the tile, by components.
+
+    x: FLOAT, VECn, INT or IVECn. radius: whole, at least 0. axis: "x" or "y". The result has the type and domain of x.
+    Differentiable; among equal texels the first gets the gradient. Raises GraphError.
+
+    >>> evaluate(F.window_max(Variable.of([1.0, 5.0, 2.0, 0.0, 3.0]), 1, "x")).ravel().tolist()
+    [5.0, 5.0, 5.0, 3.0, 3.0]
+    """
+    return _window(x, radius, axis, "max")
+
+
+def window_min(x: Variable, radius: int, axis: str) -> Variable:
+    """The smallest value within ``radius`` texels along an axis, inside the tile, by components.
+
+    x: FLOAT, VECn, INT or IVECn. radius: whole, at least 0. axis: "x" or "y". The result has the type and domain of x.
+    Differentiable; among equal texels the first gets the gradient. Raises GraphError.
+
+    >>> evaluate(F.window_min(Variable.of([1.0, 5.0, 2.0, 0.0, 3.0]), 1, "x")).ravel().tolist()
+    [1.0, 1.0, 0.0, 0.0, 0.0]
+    """
+    return _window(x, radius, axis, "min")
+
+
+def _window(x: Variable, radius: int, axis: str, combine: str) -> Variable:
+    check_one_row(x, "a window")
+    if axis not in ("x", "y"):
+        raise GraphError(f"the axis of a window is 'x' or 'y', not {axis!r}")
+    if x.vtype.is_matrix:
+        raise GraphError(f"a window takes scalars and vectors, not {x}")
+    if not x.vtype.is_scalar:
+        parts = [_window(component(x, k), radius, axis, combine) for k in range(x.vtype.components)]
+        return Construct(x.vtype, *parts).output
+    along, shape = "ncyx".index(axis), shape_of(x)
+    radius = min(whole(radius, "the radius", 0), shape[along] - 1)
+    places = [Affine.axis(a) for a in range(4)]
+    places[along] = Affine.of({along: 1, 4: 1}, -radius)
+    guards = ((places[along], shape[along]),)
+    return reduced(x, shape, 2 * radius + 1, places, combine, guards).output
 
 
 @operator
