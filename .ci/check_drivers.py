@@ -23,11 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from dressi.cli.bench.targets import Pictures
-
     from dressi import Device, DressiAD
     from dressi.cli.bench.meshes import Model
     from dressi.cli.bench.request import Request
+    from dressi.cli.bench.work import Pictures
     from dressi.render.cameras import Cameras
     from dressi.render.mesh import Mesh
 
@@ -97,9 +96,8 @@ def _trials(request: Request, device: Device) -> Iterator[DressiAD]:
 
 
 def _rounds(request: Request, device: Device) -> Iterator[DressiAD]:
-    from dressi.cli.bench.model.rounds import fit_job, rounds
-
     from dressi import DressiAD
+    from dressi.cli.bench.model import fit_job, rounds
     from dressi.render.fit import planned_dataset
 
     (model,), (size,) = request.models, request.sizes
@@ -118,8 +116,7 @@ def _rounds(request: Request, device: Device) -> Iterator[DressiAD]:
 
 def _discs(model: Model, mesh: Mesh, ring: Cameras) -> Pictures:
     """Targets that no device has to draw."""
-    from dressi.cli.bench.targets import Pictures
-
+    from dressi.cli.bench.work import Pictures
     from dressi.render.fit import planned_dataset
 
     seen = planned_dataset(mesh, len(ring), ring[0].size).train
