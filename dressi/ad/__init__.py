@@ -8,13 +8,12 @@ From the bottom up; each line imports only from the lines above it:
     ops.pixel       operations on the values of one pixel, by family: a file holds the classes and their builders
     contract        sums over axes of what is read at affine places, and their derivatives: what moves, cuts and enlarges images,
                     convolves and multiplies them
-    ops.draws       draws of triangles, their fragments, and what they cover
-    ops.image       operations that read other texels: reductions, moved images, tables, rasterization
+    coordinates     coordinates of texels, and indices that are affine in them
+    ops.image       operations that read other texels: reductions, activations, moved images, tables, draws of triangles
     show            graphs as text and pictures
     transform       gradient and jvp; rules and passes of simplification
     expressions     Jacobians and Hessians of one texel, at few operations; functions as text
     check           gradients against central differences
-    ops.activations ReLU, GELU, softmax and others of networks
     ops.sums        sums over the fragments of draws; their derivatives are built with transform
     ops.texture     sampling of textures; its derivatives are built with transform
     ops.custom      operations of a user's own

@@ -13,8 +13,7 @@ from .least_squares.energy import Energy, Residual
 from .least_squares.solver import LeastSquares
 from .loops.node import longest_loop, with_checkpoints
 from .optim.optimizer import Clock, Optimizer, names, owner
-from .procedure import Procedure
-from .program import Program
+from .program import Procedure, Program
 from .transform.gradient import depending, gradient
 from .transform.simplify import simplify
 from .traversal import leaves, topological_order

@@ -1,4 +1,4 @@
-"""A Program: what one step computes, and the values that the next step starts from."""
+"""A Program: what one step computes, and the values that the next step starts from. A Procedure: several Programs in sequence."""
 
 from __future__ import annotations
 
@@ -58,3 +58,80 @@ class Program(Figures):
             seen.add(leaf)
             if (leaf.vtype, leaf.domain) != (new.vtype, new.domain):
                 raise GraphError(f"the new value {new} of {leaf} must have its type, size and batch")
+
+
+# A Procedure: what one step runs, where one Program is not enough: Programs in sequence, some of them many times.
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A Program that runs ``times`` times in a row.
+
+    at: leaves of the program -> leaves of their type and domain whose values they stand for in this run, so that it reads
+    and writes those; none of them twice. gate: a FLOAT leaf of one texel, with a batch or not. While all its tiles are zero the Program does nothing: devices skip
+    its work. Its updates must keep all leaves as they are then, so that a run that is not skipped has the same result.
+    """
+
+    name: str
+    program: Program
+    times: int = 1
+    gate: Variable | None = None
+    at: Mapping[Variable, Variable] = field(default_factory=dict)
+
+    @property
+    def updated(self) -> tuple[Variable, ...]:
+        """Leaves that get new values."""
+        return tuple(self.at.get(leaf, leaf) for leaf, _ in self.program.updates)
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """Pairs (leaf, target): leaves whose values are copied into other leaves of their type and domain."""
+
+    pairs: tuple[tuple[Variable, Variable], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Procedure:
+    """Parts that share leaves and run in order. What a part updates, the next one reads.
+
+    scratch: leaves that nobody reads between steps. unmet: FLOAT leaves of one texel that are 0 after a step, and what is said where one is
+    not. restart: leaves that get the value 1 when any other leaf was sent, before the next step: what was learned from the
+    old values is out of date.
+    """
+
+    sequence: tuple[Part | Copies, ...]
+    restart: tuple[Variable, ...] = ()
+    scratch: tuple[Variable, ...] = ()
+    unmet: Mapping[Variable, str] = field(default_factory=dict)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """What runs a program."""
+        return tuple(part for part in self.sequence if isinstance(part, Part))
+
+    @cached_property
+    def copies(self) -> tuple[tuple[Variable, Variable], ...]:
+        """All pairs of leaves that are copied."""
+        return tuple(pair for part in self.sequence if isinstance(part, Copies) for pair in part.pairs)
+
+    @cached_property
+    def updated(self) -> tuple[Variable, ...]:
+        """Leaves that get new values."""
+        made = [leaf for part in self.parts for leaf in part.updated]
+        return tuple(dict.fromkeys([*made, *(target for _, target in self.copies)]))
+
+    @cached_property
+    def stood_for(self) -> tuple[Variable, ...]:
+        """Leaves whose values those of some program stand for, and that are copied."""
+        named = [leaf for part in self.parts for leaf in part.at.values()]
+        return tuple(dict.fromkeys([*named, *(leaf for pair in self.copies for leaf in pair)]))
+
+    def changing(self, part: Part) -> frozenset[Variable]:
+        """The leaves that others write between the runs of a part. What a repeated program computes from the values of other
+        programs is computed once, before its first run."""
+        runs = [p for p in self.parts if p.program is part.program]
+        found = frozenset(target for _, target in self.copies).union(*(p.at for p in runs))
+        if part.times > 1 or len(runs) > 1:
+            return found
+        return found.union(*(p.updated for p in self.parts if p.program is not part.program))

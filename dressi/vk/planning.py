@@ -12,8 +12,7 @@ from ..ad.graph import Variable
 from ..ad.loops.parts import has_loops, in_parts
 from ..ad.objective import Objective
 from ..ad.optim.optimizer import Optimizer
-from ..ad.procedure import Part, Procedure
-from ..ad.program import Program
+from ..ad.program import Part, Procedure, Program
 from ..errors import InputError
 from .plan.compiler import build_plan
 from .plan.glsl.text.shaders import ShaderText

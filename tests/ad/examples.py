@@ -15,7 +15,7 @@ from dressi.ad.contract import contraction
 from dressi.ad.graph import Domain, Variable
 from dressi.ad.least_squares.linear import preconditioner
 from dressi.ad.ops.image import extremes, lookup, reduce, resize, take
-from dressi.ad.ops.pixel import geometry, matrix, shortcut, vector
+from dressi.ad.ops.pixel import geometry, kinds, matrix, vector
 from dressi.ad.ops.pixel import random as randoms
 from dressi.ad.ops.texture import inverse_uv
 from dressi.ad.optim.optimizers import BiasCorrection
@@ -134,9 +134,9 @@ add(
 
 # ---- shortcuts
 add(
-    shortcut.Shortcut,
-    example(lambda a, b: shortcut.shortcut(F.stop_gradient(a * b), a * b), of(VEC3), of(FLOAT, SIZE, BATCH)),
-    example(lambda a, b: shortcut.shortcut(a * 2.0, a + a + b * 0.0), of(FLOAT), of(FLOAT, (1, 1), BATCH)),
+    kinds.Shortcut,
+    example(lambda a, b: kinds.shortcut(F.stop_gradient(a * b), a * b), of(VEC3), of(FLOAT, SIZE, BATCH)),
+    example(lambda a, b: kinds.shortcut(a * 2.0, a + a + b * 0.0), of(FLOAT), of(FLOAT, (1, 1), BATCH)),
 )
 
 # ---- optimizers

@@ -6,9 +6,8 @@ import numpy as np
 from example_tools import BATCH, SIZE, Example, add, apart, example, of
 
 from dressi import FLOAT, INT, IVEC2, IVEC3, IVEC4, MAT2, MAT3, VEC2, VEC3, F
-from dressi.ad.ops import hints
-from dressi.ad.ops.activations import activations
-from dressi.ad.ops.pixel import arithmetic, compare, exponential, math, trigonometry
+from dressi.ad.ops.image import activations
+from dressi.ad.ops.pixel import arithmetic, compare, elementary, hints, math
 from dressi.ad.ops.pixel import constant as constants
 
 # ---- component-wise, one input
@@ -17,19 +16,19 @@ for cls, function, low, high in (
     (hints.Recompute, F.recompute, -2, 2),
     (math.Neg, F.neg, -2, 2),
     (math.Square, F.square, -2, 2),
-    (exponential.Exp, F.exp, -2, 2),
-    (exponential.Exp2, F.exp2, -2, 2),
-    (exponential.Log, F.log, 0.5, 3),
-    (exponential.Log2, F.log2, 0.5, 3),
-    (exponential.Sqrt, F.sqrt, 0.5, 3),
-    (exponential.InverseSqrt, F.inversesqrt, 0.5, 3),
-    (trigonometry.Sin, F.sin, -3, 3),
-    (trigonometry.Cos, F.cos, -3, 3),
-    (trigonometry.Tan, F.tan, -1.2, 1.2),
-    (trigonometry.Asin, F.asin, -0.9, 0.9),
-    (trigonometry.Acos, F.acos, -0.9, 0.9),
-    (trigonometry.Atan, F.atan, -3, 3),
-    (exponential.Sigmoid, F.sigmoid, -6, 6),
+    (elementary.Exp, F.exp, -2, 2),
+    (elementary.Exp2, F.exp2, -2, 2),
+    (elementary.Log, F.log, 0.5, 3),
+    (elementary.Log2, F.log2, 0.5, 3),
+    (elementary.Sqrt, F.sqrt, 0.5, 3),
+    (elementary.InverseSqrt, F.inversesqrt, 0.5, 3),
+    (elementary.Sin, F.sin, -3, 3),
+    (elementary.Cos, F.cos, -3, 3),
+    (elementary.Tan, F.tan, -1.2, 1.2),
+    (elementary.Asin, F.asin, -0.9, 0.9),
+    (elementary.Acos, F.acos, -0.9, 0.9),
+    (elementary.Atan, F.atan, -3, 3),
+    (elementary.Sigmoid, F.sigmoid, -6, 6),
     (activations.Tanh, F.tanh, -3, 3),
     (activations.Erf, F.erf, -3, 3),
     (activations.Softplus, F.softplus, -6, 6),
@@ -86,8 +85,8 @@ for cls, function, low, high in (
     (arithmetic.Sub, F.sub, -2, 2),
     (arithmetic.Mul, F.mul, -2, 2),
     (arithmetic.Div, F.div, 0.5, 3),
-    (exponential.Pow, F.pow, 0.5, 3),
-    (trigonometry.Atan2, F.atan2, -2, 2),
+    (elementary.Pow, F.pow, 0.5, 3),
+    (elementary.Atan2, F.atan2, -2, 2),
     (arithmetic.Min, F.minimum, -2, 2),
     (arithmetic.Max, F.maximum, -2, 2),
     (compare.Less, F.less, -2, 2),
@@ -101,7 +100,7 @@ for makes in shapes(count=3):
     add(arithmetic.Mix, example(F.mix, *makes))
     add(arithmetic.Clamp, example(lambda x, a, b: F.clamp(x, a * 0.5 - 1.0, b * 0.5 + 1.0), *makes))
 add(arithmetic.Mul, example(F.hadamard, of(MAT2), of(MAT2, (1, 1), BATCH)))
-add(exponential.Pow, example(lambda x: F.pow(x, 2.5), of(FLOAT, low=0.5, high=2)))
+add(elementary.Pow, example(lambda x: F.pow(x, 2.5), of(FLOAT, low=0.5, high=2)))
 add(
     arithmetic.Mul,
     example(lambda x: x**5 + F.pow(x, 0), of(FLOAT)),

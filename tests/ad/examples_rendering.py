@@ -8,7 +8,7 @@ from example_tools import BATCH, SIZE, Example, add, example, leaf, of
 from dressi import FLOAT, INT, IVEC3, MAT2, VEC2, VEC3, VEC4, F, Variable, gradient
 from dressi.ad.ops.image.raster import Rasterize
 from dressi.ad.ops.sums.accumulate import Accumulate, FragmentScatter
-from dressi.ad.ops.texture import addressing, cube, levels, mipmap, sample
+from dressi.ad.ops.texture import addressing, cube, sample
 
 WRAPS = (*addressing.WRAPS, ("clamp", "repeat"), ("mirror", "zero"))
 for wrap in WRAPS:
@@ -28,10 +28,10 @@ for wrap in WRAPS:
         return F.sample(t, c, "trilinear", w, level=k)
 
     add(addressing.LevelTexel, example(mipped, of(VEC3, (7, 5)), mip_uv, mip_levels))
-    for places in (ANYWHERE, mipmap.mip_places((8, 8))):
+    for places in (ANYWHERE, sample.mip_places((8, 8))):
 
         def somewhere(t, c, k, w=wrap, p=places):
-            return levels.sample_levels(t, p, c, k, w)
+            return sample.sample_levels(t, p, c, k, w)
 
         add(addressing.LevelPlace, example(somewhere, of(FLOAT, (8, 12)), mip_uv, mip_levels))
 

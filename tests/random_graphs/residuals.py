@@ -24,7 +24,7 @@ from dressi.ad.evaluate import Evaluator
 from dressi.ad.least_squares import Energy, Jacobian, Kernel, Robust, diagonal
 from dressi.ad.least_squares.linear.direct import FEW
 from dressi.ad.least_squares.linear.vectors import numbers_of
-from dressi.ad.ops.pixel.shortcut import Shortcut
+from dressi.ad.ops.pixel.kinds import Shortcut
 from dressi.ad.traversal import topological_order
 from random_graphs.check import Report
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from ..graph import At, PixelFunction, ReduceFunction, Variable
 from ..graph.index_map import IMAGE_AXES, Affine, IndexMap, wrapped
-from ..ops.hints import store
 from ..ops.pixel.compare import equal, select
+from ..ops.pixel.hints import store
 from ..sub_graph import SubGraph
 from ..types import INT, Access
 from . import derivative

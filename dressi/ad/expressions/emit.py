@@ -12,9 +12,23 @@ from ...errors import GraphError
 from ..graph import Variable
 from ..ops.pixel.arithmetic import Clamp, Max, Min, Mod, Step
 from ..ops.pixel.compare import Equal, Less, LessEqual, LogicalAnd, LogicalNot, LogicalOr, NotEqual, Select
-from ..ops.pixel.exponential import Exp, Exp2, Log, Log2, Pow, Sigmoid, Sqrt
+from ..ops.pixel.elementary import (
+    Acos,
+    Asin,
+    Atan,
+    Atan2,
+    Cos,
+    Exp,
+    Exp2,
+    Log,
+    Log2,
+    Pow,
+    Sigmoid,
+    Sin,
+    Sqrt,
+    Tan,
+)
 from ..ops.pixel.math import Abs, Ceil, Floor, Fract, Round, Sign, StopGradient
-from ..ops.pixel.trigonometry import Acos, Asin, Atan, Atan2, Cos, Sin, Tan
 from ..transform.garbage_collection import paused
 from .count import shortest
 from .reader import Reader, floats

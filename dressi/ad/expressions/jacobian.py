@@ -15,9 +15,8 @@ from ...errors import GraphError
 from ..graph import Function, Variable, as_variable
 from ..ops.image.reduce import Expand
 from ..ops.pixel.arithmetic import hadamard
-from ..ops.pixel.components import component
 from ..ops.pixel.constant import constant
-from ..ops.pixel.matrix import Columns
+from ..ops.pixel.matrix import Columns, component
 from ..ops.pixel.vector import Construct
 from ..transform.garbage_collection import paused
 from ..traversal import topological_order

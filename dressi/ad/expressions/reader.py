@@ -10,18 +10,17 @@ import numpy as np
 
 from ...errors import GraphError
 from ..graph import Function, Variable
-from ..loops.segment import Recomputed
-from ..ops.hints import Recompute, Store
+from ..loops.node import Recomputed
 from ..ops.image.reduce import Expand
 from ..ops.pixel.arithmetic import Add, Div, Mix, Mul, Sub
 from ..ops.pixel.compare import Select, greater, guarded
 from ..ops.pixel.constant import Constant
-from ..ops.pixel.exponential import InverseSqrt, Pow, Sqrt, sqrt
+from ..ops.pixel.elementary import InverseSqrt, Pow, Sqrt, sqrt
 from ..ops.pixel.geometry import Cross, Dot, Length, Normalize, dot
-from ..ops.pixel.kinds import Pointwise
+from ..ops.pixel.hints import Recompute, Store
+from ..ops.pixel.kinds import Pointwise, Shortcut
 from ..ops.pixel.math import Neg, Square
 from ..ops.pixel.matrix import Column, Columns, Determinant, Inverse, MatMul, Outer, Transpose
-from ..ops.pixel.shortcut import Shortcut
 from ..ops.pixel.vector import Construct, Fill, Spread, SumComponents, Swizzle
 from ..transform.fused import Whole
 from ..traversal import producers_first

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.pixel.elementary import Sin
 from ..ops.pixel.kinds import Pointwise
-from ..ops.pixel.trigonometry import Sin
 from .distribute import cross, distribute, regroup
 from .rational import Rational, is_in_range, of_float, plus, rounded, times
 from .steps import CALL, NUMBER, PRODUCT, RECIPROCAL, SUM, Steps, repeated

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from ..ops.pixel.arithmetic import Max, Min
 from ..ops.pixel.compare import Select
-from ..ops.pixel.exponential import Exp, Exp2, Log, Log2, Sqrt
-from ..ops.pixel.trigonometry import Cos, Sin
+from ..ops.pixel.elementary import Cos, Exp, Exp2, Log, Log2, Sin, Sqrt
 from ..traversal import producers_first
 from .rational import (
     PRIME,

@@ -8,8 +8,8 @@ from ..contract.terms import identity, shape_of
 from ..graph import Variable
 from ..graph.index_map import Affine, IndexMap
 from ..ops.pixel.arithmetic import add
-from ..ops.pixel.components import component
 from ..ops.pixel.constant import operands
+from ..ops.pixel.matrix import component
 from ..ops.pixel.vector import Construct
 from ..types import vector_type, whole
 

@@ -15,8 +15,8 @@ from ..contract.terms import shape_of
 from ..graph import Variable, user_line
 from ..graph.index_map import BORDERS, IMAGE_AXES, Affine, IndexMap
 from ..graph.names import cure
-from ..ops.activations import activations
-from ..ops.pixel import arithmetic, compare, exponential, geometry, math, matrix, trigonometry, vector
+from ..ops.image import activations
+from ..ops.pixel import arithmetic, compare, elementary, geometry, math, matrix, vector
 from ..ops.pixel.constant import constant
 from ..sub_graph import SubGraph
 from ..types import FLOAT, INT, whole
@@ -76,11 +76,10 @@ FUNCTIONS: dict[str, Callable[..., Variable]] = {
         activations,
         arithmetic,
         compare,
-        exponential,
+        elementary,
         geometry,
         math,
         matrix,
-        trigonometry,
         vector,
     )
     for name in module.__all__
@@ -92,7 +91,7 @@ OPERATORS: dict[type[ast.AST], Callable[..., Variable]] = {
     ast.Mult: arithmetic.mul,
     ast.Div: arithmetic.div,
     ast.Mod: arithmetic.mod,
-    ast.Pow: exponential.pow,
+    ast.Pow: elementary.pow,
     ast.USub: math.neg,
     ast.Lt: compare.less,
     ast.LtE: compare.less_equal,

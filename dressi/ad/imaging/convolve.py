@@ -12,9 +12,8 @@ from ..graph import Variable
 from ..graph.index_map import BORDERS, Affine
 from ..graph.operators import operator
 from ..ops.image.texels import check_one_row
-from ..ops.pixel.components import component
 from ..ops.pixel.constant import Like, floats, operands
-from ..ops.pixel.matrix import product
+from ..ops.pixel.matrix import component, product
 from ..ops.pixel.vector import Construct
 from ..transform.gradient import gradient
 from ..types import FLOAT, whole

@@ -1,24 +1,41 @@
-"""Filters and statistics: Gaussian and box blurs, guided filter, soft histogram."""
+"""Filters and statistics: blurs, guided filter, soft histogram, pyramids, recurrences along an axis."""
 
 from __future__ import annotations
 
-from math import ceil
+from collections.abc import Sequence
+from itertools import pairwise
+from math import ceil, sqrt
 from typing import Any
 
 import numpy as np
 
 from ...errors import GraphError
 from ..graph import Variable
-from ..ops.image.reduce import expand
+from ..ops.image.image import shift
+from ..ops.image.reduce import expand, zeros_like
+from ..ops.image.resize import resize
+from ..ops.image.texels import check_one_row
 from ..ops.pixel.arithmetic import clamp
 from ..ops.pixel.constant import Like, operands
+from ..ops.pixel.elementary import exp
 from ..ops.pixel.geometry import dot
 from ..ops.pixel.matrix import inverse, outer
 from ..types import FLOAT, VEC3, whole
 from .contract import contract
-from .convolve import correlate
+from .convolve import correlate, matmul
 
-__all__ = ["box_blur", "gaussian_blur", "guided_filter", "histogram"]
+__all__ = [
+    "box_blur",
+    "collapse_pyramid",
+    "gaussian_blur",
+    "gaussian_pyramid",
+    "guided_filter",
+    "histogram",
+    "laplacian_pyramid",
+    "local_laplacian",
+    "recurrence",
+    "recursive_blur",
+]
 
 
 def gaussian_blur(x: Variable, sigma: float, border: str | None = "clamp", *, reach: float = 3.0) -> Variable:
@@ -114,3 +131,177 @@ def histogram(
         (weight,) = operands(weight, beside=(x,))
         given, text = {"weight": expand(weight, x.batch, x.size, x.channels)}, f"{text} * weight[y, x]"
     return contract(text, place=place, extents={"b": bins}, **given)
+
+
+# Pyramids, and filters on them.
+
+HALVING = np.outer([1, 3, 3, 1], [1, 3, 3, 1]) / 64.0
+
+
+def gaussian_pyramid(x: Variable, levels: int) -> list[Variable]:
+    """The image, and ``levels`` times the half of it, each blurred by (1, 3, 3, 1) / 8 along both axes and subsampled.
+
+    x: FLOAT or VECn, any channels. Extents are halved and rounded up. The result is a list of levels + 1 images of the type
+    of x, the finest first. Differentiable. Raises GraphError.
+
+    >>> [level.size for level in F.gaussian_pyramid(Variable(VEC3, (40, 25)), 3)]
+    [(40, 25), (20, 13), (10, 7), (5, 4)]
+    """
+    found = [x]
+    for _ in range(whole(levels, "the number of levels", 0)):
+        if max(found[-1].size) == 1:
+            raise GraphError(f"{x} cannot be halved {levels} times; give fewer levels")
+        found.append(correlate(found[-1], Variable.of(HALVING, FLOAT), stride=2, border="mirror"))
+    return found
+
+
+def laplacian_pyramid(x: Variable, levels: int) -> list[Variable]:
+    """What each level of the Gaussian pyramid has beyond the next one, enlarged; the last is the coarsest level itself.
+
+    x: FLOAT or VECn, any channels. The result is a list of levels + 1 images of the type of x; ``collapse_pyramid`` makes the
+    image of it, exactly. Differentiable. Raises GraphError.
+
+    >>> x = Variable.of(np.arange(30.0).reshape(5, 6))
+    >>> bool(np.allclose(evaluate(F.collapse_pyramid(F.laplacian_pyramid(x, 2)) - x), 0.0, atol=1e-6))
+    True
+    """
+    levels_of = gaussian_pyramid(x, levels)
+    fine = [a - resize(b, a.size) for a, b in pairwise(levels_of)]
+    return [*fine, levels_of[-1]]
+
+
+def collapse_pyramid(levels: Sequence[Variable]) -> Variable:
+    """The image of a Laplacian pyramid: every level is enlarged (bilinear) and added to the next finer one.
+
+    levels: FLOAT or VECn images, the finest first. The result has the type and domain of the first. Differentiable. Raises
+    GraphError.
+
+    >>> fine, coarse = Variable.of(np.zeros((2, 4))), Variable.of([[3.0, 3.0]], FLOAT)
+    >>> evaluate(F.collapse_pyramid([fine, coarse])).ravel().tolist()
+    [3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0]
+    """
+    if not levels:
+        raise GraphError("a pyramid has at least one level")
+    found = levels[-1]
+    for level in reversed(levels[:-1]):
+        found = level + resize(found, level.size)
+    return found
+
+
+def local_laplacian(
+    x: Variable,
+    detail: float = 1.0,
+    contrast: float = 1.0,
+    *,
+    sigma: float = 0.2,
+    levels: int = 4,
+    bands: int = 8,
+) -> Variable:
+    """The local Laplacian filter: detail and contrast without halos (Paris, Hasinoff and Kautz, 2011), by bands of values
+    (Aubry and others, 2014).
+
+    Around each of ``bands`` values g the image becomes contrast * (x - g) + g + detail * (x - g) exp(-(x - g)^2 / (2
+    sigma^2)); the pyramid of the result takes every coefficient from the bands beside the local mean.
+
+    x: FLOAT from 0 to 1, without channels. detail: above 0 for more of it, below for less. contrast: 1 keeps it; numbers or
+    FLOAT of one texel. sigma: differences of values that are detail. levels: of the pyramids. The result has type and domain of x. Differentiable
+    in x, detail and contrast. Raises GraphError.
+
+    >>> x = Variable.of(np.random.default_rng(0).random((12, 16)))
+    >>> bool(np.allclose(evaluate(F.local_laplacian(x, 0.0, 1.0, levels=2) - x), 0.0, atol=1e-6))
+    True
+    """
+    if x.vtype is not FLOAT or x.channels > 1:
+        raise GraphError(f"a local Laplacian filter takes FLOAT without channels, not {x}")
+    if not sigma > 0:
+        raise GraphError(f"sigma of a local Laplacian filter is above 0, not {sigma!r}")
+    bands = whole(bands, "the number of bands", 2)
+    values = np.linspace(0.0, 1.0, bands).reshape(1, bands, 1, 1)
+    away = x - Variable(FLOAT, channels=bands, data=values)
+    remapped = x + (contrast - 1.0) * away + detail * away * exp(away * away * (-0.5 / sigma**2))
+    means, details = gaussian_pyramid(x, levels), laplacian_pyramid(remapped, levels)
+    chosen = [
+        contract(
+            "out[c, y, x] = detail[k, y, x] * max(1 - abs(place[y, x] - k), 0)",
+            detail=fine,
+            extents={"c": 1},
+            place=clamp(mean * (bands - 1.0), 0.0, bands - 1.0),
+        )
+        for mean, fine in zip(means, details[:-1])
+    ]
+    return collapse_pyramid([*chosen, means[-1]])
+
+
+# Recurrences along an axis: recursive filters and linear scans, in a number of passes that grows by the logarithm.
+
+SMALLEST = 1e-9
+"""Powers of the decay that are smaller count as zero."""
+
+
+def recurrence(x: Variable, decay: Like, axis: str = "x", *, reverse: bool = False) -> Variable:
+    """A linear recurrence along an axis: y[i] = x[i] + decay[i] * y[i - 1], from y[-1] = 0 on.
+
+    It is computed by doubling, in log2 of the extent passes. With decays for every texel this is an edge-aware recursive
+    filter or the scan of a recurrent layer; a MATn makes recurrences of order n.
+
+    x: FLOAT or VECn, any channels. decay: a number, or FLOAT, or for a VECn a MATn that multiplies y[i - 1] from the left;
+    its domain broadcasts to that of x. axis: "x" or "y". reverse: from the last texel on, y[i] = x[i] + decay[i] * y[i + 1].
+    The result has type and domain of x. Differentiable in both. Raises GraphError.
+
+    >>> evaluate(F.recurrence(Variable.of([[1.0, 0.0, 0.0, 4.0, 0.0]]), 0.5)).ravel().tolist()
+    [1.0, 0.5, 0.25, 4.125, 2.0625]
+    """
+    number = None if isinstance(decay, Variable) else decay
+    (decay,) = operands(decay, matrices=not x.vtype.is_scalar)
+    if axis not in ("x", "y"):
+        raise GraphError(f"the axis of a recurrence is 'x' or 'y', not {axis!r}")
+    matrix = decay.vtype.is_matrix
+    fits = decay.vtype.components == x.vtype.components**2 if matrix else decay.vtype is FLOAT
+    if x.vtype.is_int or x.vtype.is_matrix or not fits:
+        raise GraphError(
+            f"a recurrence of {x} decays by FLOAT, or by a square matrix of its order, not by {decay}"
+        )
+    check_one_row(x, "a recurrence")
+    extent, sign = x.size[axis == "y"], -1 if reverse else 1
+    uniform = decay.size[axis == "y"] == 1
+    y, step = x, 1
+    while step < extent:
+        if isinstance(number, int | float) and abs(number) < 1 and abs(number) ** step < SMALLEST:
+            break
+
+        def moved(v: Variable, by: int = step) -> Variable:
+            return shift(v, sign * by if axis == "x" else 0, sign * by if axis == "y" else 0, "zero")
+
+        y = y + (matmul(decay, moved(y)) if matrix else decay * moved(y))
+        step *= 2
+        if step < extent:
+            before = decay if uniform else moved(decay)
+            decay = matmul(decay, before) if matrix else decay * before
+    return y
+
+
+def recursive_blur(x: Variable, sigma: float, passes: int = 2) -> Variable:
+    """The image blurred by recursive filters: its cost does not grow with sigma but by its logarithm.
+
+    Each pass is a decaying exponential to both sides, along rows and columns, divided by what of it lies inside the image;
+    more passes come nearer to a Gaussian. x: FLOAT or VECn, any channels. sigma: standard deviation of the kernel of all
+    passes, in texels, above 0. The result has type and domain of x. Differentiable. Raises GraphError.
+
+    >>> evaluate(F.recursive_blur(Variable.of(np.full((3, 5), 2.0)), 4.0)).round(6)[0, 0].tolist()
+    [2.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    if not sigma > 0:
+        raise GraphError(f"a blur has a sigma above 0, not {sigma!r}")
+    passes = whole(passes, "the number of passes", 1)
+    v = sigma * sigma / passes
+    decay = (v + 1 - sqrt(2 * v + 1)) / v  # the kernel decay^|i| has the variance 2 decay / (1 - decay)^2
+
+    def both(y: Variable, axis: str) -> Variable:
+        return recurrence(y, decay, axis) + recurrence(y, decay, axis, reverse=True) - y
+
+    for axis in ("x", "y"):
+        row = (x.size[0], 1) if axis == "x" else (1, x.size[1])
+        inside = both(zeros_like(Variable(FLOAT, row)) + 1.0, axis)
+        for _ in range(passes):
+            x = both(x, axis) / inside
+    return x

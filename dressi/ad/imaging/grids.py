@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import GraphError
+from ..coordinates import pixel_coordinates
 from ..graph import Variable
-from ..ops.coordinates.coordinates import pixel_coordinates
 from ..ops.image.lookup import lookup
 from ..ops.pixel.arithmetic import clamp, minimum, mix
-from ..ops.pixel.components import component
+from ..ops.pixel.kinds import AliasBeside
 from ..ops.pixel.math import floor, to_float, to_int
-from ..ops.pixel.shortcut import AliasBeside
+from ..ops.pixel.matrix import component
 from ..ops.pixel.vector import Construct, ivec2, swizzle
 from ..transform.gradient import gradient, jvp
 from ..types import FLOAT, Size, size_of, vector_type, whole

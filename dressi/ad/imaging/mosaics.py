@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import GraphError
+from ..coordinates import pixel_coordinates
 from ..graph import Variable
-from ..ops.coordinates.coordinates import pixel_coordinates
 from ..ops.image.lookup import lookup
 from ..ops.pixel.geometry import dot
 from ..types import FLOAT, VEC3, Size, size_of, whole

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...errors import GraphError
+from ..coordinates import pixel_coordinates
 from ..graph import Domain, Variable
-from ..ops.coordinates.coordinates import pixel_coordinates
-from ..ops.hints import Later, recompute, store
 from ..ops.image.extremes import max as max_texel
 from ..ops.image.lookup import ScatterAdd, lookup
 from ..ops.image.reduce import Sum, fit, reduce_axes
 from ..ops.pixel.arithmetic import clamp, maximum, mix
 from ..ops.pixel.compare import select
-from ..ops.pixel.components import max_component
 from ..ops.pixel.constant import Like, constant, operands
+from ..ops.pixel.hints import Later, recompute, store
+from ..ops.pixel.kinds import AliasBeside, shortcut
 from ..ops.pixel.math import abs, floor, to_float, to_int
-from ..ops.pixel.matrix import inverse
-from ..ops.pixel.shortcut import AliasBeside, shortcut
+from ..ops.pixel.matrix import inverse, max_component
 from ..ops.pixel.vector import swizzle, vec2, vec3, vec4
 from ..ops.texture.addressing import WrapName
 from ..ops.texture.sample import sample

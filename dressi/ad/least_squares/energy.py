@@ -12,7 +12,7 @@ from ...errors import GraphError
 from .. import functional as F
 from ..graph import Variable
 from ..ops.image.entries import entries_only
-from ..ops.pixel.shortcut import shortcut
+from ..ops.pixel.kinds import shortcut
 from ..transform.gradient import jvp, total
 from ..traversal import topological_order
 from .linear.diagonal import texel_by_texel

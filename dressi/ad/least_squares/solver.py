@@ -13,7 +13,7 @@ from ...errors import GraphError
 from .. import functional as F
 from ..graph import Variable
 from ..optim.optimizer import STEP, State, check_clock, clock, names
-from ..procedure import Part, Procedure
+from ..program import Part, Procedure
 from ..types import whole
 from .energy import Energy
 from .linear.conjugate_gradient import states

@@ -13,8 +13,7 @@ from ...errors import GraphError
 from .. import functional as F
 from ..graph import RasterFunction, Variable
 from ..optim.optimizer import STEP, State, names
-from ..procedure import Part
-from ..program import Program
+from ..program import Part, Program
 from ..transform.rewrite import substitute
 from ..transform.simplify import simplify
 from ..traversal import topological_order

@@ -11,9 +11,7 @@ from ..graph.user_code import check_function
 from ..ops.pixel.compare import select
 from ..ops.pixel.constant import Like, operands
 from ..types import FLOAT, INT, whole
-from .body import Loop, formal
-from .node import Looped, repeated
-from .segment import Segment
+from .node import Loop, Looped, Segment, formal, repeated
 
 __all__ = ["checkpoint", "loop"]
 

@@ -10,20 +10,23 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import sqrt
 from typing import Any
 
 import numpy as np
 
+from ...errors import GraphError
+from ..evaluate import Evaluator
 from ..graph import Function, Variable
 from ..graph.user_code import user_level
-from ..ops.hints import store
 from ..ops.image.reduce import Expand, fit, zeros_like
 from ..ops.image.texels import fetch
-from ..transform.gradient import backward, jvp
-from ..traversal import topological_order
+from ..ops.pixel.constant import Constant
+from ..ops.pixel.hints import Later, store
+from ..ops.pixel.kinds import AliasBeside
+from ..transform.gradient import backward, jvp, vjp
+from ..traversal import rebuilt, structure, topological_order
 from ..types import Access
-from .body import Loop
-from .segment import Segment
 
 
 class LoopFunction(Function):
@@ -233,3 +236,225 @@ def repeated(one: Segment, values: Sequence[Variable], count: int) -> list[Varia
         values = one.at(values)
         values = values if one.is_local else [store(x) for x in values]
     return values
+
+
+# The body of a loop and how often it is applied, its meaning in NumPy, and the gradient of one iteration.
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A body between formal states and their next values, applied ``count`` times. Equal where the bodies have equal structure.
+
+    body: its formals are the state, then what the body reads beside it, so that it captures nothing. checkpoints: states that
+    are kept at a time for the gradient, from which others are computed again; None: everything is kept. ends: whether the last state
+    tells where the loop has ended: where it is not 0 all states stay as they are.
+    """
+
+    body: Segment
+    count: int
+    checkpoints: int | None = None
+    ends: bool = False
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        return structure(self.body.roots, self.body.formals), self.count, self.checkpoints, self.ends
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Loop) and self.key == other.key)
+
+    def __repr__(self) -> str:
+        return f"{self.count} x {len(self.body.functions)} functions"
+
+    @property
+    def width(self) -> int:
+        """How many states there are."""
+        return len(self.body.roots)
+
+    @cached_property
+    def floats(self) -> tuple[int, ...]:
+        """The numbers of the states that have gradients."""
+        return tuple(k for k, x in enumerate(self.body.roots) if not x.vtype.is_int)
+
+    @property
+    def kept(self) -> int | None:
+        """How many states are kept at a time for the gradient; None: all."""
+        return round(2 * sqrt(self.count)) if self.checkpoints == 0 else self.checkpoints
+
+    def at(self, inputs: Sequence[Variable], state: Sequence[Variable]) -> list[Variable]:
+        """The next state. inputs: those of the nodes, the first state among them."""
+        return self.body.at([*state, *inputs[self.width : len(self.body.formals)]])
+
+    def reverse(self, wanted: tuple[int, ...]) -> Segment:
+        """Gradients of one iteration. Formals: those of the body, then the gradients of the next float states. Roots: the gradients
+        of the float states, then of the formals that are ``wanted``. Written once for each ``wanted``."""
+        if wanted not in self._reverses:
+            formals, roots = self.body.formals, self.body.roots
+            seeds = [formal(roots[k]) for k in self.floats]
+            wrt = [*(formals[k] for k in self.floats), *(formals[k] for k in wanted)]
+            found = vjp([roots[k] for k in self.floats], wrt, seeds)
+            self._reverses[wanted] = Segment.between([*formals, *seeds], found)
+        return self._reverses[wanted]
+
+    @cached_property
+    def _reverses(self) -> dict[tuple[int, ...], Segment]:
+        return {}
+
+    @cached_property
+    def _evaluators(self) -> dict[tuple[int, ...] | None, Evaluator]:
+        return {}
+
+    def _evaluator(self, wanted: tuple[int, ...] | None) -> tuple[Sequence[Variable], Evaluator]:
+        segment = self.body if wanted is None else self.reverse(wanted)
+        if wanted not in self._evaluators:
+            self._evaluators[wanted] = Evaluator(segment.roots)
+        return segment.formals, self._evaluators[wanted]
+
+    # ---- the meaning, in NumPy
+    def states(self, inputs: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
+        """The first state, and the one after each iteration."""
+        formals, run = self._evaluator(None)
+        inputs = [a.reshape(x.shape) for a, x in zip(inputs, formals)]
+        found = [list(inputs[: self.width])]
+        for _ in range(self.count):
+            values = zip(formals, [*found[-1], *inputs[self.width :]], strict=True)
+            found.append(run(dict(values)))
+        return found
+
+    def gradients(
+        self, inputs: Sequence[np.ndarray], wanted: tuple[int, ...], seeds: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        """The gradients of the first float states, then of the inputs numbered in ``wanted``."""
+        formals, run = self._evaluator(wanted)
+        of = self.body.formals
+        given = [a.reshape(x.shape) for a, x in zip(inputs, of)]
+        moving = [a.reshape(of[k].shape) for a, k in zip(seeds, self.floats, strict=True)]
+        sums = [np.zeros(of[k].shape) for k in wanted]
+        for state in reversed(self.states(inputs)[:-1]):
+            found = run(dict(zip(formals, [*state, *given[self.width :], *moving], strict=True)))
+            moving, parts = found[: len(moving)], found[len(moving) :]
+            sums = [a + b for a, b in zip(sums, parts, strict=True)]
+        return [*moving, *sums]
+
+
+def formal(x: Variable) -> Variable:
+    """A leaf that stands for a value."""
+    return Variable(x.vtype, x.size, x.batch, channels=x.channels, count=x.count)
+
+
+# Segments: parts of a graph between given values and results, which are put in at several places.
+
+TOGETHER = 4
+"""Gradients that one ``After`` waits for: shaders have a limited number of inputs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """Functions between ``formals``, leaves that stand for given values, and ``roots``.
+
+    functions: those that depend on the formals, producers first. captured: Variables from outside that they read.
+    """
+
+    formals: tuple[Variable, ...]
+    roots: tuple[Variable, ...]
+    functions: tuple[Function, ...]
+    captured: tuple[Variable, ...]
+
+    @classmethod
+    def between(cls, formals: Sequence[Variable], roots: Sequence[Variable]) -> Segment:
+        inside = set(formals)
+        functions = []
+        for f in topological_order(roots):
+            if not inside.isdisjoint(f.inputs):
+                inside.add(f.output)
+                functions.append(f)
+        read = dict.fromkeys(x for f in functions for x in f.inputs if x not in inside)
+        read |= dict.fromkeys(r for r in roots if r not in inside)
+        captured = tuple(x for x in read if not isinstance(x.creator, Constant))
+        return cls(tuple(formals), tuple(roots), tuple(functions), captured)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether every texel of the results depends on the same texel of the given values."""
+        return all(
+            access is Access.SAME_PIXEL
+            for f in self.functions
+            for x, access in zip(f.inputs, f.access, strict=True)
+            if x not in self.captured
+        )
+
+    def at(
+        self, given: Sequence[Variable], captured: Mapping[Variable, Variable] | None = None
+    ) -> list[Variable]:
+        """The roots where the formals have these values. captured: what stands for Variables from outside."""
+        known: dict[Variable, Variable] = dict(captured or {})
+        known.update(zip(self.formals, given, strict=True))
+        rebuilt(self.functions, known)
+        return [known.get(r, r) for r in self.roots]
+
+    def joined(self, given: Sequence[Variable], *, again: bool) -> list[Variable]:
+        """The roots, whose gradients are taken together, before those of what comes before the segment. again: for them the
+        segment is computed again from the given values, instead of being read as it was stored."""
+        made = self.at(given)
+        shared = Joint(self, None if again else tuple(made))
+        return [
+            Recomputed(value, *given, *self.captured, joint=shared, number=k).output
+            for k, value in enumerate(made)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """What the results of one segment at one place share. stored: its roots there, None where they are computed again."""
+
+    segment: Segment
+    stored: tuple[Variable, ...] | None
+
+    def pull(
+        self, function: Function, gradients: Mapping[Function, Variable], wanted: Sequence[int]
+    ) -> dict[int, Variable]:
+        """The gradients of the inputs numbered in ``wanted``, from those of the results. function: that makes any of them."""
+        count = len(self.segment.formals)
+        later = max(gradients.values(), key=lambda g: g.size[0] * g.size[1] * g.tiles)
+        given, outside = list(function.inputs[1 : 1 + count]), function.inputs[1 + count :]
+        made: Sequence[Variable] | None = self.stored
+        if made is None:
+            given = [After(x, later).output for x in given]
+            made = self.segment.at(given, dict(zip(self.segment.captured, outside, strict=True)))
+        inputs = [made[0], *given, *outside]
+        seeds: dict[Variable, list[Variable]] = {}
+        for f, g in gradients.items():
+            assert isinstance(f, Recomputed)
+            seeds.setdefault(made[f.number], []).append(g)
+        found = backward(seeds, [inputs[i] for i in wanted if i > 0], inputs[1:])
+        pulled = {i: found[inputs[i]] for i in wanted if i > 0 and inputs[i] in found}
+        # What comes before waits for the gradients of what is captured, which need all that was stored here.
+        own = [g for i, g in pulled.items() if i > count and g.creator is not None]
+        for i in [i for i in pulled if i <= count]:
+            for k in range(0, len(own), TOGETHER):
+                pulled[i] = After(pulled[i], *own[k : k + TOGETHER]).output
+        return pulled
+
+
+class Recomputed(AliasBeside):
+    """Inputs (value, given..., captured...): the value, with the gradient of its segment at the given values."""
+
+    fields = ("joint", "number")
+    joint: Joint
+    number: int
+
+    def vjp(self, gy, i):
+        raise GraphError("the gradients of a segment's results are taken together")
+
+
+class After(Later):
+    """What the readers compute again is so not computed, and stored, when x is."""
+
+    operations = 0.0
+    saves_memory = True

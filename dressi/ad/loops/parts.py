@@ -6,19 +6,24 @@ planned once, see ``runs``.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import ceil, prod
 from typing import Any
 
 import numpy as np
 
-from ..graph import Variable
+from ..graph import Function, PixelFunction, Variable
+from ..ops.image.extremes import ReduceMax
+from ..ops.image.reduce import EVERY_AXIS, Expand, reduce_axes, zeros_like
+from ..ops.pixel.compare import select
 from ..ops.pixel.constant import Constant
-from ..procedure import Copies, Part, Procedure
-from ..program import Program
+from ..program import Copies, Part, Procedure, Program
 from ..transform.rewrite import substitute
 from ..transform.simplify import simplify
-from .body import formal
-from .node import LoopFunction, Reversed, written_out
-from .runs import Back, Pairs, Run
+from ..types import FLOAT, Access
+from .node import LoopFunction, Reversed, Segment, formal, written_out
 
 
 def has_loops(program: Program) -> bool:
@@ -150,3 +155,309 @@ class _Layout:
         runs = [run for run in self.loops.values() if isinstance(run, Run) and run.flag is not None]
         unmet = {run.flag: run.node.unfinished for run in runs if run.flag is not None}
         return Procedure(tuple(parts), scratch=tuple(self.scratch), unmet=unmet)
+
+
+# One loop at its place in a Procedure: its iterations, and its gradient by them, as a Schedule says.
+#
+# The states of one time lie in leaves, its slot. A Program of one iteration reads a slot and writes another: which ones, each of its
+# runs says, so that a state that is kept lies where it was made and is read there. Nothing is copied, except where a condition ends the
+# loop: an iteration that is skipped changes nothing, so there it starts from a copy of the state, in the slot of the next one.
+
+Pairs = list[tuple[Variable, Variable]]
+Leaf = Callable[[Variable, str], Variable]
+Slot = tuple[Variable, ...]
+Tape = dict[Variable, Variable]  # values of a body -> leaves for them
+CHEAP = 4
+"""Iterations in the snippet of a Function that reads other texels: up to so many, its values are made again for the gradient."""
+
+
+class Run:
+    """A loop at one place. results: leaves of the last state. flag: a leaf that is not 0 while the loop goes on; None where no condition
+    ends it. all: what a slot has leaves for."""
+
+    def __init__(self, node: LoopFunction, level: int, leaf: Leaf):
+        self.node, self.level, self._leaf, self.loop = node, level, leaf, node.loop
+        self.results: Slot = tuple(
+            leaf(x, "state of a loop") for x in self.loop.body.formals[: self.loop.width]
+        )
+        self.flag = leaf(Variable(FLOAT), "a loop goes on") if self.loop.ends else None
+        self.all = self.results if self.flag is None else (*self.results, self.flag)
+        self.back: Back | None = None
+        self._free: dict[Any, list[Variable]] = {}  # leaves that hold nothing now, by type and domain
+
+    @property
+    def captured(self) -> Sequence[Variable]:
+        """What the body reads beside the state."""
+        return self.node.inputs[self.loop.width : len(self.loop.body.formals)]
+
+    def start(self) -> Pairs:
+        """What the program before the loop makes for it."""
+        values = self.node.inputs[: self.loop.width]
+        self.first = self.results
+        if self.back is not None:
+            # A leaf is the first state itself, as long as the loop runs.
+            leaves = {k: x for k, x in enumerate(values) if x.is_leaf}
+            self.first = tuple(
+                leaves[k] if k in leaves else self.take([x])[0] for k, x in enumerate(self.all)
+            )
+        made = zip(self.first, values, strict=False)
+        return [*((x, value) for x, value in made if x is not value), *self._going(values[-1])]
+
+    def _going(self, done: Variable) -> Pairs:
+        if self.flag is None:
+            return []
+        return [(self.flag, reduce_axes(ReduceMax, select(done, 0.0, 1.0), EVERY_AXIS))]
+
+    # ---- slots
+    @cached_property
+    def next(self) -> Slot:
+        """Where a program of one iteration puts the next state. One that may be skipped puts it in the place of the old one."""
+        if self.flag is not None:
+            return self.results
+        found = tuple(self._leaf(x, f"next {x.name}") for x in self.results)
+        self.give(found)
+        return found
+
+    def take(self, like: Iterable[Variable]) -> Slot:
+        """Leaves in which nothing lies, from now on for values like these."""
+        found = []
+        for x in like:
+            free = self._free.get((x.vtype, x.domain))
+            found.append(free.pop() if free else self._leaf(x, f"{x.name}, kept"))
+        return tuple(found)
+
+    def give(self, slot: Iterable[Variable]) -> None:
+        """What lies in these leaves is not read any more."""
+        for x in slot:
+            if x not in self.node.inputs:
+                self._free.setdefault((x.vtype, x.domain), []).append(x)
+
+    # ---- iterations
+    def parts(self, captured: Sequence[Variable]) -> list[Part | Copies]:
+        """The iterations. captured: leaves and constants."""
+        if self.back is None:
+            program = self._iteration(captured, self.results, {})
+            return [Part("loop", program, self.loop.count, self.flag)]
+        self.back.prepare(captured)
+        self.body = self._iteration(captured, self.next, self.back.tape)
+        self.ahead = self._iteration(captured, self.next, {}) if self.back.tape else self.body
+        there, self.back.way = self.back.walk()
+        return there
+
+    def _iteration(self, captured: Sequence[Variable], target: Slot, tape: Tape) -> Program:
+        """The body, once, from the state in ``results``."""
+        one = Segment.between(self.loop.body.formals, [*self.loop.body.roots, *tape])
+        made = one.at([*self.results, *captured])
+        updates = [*zip([*target, *tape.values()], made, strict=True)]
+        updates += self._going(made[self.loop.width - 1])
+        return passed_on(simplify(Program({}, tuple(updates))))
+
+    def run(
+        self, source: Slot, target: Slot, count: int = 1, *, between: Slot = (), tape: Slot = ()
+    ) -> list[Part | Copies]:
+        """From the state in one slot to that in another, so many iterations later. between: a slot for the states of more than one.
+        tape: where what an iteration leaves for the gradient is put, if it is."""
+        assert self.back is not None
+        leaves = self.back.tape.values() if tape else ()
+        name, program = ("loop", self.body) if tape or not self.back.tape else ("loop ahead", self.ahead)
+        beside = dict(zip(leaves, tape, strict=True))
+        if self.flag is not None:
+            pairs = (*zip(source[:-1], target, strict=False), (source[-1], self.flag))
+            at = {**dict(zip(self.results, target, strict=False)), **beside}
+            part = Part(name, program, count, self.flag, at)
+            return [Copies(pairs), part, Copies(((self.flag, target[-1]),))]
+        found: list[Part | Copies] = []
+        for left in range(count, 0, -1):
+            into = target if left % 2 else between
+            at = dict(zip((*self.results, *self.next), (*source, *into), strict=True))
+            found.append(Part(name, program, at={**at, **beside}))
+            source = into
+        return found
+
+
+class Back:
+    """The gradient of a run. results: leaves of the gradients of the float states, then of the sums of the gradients of what is
+    captured."""
+
+    def __init__(self, node: Reversed, level: int, run: Run, leaf: Leaf):
+        self.node, self.level, self.run, self._leaf = node, level, run, leaf
+        loop = node.loop
+        of = [loop.body.formals[k] for k in (*loop.floats, *node.wanted)]
+        self.results = [leaf(x, "gradient of a loop") for x in of]
+        self.moving, self.sums = self.results[: len(loop.floats)], self.results[len(loop.floats) :]
+        self.keeps_last = True  # others read the results of the run afterwards
+        self.way: list[Part | Copies] = []  # the gradients, once the iterations are laid out
+
+    @property
+    def captured(self) -> Sequence[Variable]:
+        return self.run.captured
+
+    def start(self) -> Pairs:
+        """What the program before the gradient makes for it."""
+        seeds = self.node.inputs[len(self.node.loop.body.formals) :]
+        return [*zip(self.moving, seeds, strict=True), *((x, zeros_like(x)) for x in self.sums)]
+
+    def prepare(self, captured: Sequence[Variable]) -> None:
+        """Makes the programs of one iteration: of its state and of what the body leaves for it, ``tape``, values in the body that are
+        costly; and of the state alone."""
+        run, body, reverse = self.run, self.node.loop.body, self.node.loop.reverse(self.node.wanted)
+        used = {f.output for f in reverse.functions}
+        costly = [f.output for f in body.functions if f.output in used and _is_costly(f)]
+        tape = {x: self._leaf(x, "made by an iteration") for x in costly}
+        self.program = self._gradient(captured, tape)
+        read = set(self.program.leaves)
+        self.tape = {x: leaf for x, leaf in tape.items() if leaf in read}
+        self.again = self._gradient(captured, {}) if self.tape else self.program
+        self.read = {x for x in run.all if x in read or x is run.flag}
+        run.give(self.tape.values())
+
+    def _gradient(self, captured: Sequence[Variable], tape: Tape) -> Program:
+        reverse = self.node.loop.reverse(self.node.wanted)
+        formals = {x: formal(x) for x in tape}
+        one = Segment.between([*reverse.formals, *formals.values()], substitute(reverse.roots, formals))
+        made = one.at([*self.run.results, *captured, *self.moving, *tape.values()])
+        parts = zip(self.sums, made[len(self.moving) :], strict=True)
+        updates = [*zip(self.moving, made[: len(self.moving)], strict=True), *((x, x + g) for x, g in parts)]
+        return passed_on(simplify(Program({}, tuple(updates))))
+
+    def parts(self, captured: Sequence[Variable]) -> list[Part | Copies]:
+        """The gradients of the iterations, the last one first, once these are laid out."""
+        return self.way
+
+    def walk(self) -> tuple[list[Part | Copies], list[Part | Copies]]:
+        """The iterations up to the last state, and from there the gradients of all of them, the last one first."""
+        run, loop, taped = self.run, self.node.loop, [*self.tape.values()]
+        sizes = [sum(prod(x.shape) for x in leaves) for leaves in (taped, run.results)]
+        schedule = Schedule(loop.count, loop.kept, ceil(sizes[0] / sizes[1]))
+        slots, tapes = {0: run.first}, dict[int, Slot]()  # by the number of the iteration that reads them
+        last = (*run.results, *run.take(run.all[loop.width :]))
+        found: list[Part | Copies] = [] if run.flag is None else [Copies(((run.flag, run.first[-1]),))]
+        there: list[Part | Copies] = []
+        todo = [(0, loop.count, schedule.room)]  # iterations to go back over, and the states that may be kept
+        while todo:
+            first, count, free = todo.pop()
+            slot = slots[first]
+            if count == 1:
+                if not there:
+                    stores = schedule.stores or free > schedule.beside
+                    tapes[first] = run.take(taped) if stores else ()
+                    there, found = [*found, *run.run(slot, last, tape=tapes[first])], []
+                    run.give(() if self.keeps_last else last)
+                found += self._step(slot, tapes.get(first, ()))
+                kept = self.read if first in tapes and first < loop.count - 1 else run.all
+                run.give([x for x, like in zip(slot, run.all, strict=True) if like in kept])
+                run.give(tapes.get(first, ()))
+                continue
+            ahead = schedule.ahead(count, free)
+            rest, room, target = count - (ahead or 1), free - 1, run.take(run.all)
+            if ahead:
+                apart = there and ahead > 1 and run.flag is None
+                between = run.take(run.all) if apart else () if there else last
+                found += run.run(slot, target, ahead, between=between)
+                run.give(between if apart else ())
+                todo.append((first, ahead, free))
+            else:
+                tapes[first] = run.take(taped)
+                found += run.run(slot, target, tape=tapes[first])
+                run.give([x for x, like in zip(slot, run.all, strict=True) if like not in self.read])
+                todo.append((first, 1, free))
+                room -= schedule.beside
+            slots[first + (ahead or 1)] = target
+            todo.append((first + (ahead or 1), rest, room))
+        if self.keeps_last and run.flag is not None:
+            found.append(Copies(((last[-1], run.flag),)))
+        return there, found
+
+    def _step(self, slot: Slot, tape: Slot) -> list[Part | Copies]:
+        """The gradient of the iteration that starts from a slot."""
+        run, program = self.run, self.program if tape else self.again
+        read = set(program.leaves)
+        at = {x: y for x, y in zip(run.results, slot, strict=False) if x in read}
+        at |= dict(zip(self.tape.values(), tape, strict=False))
+        name = "gradient of a loop" if program is self.program else "gradient of a loop, with its iteration"
+        part = Part(name, program, 1, run.flag, at)
+        return [part] if run.flag is None else [Copies(((slot[-1], run.flag),)), part]
+
+
+def passed_on(program: Program) -> Program:
+    """New values that contractions and the like make reach their leaves through a pass that can write into these: a copy behind
+    the others could not be skipped when the loop has ended."""
+    pairs = [
+        (leaf, Expand(new, new.domain).output if new.creator and _is_costly(new.creator) else new)
+        for leaf, new in program.updates
+    ]
+    return Program({}, tuple(pairs))
+
+
+def _is_costly(f: Function) -> bool:
+    """Whether its values are rather kept for the gradient than made again."""
+    local = all(access is Access.SAME_PIXEL for access in f.access)
+    return not local and (not isinstance(f, PixelFunction) or f.iterations > CHEAP)
+
+
+# Which states of a loop its gradient keeps, and when it runs iterations again: the schedule with the fewest of them.
+#
+# With few states kept at a time the gradient runs from one of them up to the middle of what is left, keeps that state too, and goes back
+# over what comes after it first (Griewank and Walther, "Revolve", ACM TOMS 26, 2000). Here an iteration may leave values that its
+# gradient reads beside the state that it started from; where there is room these are kept as well, and nothing runs again.
+
+NEVER = 1 << 40
+MOST = 128
+"""States up to which the best schedule is looked for; with more of them free it goes on as if there were so many."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the gradient walks back over ``count`` iterations. kept: states that may be kept at a time, the one among them that the
+    walk starts from; None: as many as there are. beside: what an iteration leaves for its gradient, in states; 0: nothing."""
+
+    count: int
+    kept: int | None
+    beside: int
+
+    @property
+    def room(self) -> int:
+        """States that may be kept: at least two, and no more than the walk could use."""
+        everything = self._everything(self.count)
+        return everything if self.kept is None else max(min(self.kept, everything), 2)
+
+    @property
+    def stores(self) -> bool:
+        """Whether no iteration runs again."""
+        return self.room == self._everything(self.count)
+
+    def ahead(self, count: int, free: int) -> int:
+        """Of the last ``count`` iterations of a part, at least 2, from a kept state: how many run before the next state is kept; 0:
+        one, and what it leaves is kept as well. free: states that may be kept, with the first one."""
+        if free >= self._everything(count):
+            return 0
+        return int(_best(self.count, self.beside, min(free, MOST))[count])
+
+    def _everything(self, count: int) -> int:
+        """States with which none of so many iterations runs again."""
+        return 1 + (count - 1) * (1 + self.beside)
+
+
+@cache
+def _rows(count: int, beside: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """For each number of states, from 0 on, what ``_best`` has found so far: of 0 to ``count`` iterations the fewest that run, and
+    ``ahead``. With one state two iterations have no gradient: what the second starts from must be kept while it runs."""
+    none, one, ahead = np.full(count + 1, NEVER), np.full(count + 1, NEVER), np.zeros(count + 1, int)
+    one[:2] = 0, min(beside, 1)
+    return [(none, ahead), (one, ahead)]
+
+
+def _best(count: int, beside: int, free: int) -> np.ndarray:
+    """``Schedule.ahead`` with so many states, for 0 to ``count`` iterations."""
+    rows = _rows(count, beside)
+    while len(rows) <= free:
+        behind, stored = rows[-1][0], rows[max(len(rows) - 1 - beside, 0)][0]
+        runs, ahead = behind.copy(), np.zeros(count + 1, int)
+        for n in range(2, count + 1):
+            found = np.arange(1, n) + behind[n - 1 : 0 : -1] + runs[1:n]
+            k = int(found.argmin())
+            runs[n], ahead[n] = found[k], k + 1
+            if 1 + stored[n - 1] <= runs[n]:
+                runs[n], ahead[n] = 1 + stored[n - 1], 0
+        rows.append((runs, ahead))
+    return rows[free][1]

@@ -10,10 +10,10 @@ from ..ops.image.reduce import Expand
 from ..ops.pixel.arithmetic import Add, Div, Max, Min, Mul, Sub, add, div, hadamard, sub
 from ..ops.pixel.compare import LogicalNot, Select, select
 from ..ops.pixel.constant import SINGLE, Constant, constant, constant_value, is_constant
-from ..ops.pixel.exponential import Exp, Exp2, InverseSqrt, Log, Log2, Sigmoid, Sqrt
+from ..ops.pixel.elementary import Exp, Exp2, InverseSqrt, Log, Log2, Sigmoid, Sqrt
 from ..ops.pixel.geometry import Dot, Length
+from ..ops.pixel.kinds import Alias
 from ..ops.pixel.math import Abs, Neg, Square, StopGradient, neg
-from ..ops.pixel.shortcut import Alias
 from ..types import Access
 from .rewrite import Rule, alike, if_alike, on
 

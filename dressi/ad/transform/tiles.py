@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..coordinates import tile_index
 from ..graph import Variable
-from ..ops.coordinates.coordinates import tile_index
 from ..ops.image.reduce import expand
 from ..ops.image.take import take
 from ..ops.pixel.arithmetic import div

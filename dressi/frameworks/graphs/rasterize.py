@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...ad.ops.draws.fragment import Fragment
+from ...ad.ops.image.draws import Fragment
 from ...ad.types import Size
 from ...render.surface.footprint import barycentric_slopes
 from ...render.surface.projection import finite

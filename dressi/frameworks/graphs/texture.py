@@ -9,8 +9,7 @@ from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.texture.addressing import Place
 from ...ad.ops.texture.cube import sample_cube_levels
-from ...ad.ops.texture.levels import sample_level, sample_levels
-from ...ad.ops.texture.mipmap import join_levels, mip_levels, mip_places
+from ...ad.ops.texture.sample import join_levels, mip_levels, mip_places, sample_level, sample_levels
 from ...ad.transform.gradient import jvp
 
 

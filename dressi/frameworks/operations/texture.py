@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ad import functional as F
-from ...ad.ops.texture.mipmap import mip_levels, mip_sizes
+from ...ad.ops.texture.sample import mip_levels, mip_sizes
 from ...ad.types import FLOAT, whole
 from ...errors import GraphError, InputError
 from ..checks import need, one_of, same

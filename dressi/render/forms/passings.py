@@ -15,7 +15,7 @@ import numpy as np
 from ...ad import functional as F
 from ...ad.graph import Domain, PixelFunction, Variable
 from ...ad.ops.pixel.constant import Like
-from ...ad.ops.pixel.shortcut import shortcut
+from ...ad.ops.pixel.kinds import shortcut
 from ...ad.transform.fused import fused
 from ...ad.transform.tiles import over_tiles, stacked, unstacked
 from ...ad.types import FLOAT, INT, VEC2, VEC4, Access

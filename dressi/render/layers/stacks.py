@@ -22,8 +22,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ...ad import functional as F
+from ...ad.coordinates import tile_index
 from ...ad.graph import Variable
-from ...ad.ops.coordinates.coordinates import tile_index
 from ...ad.ops.pixel.constant import Like
 from ...ad.transform.gradient import total
 from ...ad.transform.tiles import over_tiles, stacked, unstacked

@@ -15,7 +15,7 @@ from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
 from ...ad.ops.pixel.constant import Like
 from ...ad.ops.texture.addressing import Place
-from ...ad.ops.texture.levels import sample_levels
+from ...ad.ops.texture.sample import sample_levels
 from ...ad.types import FLOAT, MAT3, VEC3, Size
 from ...errors import InputError
 from ..surface.color import check_linear

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...ad.ops.draws.fragment import Fragment
+from ...ad.ops.image.draws import Fragment
 from ...ad.ops.pixel.constant import Like
 from ...ad.transform.gradient import total
 from ...ad.types import FLOAT, VEC3, Size

@@ -15,8 +15,7 @@ import numpy as np
 from ...ad.graph import Variable
 from ...ad.graph.user_code import user_level
 from ...ad.loops.parts import has_loops, in_parts
-from ...ad.procedure import Copies, Part, Procedure
-from ...ad.program import Program
+from ...ad.program import Copies, Part, Procedure, Program
 from ..plan.lowering.list_lengths import Counts
 from ..plan.plan import Plan
 from .built import BuiltPlan, Stages

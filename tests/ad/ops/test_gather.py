@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose
 from dressi import DressiAD, F, GraphError, LevenbergMarquardt, Variable, adam, gradient, jvp, least_squares
 from dressi.ad.check import check_gradient
 from dressi.ad.contract.contraction import ContractFunction
+from dressi.ad.coordinates import affine
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph.index_map import Affine
-from dressi.ad.ops.coordinates.affine import affine
 from dressi.ad.ops.image.gather import Gather
 from dressi.ad.ops.image.lookup import Lookup, ScatterAdd
 from dressi.ad.traversal import topological_order

@@ -85,7 +85,7 @@ def test_random_triangles_agree_with_brute_force():
 def test_small_chunks_give_the_same_image(monkeypatch):
     ids = rasterize(positions(random_triangles(60, 2), 2), size=(24, 17))
     (whole,) = evaluate([ids])
-    monkeypatch.setattr("dressi.ad.ops.draws.draw.PAIRS", 50)
+    monkeypatch.setattr("dressi.ad.ops.image.draws.PAIRS", 50)
     assert np.array_equal(evaluate([ids])[0], whole)
 
 

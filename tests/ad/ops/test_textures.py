@@ -11,7 +11,7 @@ from dressi import FLOAT, INT, VEC2, VEC3, F, GraphError, Variable, VType, gradi
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.ops.image.resize import Resize
-from dressi.ad.ops.texture.mipmap import mip_sizes
+from dressi.ad.ops.texture.sample import mip_sizes
 from dressi.ad.program import Program
 
 RNG = np.random.default_rng(2)

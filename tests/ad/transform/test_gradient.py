@@ -15,7 +15,7 @@ from dressi import FLOAT, INT, MAT3, VEC2, VEC3, F, GraphError, gradient, hvp, j
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, PixelFunction, Variable
-from dressi.ad.ops.pixel.shortcut import Shortcut
+from dressi.ad.ops.pixel.kinds import Shortcut
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.transform.verify import verify

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ... import functional as F
+from ...coordinates import ChannelIndex, LinearIndex, TileIndex
 from ...graph import Variable
-from ...ops.coordinates.coordinates import ChannelIndex, LinearIndex, TileIndex
 from ...ops.pixel.constant import constant
 from ...optim.optimizer import VANISHED, State
 from ...transform.gradient import gradient, jvp, total

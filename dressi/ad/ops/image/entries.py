@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...coordinates import LinearIndex
 from ...graph import Domain, Variable
-from ..coordinates.coordinates import LinearIndex
 from ..pixel.compare import less, select
 from .texels import is_padded
 

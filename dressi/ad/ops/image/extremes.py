@@ -7,13 +7,13 @@ from functools import cached_property
 import numpy as np
 
 from ....errors import GraphError
+from ...coordinates import ChannelIndex, pixel_coordinates, tile_index
 from ...graph import Domain, Variable
 from ...types import VType, vector_type
-from ..coordinates.coordinates import ChannelIndex, pixel_coordinates, tile_index
-from ..hints import store
 from ..pixel.arithmetic import maximum, minimum
 from ..pixel.compare import equal, select
 from ..pixel.constant import Like, operands
+from ..pixel.hints import store
 from ..pixel.vector import fill
 from .entries import extreme_numbers
 from .reduce import EVERY_AXIS, Reduce, Sum, reduce_entries

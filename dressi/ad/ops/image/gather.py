@@ -10,9 +10,9 @@ from ...contract.derivative import Space, readers_of
 from ...contract.readers import Readers
 from ...contract.terms import identity
 from ...contract.terms import shape_of as image_shape
+from ...coordinates import shape_of
 from ...graph import Domain, Variable
 from ...graph.index_map import Affine, IndexMap
-from ..coordinates.coordinates import shape_of
 
 MOST = 256
 """The largest number of texels that a transpose may sum in one loop. What sums more is gathered axis by axis."""

@@ -7,11 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
+from ...coordinates import table_maps
 from ...graph import Domain, PixelFunction, ScatterFunction, Variable, domain_of
 from ...types import FLOAT, INT, IVEC2, Access, Size, broadcast, size_of
-from ..coordinates.affine import table_maps
-from ..pixel.components import max_component
 from ..pixel.constant import Like, constant, integers, operands
+from ..pixel.matrix import max_component
 from .entries import entries_only
 from .extremes import max as max_texel
 from .gather import Gather

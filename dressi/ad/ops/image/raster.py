@@ -11,8 +11,7 @@ import numpy as np
 
 from ...graph import At, Domain, RasterFunction, Variable, as_variable
 from ...types import INT, Size, VType, size_of
-from ..draws.draw import Draw, check_root, held_triangles
-from ..draws.fragment import Fragment, FragmentGraph, split
+from .draws import Draw, Fragment, FragmentGraph, check_root, held_triangles, split
 
 __all__ = ["rasterize"]
 

@@ -7,11 +7,11 @@ from functools import cached_property
 import numpy as np
 
 from ...contract.contraction import ContractFunction
+from ...coordinates import affine
 from ...graph import Domain, PixelFunction, Variable
 from ...graph.index_map import Affine, IndexMap
 from ...sub_graph import SubGraph
 from ...types import INT, Access
-from ..coordinates.affine import affine
 from ..pixel.compare import equal, select
 from ..pixel.constant import Like, integers, operands
 from .gather import Gather

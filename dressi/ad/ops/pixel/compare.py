@@ -11,8 +11,7 @@ from ...graph import PixelFunction, Variable
 from ...graph.operators import operator
 from ...types import VType, vector_type
 from .constant import Like, check_masks, constant, constant_value, floats, operands
-from .kinds import Pointwise
-from .shortcut import shortcut
+from .kinds import Pointwise, shortcut
 
 __all__ = [
     "equal",

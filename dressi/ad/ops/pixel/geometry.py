@@ -11,7 +11,7 @@ from ...types import vector_type
 from .arithmetic import maximum, sub
 from .compare import greater, guarded, less, select
 from .constant import Like, floats
-from .exponential import sqrt
+from .elementary import sqrt
 from .kinds import Bilinear, component_sum
 from .math import square
 

@@ -23,8 +23,7 @@ from ...graph import (
 )
 from ...transform.gradient import unbroadcast
 from ...types import FLOAT, INT, IVEC2, Size, VType, size_of
-from ..draws.draw import Draw, check_root, held_triangles
-from ..draws.fragment import FragmentGraph
+from ..image.draws import Draw, FragmentGraph, check_root, held_triangles
 from ..image.lookup import Lookup, texel_of
 from ..pixel.compare import less
 from .inside import Inside, Pair, kept_only, simplified

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ....errors import GraphError
+from ...coordinates import pixel_coordinates
 from ...graph import DrawFunction, Function, ScatterFunction, Variable
 from ...transform.algebra import COMMUTATIVE, drop_derivative_marks
 from ...transform.gradient import blocks_derivatives, depending, gradient, jvp, total
@@ -13,8 +14,7 @@ from ...transform.rewrite import rewrite
 from ...transform.simplify import RULES
 from ...traversal import topological_order
 from ...types import FLOAT, Access
-from ..coordinates.coordinates import pixel_coordinates
-from ..draws.fragment import FragmentGraph, split
+from ..image.draws import FragmentGraph, split
 from ..image.lookup import lookup
 from ..pixel.arithmetic import Add
 from ..pixel.compare import not_equal, select

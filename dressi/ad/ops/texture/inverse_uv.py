@@ -7,17 +7,17 @@ from functools import cached_property
 import numpy as np
 
 from ....errors import GraphError
+from ...coordinates import linear_index, tile_index
 from ...graph import PixelFunction, Variable
 from ...transform.local import local_gradient, local_jvp
 from ...types import INT, VEC2, Access, Size
-from ..coordinates.coordinates import linear_index, tile_index
 from ..image.lookup import scatter_add, scatter_max
 from ..pixel.arithmetic import hadamard, mod
 from ..pixel.compare import less, select
 from ..pixel.constant import Like, constant, floats
+from ..pixel.kinds import Alias
 from ..pixel.math import floor, stop_gradient, to_int
 from ..pixel.random import random
-from ..pixel.shortcut import Alias
 from .addressing import WrapTexel
 from .sample import check_texture, sample
 

@@ -1,24 +1,29 @@
-"""Textures: filtered sampling."""
+"""Textures: filtered sampling, of one level or several, along a footprint; the mip pyramid in one image."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from ....errors import GraphError
 from ...graph import PixelFunction, Variable
-from ...types import FLOAT, INT, VEC2, Access, whole
+from ...types import FLOAT, INT, VEC2, VEC3, Access, Size, whole
+from ..image.image import pad
 from ..image.lookup import lookup
-from ..pixel.arithmetic import clamp
+from ..image.resize import resize
+from ..pixel.arithmetic import add, clamp, hadamard, maximum, mix
+from ..pixel.compare import greater_equal, select
 from ..pixel.constant import Like, constant, integers, operands
-from ..pixel.math import floor, to_int
-from .addressing import WrapName, WrapTexel, one_wrap, wrap_of
-from .anisotropic import sample_anisotropic
-from .levels import between_levels, bilinear, sample_level, sample_levels, sample_nearest
-from .mipmap import mip_places, mipmaps
+from ..pixel.elementary import inversesqrt, log2, sqrt
+from ..pixel.geometry import dot, normalize
+from ..pixel.math import floor, to_float, to_int
+from ..pixel.vector import ivec4, swizzle, vec2
+from .addressing import LevelPlace, LevelTexel, Place, WrapName, WrapTexel, is_binary, one_wrap, wrap_of
 
-__all__ = ["sample"]
+__all__ = ["direction_level", "mip_level", "sample"]
 
 
 HARDWARE_WRAPS = frozenset({"repeat", "clamp"})
@@ -203,3 +208,228 @@ def sample(
     if texture.tiles > 1 or texture.size == (1, 1) or wrap not in HARDWARE_WRAPS or not tolerance:
         return value
     return Filtered(value, texture, uv, filter=filter, wrap=wrap, tolerance=float(tolerance)).output
+
+
+# Textures: sampling of an image that holds several levels of a texture, or of a stack of textures.
+
+
+def bilinear(place: Variable, texel: Callable[[Variable], Variable]) -> Variable:
+    """The mean of the four texels around ``place`` by their distance. place: VEC2, in texels; the centre of the first is
+    (0.5, 0.5). texel: the value of a texel, IVEC2."""
+    place = place - 0.5
+    corner = floor(place)
+    fraction, first = place - corner, to_int(corner)
+    above = mix(texel(first), texel(add(first, (1, 0))), fraction.x)
+    below = mix(texel(add(first, (0, 1))), texel(add(first, (1, 1))), fraction.x)
+    return mix(above, below, fraction.y)
+
+
+def level_place(places: tuple[Place, ...], level: Variable, layer: Variable | None) -> Variable:
+    """IVEC4: the place of a level (INT), and of one of its layers (INT)."""
+    place = LevelPlace(level, places).output
+    return place if layer is None else add(place, ivec4(0, layer * place.w, 0, 0))
+
+
+def sample_level(
+    image: Variable,
+    places: tuple[Place, ...],
+    uv: Variable,
+    level: Variable,
+    wrap: WrapName,
+    layer: Variable | None = None,
+) -> Variable:
+    """One level (INT) of an image of levels, bilinear at uv. Arguments as for ``sample_levels``."""
+    place, binary = level_place(places, level, layer), is_binary(places)
+
+    def texel(at: Variable) -> Variable:
+        return lookup(image, LevelTexel(at, place, wrap, binary).output)
+
+    return bilinear(uv * to_float(swizzle(place, "zw")), texel)
+
+
+def sample_nearest(
+    image: Variable, place: Place, uv: Variable, wrap: WrapName, layer: Variable | None = None
+) -> Variable:
+    """The texel of one level that contains uv. Arguments as for ``sample_levels``."""
+    texel = to_int(floor(uv * (float(place[2]), float(place[3]))))
+    at = level_place((place,), constant(0), layer)
+    return lookup(image, LevelTexel(texel, at, wrap, is_binary((place,))).output)
+
+
+def between_levels(level: Variable, count: int, one: Callable[[Variable], Variable]) -> Variable:
+    """``one`` of the two levels (INT) beside ``level`` (FLOAT, clamped to those there are), mixed by its fraction."""
+    level = clamp(level, 0.0, float(count - 1))
+    lower = floor(level)
+    first = to_int(lower)
+    return mix(one(first), one(add(first, 1)), level - lower)
+
+
+def sample_levels(
+    image: Variable,
+    places: tuple[Place, ...],
+    uv: Variable,
+    level: Variable,
+    wrap: WrapName,
+    layer: Variable | None = None,
+) -> Variable:
+    """The two levels beside ``level``, each bilinear at uv, mixed by its fraction.
+
+    image: FLOAT, VECn or MATn; it holds level k at ``places[k]``, (x, y, width, height). The sizes of levels need not be
+    related, for example ``mip_places``, or an environment map that is filtered for several roughnesses. uv: VEC2, in each
+    level (0, 0) is the corner of its first texel. level: FLOAT, clamped to those there are. wrap: a ``WrapName``.
+    layer: INT, of a stack: a place is that of the first layer, the others follow below it. Differentiable in image, uv and
+    level.
+    """
+    return between_levels(level, len(places), lambda k: sample_level(image, places, uv, k, wrap, layer))
+
+
+# Textures: the mip pyramid in one image, and the levels that footprints ask for.
+
+LEAST = 1e-20
+"""Least squared footprint in texels: a pixel without extent has a level far below 0, not minus infinity."""
+
+
+def mip_sizes(size: Size, even: bool = False) -> list[Size]:
+    """The sizes of all levels: each half the one before, rounded down, until one texel. even: odd widths are one less."""
+    sizes = [size]
+    while sizes[-1] != (1, 1):
+        width, height = (max(side // 2, 1) for side in sizes[-1])
+        sizes.append((max(width - width % 2, 1) if even else width, height))
+    return sizes
+
+
+def mip_places(size: Size, layers: int = 1, even: bool = False) -> tuple[Place, ...]:
+    """The place of each level in the image of ``mipmaps``: level 0 on top, the others in a row below it.
+
+    size: of one layer. The layers of a level stand below each other; a place is that of the first.
+    """
+    places, x = list[Place](), 0
+    for level, (width, height) in enumerate(mip_sizes(size, even)):
+        places.append((x, size[1] * layers if level else 0, width, height))
+        x += width if level else 0
+    return tuple(places)
+
+
+def mipmaps(texture: Variable, layers: int = 1, even: bool = False) -> Variable:
+    """One image with all levels of a texture at their ``mip_places``. A texel of a level is the mean of the texels of the
+    level before that it covers; texels of two layers never mix. Differentiable; for one texel a layer the result is the
+    texture."""
+    return join_levels(mip_levels(texture, layers, even))
+
+
+def mip_levels(
+    texture: Variable, layers: int = 1, even: bool = False, count: int | None = None
+) -> list[Variable]:
+    """The levels of ``mipmaps`` as images of their own, the texture first; the first ``count`` of them. Differentiable."""
+    levels = [texture]
+    for width, height in mip_sizes((texture.size[0], texture.size[1] // layers), even)[1:count]:
+        levels.append(resize(levels[-1], (width, height * layers), "area"))
+    return levels
+
+
+def join_levels(levels: Sequence[Variable]) -> Variable:
+    """One image with all of these levels at their ``mip_places``. Differentiable."""
+    if len(levels) == 1:
+        return levels[0]
+    # From the smallest level up: every step copies the levels behind it once, into an image that is as small as can be.
+    row = levels[-1]
+    for image in reversed(levels[1:-1]):
+        (width, height), (rest, low) = image.size, row.size
+        row = add(pad(image, 0, 0, rest, 0), pad(row, width, 0, 0, height - low))
+    texture = levels[0]
+    (width, height), (rest, low) = texture.size, row.size
+    return add(pad(texture, 0, 0, max(rest - width, 0), low), pad(row, 0, height, max(width - rest, 0), 0))
+
+
+def mip_level(across: Like, down: Like, size: Size) -> Variable:
+    """FLOAT: the level of a texture of ``size`` whose texels are as long as a pixel is in it: log2 of the largest singular
+    value of the Jacobian of the texel by the pixel.
+
+    across, down: VEC2, the derivatives of uv by one pixel to the right and one pixel down. Below 0 where the texture is
+    magnified; ``sample`` takes these as level 0. Differentiable in both, but where the footprint is a circle. Raises
+    GraphError.
+
+    >>> evaluate(F.mip_level((0.5, 0.0), (0.0, 0.125), (16, 16))).item()
+    3.0
+    """
+    across, down = operands(across, down)
+    if across.vtype is not VEC2 or down.vtype is not VEC2:
+        raise GraphError(f"derivatives of uv are VEC2, not {across} and {down}")
+    extent = (float(size[0]), float(size[1]))
+    a, b = across * extent, down * extent
+    aa, bb, ab = dot(a, a), dot(b, b), dot(a, b)
+    return _log_length(aa, bb, ab)
+
+
+def direction_level(direction: Like, across: Like, down: Like, texels: float) -> Variable:
+    """FLOAT: the level of a cube map or an equirectangular map whose texels are as long as a pixel is in it: log2 of the
+    longest axis of the pixel's footprint on the unit sphere, in texels.
+
+    direction: VEC3 of any length but 0. across, down: VEC3, its derivatives by one pixel to the right and one pixel down.
+    texels: in a quarter turn, which is the width of a face of a cube map, and half the height of an equirectangular map.
+    It is measured on the sphere, so that the level is continuous over edges and poles; texels of cube maps are up to 1.27
+    times as long at the centre of a face as this mean, and those of equirectangular maps narrower toward the poles.
+    Differentiable in all three, but where the footprint is a circle. Raises GraphError.
+
+    >>> evaluate(F.direction_level((0.0, 0.0, -2.0), (np.pi / 8, 0.0, 0.0), (0.0, 0.0, 1.0), 64)).item()
+    3.0
+    """
+    direction, across, down = operands(direction, across, down)
+    if any(x.vtype is not VEC3 for x in (direction, across, down)):
+        raise GraphError(f"a direction and its derivatives are VEC3, not {direction}, {across}, {down}")
+    density = texels / (0.5 * math.pi)
+    axis, scale = normalize(direction), inversesqrt(maximum(dot(direction, direction), LEAST)) * density
+    a, b = ((x - axis * dot(axis, x)) * scale for x in (across, down))
+    return _log_length(dot(a, a), dot(b, b), dot(a, b))
+
+
+def _log_length(aa: Variable, bb: Variable, ab: Variable) -> Variable:
+    """log2 of the largest singular value of the matrix with columns a and b, from their products."""
+    # The eigenvalues of J^T J are half the sum of aa and bb, plus and minus this root.
+    root = sqrt((aa - bb) * (aa - bb) + ab * ab * 4.0)
+    return log2(maximum((aa + bb + root) * 0.5, LEAST)) * 0.5
+
+
+# Textures: anisotropic sampling, several trilinear taps along the longest axis of a pixel's footprint.
+
+
+def footprint_axis(a: Variable, b: Variable) -> tuple[Variable, Variable, Variable]:
+    """(d, minor, length): of the matrix J with columns a and b (VEC2), with the singular values s1 and s2, the vector d
+    for which d d^T = J J^T - s2^2 (VEC2, of either sign, along the longest axis), s2^2 and |d|^2 = s1^2 - s2^2.
+
+    With the complex number z = (A - C) + 2 B i of J J^T = ((A, B), (B, C)), |d|^2 is |z| and d the square root of z.
+    """
+    x, y, both = a.x * a.x + b.x * b.x, a.y * a.y + b.y * b.y, a.x * a.y + b.x * b.y
+    difference = x - y
+    length = sqrt(maximum(difference * difference + both * both * 4.0, LEAST * LEAST))
+    # The larger component by the root, the other by B: no cancellation.
+    wide = greater_equal(difference, 0.0)
+    larger = sqrt(maximum((length + select(wide, difference, -difference)) * 0.5, LEAST))
+    smaller = both / larger
+    d = vec2(select(wide, larger, smaller), select(wide, smaller, larger))
+    determinant = a.x * b.y - a.y * b.x
+    return d, determinant * determinant / maximum((x + y + length) * 0.5, LEAST), length
+
+
+def sample_anisotropic(
+    image: Variable,
+    places: tuple[Place, ...],
+    uv: Variable,
+    across: Variable,
+    down: Variable,
+    taps: int,
+    wrap: WrapName,
+    layer: Variable | None = None,
+) -> Variable:
+    """The mean of ``taps`` trilinear samples; see ``F.sample``. The other arguments as for ``sample_levels``."""
+    extent = (float(places[0][2]), float(places[0][3]))
+    d, minor, length = footprint_axis(hadamard(across, extent), hadamard(down, extent))
+    level = log2(maximum(minor + length * (1.0 / taps**2), LEAST)) * 0.5
+    along = hadamard(d, (1.0 / extent[0], 1.0 / extent[1]))
+    total = None
+    for k in range(taps):
+        moved = uv + along * ((k + 0.5) / taps - 0.5)
+        value = sample_levels(image, places, moved, level, wrap, layer)
+        total = value if total is None else total + value
+    assert total is not None
+    return total * (1.0 / taps)

@@ -10,8 +10,8 @@ import numpy as np
 
 from ....ad import functional as F
 from ....ad.graph import Domain, Variable
-from ....ad.ops.draws.fragment import Fragment
-from ....ad.ops.pixel.shortcut import Alias, shortcut
+from ....ad.ops.image.draws import Fragment
+from ....ad.ops.pixel.kinds import Alias, shortcut
 from ....ad.transform.fused import fused
 from ....ad.transform.local import local_gradient, local_jvp
 from ....ad.types import FLOAT, INT, IVEC3, VEC2, Access, Size

@@ -14,7 +14,7 @@ import numpy as np
 from ....ad import functional as F
 from ....ad.evaluate import known_value
 from ....ad.graph import Domain, PixelFunction, Variable
-from ....ad.ops.pixel.shortcut import shortcut
+from ....ad.ops.pixel.kinds import shortcut
 from ....ad.transform.fused import fused
 from ....ad.types import INT, IVEC2, IVEC3, IVEC4, VEC4, Access, Size
 from ....errors import InputError

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ....ad.graph import AccumulateFunction, DrawFunction, RasterFunction, Variable
-from ....ad.ops.draws.fragment import FragmentGraph
+from ....ad.ops.image.draws import FragmentGraph
 from ....ad.traversal import topological_order
 from ..limits import DeviceLimits
 from ..lists import LISTING, FaceList

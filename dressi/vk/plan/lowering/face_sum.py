@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from ....ad.graph import Domain, PixelFunction, Variable
-from ....ad.ops.draws.draw import Draw
+from ....ad.ops.image.draws import Draw
 from ....ad.types import FLOAT, Access, VType, list_size
 
 LARGEST = 64

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import reduce
 
+from ....ad.coordinates import pixel_coordinates
 from ....ad.graph import AccumulateFunction, FragmentScatterFunction, ScatterFunction, Variable
-from ....ad.ops.coordinates.coordinates import pixel_coordinates
 from ....ad.ops.image.extremes import max as max_texel
 from ....ad.ops.pixel.arithmetic import maximum
-from ....ad.ops.pixel.components import max_component
+from ....ad.ops.pixel.matrix import max_component
 from ....ad.ops.sums.accumulate import FragmentScatter
 from ....ad.ops.sums.inside import kept_only
 from ....ad.program import Program

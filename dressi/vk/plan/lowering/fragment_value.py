@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from ....ad.graph import Domain, Function, RasterFunction, Variable
-from ....ad.ops.draws.fragment import FragmentGraph
+from ....ad.ops.image.draws import FragmentGraph
 from ....ad.ops.image.texels import fetch
 from ....ad.transform.rewrite import substitute
 from ....ad.types import Access, VType

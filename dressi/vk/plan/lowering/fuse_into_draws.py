@@ -24,7 +24,7 @@ from ....ad.graph import (
     ScatterFunction,
     Variable,
 )
-from ....ad.ops.draws.fragment import FragmentGraph, split
+from ....ad.ops.image.draws import FragmentGraph, split
 from ....ad.program import Program
 from ....ad.transform.rewrite import mapped, replaced, rewrite, substitute
 from ....ad.types import INT, Access

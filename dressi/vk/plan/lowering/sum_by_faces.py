@@ -20,7 +20,7 @@ import numpy as np
 from ....ad import functional as F
 from ....ad.evaluate import evaluate
 from ....ad.graph import DrawFunction, FragmentScatterFunction, Variable
-from ....ad.ops.draws.fragment import FragmentGraph
+from ....ad.ops.image.draws import FragmentGraph
 from ....ad.ops.image.lookup import scatter_add
 from ....ad.ops.image.reduce import Sum, reduce_axes
 from ....ad.ops.pixel.compare import Select

@@ -1,25 +1,123 @@
-"""Indices that are affine in the texel, with or without a border: found by looking at what computes them, or at their values."""
+"""Coordinates of texels, and indices that are affine in them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ...evaluate import values_at
-from ...graph import At, PixelFunction, Variable
-from ...graph.index_map import BORDERS, Affine, IndexMap, mirror_period, wrapped
-from ...traversal import topological_order
-from ...types import Access
-from ..pixel.arithmetic import Add, Div, Mod, Mul, Sub
-from ..pixel.compare import Select
-from ..pixel.constant import Constant
-from ..pixel.kinds import Pointwise
-from ..pixel.math import Convert, Neg
-from ..pixel.vector import Construct, Swizzle
-from .coordinates import LinearIndex, PixelCoordinates, TileIndex, shape_of
+from .evaluate import values_at
+from .graph import At, Domain, PixelFunction, Variable, domain_of
+from .graph.index_map import BORDERS, Affine, IndexMap, mirror_period, wrapped
+from .ops.pixel.arithmetic import Add, Div, Mod, Mul, Sub
+from .ops.pixel.compare import Select
+from .ops.pixel.constant import Constant
+from .ops.pixel.kinds import Pointwise
+from .ops.pixel.math import Convert, Neg
+from .ops.pixel.vector import Construct, Swizzle
+from .traversal import topological_order
+from .types import INT, IVEC2, Access, Size
+
+__all__ = ["linear_index", "pixel_coordinates", "tile_index"]
+
+
+class Coordinates(PixelFunction):
+    """The base of Functions without inputs whose value is the place of the texel."""
+
+    operations = 1.0
+    zero_derivative = True
+    fields = ("domain",)
+    domain: Domain
+
+    def infer(self):
+        return INT, self.domain
+
+
+class PixelCoordinates(Coordinates):
+    """IVEC2: the coordinates of the texel in its tile."""
+
+    glsl = "pixel"
+
+    def infer(self):
+        return IVEC2, self.domain
+
+    def evaluate(self, at, *x):
+        return np.stack(np.broadcast_arrays(at.x, at.y, at.tile)[:2], axis=-1)
+
+
+class LinearIndex(Coordinates):
+    """INT: y * W + x."""
+
+    operations = 3.0
+    glsl = "pixel.y * $size.x + pixel.x"
+
+    def evaluate(self, at, *x):
+        return at.y * self.domain.size[0] + at.x + 0 * at.tile
+
+
+class ChannelIndex(Coordinates):
+    """INT: the number of the channel."""
+
+    @cached_property
+    def glsl(self):
+        return f"tile % {self.domain.channels}"
+
+    def evaluate(self, at, *x):
+        return at.tile % self.domain.channels + 0 * at.x + 0 * at.y
+
+
+class TileIndex(Coordinates):
+    """INT: the number of the tile in the batch."""
+
+    glsl = "tile"
+
+    def evaluate(self, at, *x):
+        return at.tile + 0 * at.x + 0 * at.y
+
+
+def pixel_coordinates(size: Size, batch: int = 1) -> Variable:
+    """IVEC2: the texel (x, y) inside its tile, for every texel of a size (W, H) and batch. Its centre is (x + 0.5, y + 0.5).
+
+    No derivative. Raises GraphError for sizes that are not whole and positive.
+
+    >>> evaluate(F.pixel_coordinates((2, 2)))[0].tolist()
+    [[[0, 0], [1, 0]], [[0, 1], [1, 1]]]
+    """
+    return PixelCoordinates(domain_of(size, batch)).output
+
+
+def linear_index(size: Size, batch: int = 1) -> Variable:
+    """INT: y * W + x, for every texel of a size (W, H) and batch; the entry of a list that an image holds row by row.
+
+    No derivative. Raises GraphError for sizes that are not whole and positive.
+
+    >>> evaluate(F.linear_index((3, 2)))[0].tolist()
+    [[0, 1, 2], [3, 4, 5]]
+    """
+    return LinearIndex(domain_of(size, batch)).output
+
+
+def tile_index(size: Size, batch: int) -> Variable:
+    """INT: the number of the tile in the batch, for every texel of a size (W, H) and batch.
+
+    No derivative. Raises GraphError for sizes that are not whole and positive.
+
+    >>> evaluate(F.tile_index((2, 1), 3)).tolist()
+    [[[0, 0]], [[1, 1]], [[2, 2]]]
+    """
+    return TileIndex(domain_of(size, batch)).output
+
+
+def shape_of(domain: Domain) -> tuple[int, int, int, int]:
+    """The extents along the axes n, c, y, x of a map that takes tiles for images."""
+    (width, height), tiles, _ = domain
+    return tiles, 1, height, width
+
+
+# Indices that are affine in the texel, with or without a border: found by looking at what computes them, or at their values.
 
 Affines = tuple[Affine, ...]
 """One for each component of an integer value, over the axes n, c, y, x of its texels."""
@@ -183,7 +281,7 @@ def _fits(table: Variable, index: Variable) -> tuple[Fit, Fit] | None:
         row, column = np.divmod(number, table.size[0])
         if (column != column[:1]).any() or (row != row[:, :1]).any():
             return None
-        x, y = fitted(column[0], table.size[0], 3), fitted(row[:, 0], table.size[1], 2)
+        x, y = _fitted(column[0], table.size[0], 3), _fitted(row[:, 0], table.size[1], 2)
         return None if x is None or y is None else (x, y)
     if max(width, height) > LONGEST or any(len(axes) > 1 or 0 in axes for axes in needed):
         return None
@@ -192,7 +290,7 @@ def _fits(table: Variable, index: Variable) -> tuple[Fit, Fit] | None:
         axis = min(axes, default=3)
         values = _values(index, (axis,)).reshape(-1, index.vtype.components)[:, k]
         values = np.broadcast_to(values, (width if axis == 3 else height,))
-        fit = fitted(values, table.size[k], axis)
+        fit = _fitted(values, table.size[k], axis)
         if fit is None:
             return None
         found.append(fit)
@@ -239,11 +337,11 @@ def _needed(index: Variable) -> tuple[frozenset[int], ...] | None:
     return found.get(index)
 
 
-def fitted(values: np.ndarray, extent: int, axis: int) -> Fit | None:
+def _fitted(values: np.ndarray, extent: int, axis: int) -> Fit | None:
     """An Affine of the axis, and a border, that read these texels of ``extent``; None if there are none. Values that are no
     texels may be any others that are none.
 
-    >>> fitted(np.array([0, 0, 0, 1, 2, 3, 3]), 4, 3), fitted(np.array([2, 1, 0, 1, 2]), 3, 3), fitted(np.array([0, 2, 1]), 4, 3)
+    >>> _fitted(np.array([0, 0, 0, 1, 2, 3, 3]), 4, 3), _fitted(np.array([2, 1, 0, 1, 2]), 3, 3), _fitted(np.array([0, 2, 1]), 4, 3)
     ((a3 - 2, 'clamp'), (a3 - 2, 'reflect'), None)
     """
     at = np.arange(len(values))

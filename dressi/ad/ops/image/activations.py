@@ -8,25 +8,15 @@ import numpy as np
 
 from ....errors import GraphError
 from ...graph import Variable
-from ..image.extremes import max as largest
-from ..image.reduce import sum as total
 from ..pixel.arithmetic import hadamard, maximum, sub
 from ..pixel.constant import Like, floats
-from ..pixel.exponential import exp, log, sigmoid
+from ..pixel.elementary import exp, log, sigmoid
 from ..pixel.kinds import Pointwise
 from ..pixel.math import square, stop_gradient
+from .extremes import max as largest
+from .reduce import sum as total
 
-__all__ = [
-    "erf",
-    "gelu",
-    "leaky_relu",
-    "log_softmax",
-    "relu",
-    "silu",
-    "softmax",
-    "softplus",
-    "tanh",
-]
+__all__ = ["erf", "gelu", "leaky_relu", "log_softmax", "relu", "silu", "softmax", "softplus", "tanh"]
 
 
 class Tanh(Pointwise):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from ..graph import Variable
-from ..types import Access
-from .pixel.constant import Like, operands
-from .pixel.kinds import Linear
+from ...graph import Variable
+from ...types import Access
+from .constant import Like, operands
+from .kinds import Linear
 
 __all__ = ["recompute", "store"]
 

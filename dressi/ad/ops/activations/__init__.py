@@ -1,1 +1,0 @@
-"""Activations of networks."""

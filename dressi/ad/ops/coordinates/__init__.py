@@ -1,1 +1,0 @@
-"""The places of texels, and what is affine in them."""
