@@ -49,11 +49,13 @@ SWIFTSHADER = _first("usr/lib*/chromium*/vk_swiftshader_icd.json")
 LAYER = _first("usr/lib*/chromium*/libVkLayer_khronos_validation.so")
 
 
+FOUND = {"lavapipe": (LAVAPIPE, "llvmpipe"), "swiftshader": (SWIFTSHADER, "SwiftShader")}
+
+
 def _drivers() -> dict[str, str | None]:
     """Names for the reports -> what `Device.open` looks for (None: the best device)."""
-    found = {"lavapipe": (LAVAPIPE, "llvmpipe"), "swiftshader": (SWIFTSHADER, "SwiftShader")}
-    drivers = {name: wanted for name, (file, wanted) in found.items() if file}
-    offered = os.pathsep.join(str(file) for file, _ in found.values() if file)
+    drivers = {name: wanted for name, (file, wanted) in FOUND.items() if file}
+    offered = os.pathsep.join(str(file) for file, _ in FOUND.values() if file)
     given = os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES")
     # Processes that share the tests find what the first one has offered.
     if not drivers or (given and given != offered):
@@ -129,8 +131,8 @@ these folders run on the second one before a release."""
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that are marked ``one_driver`` run on the first one alone, and so do all with ``--one-driver``; of those marked
     ``second_driver`` only the cases that it names run on the others. A test marked ``every_driver`` runs on all, whatever its
-    module says. Tests of ``device`` are marked ``vk``. Tests and cases marked ``release`` run with ``--release``, and where a
-    test is named (file.py::test)."""
+    module says. Tests of ``device`` are marked ``vk``. Tests marked ``release``, their cases where it names some, or those on a
+    driver that it names, run with ``--release``, and where a test is named (file.py::test)."""
     one, tests = config.getoption("one_driver"), REPOSITORY / "tests"
     named = any("::" in argument for argument in config.args)
     everything = config.getoption("release") or named
@@ -152,9 +154,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         markers = {name: item.get_closest_marker(name) for name in ("second_driver", "release")}
         for name, marker in markers.items():
             if marker and marker.args:
-                cases.setdefault(f"{item.nodeid.partition('[')[0]} ({name})", set(marker.args)).discard(case)
+                named_ones = set(marker.args).difference(FOUND)
+                cases.setdefault(f"{item.nodeid.partition('[')[0]} ({name})", named_ones).discard(case)
         later, second = markers["release"], markers["second_driver"]
-        if later and not everything and (not later.args or case in later.args):
+        if later and not everything and (not later.args or {case, driver} & set(later.args)):
             return False
         return driver not in others or not (first_alone(item) or (second and case not in second.args))
 

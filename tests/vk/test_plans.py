@@ -47,6 +47,7 @@ def close(a, b, tolerance=1e-5):
     )
 
 
+@pytest.mark.release("swiftshader")
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 10**6),

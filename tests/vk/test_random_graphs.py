@@ -58,6 +58,7 @@ def test_what_vulkan_guarantees_is_enough(seed):
         build_plan(simplify(program), PROFILES["minimum"], shader_text, options)
 
 
+@pytest.mark.release
 @pytest.mark.one_driver
 def test_what_took_another_in_is_not_taken_in_itself(device):
     """The planner's choice, not the device's. With few images a SubStage over one texel becomes a host, and could be fused itself."""

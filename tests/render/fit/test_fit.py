@@ -185,6 +185,7 @@ def blank_scene(views: int) -> Dataset:
 
 
 @pytest.mark.parametrize("form", ["face", "outer"])
+@pytest.mark.release("face")
 def test_the_fit_learns(tiny_fits, form: str):
     result, seen = tiny_fits.whole(form)
     assert result.finished and len(result.losses) == TINY.steps

@@ -389,6 +389,7 @@ def ring_fit(device, tmp_path_factory: pytest.TempPathFactory):
     return run, run()
 
 
+@pytest.mark.release
 def test_a_fit_finds_the_ring(ring_fit):
     _, whole = ring_fit
     assert check_surface(whole.mesh).handles == 1

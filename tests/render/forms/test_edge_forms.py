@@ -152,6 +152,7 @@ def test_pictures_are_those_of_brute_force_on_devices(run, name):
 
 @pytest.mark.parametrize("name", ["torus", "open"])
 @pytest.mark.second_driver("open")
+@pytest.mark.release("torus")
 def test_gradient_is_that_of_the_oracle(run, name):
     ac.check_gradient(run, evaluate, DEVICE_CASES[name], 0.05)
 

@@ -22,6 +22,7 @@ from dressi.vk.run.device.transfer import SLOTS
 from dressi.vk.run.executor import VulkanExecutor
 
 
+@pytest.mark.release("swiftshader")
 def test_pipelines_are_those_of_numpy(device):
     values = {}
     for name, (made, leaves) in PIPELINES.items():

@@ -23,6 +23,7 @@ SOLVERS = [GaussNewton(), LevenbergMarquardt(), GaussNewton(line_search=0), Gaus
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
 @pytest.mark.every_driver
+@pytest.mark.release("swiftshader")
 def test_linear_residuals_are_solved(device, solver):
     residuals, image, data = smoothing()
     with DressiAD(device) as ad:
@@ -310,7 +311,7 @@ def test_many_iterations_are_one_submission(device, monkeypatch):
     residuals, image, _ = smoothing(8)
     with DressiAD(device) as ad:
         ad.set_loss(residuals)
-        ad.set_optimizer(GaussNewton(iterations=400, tolerance=0.0, function_tolerance=0.0), [image])
+        ad.set_optimizer(GaussNewton(iterations=100, tolerance=0.0, function_tolerance=0.0), [image])
         for n in [1] + [8] * 9:
             ad.step(n)
             ad.wait()
@@ -323,7 +324,7 @@ def test_many_iterations_are_one_submission(device, monkeypatch):
             ad.step(8)
         finally:
             device.work.submit = submit
-        assert len(submitted) == 1 and submitted[0] >= 8 * 400
+        assert len(submitted) == 1 and submitted[0] >= 8 * 100
 
 
 @pytest.mark.parametrize(
