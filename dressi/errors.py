@@ -140,20 +140,15 @@ def _attributes(kind: type) -> frozenset[str]:
 
 
 class OfVariables:
-    """Base of pictures made of Variables. What pictures of arrays alone have (``ONLY_ARRAYS``) raises NoAttributeError with the
-    cure."""
+    """Base of pictures made of Variables. What pictures of arrays alone have raises NoAttributeError with the cure."""
 
     __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:
         kind = type(self).__name__
-        if name in ONLY_ARRAYS:
+        if name in ("save", "srgb", "image"):  # what a picture of arrays has
             raise NoAttributeError(
                 f"a {kind} is made of Variables, and only pictures of arrays have '{name}': read them with"
                 " evaluate(picture.colour), or draw with render, which gives arrays where no argument is a Variable"
             )
         raise NoAttributeError(f"a {kind} has no attribute '{name}'{did_you_mean(name, dir(type(self)))}")
-
-
-ONLY_ARRAYS = ("save", "srgb", "image")
-"""What a picture of arrays has and one of Variables has not."""

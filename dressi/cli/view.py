@@ -10,7 +10,7 @@ from dressi.cli.interrupt import imports
 
 def view(
     path: Annotated[
-        Path, typer.Argument(help="A mesh (.glb, .gltf, .obj, .ply, .off, .stl), or the folder of a fit.")
+        Path, typer.Argument(help="A mesh, as for `dressi fit --target`, or the folder of a fit.")
     ],
     size: Annotated[str, typer.Option(help="Pixels of the window, N or WxH.")] = "1000x720",
     backend: Annotated[str, typer.Option(help="glfw, qt, or offscreen, which nobody sees.")] = "glfw",

@@ -34,7 +34,7 @@ from dressi.cli.plan_for import PlanFor, record
 from dressi.cli.terminal import table_console
 from dressi.config import shader_text
 from dressi.render.drawing.draw import draw
-from dressi.render.formats import _LOADERS, save_mesh
+from dressi.render.formats import FORMATS, save_mesh
 from dressi.render.mesh.primitives import octasphere
 from dressi.render.objectives.metrics import iou
 from dressi.vk.plan.compiler import build_plan
@@ -331,7 +331,7 @@ def test_the_help_lists_every_peer_and_every_kind_of_mesh():
     peers = run("bench", "--help").stdout.partition("--peer")[2].partition("--channels")[0]
     assert all(re.search(rf"\b{name}\b", peers) for names in RIVALS.values() for name in names)
     target = run("fit", "--help").stdout.partition("--target ")[2].partition("--photos")[0]
-    assert {f".{kind}" for kind in re.findall(r"\.(\w{3,4})\b", target)} == set(_LOADERS)
+    assert {f".{kind}" for kind in re.findall(r"\.(\w{3,4})\b", target)} == set(FORMATS)
 
 
 def test_a_table_in_a_pipe_keeps_its_cells_whole(capsys: pytest.CaptureFixture[str]):

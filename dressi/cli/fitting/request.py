@@ -15,6 +15,7 @@ from dressi.render.fit.options import STEPS
 from dressi.render.fit.options.fit_options import PICTURES, RUN, SHAPE, TEXTURE
 from dressi.render.fit.options.option import Row, check_rows, option, rows
 from dressi.render.fit.phases.materials import PARTS, parts_of
+from dressi.render.formats import MESHES
 from dressi.render.reconstruct.video import is_video
 
 CAMERAS = ("auto", "auto:own")
@@ -57,9 +58,7 @@ class Request:
     A new option of the command is a row here, one of the fit a row of ``FitOptions``. Raises InputError."""
 
     fit: FitOptions = field(default_factory=FitOptions)
-    target: Path | None = option(
-        None, "A mesh (.glb, .gltf, .obj, .ply, .off, .stl) whose own pictures are the target.", PICTURES
-    )
+    target: Path | None = option(None, f"A mesh ({MESHES}) whose own pictures are the target.", PICTURES)
     photos: Path | None = option(
         None, "A folder with photographs, or a video; masks and cameras may be in it.", PICTURES
     )

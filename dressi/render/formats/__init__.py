@@ -1,9 +1,6 @@
 """Meshes and scenes in and out of files; each module reads or writes one format, or a part of one.
 
-| what | in | out |
-|---|---|---|
-| meshes | `load_mesh`: .glb, .gltf, .obj, .ply, .off, .stl | `save_mesh`: .glb, .obj, .ply, .stl |
-| scenes | `load_scene`: as meshes; .glb, .gltf with nodes, materials, rigs, cameras, lights | `save_scene`: .glb |
+``FORMATS`` is the table of them. A new format is a module, and a row there: messages and help texts name what the table holds.
 
 Files are not trusted (``dressi.render.io``); meshes have up to `config.max_faces` faces.
 """
@@ -11,8 +8,10 @@ Files are not trusted (``dressi.render.io``); meshes have up to `config.max_face
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from dressi.errors import InputError
 from dressi.render.formats.glb import save_glb, save_glb_scene
@@ -30,8 +29,35 @@ __all__ = [
 ]  # fmt: skip
 
 
+class Format(NamedTuple):
+    """What reads and writes files of one ending; None where nothing does.
+
+    parts: reads a mesh for each material, of files without nodes.  load_scene, save_scene: of files with nodes.
+    """
+
+    load: Callable[[Path], Mesh] | None = None
+    save: Callable[[str | os.PathLike, Mesh], None] | None = None
+    parts: Callable[[Path], list[Mesh]] | None = None
+    load_scene: Callable[[Path], Scene] | None = None
+    save_scene: Callable[[Path, Scene], None] | None = None
+
+
+FORMATS = {
+    ".glb": Format(load_gltf, save_glb, load_scene=load_gltf_scene, save_scene=save_glb_scene),
+    ".gltf": Format(load_gltf, load_scene=load_gltf_scene),
+    ".obj": Format(load_obj, save_obj, parts=load_obj_parts),
+    ".ply": Format(load_ply, save_ply),
+    ".off": Format(load_off),
+    ".stl": Format(load_stl, save_stl),
+}
+MESHES = ", ".join(ending for ending, kind in FORMATS.items() if kind.load)
+"""The endings of files with meshes that can be read."""
+_SAVED = " or ".join(ending for ending, kind in FORMATS.items() if kind.save)
+_SCENES = " or ".join(ending for ending, kind in FORMATS.items() if kind.save_scene)
+
+
 def load_mesh(path: str | os.PathLike) -> Mesh:
-    """Read .glb, .gltf, .obj, .ply, .off or .stl as one clean Mesh.
+    """Read a file as one clean Mesh, by its ending.
 
     Positions that are equal as float32 are welded; UVs stay on corners with their origin top left; the base
     colour texture and vertex colours come as linear light; .glb, .gltf and .obj bring a `Material`; polygons are triangulated, concave ones too;
@@ -48,18 +74,16 @@ def load_mesh(path: str | os.PathLike) -> Mesh:
     Mesh 'cube': 8 vertices, 12 faces, 24 UVs, no texture, bounds [-1, -1, -1] to [1, 1, 1]
     """
     path = Path(path)
-    load = _LOADERS.get(path.suffix.lower())
+    load = _format_of(path).load
     if load is None:
         read_bytes(path, "mesh")
-        raise InputError(
-            f"'{path}' is not a known kind of mesh; give a .glb, .gltf, .obj, .ply, .off or .stl file"
-        )
+        raise InputError(f"'{path}' is not a known kind of mesh; give a {MESHES} file")
     with usable(path, "its mesh"):
         return replace(load(path).clean(), name=path.stem)
 
 
 def save_mesh(path: str | os.PathLike, mesh: Mesh) -> None:
-    """Write a mesh as .glb, .obj, .ply or .stl, by the file's ending: `save_glb`, `save_obj`, `save_ply`, `save_stl`.
+    """Write a mesh, by the file's ending: `save_glb`, `save_obj`, `save_ply`, `save_stl`.
 
     UVs, texture, colour and vertex colours are kept, except by .stl, which holds the shape alone; the material is kept by
     .glb. Raises InputError for
@@ -69,11 +93,9 @@ def save_mesh(path: str | os.PathLike, mesh: Mesh) -> None:
     >>> from dressi.render.mesh.primitives import cube
     >>> save_mesh(os.path.join(tempfile.mkdtemp(), "cube.ply"), cube())
     """
-    save = _SAVERS.get(_path("mesh", path).suffix.lower())
+    save = _format_of(_path("mesh", path)).save
     if save is None:
-        raise InputError(
-            f"'{path}' cannot be written; give a name that ends in .glb or .obj, or in .ply or .stl"
-        )
+        raise InputError(f"'{path}' cannot be written; give a name that ends in {_SAVED}")
     save(path, mesh)
 
 
@@ -95,10 +117,10 @@ def load_scene(path: str | os.PathLike) -> Scene:
     ['left', 'right']
     """
     path = Path(path)
-    if path.suffix.lower() in (".glb", ".gltf"):
+    load, parts_of = _format_of(path).load_scene, _format_of(path).parts
+    if load is not None:
         with usable(path, "its scene"):
-            return load_gltf_scene(path)
-    parts_of = _PARTS.get(path.suffix.lower())
+            return load(path)
     if parts_of is None:
         return Scene([Node(load_mesh(path))])
     with usable(path, "its mesh"):
@@ -124,9 +146,14 @@ def save_scene(path: str | os.PathLike, scene: Scene) -> None:
     >>> from dressi.render.mesh.primitives import cube
     >>> save_scene(os.path.join(tempfile.mkdtemp(), "cube.glb"), Scene([Node(cube(), {"metallic": 1.0})]))
     """
-    if _path("scene", path).suffix.lower() != ".glb":
-        raise InputError(f"'{path}' cannot be written; give a name that ends in .glb")
-    save_glb_scene(Path(path), scene)
+    save = _format_of(_path("scene", path)).save_scene
+    if save is None:
+        raise InputError(f"'{path}' cannot be written; give a name that ends in {_SCENES}")
+    save(Path(path), scene)
+
+
+def _format_of(path: Path) -> Format:
+    return FORMATS.get(path.suffix.lower(), Format())
 
 
 def _path(what: str, path: str | os.PathLike) -> Path:
@@ -136,9 +163,10 @@ def _path(what: str, path: str | os.PathLike) -> Path:
     return Path(path)
 
 
-_LOADERS = {
-    ".glb": load_gltf, ".gltf": load_gltf, ".obj": load_obj, ".ply": load_ply, ".stl": load_stl, ".off": load_off,
-}  # fmt: skip
-_PARTS = {".obj": load_obj_parts}
-"""Kinds of files without nodes whose materials become nodes."""
-_SAVERS = {".glb": save_glb, ".obj": save_obj, ".ply": save_ply, ".stl": save_stl}
+for _function, _endings in (
+    (load_mesh, MESHES),
+    (save_mesh, _SAVED),
+    (load_scene, MESHES),
+    (save_scene, _SCENES),
+):
+    _function.__doc__ = f"{_function.__doc__ or ''}\n    Files end in {_endings}.\n    "

@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from dressi.errors import InputError
+from dressi.errors import InputError, shown
 from dressi.render.cameras import Camera
 from dressi.render.cameras.conventions import view_from_nerf
 from dressi.render.cameras.intrinsics import focal_from_fov, intrinsics
 from dressi.render.io.colmap import SparsePoints, find_models, read_model, read_points
-from dressi.render.io.files import followed, inside, read_json, shown, usable
+from dressi.render.io.files import followed, inside, read_json, usable
 from dressi.render.io.images import image_size
 from dressi.render.io.lens import Lens
 

@@ -23,9 +23,9 @@ from PIL import BmpImagePlugin, GifImagePlugin, Image, JpegImagePlugin, PngImage
 from PIL import WebPImagePlugin as WebP
 
 from dressi.config import config
-from dressi.errors import InputError
+from dressi.errors import InputError, shown
 from dressi.render.io.exr import INSTALL, MAGIC, decode_exr, exr_alpha, exr_pixels, exr_size
-from dressi.render.io.files import reason, shown, silenced
+from dressi.render.io.files import reason, silenced
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
 _READERS = {

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
+from ...errors import InputError, shown
 from ..io.calibration import MASK_FOLDERS, PLACES, mask_in, pictures_in
-from ..io.files import read_bytes, shown
+from ..io.files import read_bytes
 from ..io.images import image_size, read_image
 from ..io.pixels import opened
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError
-from ...render.io.files import read_json, shown, usable
+from ...errors import InputError, shown
+from ...render.io.files import read_json, usable
 from ..parts.charts import Series, StageRow, line_chart, stage_rows
 from ..parts.markup import Markup, element, number, section, table
 
