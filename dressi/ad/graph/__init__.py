@@ -3,15 +3,17 @@
 from ..types import Domain, domain_of
 from .arrays import At
 from .edges import Edge
-from .function import Function, Variable, as_variable
-from .kinds import (
+from .function import (
     AccumulateFunction,
     DrawFunction,
     FragmentScatterFunction,
+    Function,
     PixelFunction,
     RasterFunction,
     ReduceFunction,
     ScatterFunction,
+    Variable,
+    as_variable,
 )
 from .user_code import user_line
 

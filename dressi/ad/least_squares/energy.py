@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...errors import GraphError
 from .. import functional as F
 from ..graph import Variable
-from ..ops.image.entries import entries_only
+from ..ops.image.texels import entries_only
 from ..ops.pixel.kinds import shortcut
 from ..transform.gradient import jvp, total
 from ..traversal import topological_order

@@ -19,8 +19,8 @@ from typing import Any
 from ...errors import GraphError
 from ..graph import Domain, Function, PixelFunction, Variable
 from ..graph.operators import operator
-from ..ops.image.entries import entries_only
 from ..ops.image.reduce import EVERY_AXIS, Expand, Sum, extents, fit, reduce_axes, zeros_like
+from ..ops.image.texels import entries_only
 from ..ops.pixel.arithmetic import hadamard
 from ..ops.pixel.constant import Like, constant, is_constant, operands
 from ..ops.pixel.vector import fill, sum_components

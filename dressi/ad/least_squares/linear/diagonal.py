@@ -25,13 +25,12 @@ import numpy as np
 
 from ... import functional as F
 from ...contract.contraction import ContractFunction
+from ...contract.terms import identity
 from ...graph import Domain, Function, PixelFunction, Variable
 from ...graph.index_map import Affine, IndexMap
-from ...ops.image.gather import Gather
 from ...ops.image.lookup import Lookup
 from ...ops.image.reduce import Expand
 from ...ops.image.take import Take
-from ...sub_graph import SubGraph
 from ...transform.gradient import blocks_derivatives, depending, gradient, jvp, total
 from ...traversal import topological_order
 from ...types import Access
@@ -126,10 +125,8 @@ def _unrolled(f: ContractFunction, inputs: Sequence[Variable]) -> Variable:
 
 def selection(x: Variable, place: IndexMap, parallel: tuple[tuple[int, ...], ...]) -> Variable:
     """The texels of x at the places of a map. parallel: the extents of the axes n, c, y, x, as in a contraction."""
-    formal = Variable(x.vtype)
     fields: dict[str, Any] = {"guards": (), "indices": (), "combine": "add", "reduced": ()}
-    body = SubGraph((formal,), (formal,))
-    return ContractFunction(x, maps=(place,), parallel=parallel, body=body, **fields).output
+    return ContractFunction(x, maps=(place,), parallel=parallel, body=identity(x.vtype), **fields).output
 
 
 def texel_by_texel(function: Function, read: Sequence[int]) -> bool:
@@ -160,9 +157,7 @@ class Paths:
             path = (*path, (Expand, table.domain))
             self.read.setdefault(path, F.fit(x, table))
         name: Hashable = (type(function), function.attributes, function.inputs[1:])
-        if isinstance(function, Gather):
-            name = Texels(function.map, function.output.domain)
-        elif isinstance(function, ContractFunction) and not function.guards and _axes(function) == 4:
+        if isinstance(function, ContractFunction) and not function.guards and _axes(function) == 4:
             name = Texels(function.maps[0], function.output.domain)
         if isinstance(name, Texels):
             if path and isinstance(last := path[-1], Texels) and (both := last.then(name)) is not None:
@@ -215,8 +210,6 @@ class Texels(NamedTuple):
 
     def of(self, x: Variable) -> Variable:
         """The texels of x."""
-        if x.channels == self.domain.channels == 1:
-            return Gather(x, *self).output
         shape = self.domain.batch, self.domain.channels, self.domain.size[1], self.domain.size[0]
         return selection(x, self.map, tuple((n,) for n in shape))
 

@@ -13,7 +13,6 @@ from ... import functional as F
 from ...contract.contraction import ContractFunction
 from ...graph import Variable
 from ...graph.index_map import Affine
-from ...ops.image.gather import Gather
 from ...ops.pixel.constant import constant
 from ...optim.optimizer import VANISHED, State
 from ...transform.gradient import blocks_derivatives, gradient, total
@@ -223,8 +222,6 @@ def reads_neighbours(residual: Variable, unknown: Variable) -> bool:
     for function in topological_order([residual]):
         if active.isdisjoint(function.inputs) or blocks_derivatives(function):
             continue
-        if isinstance(function, Gather) and function.moves:
-            return True
         if isinstance(function, ContractFunction) and _shifts(function, active):
             return True
         active.add(function.output)

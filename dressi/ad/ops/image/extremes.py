@@ -15,8 +15,8 @@ from ..pixel.compare import equal, select
 from ..pixel.constant import Like, operands
 from ..pixel.hints import store
 from ..pixel.vector import fill
-from .entries import extreme_numbers
 from .reduce import EVERY_AXIS, Reduce, Sum, reduce_entries
+from .texels import extreme_numbers
 
 __all__ = ["max", "min"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from math import inf, prod
+from math import prod
 
 from ...contract.contraction import ContractFunction
 from ...contract.derivative import Space, readers_of
@@ -57,11 +57,6 @@ class Gather(ContractFunction):
     @cached_property
     def body(self):
         return identity(self.inputs[0].vtype)
-
-    @property
-    def moves(self) -> bool:
-        """Whether it reads texels at a fixed distance, as stencils do."""
-        return self.map._replace(border="zero").footprint(shape_of(self.inputs[0].domain)) < inf
 
     @property
     def footprint(self) -> float:

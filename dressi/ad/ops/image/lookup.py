@@ -12,10 +12,10 @@ from ...graph import Domain, PixelFunction, ScatterFunction, Variable, domain_of
 from ...types import FLOAT, INT, IVEC2, Access, Size, broadcast, size_of
 from ..pixel.constant import Like, constant, integers, operands
 from ..pixel.matrix import max_component
-from .entries import entries_only
 from .extremes import max as max_texel
 from .gather import Gather
 from .reduce import expand
+from .texels import entries_only
 
 __all__ = ["lookup", "scatter_add", "scatter_max"]
 

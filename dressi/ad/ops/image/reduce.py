@@ -18,8 +18,7 @@ from ...types import Access, Size, VType
 from ..pixel.constant import Like, constant, operands
 from ..pixel.kinds import Linear
 from ..pixel.vector import fill
-from .entries import entries_only
-from .texels import fetch
+from .texels import entries_only, fetch
 
 __all__ = ["expand", "fit", "mean", "sum", "zeros", "zeros_like"]
 

@@ -7,8 +7,10 @@ from functools import cached_property
 import numpy as np
 
 from ....errors import GraphError
-from ...graph import At, Variable
+from ...coordinates import LinearIndex
+from ...graph import At, Domain, Variable
 from ...types import Access
+from ..pixel.compare import less, select
 from ..pixel.kinds import Linear
 
 
@@ -43,3 +45,20 @@ def check_one_row(x: Variable, what: str) -> None:
             f"{what} of {x}, a list of {x.count} entries, would break it at the ends of rows of {x.size[0]}; make an image of"
             f" one row from an array (1, {x.count}), or read entries by F.lookup"
         )
+
+
+def entries_only(x: Variable, outside: float = 0, of: Variable | None = None) -> Variable:
+    """The list x with ``outside`` behind its last entry; x itself if there is no such texel. The gradient is that of x at
+    the entries, 0 behind them. of: the list whose entries these are, if it is not x."""
+    rows = x if of is None else of
+    if not is_padded(rows):
+        return x
+    assert rows.count is not None
+    inside = less(LinearIndex(Domain(rows.size, 1)).output, rows.count)
+    return select(inside, x, int(outside) if x.vtype.is_int else float(outside))
+
+
+def extreme_numbers(x: Variable) -> tuple[float, float]:
+    """The smallest and the largest number of the type of x."""
+    numbers = np.iinfo(np.int32) if x.vtype.is_int else np.finfo(np.float32)
+    return float(numbers.min), float(numbers.max)
