@@ -14,7 +14,7 @@ From the bottom up; each line imports only from the lines above it:
     transform       gradient and jvp; rules and passes of simplification
     expressions     Jacobians and Hessians of one texel, at few operations; functions as text
     check           gradients against central differences
-    ops.sums        sums over the fragments of draws; their derivatives are built with transform
+    sums            sums over the fragments of draws; their derivatives are built with transform
     ops.texture     sampling of textures; its derivatives are built with transform
     ops.custom      operations of a user's own
     functional      F, all operations by family

@@ -45,7 +45,7 @@ from .imaging.convolve import *
 from .ops.image.take import *
 from .ops.image.lookup import *
 from .ops.image.raster import *
-from .ops.sums.accumulate import *
+from .sums import *
 from .ops.texture.sample import *
 from .ops.texture.cube import *
 from .ops.texture.inverse_uv import *

@@ -1,4 +1,4 @@
-"""Scatters add in 64-bit fixed point: the layout of their accumulators. ``glsl/fixed_point`` writes the GLSL for it.
+"""Scatters add in 64-bit fixed point: the layout of their accumulators. ``fixed_point.glsl`` adds to them.
 
 Integer addition modulo 2^64 is associative, so a sum has the same bits in any order of the additions, and with one 64-bit
 atomic or two 32-bit atomics and a carry. Each component of a table cell has one or several 64-bit accumulators, called *slots*:

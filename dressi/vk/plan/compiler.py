@@ -63,14 +63,18 @@ from .glsl.text.shaders import ShaderText
 from .images import usages
 from .lifetime import assign_images
 from .limits import DeviceLimits
-from .lowering.face_sum import FaceSum
-from .lowering.fixed_point_sums import measure_bounds, sum_in_fixed_point
 from .lowering.fragment_value import FragmentValue
 from .lowering.fuse_into_draws import fuse_into_draws, without
-from .lowering.inverse_lists import gather_at_lists
-from .lowering.join_draws import join_scatters, join_sums
 from .lowering.samplers import sample_in_hardware
-from .lowering.sum_by_faces import sum_by_faces
+from .lowering.scatter import (
+    FaceSum,
+    gather_at_lists,
+    join_scatters,
+    join_sums,
+    measure_bounds,
+    sum_by_faces,
+    sum_in_fixed_point,
+)
 from .lowering.tile_contractions import shorten_loops, tile_contractions, within_walks
 from .model.device import DeviceModel
 from .model.records import CPU

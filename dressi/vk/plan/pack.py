@@ -28,9 +28,9 @@ from .analysis.known_values import adds_nothing, values_where
 from .analysis.rematerialization import LARGEST_CALLS
 from .context import Context
 from .limits import DeviceLimits
-from .lowering.face_sum import FaceSum
 from .lowering.fragment_value import FragmentValue
 from .lowering.register_tiles import TiledContraction
+from .lowering.scatter import FaceSum
 from .model.cost import Walk, Walks, planes
 from .substage import (
     Accumulate,

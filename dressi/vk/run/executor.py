@@ -20,7 +20,7 @@ from ..plan.analysis.dependencies import copied_by_work
 from ..plan.compiler import build_plan
 from ..plan.glsl.text.shaders import stage_of
 from ..plan.limits import DeviceLimits, most_restrictive
-from ..plan.lowering.list_lengths import Counts, check_lengths, counts_of
+from ..plan.lowering.scatter import Counts, check_lengths, counts_of
 from ..plan.model.device import DeviceModel
 from ..plan.options import DEFAULT, PlanOptions
 from ..plan.plan import Plan, plan_dot

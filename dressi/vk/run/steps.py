@@ -16,7 +16,7 @@ from ...ad.graph import Variable
 from ...ad.graph.user_code import user_level
 from ...ad.loops.parts import has_loops, in_parts
 from ...ad.program import Copies, Part, Procedure, Program
-from ..plan.lowering.list_lengths import Counts
+from ..plan.lowering.scatter import Counts
 from ..plan.plan import Plan
 from .built import BuiltPlan, Stages
 from .device.commands import LONGEST

@@ -22,8 +22,7 @@ from ...errors import GraphError
 from ..plan.images import NOTHING, ImageSlot
 from ..plan.lifetime import slot_of
 from ..plan.limits import DeviceLimits
-from ..plan.lowering.inverse_lists import InverseList
-from ..plan.lowering.list_lengths import Counts, counts_of
+from ..plan.lowering.scatter import Counts, InverseList, counts_of
 from ..plan.plan import Plan
 from .device.commands import Commands
 from .device.deferred import close_deferred

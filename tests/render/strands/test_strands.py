@@ -11,7 +11,7 @@ from dressi import FLOAT, VEC3, DressiAD, F, InputError, Variable, adam, gradien
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import AccumulateFunction
-from dressi.ad.ops.sums.accumulate import FragmentScatter
+from dressi.ad.sums import FragmentScatter
 from dressi.ad.traversal import topological_order
 from dressi.config import shader_text
 from dressi.render import Camera, DirectionalLight, KajiyaKay, Node, Scene, Shadow, draw_strands, render, ring
@@ -24,7 +24,7 @@ from dressi.render.strands.opacity import StrandOpacity
 from dressi.render.strands.ribbons import half_plane, ribbon_area
 from dressi.vk.plan.limits import PROFILES
 from dressi.vk.plan.lists import fragments_expected
-from dressi.vk.plan.lowering.face_sum import FaceSum
+from dressi.vk.plan.lowering.scatter import FaceSum
 from dressi.vk.plan.model.records import CPU, SWIFTSHADER
 from dressi.vk.planning import PlanningEngine
 

@@ -18,8 +18,8 @@ from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.context import Target
 from dressi.vk.plan.limits import UNBOUNDED, DeviceLimits
-from dressi.vk.plan.lowering import inverse_lists
-from dressi.vk.plan.lowering.inverse_lists import InverseList, ListGather, gather_at_lists
+from dressi.vk.plan.lowering import scatter
+from dressi.vk.plan.lowering.scatter import InverseList, ListGather, gather_at_lists
 from dressi.vk.plan.model.records import CPU, RECORDS
 from dressi.vk.plan.options import DEFAULT
 from dressi.vk.run.executor import VulkanExecutor
@@ -220,9 +220,9 @@ def test_long_lists_are_gathered_only_where_a_chain_of_reads_is_cheap(name):
         return gathers(gathered(Program({"y": F.scatter_add(1.0, index, (50, 1))}), RECORDS[name])) > 0
 
     model = RECORDS[name]
-    assert chosen(2) and not chosen(inverse_lists.LONGEST + 1)
+    assert chosen(2) and not chosen(scatter.LONGEST + 1)
     bound = int(2 * (model.dispatch + model.barrier) / model.fetch_latency)
-    assert bound >= inverse_lists.LONGEST or not chosen(bound + 1)
+    assert bound >= scatter.LONGEST or not chosen(bound + 1)
 
 
 def test_more_views_do_not_change_the_plan():
@@ -239,7 +239,7 @@ def test_more_views_do_not_change_the_plan():
 
 @pytest.mark.one_driver
 def test_a_list_longer_than_loops_may_be_is_refused_and_nothing_is_set(device, monkeypatch):
-    monkeypatch.setattr(inverse_lists, "MOST", 10)
+    monkeypatch.setattr(scatter, "MOST", 10)
     loss, positions, corners = mesh_problem()
     with DressiAD(device) as ad:
         ad.set_loss(loss)

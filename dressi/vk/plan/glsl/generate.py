@@ -27,10 +27,14 @@ from ..substage import (
 )
 from .blocks import block_shaders, hits_shaders
 from .chained_tiles import contract_shaders
-from .face_sum import face_sum_shaders
 from .pixel import compute_shaders, fragment_shaders
 from .raster import accumulate_shaders, list_shaders, raster_shaders
-from .scatter import fragment_scatter_shaders, scatter_dispatch_shaders, scatter_draw_shaders
+from .scatter import (
+    face_sum_shaders,
+    fragment_scatter_shaders,
+    scatter_dispatch_shaders,
+    scatter_draw_shaders,
+)
 from .text.shaders import Shaders, ShaderText
 from .text.source import ShaderSource
 

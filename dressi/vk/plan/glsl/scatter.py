@@ -9,16 +9,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+import numpy as np
+
 from ....ad.graph import DrawFunction, FragmentScatterFunction, ScatterFunction, Variable
-from ..accumulators import accumulators_of
+from ..accumulators import HIGHEST, LOWEST, MANTISSA, Accumulators, accumulators_of
 from ..limits import DeviceLimits
 from ..lists import vertices_expected
-from ..substage import GROUP, FragmentScatter, PrimitiveWork, Scatter, ScatterDispatch, ScatterDraw, SubStage
+from ..lowering.scatter import FaceSum
+from ..substage import (
+    GROUP,
+    FaceSums,
+    FragmentScatter,
+    PrimitiveWork,
+    Scatter,
+    ScatterDispatch,
+    ScatterDraw,
+    SubStage,
+)
 from .blocks import invocation
-from .fixed_point import ATOMIC_EXTENSIONS, buffer_text, far_totals, put_text, total_text
-from .flat import FACE, Flat, find_flat, needed
+from .flat import FACE, Flat, find_flat, hoist, needed
 from .pixel import FULL_SCREEN, write_work
-from .raster import declare_list, fragment_place, inside, pull, write_fragment
+from .raster import declare_list, fragment_place, inside, pull, texel_of_list, write_fragment
 from .text.outputs import declare_outputs
 from .text.shaders import Resource, Shaders, ShaderText
 from .text.source import constants, invocation_number
@@ -127,8 +138,7 @@ class _Adding:
     def buffers(self) -> list[str]:
         """Layouts."""
         return [
-            *([ATOMIC_EXTENSIONS] if self.long else []),
-            buffer_text(self.binding, long=self.long),
+            *accumulators_text(self.sums, self.numbers, self.binding, long=self.long),
             f"layout(set=0, binding={self.binding + 1}, std430) buffer dressi_Status {{ int dressi_saturated; }};",
             *constants(self.limits, self.bands),
         ]
@@ -175,7 +185,6 @@ class _Adding:
         lines = []
         if sums.adding:
             w.includes["fixed_point.glsl"] = None
-            w.head.append(put_text(sums, self.numbers, long=self.long))
         wide, high = f.table.size
         for value, index, v, i in pairs:
             if index.vtype.components == 2:
@@ -211,13 +220,16 @@ class _Adding:
         wide, high = f.table.size
         draws = epilogue is not None and epilogue.draws
         t = w.tiling
-        totals = [f"dressi_total(number + {k})" for k in range(sums.components)]
+        totals, far = [f"dressi_total(number + {k})" for k in range(sums.components)], []
         if sums.far:
+            far = [f"float dressi_far[{sums.components}];", "dressi_far_totals(number, dressi_far);"]
             totals = [f"{total} + dressi_far[{k}]" for k, total in enumerate(totals)]
         cell = f"tile * {wide * high} + place.y % {high} * {wide} + place.x % {wide}"
         banded = len(bands) > 1
         here = "cell - dressi_band" if banded else cell
-        w.head.append(total_text(sums, self.numbers, long=self.long))
+        if sums.adding:
+            w.includes["fixed_point.glsl"] = None
+        w.head.append(total_text(sums))
         main = [
             f"ivec2 place = {'ivec2(gl_FragCoord.xy)' if draws else invocation_number(self.limits)};",
             f"if (place.x >= {t.width} || place.y >= {t.height}) return;",
@@ -229,7 +241,7 @@ class _Adding:
                 else []
             ),
             f"int number = ({here}) * {sums.components};",
-            *(far_totals(sums, self.numbers, here, long=self.long) if sums.far else []),
+            *far,
             f"{f.output.vtype.glsl} dressi_texel = {f.output.vtype.glsl}({', '.join(totals)});",
             *(_unit(w, f) if sums.bits else []),
         ]
@@ -247,9 +259,200 @@ class _Adding:
 
 def _unit(w: Writer, f: ScatterFunction | FragmentScatterFunction) -> list[str]:
     """Statements that multiply by the power of two above the bound. An undefined bound gives NaN, not a sum."""
-    w.includes["fixed_point.glsl"] = None
     return [
         f"int exponent = dressi_last_bit({w.fetch(f.inputs[0])}(ivec2(0), 0)) + 24;",
         "if (exponent > 127) atomicMax(dressi_saturated, 1);",
         "dressi_texel *= intBitsToFloat(exponent > 127 ? 0x7fc00000 : exponent + 127 << 23);",
     ]
+
+
+# The accumulators: ``fixed_point.glsl`` adds to them and reads those of large values, which seldom are any.
+
+LONG = (
+    "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require",
+    "#extension GL_EXT_shader_atomic_int64 : require",
+    "#define DRESSI_LONG",
+)
+
+
+def accumulators_text(a: Accumulators, numbers: int, binding: int, *, long: bool) -> list[str]:
+    """The declaration of the accumulators, an array ``dressi_totals``, and what ``fixed_point.glsl`` has to know of them.
+    numbers: components in the buffer. long: of 64-bit integers, else of 32-bit integers."""
+
+    def bits(x: float) -> int:
+        return int(np.float32(x).view(np.int32))
+
+    integer = "int64_t" if long else "int"
+    buffer = (
+        f"layout(set=0, binding={binding}, std430) buffer dressi_Totals {{ {integer} dressi_totals[]; }};"
+    )
+    if not a.adding:
+        return [buffer]
+    near = 2.0 ** (LOWEST + a.width * a.slots + MANTISSA - 1) if a.far else 2.0**HIGHEST
+    skipped = " + ".join(f"int(last >= {a.width * k})" for k in range(1, a.slots)) or "0"
+    known = {
+        "BITS": a.bits,
+        "WIDTH": a.width,
+        "SLOTS": a.slots,
+        "FAR": a.far,
+        "COMPONENTS": a.components,
+        "NUMBERS": numbers,
+        "LOWEST": f"({LOWEST})",
+        "MOST": bits(near) - 1,
+        "LIMIT": 2.0 ** (HIGHEST - 1),
+        "SKIPPED(last)": f"({skipped})",
+    }
+    defined = [f"#define DRESSI_{name} {value}" for name, value in known.items()]
+    return [*(LONG if long else ()), *defined, buffer]
+
+
+def total_text(a: Accumulators) -> str:
+    """The GLSL function ``dressi_total(number)``. It returns the sum of a component and sets its slots to zero. With a bound the
+    result is in units of the power of two above the bound.
+
+    The slots overlap. The function first adds them as integers, in digits of ``width`` bits, and propagates carries. It makes
+    the number positive, so that no digits cancel. Then it adds the digits as floats, the largest first.
+    """
+    if not a.adding:
+        return (
+            "int dressi_total(int number)"
+            " { int least = dressi_totals[number]; dressi_totals[number] = 0; return ~least; }"
+        )
+    pieces = -(-64 // a.width)
+    n = a.slots - 1 + pieces
+    mask = (1 << a.width) - 1
+    lines = ["float dressi_total(int number) {", f"  int digits[{n}];", "  int carry;"]
+    lines.append(f"  for (int k = 0; k < {n}; ++k) digits[k] = 0;")
+    for slot in range(a.slots):
+        words = f"words{slot}"
+        lines.append(f"  ivec2 {words} = dressi_take({a.slots} * number + {slot});")
+        for k in range(pieces):
+            start = a.width * k
+            if start >= 32:
+                piece = f"{words}.y >> {start - 32}"
+            elif start + a.width <= 32:
+                piece = f"int(uint({words}.x) >> {start})"
+            else:
+                piece = f"int(uint({words}.x) >> {start} | uint({words}.y) << {32 - start})"
+            lines.append(f"  digits[{slot + k}] += {f'{piece} & {mask}' if k < pieces - 1 else piece};")
+    carries = [
+        f"  carry = digits[{k}] >> {a.width}; digits[{k}] &= {mask}; digits[{k + 1}] += carry;"
+        for k in range(n - 1)
+    ]
+    lines += [*carries, f"  bool negative = digits[{n - 1}] < 0;", "  if (negative) {"]
+    lines += [f"  for (int k = 0; k < {n}; ++k) digits[k] = -digits[k];", *carries, "  }"]
+    lines.append("  precise float sum = 0.0;")
+    unit = -a.bits if a.bits else LOWEST
+    for k in reversed(range(n)):
+        lines.append(f"  sum += float(digits[{k}]) * {2.0 ** (unit + a.width * k)!r};")
+    return "\n".join([*lines, "  return negative ? -sum : sum;", "}"])
+
+
+# GLSL of sums by faces: an invocation visits the pixels in the box around a face, and adds up those that the face covers.
+
+ROUND = 1 << 14
+"""Iterations of a loop: some drivers end one after 65,535."""
+
+
+def face_sum_shaders(work: FaceSums, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+    """``compute`` visits the pixels of one face and stores its sums."""
+    (f,) = s.functions
+    assert isinstance(f, FaceSum)
+    graph = f.fragment
+    w = Writer(s, limits, shader_text)
+    w.declare_reads()
+    names = declare_outputs(w, s)
+    w.includes["face_pixels.glsl"] = None
+    width, height = f.size
+    size = f"vec2({float(width)!r}, {float(height)!r})"
+    actual: dict[Variable, Variable] = dict(zip(graph.formals, f.externals, strict=True))
+    head = [
+        f"ivec2 invocation = {invocation_number(limits)};",
+        f"int {FACE} = invocation.x, tile = invocation.y;",
+        f"if ({FACE} >= {f.faces}) return;",
+        "ivec2 pixel = ivec2(0);",
+        *_corners(w, f, size),
+    ]
+    if f.live is not None:
+        head.append(f"if ({w.fetch(f.live)}({texel_of_list(FACE, f.live)}, tile) == 0) high = low;")
+    # What all pixels of the face have in common.
+    w.names[graph.face] = FACE
+    single = [v for v, image in actual.items() if image.size == (1, 1)]
+    shared, _ = hoist(graph.functions, graph.face, single)
+    for g in shared:
+        w.emit(g, actual)
+    before, w.lines = w.lines, []
+    if graph.z is not None:
+        w.names[graph.z] = "depth0"
+    known = {g.output for g in shared}
+    for g in needed(graph.functions, graph.roots, known):
+        w.emit(g, actual)
+    sums, adds, cells = [], [], []
+    roots: tuple[Variable, ...] = graph.roots
+    for k, v in enumerate(roots):
+        value = w.value(actual.get(v, v))
+        sums.append(f"precise {v.vtype.glsl} dressi_sum{k} = {v.vtype.glsl}(0.0);")
+        adds.append(f"dressi_sum{k} += count > 0.0 ? {value} * count : {v.vtype.glsl}(0.0);")
+        cells += [component(f"dressi_sum{k}", v.vtype, c) for c in range(v.vtype.components)]
+    inside, w.lines = w.lines, []
+    triangles = range(f.triangles_per_face)
+    loop = [
+        "ivec2 extent = max(high - low, ivec2(0));",
+        "int left = extent.x * extent.y;",
+        "ivec2 at = low;",
+        f"while (left > 0) {{ int steps = min(left, {ROUND}); left -= steps;",
+        "for (int k = 0; k < steps; ++k) {",
+        "pixel = at;",
+        f"ivec2 place = pixel + {w.tile_corner()};",
+        "vec2 centre = vec2(pixel - low) + 0.5;",
+        *(f"float depth{t} = pixels_depth(edges{t}, centre, z{t}, w{t});" for t in triangles),
+        f"float count = {' + '.join(f'float(depth{t} >= 0.0)' for t in triangles)};",
+        *inside,
+        *adds,
+        "bool next = at.x + 1 >= high.x;",
+        "at = next ? ivec2(low.x, at.y + 1) : at + ivec2(1, 0);",
+        "} }",
+    ]
+    wide = f.output.size[0]
+    stores = []
+    for k, cell in enumerate(cells):
+        w.names[f.output] = cell
+        number = f"({FACE} + {k * f.faces})"
+        place = w.texel(f.output, "tile", f"ivec2({number} % {wide}, {number} / {wide})")
+        stores += w.stores(f.output, names[f.output], place)
+    return w.dispatch([*head, *before, *sums, *loop, *stores], f"local_size_x={GROUP}")
+
+
+def _corners(w: Writer, f: FaceSum, size: str) -> list[str]:
+    """Statements that set ``low`` and ``high``, the pixels around a face, and the edges, z and w of each triangle."""
+    position, per = f.inputs[0], f.triangles_per_face
+    lines, ends = [f"vec4 box = vec4({size}, vec2(0.0));"], []
+    for t in range(per):
+        number = f"({per} * {FACE} + {t})"
+        if f.indexed:
+            lines.append(
+                f"ivec3 numbers{t} = {w.fetch(f.inputs[1])}({texel_of_list(number, f.inputs[1])}, tile);"
+            )
+        clip = []
+        for k in range(3):
+            vertex = f"numbers{t}[{k}]" if f.indexed else f"(3 * {number} + {k})"
+            name = f"clip{t}_{k}"
+            clip.append(name)
+            lines += [
+                f"vec4 {name} = {w.fetch(position)}({texel_of_list(vertex, position)}, tile);",
+                f"vec3 corner{t}_{k} = pixels_corner({name}, {size});",
+                f"box = pixels_box(box, corner{t}_{k}, {size});",
+            ]
+        edges = ", ".join(f"corner{t}_{k}" for k in range(3))
+        ends += [
+            f"mat3 edges{t} = pixels_edges({edges}, vec2(low));",
+            f"vec3 z{t} = vec3({', '.join(f'{c}.z' for c in clip)}), w{t} = vec3({', '.join(f'{c}.w' for c in clip)});",
+        ]
+    whole = f"ivec2({f.size[0]}, {f.size[1]})"
+    lines += [
+        "box = clamp(box, vec4(-1.0), vec4(1e5));",
+        f"ivec2 low = clamp(ivec2(ceil(box.xy - 0.5)), ivec2(0), {whole});",
+        f"ivec2 high = clamp(ivec2(floor(box.zw - 0.5)) + 1, ivec2(0), {whole});",
+        *ends,
+    ]
+    return lines

@@ -22,7 +22,7 @@ from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.context import Target
 from dressi.vk.plan.limits import DeviceLimits, profile
 from dressi.vk.plan.lists import SEGMENT
-from dressi.vk.plan.lowering.inverse_lists import gather_at_lists
+from dressi.vk.plan.lowering.scatter import gather_at_lists
 from dressi.vk.plan.model.records import CPU, DESKTOP
 from dressi.vk.plan.options import BASELINE
 from dressi.vk.plan.substage import ListFaces, Raster, ScatterDraw
