@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dressi import DressiAD, GraphError, Variable, gradient, optim
+from dressi import DressiAD, DressiError, GraphError, PlanError, Variable, gradient, optim
 from dressi.ad.evaluate import Evaluator, NumpyExecutor, evaluate
 from dressi.ad.graph import Function
 from dressi.ad.objective import HISTORY
@@ -22,7 +22,6 @@ from dressi.ad.ops.pixel import elementary
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
-from dressi.errors import DressiError, PlanError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
 from dressi.vk.plan.model.device import DeviceModel

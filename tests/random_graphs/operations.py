@@ -14,25 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from dressi import (
-    FLOAT,
-    INT,
-    IVEC2,
-    MAT2,
-    MAT3,
-    MAT4,
-    VEC2,
-    VEC3,
-    VEC4,
-    Access,
-    PixelFunction,
-    Variable,
-    VType,
-)
+from dressi import PixelFunction, Variable
 from dressi.ad import functional
 from dressi.ad.evaluate import coordinates, values_at, with_tiles
 from dressi.ad.graph.index_map import BORDERS
 from dressi.ad.imaging.contract import FUNCTIONS
+from dressi.ad.types import FLOAT, INT, IVEC2, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, Access, VType
 
 LEFT_OUT = {
     **dict.fromkeys(

@@ -7,9 +7,7 @@ from dressi import F, Variable, adam
 from dressi.ad.objective import Objective
 from dressi.ad.program import Program
 from dressi.config import shader_text
-from dressi.render import primitives, render, ring
-from dressi.render.strands.draw import draw_strands
-from dressi.render.strands.geometry import PointGeometry
+from dressi.render import PointGeometry, draw_strands, primitives, render, ring
 from dressi.vk.plan import compiler
 from dressi.vk.plan.limits import profile
 from dressi.vk.plan.model.device import DeviceModel

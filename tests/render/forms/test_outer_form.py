@@ -9,11 +9,10 @@ import pytest
 import soft_cases as sc
 from numpy.testing import assert_allclose
 
-from dressi import DressiAD, F, InputError, PlanOptions, gradient
+from dressi import DressiAD, F, InputError, PlanOptions, adam, gradient
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable, as_variable
-from dressi.ad.optim.optimizers import adam
 from dressi.ad.optim.schedules import exponential
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
