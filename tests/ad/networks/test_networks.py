@@ -16,7 +16,7 @@ from dressi.ad.graph import Variable as Leaf
 from dressi.ad.networks.safetensors import TYPES
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
-from dressi.vk.plan.options import BASELINE
+from dressi.vk.plan.options import BASELINE, DEFAULT
 from dressi.vk.run.executor import VulkanExecutor
 
 RNG = np.random.default_rng(0)
@@ -189,7 +189,9 @@ def test_layers_are_their_formulas(make):
 
 
 @pytest.mark.one_driver
-def test_devices_compute_them(device):
+@pytest.mark.parametrize("options", [DEFAULT, BASELINE], ids=["packed", "baseline"])
+@pytest.mark.release("baseline")
+def test_devices_compute_them(device, options):
     """All layers, and their gradients by all parameters, packed and one Function a pass."""
     outputs: dict[str, Leaf] = {}
     for name, make in CASES.items():
@@ -197,11 +199,10 @@ def test_devices_compute_them(device):
         seed = Variable(FLOAT, y.size, y.batch, channels=y.channels, data=RNG.normal(size=y.shape))
         outputs |= {f"{name} {k}": v for k, v in enumerate([y, *gradient(y, leaves, seed)])}
     expected = evaluate(list(outputs.values()))
-    for options in ({}, {"options": BASELINE}):
-        with VulkanExecutor(Program(outputs), device, **options) as run:
-            run.run()
-            for (name, v), value in zip(run.program.outputs.items(), expected, strict=True):
-                assert_allclose(run.recv(v), value, atol=3e-5 * np.abs(value).max(), err_msg=name)
+    with VulkanExecutor(Program(outputs), device, options=options) as run:
+        run.run()
+        for (name, v), value in zip(run.program.outputs.items(), expected, strict=True):
+            assert_allclose(run.recv(v), value, atol=3e-5 * np.abs(value).max(), err_msg=name)
 
 
 def test_first_weights_have_the_variances_of_the_papers():

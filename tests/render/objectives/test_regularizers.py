@@ -223,6 +223,7 @@ def energies(points: np.ndarray, faces: np.ndarray) -> list[Variable]:
 
 @pytest.mark.parametrize("options", [{}, {"options": BASELINE}], ids=["packed", "baseline"])
 @pytest.mark.second_driver("packed")
+@pytest.mark.release("baseline")
 def test_energies_on_devices(device, options):
     points, faces, _ = bent(MESHES["open"])
     outputs = energies(points, faces)
