@@ -74,6 +74,7 @@ def mapped(m: IndexMap, values: dict[int, Affine]) -> IndexMap:
 
 
 def valued(affine: Affine, values: dict[int, Affine]) -> Affine:
+    """The same of an index."""
     found = affine.substituted(values)
     assert found is not None
     return found
@@ -89,6 +90,16 @@ class Solved(NamedTuple):
     reduced: tuple[int, ...]
     guards: tuple[Guard, ...]
     place: IndexMap | None = None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Those of a contraction that say which terms there are."""
+        return {
+            "parallel": self.parallel,
+            "reduced": self.reduced,
+            "guards": self.guards,
+            "place": self.place,
+        }
 
 
 def solved(space: Space, m: IndexMap, shape: Sequence[int]) -> Solved:
@@ -144,22 +155,11 @@ def with_margins(
 
 def folded(wide: Variable, x: Variable, around: Sequence[tuple[int, int]], border: str) -> Made:
     """The sums, for each texel of x, of those that stand for it in an image with margins."""
-    first = len(around)
-    shape = shape_of(wide)
-    kept = [a for a, e in enumerate(shape) if e > 1]
-    values = {a: Affine() for a in range(first)} | {a: Affine.axis(first + k) for k, a in enumerate(kept)}
-    places = [values[a].plus(-before) for a, (before, _) in enumerate(around)]
-    fields = {
-        "parallel": tuple((e,) for e in shape_of(x)),
-        "reduced": tuple(shape[a] for a in kept),
-        "maps": (IndexMap.to([values[a] for a in range(first)]),),
-        "guards": (),
-        "combine": "add",
-        "indices": (),
-        "body": identity(wide.vtype),
-        "place": IndexMap.to(places, border),
-    }
-    return Made([wide], fields)
+    same = IndexMap.of()
+    places = [Affine.axis(a, constant=-before) for a, (before, _) in enumerate(around)]
+    found = _placed(Space(shape_of(wide), (same,), same, (), ()), IndexMap.to(places, border), shape_of(x))
+    fields = {"combine": "add", "indices": (), "body": identity(wide.vtype)}
+    return Made([wide], {"maps": (mapped(same, found.values),), **fields, **found.fields})
 
 
 def _solved(space: Space, m: IndexMap, shape: Sequence[int], *, longest: bool) -> Solved | None:
@@ -286,13 +286,7 @@ def transposed(
         found = _placed(space, m, shape)
         made = _chosen(f, space, [gy], [seed], [own], root, chosen, found.values)
     assert made is not None
-    fields = {
-        "parallel": found.parallel,
-        "reduced": found.reduced,
-        "guards": found.guards,
-        "place": found.place,
-    }
-    return Made(made.inputs, made.fields | fields)
+    return Made(made.inputs, made.fields | found.fields)
 
 
 def _turned(space: Space, f: Terms, m: IndexMap, shape: Sequence[int]) -> Solved | None:
