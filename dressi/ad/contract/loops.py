@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from ..graph.index_map import Affine
-from ..graph.snippet import add_compensated
+from ..graph.snippet import LOST, add_compensated
 from .derivative import term_number
 from .terms import Guard, Terms, nothing_glsl, shape_of
 
@@ -132,7 +132,7 @@ def _read(f: Terms, add: str) -> str:
         return straight
     start = ""
     if f.readers.iterations > LONG_READERS:
-        start, add = "precise $type lost = $type(0);\n", f"{{ {add_compensated('dressi_term')} }}"
+        start, add = LOST, f"{{ {add_compensated('dressi_term')} }}"
     loops = start + f.readers.glsl(known, lambda names: term(f, add, names))
     return f"if ({' && '.join(tests)}) {{ {straight} }}\nelse {{ {loops} }}" if several else loops
 

@@ -52,6 +52,10 @@ def template_of(glsl: str) -> Template:
     )
 
 
+LOST = "precise $type lost = $type(0);\n"
+"""Declares what ``add_compensated`` keeps."""
+
+
 def add_compensated(term: str, total: str = "$y", lost: str = "lost", kind: str = "$type") -> str:
     """Statements that add a term to ``total`` (Kahan): the rounding error of an addition is kept in ``lost`` and added to the
     next term, so long sums are as exact as short ones. Both are ``precise``, of the type ``kind``, and start from 0."""

@@ -12,7 +12,7 @@ import numpy as np
 from ....errors import GraphError
 from ...graph import Domain, ReduceFunction, Variable, domain_of
 from ...graph.index_map import IMAGE_AXES
-from ...graph.snippet import add_compensated
+from ...graph.snippet import LOST, add_compensated
 from ...graph.work import UNROLLED
 from ...types import Access, Size, VType
 from ..pixel.constant import Like, constant, operands
@@ -23,7 +23,6 @@ from .texels import entries_only, fetch
 __all__ = ["expand", "fit", "mean", "sum", "zeros", "zeros_like"]
 
 EVERY_AXIS = "xycn"
-LOST = "precise $type lost = $type(0);\n"
 
 
 class Reduce(ReduceFunction):

@@ -9,10 +9,9 @@ import numpy as np
 from ...contract.contraction import SumOfParts
 from ...graph import Domain, Variable
 from ...graph.index_map import Affine
-from ...graph.snippet import add_compensated
+from ...graph.snippet import LOST, add_compensated
 from ...types import Size, size_of
 from .gather import gather
-from .reduce import LOST
 from .texels import Fetching, check_one_row, fetch
 
 __all__ = ["resize"]

@@ -32,7 +32,7 @@ from ....ad.graph import (
     ScatterFunction,
     Variable,
 )
-from ....ad.graph.snippet import add_compensated
+from ....ad.graph.snippet import LOST, add_compensated
 from ....ad.ops.image.draws import Draw, FragmentGraph
 from ....ad.ops.image.extremes import max as max_texel
 from ....ad.ops.image.lookup import scatter_add, texel_of, with_pairs
@@ -557,7 +557,7 @@ class ListGather(PixelFunction):
     def glsl(self) -> str:
         values, _, entries = self.inputs
         return (
-            "precise $type lost = $type(0);\n$y = $type(0);\n"
+            f"{LOST}$y = $type(0);\n"
             "for (int k = $1.x; k < $1.x + $1.y; ++k) {\n"
             f"int entry = $2({self._place(entries, 'k')});\n"
             + add_compensated(f"$0({self._place(values, 'entry')})")
