@@ -17,6 +17,7 @@ computations
 
 running them
     DressiAD (loss, optimizer, steps, values), evaluate (values, now), Device, list_devices, PlanOptions
+    schedules (loops of contractions by hand: register tiles, shared memory)
     in a program with Vulkan of its own: Device.from_handles, DressiAD.export, ExportedImage
 
 optimizers
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
         PlanError,
         ShaderError,
     )
+    from .vk.plan.model import schedules
     from .vk.plan.options import PlanOptions
     from .vk.run.device.choose import list_devices
     from .vk.run.device.device import Device
@@ -105,6 +107,7 @@ _WHOLE = {
     "networks": "ad.networks",
     "optim": "ad.optim",
     "render": "render",
+    "schedules": "vk.plan.model.schedules",
 }
 
 __all__ = [
@@ -155,6 +158,7 @@ __all__ = [
     "optim",
     "per_parameter",
     "render",
+    "schedules",
     "sgd",
     "vjp",
 ]

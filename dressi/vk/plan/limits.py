@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...ad.graph import Domain, Variable
 from ...ad.types import VType
 from ...errors import InputError, PlanError
+from .model.schedules import NO_MATRIX, MatrixShape
 
 if TYPE_CHECKING:
     from .substage import SubStage
@@ -30,27 +31,6 @@ _CURES = {
 
 
 _IMAGES = ("sampled_images", "storage_images", "input_attachments", "per_stage_resources")
-
-
-class MatrixShape(NamedTuple):
-    """Products of matrices that a subgroup of ``lanes`` invocations makes: rows x depth times depth x columns, of 16-bit
-    floats that are added in 32 bits. No rows where there are none."""
-
-    rows: int = 0
-    columns: int = 0
-    depth: int = 0
-    lanes: int = 0
-
-    def parts(self, rows: int, columns: int, lanes: int) -> tuple[int, int] | None:
-        """How many products below each other and beside each other each subgroup makes, of so many rows and columns of a workgroup
-        of ``lanes`` invocations; None where the subgroups would have unequal parts."""
-        if lanes % self.lanes or rows % self.rows or columns % self.columns:
-            return None
-        groups, below = lanes // self.lanes, rows // self.rows
-        return None if below % groups else (below // groups, columns // self.columns)
-
-
-NO_MATRIX = MatrixShape()
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from numbers import Real
+from typing import Any
 
 from ...errors import InputError
+from .model.schedules import NO_SCHEDULES, Row, Schedules
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class PlanOptions:
     | contract_operations | lets the driver fuse products and sums, where no test depends on the value | every operation is rounded by itself |
 
     | half_products | multiplies matrices by units for matrices, operands rounded to 16-bit floats, where the device has some and is faster so | 32-bit floats |
+
+    | schedules | the rows (``dressi.schedules``) of some contractions by hand, by what they make: ``{y: rows}``, or as ``ad.plan.schedule`` has them | the planner chooses all |
 
     | search | seconds in which an engine measures other plans before it builds the first, and keeps the fastest | the plan as given |
     | memory | the most bytes of images and buffers that a plan takes; gradients of loops compute again what does not fit | loops store all that their gradients read |
@@ -122,8 +127,10 @@ class PlanOptions:
     half_products: bool = False
     search: float = 0.0
     memory: int = 0
+    schedules: Schedules | Mapping[Any, Sequence[Row]] = NO_SCHEDULES
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "schedules", Schedules.of(self.schedules))
         if not isinstance(self.search, Real) or isinstance(self.search, bool) or not self.search >= 0:
             raise InputError(
                 f"search is {self.search!r}; give the seconds for the search of a plan, 0 for none"
@@ -137,4 +144,4 @@ class PlanOptions:
 FLAGS = tuple(field.name for field in fields(PlanOptions) if isinstance(field.default, bool))
 """The options that are on or off."""
 DEFAULT = PlanOptions()
-BASELINE = PlanOptions(*[False] * len(FLAGS))
+BASELINE = replace(DEFAULT, **dict.fromkeys(FLAGS, False))

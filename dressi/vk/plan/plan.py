@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...ad.graph import Variable
+from ...ad.graph import Function, Variable
 from ...ad.program import Program
 from ...ad.show import COLOURS, draw
 from ...errors import PlanError
@@ -17,6 +17,9 @@ from .analysis.dependencies import Leaves, OldValue
 from .glsl.text.shaders import Shaders
 from .lifetime import Images
 from .limits import DeviceLimits
+from .lowering.chains import rows_of
+from .lowering.register_tiles import TiledContraction, tiled_in
+from .model.schedules import Rows, Schedules, loop_nests
 from .substage import Binding, Fragment, PrimitiveWork, Scatter, Stage, SubStage
 from .sync.barriers import Level, synchronize
 from .sync.commands import REPORT, STATUS, Command, Part, commands_of, copies_of
@@ -92,6 +95,14 @@ class Plan(Figures):
     @property
     def stages(self) -> list[Stage]:
         return [*self.static.stages, *self.step.stages]
+
+    @property
+    def schedule(self) -> Schedules:
+        """How its contractions are computed: the rows (``dressi.schedules``) of each, none of those that one invocation a texel
+        computes. Edited or not, it can be given to another plan by ``PlanOptions.schedules``."""
+        rows: dict[Function, Rows] = {f: rows_of(s, f) for s in self.sub_stages for f in tiled_in(s)}
+        every = ((f, f.whole if isinstance(f, TiledContraction) else f) for f in self.program.functions)
+        return Schedules.of({nest: rows.get(f, ()) for f, nest in loop_nests(every).items()})
 
     @cached_property
     def commands(self) -> tuple[tuple[Command, ...], ...]:
@@ -180,7 +191,9 @@ class Plan(Figures):
             lines += [f"  copy {leaf} -> {old}" for old, leaf in schedule.saved]
             for k, stage in enumerate(schedule.stages):
                 lines.append(f"  stage {k}: {'render pass' if stage.draws else 'dispatch'}")
-                lines += [f"    {s}" for s in stage.sub_stages]
+                for s in stage.sub_stages:
+                    lines.append(f"    {s}")
+                    lines += [f"      tiles  {', '.join(map(str, rows_of(s, f)))}" for f in tiled_in(s)]
             lines += [f"  copy {new} -> {leaf}" for leaf, new in schedule.copies]
         lines.append("order of a step, with its barriers:")
         first = len(self.static.stages)

@@ -338,7 +338,7 @@ class FaceSums(Work):
 class TiledCompute(Work):
     """A dispatch of register tiles: each invocation computes several texels of a contraction, and what follows them in the body.
 
-    schedules: the rows (``lowering/schedules``) of contractions that read each other, so that only the last one writes, or whose
+    schedules: the rows (``model/schedules``) of contractions that read each other, so that only the last one writes, or whose
     workgroups stage what they read; the others have schedules of their own, and workgroups of their own."""
 
     schedules: Mapping[Function, Any] = field(default_factory=dict)

@@ -236,8 +236,8 @@ class InWorkgroup:
             terms = tuple((a, c) for a, c in moved.terms if a in names)
             level = max(level, tile.level_of(moved))
             if s == self.layout.packed:
-                parts = [f"({names[a]} >> 2)" for a, _ in terms]
-                at.append(" + ".join([*parts, str(moved.constant // PACKED - origin.constant)]))
+                first = f" - {origin.constant}" if origin.constant else ""
+                at.append(tile.packed_place(Affine(terms, moved.constant), names) + first)
             else:
                 at.append(Affine(terms, moved.constant - origin.constant).glsl(names))
         cell = f"{self.array}[{cell_text(at, self.layout.kept)}]"

@@ -322,7 +322,7 @@ class RegisterTile:
             return None
         tests = list(dict.fromkeys([*tests, *texel.tests]))
         name = self.masked(v.vtype.glsl, texel.name, tests, texel.level) if tests else texel.name
-        return name if packed is None else f"{name}.{'xyzw'[at[packed].constant % PACKED]}"
+        return name if packed is None else f"{name}{self.component(at[packed])}"
 
     def texel(
         self,
@@ -346,8 +346,7 @@ class RegisterTile:
                 tests += found
             text, (low, high) = moved.glsl(self.names), moved.bounds(self.layout.bases)
             if s == packed:
-                base = " + ".join(f"({self.names[a]} >> 2)" for a in moved.axes)
-                text = f"{base} + {moved.constant // PACKED}" if base else str(moved.constant // PACKED)
+                text = self.packed_place(moved, self.names)
                 low, high, extent = low // PACKED, high // PACKED, -(-extent // PACKED)
             text = wrapped_glsl(text, extent, border if beyond[s] else "zero", (low, high))
             level = max(level, self.level_of(moved))
@@ -380,6 +379,23 @@ class RegisterTile:
     def _steps(self, terms: Sequence[tuple[int, int]]) -> Iterator[int]:
         """By how much the first entries of blocks differ in an index, for each of its axes."""
         return (c * (1 if a == self.layout.lane else self.layout.step[a]) for a, c in terms)
+
+    def _aligned(self, moved: Affine) -> bool:
+        """Whether an index along which operands are packed starts at a multiple of PACKED in every block."""
+        return all(step % PACKED == 0 for step in self._steps(moved.terms))
+
+    def packed_place(self, moved: Affine, names: Mapping[int, str]) -> str:
+        """The texel in which an index along a packed axis lies."""
+        if not self._aligned(moved):
+            return f"(({moved.glsl(names)}) >> 2)"
+        base = " + ".join(f"({names[a]} >> 2)" for a in moved.axes)
+        return f"{base} + {moved.constant // PACKED}" if base else str(moved.constant // PACKED)
+
+    def component(self, moved: Affine) -> str:
+        """The component of that texel."""
+        if self._aligned(moved):
+            return f".{'xyzw'[moved.constant % PACKED]}"
+        return f"[({moved.glsl(self.names)}) & {PACKED - 1}]"
 
     def _text(self, affine: Affine, point: Point) -> str:
         return self._moved(affine, point).glsl(self.names)

@@ -18,9 +18,9 @@ from typing import NamedTuple
 from ....ad.contract.contraction import ContractFunction
 from ....ad.graph import Function, Variable
 from ....ad.graph.index_map import Affine
+from ..model.schedules import At, Rows, Stage
 from ..substage import SubStage, TiledCompute
 from .register_tiles import PACKED, Layout, ProductLayout, TiledContraction, layout_of, places_read, tiled_in
-from .schedules import At, Stage
 
 MOST_ROWS = 65535
 """Workgroups along the second axis of a dispatch."""
@@ -57,6 +57,11 @@ class Region(NamedTuple):
 def is_chain(s: SubStage) -> bool:
     """Whether the contractions of a dispatch are scheduled together: they read each other, or what a workgroup stages."""
     return isinstance(s.work, TiledCompute) and bool(s.work.schedules)
+
+
+def rows_of(s: SubStage, f: TiledContraction) -> Rows:
+    """The schedule by which a dispatch computes a contraction."""
+    return s.work.schedules.get(f, f.schedule) if isinstance(s.work, TiledCompute) else f.schedule
 
 
 def grid_of(s: SubStage) -> tuple[int, int]:

@@ -2,14 +2,14 @@
 
     3 x 3 convolution, 4 rows x 8 channels:    6 texels of a column and 3 x 8 weights make 3 x 32 products
 
-A schedule (``lowering/schedules``) says how; ``Layout`` has the loops that follow from it. Operands may be ``Packed`` before.
+A schedule (``model/schedules``) says how; ``Layout`` has the loops that follow from it. Operands may be ``Packed`` before.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +20,20 @@ from ....ad.contract.terms import COMBINE, domain_of_shape, nothing, shape_of
 from ....ad.graph import At, Function, PixelFunction
 from ....ad.graph.index_map import IMAGE_AXES, Affine
 from ....ad.types import VEC4, Access
+from ..model.schedules import (
+    Bind,
+    Pack,
+    Reduce,
+    Rows,
+    Shuffle,
+    Split,
+    SplitK,
+    Tensorize,
+    Unroll,
+    axis_names,
+    of_kind,
+)
 from ..substage import GROUP, SubStage
-from .schedules import Bind, Pack, Reduce, Rows, Shuffle, Split, SplitK, Tensorize, Unroll, of_kind
 
 CHAIN = 32
 """Additions one after the other into one accumulator. Longer sums are sums of such sums."""
@@ -40,16 +52,6 @@ class Loop(NamedTuple):
     axis: int
     step: int
     of: int = 0
-
-
-@lru_cache(maxsize=64)
-def axis_names(f: ContractFunction) -> tuple[str, ...]:
-    """The names of all axes in schedules, by their numbers."""
-    parallel = (
-        [name] if len(own) == 1 else [f"{name}{k}" for k in range(len(own))]
-        for name, own in zip(IMAGE_AXES, f.axes, strict=True)
-    )
-    return (*(name for names in parallel for name in names), *(f"r{k}" for k in range(len(f.reduced))))
 
 
 def part_of(f: ContractFunction, rows: Rows) -> tuple[ContractFunction, dict[str, Any] | None]:
@@ -310,18 +312,26 @@ class Layout:
         return 4.0 * words * rows * width / self.lanes
 
     def packable(self, k: int) -> int | None:
-        """The axis n, c, y, x of an input along which PACKED neighbours can be one texel for all invocations, if any: every
-        block starts at a multiple of PACKED and has several of them."""
-        most, best = 1, None
-        for s, affine in enumerate(self.f.maps[k].affines):
-            if not affine.terms or affine != Affine.axis(affine.axes[0]) or affine.axes[0] == self.lane:
-                continue
-            (axis,) = affine.axes
-            count = len(self.shifts(axis))
-            aligned = count % PACKED == 0 or self.blocks[axis] == 1
-            if aligned and count > most and shape_of(self.f.inputs[k])[s] >= self.f.extents[axis]:
-                most, best = count, s
-        return best
+        """The axis n, c, y, x of an input along which packing saves most loads, if any."""
+        most = max(range(4), key=lambda s: self.packs_along(k, s))
+        return most if self.packs_along(k, most) > 1 else None
+
+    def packs_along(self, k: int, s: int) -> int:
+        """Entries of a block along the axis n, c, y, x (0 to 3) of an input, if PACKED neighbours there can be one texel for all
+        invocations: every block starts at a multiple of PACKED. Otherwise 0."""
+        axis = self.axis_along(k, s)
+        if axis is None:
+            return 0
+        count = self.entries(axis)
+        return count if count % PACKED == 0 or self.blocks[axis] == 1 else 0
+
+    def axis_along(self, k: int, s: int) -> int | None:
+        """The axis that by itself is the index of an input along its axis s, all within its extent, but for the lanes."""
+        affine = self.f.maps[k].affines[s]
+        if not affine.terms or affine != Affine.axis(affine.axes[0]) or affine.axes[0] == self.lane:
+            return None
+        (axis,) = affine.axes
+        return axis if shape_of(self.f.inputs[k])[s] >= self.f.extents[axis] else None
 
     @cached_property
     def loops(self) -> tuple[list[Loop], list[Loop]]:
@@ -469,6 +479,7 @@ def places_read(
 def tiled_in(s: SubStage) -> dict[TiledContraction, list[Function]]:
     """The contractions of a dispatch, each with what is done with its texels."""
     found: dict[TiledContraction, list[Function]] = {}
+    last: list[Function] = []
     for f in s.body:
         if isinstance(f, TiledContraction):
             last = found[f] = []

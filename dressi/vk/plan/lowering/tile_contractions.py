@@ -24,13 +24,31 @@ from ....ad.graph.index_map import IMAGE_AXES, Affine
 from ....ad.program import Program
 from ....ad.transform.rewrite import replaced
 from ....ad.types import FLOAT
+from ....errors import PlanError
 from ..context import Target
 from ..limits import DeviceLimits
 from ..model.cost import with_fragments
 from ..model.device import LOOP, DeviceModel
+from ..model.schedules import (
+    Bind,
+    LoopNest,
+    Pack,
+    Reduce,
+    Row,
+    Rows,
+    Schedules,
+    Shuffle,
+    Split,
+    SplitK,
+    Stage,
+    Tensorize,
+    Unroll,
+    axis_names,
+    loop_nests,
+    of_kind,
+)
 from ..substage import GROUP
-from .register_tiles import PACKED, Layout, Packed, TiledContraction, axis_names, part_of
-from .schedules import Bind, Pack, Reduce, Row, Rows, Shuffle, Split, SplitK, Unroll
+from .register_tiles import PACKED, Layout, Packed, ProductLayout, TiledContraction, layout_of, part_of
 
 LARGEST = 16
 """Entries of an axis in a block."""
@@ -64,6 +82,8 @@ SHARED_STEP = 5e-8
 """Seconds of one level of the tree inside of a workgroup: a barrier of the workgroup, two reads and a write."""
 PARTS = (1, 4, 16, 64, 256)
 """Parts that a long contraction may be split into, for each lane of a workgroup."""
+LONGEST_LOOPS = 65535
+"""Iterations of all loops of an invocation of a product; lavapipe ends it there."""
 LEVELS = 32
 """Functions that replace others may be shortened again, so many times at most."""
 LEAST_TEXELS = 32
@@ -71,12 +91,19 @@ LEAST_TEXELS = 32
 
 
 def tile_contractions(program: Program, target: Target) -> dict[Variable, Variable]:
-    """Large contractions, by register tiles."""
+    """Large contractions, by register tiles; those that the user gave schedules for, by these."""
     limits, model, options, _ = target
+    found, given = {}, Schedules.of(options.schedules)
     every = [f for f in program.functions if isinstance(f, ContractFunction)]
     near = beside(program.functions) if every else set[Function]()
-    made = ((f, tiled(f, limits, model, beside=f in near)) for f in every if options.tile_contractions)
-    return {f.output: y for f, y in made if y is not None}
+    nests = loop_nests((f, f) for f in program.functions) if given else {}
+    for f in every:
+        rows = given.get(nests[f]) if given else None
+        if rows:
+            found[f.output] = scheduled(f, checked(f, rows, limits), limits, model, by_hand=True)
+        elif rows is None and options.tile_contractions:
+            found[f.output] = tiled(f, limits, model, beside=f in near)
+    return {v: y for v, y in found.items() if y is not None}
 
 
 def beside(functions: Iterable[Function]) -> set[Function]:
@@ -120,6 +147,167 @@ def without_inputs(f: ContractFunction) -> ContractFunction:
     """The contraction of leaves without values, which keeps no graph alive."""
     leaves = [Variable(x.vtype, x.size, x.batch, channels=x.channels) for x in f.inputs]
     return ContractFunction(*leaves, **f.form)
+
+
+# ---- schedules by hand
+def checked(f: ContractFunction, rows: Rows, limits: DeviceLimits) -> Chosen:
+    """A schedule that a user gave. Raises PlanError, which says which row does not fit and why. Whether a contraction can be
+    computed at its reader, and what a workgroup can stage, is known where dispatches are."""
+    f = without_inputs(f)
+    for k, row in enumerate(rows):
+        reason = misfit(f, rows[:k], row, limits, in_product=bool(of_kind(rows, Tensorize)))
+        if reason is not None:
+            raise does_not_fit(f, row, reason)
+    part, rest = part_of(f, rows)
+    layout = layout_of(part, rows)
+    binding = [row for row in rows if isinstance(row, Bind | Reduce)]
+    if not suits(f) or not binding:
+        reason = (
+            "Bind or Reduce is missing"
+            if suits(f)
+            else "register tiles are of sums of floats, not of matrices"
+        )
+        raise PlanError(f"the schedule of the contraction {LoopNest.of_function(f)} does not fit: {reason}")
+    if layout.iterations > limits.max_loop_iterations // 2:
+        raise does_not_fit(
+            f, rows[-1], f"loops of {layout.iterations} iterations are left; add SplitK or Unroll"
+        )
+    return Chosen(f, rows, rest if rest is not None and rest["reduced"] != (1,) else None)
+
+
+def does_not_fit(f: ContractFunction, row: Row, reason: str) -> PlanError:
+    """The error of a row of a schedule by hand."""
+    return PlanError(
+        f"{row} in the schedule of the contraction {LoopNest.of_function(f)} does not fit: {reason}"
+    )
+
+
+def misfit(
+    f: ContractFunction, before: Rows, row: Row, limits: DeviceLimits, *, in_product: bool
+) -> str | None:
+    """Why a row does not fit a contraction after the rows before it, None where it does. in_product: whether one of the rows is
+    Tensorize, which takes components of packed operands by themselves."""
+    part, rest = part_of(f, before)
+    names, layout = axis_names(part), Layout(part, before)
+    if isinstance(row, Split | Bind | Reduce | Unroll) and row.axis not in names:
+        return f"its axes are {', '.join(names)}"
+    match row:
+        case Split() | SplitK():
+            if isinstance(row, SplitK) and rest is not None:
+                return "a sum is split once"
+            try:
+                _, rest = part_of(f, (*before, row))
+            except ValueError as error:
+                return str(error)
+            widest = min(limits.max_image_dimension, limits.max_framebuffer_width)
+            if rest is not None and part.output.size[0] * rest["reduced"][0] > widest:
+                return "no image of the device holds all parts"
+        case Bind(name, lanes) | Reduce(name, lanes):
+            axis = names.index(name)
+            if layout.lane >= 0:
+                return "an axis is bound already"
+            if axis in part.reduced_axes:
+                return "a reduced axis is a loop; only parallel axes are bound"
+            if not 1 <= lanes <= limits.max_workgroup_invocations:
+                return f"a workgroup of the device has 1 to {limits.max_workgroup_invocations} invocations"
+            if isinstance(row, Bind):
+                return (
+                    "its parts are added up by Reduce"
+                    if any(r.together > 1 for r in of_kind(before, SplitK))
+                    else None
+                )
+            splits = of_kind(before, SplitK)
+            if not splits or splits[0].together != lanes or axis != part.axes[3][-1]:
+                return "it reduces the last axis of x, after a SplitK of as many parts together as there are lanes"
+            if lanes & (lanes - 1):
+                return "a tree needs a power of two of lanes"
+        case Unroll(name, factor):
+            axis = names.index(name)
+            if axis in layout.tile or axis in layout.unrolled:
+                return "the axis is unrolled already"
+            if not 1 <= factor <= part.extents[axis]:
+                return f"the axis has {part.extents[axis]} entries"
+            if axis in part.reduced_axes and part.extents[axis] % factor:
+                return f"it does not divide the {part.extents[axis]} terms of a reduced axis"
+            words = layout.points * factor * part.output.vtype.components * layout.lanes
+            if layout.tree and axis in layout.parallel and 4 * words > SHARED_BYTES:
+                return f"{4 * words} bytes of shared memory are needed, {SHARED_BYTES} are there"
+        case Shuffle(lanes):
+            if layout.tree or lanes < 1 or lanes > limits.subgroup or layout.lanes % lanes:
+                return f"subgroups of the device have {limits.subgroup} invocations, and divide the {layout.lanes} of Bind"
+        case Pack(operand, axis):
+            if not 0 <= operand < len(part.inputs) or axis not in IMAGE_AXES:
+                return f"there are {len(part.inputs)} operands with axes n, c, y, x"
+            alone = in_product or layout.axis_along(operand, IMAGE_AXES.index(axis)) is not None
+            if part.inputs[operand].vtype is not FLOAT or not alone:
+                return "its index there is no axis by itself, other than that of the lanes, of numbers"
+        case Tensorize():
+            return _no_product(part, before, row, limits)
+        case Stage(operand):
+            if not 0 <= operand < len(part.inputs):
+                return f"there are {len(part.inputs)} operands"
+    return None
+
+
+def _no_product(f: ContractFunction, before: Rows, row: Tensorize, limits: DeviceLimits) -> str | None:
+    """Why a contraction is no such product by workgroups."""
+    names, shape, lanes = axis_names(f), row.shape, Layout(f, before).lanes
+    sides = sides_of(f, least=1)
+    if sides is None or {row.row, row.column} - {*names}:
+        return "the contraction is no sum of products of two images of numbers with axes of their own"
+    own = [{k for k, m in enumerate(f.maps) if names.index(name) in m.axes} for name in (row.row, row.column)]
+    if sorted(map(len, own)) != [1, 1] or own[0] == own[1] or names.index(row.column) >= f.reduced_axes.start:
+        return f"rows and columns are parallel axes of one operand each, as {names[sides[0]]!r} and {names[sides[1]]!r}"
+    if of_kind(before, Unroll):
+        return "its blocks are those of Tensorize; leave out Unroll"
+    in_registers = (shape.lanes, shape.depth) == (1, 1)
+    if not in_registers and shape != limits.matrix:
+        return f"units for matrices of the device have the shape {limits.matrix}"
+    if min(row[2:5]) < 1 or row.rows % shape.rows or row.columns % shape.columns or row.depth % shape.depth:
+        return "its shape divides rows, columns and depth"
+    if in_registers and row.rows // shape.rows * (row.columns // shape.columns) != lanes:
+        return (
+            f"there are {lanes} invocations, not one for each {shape.rows} x {shape.columns} of a workgroup"
+        )
+    if not in_registers and shape.parts(row.rows, row.columns, lanes) is None:
+        return "subgroups would have unequal parts"
+    layout = ProductLayout(f, (*before, row))
+    if layout.trip_count > LONGEST_LOOPS:
+        return f"an invocation has {layout.trip_count:.0f} iterations, and {LONGEST_LOOPS} are allowed"
+    needed = 4 * layout.shared_words
+    return (
+        None
+        if needed <= SHARED_BYTES
+        else f"{needed} bytes of shared memory are needed, {SHARED_BYTES} are there"
+    )
+
+
+def sides_of(f: ContractFunction, least: int) -> tuple[int, int] | None:
+    """The axes of rows and columns of a product: the longest ones that one operand has alone, columns of at least so many
+    entries where neighbours are neighbours in the output; None of what is no sum of products of two images of numbers."""
+    if (
+        not f.product
+        or f.combine != "add"
+        or len(f.inputs) != 2
+        or any(x.vtype is not FLOAT for x in f.inputs)
+    ):
+        return None
+    if any(not any(m.axes.issuperset(affine.axes) for m in f.maps) for affine, _ in f.guards):
+        return None
+    (a, b), parallel = f.maps, range(f.reduced_axes.start)
+    own = [
+        [x for x in m.axes - other.axes if x in parallel and f.extents[x] > 1]
+        for m, other in ((a, b), (b, a))
+    ]
+    if not all(own):
+        return None
+    last = [axes[-1] for axes in reversed(f.axes) if axes]
+    one, other = (max(axes, key=lambda x: (f.extents[x], x)) for axes in own)
+    for x in last:
+        for axes, row in ((own[0], other), (own[1], one)):
+            if x in axes and f.extents[x] >= least:
+                return row, x
+    return None
 
 
 # ---- the search

@@ -1,6 +1,6 @@
 """Schedules of whole dispatches of register tiles: what a workgroup makes together, and which contractions share a dispatch.
 
-Each pass proposes rows (``lowering/schedules``) for dispatches, and the predictor chooses between these and what there is:
+Each pass proposes rows (``model/schedules``) for dispatches, and the predictor chooses between these and what there is:
 
     overlap_tiles      At: contractions that read each other share a dispatch, and what is between them is never stored
     tile_products      Tensorize: a workgroup makes products of two operands together, block after block of both
@@ -17,14 +17,20 @@ from dataclasses import replace
 
 from ....ad.contract.contraction import ContractFunction
 from ....ad.graph import Variable
-from ....ad.types import FLOAT
 from ..context import Context
 from ..limits import NO_MATRIX, DeviceLimits, MatrixShape
 from ..lowering.chains import in_registers, is_chain, links_of, shared_words, stageable, staged_in, staging_of
-from ..lowering.register_tiles import ProductLayout, TiledContraction, axis_names, tiled_in
-from ..lowering.schedules import At, Bind, Rows, Stage, Tensorize, Unroll, exchanged
-from ..lowering.tile_contractions import SHARED_BYTES, lanes_of, view_axes
+from ..lowering.register_tiles import ProductLayout, TiledContraction, tiled_in
+from ..lowering.tile_contractions import (
+    LONGEST_LOOPS,
+    SHARED_BYTES,
+    does_not_fit,
+    lanes_of,
+    sides_of,
+    view_axes,
+)
 from ..model.device import DeviceModel
+from ..model.schedules import At, Bind, Rows, Stage, Tensorize, Unroll, axis_names, exchanged, of_kind
 from ..predict.register_tiles import Memo, tiles_seconds
 from ..substage import GROUP, Read, SubStage, TiledCompute, all_reads
 from ..uses import put_together
@@ -47,8 +53,6 @@ GROUPS = (64, 128, 256)
 """Invocations of a workgroup that makes a product."""
 LEAST = 16
 """Rows and columns of a product of a workgroup."""
-LONGEST_LOOPS = 65535
-"""Iterations of all loops of an invocation; lavapipe ends it there."""
 MOST = 8
 """Contractions side by side in a dispatch. Each is code of its own in one shader."""
 ALIKE = 2.0
@@ -83,18 +87,42 @@ def overlap_tiles(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
         for each in (s, t):
             if each not in alone:
                 alone[each] = _alone_seconds(each, limits, model)
-        if best[0] >= alone[s] + alone[t]:
+        if best[0] >= alone[s] + alone[t] and not _by_hand(t):
             continue
         alone[best[1]] = best[0]
         put_together(found, reader, k, best[1])
-    return [s for s in found if s is not None]
+    left = [s for s in found if s is not None]
+    for f in (f for s in left for f in list(tiled_in(s))[-1:] if f.by_hand):
+        for row in of_kind(f.schedule, At):
+            reason = (
+                "its value has other readers than one contraction with a schedule by hand, whose blocks can make it within"
+                " registers or shared memory; all of a chain are At the same memory"
+            )
+            raise does_not_fit(f.whole, row, reason)
+    return left
 
 
 def tile_products(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
     """The SubStages; products of two operands, matrix products and convolutions, are made by tiles of workgroups that stage
     blocks of both where that is done sooner. An invocation by itself reads a row of its tile for each of its columns; a
     workgroup reads it once for all of them."""
-    return _each_alone(sub_stages, context, _soonest_product)
+    given = [_as_given(s) if _is_alone(s) and _by_hand(s) else s for s in sub_stages]
+    return _each_alone(given, context, _soonest_product)
+
+
+def _as_given(s: SubStage) -> SubStage:
+    """The dispatch of a contraction by hand, with what its workgroups stage. Raises PlanError."""
+    (f,) = tiled_in(s)
+    if of_kind(f.schedule, Tensorize):
+        return _scheduled(s, {f: f.schedule})
+    stages = of_kind(f.schedule, Stage)
+    if not stages:
+        return s
+    made = _scheduled(s, {f: f.schedule})
+    if staging_of(links_of(made)) is None or 4 * shared_words(made) > SHARED_BYTES:
+        reason = f"what its workgroup reads is no region of an image, or takes more than {SHARED_BYTES} bytes"
+        raise does_not_fit(f.whole, stages[0], reason)
+    return made
 
 
 def stage_operands(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
@@ -179,10 +207,15 @@ def _each_alone(
         return list(sub_stages)
     result = []
     for s in sub_stages:
-        found = search(s, context) if _is_alone(s) else None
+        found = search(s, context) if _is_alone(s) and not _by_hand(s) else None
         sooner = found is not None and found[0] < tiles_seconds(s, context.limits, context.cost)
         result.append(found[1] if found is not None and sooner else s)
     return result
+
+
+def _by_hand(s: SubStage) -> bool:
+    """Whether the user gave the schedules of a dispatch."""
+    return any(f.by_hand for f in tiled_in(s))
 
 
 def _is_alone(s: SubStage) -> bool:
@@ -205,9 +238,14 @@ def _scheduled(s: SubStage, schedules: dict[TiledContraction, Rows]) -> SubStage
 
 # ---- chains
 def chain_schedules(s: SubStage, model: DeviceModel) -> Iterator[SubStage]:
-    """Inner values in registers, then, on devices where waiting for each other costs invocations little, in shared memory, with and
+    """The schedules by hand, if there are any. Else inner values in registers, then, on devices where waiting for each other costs invocations little, in shared memory, with and
     without the images that workgroups load more than once."""
     *inner, last = tiled_in(s)
+    if _by_hand(s):
+        if inner:  # the last one may become an inner one later
+            rows = exchanged(last.schedule, lambda row: isinstance(row, At))
+            yield _scheduled(s, {f: f.schedule for f in inner} | {last: rows})
+        return
     layout, names, views = last.layout, axis_names(last.part), view_axes(last.part)
     extents = last.part.extents
     lines = [a for a in layout.parallel if extents[a] > 1 and a not in views and a != layout.lane]
@@ -267,7 +305,9 @@ def suits(s: SubStage, model: DeviceModel) -> bool:
         return False
     if last.layout.points * last.f.output.vtype.components > model.accumulators:
         return False
-    if staged_in(links):
+    if staged := staged_in(links):
+        if not all(link.result in staged for link in inner):
+            return False
         if staging_of(links) is None or 4 * shared_words(s) > SHARED_BYTES:
             return False
         return all(link.layout.products <= model.straight for link in links)
@@ -295,6 +335,11 @@ def _chained(s: SubStage, t: SubStage, v: Variable) -> SubStage | None:
     fs = [*tiled_in(s), *tiled_in(t)]
     beside = len(tiled_in(t)) > 1 and not is_chain(t)
     elsewhere = any(v in g.inputs for others in tiled_in(t).values() for g in others)
+    # Where the user gave one schedule of a chain, he gave all, and says so by At.
+    by_hand = {f.by_hand for f in fs}
+    at = [bool(of_kind(f.schedule, At)) for f in tiled_in(s) if f.by_hand]
+    if len(by_hand) > 1 or not all(at):
+        return None
     overwritten = not {r.variable for r in s.reads}.isdisjoint(t.replaces.values())
     if beside or elsewhere or overwritten or len(fs) > LONGEST_CHAIN or any(f.layout.tree for f in fs):
         return None
@@ -311,7 +356,7 @@ def product_schedules(
     f: TiledContraction, limits: DeviceLimits, model: DeviceModel, half: bool
 ) -> Iterator[Rows]:
     """The schedules of a contraction as a product. half: whether operands may be rounded to 16-bit floats."""
-    sides = sides_of(f.part)
+    sides = sides_of(f.part, LEAST)
     if sides is None:
         return
     (row, column), names = sides, axis_names(f.part)
@@ -344,34 +389,6 @@ def _product_fits(s: SubStage) -> bool:
     (link,) = links_of(s)
     assert isinstance(link.layout, ProductLayout), "it was scheduled so"
     return 4 * shared_words(s) <= SHARED_BYTES and link.layout.trip_count <= LONGEST_LOOPS
-
-
-def sides_of(f: ContractFunction) -> tuple[int, int] | None:
-    """The axes of rows and columns: the longest ones that one operand has alone, columns where neighbours are neighbours in the
-    output; None of what is no sum of products of two images of numbers."""
-    if (
-        not f.product
-        or f.combine != "add"
-        or len(f.inputs) != 2
-        or any(x.vtype is not FLOAT for x in f.inputs)
-    ):
-        return None
-    if any(not any(m.axes.issuperset(affine.axes) for m in f.maps) for affine, _ in f.guards):
-        return None
-    (a, b), parallel = f.maps, range(f.reduced_axes.start)
-    own = [
-        [x for x in m.axes - other.axes if x in parallel and f.extents[x] > 1]
-        for m, other in ((a, b), (b, a))
-    ]
-    if not all(own):
-        return None
-    last = [axes[-1] for axes in reversed(f.axes) if axes]
-    one, other = (max(axes, key=lambda x: (f.extents[x], x)) for axes in own)
-    for x in last:
-        for axes, row in ((own[0], other), (own[1], one)):
-            if x in axes and f.extents[x] >= LEAST:
-                return row, x
-    return None
 
 
 # ---- contractions side by side

@@ -11,7 +11,9 @@ from dressi.ad.program import Program
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import profile
+from dressi.vk.plan.lowering import tile_contractions
 from dressi.vk.plan.lowering.chains import is_chain, links_of, staged_in
+from dressi.vk.plan.lowering.register_tiles import Packed
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP
 from dressi.vk.plan.options import DEFAULT
 from dressi.vk.plan.passes import schedule_contractions as passes
@@ -99,6 +101,22 @@ def forced(monkeypatch, form, model):
         return (-(float(len(found[-1].work.schedules)) ** 2), found[-1]) if found else None
 
     monkeypatch.setattr(passes, "soonest_chain", one)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("case", ["residual", "layers"])
+@pytest.mark.second_driver("residual-images")
+def test_values_of_packed_operands(device, always, monkeypatch, case, form):
+    """Kernels whose neighbours share a texel; loops visit one after the other where a block is cut short."""
+    monkeypatch.setattr(tile_contractions, "pack_seconds", lambda *_: 0.0)
+    forced(monkeypatch, form, DESKTOP)
+    made = CASES[case]()
+    with VulkanExecutor(Program({"y": made}), device, options=EACH_STEP, cost=DESKTOP) as run:
+        assert any(isinstance(f, Packed) for f in run.plan.program.functions)
+        run.run()
+        run.wait()
+        expected = evaluate([made])[0]
+        assert np.abs(run.recv(made) - expected).max() < ROUNDINGS * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("form", FORMS)

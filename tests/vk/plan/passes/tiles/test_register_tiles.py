@@ -19,8 +19,8 @@ from dressi.vk.plan.context import Target
 from dressi.vk.plan.limits import profile
 from dressi.vk.plan.lowering import tile_contractions
 from dressi.vk.plan.lowering.register_tiles import Layout, Packed, TiledContraction
-from dressi.vk.plan.lowering.schedules import Bind, Pack, Shuffle, Unroll
 from dressi.vk.plan.model.records import CPU, DESKTOP, LAVAPIPE, SWIFTSHADER, TILER
+from dressi.vk.plan.model.schedules import Bind, Pack, Shuffle, Unroll
 from dressi.vk.plan.options import DEFAULT
 from dressi.vk.plan.predict.stages import predict
 from dressi.vk.plan.substage import TiledCompute

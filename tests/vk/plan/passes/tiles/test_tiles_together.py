@@ -16,8 +16,8 @@ from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import profile
 from dressi.vk.plan.lowering.register_tiles import TiledContraction, tiled_in
-from dressi.vk.plan.lowering.schedules import Reduce, Unroll
 from dressi.vk.plan.model.records import CPU, DESKTOP
+from dressi.vk.plan.model.schedules import Reduce, Unroll
 from dressi.vk.plan.options import DEFAULT
 from dressi.vk.plan.predict.stages import predict
 from dressi.vk.plan.substage import TiledCompute
