@@ -4,16 +4,19 @@ as much in one pass."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from copy import copy
+from dataclasses import replace
 
-from ..graph import Function, ScatterFunction, Variable
+from ..graph import Domain, DrawFunction, Function, ScatterFunction, Variable
 from ..ops.image.extremes import ReduceMax
 from ..ops.image.lookup import ScatterAdd, with_pairs
 from ..ops.image.reduce import Reduce, Sum
 from ..ops.pixel.arithmetic import Add, Max, maximum
 from ..ops.pixel.constant import is_constant
+from ..ops.pixel.vector import swizzle, vec2, vec3, vec4
 from ..program import Program
-from .rewrite import replaced
+from .rewrite import replaced, substitute
 
 Key = Callable[[Variable], Hashable | None]
 """Terms with equal keys can be merged; None if a term must stay as it is."""
@@ -40,6 +43,53 @@ def halve_scatter(program: Program, f: ScatterFunction) -> Program:
     parts = [with_pairs(f, some) for some in (f.pairs[:half], f.pairs[half:])]
     kind = Add if f.operation == "add" else Max
     return replaced(program, {f.output: kind(*parts).output})
+
+
+def pack_externals(program: Program, f: DrawFunction) -> Program:
+    """What the fragments of a draw read at their own pixel, and values of one texel, as components of fewer images: floats and
+    vectors of one domain together, up to four components. The Program itself where there are no two of these."""
+    graph, alike = f.fragment, dict[Domain, list[int]]()
+    for k, (x, fetched) in enumerate(zip(f.externals, graph.fetched if graph else (), strict=True)):
+        if not (fetched or x.vtype.is_int or x.vtype.is_matrix or x.vtype.components > 3):
+            alike.setdefault(x.domain, []).append(k)
+    together = [some for numbers in alike.values() for some in _in_fours(f, numbers) if len(some) > 1]
+    if not together:
+        return program
+    packed: dict[Variable, Variable] = {}
+    formals, externals = list(graph.formals), list(f.externals)
+    for some in together:
+        whole = _VECTORS[sum(f.externals[k].vtype.components for k in some)](*(f.externals[k] for k in some))
+        formal, start = Variable(whole.vtype, whole.size, whole.batch, name="packed"), 0
+        for k in some:
+            end = start + f.externals[k].vtype.components
+            packed[graph.formals[k]] = swizzle(formal, "xyzw"[start:end])
+            start = end
+        formals.append(formal)
+        externals.append(whole)
+    left = [k for k, v in enumerate(formals) if v not in packed]
+    other = copy(f)
+    other.fragment = replace(
+        graph, formals=tuple(formals[k] for k in left), roots=tuple(substitute(graph.roots, packed))
+    )
+    made = other.rebuild(*f.inputs[: f.pulled], *(externals[k] for k in left))
+    return replaced(program, {f.output: made.output})
+
+
+_VECTORS = {2: vec2, 3: vec3, 4: vec4}
+
+
+def _in_fours(f: DrawFunction, numbers: Iterable[int]) -> list[list[int]]:
+    """Externals in groups of up to four components, the largest first."""
+    groups: list[list[int]] = []
+    for k in sorted(numbers, key=lambda k: -f.externals[k].vtype.components):
+        own = f.externals[k].vtype.components
+        for some in groups:
+            if sum(f.externals[n].vtype.components for n in some) + own <= 4:
+                some.append(k)
+                break
+        else:
+            groups.append([k])
+    return groups
 
 
 def merge_reductions(program: Program) -> Program:

@@ -38,11 +38,11 @@ from functools import cache
 from itertools import chain
 from typing import TypeVar
 
-from ...ad.graph import ScatterFunction, Variable
+from ...ad.graph import DrawFunction, ScatterFunction, Variable
 from ...ad.loops.parts import without_loops
 from ...ad.program import Program
 from ...ad.transform.garbage_collection import paused
-from ...ad.transform.merge import halve_scatter
+from ...ad.transform.merge import halve_scatter, pack_externals
 from ...ad.transform.rewrite import replaced
 from ...config import config
 from .analysis.dataflow import Analysis
@@ -174,8 +174,8 @@ def build_plan(
     depends on them is kept for the next.
 
     ``program`` of the plan is the Program that was packed: loops longer than the ``longest_walk`` of the device model are
-    trees of short ones, a scatter that reads more images than the device allows is a sum of several, and a Function
-    copies a new value that is a leaf which the step overwrites, or that of another leaf too.
+    trees of short ones, a scatter that reads more images than the device allows is a sum of several, a draw that
+    does reads some of them as channels of others, and a Function copies a new value that is a leaf which the step overwrites, or that of another leaf too.
     """
     program.check()
     target = Target(limits, cost or CPU, options, changing)
@@ -200,6 +200,8 @@ def _fitted(program: Program, make: Callable[[Program], Made]) -> Made:
                 program = without(program, f.inputs[0])
             elif isinstance(f, ScatterFunction) and len(f.pairs) > 1:
                 program = halve_scatter(program, f)
+            elif isinstance(f, DrawFunction) and (packed := pack_externals(program, f)) is not program:
+                program = packed
             else:
                 raise
 

@@ -1,5 +1,7 @@
 """Transparent layers: peeled, by moments, and as nodes of scenes."""
 
+from dataclasses import replace
+
 import glass_cases as gc
 import numpy as np
 import pytest
@@ -8,7 +10,9 @@ from numpy.testing import assert_allclose
 from dressi import F, InputError, Variable, adam
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
+from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient, total
+from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, IVEC3, MAT4, VEC3, VEC4, list_image, list_size
 from dressi.config import shader_text
 from dressi.render import Camera, Material, Mesh, Node, Scene, list_leaf, primitives, render, to_clip
@@ -21,9 +25,12 @@ from dressi.render.layers.margins import draw_layers
 from dressi.render.layers.moments import BIAS, OWN, SPREAD, share_before, summed_layers
 from dressi.render.layers.peel import peel
 from dressi.render.surface.screen import DrawnMesh
+from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES
 from dressi.vk.plan.model.records import CPU
+from dressi.vk.plan.options import PlanOptions
 from dressi.vk.planning import PlanningEngine
+from dressi.vk.run.executor import VulkanExecutor
 
 SCENE = gc.glass()
 TRUTH, COUNT = gc.sorted_picture(SCENE)
@@ -316,6 +323,25 @@ def test_a_draw_may_read_more_images_than_a_pass_has_attachments(run):
         engine.set_loss(F.sum(F.accumulate(triangle, size=size, value=lambda f, z: value(f, z) * z)))
         engine.set_optimizer(adam(1e-3), images)
         assert engine.plan.stages
+
+
+def test_a_draw_reads_images_as_channels_of_others_where_it_reads_too_many(device):
+    """Its gradient by positions reads 28, of which devices may allow 16."""
+    made, image = picture(SCENE)
+    slopes = gradient(F.mean(F.dot(image, image)), [made.alphas, made.position])
+    program = simplify(Program({"alphas": slopes[0], "position": slopes[1]}))
+    for name in ("minimum", "raspberry_pi4"):
+        assert build_plan(program, PROFILES[name], shader_text).stages
+    found, read, options = [], [], PlanOptions(sum_by_faces=False, load_images=False)
+    for most in (128, 16):
+        limits = replace(device.limits, max_sampled_images=most)
+        with VulkanExecutor(program, device, limits=limits, options=options) as executor:
+            scatters = [s for s in executor.plan.sub_stages if s.scatter is not None]
+            read.append(max(s.descriptors["sampled_images"] for s in scatters))
+            executor.run(1)
+            found.append([executor.recv(v) for v in program.outputs.values()])
+    assert read[0] > 16 >= read[1]
+    assert all((a == b).all() and a.any() for a, b in zip(*found, strict=True))
 
 
 NODES_TRUTH, NODES_COUNT = gc.sorted_picture(SCENE)
