@@ -73,10 +73,7 @@ def test_what_is_in_them(built: Path):
     assert wheel.name == f"dressi-{dressi.__version__}-py3-none-any.whl"
     names = zipfile.ZipFile(wheel).namelist()
     kept = {
-        "dressi/py.typed",
-        "dressi/shaders/face.glsl",
-        "dressi/docs/changelog.md",
-        "dressi/cli/many/pool.py",
+        *"dressi/py.typed dressi/shaders/face.glsl dressi/docs/changelog.md dressi/cli/many/pool.py".split()
     }
     kept |= {f"dressi/{file.relative_to(REPOSITORY)}" for file in (REPOSITORY / "shaders").rglob("*.glsl")}
     kept |= {str(file.relative_to(REPOSITORY)) for file in (REPOSITORY / "dressi").rglob("*.py")}
@@ -85,12 +82,7 @@ def test_what_is_in_them(built: Path):
     with tarfile.open(sdist) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
     assert {
-        "pyproject.toml",
-        "LICENSE",
-        "Makefile",
-        ".ci/setup",
-        "tests/conftest.py",
-        "shaders/face.glsl",
+        *"pyproject.toml LICENSE Makefile .ci/setup tests/conftest.py shaders/face.glsl".split()
     } <= inside
 
 

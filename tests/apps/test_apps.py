@@ -114,18 +114,7 @@ def test_depths_bring_the_surface_nearer(run_script, tmp_path: Path):
 
 
 def test_colours_of_hidden_parts_follow_their_contours(run_script, tmp_path: Path):
-    options = (
-        "--scene",
-        "torus",
-        "--form",
-        "contour",
-        "--radius-px",
-        "2",
-        "--image",
-        "colour",
-        "--size",
-        "40",
-    )
+    options = "--scene torus --form contour --radius-px 2 --image colour --size 40".split()
     run_script(PATH_TEST.with_stem("contour_test"), *options, "--samples", "16", "--again", "0")
     (row,) = json.loads((tmp_path / "contour_test.json").read_text())
     assert abs(row["kinds"]["positions"]["median"] - 1) < 0.02
@@ -326,15 +315,7 @@ BARS: dict[str, tuple[str, dict[str, tuple[float, float]]]] = {
     "slicing": ("--steps 60 --size 64", {"found_db": (30, 90)}),
 }
 LONG = (
-    "burst",
-    "chain",
-    "deconvolution",
-    "demosaicking",
-    "fit_losses",
-    "lens",
-    "neural_texture",
-    "plane_sweep",
-    "tone_mapping",
+    "burst chain deconvolution demosaicking fit_losses lens neural_texture plane_sweep tone_mapping".split()
 )
 
 

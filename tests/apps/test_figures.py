@@ -94,18 +94,7 @@ def test_fits_of_other_targets_are_not_compared(run, small, capsys):
 
 def test_gradients_by_all_parameters(run):
     """The outer form integrates to the change of the loss by positions, pose, focal length, texture and coordinates."""
-    options = (
-        "--estimator",
-        "outer",
-        "--mesh",
-        "convex",
-        "--size",
-        "48",
-        "--samples",
-        "8",
-        "--radius-px",
-        "4",
-    )
+    options = "--estimator outer --mesh convex --size 48 --samples 8 --radius-px 4".split()
     rows = json.loads((run("gradient_test", *options) / "gradient_test.json").read_text())
     assert len(rows) == 5
     for row in rows:

@@ -82,15 +82,8 @@ def test_every_case_runs(case, driver, mesh, tmp_path, capsys, monkeypatch):
     assert {result["case"] for result in results} == {case}
     for result in results:
         assert {"functions", "substages", "stages"} <= set(result["plan"])
-        for name in (
-            "first_build_ms",
-            "step_ms",
-            "device_ms",
-            "longest_submission_ms",
-            "step_and_read_loss_ms",
-            "bytes",
-            "copy_bandwidth",
-        ):
+        times = "first_build_ms step_ms device_ms longest_submission_ms step_and_read_loss_ms"
+        for name in f"{times} bytes copy_bandwidth".split():
             assert result[name] > 0, name
         assert result["device"] and result["driver"] and result["quality"]["steps"] == 2
         # The gradient by inverse UV is one of an expectation, and steps of `joint` compare other views: one may go up.
@@ -157,19 +150,7 @@ def test_sub_stages_grow_with_fewer_attachments():
 @pytest.mark.release
 def test_options_reach_the_results(driver: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MESA_SHADER_CACHE_DISABLE", "true")
-    options = (
-        "--cold",
-        "--profile",
-        "minimum",
-        "--views",
-        "2",
-        "--peels",
-        "2",
-        "--radius-px",
-        "3",
-        "--form",
-        "face",
-    )
+    options = "--cold --profile minimum --views 2 --peels 2 --radius-px 3 --form face".split()
     result, recorded = bench("silhouette", tmp_path, *TINY, *options)
     assert recorded["label"] == "loss recorded" and recorded["against"]["label"] == result["label"] == ""
     assert recorded["plan"]["step_substages"] > result["plan"]["step_substages"]

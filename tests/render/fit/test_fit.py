@@ -239,17 +239,7 @@ def test_results_are_written_and_replaced(device, make_engine, scene: Dataset, t
     report = write_results(tmp_path, scene, result, make_engine, device=facts, total_s=lambda: 1.0)
     assert sorted(f.name for f in tmp_path.iterdir()) == sorted([*FILES, HELD_OUT])
     assert json.loads((tmp_path / "report.json").read_text()) == report
-    assert set(report) == {
-        "device",
-        "plan",
-        "time",
-        "metrics",
-        "views",
-        "pictures",
-        "parts",
-        "surface",
-        "hull",
-    }
+    assert set(report) == {*"device plan time metrics views pictures parts surface hull".split()}
     cameras = scene.held_out.cameras if scene.held_out is not None else []
     for view in report["views"]["heldout"]:
         assert_allclose(view["eye"], cameras[view["view"]].center)

@@ -24,14 +24,8 @@ SYSTEMS = {"linux": LINUX, "darwin": MACOS, "win32": WINDOWS, "freebsd14": LINUX
 @pytest.fixture(params=SYSTEMS)
 def system(request, monkeypatch):
     monkeypatch.setattr(sys, "platform", request.param)
-    for name in (
-        "VULKAN_SDK",
-        "VK_DRIVER_FILES",
-        "VK_ICD_FILENAMES",
-        "DRESSI_CACHE",
-        "XDG_CACHE_HOME",
-        "LOCALAPPDATA",
-    ):
+    settings = "VULKAN_SDK VK_DRIVER_FILES VK_ICD_FILENAMES DRESSI_CACHE XDG_CACHE_HOME LOCALAPPDATA"
+    for name in settings.split():
         monkeypatch.delenv(name, raising=False)
     return SYSTEMS[request.param]
 
