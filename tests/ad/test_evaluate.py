@@ -29,20 +29,12 @@ def test_values_come_from_the_argument_before_the_data():
     assert evaluate([x])[0].tolist() == [[[1.0, 2.0]]]
 
 
-def test_a_leaf_without_values_is_named():
-    radius = Variable(FLOAT, name="radius")
+def test_values_that_are_missing_or_do_not_fit_are_named():
+    radius, x = Variable(FLOAT, name="radius"), Variable(VEC3, (2, 2), name="x")
     with pytest.raises(GraphError, match=r"radius.*no values.*test_evaluate"):
         evaluate([radius * 2.0])
-
-
-def test_only_leaves_take_values():
-    x = Variable(FLOAT, data=[[[1.0]]])
     with pytest.raises(GraphError, match="computed"):
-        evaluate([x], {x + 1.0: 2.0})
-
-
-def test_values_must_fit():
-    x = Variable(VEC3, (2, 2), name="x")
+        evaluate([radius], {radius: 1.0, radius + 1.0: 2.0})
     with pytest.raises(GraphError, match="shape"):
         evaluate([x], {x: np.zeros((2, 2))})
 

@@ -45,18 +45,11 @@ def test_what_is_not_a_mesh_is_refused_in_one_sentence(mesh, words):
     assert "\n" not in str(caught.value)
 
 
-def test_arrays_of_the_wrong_shape_are_refused_where_they_are_given():
-    with pytest.raises(InputError, match=r"\(n, 3\)"):
-        Mesh(np.zeros((3, 2)), FACE)
-    with pytest.raises(InputError, match="int64"):
-        Mesh(TRIANGLE, np.array([[0.0, 1.0, 2.0]]))
-    with pytest.raises(InputError, match="pairs"):
-        Mesh(TRIANGLE, FACE, uvs=np.zeros((3, 2)))
-
-
 @pytest.mark.parametrize(
     ("positions", "faces", "words"),
     [
+        (np.zeros((3, 2)), FACE, r"\(n, 3\)"),
+        (TRIANGLE, np.array([[0.0, 1.0, 2.0]]), "int64"),
         (TRIANGLE, FACE.astype(float), r"integers, not float64; pass faces.astype\(np.int64\)"),
         (TRIANGLE, np.array([[0.5, 1, 2]]), "did you swap positions and faces"),
         (TRIANGLE, np.zeros((3, 5), int), r"\(3, 5\); pass faces\.T"),
@@ -80,7 +73,9 @@ def test_integers_of_any_kind_are_faces(kind):
     assert mesh.faces.dtype == np.int64 and mesh.validate() is mesh
 
 
-def test_faces_that_count_from_one_are_told():
+def test_faces_that_count_from_one_and_coordinates_that_are_no_pairs_are_told():
+    with pytest.raises(InputError, match="pairs"):
+        Mesh(TRIANGLE, FACE, uvs=np.zeros((3, 2)))
     with pytest.raises(InputError, match="count from 0: faces - 1"):
         Mesh(TRIANGLE, FACE + 1).validate()
 
@@ -352,16 +347,16 @@ def test_refused(fields, words):
         Material(**fields, name="oak").validate()
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"normal": np.zeros((4, 4))}, r"normal must be \(H, W, 3\), not \(4, 4\)"),
-        ({"metallic_roughness": np.zeros((4, 4, 3))}, r"metallic_roughness must be \(H, W, 2\)"),
-        ({"occlusion": np.zeros((0, 4))}, r"occlusion must be \(H, W\), not \(0, 4\)"),
-        ({"occlusion": np.full((4, 4), 255, np.uint8)}, "occlusion must hold floats, not uint8; divide"),
-        ({"emission": 1.0}, "emission must be 3 numbers, not 1.0"),
-    ],
-)
+WRONG = [
+    ({"normal": np.zeros((4, 4))}, r"normal must be \(H, W, 3\), not \(4, 4\)"),
+    ({"metallic_roughness": np.zeros((4, 4, 3))}, r"metallic_roughness must be \(H, W, 2\)"),
+    ({"occlusion": np.zeros((0, 4))}, r"occlusion must be \(H, W\), not \(0, 4\)"),
+    ({"occlusion": np.full((4, 4), 255, np.uint8)}, "occlusion must hold floats, not uint8; divide"),
+    ({"emission": 1.0}, "emission must be 3 numbers, not 1.0"),
+]
+
+
+@pytest.mark.parametrize(("fields", "words"), WRONG)
 def test_wrong_shapes_are_refused_at_once(fields, words):
     with pytest.raises(InputError, match=words):
         Material(**fields)

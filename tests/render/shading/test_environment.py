@@ -277,11 +277,6 @@ def test_maps_that_are_none_are_refused(image, words):
         Environment(image).prefiltered()
 
 
-def test_lobes_for_which_there_is_no_table_are_refused():
-    with pytest.raises(InputError, match="1 or 3 lobes"):
-        Environment(np.ones((8, 16, 3))).prefiltered(lobes=2)
-
-
 @pytest.mark.parametrize("rotation", [np.ones((3, 3)), np.ones(3), Variable(VEC3), np.diag([1.0, 1.0, -1.0])])
 def test_rotations_that_are_none_are_refused(rotation):
     with pytest.raises(InputError, match="rotation of an environment"):
@@ -399,7 +394,9 @@ def test_devices_agree_with_the_oracle(run):
         assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_other_tables_and_images_are_refused():
+def test_other_tables_lobes_and_images_are_refused():
+    with pytest.raises(InputError, match="1 or 3 lobes"):
+        Environment(np.ones((8, 16, 3))).prefiltered(lobes=2)
     with pytest.raises(GraphError, match="16 VEC3"):
         radiance(Variable.of(coefficients()[:9], VEC3), F.constant((0.0, 0.0, 1.0)))
     with pytest.raises(InputError, match=r"\(H, W, 3\)"):
