@@ -634,7 +634,7 @@ WRAP_BAD = {
 
 @pytest.mark.one_driver
 @pytest.mark.parametrize("sentence", WRAP_BAD)
-def test_bad_input_ends_in_one_sentence_of_wrapped_functions(on_device, sentence):
+def test_bad_input_of_wrapped_functions_ends_in_one_sentence(on_device, sentence):
     with pytest.raises((InputError, GraphError), match=sentence):
         WRAP_BAD[sentence]()
 

@@ -623,7 +623,7 @@ def test_fields_of_view_and_pixel_centres():
         (rigid, [(MAT3, R), (VEC3, T)]),
     ],
 )
-def test_gradients_are_central_differences_of_conventions(function, values):
+def test_gradients_of_conventions_are_central_differences(function, values):
     leaves = [convention_leaf(*pair) for pair in values]
     assert check_gradient(function(*leaves), leaves) < 1e-6
 

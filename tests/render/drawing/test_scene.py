@@ -435,7 +435,7 @@ def test_instances_of_a_shape_share_its_sum():
         (lambda: Skeleton(PARENTS, LOCAL[:2]), r"finite matrices \(6, 4, 4\)"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_named_of_moved_shapes(make, words: str):
+def test_what_does_not_fit_moved_shapes_is_named(make, words: str):
     with pytest.raises(InputError, match=words):
         make()
 

@@ -363,7 +363,7 @@ def test_what_views_share_is_not_picked():
 
 
 @pytest.mark.parametrize(("wrong", "word"), [({"batch": -1}, "batch"), ({"spread": -1.0}, "spread")])
-def test_options_that_cannot_be_of_batches(wrong, word):
+def test_options_of_batches_that_cannot_be(wrong, word):
     with pytest.raises(InputError, match=word):
         FitOptions(**wrong)
 
@@ -372,7 +372,7 @@ def test_options_that_cannot_be_of_batches(wrong, word):
 @pytest.mark.parametrize(
     "options", [{"batch": 2, "exposure": True}, {"spread": 4.0}], ids=["batch", "spread"]
 )
-def test_the_fit_learns_of_batches(make_engine, options):
+def test_the_fit_learns_from_batches(make_engine, options):
     scene = mesh_dataset(pear(16, 12, 32), BATCHES_TINY.views, BATCHES_SIZE, make_engine)
     job = FitJob(scene, replace(BATCHES_TINY, **options), make_engine)
     result = job.run()

@@ -248,7 +248,7 @@ def test_a_clear_layer_reflects_by_the_angle_to_the_eye():
     assert_allclose(glow.ravel(), np.array([1.0, 2.0, 3.0]) * (1 - share), rtol=1e-9)
 
 
-def test_gradients_are_central_differences_of_gltf():
+def test_gradients_of_the_gltf_model_are_central_differences():
     def leaf(name: str, *values: float) -> Variable:
         return Variable.of([values], VEC3 if len(values) == 3 else FLOAT, name=name)
 
@@ -484,12 +484,12 @@ def tooth() -> tuple[Variable, list[Variable]]:
 
 
 @pytest.mark.parametrize("made", [eye, tooth])
-def test_gradients_by_everything_are_central_differences_of_eyes(made):
+def test_gradients_of_eyes_by_everything_are_central_differences(made):
     assert check_gradient(*made()) < 1e-5
 
 
 @pytest.mark.parametrize("made", [eye, tooth])
-def test_devices_agree_with_numpy_of_eyes(device, made):
+def test_devices_agree_with_numpy_on_eyes(device, made):
     value = made()[0]
     with DressiAD(device) as ad:
         assert_allclose(ad.evaluate([value])[0], evaluate([value])[0], rtol=1e-3, atol=1e-4)
@@ -630,11 +630,11 @@ def skin(seed: int = 0) -> tuple[Variable, list[Variable]]:
     return value, [*leaves.values(), *directions]
 
 
-def test_gradients_by_everything_are_central_differences_of_skin():
+def test_gradients_of_skin_by_everything_are_central_differences():
     assert check_gradient(*skin()) < 1e-5
 
 
-def test_devices_agree_with_numpy_of_skin(device):
+def test_devices_agree_with_numpy_on_skin(device):
     value = skin()[0]
     with DressiAD(device) as ad:
         assert_allclose(ad.evaluate([value])[0], evaluate([value])[0], rtol=1e-4, atol=1e-5)

@@ -376,7 +376,7 @@ def test_irradiance_is_the_integral_over_the_cosine():
 
 
 @pytest.mark.parametrize("light", [radiance, harmonic_irradiance])
-def test_gradients_are_central_differences_of_harmonics(light):
+def test_gradients_of_harmonics_are_central_differences(light):
     table, n = Variable.of(coefficients(), VEC3), Variable.of(some_directions(), VEC3)
     assert check_gradient(light(table, n), [table, n]) < 1e-6
 
@@ -439,7 +439,7 @@ def test_channels_are_filtered_each_for_itself():
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: type(k).__name__)
 @pytest.mark.parametrize("sizes", [((16, 8), (16, 8)), ((24, 12), (10, 7)), ((5, 4), (12, 6))])
-def test_devices_agree_with_the_oracle_in_value_and_gradient_of_filters(run, kernel, sizes):
+def test_filters_on_devices_agree_with_the_oracle_in_value_and_gradient(run, kernel, sizes):
     x, weight = image(sizes[0]), image(sizes[1], seed=1)
     y = sphere_filter(x, kernel, sizes[1])
     (gx,) = gradient(F.sum(F.sum_components(y * weight)), [x])
@@ -510,7 +510,7 @@ def test_white_stays_white_and_means_stay_means():
     assert_allclose(gathered, 1.0, rtol=1e-12)
 
 
-def test_irradiance_is_the_integral_over_the_cosine_of_filters():
+def test_filtered_irradiance_is_the_integral_over_the_cosine():
     x = image((64, 32))
     (found,) = evaluate([irradiance(x)])
     n = directions((32, 16))
@@ -664,7 +664,7 @@ def test_gradients_at_fixed_directions_are_central_differences(name: str):
     assert check_gradient(monte_carlo_lit(leaves, scene()), [leaves[name]]) < 1e-5
 
 
-def test_devices_agree_with_the_oracle_in_value_and_gradient_by_monte_carlo(run):
+def test_sampled_light_on_devices_agrees_with_the_oracle_in_value_and_gradient(run):
     leaves = scene()
     value = monte_carlo_lit(leaves)
     loss = F.sum(F.sum_components(F.square(value)))
