@@ -23,8 +23,8 @@ from typing import Any
 
 from dressi.errors import DressiError, InputError
 
-FRONT = ("dressi", "dressi.F", "dressi.optim", "dressi.networks", "dressi.render")
-"""Public names of modules, as a user imports them; ``F``, ``optim`` and ``networks`` are attributes of ``dressi``."""
+FRONT = ("dressi", "dressi.F", "dressi.optim", "dressi.networks", "dressi.schedules", "dressi.render")
+"""Public names of modules, as a user imports them; ``F``, ``optim``, ``networks`` and ``schedules`` are attributes of ``dressi``."""
 INTERNAL = frozenset({"ad", "cli", "docs", "render", "vk"})
 """Packages of dressi without a page of their own, or with one of FRONT."""
 CODE = re.compile(r"(``.*?``|`[^`\n]*`)", re.DOTALL)

@@ -3,6 +3,7 @@
     PYTHONPATH=tests python -m random_graphs --minutes 30 --seed 1000 --device llvmpipe --json graphs.jsonl
     PYTHONPATH=tests python -m random_graphs stencils --count 1000 --device llvmpipe --json stencils.jsonl
     PYTHONPATH=tests python -m random_graphs lookups --minutes 30 --device llvmpipe --json lookups.jsonl
+    PYTHONPATH=tests python -m random_graphs tiles --count 200 --device llvmpipe --json tiles.jsonl
     PYTHONPATH=tests python -m random_graphs derivatives --count 1000 --device llvmpipe --json derivatives.jsonl
     PYTHONPATH=tests python -m random_graphs residuals --minutes 30 --device llvmpipe --json residuals.jsonl
     PYTHONPATH=tests python -m random_graphs schedules --minutes 30 --device SwiftShader --json schedules.jsonl
@@ -16,6 +17,7 @@ import sys
 import time
 import traceback
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -37,6 +39,7 @@ from random_graphs.programs import (
     random_stencils,
 )
 from random_graphs.residuals import check_residuals
+from random_graphs.tiles import draw_tiles, forced
 
 DRAWN = {
     "graphs": partial(random_program, operations=EVERY),
@@ -44,6 +47,7 @@ DRAWN = {
     "contractions": partial(random_stencils, operations=CONTRACTIONS),
     "lookups": partial(random_stencils, operations=LOOKUPS),
     "derivatives": random_derivatives,
+    "tiles": draw_tiles,
 }
 CHECKED = {"schedules": check_schedule, "residuals": check_residuals}
 
@@ -109,13 +113,14 @@ def run(seed: int, device: Device, arguments: argparse.Namespace) -> dict:
         if arguments.what in CHECKED:
             report = CHECKED[arguments.what](seed, device)
         else:
-            report = check(
-                seed,
-                device,
-                arguments.functions,
-                baseline=not arguments.no_baseline,
-                draw=DRAWN[arguments.what],
-            )
+            with forced(seed) if arguments.what == "tiles" else nullcontext():
+                report = check(
+                    seed,
+                    device,
+                    arguments.functions,
+                    baseline=not arguments.no_baseline,
+                    draw=DRAWN[arguments.what],
+                )
             if arguments.what == "derivatives":
                 report.failures += disagreements(seed, arguments.functions)
     except Exception:

@@ -82,6 +82,9 @@ MATRICES = (MAT2, MAT3, MAT4)
 FLOATS = (FLOAT, *VECTORS, *MATRICES)
 LARGEST = 50.0  # magnitude of the values in the pool
 
+SIZES = ((7, 5), (5, 3), (9, 1), (1, 6), (16, 12), (33, 18))
+"""Of images."""
+
 PERTURBED = 1e-5
 """Relative change of the leaves that tells whether a value is well conditioned."""
 
@@ -93,9 +96,9 @@ class Refused(Exception):
 class Pool:
     """``values`` of floats and ``ints`` of indices, over domains that mostly broadcast to (size, batch)."""
 
-    def __init__(self, rng: np.random.Generator, channels: int = 1):
+    def __init__(self, rng: np.random.Generator, channels: int = 1, sizes: Sequence[tuple[int, int]] = SIZES):
         self.rng, self.channels = rng, channels
-        self.size = tuple(int(n) for n in self.among([(7, 5), (5, 3), (9, 1), (1, 6), (16, 12), (33, 18)]))
+        self.size = tuple(int(n) for n in self.among(sizes))
         self.batch = int(self.among([1, 1, 2, 3]))
         self.values: list[Variable] = []
         self.ints: list[Variable] = []

@@ -18,6 +18,7 @@ from random_graphs.operations import (
     CONTRACTIONS,
     MORE,
     OPERATIONS,
+    SIZES,
     VECTORS,
     F,
     Operation,
@@ -448,11 +449,14 @@ def picked(p: Pool) -> Variable:
 
 
 def random_stencils(
-    seed: int, count: int | None = None, operations: list[Operation] = STENCILS
+    seed: int,
+    count: int | None = None,
+    operations: list[Operation] = STENCILS,
+    sizes: Sequence[tuple[int, int]] = SIZES,
 ) -> tuple[Program, int]:
     """A program of about ``count`` reads with its gradients, and how many steps to run. Equal arguments give equal programs."""
     rng = np.random.default_rng(seed)
-    p = Pool(rng, channels=int(rng.choice((1, 1, 2, 3, 5))))
+    p = Pool(rng, int(rng.choice((1, 1, 2, 3, 5))), sizes)
     for k in range(2):
         vtype, channels = FLOAT if k == 0 else p.among([FLOAT, VEC2, VEC3]), p.among([1, p.channels])
         p.add(p.leaf(vtype, p.size, p.batch, parameter=True, channels=channels))
