@@ -138,6 +138,7 @@ class MirroredFetch(PixelFunction):
 
     access = (Access.FETCH,)
     operations, fetches = 4.0, 1.0
+    no_derivative = "is a probe of drivers"
     glsl = "$0(ivec2($size0.x - 1 - pixel.x, $size0.y - 1 - pixel.y), tile)"
 
     def infer(self):
