@@ -27,6 +27,8 @@ FRONT = ("dressi", "dressi.F", "dressi.optim", "dressi.networks", "dressi.schedu
 """Public names of modules, as a user imports them; ``F``, ``optim``, ``networks`` and ``schedules`` are attributes of ``dressi``."""
 INTERNAL = frozenset({"ad", "cli", "docs", "render", "vk"})
 """Packages of dressi without a page of their own, or with one of FRONT."""
+LIBRARIES = frozenset({"jax", "numpy", "torch"})
+"""Modules of dressi for the arrays of a library, with a page where it is installed."""
 CODE = re.compile(r"(``.*?``|`[^`\n]*`)", re.DOTALL)
 
 
@@ -61,7 +63,8 @@ def pages() -> Iterator[Page]:
             inner = import_module(info.name)
             yield Page(info.name, text_of(inner), _by_module(inner))
     for info in pkgutil.iter_modules(package.__path__, "dressi."):
-        if info.ispkg and info.name.rpartition(".")[2] not in INTERNAL:
+        name = info.name.rpartition(".")[2]
+        if name in LIBRARIES or (info.ispkg and name not in INTERNAL):
             try:
                 module = import_module(info.name)
             except (DressiError, ImportError) as error:

@@ -27,8 +27,7 @@ from ..vk.run.executor import VulkanExecutor
 from ..vk.run.measure.calibration import model_of
 from ..vk.run.values.evaluate import shared_device
 from ..vk.run.workspace import Workspace
-from .layout import Layout, Parts, Spec, computed, spec_of
-from .operation import Operation
+from .operation import Layout, Operation, Parts, Spec, computed, spec_of
 
 KEPT = 64
 """Signatures that are kept, the least recently used one being dropped."""

@@ -74,5 +74,5 @@ def test_bad_input_ends_in_one_sentence_while_it_is_traced():
 @pytest.mark.one_driver
 def test_examples_run():
     names = {"np": np, **{name: getattr(dressi, name) for name in dressi.__all__}}
-    result = doctest.testmod(importlib.import_module("dressi.jax.operations"), extraglobs=names)
+    result = doctest.testmod(importlib.import_module("dressi.jax"), extraglobs=names)
     assert result.failed == 0 and result.attempted > 10

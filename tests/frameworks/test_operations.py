@@ -9,10 +9,9 @@ from clip_scenes import TRIANGLE, Q, bilinear, halved, octahedron, perspective, 
 
 import dressi
 import dressi.numpy as dn
-from dressi import VEC2, VEC4, F, GraphError, InputError, Variable, gradient
+from dressi import VEC2, VEC4, F, GraphError, InputError, Variable, gradient, numpy
 from dressi.ad.evaluate import evaluate
 from dressi.frameworks.engine import Engine
-from dressi.numpy import operations
 from dressi.render import hard_soft_ras
 
 SIZE = (40, 24)  # (width, height)
@@ -642,5 +641,5 @@ def test_bad_input_of_wrapped_functions_ends_in_one_sentence(on_device, sentence
 @pytest.mark.one_driver
 def test_examples_run(on_device):
     names = {"np": np, **{name: getattr(dressi, name) for name in dressi.__all__}}
-    result = doctest.testmod(operations, extraglobs=names)
+    result = doctest.testmod(numpy, extraglobs=names)
     assert result.failed == 0 and result.attempted > 15

@@ -181,8 +181,7 @@ def test_bad_input_ends_in_one_sentence(sentence):
 
 @pytest.mark.vk
 @pytest.mark.one_driver
-@pytest.mark.parametrize("module", ["raster", "operations", "wrapping", "context"])
-def test_examples_run(on_device, module):
+def test_examples_run(on_device):
     names = {"np": np, **{name: getattr(dressi, name) for name in dressi.__all__}}
-    result = doctest.testmod(importlib.import_module(f"dressi.torch.{module}"), extraglobs=names)
+    result = doctest.testmod(dr, extraglobs=names)
     assert result.failed == 0 and result.attempted > 0

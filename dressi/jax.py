@@ -1,20 +1,119 @@
-"""The operations on JAX arrays."""
+"""Differentiable rendering of JAX arrays: the operations of nvdiffrast, and graphs of your own, under ``grad`` and ``jit``.
+
+    import dressi.jax as dj
+
+    def loss(positions):
+        rast, _ = dj.rasterize(positions, triangles, (256, 256))
+        colour, _ = dj.interpolate(colours, rast, triangles)
+        return ((dj.antialias(colour, rast, positions, triangles) - target) ** 2).mean()
+
+    slope = jax.grad(loss)(positions)
+
+operations: shapes and conventions of nvdiffrast
+    rasterize, interpolate, texture, texture_mips, antialias
+
+graphs: a function of Variables as a function of arrays
+    wrap
+
+Each call leaves XLA (``jax.pure_callback``) and is computed on the device of DRESSI_DEVICE, or the best one; gradients are
+in reverse mode (``jax.custom_vjp``). Under ``vmap`` calls run one after the other; use the batch axis instead.
+"""
 
 from __future__ import annotations
 
+import atexit
+import os
+import threading
 from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import Any
+from functools import lru_cache, wraps
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
-from ..ad.types import VType
-from ..errors import InputError
-from ..frameworks.checks import resolution_of
-from ..frameworks.operations.antialias import Antialias
-from ..frameworks.operations.interpolate import Interpolate, chosen_attributes
-from ..frameworks.operations.rasterize import Rasterize
-from ..frameworks.operations.texture import Mipmaps, level_limit, texture_operation
-from ..frameworks.operations.wrapped import wrapped
-from .arrays import Array, apply, array_of, floats
+import numpy as np
+
+from .ad.types import VType
+from .errors import InputError
+from .frameworks.engine import close_engines, engine
+from .frameworks.operation import Operation, Spec, resolution_of, wrapped
+from .frameworks.optional import library
+from .frameworks.raster import Antialias, Interpolate, Rasterize, chosen_attributes
+from .frameworks.texture import Mipmaps, level_limit, texture_operation
+
+__all__ = ["antialias", "interpolate", "rasterize", "texture", "texture_mips", "wrap"]
+
+jax = library("jax", "jax")
+jnp = library("jax.numpy", "jax")
+
+Array = Any
+"""jax.Array, which is not known where JAX is not installed."""
+
+
+def array_of(name: str, value: Any) -> Array:
+    """An array of float32, or of int32 where the value holds integers. Raises InputError."""
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} is no array that JAX can read: {error}") from None
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{name} holds {array.dtype}, not numbers")
+    return array.astype(jnp.int32 if array.dtype.kind in "biu" else jnp.float32)
+
+
+def floats(name: str, value: Any) -> Array:
+    """The same, with integers as floats."""
+    return array_of(name, value).astype(jnp.float32)
+
+
+def spec(array: Array) -> Spec:
+    """The spec of an array, or of what stands for one while JAX traces a function."""
+    return Spec(tuple(array.shape), np.dtype(array.dtype).name)
+
+
+def apply(operation: Operation, *arrays: Array) -> tuple[Array, ...]:
+    """The outputs of an operation, with its gradient. Raises InputError while it is traced."""
+    operation.outputs(*(spec(array) for array in arrays))
+    return _function(operation)(*arrays)
+
+
+@lru_cache(maxsize=256)
+def _function(operation: Operation) -> Any:
+    @jax.custom_vjp
+    def function(*arrays: Array) -> tuple[Array, ...]:
+        given = [spec(array) for array in arrays]
+        shapes, types = operation.outputs(*given), operation.output_types(*given)
+        return _call(
+            lambda *values: tuple(engine().forward(operation, values)[0]),
+            tuple(jax.ShapeDtypeStruct(s, t) for s, t in zip(shapes, types)),
+            arrays,
+        )
+
+    def forward(*arrays: Array) -> tuple[Any, Any]:
+        return function(*arrays), arrays
+
+    def backward(arrays: Sequence[Array], gradients: Sequence[Array]) -> tuple[Any, ...]:
+        smooth = [spec(array).dtype == "float32" for array in arrays]
+        seeded = [g for g in gradients if g.dtype == jnp.float32]
+        kinds = [g.dtype == jnp.float32 for g in gradients]
+
+        def pull(*values: np.ndarray) -> tuple[np.ndarray, ...]:
+            given, seeds = values[: len(arrays)], iter(values[len(arrays) :])
+            chosen = [next(seeds) if kind else None for kind in kinds]
+            return tuple(engine().backward(operation, given, chosen, smooth))
+
+        wanted = tuple(jax.ShapeDtypeStruct(a.shape, a.dtype) for a, s in zip(arrays, smooth) if s)
+        found = iter(_call(pull, wanted, (*arrays, *seeded)))
+        none = jax.dtypes.float0
+        return tuple(next(found) if s else np.zeros(a.shape, none) for a, s in zip(arrays, smooth))
+
+    function.defvjp(forward, backward)
+    return function
+
+
+def _call(task: Any, results: tuple[Any, ...], arrays: Sequence[Array]) -> tuple[Array, ...]:
+    def called(*values: Any) -> tuple[np.ndarray, ...]:
+        return on_worker(lambda: task(*(np.asarray(value) for value in values)))
+
+    return jax.pure_callback(called, results, *arrays, vmap_method="sequential")
 
 
 def rasterize(
@@ -161,3 +260,55 @@ def wrap(
         return found[0] if len(found) == 1 else found
 
     return call
+
+
+# One thread for all calls from frameworks that call back on threads of their own: a Vulkan device belongs to a thread.
+
+Result = TypeVar("Result")
+
+
+class Worker:
+    """A thread that runs functions one after the other."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self._tasks: SimpleQueue[tuple[Callable[[], Any], SimpleQueue[tuple[Any, BaseException | None]]]] = (
+            SimpleQueue()
+        )
+        threading.Thread(target=self._serve, name="dressi", daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            task, answer = self._tasks.get()
+            try:
+                answer.put((task(), None))
+            except BaseException as error:
+                answer.put((None, error))
+
+    def run(self, task: Callable[[], Result]) -> Result:
+        """What the function returns, or raises, there."""
+        answer: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        self._tasks.put((task, answer))
+        result, error = answer.get()
+        if error is not None:
+            raise error
+        return result
+
+
+_worker: Worker | None = None
+_lock = threading.Lock()
+
+
+def on_worker(task: Callable[[], Result]) -> Result:
+    """The result of a function that runs on this process's thread for devices."""
+    global _worker
+    with _lock:
+        if _worker is None or _worker.process != os.getpid():
+            _worker = Worker()
+    return _worker.run(task)
+
+
+@atexit.register
+def _close() -> None:
+    if _worker is not None and _worker.process == os.getpid():
+        _worker.run(close_engines)

@@ -1,1 +1,0 @@
-"""The graphs of the operations, over Variables."""

@@ -1,0 +1,491 @@
+"""Differentiable rendering of PyTorch tensors: the operations of nvdiffrast, and Functions of your own, on Vulkan.
+
+    import dressi.torch as dr  # instead of: import nvdiffrast.torch as dr
+
+    context = dr.RasterizeCudaContext()
+    rast, rast_db = dr.rasterize(context, positions, triangles, resolution=[256, 256])
+    colour, _ = dr.interpolate(colours, rast, triangles)
+    colour = dr.antialias(colour, rast, positions, triangles)
+
+operations: signatures, shapes and conventions of nvdiffrast, on CPU tensors of float32 and int32
+    rasterize, DepthPeeler, interpolate, texture, texture_construct_mip, antialias,
+    antialias_construct_topology_hash, RasterizeCudaContext, RasterizeGLContext
+
+graphs: a function of Variables as a function of tensors
+    wrap
+
+The device is that of DRESSI_DEVICE, or the best one. Where nvdiffrast differs: z/w has a gradient, too; any resolution
+will do; ``antialias`` draws the silhouette edges, and so finds those of triangles that are thinner than a pixel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from .ad.types import VType
+from .errors import InputError
+from .frameworks.engine import engine
+from .frameworks.operation import Operation, resolution_of, spec_of, wrapped
+from .frameworks.optional import library
+from .frameworks.raster import Antialias, Interpolate, Rasterize, chosen_attributes, edges_of
+from .frameworks.texture import Mipmaps, level_limit, texture_operation
+
+__all__ = [
+    "DepthPeeler",
+    "RasterizeCudaContext",
+    "RasterizeGLContext",
+    "antialias",
+    "antialias_construct_topology_hash",
+    "interpolate",
+    "rasterize",
+    "texture",
+    "texture_construct_mip",
+    "wrap",
+]
+
+
+torch = library("torch", "torch")
+
+Tensor = Any
+"""torch.Tensor, which is not known where PyTorch is not installed."""
+DTYPES = {torch.float32: np.float32, torch.int32: np.int32}
+
+
+def array_of(name: str, tensor: Tensor) -> np.ndarray:
+    """The values of a CPU tensor of float32 or int32, without a copy. Raises InputError for anything else."""
+    if not isinstance(tensor, torch.Tensor):
+        raise InputError(f"{name} is a torch.Tensor, not {type(tensor).__name__}")
+    if tensor.device.type != "cpu":
+        raise InputError(f"{name} lies on {tensor.device}; dressi.torch takes CPU tensors: call {name}.cpu()")
+    if tensor.layout != torch.strided:
+        raise InputError(
+            f"{name} is {tensor.layout}; dressi.torch takes dense tensors: call {name}.to_dense()"
+        )
+    if tensor.dtype not in DTYPES:
+        raise InputError(
+            f"{name} holds {tensor.dtype}; dressi.torch takes float32 and int32: call {name}.float() or .int()"
+        )
+    return tensor.detach().resolve_conj().resolve_neg().numpy()
+
+
+class Applied(torch.autograd.Function):
+    """An operation on tensors."""
+
+    @staticmethod
+    def forward(ctx: Any, operation: Operation, *tensors: Tensor) -> tuple[Tensor, ...]:
+        arrays = [array_of(name, t) for name, t in zip(operation.names, tensors, strict=True)]
+        ctx.operation = operation
+        ctx.save_for_backward(*tensors)
+        ctx.set_materialize_grads(False)
+        values, ctx.ticket = engine().forward(operation, arrays)
+        found = tuple(torch.from_numpy(array) for array in values)
+        ctx.mark_non_differentiable(*(t for t in found if not t.is_floating_point()))
+        return found
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        arrays = [t.detach().numpy() for t in ctx.saved_tensors]
+        wanted = ctx.needs_input_grad[1:]
+        seeds = [None if g is None else g.numpy() for g in gradients]
+        if not any(wanted) or all(seed is None for seed in seeds):
+            return (None, *(None for _ in wanted))
+        found = iter(engine().backward(ctx.operation, arrays, seeds, wanted, ctx.ticket))
+        return (None, *(torch.from_numpy(next(found)) if want else None for want in wanted))
+
+
+def apply(operation: Operation, *tensors: Tensor) -> tuple[Tensor, ...]:
+    """The outputs of an operation on tensors, with its gradient. Raises InputError before the device sees anything."""
+    arrays = [array_of(name, t) for name, t in zip(operation.names, tensors, strict=True)]
+    operation.outputs(*(spec_of(array) for array in arrays))
+    return Applied.apply(operation, *tensors)
+
+
+class Boosted(torch.autograd.Function):
+    """A tensor whose gradient is multiplied by a number."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, factor: float) -> Tensor:
+        ctx.factor = factor
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient * ctx.factor, None
+
+
+def length(name: str, tensor: Tensor, axis: int) -> int:
+    """The length of an axis of a tensor. Raises InputError."""
+    shape: Sequence[int] = array_of(name, tensor).shape
+    if not shape:
+        raise InputError(f"{name} is a single number; it needs at least one axis")
+    return shape[axis]
+
+
+class RasterizeGLContext:
+    """What rasterize gives. All contexts of nvdiffrast draw on the same Vulkan device here, and none holds anything.
+
+    output_db: whether rasterize gives the derivatives of u and v by pixels.  mode: "automatic" or "manual"; in neither
+    is there anything to activate.  device: where the tensors are: the CPU, or None. Raises InputError.
+
+    >>> import dressi.torch as dr
+    >>> dr.RasterizeGLContext(output_db=False).output_db
+    False
+    """
+
+    def __init__(self, output_db: bool = True, mode: str = "automatic", device: Any = None):
+        if not isinstance(output_db, bool):
+            raise InputError(f"output_db is True or False, not {output_db!r}")
+        if mode not in ("automatic", "manual"):
+            raise InputError(f"mode is 'automatic' or 'manual', not {mode!r}")
+        if device is not None and not str(device).startswith("cpu"):
+            raise InputError(
+                f"a context for tensors on {device}: dressi.torch takes CPU tensors; leave device out, and choose the "
+                "Vulkan device with DRESSI_DEVICE"
+            )
+        self.output_db, self.mode = output_db, mode
+        self.active_depth_peeler: Any = None
+
+    def set_context(self) -> None:
+        """Does nothing: there is nothing to activate."""
+
+    def release_context(self) -> None:
+        """Does nothing: there is nothing to deactivate."""
+
+
+class RasterizeCudaContext(RasterizeGLContext):
+    """The same, with the name and the arguments of nvdiffrast's CUDA rasterizer.
+
+    device: where the tensors are: the CPU, or None. Raises InputError.
+
+    >>> import dressi.torch as dr
+    >>> dr.RasterizeCudaContext().output_db
+    True
+    """
+
+    def __init__(self, device: Any = None):
+        super().__init__(device=device)
+
+
+def interpolate(
+    attr: Tensor,
+    rast: Tensor,
+    tri: Tensor,
+    rast_db: Tensor | None = None,
+    diff_attrs: str | Sequence[int] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Attributes of vertices at every pixel.
+
+    attr: float32 (V, A), or (N, V, A), or (1, V, A) for all images.  rast: the first output of ``rasterize``.  tri: int32
+    (T, 3), the entries of attr at the corners; another tensor than that of the positions will do.  rast_db: its second
+    output.  diff_attrs: "all" or a list: the attributes whose derivatives by pixels are wanted, which needs rast_db.
+
+    Returns float32 (N, height, width, A), 0 where there is no triangle, and (N, height, width, 2 x chosen attributes):
+    dA/dX, dA/dY of each. Differentiable in attr, rast and rast_db. Raises InputError.
+
+    >>> import torch, dressi.torch as dr
+    >>> rast = torch.tensor([[[[0.25, 0.5, 0.0, 1.0]]]])
+    >>> tri = torch.tensor([[0, 1, 2]], dtype=torch.int32)
+    >>> dr.interpolate(torch.tensor([[1.0], [2.0], [4.0]]), rast, tri)[0].item()
+    2.25
+    """
+    chosen = chosen_attributes(diff_attrs, length("attr", attr, -1), rast_db is not None)
+    main, *da = apply(Interpolate(chosen), attr, rast, tri, *([rast_db] if chosen else []))
+    return main, da[0] if da else torch.empty((*main.shape[:3], 0))
+
+
+@dataclass(frozen=True, eq=False)
+class MipStack:
+    """The levels above a texture that stays as it is, made by ``texture_construct_mip``."""
+
+    levels: tuple[Tensor, ...]
+    shape: tuple[int, ...]
+    most: int | None
+    cube: bool
+
+
+def texture(
+    tex: Tensor,
+    uv: Tensor,
+    uv_da: Tensor | None = None,
+    mip_level_bias: Tensor | None = None,
+    mip: MipStack | list[Tensor] | None = None,
+    filter_mode: str = "auto",
+    boundary_mode: str = "wrap",
+    max_mip_level: int | None = None,
+) -> Tensor:
+    """A filtered texture at every pixel.
+
+    tex: float32 (N or 1, H, W, C); cube maps (N or 1, 6, W, W, C), the faces +X, -X, +Y, -Y, +Z, -Z turned as in OpenGL.
+    uv: float32 (N, height, width, 2), (0, 0) is the corner of the first texel; of cube maps (N, height, width, 3), directions
+    of any length, where (0, 0, 0) gives 0.  uv_da: its derivatives by pixels, from ``interpolate``.  mip_level_bias: float32
+    (N, height, width), added to the level, or the level itself without uv_da.  mip: levels from ``texture_construct_mip``,
+    or a list of tensors, which then get gradients of their own; by default they are made.  filter_mode: "nearest", "linear",
+    "linear-mipmap-nearest", "linear-mipmap-linear", or "auto": the last one if uv_da or mip_level_bias is given, else
+    "linear".  boundary_mode: "wrap", "clamp", "zero" (outside is 0) or "cube".  max_mip_level: the highest level used.
+
+    Returns float32 (N, height, width, C). Differentiable in tex, uv, uv_da, mip_level_bias and a list of levels, where the
+    filter depends on them smoothly. Raises InputError.
+
+    >>> import torch, dressi.torch as dr
+    >>> tex = torch.arange(4.0).reshape(1, 1, 4, 1)
+    >>> dr.texture(tex, torch.tensor([[[[0.25, 0.5]]]])).item()
+    0.5
+    """
+    levels, most = _levels(tex, mip, boundary_mode == "cube")
+    operation = texture_operation(
+        has_da=uv_da is not None,
+        has_bias=mip_level_bias is not None,
+        mips=None if levels is None else len(levels),
+        filter_mode=filter_mode,
+        boundary_mode=boundary_mode,
+        max_mip_level=max_mip_level if most is None else most,
+    )
+    given = [uv_da] * operation.with_da + [mip_level_bias] * operation.with_bias
+    given += (levels or []) if operation.mips is not None else []
+    return apply(operation, tex, uv, *given)[0]
+
+
+def _levels(tex: Tensor, mip: object, cube: bool) -> tuple[list[Tensor] | None, int | None]:
+    """The levels above the texture that are given, None where they are to be made; and a limit for those that are."""
+    if mip is None:
+        return None, None
+    if isinstance(mip, list):
+        return mip, None
+    if not isinstance(mip, MipStack):
+        raise InputError(
+            f"mip is made by texture_construct_mip, or a list of tensors, not {type(mip).__name__}"
+        )
+    shape = array_of("tex", tex).shape
+    if (shape, cube) != (mip.shape, mip.cube):
+        raise InputError(
+            f"mip was made of another texture: tex has the shape {shape}, and that had {mip.shape}"
+        )
+    # A texture that learns passes its gradient through the levels, so that they are made again.
+    return (None, len(mip.levels)) if tex.requires_grad else (list(mip.levels), None)
+
+
+def texture_construct_mip(tex: Tensor, max_mip_level: int | None = None, cube_mode: bool = False) -> MipStack:
+    """The mip levels of a texture that does not change, for ``texture(mip=...)``, which then does not make them again.
+
+    tex: as for ``texture``.  max_mip_level: the highest level that is made.  cube_mode: whether it is a cube map. A texture
+    that requires a gradient gets it. Raises InputError.
+
+    >>> import torch, dressi.torch as dr
+    >>> [level.shape for level in dr.texture_construct_mip(torch.zeros(1, 4, 8, 3)).levels]
+    [torch.Size([1, 2, 4, 3]), torch.Size([1, 1, 2, 3]), torch.Size([1, 1, 1, 3])]
+    """
+    operation = Mipmaps(bool(cube_mode), level_limit(max_mip_level))
+    levels = apply(operation, tex.detach() if isinstance(tex, torch.Tensor) else tex)
+    return MipStack(levels, tuple(tex.shape), operation.most, operation.is_cube)
+
+
+@dataclass(frozen=True, eq=False)
+class TopologyHash:
+    """The edges of triangles, made by ``antialias_construct_topology_hash``."""
+
+    tri: Tensor
+    edges: int
+
+
+def antialias(
+    color: Tensor,
+    rast: Tensor,
+    pos: Tensor,
+    tri: Tensor,
+    topology_hash: TopologyHash | None = None,
+    pos_gradient_boost: float = 1.0,
+) -> Tensor:
+    """A picture with its silhouettes blended between neighbouring pixels, which gives visibility a gradient.
+
+    color: float32 (N, height, width, C).  rast: the first output of ``rasterize``.  pos, tri: as for ``rasterize``.
+    topology_hash: from ``antialias_construct_topology_hash``; the edges of the last few tri are kept without it, too.
+    pos_gradient_boost: the gradient of pos is multiplied by it.
+
+    Where an edge passes between two pixels, one takes some of the colour of the other, as a whole. The gradient is exact as
+    long as no edge passes the centre of a pixel. There the picture jumps by half of the difference of two neighbouring
+    colours of one surface, which no gradient of whole colours has: over the rim of a shaded object the gradient of a loss is
+    0.95 to 1.22 of its change with smooth colours, 0.54 to 1.32 with a fine texture. ``wrap`` of
+    ``hard_soft_ras(form="antialias")`` takes the colours at the edge, does not jump, and gives 0.99 to 1.01.
+
+    Returns a tensor like color. Differentiable in color and pos. Raises InputError.
+
+    >>> import torch, dressi.torch as dr
+    >>> pos = torch.tensor([[[-1.0, -1, 0, 1], [0.1, -1, 0, 1], [0.1, 9, 0, 1]]])  # ends just right of the second centre
+    >>> tri = torch.tensor([[0, 1, 2]], dtype=torch.int32)
+    >>> rast, _ = dr.rasterize(dr.RasterizeCudaContext(), pos, tri, [4, 4])
+    >>> dr.antialias((rast[..., 3:] > 0).float(), rast, pos, tri)[0, 0, :, 0]
+    tensor([1.0000, 1.0000, 0.2000, 0.0000])
+    """
+    if topology_hash is not None and not isinstance(topology_hash, TopologyHash):
+        raise InputError(
+            f"topology_hash is made by antialias_construct_topology_hash, not {type(topology_hash).__name__}"
+        )
+    if pos_gradient_boost != 1.0:
+        pos = Boosted.apply(pos, float(pos_gradient_boost))
+    ranged = len(array_of("pos", pos).shape) == 2
+    return apply(Antialias(ranged), color, rast, pos, tri)[0]
+
+
+def antialias_construct_topology_hash(tri: Tensor) -> TopologyHash:
+    """The edges of triangles that do not change, for ``antialias``. tri: int32 (T, 3). Raises InputError.
+
+    >>> import torch, dressi.torch as dr
+    >>> dr.antialias_construct_topology_hash(torch.tensor([[0, 1, 2]], dtype=torch.int32)).edges
+    3
+    """
+    array: Any = array_of("tri", tri)
+    if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind != "i":
+        raise InputError(f"tri holds int32 and has the shape (T, 3), not {array.dtype} {array.shape}")
+    return TopologyHash(tri, len(edges_of(array)[0]))
+
+
+def rasterize(
+    glctx: RasterizeGLContext,
+    pos: Tensor,
+    tri: Tensor,
+    resolution: Sequence[int],
+    ranges: Tensor | None = None,
+    grad_db: bool = True,
+) -> tuple[Tensor, Tensor]:
+    """The nearest triangle at every pixel, and the place in it.
+
+    glctx: a context.  pos: float32 (N, V, 4), vertices in the clip space of OpenGL for each of N images; or (V, 4) with
+    ``ranges``.  tri: int32 (T, 3), numbers of vertices.  resolution: (height, width).  ranges: int32 (N, 2): image n draws
+    the triangles from ``ranges[n, 0]`` on, ``ranges[n, 1]`` of them.  grad_db: whether the second output passes gradients.
+
+    Returns two float32 (N, height, width, 4), 0 where there is no triangle. The first: (u, v, z/w, triangle + 1); u and v
+    are the perspective-correct weights of the first and the second vertex. The second, (N, height, width, 0) if the context
+    gives none: (du/dX, du/dY, dv/dX, dv/dY) by pixels. The first row is the bottom of the image. Both are differentiable
+    in pos, z/w included. Raises InputError.
+
+    >>> import torch, dressi.torch as dr
+    >>> pos = torch.tensor([[[-1.0, -1, 0, 1], [1, -1, 0, 1], [-1, 1, 0, 1]]])
+    >>> tri = torch.tensor([[0, 1, 2]], dtype=torch.int32)
+    >>> rast, rast_db = dr.rasterize(dr.RasterizeCudaContext(), pos, tri, resolution=[2, 4])
+    >>> rast[0, 0, :, 3].tolist()
+    [1.0, 1.0, 1.0, 0.0]
+    """
+    _check_context(glctx)
+    if glctx.active_depth_peeler is not None:
+        raise InputError(
+            "this context is peeling depth layers: call rasterize_next_layer, or leave the DepthPeeler's block first"
+        )
+    return _rasterized(glctx, pos, tri, resolution, ranges, grad_db)
+
+
+def _check_context(glctx: object) -> None:
+    if not isinstance(glctx, RasterizeGLContext):
+        raise InputError(
+            f"glctx is a RasterizeCudaContext or a RasterizeGLContext of dressi.torch, not {glctx!r}"
+        )
+
+
+def _rasterized(
+    glctx: RasterizeGLContext,
+    pos: Tensor,
+    tri: Tensor,
+    resolution: Sequence[int],
+    ranges: Tensor | None,
+    grad_db: bool,
+    before: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    # As in nvdiffrast, ranges are ignored where every image has vertices of its own.
+    ranged = ranges is not None and isinstance(pos, torch.Tensor) and pos.dim() == 2
+    operation = Rasterize(
+        resolution_of(resolution), ranged, before is not None, glctx.output_db, bool(grad_db)
+    )
+    rest = [ranges] * ranged + ([] if before is None else [before])
+    main, *db = apply(operation, pos, tri, *rest)
+    return main, db[0] if db else torch.empty((*main.shape[:3], 0))
+
+
+class DepthPeeler:
+    """Layer after layer of a mesh, from front to back, in a ``with`` block. Arguments as for ``rasterize``.
+
+    While the block runs, ``rasterize`` does not take the context. Raises InputError.
+
+    >>> import torch, dressi.torch as dr
+    >>> pos = torch.tensor([[-1.0, -1, 0, 1], [3, -1, 0, 1], [-1, 3, 0, 1]])
+    >>> pos = torch.cat([pos, pos + torch.tensor([0.0, 0, 0.5, 0])])[None]
+    >>> tri = torch.tensor([[3, 4, 5], [0, 1, 2]], dtype=torch.int32)
+    >>> with dr.DepthPeeler(dr.RasterizeCudaContext(), pos, tri, [2, 2]) as peeler:
+    ...     [peeler.rasterize_next_layer()[0][0, 0, 0, 3].item() for _ in range(3)]
+    [2.0, 1.0, 0.0]
+    """
+
+    def __init__(
+        self,
+        glctx: RasterizeGLContext,
+        pos: Tensor,
+        tri: Tensor,
+        resolution: Sequence[int],
+        ranges: Tensor | None = None,
+        grad_db: bool = True,
+    ):
+        _check_context(glctx)
+        self._glctx = glctx
+        self._arguments: tuple[Any, ...] | None = (pos, tri, resolution, ranges, grad_db)
+        self._before: Tensor | None = None
+
+    def __enter__(self) -> DepthPeeler:
+        if self._arguments is None:
+            raise InputError("this DepthPeeler's block has ended; make another one")
+        if self._glctx.active_depth_peeler is not None:
+            raise InputError("another DepthPeeler uses this context; leave its block first")
+        self._glctx.active_depth_peeler = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._glctx.active_depth_peeler = None
+        self._arguments = self._before = None
+
+    def rasterize_next_layer(self) -> tuple[Tensor, Tensor]:
+        """The next layer behind those so far, as from ``rasterize``. Raises InputError outside of the block."""
+        if self._arguments is None or self._glctx.active_depth_peeler is not self:
+            raise InputError("layers are peeled inside of the DepthPeeler's with block")
+        result = _rasterized(self._glctx, *self._arguments, before=self._before)
+        self._before = result[0].detach()
+        return result
+
+
+def wrap(
+    function: Callable[..., Any],
+    *,
+    types: dict[str, VType] | None = None,
+    batched: Sequence[str] | bool = (),
+) -> Callable[..., Any]:
+    """A function from Variables to Variables as a function of tensors, with its gradient.
+
+    function: takes one Variable for each tensor, and gives a Variable or a tuple of them. It is called once for each signature
+    of shapes and types; the program that it describes is kept. It may use arrays and leaves with data of its own, which are
+    constants.  types: of the texels, by name of the argument, where the shape says something else than is meant (see
+    ``Variable.of``).  batched: names of the arguments whose first axis is the batch, or True for all.
+
+    Tensors are float32 or int32 on the CPU. Results have the shapes that ``evaluate`` gives. Differentiable where the function
+    is. Raises InputError, GraphError.
+
+    >>> import torch, dressi.torch as dr
+    >>> energy = dr.wrap(lambda image: F.mean(F.square(image)))
+    >>> image = torch.full((4, 6), 0.5, requires_grad=True)
+    >>> energy(image).backward()
+    >>> round(image.grad[0, 0].item(), 6)
+    0.041667
+    """
+    operation = wrapped(function, types, batched)
+
+    @wraps(function)
+    def call(*tensors: Tensor) -> Any:
+        if len(tensors) != len(operation.names):
+            raise InputError(
+                f"the wrapped function takes {', '.join(operation.names)}, not {len(tensors)} tensors"
+            )
+        found = apply(operation, *tensors)
+        return found[0] if len(found) == 1 else found
+
+    return call
