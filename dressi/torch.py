@@ -30,10 +30,19 @@ import numpy as np
 from .ad.types import VType
 from .errors import InputError
 from .frameworks.engine import engine
-from .frameworks.operation import Operation, resolution_of, spec_of, wrapped
+from .frameworks.operation import WRAP, Operation, spec_of, wrapped
 from .frameworks.optional import library
-from .frameworks.raster import Antialias, Interpolate, Rasterize, chosen_attributes, edges_of
-from .frameworks.texture import Mipmaps, level_limit, texture_operation
+from .frameworks.raster import (
+    ANTIALIAS,
+    INTERPOLATE,
+    RASTERIZE,
+    Antialias,
+    Interpolate,
+    chosen_attributes,
+    edges_of,
+    rasterize_call,
+)
+from .frameworks.texture import TEXTURE, Mipmaps, level_limit, texture_call
 
 __all__ = [
     "DepthPeeler",
@@ -172,6 +181,7 @@ class RasterizeCudaContext(RasterizeGLContext):
         super().__init__(device=device)
 
 
+@INTERPOLATE.of()
 def interpolate(
     attr: Tensor,
     rast: Tensor,
@@ -181,12 +191,7 @@ def interpolate(
 ) -> tuple[Tensor, Tensor]:
     """Attributes of vertices at every pixel.
 
-    attr: float32 (V, A), or (N, V, A), or (1, V, A) for all images.  rast: the first output of ``rasterize``.  tri: int32
-    (T, 3), the entries of attr at the corners; another tensor than that of the positions will do.  rast_db: its second
-    output.  diff_attrs: "all" or a list: the attributes whose derivatives by pixels are wanted, which needs rast_db.
-
-    Returns float32 (N, height, width, A), 0 where there is no triangle, and (N, height, width, 2 x chosen attributes):
-    dA/dX, dA/dY of each. Differentiable in attr, rast and rast_db. Raises InputError.
+    Without diff_attrs the second output is (N, height, width, 0).
 
     >>> import torch, dressi.torch as dr
     >>> rast = torch.tensor([[[[0.25, 0.5, 0.0, 1.0]]]])
@@ -209,6 +214,7 @@ class MipStack:
     cube: bool
 
 
+@TEXTURE.of()
 def texture(
     tex: Tensor,
     uv: Tensor,
@@ -221,16 +227,7 @@ def texture(
 ) -> Tensor:
     """A filtered texture at every pixel.
 
-    tex: float32 (N or 1, H, W, C); cube maps (N or 1, 6, W, W, C), the faces +X, -X, +Y, -Y, +Z, -Z turned as in OpenGL.
-    uv: float32 (N, height, width, 2), (0, 0) is the corner of the first texel; of cube maps (N, height, width, 3), directions
-    of any length, where (0, 0, 0) gives 0.  uv_da: its derivatives by pixels, from ``interpolate``.  mip_level_bias: float32
-    (N, height, width), added to the level, or the level itself without uv_da.  mip: levels from ``texture_construct_mip``,
-    or a list of tensors, which then get gradients of their own; by default they are made.  filter_mode: "nearest", "linear",
-    "linear-mipmap-nearest", "linear-mipmap-linear", or "auto": the last one if uv_da or mip_level_bias is given, else
-    "linear".  boundary_mode: "wrap", "clamp", "zero" (outside is 0) or "cube".  max_mip_level: the highest level used.
-
-    Returns float32 (N, height, width, C). Differentiable in tex, uv, uv_da, mip_level_bias and a list of levels, where the
-    filter depends on them smoothly. Raises InputError.
+    mip may also be what ``texture_construct_mip`` has made, which gets no gradient.
 
     >>> import torch, dressi.torch as dr
     >>> tex = torch.arange(4.0).reshape(1, 1, 4, 1)
@@ -238,17 +235,11 @@ def texture(
     0.5
     """
     levels, most = _levels(tex, mip, boundary_mode == "cube")
-    operation = texture_operation(
-        has_da=uv_da is not None,
-        has_bias=mip_level_bias is not None,
-        mips=None if levels is None else len(levels),
-        filter_mode=filter_mode,
-        boundary_mode=boundary_mode,
-        max_mip_level=max_mip_level if most is None else most,
+    limit = max_mip_level if most is None else most
+    operation, values = texture_call(
+        tex, uv, uv_da, mip_level_bias, levels, filter_mode, boundary_mode, limit
     )
-    given = [uv_da] * operation.with_da + [mip_level_bias] * operation.with_bias
-    given += (levels or []) if operation.mips is not None else []
-    return apply(operation, tex, uv, *given)[0]
+    return apply(operation, *values)[0]
 
 
 def _levels(tex: Tensor, mip: object, cube: bool) -> tuple[list[Tensor] | None, int | None]:
@@ -293,6 +284,7 @@ class TopologyHash:
     edges: int
 
 
+@ANTIALIAS.of()
 def antialias(
     color: Tensor,
     rast: Tensor,
@@ -303,17 +295,8 @@ def antialias(
 ) -> Tensor:
     """A picture with its silhouettes blended between neighbouring pixels, which gives visibility a gradient.
 
-    color: float32 (N, height, width, C).  rast: the first output of ``rasterize``.  pos, tri: as for ``rasterize``.
     topology_hash: from ``antialias_construct_topology_hash``; the edges of the last few tri are kept without it, too.
     pos_gradient_boost: the gradient of pos is multiplied by it.
-
-    Where an edge passes between two pixels, one takes some of the colour of the other, as a whole. The gradient is exact as
-    long as no edge passes the centre of a pixel. There the picture jumps by half of the difference of two neighbouring
-    colours of one surface, which no gradient of whole colours has: over the rim of a shaded object the gradient of a loss is
-    0.95 to 1.22 of its change with smooth colours, 0.54 to 1.32 with a fine texture. ``wrap`` of
-    ``hard_soft_ras(form="antialias")`` takes the colours at the edge, does not jump, and gives 0.99 to 1.01.
-
-    Returns a tensor like color. Differentiable in color and pos. Raises InputError.
 
     >>> import torch, dressi.torch as dr
     >>> pos = torch.tensor([[[-1.0, -1, 0, 1], [0.1, -1, 0, 1], [0.1, 9, 0, 1]]])  # ends just right of the second centre
@@ -345,6 +328,7 @@ def antialias_construct_topology_hash(tri: Tensor) -> TopologyHash:
     return TopologyHash(tri, len(edges_of(array)[0]))
 
 
+@RASTERIZE.of()
 def rasterize(
     glctx: RasterizeGLContext,
     pos: Tensor,
@@ -355,14 +339,7 @@ def rasterize(
 ) -> tuple[Tensor, Tensor]:
     """The nearest triangle at every pixel, and the place in it.
 
-    glctx: a context.  pos: float32 (N, V, 4), vertices in the clip space of OpenGL for each of N images; or (V, 4) with
-    ``ranges``.  tri: int32 (T, 3), numbers of vertices.  resolution: (height, width).  ranges: int32 (N, 2): image n draws
-    the triangles from ``ranges[n, 0]`` on, ``ranges[n, 1]`` of them.  grad_db: whether the second output passes gradients.
-
-    Returns two float32 (N, height, width, 4), 0 where there is no triangle. The first: (u, v, z/w, triangle + 1); u and v
-    are the perspective-correct weights of the first and the second vertex. The second, (N, height, width, 0) if the context
-    gives none: (du/dX, du/dY, dv/dX, dv/dY) by pixels. The first row is the bottom of the image. Both are differentiable
-    in pos, z/w included. Raises InputError.
+    glctx: a context, which says whether the second output is given; it is (N, height, width, 0) if not.
 
     >>> import torch, dressi.torch as dr
     >>> pos = torch.tensor([[[-1.0, -1, 0, 1], [1, -1, 0, 1], [-1, 1, 0, 1]]])
@@ -396,12 +373,10 @@ def _rasterized(
     before: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     # As in nvdiffrast, ranges are ignored where every image has vertices of its own.
-    ranged = ranges is not None and isinstance(pos, torch.Tensor) and pos.dim() == 2
-    operation = Rasterize(
-        resolution_of(resolution), ranged, before is not None, glctx.output_db, bool(grad_db)
-    )
-    rest = [ranges] * ranged + ([] if before is None else [before])
-    main, *db = apply(operation, pos, tri, *rest)
+    if not (isinstance(pos, torch.Tensor) and pos.dim() == 2):
+        ranges = None
+    operation, values = rasterize_call(pos, tri, resolution, ranges, before, grad_db, glctx.output_db)
+    main, *db = apply(operation, *values)
     return main, db[0] if db else torch.empty((*main.shape[:3], 0))
 
 
@@ -454,6 +429,7 @@ class DepthPeeler:
         return result
 
 
+@WRAP.of()
 def wrap(
     function: Callable[..., Any],
     *,
@@ -462,13 +438,7 @@ def wrap(
 ) -> Callable[..., Any]:
     """A function from Variables to Variables as a function of tensors, with its gradient.
 
-    function: takes one Variable for each tensor, and gives a Variable or a tuple of them. It is called once for each signature
-    of shapes and types; the program that it describes is kept. It may use arrays and leaves with data of its own, which are
-    constants.  types: of the texels, by name of the argument, where the shape says something else than is meant (see
-    ``Variable.of``).  batched: names of the arguments whose first axis is the batch, or True for all.
-
-    Tensors are float32 or int32 on the CPU. Results have the shapes that ``evaluate`` gives. Differentiable where the function
-    is. Raises InputError, GraphError.
+    Tensors lie on the CPU.
 
     >>> import torch, dressi.torch as dr
     >>> energy = dr.wrap(lambda image: F.mean(F.square(image)))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from ..ad.graph import Variable
 from ..ad.graph.arrays import layout_of
 from ..ad.types import Size, VType, list_image, list_size, list_values, vector_type, whole
 from ..errors import GraphError, InputError
+
+Array = TypeVar("Array")
 
 
 class Operation(ABC):
@@ -25,6 +28,16 @@ class Operation(ABC):
 
     names: tuple[str, ...]
     """Of the inputs, for messages and debuggers."""
+
+    def converted(
+        self,
+        values: Sequence[Any],
+        array_of: Callable[[str, Any], Array],
+        floats: Callable[[str, Any], Array],
+    ) -> list[Array]:
+        """The inputs as arrays: ``array_of`` what holds whole numbers, ``floats`` of the rest."""
+        named = zip(self.names, values, strict=True)
+        return [(array_of if name in ("tri", "ranges") else floats)(name, value) for name, value in named]
 
     @abstractmethod
     def outputs(self, *given: Spec) -> tuple[tuple[int, ...], ...]:
@@ -46,6 +59,51 @@ class Operation(ABC):
     @abstractmethod
     def graph(self, *inputs: Parts) -> tuple[Parts, ...]:
         """The outputs, each as Variables whose components are its channels."""
+
+
+Named = TypeVar("Named", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Description:
+    """What the functions of all frameworks that run one operation have in common. As a decorator it writes that into the docstring
+    of such a function, behind its first line, for the arguments that the function has.
+
+    arguments: what each is.  returns: what the outputs are.  smooth: what has a gradient.
+    """
+
+    arguments: Mapping[str, str]
+    returns: str
+    smooth: str
+
+    def of(self, gradients: str = "Differentiable in {}.") -> Callable[[Named], Named]:
+        """The decorator. gradients: how the framework gives the gradients of what is ``smooth``."""
+
+        def add(function: Named) -> Named:
+            first, _, rest = (function.__doc__ or "").partition("\n\n")
+            taken = inspect.signature(function).parameters
+            lines = [f"{name}: {text}" for name, text in self.arguments.items() if name in taken]
+            result = f"Returns {self.returns} {gradients.format(self.smooth)} Raises InputError."
+            width: dict[str, Any] = {"width": 106, "break_long_words": False, "break_on_hyphens": False}
+            parts = "\n".join(textwrap.fill(x, **width) for x in lines), textwrap.fill(result, **width)
+            function.__doc__ = "\n\n".join((first, *(textwrap.indent(x, "    ") for x in parts), rest))
+            return function
+
+        return add
+
+
+WRAP = Description(
+    {
+        "function": "takes one Variable for each array, and gives a Variable or a tuple of them. It is called once for each"
+        " signature of shapes and types; the program that it describes is kept. It may use arrays and leaves with data of its"
+        " own, which are constants.",
+        "types": "of the texels, by name of the argument, where the shape says something else than is meant (see"
+        " ``Variable.of``).",
+        "batched": "names of the arguments whose first axis is the batch, or True for all.",
+    },
+    "a function of arrays of float32 or int32, whose results have the shapes that ``evaluate`` gives.",
+    "the arguments, where the function is differentiable",
+)
 
 
 # How the arrays of a framework, with any number of channels, lie in Variables of at most four components.

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,70 @@ from ..render.surface.screen import (
     interpolate,
     shown_faces,
 )
-from .operation import Layout, Operation, Parts, Spec, entries, image, need, one_of, same, with_room
+from .operation import (
+    Description,
+    Layout,
+    Operation,
+    Parts,
+    Spec,
+    entries,
+    image,
+    need,
+    one_of,
+    resolution_of,
+    same,
+    with_room,
+)
+
+RASTERIZE = Description(
+    {
+        "pos": "float32 (N, V, 4), vertices in the clip space of OpenGL for each of N images; or (V, 4) with ``ranges``.",
+        "tri": "int32 (T, 3), numbers of vertices.",
+        "resolution": "(height, width).",
+        "ranges": "int32 (N, 2): image n draws the triangles from ``ranges[n, 0]`` on, ``ranges[n, 1]`` of them.",
+        "before": "the first output for the layer before: the next layer behind it is drawn.",
+        "grad_db": "whether the second output passes gradients.",
+    },
+    "two float32 (N, height, width, 4), 0 where there is no triangle. The first: (u, v, z/w, triangle + 1); u and v are the"
+    " perspective-correct weights of the first and the second vertex. The second: (du/dX, du/dY, dv/dX, dv/dY) by pixels. The"
+    " first row is the bottom of the image.",
+    "pos, z/w included",
+)
+INTERPOLATE = Description(
+    {
+        "attr": "float32 (V, A), or (N, V, A), or (1, V, A) for all images.",
+        "rast": "the first output of ``rasterize``.",
+        "tri": "int32 (T, 3), the entries of attr at the corners; others than those of the positions will do.",
+        "rast_db": "the second output of ``rasterize``.",
+        "diff_attrs": '"all" or a list of numbers: the attributes whose derivatives by pixels are wanted, which needs rast_db.',
+    },
+    "float32 (N, height, width, A), 0 where there is no triangle, and with diff_attrs (N, height, width, 2 x chosen"
+    " attributes): dA/dX, dA/dY of each.",
+    "attr, rast and rast_db",
+)
+ANTIALIAS = Description(
+    {
+        "color": "float32 (N, height, width, C).",
+        "rast": "the first output of ``rasterize``.",
+        "pos": "as for ``rasterize``.",
+        "tri": "as for ``rasterize``.",
+    },
+    "an array like color. Where an edge passes between two pixels, one takes some of the colour of the other, as a whole. The"
+    " gradient is exact as long as no edge passes the centre of a pixel. There the picture jumps by half of the difference of two"
+    " neighbouring colours of one surface, which no gradient of whole colours has: over the rim of a shaded object the gradient"
+    " of a loss is 0.95 to 1.22 of its change with smooth colours, 0.54 to 1.32 with a fine texture. ``wrap`` of"
+    ' ``hard_soft_ras(form="antialias")`` takes the colours at the edge, does not jump, and gives 0.99 to 1.01.',
+    "color and pos",
+)
+
+
+def rasterize_call(
+    pos: Any, tri: Any, resolution: object, ranges: Any, before: Any, grad_db: object, with_db: bool = True
+) -> tuple[Rasterize, list[Any]]:
+    """The operation of these arguments of ``rasterize``, and its arrays. Raises InputError."""
+    ranged, peeled = ranges is not None, before is not None
+    operation = Rasterize(resolution_of(resolution), ranged, peeled, with_db, bool(grad_db))
+    return operation, [pos, tri, *(x for x in (ranges, before) if x is not None)]
 
 
 @dataclass(frozen=True)

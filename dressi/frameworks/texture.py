@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..ad import functional as F
 from ..ad.graph import Variable
@@ -21,7 +21,7 @@ from ..ad.ops.texture.sample import (
 from ..ad.transform.gradient import jvp
 from ..ad.types import FLOAT, whole
 from ..errors import GraphError, InputError
-from .operation import Layout, Operation, Parts, Spec, channels, image, need, one_of, same
+from .operation import Description, Layout, Operation, Parts, Spec, channels, image, need, one_of, same
 
 CUBE = "cube"
 """The boundary mode of cube maps."""
@@ -152,22 +152,53 @@ class Mipmaps(Operation):
         return tuple(zip(*levels, strict=True))
 
 
-def texture_operation(
-    *,
-    has_da: bool,
-    has_bias: bool,
-    mips: int | None,
+TEXTURE = Description(
+    {
+        "tex": "float32 (N or 1, H, W, C); cube maps (N or 1, 6, W, W, C), the faces +X, -X, +Y, -Y, +Z, -Z turned as in OpenGL.",
+        "uv": "float32 (N, height, width, 2), (0, 0) is the corner of the first texel; of cube maps (N, height, width, 3),"
+        " directions of any length, where (0, 0, 0) gives 0.",
+        "uv_da": "its derivatives by pixels, from ``interpolate``.",
+        "mip_level_bias": "float32 (N, height, width), added to the level, or the level itself without uv_da.",
+        "mip": "a list of the levels above the texture, which get gradients of their own; by default they are made.",
+        "filter_mode": '"nearest", "linear", "linear-mipmap-nearest", "linear-mipmap-linear", or "auto": the last one if uv_da or'
+        ' mip_level_bias is given, else "linear".',
+        "boundary_mode": '"wrap", "clamp", "zero" (outside is 0) or "cube".',
+        "max_mip_level": "the highest level used.",
+    },
+    "float32 (N, height, width, C).",
+    "tex, uv, uv_da, mip_level_bias and the levels, where the filter depends on them smoothly",
+)
+MIPS = Description(
+    {
+        "tex": "as for ``texture``.",
+        "max_mip_level": "the highest level that is made.",
+        "cube_mode": "whether it is a cube map.",
+    },
+    "the levels, the largest first.",
+    "tex",
+)
+
+
+def texture_call(
+    tex: Any,
+    uv: Any,
+    uv_da: Any,
+    mip_level_bias: Any,
+    mip: Sequence[Any] | None,
     filter_mode: str,
     boundary_mode: str,
     max_mip_level: int | None,
-) -> Texture:
-    """The operation of these options of ``texture``. Raises InputError."""
+) -> tuple[Texture, list[Any]]:
+    """The operation of these arguments of ``texture``, and its arrays. Raises InputError."""
+    has_da, has_bias = uv_da is not None, mip_level_bias is not None
     if filter_mode == AUTO:
         filter_mode = "linear-mipmap-linear" if has_da or has_bias else "linear"
     one_of("filter_mode", filter_mode, (AUTO, *FILTERS))
     if not FILTERS[filter_mode].mips:
-        return Texture(filter_mode, boundary_mode)
-    return Texture(filter_mode, boundary_mode, has_da, has_bias, mips, level_limit(max_mip_level))
+        return Texture(filter_mode, boundary_mode), [tex, uv]
+    count, most = None if mip is None else len(mip), level_limit(max_mip_level)
+    operation = Texture(filter_mode, boundary_mode, has_da, has_bias, count, most)
+    return operation, [tex, uv, *(x for x in (uv_da, mip_level_bias) if x is not None), *(mip or ())]
 
 
 AUTO = "auto"
