@@ -78,29 +78,6 @@ if TYPE_CHECKING:
 
 __version__ = "0.3.0"
 
-_TYPES = "FLOAT VEC2 VEC3 VEC4 MAT2 MAT3 MAT4 INT IVEC2 IVEC3 IVEC4"
-_ERRORS = (
-    "DressiError DeviceError DeviceLostError DeviceNotFoundError GraphError InputError NoDriverError "
-    "OutOfMemoryError PlanError ShaderError"
-)
-_NAMES = {
-    "ad.functional": "",
-    "ad.least_squares": "GaussNewton LevenbergMarquardt",
-    "ad.networks": "",
-    "ad.optim": "adam adamw amsgrad adam_uniform sgd per_parameter",
-    "ad.transform.gradient": "gradient hvp jvp vjp",
-    "ad.graph": "PixelFunction ReduceFunction Variable",
-    "ad.types": f"Access VType {_TYPES}",
-    "errors": _ERRORS,
-    "render": "",
-    "vk.plan.options": "PlanOptions",
-    "vk.run.device.choose": "list_devices",
-    "vk.run.device.device": "Device",
-    "vk.run.engine": "DressiAD",
-    "vk.run.export": "ExportedImage",
-    "vk.run.values.evaluate": "evaluate",
-}
-_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _WHOLE = {
     "F": "ad.functional",
     "least_squares": "ad.least_squares",
@@ -109,6 +86,21 @@ _WHOLE = {
     "render": "render",
     "schedules": "vk.plan.model.schedules",
 }
+_MODULES = (
+    "errors",
+    "ad.types",
+    "ad.graph",
+    "ad.transform.gradient",
+    "ad.optim",
+    "ad.least_squares",
+    "vk.plan.options",
+    "vk.run.device.device",
+    "vk.run.device.choose",
+    "vk.run.values.evaluate",
+    "vk.run.export",
+    "vk.run.engine",
+)
+"""The modules of all other names. They are imported in this order, the quick ones first, until one has the name."""
 
 __all__ = [
     "FLOAT",
@@ -165,12 +157,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in _WHOLE:
         found: Any = import_module(f".{_WHOLE[name]}", __name__)
-    elif name in _MODULES:
-        found = getattr(import_module(f".{_MODULES[name]}", __name__), name)
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        modules = (import_module(f".{module}", __name__) for module in _MODULES)
+        found = next(getattr(module, name) for module in modules if name in vars(module))
     globals()[name] = found
     return found
 
