@@ -14,7 +14,7 @@ from ..graph import Variable
 from ..ops.pixel.constant import Constant
 from ..ops.pixel.kinds import Pointwise
 from ..transform.fused import Whole
-from ..transform.garbage_collection import paused
+from ..transform.simplify import paused
 from ..traversal import topological_order
 from .reader import ALGEBRA, ORDINARY, Reader, ordinary, readable
 from .reduce import reduced

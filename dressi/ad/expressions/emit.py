@@ -29,7 +29,7 @@ from ..ops.pixel.elementary import (
     Tan,
 )
 from ..ops.pixel.math import Abs, Ceil, Floor, Fract, Round, Sign, StopGradient
-from ..transform.garbage_collection import paused
+from ..transform.simplify import paused
 from .count import shortest
 from .reader import Reader, floats
 from .steps import CALL, GIVEN, NUMBER, PRODUCT, RECIPROCAL, Steps

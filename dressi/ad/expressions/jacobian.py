@@ -18,7 +18,7 @@ from ..ops.pixel.arithmetic import hadamard
 from ..ops.pixel.constant import constant
 from ..ops.pixel.matrix import Columns, component
 from ..ops.pixel.vector import Construct
-from ..transform.garbage_collection import paused
+from ..transform.simplify import paused
 from ..traversal import topological_order
 from ..types import FLOAT, Domain, VType, vector_type
 from .count import count, fewest_of, shortest

@@ -16,8 +16,7 @@ from ..program import Program
 from ..sub_graph import SubGraph
 from ..traversal import rebuilt, topological_order
 from ..types import VType
-from .gradient import gradient
-from .local import local_jvp
+from .gradient import gradient, local_jvp
 from .simplify import simplify
 
 

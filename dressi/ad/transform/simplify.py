@@ -1,18 +1,53 @@
-"""Simplification: the passes over a finished program, in order."""
+"""Simplification: the passes over a finished program, in order; and the check that a graph is well-formed."""
 
 from __future__ import annotations
 
+import gc
 import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from ...config import config
+from ..graph import Function, Variable
+from ..ops.image.raster import Rasterize
 from ..ops.image.reduce import Expand
 from ..program import Program
+from ..traversal import topological_order
+from ..types import Access
 from . import algebra, broadcasting, components
-from .coverage import use_coverage_only
-from .garbage_collection import paused
 from .merge import merge_reductions, merge_scatters
-from .rewrite import Pass, Rule, mapped, rewrite
-from .verify import verify
+from .rewrite import Pass, Rule, mapped, replaced, rewrite
+
+# Rasterizations of which only the coverage is used: devices draw them without a depth attachment.
+
+
+def use_coverage_only(program: Program) -> Program:
+    """If only the coverage of a raster is used, its output is reduced to that, and devices drop the depth attachment.
+
+    less_equal(0, rasterize(...)) -> less_equal(0, rasterize(..., covering))
+    """
+    reads = [(f, k, x) for f in program.functions for k, x in enumerate(f.inputs)]
+    needed = {x for f, k, x in reads if isinstance(x.creator, Rasterize) and k not in f.sign_only}
+    needed.update(program.roots)
+    covering = {
+        f.output: Rasterize(
+            f.inputs[0],
+            f.inputs[1] if f.indexed else None,
+            f.live,
+            (),
+            f.size,
+            f.batch,
+            f.triangles,
+            f.triangles_per_face,
+            None,
+            f.disjoint,
+            covering=True,
+        ).output
+        for f in program.functions
+        if isinstance(f, Rasterize) and f.fragment is None and not f.covering and f.output not in needed
+    }
+    return replaced(program, covering)
+
 
 RULES: tuple[Rule, ...] = (*algebra.RULES, *components.RULES, *broadcasting.RULES)
 """Every rule preserves type, domain and, for finite inputs, value. The rules run on finished programs, after the
@@ -57,3 +92,60 @@ def simplify(program: Program) -> Program:
             if config.check:
                 verify(program)
     return program
+
+
+# Verification: that the Functions of a graph are well-formed.
+
+
+def verify(program: Program | Iterable[Variable]) -> None:
+    """Raises GraphError unless inputs, access, type and domain of every Function are consistent."""
+    if isinstance(program, Program):
+        program.check()
+        functions: Sequence[Function] = program.functions
+    else:
+        functions = topological_order(program)
+    for function in functions:
+        _verify(function)
+        fragment = getattr(function, "fragment", None)
+        for inner in fragment.functions if fragment is not None else ():
+            _verify(inner)
+
+
+def _verify(function: Function) -> None:
+    y = function.output
+    if y.creator is not function:
+        raise function.fail("its output does not know it as its creator")
+    if len(function.access) != len(function.inputs):
+        raise function.fail(f"declares access for {len(function.access)} of {len(function.inputs)} inputs")
+    vtype, domain = function.infer()
+    if (vtype, tuple(domain)) != (y.vtype, tuple(y.domain)):
+        raise function.fail(f"gives {vtype} {domain}, but its output is {y}")
+    reached = function.working_domain
+    for x, access in zip(function.inputs, function.access, strict=True):
+        if access is Access.SAME_PIXEL:
+            for have, want in zip(
+                (*x.size, x.channels, x.batch), (*reached.size, reached.channels, reached.batch), strict=True
+            ):
+                if have not in (1, want):
+                    raise function.fail(
+                        f"{x} is read at the same pixel of {reached}; sizes must be equal or 1"
+                    )
+
+
+# Pausing Python's garbage collector while large graphs are built.
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """No garbage collection inside the block.
+
+    A pass over 100,000 Functions allocates millions of objects that all stay alive. Scanning them for reference cycles
+    again and again takes as long as the pass itself. The next collection after the block frees what has become garbage.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

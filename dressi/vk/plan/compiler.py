@@ -41,9 +41,9 @@ from typing import TypeVar
 from ...ad.graph import DrawFunction, ScatterFunction, Variable
 from ...ad.loops.parts import without_loops
 from ...ad.program import Program
-from ...ad.transform.garbage_collection import paused
 from ...ad.transform.merge import halve_scatter, pack_externals
 from ...ad.transform.rewrite import replaced
+from ...ad.transform.simplify import paused
 from ...config import config
 from .analysis.dataflow import Analysis
 from .analysis.dependencies import (

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ...ad.graph.user_code import user_level
 from ...ad.objective import Objective
 from ...ad.program import Program
-from ...ad.transform.verify import verify
+from ...ad.transform.simplify import verify
 from ...config import config, shader_text
 from ..plan.compiler import build_plan
 from ..plan.model.device import DeviceModel

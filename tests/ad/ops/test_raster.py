@@ -9,8 +9,7 @@ from dressi import FLOAT, INT, IVEC3, VEC2, VEC4, Access, F, GraphError, Variabl
 from dressi.ad.evaluate import evaluate
 from dressi.ad.ops.image.raster import rasterize
 from dressi.ad.program import Program
-from dressi.ad.transform.simplify import simplify
-from dressi.ad.transform.verify import verify
+from dressi.ad.transform.simplify import simplify, verify
 
 SIZE = (12, 8)
 

@@ -17,8 +17,7 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, PixelFunction, Variable
 from dressi.ad.ops.pixel.kinds import Shortcut
 from dressi.ad.program import Program
-from dressi.ad.transform.simplify import simplify
-from dressi.ad.transform.verify import verify
+from dressi.ad.transform.simplify import simplify, verify
 from dressi.ad.traversal import leaves, topological_order
 
 

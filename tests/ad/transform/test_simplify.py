@@ -12,9 +12,8 @@ from dressi.ad.ops.image.lookup import ScatterAdd
 from dressi.ad.program import Program
 from dressi.ad.transform.fused import fused
 from dressi.ad.transform.rewrite import on, rewrite, substitute
-from dressi.ad.transform.simplify import simplify
+from dressi.ad.transform.simplify import simplify, verify
 from dressi.ad.transform.tiles import over_tiles, stacked, unstacked
-from dressi.ad.transform.verify import verify
 from dressi.ad.traversal import topological_order
 from dressi.config import config
 

@@ -9,7 +9,7 @@ import numpy as np
 from ....errors import GraphError
 from ...coordinates import linear_index, tile_index
 from ...graph import PixelFunction, Variable
-from ...transform.local import local_gradient, local_jvp
+from ...transform.gradient import local_gradient, local_jvp
 from ...types import INT, VEC2, Access, Size
 from ..image.lookup import scatter_add, scatter_max
 from ..pixel.arithmetic import hadamard, mod

@@ -13,7 +13,7 @@ from ....ad.graph import Domain, Variable
 from ....ad.ops.image.draws import Fragment
 from ....ad.ops.pixel.kinds import Alias, shortcut
 from ....ad.transform.fused import fused
-from ....ad.transform.local import local_gradient, local_jvp
+from ....ad.transform.gradient import local_gradient, local_jvp
 from ....ad.types import FLOAT, INT, IVEC3, VEC2, Access, Size
 from ...lists import at_points, read_list
 from ...surface.screen import (
