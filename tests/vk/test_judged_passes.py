@@ -42,10 +42,13 @@ def kinds(found: Plan) -> set[type]:
     return {type(s.work) for s in found.step.sub_stages}
 
 
-def test_scatters_are_drawn_where_fragments_are_fast():
+def test_scatters_are_drawn_where_that_is_faster():
+    """On CPU drivers a dispatch over the blocks of a silhouette takes a fifth to a half of the time of its quads, which are small:
+    whole blocks of pixels are shaded for them."""
     program = silhouette(256)
-    assert {ScatterDraw, ListFaces} <= kinds(plan(program, CPU))
-    assert ScatterDraw not in kinds(plan(program, DATA_CENTRE))
+    assert {ScatterDraw, ListFaces} <= kinds(plan(program, TILER))
+    for model in (CPU, DATA_CENTRE):
+        assert ScatterDraw not in kinds(plan(program, model))
 
 
 @pytest.mark.parametrize("model", [CPU, DESKTOP, DATA_CENTRE, INTEGRATED, TILER], ids=lambda m: m.name)

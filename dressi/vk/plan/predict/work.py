@@ -22,11 +22,11 @@ from ..glsl.blocks import BLOCK
 from ..glsl.flat import hoist, needed
 from ..limits import DeviceLimits
 from ..lists import (
-    ACTIVE,
     LISTING,
     ActiveBlocks,
     BlockHits,
     FaceList,
+    active_expected,
     fragments_expected,
     shaded_expected,
     vertices_expected,
@@ -142,7 +142,7 @@ def _(work: PixelWork, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """All pixels, or those of active blocks; one invocation, or one a tile, does what is fused over one texel."""
     sparse = isinstance(work, SparseWork) and work.sparse is not None
     each = Shader(s).run(s.own_outputs, s.body)
-    pixels = round((ACTIVE if sparse else 1.0) * s.domain.texels)
+    pixels = round((active_expected(work.sparse.blocks) if sparse else 1.0) * s.domain.texels)
     loads = [Load(pixels, each, Stores.of(s, s.outputs), not s.draws)]
     if work.fused:
         once = Invocation()
@@ -169,10 +169,13 @@ def _(work: Scatter, s: SubStage, limits: DeviceLimits) -> list[Load]:
     pixels, vertices = s.domain.texels, 0
     if isinstance(work, ScatterDraw):
         drawn = work.raster
-        pixels = round(fragments_expected(drawn, work.faces) * drawn.batch)
+        shaded = shaded_expected(
+            round(vertices_expected(drawn, work.faces)) // 3, fragments_expected(drawn, work.faces)
+        )
+        pixels = round(shaded * drawn.batch)
         vertices = vertices_of(drawn, work.faces)
     elif isinstance(work, SparseWork) and work.sparse is not None:
-        pixels = round(ACTIVE * pixels)
+        pixels = round(active_expected(work.sparse.blocks) * pixels)
     stores = replace(Stores.of(s, made), atomics=float(added))
     return [Load(pixels, each, stores, not isinstance(work, ScatterDraw), vertices), _resolved(work, s)]
 
