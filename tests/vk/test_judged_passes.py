@@ -14,7 +14,7 @@ from dressi.vk.plan.model.device import DeviceModel
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, INTEGRATED, TILER
 from dressi.vk.plan.options import DEFAULT, PlanOptions
 from dressi.vk.plan.plan import Plan
-from dressi.vk.plan.predict.fastest import fastest
+from dressi.vk.plan.predict.judge import Judge
 from dressi.vk.plan.predict.stages import predict
 from dressi.vk.plan.substage import FaceSums, ListFaces, ScatterDraw
 
@@ -89,6 +89,7 @@ def test_sums_by_faces_are_kept_where_they_are_faster(model: DeviceModel, count:
 def test_the_first_way_is_kept_where_others_gain_nothing():
     found = plan(silhouette(64), CPU)
     whole = list(found.step.sub_stages)
-    limits = profile("desktop")
-    assert fastest([whole, whole], limits, CPU) == 0
-    assert fastest([whole, whole[:-1]], limits, CPU) == 1
+    judge = Judge(profile("desktop"), CPU)
+    assert judge.fastest([(whole, 0.0), (whole, 0.0)]) == 0
+    assert judge.fastest([(whole, 0.0), (whole[:-1], 0.0)]) == 1
+    assert judge.fastest([(whole, 1.0), (whole, 0.0)]) == 1

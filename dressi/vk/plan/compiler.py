@@ -18,9 +18,9 @@ together. A *Plan* has two: ``static`` runs once after leaves were sent, ``step`
    the same time share one.
 
 The driver skips a pass if its flag in ``PlanOptions``, which has the name of the pass, is off; ``INSTEAD`` has what then
-runs for those that cannot be left out. It drops what a pass made if no order of execution is left, and what a pass in
-``JUDGED`` made if it is predicted to take longer. With DRESSI_CHECK it
-verifies the SubStages after every pass and the finished Plan; with DRESSI_DEBUG=2 it prints what every pass changed.
+runs for those that cannot be left out. Passes propose: the driver drops what a pass made if no order of execution is left,
+or if the ``Judge`` predicts that it takes longer (``JUDGED``). With DRESSI_CHECK it verifies the SubStages after every pass
+and the finished Plan; with DRESSI_DEBUG=2 it prints what every pass changed.
 
 To add a pass: write the function, add it to PASSES, add a flag of the same name to PlanOptions. To add a kind of work:
 write its class in ``substage`` (with the storage buffers and lists that it uses), and register its rules for GLSL
@@ -95,7 +95,7 @@ from .passes.storage import (
 )
 from .passes.store_operands import store_operands
 from .plan import Plan, Schedule
-from .predict.fastest import fastest
+from .predict.judge import Judge
 from .substage import SubStage
 from .uses import Uses
 from .verify import verify, verify_plan
@@ -146,13 +146,24 @@ INSTEAD: dict[Pass, Pass] = {
 }
 """What runs for a pass that is switched off and cannot be left out."""
 
-JUDGED: frozenset[Pass | Lowering] = frozenset(
-    (store_operands, compact_live_faces, draw_scatters, run_on_active_blocks, sum_by_faces)
+_KEPT = frozenset(
+    (
+        *INSTEAD,  # no plan goes without these
+        narrow_intermediates,  # the options ask for these two
+        contract_operations,
+        split_overflow,  # it knows better what stays on the chip of a tiler
+        pack_channels,  # these give nothing up: the rates of the device decide, value by value
+        store_in_buffers,
+        load_images,
+    )
 )
-"""Passes and lowerings whose result is kept only where it is predicted to be faster: lists of faces and blocks cost a dispatch
-and a barrier, scatters that are drawn compute in fragments, which some devices do slowly, and sums by faces visit more pixels
-than the faces cover. What passes of these that follow each other make is judged together, for one may pay only with the other;
-of a lowering the whole step is scheduled with it and without."""
+JUDGED: frozenset[Pass | Lowering] = frozenset((*PASSES, sum_by_faces)) - _KEPT
+"""Passes and lowerings whose result is kept only where it is predicted to be faster; of a lowering the whole step is scheduled
+with it and without. All others state why not."""
+
+TOGETHER = frozenset((compact_live_faces, draw_scatters, run_on_active_blocks))
+"""Passes that are judged together where they follow each other: a list costs a dispatch and a barrier, and one of them may pay
+only with the list of another."""
 
 
 def build_plan(
@@ -237,7 +248,7 @@ def _faster(ways: Sequence[Program], title: str, target: Target) -> Program:
             fitting.append((program, _fitted(program, sub_stages)))
     if not fitting:
         return ways[-1]
-    return fitting[fastest([made for _, made in fitting], target.limits, target.model)][0]
+    return fitting[Judge(target.limits, target.model).fastest([(made, 0.0) for _, made in fitting])][0]
 
 
 def contexts(program: Program, target: Target, gated: bool = False) -> tuple[Context, Context]:
@@ -317,16 +328,19 @@ def schedule(context: Context, moving: Leaves, title: str) -> Schedule:
     """The Stages that compute the roots of a context, and the copies at their end. moving: the leaves that are new
     in every step: what depends on them runs every time."""
     options, updates = context.options, context.updates
+    judge = Judge(context.limits, context.cost, chooses=options.choose_lowering)
     ways: list[tuple[list[SubStage], Context]] = [([], context)]
+    before: Pass | None = None
     for each in PASSES:
         chosen = each if getattr(options, each.__name__) else INSTEAD.get(each)
         if chosen is None:
             continue
         judged = options.keep_what_pays and each in JUDGED
-        if not judged:
-            ways = [_fastest(ways)]
-        ways = [way for before in ways for way in _after(before, chosen, title, choose=judged)]
-    sub_stages, context = _fastest(ways)
+        if not (judged and {before, each} <= TOGETHER):
+            ways = [_fastest(ways, judge)]
+        ways = [made for way in ways for made in _after(way, chosen, title, choose=judged)]
+        before = each
+    sub_stages, context = _fastest(ways, judge)
     stages = (pack_stages if options.pack_stages else one_sub_stage_each)(sub_stages, context)
     in_place = {(leaf, new) for s in sub_stages for new, leaf in s.replaces.items()}
     causes = [context.dependencies.read_by(stage.sub_stages) for stage in stages]
@@ -357,11 +371,14 @@ def _after(
     return [after, before] if choose and following is not context else [after]
 
 
-def _fastest(ways: Sequence[tuple[list[SubStage], Context]]) -> tuple[list[SubStage], Context]:
-    if len(ways) == 1:
-        return ways[0]
-    _, context = ways[0]
-    return ways[fastest([sub_stages for sub_stages, _ in ways], context.limits, context.cost)]
+def _fastest(ways: Sequence[tuple[list[SubStage], Context]], judge: Judge) -> tuple[list[SubStage], Context]:
+    """The way that takes the least time, with the copies of new values at the end of a step."""
+
+    def copying(sub_stages: Sequence[SubStage], context: Context) -> float:
+        overwritten = {leaf for s in sub_stages for leaf in s.replaces.values()}
+        return judge.copying(leaf for leaf, _ in context.updates if leaf not in overwritten)
+
+    return ways[judge.fastest([(way[0], copying(*way)) for way in ways])]
 
 
 def _show(title: str, name: str, before: Sequence[SubStage], after: Sequence[SubStage]) -> None:

@@ -20,9 +20,9 @@ from ..accumulators import accumulators_of
 from ..model.cost import planes
 from ..model.device import DeviceModel
 from ..plan import Plan
-from ..substage import Binding, PrimitiveWork, Scatter, Stage, SubStage
+from ..substage import Binding, Stage, SubStage
 from .invocation import Load
-from .work import loads_of
+from .work import launches_of, loads_of
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _predict(plan: Plan, stage: Stage, barriers: int, model: DeviceModel) -> Sta
     if model.tiler and stage.draws:
         loads = [load for s in stage.sub_stages for load in _on_tiles(s, stage, plan)]
     moved = stage_bytes(plan, stage, tiler=model.tiler)
-    passes, dispatches = _launches(stage)
+    passes, dispatches = launches_of(stage.sub_stages[0])
     busy = sum(load.seconds(model) for load in loads)
     # A tiler orders the subpasses tile by tile; others wait for the whole image.
     subpasses = 0.0 if model.tiler else (len(stage.sub_stages) - 1) * model.barrier
@@ -129,17 +129,6 @@ def _predict(plan: Plan, stage: Stage, barriers: int, model: DeviceModel) -> Sta
         launches=passes + dispatches,
         seconds=max(busy, moved / model.bandwidth) + starts,
     )
-
-
-def _launches(stage: Stage) -> tuple[int, int]:
-    """(render passes, dispatches) of a Stage as it is recorded."""
-    if stage.draws:
-        return 1, 0
-    work = stage.sub_stages[0].work
-    if not isinstance(work, Scatter):
-        return 0, 1
-    passes = isinstance(work, PrimitiveWork) + (work.epilogue is not None and work.epilogue.draws)
-    return passes, 2 - passes
 
 
 def _on_tiles(s: SubStage, stage: Stage, plan: Plan) -> list[Load]:

@@ -43,6 +43,7 @@ from ..substage import (
     ListBlocks,
     ListFaces,
     PixelWork,
+    PrimitiveWork,
     Raster,
     Scatter,
     ScatterDraw,
@@ -130,6 +131,17 @@ def vertices_of(f: DrawFunction, faces: FaceList | None) -> int:
 def loads_of(s: SubStage, limits: DeviceLimits) -> list[Load]:
     """The shaders of a SubStage."""
     return _loads(s.work, s, limits)
+
+
+def launches_of(s: SubStage) -> tuple[int, int]:
+    """(render passes, dispatches) of a SubStage by itself. Scatters are resolved by a second one."""
+    if s.draws:
+        return 1, 0
+    work = s.work
+    if not isinstance(work, Scatter):
+        return 0, 1
+    passes = isinstance(work, PrimitiveWork) + (work.epilogue is not None and work.epilogue.draws)
+    return passes, 2 - passes
 
 
 @singledispatch
