@@ -30,9 +30,8 @@ from dressi.render.cameras import Camera
 from dressi.render.forms.hard_soft_ras import FORMS, hard_soft_ras
 from dressi.render.io import write_json
 from dressi.render.lists import list_leaf
-from dressi.render.surface.normals import vertex_normals
 from dressi.render.surface.projection import to_clip
-from dressi.render.surface.screen import Surface
+from dressi.render.surface.screen import Surface, vertex_normals
 from dressi.render.surface.texturing import texture_colour
 
 BOUND, TINY, TEXELS = 0.05, 0.05, 64

@@ -47,12 +47,12 @@ from dressi.render.mesh import Mesh
 from dressi.render.mesh.polygons import close_holes
 from dressi.render.mesh.primitives import bumpy_ellipsoid, icosphere
 from dressi.render.mesh.queries import SurfaceDistance
-from dressi.render.mesh.remesh.decimate import decimate, decimate_closed
+from dressi.render.mesh.remesh.remesh import decimate, decimate_closed
 from dressi.render.objectives.losses import l1
 from dressi.render.objectives.regularizers import adjacency, laplacian_loss
 from dressi.render.shading.lights import lambert
-from dressi.render.surface.normals import vertex_normals
 from dressi.render.surface.projection import to_clip
+from dressi.render.surface.screen import vertex_normals
 
 
 @dataclass(frozen=True)

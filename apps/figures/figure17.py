@@ -32,8 +32,7 @@ from dressi.render.io.files import data_file
 from dressi.render.io.images import resize
 from dressi.render.objectives.losses import l2
 from dressi.render.shading.tone import reinhard
-from dressi.render.surface.color import linear_to_srgb
-from dressi.render.surface.transfer import encoded
+from dressi.render.surface.color import encoded, linear_to_srgb
 
 COLOUR = (0.9, 0.9, 0.9)
 """Linear: base colour of all objects."""

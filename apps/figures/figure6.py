@@ -23,7 +23,7 @@ from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.io import write_json
 from dressi.render.lists import list_leaf
 from dressi.render.mesh.primitives import bumpy_ellipsoid
-from dressi.render.mesh.remesh.decimate import decimate
+from dressi.render.mesh.remesh.remesh import decimate
 from dressi.render.shading.lights import lambert
 from dressi.render.surface.color import linear_to_srgb
 from dressi.render.surface.projection import to_clip

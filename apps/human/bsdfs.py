@@ -30,10 +30,9 @@ from dressi.render import HairBsdf, SkinBsdf, burley
 from dressi.render.io import write_json
 from dressi.render.io.files import write_files
 from dressi.render.shading.bsdf import Bsdf, Frame
-from dressi.render.shading.bsdf.eye import EyeBsdf
 from dressi.render.shading.bsdf.hair import Directions, FarHair, trimmed_logistic
+from dressi.render.shading.bsdf.human import EyeBsdf, TeethBsdf
 from dressi.render.shading.bsdf.microfacet import ggx
-from dressi.render.shading.bsdf.teeth import TeethBsdf
 from dressi.render.shading.skin import burley_within
 
 UP, ALONG = (0.0, 0.0, 1.0), (1.0, 0.0, 0.0, 1.0)

@@ -36,7 +36,7 @@ from dressi.render.io import write_json
 from dressi.render.io.files import data_file, write_files
 from dressi.render.io.images import encode_png
 from dressi.render.shading.bsdf.hair import Directions, FarHair
-from dressi.render.strands.opacity import StrandOpacity
+from dressi.render.strands.marschner import StrandOpacity
 from dressi.render.strands.point import StrandShader
 from dressi.render.surface.color import linear_to_srgb
 

@@ -26,12 +26,11 @@ from dressi.render import (
     render,
 )
 from dressi.render.lists import as_list
-from dressi.render.shading.bsdf.eye import EyeBsdf
-from dressi.render.shading.bsdf.teeth import TeethBsdf, between_lips, inside_mouth
+from dressi.render.shading.bsdf.human import EyeBsdf, TeethBsdf, between_lips, inside_mouth
 from dressi.render.shading.harmonics import even_light
 from dressi.render.shading.lights import Arriving, Fragment
 from dressi.render.shading.shadows import Occluders, ShadowMap
-from dressi.render.strands.opacity import StrandOpacity
+from dressi.render.strands.marschner import StrandOpacity
 from dressi.render.strands.point import StrandPoint
 
 BACKGROUND = (0.035, 0.04, 0.05)

@@ -8,7 +8,7 @@ from head import BALL, Head, boundary_loops
 
 from dressi.render import Mesh
 from dressi.render.mesh.primitives import icosphere
-from dressi.render.shading.bsdf.eye import CORNEA
+from dressi.render.shading.bsdf.human import CORNEA
 
 
 def eye_ball(centre: np.ndarray, around: int = 64, along: int = 48, iris: float = 0.5) -> Mesh:

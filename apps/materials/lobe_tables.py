@@ -1,4 +1,4 @@
-"""Makes the tables of ``dressi.render.shading.split_sum``: how round lobes stand for the reflection of GGX.
+"""Makes the tables of ``dressi.render.shading.environment``: how round lobes stand for the reflection of GGX.
 
     python apps/materials/lobe_tables.py --lobes 3 --out lobes_3.npy
 

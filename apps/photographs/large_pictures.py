@@ -24,11 +24,10 @@ from dressi import DressiAD
 from dressi.render import Node, Scene, load_mesh, orbit
 from dressi.render.drawing.draw import draw
 from dressi.render.io import write_json
-from dressi.render.io.cameras import encode_cameras
+from dressi.render.io.calibration import encode_cameras
 from dressi.render.io.files import read_json
 from dressi.render.io.lens import Lens
-from dressi.render.shading.environment import Environment
-from dressi.render.shading.studio import studio
+from dressi.render.shading.environment import Environment, studio
 from dressi.render.surface.color import linear_to_srgb
 
 SIZE, SMALLER = (4000, 3000), 4

@@ -28,14 +28,12 @@ from dressi.render import Camera, Cameras, Mesh, Node, Scene, load_mesh, render,
 from dressi.render.cameras.alignment import align
 from dressi.render.drawing.draw import draw
 from dressi.render.io import save_image, write_json
-from dressi.render.io.calibration import read_calibration
-from dressi.render.io.cameras import encode_cameras
+from dressi.render.io.calibration import encode_cameras, read_calibration
 from dressi.render.io.files import read_json
 from dressi.render.io.lens import Lens
 from dressi.render.mesh import primitives
 from dressi.render.mesh.queries import SurfaceDistance, sample_surface
-from dressi.render.shading.environment import Environment
-from dressi.render.shading.studio import studio
+from dressi.render.shading.environment import Environment, studio
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
 LENS = Lens(k1=-0.08, k2=0.02)

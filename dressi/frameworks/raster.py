@@ -18,7 +18,6 @@ from ..errors import GraphError, InputError
 from ..render.forms.antialias import antialias_form
 from ..render.forms.edges.edge_list import EdgeList, edge_list
 from ..render.lists import list_data
-from ..render.surface.footprint import barycentric_slopes
 from ..render.surface.projection import finite
 from ..render.surface.screen import (
     Corners,
@@ -29,6 +28,7 @@ from ..render.surface.screen import (
     interpolate,
     shown_faces,
 )
+from ..render.surface.texturing import barycentric_slopes
 from .operation import (
     Description,
     Layout,

@@ -62,6 +62,17 @@ texel (``list_leaf``). All colours are linear unless a name says sRGB.
 """
 
 from .cameras import Camera, Cameras, Views, look_at
+from .cameras.camera import (
+    focal_from_fov,
+    fov_from_focal,
+    intrinsics,
+    intrinsics_from_fov,
+    intrinsics_from_pytorch3d,
+    intrinsics_to_pytorch3d,
+    projection_from_fov,
+    projection_matrix,
+    shift_principal,
+)
 from .cameras.conventions import (
     clip_from_opengl,
     clip_to_opengl,
@@ -75,17 +86,6 @@ from .cameras.conventions import (
     view_to_opencv,
     view_to_opengl,
     view_to_pytorch3d,
-)
-from .cameras.intrinsics import (
-    focal_from_fov,
-    fov_from_focal,
-    intrinsics,
-    intrinsics_from_fov,
-    intrinsics_from_pytorch3d,
-    intrinsics_to_pytorch3d,
-    projection_from_fov,
-    projection_matrix,
-    shift_principal,
 )
 from .cameras.pose import Poses, poses
 from .cameras.rigid import (
@@ -144,21 +144,28 @@ from .scene.morph import MorphGeometry
 from .scene.scene import Node, Scene
 from .scene.skin import Skeleton, SkinnedGeometry
 from .shading.bsdf import Bsdf, EyeBsdf, Frame, GltfBsdf, HairBsdf, SkinBsdf, TeethBsdf
-from .shading.environment import Environment
+from .shading.environment import Environment, studio
 from .shading.harmonics import HarmonicsLight
 from .shading.lights import DirectionalLight, Light, PointLight, SpotLight, lambert, unlit
 from .shading.monte_carlo import MonteCarloEnvironment
 from .shading.shadows import Shadow
 from .shading.skin import burley, diffused
-from .shading.studio import studio
 from .strands.draw import StrandPicture, draw_strands
 from .strands.geometry import PointGeometry, StrandGeometry, curves, wireframe
 from .strands.marschner import Marschner
 from .strands.point import KajiyaKay, StrandPoint
 from .surface.color import linear_to_srgb, srgb_to_linear
-from .surface.normals import flat_normal, vertex_normals
 from .surface.projection import to_clip
-from .surface.screen import barycentric, corners, covered, interpolate, rasterize_hard, with_margin
+from .surface.screen import (
+    barycentric,
+    corners,
+    covered,
+    flat_normal,
+    interpolate,
+    rasterize_hard,
+    vertex_normals,
+    with_margin,
+)
 from .surface.texturing import texture_colour, texture_uv
 
 __all__ = [

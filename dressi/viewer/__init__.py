@@ -10,9 +10,8 @@
 starts ``Viewer.live``. ``qt_pane`` is the viewer as a widget, ``host_canvas`` a canvas in any window of the program.
 """
 
-from .canvas import Canvas, open_canvas
-from .embed import host_canvas, qt_pane
-from .orbit import Orbit
+from .canvas import Canvas, host_canvas, open_canvas, qt_pane
+from .pictures import Orbit
 from .presenter import Layer, OffscreenPresenter, Presenter
 from .sessions import EngineSession, FitSession, MeshSession
 from .viewer import Viewer

@@ -15,9 +15,8 @@ from ..ad.graph import Variable
 from ..errors import DeviceError, DeviceLostError, GraphError, InputError
 from ..vk.run.device.device import Device
 from ..vk.run.engine import DressiAD
-from ..vk.run.present.choices import clip
+from ..vk.run.present.surface import NativeWindow, clip
 from ..vk.run.present.swapchain import Swapchain
-from ..vk.run.present.windows import NativeWindow
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,8 @@ from ..render.lists import as_list
 from ..render.mesh import Material, Mesh
 from ..render.scene.scene import Node
 from ..render.scene.scene import Scene as Nodes
-from ..render.shading.environment import Environment
-from ..render.shading.studio import studio
-from ..render.surface.color import linear_to_srgb, srgb_to_linear
-from ..render.surface.transfer import encoded
+from ..render.shading.environment import Environment, studio
+from ..render.surface.color import encoded, linear_to_srgb, srgb_to_linear
 from ..vk.run.engine import DressiAD
 from .pictures import BACKGROUND
 

@@ -17,9 +17,8 @@ from ..render.cameras import Cameras
 from ..render.cameras.pose import send_matrices
 from ..vk.run.engine import DressiAD
 from .canvas import Canvas, Event
-from .orbit import Orbit
 from .panel import FAINT, PAPER, WIDTH, Panel, Pen
-from .pictures import MODES, Mode, Pictures
+from .pictures import MODES, Mode, Orbit, Pictures
 from .presenter import Layer
 from .sessions import Scene, Session
 

@@ -21,7 +21,7 @@ from dressi.vk.plan.glsl.text import writer
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.measure.calibration import guess_of
-from dressi.vk.run.shaders import pipeline_cache
+from dressi.vk.run.shaders import pipeline
 from dressi.vk.run.shaders.errors import Shader
 from dressi.vk.run.shaders.pyglslang import compile_many
 from dressi.vk.run.workspace import Workspace
@@ -134,7 +134,7 @@ def folding(call: str) -> Callable[[Sequence[Shader]], list[bytes]]:
 )
 def test_indices_that_a_compiler_folds_are_guarded(device, monkeypatch, call, kinds):
     """With such a compiler the probe is right because of the guard, and wrong without it."""
-    monkeypatch.setattr(pipeline_cache, "compile_many", folding(call))
+    monkeypatch.setattr(pipeline, "compile_many", folding(call))
     with Device(device.physical, validation=device.instance.validation) as own:
         assert all(check.right for check in probes.mirrored(own))
     monkeypatch.setattr(writer, "fetched_at", lambda texel: texel)
@@ -151,7 +151,7 @@ def test_products_that_a_compiler_fuses_are_found(device: Device, monkeypatch: p
         ]
         return compile_many([s._replace(source=text) for s, text in zip(shaders, texts, strict=True)])
 
-    monkeypatch.setattr(pipeline_cache, "compile_many", fused)
+    monkeypatch.setattr(pipeline, "compile_many", fused)
     with Device(device.physical, validation=device.instance.validation) as own:
         wrong = {check.name for check in probes.rounding(own) if not check.right}
     assert wrong == {f"{name}, {how}" for name in ("fused", "chain") for how in ("packed", "alone")}

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from dressi.render.io.exr import encode_exr
+from dressi.render.io.pixels import encode_exr
 from hostile_files.files import chunk, deep_png, png, radiance, text_gltf, text_rig, whole_folders
 
 Random = np.random.Generator

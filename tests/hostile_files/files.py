@@ -18,9 +18,9 @@ from dressi.render.faces.files import save_face_model
 from dressi.render.faces.model import FaceModel
 from dressi.render.fit.disk.checkpoint import Checkpoint
 from dressi.render.io import save_png
-from dressi.render.io.cameras import encode_cameras
-from dressi.render.io.exr import encode_exr
+from dressi.render.io.calibration import encode_cameras
 from dressi.render.io.lens import Lens
+from dressi.render.io.pixels import encode_exr
 
 
 def ball() -> Mesh:

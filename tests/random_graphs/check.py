@@ -28,7 +28,7 @@ from dressi.vk.plan.model.device import DeviceModel
 from dressi.vk.plan.model.records import RECORDS
 from dressi.vk.plan.options import BASELINE, DEFAULT, FLAGS, PlanOptions
 from dressi.vk.run.executor import VulkanExecutor
-from dressi.vk.run.measure.sampling import willing
+from dressi.vk.run.measure.calibration import willing
 from random_graphs.operations import F, Pool, Refused
 from random_graphs.programs import EVERY, TYPES, random_program, small
 

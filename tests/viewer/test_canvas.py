@@ -23,7 +23,7 @@ from dressi.viewer import EngineSession, Viewer, host_canvas, presenter, qt_pane
 from dressi.viewer import canvas as canvases
 from dressi.viewer.canvas import BACKENDS, Canvas, OffscreenWindow, open_canvas
 from dressi.viewer.presenter import CopyPresenter, Layer, OffscreenPresenter, SwapchainPresenter
-from dressi.vk.run.present.procedures import SURFACE_LOST, Procedures
+from dressi.vk.run.present.surface import SURFACE_LOST, Procedures
 
 CODES = np.random.default_rng(4).integers(0, 256, (48, 64, 3)).astype(np.uint8)
 

@@ -9,10 +9,16 @@ from screen import Screen, steady, until
 from dressi import Device, DeviceError, DeviceLostError, DressiAD, F, GraphError, InputError, Variable, adam
 from dressi.viewer.canvas import Canvas, open_canvas
 from dressi.viewer.presenter import Layer, SwapchainPresenter
-from dressi.vk.run.present import copies
-from dressi.vk.run.present.procedures import OUT_OF_DATE, SUBOPTIMAL, SURFACE_LOST, TIMEOUT, Procedures
+from dressi.vk.run.present import swapchain
+from dressi.vk.run.present.surface import (
+    OUT_OF_DATE,
+    SUBOPTIMAL,
+    SURFACE_LOST,
+    TIMEOUT,
+    Procedures,
+    X11Window,
+)
 from dressi.vk.run.present.swapchain import Swapchain
-from dressi.vk.run.present.windows import X11Window
 
 RNG = np.random.default_rng(8)
 SIZE = (96, 64)
@@ -267,7 +273,7 @@ def test_an_interrupted_frame_does_not_end_the_window(shown, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(copies.Copies, "record", interrupt)
+        patch.setattr(swapchain.Copies, "record", interrupt)
         shown.present()
     assert shown.seen(CODES)
 
@@ -275,14 +281,14 @@ def test_an_interrupted_frame_does_not_end_the_window(shown, monkeypatch):
 def test_the_validation_layer_watches_the_swapchain(shown, monkeypatch):
     if not shown.device.instance.validation:
         pytest.skip("there is no validation layer")
-    change = copies.Copies._change
+    change = swapchain.Copies._change
 
     def forgotten(self, buffer, image, before, after, old, new):
         if new != 1000001002:  # VK_IMAGE_LAYOUT_PRESENT_SRC_KHR
             change(self, buffer, image, before, after, old, new)
 
     with monkeypatch.context() as patch:
-        patch.setattr(copies.Copies, "_change", forgotten)
+        patch.setattr(swapchain.Copies, "_change", forgotten)
         shown.present()
     shown.device.wait()
     assert any("PRESENT_SRC" in text for text in shown.device.messages)

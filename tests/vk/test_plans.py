@@ -270,7 +270,7 @@ def test_a_device_belongs_to_its_thread(device):
 def test_a_failed_build_leaves_nothing(device, monkeypatch):
     device.trim()  # so that there is something to compile
     before = device.live_objects()
-    monkeypatch.setattr("dressi.vk.run.shaders.pipeline_cache.compile_many", lambda *_: 1 / 0)
+    monkeypatch.setattr("dressi.vk.run.shaders.pipeline.compile_many", lambda *_: 1 / 0)
     x = Variable(FLOAT, (4, 4), name="x", data=np.zeros((4, 4)))
     with pytest.raises(ZeroDivisionError):
         VulkanExecutor(Program({"y": F.sin(x)}), device)

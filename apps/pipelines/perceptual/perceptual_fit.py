@@ -17,7 +17,7 @@ import numpy as np
 from dressi import VEC3, DressiAD, Variable, adam, optim
 from dressi.render import Camera, list_leaf, perceptual, primitives, render, structural_similarity
 from dressi.render.fit.data.textures import LOSSES
-from dressi.render.surface.transfer import encoded
+from dressi.render.surface.color import encoded
 
 STARTS = ((0.14, 0.09), (-0.12, 0.12), (0.05, -0.16))
 LIGHTS = {"the same": (1.0, 0.0), "half": (0.5, 0.0), "double": (2.0, 0.0), "hazy": (0.7, 0.15)}

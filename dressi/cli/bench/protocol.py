@@ -18,7 +18,7 @@ from ...vk.plan.compiler import build_plan
 from ...vk.plan.limits import DeviceLimits
 from ...vk.plan.options import BASELINE
 from ...vk.plan.predict.stages import step_bytes
-from ...vk.run.measure.stages import stage_facts
+from ...vk.run.measure.timing import stage_facts
 from .work import Peer, Trial
 
 WARM_UP = 20

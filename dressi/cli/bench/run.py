@@ -20,8 +20,8 @@ from ...errors import DressiError, InputError
 from ...render.io import write_json
 from ...vk.plan.limits import PROFILES
 from ...vk.plan.options import DEFAULT
-from ...vk.run.measure.bandwidth import copy_bandwidth
 from ...vk.run.measure.calibration import model_of
+from ...vk.run.measure.timing import copy_bandwidth
 from ..sizes import check_size
 from ..terminal import table_console
 from .cases import CASES, COMPARED, for_profile

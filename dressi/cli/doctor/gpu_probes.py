@@ -22,8 +22,7 @@ from dressi.vk.plan.options import BASELINE, DEFAULT
 from dressi.vk.run.device.choose import list_devices
 from dressi.vk.run.device.device import Device
 from dressi.vk.run.executor import VulkanExecutor
-from dressi.vk.run.measure.calibration import SECONDS, guess_of, measure
-from dressi.vk.run.measure.sampling import sampler_errors
+from dressi.vk.run.measure.calibration import SECONDS, guess_of, measure, sampler_errors
 
 SIZE = (64, 48)
 STEPS = 150

@@ -19,8 +19,7 @@ from typing import Any
 from ... import __version__
 from ...config import config
 from ...errors import InputError
-from ...vk.run.host.gpus import find_gpus, hidden_gpus
-from ...vk.run.host.platforms import Platform
+from ...vk.run.host.platforms import Platform, find_gpus, hidden_gpus
 from .probe import Ask
 
 EXTRAS = {

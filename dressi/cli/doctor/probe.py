@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ...vk.run.device.device import Device
-from ...vk.run.host.gpus import find_gpus, hidden_gpus
+from ...vk.run.host.platforms import find_gpus, hidden_gpus
 
 PROBE = (sys.executable, "-m", "dressi.cli.doctor.probe")
 LONGEST = 120.0

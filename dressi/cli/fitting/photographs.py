@@ -21,20 +21,20 @@ from ...render.fit.poses import placed
 from ...render.io import Photos, encode_png, load_photos, write_files, write_json
 from ...render.io.calibration import (
     MASK_FOLDERS,
+    NAME,
     Calibration,
     View,
+    encode_cameras,
     has_calibration,
     has_pictures,
     mask_in,
     read_calibration,
 )
-from ...render.io.cameras import NAME, encode_cameras
 from ...render.io.files import read_json
 from ...render.io.images import has_alpha, image_size
 from ...render.io.lens import Lens
 from ...render.reconstruct.keep import find_cameras
-from ...render.reconstruct.pictures import list_pictures
-from ...render.reconstruct.video import check_video, chosen_frames, is_video
+from ...render.reconstruct.pictures import check_video, chosen_frames, is_video, list_pictures
 from ..terminal import say
 from .request import CAMERAS, QUICK, Request
 

@@ -16,7 +16,7 @@ from dressi.render.fit.options.fit_options import PICTURES, RUN, SHAPE, TEXTURE
 from dressi.render.fit.options.option import Row, check_rows, option, rows
 from dressi.render.fit.phases.materials import PARTS, parts_of
 from dressi.render.formats import MESHES
-from dressi.render.reconstruct.video import is_video
+from dressi.render.reconstruct.pictures import is_video
 
 CAMERAS = ("auto", "auto:own")
 """Values of ``--cameras`` that find them."""

@@ -37,12 +37,11 @@ from ...render.io import Photos
 from ...render.io.images import load_environment
 from ...render.mesh import Mesh
 from ...render.scene.scene import Scene
-from ...render.shading.environment import Environment
+from ...render.shading.environment import Environment, studio
 from ...render.shading.harmonics import HarmonicsLight
 from ...render.shading.lights import LightSource
-from ...render.shading.studio import studio
 from ...vk.planning import PlanningEngine
-from ...vk.run.measure.stages import RoundStages
+from ...vk.run.measure.timing import RoundStages
 from ..interrupt import Stop
 from ..plan_for import device_or_record
 from ..sizes import check_size, parse_size

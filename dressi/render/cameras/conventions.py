@@ -23,8 +23,14 @@ import numpy as np
 from ...ad import functional as F
 from ...ad.types import MAT3, MAT4, VEC3, VEC4
 from ...errors import InputError
-from .arrays import arrays_too
-from .rigid import invert, matrix_to_quaternion, quaternion_to_matrix, rigid, rotation_and_translation
+from .rigid import (
+    arrays_too,
+    invert,
+    matrix_to_quaternion,
+    quaternion_to_matrix,
+    rigid,
+    rotation_and_translation,
+)
 
 UP_AND_BACK = (1.0, -1.0, -1.0)
 """Signs of the axes of an OpenGL, NeRF or Blender camera."""

@@ -20,9 +20,8 @@ from ..mesh import Mesh
 from ..scene.scene import Node, Scene
 from ..shading.lights import LightSource
 from ..surface.color import linear_to_srgb, srgb_to_linear
-from ..surface.footprint import barycentric_slopes, uv_level
 from ..surface.screen import barycentric, corners
-from ..surface.texturing import texture_uv
+from ..surface.texturing import barycentric_slopes, texture_uv, uv_level
 from .entry import render
 from .make import Maker
 

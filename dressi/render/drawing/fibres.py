@@ -13,15 +13,14 @@ from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
 from ...ad.types import FLOAT, INT, MAT4, VEC3
 from ...errors import InputError
-from ..layers.peel import depth_of
-from ..layers.transparent import Transparent
+from ..layers.peel import Transparent, depth_of
 from ..lists import list_leaf
 from ..scene.scene import Node, Scene
 from ..shading.lights import DirectionalLight, Light, LightSource
 from ..shading.shadows import Shadow, light_arriving
 from ..strands.draw import StrandPicture, draw_strands
 from ..strands.geometry import PointGeometry, StrandGeometry, leaf_of
-from ..strands.opacity import StrandOpacity
+from ..strands.marschner import StrandOpacity
 from ..strands.point import KajiyaKay, StrandPoint, StrandShader
 from ..surface.screen import Surface, covered
 from .look import View

@@ -15,9 +15,8 @@ from ...errors import InputError
 from ..shading.lights import LightSource
 from ..shading.normal_map import vertex_tangents
 from ..shading.shadows import Occluders
-from ..surface.normals import vertex_normals
 from ..surface.projection import eye_of, view_depth
-from ..surface.screen import Surface, barycentric, corners, covered, interpolate
+from ..surface.screen import Surface, barycentric, corners, covered, interpolate, vertex_normals
 from .scenes.images import (
     ALONE,
     MEMBER,

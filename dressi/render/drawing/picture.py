@@ -18,8 +18,8 @@ from ...errors import InputError, OfVariables
 from ...figures import Figures
 from ..forms.form import Form, Silhouette
 from ..forms.soft_target import outside_distance
+from ..layers.peel import Transparent
 from ..layers.stacks import Layered
-from ..layers.transparent import Transparent
 from ..lists import list_leaf
 from ..surface.screen import Surface, covered
 from .look import Look, View

@@ -14,10 +14,8 @@ from ..materials import GLTF
 from ..shading.bsdf import Bsdf, Frame
 from ..shading.lights import Fragment
 from ..shading.normal_map import mapped_normal
-from ..surface.footprint import barycentric_slopes, uv_level
-from ..surface.normals import flat_normal
-from ..surface.screen import Surface, corners
-from ..surface.texturing import texture_colour
+from ..surface.screen import Surface, corners, flat_normal
+from ..surface.texturing import barycentric_slopes, texture_colour, uv_level
 from .look import Look
 from .scenes.images import UNLIT
 

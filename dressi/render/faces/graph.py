@@ -37,7 +37,7 @@ from ..lists import list_leaf
 from ..mesh import Mesh
 from ..scene.morph import weighted_sum
 from ..shading.harmonics import COUNT, harmonic_irradiance
-from ..surface.normals import vertex_normals
+from ..surface.screen import vertex_normals
 from .data import FaceData, Noise
 from .model import JAW, POINTS, Face, FaceModel
 

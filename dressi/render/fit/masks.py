@@ -25,9 +25,8 @@ from ..io.calibration import SUFFIXES, Calibration, View
 from ..io.colmap import SparsePoints
 from ..io.images import has_alpha, read_image
 from ..io.photos import WAYS
-from ..reconstruct.triangulate import triangulate
-from .common_masks import common_masks
-from .segmentation import border, clean, grown, lab, least_distance, sharpened
+from ..reconstruct.motion import triangulate
+from .common_masks import border, clean, common_masks, grown, lab, least_distance, sharpened
 
 MaskMaker = Callable[[View, np.ndarray], np.ndarray]
 """A view and its picture's codes (H, W, C) in [0, 1] to a mask (H, W). Raises InputError."""

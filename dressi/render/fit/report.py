@@ -25,7 +25,7 @@ from ..drawing.draw import draw, render_turntable
 from ..engine import MakeEngine
 from ..formats import save_glb, save_scene
 from ..io import Photos, save_gif, save_png
-from ..io.cameras import NAME, encode_cameras
+from ..io.calibration import NAME, encode_cameras
 from ..io.files import finite
 from ..io.lens import Lens
 from ..mesh import Mesh
@@ -37,7 +37,7 @@ from ..shading.lights import LightSource
 from ..surface.color import linear_to_srgb, srgb_to_linear
 from .data.dataset import Dataset, FitResult, Observations, Quality
 from .disk import cannot_write, locked, temporary_prefix
-from .parts import Parts
+from .job import Parts
 
 LIGHT = "light.json"
 """The light of a result whose material was recovered."""

@@ -55,6 +55,7 @@ from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered, 
 from .edges.around_edges import (
     InnerFace,
     NearestPoint,
+    Stored,
     draw_edges,
     edge_depths,
     face_beside,
@@ -63,7 +64,6 @@ from .edges.around_edges import (
 )
 from .edges.edge_list import EdgeList, edge_sides, edges_of
 from .edges.seams import DOWN, LEFT, RIGHT, UP, Seam, nearest_seam, seam_pixels, surface_at
-from .edges.stored import Stored
 from .form import Form, Silhouette
 from .outer import outer_target, soft_margin
 

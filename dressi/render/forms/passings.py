@@ -20,10 +20,9 @@ from ...ad.transform.fused import fused
 from ...ad.transform.tiles import over_tiles, stacked, unstacked
 from ...ad.types import FLOAT, INT, VEC2, VEC4, Access
 from ..surface.screen import DrawnMesh, common_batch, corners, covered, pixel_centres
-from .edges.around_edges import InnerFace, face_planes, rasterize_edges
+from .edges.around_edges import InnerFace, Stored, StoredGradient, face_planes, rasterize_edges
 from .edges.edge_list import BEYOND, HIDDEN, OUTWARD, EdgeList, edge_sides, ends_of, seen_ends
 from .edges.seams import DOWN, RIGHT, Step, nearest_seam, seam_pixels
-from .edges.stored import Stored, StoredGradient
 
 STEPS = RIGHT, DOWN
 MIDDLE = 1.5

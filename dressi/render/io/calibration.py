@@ -15,21 +15,22 @@ untrusted data set reaches no other file. If the photographs are elsewhere, copy
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dressi.errors import InputError, shown
-from dressi.render.cameras import Camera
-from dressi.render.cameras.conventions import view_from_nerf
-from dressi.render.cameras.intrinsics import focal_from_fov, intrinsics
-from dressi.render.io.colmap import SparsePoints, find_models, read_model, read_points
-from dressi.render.io.files import followed, inside, read_json, usable
-from dressi.render.io.images import image_size
-from dressi.render.io.lens import Lens
+from ...errors import InputError, shown
+from ..cameras import Camera
+from ..cameras.camera import focal_from_fov, intrinsics
+from ..cameras.conventions import view_from_nerf
+from .colmap import SparsePoints, find_models, read_model, read_points
+from .files import followed, inside, read_json, usable
+from .images import image_size
+from .lens import Lens
 
 DOCUMENTS = ("cameras.json", "transforms.json", "transforms_train.json")
 IMAGE_FOLDERS = ("", "image", "images")
@@ -336,3 +337,28 @@ def _box(path: Path, document: dict[str, Any]) -> np.ndarray | None:
             f"'{path}': bbox must be [[x, y, z], [x, y, z]], smallest first, not {shown(document['bbox'])}"
         )
     return bounds
+
+
+# Cameras written as the ``cameras.json`` that photographs are read with.
+
+NAME = "cameras.json"
+
+
+def encode_cameras(views: Sequence[tuple[str, Camera, Lens]], bounds: np.ndarray | None = None) -> bytes:
+    """The text of a ``cameras.json``: of each view the name of its image, its camera in pixels of that image, and its
+    lens. bounds: (2, 3) box of the object."""
+    document: dict = {} if bounds is None else {"bbox": np.asarray(bounds).tolist()}
+    document |= {"convention": "x_camera = R x + t, x right, y down, z forward", "pixel_center": 0.5}
+    document["views"] = [
+        {
+            "file": name,
+            "width": camera.size[0],
+            "height": camera.size[1],
+            "K": camera.intrinsics.tolist(),
+            "R": camera.rotation.tolist(),
+            "t": camera.translation.tolist(),
+            **{key: value for key, value in asdict(lens).items() if value},
+        }
+        for name, camera, lens in views
+    ]
+    return (json.dumps(document, indent=1) + "\n").encode()

@@ -16,7 +16,7 @@ import numpy as np
 
 from dressi.errors import InputError, shown
 from dressi.render.cameras import Camera
-from dressi.render.cameras.intrinsics import intrinsics
+from dressi.render.cameras.camera import intrinsics
 from dressi.render.cameras.rigid import quaternion_to_matrix
 from dressi.render.io.files import BROKEN, read_bytes, usable
 from dressi.render.io.lens import Lens

@@ -19,9 +19,8 @@ from scipy import sparse
 
 from ...errors import InputError, shown
 from ..surface.color import linear_to_srgb, srgb_to_linear
-from .exr import encode_exr
 from .files import read_bytes, usable, write_files
-from .pixels import INSTALL, decode_pixels, exif_turn, opencv, pixels_alpha, pixels_size
+from .pixels import INSTALL, decode_pixels, encode_exr, exif_turn, opencv, pixels_alpha, pixels_size
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ def load_photos(
 
     >>> import tempfile
     >>> from dressi.render.cameras import Camera
-    >>> from dressi.render.io.cameras import encode_cameras
+    >>> from dressi.render.io.calibration import encode_cameras
     >>> from dressi.render.io.images import save_image
     >>> folder, camera = Path(tempfile.mkdtemp()), Camera.perspective(40, (8, 6), (0, 0, 4), (0, 0, 0))
     >>> picture = np.zeros((6, 8, 4))

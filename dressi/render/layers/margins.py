@@ -34,6 +34,7 @@ from ..forms.antialias import ANTIALIAS
 from ..forms.contour import CONTOUR, inner_surface
 from ..forms.edges.around_edges import (
     NearestPoint,
+    Stored,
     depth_at,
     draw_edges,
     edge_depths,
@@ -43,14 +44,12 @@ from ..forms.edges.around_edges import (
     place_on,
 )
 from ..forms.edges.edge_list import EdgeList, edge_sides, edges_of
-from ..forms.edges.stored import Stored
 from ..forms.form import HARD, Form
 from ..forms.outer import OUTER, soft_margin
 from ..forms.passings import packed, stacked_faces
 from ..surface.screen import DrawnMesh, Surface, covered, pixel_centres
-from .peel import Peeled, peel
+from .peel import Peeled, compose, peel
 from .stacks import Layered, antialiased_layers, hard_layers
-from .transparent import compose
 
 MEETS = 2e-5
 """Relative difference of depths up to which a face goes on to an edge."""

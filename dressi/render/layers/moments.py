@@ -26,8 +26,7 @@ from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ..forms.form import Form, Silhouette
 from ..surface.screen import DrawnMesh, Surface, covered
-from .peel import depth_of
-from .transparent import Shade, Transparent
+from .peel import Shade, Transparent, depth_of
 
 THINNEST = 1e-6
 """Least difference between the nearest and the farthest depth (z / w)."""

@@ -29,9 +29,9 @@ from ...ad.transform.gradient import total
 from ...ad.transform.tiles import over_tiles, stacked, unstacked
 from ...ad.types import FLOAT, INT, VEC2
 from ...errors import InputError
+from ..forms.edges.around_edges import Stored
 from ..forms.edges.edge_list import BEYOND, EdgeList, edges_of
 from ..forms.edges.seams import Differs, Step
-from ..forms.edges.stored import Stored
 from ..forms.passings import (
     MIDDLE,
     STEPS,
@@ -46,8 +46,7 @@ from ..forms.passings import (
     with_neighbours,
 )
 from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered, pixel_centres
-from .peel import Peeled, depth_of
-from .transparent import Shade, Transparent, compose
+from .peel import Peeled, Shade, Transparent, compose, depth_of
 
 
 @dataclass(frozen=True, eq=False)

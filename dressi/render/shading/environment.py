@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,14 +17,12 @@ from ...ad.graph import Variable, as_variable
 from ...ad.ops.pixel.constant import Like
 from ...ad.ops.texture.addressing import Place
 from ...ad.ops.texture.sample import sample_levels
-from ...ad.types import FLOAT, MAT3, VEC3, Size
+from ...ad.types import FLOAT, MAT3, VEC3, VEC4, Size
 from ...errors import InputError
 from ..surface.color import check_linear
-from .bsdf.albedo import diffuse_albedo
+from .bsdf.albedo import LEAST_COSINE, diffuse_albedo, lobe_place, lobe_table, looked_up
 from .lights import Fragment, LightSource
 from .sphere_filter import CosineKernel, GgxKernel, Kernel, solid_angles, sphere_filter
-from .split_sum import LOBES, compensation, equirectangular
-from .split_sum import lobes as lobes_of
 
 LEAST_WIDTH, WIDEST = 16, 512
 """Widths of maps. Wider ones are shrunk to the latter, which keeps the light of each direction."""
@@ -134,7 +133,7 @@ class PrefilteredEnvironment:
     ) -> tuple[Variable, Variable, Variable]:
         """The light that is reflected once, and the share of even light: FLOAT by f0 and FLOAT by f90."""
         places, total, scale, bias = level_places(self.image.size), None, None, None
-        for lobe in lobes_of(normal, to_eye, roughness, self.lobes):
+        for lobe in lobes(normal, to_eye, roughness, self.lobes):
             light = sample_levels(self.levels, places, self._uv(lobe.direction), lobe.level, "sphere")
             light = light * (f0 * lobe.scale + f90 * lobe.bias)
             total = light if total is None else total + light
@@ -366,3 +365,110 @@ def irradiance(image: Variable) -> Variable:
     width = min(32, 2 ** int(math.log2(image.size[0])))
     size = (width, width // 2)
     return convolved(shrunk(weighted(image), size), CosineKernel(), size)
+
+
+# How GGX reflects an environment that is filtered for round lobes: where to look, how blurred, and with what weight.
+#
+# The split-sum approximation reads one filtered level in the direction of the mirror, as if the surface were seen from straight
+# above. Towards the horizon the true lobe is long, narrow and cut off, and one round lobe misses up to 10 % of the reflected
+# light. Here three round lobes in the plane of incidence stand for the true one, or one at a place and of a width that suit.
+# Places, widths and weights are fitted for each cosine and roughness: least squares of the difference in spherical harmonics,
+# degree l weighted by (l + 1)^-2.5, for photographed environments have less of the higher ones. The weights add up to the
+# albedo.
+
+LOBES = (1, 3)
+"""Numbers of lobes for which there are tables."""
+
+
+class Lobe(NamedTuple):
+    """One lookup in the filtered environment: what it adds is ``(f0 * scale + bias)`` times the light there."""
+
+    direction: Variable
+    """VEC3, not normalised."""
+    level: Variable
+    """FLOAT: the level, see ``prefilter.ROUGHNESS``."""
+    scale: Variable
+    """FLOAT: the weight that belongs to f0."""
+    bias: Variable
+    """FLOAT: the weight that belongs to f90, which is 1."""
+
+
+def lobes(normal: Variable, to_eye: Variable, roughness: Variable, count: int) -> list[Lobe]:
+    """The lookups that stand for the reflection of an environment; ``count`` is one of LOBES.
+
+    normal, to_eye: unit VEC3, away from the surface.  roughness: FLOAT in [0, 1]. Differentiable in all.
+    """
+    n_v = F.clamp(F.dot(normal, to_eye), LEAST_COSINE, 1.0)
+    place, result = lobe_place(n_v, roughness), []
+    sine_squared = (1.0 - n_v) * (1.0 + n_v)
+    for k, table in enumerate(lobe_table(count)):
+        entry = looked_up(table, VEC4, f"lobe {k}", place)
+        turned = entry.x
+        cosine = F.sqrt(F.maximum(1.0 - turned * turned * sine_squared, 1e-6))
+        # The mirrored direction is 2 n.v n - v: there ``turned`` is 1 and the cosine is n.v.
+        direction = normal * (cosine + turned * n_v) - to_eye * turned
+        result.append(Lobe(direction, entry.y, entry.z, entry.w))
+    return result
+
+
+def compensation(f0: Variable, albedo: Variable) -> Variable:
+    """VEC3: the factor for light that is reflected several times between microfacets, which single scattering loses.
+
+    Turquin, "Practical multiple scattering compensation for microfacet models" (2019), equation 16: 1 + f0 (1 - E) / E.
+    albedo: E, FLOAT, the sum of scale and bias of all lobes.
+
+    >>> evaluate(compensation(F.constant((1.0, 1.0, 1.0)), F.constant(0.5)))[0, 0, 0].tolist()
+    [2.0, 2.0, 2.0]
+    """
+    return 1.0 + f0 * (1.0 / albedo - 1.0)
+
+
+def equirectangular(direction: Variable) -> Variable:
+    """VEC2: where a direction stands in an equirectangular map: up +Y is v = 0, -Z is the centre.
+
+    direction: VEC3 of any length but 0. Differentiable but at the poles.
+
+    >>> evaluate(equirectangular(F.constant((0.0, 0.0, -1.0))))[0, 0, 0].tolist()
+    [0.5, 0.5]
+    """
+    x, y, z = direction.x, direction.y, direction.z
+    across = F.sqrt(F.maximum(x * x + z * z, 1e-12))
+    return F.vec2(F.atan2(x, -z) / (2 * math.pi) + 0.5, F.atan2(across, y) / math.pi)
+
+
+# A photographer's studio as an environment map: large soft lamps in a grey room.
+
+ROOM = (0.25, 0.27, 0.32)
+"""Radiance of the walls, linear."""
+LAMPS = (
+    ((0.6, 0.7, 0.5), 0.35, (9.0, 8.6, 8.0)),
+    ((-0.8, 0.3, 0.4), 0.45, (2.6, 2.9, 3.4)),
+    ((0.2, 0.5, -0.9), 0.3, (5.0, 4.6, 4.2)),
+)
+"""Direction, angular radius in radians, and radiance of each lamp."""
+SOFTNESS = 0.12
+"""Width of the edge of a lamp, in radians."""
+
+
+def studio(height: int = 64) -> np.ndarray:
+    """(height, 2 height, 3) float64 linear radiance, equirectangular, row 0 up: a key, a fill and a rim lamp. The mean over
+    the sphere is about 0.6.
+
+    >>> studio(16).shape, bool(studio().min() > 0)
+    ((16, 32, 3), True)
+    """
+    v, u = np.meshgrid(
+        (np.arange(height) + 0.5) / height, (np.arange(2 * height) + 0.5) / (2 * height), indexing="ij"
+    )
+    polar, turn = np.pi * v, 2 * np.pi * (u - 0.5)
+    direction = np.stack(
+        [np.sin(polar) * np.sin(turn), np.cos(polar), -np.sin(polar) * np.cos(turn)], axis=-1
+    )
+    # The floor is darker than the ceiling.
+    light = np.asarray(ROOM) * (0.75 + 0.5 * np.clip(direction[..., 1:2] + 0.3, 0, 1))
+    for towards, radius, colour in LAMPS:
+        axis = np.asarray(towards) / np.linalg.norm(towards)
+        angle = np.arccos(np.clip(direction @ axis, -1, 1))
+        share = np.clip((radius - angle) / SOFTNESS + 0.5, 0, 1)
+        light = light + (share * share * (3 - 2 * share))[..., None] * np.asarray(colour)
+    return light

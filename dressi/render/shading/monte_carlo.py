@@ -15,10 +15,9 @@ from ...ad.types import INT, MAT3, VEC3
 from ...errors import InputError
 from .bsdf import Bsdf, Frame
 from .bsdf.microfacet import Grid, seen_from_above
-from .environment import Environment, as_map, as_rotation
+from .environment import Environment, as_map, as_rotation, equirectangular
 from .lights import Fragment, LightSource
 from .sphere_filter import solid_angles
-from .split_sum import equirectangular
 
 # Directions drawn from an environment map by its luminance, as a graph: tables are computed on the device.
 

@@ -17,8 +17,7 @@ from ...ad.graph import Variable, as_variable
 from ...ad.types import IVEC3, VEC2, VEC3
 from ...errors import InputError
 from ..lists import as_list
-from ..surface.normals import vertex_normals
-from ..surface.screen import Surface, barycentric, corners, covered, rasterize_hard
+from ..surface.screen import Surface, barycentric, corners, covered, rasterize_hard, vertex_normals
 from .bsdf import Bsdf, Frame, Sky, SkyLight
 from .lights import DirectionalLight, Fragment, LightSource
 from .normal_map import mapped_normal, vertex_tangents

@@ -19,10 +19,9 @@ from ...errors import InputError, OfVariables
 from ..cameras.given import seen_by
 from ..cameras.pose import matrices_leaf
 from ..surface.projection import depth_of_zw, eye_of
-from .discs import Discs, discs_of
 from .geometry import PointGeometry, StrandGeometry, leaf_of
 from .point import StrandPoint, StrandShader, unlit
-from .ribbons import Ribbons, ribbons_of
+from .ribbons import Discs, Ribbons, discs_of, ribbons_of
 
 MOST_LAYERS = 64
 

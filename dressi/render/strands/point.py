@@ -13,8 +13,7 @@ from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
 from ..surface.projection import depth_of_zw
-from .discs import Disc
-from .ribbons import Segment
+from .ribbons import Disc, Segment
 
 
 @dataclass(frozen=True, eq=False)

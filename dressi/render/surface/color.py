@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ...ad import functional as F
+from ...ad.graph import Variable
 from ...errors import InputError
 
 CODES = 16.0
@@ -58,3 +60,28 @@ def check_linear(name: str, values: Any, radiance: bool = False) -> None:
             f"{name} has values up to {most:.4g}; linear colours of surfaces lie in [0, 1]: divide code values by 255 first",
             stacklevel=4,
         )
+
+
+# The sRGB transfer curve as Functions, differentiable; ``color`` has it on the host. Codes are not clamped.
+
+
+def decoded(codes: Variable) -> Variable:
+    """Linear light of sRGB codes (float image); below 0 the curve goes on straight, above 1 as a power. Differentiable.
+
+    >>> from dressi import evaluate
+    >>> evaluate(decoded(Variable.of([0.0, 0.5, 1.0], FLOAT))).round(3).tolist()
+    [0.0, 0.214, 1.0]
+    """
+    high = F.pow((F.maximum(codes, 0.04045) + 0.055) / 1.055, 2.4)
+    return F.select(F.less_equal(codes, 0.04045), codes / 12.92, high)
+
+
+def encoded(light: Variable) -> Variable:
+    """sRGB codes of linear light (float image), the inverse of ``decoded``. Differentiable.
+
+    >>> from dressi import evaluate
+    >>> evaluate(encoded(Variable.of([0.0, 0.214, 1.0], FLOAT))).round(3).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    high = F.pow(F.maximum(light, 0.0031308), 1 / 2.4) * 1.055 - 0.055
+    return F.select(F.less_equal(light, 0.0031308), light * 12.92, high)

@@ -18,7 +18,7 @@ from ...errors import InputError
 from ...render.formats import load_mesh, save_glb
 from ...render.io import read_image, resize
 from ...render.mesh import Mesh
-from ...render.mesh.remesh.decimate import decimate
+from ...render.mesh.remesh.remesh import decimate
 from .markup import size_text
 
 MOST_BYTES = 4_500_000

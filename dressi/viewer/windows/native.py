@@ -10,7 +10,7 @@ from typing import Any
 
 from rendercanvas.contexts import BaseContext
 
-from ...vk.run.present.windows import MetalWindow, NativeWindow, WaylandWindow, Win32Window, X11Window
+from ...vk.run.present.surface import MetalWindow, NativeWindow, WaylandWindow, Win32Window, X11Window
 
 
 class SurfaceContext(BaseContext):

@@ -17,11 +17,10 @@ from ..plan.sync.commands import Command, Part
 from .device.memory import DeviceBuffer
 from .gate import UNGATED, Gating
 from .record import Prepared, record, record_nothing
-from .shaders.pipeline import PipelineMaker, make_pool
-from .shaders.pipeline_cache import PipelineCache
+from .shaders.pipeline import PipelineCache, PipelineMaker, make_pool
 from .shaders.render_pass import DrawTarget, make_scatter_target, make_target
 from .slices import Cut, Item, Slice, Target, seconds_at_most
-from .store import Images, Store
+from .workspace import Images, Store
 
 RECORDINGS = 8  # command buffers kept for different sets of Stages
 

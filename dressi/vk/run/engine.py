@@ -25,16 +25,14 @@ from ..plan.limits import DeviceLimits
 from ..plan.model.device import DeviceModel
 from ..plan.options import DEFAULT, PlanOptions
 from ..plan.plan import Plan
-from .device.deferred import defer_close
-from .device.device import Device
+from .device.device import Device, defer_close
 from .device.transfer import Readback
 from .executor import VulkanExecutor, limits_of
 from .export import ExportedImage, exported
 from .measure.calibration import model_of
 from .measure.search import searched
-from .runner import Runner
+from .runner import Runner, by_leaf, read_state
 from .values.evaluations import Evaluations, Running, in_form, named
-from .values.state import by_leaf, read_state
 from .workspace import Workspace
 
 LOSS = "loss"

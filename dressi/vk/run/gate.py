@@ -19,7 +19,7 @@ from .device.commands import Commands
 from .device.device import Device
 from .device.memory import DeviceBuffer, DeviceImage
 from .shaders.errors import Shader
-from .shaders.pipeline_cache import PipelineCache
+from .shaders.pipeline import PipelineCache
 
 WORDS = 4  # of the counts of one draw; a dispatch needs three of them
 COMMANDS = 128  # different counts behind one gate

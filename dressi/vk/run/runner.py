@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
+from ...ad.graph import Variable
 from ...ad.graph.user_code import user_level
-from ...ad.objective import Objective
+from ...ad.least_squares.energy import Energy
+from ...ad.least_squares.linear.conjugate_gradient import OUTCOME
+from ...ad.least_squares.linear.diagonal import diagonal
+from ...ad.least_squares.linear.vectors import Jacobian
+from ...ad.objective import HISTORY, Objective
+from ...ad.ops.pixel.compare import Select
 from ...ad.program import Program
 from ...ad.transform.simplify import verify
+from ...ad.traversal import topological_order
 from ...config import config, shader_text
+from ...errors import DeviceError, GraphError, InputError
 from ..plan.compiler import build_plan
 from ..plan.model.device import DeviceModel
 from ..plan.options import PlanOptions
@@ -19,8 +29,6 @@ from .measure.calibration import model_of
 from .measure.timing import print_times
 from .steps import Steps, running
 from .values.evaluations import Evaluations
-from .values.losses import Losses
-from .values.residuals import check_derivatives, check_start, warn_of_idle, warn_of_losses
 from .workspace import Workspace
 
 
@@ -135,3 +143,187 @@ class Runner:
             print_times(executor)
         device = self._workspace.device
         print(f"dressi: {device.name}: longest submission {1e3 * device.longest_submission:.3g} ms")
+
+
+# The loss of every step: a ring buffer on the device, which is read before it overflows.
+
+
+class Losses:
+    """Runs steps and keeps their recorded losses, each as it was before the update of its step. found: those read so far."""
+
+    def __init__(self, objective: Objective, workspace: Workspace):
+        self._objective, self._workspace = objective, workspace
+        self.found: list[float] = []
+        self._count = 0  # steps whose loss was read, as the device counts them
+        self._unread = 0  # steps since then, at most: an interrupt may leave some undone
+
+    def run(self, executor: VulkanExecutor | Steps, n: int) -> None:
+        """``n`` steps, in parts that the ring buffer holds."""
+        recorded = self._objective.recorded
+        while n > 0:
+            room = HISTORY - self._unread if recorded else n
+            if room == 0:
+                self.read(executor)
+                continue
+            now = min(n, room)
+            self._unread += now if recorded else 0
+            executor.run(now)
+            n -= now
+
+    def read(self, executor: VulkanExecutor | Steps | None) -> list[float]:
+        """All losses so far; waits for the steps that are not done."""
+        if self._unread and executor is not None:
+            count = int(self._workspace.read(self._objective.counter).result().reshape(()))
+            if not self._count <= count <= self._count + self._unread:
+                raise DeviceError(
+                    f"{self._workspace.device.name} counted {count - self._count} steps where at most {self._unread} were"
+                    " submitted; its driver is wrong: update it, or choose another device (`dressi devices` lists them)"
+                )
+            ring = self._workspace.read(self._objective.history).result().reshape(-1)
+            self.found += [float(ring[k % HISTORY]) for k in range(self._count, count)]
+            self._count, self._unread = count, 0
+            executor.wait()
+        return self.found
+
+
+# Parameters and optimizer state by name.
+
+
+def read_state(tree: Mapping[str, Variable], workspace: Workspace) -> dict[str, np.ndarray]:
+    """The present values of leaves by name."""
+    workspace.hold(tree.values())
+    return {name: workspace.read(v).result() for name, v in tree.items()}
+
+
+def by_leaf(
+    state: Mapping[str, np.ndarray], tree: Mapping[str, Variable], partial: bool
+) -> dict[Variable, np.ndarray]:
+    """The arrays of a state by leaf. Raises GraphError when it has other names than the tree; partial: when it has
+    more."""
+    odd = set(state) - set(tree) if partial else set(state) ^ set(tree)
+    if odd:
+        raise GraphError(
+            f"the state does not belong to this optimisation; it differs in: {', '.join(sorted(odd))}"
+            + ("" if partial else "; partial=True sets what there is")
+        )
+    return {tree[name]: array for name, array in state.items()}
+
+
+# What is checked when a least-squares solver starts: residuals and derivatives that are no numbers stop it with a sentence.
+
+SMALLEST = 1e-30
+"""A cost below this may be zero only because squares are too small for 32 bits."""
+
+
+def check_start(objective: Objective, evaluations: Evaluations) -> None:
+    """Raises InputError that names the residual and the texel if one is infinite or NaN at the present unknowns."""
+    energy, loss = objective.energy, objective.loss
+    if energy is None or loss is None:
+        return
+    (cost,) = (r.result() for r in evaluations.read([loss]))
+    if np.isfinite(cost).all():
+        if cost.item() < SMALLEST:
+            _check_underflow(energy, evaluations)
+        return
+    for k, residual in enumerate(energy.residuals):
+        (values,) = (r.result() for r in evaluations.read([residual]))
+        bad = ~np.isfinite(values)
+        if bad.any():
+            raise InputError(
+                f"residual {k} of the energy, {residual} (made at {residual.where}), is {_first(values, residual)} when the"
+                f" solver starts, and not finite at {bad.sum()} of {bad.size} values; start from other unknowns, or guard"
+                " the operation that overflows"
+            )
+    raise InputError(
+        f"the cost of the energy is {cost.item()} when the solver starts, although all residuals are finite: their squares"
+        " overflow; scale the residuals"
+    )
+
+
+def _check_underflow(energy: Energy, evaluations: Evaluations) -> None:
+    """Raises InputError if the cost is zero although residuals are not."""
+    for k, (residual, value) in enumerate(
+        zip(energy.residuals, evaluations.read(energy.residuals), strict=True)
+    ):
+        largest = float(np.abs(value.result()).max())
+        if largest > 0.0:
+            raise InputError(
+                f"the squares of the residuals vanish in 32 bits: the largest value of residual {k} of the energy,"
+                f" {residual}, is {largest:.2g}; scale the residuals"
+            )
+
+
+def check_derivatives(objective: Objective, evaluations: Evaluations) -> None:
+    """After the first step: raises InputError that names the residual, the unknown and the texel if J^T r is infinite or NaN,
+    where conjugate gradients end before they begin."""
+    energy = objective.energy
+    if energy is None or _solved(objective, evaluations):
+        return
+    moving = [p for p in objective.parameters if p not in objective.frozen]
+    for k, (named, residual) in enumerate(zip(energy.residuals, energy.linearized(), strict=True)):
+        slopes = evaluations.read(Jacobian([residual], moving).reverse([residual]))
+        for p, slope in zip(moving, slopes, strict=True):
+            values = slope.result()
+            if not np.isfinite(values).all():
+                raise InputError(
+                    f"the derivative of residual {k} of the energy, {named} (made at {named.where}), by {p} is"
+                    f" {_first(values, p)}, although the residual is finite: an operation on its way has no finite slope"
+                    " there, such as F.sqrt at 0, or any operation on NaN whose result an F.select leaves out; guard its"
+                    " argument, as in F.square(x - F.select(valid, data, 0.0))"
+                )
+
+
+def _first(values: np.ndarray, like: Variable) -> str:
+    """The first value that is not finite, and where: "nan at texel (2, 0) of tile 0"."""
+    values = values.reshape(like.tiled)
+    bad = ~np.isfinite(values)
+    tile, y, x = np.argwhere(bad)[0][:3]
+    image, channel = divmod(int(tile), like.channels)
+    where = f"tile {tile}" if like.channels == 1 else f"channel {channel} of image {image}"
+    return f"{values[bad][0]} at texel ({x}, {y}) of {where}"
+
+
+def _solved(objective: Objective, evaluations: Evaluations) -> bool:
+    """Whether the last linear solve came to numbers."""
+    numbers = evaluations.read([objective.state[name] for name in OUTCOME])
+    return all(np.isfinite(number.result()).all() for number in numbers)
+
+
+def warn_of_losses(losses: Sequence[float], objective: Objective, evaluations: Evaluations) -> None:
+    """Warns when a recorded cost is infinite or NaN, as after such values were sent; or the last linear solve."""
+    bad = [k for k, loss in enumerate(losses) if not np.isfinite(loss)]
+    if not bad and losses and not _solved(objective, evaluations):
+        warnings.warn(
+            "the derivative of the residuals was infinite or NaN in the last step, although their cost is finite; the"
+            " unknowns stay where they are",
+            RuntimeWarning,
+            stacklevel=user_level(),
+        )
+    if bad:
+        warnings.warn(
+            f"the cost was {losses[bad[0]]} before step {bad[0]}; the unknowns stay where they are until finite values are"
+            " sent to the leaves that the residuals read",
+            RuntimeWarning,
+            stacklevel=user_level(),
+        )
+
+
+def warn_of_idle(objective: Objective, evaluations: Evaluations) -> None:
+    """Warns of unknowns that no residual reads at the start, if no residual has a mask."""
+    energy = objective.energy
+    if energy is None or any(isinstance(f, Select) for f in topological_order(energy.residuals)):
+        return
+    moving = [p for p in objective.parameters if p not in objective.frozen]
+    squares, rest = diagonal(energy.residuals, moving)
+    if rest:
+        return
+    for p, value in zip(moving, evaluations.read(squares), strict=True):
+        numbers = value.result()
+        idle = int(np.count_nonzero(numbers == 0.0))
+        if idle:
+            warnings.warn(
+                f"{idle} of the {numbers.size} numbers of {p} change no residual where the solver starts: the"
+                " system is singular, and they stay where they are",
+                RuntimeWarning,
+                stacklevel=user_level(),
+            )

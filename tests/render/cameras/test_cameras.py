@@ -14,8 +14,8 @@ from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.types import FLOAT, IVEC3, MAT3, MAT4, VEC2, VEC3, VEC4
 from dressi.render import exp_so3, hard_soft_ras, l2, list_leaf, primitives, render, ring, to_clip
+from dressi.render.cameras import camera as i
 from dressi.render.cameras import conventions as c
-from dressi.render.cameras import intrinsics as i
 from dressi.render.cameras import rigid as m
 from dressi.render.cameras import rigid as r
 from dressi.render.cameras import views

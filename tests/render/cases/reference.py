@@ -15,7 +15,7 @@ import numpy as np
 
 from dressi.render import Cameras, Mesh, orbit
 from dressi.render.io import encode_png, save_image
-from dressi.render.io.cameras import encode_cameras
+from dressi.render.io.calibration import encode_cameras
 from dressi.render.io.lens import Lens
 
 CHUNK = 2_000_000

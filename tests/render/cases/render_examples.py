@@ -15,14 +15,14 @@ from dressi.render.drawing import look
 from dressi.render.forms import face as face_form
 from dressi.render.forms import passings
 from dressi.render.forms.edges import around_edges, edge_list, seams
+from dressi.render.forms.edges import around_edges as storing
 from dressi.render.forms.edges import edge_list as edge_sides
 from dressi.render.forms.edges import edge_list as edges
-from dressi.render.forms.edges import stored as storing
 from dressi.render.lists import list_leaf
 from dressi.render.objectives import sparse
 from dressi.render.shading import sphere_filter
 from dressi.render.shading.bsdf import hair
-from dressi.render.strands import discs, ribbons
+from dressi.render.strands import ribbons
 from dressi.render.surface import projection, screen
 
 
@@ -47,7 +47,7 @@ def disc_area() -> Example:
     rng = np.random.default_rng(23)
     place = Variable(VEC2, (8, 4), data=rng.uniform(-1.2, 1.2, (1, 4, 8, 2)).astype(np.float32))
     radius = Variable(FLOAT, (8, 4), data=rng.uniform(0.1, 1.5, (1, 4, 8)).astype(np.float32))
-    return Example(discs.disc_area(place, radius), (place, radius))
+    return Example(ribbons.disc_area(place, radius), (place, radius))
 
 
 STRANDS: list[Callable[[], Example]] = [ribbon_area, disc_area]

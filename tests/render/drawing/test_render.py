@@ -22,9 +22,8 @@ from dressi.render.lists import list_leaf
 from dressi.render.scene.scene import Node, Scene
 from dressi.render.shading.lights import DirectionalLight, Light, PointLight
 from dressi.render.strands.draw import draw_strands
-from dressi.render.surface.normals import vertex_normals
 from dressi.render.surface.projection import to_clip
-from dressi.render.surface.screen import rasterize_hard
+from dressi.render.surface.screen import rasterize_hard, vertex_normals
 
 pytestmark = pytest.mark.usefixtures("engines")
 

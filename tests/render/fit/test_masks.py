@@ -17,8 +17,7 @@ from dressi.render.fit import draw
 from dressi.render.fit.common_masks import _place, _spreads, common_masks
 from dressi.render.fit.masks import box, clean, difference, has_masks, mask_maker, otsu, threshold
 from dressi.render.io import encode_png, load_photos, read_image, save_image
-from dressi.render.io.calibration import Calibration, View, read_calibration
-from dressi.render.io.cameras import encode_cameras
+from dressi.render.io.calibration import Calibration, View, encode_cameras, read_calibration
 from dressi.render.io.images import resize
 from dressi.render.io.lens import Lens
 from dressi.render.mesh.primitives import octasphere, pear

@@ -24,7 +24,7 @@ from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.primitives import octasphere
 from dressi.render.objectives.phases import Phase, run_phases
 from dressi.render.objectives.sparse import Room
-from dressi.vk.run.measure.stages import RoundStages
+from dressi.vk.run.measure.timing import RoundStages
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 

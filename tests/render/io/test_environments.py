@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose
 from dressi.config import config
 from dressi.errors import InputError
 from dressi.render.io import load_environment, load_image, save_image
-from dressi.render.io.exr import encode_exr
 from dressi.render.io.images import image_size
+from dressi.render.io.pixels import encode_exr
 
 RNG = np.random.default_rng(4)
 OpenEXR = pytest.importorskip("OpenEXR")

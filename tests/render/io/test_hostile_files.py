@@ -16,8 +16,8 @@ from dressi.config import config
 from dressi.errors import InputError
 from dressi.render.formats import load_mesh, save_mesh
 from dressi.render.io import load_image, load_photos, read_image, save_png
-from dressi.render.io.exr import encode_exr
 from dressi.render.io.images import decode, has_alpha, image_size, save_image
+from dressi.render.io.pixels import encode_exr
 
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n8 8 scale showpage\n%%EOF\n"
 

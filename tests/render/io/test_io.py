@@ -22,10 +22,9 @@ from dressi.errors import InputError
 from dressi.render import Mesh, StrandGeometry, linear_to_srgb, primitives
 from dressi.render.formats import load_mesh, save_glb, save_mesh, save_obj
 from dressi.render.io import load_image, load_photos, read_image, write_json
-from dressi.render.io.exr import encode_exr
 from dressi.render.io.files import write_files
 from dressi.render.io.images import decode, encode_png, resize, save_gif, save_png
-from dressi.render.io.pixels import MOST_SCANS
+from dressi.render.io.pixels import MOST_SCANS, encode_exr
 from dressi.render.io.strands import line_strands, load_strands, save_strands
 
 

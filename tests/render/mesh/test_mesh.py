@@ -19,7 +19,7 @@ from dressi.render.mesh import Material, Mesh, primitives, weld
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.polygons import close_holes
 from dressi.render.mesh.primitives import cube
-from dressi.render.mesh.remesh.decimate import decimate, decimate_closed
+from dressi.render.mesh.remesh.remesh import decimate, decimate_closed
 from dressi.render.mesh.remesh.volume import Grid, level_set, signed_distances, winding_numbers
 
 TRIANGLE = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])

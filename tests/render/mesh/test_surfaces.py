@@ -17,7 +17,7 @@ from dressi.render.mesh import Mesh, primitives, triangulate, weld_values
 from dressi.render.mesh.checks import check_surface, intersecting_faces, winding_in_front
 from dressi.render.mesh.primitives import cube, pear
 from dressi.render.mesh.remesh import remesh, target_lengths
-from dressi.render.mesh.remesh.decimate import decimate_closed
+from dressi.render.mesh.remesh.remesh import decimate_closed
 
 
 @pytest.mark.parametrize(

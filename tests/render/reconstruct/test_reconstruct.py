@@ -14,15 +14,12 @@ from dressi.render import axis_angle_to_matrix, orbit, primitives, render
 from dressi.render.cameras import Cameras, views
 from dressi.render.cameras.alignment import pose_errors
 from dressi.render.io import load_image, load_photos, save_image
-from dressi.render.io.calibration import read_calibration
-from dressi.render.io.cameras import encode_cameras
+from dressi.render.io.calibration import encode_cameras, read_calibration
 from dressi.render.io.lens import Lens
 from dressi.render.mesh.queries import SurfaceDistance
 from dressi.render.reconstruct.keep import cure, find_cameras, partial
-from dressi.render.reconstruct.motion import Interrupted, Models, agreement, small_masks
-from dressi.render.reconstruct.pictures import Exif, Picture, list_pictures
-from dressi.render.reconstruct.triangulate import triangulate
-from dressi.render.reconstruct.video import choose, chosen_frames, moved
+from dressi.render.reconstruct.motion import Interrupted, Models, agreement, small_masks, triangulate
+from dressi.render.reconstruct.pictures import Exif, Picture, choose, chosen_frames, list_pictures, moved
 from dressi.render.reconstruct.world import guess_world
 
 

@@ -16,7 +16,7 @@ from dressi.render.scene.scene import Node, Scene
 from dressi.render.shading.bsdf import Bsdf, EyeBsdf, Frame, GltfBsdf, SkinBsdf, TeethBsdf, UnlitBsdf
 from dressi.render.shading.bsdf.gltf import albedo_table, sheen_albedo
 from dressi.render.shading.bsdf.hair import HairBsdf, trimmed_logistic
-from dressi.render.shading.bsdf.teeth import between_lips, inside_mouth
+from dressi.render.shading.bsdf.human import between_lips, inside_mouth
 from dressi.render.shading.harmonics import HarmonicsLight, even_light
 from dressi.render.shading.lights import DirectionalLight, Fragment, Light, LightSource, PointLight, SpotLight
 from dressi.render.shading.skin import Profile, burley, burley_within, diffused

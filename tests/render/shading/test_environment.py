@@ -19,6 +19,7 @@ from dressi.render.drawing import pixels
 from dressi.render.shading import environment
 from dressi.render.shading.bsdf.albedo import lobe_table
 from dressi.render.shading.environment import (
+    LOBES,
     Environment,
     as_rotation,
     filtered_levels,
@@ -38,7 +39,6 @@ from dressi.render.shading.sphere_filter import (
     solid_angles,
     sphere_filter,
 )
-from dressi.render.shading.split_sum import LOBES
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import UNBOUNDED
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE

@@ -19,8 +19,7 @@ from dressi.render.formats import load_scene, save_scene
 from dressi.render.mesh import primitives
 from dressi.render.shading.bsdf.hair import Directions, FarHair, HairBsdf
 from dressi.render.strands.geometry import PointGeometry, StrandGeometry, curves, wireframe
-from dressi.render.strands.marschner import Marschner
-from dressi.render.strands.opacity import StrandOpacity
+from dressi.render.strands.marschner import Marschner, StrandOpacity
 from dressi.render.strands.ribbons import half_plane, ribbon_area
 from dressi.vk.plan.limits import PROFILES
 from dressi.vk.plan.lists import fragments_expected

@@ -16,11 +16,10 @@ from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, list_image, lis
 from dressi.render import Camera, Mesh, hard_soft_ras, list_leaf, primitives, to_clip
 from dressi.render.mesh.queries import SurfaceDistance, sample_surface
 from dressi.render.shading import lights
-from dressi.render.surface import normals as surface_normals
 from dressi.render.surface import projection, screen
-from dressi.render.surface.footprint import interpolate_with_slopes
+from dressi.render.surface import screen as surface_normals
 from dressi.render.surface.screen import DrawnMesh, barycentric, corners, covered, interpolate, rasterize_hard
-from dressi.render.surface.texturing import texture_colour, texture_uv
+from dressi.render.surface.texturing import interpolate_with_slopes, texture_colour, texture_uv
 
 SIZE = (48, 32)
 SIDES = [6, 24, 96]  # about 4, 1 and 1/4 pixels a texel

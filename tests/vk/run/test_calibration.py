@@ -16,8 +16,7 @@ from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, INTEGRATED, 
 from dressi.vk.plan.substage import Compute, Fragment
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.measure import calibration
-from dressi.vk.run.measure.calibration import Bounds
-from dressi.vk.run.measure.sampling import willing
+from dressi.vk.run.measure.calibration import Bounds, willing
 
 NVIDIA, AMD = 0x10DE, 0x1002
 

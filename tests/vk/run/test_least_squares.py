@@ -13,8 +13,8 @@ from dressi import FLOAT, DressiAD, F, LevenbergMarquardt, PlanOptions, Variable
 from dressi.ad.least_squares.solver import GaussNewton
 from dressi.errors import GraphError, InputError
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE
+from dressi.vk.run.device.queue import Pace
 from dressi.vk.run.gate import can_be_gated
-from dressi.vk.run.host.pace import Pace
 
 pytestmark = pytest.mark.one_driver
 

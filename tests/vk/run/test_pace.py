@@ -18,9 +18,9 @@ from dressi.vk.plan.sync.barriers import Level
 from dressi.vk.plan.sync.commands import Command, Part
 from dressi.vk.run import built
 from dressi.vk.run.device.commands import Commands
+from dressi.vk.run.device.queue import Pace
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.gate import Gate
-from dressi.vk.run.host.pace import Pace
 from dressi.vk.run.measure.timing import profile
 from dressi.vk.run.slices import Cut, Slice, common
 

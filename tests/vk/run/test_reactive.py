@@ -12,11 +12,10 @@ from dressi.ad.objective import HISTORY
 from dressi.ad.program import Program
 from dressi.vk.plan.options import DEFAULT, PlanOptions
 from dressi.vk.plan.substage import Raster, ScatterDraw
-from dressi.vk.run import reactive
+from dressi.vk.run import executor
 from dressi.vk.run.built import BuiltPlan
 from dressi.vk.run.device.transfer import Readback
-from dressi.vk.run.executor import PLANS, VulkanExecutor
-from dressi.vk.run.reactive import PATIENCE, PROMPT, Reactive
+from dressi.vk.run.executor import PATIENCE, PLANS, PROMPT, Reactive, VulkanExecutor
 
 pytestmark = pytest.mark.one_driver
 UNCACHED = PlanOptions(cache_static=False)
@@ -114,8 +113,8 @@ def test_what_is_read_beside_leaves_outputs_and_leaves_alone(device, seed):
     schedule=st.lists(st.one_of(bursts, bursts, reads), min_size=4, max_size=14),
 )
 def test_no_schedule_gives_another_result(device, monkeypatch, seed, updated, schedule):
-    monkeypatch.setattr(reactive, "PROMPT", 2)
-    monkeypatch.setattr(reactive, "PATIENCE", 3)
+    monkeypatch.setattr(executor, "PROMPT", 2)
+    monkeypatch.setattr(executor, "PATIENCE", 3)
     program, beside = random_schedule_program(seed, updated)
     with Watched(program, beside, device) as cached, Watched(program, beside, device, UNCACHED) as plain:
         for a, b in zip(play(cached, schedule), play(plain, schedule), strict=True):
@@ -146,8 +145,8 @@ def coloured() -> tuple[list[Variable], Program, Variable]:
 )
 def test_rasters_that_rest_leave_what_scatters_need(device, monkeypatch, schedule):
     """(leaves as bits, steps, whether values are read in between)"""
-    monkeypatch.setattr(reactive, "PROMPT", 1)
-    monkeypatch.setattr(reactive, "PATIENCE", 4)
+    monkeypatch.setattr(executor, "PROMPT", 1)
+    monkeypatch.setattr(executor, "PATIENCE", 4)
     leaves, program, loss = coloured()
     with Watched(program, loss, device) as cached, Watched(program, loss, device, UNCACHED) as plain:
         assert any(isinstance(s.work, ScatterDraw) for s in plain.steps.plan.step.sub_stages)
@@ -266,8 +265,8 @@ def test_the_history_of_losses_outlives_plans(device):
 
 
 def test_plans_come_back_from_a_small_store(device, monkeypatch):
-    monkeypatch.setattr(reactive, "PROMPT", 1)
-    monkeypatch.setattr(reactive, "PATIENCE", 2)
+    monkeypatch.setattr(executor, "PROMPT", 1)
+    monkeypatch.setattr(executor, "PATIENCE", 2)
     made = []
     build = BuiltPlan.__init__
     monkeypatch.setattr(

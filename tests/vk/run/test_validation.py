@@ -15,9 +15,8 @@ from dressi.config import config
 from dressi.vk.run import built, executor
 from dressi.vk.run.device.commands import Commands
 from dressi.vk.run.device.transfer import Transfers
-from dressi.vk.run.shaders import pipeline_cache
-from dressi.vk.run.shaders.pipeline import PipelineMaker
-from dressi.vk.run.shaders.pipeline_cache import PipelineCache
+from dressi.vk.run.shaders import pipeline
+from dressi.vk.run.shaders.pipeline import PipelineCache, PipelineMaker
 from dressi.vk.run.shaders.pyglslang import compile_glsl
 
 COUNT = 64
@@ -246,7 +245,7 @@ def test_after_wrong_glsl(own, kind):
 PLACES = [
     (executor, "build_plan"),
     (executor, "check_memory"),
-    (pipeline_cache, "compile_many"),
+    (pipeline, "compile_many"),
     (PipelineCache, "release_modules"),
     (PipelineMaker, "make"),
     (built, "make_pool"),

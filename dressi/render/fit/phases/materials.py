@@ -43,11 +43,10 @@ from ...mesh.material import Material
 from ...objectives.losses import l2
 from ...objectives.regularizers import adjacency, laplacian_loss
 from ...shading.lights import LightSource, PointLight
-from ...surface.color import linear_to_srgb, srgb_to_linear
+from ...surface.color import decoded, encoded, linear_to_srgb, srgb_to_linear
 from ...surface.projection import to_clip
 from ...surface.screen import DrawnMesh, covered
 from ...surface.texturing import texture_colour
-from ...surface.transfer import decoded, encoded
 from ..data.dataset import Observations, Progress
 from ..data.learned import ViewBatches
 from ..data.textures import Pyramid, charted, dilated

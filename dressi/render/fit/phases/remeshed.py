@@ -14,7 +14,7 @@ from ...forms.soft_target import outline_distances
 from ...mesh import Mesh
 from ...mesh.checks import intersecting_faces, winding_in_front
 from ...mesh.remesh import remesh
-from ...mesh.remesh.decimate import decimate_closed
+from ...mesh.remesh.remesh import decimate_closed
 from ...mesh.remesh.volume import Grid, level_set, near_surface, sample_count, signed_distances, surface_of
 from ...mesh.rows import unit
 from ..graphs.term import FitRound

@@ -18,11 +18,10 @@ from ...lists import list_leaf
 from ...mesh import Mesh
 from ...objectives.losses import l2
 from ...objectives.regularizers import adjacency, laplacian_loss
-from ...surface.color import linear_to_srgb, srgb_to_linear
+from ...surface.color import decoded, encoded, linear_to_srgb, srgb_to_linear
 from ...surface.projection import to_clip
 from ...surface.screen import DrawnMesh
 from ...surface.texturing import texture_colour
-from ...surface.transfer import decoded, encoded
 from ..data.learned import ViewBatches
 from ..data.textures import LOSSES, Pyramid, charted, dilated, rim_weights
 from ..graphs.round import Comparison, Found, Round, Subject

@@ -10,8 +10,7 @@ from scipy.ndimage import map_coordinates, maximum_filter
 from ...compiled import compiled
 from ..mesh import Mesh
 from ..queries import SurfaceDistance, crossings, sample_surface
-from .decimate import decimate_closed
-from .remesh import remesh
+from .remesh import decimate_closed, remesh
 
 SAMPLES = 8
 """Surface points per area of a cell's side: they are about a third of a cell apart."""

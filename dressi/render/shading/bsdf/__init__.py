@@ -7,11 +7,9 @@ class: a dataclass derived from ``Bsdf`` with its table of parameters and ``refl
 """
 
 from .bsdf import Bsdf, Frame, Sky, SkyLight, UnlitBsdf
-from .eye import EyeBsdf
 from .gltf import GltfBsdf
 from .hair import HairBsdf
-from .skin import SkinBsdf
-from .teeth import TeethBsdf
+from .human import EyeBsdf, SkinBsdf, TeethBsdf
 
 __all__ = [
     "Bsdf",

@@ -12,10 +12,9 @@ from types import ModuleType
 from typing import Any
 
 from ....errors import DeviceError, NoDriverError
-from ..host.marshalling import quicken
 from ..host.platforms import current
 from .capabilities import driver_properties
-from .results import Binding
+from .results import Binding, quicken
 
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
 _NO_DRIVER = {-9, -3}  # VK_ERROR_INCOMPATIBLE_DRIVER and VK_ERROR_INITIALIZATION_FAILED

@@ -1,8 +1,12 @@
 """What differs between operating systems: names and folders of libraries, and how to install what is missing."""
 
+from __future__ import annotations
+
 import os
 import sys
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 
@@ -141,3 +145,137 @@ def physical_memory() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows has no sysconf
         return None
+
+
+# GPUs that the system has, whether Vulkan lists them or not: device nodes of Linux, and the settings of containers.
+#
+# A program that finds no GPU runs on the CPU and is a hundred times slower, without an error. ``hidden_gpus`` says why a
+# GPU that is there is not among Vulkan's devices, and what to do about it.
+
+CAPABILITIES = "NVIDIA_DRIVER_CAPABILITIES"
+"""The setting of NVIDIA's container toolkit that decides which of the driver's libraries a container gets."""
+_IN_CONTAINER = ("NVIDIA_VISIBLE_DEVICES", "KUBERNETES_SERVICE_HOST", "container")
+_WITHOUT_GPU = {
+    "virtio_gpu",
+    "virtio-pci",
+    "vgem",
+    "vkms",
+    "bochs-drm",
+    "qxl",
+    "cirrus",
+    "ast",
+    "mgag200",
+    "hyperv_drm",
+}
+"""Kernel drivers of displays that have no GPU of their own behind them."""
+_NVIDIA = {"nvidia", "nouveau", "nova", "nova-core"}
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """What a Linux system shows of its GPUs. Paths of device nodes.
+
+    nvidia: of NVIDIA's own driver. render: of all other drivers, with the name of each kernel driver ("" where /sys does not
+    tell). compute: of AMD's compute stack. direct3d: of Windows, in WSL. closed: those that this user may not open.
+    capabilities: of the NVIDIA driver that the container has, None where the setting is absent. contained: whether this
+    process runs in a container.
+    """
+
+    nvidia: tuple[str, ...] = ()
+    render: tuple[tuple[str, str], ...] = ()
+    compute: tuple[str, ...] = ()
+    direct3d: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
+    capabilities: str | None = None
+    contained: bool = False
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All device nodes."""
+        return (*self.nvidia, *(node for node, _ in self.render), *self.compute, *self.direct3d)
+
+
+def find_gpus(
+    root: Path = Path("/"),
+    environment: Mapping[str, str] = os.environ,
+    usable: Callable[[str], bool] = lambda node: os.access(node, os.R_OK | os.W_OK),
+) -> Gpus:
+    """The GPUs of this system; none on other systems than Linux, whose drivers come with Vulkan.
+
+    root: where `/dev` and `/sys` lie. usable: whether this user may open a node.
+    """
+    if not sys.platform.startswith("linux"):
+        return Gpus()
+    render = tuple(
+        (str(node), driver)
+        for node in sorted(root.glob("dev/dri/renderD*"))
+        if (driver := _kernel_driver(root, node.name)) not in _WITHOUT_GPU
+    )
+    nvidia, compute, direct3d = (
+        tuple(str(node) for node in sorted(root.glob(pattern)))
+        for pattern in ("dev/nvidia[0-9]*", "dev/kfd", "dev/dxg")
+    )
+    found = Gpus(nvidia, render, compute, direct3d)
+    return replace(
+        found,
+        closed=tuple(node for node in found.nodes if not usable(node)),
+        capabilities=environment.get(CAPABILITIES),
+        contained=any(environment.get(name) for name in _IN_CONTAINER)
+        or any((root / file).exists() for file in (".dockerenv", "run/.containerenv")),
+    )
+
+
+def _kernel_driver(root: Path, node: str) -> str:
+    """The name of the kernel driver behind a render node; "" where /sys does not tell."""
+    try:
+        return (root / "sys/class/drm" / node / "device/driver").resolve(strict=True).name
+    except OSError:
+        return ""
+
+
+def hidden_gpus(gpus: Gpus) -> str | None:
+    """Why the GPUs of this system are not among Vulkan's devices, with the cure, as one sentence; None without GPUs."""
+    if not gpus.nodes:
+        return None
+    return f"this machine has a GPU ({', '.join(gpus.nodes)}), but no Vulkan driver offers it: {_cure(gpus)}"
+
+
+def _cure(gpus: Gpus) -> str:
+    if gpus.closed:
+        groups = "in a container, give its user the groups of these nodes, with `--group-add`"
+        if not gpus.contained:
+            groups = "`sudo usermod -aG render,video $USER`, and log in again"
+        return f"this user may not open {', '.join(gpus.closed)}; {groups}"
+    if gpus.nvidia:
+        granted = set((gpus.capabilities or "").replace(" ", "").split(","))
+        if gpus.contained and not granted & {"all", "graphics"}:
+            has = "is not set" if gpus.capabilities is None else f"is {gpus.capabilities}"
+            return f"{CAPABILITIES} {has}, without graphics; start the container with `-e {CAPABILITIES}=all`"
+        return (
+            "the part of NVIDIA's driver for graphics is missing (it brings nvidia_icd.json); on Debian `apt-get install "
+            "nvidia-vulkan-icd`, on Ubuntu the package libnvidia-gl of the driver's version, on a server the driver "
+            "without `--no-opengl-files`"
+        )
+    if any(driver in _NVIDIA for _, driver in gpus.render):
+        return "install NVIDIA's driver, or Mesa's for Vulkan: on Debian or Ubuntu `apt-get install mesa-vulkan-drivers`"
+    if gpus.render or gpus.direct3d:
+        dozen = (
+            " (in WSL, Mesa's driver Dozen; DRESSI_DEVICE=Direct3D then chooses it)" if gpus.direct3d else ""
+        )
+        return f"{current().driver}{dozen}"
+    return "it has no render node in /dev/dri; in a container, pass them on with `--device /dev/dri`"
+
+
+_warned = False
+
+
+def warn_of_hidden_gpus(chosen: str, stacklevel: int = 1, gpus: Gpus | None = None) -> None:
+    """Warns, once a process, that dressi runs on the CPU (the device of the name ``chosen``) though the system has a GPU.
+    Says nothing where the user named the drivers."""
+    global _warned
+    if _warned or current().driver_files():
+        return
+    if (why := hidden_gpus(find_gpus() if gpus is None else gpus)) is not None:
+        _warned = True
+        text = f"dressi runs on the CPU, which is slow: {why}. Name the device to go on without this warning: DRESSI_DEVICE={chosen}"
+        warnings.warn(text, RuntimeWarning, stacklevel=stacklevel + 1)

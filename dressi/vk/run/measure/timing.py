@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ....errors import DeviceError
-from ...plan.predict.stages import stage_name
+from ...plan.images import ImageSlot
+from ...plan.predict.stages import predict, stage_name
+from ..device.commands import Commands
+from ..device.device import Device
+from ..device.memory import make_image
 from ..executor import VulkanExecutor
+from .calibration import model_of
 
 
 @dataclass(frozen=True)
@@ -67,3 +74,79 @@ def print_times(executor: VulkanExecutor) -> None:
     if device.timestamp_bits and device.work.lost is None and not executor.missing:
         for stage in profile(executor, 3):
             print(f"dressi: {stage.ms:9.3f} ms  {stage.name}")
+
+
+# How fast a device copies images: measured by recorded commands alone.
+
+COPIED = ImageSlot(4, False, 2048, 2048)
+COPIES = 8
+
+
+def copy_bandwidth(device: Device, repeats: int = 5) -> float:
+    """Bytes a second, read and written together, of copies between two images of 64 MiB; the median."""
+    vk = device.vk
+    commands = Commands(device)
+    images = [make_image(device, COPIED, name) for name in ("copy source", "copy target")]
+    commands.initialize(images, images)
+    layers = vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1)
+    extent = vk.VkExtent3D(COPIED.width, COPIED.height, 1)
+    region = vk.VkImageCopy(srcSubresource=layers, dstSubresource=layers, extent=extent)
+    general = vk.VK_IMAGE_LAYOUT_GENERAL
+
+    def write(buffer: object) -> None:
+        for k in range(COPIES):
+            source, target = images[k % 2], images[1 - k % 2]
+            vk.vkCmdCopyImage(buffer, source.handle, general, target.handle, general, 1, [region])
+            commands.barrier(buffer)
+
+    try:
+        seconds = _submitted(commands, write, repeats)
+    finally:
+        commands.wait()
+        for image in images:
+            image.destroy(device)
+        commands.destroy()
+    return 2 * COPIES * COPIED.bytes / seconds
+
+
+def _submitted(commands: Commands, write: Callable[[Any], None], repeats: int) -> float:
+    """Median seconds from a submission of the recorded commands to their end; the first one does not count."""
+    buffer = commands.record(write)
+    seconds = []
+    for _ in range(repeats + 1):
+        start = time.perf_counter()
+        commands.submit(buffer)
+        commands.wait()
+        seconds.append(time.perf_counter() - start)
+    return float(np.median(seconds[1:]))
+
+
+# The Stages of a step as facts: what each is predicted to take and to move, and what it takes.
+
+
+def stage_facts(executor: VulkanExecutor, steps: int = 5) -> list[dict[str, Any]]:
+    """Of each Stage that runs in every step, in their order, copies last: ``name``, ``functions``, ``bytes`` that leave the
+    chip, ``predicted_ms`` by the model of the device, and ``ms``, the median of ``steps`` real steps; None for copies and
+    on devices without timestamps. The steps change what is optimised."""
+    device, plan = executor.device, executor.plan
+    found = predict(plan, model_of(device))
+    if device.timestamp_bits:
+        times = zip(profile(executor, steps), plan.step.with_dependencies, strict=True)
+        found = found.measured(time.ms for time, (_, sources) in times if sources is None)
+    return [
+        {
+            "name": stage.name,
+            "functions": stage.functions,
+            "ms": None if stage.measured is None else 1e3 * stage.measured,
+            "predicted_ms": 1e3 * stage.seconds,
+            "bytes": stage.bytes,
+        }
+        for stage in found.stages
+    ]
+
+
+class RoundStages(list[dict[str, Any]]):
+    """The ``stage_facts`` of engines by name, for files: called with each when it has done its work."""
+
+    def __call__(self, name: str, engine: Any) -> None:
+        self.append({"round": name, "stages": stage_facts(engine.executor)})

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ctypes
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ....errors import DeviceError, InputError
-from ..device.device import Device
-from ..device.logical import SWAPCHAIN
-from .choices import choose_format, choose_size
-from .procedures import Procedures
-from .windows import NativeWindow
+from ..device.device import SWAPCHAIN, Device
+from ..device.results import Binding
 
 Size = tuple[int, int]
 COPY = "let pictures go through the host instead (a canvas that copies: Qt, Jupyter, offscreen)"
@@ -190,3 +190,282 @@ class Surface:
         if self.own:
             self.device.destroy(self.handle)
         self.handle = None
+
+
+# Windows of the operating systems, and how Vulkan makes a surface of each.
+
+
+class Creation(NamedTuple):
+    """A way to make a surface: a function of Vulkan, the structure that it takes, and the function whose type it
+    has."""
+
+    function: str
+    info: Any
+    kind: str | None = None
+
+
+class NativeWindow(ABC):
+    """A window by the handles that its system gives: whole numbers, which stay the window's own."""
+
+    @abstractmethod
+    def creations(self, vk: Binding) -> list[Callable[[], Creation]]:
+        """Ways to make its surface, the best first. One whose extension is not enabled is passed over."""
+
+
+def _handle(kind: str, value: Any) -> int:
+    number = getattr(value, "value", value)  # of ctypes
+    if isinstance(number, bool) or not hasattr(number, "__index__") or not 0 < number.__index__() < 1 << 64:
+        raise InputError(f"{kind} is a whole number above 0, not {value!r}; show the window first")
+    return number.__index__()
+
+
+def _xcb(display: int) -> int | None:
+    """The XCB connection of a display of Xlib."""
+    try:
+        found = ctypes.CDLL("libX11-xcb.so.1").XGetXCBConnection
+    except (OSError, AttributeError):
+        return None
+    found.restype, found.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    return found(display)
+
+
+@dataclass(frozen=True)
+class X11Window(NativeWindow):
+    """window: the XID. display: a Display* of Xlib, which stays open as long as the surface lives."""
+
+    window: int
+    display: int
+
+    def __post_init__(self) -> None:
+        _handle("the id of an X11 window", self.window)
+        _handle("the address of an X11 display", self.display)
+
+    def creations(self, vk: Binding) -> list[Callable[[], Creation]]:
+        def xcb() -> Creation:
+            connection = vk.ffi.cast("struct xcb_connection_t*", self._connection or 0)
+            info = vk.VkXcbSurfaceCreateInfoKHR(connection=connection, window=self.window)
+            return Creation("vkCreateXcbSurfaceKHR", info)
+
+        def xlib() -> Creation:
+            display = vk.ffi.cast("struct Display*", self.display)
+            return Creation(
+                "vkCreateXlibSurfaceKHR", vk.VkXlibSurfaceCreateInfoKHR(dpy=display, window=self.window)
+            )
+
+        # XCB first: SwiftShader has nothing else, and a loader may hand it a surface of Xlib regardless.
+        return [xcb, xlib] if self._connection else [xlib]
+
+    @property
+    def _connection(self) -> int | None:
+        return _xcb(self.display)
+
+
+@dataclass(frozen=True)
+class WaylandWindow(NativeWindow):
+    """window: the wl_surface*. display: the wl_display*."""
+
+    window: int
+    display: int
+
+    def __post_init__(self) -> None:
+        _handle("the address of a wl_surface", self.window)
+        _handle("the address of a wl_display", self.display)
+
+    def creations(self, vk: Binding) -> list[Callable[[], Creation]]:
+        def wayland() -> Creation:
+            info = vk.VkWaylandSurfaceCreateInfoKHR(
+                display=vk.ffi.cast("struct wl_display*", self.display),
+                surface=vk.ffi.cast("struct wl_surface*", self.window),
+            )
+            return Creation("vkCreateWaylandSurfaceKHR", info)
+
+        return [wayland]
+
+
+def _this_program() -> int:
+    kernel: Any = ctypes.CDLL("kernel32")
+    kernel.GetModuleHandleW.restype = ctypes.c_void_p
+    return kernel.GetModuleHandleW(None) or 0
+
+
+@dataclass(frozen=True)
+class Win32Window(NativeWindow):
+    """window: the HWND. module: the HINSTANCE of its program; 0 for this one."""
+
+    window: int
+    module: int = 0
+
+    def __post_init__(self) -> None:
+        _handle("an HWND", self.window)
+
+    def creations(self, vk: Binding) -> list[Callable[[], Creation]]:
+        def win32() -> Creation:
+            module = self.module or _this_program()
+            info = vk.VkWin32SurfaceCreateInfoKHR(
+                hinstance=vk.ffi.cast("void*", module), hwnd=vk.ffi.cast("void*", self.window)
+            )
+            return Creation("vkCreateWin32SurfaceKHR", info)
+
+        return [win32]
+
+
+@dataclass(frozen=True)
+class MetalWindow(NativeWindow):
+    """layer: the CAMetalLayer* of a view."""
+
+    layer: int
+
+    def __post_init__(self) -> None:
+        _handle("the address of a CAMetalLayer", self.layer)
+
+    def creations(self, vk: Binding) -> list[Callable[[], Creation]]:
+        def metal() -> Creation:
+            # The binding lacks this structure; that of the extension before it has the same members.
+            info = vk.VkMacOSSurfaceCreateInfoMVK(
+                sType=vk.VK_STRUCTURE_TYPE_METAL_SURFACE_CREATE_INFO_EXT,
+                pView=vk.ffi.cast("void*", self.layer),
+            )
+            return Creation("vkCreateMetalSurfaceEXT", info, "vkCreateMacOSSurfaceMVK")
+
+        return [metal]
+
+
+@dataclass(frozen=True)
+class NoWindow(NativeWindow):
+    """A surface without a window (VK_EXT_headless_surface): presents to nobody, for measurements and tests."""
+
+    def creations(self, vk: Binding) -> list[Callable[[], Creation]]:
+        return [lambda: Creation("vkCreateHeadlessSurfaceEXT", vk.VkHeadlessSurfaceCreateInfoEXT())]
+
+
+# What a swapchain is made with, chosen from what a surface offers: plain functions of numbers.
+
+Rectangle = tuple[int, int, int, int]
+"""x, y, width, height in pixels."""
+
+IMMEDIATE, MAILBOX, FIFO = 0, 1, 2
+"""VkPresentModeKHR."""
+SRGB_NONLINEAR = 0
+"""The VkColorSpaceKHR of values that are sRGB codes."""
+FORMATS = (44, 37, 64, 58)
+"""VkFormats that keep codes as they are: B8G8R8A8, R8G8B8A8, A2B10G10R10 and A2R10G10B10, all UNORM."""
+SHOWN_BY_SIZE = 0xFFFFFFFF
+"""A surface whose size is that of its swapchain (Wayland) says this."""
+
+
+def choose_format(offered: Sequence[tuple[int, int]]) -> int | None:
+    """The VkFormat for sRGB codes among pairs of a format and a colour space; None where each would encode the values
+    once more or shows others."""
+    formats = {format for format, space in offered if space == SRGB_NONLINEAR}
+    if formats == {0}:  # VK_FORMAT_UNDEFINED: all are welcome
+        return FORMATS[0]
+    return next((format for format in FORMATS if format in formats), None)
+
+
+def choose_mode(offered: Sequence[int], *, wait: bool) -> int:
+    """The present mode. FIFO is always there. wait: show whole frames only; otherwise newer ones tear the picture."""
+    wanted = (MAILBOX,) if wait else (IMMEDIATE, MAILBOX)
+    return next((mode for mode in wanted if mode in offered), FIFO)
+
+
+def choose_count(least: int, most: int) -> int:
+    """Number of images: one more than the surface holds itself, and at least three, so that no frame waits for the
+    screen. most: 0 for no limit."""
+    count = max(least + 1, 3)
+    return min(count, most) if most else count
+
+
+def choose_size(
+    current: tuple[int, int], window: tuple[int, int], least: tuple[int, int], most: tuple[int, int]
+) -> tuple[int, int]:
+    """Size of the images: the surface's, or the window's where the surface has none. (0, 0): minimised."""
+    if current[0] != SHOWN_BY_SIZE:
+        return current if min(current) > 0 else (0, 0)
+    if min(window) <= 0:
+        return 0, 0
+    width, height = (min(max(size, low), high) for size, low, high in zip(window, least, most, strict=True))
+    return width, height
+
+
+def clip(
+    source: tuple[int, int], place: Rectangle, size: tuple[int, int]
+) -> tuple[Rectangle, Rectangle] | None:
+    """The part of a picture of size ``source`` that is seen, and where, when it is scaled to ``place`` in a window of
+    this size; None where nothing of it is."""
+    x, y, width, height = place
+    left, top = max(x, 0), max(y, 0)
+    right, bottom = min(x + width, size[0]), min(y + height, size[1])
+    if right <= left or bottom <= top:
+        return None
+
+    def span(first: int, end: int, start: int, length: int, texels: int) -> tuple[int, int]:
+        low = min(max(round((first - start) * texels / length), 0), texels - 1)
+        return low, min(max(round((end - start) * texels / length), low + 1), texels) - low
+
+    (u, columns), (v, rows) = span(left, right, x, width, source[0]), span(top, bottom, y, height, source[1])
+    return (u, v, columns, rows), (left, top, right - left, bottom - top)
+
+
+def covered(places: Sequence[Rectangle], size: tuple[int, int]) -> bool:
+    """Whether one of these rectangles covers a window of this size."""
+    return any(x <= 0 and y <= 0 and x + w >= size[0] and y + h >= size[1] for x, y, w, h in places)
+
+
+def overlap(a: Rectangle, b: Rectangle) -> bool:
+    """Whether two rectangles have pixels in common."""
+    return a[0] < b[0] + b[2] and b[0] < a[0] + a[2] and a[1] < b[1] + b[3] and b[1] < a[1] + a[3]
+
+
+# Functions of Vulkan's extensions for surfaces and swapchains, called directly: each returns its VkResult.
+#
+# The binding's own wrappers raise an exception for every result but VK_SUCCESS, which loses the number of an acquired
+# image when the swapchain is suboptimal.
+
+SUBOPTIMAL, TIMEOUT, NOT_READY = 1000001003, 2, 1
+OUT_OF_DATE, SURFACE_LOST = -1000001004, -1000000000
+
+
+class Procedures:
+    """Functions of extensions on one device, by name. Structures are passed by address, as in C; a function that the
+    device or the instance does not have is None."""
+
+    def __init__(self, device: Device):
+        self._device = device
+        self._found: dict[str, Callable[..., int] | None] = {}
+
+    def find(self, name: str, kind: str | None = None) -> Callable[..., int] | None:
+        """A function, of the type of the function ``kind`` where the binding does not know its own."""
+        if name not in self._found:
+            vk, device = self._device.vk, self._device
+            text = vk.ffi.new("char[]", name.encode())
+            address = vk.lib.vkGetInstanceProcAddr(device.instance.handle, text)
+            if any(word in name for word in ("Swapchain", "AcquireNext", "QueuePresent")):
+                address = vk.lib.vkGetDeviceProcAddr(device.handle, text)
+            known = address != vk.ffi.NULL
+            self._found[name] = vk.ffi.cast(f"PFN_{kind or name}", address) if known else None
+        return self._found[name]
+
+    def has(self, name: str) -> bool:
+        """Whether the extension of a function is enabled."""
+        return self.find(name) is not None
+
+    def __call__(self, name: str, *arguments: Any) -> int:
+        """Call a function that is there."""
+        function = self.find(name)
+        assert function is not None
+        return function(*arguments)
+
+    def must(self, failed: str, name: str, *arguments: Any) -> None:
+        """Call a function. Raises the DressiError of any result below 0; ``failed`` says what did not work."""
+        code = self(name, *arguments)
+        if code is not None and code < 0:
+            self._device.vk.fail(code, failed)
+
+    def several(self, failed: str, name: str, element: str, *arguments: Any) -> list[Any]:
+        """A list that Vulkan gives in two calls, first its length."""
+        ffi = self._device.vk.ffi
+        count = ffi.new("uint32_t*")
+        self.must(failed, name, *arguments, count, ffi.NULL)
+        array = ffi.new(f"{element}[]", count[0])
+        self.must(failed, name, *arguments, count, array)
+        return [array[k] for k in range(count[0])]

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable
+import struct
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ....ad.graph import Variable
 from ....ad.types import Sampler
+from ....config import config
 from ...plan.glsl.text.shaders import Resource, Shaders, stage_of
-from ...plan.substage import FragmentScatter, ListFaces, ScatterDraw, SubStage
+from ...plan.substage import Accumulate, FragmentScatter, ListFaces, ScatterDraw, SubStage
 from ..device.device import Device
 from ..device.memory import DeviceBuffer, DeviceImage
+from ..host import cache
 from ..shared import Reference
-from .compilers import Shader
-from .draw_state import state_of
-from .pipeline_cache import PipelineCache
+from .errors import Shader
+from .pyglslang import compile_many
 from .render_pass import DrawTarget
 
 _FULL_SUBGROUPS = 2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT
@@ -346,3 +348,105 @@ class PipelineMaker:
         for reference in reversed(self._held):
             self.device.release(reference)
         self._held.clear()
+
+
+# The fixed functions of a pipeline that draws: how depths are tested and colours are blended.
+
+
+class DrawState(NamedTuple):
+    """nearest: only what is nearer than what was drawn before is drawn. again: only where a raster drew anything. added:
+    colours are added to what the attachments hold."""
+
+    nearest: bool
+    again: bool
+    added: bool
+
+    def depth_test(self, vk: Any) -> Any:
+        """A scatter that draws again passes where the raster left any depth: it is less than 1 there, that of the draw is 1."""
+        compare = vk.VK_COMPARE_OP_GREATER if self.again else vk.VK_COMPARE_OP_LESS
+        return vk.VkPipelineDepthStencilStateCreateInfo(
+            depthTestEnable=self.nearest or self.again, depthWriteEnable=self.nearest, depthCompareOp=compare
+        )
+
+    def blending(self, vk: Any) -> Any:
+        """Of one attachment."""
+        if not self.added:
+            return vk.VkPipelineColorBlendAttachmentState(colorWriteMask=15)
+        one, add = vk.VK_BLEND_FACTOR_ONE, vk.VK_BLEND_OP_ADD
+        return vk.VkPipelineColorBlendAttachmentState(
+            blendEnable=True,
+            srcColorBlendFactor=one,
+            dstColorBlendFactor=one,
+            colorBlendOp=add,
+            srcAlphaBlendFactor=one,
+            dstAlphaBlendFactor=one,
+            alphaBlendOp=add,
+            colorWriteMask=15,
+        )
+
+
+def state_of(s: SubStage) -> DrawState:
+    """Of the pipeline of a SubStage that draws."""
+    return DrawState(s.has_depth, isinstance(s.work, ScatterDraw), isinstance(s.work, Accumulate))
+
+
+# The driver's pipeline cache, and shader modules.
+
+_HEADER = struct.Struct("<IIII16s")  # length, version, vendor, device, UUID of the driver
+
+
+class PipelineCache:
+    """The driver's pipeline cache, with a file for each device, and shader modules, one for equal sources."""
+
+    def __init__(self, device: Device):
+        vk = device.vk
+        self.device = device
+        self._name = f"{device.key}.bin"
+        data = cache.load("pipelines", self._name) or b""
+        if not self._fits(data):
+            data = b""
+        buffer = vk.ffi.new("char[]", data) if data else None
+        info = vk.VkPipelineCacheCreateInfo(initialDataSize=len(data), pInitialData=buffer)
+        self.handle = device.create("PipelineCache", info)
+        self.modules: dict[tuple[str, str], Any] = {}
+        self.loaded = len(data)
+
+    def compile(self, shaders: Iterable[Shader]) -> None:
+        """Make the modules of all shaders that have none yet. They are compiled together, equal text once."""
+        jobs: dict[tuple[str, str], Shader] = {}
+        for shader in shaders:
+            if (shader.source, shader.stage) not in self.modules:
+                jobs.setdefault((shader.source, shader.stage), shader)
+        for (key, job), code in zip(jobs.items(), compile_many(list(jobs.values())), strict=True):
+            info = self.device.vk.VkShaderModuleCreateInfo(codeSize=len(code), pCode=code)
+            self.modules[key] = self.device.create("ShaderModule", info, job.name)
+
+    def release_modules(self) -> None:
+        """Destroy the modules: pipelines do not need them once they are made."""
+        for module in self.modules.values():
+            self.device.destroy(module)
+        self.modules.clear()
+
+    def _fits(self, data: bytes) -> bool:
+        """Whether the header names this device and its driver (VkPipelineCacheHeaderVersionOne)."""
+        if len(data) < _HEADER.size:
+            return False
+        size, version, vendor, device, uuid = _HEADER.unpack_from(data)
+        physical = self.device.physical
+        own = (physical.vendor_id, physical.device_id, self.device.pipeline_cache_uuid)
+        return size == _HEADER.size and version == 1 and (vendor, device, uuid.hex()) == own
+
+    def save(self) -> None:
+        """Write the driver's cache to disk if it has grown, unless the device is lost."""
+        if config.cache is None or self.device.work.lost is not None:
+            return
+        vk = self.device.vk
+        size = vk.ffi.new("size_t*")
+        vk.lib.vkGetPipelineCacheData(self.device.handle, self.handle, size, vk.ffi.NULL)
+        if size[0] <= self.loaded:
+            return
+        data = vk.ffi.new("char[]", size[0])
+        if vk.lib.vkGetPipelineCacheData(self.device.handle, self.handle, size, data) != vk.VK_SUCCESS:
+            return
+        cache.save("pipelines", self._name, bytes(vk.ffi.buffer(data, size[0])))
+        self.loaded = size[0]

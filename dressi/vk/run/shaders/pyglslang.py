@@ -24,13 +24,8 @@ from dressi.errors import ShaderError
 from dressi.vk.run.host import cache
 from dressi.vk.run.host.link import link_static
 from dressi.vk.run.host.platforms import current
-from dressi.vk.run.shaders.compilers import (
-    Compiler,
-    CompilerProgram,
-    GlslangLibrary,
-    Shader,
-    ShadercLibrary,
-)
+from dressi.vk.run.shaders.compilers import Compiler, CompilerProgram, GlslangLibrary, ShadercLibrary
+from dressi.vk.run.shaders.errors import Shader
 
 _STAGES = ("vertex", "fragment", "compute")
 _MAGIC = (0x07230203).to_bytes(4, "little")

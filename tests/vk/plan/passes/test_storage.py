@@ -24,7 +24,7 @@ from dressi.vk.plan.predict.stages import predict
 from dressi.vk.plan.substage import Binding, Compute, Fragment, Scatter, TiledCompute
 from dressi.vk.plan.sync.commands import Part
 from dressi.vk.run.executor import VulkanExecutor
-from dressi.vk.run.measure.sampling import sampler_errors, willing
+from dressi.vk.run.measure.calibration import sampler_errors, willing
 
 IMAGES = PlanOptions(store_in_buffers=False)
 STORED = PlanOptions(rematerialize=False, store_operands=False)

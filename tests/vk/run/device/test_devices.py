@@ -27,11 +27,18 @@ from dressi.vk.plan.images import Usage
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
 from dressi.vk.plan.options import DEFAULT
 from dressi.vk.run.device import device as module
-from dressi.vk.run.device.capabilities import FORMATS, LEAST, Capabilities, QueueFamily, check, missing
+from dressi.vk.run.device.capabilities import (
+    FORMATS,
+    LEAST,
+    REQUIRED,
+    Capabilities,
+    QueueFamily,
+    check,
+    missing,
+)
 from dressi.vk.run.device.choose import choose
-from dressi.vk.run.device.features import REQUIRED
 from dressi.vk.run.device.instance import Instance, PhysicalDevice, load_vulkan
-from dressi.vk.run.present.choices import (
+from dressi.vk.run.present.surface import (
     choose_count,
     choose_format,
     choose_mode,
@@ -399,14 +406,14 @@ def test_all_that_is_missing_is_named():
 
 def test_a_device_is_refused_before_it_is_opened(device, monkeypatch):
     from dressi import Device
+    from dressi.vk.run.device import device
     from dressi.vk.run.device import device as module
-    from dressi.vk.run.device import logical
 
     def read(*_: object) -> Capabilities:
         return without("R32G32_SFLOAT", Usage.STORAGE)
 
     opened = list(module._open)
-    monkeypatch.setattr(logical, "read_capabilities", read)
+    monkeypatch.setattr(device, "read_capabilities", read)
     with pytest.raises(DeviceError, match="lacks images of the format R32G32_SFLOAT as storage image"):
         Device(device.physical)
     assert module._open == opened

@@ -313,7 +313,7 @@ def test_two_processes_may_build_at_once(static, place):
 
 
 def test_only_pipelines_of_this_device_reach_the_driver(device, place):
-    from dressi.vk.run.shaders.pipeline_cache import PipelineCache
+    from dressi.vk.run.shaders.pipeline import PipelineCache
 
     with Device(device.physical, validation=device.instance.validation) as own:
 

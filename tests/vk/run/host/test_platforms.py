@@ -13,9 +13,17 @@ from dressi import Device, DressiError, NoDriverError, ShaderError
 from dressi.config import config, default_cache
 from dressi.vk.run.device import device as opening
 from dressi.vk.run.device import instance
-from dressi.vk.run.host import cache, gpus, link
-from dressi.vk.run.host.gpus import Gpus, find_gpus, hidden_gpus, warn_of_hidden_gpus
-from dressi.vk.run.host.platforms import LINUX, MACOS, WINDOWS, current
+from dressi.vk.run.host import cache, link, platforms
+from dressi.vk.run.host.platforms import (
+    LINUX,
+    MACOS,
+    WINDOWS,
+    Gpus,
+    current,
+    find_gpus,
+    hidden_gpus,
+    warn_of_hidden_gpus,
+)
 from dressi.vk.run.shaders import pyglslang
 
 SYSTEMS = {"linux": LINUX, "darwin": MACOS, "win32": WINDOWS, "freebsd14": LINUX}
@@ -246,7 +254,7 @@ def test_other_systems_have_no_device_nodes(monkeypatch, tmp_path):
 
 
 def test_one_warning_a_process_and_none_for_drivers_that_the_user_named(monkeypatch):
-    monkeypatch.setattr(gpus, "_warned", False)
+    monkeypatch.setattr(platforms, "_warned", False)
     there = Gpus(nvidia=("/dev/nvidia0",))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")

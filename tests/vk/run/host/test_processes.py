@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from dressi.vk.run.host.pace import BOUND, Pace
+from dressi.vk.run.device.queue import BOUND, Pace
 
 START = """
 import os, sys

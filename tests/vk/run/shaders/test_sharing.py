@@ -84,7 +84,7 @@ def test_a_build_that_fails_releases_what_it_shares(own, monkeypatch):
     with started(own) as run:
         before, references = own.live_objects(), len(own.shared.references)
         graph = Program({"y": F.sin(Variable(FLOAT, (4, 4), data=np.zeros((4, 4)))), **run.program.outputs})
-        monkeypatch.setattr("dressi.vk.run.shaders.pipeline_cache.compile_many", lambda *_: 1 / 0)
+        monkeypatch.setattr("dressi.vk.run.shaders.pipeline.compile_many", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             VulkanExecutor(graph, own)
         assert own.live_objects() == before and len(own.shared.references) == references
