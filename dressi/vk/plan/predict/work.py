@@ -152,9 +152,9 @@ def _loads(work: Work, s: SubStage, limits: DeviceLimits) -> list[Load]:
 @_loads.register
 def _(work: PixelWork, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """All pixels, or those of active blocks; one invocation, or one a tile, does what is fused over one texel."""
-    sparse = isinstance(work, SparseWork) and work.sparse is not None
+    sparse = work.sparse if isinstance(work, SparseWork) else None
     each = Shader(s).run(s.own_outputs, s.body)
-    pixels = round((active_expected(work.sparse.blocks) if sparse else 1.0) * s.domain.texels)
+    pixels = round((active_expected(sparse.blocks) if sparse else 1.0) * s.domain.texels)
     loads = [Load(pixels, each, Stores.of(s, s.outputs), not s.draws)]
     if work.fused:
         once = Invocation()
