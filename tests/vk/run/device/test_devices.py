@@ -406,14 +406,13 @@ def test_all_that_is_missing_is_named():
 
 def test_a_device_is_refused_before_it_is_opened(device, monkeypatch):
     from dressi import Device
-    from dressi.vk.run.device import device
     from dressi.vk.run.device import device as module
 
     def read(*_: object) -> Capabilities:
         return without("R32G32_SFLOAT", Usage.STORAGE)
 
     opened = list(module._open)
-    monkeypatch.setattr(device, "read_capabilities", read)
+    monkeypatch.setattr(module, "read_capabilities", read)
     with pytest.raises(DeviceError, match="lacks images of the format R32G32_SFLOAT as storage image"):
         Device(device.physical)
     assert module._open == opened
