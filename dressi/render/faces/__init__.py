@@ -6,13 +6,10 @@
 
 | module | what |
 |---|---|
-| `model` | `FaceModel`: mean, modes, landmarks, regions, albedo; `Face`: its parameters |
-| `files` | `load_face_model`, `save_face_model`: the format of models, and ICT-FaceKit's |
-| `landmarks` | `load_landmarks`: 68 or 478 points of any detector |
-| `albedo` | `procedural_albedo`: a low-rank albedo around a base; `scan_colours`: the base from a scan |
+| `model` | `FaceModel`: mean, modes, landmarks, regions; `Face`: its parameters; `procedural_albedo`, `scan_colours` |
+| `files` | `load_face_model`, `save_face_model`, of our format and ICT-FaceKit's; `load_landmarks` of any detector |
 | `data` | `FaceData`: what is seen, checked |
-| `start` | where a fit starts: the head in front of a camera |
-| `graph` | the parameters as Variables, and the residuals of equation 8 |
+| `graph` | the parameters as Variables, the residuals of equation 8, and where a fit starts |
 | `fit` | `fit_face`, and `FaceFitter` for many faces: stages of Levenberg-Marquardt or Adam |
 """
 

@@ -1,9 +1,9 @@
 """Triangle meshes on the host, in NumPy.
 
 ``mesh`` the mesh, of lists of ``rows``; ``material`` how its surface reflects light; ``tangents`` what normal maps go along;
-``shape`` its measures and connectivity; ``polygons`` polygons as triangles; ``joining`` several meshes as one; ``components`` its connected components; ``primitives`` generated meshes; ``sampling``
-points on a mesh and distances to it; ``checks`` inverted and self-intersecting faces; ``holes`` and the folder ``remesh`` change
-it; ``queries`` are spatial ones of these.
+``shape`` its measures and connectivity; ``polygons`` polygons as triangles, and holes closed; ``joining`` several meshes as
+one, and the connected components of one; ``primitives`` generated meshes; ``checks`` inverted and self-intersecting faces;
+``queries`` spatial ones, points on a mesh and distances to it. The folder ``remesh`` changes its faces.
 """
 
 from dressi.render.mesh.joining import AtlasError, components, joined

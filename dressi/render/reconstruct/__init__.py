@@ -2,10 +2,8 @@
 
 | module | what |
 |---|---|
-| ``pictures`` | the photographs of a folder: sizes, focal lengths, how they were held |
-| ``motion`` | features, matches, mapping: a model of COLMAP |
-| ``triangulate`` | points of photographs whose cameras are known |
-| ``silhouettes`` | which of several models the masks agree with |
+| ``pictures`` | the photographs of a folder or a video: sizes, focal lengths, how they were held |
+| ``motion`` | features, matches, mapping: a model of COLMAP, one the masks agree with; points where cameras are known |
 | ``world`` | which way is up, where the ground is, and how large a unit is |
 | ``keep`` | the result in a folder, found again by a later run |
 """

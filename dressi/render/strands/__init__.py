@@ -2,14 +2,9 @@
 
 | module | what |
 |---|---|
-| `geometry` | `StrandGeometry`, `PointGeometry`: what is drawn |
-| `curves` | lines of meshes, and curves as polylines |
-| `area` | the exact area of a ribbon in a pixel |
-| `ribbons`, `discs` | strands and points on the screen, and what each adds to a pixel |
+| `geometry` | `StrandGeometry`, `PointGeometry`: what is drawn; lines of meshes, and curves as polylines |
+| `ribbons` | strands and points on the screen: ribbons and discs, and their exact areas in a pixel |
 | `point` | `StrandPoint`, which shaders read; `KajiyaKay` |
-| `marschner` | `Marschner`: hair by its pigment and roughness, among other hair |
-| `opacity` | how much light comes through strands |
-| `drawn` | strands on the screen with their shader |
-| `sums`, `sorted` | all segments of a pixel in any order, or the nearest in the right order |
-| `draw` | `draw_strands`, `StrandPicture` |
+| `marschner` | `Marschner`: hair by its pigment and roughness; how much light comes through other hair |
+| `draw` | `draw_strands`, `StrandPicture`: segments of a pixel in any order, or the nearest in the right order |
 """

@@ -1,2 +1,3 @@
-"""Scenes as images: ``node`` the lists of one node, ``groups`` those of nodes that are ``alike``, ``joined`` those of all nodes, and
-``recipe`` how a picture is made of them."""
+"""Scenes as images. ``images`` makes images of the arguments of ``render``. ``node`` makes the lists of one node, ``groups``
+those of nodes whose surfaces are alike, ``joined`` those of all nodes. ``recipe`` says how a picture is made of them.
+"""

@@ -1,2 +1,3 @@
-"""glTF files that are read: ``document`` the file, ``nodes`` the tree, ``primitives`` their triangles, ``material`` what covers them,
-``rigs`` morph targets and skins, ``stage`` cameras and lights, ``lines`` strands; ``mesh`` and ``scene`` put them together."""
+"""glTF files that are read. ``document`` is the file and its tree of nodes, ``primitives`` its triangles and lines,
+``material`` what covers them, ``rigs`` morph targets and skins. ``scene`` puts them together, with cameras and lights.
+"""

@@ -1,4 +1,4 @@
-"""Other faces for a surface: remeshing while it is optimised, see ``remesh``; ``decimate``, fewer faces; ``volume``, fields and back."""
+"""Other faces for a surface: ``remesh`` while it is optimised, or to fewer faces; ``volume`` by fields on a grid."""
 
 from .remesh import Remeshed, remesh, target_lengths
 
