@@ -66,3 +66,14 @@ def test_modules_of_the_package_are_found_by_both_ways_of_writing():
         "assert dressi.least_squares is a and a.Robust is Robust and dressi.optim.adam is dressi.adam is adam"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize(
+    "module", ["dressi.cli.commands", "dressi.cli.doctor.machine", "dressi.cli.doctor.probe"]
+)
+def test_the_command_line_starts_without_heavy_libraries(module: str):
+    """`dressi --help` answers at once, and `dressi doctor` on a machine where NumPy or the loader is broken."""
+    heavy = {"numpy", "scipy", "PIL", "trimesh", "vulkan", "matplotlib"}
+    code = f"import {module}, sys; print(*{heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from ... import __version__
 from ...errors import InputError
 from ..interrupt import imports
 from ..terminal import table_console
-from .gpu_probes import PROBES
 from .probe import Ask
 
 
@@ -68,7 +66,6 @@ def doctor(
 def _gpu(as_json: bool, file: Path) -> int:
     """Check the chosen device. Exit code 1 when anything is wrong."""
     with imports():
-        pass
         from ...vk.run.device.choose import choose, list_devices
         from .probe import ask
 
@@ -90,6 +87,8 @@ LIMIT = 60.0
 
 def judge(ask: Ask, device: int) -> dict[str, Any]:
     """The facts of a device and what each probe found, each asked in a process of its own with a time limit."""
+    from .gpu_probes import PROBES
+
     told = ask("facts", str(device), limit=LIMIT)
     facts = dict(told.facts) or {"error": told.failure}
     probes = {}
@@ -119,6 +118,8 @@ def judge(ask: Ask, device: int) -> dict[str, Any]:
 
 def show(found: dict[str, Any]) -> None:
     """The table, and what it means."""
+    from rich.table import Table
+
     console = table_console()
     device = found["facts"].get("device", {})
     name = f"{device.get('name', 'the device')}, driver {device.get('driver')} {device.get('driver_version')}"

@@ -15,10 +15,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...vk.run.device.device import Device
-from ...vk.run.host.platforms import find_gpus, hidden_gpus
+if TYPE_CHECKING:
+    from ...vk.run.device.device import Device
 
 PROBE = (sys.executable, "-m", "dressi.cli.doctor.probe")
 LONGEST = 120.0
@@ -137,7 +137,6 @@ def _step(index: str) -> dict[str, Any]:
 
 
 def _facts(index: str) -> dict[str, Any]:
-    pass
     from ...vk.run.device.device import Device
 
     with Device.open(int(index)) as device:
@@ -174,10 +173,6 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
-
-
 # What a driver says of its device, as plain data.
 
 CONTAINER = (
@@ -192,6 +187,8 @@ CONTAINER = (
 
 def facts(device: Device) -> dict[str, Any]:
     """Identity, conformance, memory, queue families, limits, features, formats, device nodes and container settings."""
+    from ...vk.run.host.platforms import find_gpus, hidden_gpus
+
     vk, physical, capabilities = device.vk, device.physical, device.capabilities
     memory = vk.vkGetPhysicalDeviceMemoryProperties(physical.handle)
     gpus = find_gpus()
@@ -226,3 +223,7 @@ def _conformance(device: Device) -> str | None:
     vk.vkGetPhysicalDeviceProperties2(device.physical.handle, vk.VkPhysicalDeviceProperties2(pNext=details))
     found = details.conformanceVersion
     return f"{found.major}.{found.minor}.{found.subminor}.{found.patch}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
