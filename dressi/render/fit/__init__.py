@@ -24,6 +24,7 @@ from .graphs.term import FitRound
 from .job import FitJob
 from .options import FitOptions
 from .options.schedule import shape_rounds
+from .phases.materials import MaterialFit, MaterialOptions, MaterialResult
 from .poses import FoundPose, find_pose
 from .report import FILES, keep_mesh, write_results
 
@@ -39,6 +40,9 @@ __all__ = [
     "FitRound",
     "FoundPose",
     "MakeEngine",
+    "MaterialFit",
+    "MaterialOptions",
+    "MaterialResult",
     "Observations",
     "Progress",
     "check_folder",
