@@ -23,8 +23,8 @@ from dressi import Device, DressiAD
 from dressi.errors import InputError
 from dressi.render import Cameras, DirectionalLight, Environment, Mesh, load_mesh, render, ring
 from dressi.render.cameras.views import held_out_ring
-from dressi.render.fit.data.dataset import Observations
 from dressi.render.fit import MaterialFit, MaterialOptions
+from dressi.render.fit.data.dataset import Observations
 from dressi.render.io import load_environment, write_json
 from dressi.render.io.files import data_file
 from dressi.render.io.images import resize
