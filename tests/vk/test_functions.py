@@ -3,6 +3,7 @@
 `PYTHONPATH=tests python -m random_graphs residuals --minutes 30 --device llvmpipe --json FILE` runs many more.
 """
 
+import math
 from functools import cache
 
 import numpy as np
@@ -86,6 +87,16 @@ def test_meaning(device, kind):
 @pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
 def test_meaning_of_one_function_a_pass(device, kind):
     check_meaning(device, kind, BASELINE)
+
+
+def test_the_error_function_is_exact_near_zero_and_where_its_halves_meet(device):
+    """To 3 units of the last place of its value, and 1 or -1 for large x: sums of it in contractions stay exact."""
+    x = np.concatenate([np.linspace(-5, 5, 991), [0, 1, -1, 1e-20, -1e-6, 4, 30, -30, 3e38]]).astype(
+        np.float32
+    )
+    with DressiAD(device) as ad:
+        found = ad.evaluate(F.erf(Variable.of(x, FLOAT))).ravel()
+    assert_allclose(found, [math.erf(value) for value in x], rtol=3 * 2.0**-23, atol=1e-30)
 
 
 def test_gradients_of_extremes(device):
