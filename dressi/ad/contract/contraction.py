@@ -199,7 +199,7 @@ class ContractFunction(Contraction):
     @property
     def own_tile(self) -> bool:
         """Whether it has one input, and makes each tile from that tile of it."""
-        if self.place is not None or len(self.inputs) > 1 or self.shape[:2] != shape_of(self.inputs[0])[:2]:
+        if self.place is not None or len(self.inputs) != 1 or self.shape[:2] != shape_of(self.inputs[0])[:2]:
             return False
         (m,) = self.maps
         other = (*(a for a, _ in self.guards), *self.indices, m.y, m.x)

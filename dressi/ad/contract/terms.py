@@ -116,7 +116,7 @@ class Terms:
     @property
     def sums(self) -> bool:
         """Whether it adds up what it reads of one input."""
-        return self.combine == "add" and self.body.root is self.body.formals[0] and len(self.inputs) == 1
+        return self.combine == "add" and len(self.inputs) == 1 and self.body.root is self.body.formals[0]
 
     @property
     def selects(self) -> bool:

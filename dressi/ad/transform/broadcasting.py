@@ -95,9 +95,11 @@ def lookup_expanded(function: Function) -> Variable | None:
 def contract_expanded(function: Function) -> Variable | None:
     """contract(expand(x)) -> expand(contract(x)), if the expansion is to more tiles and each tile is made from that tile"""
     assert isinstance(function, ContractFunction)
+    if not function.own_tile:
+        return None
     x = function.inputs[0]
     match x.creator:
-        case Expand(inputs=(y,)) if y.size == x.size and function.own_tile:
+        case Expand(inputs=(y,)) if y.size == x.size:
             return Expand(function.over_tiles(y).output, function.output.domain).output
     return None
 
