@@ -232,10 +232,7 @@ def wrap(
 
     @wraps(function)
     def call(*arrays: Array) -> Any:
-        if len(arrays) != len(operation.names):
-            raise InputError(
-                f"the wrapped function takes {', '.join(operation.names)}, not {len(arrays)} arrays"
-            )
+        operation.check_count(len(arrays), "arrays")
         found = apply(operation, *(array_of(n, a) for n, a in zip(operation.names, arrays)))
         return found[0] if len(found) == 1 else found
 

@@ -201,10 +201,7 @@ def wrap(
     operation = wrapped(function, types, batched)
 
     def call(*arrays: Any) -> tuple[Any, Pull]:
-        if len(arrays) != len(operation.names):
-            raise InputError(
-                f"the wrapped function takes {', '.join(operation.names)}, not {len(arrays)} arrays"
-            )
+        operation.check_count(len(arrays), "arrays")
         found, pull = apply(operation, *(array_of(n, a) for n, a in zip(operation.names, arrays)))
         return (found[0] if len(found) == 1 else tuple(found)), pull
 

@@ -451,10 +451,7 @@ def wrap(
 
     @wraps(function)
     def call(*tensors: Tensor) -> Any:
-        if len(tensors) != len(operation.names):
-            raise InputError(
-                f"the wrapped function takes {', '.join(operation.names)}, not {len(tensors)} tensors"
-            )
+        operation.check_count(len(tensors), "tensors")
         found = apply(operation, *tensors)
         return found[0] if len(found) == 1 else found
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from dressi.cli.interrupt import imports
-from dressi.errors import DressiError
+from dressi.errors import DressiError, ShaderError
 
 
 def devices(
@@ -69,7 +69,6 @@ def missing() -> list[str]:
 
 
 def _compiler() -> str | None:
-    from dressi.errors import ShaderError
     from dressi.vk.run.shaders.pyglslang import find_compiler
 
     try:

@@ -270,6 +270,11 @@ class Wrapped(Operation):
     batched: tuple[bool, ...]
     """Whether the first axis of an input is the batch."""
 
+    def check_count(self, given: int, kind: str) -> None:
+        """Raises InputError unless there is one array for each argument. kind: how the framework calls its arrays."""
+        if given != len(self.names):
+            raise InputError(f"the wrapped function takes {', '.join(self.names)}, not {given} {kind}")
+
     def outputs(self, *given: Spec) -> tuple[tuple[int, ...], ...]:
         return tuple(layout.shape for layout in _built(self, given)[1])
 

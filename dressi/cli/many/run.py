@@ -17,7 +17,7 @@ from ..interrupt import Stop
 from ..terminal import say
 from .job import Ended, Job, run_job, usable
 from .listing import read_list
-from .pool import Died, Event, Pool, ProcessPool
+from .pool import Died, Event, Pool, ProcessPool, RayPool, check_ray
 from .table import CSV, JSON, Table
 
 ATTEMPTS = 3
@@ -197,7 +197,5 @@ def _process_pool(wanted: Sequence[str], workers: int | None) -> Callable[[], Po
 
 
 def _ray_pool(out: Path, wanted: Sequence[str], workers: int | None) -> Callable[[], Pool]:
-    from .pool import RayPool, check_ray
-
     check_ray()
     return lambda: RayPool(out.absolute(), wanted, workers, run_job)

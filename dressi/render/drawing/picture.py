@@ -13,7 +13,7 @@ from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
 from ...ad.ops.pixel.constant import Like
 from ...ad.transform.gradient import total
-from ...ad.types import FLOAT, Size
+from ...ad.types import FLOAT, Size, vector_type
 from ...errors import InputError, OfVariables
 from ...figures import Figures
 from ..forms.form import Form, Silhouette
@@ -267,8 +267,6 @@ def _sum(points: Sequence[SurfacePoint], shader: Shader) -> Variable:
 
 def attribute_leaf(values: np.ndarray) -> Variable:
     """A list of an array (V,) or (V, 2 to 4). Raises InputError."""
-    from ...ad.types import vector_type
-
     values = np.asarray(values, np.float64)
     if values.ndim not in (1, 2) or (values.ndim == 2 and not 1 <= values.shape[1] <= 4):
         raise InputError(
