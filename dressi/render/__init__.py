@@ -57,8 +57,8 @@ losses that see: structure and features of pictures, as graphs
 measures and colours: of arrays
     chamfer, iou, linear_to_srgb, psnr, srgb_to_linear, ssim
 
-Fits from pictures are in ``dressi.render.fit``. Positions, colours and the like of meshes are lists: images of one entry a
-texel (``list_leaf``). All colours are linear unless a name says sRGB.
+Fits from pictures are in ``dressi.render.fit``. Positions, colours and the like of meshes are lists: images
+of one entry a texel (``list_leaf``). All colours are linear unless a name says sRGB.
 """
 
 from .cameras import Camera, Cameras, Views, look_at

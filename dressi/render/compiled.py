@@ -9,8 +9,8 @@ from dressi.errors import InputError
 
 
 def compiled(module: str, package: str, purpose: str) -> Any:
-    """The module of a package that pip leaves out where there is no wheel of it. Raises InputError where it is missing
-    or does not load."""
+    """The module of a package that pip leaves out where there is no wheel of it. Raises InputError where it
+    is missing or does not load."""
     try:
         return import_module(module)
     except (ImportError, OSError) as error:

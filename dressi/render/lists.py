@@ -33,7 +33,8 @@ def padded(values: np.ndarray, count: int) -> np.ndarray:
 
 
 def as_list(name: str, vtype: VType, value: Any) -> Variable:
-    """A list as a Variable: a Variable of that type as it is, an array (count, ...) as a leaf. Raises GraphError."""
+    """A list as a Variable: a Variable of that type as it is, an array (count, ...) as a leaf. Raises
+    GraphError."""
     if isinstance(value, Variable):
         if value.vtype is not vtype:
             raise GraphError(f"{name} are a {vtype} list, not {value} (made at {value.where})")

@@ -1,9 +1,9 @@
 """What a material is made of, as tables: each property of a surface is one row, and all else derives from it.
 
-``parameter`` the rows and a table of them; ``gltf`` the table of glTF 2.0; ``placement`` where maps lie; ``learned`` how
-fits find parameters. From a table come the fields and checks of
-``Material``, the parts that ``render`` accepts, files in and out, the maps that a fit learns and the tables of the guides. A
-new property is a row, and the lines of a BSDF (``shading.bsdf``) that use it.
+``parameter`` the rows and a table of them; ``gltf`` the table of glTF 2.0; ``placement`` where maps lie;
+``learned`` how fits find parameters. From a table come the fields and checks of ``Material``, the parts that
+``render`` accepts, files in and out, the maps that a fit learns and the tables of the guides. A new property
+is a row, and the lines of a BSDF (``shading.bsdf``) that use it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ LEAST = 0.02
 
 @dataclass(frozen=True)
 class Learned(ABC):
-    """rate: of Adam at the first step.  smoothness: weight of the sum of squared differences of neighbouring texels.  name:
-    in ``--optimize``, by default that of the parameter."""
+    """rate: of Adam at the first step.  smoothness: weight of the sum of squared differences of neighbouring
+    texels.  name: in ``--optimize``, by default that of the parameter."""
 
     rate: float
     smoothness: float
@@ -104,9 +104,9 @@ class At(Protocol):
 class Map:
     """An image of a material, which is looked up at the texture coordinates.
 
-    field: of ``Material``.  slot: of a reference to a texture in a glTF material, keys joined by "/".  channels: letters of
-    the image that the columns are; "g" of a grey image is its only channel.  light: linear light in [0, most], stored by the
-    sRGB curve, not numbers.  signed: numbers in [-1, 1].
+    field: of ``Material``.  slot: of a reference to a texture in a glTF material, keys joined by "/".
+    channels: letters of the image that the columns are; "g" of a grey image is its only channel.  light:
+    linear light in [0, most], stored by the sRGB curve, not numbers.  signed: numbers in [-1, 1].
 
     >>> Map("metallic_roughness", "pbrMetallicRoughness/metallicRoughnessTexture", "bg").vtype
     VEC2
@@ -138,13 +138,14 @@ class Map:
 class Parameter:
     """A property of a surface: one value, or an image times a factor.
 
-    name: of the part that ``render(material=)`` takes, and of the field of the BSDF.  default: of the factor.  text: what it
-    is, for documents.  least, most: the range of the factor.  optional: whether it has no effect at its default, so that
-    graphs leave it out there.  factor: the field of ``Material``, by default the name.  key: of the factor in a glTF
-    material, keys joined by "/".  strength: a key for what exceeds 1.  file_default: of files, where it is another one.
-    map: the image, if it may have one; with ``column`` it is one of the columns.  needs: the parameter that has to be there
-    for this one to have an effect.  mtl, mtl_map: the keys of the factor and of the image in an MTL file.
-    learned: how a fit finds its map; None: it does not.
+    name: of the part that ``render(material=)`` takes, and of the field of the BSDF.  default: of the factor.
+    text: what it is, for documents.  least, most: the range of the factor.  optional: whether it has no
+    effect at its default, so that graphs leave it out there.  factor: the field of ``Material``, by default
+    the name.  key: of the factor in a glTF material, keys joined by "/".  strength: a key for what exceeds 1.
+    file_default: of files, where it is another one. map: the image, if it may have one; with ``column`` it is
+    one of the columns.  needs: the parameter that has to be there for this one to have an effect.  mtl,
+    mtl_map: the keys of the factor and of the image in an MTL file. learned: how a fit finds its map; None:
+    it does not.
 
     >>> Parameter("ior", default=1.5, most=9.0).parts(1.5, None)
     {}
@@ -191,7 +192,8 @@ class Parameter:
 
     @property
     def neutral(self) -> float | tuple[float, ...] | None:
-        """The texel of an image that has no effect, beside a factor of ``default``; None where there is none."""
+        """The texel of an image that has no effect, beside a factor of ``default``; None where there is
+        none."""
         return 1.0
 
     @property
@@ -232,7 +234,8 @@ class Parameter:
 
 @dataclass(frozen=True)
 class BaseColour(Parameter):
-    """The colour of a surface, which lies on the mesh: texture times colours of the vertices times one colour."""
+    """The colour of a surface, which lies on the mesh: texture times colours of the vertices times one
+    colour."""
 
     @property
     def neutral(self) -> None:
@@ -285,7 +288,8 @@ class Occlusion(Modulated):
 
 @dataclass(frozen=True)
 class Normals(Modulated):
-    """Normals in tangent space, of which the factor scales x and y. At a point: the unit normal in the world."""
+    """Normals in tangent space, of which the factor scales x and y. At a point: the unit normal in the
+    world."""
 
     @property
     def neutral(self) -> tuple[float, ...]:
@@ -498,8 +502,8 @@ WRAPS = ("repeat", "clamp", "mirror")
 class Placement:
     """How a map is looked up: at ``matrix @ uv + offset``.
 
-    uv_set: 0 for `Mesh.uvs`, 1 for `Mesh.second_uvs`.  matrix: (2, 2), rows.  offset: (2,).  wrap: along u and v; None: as
-    the material says.
+    uv_set: 0 for `Mesh.uvs`, 1 for `Mesh.second_uvs`.  matrix: (2, 2), rows.  offset: (2,).  wrap: along u
+    and v; None: as the material says.
 
     >>> Placement(offset=(0.5, 0.0)).moves
     True

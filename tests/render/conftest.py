@@ -17,7 +17,8 @@ from dressi.vk.run.executor import VulkanExecutor
 
 
 class Runs:
-    """Evaluates Variables on a device. The same Variables again run the same plan: leaves with new data are sent to it."""
+    """Evaluates Variables on a device. The same Variables again run the same plan: leaves with new data are
+    sent to it."""
 
     def __init__(self, device, stack: ExitStack):
         self._device, self._stack = device, stack
@@ -61,7 +62,7 @@ def tiny_fits(device) -> TinyFits:
 
 @pytest.fixture(autouse=True)
 def coarse_surfaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In fits, first shapes are carved, and folded surfaces made anew, on grids that fit pictures of a few dozen pixels: 256
-    cells along a side take ten seconds."""
+    """In fits, first shapes are carved, and folded surfaces made anew, on grids that fit pictures of a few
+    dozen pixels: 256 cells along a side take ten seconds."""
     monkeypatch.setattr(remeshed, "CELLS", 32)
     monkeypatch.setattr(carved, "CELLS", 48)

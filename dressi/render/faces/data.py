@@ -20,10 +20,11 @@ from .model import POINTS
 class Noise:
     """Standard deviations: what a residual of 1 means.
 
-    landmarks: pixels at 256 rows, in proportion at others.  jaw: times that for the landmarks of the jaw, which detectors put
-    onto the contour.  colour: linear light.  depth: millimetres.  mask: coverage.  pixels: how many independent pixels those of all views
-    count as.  truncated: differences of depths, in standard deviations, from which on they do not count.  light: of what the
-    directional harmonics add, relative to the even light.  zoom: of its logarithm. Raises InputError.
+    landmarks: pixels at 256 rows, in proportion at others.  jaw: times that for the landmarks of the jaw,
+    which detectors put onto the contour.  colour: linear light.  depth: millimetres.  mask: coverage.
+    pixels: how many independent pixels those of all views count as.  truncated: differences of depths, in
+    standard deviations, from which on they do not count.  light: of what the directional harmonics add,
+    relative to the even light.  zoom: of its logarithm. Raises InputError.
     """
 
     landmarks: float = 1.0
@@ -52,10 +53,11 @@ WHITE = 0.999
 class FaceData:
     """One face in N views. Lengths of cameras and depths are in units of the model.
 
-    cameras: a ``Camera``, ``Cameras`` or a list of them.  pictures: (N, H, W, 3), linear light.  clipped: (N, H, W, 3), above 0 where a
-    channel of a picture is over-exposed and says only that the light is at least as bright; by default where pictures reach 1.  landmarks: (N, 68, 2) in
-    pixels, NaN for points that are not seen (``load_landmarks``).  depths: (N, H, W), along the optical axis, 0 or NaN where
-    unknown.  masks: (N, H, W) in [0, 1], 1 where the model covers the picture.  One view may leave out the first axis. Raises
+    cameras: a ``Camera``, ``Cameras`` or a list of them.  pictures: (N, H, W, 3), linear light.  clipped: (N,
+    H, W, 3), above 0 where a channel of a picture is over-exposed and says only that the light is at least as
+    bright; by default where pictures reach 1.  landmarks: (N, 68, 2) in pixels, NaN for points that are not
+    seen (``load_landmarks``).  depths: (N, H, W), along the optical axis, 0 or NaN where unknown.  masks: (N,
+    H, W) in [0, 1], 1 where the model covers the picture.  One view may leave out the first axis. Raises
     InputError.
 
     >>> camera = Camera.perspective(30, (64, 48), (0, 0, 40), (0, 0, 0))
@@ -124,8 +126,8 @@ class FaceData:
         return np.where(np.isfinite(values), values, 0.0) if name == "depths" else values
 
     def at_rows(self, rows: int) -> FaceData:
-        """The same in pictures of at most so many rows. A pixel knows its depth where more than half of it does, and is over-exposed
-        where any part of it is: its mean is too dark."""
+        """The same in pictures of at most so many rows. A pixel knows its depth where more than half of it
+        does, and is over-exposed where any part of it is: its mean is too dark."""
         width, height = self.cameras.size
         if rows >= height:
             return self

@@ -50,8 +50,8 @@ ICT_MILLIMETRES = 10.0
 
 
 def load_face_model(path: str | os.PathLike) -> FaceModel:
-    """A model from an ``.npz`` file of this format, or of the arrays of ICT-FaceKit (``neutral``, ``quads``, ``identity``,
-    ``expression``). Raises InputError naming the file.
+    """A model from an ``.npz`` file of this format, or of the arrays of ICT-FaceKit (``neutral``, ``quads``,
+    ``identity``, ``expression``). Raises InputError naming the file.
 
     >>> import os, tempfile
     >>> ball = primitives.icosphere(1)
@@ -95,8 +95,8 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _corners(faces: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """(T, 3): the triangles of triangles or quads (F, 3) or (F, 4), as numbers of their corners. A quad is cut inside; one that
-    repeats its last vertex is one triangle."""
+    """(T, 3): the triangles of triangles or quads (F, 3) or (F, 4), as numbers of their corners. A quad is
+    cut inside; one that repeats its last vertex is one triangle."""
     if faces.ndim != 2 or faces.shape[1] not in (3, 4) or faces.dtype.kind not in "iu":
         raise InputError(
             f"faces of a face model are whole numbers (F, 3) or (F, 4), not {shown(faces.dtype)} {faces.shape}"
@@ -200,13 +200,14 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan", re.IGNORE
 
 
 def load_landmarks(path: str | os.PathLike, size: tuple[int, int] | None = None) -> np.ndarray:
-    """(68, 2) float64: places in pixels, (0, 0) is the outer corner of the first pixel; NaN where there is none. The points
-    of several pictures are (N, 68, 2).
+    """(68, 2) float64: places in pixels, (0, 0) is the outer corner of the first pixel; NaN where there is
+    none. The points of several pictures are (N, 68, 2).
 
-    The file is .json (a list of points, of objects with "x" and "y", or an object whose "landmarks" are one of these), .npy, .pts,
-    or text with a point a line: 68 points of Multi-PIE, or 468 or 478 of MediaPipe, of which those at the 68 are taken. Further
-    coordinates, such as a depth, are left out.
-    size: (W, H) of the picture, for coordinates that are fractions of it, as MediaPipe gives them. Raises InputError.
+    The file is .json (a list of points, of objects with "x" and "y", or an object whose "landmarks" are one
+    of these), .npy, .pts, or text with a point a line: 68 points of Multi-PIE, or 468 or 478 of MediaPipe, of
+    which those at the 68 are taken. Further coordinates, such as a depth, are left out.
+    size: (W, H) of the picture, for coordinates that are fractions of it, as MediaPipe gives them. Raises
+    InputError.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "a.json")

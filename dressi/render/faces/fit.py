@@ -22,16 +22,17 @@ from .model import Face, FaceModel
 METHODS = ("levenberg_marquardt", "adam")
 RATES = {"identity": 0.1, "expression": 0.03, "zoom": 0.005, "albedo": 0.05, "light": 0.05}
 TURN, SHIFT, GROWTH = 0.01, 0.8, 0.004
-"""Of Adam at first: of weights and the light relative to its brightness, of poses in radians and millimetres, of the size."""
+"""Of Adam at first: of weights and the light relative to its brightness, of poses in radians and millimetres,
+of the size."""
 FORCING, GAIN = 0.2, 1e-3
-"""Of steps over pixels: the linear system far from the solution is solved roughly, in a third of the iterations, and a stage ends
-when a step gains less than a thousandth."""
+"""Of steps over pixels: the linear system far from the solution is solved roughly, in a third of the
+iterations, and a stage ends when a step gains less than a thousandth."""
 GEOMETRY = ("identity", "expression", "pose", "zoom")
 
 
 class Stage(NamedTuple):
-    """learned: of what the options learn.  rows: of the pictures, relative to those of the options; 0: landmarks alone.
-    share: of the steps of the options."""
+    """learned: of what the options learn.  rows: of the pictures, relative to those of the options; 0:
+    landmarks alone. share: of the steps of the options."""
 
     learned: tuple[str, ...]
     rows: float
@@ -50,10 +51,11 @@ STAGES = (
 class FaceOptions:
     """How a face is found. Raises InputError.
 
-    method: "levenberg_marquardt" or "adam".  learned: of "identity", "expression", "pose", "zoom" (of the focal lengths),
-    "albedo" and "light".  poses: "shared" for views at one time, "each" for a head that turns between them.  steps: of a stage; default 12 of
-    Levenberg-Marquardt, 300 of Adam.  iterations: of conjugate gradients in a step.  noise: standard deviations of what is
-    measured.  rows: of the pictures in the last stage; the one before has half of them.
+    method: "levenberg_marquardt" or "adam".  learned: of "identity", "expression", "pose", "zoom" (of the
+    focal lengths), "albedo" and "light".  poses: "shared" for views at one time, "each" for a head that turns
+    between them.  steps: of a stage; default 12 of Levenberg-Marquardt, 300 of Adam.  iterations: of
+    conjugate gradients in a step.  noise: standard deviations of what is measured.  rows: of the pictures in
+    the last stage; the one before has half of them.
 
     >>> FaceOptions(learned=("identity", "pose")).steps_of_a_stage
     12
@@ -104,9 +106,11 @@ class FoundFace:
 
 
 class FaceFitter:
-    """Finds faces of one model in views of one kind: its engines are made at the first, and used again for those that follow.
+    """Finds faces of one model in views of one kind: its engines are made at the first, and used again for
+    those that follow.
 
-    model: the model.  options: how.  ``with FaceFitter(model) as fitter: found = [fitter.fit(data) for data in many]``.
+    model: the model.  options: how.  ``with FaceFitter(model) as fitter: found = [fitter.fit(data) for data
+    in many]``.
     """
 
     def __init__(
@@ -178,8 +182,8 @@ class FaceFitter:
     def _engine(
         self, stage: Stage, learned: Sequence[str], data: FaceData, face: Face
     ) -> tuple[Any, FaceGraph, dict[str, np.ndarray]]:
-        """An engine of a stage, its graph, and its state before the first step. Landmarks alone go by Levenberg-Marquardt
-        always: Adam ends in other valleys of depth and size."""
+        """An engine of a stage, its graph, and its state before the first step. Landmarks alone go by
+        Levenberg-Marquardt always: Adam ends in other valleys of depth and size."""
         options = self.options
         graph = FaceGraph(data, face, options.noise, options.poses)
         residuals, unknowns = list(graph.residuals(drawn=stage.rows > 0).values()), graph.leaves(learned)
@@ -221,10 +225,11 @@ def fit_face(
 ) -> FoundFace:
     """The parameters of a face that is seen in one or more views.
 
-    cameras, pictures, landmarks, depths, masks: as in ``FaceData``; of one picture, several, or pictures with depths.
-    start: parameters near the solution; without it landmarks tell where the face is. Minimises equation 8 of Dressi (appendix
-    B.3): landmarks, colours, truncated depths, and the priors of the weights, in four stages: landmarks alone, twice; everything in
-    pictures of half the rows; everything. Raises InputError: no landmarks, a face that is not visible, arrays that do not fit.
+    cameras, pictures, landmarks, depths, masks: as in ``FaceData``; of one picture, several, or pictures with
+    depths. start: parameters near the solution; without it landmarks tell where the face is. Minimises
+    equation 8 of Dressi (appendix B.3): landmarks, colours, truncated depths, and the priors of the weights,
+    in four stages: landmarks alone, twice; everything in pictures of half the rows; everything. Raises
+    InputError: no landmarks, a face that is not visible, arrays that do not fit.
 
     >>> ball = primitives.icosphere(1)
     >>> model = FaceModel(ball, identity=ball.positions[None] * 0.1, landmarks=np.arange(68) % 42)

@@ -1,17 +1,21 @@
-"""The parameters of a face as Variables, its picture, and the residuals of equation 8 of Dressi (appendix B.3).
+"""The parameters of a face as Variables, its picture, and the residuals of equation 8 of Dressi (appendix
+B.3).
 
     x = R exp(r) (mean + sum of a_i identity_i + sum of b_e expression_e) + t + s
     c = max(albedo + sum of d_k albedo_k, 0) E(n),      E: the irradiance of nine spherical harmonics, at the vertices
 
-Each residual is in standard deviations of what it measures, so that the weights of equation 8 are statements about noise.
+Each residual is in standard deviations of what it measures, so that the weights of equation 8 are statements
+about noise.
 
-One view without depths hardly tells the size s of a head from its distance. The least energy then is of heads that are too
-small: the smaller the head, the smaller are the weights that explain the same pixels, which the priors like. What is likely is
-measured by the volume of the weights that do so, which grows as s^k with the number k of modes that the pixels tell. Their squares sum to
-k in the mean. So the energy has a term -k log s, with k from the weights of the start.
+One view without depths hardly tells the size s of a head from its distance. The least energy then is of heads
+that are too small: the smaller the head, the smaller are the weights that explain the same pixels, which the
+priors like. What is likely is measured by the volume of the weights that do so, which grows as s^k with the
+number k of modes that the pixels tell. Their squares sum to k in the mean. So the energy has a term -k log s,
+with k from the weights of the start.
 
-Pictures do tell the size, but along a narrow valley: the head moves away while identity modes make it larger. One more unknown
-goes along it, so that descent need not cross the valley step by step: the head grows about the eye, by the weights that enlarge it best.
+Pictures do tell the size, but along a narrow valley: the head moves away while identity modes make it larger.
+One more unknown goes along it, so that descent need not cross the valley step by step: the head grows about
+the eye, by the weights that enlarge it best.
 """
 
 from __future__ import annotations
@@ -52,11 +56,12 @@ LEARNED = ("identity", "expression", "pose", "zoom", "albedo", "light")
 
 
 class FaceGraph:
-    """A face in N views as a differentiable picture, and its residuals; ``values`` are for other data and another start.
+    """A face in N views as a differentiable picture, and its residuals; ``values`` are for other data and
+    another start.
 
-    data: what is seen.  start: the parameters at first.  poses: "shared", or "each" for a pose in each view. With masks the
-    outlines count, by the form "outer". Colours and depths are compared where both the picture and the drawn face show the
-    model; without masks where the drawn face does. Raises InputError.
+    data: what is seen.  start: the parameters at first.  poses: "shared", or "each" for a pose in each view.
+    With masks the outlines count, by the form "outer". Colours and depths are compared where both the picture
+    and the drawn face show the model; without masks where the drawn face does. Raises InputError.
 
     >>> ball = primitives.icosphere(1)
     >>> model = FaceModel(ball, identity=ball.positions[None] * 0.1).with_albedo(np.ones((42, 3)))
@@ -89,7 +94,8 @@ class FaceGraph:
         """Leaves by name of ``LEARNED``; those of modes that the model lacks are missing."""
 
     def _inputs(self, data: FaceData, start: Face) -> dict[str, tuple[VType, np.ndarray]]:
-        """Types and arrays of the leaves by name: lists (n, ...), images (N, H, W, ...). Raises InputError."""
+        """Types and arrays of the leaves by name: lists (n, ...), images (N, H, W, ...). Raises
+        InputError."""
         model, cameras = start.model, data.cameras
         views = len(cameras)
         base = start.motion
@@ -153,8 +159,9 @@ class FaceGraph:
     def values(
         self, data: FaceData, start: Face, read: Sequence[Variable] | None = None
     ) -> dict[Variable, np.ndarray]:
-        """What to send to an engine for other data of the same kinds and sizes, by other cameras of the same size, and another
-        start.  read: Variables whose leaves count; default: the residuals made last. Raises InputError."""
+        """What to send to an engine for other data of the same kinds and sizes, by other cameras of the same
+        size, and another start.  read: Variables whose leaves count; default: the residuals made last. Raises
+        InputError."""
         inputs = self._inputs(data, start)
         if {*inputs} != {*self._leaves} or data.cameras.size != self.cameras.size:
             raise InputError(
@@ -213,8 +220,8 @@ class FaceGraph:
 
     @cached_property
     def colours(self) -> Variable:
-        """VEC3 list: the lit vertices. Faces have far more pixels than vertices have neighbours, and light this smooth is linear
-        between them."""
+        """VEC3 list: the lit vertices. Faces have far more pixels than vertices have neighbours, and light
+        this smooth is linear between them."""
         turn, _ = rotation_and_translation(self.motion)
         normals = turn @ vertex_normals(self.positions, list_leaf("corners", IVEC3, self.model.mesh.faces))
         return self.albedo * F.maximum(harmonic_irradiance(self._leaves["light"], normals), 0.0)
@@ -237,8 +244,8 @@ class FaceGraph:
 
     # ---- the residuals
     def residuals(self, *, drawn: bool = True) -> dict[str, Variable | Robust]:
-        """By name: landmarks, colour, depth, mask, as far as the data have them, and the priors.  drawn: whether there are those of
-        pixels."""
+        """By name: landmarks, colour, depth, mask, as far as the data have them, and the priors.  drawn:
+        whether there are those of pixels."""
         terms = {"landmarks": self._landmarks}
         if drawn:
             terms |= {"pictures": self._colour, "depths": self._depth, "outline": self._mask}
@@ -275,7 +282,8 @@ class FaceGraph:
         return drawn if inside is None else F.logical_and(drawn, F.greater(inside, 0.5))
 
     def _colour(self) -> Robust:
-        """What is over-exposed is at least as bright as the picture: only what is drawn darker counts there."""
+        """What is over-exposed is at least as bright as the picture: only what is drawn darker counts
+        there."""
         away = self.picture.colour - self._leaves["pictures"]
         away = away - F.hadamard(F.maximum(away, 0.0), self._leaves["clipped"])
         away = F.select(self._seen, away, (0.0, 0.0, 0.0))
@@ -326,7 +334,8 @@ class FaceGraph:
         return [leaf for name in names + grows for leaf in self.unknowns.get(name, [])]
 
     def found(self, engine: Any, start: Face) -> Face:
-        """The face of the present values of an engine that was sent ``start``; what its residuals do not read is that of the start."""
+        """The face of the present values of an engine that was sent ``start``; what its residuals do not read
+        is that of the start."""
         read = {
             name: np.asarray(engine.recv(leaf), np.float64)
             for name, leaf in self._leaves.items()
@@ -357,7 +366,8 @@ RIDGE = 1e-3
 
 
 def usable_landmarks(model: FaceModel, data: FaceData) -> np.ndarray:
-    """(N, 68) bool: those that are seen and that the model has. Raises InputError when no view has enough of them."""
+    """(N, 68) bool: those that are seen and that the model has. Raises InputError when no view has enough of
+    them."""
     if data.landmarks is None:
         raise InputError(
             "there are no landmarks; give landmarks=load_landmarks(file), or start= a Face near the solution"
@@ -377,7 +387,8 @@ def usable_landmarks(model: FaceModel, data: FaceData) -> np.ndarray:
 def start_motion(model: FaceModel, data: FaceData) -> np.ndarray:
     """(4, 4): from the model to the world, of the view whose landmarks tell it best. Raises InputError.
 
-    The landmarks of a view give an affine camera by linear least squares; the nearest scaled rotation is the pose.
+    The landmarks of a view give an affine camera by linear least squares; the nearest scaled rotation is the
+    pose.
     """
     known = usable_landmarks(model, data)
     assert model.landmarks is not None and data.landmarks is not None
@@ -413,7 +424,8 @@ def start_motion(model: FaceModel, data: FaceData) -> np.ndarray:
 def landmark_error(
     model: FaceModel, data: FaceData, known: np.ndarray, points: np.ndarray, motion: np.ndarray
 ) -> float:
-    """Mean distance in pixels of landmarks of a model at ``points`` (68, 3) in a pose, infinite behind a camera."""
+    """Mean distance in pixels of landmarks of a model at ``points`` (68, 3) in a pose, infinite behind a
+    camera."""
     assert data.landmarks is not None
     world = points @ motion[:3, :3].T + motion[:3, 3]
     away = []
@@ -426,7 +438,8 @@ def landmark_error(
 
 
 def growing(face: Face) -> tuple[np.ndarray, np.ndarray]:
-    """The weights of identity, (I,), that enlarge a face best, for e-fold growth about its origin, and what it shifts by, (3,).
+    """The weights of identity, (I,), that enlarge a face best, for e-fold growth about its origin, and what
+    it shifts by, (3,).
 
     >>> ball = primitives.icosphere(1)
     >>> growth, drift = growing(Face(FaceModel(ball, identity=ball.positions[None] * 0.1)))

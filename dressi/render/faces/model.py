@@ -39,13 +39,15 @@ def table(what: str, values: Any, shape: tuple[int | None, ...], dtype: Any = np
 
 @dataclass(frozen=True, eq=False)
 class FaceModel:
-    """A face as mean + sum of identity[i] * a[i] + sum of expression[e] * b[e], with its landmarks, regions and albedo.
+    """A face as mean + sum of identity[i] * a[i] + sum of expression[e] * b[e], with its landmarks, regions
+    and albedo.
 
-    mesh: the mean, with faces and perhaps UVs, V vertices.  identity: (I, V, 3), for weights of one standard deviation.
-    expression: (E, V, 3); weights are in ``expression_bounds``, or have any value where that is None.
-    expression_deviation: of their prior.  landmarks: (68,) numbers of vertices in the order of Multi-PIE, -1 for those that the
-    model lacks; None: no landmarks.  regions: (V,) bool by name.  albedo: (V, 3), linear, the mean.  albedo_modes: (A, V, 3),
-    for weights of one standard deviation.  millimetres: in a unit of length. Raises InputError.
+    mesh: the mean, with faces and perhaps UVs, V vertices.  identity: (I, V, 3), for weights of one standard
+    deviation. expression: (E, V, 3); weights are in ``expression_bounds``, or have any value where that is
+    None. expression_deviation: of their prior.  landmarks: (68,) numbers of vertices in the order of
+    Multi-PIE, -1 for those that the model lacks; None: no landmarks.  regions: (V,) bool by name.  albedo:
+    (V, 3), linear, the mean.  albedo_modes: (A, V, 3), for weights of one standard deviation.  millimetres:
+    in a unit of length. Raises InputError.
 
     >>> ball = primitives.icosphere(1)
     >>> model = FaceModel(ball, identity=ball.positions[None] * 0.1)
@@ -114,7 +116,8 @@ class FaceModel:
         )
 
     def weights(self, what: str, values: Any) -> np.ndarray:
-        """The weights of "identity", "expression" or "albedo" modes as float64; None: zeros. Raises InputError."""
+        """The weights of "identity", "expression" or "albedo" modes as float64; None: zeros. Raises
+        InputError."""
         modes = self.albedo_modes if what == "albedo" else getattr(self, what)
         if values is None:
             return np.zeros(len(modes))
@@ -126,7 +129,8 @@ class FaceModel:
         return found
 
     def positions(self, identity: Any = None, expression: Any = None) -> np.ndarray:
-        """(V, 3) float64: the vertices, in coordinates of the model. Weights that are left out are 0. Raises InputError."""
+        """(V, 3) float64: the vertices, in coordinates of the model. Weights that are left out are 0. Raises
+        InputError."""
         parts = ((self.identity, "identity", identity), (self.expression, "expression", expression))
         moved = self.mesh.positions.copy()
         for modes, what, values in parts:
@@ -160,10 +164,12 @@ class FaceModel:
 
 @dataclass(frozen=True, eq=False)
 class Face:
-    """The parameters of one face of a model: a shape, its place, its colours, the light, and the zoom of the cameras.
+    """The parameters of one face of a model: a shape, its place, its colours, the light, and the zoom of the
+    cameras.
 
-    identity: (I,).  expression: (E,).  motion: (4, 4), or (N, 4, 4) for a place in each of N views: from the model to the
-    world.  albedo: (A,).  light: (16, 3), spherical harmonics, degrees 0 to 2 count.  zoom: factor of the focal lengths.
+    identity: (I,).  expression: (E,).  motion: (4, 4), or (N, 4, 4) for a place in each of N views: from the
+    model to the world.  albedo: (A,).  light: (16, 3), spherical harmonics, degrees 0 to 2 count.  zoom:
+    factor of the focal lengths.
 
     >>> ball = primitives.icosphere(1)
     >>> Face(FaceModel(ball, identity=ball.positions[None] * 0.1)).positions().shape
@@ -216,9 +222,9 @@ class Face:
 
 # The albedo of a face: a base from a scan, and a few modes of variation.
 #
-# No public model of this kind has measured albedo modes. ``procedural_albedo`` makes some: random mixtures of what makes
-# skins differ (melanin, blood, lips, brows, beard, freckles and blotches), of which the principal components are kept. They
-# are a plausible prior, not statistics of people.
+# No public model of this kind has measured albedo modes. ``procedural_albedo`` makes some: random mixtures of
+# what makes skins differ (melanin, blood, lips, brows, beard, freckles and blotches), of which the principal
+# components are kept. They are a plausible prior, not statistics of people.
 
 SKIN = np.array([0.47, 0.28, 0.20])
 """Linear: where there is no scan."""
@@ -227,7 +233,8 @@ BLOOD = np.array([0.05, 0.45, 0.35])
 """Absorbance of red, green and blue, relative."""
 SAMPLES, UNEVEN = 200, 0.03
 DEFORMED, PAIRINGS, NEAREST = 40, 20, 3
-"""Identity modes that follow a scan; how often points are paired; vertices of a scan whose colours a vertex takes."""
+"""Identity modes that follow a scan; how often points are paired; vertices of a scan whose colours a vertex
+takes."""
 LIPS, BROWS, CHEEK = (48, 60), ((17, 22), (22, 27)), (1, 15, 31, 35)
 """Landmarks of Multi-PIE."""
 
@@ -235,9 +242,9 @@ LIPS, BROWS, CHEEK = (48, 60), ((17, 22), (22, 27)), (1, 15, 31, 35)
 def scan_colours(model: FaceModel, scan: Mesh, to_model: np.ndarray) -> np.ndarray:
     """(V, 3): the colours of a textured scan at the vertices of a model, linear.
 
-    to_model: (4, 4), a similarity that puts the scan roughly onto the mean of the model, to about a tenth of the head. Iterated
-    closest points refine it, and identity modes deform the mean to the scan; each vertex then takes the mean colour of the NEAREST
-    vertices of the scan. Raises InputError.
+    to_model: (4, 4), a similarity that puts the scan roughly onto the mean of the model, to about a tenth of
+    the head. Iterated closest points refine it, and identity modes deform the mean to the scan; each vertex
+    then takes the mean colour of the NEAREST vertices of the scan. Raises InputError.
 
     >>> ball = primitives.icosphere(1)
     >>> texture = np.full((4, 4, 3), 0.5)
@@ -285,9 +292,11 @@ def _similarity(points: np.ndarray, own: np.ndarray, other: np.ndarray) -> np.nd
 def procedural_albedo(
     model: FaceModel, base: np.ndarray | None = None, count: int = 10, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(V, 3) and (count, V, 3): a mean albedo and modes for weights of one standard deviation, for ``FaceModel.with_albedo``.
+    """(V, 3) and (count, V, 3): a mean albedo and modes for weights of one standard deviation, for
+    ``FaceModel.with_albedo``.
 
-    base: (V, 3) linear colours, such as those of a scan; default: one colour of skin. Variations: see above. Raises InputError.
+    base: (V, 3) linear colours, such as those of a scan; default: one colour of skin. Variations: see above.
+    Raises InputError.
 
     >>> ball = primitives.icosphere(2)
     >>> model = FaceModel(ball, identity=ball.positions[None])
@@ -331,7 +340,8 @@ def _smooth(points: np.ndarray) -> np.ndarray:
 
 
 def _places(model: FaceModel) -> list[tuple[np.ndarray, float, np.ndarray]]:
-    """Weights of vertices in [0, 1], deviation of the absorbance, its colour: of lips, brows, cheeks and beard."""
+    """Weights of vertices in [0, 1], deviation of the absorbance, its colour: of lips, brows, cheeks and
+    beard."""
     if model.landmarks is None or (model.landmarks < 0).any():
         return []
     points = model.mesh.positions

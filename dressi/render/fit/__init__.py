@@ -4,7 +4,8 @@
     result = FitJob(dataset, FitOptions(), DressiAD).run()
     save_mesh("result.glb", result.mesh)
 
-This package does not depend on a device: ``make_engine`` makes the engine that runs a graph, such as ``dressi.DressiAD``.
+This package does not depend on a device: ``make_engine`` makes the engine that runs a graph, such as
+``dressi.DressiAD``.
 """
 
 from ..drawing.draw import draw

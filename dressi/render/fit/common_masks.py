@@ -1,4 +1,5 @@
-"""Masks for photographs without masks, from what all of them look at: the cameras, the points of a reconstruction, colours.
+"""Masks for photographs without masks, from what all of them look at: the cameras, the points of a
+reconstruction, colours.
 
 1. The object lies in a sphere around the point that the cameras look at. Points of the reconstruction in it, above the
    ground, are on the object; the others, and pixels whose rays miss the sphere, are background. Of cameras that were given,
@@ -46,7 +47,8 @@ FAR = 1.4
 """Radii of the sphere: points farther away are background."""
 FEWEST = 3
 FEW, CORE = 20, 0.3
-"""Points or pixels that colours are taken from in any case; radius of the middle of the sphere, relative to it."""
+"""Points or pixels that colours are taken from in any case; radius of the middle of the sphere, relative to
+it."""
 ROUNDS = 4
 CELLS = 80
 """Of the grid, along each side."""
@@ -65,13 +67,15 @@ TOLD = 0.05
 ABOVE = 0.012
 """Distances of the cameras: a point or cell this high above the ground does not lie on it."""
 SPREADS = 2.0
-"""How many times as far as what stands on it the ground spreads at least: a plane that does not is the foot of the object."""
+"""How many times as far as what stands on it the ground spreads at least: a plane that does not is the foot
+of the object."""
 
 
 @dataclass(frozen=True, eq=False)
 class Small:
-    """A picture at the size that is segmented. colour: (h, w, 3) CIELAB.  bins: (h w,) of the histograms.  walk: (h w, h w)
-    the Laplacian of neighbours.  cells, sees: (C,) flat indices of the pixels of cells, and whether the picture has them.
+    """A picture at the size that is segmented. colour: (h, w, 3) CIELAB.  bins: (h w,) of the histograms.
+    walk: (h w, h w) the Laplacian of neighbours.  cells, sees: (C,) flat indices of the pixels of cells, and
+    whether the picture has them.
     """
 
     view: View
@@ -91,8 +95,8 @@ class Small:
 
 
 def common_masks(calibration: Calibration, points: SparsePoints | None = None) -> dict[Path, np.ndarray]:
-    """(H, W) bool masks of the photographs by their files, at their own sizes. points: that are known of the scene, with the
-    indices of the views; None for those of the calibration. Raises InputError."""
+    """(H, W) bool masks of the photographs by their files, at their own sizes. points: that are known of the
+    scene, with the indices of the views; None for those of the calibration. Raises InputError."""
     views = calibration.views
     if len(views) < FEWEST:
         raise InputError(
@@ -126,8 +130,9 @@ def common_masks(calibration: Calibration, points: SparsePoints | None = None) -
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Where the object is. middle, radius: of the sphere.  seen_points, seen_others: of each view, the points (P, 3) that it
-    sees on the object, and on the ground or far away.  ground: unit normal, and height along it."""
+    """Where the object is. middle, radius: of the sphere.  seen_points, seen_others: of each view, the points
+    (P, 3) that it sees on the object, and on the ground or far away.  ground: unit normal, and height along
+    it."""
 
     middle: np.ndarray
     radius: float
@@ -192,8 +197,8 @@ class Region:
         return odds
 
     def first(self, small: Small, sure: np.ndarray) -> np.ndarray:
-        """(h w,) shares that the first colours are taken from. Without points, the object is what the middle of the sphere covers;
-        if the sphere fills the picture, the background is at its border."""
+        """(h w,) shares that the first colours are taken from. Without points, the object is what the middle
+        of the sphere covers; if the sphere fills the picture, the background is at its border."""
         share = np.where(sure > 0, 1.0, np.where(sure < 0, 0.0, 0.5))
         if (sure > 0).sum() < FEW:
             inner = np.linalg.norm(self.cells - self.middle, axis=1) < CORE * self.radius
@@ -224,9 +229,9 @@ def _covered(small: Small, chosen: np.ndarray, wide: int) -> np.ndarray:
 
 
 def _hints(smalls: Sequence[Small], shares: Sequence[np.ndarray], region: Region) -> list[np.ndarray]:
-    """(h w,) odds of each picture by cells that nearly all pictures that see them hold for object: more where rays meet such
-    cells, less where they meet none that may be, either of them or of those that too few see. Holes of pictures count as
-    object here: a dark door before a dark background is missing in all of them."""
+    """(h w,) odds of each picture by cells that nearly all pictures that see them hold for object: more where
+    rays meet such cells, less where they meet none that may be, either of them or of those that too few see.
+    Holes of pictures count as object here: a dark door before a dark background is missing in all of them."""
     seen, held = (np.zeros(len(smalls[0].sees), np.int32) for _ in range(2))
     for small, share in zip(smalls, shares, strict=True):
         filled = np.asarray(binary_fill_holes((share > 0.5).reshape(small.shape))).reshape(-1)
@@ -248,7 +253,8 @@ def _grown(mask: np.ndarray, pixels: int) -> np.ndarray:
 
 
 def _place(view: View, shape: tuple[int, int], points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Flat indices (P,) of the pixels of points (P, 3), through the lens, and whether they are in the picture (h, w)."""
+    """Flat indices (P,) of the pixels of points (P, 3), through the lens, and whether they are in the picture
+    (h, w)."""
     camera, (height, width) = view.camera, shape
     at = points @ camera.rotation.T + camera.translation
     front = at[:, 2] > 1e-9
@@ -324,8 +330,8 @@ def _full(view: View, share: np.ndarray) -> np.ndarray:
 BINS, BLUR = 32, 0.5
 """Of the histograms, along each axis of CIELAB, and how far counts spread, in bins."""
 TILES, COARSE, ELSEWHERE = 8, 4, 0.2
-"""Tiles along each side of a picture and bins in one of theirs; least share that a colour of the background keeps where no
-background around has it."""
+"""Tiles along each side of a picture and bins in one of theirs; least share that a colour of the background
+keeps where no background around has it."""
 MOST_ODDS = 3.0
 """Of a colour."""
 
@@ -347,8 +353,8 @@ def bins_of(colour: np.ndarray) -> np.ndarray:
 
 
 def colour_odds(smalls: Sequence[Binned], shares: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Odds (h w,) of the colours of each picture: the object's are those of all pictures, the background's half its own. A
-    colour of the background that none of it around has counts less."""
+    """Odds (h w,) of the colours of each picture: the object's are those of all pictures, the background's
+    half its own. A colour of the background that none of it around has counts less."""
 
     def histogram(bins: np.ndarray, weight: np.ndarray) -> np.ndarray:
         count = np.bincount(bins, weight, BINS**3).reshape((BINS,) * 3)
@@ -370,7 +376,8 @@ def colour_odds(smalls: Sequence[Binned], shares: Sequence[np.ndarray]) -> list[
 
 
 def _around(small: Binned, share: np.ndarray) -> np.ndarray:
-    """(h w,) how often the background around a pixel has its colour, relative to that of the whole picture, ELSEWHERE to 1."""
+    """(h w,) how often the background around a pixel has its colour, relative to that of the whole picture,
+    ELSEWHERE to 1."""
     height, width = small.shape
     y, x = np.mgrid[:height, :width]
     tile = (y * TILES // height * TILES + x * TILES // width).reshape(-1)
@@ -386,11 +393,13 @@ def _around(small: Binned, share: np.ndarray) -> np.ndarray:
 # From the contrast of a picture to a clean mask: noise threshold, connected components, sharp outlines.
 
 SEEN_SHARE = 3.0
-"""Smallest CIELAB distance that counts as a difference: just above what is noticeable, and above JPEG artefacts."""
+"""Smallest CIELAB distance that counts as a difference: just above what is noticeable, and above JPEG
+artefacts."""
 NOISE = 4.0
 """The noise threshold lies this many standard deviations of the background above its median."""
 PART, HOLE = 0.05, 0.01
-"""Parts smaller than this share of the largest are dropped, holes smaller than this share of the mask are filled."""
+"""Parts smaller than this share of the largest are dropped, holes smaller than this share of the mask are
+filled."""
 
 
 def lab(codes: np.ndarray) -> np.ndarray:
@@ -455,7 +464,8 @@ def grown(value: np.ndarray, least: float, sure: float) -> np.ndarray:
 
 
 def sharpened(codes: np.ndarray, mask: np.ndarray, background: np.ndarray | None = None) -> np.ndarray:
-    """The mask with its outline moved to where a pixel, a linear mix of both sides, is half object and half background.
+    """The mask with its outline moved to where a pixel, a linear mix of both sides, is half object and half
+    background.
 
     Only pixels beside the outline change, or two pixels deep if the background (codes) is known.
     """
@@ -480,7 +490,8 @@ def _eroded(mask: np.ndarray, pixels: int) -> np.ndarray:
 
 
 def _means(image: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The Gaussian mean of the pixels of a mask (H, W) around each pixel, and their total weight in [0, 1]."""
+    """The Gaussian mean of the pixels of a mask (H, W) around each pixel, and their total weight in [0,
+    1]."""
     weight = gaussian_filter(where.astype(np.float32), 1.0)
     total = gaussian_filter(image * where[..., None], (1.0, 1.0, 0))
     return total / np.maximum(weight, 1e-6)[..., None], weight

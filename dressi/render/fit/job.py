@@ -23,10 +23,10 @@ from .run.running import FitRun, Watch
 class FitJob(FitRounds):
     """Fits a mesh to a dataset; ``run`` once.
 
-    init: a mesh with UVs, in units of the world, to start from; its topology and details are kept. Without it the fit starts
-    from what ``options.start`` says, which is refined from round to round.  folder: for checkpoints, None for none.
-    measure: called with the name of each round that ends and its engine, which is not read any more.  recovery: of a
-    material, after the texture. Raises InputError.
+    init: a mesh with UVs, in units of the world, to start from; its topology and details are kept. Without it
+    the fit starts from what ``options.start`` says, which is refined from round to round.  folder: for
+    checkpoints, None for none. measure: called with the name of each round that ends and its engine, which is
+    not read any more.  recovery: of a material, after the texture. Raises InputError.
     """
 
     @property
@@ -47,15 +47,17 @@ class FitJob(FitRounds):
         stop: Callable[[], bool] = lambda: False,
         preview: Path | None = None,
     ) -> FitResult:
-        """Optimise until done or until ``stop()``, polled every ``CHUNK`` steps, is true; a stopped fit saves a checkpoint.
+        """Optimise until done or until ``stop()``, polled every ``CHUNK`` steps, is true; a stopped fit saves
+        a checkpoint.
 
         preview: a PNG file that shows the training views as they become, see ``Watch``.
 
-        Checkpoints are also saved every ``SAVE_SECONDS`` and before the last steps; ``forget`` removes them. The folder is
-        locked while this runs. A checkpoint that cannot be written does not end the fit, see ``FitResult.unsaved``.
+        Checkpoints are also saved every ``SAVE_SECONDS`` and before the last steps; ``forget`` removes them.
+        The folder is locked while this runs. A checkpoint that cannot be written does not end the fit, see
+        ``FitResult.unsaved``.
 
-        Raises InputError if there is nothing to resume, the checkpoint is damaged, another fit runs in the folder, or the
-        start mesh is out of reach of its target in every view; warns if it is in some.
+        Raises InputError if there is nothing to resume, the checkpoint is damaged, another fit runs in the
+        folder, or the start mesh is out of reach of its target in every view; warns if it is in some.
         """
         with locked(self.folder) if self.folder is not None else nullcontext():
             running = self.started(resume=resume, progress=progress, stop=stop, preview=preview)
@@ -71,8 +73,8 @@ class FitJob(FitRounds):
         stop: Callable[[], bool] = lambda: False,
         preview: Path | None = None,
     ) -> FitRun:
-        """The same as ``run``, as an iterator of its moments, for a program with a loop of its own. That program holds the
-        lock of the folder. Raises InputError as ``run``."""
+        """The same as ``run``, as an iterator of its moments, for a program with a loop of its own. That
+        program holds the lock of the folder. Raises InputError as ``run``."""
         self._check_reach()
         point = self._checkpoint() if resume else Checkpoint(self.key)
         return FitRun(self, point, Watch(point, self.steps, progress, preview), stop)
@@ -129,7 +131,8 @@ class Parts:
         return cls(count, len(train.masks), apart)
 
     def note(self, start: int = 1) -> str | None:
-        """A sentence that says what a mesh with this many connected components cannot reach, with the cure; None if nothing."""
+        """A sentence that says what a mesh with this many connected components cannot reach, with the cure;
+        None if nothing."""
         cure = "fit each object by itself, or give --init a mesh of as many parts, such as a sphere about where each is"
         here = f"apart in {self.apart} of {self.views} views"
         surface = "one closed surface" if start == 1 else f"a surface of {start} parts"
@@ -155,8 +158,8 @@ class Parts:
 def regions(mask: np.ndarray, known: np.ndarray | None = None) -> int:
     """How many regions of a mask (H, W), connected by sides or corners, are large enough to count.
 
-    Regions that touch the border of the picture, or pixels that are not ``known`` (H, W), count as one: they may be
-    connected there.
+    Regions that touch the border of the picture, or pixels that are not ``known`` (H, W), count as one: they
+    may be connected there.
     """
     mask = np.asarray(mask) >= 0.5
     number = np.zeros(mask.shape, dtype=np.int32)

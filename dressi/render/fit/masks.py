@@ -1,8 +1,8 @@
-"""Masks for photographs without masks: from what all of them look at, a picture of the background, a threshold, the object's
-box, or a library.
+"""Masks for photographs without masks: from what all of them look at, a picture of the background, a
+threshold, the object's box, or a library.
 
-Colours are compared in CIELAB (D65), where a distance of about 2 is just noticeable. Every mask has the size of its
-photograph, (H, W) bool, True on the object. Masks are estimates: check them before use.
+Colours are compared in CIELAB (D65), where a distance of about 2 is just noticeable. Every mask has the size
+of its photograph, (H, W) bool, True on the object. Masks are estimates: check them before use.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.ndimage import (
-    gaussian_filter,
-)
+from scipy.ndimage import gaussian_filter
 from scipy.spatial import ConvexHull, QhullError
 
 from ...errors import InputError
@@ -39,15 +37,16 @@ FAINT = 0.45
 
 @dataclass(frozen=True)
 class Way:
-    """One way of making masks. make: from the text after the colon, and the calibration of the photographs; None if the text
-    is not valid.  calibrated: whether it uses the calibration."""
+    """One way of making masks. make: from the text after the colon, and the calibration of the photographs;
+    None if the text is not valid.  calibrated: whether it uses the calibration."""
 
     make: Callable[[str, Calibration | None], MaskMaker | None]
     calibrated: bool = False
 
 
 def mask_maker(text: str, calibration: Calibration | None = None) -> MaskMaker:
-    """The maker for the value of ``--masks``. calibration: of the photographs, for ``box`` and ``auto``. Raises InputError."""
+    """The maker for the value of ``--masks``. calibration: of the photographs, for ``box`` and ``auto``.
+    Raises InputError."""
     name, _, rest = text.partition(":")
     made = MASK_WAYS[name].make(rest, calibration) if name in MASK_WAYS else None
     if made is None:
@@ -72,7 +71,8 @@ def has_masks(calibration: Calibration) -> bool:
 
 @dataclass
 class Background:
-    """Masks by the difference to a photograph of the background alone, taken with the camera in the same place.
+    """Masks by the difference to a photograph of the background alone, taken with the camera in the same
+    place.
 
     path: one file for all photographs, or a folder with a file for each photograph, of the same name.
     """
@@ -119,9 +119,9 @@ def difference(codes: np.ndarray, background: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Contrast:
-    """A measure that separates an object from its background. value: (H, W) from the CIELAB picture (H, W, 3) and the median colour
-    (3,) at its border, larger on the object.  grows: whether parts close to the background's colour belong to the object if
-    they are connected to it (hysteresis)."""
+    """A measure that separates an object from its background. value: (H, W) from the CIELAB picture (H, W, 3)
+    and the median colour (3,) at its border, larger on the object.  grows: whether parts close to the
+    background's colour belong to the object if they are connected to it (hysteresis)."""
 
     value: Callable[[np.ndarray, np.ndarray], np.ndarray]
     grows: bool = False
@@ -137,10 +137,12 @@ CONTRASTS = {
 
 
 def threshold(codes: np.ndarray, kind: str = "colour") -> np.ndarray:
-    """(H, W) bool: pixels of a picture (H, W, C) above Otsu's threshold and the parts connected to them, cleaned.
+    """(H, W) bool: pixels of a picture (H, W, C) above Otsu's threshold and the parts connected to them,
+    cleaned.
 
-    kind: "colour" is the distance to the median colour at the picture's border; "chroma" the same without lightness, which
-    shadows on a green screen do not change; "dark", "bright" and "saturation" are for objects with that property.
+    kind: "colour" is the distance to the median colour at the picture's border; "chroma" the same without
+    lightness, which shadows on a green screen do not change; "dark", "bright" and "saturation" are for
+    objects with that property.
     """
     colour, contrast = lab(codes), CONTRASTS[kind]
     usual = np.median(colour[border(colour.shape[:2])], axis=0)
@@ -169,7 +171,8 @@ def otsu(values: np.ndarray) -> float:
 
 
 def box(view: View, bounds: np.ndarray) -> np.ndarray:
-    """(H, W) bool: the silhouette of a box (2, 3) seen by a view, through its lens. Raises InputError naming the view.
+    """(H, W) bool: the silhouette of a box (2, 3) seen by a view, through its lens. Raises InputError naming
+    the view.
 
     A fit to such masks finds the box, not the object, unless colours are compared too.
     """
@@ -252,7 +255,8 @@ def _box(rest: str, calibration: Calibration | None) -> MaskMaker | None:
 
 
 def _auto(rest: str, calibration: Calibration | None) -> MaskMaker | None:
-    """By rembg if it is installed and its model was downloaded before, otherwise from what all photographs look at."""
+    """By rembg if it is installed and its model was downloaded before, otherwise from what all photographs
+    look at."""
     if rest or calibration is None:
         return None
     if _rembg_is_ready():

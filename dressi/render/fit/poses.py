@@ -30,16 +30,17 @@ from ..objectives.metrics import iou
 from .data.learned import signed_distances
 from .graphs.term import BETAS
 
-# Cameras of photographs that a calibration leaves out, by the shape and the colours that the other photographs show.
+# Cameras of photographs that a calibration leaves out, by the shape and the colours that the other
+# photographs show.
 #
-# Features of a thing without texture place few cameras. Its outlines and its shading, drawn from everywhere, place the others: the
-# search begins between the cameras that are known, and beyond them.
+# Features of a thing without texture place few cameras. Its outlines and its shading, drawn from everywhere,
+# place the others: the search begins between the cameras that are known, and beyond them.
 
 NEIGHBOURS = 2
 """Of each camera that is known, the others nearest to it, towards which the search begins."""
 STEP = 8.0
-"""Degrees at most between two poses, on half of the way to each of them and as far away from it: of dino, poses were found from 4
-degrees away within 2.4 degrees, from 9 within 6."""
+"""Degrees at most between two poses, on half of the way to each of them and as far away from it: of dino,
+poses were found from 4 degrees away within 2.4 degrees, from 9 within 6."""
 LEAST = 0.85
 """IoU of a mask with the outline of the shape, with which a camera counts as found."""
 
@@ -54,8 +55,8 @@ def placed(
 ) -> list[Camera | None]:
     """M cameras with the poses from which a textured mesh looks as in their pictures; None where it does not.
 
-    known: of the photographs that the mesh was made of, in its world.  cameras: M, whose poses do not count.  masks: (M, H, W),
-    covered from 1/2 on.  colors: (M, H, W, 3) linear, on black. Intrinsics stay.
+    known: of the photographs that the mesh was made of, in its world.  cameras: M, whose poses do not count.
+    masks: (M, H, W), covered from 1/2 on.  colors: (M, H, W, 3) linear, on black. Intrinsics stay.
     """
     center = mesh.bounding_sphere()[0]
     views, found = between(known, center), []
@@ -68,8 +69,8 @@ def placed(
 
 
 def between(cameras: Cameras, center: np.ndarray) -> np.ndarray:
-    """(S, 4, 4) world to camera: the cameras, and poses on the ways from each to its neighbours, on which the axes turn evenly
-    and the point ``center`` (3,) moves evenly, as the camera sees it.
+    """(S, 4, 4) world to camera: the cameras, and poses on the ways from each to its neighbours, on which the
+    axes turn evenly and the point ``center`` (3,) moves evenly, as the camera sees it.
 
     >>> from dressi.render.cameras.views import ring
     >>> cameras = ring(np.zeros(3), 1.0, 8, (8, 8))
@@ -95,16 +96,17 @@ def between(cameras: Cameras, center: np.ndarray) -> np.ndarray:
 
 # The pose of a known object from pictures by calibrated cameras, from any start.
 #
-# A descent finds the pose from starts up to about 60 degrees away. So the search scores the 60 rotations of an icosahedron,
-# which leave no rotation farther than 44.5 degrees, on coarse pictures in one batch. It descends from the best of them for a few
-# steps, from the best of those for more, each in one batch, and refines the best one at the full size. Half turns of an
-# object that is nearly symmetrical score alike at first; their colours decide once the outlines lie on each other.
+# A descent finds the pose from starts up to about 60 degrees away. So the search scores the 60 rotations of
+# an icosahedron, which leave no rotation farther than 44.5 degrees, on coarse pictures in one batch. It
+# descends from the best of them for a few steps, from the best of those for more, each in one batch, and
+# refines the best one at the full size. Half turns of an object that is nearly symmetrical score alike at
+# first; their colours decide once the outlines lie on each other.
 #
 #     x -> m + exp(rotation, radius * translation) R (x - c)
 #
-# c: the middle of the mesh; m: where the pictures show it; R: the rotation of the start; rotation and translation: the
-# parameters, zero at the start. The loss of a start is that of its silhouettes, and of its colours where pictures are given,
-# over all views.
+# c: the middle of the mesh; m: where the pictures show it; R: the rotation of the start; rotation and
+# translation: the parameters, zero at the start. The loss of a start is that of its silhouettes, and of its
+# colours where pictures are given, over all views.
 
 FORM = "outer"
 COARSE = 48
@@ -151,7 +153,8 @@ class FoundPose:
     scores: np.ndarray
     """(S,): the loss of each start."""
     descents: np.ndarray
-    """(D,): the losses of the last descents. A second one near the smallest, in another pose, means an ambiguous pose."""
+    """(D,): the losses of the last descents. A second one near the smallest, in another pose, means an
+    ambiguous pose."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,8 +173,8 @@ class _Views:
     def losses(
         self, starts: int, rows: int, radius: Variable
     ) -> tuple[Variable, Variable, Variable, Variable]:
-        """The loss of each start (FLOAT 1x1, a tile each view of a start), and the leaves of the motion: base,
-        rotation, translation."""
+        """The loss of each start (FLOAT 1x1, a tile each view of a start), and the leaves of the motion:
+        base, rotation, translation."""
         views, (width, height) = len(self.cameras), self.cameras.size
         part = min(1.0, rows / height)
         size = max(round(width * part), 8), max(round(height * part), 8)
@@ -236,7 +239,8 @@ class _Views:
     def descend(
         self, bases: np.ndarray, plan: Descent, make_engine: MakeEngine
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Motions (S, 4, 4) after the steps, without the shift to the middle, and their losses (S,) at the last radius."""
+        """Motions (S, 4, 4) after the steps, without the shift to the middle, and their losses (S,) at the
+        last radius."""
         views = len(self.cameras)
         radius = Variable(FLOAT, name="radius")
         loss, base, rotation, translation = self.losses(len(bases), plan.rows, radius)
@@ -279,14 +283,14 @@ def find_pose(
 ) -> FoundPose:
     """The rigid motion that brings a mesh to where pictures show it.
 
-    cameras: V calibrated cameras, as ``render`` takes them; one suffices, several tell the distance.  masks: (V, H, W),
-    covered where at least 0.5.  colours: (V, H, W, 3) linear, black outside of the masks; without them a pose is as
-    ambiguous as the outlines of the mesh are.  light, vertex_colours: ``light`` and
+    cameras: V calibrated cameras, as ``render`` takes them; one suffices, several tell the distance.  masks:
+    (V, H, W), covered where at least 0.5.  colours: (V, H, W, 3) linear, black outside of the masks; without
+    them a pose is as ambiguous as the outlines of the mesh are.  light, vertex_colours: ``light`` and
     ``colours`` of ``render``; without a light the albedo is compared.
-    rotations: (S, 3, 3) the starts; by default the 60 rotations of an icosahedron.  starts: (S, 4, 4) motions, one of which is
-    near, in their place: up to some 10 degrees away.  descents: how many of the best starts are descended for a few steps,
-    and how many of those for more, (12, 3); only the first, (6,), with starts.  Raises InputError: shapes that do not fit, a mask
-    without a covered pixel.
+    rotations: (S, 3, 3) the starts; by default the 60 rotations of an icosahedron.  starts: (S, 4, 4)
+    motions, one of which is near, in their place: up to some 10 degrees away.  descents: how many of the best
+    starts are descended for a few steps, and how many of those for more, (12, 3); only the first, (6,), with
+    starts.  Raises InputError: shapes that do not fit, a mask without a covered pixel.
 
     >>> from dressi.render import Cameras, primitives, render, ring
     >>> cube, views = primitives.cube(), ring(np.zeros(3), 1.7, 2, (32, 32))
@@ -373,8 +377,8 @@ def _center_and_area(mesh: Mesh) -> tuple[np.ndarray, float]:
 def _middle(cameras: Cameras, masks: np.ndarray, area: float) -> np.ndarray:
     """(3,): the point nearest to the rays through the middles of the masks.
 
-    With one view, or views that look along one line, the distance follows from Cauchy's formula: the mean projected area of
-    a convex body is a quarter of its surface.
+    With one view, or views that look along one line, the distance follows from Cauchy's formula: the mean
+    projected area of a convex body is a quarter of its surface.
     """
     origins, directions = mask_rays(masks >= 0.5, cameras)
     far = []

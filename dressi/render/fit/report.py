@@ -98,9 +98,11 @@ def write_results(
 ) -> dict[str, Any]:
     """Write all ``FILES`` into ``folder`` and return the report.
 
-    task: what was asked for, for the report.  stages: of each round its ``round`` and its ``stages``, for ``STAGES``. Views
-    that were held out are shown in ``HELD_OUT``, at most as many as ``views.png`` has. With refined poses it also writes ``cameras.json`` (``cameras_file``), which needs ``photos`` for photographs. Existing
-    files are replaced at the end, once all new ones are complete. Raises InputError if the folder cannot be written.
+    task: what was asked for, for the report.  stages: of each round its ``round`` and its ``stages``, for
+    ``STAGES``. Views that were held out are shown in ``HELD_OUT``, at most as many as ``views.png`` has. With
+    refined poses it also writes ``cameras.json`` (``cameras_file``), which needs ``photos`` for photographs.
+    Existing files are replaced at the end, once all new ones are complete. Raises InputError if the folder
+    cannot be written.
     """
     files = FILES
     given = dataset.train.cameras
@@ -132,10 +134,7 @@ def write_results(
             **{name: plan for name, plan in result.plans.items() if name == "material"},
         },
         "time": {},
-        "metrics": {
-            "train": train.as_dict(),
-            "heldout": None if held_out is None else held_out.as_dict(),
-        },
+        "metrics": {"train": train.as_dict(), "heldout": None if held_out is None else held_out.as_dict()},
         "views": {
             "size": list(dataset.train.cameras.size),
             "gap": drawing.GAP,
@@ -205,7 +204,8 @@ def _shown(facts: list[dict[str, Any]], views: Observations, shown: np.ndarray) 
 
 @contextmanager
 def _all_or_nothing(folder: Path, files: Sequence[str]) -> Iterator[Path]:
-    """A temporary folder whose files replace those of ``folder`` at the end of the block. Raises InputError."""
+    """A temporary folder whose files replace those of ``folder`` at the end of the block. Raises
+    InputError."""
     temporary: str | None = None
     try:
         with locked(folder):
@@ -230,7 +230,8 @@ def save_result(path: Path, dataset: Dataset, mesh: Mesh) -> None:
 
 
 def keep_mesh(folder: Path, mesh: Mesh) -> Path | None:
-    """Save at least the mesh if the results cannot be written: into their folder, or else a new temporary one."""
+    """Save at least the mesh if the results cannot be written: into their folder, or else a new temporary
+    one."""
     for make in (lambda: folder, lambda: Path(tempfile.mkdtemp(prefix="dressi-"))):
         try:
             path = make() / "result.glb"
@@ -250,7 +251,8 @@ def light_facts(light: LightSource) -> dict[str, Any]:
 
 
 def write_losses(path: Path, losses: list[tuple[str, float]]) -> None:
-    """CSV with the columns step, phase, loss. Each loss is that before the update of its step, with all digits."""
+    """CSV with the columns step, phase, loss. Each loss is that before the update of its step, with all
+    digits."""
     with path.open("w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(("step", "phase", "loss"))
@@ -258,8 +260,8 @@ def write_losses(path: Path, losses: list[tuple[str, float]]) -> None:
 
 
 def write_quality(path: Path, quality: Sequence[Quality]) -> None:
-    """CSV with the columns step, phase, iou, psnr: of the training views, at the size of the round; psnr is empty while
-    there are no colours."""
+    """CSV with the columns step, phase, iou, psnr: of the training views, at the size of the round; psnr is
+    empty while there are no colours."""
     with path.open("w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(("step", "phase", "iou", "psnr"))
@@ -273,7 +275,8 @@ def write_quality(path: Path, quality: Sequence[Quality]) -> None:
 
 
 def moves(found: Cameras, given: Cameras) -> dict[str, Any]:
-    """How far cameras moved, for a report. degrees: rotation.  distance: between centres, in units of the world."""
+    """How far cameras moved, for a report. degrees: rotation.  distance: between centres, in units of the
+    world."""
     away = np.linalg.norm(found.centers - given.centers, axis=1)
     angles = turns(found, given)
     return {
@@ -289,8 +292,8 @@ def moves(found: Cameras, given: Cameras) -> dict[str, Any]:
 def cameras_file(found: Cameras, dataset: Dataset, photos: Photos | None = None) -> bytes:
     """A ``cameras.json`` of the cameras that a fit has found, at the size of the images that it used.
 
-    With ``photos``: a file for their folder, with all photographs at their own sizes and with their lenses. Held-out cameras
-    are unchanged.
+    With ``photos``: a file for their folder, with all photographs at their own sizes and with their lenses.
+    Held-out cameras are unchanged.
     """
     if photos is None:
         return encode_cameras([(camera.name, camera, Lens()) for camera in found], dataset.bounds)
@@ -316,8 +319,8 @@ NEAR = 2.0
 
 
 def confidence(mesh: Mesh, views: Observations, drawn: np.ndarray, make_engine: MakeEngine) -> np.ndarray:
-    """(V,) in [0, 1] of the vertices of a mesh in the world: 0 where no picture shows one, and little where few do, at grazing
-    angles, or with other colours than what was ``drawn`` (N, H, W, 3), linear.
+    """(V,) in [0, 1] of the vertices of a mesh in the world: 0 where no picture shows one, and little where
+    few do, at grazing angles, or with other colours than what was ``drawn`` (N, H, W, 3), linear.
 
     views: the pictures.
     """
@@ -352,7 +355,8 @@ def confidence(mesh: Mesh, views: Observations, drawn: np.ndarray, make_engine: 
 
 
 def shown_confidence(mesh: Mesh, values: np.ndarray) -> Mesh:
-    """The mesh with values in [0, 1] as colours of its vertices, from red over yellow to green, and no texture."""
+    """The mesh with values in [0, 1] as colours of its vertices, from red over yellow to green, and no
+    texture."""
     codes = np.stack([np.clip(2 - 2 * values, 0, 1), np.clip(2 * values, 0, 1), 0.1 + 0 * values], axis=1)
     plain = Mesh(mesh.positions, mesh.faces, name="confidence")
     return replace(plain, colors=srgb_to_linear(0.9 * codes), color_faces=mesh.faces)
@@ -367,11 +371,12 @@ PLAIN = 0.05
 
 
 def expected_gains(gains: np.ndarray, cameras: Cameras, others: Cameras) -> np.ndarray:
-    """(M, 3) factors of the sRGB codes of pictures by ``others``, from those of the N pictures by ``cameras`` (N, 3).
+    """(M, 3) factors of the sRGB codes of pictures by ``others``, from those of the N pictures by ``cameras``
+    (N, 3).
 
-    A camera that sets its exposure by itself, and lights that it carries or shades, make it vary slowly with the direction of the
-    view: the logarithms are averaged with a Gaussian kernel over the angles between optical axes. Far from all pictures the
-    factors are 1.
+    A camera that sets its exposure by itself, and lights that it carries or shades, make it vary slowly with
+    the direction of the view: the logarithms are averaged with a Gaussian kernel over the angles between
+    optical axes. Far from all pictures the factors are 1.
 
     >>> from dressi.render.cameras.views import ring
     >>> cameras = ring(np.zeros(3), 1.0, 8, (8, 8))
@@ -398,10 +403,10 @@ def _angles(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 class Score:
     """Quality of a result in N views. masks, colors: the rendered images.
 
-    iou, psnr, ssim: over the masks of the views. plain: the PSNR without the exposures that the fit knows, or expects, of the
-    views. inside: PSNR over their ``interior``, which masks that are wrong by a pixel or two say nothing about. exposed,
-    exposed_inside: both with a gain of each view and channel that is solved for, as pictures of other exposures are compared.
-    NaN where there are no such pixels.
+    iou, psnr, ssim: over the masks of the views. plain: the PSNR without the exposures that the fit knows, or
+    expects, of the views. inside: PSNR over their ``interior``, which masks that are wrong by a pixel or two
+    say nothing about. exposed, exposed_inside: both with a gain of each view and channel that is solved for,
+    as pictures of other exposures are compared. NaN where there are no such pixels.
     gains: (N, 3) of the codes.
     """
 
@@ -431,8 +436,8 @@ def score(
 ) -> Score:
     """Silhouettes and colours of the result, drawn with as many samples as those of the views, against them.
 
-    exposures: (N,) factors of the light of the views.  gains: (N, 3) factors of their sRGB codes: what the fit knows or
-    expects of their exposures, which ``plain`` leaves out."""
+    exposures: (N,) factors of the light of the views.  gains: (N, 3) factors of their sRGB codes: what the
+    fit knows or expects of their exposures, which ``plain`` leaves out."""
     masks, colors = draw(result.mesh, views.cameras, make_engine, views.samples, result.light)
     if views.photographed:
         covered = masks >= 0.5
@@ -478,7 +483,8 @@ def _number(value: float) -> float | None:
 
 
 def picture_facts(found: Score, views: Observations) -> list[dict[str, Any]]:
-    """Of each view: its name and what is left of it: IoU, PSNR of the mask and of its interior, and the gains."""
+    """Of each view: its name and what is left of it: IoU, PSNR of the mask and of its interior, and the
+    gains."""
     overlaps, deep = iou_per_view(found.masks, views.masks, views.known), interior(found.masks, views.masks)
     facts = []
     for k, (camera, overlap) in enumerate(zip(views.cameras, overlaps, strict=True)):
@@ -498,8 +504,8 @@ def picture_facts(found: Score, views: Observations) -> list[dict[str, Any]]:
 
 
 def pose_facts(views: Observations, shown: np.ndarray) -> list[dict[str, Any]]:
-    """Of each view that is shown, where it is seen from: ``eye``, ``forward`` and ``up`` in the world and ``fov``, the
-    vertical field of view in degrees."""
+    """Of each view that is shown, where it is seen from: ``eye``, ``forward`` and ``up`` in the world and
+    ``fov``, the vertical field of view in degrees."""
     cameras = [views.cameras[int(k)] for k in shown]
     return [
         {

@@ -2,9 +2,10 @@
 
     picture(p) = f(d / r) P(p, q) + (1 - f(d / r)) P(p),      f(x) = (1 - x)^2
 
-P(p): the layers at the pixel centre p, composed.  q: the nearest point, at distance d < r, of the possible silhouette edges
-that count at p.  P(p, q): the same layers and, among them at the depth of the edge, those that its surface has beside q: the
-front and the back where a closed surface turns away, one at a border, and the opaque surface alone where it is opaque.
+P(p): the layers at the pixel centre p, composed.  q: the nearest point, at distance d < r, of the possible
+silhouette edges that count at p.  P(p, q): the same layers and, among them at the depth of the edge, those
+that its surface has beside q: the front and the back where a closed surface turns away, one at a border, and
+the opaque surface alone where it is opaque.
 
 Which edges count is what the forms differ in:
 
@@ -12,8 +13,9 @@ Which edges count is what the forms differ in:
     contour    edges in front of the opaque surface that p shows, from the side on which their mesh is not, unless a layer of p
                goes on to q: unless the plane of its face, extended to q, has the depth of the edge there.
 
-So the picture is continuous where a surface moves over a pixel centre: just beside the outline the margin shows the layers that
-come there. Where nothing is transparent, both are the forms of opaque meshes (``forms.outer``, ``forms.contour``).
+So the picture is continuous where a surface moves over a pixel centre: just beside the outline the margin
+shows the layers that come there. Where nothing is transparent, both are the forms of opaque meshes
+(``forms.outer``, ``forms.contour``).
 
 Lines on which surfaces pass through each other have no derivative here; the antialias form gives it.
 """
@@ -59,8 +61,8 @@ SHEETS = 2
 
 @dataclass(frozen=True, eq=False)
 class Margined(Layered):
-    """Peeled layers with a soft margin. The ``surfaces`` are those at the centre of the pixel, and behind them the two of the
-    margin."""
+    """Peeled layers with a soft margin. The ``surfaces`` are those at the centre of the pixel, and behind
+    them the two of the margin."""
 
     margin: Variable
     """FLOAT in [0, 1]: f, 0 without an edge. Differentiable in the positions."""
@@ -102,8 +104,8 @@ def outer_layers(peeled: Peeled, radius: Variable, *, edges: EdgeList | None = N
 def contour_layers(
     peeled: Peeled, radius: Variable, *, edges: EdgeList | None = None, seams: bool = False
 ) -> Margined:
-    """Peeled faces with a soft margin around each surface, over what lies behind it; arguments of ``contour_form``. Raises
-    InputError for seams."""
+    """Peeled faces with a soft margin around each surface, over what lies behind it; arguments of
+    ``contour_form``. Raises InputError for seams."""
     if seams:
         raise InputError(
             "the contour form blends no lines on which transparent surfaces pass through each other; leave out seams, or take"
@@ -206,16 +208,18 @@ LAYERED: dict[Form, Callable[..., Layered]] = {
 def draw_layers(form: Form, mesh: DrawnMesh, opaque: int, layers: int = 4, **options: Any) -> Layered:
     """The picture of a mesh whose faces from number ``opaque`` on are transparent.
 
-    form: one of ``LAYERED``; not that of faces, whose layers are soft faces already, each half transparent along the edges that it
-    shares with the next.  layers: of transparent faces, ``peel``.  options: of the form. Differentiable in the positions: through the
-    surfaces, and as the form is through the silhouettes of every layer. Raises InputError.
+    form: one of ``LAYERED``; not that of faces, whose layers are soft faces already, each half transparent
+    along the edges that it shares with the next.  layers: of transparent faces, ``peel``.  options: of the
+    form. Differentiable in the positions: through the surfaces, and as the form is through the silhouettes of
+    every layer. Raises InputError.
     """
     check_layered(form)
     return LAYERED[form](peel(mesh, opaque, layers), **options)
 
 
 def check_layered(form: Form, node: str = "") -> None:
-    """Raises InputError for a form that draws no layers. node: the name of one that is transparent, if it has one."""
+    """Raises InputError for a form that draws no layers. node: the name of one that is transparent, if it has
+    one."""
     if form not in LAYERED:
         able = ", ".join(f"'{other.name}'" for other in LAYERED)
         what = f"node '{node}' is transparent, and the" if node else "the"

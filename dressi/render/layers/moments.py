@@ -1,18 +1,21 @@
-"""Moment-based order-independent transparency (Muenstermann, Krumpen, Klein and Peters 2018), with four power moments.
+"""Moment-based order-independent transparency (Muenstermann, Krumpen, Klein and Peters 2018), with four power
+moments.
 
-The absorbance of a fragment of transmittance t is -log t. What a pixel sees through all fragments nearer than z has the
-absorbance A(z), a step function. Instead of this function its total and its first four moments are kept:
+The absorbance of a fragment of transmittance t is -log t. What a pixel sees through all fragments nearer than
+z has the absorbance A(z), a step function. Instead of this function its total and its first four moments are
+kept:
 
     b_0 = sum a_i,    b_k = sum a_i z_i^k / b_0,    k = 1 to 4,    z scaled to [-1, 1].
 
-Of all distributions with these moments, one has three points of support of which one is z. From it comes the transmittance
-before z: the points nearer than z count fully, z itself by a quarter (the middle of the bounds of the truth, and in tests the best
-of all shares). Nothing is sorted and no number of layers is set: two passes of sums over all fragments, in any order.
+Of all distributions with these moments, one has three points of support of which one is z. From it comes the
+transmittance before z: the points nearer than z count fully, z itself by a quarter (the middle of the bounds
+of the truth, and in tests the best of all shares). Nothing is sorted and no number of layers is set: two
+passes of sums over all fragments, in any order.
 
     colour = sum c_i T(z_i) / sum (1 - t_i) T(z_i)  *  (1 - exp(-b_0))  +  exp(-b_0) background
 
-The division makes the colour exact where there is one fragment, or where all have one colour. The result is smooth in
-depths: where panes pass through each other, nothing jumps.
+The division makes the colour exact where there is one fragment, or where all have one colour. The result is
+smooth in depths: where panes pass through each other, nothing jumps.
 """
 
 from __future__ import annotations
@@ -59,7 +62,8 @@ class Summed(Transparent):
 
 
 def draw_summed(form: Form, mesh: DrawnMesh, opaque: int, **options: Any) -> Summed:
-    """The picture of a mesh whose faces from number ``opaque`` on are transparent, drawn by ``summed_layers``.
+    """The picture of a mesh whose faces from number ``opaque`` on are transparent, drawn by
+    ``summed_layers``.
 
     form: of the opaque faces, with its options. Raises InputError.
     """
@@ -71,12 +75,14 @@ def draw_summed(form: Form, mesh: DrawnMesh, opaque: int, **options: Any) -> Sum
 def summed_layers(
     mesh: DrawnMesh, opaque: int, shade: Callable[[Surface], tuple[Variable, Variable]]
 ) -> tuple[Variable, Variable]:
-    """(VEC3, VEC3): the colour of all transparent faces before the opaque ones at each pixel, and how much of what lies behind
-    is seen through them: the picture is colour + transmittance * picture of what lies behind.
+    """(VEC3, VEC3): the colour of all transparent faces before the opaque ones at each pixel, and how much of
+    what lies behind is seen through them: the picture is colour + transmittance * picture of what lies
+    behind.
 
-    mesh: its first ``opaque`` faces are opaque, the others transparent.  shade(surface): (radiance, transmittance) of a
-    surface at the fragments, VEC3 each; a graph of PixelFunctions.  Differentiable in all that the shading reads, and in the
-    positions by what it interpolates and by the depths; not in what covers the centre of a pixel.
+    mesh: its first ``opaque`` faces are opaque, the others transparent.  shade(surface): (radiance,
+    transmittance) of a surface at the fragments, VEC3 each; a graph of PixelFunctions.  Differentiable in all
+    that the shading reads, and in the positions by what it interpolates and by the depths; not in what covers
+    the centre of a pixel.
     """
     limit = None
     if opaque:
@@ -126,7 +132,8 @@ def _depths(mesh: DrawnMesh, chosen: Variable) -> tuple[Variable, Variable]:
 # Absorbance along a ray, and what its moments tell of how it is distributed (``layers.moments``).
 
 BIAS = 5e-5
-"""How far moments are moved to those of a spread distribution. Single precision needs it; less loses digits, more is less exact."""
+"""How far moments are moved to those of a spread distribution. Single precision needs it; less loses digits,
+more is less exact."""
 SPREAD = (0.0, 0.375, 0.0, 0.375)
 """Moments of that distribution."""
 OWN = 0.25
@@ -156,24 +163,27 @@ def powers(z: Variable) -> Variable:
 def share_before(moments: Variable, depth: Variable, own: float = OWN) -> Variable:
     """FLOAT in [0, 1]: A(z) / b_0, how much of the absorbance lies nearer than a depth.
 
-    moments: VEC4, b_1 to b_4 of depths in [-1, 1].  depth: FLOAT. Differentiable in both.  own: how much of what lies at the
-    depth counts: for many thin things a half.
+    moments: VEC4, b_1 to b_4 of depths in [-1, 1].  depth: FLOAT. Differentiable in both.  own: how much of
+    what lies at the depth counts: for many thin things a half.
     """
     b = F.mix(moments, SPREAD, BIAS)
     b1, b2, b3, b4 = b.x, b.y, b.z, b.w
-    # Cholesky factors of the Hankel matrix ((1, b1, b2), (b1, b2, b3), (b2, b3, b4)); then c = its inverse times (1, z, z^2).
+    # Cholesky factors of the Hankel matrix ((1, b1, b2), (b1, b2, b3), (b2, b3, b4)); then c = its inverse
+    # times (1, z, z^2).
     mixed = b3 - b1 * b2
     variance = b2 - b1 * b1
     slope = mixed / variance
     second = (depth * depth - b2 - slope * (depth - b1)) / (b4 - b2 * b2 - mixed * slope)
     first = (depth - b1) / variance - slope * second
     zeroth = 1.0 - (first * b1 + second * b2)
-    # The other two points of support are the roots of c_0 + c_1 x + c_2 x^2. One is at infinity where c_2 is 0.
+    # The other two points of support are the roots of c_0 + c_1 x + c_2 x^2. One is at infinity where c_2 is
+    # 0.
     over = 1.0 / _apart(second)
     middle = first * over * -0.5
     root = F.sqrt(F.maximum(middle * middle - zeroth * over, LEAST))
     near, far = middle - root, middle + root
-    # The polynomial that is OWN at z and 1 or 0 at the roots (nearer or farther), by divided differences; its mean is A(z) / b_0.
+    # The polynomial that is OWN at z and 1 or 0 at the roots (nearer or farther), by divided differences; its
+    # mean is A(z) / b_0.
     of_near, of_far = (F.less(x, depth) for x in (near, far))
     one = (of_near - own) / _apart(near - depth)
     two = (of_far - of_near) / (far - near)

@@ -1,12 +1,13 @@
-"""Depth peeling (Everitt 2001): the first K transparent faces at every pixel, front to back, and the opaque face behind them.
+"""Depth peeling (Everitt 2001): the first K transparent faces at every pixel, front to back, and the opaque
+face behind them.
 
-Layer j is one raster of the transparent faces. It keeps fragments that are nearer than the opaque surface and come after layer
-j - 1 in the order of (depth, face), and the nearest of them wins. So the order is that of the depths at the centre of each
-pixel, and surfaces that pass through each other are right. The depth is z / w of the point at the centre, in single
-precision on devices.
+Layer j is one raster of the transparent faces. It keeps fragments that are nearer than the opaque surface and
+come after layer j - 1 in the order of (depth, face), and the nearest of them wins. So the order is that of
+the depths at the centre of each pixel, and surfaces that pass through each other are right. The depth is z /
+w of the point at the centre, in single precision on devices.
 
-Two faces that share a corner and have one depth at a pixel meet there: the centre lies on their common edge. They are one
-surface, and count once.
+Two faces that share a corner and have one depth at a pixel meet there: the centre lies on their common edge.
+They are one surface, and count once.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Peeled:
 
     @cached_property
     def missed(self) -> Variable:
-        """FLOAT mask: there are more transparent faces before the opaque one than layers; they are left out of the picture."""
+        """FLOAT mask: there are more transparent faces before the opaque one than layers; they are left out
+        of the picture."""
         return covered(_next(self.mesh, self.opaque, self.solid, self.layers[-1]))
 
     @property
@@ -64,8 +66,8 @@ class Peeled:
 def peel(mesh: DrawnMesh, opaque: int, layers: int = 4) -> Peeled:
     """The first ``layers`` transparent faces at every pixel; definitions at the top of this module.
 
-    mesh: its first ``opaque`` faces hide what is behind them, the others are transparent.  layers: from 1 to 16, one raster
-    each. Raises InputError.
+    mesh: its first ``opaque`` faces hide what is behind them, the others are transparent.  layers: from 1 to
+    16, one raster each. Raises InputError.
     """
     if not isinstance(layers, int) or not 1 <= layers <= MOST:
         raise InputError(f"transparent layers are a whole number from 1 to {MOST}, not {layers!r}")
@@ -82,7 +84,8 @@ def peel(mesh: DrawnMesh, opaque: int, layers: int = 4) -> Peeled:
 
 
 def _next(mesh: DrawnMesh, opaque: int, solid: Variable, last: Variable | None) -> Variable:
-    """INT: the nearest transparent face before the face ``solid`` and, by (depth, face), after the face ``last``."""
+    """INT: the nearest transparent face before the face ``solid`` and, by (depth, face), after the face
+    ``last``."""
     limit = depth_of(mesh, solid)
     seen = replace(mesh, live=F.greater_equal(F.linear_index(mesh.faces.size), opaque))
     before = None if last is None else depth_of(mesh, last)
@@ -138,8 +141,8 @@ class Transparent(Silhouette):
 
     @abstractmethod
     def composed(self, shade: Shade, background: Like | None = None) -> Variable:
-        """One image of all surfaces, shaded, over a background (a colour or an image, default black). Differentiable in all
-        that the shading reads, in the background and in the positions."""
+        """One image of all surfaces, shaded, over a background (a colour or an image, default black).
+        Differentiable in all that the shading reads, in the background and in the positions."""
 
 
 def compose(
@@ -147,7 +150,8 @@ def compose(
 ) -> tuple[Variable, Variable]:
     """(colour, transmittance) of a stack, front to back: c_1 + t_1 (c_2 + t_2 (...)) and t_1 t_2 ...
 
-    there: FLOAT masks; the other layers are left out.  colours, through: at least as many.  Differentiable in both.
+    there: FLOAT masks; the other layers are left out.  colours, through: at least as many.  Differentiable in
+    both.
     """
     total, clear = F.constant(0.0), F.constant(1.0)
     for k, here in reversed(list(enumerate(there))):

@@ -1,6 +1,7 @@
 """Stacks of peeled layers, composed front to back: hard, or with silhouettes antialiased.
 
-A stack is what one place of the screen shows: the transparent surfaces, front to back, and the opaque one behind them.
+A stack is what one place of the screen shows: the transparent surfaces, front to back, and the opaque one
+behind them.
 
     hard        one stack, at the centre of each pixel. No derivative by what covers the centre.
     antialias   two more: of what the pixel and the next one to the right (below) show, at the edge that passes between
@@ -8,10 +9,11 @@ A stack is what one place of the screen shows: the transparent surfaces, front t
                 ends moves all layers behind it one forward. So layers are composed first, and the composed pictures are
                 blended: the result is the mean over the pixel of the two composed pictures, exactly.
 
-Where edges of several layers pass between two centres, the one of the first layer counts, and one of another part of the mesh
-(``slivers``).
+Where edges of several layers pass between two centres, the one of the first layer counts, and one of another
+part of the mesh (``slivers``).
 
-All layers are tiles of one batch: one graph shades them, whatever their number, and one follows their surfaces to the edges.
+All layers are tiles of one batch: one graph shades them, whatever their number, and one follows their
+surfaces to the edges.
 """
 
 from __future__ import annotations
@@ -53,8 +55,8 @@ from .peel import Peeled, Shade, Transparent, compose, depth_of
 class Layered(Transparent):
     """A mesh with transparent faces, hard; images of the batch of the positions.
 
-    All transparent surfaces are tiles of one batch, and so are the opaque ones: they are shaded by one graph each, whatever their
-    number.
+    All transparent surfaces are tiles of one batch, and so are the opaque ones: they are shaded by one graph
+    each, whatever their number.
     """
 
     peeled: Peeled
@@ -105,9 +107,9 @@ class Layered(Transparent):
     ) -> Variable:
         """One image of the shaded ``surfaces`` over a background (a colour or an image, default black).
 
-        colours: the radiance of each surface, a float image.  through: the transmittance of each, an image of that type or
-        FLOAT, 0 for opaque ones; left out, all are opaque.  Differentiable in all, in the background and in the
-        positions. Raises InputError.
+        colours: the radiance of each surface, a float image.  through: the transmittance of each, an image of
+        that type or FLOAT, 0 for opaque ones; left out, all are opaque.  Differentiable in all, in the
+        background and in the positions. Raises InputError.
         """
         count = len(self.surfaces)
         if len(colours) != count or (through is not None and len(through) != count):
@@ -178,8 +180,8 @@ def hard_layers(peeled: Peeled) -> Layered:
 def antialiased_layers(
     peeled: Peeled, *, edges: EdgeList | None = None, with_seams: bool = True, at_edges: bool = True
 ) -> AntialiasedLayers:
-    """The hard picture of peeled faces with the silhouettes of all layers antialiased; options of ``antialias_form``. Raises
-    InputError."""
+    """The hard picture of peeled faces with the silhouettes of all layers antialiased; options of
+    ``antialias_form``. Raises InputError."""
     if not at_edges:
         raise InputError(
             "transparent surfaces are blended with colours at the edge; leave out at_edges=False"
@@ -210,7 +212,8 @@ def antialiased_layers(
 
 
 def _surfaces(mesh: DrawnMesh, faces: Variable, stacks: Sequence[Variable] = (), layers: int = 1) -> Surface:
-    """The surfaces of faces at the pixel centres and, of further ``stacks``, at places on the screen: of each so many layers."""
+    """The surfaces of faces at the pixel centres and, of further ``stacks``, at places on the screen: of each
+    so many layers."""
     count = (1 + len(stacks)) * layers
     tiles = faces.batch // count
     face = Variable(INT, mesh.size, tiles)
@@ -228,11 +231,12 @@ def _surfaces(mesh: DrawnMesh, faces: Variable, stacks: Sequence[Variable] = (),
 
 # Slivers: what is seen between two edges that pass between the same two pixel centres.
 #
-# Where the outlines of two objects cross on the screen, and one of them is transparent, the strip between their edges shows
-# neither what the one pixel shows nor what the other does: both objects, or none of them. It is composed of the layers of the
-# two pixels: those of one of them, without the part of the mesh that ends on the way to the sliver, or with the part that begins
-# there. So the picture does not jump where one of the edges moves over a centre. The layers of a part that begins lie together,
-# behind those that are nearer than its first one.
+# Where the outlines of two objects cross on the screen, and one of them is transparent, the strip between
+# their edges shows neither what the one pixel shows nor what the other does: both objects, or none of them.
+# It is composed of the layers of the two pixels: those of one of them, without the part of the mesh that ends
+# on the way to the sliver, or with the part that begins there. So the picture does not jump where one of the
+# edges moves over a centre. The layers of a part that begins lie together, behind those that are nearer than
+# its first one.
 
 LARGEST = 2**31 - 1
 
@@ -252,8 +256,8 @@ class Crossed(NamedTuple):
     """INT: the parts that each pixel shows, by layer."""
 
     def taken(self, peeled: Peeled, colours: Sequence[Variable], through: Sequence[Variable]) -> Taken:
-        """The composed sliver, of the shaded layers at the centre of each pixel and their transmittances. Differentiable in
-        both."""
+        """The composed sliver, of the shaded layers at the centre of each pixel and their transmittances.
+        Differentiable in both."""
         swapped = [self._swapped(images) for images in (self.parts, _depths(peeled), colours, through)]
         (parts, depths, *shaded), (own_parts, own_depths, *own) = zip(*swapped, strict=True)
         last = len(parts) - 1
@@ -271,7 +275,8 @@ class Crossed(NamedTuple):
         return Taken(F.select(some, colour, 0.0), F.select(some, clear, 0.0))
 
     def _gated(self, image: Variable) -> Variable:
-        """Constant where there is no sliver, so that what follows is computed on the other blocks of pixels alone."""
+        """Constant where there is no sliver, so that what follows is computed on the other blocks of pixels
+        alone."""
         return F.select(self.apart, image, 0)
 
     def _swapped(self, images: Sequence[Variable]) -> tuple[list[Variable], list[Variable]]:
@@ -283,7 +288,8 @@ class Crossed(NamedTuple):
 
 
 def crossed(peeled: Peeled, lines: PassingEdges, passing: Passing, step: Step) -> tuple[Passing, Crossed]:
-    """The sliver behind the edge that passes, and that edge as it borders on the middle between the pixels."""
+    """The sliver behind the edge that passes, and that edge as it borders on the middle between the
+    pixels."""
     parts = [lines.part_of_face(face) for face in peeled.faces]
     all_parts = total(
         [part * pow(31, k, LARGEST) for k, part in enumerate(parts)]

@@ -1,7 +1,7 @@
 """Visual hulls of silhouettes: how far masks alone determine a shape.
 
-The hull of some masks is the largest shape that fits into all of them. The IoU of its silhouettes in other views is the
-baseline for fits from silhouettes: a better fit has used more than the masks.
+The hull of some masks is the largest shape that fits into all of them. The IoU of its silhouettes in other
+views is the baseline for fits from silhouettes: a better fit has used more than the masks.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ..cameras import Camera, Cameras
 from .metrics import iou
 
 _CELLS = 128
-"""Most cells along each side of the grid that bounds the hull: 16 times a power of two. Two for a pixel of the masks are
-enough, as a cell is kept if it lies within 1.5 pixels of one that is covered."""
+"""Most cells along each side of the grid that bounds the hull: 16 times a power of two. Two for a pixel of
+the masks are enough, as a cell is kept if it lies within 1.5 pixels of one that is covered."""
 
 
 def hull_iou(
@@ -29,8 +29,8 @@ def hull_iou(
     train_known: np.ndarray | None = None,
     held_out_known: np.ndarray | None = None,
 ) -> float:
-    """IoU, mean over the held-out views, of the hull's silhouettes against masks (M, H, W), where those are known. See
-    `hull_masks`."""
+    """IoU, mean over the held-out views, of the hull's silhouettes against masks (M, H, W), where those are
+    known. See `hull_masks`."""
     masks = hull_masks(
         train_masks, train_cameras, held_out_cameras, bounds, largest=largest, known=train_known
     )
@@ -50,12 +50,12 @@ def hull_masks(
     """(M, H, W) 0 or 1: silhouettes of the hull of masks (N, H', W') in other views.
 
     A pixel is covered when some point of the ray through its centre, inside bounds (2, 3), lies in every
-    mask. Neighbouring samples of a ray are `step` mask pixels apart; a coarse grid skips empty
-    space. A point outside a mask's image, or where it is not known (N, H', W'), is unknown there and is not
-    carved; a point that no camera sees is not in the hull.
+    mask. Neighbouring samples of a ray are `step` mask pixels apart; a coarse grid skips empty space. A point
+    outside a mask's image, or where it is not known (N, H', W'), is unknown there and is not carved; a point
+    that no camera sees is not in the hull.
 
-    largest: keep only the largest connected component. A hull of few masks has phantom components where the cones of
-    the masks happen to meet; their number depends on the bounds.
+    largest: keep only the largest connected component. A hull of few masks has phantom components where the
+    cones of the masks happen to meet; their number depends on the bounds.
     """
     masks = np.asarray(masks) >= 0.5
     known = _known(masks, known)
@@ -71,8 +71,8 @@ def inside_masks(
     least_seen: int = 1,
     known: np.ndarray | None = None,
 ) -> np.ndarray:
-    """(P,) bool: points (P, 3) of the hull of bool masks (N, H, W), seen by at least `least_seen` cameras where those
-    are known."""
+    """(P,) bool: points (P, 3) of the hull of bool masks (N, H, W), seen by at least `least_seen` cameras
+    where those are known."""
     alive = np.arange(len(points))
     seen = np.zeros(len(points), dtype=np.int64)
     for mask, told, camera in zip(masks, _known(masks, known), cameras, strict=True):
@@ -176,8 +176,9 @@ def _look_up(
 def _grid(
     masks: np.ndarray, known: np.ndarray, cameras: Cameras, bounds: np.ndarray, largest: bool
 ) -> np.ndarray:
-    """(C, C, C) uint8, found from coarse to fine: 0 for cells without a point of the hull, 2 for those that lie in it
-    altogether, 1 for the others. Only the last are divided, so that the work grows with the surface of the hull."""
+    """(C, C, C) uint8, found from coarse to fine: 0 for cells without a point of the hull, 2 for those that
+    lie in it altogether, 1 for the others. Only the last are divided, so that the work grows with the surface
+    of the hull."""
     outside = [_distances(mask | ~told) for mask, told in zip(masks, known, strict=True)]
     inside = [_distances(~(mask & told)) for mask, told in zip(masks, known, strict=True)]
     cells, side = np.indices((16,) * 3).reshape(3, -1).T, 16
@@ -249,14 +250,11 @@ def _silhouette(
 
 
 def _kinds(
-    outside: list[np.ndarray],
-    inside: list[np.ndarray],
-    cameras: Cameras,
-    points: np.ndarray,
-    reach: float,
+    outside: list[np.ndarray], inside: list[np.ndarray], cameras: Cameras, points: np.ndarray, reach: float
 ) -> np.ndarray:
-    """(P,) uint8: 0 where nothing within `reach` of a point (P, 3) can lie in the hull, 2 where all of it does, else 1.
-    outside, inside: see ``_distances``, of the pixels that carve nothing and of those that are not known to be covered."""
+    """(P,) uint8: 0 where nothing within `reach` of a point (P, 3) can lie in the hull, 2 where all of it
+    does, else 1. outside, inside: see ``_distances``, of the pixels that carve nothing and of those that are
+    not known to be covered."""
     alive, sure = np.arange(len(points)), np.ones(len(points), dtype=bool)
     for to_covered, to_open, camera in zip(outside, inside, cameras, strict=True):
         # Row by row: arrays of one coordinate each are several times as fast as one of short rows.
@@ -297,12 +295,13 @@ def _samples(cameras: Cameras, bounds: np.ndarray, step: float) -> int:
     return int(np.clip(np.ceil(most / step), 16, 4096))
 
 
-# Where masks of calibrated cameras show an object: the rays through their centroids, and the point nearest to rays.
+# Where masks of calibrated cameras show an object: the rays through their centroids, and the point nearest to
+# rays.
 
 
 def mask_rays(masks: np.ndarray, cameras: Cameras) -> tuple[np.ndarray, np.ndarray]:
-    """Origins (N, 3) and unit directions (N, 3) in the world of the rays through the centroids of masks (N, H, W), covered
-    where not 0. No mask may be empty."""
+    """Origins (N, 3) and unit directions (N, 3) in the world of the rays through the centroids of masks (N,
+    H, W), covered where not 0. No mask may be empty."""
     directions = []
     for mask, camera in zip(masks, cameras, strict=True):
         y, x = np.nonzero(mask)
@@ -316,7 +315,8 @@ def nearest_point(
 ) -> np.ndarray:
     """(3,) the point with the least squared distance to rays from origins (N, 3) in unit directions (N, 3).
 
-    guess: (3,) a point whose squared distance counts ``pull`` times; it decides along directions that the rays leave open.
+    guess: (3,) a point whose squared distance counts ``pull`` times; it decides along directions that the
+    rays leave open.
     """
     across = np.eye(3) - directions[:, :, None] * directions[:, None, :]
     system, right = across.sum(0), np.einsum("nij,nj->i", across, origins)

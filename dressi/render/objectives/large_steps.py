@@ -1,25 +1,27 @@
-"""Large steps: gradients of vertices spread over the surface by (I + lambda L)^-1, solved exactly in a few passes.
+"""Large steps: gradients of vertices spread over the surface by (I + lambda L)^-1, solved exactly in a few
+passes.
 
-Nicolet, Jacobson and Jakob, Large Steps in Inverse Rendering of Geometry (2021), move u = (I + lambda L) x instead of
-the vertices x. The gradient by u is (I + lambda L)^-1 times that by x, and x = (I + lambda L)^-1 u. As all of this is
-linear, u need not be kept: a step du of their variable is a step dx = (I + lambda L)^-1 du of the vertices,
+Nicolet, Jacobson and Jakob, Large Steps in Inverse Rendering of Geometry (2021), move u = (I + lambda L) x
+instead of the vertices x. The gradient by u is (I + lambda L)^-1 times that by x, and x = (I + lambda L)^-1
+u. As all of this is linear, u need not be kept: a step du of their variable is a step dx = (I + lambda L)^-1
+du of the vertices,
 
     chain(spread, scale_by_adam_uniform(), spread, scale_by_learning_rate(rate)),
 
 which gives the same numbers up to rounding. Parameters, checkpoints and results remain vertices.
 
-Graphs have no loops, so the matrix is not inverted by iteration but factorised once on the host. A band of neighbouring
-vertices cuts the mesh in two, further bands cut the halves, and so on (nested dissection, George 1973). The blocks between
-the bands do not touch, so the inverse of all of them together is block diagonal. What remains is a matrix on the bands (a
-Schur complement), which is factorised in the same way:
+Graphs have no loops, so the matrix is not inverted by iteration but factorised once on the host. A band of
+neighbouring vertices cuts the mesh in two, further bands cut the halves, and so on (nested dissection, George
+1973). The blocks between the bands do not touch, so the inverse of all of them together is block diagonal.
+What remains is a matrix on the bands (a Schur complement), which is factorised in the same way:
 
     [B  C] -1   [1  -G] [1   0  ] [B^-1  0]        G = B^-1 C,  S = D - C' G
     [C' D]    = [0   1] [0  S^-1] [-G'   1],
 
-each factor a sparse matrix and one pass (Alvarado, Pothen and Schreiber 1993 call it a partitioned inverse). With
-lavapipe a solve for spheres of 512, 2048 and 8192 faces takes 3, 5 and 7 passes and 0.4, 2.7 and 26 ms of processor time,
-with a residual below 1e-6; Chebyshev's iteration takes 70 passes and 3.4, 12 and 75 ms for 1.3e-4
-(`apps/large_steps.py --solvers`).
+each factor a sparse matrix and one pass (Alvarado, Pothen and Schreiber 1993 call it a partitioned inverse).
+With lavapipe a solve for spheres of 512, 2048 and 8192 faces takes 3, 5 and 7 passes and 0.4, 2.7 and 26 ms
+of processor time, with a residual below 1e-6; Chebyshev's iteration takes 70 passes and 3.4, 12 and 75 ms for
+1.3e-4 (`apps/large_steps.py --solvers`).
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ from .sparse import Matrix, SparseMatrix, product, sparse_matrix
 BLOCK = 32
 """Approximate number of vertices in a block."""
 LEVELS = 3
-"""Number of cuts whose bands form one factor. One level more adds two passes; one level less makes longer rows."""
+"""Number of cuts whose bands form one factor. One level more adds two passes; one level less makes longer
+rows."""
 SMALLEST = 1e-8
 """Smaller entries of factors are dropped."""
 
@@ -68,8 +71,8 @@ class Spread:
 def spread(mesh: Adjacency, strength: float) -> Spread:
     """(I + lambda L)^-1 with L = D - W of the weights of a mesh, D their sums.
 
-    strength: lambda, at least 0; its square root is about the range of the spread in edges. Weights are those of
-    ``mesh``. Raises InputError.
+    strength: lambda, at least 0; its square root is about the range of the spread in edges. Weights are those
+    of ``mesh``. Raises InputError.
 
     >>> cube = primitives.cube()
     >>> solver = spread(adjacency(cube.faces, 8), 10.0)
@@ -84,13 +87,10 @@ def spread(mesh: Adjacency, strength: float) -> Spread:
 
 
 def large_steps(
-    mesh: Adjacency,
-    rate: optim.Rate,
-    *,
-    strength: float = 19.0,
-    betas: tuple[float, float] = (0.9, 0.999),
+    mesh: Adjacency, rate: optim.Rate, *, strength: float = 19.0, betas: tuple[float, float] = (0.9, 0.999)
 ) -> optim.Optimizer:
-    """The method at the top of this module with its AdamUniform; for parameters that are lists of the vertices.
+    """The method at the top of this module with its AdamUniform; for parameters that are lists of the
+    vertices.
 
     rate: of AdamUniform, about how far u moves in a step, in units of the vertices.  strength: lambda. Raises
     InputError, GraphError.
@@ -105,7 +105,8 @@ def large_steps(
 
 
 def levels(system: Matrix) -> list[list[np.ndarray]]:
-    """Vertices in blocks, level after level: blocks of a level touch none of their own, only those of later levels."""
+    """Vertices in blocks, level after level: blocks of a level touch none of their own, only those of later
+    levels."""
     count = system.shape[0]
     depth = max(round(np.log2(count / BLOCK)), 0)
     starts = np.round(np.linspace(0, depth, -(-depth // LEVELS) + 1)).astype(int)
@@ -145,7 +146,8 @@ def _cut(pattern: Matrix, part: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def partitioned_inverse(system: Matrix, blocks: Sequence[Sequence[np.ndarray]]) -> list[Matrix]:
-    """Sparse factors, the first applied first, whose product is the inverse of a symmetric positive definite matrix.
+    """Sparse factors, the first applied first, whose product is the inverse of a symmetric positive definite
+    matrix.
 
     blocks: of ``levels``; two factors for each level but the last, which has one.
     """

@@ -40,11 +40,11 @@ def l2(image: Variable, target: Like, weight: Like | None = None, reduction: str
 def charbonnier(
     image: Variable, target: Like, weight: Like | None = None, reduction: str = "mean", *, scale: float
 ) -> Variable:
-    """FLOAT 1x1: scale^2 (sqrt(1 + d^2 / scale^2) - 1) of the lengths d of the differences of all texels and tiles, which is
-    robust: d^2 / 2 if d is much smaller than ``scale``, scale d if it is much larger.
+    """FLOAT 1x1: scale^2 (sqrt(1 + d^2 / scale^2) - 1) of the lengths d of the differences of all texels and
+    tiles, which is robust: d^2 / 2 if d is much smaller than ``scale``, scale d if it is much larger.
 
-    Arguments as in ``l1``; the mean is over texels and tiles. Differentiable. Raises InputError for a scale that is not
-    positive.
+    Arguments as in ``l1``; the mean is over texels and tiles. Differentiable. Raises InputError for a scale
+    that is not positive.
 
     >>> charbonnier(Variable.of(np.zeros((4, 4, 3))), 0.5, scale=0.01).shape
     (1, 1, 1)
@@ -83,13 +83,15 @@ REDUCTIONS: dict[str, Callable[[Variable, int | Variable], Variable]] = {
 
 
 def reduced(values: Variable, count: int | Variable, reduction: str) -> Variable:
-    """FLOAT 1x1: the sum of all texels and tiles of ``values`` (FLOAT), for "mean" over ``count``. Raises InputError."""
+    """FLOAT 1x1: the sum of all texels and tiles of ``values`` (FLOAT), for "mean" over ``count``. Raises
+    InputError."""
     if reduction not in REDUCTIONS:
         raise InputError(f"reduction is 'sum' or 'mean', not {reduction!r}")
     return REDUCTIONS[reduction](F.sum(values), count)
 
 
-# Structural similarity of images as a graph: one minus it is a loss. ``metrics.ssim`` is that of arrays under masks.
+# Structural similarity of images as a graph: one minus it is a loss. ``metrics.ssim`` is that of arrays under
+# masks.
 
 RADIUS, SIGMA = 5, 1.5
 """The window of the paper: 11x11 texels of a Gaussian."""
@@ -103,11 +105,12 @@ def structural_similarity(
 ) -> Variable:
     """FLOAT 1x1: the mean structural similarity of two images, at most 1. Wang et al. 2004, equation 13.
 
-    image: FLOAT with any channels, or VECn, of at least 11x11 texels; sRGB codes are what people compare.  target: of its
-    type and size; batch 1 is shared.  weight: FLOAT of one channel and the size of the image, multiplies the similarity of
-    each texel; the mean is over the weights then.  data_range: from black to white. Windows are Gaussians of 11x11 texels and
-    sigma 1.5 that lie inside of the image, as in the paper and in scikit-image with gaussian_weights=True and
-    use_sample_covariance=False. Differentiable in both. Raises InputError.
+    image: FLOAT with any channels, or VECn, of at least 11x11 texels; sRGB codes are what people compare.
+    target: of its type and size; batch 1 is shared.  weight: FLOAT of one channel and the size of the image,
+    multiplies the similarity of each texel; the mean is over the weights then.  data_range: from black to
+    white. Windows are Gaussians of 11x11 texels and sigma 1.5 that lie inside of the image, as in the paper
+    and in scikit-image with gaussian_weights=True and use_sample_covariance=False. Differentiable in both.
+    Raises InputError.
 
     >>> image = Variable.of(np.random.default_rng(0).uniform(size=(16, 16, 3)))
     >>> round(evaluate(structural_similarity(image, image)).item(), 3)
@@ -130,12 +133,14 @@ def structural_similarity(
 def multiscale_structural_similarity(
     image: Variable, target: Like, data_range: float = 1.0, scales: Sequence[float] = SCALES
 ) -> Variable:
-    """FLOAT 1x1: the structural similarity over several scales, at most 1. Wang, Simoncelli and Bovik 2003, equation 7.
+    """FLOAT 1x1: the structural similarity over several scales, at most 1. Wang, Simoncelli and Bovik 2003,
+    equation 7.
 
-    image, target, data_range: as for ``structural_similarity``; the image has 11 texels at the coarsest scale at least, 176
-    with five of them.  scales: their exponents from fine to coarse; each halves the size, by the mean of 2x2 texels. Contrasts
-    and structures of all scales are multiplied, with the luminance of the last, for every image and channel, and then
-    averaged; those below 0 count as 0. Differentiable in both. Raises InputError.
+    image, target, data_range: as for ``structural_similarity``; the image has 11 texels at the coarsest scale
+    at least, 176 with five of them.  scales: their exponents from fine to coarse; each halves the size, by
+    the mean of 2x2 texels. Contrasts and structures of all scales are multiplied, with the luminance of the
+    last, for every image and channel, and then averaged; those below 0 count as 0. Differentiable in both.
+    Raises InputError.
 
     >>> image = Variable.of(np.random.default_rng(0).uniform(size=(24, 24)))
     >>> round(evaluate(multiscale_structural_similarity(image, image, scales=(0.4, 0.6))).item(), 3)

@@ -54,11 +54,13 @@ def psnr(images: np.ndarray, targets: np.ndarray, masks: np.ndarray) -> float:
 
 
 RIM = 3.0
-"""Pixels from the rim of a silhouette that are not in its ``interior``: masks of photographs are wrong by one or two."""
+"""Pixels from the rim of a silhouette that are not in its ``interior``: masks of photographs are wrong by one
+or two."""
 
 
 def interior(masks: np.ndarray, targets: np.ndarray, rim: float = RIM) -> np.ndarray:
-    """(N, H, W) bool: pixels inside both silhouettes (N, H, W) that are more than ``rim`` pixels from the rim of either.
+    """(N, H, W) bool: pixels inside both silhouettes (N, H, W) that are more than ``rim`` pixels from the rim
+    of either.
 
     What colours there say does not depend on the outlines. The border of the picture is no rim.
 
@@ -70,9 +72,9 @@ def interior(masks: np.ndarray, targets: np.ndarray, rim: float = RIM) -> np.nda
 
 
 def code_gains(images: np.ndarray, targets: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """(N, 3) factors of the sRGB codes of each view and channel of linear images (N, H, W, 3) that bring them nearest to
-    linear targets over the pixels ``inside`` (N, H, W), by least squares: the exposure and white balance of a picture that
-    nothing was learned from. 1 where nothing is inside.
+    """(N, 3) factors of the sRGB codes of each view and channel of linear images (N, H, W, 3) that bring them
+    nearest to linear targets over the pixels ``inside`` (N, H, W), by least squares: the exposure and white
+    balance of a picture that nothing was learned from. 1 where nothing is inside.
 
     >>> images = np.full((1, 4, 4, 3), 0.5)
     >>> code_gains(images, images, np.ones((1, 4, 4), bool)).tolist()
@@ -95,12 +97,14 @@ def code_psnr(codes: np.ndarray, targets: np.ndarray) -> float:
 def ssim(
     images: np.ndarray, targets: np.ndarray, masks: np.ndarray, known: np.ndarray | None = None
 ) -> float:
-    """Structural similarity of linear images (N, H, W, 3) and linear targets (Wang et al. 2004, equation 13), at most 1.
+    """Structural similarity of linear images (N, H, W, 3) and linear targets (Wang et al. 2004, equation 13),
+    at most 1.
 
-    Both are converted to sRGB in [0, 1]. Means, variances and covariances of each channel are weighted by a Gaussian
-    of 11x11 pixels and sigma 1.5; C1 = 0.01^2, C2 = 0.03^2. Where the window reaches beyond the picture, or to
-    pixels that are not known (N, H, W), the weights that are left sum to 1. Averaged over the pixels of the target
-    masks (N, H, W), all views and channels. Pixels that a result does not cover must be black in `images`.
+    Both are converted to sRGB in [0, 1]. Means, variances and covariances of each channel are weighted by a
+    Gaussian of 11x11 pixels and sigma 1.5; C1 = 0.01^2, C2 = 0.03^2. Where the window reaches beyond the
+    picture, or to pixels that are not known (N, H, W), the weights that are left sum to 1. Averaged over the
+    pixels of the target masks (N, H, W), all views and channels. Pixels that a result does not cover must be
+    black in `images`.
 
     >>> images = np.random.default_rng(0).uniform(size=(1, 16, 16, 3))
     >>> round(float(ssim(images, images, np.ones((1, 16, 16)))), 3)
@@ -145,10 +149,11 @@ def _inside(images: np.ndarray, targets: np.ndarray, masks: np.ndarray) -> np.nd
 
 
 def chamfer(a: Mesh | np.ndarray, b: Mesh | np.ndarray, count: int = 20_000, seed: int = 0) -> float:
-    """Mean distance from each surface to the other, averaged over both directions, in the units of the meshes.
+    """Mean distance from each surface to the other, averaged over both directions, in the units of the
+    meshes.
 
-    From `count` points on one mesh to those faces of the other that hold the nearest of as many points: equal meshes have
-    next to none. Arrays (P, 3) are taken as points.
+    From `count` points on one mesh to those faces of the other that hold the nearest of as many points: equal
+    meshes have next to none. Arrays (P, 3) are taken as points.
 
     >>> bool(chamfer(primitives.cube(), primitives.cube(), count=5000) < 1e-4)
     True
@@ -164,7 +169,8 @@ def chamfer(a: Mesh | np.ndarray, b: Mesh | np.ndarray, count: int = 20_000, see
 
 
 def _distances(points: np.ndarray, other: Mesh | np.ndarray, count: int) -> np.ndarray:
-    """(P,) from points (P, 3) to a mesh, with about ``count`` points on it to find the nearest faces, or to other points."""
+    """(P,) from points (P, 3) to a mesh, with about ``count`` points on it to find the nearest faces, or to
+    other points."""
     if isinstance(other, np.ndarray):
         return np.asarray(KDTree(other).query(points)[0])
     return SurfaceDistance(other, count).distances(points)

@@ -20,7 +20,8 @@ from ...errors import InputError, shown
 SHIPPED = Path(__file__).with_name("perceptual.safetensors")
 """Weights of a small network, which apps/pipelines/perceptual/train_perceptual.py trains."""
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of the sRGB codes of ImageNet, which VGG and AlexNet take normalised; LPIPS has the same numbers for codes in [-1, 1]."""
+"""Of the sRGB codes of ImageNet, which VGG and AlexNet take normalised; LPIPS has the same numbers for codes
+in [-1, 1]."""
 LEAST = 1e-10
 """Squared length of features below which their direction fades."""
 
@@ -32,8 +33,8 @@ _BIG_KERNEL = 11
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """A convolution with its ReLU. pooled: whether the values before it are pooled.  tapped: whether its features are
-    compared, and ``scale``, FLOAT of one number a channel, by how much; None: 1."""
+    """A convolution with its ReLU. pooled: whether the values before it are pooled.  tapped: whether its
+    features are compared, and ``scale``, FLOAT of one number a channel, by how much; None: 1."""
 
     parameters: Mapping[str, Variable]
     pooled: bool
@@ -44,10 +45,11 @@ class Layer:
 class Features:
     """A network whose features are compared: convolutions with ReLUs, pools between them.
 
-    arrays: weights by name, as of ``networks.load_safetensors``. Recognised are VGG and AlexNet of torchvision
-    ("features.0.weight", ...), and these of LPIPS with its linear layers ("net.slice1.0.weight", "lin0.model.1.weight").
-    The numbers in the names count ReLUs and pools too, which tells where pools are. Features before each pool and at the end
-    are compared; of all layers where LPIPS has a linear layer for each. Raises InputError for other names and shapes.
+    arrays: weights by name, as of ``networks.load_safetensors``. Recognised are VGG and AlexNet of
+    torchvision ("features.0.weight", ...), and these of LPIPS with its linear layers ("net.slice1.0.weight",
+    "lin0.model.1.weight"). The numbers in the names count ReLUs and pools too, which tells where pools are.
+    Features before each pool and at the end are compared; of all layers where LPIPS has a linear layer for
+    each. Raises InputError for other names and shapes.
 
     >>> first = {"features.0.weight": np.zeros((8, 3, 3, 3)), "features.0.bias": np.zeros(8)}
     >>> Features({**first, "features.3.weight": np.zeros((4, 8, 3, 3)), "features.3.bias": np.zeros(4)}).layers[1].pooled
@@ -98,7 +100,8 @@ class Features:
         return 63 if self.big else 1 << pools
 
     def of(self, image: Variable) -> list[Variable]:
-        """The features that are compared, each FLOAT of as many channels as its layer has, divided by their length.
+        """The features that are compared, each FLOAT of as many channels as its layer has, divided by their
+        length.
 
         image: VEC3 of sRGB codes, or FLOAT of 3 channels. Differentiable. Raises InputError.
         """
@@ -163,7 +166,8 @@ def shipped_features() -> Features:
 
 
 def load_features(path: str | Path) -> Features:
-    """A network from a .safetensors file: VGG, AlexNet, LPIPS of these, or what apps/pipelines/perceptual/train_perceptual.py writes.
+    """A network from a .safetensors file: VGG, AlexNet, LPIPS of these, or what
+    apps/pipelines/perceptual/train_perceptual.py writes.
 
     path: of the file. The ``Features`` take images of VEC3. Raises InputError, which names the file.
     """
@@ -179,11 +183,12 @@ def perceptual(
 ) -> Variable:
     """FLOAT 1x1: how different two images look: LPIPS, Zhang et al. 2018, equation 1.
 
-    image: VEC3, or FLOAT of three channels: sRGB codes in [0, 1]; of 16x16 texels at least.  target: of its type and size;
-    batch 1 is shared.  features: of a network, see ``load_features``; by default the one that comes with dressi, trained to
-    forgive shifts and exposures and to see blur, noise and missing structure.  weight: FLOAT of the size of the image, such as
-    a mask, multiplies both images. The features are compared in direction, by squared differences, in the mean over texels
-    and images, and summed over layers. Differentiable in both. Raises InputError.
+    image: VEC3, or FLOAT of three channels: sRGB codes in [0, 1]; of 16x16 texels at least.  target: of its
+    type and size; batch 1 is shared.  features: of a network, see ``load_features``; by default the one that
+    comes with dressi, trained to forgive shifts and exposures and to see blur, noise and missing structure.
+    weight: FLOAT of the size of the image, such as a mask, multiplies both images. The features are compared
+    in direction, by squared differences, in the mean over texels and images, and summed over layers.
+    Differentiable in both. Raises InputError.
 
     >>> image = Variable.of(np.random.default_rng(0).uniform(size=(16, 16, 3)))
     >>> evaluate(perceptual(image, image)).item()

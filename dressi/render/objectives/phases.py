@@ -1,8 +1,9 @@
-"""An optimisation in phases: parameters of HardSoftRas that change with the steps, and forms that change with the phase.
+"""An optimisation in phases: parameters of HardSoftRas that change with the steps, and forms that change with
+the phase.
 
-Radius, sigma and other numbers are leaves: within a phase they go from a first to a last value and are sent, without a
-new build. The form and the layers determine the graph, so each phase is built once; parameters and the state of the
-optimizer (moments and step counter) are carried over.
+Radius, sigma and other numbers are leaves: within a phase they go from a first to a last value and are sent,
+without a new build. The form and the layers determine the graph, so each phase is built once; parameters and
+the state of the optimizer (moments and step counter) are carried over.
 
     radius = Variable(FLOAT, name="radius")
 
@@ -40,7 +41,8 @@ class Phase:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options for ``build``: the form, its layers."""
     numbers: Mapping[Variable, tuple[float, float]] = field(default_factory=dict)
-    """FLOAT 1x1 leaves and their values, positive, at the first and after the last step: geometric in between."""
+    """FLOAT 1x1 leaves and their values, positive, at the first and after the last step: geometric in
+    between."""
 
     def at(self, step: int) -> dict[Variable, float]:
         """The numbers before that step of the phase."""
@@ -71,8 +73,8 @@ def run_phases(
 ) -> PhasesResult:
     """Run the phases one after the other.
 
-    build: gives the loss (FLOAT 1x1) of a phase on the same leaves; called once a phase.  parameters: named leaves.
-    chunk: steps between two changes of the numbers. Raises InputError for invalid phases.
+    build: gives the loss (FLOAT 1x1) of a phase on the same leaves; called once a phase.  parameters: named
+    leaves. chunk: steps between two changes of the numbers. Raises InputError for invalid phases.
     """
     for phase in phases:
         _check(phase)

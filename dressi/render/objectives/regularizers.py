@@ -42,7 +42,8 @@ class Adjacency:
     weights: SparseMatrix
     """Symmetric, (count, count): the weight of each edge; nothing on the diagonal."""
     inverse_mass: Variable
-    """FLOAT list: factor on the sum of weighted differences (inverse mass); 0 for a vertex without a Laplacian."""
+    """FLOAT list: factor on the sum of weighted differences (inverse mass); 0 for a vertex without a
+    Laplacian."""
     measure: Variable | None = None
     """FLOAT list: weight of each vertex in sums; None: 1 each."""
 
@@ -71,9 +72,9 @@ class Adjacency:
         return len(self.pairs) if room is None else max(room.entries // 2, len(self.pairs))
 
     def data(self, other: Adjacency) -> dict[Variable, np.ndarray]:
-        """Data to send, by leaf, for the weights of another ``cotangent`` of the same faces, such as that of the present
-        shape, or for other faces that there is room for: of the matrix, and of ``edges`` and their weights where a term
-        reads them. ``pairs`` remain those of the first faces. Raises InputError.
+        """Data to send, by leaf, for the weights of another ``cotangent`` of the same faces, such as that of
+        the present shape, or for other faces that there is room for: of the matrix, and of ``edges`` and
+        their weights where a term reads them. ``pairs`` remain those of the first faces. Raises InputError.
         """
         same = self.count == other.count and np.array_equal(self.pairs, other.pairs)
         if self.weights.by_rows.room is None and not same:
@@ -99,7 +100,8 @@ def _matrix(pairs: np.ndarray, weights: np.ndarray, count: int) -> Matrix:
 
 
 def _pairs(faces: np.ndarray, vertex_count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Edges (E, 2), how many faces each has, and the edge opposite to each corner (F, 3), -1 for a loop at a vertex.
+    """Edges (E, 2), how many faces each has, and the edge opposite to each corner (F, 3), -1 for a loop at a
+    vertex.
 
     Raises InputError.
     """
@@ -128,9 +130,10 @@ def adjacency(
 ) -> Adjacency:
     """Uniform weights: the Laplacian is the mean of the neighbours minus the vertex.
 
-    faces: (F, 3) numbers of ``vertex_count`` vertices.  borders: False leaves out the Laplacian of vertices at edges
-    that do not have exactly two faces; with them, open borders are drawn inward.  room: of the matrix, for other faces of
-    at most as many vertices (``Adjacency.data``); a vertex without faces has no Laplacian. Raises InputError.
+    faces: (F, 3) numbers of ``vertex_count`` vertices.  borders: False leaves out the Laplacian of vertices
+    at edges that do not have exactly two faces; with them, open borders are drawn inward.  room: of the
+    matrix, for other faces of at most as many vertices (``Adjacency.data``); a vertex without faces has no
+    Laplacian. Raises InputError.
 
     >>> cube = primitives.cube()
     >>> near = adjacency(cube.faces, len(cube.positions))
@@ -144,11 +147,11 @@ def adjacency(
 def cotangent(faces: np.ndarray, positions: np.ndarray, *, borders: bool = True) -> Adjacency:
     """Cotangent weights of a shape (V, 3): the Laplacian is that of the surface, whatever its triangulation.
 
-    w_ij = (cot a + cot b) / 2 over the angles opposite to the edge, summed over all of its faces where they are more or
-    less than two; the mass of a vertex is its mixed Voronoi area. The Laplacian of the positions themselves is twice the
-    mean curvature times the normal (Meyer et al., Discrete Differential-Geometry Operators, 2003). Weights are data, of a rest
-    shape or refreshed now and then by ``Adjacency.data``; they have no derivative. borders: see ``adjacency``. Raises
-    InputError.
+    w_ij = (cot a + cot b) / 2 over the angles opposite to the edge, summed over all of its faces where they
+    are more or less than two; the mass of a vertex is its mixed Voronoi area. The Laplacian of the positions
+    themselves is twice the mean curvature times the normal (Meyer et al., Discrete Differential-Geometry
+    Operators, 2003). Weights are data, of a rest shape or refreshed now and then by ``Adjacency.data``; they
+    have no derivative. borders: see ``adjacency``. Raises InputError.
 
     >>> cube = primitives.cube()
     >>> near = cotangent(cube.faces, cube.positions)
@@ -163,7 +166,8 @@ def cotangent(faces: np.ndarray, positions: np.ndarray, *, borders: bool = True)
     cot = np.where(large, SHARPEST * np.sign(cosine), cosine / np.where(large, 1.0, doubled[:, None]))
     real = opposite >= 0
     weights = np.bincount(opposite[real], cot[real] / 2, len(pairs))
-    # Each vertex gets the part of its faces nearest to it (Voronoi); obtuse faces are split in a half and two quarters.
+    # Each vertex gets the part of its faces nearest to it (Voronoi); obtuse faces are split in a half and two
+    # quarters.
     across = cot * ((u - v) ** 2).sum(2) / 8
     near = np.roll(across, -1, axis=1) + np.roll(across, -2, axis=1)
     obtuse = np.where(cot < 0, 0.5, 0.25) * doubled[:, None] / 2
@@ -179,7 +183,8 @@ def cotangent(faces: np.ndarray, positions: np.ndarray, *, borders: bool = True)
 
 
 def laplacian(position: Variable, mesh: Adjacency) -> Variable:
-    """List like ``position``: weighted differences to the neighbours over the vertex' mass; 0 where there are none.
+    """List like ``position``: weighted differences to the neighbours over the vertex' mass; 0 where there are
+    none.
 
     Differentiable in position (any float list of ``mesh.count`` entries).
     """
@@ -226,9 +231,9 @@ def edge_length_loss(
 ) -> Variable:
     """FLOAT 1x1: squares of (length / target - 1) over the edges; each edge counts once.
 
-    target: a number, a FLOAT 1x1, or a FLOAT list of ``mesh.pairs`` (``mesh.lengths`` of a rest shape); positive.
-    Without it, the mean of the present lengths: then the loss does not depend on the size of the shape.
-    Differentiable in position (an edge without length gives 0) and target. Raises InputError.
+    target: a number, a FLOAT 1x1, or a FLOAT list of ``mesh.pairs`` (``mesh.lengths`` of a rest shape);
+    positive. Without it, the mean of the present lengths: then the loss does not depend on the size of the
+    shape. Differentiable in position (an edge without length gives 0) and target. Raises InputError.
 
     >>> cube = primitives.cube()
     >>> edge_length_loss(Variable.of(cube.positions), adjacency(cube.faces, 8)).shape
@@ -245,9 +250,9 @@ def edge_length_loss(
 def normal_consistency(position: Variable, edges: EdgeList, reduction: str = "mean") -> Variable:
     """FLOAT 1x1: 1 - cos of the angle between the normals of the two faces at an edge; 0 flat, 2 folded over.
 
-    edges: ``edge_list`` of the faces. Open edges, those of three faces or more and those of faces that disagree on
-    their orientation are left out, and while a face has no area its edges are. Differentiable in position. Raises
-    InputError.
+    edges: ``edge_list`` of the faces. Open edges, those of three faces or more and those of faces that
+    disagree on their orientation are left out, and while a face has no area its edges are. Differentiable in
+    position. Raises InputError.
 
     >>> cube = primitives.cube()
     >>> normal_consistency(Variable.of(cube.positions), edge_list(cube.faces)).shape

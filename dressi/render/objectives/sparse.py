@@ -86,8 +86,8 @@ class SparseMatrix:
         return f"{self.shape[0]}x{self.shape[1]}"
 
     def data(self, matrix: Matrix) -> dict[Variable, np.ndarray]:
-        """Data to send, by leaf, for other values with the same pattern, or with any pattern there is room for. Raises
-        InputError."""
+        """Data to send, by leaf, for other values with the same pattern, or with any pattern there is room
+        for. Raises InputError."""
         found = {}
         for mine, other in ((self.by_rows, matrix), (self.by_columns, matrix.T)):
             new = _rows(other, "", mine.room)
@@ -107,8 +107,8 @@ def _places(leaf: Variable) -> np.ndarray:
 
 
 def sparse_matrix(matrix: Matrix, name: str = "matrix", room: Room | None = None) -> SparseMatrix:
-    """A SciPy sparse matrix as leaves; stored zeros are kept. room: for other patterns, which then are data as well.
-    Raises InputError."""
+    """A SciPy sparse matrix as leaves; stored zeros are kept. room: for other patterns, which then are data
+    as well. Raises InputError."""
     rows: Matrix = sparse.csr_array(matrix)
     if max(rows.shape) > MOST or not np.isfinite(rows.data).all():
         raise InputError(f"a matrix has finite values and at most {MOST} columns; this one is {rows.shape}")
@@ -134,19 +134,17 @@ def _rows(matrix: Matrix, name: str, room: Room | None = None) -> Rows:
                 " make a new sparse_matrix of it"
             )
         entries = padded(entries, room.entries)
-    return Rows(
-        list_leaf(f"{name} offsets", INT, offsets),
-        list_leaf(name, VEC2, entries),
-        room,
-    )
+    return Rows(list_leaf(f"{name} offsets", INT, offsets), list_leaf(name, VEC2, entries), room)
 
 
 class SparseRows(PixelFunction):
-    """Base of the two Functions below. Inputs (values list, offsets INT list, entries VEC2 list): those of the rows
-    of ``matrix``. 0 beyond the last row. Linear in the values; asking for a derivative by the entries raises GraphError.
+    """Base of the two Functions below. Inputs (values list, offsets INT list, entries VEC2 list): those of
+    the rows of ``matrix``. 0 beyond the last row. Linear in the values; asking for a derivative by the
+    entries raises GraphError.
 
-    length: 0, or how many entries of a row make a partial sum. The partial sums of a row lie in tiles behind each other,
-    so that a batch of N has N * ``parts`` tiles; made by the planner for devices on which long rows are slow.
+    length: 0, or how many entries of a row make a partial sum. The partial sums of a row lie in tiles behind
+    each other, so that a batch of N has N * ``parts`` tiles; made by the planner for devices on which long
+    rows are slow.
     """
 
     fields = ("matrix", "length")
@@ -283,7 +281,8 @@ def product(matrix: SparseMatrix, values: Variable) -> Variable:
 
 
 def differences(matrix: SparseMatrix, values: Variable) -> Variable:
-    """List like ``values``: at i the sum over j of m_ij (x_j - x_i), for a symmetric matrix. Differentiable in values.
+    """List like ``values``: at i the sum over j of m_ij (x_j - x_i), for a symmetric matrix. Differentiable
+    in values.
 
     Raises GraphError.
     """

@@ -1,4 +1,5 @@
-"""A reconstruction in a folder, as COLMAP keeps it, with what it was made of: a later run of the same photographs reads it."""
+"""A reconstruction in a folder, as COLMAP keeps it, with what it was made of: a later run of the same
+photographs reads it."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ FACTS = "reconstruction.json"
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """model: folder of a COLMAP model whose names are relative to the folder of the photographs.  notes: what was assumed,
-    and which photographs have no camera.  kept: whether an earlier run has made it."""
+    """model: folder of a COLMAP model whose names are relative to the folder of the photographs.  notes: what
+    was assumed, and which photographs have no camera.  kept: whether an earlier run has made it."""
 
     model: Path
     notes: tuple[str, ...]
@@ -45,12 +46,13 @@ def find_cameras(
 ) -> Reconstruction:
     """Cameras of the photographs in a folder, by structure from motion on the processor.
 
-    into: a folder that the model is written to, or read from if it was made of the same files before.  own: whether each
-    photograph has intrinsics of its own, instead of one for each camera, size and zoom.  ordered: whether they were taken
-    one after the other.  tell: what is done now.  stop: polled; true raises ``Interrupted``.
+    into: a folder that the model is written to, or read from if it was made of the same files before.  own:
+    whether each photograph has intrinsics of its own, instead of one for each camera, size and zoom.
+    ordered: whether they were taken one after the other.  tell: what is done now.  stop: polled; true raises
+    ``Interrupted``.
 
-    The world has y up (``guess_world``). Raises InputError, with what helps, if most photographs get no camera; and without
-    pycolmap.
+    The world has y up (``guess_world``). Raises InputError, with what helps, if most photographs get no
+    camera; and without pycolmap.
     """
     pictures = list_pictures(folder)
     key = _key(pictures, own)

@@ -1,4 +1,5 @@
-"""Structure from motion with pycolmap: features of the photographs, their matches, and a model of cameras and points."""
+"""Structure from motion with pycolmap: features of the photographs, their matches, and a model of cameras and
+points."""
 
 from __future__ import annotations
 
@@ -29,11 +30,12 @@ WIDEST = 1600
 FEATURES = {30: 8192, 100: 4096}
 """Most features of a photograph, for up to so many photographs; half of the last for more."""
 LARGE = 40
-"""More photographs than these are matched with their neighbours, if they follow each other, and every ``STRIDE``-th with
-all of those."""
+"""More photographs than these are matched with their neighbours, if they follow each other, and every
+``STRIDE``-th with all of those."""
 STRIDE, OVERLAP = 4, 8
 TWICE = 10
-"""Photographs of one camera that its principal point is found from, too; of fewer it is the middle of the picture."""
+"""Photographs of one camera that its principal point is found from, too; of fewer it is the middle of the
+picture."""
 OFF = 0.06
 """Most that the principal point may be off the middle, in widths of the picture."""
 WIDER = 3
@@ -42,14 +44,15 @@ GREY = 0.5
 """sRGB code of what is transparent."""
 SEED = 0
 PEAK, EDGE, RATIO = 0.002, 20.0, 0.9
-"""Of a thorough search: least contrast of a feature, most ratio of its curvatures, and most ratio of the distances to the best
-and to the second best match. Smooth things have few features of high contrast."""
+"""Of a thorough search: least contrast of a feature, most ratio of its curvatures, and most ratio of the
+distances to the best and to the second best match. Smooth things have few features of high contrast."""
 START_MATCHES, START_ANGLE = 30, 8.0
 PLACE_MATCHES, PLACE_SHARE = 12, 0.15
-"""Of a thorough search, what the mapping starts from (matches and degrees between two photographs), and what it places a
-photograph by (matches with points, and their share of all its matches)."""
+"""Of a thorough search, what the mapping starts from (matches and degrees between two photographs), and what
+it places a photograph by (matches with points, and their share of all its matches)."""
 TRIALS = 6
-"""Mappings of a thorough search from other random numbers: the first pair of photographs decides which shape is found."""
+"""Mappings of a thorough search from other random numbers: the first pair of photographs decides which shape
+is found."""
 
 Tell = Callable[[str], None]
 Poll = Callable[[], bool]
@@ -57,8 +60,8 @@ Poll = Callable[[], bool]
 
 @dataclass(frozen=True, eq=False)
 class Models:
-    """found: the models of COLMAP that share no camera, the largest first.  features: (N,) of each photograph.
-    matches: (N, N) features that agree with one motion of the camera between two photographs."""
+    """found: the models of COLMAP that share no camera, the largest first.  features: (N,) of each
+    photograph. matches: (N, N) features that agree with one motion of the camera between two photographs."""
 
     found: list[Any]
     features: np.ndarray
@@ -99,11 +102,12 @@ def reconstruct(
 ) -> Models:
     """Models of the photographs, in pixels of the files, in units and axes of their own.
 
-    own: whether each photograph has intrinsics of its own; otherwise those of the same camera (``Picture.camera``) share
-    them.  masked: whether only features in the masks count: of an object on a turntable.  thorough: whether faint features
-    of affine shape are used, too, and few matches suffice, of lenses without distortion, and the best of ``TRIALS``
-    mappings is taken. It takes several times as long.  ordered: whether neighbours in the list were taken one after the
-    other.  tell: what is done now.  stop: polled; true raises ``Interrupted``. Raises InputError.
+    own: whether each photograph has intrinsics of its own; otherwise those of the same camera
+    (``Picture.camera``) share them.  masked: whether only features in the masks count: of an object on a
+    turntable.  thorough: whether faint features of affine shape are used, too, and few matches suffice, of
+    lenses without distortion, and the best of ``TRIALS`` mappings is taken. It takes several times as long.
+    ordered: whether neighbours in the list were taken one after the other.  tell: what is done now.  stop:
+    polled; true raises ``Interrupted``. Raises InputError.
     """
     colmap = library()
     with tempfile.TemporaryDirectory(prefix="dressi-cameras-") as place:
@@ -148,7 +152,8 @@ def database(work: Path) -> Path:
 
 
 def copied(picture: Picture, work: Path, masked: bool, widest: int = WIDEST) -> np.ndarray:
-    """Write a photograph as pycolmap can read it, at no more than ``widest`` pixels along a side. Returns (2,) the scale of its sides."""
+    """Write a photograph as pycolmap can read it, at no more than ``widest`` pixels along a side. Returns
+    (2,) the scale of its sides."""
     codes = read_image(picture.path)
     if codes.shape[-1] == 4:
         codes = codes[..., :3] * codes[..., 3:] + GREY * (1 - codes[..., 3:])
@@ -225,8 +230,8 @@ def _matches(
 
 
 def _explained(models: Sequence[Any], masks: dict[str, np.ndarray] | None) -> tuple[int, float]:
-    """How many photographs the largest model places, and how well: by its silhouettes or, without masks, by the pixels from
-    features to where its points are seen."""
+    """How many photographs the largest model places, and how well: by its silhouettes or, without masks, by
+    the pixels from features to where its points are seen."""
     if not models:
         return 0, 0.0
     best = models[0]
@@ -249,7 +254,8 @@ def _mapped(colmap: Any, run: Any, work: Path, thorough: bool, seed: int) -> lis
 
 
 def _refined(colmap: Any, run: Any, model: Any) -> Any:
-    """The model with principal points that its photographs agree on; as it is if they would be far off the middle."""
+    """The model with principal points that its photographs agree on; as it is if they would be far off the
+    middle."""
     counts = Counter(image.camera_id for image in model.images.values())
     if min(counts.values()) < TWICE:
         return model
@@ -317,11 +323,12 @@ def runner(colmap: Any, stop: Poll) -> Callable[..., Any]:
 
 # Silhouettes as evidence for cameras: masks that the visual hull of all of them explains.
 #
-# Of a long lens two shapes explain the features about as well: one, and its mirror image in depth, which turns the other way.
-# The silhouettes of only one of them have a hull that fills its masks.
+# Of a long lens two shapes explain the features about as well: one, and its mirror image in depth, which
+# turns the other way. The silhouettes of only one of them have a hull that fills its masks.
 
 WIDTH = 96
-"""Pixels of the longer side of the masks that are compared: cameras that turn the other way are wrong by far."""
+"""Pixels of the longer side of the masks that are compared: cameras that turn the other way are wrong by
+far."""
 
 
 def small_masks(pictures: Mapping[str, Picture]) -> dict[str, np.ndarray] | None:
@@ -338,8 +345,8 @@ def small_masks(pictures: Mapping[str, Picture]) -> dict[str, np.ndarray] | None
 
 
 def agreement(model: Any, masks: Mapping[str, np.ndarray]) -> float:
-    """IoU of masks with the silhouettes of their hull by the cameras of a model of COLMAP, whose images have the names of the
-    masks; 0 where the cameras do not look at one object."""
+    """IoU of masks with the silhouettes of their hull by the cameras of a model of COLMAP, whose images have
+    the names of the masks; 0 where the cameras do not look at one object."""
     views, chosen = [], []
     for image in model.images.values():
         mask, camera, pose = masks[image.name], model.cameras[image.camera_id], image.cam_from_world()
@@ -360,12 +367,14 @@ def agreement(model: Any, masks: Mapping[str, np.ndarray]) -> float:
         return 0.0
 
 
-# Points of photographs whose cameras are known: features and their matches with pycolmap, seen from two or more of them.
+# Points of photographs whose cameras are known: features and their matches with pycolmap, seen from two or
+# more of them.
 
 WIDEST_PICTURE = 800
 """Pixels of the longer side of the copies that features are found in."""
 NEIGHBOURS, WIDE = 6, 50.0
-"""Others that a photograph is matched with: so many, and degrees between the optical axes that they may not exceed."""
+"""Others that a photograph is matched with: so many, and degrees between the optical axes that they may not
+exceed."""
 
 
 def triangulate(
@@ -373,7 +382,8 @@ def triangulate(
 ) -> SparsePoints:
     """Points in the world of a calibration, with the indices of its views that see them.
 
-    tell: what is done now.  stop: polled; true raises ``Interrupted``. Raises InputError, without pycolmap too.
+    tell: what is done now.  stop: polled; true raises ``Interrupted``. Raises InputError, without pycolmap
+    too.
     """
     colmap, views = library(), calibration.views
     pictures = [Picture(view.image.name, view.image, view.camera.size, Exif()) for view in views]

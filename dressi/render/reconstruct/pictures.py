@@ -25,8 +25,8 @@ FEWEST = 3
 
 @dataclass(frozen=True)
 class Picture:
-    """name: relative to the folder of the photographs.  size: (W, H) of the pixels as they are stored.
-    mask: the file of its mask, None where there is none."""
+    """name: relative to the folder of the photographs.  size: (W, H) of the pixels as they are stored. mask:
+    the file of its mask, None where there is none."""
 
     name: str
     path: Path
@@ -36,8 +36,8 @@ class Picture:
 
     @property
     def covered(self) -> np.ndarray | None:
-        """(H, W) bool: the object, by the mask, or else by the alpha of the picture. None without both; alpha that is nowhere
-        below 1/2 tells nothing apart, and counts as none."""
+        """(H, W) bool: the object, by the mask, or else by the alpha of the picture. None without both; alpha
+        that is nowhere below 1/2 tells nothing apart, and counts as none."""
         if self.mask is not None:
             return read_image(self.mask)[..., 0] > 0.5
         codes = read_image(self.path)
@@ -66,7 +66,8 @@ _UP = {3: (0.0, 1.0, 0.0), 4: (0.0, 1.0, 0.0), 5: (-1.0, 0.0, 0.0), 6: (-1.0, 0.
 
 
 def list_pictures(folder: Path) -> list[Picture]:
-    """Sorted by name: those in the folder, or in ``image``, ``images`` or ``train`` below it. Raises InputError."""
+    """Sorted by name: those in the folder, or in ``image``, ``images`` or ``train`` below it. Raises
+    InputError."""
     if not folder.is_dir():
         raise InputError(f"there is no folder '{folder}'; give the folder that holds the photographs")
     for place in PLACES:
@@ -99,8 +100,9 @@ _WIDTH, _HEIGHT, _DENSITY, _UNIT = 0xA002, 0xA003, 0xA20E, 0xA210
 
 @dataclass(frozen=True)
 class Exif:
-    """orientation: 1 to 8, of the TIFF standard, 1 if it is missing.  model: of the camera, "" if it is missing.
-    film_focal: the focal length in millimetres on a picture with the diagonal of 35 mm film, 0 if it is missing."""
+    """orientation: 1 to 8, of the TIFF standard, 1 if it is missing.  model: of the camera, "" if it is
+    missing. film_focal: the focal length in millimetres on a picture with the diagonal of 35 mm film, 0 if it
+    is missing."""
 
     orientation: int = 1
     model: str = ""
@@ -108,7 +110,8 @@ class Exif:
 
 
 def read_exif(path: Path, size: tuple[int, int]) -> Exif:
-    """Of a picture of a size (W, H). Data that is damaged counts as missing. Raises InputError if the file is no picture."""
+    """Of a picture of a size (W, H). Data that is damaged counts as missing. Raises InputError if the file is
+    no picture."""
     with opened(read_bytes(path, "image"), str(path)) as image:
         if image is None:
             return Exif()
@@ -122,7 +125,8 @@ def read_exif(path: Path, size: tuple[int, int]) -> Exif:
 
 
 def _film_focal(tags: Mapping[int, Any], size: tuple[int, int]) -> float:
-    """As the file says it, or from the focal length of the lens and the pixels in a unit of length of the sensor."""
+    """As the file says it, or from the focal length of the lens and the pixels in a unit of length of the
+    sensor."""
     focal = float(tags.get(_FILM_FOCAL) or 0)
     if not focal and tags.get(_FOCAL) and tags.get(_DENSITY):
         unit = {3: 10.0, 4: 1.0}.get(tags.get(_UNIT, 2), 25.4)
@@ -138,7 +142,8 @@ SUFFIXES = (".mp4", ".mov", ".m4v", ".avi", ".mkv", ".webm")
 FEWEST_FRAMES, MOST = 16, 60
 """Frames that are chosen."""
 APART = 0.06
-"""Widths of the picture that things in it move from a chosen frame to the next, if this gives more than ``FEWEST``."""
+"""Widths of the picture that things in it move from a chosen frame to the next, if this gives more than
+``FEWEST``."""
 LEAST_MOTION = 0.3
 """Widths of the picture that things in it move during the video: less shows one side of an object only."""
 SMALL = 256
@@ -163,7 +168,8 @@ def check_video(path: Path) -> None:
 
 
 def chosen_frames(video: Path, into: Path) -> tuple[Path, str]:
-    """Write frames of a video as JPEG files into a folder, unless an earlier run has; the folder, and a sentence on them.
+    """Write frames of a video as JPEG files into a folder, unless an earlier run has; the folder, and a
+    sentence on them.
 
     Raises InputError: no video, damaged, without PyAV, or of a camera that hardly moves.
     """
@@ -206,8 +212,8 @@ def chosen_frames(video: Path, into: Path) -> tuple[Path, str]:
 
 
 def choose(sharpness: np.ndarray, motion: np.ndarray) -> np.ndarray:
-    """Numbers of frames at about equal distances of motion, each the sharpest among its neighbours; none of a camera that
-    hardly moves.
+    """Numbers of frames at about equal distances of motion, each the sharpest among its neighbours; none of a
+    camera that hardly moves.
 
     sharpness: (F,).  motion: (F,) of things in the picture since the frame before, in widths of the picture.
 
@@ -244,7 +250,8 @@ def _looked_through(video: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def moved(before: np.ndarray, now: np.ndarray) -> float:
-    """Pixels that things in a grey picture (H, W) have moved by, the median of its tiles, by phase correlation."""
+    """Pixels that things in a grey picture (H, W) have moved by, the median of its tiles, by phase
+    correlation."""
     height, width = (side // TILES for side in before.shape)
     window = np.hanning(height)[:, None] * np.hanning(width)
     found = []

@@ -1,4 +1,5 @@
-"""The world of a reconstruction, which photographs alone do not give: which way is up, where the ground is, and the unit."""
+"""The world of a reconstruction, which photographs alone do not give: which way is up, where the ground is,
+and the unit."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ import numpy as np
 from ..cameras.views import DISTANCE
 
 ROLL = 4.0
-"""The horizontal axes of the pictures lie in a plane if they spread across it this many times less than along it."""
+"""The horizontal axes of the pictures lie in a plane if they spread across it this many times less than along
+it."""
 STEEPEST = 25.0
 """Degrees between the normal of the ground and the upward direction of the pictures."""
 THICK = 0.01
@@ -35,11 +37,12 @@ class World:
 def guess_world(centers: np.ndarray, rotations: np.ndarray, ups: np.ndarray, points: np.ndarray) -> World:
     """The world of N cameras and P points.
 
-    centers: (N, 3).  rotations: (N, 3, 3) from the world to the cameras' axes.  ups: (N, 3) the upward direction of each
-    picture in its camera's axes.  points: (P, 3).
+    centers: (N, 3).  rotations: (N, 3, 3) from the world to the cameras' axes.  ups: (N, 3) the upward
+    direction of each picture in its camera's axes.  points: (P, 3).
 
-    y is up: across the ground if many points lie on a plane below the cameras, otherwise as the pictures were held. The
-    cameras are ``DISTANCE`` units away from what they look at, which is above or at the origin; the ground has y = 0.
+    y is up: across the ground if many points lie on a plane below the cameras, otherwise as the pictures were
+    held. The cameras are ``DISTANCE`` units away from what they look at, which is above or at the origin; the
+    ground has y = 0.
     """
     forward = rotations[:, 2]
     focus = looked_at(centers, forward)
@@ -83,8 +86,8 @@ def looked_at(centers: np.ndarray, forward: np.ndarray) -> np.ndarray:
 def held_up(right: np.ndarray, held: np.ndarray) -> np.ndarray:
     """(3,) upwards, of the horizontal axes (N, 3) of pictures and their upward directions (N, 3).
 
-    People hold cameras level: up is across the horizontal axes, if these differ. Otherwise it is the mean of the upward
-    directions, which leans back where pictures look down from one side.
+    People hold cameras level: up is across the horizontal axes, if these differ. Otherwise it is the mean of
+    the upward directions, which leans back where pictures look down from one side.
     """
     mean = held.mean(0)
     values, axes = np.linalg.eigh(right.T @ right / len(right))
@@ -97,8 +100,8 @@ def held_up(right: np.ndarray, held: np.ndarray) -> np.ndarray:
 def find_ground(
     points: np.ndarray, centers: np.ndarray, up: np.ndarray, thick: float
 ) -> tuple[np.ndarray, float] | None:
-    """The plane below all cameras that many points (P, 3) lie on, and few below: its unit normal (3,) and its height along
-    it. None if there is none."""
+    """The plane below all cameras that many points (P, 3) lie on, and few below: its unit normal (3,) and its
+    height along it. None if there is none."""
     if len(points) < 50:
         return None
     rng = np.random.default_rng(0)

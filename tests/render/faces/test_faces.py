@@ -159,7 +159,8 @@ def test_residuals_have_the_derivatives_of_differences():
     assert check_gradient(cost, graph.leaves(("identity", "expression", "pose", "zoom"))) < 1e-5
     # Which face a pixel shows has no derivative; colours have, by albedo and light.
     assert check_gradient(Energy([found["colour"]]).cost(), graph.leaves(("albedo", "light"))) < 1e-5
-    # One view alone does not tell size from distance: a term of the modes that are known, by distance and zoom.
+    # One view alone does not tell size from distance: a term of the modes that are known, by distance and
+    # zoom.
     alone = FaceGraph(FaceData(CAMERA, landmarks=views["landmarks"][:1]), start)
     term = alone.residuals()["distance"]
     assert check_gradient(Energy([term]).cost(), alone.leaves(("pose", "zoom"))) < 1e-5

@@ -171,7 +171,8 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path):
 
 
 class Disk:
-    """Fails flushes and renames in a folder from number ``first`` on, ``count`` times; caches elsewhere are well."""
+    """Fails flushes and renames in a folder from number ``first`` on, ``count`` times; caches elsewhere are
+    well."""
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, folder: Path, code: int, first: int = 0, count: int = 10**9
@@ -547,7 +548,8 @@ def test_files_that_are_packed_otherwise(tmp_path: Path):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_damage_is_said_or_harmless(tmp_path: Path, seed: int):
-    """Bits that are flipped, bytes that are cut out, doubled or overwritten; what is read is what was written."""
+    """Bits that are flipped, bytes that are cut out, doubled or overwritten; what is read is what was
+    written."""
     good().save(tmp_path)
     path, data = tmp_path / NAME, (tmp_path / NAME).read_bytes()
     random, read = np.random.default_rng(seed), 0

@@ -1,4 +1,5 @@
-"""The fit of shape and texture: its parts by themselves, batches of views, targets that are hard to see, and the whole at thumbnail size."""
+"""The fit of shape and texture: its parts by themselves, batches of views, targets that are hard to see, and
+the whole at thumbnail size."""
 
 import json
 import re
@@ -527,7 +528,8 @@ def test_pictures_past_all_memory():
 
 
 def test_pictures_of_a_scene_show_the_material_of_each_node(make_engine):
-    """Two balls of one shape: a fit of the mesh alone would draw both alike, and a light shines on each as its own."""
+    """Two balls of one shape: a fit of the mesh alone would draw both alike, and a light shines on each as
+    its own."""
     place = np.eye(4)
     place[0, 3] = 2.2
     matt, metal = Material(metallic=0.0, roughness=0.9), Material(metallic=1.0, roughness=0.3)

@@ -240,7 +240,8 @@ def test_a_sphere_on_its_own_colour_is_not_found():
 
 @pytest.fixture(scope="module")
 def common_photographs(tmp_path_factory) -> tuple[Path, np.ndarray]:
-    """Seven pictures of an object of two colours before a wall of others, without masks; the true masks (N, H, W)."""
+    """Seven pictures of an object of two colours before a wall of others, without masks; the true masks (N,
+    H, W)."""
     folder = tmp_path_factory.mktemp("photographs")
     mesh = primitives.bumpy_ellipsoid(4)
     cameras = orbit(*mesh.bounding_sphere(), np.arange(0, 350, 50), np.full(7, 25.0), (96, 72), distance=4.5)

@@ -1,4 +1,5 @@
-"""Poses: learned along with the shape, by bundle adjustment, searched for from any start, and placed between others."""
+"""Poses: learned along with the shape, by bundle adjustment, searched for from any start, and placed between
+others."""
 
 import json
 from dataclasses import replace

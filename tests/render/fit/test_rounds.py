@@ -1,4 +1,5 @@
-"""Rounds of a fit: their schedule, remeshing, a fit as an iterator of moments, and what it goes on from when it was stopped."""
+"""Rounds of a fit: their schedule, remeshing, a fit as an iterator of moments, and what it goes on from when
+it was stopped."""
 
 import importlib.util
 from dataclasses import replace
@@ -58,7 +59,8 @@ def test_phases_that_make_no_sense_are_named(phase, named):
 
 @pytest.mark.release
 def test_forms_follow_each_other_and_the_optimizer_goes_on(device):
-    """Outer, face with two layers, antialias: one build each; radius and sigma are data; Adam's counter is carried."""
+    """Outer, face with two layers, antialias: one build each; radius and sigma are data; Adam's counter is
+    carried."""
     case = sc.flat(
         [(-0.5, -0.5, 0.4), (0.3, -0.5, 0.4), (0.3, 0.5, 0.4), (-0.5, 0.5, 0.4)], [(0, 1, 2), (0, 2, 3)]
     )
@@ -91,7 +93,8 @@ def test_forms_follow_each_other_and_the_optimizer_goes_on(device):
 
 @pytest.mark.release
 def test_a_ball_feels_its_target_from_far(device):
-    """The pull at 0.35 and 0.6 is at least that of overlap; from 1.2 and, with a margin, along the border it comes home."""
+    """The pull at 0.35 and 0.6 is at least that of overlap; from 1.2 and, with a margin, along the border it
+    comes home."""
     app = far_range()
     far = app.Range("outer", 32, -app.FARTHEST / 2, app.FARTHEST / 2)
     near, *others = far.slopes(device, [app.FARTHEST - distance for distance in app.DISTANCES])
@@ -265,7 +268,8 @@ def test_folds_that_mending_leaves_are_remeshed_away(monkeypatch):
 
 
 def test_folds_are_mended_where_they_are():
-    """A spindle whose sides have passed through each other on a part of one end, and a disc beside it that is folded through."""
+    """A spindle whose sides have passed through each other on a part of one end, and a disc beside it that is
+    folded through."""
     ball = primitives.octasphere(3)
     spindle, disc = ball.positions * (1.0, 0.1, 0.1), ball.positions * (1.0, 1.0, 0.1) + (0.0, 2.0, 0.0)
     whole = Mesh(np.concatenate([spindle, disc]), np.concatenate([ball.faces, ball.faces + len(spindle)]))
@@ -305,7 +309,8 @@ def test_folds_of_vertices_that_keep_their_faces_are_taken_back():
     checked = check_surface(found)
     assert checked.inside_out == 0 and checked.self_intersecting == 0
     assert np.array_equal(found.faces, after.faces) and not np.array_equal(found.positions, before.positions)
-    # One vertex of a plateau pushed through its side: the rest of the plateau stays, which smoothing would wear down.
+    # One vertex of a plateau pushed through its side: the rest of the plateau stays, which smoothing would
+    # wear down.
     positions = before.positions.copy()
     top = int(np.argmax(positions[:, 2]))
     positions[np.argsort(np.linalg.norm(positions - positions[top], axis=1))[:49], 2] += 0.3

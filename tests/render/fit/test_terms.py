@@ -95,7 +95,8 @@ def test_rounds_with_colours_share_all_steps():
 
 @pytest.mark.release
 def test_colours_show_where_the_surface_is(device):
-    """A dent that no outline shows: a ball of which the pictures, by colours, are those of a smaller one inside."""
+    """A dent that no outline shows: a ball of which the pictures, by colours, are those of a smaller one
+    inside."""
     size = (32, 32)
     cameras = ring(np.zeros(3), 1.0, 6, size)
     truth = octasphere(4, 0.6)
@@ -249,7 +250,8 @@ def test_rounds_with_depths_share_all_steps(form):
 
 @pytest.fixture(scope="module")
 def inside(tmp_path_factory):
-    """A bowl, the dataset of a folder with its photographs and depths, and the mesh that a fit of it starts from."""
+    """A bowl, the dataset of a folder with its photographs and depths, and the mesh that a fit of it starts
+    from."""
     truth, cameras = bowl(3), views_of_bowl(8, (48, 48))
     folder = photographed(
         tmp_path_factory.mktemp("bowl") / "p", cameras, *depth_pictures(truth, cameras), truth.bounds()

@@ -75,7 +75,8 @@ def test_texels_that_nothing_touches_follow_their_neighbours():
 
 @pytest.mark.release
 def test_pictures_are_compared_as_they_were_filtered(make_engine):
-    """At the truth, shape and texture, the picture of the round is that of many samples a pixel, not that of one."""
+    """At the truth, shape and texture, the picture of the round is that of many samples a pixel, not that of
+    one."""
 
     ball = with_charts(octasphere(3, 0.8), 64)
     x = np.linspace(0, 6 * np.pi, 64)
@@ -154,7 +155,8 @@ def test_partly_covered_pixels_tell_where_the_outline_is():
 
 @pytest.mark.release
 def test_lit_samples_stand_for_their_part_of_the_pixel(device):
-    """Under even light that a rough surface only scatters, the lit picture is the unlit one times a factor."""
+    """Under even light that a rough surface only scatters, the lit picture is the unlit one times a
+    factor."""
     mesh = octasphere(3)
     mesh.texture = np.random.default_rng(0).random((128, 128, 3))
     cameras = ring(np.zeros(3), 1.0, 1, (32, 32))
@@ -170,7 +172,8 @@ SIDE = 64
 
 
 def discs(background: float, mean: float = 0.4) -> tuple[np.ndarray, np.ndarray]:
-    """Four textured discs before a background, (4, H, W, 3) with blended rims, and what covers half of a pixel (4, H, W)."""
+    """Four textured discs before a background, (4, H, W, 3) with blended rims, and what covers half of a
+    pixel (4, H, W)."""
     rng = np.random.default_rng(0)
     y, x = np.mgrid[:SIDE, :SIDE] + 0.5
     shares = np.stack([np.clip(r + 0.5 - np.hypot(x - 32, y - 32), 0, 1) for r in (15, 17.3, 19.6, 22.1)])

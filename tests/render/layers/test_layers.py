@@ -38,7 +38,8 @@ RADIUS = {"radius": F.constant(3 / gc.SIZE[1])}
 
 
 def test_picture_is_the_sorted_one():
-    """Of five panes that pass through each other and through an opaque quad; no pixel counts a diagonal twice."""
+    """Of five panes that pass through each other and through an opaque quad; no pixel counts a diagonal
+    twice."""
     assert set(np.unique(COUNT)) == set(range(gc.PANES + 1))
     made = gc.drawn(SCENE, HARD)
     picture, missed = evaluate([made.picture, made.layers.peeled.missed])
@@ -47,7 +48,8 @@ def test_picture_is_the_sorted_one():
 
 @pytest.mark.parametrize("eye", [(0, 0, 3), (1, 0.5, 2)])
 def test_panes_in_one_plane_are_layers_each(run, eye):
-    """Three of them, one with the other diagonal: no pixel peels one twice or none, along their diagonals neither."""
+    """Three of them, one with the other diagonal: no pixel peels one twice or none, along their diagonals
+    neither."""
     square = np.array([(-5, -5, 0), (5, -5, 0), (5, 5, 0), (-5, 5, 0)], float)
     faces = np.concatenate([np.array([(0, 1, 2), (0, 2, 3)]) + 4 * k for k in range(3)])
     faces[4:] = (8, 9, 11), (9, 10, 11)
@@ -66,7 +68,8 @@ def test_what_lies_behind_the_last_layer_is_told():
 
 
 def test_silhouettes_of_all_layers_are_antialiased():
-    """Nearer to the mean of 64 samples a pixel than the hard picture: at edges, and where panes pass through each other."""
+    """Nearer to the mean of 64 samples a pixel than the hard picture: at edges, and where panes pass through
+    each other."""
     fine = gc.sorted_picture(SCENE, (gc.SIZE[0] * 8, gc.SIZE[1] * 8))[0]
     truth = fine.reshape(gc.SIZE[1], 8, gc.SIZE[0], 8, 3).mean((1, 3))
     (picture,) = evaluate([gc.drawn(SCENE, ANTIALIAS).picture])
@@ -77,8 +80,9 @@ def test_silhouettes_of_all_layers_are_antialiased():
 
 @pytest.mark.parametrize("form", [OUTER, CONTOUR], ids=lambda form: form.name)
 def test_margins_show_what_comes_there(form):
-    """Just beside its outline a pane of the margin lies where it does just inside: between the layers that the pixel shows, and
-    outside of all with the outer form. Farther than the radius the picture is the sorted one."""
+    """Just beside its outline a pane of the margin lies where it does just inside: between the layers that
+    the pixel shows, and outside of all with the outer form. Farther than the radius the picture is the sorted
+    one."""
     quads = [((0, 0), (40, 40), 0.9), ((8, 0), (20.05, 40), 0.5), ((10, 0), (40, 20), 0.3)]
     if form is OUTER:
         quads = [((50, 0), (60, 40), 0.9), quads[1], ((50, 0), (60, 40), 0.3)]
@@ -102,8 +106,8 @@ def test_margins_show_what_comes_there(form):
     ("end", "start", "flip"), [(3.7, 4.2, False), (4.2, 3.7, True), (3.6, 3.9, True), (4.4, 4.1, False)]
 )
 def test_what_lies_between_two_edges_is_composed(end, start, flip):
-    """Of a pane that ends between two centres and one that begins there, each pixel has the exact shares: of both or of none of
-    them, too. An opaque pane lies behind all rows but the first."""
+    """Of a pane that ends between two centres and one that begins there, each pixel has the exact shares: of
+    both or of none of them, too. An opaque pane lies behind all rows but the first."""
     size, alphas = 8, np.array([1.0, 0.6, 0.7])
     colours = np.array([(0.2, 0.4, 0.1), (0.9, 0.1, 0.3), (0.1, 0.2, 0.8)])
     quads = [((0, 0.25), (8, 8), 0.9), ((0, 0), (end, 8), 0.3), ((start, 0), (8, 8), 0.5)]
@@ -166,7 +170,8 @@ def test_drivers_draw_the_sorted_picture(run):
 
 
 def check_path(run, form, *names: str) -> None:
-    """The gradient integrates to the loss of balls whose outlines, back sides and lines of intersection move."""
+    """The gradient integrates to the loss of balls whose outlines, back sides and lines of intersection
+    move."""
     balls = gc.Balls((64, 64), 6, form, 3 / 64 if form.soft else None)
     ratios = [one.integral / one.difference for one in balls.along(run, names)]
     assert len(ratios) == len(names) and np.abs(np.array(ratios) - 1).max() < 0.05, ratios
@@ -235,7 +240,8 @@ def test_share_lies_between_what_is_before_and_behind():
 
 
 def test_derivatives():
-    """Of three layers and more: the moments of one or two lie on the border of what is possible, where only BIAS holds them."""
+    """Of three layers and more: the moments of one or two lie on the border of what is possible, where only
+    BIAS holds them."""
     given = leaves(
         *(
             np.where((np.arange(MOMENTS_COUNT) % 6 < 2)[(..., *[None] * (x.ndim - 1))], x[5], x)
@@ -306,7 +312,8 @@ def test_drivers_draw_it(run):
 
 
 def test_a_draw_may_read_more_images_than_a_pass_has_attachments(run):
-    """As gradients of sums over fragments do by an alpha and two matrices: it cannot be a dispatch, and cannot be split."""
+    """As gradients of sums over fragments do by an alpha and two matrices: it cannot be a dispatch, and
+    cannot be split."""
     size = (6, 5)
     triangle = Variable(VEC4, (3, 1), data=np.array([[[(-1.0, -1, 0, 1), (3, -1, 0, 1), (-1, 3, 0, 1)]]]))
     images = [Variable(FLOAT, size, data=RNG.uniform(size=(1, 5, 6))) for _ in range(13)]

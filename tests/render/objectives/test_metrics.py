@@ -313,7 +313,8 @@ def test_what_cannot_be_compared_is_named():
 
 
 def test_the_shipped_features_forgive_a_shift_and_see_a_blur():
-    """Of a picture of stripes and noise: half a pixel to the side is farther in squares than a blur, and nearer in features."""
+    """Of a picture of stripes and noise: half a pixel to the side is farther in squares than a blur, and
+    nearer in features."""
     y, x = np.mgrid[:48, :48]
     sky = RNG.normal(size=(48, 48, 3)) * 0.1
     base = 0.5 + 0.2 * np.sign(np.sin(x / 2.5) * np.sin(y / 3.5))[..., None] + sky

@@ -68,7 +68,8 @@ def test_loss_and_gradient_are_those_of_the_matrix(reduction):
 MESHES = {
     "closed": lambda: sc.icosphere(1),
     "open": lambda: (sc.icosphere(1)[0], sc.icosphere(1)[1][5:]),
-    # Three faces at the edge 0-1, a face that is turned over, one that is a line, and a vertex that no face uses.
+    # Three faces at the edge 0-1, a face that is turned over, one that is a line, and a vertex that no face
+    # uses.
     "not manifold": lambda: (
         np.random.default_rng(3).normal(size=(8, 3)),
         np.array([[0, 1, 2], [1, 0, 3], [0, 1, 4], [3, 0, 5], [5, 0, 6], [6, 6, 5]]),

@@ -218,7 +218,8 @@ def test_videos_that_show_nothing_new_are_refused(tmp_path):
 
 @pytest.mark.parametrize("ground", [False, True])
 def test_the_world_is_put_upright(ground):
-    """A ring of cameras that look down at an object, all turned somehow; half of the photographs are stored sideways."""
+    """A ring of cameras that look down at an object, all turned somehow; half of the photographs are stored
+    sideways."""
     rng = np.random.default_rng(0)
     cameras = views.orbit(np.zeros(3), 1.0, np.arange(0, 160, 20), np.full(8, 40.0), (32, 24))
     turn = np.asarray(axis_angle_to_matrix(np.array([0.4, 1.0, -0.7])))

@@ -30,20 +30,23 @@ MOST_PIXELS = 1 << 28
 TARGET_SAMPLES = 16
 """Samples of a pixel of a picture that is drawn of a mesh, by default."""
 PHOTO_SAMPLES = 4
-"""Samples of a pixel of a result that is compared with photographs, whose pixels are means over their area."""
+"""Samples of a pixel of a result that is compared with photographs, whose pixels are means over their
+area."""
 LARGEST_SIZE = 4096
 """Largest number of rows that a message proposes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """N pictures. masks: (N, H, W) coverage in [0, 1], covered from 1/2 on.  colors: (N, H, W, 3) linear, on black.
+    """N pictures. masks: (N, H, W) coverage in [0, 1], covered from 1/2 on.  colors: (N, H, W, 3) linear, on
+    black.
 
-    known: (N, H, W) bool, the valid pixels; None if all are. Masks are 0 elsewhere.  samples: with how many samples a pixel
-    they were drawn (``draw``), and results are drawn to be compared with them.  photographed: masks are 0 or 1, and colours
-    are those of what covers at least half of a pixel, in the mean over that part of it.  depths: (N, H, W) distances along the
-    optical axis in units of the world, 0 where unknown; None if there are none.  fringe: pixels by which the masks are wider than
-    the object (``textures.rims.fringe``).
+    known: (N, H, W) bool, the valid pixels; None if all are. Masks are 0 elsewhere.  samples: with how many
+    samples a pixel they were drawn (``draw``), and results are drawn to be compared with them.  photographed:
+    masks are 0 or 1, and colours are those of what covers at least half of a pixel, in the mean over that
+    part of it.  depths: (N, H, W) distances along the optical axis in units of the world, 0 where unknown;
+    None if there are none.  fringe: pixels by which the masks are wider than the object
+    (``textures.rims.fringe``).
     """
 
     cameras: Cameras
@@ -58,7 +61,8 @@ class Observations:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """center, radius: bounding sphere of the object; units of the scene are relative to it.  bounds: (2, 3) box of the object.
+    """center, radius: bounding sphere of the object; units of the scene are relative to it.  bounds: (2, 3)
+    box of the object.
 
     reference: the true mesh in the world, where there is one.
     """
@@ -90,8 +94,8 @@ class Dataset:
     def placed(self, mesh: Mesh) -> Mesh:
         """A mesh to start from, in units of the scene.
 
-        A mesh that lies in the scene keeps its place in the world; another one is moved and scaled to where the masks are,
-        with a warning.
+        A mesh that lies in the scene keeps its place in the world; another one is moved and scaled to where
+        the masks are, with a warning.
         """
         center, radius = mesh.bounding_sphere()
         away = float(np.linalg.norm(center - self.center))
@@ -131,9 +135,9 @@ def mesh_dataset(
 ) -> Dataset:
     """Views of a mesh on black: a ring of training views and twelve held-out views.
 
-    samples: per pixel; pictures are area-filtered as those of a camera, with 1 sampled at the centres of pixels.  light: on
-    the material of the mesh; None: unlit.  scene: what is drawn in place of the mesh, which then is its shape alone: several
-    nodes, each with its material. Raises InputError.
+    samples: per pixel; pictures are area-filtered as those of a camera, with 1 sampled at the centres of
+    pixels.  light: on the material of the mesh; None: unlit.  scene: what is drawn in place of the mesh,
+    which then is its shape alone: several nodes, each with its material. Raises InputError.
     """
     center, radius = mesh.bounding_sphere()
     if not radius > 0:
@@ -162,7 +166,8 @@ def mesh_dataset(
 
 
 def planned_dataset(mesh: Mesh, views: int, size: tuple[int, int]) -> Dataset:
-    """The dataset of ``mesh_dataset`` with a grey disc in every picture: for plans, which depend on sizes and types alone.
+    """The dataset of ``mesh_dataset`` with a grey disc in every picture: for plans, which depend on sizes and
+    types alone.
 
     Raises InputError where the mesh has no extent."""
     center, radius = mesh.bounding_sphere()
@@ -196,7 +201,8 @@ def _pictures(
 
 
 def _remedy(mesh: Mesh, radius: float, rows: int) -> str:
-    """The cure for a mesh that covers no pixel: other views of a flat mesh, higher resolution for a thin one."""
+    """The cure for a mesh that covers no pixel: other views of a flat mesh, higher resolution for a thin
+    one."""
     axes = np.linalg.svd(mesh.positions - mesh.positions.mean(0), full_matrices=False)[2]
     extent = float(np.sort(np.ptp(mesh.positions @ axes.T, axis=0))[-2])
     pixel = 2 * DISTANCE * radius * float(np.tan(np.radians(FOV_Y / 2))) / rows
@@ -212,7 +218,8 @@ def _remedy(mesh: Mesh, radius: float, rows: int) -> str:
 
 
 def photo_dataset(photos: Photos, hold_out: bool = True) -> Dataset:
-    """Photographs, every fourth held out unless none is to be. Raises InputError if no training view is left."""
+    """Photographs, every fourth held out unless none is to be. Raises InputError if no training view is
+    left."""
     center, radius = sphere_of(photos.bounds)
 
     def part(index: np.ndarray) -> Observations:
@@ -237,7 +244,8 @@ def photo_dataset(photos: Photos, hold_out: bool = True) -> Dataset:
 
 @dataclass(frozen=True)
 class Progress:
-    """done, total: steps of all phases.  doing: what happens now, for people.  iou, psnr: of the training views at the last look (``Quality``), None before."""
+    """done, total: steps of all phases.  doing: what happens now, for people.  iou, psnr: of the training
+    views at the last look (``Quality``), None before."""
 
     phase: str
     done: int
@@ -250,7 +258,8 @@ class Progress:
 
 @dataclass(frozen=True)
 class Quality:
-    """A look at the training views after ``step`` steps, at the size of the round.  psnr: in dB; None without colours."""
+    """A look at the training views after ``step`` steps, at the size of the round.  psnr: in dB; None without
+    colours."""
 
     step: int
     phase: str
@@ -280,21 +289,23 @@ class FitResult(Figures):
     finished: bool
     texts: dict[str, str] = field(default_factory=dict)
     cameras: Cameras | None = None
-    """The refined training cameras in the world, aligned to the given ones by the best similarity; None without
-    ``refine_poses``."""
+    """The refined training cameras in the world, aligned to the given ones by the best similarity; None
+    without ``refine_poses``."""
     earlier_s: float = 0.0
     """Seconds spent in the runs that this one resumed."""
     quality: list[Quality] = field(default_factory=list)
-    """IoU and PSNR of the training views from time to time, those of runs that this one resumed included; empty where
-    nobody watched."""
+    """IoU and PSNR of the training views from time to time, those of runs that this one resumed included;
+    empty where nobody watched."""
     light: LightSource | None = None
     """What the result is lit by, where its material was recovered; None: colours are as they are, unlit."""
     exposures: np.ndarray | None = None
-    """(N,) factors of the linear light of the training views, where exposures were recovered with the material."""
+    """(N,) factors of the linear light of the training views, where exposures were recovered with the
+    material."""
     gains: np.ndarray | None = None
-    """(N, 3) factors of the sRGB codes of the training views that the texture was found with; None without exposures."""
+    """(N, 3) factors of the sRGB codes of the training views that the texture was found with; None without
+    exposures."""
     steered: list[tuple[int, str, float]] = field(default_factory=list)
-    """Steps of the fit so far, name and value of every factor that a person changed meanwhile (``Controls``). Such a fit is
-    not found again from its options alone."""
+    """Steps of the fit so far, name and value of every factor that a person changed meanwhile (``Controls``).
+    Such a fit is not found again from its options alone."""
     unsaved: str | None = None
     """Why the last checkpoint could not be written; None if it was written, or none was asked for."""

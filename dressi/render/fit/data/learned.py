@@ -39,8 +39,8 @@ class Learned(NamedTuple):
 def learned(dataset: Dataset) -> Learned:
     """Of the training views of a dataset. A single view is used twice.
 
-    So values of a view always have another domain than shared values, and one view gets the same plan as many. The losses
-    are means and do not change.
+    So values of a view always have another domain than shared values, and one view gets the same plan as
+    many. The losses are means and do not change.
     """
     train = dataset.train
     depths = None if train.depths is None else train.depths / dataset.radius
@@ -53,7 +53,8 @@ def learned(dataset: Dataset) -> Learned:
 
 
 def round_size(size: tuple[int, int], rows: int, views: int, form: str = "outer") -> tuple[int, int]:
-    """A size with the proportions of ``size`` and about ``rows`` rows, at most ``size`` and within the limit of pixels."""
+    """A size with the proportions of ``size`` and about ``rows`` rows, at most ``size`` and within the limit
+    of pixels."""
     width, height = size
     most = CHEAP_PIXELS if SOFT_FORMS[form].full_resolution else PIXELS
     scale = min(1.0, rows / height, float(np.sqrt(most / (width * height * views))))
@@ -69,9 +70,9 @@ ROUNDS = 64
 class ViewBatches:
     """Picks ``size`` of ``count`` views in each step, by the step counter alone.
 
-    Seeded permutations of all views follow each other, and each step takes the next ``size`` entries, so that all views
-    are used equally often. If ``size`` does not divide ``count``, a step across two permutations may use a view twice.
-    Raises InputError.
+    Seeded permutations of all views follow each other, and each step takes the next ``size`` entries, so that
+    all views are used equally often. If ``size`` does not divide ``count``, a step across two permutations
+    may use a view twice. Raises InputError.
     """
 
     def __init__(self, count: int, size: int, counter: Variable, seed: int = 0):
@@ -92,14 +93,17 @@ class ViewBatches:
         return F.take(x, self.index) if x.batch > 1 else x
 
 
-# Masks as signed distances to their outline, at any size: what the target of a soft silhouette is computed from.
+# Masks as signed distances to their outline, at any size: what the target of a soft silhouette is computed
+# from.
 
 
 def signed_distances(masks: np.ndarray, size: tuple[int, int], margin: int = 0) -> np.ndarray:
-    """(N, h, w) distances to the outline of masks (N, H, W), in image heights, positive inside; size is (w, h).
+    """(N, h, w) distances to the outline of masks (N, H, W), in image heights, positive inside; size is (w,
+    h).
 
-    The outline runs where the coverage is 1/2: of masks of 0 and 1 half way between covered and uncovered pixel centres,
-    of filtered ones through the partly covered pixels. At a smaller size it is still placed between the pixels. A mask that covers everything, or nothing, is far from its outline.  margin: pixels of
+    The outline runs where the coverage is 1/2: of masks of 0 and 1 half way between covered and uncovered
+    pixel centres, of filtered ones through the partly covered pixels. At a smaller size it is still placed
+    between the pixels. A mask that covers everything, or nothing, is far from its outline.  margin: pixels of
     that size added on every side, for images drawn ``with_margin``, (N, h + 2 margin, w + 2 margin).
     """
     pad = _pad(masks, size, margin)
@@ -108,8 +112,9 @@ def signed_distances(masks: np.ndarray, size: tuple[int, int], margin: int = 0) 
 
 
 def cut_off(masks: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
-    """(N,) bool: masks (N, H, W) that touch unknown pixels, beyond the border of the picture or where ``known`` (N, H, W) is
-    false. Such a mask may be truncated; any other object is taken to lie inside the picture as a whole."""
+    """(N,) bool: masks (N, H, W) that touch unknown pixels, beyond the border of the picture or where
+    ``known`` (N, H, W) is false. Such a mask may be truncated; any other object is taken to lie inside the
+    picture as a whole."""
     result = np.zeros(len(masks), dtype=bool)
     for i, mask in enumerate(np.asarray(masks) >= 0.5):
         told = np.ones(mask.shape, dtype=bool) if known is None else np.asarray(known[i]) > 0
@@ -122,10 +127,11 @@ def cut_off(masks: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
 def least_distances(
     masks: np.ndarray, size: tuple[int, int], margin: int = 0, known: np.ndarray | None = None
 ) -> np.ndarray:
-    """``signed_distances`` of all pixels that may be covered: for masks that are ``cut_off`` the unknown pixels too.
+    """``signed_distances`` of all pixels that may be covered: for masks that are ``cut_off`` the unknown
+    pixels too.
 
-    Beyond the border of a truncated mask the coverage is unknown. The true distance of a pixel outside the object lies
-    between this one and the distance to the mask.
+    Beyond the border of a truncated mask the coverage is unknown. The true distance of a pixel outside the
+    object lies between this one and the distance to the mask.
     """
     pad, images = _pad(masks, size, margin), []
     for i, cut in enumerate(cut_off(masks, known)):
@@ -146,7 +152,8 @@ def _pad(masks: np.ndarray, size: tuple[int, int], margin: int) -> int:
 
 
 def _at_centres(image: np.ndarray, size: tuple[int, int], margin: int, pad: int) -> np.ndarray:
-    """Values at the pixel centres of ``size`` with its margin; the image has ``pad`` pixels around the picture."""
+    """Values at the pixel centres of ``size`` with its margin; the image has ``pad`` pixels around the
+    picture."""
     rows, columns = (
         (np.arange(count + 2 * margin) - margin + 0.5) * (have - 2 * pad) / count + pad - 0.5
         for have, count in zip(image.shape, reversed(size), strict=True)

@@ -30,7 +30,8 @@ def with_charts(mesh: Mesh, texture_size: int) -> Mesh:
 
 
 def charted(mesh: Mesh, size: tuple[int, int]) -> np.ndarray:
-    """(H, W) bool: texels that faces of the mesh touch in a texture of ``size`` (W, H); coordinates repeat."""
+    """(H, W) bool: texels that faces of the mesh touch in a texture of ``size`` (W, H); coordinates
+    repeat."""
     assert mesh.uvs is not None and mesh.uv_faces is not None
     width, height = size
     corners = mesh.uvs[mesh.uv_faces]
@@ -45,7 +46,8 @@ def charted(mesh: Mesh, size: tuple[int, int]) -> np.ndarray:
 
 
 def dilated(texture: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """The texture (H, W, C) with every texel that is not ``inside`` (H, W) equal to the nearest one that is."""
+    """The texture (H, W, C) with every texel that is not ``inside`` (H, W) equal to the nearest one that
+    is."""
     if inside.all() or not inside.any():
         return texture
     found = distance_transform_edt(~inside, return_distances=False, return_indices=True)
@@ -56,11 +58,13 @@ def dilated(texture: np.ndarray, inside: np.ndarray) -> np.ndarray:
 # What the texture round compares its pictures by. A new loss is a function here and a row of ``LOSSES``.
 
 Compare = Callable[[Variable, Variable, Variable | None], Variable]
-"""From sRGB codes, those of the pictures (VEC3, N tiles), and a weight of pixels or None, to a FLOAT of one texel."""
+"""From sRGB codes, those of the pictures (VEC3, N tiles), and a weight of pixels or None, to a FLOAT of one
+texel."""
 
 SIMILARITY, PERCEPTUAL = 0.2, 0.003
-"""Weights of one minus structural similarity beside .8 of the absolute differences, and of the perceptual distance beside the
-squared ones, which keep the colours. More of it, such as .02, draws patterns that the features do not see."""
+"""Weights of one minus structural similarity beside .8 of the absolute differences, and of the perceptual
+distance beside the squared ones, which keep the colours. More of it, such as .02, draws patterns that the
+features do not see."""
 
 
 def _similarity(codes: Variable, target: Variable, weight: Variable | None) -> Variable:
@@ -73,7 +77,8 @@ def _perceptual(codes: Variable, target: Variable, weight: Variable | None) -> V
 
 
 LOSSES: dict[str, Compare] = {"l2": l2, "l1": l1, "ssim": _similarity, "perceptual": _perceptual}
-"""By the names of ``dressi fit --loss``: squared differences; absolute ones; those with structural similarity; features."""
+"""By the names of ``dressi fit --loss``: squared differences; absolute ones; those with structural
+similarity; features."""
 
 LEAST_SIZE = {"l2": 1, "l1": 1, "ssim": 11, "perceptual": 16}
 """Pixels along each side of a picture that a loss takes at least."""
@@ -86,11 +91,11 @@ COARSEST = 8
 
 
 class Pyramid:
-    """A texture of ``size`` (W, H) as a sum: each level has twice the texels of the one before along each side, and every
-    level is enlarged bilinearly to the next.
+    """A texture of ``size`` (W, H) as a sum: each level has twice the texels of the one before along each
+    side, and every level is enlarged bilinearly to the next.
 
-    A level carries what is common to many texels, so that a gradient at some of them moves the others too. start: (C,),
-    the value of all texels at first, or (H, W, C), an image of that size; C is 1 to 4.
+    A level carries what is common to many texels, so that a gradient at some of them moves the others too.
+    start: (C,), the value of all texels at first, or (H, W, C), an image of that size; C is 1 to 4.
     """
 
     def __init__(self, size: tuple[int, int], start: np.ndarray, name: str = "texture"):
@@ -116,15 +121,17 @@ class Pyramid:
         """Float image of ``size``: the sum. Differentiable in the levels."""
 
 
-# What pictures whose masks are wrong by a pixel or two say at each of their pixels, and how much wider than the object masks are.
+# What pictures whose masks are wrong by a pixel or two say at each of their pixels, and how much wider than
+# the object masks are.
 
 FRAYED, RAMP = 0.75, 1.0
-"""Pixels from the rim of a mask within which colours may be those of the background, and over which they then begin to count, for
-each pixel that masks are wider than the object."""
+"""Pixels from the rim of a mask within which colours may be those of the background, and over which they then
+begin to count, for each pixel that masks are wider than the object."""
 WIDEST = 2.0
 """Most of these pixels: wider masks would leave little of thin parts."""
 BAND, LEAST = 1.6, 0.3
-"""Pixels from the rim, on both sides, in which an outline may lie, and what they count in the comparison of silhouettes."""
+"""Pixels from the rim, on both sides, in which an outline may lie, and what they count in the comparison of
+silhouettes."""
 DEEP, BEYOND = 3, 3
 """Pixels inside a mask that may show the background, and beyond its rim, that may show the object."""
 APART = 0.01
@@ -134,10 +141,11 @@ APART = 0.01
 def rim_weights(
     masks: np.ndarray, known: np.ndarray | None = None, fringe: float = WIDEST
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(N, H, W) each, in [0, 1]: how much the colours and how much the coverage of a pixel count, of masks (N, H, W).
+    """(N, H, W) each, in [0, 1]: how much the colours and how much the coverage of a pixel count, of masks
+    (N, H, W).
 
-    known: (N, H, W), the valid pixels; what is not known is no rim of the mask, and counts for nothing.  fringe: pixels by which
-    masks are wider than the object.
+    known: (N, H, W), the valid pixels; what is not known is no rim of the mask, and counts for nothing.
+    fringe: pixels by which masks are wider than the object.
 
     >>> masks = np.repeat([[[0.0] * 4 + [1.0] * 8]], 12, axis=1)
     >>> colours, outlines = rim_weights(masks)
@@ -159,12 +167,14 @@ def rim_weights(
 
 
 def fringe(images: np.ndarray, masks: np.ndarray, known: np.ndarray | None = None) -> float:
-    """Pixels by which masks (N, H, W) are wider than the object, by linear photographs (N, H, W, 3); 0 or more.
+    """Pixels by which masks (N, H, W) are wider than the object, by linear photographs (N, H, W, 3); 0 or
+    more.
 
-    Of the pixels 1, 2, ... ``DEEP`` inside of a rim, the share of the background: the median of where their light lies between
-    that of the nearest pixel farther inside (0) and of the nearest one ``BEYOND`` the rim (1), summed. The same of as many pixels
-    that follow farther inside is what texture alone makes of it, and is taken off. Where object and background look alike, a rim
-    says nothing; where they do everywhere, the result is 0.
+    Of the pixels 1, 2, ... ``DEEP`` inside of a rim, the share of the background: the median of where their
+    light lies between that of the nearest pixel farther inside (0) and of the nearest one ``BEYOND`` the rim
+    (1), summed. The same of as many pixels that follow farther inside is what texture alone makes of it, and
+    is taken off. Where object and background look alike, a rim says nothing; where they do everywhere, the
+    result is 0.
 
     >>> masks = np.repeat([[[0.0] * 6 + [1.0] * 14]], 20, axis=1)
     >>> images = np.where(np.arange(20) < 8, 0.0, 0.5)[:, None] * np.ones((1, 20, 20, 3))

@@ -1,7 +1,7 @@
 """The files of a fit: checkpoints, locks on the output folder, atomic replacement.
 
-``checkpoint`` defines a checkpoint, writes it while a fit runs, and reads it as an untrusted file of arrays. ``folder`` locks
-the folder and removes unfinished files of killed fits.
+``checkpoint`` defines a checkpoint, writes it while a fit runs, and reads it as an untrusted file of arrays.
+``folder`` locks the folder and removes unfinished files of killed fits.
 """
 
 from .checkpoint import NAME, Checkpoint, Keeper, task_key

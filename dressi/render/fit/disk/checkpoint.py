@@ -42,11 +42,11 @@ _ARRAYS = {
 
 @dataclass
 class Checkpoint:
-    """round: number of the current round; the last one is the texture round.  step: steps done in it.
-    state: of the engine in that round.  mesh: the mesh at the start of the round, with its UVs.
-    views: (N, 4, 4) world to camera, in units of the scene, at the start of the round, if poses are learned.
-    losses: of all steps so far, with the number of their round.  quality: number of steps, IoU, and PSNR (NaN: none) at
-    each look.  seconds: time spent.  key: of the task, see ``task_key``.
+    """round: number of the current round; the last one is the texture round.  step: steps done in it. state:
+    of the engine in that round.  mesh: the mesh at the start of the round, with its UVs. views: (N, 4, 4)
+    world to camera, in units of the scene, at the start of the round, if poses are learned. losses: of all
+    steps so far, with the number of their round.  quality: number of steps, IoU, and PSNR (NaN: none) at each
+    look.  seconds: time spent.  key: of the task, see ``task_key``.
     maps: other arrays that the round began with, such as those of the material.
     """
 
@@ -62,7 +62,8 @@ class Checkpoint:
     maps: dict[str, np.ndarray] = field(default_factory=dict)
 
     def save(self, folder: Path, name: str = NAME) -> None:
-        """Replace the folder's checkpoint, or another file of this kind, atomically. Raises InputError if it cannot be written."""
+        """Replace the folder's checkpoint, or another file of this kind, atomically. Raises InputError if it
+        cannot be written."""
         facts = {"key": self.key, "round": self.round, "step": self.step, "seconds": self.seconds}
         arrays: dict[str, Any] = {_STATE + part: array for part, array in self.state.items()}
         arrays |= {_MAPS + part: array for part, array in self.maps.items()}
@@ -81,8 +82,8 @@ class Checkpoint:
 
     @classmethod
     def load(cls, folder: Path, key: str, most_bytes: int = MOST_BYTES) -> Checkpoint:
-        """The folder's checkpoint, of at most ``most_bytes``. Raises InputError if there is none, it belongs to
-        another task, or is no checkpoint. ``check_progress`` checks it against the rounds of the task."""
+        """The folder's checkpoint, of at most ``most_bytes``. Raises InputError if there is none, it belongs
+        to another task, or is no checkpoint. ``check_progress`` checks it against the rounds of the task."""
         path = folder / NAME
         if not path.is_file():
             raise InputError(f"there is nothing to resume in '{folder}' (no {NAME}); run without --resume")
@@ -127,10 +128,11 @@ class Checkpoint:
             raise Damaged("has other cameras")
 
     def check_mesh(self, topology: Mesh, fixed: bool) -> None:
-        """Raise Damaged unless the mesh fits its round. topology: the start mesh, subdivided as in that round.
+        """Raise Damaged unless the mesh fits its round. topology: the start mesh, subdivided as in that
+        round.
 
-        fixed: whether the topology cannot change because the start mesh was given. Otherwise the mesh must have no empty
-        faces or unused vertices.
+        fixed: whether the topology cannot change because the start mesh was given. Otherwise the mesh must
+        have no empty faces or unused vertices.
         """
         assert self.mesh is not None
         a, b, c = self.mesh.faces.T
@@ -295,8 +297,8 @@ def write_arrays(stream: BinaryIO, arrays: Mapping[str, np.ndarray]) -> None:
 def read_arrays(path: Path, most_bytes: int) -> dict[str, np.ndarray]:
     """The arrays of a file by ``write_arrays``. Raises Damaged.
 
-    Members must be uncompressed, so that none is larger than the file, and each array must fill its member. A file larger
-    than ``most_bytes`` is not read.
+    Members must be uncompressed, so that none is larger than the file, and each array must fill its member. A
+    file larger than ``most_bytes`` is not read.
     """
     try:
         size = path.stat().st_size
@@ -361,7 +363,8 @@ def _read(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     return np.frombuffer(data, dtype=dtype).reshape(shape).copy() if data else np.zeros(shape, dtype)
 
 
-# Writes the checkpoint of a running fit, tolerates a full disk, and never overwrites the checkpoint of another fit.
+# Writes the checkpoint of a running fit, tolerates a full disk, and never overwrites the checkpoint of
+# another fit.
 
 Started = tuple[Mesh, bool]
 """A mesh to start from, in units of the scene, and whether it fits already."""
@@ -370,7 +373,8 @@ Started = tuple[Mesh, bool]
 class Keeper:
     """The checkpoint in a folder; without a folder nothing is kept.
 
-    A checkpoint that was neither written nor read by this object belongs to another fit and is renamed before writing.
+    A checkpoint that was neither written nor read by this object belongs to another fit and is renamed before
+    writing.
     """
 
     def __init__(self, folder: Path | None):
@@ -383,7 +387,8 @@ class Keeper:
         self._start: Checkpoint | None = None
 
     def started(self, key: str, make: Callable[[], Started | None]) -> Started | None:
-        """What a fit starts from: as a fit of this key that was stopped has left it in the folder, or made now."""
+        """What a fit starts from: as a fit of this key that was stopped has left it in the folder, or made
+        now."""
         if self.folder is not None and (self.folder / START).is_file():
             try:
                 point = Checkpoint.read(self.folder / START, MOST_BYTES)
@@ -397,7 +402,8 @@ class Keeper:
         return found
 
     def load(self, key: str, steps: Sequence[int], views: int | None, most_bytes: int) -> Checkpoint:
-        """The checkpoint to resume from. steps: of each round.  views: number of learned poses, or None. Raises InputError."""
+        """The checkpoint to resume from. steps: of each round.  views: number of learned poses, or None.
+        Raises InputError."""
         if self.folder is None:
             raise InputError("this fit has no folder with a checkpoint to resume; give it one")
         point = Checkpoint.load(self.folder, key, most_bytes)

@@ -76,8 +76,9 @@ _mine: dict[tuple[int, Path], int] = {}
 def locked(folder: Path) -> Iterator[None]:
     """Holds the folder for this thread during the block; the thread may lock it again.
 
-    It is a lock of the operating system on the file ``fit.lock``, which is released when the process ends in any way.
-    Unfinished files of killed fits are removed. Raises an InputError that names the holder of the folder.
+    It is a lock of the operating system on the file ``fit.lock``, which is released when the process ends in
+    any way. Unfinished files of killed fits are removed. Raises an InputError that names the holder of the
+    folder.
     """
     key = threading.get_ident(), folder.resolve()
     if key in _mine:
@@ -136,7 +137,8 @@ def _acquire(folder: Path) -> int | None:
 
 
 def _release(path: Path, handle: int) -> None:
-    """Removes the file while it is locked, so that it is not one of another fit. Windows cannot remove an open file."""
+    """Removes the file while it is locked, so that it is not one of another fit. Windows cannot remove an
+    open file."""
     if sys.platform == "win32":
         os.close(handle)
     with contextlib.suppress(OSError):

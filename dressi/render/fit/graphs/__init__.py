@@ -1,1 +1,2 @@
-"""What the graphs of a fit are made of: rounds and their terms, lists of a mesh, pictures to learn from, factors to steer by."""
+"""What the graphs of a fit are made of: rounds and their terms, lists of a mesh, pictures to learn from,
+factors to steer by."""

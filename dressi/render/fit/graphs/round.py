@@ -22,15 +22,17 @@ from ...surface.screen import DrawnMesh
 from .term import Term
 
 CHUNK = 10
-"""Steps between two polls of ``stop`` and ``progress``. Radii change at multiples of it, so that a resumed fit computes the
-same numbers as one that was not stopped."""
+"""Steps between two polls of ``stop`` and ``progress``. Radii change at multiples of it, so that a resumed
+fit computes the same numbers as one that was not stopped."""
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What a round begins with, and what it has found. cameras: learned ones, in units of the scene; None where they stay.
+    """What a round begins with, and what it has found. cameras: learned ones, in units of the scene; None
+    where they stay.
 
-    values: arrays by name beside the mesh and its UVs: its texture, maps of its material, fields of the light.
+    values: arrays by name beside the mesh and its UVs: its texture, maps of its material, fields of the
+    light.
     """
 
     mesh: Mesh
@@ -45,8 +47,9 @@ class Found:
 class Round(ABC):
     """Terms of a loss, and optimizers of the parameters that they have in common; each term brings its own.
 
-    mesh: as it is now: a round that remeshes replaces it.  outputs: Variables that are read at the end, by name.  factors: names of the
-    ``Factors`` that it reads.  subject: what is drawn of it from any camera.  doing: what it does, for people.
+    mesh: as it is now: a round that remeshes replaces it.  outputs: Variables that are read at the end, by
+    name.  factors: names of the ``Factors`` that it reads.  subject: what is drawn of it from any camera.
+    doing: what it does, for people.
     """
 
     name: str
@@ -80,7 +83,8 @@ class Round(ABC):
         self.factors = (*self.factors, *(name for term in terms for name in term.factors))
 
     def before(self, engine: Engine, step: int) -> None:
-        """What changes before a step, a multiple of ten or a resumed one: nothing, unless a kind of round has something."""
+        """What changes before a step, a multiple of ten or a resumed one: nothing, unless a kind of round has
+        something."""
         return
 
     @abstractmethod
@@ -110,8 +114,8 @@ MOST = 120.0
 class Comparison:
     """N training views at the size of the round.
 
-    covered, masks: (N, h, w), of the fit and of the targets, covered from 1/2 on.  codes: (N, h, w, 3), the colours of the
-    fit as sRGB codes, on black; None while it has none.  target_codes: those of the targets.
+    covered, masks: (N, h, w), of the fit and of the targets, covered from 1/2 on.  codes: (N, h, w, 3), the
+    colours of the fit as sRGB codes, on black; None while it has none.  target_codes: those of the targets.
     """
 
     covered: np.ndarray
@@ -132,7 +136,8 @@ class Comparison:
         return min(code_psnr(np.clip(self.codes[inside], 0, 1), self.target_codes[inside]), MOST)
 
     def sheet(self) -> np.ndarray:
-        """A linear image: targets above, the fit below them, and the difference; silhouettes while there are no colours."""
+        """A linear image: targets above, the fit below them, and the difference; silhouettes while there are
+        no colours."""
         pairs = []
         for codes, masks in ((self.target_codes, self.masks), (self.codes, self.covered)):
             if self.codes is None or codes is None:
@@ -148,9 +153,10 @@ class Comparison:
 class Subject:
     """A mesh as Variables of the engine that optimises it.
 
-    position: VEC3 list.  faces: IVEC3 list, of which the first ``face_count`` are drawn; those without area are not.
-    codes: from the mesh as it is drawn to its colours at each pixel, VEC3 sRGB codes; None while it has none.  picture: instead,
-    from matrices (MAT4, position to clip space) and a size to the whole picture, VEC3 sRGB codes.
+    position: VEC3 list.  faces: IVEC3 list, of which the first ``face_count`` are drawn; those without area
+    are not. codes: from the mesh as it is drawn to its colours at each pixel, VEC3 sRGB codes; None while it
+    has none.  picture: instead, from matrices (MAT4, position to clip space) and a size to the whole picture,
+    VEC3 sRGB codes.
     """
 
     position: Variable

@@ -35,16 +35,16 @@ BETAS = (0.9, 0.99)
 class Term:
     """A summand of the loss of a round: ``loss`` FLOAT 1x1, its weight included.
 
-    A term of the shape phase is a class that is made from a ``Canvas`` and the weight of its option, and is named in the row
-    of that option in ``FitOptions``:
+    A term of the shape phase is a class that is made from a ``Canvas`` and the weight of its option, and is
+    named in the row of that option in ``FitOptions``:
 
         class Consistency(Term):
             def __init__(self, canvas: Canvas, weight: float):
                 super().__init__(normal_consistency(canvas.position, canvas.edges) * weight)
 
-    optimizers: those of parameters of its own, by leaf.  of_vertices: the leaves among them that are lists of vertices, whose values follow a mesh that is remeshed.
-    factors: names of the ``Factors`` that it reads.  codes: the colours of the surface, sRGB codes, of a term that learns
-    them.
+    optimizers: those of parameters of its own, by leaf.  of_vertices: the leaves among them that are lists of
+    vertices, whose values follow a mesh that is remeshed. factors: names of the ``Factors`` that it reads.
+    codes: the colours of the surface, sRGB codes, of a term that learns them.
     """
 
     share: float = 1.0
@@ -68,8 +68,8 @@ class Term:
         self.factors, self.codes, self.shown = factors, codes, shown
 
     def data(self, mesh: Mesh) -> dict[Variable, np.ndarray]:
-        """What to send when the round goes on with a remeshed mesh, by leaf: what the term knows of the topology beside
-        ``Canvas.lists``, which the round sends."""
+        """What to send when the round goes on with a remeshed mesh, by leaf: what the term knows of the
+        topology beside ``Canvas.lists``, which the round sends."""
         return {}
 
 
@@ -77,9 +77,10 @@ class Term:
 class Canvas:
     """What terms of the shape phase see of their round.
 
-    mesh, lists: what is optimised, as it was at the start.  rest: (V, 3) the shape whose details stay, None: it smooths.  position: VEC3 list.  views: the pictures.  pick: the views of a step
-    from images of all of them.  matrices: (N, 4, 4), None where poses are learned.  size: of the pictures of the round; they are drawn at ``wide``, with a ``margin``.
-    soft: what is drawn, by ``form`` with ``layers``, at ``radius``.
+    mesh, lists: what is optimised, as it was at the start.  rest: (V, 3) the shape whose details stay, None:
+    it smooths.  position: VEC3 list.  views: the pictures.  pick: the views of a step from images of all of
+    them.  matrices: (N, 4, 4), None where poses are learned.  size: of the pictures of the round; they are
+    drawn at ``wide``, with a ``margin``. soft: what is drawn, by ``form`` with ``layers``, at ``radius``.
     """
 
     mesh: Mesh
@@ -115,8 +116,8 @@ class Canvas:
 
     @property
     def unit(self) -> float:
-        """How many units of clip w are one unit of the scene: learned poses are in units of the scene, matrices are from
-        them to the world."""
+        """How many units of clip w are one unit of the scene: learned poses are in units of the scene,
+        matrices are from them to the world."""
         return 1.0 if self.matrices is None else float(np.linalg.norm(self.matrices[0, 3, :3]))
 
     def image(self, name: str, data: np.ndarray) -> Variable:
@@ -126,7 +127,8 @@ class Canvas:
 
 # The lists of a mesh that a round of the shape phase optimises: for one topology, or with room for others.
 #
-# With room, the counts of faces and vertices are data like the lists themselves, so that a remeshed mesh needs no new build.
+# With room, the counts of faces and vertices are data like the lists themselves, so that a remeshed mesh
+# needs no new build.
 
 PARTS = 32
 """Most components of a mesh that is sure to have room."""
@@ -161,14 +163,14 @@ class Lists:
         return adjacency(self.mesh.faces, self.vertices)
 
     def bending(self, moved: Variable, weight: Number) -> Variable:
-        """FLOAT 1x1: the squared Laplacian of a list of vertices times a weight, scaled so that the same shape has the same
-        value at every subdivision."""
+        """FLOAT 1x1: the squared Laplacian of a list of vertices times a weight, scaled so that the same
+        shape has the same value at every subdivision."""
         return laplacian_loss(moved, self.neighbours) * (weight * self.vertices**2)
 
 
 class SpareLists(Lists):
-    """Lists for closed meshes of at most ``faces`` faces. Faces in excess have no area and are not drawn; vertices in excess
-    have no faces and get no gradient."""
+    """Lists for closed meshes of at most ``faces`` faces. Faces in excess have no area and are not drawn;
+    vertices in excess have no faces and get no gradient."""
 
     def __init__(self, mesh: Mesh, faces: int):
         super().__init__(mesh)
@@ -199,7 +201,8 @@ class SpareLists(Lists):
         return laplacian_loss(moved, self.neighbours, "sum") * self.used * weight
 
     def data(self, mesh: Mesh) -> dict[Variable, np.ndarray]:
-        """What to send for another mesh, by leaf, but for its positions. Raises InputError where there is no room."""
+        """What to send for another mesh, by leaf, but for its positions. Raises InputError where there is no
+        room."""
         found = {self.face_list: list_image(padded(mesh.faces, self.faces)), self.used: self._used(mesh)}
         edges = self.edges.data(self._edges(mesh))
         return {**found, **edges, **self.neighbours.data(self._neighbours(mesh))}
@@ -229,8 +232,8 @@ class SpareLists(Lists):
 class Moving:
     """Poses of cameras in units of the scene, as parameters of one round of ``steps`` steps.
 
-    turn, shift: learning rates of Adam from the first to the last step, of turns about the scene's centre in radians
-    and of shifts in radii of the scene.
+    turn, shift: learning rates of Adam from the first to the last step, of turns about the scene's centre in
+    radians and of shifts in radii of the scene.
     """
 
     def __init__(self, cameras: Cameras, turn: tuple[float, float], shift: tuple[float, float], steps: int):
@@ -268,8 +271,8 @@ def with_views(cameras: Cameras, views: np.ndarray) -> Cameras:
 
 
 def moving_cameras(dataset: Dataset) -> Cameras | None:
-    """The cameras whose poses are learned, in units of the scene; None, with a warning, for a single view, which says
-    nothing about its own pose."""
+    """The cameras whose poses are learned, in units of the scene; None, with a warning, for a single view,
+    which says nothing about its own pose."""
     if len(dataset.train.cameras) == 1:
         warnings.warn(
             "one view says nothing about its pose: it stays as it is; give more to refine them", stacklevel=3
@@ -281,8 +284,8 @@ def moving_cameras(dataset: Dataset) -> Cameras | None:
 def in_world(dataset: Dataset, cameras: Cameras) -> tuple[Cameras, Similarity]:
     """Learned cameras from units of the scene to the world, and what moves the mesh there with them.
 
-    A rigid motion and a scale of mesh and cameras together change no picture. Those are chosen that bring the learned
-    cameras nearest to the given ones.
+    A rigid motion and a scale of mesh and cameras together change no picture. Those are chosen that bring the
+    learned cameras nearest to the given ones.
     """
     cameras = world_cameras(cameras, dataset.center, dataset.radius)
     back = align(cameras, dataset.train.cameras)
@@ -294,7 +297,8 @@ def in_world(dataset: Dataset, cameras: Cameras) -> tuple[Cameras, Similarity]:
 
 @dataclass(frozen=True)
 class FitRound:
-    """One part of the shape phase: one topology and one image size. Pairs are the values at the first and last step."""
+    """One part of the shape phase: one topology and one image size. Pairs are the values at the first and
+    last step."""
 
     subdivisions: int
     """How often the start mesh is subdivided."""
@@ -310,7 +314,8 @@ class FitRound:
     spread: float = 0.0
     """The lambda of large steps; 0: gradients averaged with those of neighbours, and Adam."""
     weights: Mapping[str, float] = field(default_factory=dict)
-    """Of further terms of the loss, by the names of their options (``FitOptions``), relative to silhouettes."""
+    """Of further terms of the loss, by the names of their options (``FitOptions``), relative to
+    silhouettes."""
     turn: tuple[float, float] = (0.0, 0.0)
     """Learning rate of the rotations of poses, in radians; 0: fixed."""
     shift: tuple[float, float] = (0.0, 0.0)
@@ -337,7 +342,8 @@ class FitRound:
 class Factors:
     """Of a round: numbers that are part of its graph, or FLOAT leaves of one texel that ``Controls`` sends.
 
-    rate: of all learning rates.  radius: of the radius of HardSoftRas.  smoothness, colour: of these terms of the loss.
+    rate: of all learning rates.  radius: of the radius of HardSoftRas.  smoothness, colour: of these terms of
+    the loss.
     """
 
     rate: Number = 1.0
@@ -353,7 +359,8 @@ RANGES = {"rate": (0.05, 5.0), "radius": (0.25, 4.0), "smoothness": (0.02, 50.0)
 
 @dataclass(eq=False)
 class Controls:
-    """The factors of a fit as leaves, and their present values. Values go to the engine of the round that runs.
+    """The factors of a fit as leaves, and their present values. Values go to the engine of the round that
+    runs.
 
     changes: (steps of the fit so far, name, value) of everything that was set, for the report.
 

@@ -1,4 +1,5 @@
-"""The terms of the loss of the shape phase, one module each. A new one is a module here and a row of ``FitOptions``."""
+"""The terms of the loss of the shape phase, one module each. A new one is a module here and a row of
+``FitOptions``."""
 
 from __future__ import annotations
 
@@ -34,15 +35,16 @@ class Bending(Term):
         super().__init__(canvas.lists.bending(moved, weight), factors=("smoothness",))
 
 
-# The colour term of the shape phase (photo-consistency): a point of the surface has one colour in all pictures.
+# The colour term of the shape phase (photo-consistency): a point of the surface has one colour in all
+# pictures.
 
 PACE = 0.05
 """Learning rate of Adam for colours, in sRGB codes."""
 
 
 class HarmonicLight:
-    """The brightness of a surface in each view as a function of its normal: spherical harmonics up to degree two, which
-    multiply the colours. Models lights fixed in the world or to the camera, and exposures."""
+    """The brightness of a surface in each view as a function of its normal: spherical harmonics up to degree
+    two, which multiply the colours. Models lights fixed in the world or to the camera, and exposures."""
 
     def __init__(self, normals: np.ndarray, views: int):
         x, y, z = np.asarray(normals, np.float64).T
@@ -60,7 +62,8 @@ class HarmonicLight:
 
 
 class Colours(Term):
-    """Colours of the vertices are learned with the shape. Where poses are learned, too, each view has a light of its own."""
+    """Colours of the vertices are learned with the shape. Where poses are learned, too, each view has a light
+    of its own."""
 
     scheduled = True
 
@@ -101,12 +104,14 @@ def colour_term(
     pick: Callable[[Variable], Variable] = lambda views: views,
     light: HarmonicLight | None = None,
 ) -> tuple[Variable, Variable]:
-    """Colours of the ``count`` vertices as a leaf to be learned, VEC3 list, and their distance from the pictures.
+    """Colours of the ``count`` vertices as a leaf to be learned, VEC3 list, and their distance from the
+    pictures.
 
-    colors (N, H, W, 3), linear on black, and masks (N, H, W) are filtered in linear light to ``size``, with a margin, and
-    compared as sRGB codes: the distance is the sum of squared differences over mask pixels that the mesh covers, divided by
-    the number of all mask pixels. It is differentiable in the colours, and in the positions through interpolation over the surface; outline and visibility are
-    held fixed.  pick: selects the views of the step from N.
+    colors (N, H, W, 3), linear on black, and masks (N, H, W) are filtered in linear light to ``size``, with a
+    margin, and compared as sRGB codes: the distance is the sum of squared differences over mask pixels that
+    the mesh covers, divided by the number of all mask pixels. It is differentiable in the colours, and in the
+    positions through interpolation over the surface; outline and visibility are held fixed.  pick: selects
+    the views of the step from N.
     """
     around = ((margin, margin), (margin, margin))
     codes, inside = [], []
@@ -142,10 +147,12 @@ class Consistency(Term):
         super().__init__(normal_consistency(canvas.position, canvas.edges) * weight)
 
 
-# The depth term of the shape phase: distances along the optical axis, which show concavities that no outline shows.
+# The depth term of the shape phase: distances along the optical axis, which show concavities that no outline
+# shows.
 
 TOLERANCE = 0.02
-"""Differences in units of the scene above which the term grows linearly: outliers pull no more than others."""
+"""Differences in units of the scene above which the term grows linearly: outliers pull no more than
+others."""
 
 
 class Depths(Term):
@@ -170,15 +177,17 @@ def depth_term(
     blended: bool = False,
     pick: Callable[[Variable], Variable] = lambda views: views,
 ) -> Variable:
-    """FLOAT 1x1: the distance of the drawn depths from measured ones (N, H, W), in units of the scene, 0 where unknown.
+    """FLOAT 1x1: the distance of the drawn depths from measured ones (N, H, W), in units of the scene, 0
+    where unknown.
 
-    Compared at ``size`` with a margin, over pixels inside of the masks (N, H, W) whose depth is known and that the mesh
-    covers: ``charbonnier`` of the scale TOLERANCE over that scale, which for large differences is their magnitude. It is
-    divided by the number of all such pixels, covered or not. Differentiable in the positions.
+    Compared at ``size`` with a margin, over pixels inside of the masks (N, H, W) whose depth is known and
+    that the mesh covers: ``charbonnier`` of the scale TOLERANCE over that scale, which for large differences
+    is their magnitude. It is divided by the number of all such pixels, covered or not. Differentiable in the
+    positions.
 
-    unit: how many units of clip w are one unit of the scene.  blended: whether depths are blended in the soft margins of
-    contours (for forms that are ``exact_inside``); otherwise the nearest surface at the pixel centre is compared, its
-    visibility held fixed.  pick: selects the views of the step from N.
+    unit: how many units of clip w are one unit of the scene.  blended: whether depths are blended in the soft
+    margins of contours (for forms that are ``exact_inside``); otherwise the nearest surface at the pixel
+    centre is compared, its visibility held fixed.  pick: selects the views of the step from N.
     """
     told = [depth_at(*pair, size) for pair in zip(depths, masks, strict=True)]
     target = np.pad(np.stack(told), ((0, 0), (margin, margin), (margin, margin)))
@@ -192,8 +201,8 @@ def depth_term(
 
 
 def depth_image(drawn: Silhouette, blended: bool = False) -> Variable:
-    """FLOAT: clip w, the distance from the camera along its axis, of the nearest surface, 0 where there is none; or
-    blended from all surfaces of the form. Differentiable in the positions."""
+    """FLOAT: clip w, the distance from the camera along its axis, of the nearest surface, 0 where there is
+    none; or blended from all surfaces of the form. Differentiable in the positions."""
     mesh = drawn.mesh
     table = F.component(mesh.position, 3)
     if blended:
@@ -203,8 +212,9 @@ def depth_image(drawn: Silhouette, blended: bool = False) -> Variable:
 
 
 def depth_at(depths: np.ndarray, mask: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """(h, w) float32: depths (H, W) inside of a mask (H, W) at another size; the mean of those that are known, 0 where that
-    is less than half of the pixel, and where the pixel is not inside of the mask as a whole."""
+    """(h, w) float32: depths (H, W) inside of a mask (H, W) at another size; the mean of those that are
+    known, 0 where that is less than half of the pixel, and where the pixel is not inside of the mask as a
+    whole."""
     told = ((depths > 0) & (mask >= 0.5)).astype(np.float32)
     share, inside = resize(told, size), resize(mask.astype(np.float32), size)
     mean = resize(depths.astype(np.float32) * told, size) / np.maximum(share, 1e-6)
@@ -217,8 +227,8 @@ def depth_at(depths: np.ndarray, mask: np.ndarray, size: tuple[int, int]) -> np.
 class Outlines(Term):
     """L2 of silhouettes, in the mean over the picture without its margin.
 
-    Beyond the border of a truncated mask the coverage is unknown. There the loss of a one-sided form is 0 as long as the
-    silhouette lies between the one for an uncovered and the one for a covered outside.
+    Beyond the border of a truncated mask the coverage is unknown. There the loss of a one-sided form is 0 as
+    long as the silhouette lies between the one for an uncovered and the one for a covered outside.
     """
 
     def __init__(self, canvas: Canvas):

@@ -1,4 +1,5 @@
-"""The options of a fit: one table, from which its checks, the command line, lists of fits and documentation follow."""
+"""The options of a fit: one table, from which its checks, the command line, lists of fits and documentation
+follow."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from ..graphs.terms import Colours, Consistency, Depths
 from .option import check_rows, described, option, rows
 
 STEPS = 720
-"""Default number of steps: five sixths for the shape, the rest for the texture. From the hull of exact masks the shape needs
-a part of its steps, and takes no more."""
+"""Default number of steps: five sixths for the shape, the rest for the texture. From the hull of exact masks
+the shape needs a part of its steps, and takes no more."""
 
 STARTS = ("auto", "stereo", "hull", "sphere")
 PICTURES, SHAPE, TEXTURE, RUN = "Pictures", "Shape", "Texture and material", "Steps"
@@ -166,9 +167,9 @@ class FitOptions:
 
     @property
     def follows_colours(self) -> bool:
-        """Whether the shape follows colours from the start. With wrong poses, colours of coarse pictures lock in a wrong shape:
-        outlines alone found better poses. With depths, the steps of coarse pictures with colours are better spent on finer
-        ones."""
+        """Whether the shape follows colours from the start. With wrong poses, colours of coarse pictures lock
+        in a wrong shape: outlines alone found better poses. With depths, the steps of coarse pictures with
+        colours are better spent on finer ones."""
         return self.ends_by_colours and (self.colours is True or not self.refine_poses)
 
     @property
@@ -185,7 +186,8 @@ class FitOptions:
 
     @property
     def texels(self) -> int:
-        """Along each side of the texture: by default the power of two from two texels for each row of a picture up."""
+        """Along each side of the texture: by default the power of two from two texels for each row of a
+        picture up."""
         if self.texture_size is not None:
             return self.texture_size
         rows = min(max(2 * self.size[1], 64), 1024)

@@ -1,4 +1,5 @@
-"""Options as rows of a table: one row gives the field of a record, its check, its sentence, and its place on a command line.
+"""Options as rows of a table: one row gives the field of a record, its check, its sentence, and its place on
+a command line.
 
     @described
     @dataclass(frozen=True)
@@ -31,12 +32,13 @@ T = TypeVar("T")
 class Option:
     """A row. help: a sentence for users, who know options by their names on a command line.
 
-    group: the heading under which it is listed.  least, most: its range.  inside: whether the ends are left out.  choices: its values, if they are
-    names.  check: raises InputError for other values that cannot be.  example: what a message proposes; None: the default.
+    group: the heading under which it is listed.  least, most: its range.  inside: whether the ends are left
+    out.  choices: its values, if they are names.  check: raises InputError for other values that cannot be.
+    example: what a message proposes; None: the default.
 
-    command: whether a command line has it.  whole: it is of a list of jobs as a whole, not of one.  effect: whether results
-    depend on it.  read: from its text in a list of jobs, and the folder of that list, to the value.  term: of a loss, whose
-    weight it is: a class (``Term``).
+    command: whether a command line has it.  whole: it is of a list of jobs as a whole, not of one.  effect:
+    whether results depend on it.  read: from its text in a list of jobs, and the folder of that list, to the
+    value.  term: of a loss, whose weight it is: a class (``Term``).
     """
 
     help: str
@@ -56,7 +58,8 @@ class Option:
 
 @dataclass(frozen=True)
 class Row:
-    """An option of a record: its name there, the type of its values (None aside), whether None is one, and the default."""
+    """An option of a record: its name there, the type of its values (None aside), whether None is one, and
+    the default."""
 
     name: str
     kind: type

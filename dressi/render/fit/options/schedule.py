@@ -9,12 +9,13 @@ from ..graphs.term import FitRound
 from .fit_options import TERMS, FitOptions
 
 HASTE = 16.0
-"""Learning rates of large steps relative to those of Adam. The rate bounds the move of a vertex before it is spread, and
-spreading leaves a small part of a detail."""
+"""Learning rates of large steps relative to those of Adam. The rate bounds the move of a vertex before it is
+spread, and spreading leaves a small part of a detail."""
 EASED = 0.1
 """Factor on the weight of the Laplacian with large steps, which keep the shape smooth by themselves."""
 COLOURS, SPREAD = {"colours": 1.0}, 9.0
-"""For rounds that also compare colours: their weight relative to silhouettes, and the lambda of large steps."""
+"""For rounds that also compare colours: their weight relative to silhouettes, and the lambda of large
+steps."""
 
 
 def shape_rounds(
@@ -22,10 +23,11 @@ def shape_rounds(
 ) -> list[FitRound]:
     """The shape phase from coarse to fine, the radius from far to near.
 
-    exact: whether the masks are exact (rendered from a mesh). With exact masks the last round uses silhouettes only,
-    else colours too.  near: whether the start already fits the masks, as their visual hull does. Then the first round,
-    which goes far, is left out. With exact masks two rounds of a part of the steps remain, without colours: from the hull
-    the surface is found better by outlines and the Laplacian.  thin: whether such a start has parts that are thin.
+    exact: whether the masks are exact (rendered from a mesh). With exact masks the last round uses
+    silhouettes only, else colours too.  near: whether the start already fits the masks, as their visual hull
+    does. Then the first round, which goes far, is left out. With exact masks two rounds of a part of the
+    steps remain, without colours: from the hull the surface is found better by outlines and the Laplacian.
+    thin: whether such a start has parts that are thin.
     """
     steps = max(options.steps - options.texture_steps, 1)
     parts = (0.35, 0.35)
@@ -44,11 +46,13 @@ def shape_rounds(
 
 
 FITTED_STEPS = 45
-"""Steps of the shape from a start that fits already. More of them raise the overlap and blur what stereo has found."""
+"""Steps of the shape from a start that fits already. More of them raise the overlap and blur what stereo has
+found."""
 
 
 def fitted_rounds(options: FitOptions, exact: bool = False) -> list[FitRound]:
-    """The shape phase from a start that fits already, with its concavities: large steps at full size, and no others.
+    """The shape phase from a start that fits already, with its concavities: large steps at full size, and no
+    others.
 
     exact: as for ``shape_rounds``.
     """
@@ -106,12 +110,12 @@ def _subdivisions(options: FitOptions, pixels: int) -> int:
 def _fine_rounds(options: FitOptions, share: list[int], exact: bool) -> list[FitRound]:
     """Each round has twice the rows of the round before, and its radius starts where that one ended.
 
-    The Laplacian is strong while the radius is large, which avoids folds, and weak at the end, for details. The mesh is
-    subdivided only where the resolution rises.
+    The Laplacian is strong while the radius is large, which avoids folds, and weak at the end, for details.
+    The mesh is subdivided only where the resolution rises.
     """
     radii = _radii(options)
-    # All steps together move a vertex by about one radius of the scene. Faster steps push the two sides of a thin
-    # part through each other and turn it inside out.
+    # All steps together move a vertex by about one radius of the scene. Faster steps push the two sides of a
+    # thin part through each other and turn it inside out.
     far = min(0.02, 1.35 / max(share[0], 1))
     finer = [_subdivisions(options, pixels) for pixels in (64, 128, 256)]
     rounds = [
@@ -120,8 +124,9 @@ def _fine_rounds(options: FitOptions, share: list[int], exact: bool) -> list[Fit
     ]
     if not options.follows_colours:
         return [*rounds, FitRound(finer[2], 256, share[2], (radii[2], radii[3]), (0.004, 0.0005), 1e-5)]
-    # The gradient of colours reaches a few pixels, so colours start at low resolution, where these are a long way.
-    # Large steps: with Adam alone, vertices seen by few pixels would move as far as all others and fold over.
+    # The gradient of colours reaches a few pixels, so colours start at low resolution, where these are a long
+    # way. Large steps: with Adam alone, vertices seen by few pixels would move as far as all others and fold
+    # over.
     near, slow = (radii[2], radii[3]), (0.003, 0.0005)
     last = FitRound(finer[2], 256, share[6], near, slow, 1e-6)
     return [
@@ -135,7 +140,8 @@ def _fine_rounds(options: FitOptions, share: list[int], exact: bool) -> list[Fit
 
 
 def _near_rounds(options: FitOptions, steps: int) -> list[FitRound]:
-    """From a start that is a few pixels off, with phantom volume that fast steps and a strong Laplacian take away."""
+    """From a start that is a few pixels off, with phantom volume that fast steps and a strong Laplacian take
+    away."""
     _, far, middle, last = _radii(options)
     coarse, finer = _subdivisions(options, 128), _subdivisions(options, 256)
     return [
@@ -145,8 +151,8 @@ def _near_rounds(options: FitOptions, steps: int) -> list[FitRound]:
 
 
 def _thin_rounds(options: FitOptions, steps: int) -> list[FitRound]:
-    """The same for limbs of a few pixels: at full size, as coarse pictures do not show them; slow steps of Adam, which
-    leave few folds; then large steps, which leave none, for the details that healing took."""
+    """The same for limbs of a few pixels: at full size, as coarse pictures do not show them; slow steps of
+    Adam, which leave few folds; then large steps, which leave none, for the details that healing took."""
     (_, far, middle, last), finer = _radii(options), _subdivisions(options, 256)
     return [
         FitRound(finer, 256, int(0.3 * steps), (far, last), (0.001, 0.0002), 1e-6, opens=True),
@@ -172,20 +178,22 @@ REMESH = 30
 
 
 def _remeshed(plan: FitRound) -> FitRound:
-    """As many faces as a subdivided octahedron has. The operators of large steps are factorised for one topology, so rounds
-    with large steps, which are short, are remeshed at their start only, and not at all if that is what went before."""
+    """As many faces as a subdivided octahedron has. The operators of large steps are factorised for one
+    topology, so rounds with large steps, which are short, are remeshed at their start only, and not at all if
+    that is what went before."""
     return replace(plan, faces=8 * 4**plan.subdivisions, remesh=0 if plan.spread else REMESH)
 
 
 TURNS = ((0.32, 0.16), (0.12, 0.04), (0.05, 0.01))
 SHIFTS = ((0.8, 0.3), (0.24, 0.06), (0.05, 0.01))
-"""Learning rates of poses at the start and end of each round that moves them, times its number of steps. Rounds after the
-third use the third entry."""
+"""Learning rates of poses at the start and end of each round that moves them, times its number of steps.
+Rounds after the third use the third entry."""
 
 
 def _moving(plans: list[FitRound]) -> list[FitRound]:
-    """Poses move far enough for a bad calibration in the first round, and less in each later one: where outlines carry
-    little information, Adam would follow remaining errors of the shape. A round coarser than one before it moves none."""
+    """Poses move far enough for a bad calibration in the first round, and less in each later one: where
+    outlines carry little information, Adam would follow remaining errors of the shape. A round coarser than
+    one before it moves none."""
     moved, finest = [], 0
     for plan in plans:
         if plan.pixels >= finest:
@@ -198,9 +206,9 @@ def _moving(plans: list[FitRound]) -> list[FitRound]:
 
 
 def _adjusting(options: FitOptions, plans: list[FitRound]) -> list[FitRound]:
-    """Before the last third of the last round, poses and shape are adjusted together. The poses stay as they are then. The
-    shape, which is rough after that, or that of stereo with these poses, goes on as one that fits. For photographs: by exact
-    masks, outlines alone found better poses."""
+    """Before the last third of the last round, poses and shape are adjusted together. The poses stay as they
+    are then. The shape, which is rough after that, or that of stereo with these poses, goes on as one that
+    fits. For photographs: by exact masks, outlines alone found better poses."""
     *others, last = plans
     still = last.steps // 3
     before = replace(last, steps=last.steps - still, adjusts=True)

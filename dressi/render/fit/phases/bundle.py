@@ -30,16 +30,18 @@ from .remeshed import unfolded
 
 # Shape and poses together, by Gauss-Newton: near the end of the shape phase where poses are learned.
 #
-# Outlines alone leave rotations open that a change of the shape hides. The colours of the surface show them, but only with a
-# shape on which the pictures agree: with the shape fixed, its errors move the poses. So both are unknown:
+# Outlines alone leave rotations open that a change of the shape hides. The colours of the surface show them,
+# but only with a shape on which the pictures agree: with the shape fixed, its errors move the poses. So both
+# are unknown:
 #
 #     minimise   sum (I_v(x_v) - L_v(n) C)^2 / (noise^2 + (PLACE |dI_v|)^2) + OUTLINES / height sum d_v^2
 #                + STIFF |L h|^2 + BEND |n . L (X + h n - X0)|^2
 #
-# x_v: the place in picture v of a point of the surface, where the picture shows it away from contours.  I_v: the picture,
-# smoothed by a Gaussian that becomes narrower; dI_v: its slope.  C: the colour of the point, eliminated.  L_v: the light of the
-# view as a function of the normal.  d_v: distances in pixels between outlines.  X, n, h: vertices, normals, and motions along
-# these.  X0: the vertices at the start.  L: the graph Laplacian. Large residuals count less.
+# x_v: the place in picture v of a point of the surface, where the picture shows it away from contours.  I_v:
+# the picture, smoothed by a Gaussian that becomes narrower; dI_v: its slope.  C: the colour of the point,
+# eliminated.  L_v: the light of the view as a function of the normal.  d_v: distances in pixels between
+# outlines.  X, n, h: vertices, normals, and motions along these.  X0: the vertices at the start.  L: the
+# graph Laplacian. Large residuals count less.
 #
 # Adam does not get there: shape and poses change together along directions in which the loss hardly changes.
 
@@ -67,8 +69,8 @@ WORSE = 1.5
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """What is compared. codes: (N, H, W) means of the sRGB codes.  masks: (N, H, W) bool.  distances: (N, H, W) signed,
-    to the outlines, in pixels."""
+    """What is compared. codes: (N, H, W) means of the sRGB codes.  masks: (N, H, W) bool.  distances: (N, H,
+    W) signed, to the outlines, in pixels."""
 
     codes: np.ndarray
     masks: np.ndarray
@@ -86,7 +88,8 @@ class Pictures:
         distances = signed_distances(masks, size) * size[1]
         if known is not None:
             told = np.stack([resize(part.astype(np.float32), size) for part in known]) > 0.999
-            # The border of the known pixels is no outline: nothing is compared that is nearer to it than outlines may be.
+            # The border of the known pixels is no outline: nothing is compared that is nearer to it than
+            # outlines may be.
             wide = 2 * int(np.ceil(REACH)) + 3
             clear = np.stack([minimum_filter(part, wide) for part in told])
             inside, distances = inside & told, np.where(clear, distances, 1e3)
@@ -117,13 +120,14 @@ def adjusted(
     details: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> tuple[Mesh, Cameras] | None:
-    """The mesh and the cameras, both in units of the scene, that explain the pictures better; None after ``stop()``,
-    which is polled at each step.
+    """The mesh and the cameras, both in units of the scene, that explain the pictures better; None after
+    ``stop()``, which is polled at each step.
 
-    masks: (N, H, W), covered from 1/2 on.  colors: (N, H, W, 3) linear, on black.  known: (N, H, W) bool, the valid
-    pixels of the masks; None if all are.  details: whether the mesh has details that smoothing would take away. Otherwise
-    the result is ``unfolded``.
-    Both are returned as they were where colours do not agree better afterwards, and with fewer than ``LEAST_VIEWS`` views.
+    masks: (N, H, W), covered from 1/2 on.  colors: (N, H, W, 3) linear, on black.  known: (N, H, W) bool, the
+    valid pixels of the masks; None if all are.  details: whether the mesh has details that smoothing would
+    take away. Otherwise the result is ``unfolded``.
+    Both are returned as they were where colours do not agree better afterwards, and with fewer than
+    ``LEAST_VIEWS`` views.
     """
     if len(cameras) < LEAST_VIEWS:
         return mesh, cameras
@@ -237,7 +241,8 @@ def inner_edges(mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _moved(camera: Camera, move: np.ndarray) -> Camera:
-    """The camera after an increment (6,): a turn about the origin of the scene, then a shift, in its own axes."""
+    """The camera after an increment (6,): a turn about the origin of the scene, then a shift, in its own
+    axes."""
     turn = Rotation.from_rotvec(move[:3]).as_matrix()
     return replace(camera, rotation=turn @ camera.rotation, translation=camera.translation + move[3:])
 
@@ -269,12 +274,14 @@ class Depths:
         self._engine.close()
 
 
-# The brightness of the surface in each picture as a function of its normal, fitted to what points of the surface show.
+# The brightness of the surface in each picture as a function of its normal, fitted to what points of the
+# surface show.
 
 TURNS = 6
 """How often colours and lights are fitted in turn."""
 NOISE = 0.05
-"""Differences of colours, in sRGB codes, that begin to count less: highlights and shadows follow no normal."""
+"""Differences of colours, in sRGB codes, that begin to count less: highlights and shadows follow no
+normal."""
 STIFF_LIGHT = 1e-4
 """Weight of differences from a light of 1, relative to a point of colour 1."""
 RANGE = (0.2, 5.0)
@@ -289,10 +296,11 @@ def harmonics(normals: np.ndarray) -> np.ndarray:
 
 
 def shades(normals: np.ndarray, point: np.ndarray, view: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """(R,): factors on the colours of points, one for each observation: of a point (R,) by a view (R,), with a value (R,).
+    """(R,): factors on the colours of points, one for each observation: of a point (R,) by a view (R,), with
+    a value (R,).
 
-    normals: (P, 3). Each view has its own light, ``harmonics`` of the normal, near 1. Models lights fixed in the world or
-    to the camera, and exposures.
+    normals: (P, 3). Each view has its own light, ``harmonics`` of the normal, near 1. Models lights fixed in
+    the world or to the camera, and exposures.
     """
     basis, shade = harmonics(normals)[point], np.ones(len(value))
     for _ in range(TURNS):
@@ -314,7 +322,8 @@ def shades(normals: np.ndarray, point: np.ndarray, view: np.ndarray, value: np.n
 
 @dataclass(frozen=True, eq=False)
 class Projected:
-    """P points in a camera. place: (P, 2) pixels.  at: (P, 3) in the camera's axes; the third is the depth."""
+    """P points in a camera. place: (P, 2) pixels.  at: (P, 3) in the camera's axes; the third is the
+    depth."""
 
     camera: Camera
     place: np.ndarray
@@ -340,8 +349,9 @@ class Projected:
     def slopes(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Derivatives of what the points see in an image (H, W).
 
-        (P,): how steep it is, by pixels. (P, 6): by an increment of the pose, a turn about the origin of the scene and a shift, in the camera's axes
-        (``cameras.pose``). (P, 3): by motions of the points in the scene.
+        (P,): how steep it is, by pixels. (P, 6): by an increment of the pose, a turn about the origin of the
+        scene and a shift, in the camera's axes (``cameras.pose``). (P, 3): by motions of the points in the
+        scene.
         """
         down, right = (self.look_up(part) for part in np.gradient(image))
         steep = np.hypot(right, down)
@@ -369,8 +379,8 @@ def projected(camera: Camera, points: np.ndarray) -> Projected:
 CLEAR = 0.3
 """Least cosine between the normal and the direction to the camera of points that are compared."""
 STEP = 0.03
-"""Radii of the scene: a pixel lies at a contour where depths around it differ by more than those of a surface that is
-just ``CLEAR``, and by this."""
+"""Radii of the scene: a pixel lies at a contour where depths around it differ by more than those of a surface
+that is just ``CLEAR``, and by this."""
 NEAR = 0.02
 """The same for the depth of a point and that of the pixel that it lies in."""
 BORDER = 3
@@ -378,16 +388,16 @@ BORDER = 3
 REACH, SOFT = 6.0, 1.0
 """Pixels: outlines farther apart are not compared; those a few times farther than SOFT count less."""
 PLACE = 0.25
-"""Pixels: errors of places that residuals of colours come from, beside noise. Where colours are steep, large residuals are
-expected; those a few times larger than expected count less."""
+"""Pixels: errors of places that residuals of colours come from, beside noise. Where colours are steep, large
+residuals are expected; those a few times larger than expected count less."""
 LEAST_NOISE = 0.002
 """Least scale of residuals of colours, in sRGB codes: half of a code of 8 bits."""
 
 
 @dataclass(frozen=True, eq=False)
 class Equations:
-    """Weighted normal equations: the step is -matrix^-1 right. matrix: sparse (U, U).  right: (U,).  error: root of the
-    weighted mean of squared residuals."""
+    """Weighted normal equations: the step is -matrix^-1 right. matrix: sparse (U, U).  right: (U,).  error:
+    root of the weighted mean of squared residuals."""
 
     matrix: sparse.csc_array
     right: np.ndarray
@@ -396,8 +406,8 @@ class Equations:
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Derivatives of M observations of one view. by_pose: (M, 6).  by_vertex: (M, K), by motions along their normals of
-    the K vertices (M, K) that each depends on."""
+    """Derivatives of M observations of one view. by_pose: (M, 6).  by_vertex: (M, K), by motions along their
+    normals of the K vertices (M, K) that each depends on."""
 
     view: int
     by_pose: np.ndarray
@@ -423,7 +433,8 @@ class Samples:
 def visible(
     mesh: Mesh, samples: Samples, cameras: Cameras, depths: np.ndarray, masks: np.ndarray
 ) -> list[tuple[np.ndarray, Projected, np.ndarray]]:
-    """Of each view: the points that it sees away from contours (M,), where, and their cosines to the camera (M,).
+    """Of each view: the points that it sees away from contours (M,), where, and their cosines to the camera
+    (M,).
 
     depths: (N, H, W) of the mesh, 0 where there is none.  masks: (N, H, W) bool, where colours are known.
     """
@@ -454,10 +465,7 @@ def blurred(codes: np.ndarray, masks: np.ndarray, sigma: float) -> np.ndarray:
 
 
 def colours_alike(
-    mesh: Mesh,
-    samples: Samples,
-    seen: Sequence[tuple[np.ndarray, Projected, np.ndarray]],
-    codes: np.ndarray,
+    mesh: Mesh, samples: Samples, seen: Sequence[tuple[np.ndarray, Projected, np.ndarray]], codes: np.ndarray
 ) -> Equations:
     """A point of the surface has one colour in all pictures, up to the light of each (``shades``).
 
@@ -509,8 +517,8 @@ def outlines_alike(
 ) -> Equations:
     """Outlines of the mesh lie on those of the masks; residuals in pixels, weights in pixels of length.
 
-    edges: vertices (E, 2) and faces (E, 2) of the edges between two faces.  drawn, masks: (N, H, W) signed distances in
-    pixels to the outlines of the mesh as it is drawn, and to those of the masks.
+    edges: vertices (E, 2) and faces (E, 2) of the edges between two faces.  drawn, masks: (N, H, W) signed
+    distances in pixels to the outlines of the mesh as it is drawn, and to those of the masks.
     """
     ends, beside = edges
     normals, faces = mesh.vertex_normals(), mesh.face_normals()

@@ -1,8 +1,7 @@
 """Material, light and exposure of a known shape, from its pictures: ``MaterialFit``.
 
-views = Observations(cameras, masks, colours)
-found = MaterialFit(mesh, views, MaterialOptions("albedo,roughness"), Environment(sky), DressiAD).run()
-save_mesh("result.glb", found.mesh)
+views = Observations(cameras, masks, colours) found = MaterialFit(mesh, views,
+MaterialOptions("albedo,roughness"), Environment(sky), DressiAD).run() save_mesh("result.glb", found.mesh)
 """
 
 from __future__ import annotations
@@ -73,11 +72,11 @@ EVENNESS = 1e-6
 
 
 class LearnedLight:
-    """A light as Variables. learned: whether its ``learned`` fields are parameters; those that are ``positive`` are
-    exponentials of theirs.
+    """A light as Variables. learned: whether its ``learned`` fields are parameters; those that are
+    ``positive`` are exponentials of theirs.
 
-    ``light`` is for the graph, ``rates`` are the parameters with their learning rates, ``values`` what is read at the end,
-    ``penalty`` a FLOAT 1x1 term of the loss.
+    ``light`` is for the graph, ``rates`` are the parameters with their learning rates, ``values`` what is
+    read at the end, ``penalty`` a FLOAT 1x1 term of the loss.
     """
 
     def __init__(self, light: LightSource, learned: bool):
@@ -135,9 +134,9 @@ def learned(part: str) -> Learned:
 class Maps:
     """The optimised maps of a mesh. parts: names of them.  size: (W, H).
 
-    ``given`` are Variables by the names of ``render``'s material, and "texture"; ``pyramids`` hold the parameters, by part.
-    Each is what its ``Learned`` makes of its parameters; of the base colour, whose name is albedo, these are sRGB codes.
-    Normals are those of the mesh, tilted.
+    ``given`` are Variables by the names of ``render``'s material, and "texture"; ``pyramids`` hold the
+    parameters, by part. Each is what its ``Learned`` makes of its parameters; of the base colour, whose name
+    is albedo, these are sRGB codes. Normals are those of the mesh, tilted.
     """
 
     def __init__(self, mesh: Mesh, parts: tuple[str, ...], size: tuple[int, int]):
@@ -161,8 +160,8 @@ class Maps:
 
 
 def with_maps(base: Mesh, values: Mapping[str, np.ndarray], size: tuple[int, int]) -> Mesh:
-    """The mesh with maps of ``size`` (W, H), ``values`` by part as (1, H, W, ...); texels outside of all charts are filled.
-    Values of other names are left out."""
+    """The mesh with maps of ``size`` (W, H), ``values`` by part as (1, H, W, ...); texels outside of all
+    charts are filled. Values of other names are left out."""
     mesh = replace(base, material=replace(base.material or Material()))
     inside = charted(mesh, size)
     found = {
@@ -235,15 +234,17 @@ class MaterialResult:
 class MaterialFit(Round):
     """Fits material, light and exposure of a mesh to pictures; shape and cameras are known. ``run`` once.
 
-    mesh: in the world, with texture coordinates.  views: its pictures; colours are compared as sRGB codes, at the centres of
-    pixels that mask and mesh cover.  light: what shines, or what the light starts from if it is optimised.
+    mesh: in the world, with texture coordinates.  views: its pictures; colours are compared as sRGB codes, at
+    the centres of pixels that mask and mesh cover.  light: what shines, or what the light starts from if it
+    is optimised.
 
-    Maps are pyramids (``Pyramid``), so texels that few pixels show follow their neighbours. All parameters are found
-    together by Adam with a rate that falls to a thirtieth.
+    Maps are pyramids (``Pyramid``), so texels that few pixels show follow their neighbours. All parameters
+    are found together by Adam with a rate that falls to a thirtieth.
 
-    moves: whether vertices move as well, for exact masks: whole pictures are compared then, masks too, blended at contours
-    (the antialias form), and normals are those of the present shape. Folds are healed at the end.  exposures: (N,) what
-    those of the views start from.  factors: what a person may change meanwhile. Raises InputError.
+    moves: whether vertices move as well, for exact masks: whole pictures are compared then, masks too,
+    blended at contours (the antialias form), and normals are those of the present shape. Folds are healed at
+    the end.  exposures: (N,) what those of the views start from.  factors: what a person may change
+    meanwhile. Raises InputError.
     """
 
     name = "material"
@@ -376,8 +377,8 @@ class MaterialFit(Round):
         stop: Callable[[], bool] = lambda: False,
         measure: Callable[[str, Engine], None] | None = None,
     ) -> MaterialResult:
-        """Optimise until done or until ``stop()``, polled every ``CHUNK`` steps, is true. measure: called with "material" and
-        the engine when all is done and read."""
+        """Optimise until done or until ``stop()``, polled every ``CHUNK`` steps, is true. measure: called
+        with "material" and the engine when all is done and read."""
         engine, steps = self.make_engine(), self.options.steps
         try:
             start(engine, self)
@@ -398,7 +399,8 @@ class MaterialFit(Round):
             engine.close()
 
     def found(self, engine: Engine) -> Found:
-        """The mesh, and maps by part, fields of the light by ``LIGHT`` and their name, and exposures, as they are read."""
+        """The mesh, and maps by part, fields of the light by ``LIGHT`` and their name, and exposures, as they
+        are read."""
         values = {name: engine.recv(name) for name in self.outputs}
         exposed = "exposure" in self.options.optimize
         stops = engine.recv(self.stops).reshape(-1) if exposed else np.zeros(self.stops.batch)
@@ -479,10 +481,11 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    """What a fit recovers after its texture: a material in place of it, the light and the exposures, in ``stages``.
+    """What a fit recovers after its texture: a material in place of it, the light and the exposures, in
+    ``stages``.
 
-    light: what shines, or what the light starts from.  moves: whether vertices move under the light in some of the steps, for
-    exact masks.
+    light: what shines, or what the light starts from.  moves: whether vertices move under the light in some
+    of the steps, for exact masks.
     """
 
     options: MaterialOptions
@@ -538,10 +541,11 @@ def _no_engine() -> Any:
 
 
 def stages(options: MaterialOptions, moves: bool) -> list[Stage]:
-    """The parts of a recovery, and whether vertices move in each; together they have the steps of ``options``.
+    """The parts of a recovery, and whether vertices move in each; together they have the steps of
+    ``options``.
 
-    Vertices move when the rest of the material is known roughly, and before there is a normal map, which would take what is
-    wrong with the shape upon itself.
+    Vertices move when the rest of the material is known roughly, and before there is a normal map, which
+    would take what is wrong with the shape upon itself.
     """
     smooth = tuple(part for part in options.optimize if part != "normal")
     quarter = options.steps // 4

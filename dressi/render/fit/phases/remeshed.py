@@ -1,4 +1,5 @@
-"""What happens to a mesh between the rounds of the shape phase: folds are healed, holes opened, faces added."""
+"""What happens to a mesh between the rounds of the shape phase: folds are healed, holes opened, faces
+added."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ FILL = 0.85
 
 
 def bare(mesh: Mesh) -> Mesh:
-    """The shape alone. UVs of the start have seams that would keep their vertices; new ones are made before the texture."""
+    """The shape alone. UVs of the start have seams that would keep their vertices; new ones are made before
+    the texture."""
     return Mesh(mesh.positions, mesh.faces, color=mesh.color, name=mesh.name)
 
 
@@ -41,8 +43,9 @@ def mended(
     known: np.ndarray | None,
     resolution: int,
 ) -> Mesh:
-    """The mesh after the round ``plan``: with its folds healed, or smoothed where faces stay, and with the holes of masks
-    (N, H, W) opened where the round says so. matrices, known, resolution: as ``opened`` takes them."""
+    """The mesh after the round ``plan``: with its folds healed, or smoothed where faces stay, and with the
+    holes of masks (N, H, W) opened where the round says so. matrices, known, resolution: as ``opened`` takes
+    them."""
     mesh = healed(mesh, pixels=max(masks.shape[1:])) if plan.faces else unfolded(mesh)
     if not plan.opens:
         return mesh
@@ -51,18 +54,20 @@ def mended(
 
 # Opens holes in the mesh that the pictures see through.
 #
-# A silhouette gradient acts at outlines. A hole that the mesh covers completely has no outline, and moving vertices cannot
-# change the topology. So the mesh is converted to signed distances on a grid, the cones of the holes are subtracted, and
-# marching cubes make a new mesh.
+# A silhouette gradient acts at outlines. A hole that the mesh covers completely has no outline, and moving
+# vertices cannot change the topology. So the mesh is converted to signed distances on a grid, the cones of
+# the holes are subtracted, and marching cubes make a new mesh.
 
 LEAST_HOLE = 0.01
 """Least area of a hole, as a share of its mask. Smaller holes are probably errors of the mask."""
 CLOSED = 0.002
-"""A hole counts as closed if the mesh has this share of its volume inside it, deeper than half a cell of the grid."""
+"""A hole counts as closed if the mesh has this share of its volume inside it, deeper than half a cell of the
+grid."""
 HOLE_CELLS = 72
 """Cells of the grid along the longest side of the mesh."""
 HOLE_BLUR = 0.7
-"""Smoothing of the field, in cells: removes thin bridges and tunnels that are left where cones do not quite meet."""
+"""Smoothing of the field, in cells: removes thin bridges and tunnels that are left where cones do not quite
+meet."""
 EVENINGS = ((0.5, -0.53),) * 4
 """Factors of Taubin smoothing (1995) for the new vertices: decimation leaves long faces."""
 
@@ -88,11 +93,12 @@ def opened(
     *,
     resolution: int = 512,
 ) -> Mesh | None:
-    """A mesh of about as many faces, with new UVs for a texture of ``resolution``, in which the holes of masks (N, H, W)
-    are open. None if the mesh closes none, or if fewer than two views show one: the mask of a single view may be wrong.
+    """A mesh of about as many faces, with new UVs for a texture of ``resolution``, in which the holes of
+    masks (N, H, W) are open. None if the mesh closes none, or if fewer than two views show one: the mask of a
+    single view may be wrong.
 
-    matrices: (N, 4, 4) from the mesh's space to clip space.  known: (N, H, W), the valid pixels of the masks. An open
-    mesh is left as it is. Other parts of the surface move by less than a cell of the grid.
+    matrices: (N, 4, 4) from the mesh's space to clip space.  known: (N, H, W), the valid pixels of the masks.
+    An open mesh is left as it is. Other parts of the surface move by less than a cell of the grid.
     """
     if not mesh.is_closed():
         return None
@@ -116,7 +122,8 @@ def opened(
 
 
 def _distances(points: np.ndarray, matrix: np.ndarray, hole: np.ndarray) -> np.ndarray:
-    """Approximate signed distance of points (..., 3) to the cone behind a hole (H, W), negative inside, in their units."""
+    """Approximate signed distance of points (..., 3) to the cone behind a hole (H, W), negative inside, in
+    their units."""
     height, width = hole.shape
     clip = points @ matrix[:, :3].T + matrix[:, 3]
     seen = clip[..., 3] > 1e-6
@@ -135,39 +142,43 @@ def _evened(mesh: Mesh) -> Mesh:
     return mesh.moved(positions)
 
 
-# Heals folds that the shape phase leaves: where they are, and by making the surface anew where that is needed and allowed.
+# Heals folds that the shape phase leaves: where they are, and by making the surface anew where that is needed
+# and allowed.
 
 TRIES = 24
 HEALING = 32
 """Iterations of mending in ``healed``, after which a surface is made anew."""
 PUSH = 0.3
-"""How far ``healed`` moves vertices of inverted faces outward in each iteration, in lengths of their edges."""
+"""How far ``healed`` moves vertices of inverted faces outward in each iteration, in lengths of their
+edges."""
 CELLS = 256
 """Most cells of the grid, along the longest side of the mesh, on which a folded surface is made anew."""
 CELLS_OF_PIXEL = 4
-"""Most of them for a pixel of the longer side of the pictures: smaller ones hold nothing that these have shown."""
+"""Most of them for a pixel of the longer side of the pictures: smaller ones hold nothing that these have
+shown."""
 BLUR = 0.5
 """Smoothing of the field in cells."""
 THICK = 1.0
 """Cells that a new surface has on either side of folds, and near them."""
 SPECKS = 2e-5
-"""Parts of a new surface of a smaller share of the volume are what folds leave; larger ones are limbs that folds have cut."""
+"""Parts of a new surface of a smaller share of the volume are what folds leave; larger ones are limbs that
+folds have cut."""
 AVERAGED, BACK, LEAST = 3, 0.7, 0.1
-"""Iterations in which ``unfolded_from`` averages moves; what it leaves of those of folds in each later one; and the share of them
-below which they all go back."""
+"""Iterations in which ``unfolded_from`` averages moves; what it leaves of those of folds in each later one;
+and the share of them below which they all go back."""
 RINGS = 10
 """Iterations of it after which vertices farther around folds go back too."""
 KEPT = 0.985
-"""Least area of a new surface relative to that of the field, until which it has more faces: limbs of a few pixels are short of
-faces first, and what is lost of them does not grow again."""
+"""Least area of a new surface relative to that of the field, until which it has more faces: limbs of a few
+pixels are short of faces first, and what is lost of them does not grow again."""
 
 
 def unfolded(mesh: Mesh, *, tries: int = TRIES) -> Mesh:
     """A closed mesh with its inverted and self-intersecting faces smoothed.
 
-    The vertices of these faces move to the mean of their neighbours. Where that is not enough, the vertices around them
-    move too, in growing rings, for at most ``tries`` iterations; larger folds remain. Topology and attributes are kept. An
-    open mesh, for which inside and outside are undefined, is returned unchanged.
+    The vertices of these faces move to the mean of their neighbours. Where that is not enough, the vertices
+    around them move too, in growing rings, for at most ``tries`` iterations; larger folds remain. Topology
+    and attributes are kept. An open mesh, for which inside and outside are undefined, is returned unchanged.
     """
     if not mesh.is_closed():
         return mesh
@@ -187,15 +198,16 @@ def unfolded(mesh: Mesh, *, tries: int = TRIES) -> Mesh:
 
 
 def healed(mesh: Mesh, *, pixels: int = CELLS, tries: int = HEALING) -> Mesh:
-    """A closed mesh without folds. They are mended where they are; if ``tries`` iterations leave some, the whole surface is made
-    anew.
+    """A closed mesh without folds. They are mended where they are; if ``tries`` iterations leave some, the
+    whole surface is made anew.
 
-    The sides of a thin limb that have passed through each other are inside out. So vertices of inverted faces move outward,
-    which brings the sides back, and vertices of all folds move half-way to the mean of their neighbours. After every four
-    iterations one more ring of vertices moves. A new surface bounds the same solid: the points around which the given surface
-    winds, inverted parts included, and those near its folds, which else would cut limbs. It lies on a grid of CELLS, below
-    whose cells details are lost. Topology and vertices change then, and the new surface may have a few folds of its own. An
-    open mesh is returned unchanged.
+    The sides of a thin limb that have passed through each other are inside out. So vertices of inverted faces
+    move outward, which brings the sides back, and vertices of all folds move half-way to the mean of their
+    neighbours. After every four iterations one more ring of vertices moves. A new surface bounds the same
+    solid: the points around which the given surface winds, inverted parts included, and those near its folds,
+    which else would cut limbs. It lies on a grid of CELLS, below whose cells details are lost. Topology and
+    vertices change then, and the new surface may have a few folds of its own. An open mesh is returned
+    unchanged.
 
     pixels: of the longer side of the pictures that the mesh was fitted to.
     """
@@ -223,7 +235,8 @@ def healed(mesh: Mesh, *, pixels: int = CELLS, tries: int = HEALING) -> Mesh:
 def _mending(
     mesh: Mesh, averaging: sparse.csr_array, inverted: np.ndarray, folded: np.ndarray, rings: int
 ) -> np.ndarray:
-    """(V, 3) how ``healed`` moves the vertices of faces (F,) that are inverted and folded, and so many rings around them."""
+    """(V, 3) how ``healed`` moves the vertices of faces (F,) that are inverted and folded, and so many rings
+    around them."""
     positions, mean = mesh.positions, averaging @ mesh.positions
     moves, outward = np.zeros((2, len(positions)))
     moves[mesh.faces[folded]] = outward[mesh.faces[inverted]] = 1.0
@@ -237,12 +250,13 @@ def _mending(
 
 
 def unfolded_from(mesh: Mesh, before: Mesh) -> Mesh:
-    """A closed mesh whose folds are undone, where the vertices moved from positions of ``before``, a mesh of the same faces.
+    """A closed mesh whose folds are undone, where the vertices moved from positions of ``before``, a mesh of
+    the same faces.
 
-    At first the moves of the vertices of folds are averaged with those of their neighbours, by half in each iteration, which
-    undoes the folds of single vertices. Then they go back a part of their way in each iteration, and after every RINGS
-    iterations those in one more ring around them too. The rest of the shape keeps its details. No folds are left but those of
-    ``before``. An open mesh is returned unchanged.
+    At first the moves of the vertices of folds are averaged with those of their neighbours, by half in each
+    iteration, which undoes the folds of single vertices. Then they go back a part of their way in each
+    iteration, and after every RINGS iterations those in one more ring around them too. The rest of the shape
+    keeps its details. No folds are left but those of ``before``. An open mesh is returned unchanged.
     """
     if not mesh.is_closed():
         return mesh

@@ -41,14 +41,15 @@ from .remeshed import FILL, bare
 
 
 class ShapeRound(Round):
-    """One round at one size and one topology: silhouettes, a Laplacian, and the terms that ``plan.weights`` names, by Adam
-    or by large steps.
+    """One round at one size and one topology: silhouettes, a Laplacian, and the terms that ``plan.weights``
+    names, by Adam or by large steps.
 
-    mesh: in units of the scene.  views: the pictures, compared at ``size``, the image size of the round.  moving: poses that are learned in place of the matrices of the views. The
-    radius is data that shrinks from ``radius[0]`` to ``radius[1]``: a large radius reaches far.
-    rest: (V, 3) the shape whose details the Laplacian preserves; without it the Laplacian smooths.  form: of HardSoftRas;
-    layers: for layered forms.  batch: number of random views in each step, 0 for all; chosen by the seed.
-    given_factors: what a person may change meanwhile.
+    mesh: in units of the scene.  views: the pictures, compared at ``size``, the image size of the round.
+    moving: poses that are learned in place of the matrices of the views. The radius is data that shrinks from
+    ``radius[0]`` to ``radius[1]``: a large radius reaches far. rest: (V, 3) the shape whose details the
+    Laplacian preserves; without it the Laplacian smooths.  form: of HardSoftRas; layers: for layered forms.
+    batch: number of random views in each step, 0 for all; chosen by the seed. given_factors: what a person
+    may change meanwhile.
     """
 
     name = "shape"
@@ -70,8 +71,8 @@ class ShapeRound(Round):
         factors: Factors = UNCHANGED,
     ):
         self.round, self.moving, self.views, self.size = plan, moving, views, size
-        # A mesh that does not suit, such as one with borders, keeps its faces. So does one whose vertices are lit by their
-        # normals at the start of the round, which learned poses need for colours.
+        # A mesh that does not suit, such as one with borders, keeps its faces. So does one whose vertices are
+        # lit by their normals at the start of the round, which learned poses need for colours.
         lit = "colours" in plan.weights and moving is not None
         moves_faces = plan.remesh > 0 and rest is None and not lit and SpareLists.suit(mesh, plan.faces)
         self.lists = lists = SpareLists(mesh, plan.faces) if moves_faces else Lists(mesh)
@@ -164,7 +165,8 @@ class ShapeRound(Round):
         return set(traversal.leaves([self.loss, *(image for image in self._shown if image is not None)]))
 
     def _remesh(self, engine: Engine, lists: SpareLists) -> None:
-        """Remesh the present shape. Values of vertices, and the optimizer's moments of them, are carried over."""
+        """Remesh the present shape. Values of vertices, and the optimizer's moments of them, are carried
+        over."""
         state, mesh = engine.state(), self.mesh
         own = [
             name for name in state if any(name == p.name or owner(name) == p.name for p in self.of_vertices)
@@ -193,8 +195,8 @@ class ShapeRound(Round):
 
 
 def smoothed(mesh: Adjacency, times: int = 2) -> optim.Optimizer:
-    """Averages the gradients of neighbouring vertices before Adam normalises them. Without it, a single vertex with a
-    gradient from distant pixels, such as those of a thin stem, would form a spike."""
+    """Averages the gradients of neighbouring vertices before Adam normalises them. Without it, a single
+    vertex with a gradient from distant pixels, such as those of a thin stem, would form a spike."""
 
     def average(gradient: Variable, state: optim.State, parameter: Variable) -> Variable:
         for _ in range(times):

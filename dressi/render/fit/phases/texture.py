@@ -30,44 +30,53 @@ from .remeshed import unfolded_from
 from .shape import smoothed
 
 SMOOTHNESS, OF_PHOTOGRAPHS = 8e-7, 1e-7
-"""Weight of the roughness of the texture, and where the pictures are photographs. Without it, where views disagree because of
-errors of the shape, texels would take arbitrary values whose bilinear mixture fits. Photographs are many, and have details of
-a pixel: the larger weight left a third of the variance of the finest, the smaller one a half. Six drawn views lose half
-a decibel in others by the smaller one."""
+"""Weight of the roughness of the texture, and where the pictures are photographs. Without it, where views
+disagree because of errors of the shape, texels would take arbitrary values whose bilinear mixture fits.
+Photographs are many, and have details of a pixel: the larger weight left a third of the variance of the
+finest, the smaller one a half. Six drawn views lose half a decibel in others by the smaller one."""
 
 PARTS = 2.0
-"""Of a pixel, over one of which the texture of photographs is filtered. Results are drawn with several samples a pixel, each filtered
-for its part: a texture that was learned over whole pixels is blurred by the filter, and makes up for it by contrasts that it should not have."""
+"""Of a pixel, over one of which the texture of photographs is filtered. Results are drawn with several
+samples a pixel, each filtered for its part: a texture that was learned over whole pixels is blurred by the
+filter, and makes up for it by contrasts that it should not have."""
 
 VIEWS = 4
-"""Random views in each step while shape and texture are optimised together, whose pictures cost several times as much."""
+"""Random views in each step while shape and texture are optimised together, whose pictures cost several times
+as much."""
 BEND = 1e-6
 """Weight of the Laplacian while shape and texture are optimised together."""
 PACE = (2e-3, 1e-4)
 """Learning rate of vertices in that phase, at its first and last step, in radii of the scene."""
 
 UNFOLD = 40
-"""Steps of that phase after which folds of the shape are undone again: what has folded since then has not moved far, and the
-texture follows the shape without them. All folds of a round, undone at its end, cost .3 dB where parts are thin."""
+"""Steps of that phase after which folds of the shape are undone again: what has folded since then has not
+moved far, and the texture follows the shape without them. All folds of a round, undone at its end, cost .3 dB
+where parts are thin."""
 EXPOSING = (0.03, 0.003)
-"""Learning rate of the exposures at their first and last step: photographs differ by a half, and each is in a part of the steps."""
+"""Learning rate of the exposures at their first and last step: photographs differ by a half, and each is in a
+part of the steps."""
 LIKENESS = 1e-4
-"""Weight of the mean squared logarithm of the exposures, which fixes the scale between texture and exposures."""
+"""Weight of the mean squared logarithm of the exposures, which fixes the scale between texture and
+exposures."""
 
 
 class TextureRound(Round):
     """L2 of colours, by Adam: the texture of a shape, or shape and texture together.
 
-    mesh: with UVs, in units of the scene.  colors: (N, H, W, 3) linear, on black.  The texture is a ``Pyramid`` of sRGB
-    codes. It is filtered in linear light over the footprint of each pixel, and compared as codes.  batch: number of random
-    views in each step; 0 for all, or ``VIEWS`` if vertices move.  exposure: each channel of a view has its own factor on the codes, kept near 1, and 1 in the geometric mean over the views; ``gains`` reads them.  loss: one of ``LOSSES``, by which colours are compared.
+    mesh: with UVs, in units of the scene.  colors: (N, H, W, 3) linear, on black.  The texture is a
+    ``Pyramid`` of sRGB codes. It is filtered in linear light over the footprint of each pixel, and compared
+    as codes.  batch: number of random views in each step; 0 for all, or ``VIEWS`` if vertices move.
+    exposure: each channel of a view has its own factor on the codes, kept near 1, and 1 in the geometric mean
+    over the views; ``gains`` reads them.  loss: one of ``LOSSES``, by which colours are compared.
 
-    shape: whether vertices move too.  fringe: pixels by which masks of photographs are wider than the object; None where masks are exact. Then
-    their rims say little (``rim_weights``): their colours move outlines, and change neither texture nor exposures.  known: (N, H, W), pixels of them that are valid. While vertices move, whole pictures are compared, masks and colours on black, blended at outlines and
-    inner contours by the share of the pixel that each side covers (the antialias form). The mip level is a constant there: a
-    vertex moves for what its texels show, not to blur them. Otherwise the colours are
-    those at the centres of pixels, compared over the pixels of the masks that the mesh covers.  rest: (V, 3), the shape
-    whose details the Laplacian preserves; without it the Laplacian smooths.  factors: what a person may change meanwhile.
+    shape: whether vertices move too.  fringe: pixels by which masks of photographs are wider than the object;
+    None where masks are exact. Then their rims say little (``rim_weights``): their colours move outlines, and
+    change neither texture nor exposures.  known: (N, H, W), pixels of them that are valid. While vertices
+    move, whole pictures are compared, masks and colours on black, blended at outlines and inner contours by
+    the share of the pixel that each side covers (the antialias form). The mip level is a constant there: a
+    vertex moves for what its texels show, not to blur them. Otherwise the colours are those at the centres of
+    pixels, compared over the pixels of the masks that the mesh covers.  rest: (V, 3), the shape whose details
+    the Laplacian preserves; without it the Laplacian smooths.  factors: what a person may change meanwhile.
     parts: of the area of a pixel, over one of which the texture is filtered.
     """
 
@@ -132,8 +141,9 @@ class TextureRound(Round):
                 pick(Variable(FLOAT, size, views, name=name, data=data))
                 for name, data in zip(("inside", "sure"), rim_weights(masks, known, fringe), strict=True)
             )
-            # Colours of rims may be those of the background, where masks are wider than the object. They are no texture, but they
-            # move outlines: the black beyond an outline that has moved inwards is nearer to a dark background than the surface is.
+            # Colours of rims may be those of the background, where masks are wider than the object. They are
+            # no texture, but they move outlines: the black beyond an outline that has moved inwards is nearer
+            # to a dark background than the surface is.
             weight, color = mask, weakened(color, told)
         color = encoded(drawn.blend([color]))
         if exposure:
@@ -198,7 +208,8 @@ class TextureRound(Round):
         return Found(self.result(state, engine.recv("texture")), values=values)
 
     def result(self, state: dict[str, np.ndarray], texture: np.ndarray) -> Mesh:
-        """The mesh with the texture, codes (1, H, W, 3); texels outside of all charts are filled from the nearest ones."""
+        """The mesh with the texture, codes (1, H, W, 3); texels outside of all charts are filled from the
+        nearest ones."""
         mesh = self._moved(state) if self.moves else Mesh(**{**self.mesh.__dict__})
         mesh.texture = srgb_to_linear(
             np.clip(dilated(texture[0], charted(mesh, (self.size, self.size))), 0, 1)
@@ -216,7 +227,8 @@ def weakened(x: Variable, share: Variable) -> Variable:
 def roughness(texture: Variable) -> Variable:
     """FLOAT 1x1: the sum of squared differences of neighbouring texels. Differentiable.
 
-    The sum does not depend on the resolution: at twice the resolution, four times as many texels differ by half.
+    The sum does not depend on the resolution: at twice the resolution, four times as many texels differ by
+    half.
     """
     steps = [texture - F.shift(texture, 1, 0), texture - F.shift(texture, 0, 1)]
     return F.sum(F.dot(steps[0], steps[0]) + F.dot(steps[1], steps[1]))

@@ -166,8 +166,8 @@ class FitRounds:
 
     @property
     def texture_steps(self) -> int:
-        """Those of the texture round: twice as many where it moves vertices by photographs, which are many, and each is in a
-        few of the steps."""
+        """Those of the texture round: twice as many where it moves vertices by photographs, which are many,
+        and each is in a few of the steps."""
         return self.options.texture_steps * (2 if self.joint and not self.dataset.exact else 1)
 
     @property
@@ -176,13 +176,14 @@ class FitRounds:
         return self.controls.factors if self.controls else UNCHANGED
 
     def topology(self, number: int) -> Mesh:
-        """The start mesh subdivided for round ``number``; the texture round uses the mesh of the last shape round."""
+        """The start mesh subdivided for round ``number``; the texture round uses the mesh of the last shape
+        round."""
         number = min(number, len(self.rounds) - 1)
         return self.start.subdivide(self.rounds[number].subdivisions - self.rounds[0].subdivisions)
 
     def works(self) -> Iterator[tuple[str, Round]]:
-        """Every round with its name (``shape 1``, ..., ``texture``, ``material 1``, ...), as it would begin with the mesh of
-        the start."""
+        """Every round with its name (``shape 1``, ..., ``texture``, ``material 1``, ...), as it would begin
+        with the mesh of the start."""
         texture = len(self.rounds)
         for number in range(texture + 1):
             begin = Found(self.topology(number), self.cameras)
@@ -197,7 +198,8 @@ class FitRounds:
             yield f"material {number + 1}", self.round(texture + 1 + number, begin)
 
     def plan(self) -> dict[str, Any]:
-        """The plan of every round by its name, without a step. ``plans`` and ``texts`` get the last of each phase."""
+        """The plan of every round by its name, without a step. ``plans`` and ``texts`` get the last of each
+        phase."""
         found = {}
         for name, work in self.works():
             engine = self.engine(work)
@@ -213,7 +215,8 @@ class FitRounds:
         return self.cameras is not None and number < len(self.rounds) and self.rounds[number].adjusts
 
     def after(self, number: int, before: Found, found: Found, stop: Callable[[], bool]) -> Found | None:
-        """What the next round begins with, after what is done to the mesh between two rounds; None if that was stopped."""
+        """What the next round begins with, after what is done to the mesh between two rounds; None if that
+        was stopped."""
         found = replace(found, mesh=self._mended(number, before, found))
         if self.adjusts(number):
             assert found.cameras is not None
@@ -255,8 +258,8 @@ class FitRounds:
         return mesh.subdivide(plan.subdivisions - before.subdivisions)
 
     def outcome(self, number: int, found: Found) -> dict[str, Any]:
-        """What a fit has found in round ``number``, as fields of ``FitResult``: mesh and learned cameras in the world and,
-        in the rounds of a material, light and exposures."""
+        """What a fit has found in round ``number``, as fields of ``FitResult``: mesh and learned cameras in
+        the world and, in the rounds of a material, light and exposures."""
         if self.recovery is None or number <= len(self.rounds):
             mesh, cameras = self.placed(found)
             gains = found.values.get("gains")
@@ -310,8 +313,8 @@ def rounds_of(
 ) -> tuple[Mesh, list[FitRound]]:
     """The mesh to start from, in units of the scene, and the rounds of the shape phase.
 
-    init: a mesh in the world to start from instead of what ``options.start`` says.  make_engine: for stereo.  keeper: of the folder in
-    which a fit that was stopped has left its start.
+    init: a mesh in the world to start from instead of what ``options.start`` says.  make_engine: for stereo.
+    keeper: of the folder in which a fit that was stopped has left its start.
     """
     if init is not None:
         mesh = dataset.placed(init)
@@ -344,7 +347,8 @@ def rounds_of(
 def begun_anew(
     dataset: Dataset, options: FitOptions, cameras: Cameras, faces: int, make_engine: MakeEngine
 ) -> Mesh | None:
-    """What stereo finds by cameras that a fit has found, both in units of the scene; None where it goes on with its own shape.
+    """What stereo finds by cameras that a fit has found, both in units of the scene; None where it goes on
+    with its own shape.
 
     faces: as of ``start_anew``."""
     train = replace(dataset.train, cameras=world_cameras(cameras, dataset.center, dataset.radius))

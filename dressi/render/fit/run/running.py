@@ -26,8 +26,8 @@ SAVE_SECONDS = 10.0
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """The steps that a fit has just done: its round, the engine that holds the round's values, and the steps of that round
-    so far."""
+    """The steps that a fit has just done: its round, the engine that holds the round's values, and the steps
+    of that round so far."""
 
     work: Round
     engine: Engine
@@ -38,11 +38,11 @@ class Moment:
 class FitRun:
     """The rounds of a job from a checkpoint on. Iterate over it to the end, then ask for ``result``.
 
-    Between two moments the values of a moment's engine may be read, and outputs of the caller's added to it. The engine is
-    closed when its round ends. A stopped run saves a checkpoint.
+    Between two moments the values of a moment's engine may be read, and outputs of the caller's added to it.
+    The engine is closed when its round ends. A stopped run saves a checkpoint.
 
-    most: steps of a moment at most, whole chunks unless set. kept: checkpoints in memory, for ``rewind``, the oldest first;
-    ``keeping`` says how many.
+    most: steps of a moment at most, whole chunks unless set. kept: checkpoints in memory, for ``rewind``, the
+    oldest first; ``keeping`` says how many.
     """
 
     def __init__(self, job: FitRounds, point: Checkpoint, watch: Watch, stop: Callable[[], bool]):
@@ -113,7 +113,8 @@ class FitRun:
                 point.round, point.step, point.state = point.round + 1, 0, {}
 
     def _round(self, work: Round, begin: Found) -> Iterator[Moment]:
-        """The steps of a round. Then ``found`` is what it found and ``finished`` says whether it was not stopped."""
+        """The steps of a round. Then ``found`` is what it found and ``finished`` says whether it was not
+        stopped."""
         job, point, started = self.job, self.point, time.perf_counter()
         before = len(point.losses)
         engine = job.engine(work)
@@ -126,7 +127,8 @@ class FitRun:
                 point.mesh = work.mesh
                 last = point.round == len(job.steps) - 1
                 if last and not safe and point.step + CHUNK >= work.steps:
-                    # If the process is killed while it writes results, or the disk is full, only the steps after this are lost.
+                    # If the process is killed while it writes results, or the disk is full, only the steps
+                    # after this are lost.
                     self._save(engine)
                     safe = True
                 # The first step runs alone, to measure the time of the build.
@@ -159,7 +161,8 @@ class FitRun:
             if not self.finished or job.adjusts(point.round):
                 self._save(engine)
             self.found = work.found(engine).over(begin)
-            # After a step alone: a round that was saved at its end and goes on was not sent what a step reads.
+            # After a step alone: a round that was saved at its end and goes on was not sent what a step
+            # reads.
             if job.measure is not None and self.finished and not first:
                 job.measure(f"{work.name} {point.round + 1}", engine)
         finally:
@@ -180,18 +183,19 @@ def _copied(point: Checkpoint) -> Checkpoint:
     return replace(point, state=dict(point.state), losses=list(point.losses), quality=list(point.quality))
 
 
-# What a running fit shows of itself: IoU and PSNR of the training views, and a picture that is written as it goes.
+# What a running fit shows of itself: IoU and PSNR of the training views, and a picture that is written as it
+# goes.
 
 EVERY = 50
 """Steps between two looks; the first and the last step of a round are looked at, too."""
 
 
 class Watch:
-    """Looks at the rounds of a fit, which have so many ``steps``, and tells ``progress``. The numbers are kept in the checkpoint, so that the curves of a
-    resumed fit go on.
+    """Looks at the rounds of a fit, which have so many ``steps``, and tells ``progress``. The numbers are
+    kept in the checkpoint, so that the curves of a resumed fit go on.
 
-    preview: a PNG file that each look replaces: targets, the fit, and the difference. A file that cannot be written is
-    left out with a warning. Without progress and preview nothing is looked at.
+    preview: a PNG file that each look replaces: targets, the fit, and the difference. A file that cannot be
+    written is left out with a warning. Without progress and preview nothing is looked at.
     """
 
     def __init__(
@@ -233,7 +237,8 @@ class Watch:
 
     @property
     def _looked(self) -> int:
-        """The step of the last look, in an earlier run too: a resumed fit looks where one that was not stopped does."""
+        """The step of the last look, in an earlier run too: a resumed fit looks where one that was not
+        stopped does."""
         return self.point.quality[-1][0] if self.point.quality else -EVERY
 
     def _write(self, sheet: np.ndarray) -> None:

@@ -1,1 +1,2 @@
-"""What a fit starts from: the visual hull of the masks, the surface that stereo finds within it, or a sphere."""
+"""What a fit starts from: the visual hull of the masks, the surface that stereo finds within it, or a
+sphere."""

@@ -20,7 +20,8 @@ from ..phases.remeshed import unfolded
 ROWS = 40
 """Rows of the small pictures in which coverage is compared."""
 AGREEMENT_CELLS = 56
-"""Cells of the grid on which masks are compared along the longest side of the box: narrower than a small pixel."""
+"""Cells of the grid on which masks are compared along the longest side of the box: narrower than a small
+pixel."""
 MISSING = 0.1
 """Masks contradict each other if their hull leaves this share of one of them uncovered."""
 MOST_WRONG = 0.25
@@ -30,14 +31,16 @@ LEAST = 0.005
 PIXELS = 2
 """Least number of small pixels that count as covered by a part alone."""
 THICK, SLACK = 3.5, 2.0
-"""Pieces of a hull thinner than twice THICK cells that stand out of the body by more than SLACK cells are thin."""
+"""Pieces of a hull thinner than twice THICK cells that stand out of the body by more than SLACK cells are
+thin."""
 
 
 @dataclass(frozen=True, eq=False)
 class Small:
     """The pictures at ROWS rows.
 
-    matrices: (N, 4, 4) to clip space.  masks: (N, h, w) share of each pixel inside the mask.  known: (N, h, w) bool.
+    matrices: (N, 4, 4) to clip space.  masks: (N, h, w) share of each pixel inside the mask.  known: (N, h,
+    w) bool.
     """
 
     matrices: np.ndarray
@@ -62,19 +65,20 @@ class Small:
         return marked(self.matrices, points.astype(np.float32), self.masks.shape[1:])
 
     def missed(self, silhouettes: np.ndarray) -> np.ndarray:
-        """(N, h, w) bool: pixels entirely inside a mask that are not in, nor beside, silhouettes (N, h, w)."""
+        """(N, h, w) bool: pixels entirely inside a mask that are not in, nor beside, silhouettes (N, h,
+        w)."""
         near = np.asarray(binary_dilation(silhouettes, np.ones((1, 3, 3))), dtype=bool)
         return (self.masks > 0.999) & self.known & ~near
 
     def needs(self, pixels: np.ndarray, share: float) -> bool:
-        """Whether pixels (N, h, w), which nothing else covers, are this share of the mask, and PIXELS of them, in at least
-        two views (or in the only one)."""
+        """Whether pixels (N, h, w), which nothing else covers, are this share of the mask, and PIXELS of
+        them, in at least two views (or in the only one)."""
         least = np.maximum(share * self.masks.sum((1, 2)), PIXELS)
         return int((pixels.sum((1, 2)) >= least).sum()) >= min(2, len(pixels))
 
     def iou(self, points: np.ndarray) -> float:
-        """IoU, mean over the views, of the silhouettes of a solid of points (P, 3) with the masks, where those are known: of the
-        pixels that each of them touches."""
+        """IoU, mean over the views, of the silhouettes of a solid of points (P, 3) with the masks, where
+        those are known: of the pixels that each of them touches."""
         found, masks = self.silhouettes(points) & self.known, (self.masks > 0.01) & self.known
         both, either = ((f(found, masks)).sum((1, 2)) for f in (np.logical_and, np.logical_or))
         return float(np.mean(both / np.maximum(either, 1)))
@@ -93,10 +97,11 @@ class Agreement:
     def of(cls, cones: Cones, small: Small) -> Agreement:
         """Compares masks on a grid over the scene.
 
-        A mask that lacks a part carves away what the others show. Such masks are left out one after the other: each time
-        the one without which the hull covers most of the pixels that it missed. A mask with a part too many has pixels
-        that the hull misses whichever other mask is left out; it is left out, too. If more than MOST_WRONG of the masks
-        are wrong, ``wrong`` are those that carve the points on which most masks agree.
+        A mask that lacks a part carves away what the others show. Such masks are left out one after the
+        other: each time the one without which the hull covers most of the pixels that it missed. A mask with
+        a part too many has pixels that the hull misses whichever other mask is left out; it is left out, too.
+        If more than MOST_WRONG of the masks are wrong, ``wrong`` are those that carve the points on which
+        most masks agree.
         """
         grid = Grid.around(cones.box, AGREEMENT_CELLS)
         points = grid.points().reshape(-1, 3)
@@ -132,9 +137,9 @@ class Agreement:
 def needed(inside: np.ndarray, grid: Grid, small: Small) -> np.ndarray:
     """(X, Y, Z) bool: the hull without the parts that its masks do not need.
 
-    inside: (X, Y, Z) bool on a grid. Phantom parts, where cones meet by chance, and parts that a single wrong mask makes are
-    left out: without them all masks but one are covered as well. First whole connected parts, the smallest first, then thin
-    pieces, such as webs between limbs and bridges over a hole.
+    inside: (X, Y, Z) bool on a grid. Phantom parts, where cones meet by chance, and parts that a single wrong
+    mask makes are left out: without them all masks but one are covered as well. First whole connected parts,
+    the smallest first, then thin pieces, such as webs between limbs and bridges over a hole.
     """
     number, shells = _parts(inside)
     drawn = [small.silhouettes(grid.origin + grid.step * shell) for shell in shells]
@@ -158,11 +163,11 @@ def needed(inside: np.ndarray, grid: Grid, small: Small) -> np.ndarray:
 
 
 def near_cells(cells: np.ndarray, distance: float) -> np.ndarray:
-    """bool, of the shape of the bool array ``cells``: the cells at most this distance, in cells and below 11, from one that is
-    set.
+    """bool, of the shape of the bool array ``cells``: the cells at most this distance, in cells and below 11,
+    from one that is set.
 
-    The squared distance is a minimum along one axis after the other. Bytes are enough for it, as only small ones count,
-    and much faster than the distance transform of SciPy.
+    The squared distance is a minimum along one axis after the other. Bytes are enough for it, as only small
+    ones count, and much faster than the distance transform of SciPy.
 
     >>> near_cells(np.array([True, False, False, False]), 2).tolist()
     [True, True, True, False]
@@ -186,7 +191,8 @@ def _shell(inside: np.ndarray) -> np.ndarray:
 
 
 def _parts(inside: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The number, from 1 on, of the connected part of each cell (X, Y, Z), 0 outside, and the cells (P, 3) of each shell."""
+    """The number, from 1 on, of the connected part of each cell (X, Y, Z), 0 outside, and the cells (P, 3) of
+    each shell."""
     number = np.zeros(inside.shape, np.int32)
     label(inside, np.ones((3, 3, 3)), output=number)
     count = int(number.max())
@@ -216,10 +222,11 @@ CHUNK = 1 << 15
 
 @dataclass(frozen=True, eq=False)
 class Cones:
-    """The cones of N masks. The field of a cone at a point is its approximate signed distance to the cone, positive inside.
+    """The cones of N masks. The field of a cone at a point is its approximate signed distance to the cone,
+    positive inside.
 
-    matrices: (N, 4, 4) from the space of the points to clip space.  size: (W, H) of the masks.
-    distances: N images (H + 2 PAD, W + 2 PAD), signed pixels to the outline.  told: N such images of 0 and 1, the pixels
+    matrices: (N, 4, 4) from the space of the points to clip space.  size: (W, H) of the masks. distances: N
+    images (H + 2 PAD, W + 2 PAD), signed pixels to the outline.  told: N such images of 0 and 1, the pixels
     whose coverage is known; None if all are.  box: (2, 3), outside of which nothing is.
     """
 
@@ -235,8 +242,9 @@ class Cones:
     ) -> Cones:
         """The cones of masks (N, H, W). known: (N, H, W) bool, the valid pixels.
 
-        Where coverage is unknown nothing is carved: beyond the border of a mask that is ``cut_off``, and at pixels that are
-        not known. Any other mask shows the object as a whole, so that its outside goes on beyond the border.
+        Where coverage is unknown nothing is carved: beyond the border of a mask that is ``cut_off``, and at
+        pixels that are not known. Any other mask shows the object as a whole, so that its outside goes on
+        beyond the border.
         """
         cut, images, seen = cut_off(masks, known), [], []
         for i, mask in enumerate(np.asarray(masks) >= 0.5):
@@ -268,7 +276,8 @@ class Cones:
         return np.where(depth > 1e-6, pixels * depth * np.float32(scale), np.inf)
 
     def domain(self, points: np.ndarray) -> np.ndarray:
-        """(P,) a field of where the object can be at all: in the box, and where at least SEEN of the views show it."""
+        """(P,) a field of where the object can be at all: in the box, and where at least SEEN of the views
+        show it."""
         inside = np.minimum(points - self.box[0], self.box[1] - points).min(1)
         limited = [view for view, told in enumerate(self.told) if told is not None]
         if not limited:
@@ -281,7 +290,8 @@ class Cones:
         return np.where(count < SEEN * len(self), -np.abs(inside), inside)
 
     def _pixels(self, view: int, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Row and column of float32 points (P, 3) in the padded image of a view, in pixels, and their depth."""
+        """Row and column of float32 points (P, 3) in the padded image of a view, in pixels, and their
+        depth."""
         matrix, (width, height) = self.matrices[view].astype(np.float32), self.size
         x, y, depth = (matrix[k, :3] @ points.T + matrix[k, 3] for k in (0, 1, 3))
         scale = 0.5 / np.where(depth > 1e-6, depth, np.float32(1))
@@ -294,7 +304,8 @@ class Cones:
         return np.stack([self.field(view, points.astype(np.float32)) for view in range(len(self))])
 
     def hull(self, points: np.ndarray, least: float = -np.inf) -> np.ndarray:
-        """(P,) the least field of all cones: positive inside the hull. Values below ``least`` are only known to be below."""
+        """(P,) the least field of all cones: positive inside the hull. Values below ``least`` are only known
+        to be below."""
         found = self.domain(points)
         for first in range(0, len(points), CHUNK):
             alive = np.arange(first, min(first + CHUNK, len(points)))
@@ -308,8 +319,8 @@ class Cones:
     def on(self, grid: Grid) -> np.ndarray:
         """(X, Y, Z) field of the hull on a grid.
 
-        A grid COARSE times as wide is evaluated first; between its points the field is interpolated where the surface is
-        farther away than a cell of it.
+        A grid COARSE times as wide is evaluated first; between its points the field is interpolated where the
+        surface is farther away than a cell of it.
         """
         wide = tuple((count - 2) // COARSE + 2 for count in grid.shape)
         step = COARSE * grid.step
@@ -331,15 +342,16 @@ CELLS = 160
 CELLS_OF_PIXEL = 4
 """Most of them for a pixel of the longer side of the masks: smaller ones show nothing more."""
 BLURS = (0.5, 1.0, 2.0)
-"""Smoothing of the field in cells: takes the edge off the creases where cones meet. The hull of frayed masks needs more."""
+"""Smoothing of the field in cells: takes the edge off the creases where cones meet. The hull of frayed masks
+needs more."""
 MOST_FACES = 4.0
 """Most faces of the start relative to those that it should have."""
 
 
 @dataclass(frozen=True, eq=False)
 class Hull:
-    """field: (X, Y, Z) on the grid, positive inside.  wrong: views left out because their masks contradict the others.
-    agree: whether the others agree; if not there is no field."""
+    """field: (X, Y, Z) on the grid, positive inside.  wrong: views left out because their masks contradict
+    the others. agree: whether the others agree; if not there is no field."""
 
     field: np.ndarray
     grid: Grid
@@ -353,7 +365,8 @@ class Hull:
     ) -> Hull:
         """The hull of masks (N, H, W), valid where known (N, H, W) is true.
 
-        matrices: (N, 4, 4) from units of the scene to clip space.  box: (2, 3) around the object, in these units.
+        matrices: (N, 4, 4) from units of the scene to clip space.  box: (2, 3) around the object, in these
+        units.
         """
         cones, small = Cones.of(matrices, masks, known, box), Small.of(matrices, masks, known)
         found = Agreement.of(cones, small)
@@ -374,7 +387,8 @@ class Hull:
         return self.grid.origin + self.grid.step * np.argwhere(self.field > 0)
 
     def mesh(self, faces: int) -> Mesh:
-        """The surface as a closed mesh of about that many faces, more where thin parts need them, without UVs and folds.
+        """The surface as a closed mesh of about that many faces, more where thin parts need them, without UVs
+        and folds.
 
         Raises InputError if no smoothing of BLURS gives one.
         """

@@ -23,18 +23,21 @@ LEAST_VIEWS = 4
 MANY_VIEWS = 8
 """With fewer photographs stereo is not tried unasked: their views are too far apart."""
 ENOUGH, LEAST = 0.3, 0.05
-"""Share of the pixels of the masks whose depths agree, with which "auto" and with which "stereo" starts by stereo."""
+"""Share of the pixels of the masks whose depths agree, with which "auto" and with which "stereo" starts by
+stereo."""
 NEAR, SAMPLES = 0.9, 50_000
-"""Least IoU of the silhouettes of a mesh, by so many points of its surface, with the masks where it fits already."""
+"""Least IoU of the silhouettes of a mesh, by so many points of its surface, with the masks where it fits
+already."""
 
 
 def start_mesh(
     dataset: Dataset, options: FitOptions, faces: tuple[int, int], make_engine: MakeEngine
 ) -> tuple[Mesh, bool] | None:
-    """The mesh that a fit starts from, in units of the scene, and whether it fits already; None for the sphere.
+    """The mesh that a fit starts from, in units of the scene, and whether it fits already; None for the
+    sphere.
 
-    faces: of the visual hull, whose faces the rounds refine, and of what fits already, about. Warns, with the reason, where
-    stereo was asked for or tried and the hull is taken. Raises InputError as ``hull_of``.
+    faces: of the visual hull, whose faces the rounds refine, and of what fits already, about. Warns, with the
+    reason, where stereo was asked for or tried and the hull is taken. Raises InputError as ``hull_of``.
     """
     hull = hull_of(dataset, options)
     if hull is None:
@@ -49,8 +52,9 @@ def start_mesh(
 
 
 def start_anew(dataset: Dataset, options: FitOptions, faces: int, make_engine: MakeEngine) -> Mesh | None:
-    """The mesh by stereo, in units of the scene with about so many faces, that a fit goes on from once its poses are found; None
-    where it goes on from the shape that it found with them. dataset: with these poses."""
+    """The mesh by stereo, in units of the scene with about so many faces, that a fit goes on from once its
+    poses are found; None where it goes on from the shape that it found with them. dataset: with these
+    poses."""
     if not stereo_suits(dataset, options):
         return None
     hull = hull_of(dataset, replace(options, refine_poses=False, start="auto"))
@@ -59,7 +63,8 @@ def start_anew(dataset: Dataset, options: FitOptions, faces: int, make_engine: M
 
 
 def stereo_suits(dataset: Dataset, options: FitOptions) -> bool:
-    """Whether stereo is asked for, or these are enough photographs with poses that are right, whose shape nothing else shows."""
+    """Whether stereo is asked for, or these are enough photographs with poses that are right, whose shape
+    nothing else shows."""
     if options.start == "auto":
         plain = dataset.exact or options.lit or options.depth
         return not plain and len(dataset.train.masks) >= MANY_VIEWS
@@ -69,8 +74,8 @@ def stereo_suits(dataset: Dataset, options: FitOptions) -> bool:
 def stereo_mesh(
     dataset: Dataset, options: FitOptions, hull: Hull, faces: int, make_engine: MakeEngine, otherwise: str
 ) -> Mesh | None:
-    """What stereo finds within a hull, see ``stereo_start``. None, with a warning of the reason and what is done ``otherwise``,
-    where too few depths agree."""
+    """What stereo finds within a hull, see ``stereo_start``. None, with a warning of the reason and what is
+    done ``otherwise``, where too few depths agree."""
     least = LEAST if options.start == "stereo" else ENOUGH
     try:
         return stereo_start(dataset, hull, faces, make_engine, least)
@@ -88,9 +93,9 @@ def fits(mesh: Mesh, dataset: Dataset) -> bool:
 def hull_of(dataset: Dataset, options: FitOptions) -> Hull | None:
     """The visual hull of the training masks; None if the fit starts from the sphere.
 
-    "auto" takes the hull if there are LEAST_VIEWS views whose poses are right, if the masks agree, and if its silhouettes
-    overlap the masks better than those of the sphere. Warns if masks contradict each other. Raises InputError if the
-    hull, or stereo within it, was asked for and is empty.
+    "auto" takes the hull if there are LEAST_VIEWS views whose poses are right, if the masks agree, and if its
+    silhouettes overlap the masks better than those of the sphere. Warns if masks contradict each other.
+    Raises InputError if the hull, or stereo within it, was asked for and is empty.
     """
     if options.start == "sphere":
         return None
@@ -122,8 +127,8 @@ def hull_of(dataset: Dataset, options: FitOptions) -> Hull | None:
 
 
 def hull_mesh(hull: Hull, options: FitOptions, faces: int) -> Mesh | None:
-    """The surface of a hull with UVs and about that many faces; None, with a warning, where it is too rough and was not asked
-    for. Raises InputError if it was."""
+    """The surface of a hull with UVs and about that many faces; None, with a warning, where it is too rough
+    and was not asked for. Raises InputError if it was."""
     try:
         mesh = hull.mesh(faces)
     except InputError as error:

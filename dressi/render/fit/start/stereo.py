@@ -1,4 +1,5 @@
-"""Stereo of photographs as a start of a fit: plane sweep, semi-global matching, checks between views, fusion with the hull."""
+"""Stereo of photographs as a start of a fit: plane sweep, semi-global matching, checks between views, fusion
+with the hull."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ EDGE, JUMP = 0.5, 12.0
 LARGE = np.float32(1e6)
 """Cost of a plane that may not be."""
 AGREE, PIXELS = 0.5, 0.75
-"""Planes, and widths of a pixel at that depth, of which depths of two views differ by one at most where they agree."""
+"""Planes, and widths of a pixel at that depth, of which depths of two views differ by one at most where they
+agree."""
 REACH, SIMILAR = 4, 3.0
 """Pixels to neighbours, and planes of the difference between them, over which depths are smoothed."""
 DOUBT = 0.8
@@ -54,10 +56,10 @@ VOTES, ASKED = 2, 8
 
 @dataclass(frozen=True, eq=False)
 class DepthMap:
-    """Of the part of a view. depth: (H, W) along the optical axis, in units of the scene.  sure: (H, W) bool, where it is
-    known.  step: (H, W) depth from a plane to the next there.  weight: (H, W), EDGE where windows look over a jump in depth or
-    the rim of the mask, else 1.  doubt: (H, W) likely error in planes: scores that lack much of 1, or hardly change from plane
-    to plane, say little."""
+    """Of the part of a view. depth: (H, W) along the optical axis, in units of the scene.  sure: (H, W) bool,
+    where it is known.  step: (H, W) depth from a plane to the next there.  weight: (H, W), EDGE where windows
+    look over a jump in depth or the rim of the mask, else 1.  doubt: (H, W) likely error in planes: scores
+    that lack much of 1, or hardly change from plane to plane, say little."""
 
     depth: np.ndarray
     sure: np.ndarray
@@ -74,7 +76,8 @@ class DepthMap:
 def picked(scores: np.ndarray, costs: np.ndarray, allowed: np.ndarray, depths: np.ndarray) -> DepthMap:
     """The depth with the least cost, between planes by a parabola.
 
-    scores, costs, allowed: (H, W, D) correlation of a plane, its cost summed over paths, and whether it may be. depths: (D,).
+    scores, costs, allowed: (H, W, D) correlation of a plane, its cost summed over paths, and whether it may
+    be. depths: (D,).
     """
     costs = np.where(allowed, costs, LARGE)
     best = costs.argmin(2)
@@ -109,9 +112,9 @@ def refined(
 ) -> DepthMap:
     """The depth with the best score beside a surface, between offsets by a parabola.
 
-    coarse: (H, W) inverse depths, to which the offsets (D,), evenly apart, belong.  scores: (H, W, D).  sure: (H, W) bool, where
-    the surface is known.  inside: (H, W) bool, the mask.  spacing: of the planes, as inverse depths, by which depths are compared.
-    reach: of the windows, in pixels.
+    coarse: (H, W) inverse depths, to which the offsets (D,), evenly apart, belong.  scores: (H, W, D).  sure:
+    (H, W) bool, where the surface is known.  inside: (H, W) bool, the mask.  spacing: of the planes, as
+    inverse depths, by which depths are compared. reach: of the windows, in pixels.
     """
     best = np.clip(scores.argmax(2), 1, len(offsets) - 2)[..., None]
     before, most, after = (np.take_along_axis(scores, best + side, 2)[..., 0] for side in (-1, 0, 1))
@@ -130,7 +133,8 @@ def refined(
 
 
 def smoothed(one: DepthMap, inside: np.ndarray) -> np.ndarray:
-    """(H, W) inverse depths of a map without the steps from plane to plane, by means over neighbours that are nearly as deep."""
+    """(H, W) inverse depths of a map without the steps from plane to plane, by means over neighbours that are
+    nearly as deep."""
     inverse = np.where(inside, 1 / one.depth, 0)
     spacing = SIMILAR * one.step / one.depth**2
     found = np.where(inside, median_filter(inverse, 5), 0)
@@ -146,7 +150,8 @@ def smoothed(one: DepthMap, inside: np.ndarray) -> np.ndarray:
                 total += share * other
                 weight += share
         found = np.where(weight > 0, total / np.maximum(weight, 1e-9), found)
-    # Pixels outside of the mask are as deep as the nearest one inside: finer pictures are interpolated from these.
+    # Pixels outside of the mask are as deep as the nearest one inside: finer pictures are interpolated from
+    # these.
     nearest = np.asarray(distance_transform_edt(~inside, return_distances=False, return_indices=True))
     return found[tuple(nearest)] if inside.any() else found
 
@@ -182,7 +187,8 @@ def agreeing(views: Views, maps: dict[int, DepthMap], beside: np.ndarray) -> dic
     return found
 
 
-# Depth maps of several views and the visual hull as one field: truncated signed distances with least total variation.
+# Depth maps of several views and the visual hull as one field: truncated signed distances with least total
+# variation.
 
 REACH_OF_FIELD = 3.0
 """Cells from a surface at which signed distances are cut off."""
@@ -191,7 +197,8 @@ DATA = 2.5
 PRIOR = 0.12
 """Weight, relative to a view, of that a point of the hull lies inside: what no view sees is not carved."""
 FEW = 0.5
-"""Share of the views that show most of the object, below which a point that no depth tells of lies outside."""
+"""Share of the views that show most of the object, below which a point that no depth tells of lies
+outside."""
 ITERATIONS = 50
 
 
@@ -223,11 +230,11 @@ def fused(views: Views, maps: dict[int, DepthMap], hull: np.ndarray, grid: Grid)
 def seen_distances(
     views: Views, k: int, one: DepthMap, points: np.ndarray, reach: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(P,) how far points (P, 3) lie behind the depths of map k, infinite where it has none; whether they lie in the part of the
-    view; and the weights of the depths.
+    """(P,) how far points (P, 3) lie behind the depths of map k, infinite where it has none; whether they lie
+    in the part of the view; and the weights of the depths.
 
-    Within ``reach`` of the surface depths are interpolated between pixels, over those that are sure and nearly as far away as
-    the nearest pixel's.
+    Within ``reach`` of the surface depths are interpolated between pixels, over those that are sure and
+    nearly as far away as the nearest pixel's.
     """
     column, row, z = views.projected(k, points)
     width, height = views.crop
@@ -257,7 +264,8 @@ def seen_distances(
 def smooth(
     goal: np.ndarray, weight: np.ndarray, free: np.ndarray, iterations: int = ITERATIONS
 ) -> np.ndarray:
-    """(X, Y, Z) the u that minimises TV(u) + sum weight / 2 (u - goal)^2, by primal and dual steps (Chambolle and Pock, 2011).
+    """(X, Y, Z) the u that minimises TV(u) + sum weight / 2 (u - goal)^2, by primal and dual steps (Chambolle
+    and Pock, 2011).
 
     free: (X, Y, Z) bool; u is the goal elsewhere.
 
@@ -305,12 +313,14 @@ def _ends(axes: int, axis: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
     return tuple(head), tuple(tail)
 
 
-# Depths of photographs within a hull: by planes in small pictures, then beside the surface found in larger ones.
+# Depths of photographs within a hull: by planes in small pictures, then beside the surface found in larger
+# ones.
 
 COARSE_PIXELS, FINE_PIXELS = 40_000, 120_000
 """Most pixels of the part of a picture that is swept by planes, and beside the surface found."""
 PLANES = 112
-"""Planes between the nearest and the farthest point of the hull; a multiple of those that are swept at once."""
+"""Planes between the nearest and the farthest point of the hull; a multiple of those that are swept at
+once."""
 RADII = (2, 4)
 """Of the windows that are compared, in pixels."""
 OFFSETS = np.linspace(-2, 2, 9)
@@ -318,8 +328,8 @@ OFFSETS = np.linspace(-2, 2, 9)
 OUTSIDE = 2.0
 """Cost of a plane outside of the hull."""
 MOST_VIEWS = 32
-"""Pictures with depths. More add little: those of 18, 32 and 38 of lego's give starts through which other pictures are seen with 20.1,
-20.4 and 20.4 dB."""
+"""Pictures with depths. More add little: those of 18, 32 and 38 of lego's give starts through which other
+pictures are seen with 20.1, 20.4 and 20.4 dB."""
 
 
 def depth_maps(
@@ -391,8 +401,8 @@ TIMES = 2
 
 
 def repaired(field: np.ndarray, hull: np.ndarray, grid: Grid, views: Views) -> np.ndarray:
-    """(X, Y, Z) the field, positive inside, with a cell for each pixel of a mask that it leaves uncovered: the one on its ray,
-    inside the hull, whose value is the largest."""
+    """(X, Y, Z) the field, positive inside, with a cell for each pixel of a mask that it leaves uncovered:
+    the one on its ray, inside the hull, whose value is the largest."""
     field = field.copy()
     for _ in range(TIMES):
         shell = np.argwhere((field > 0) & ~np.asarray(binary_erosion(field > 0), bool))
@@ -407,7 +417,8 @@ def repaired(field: np.ndarray, hull: np.ndarray, grid: Grid, views: Views) -> n
 def _missing(
     field: np.ndarray, hull: np.ndarray, grid: Grid, views: Views, k: int, shell: np.ndarray
 ) -> np.ndarray:
-    """(P, 3) the cells that cover what view k lacks. shell: (S, 3) those inside that are beside the outside."""
+    """(P, 3) the cells that cover what view k lacks. shell: (S, 3) those inside that are beside the
+    outside."""
     shape = views.crop[::-1]
     column, row, z = views.projected(k, grid.origin + grid.step * shell)
     x, y = np.floor(column).astype(int), np.floor(row).astype(int)
@@ -445,8 +456,8 @@ def aggregated(
 ) -> np.ndarray:
     """(H, W, D) costs (H, W, D) of D planes, summed over the paths from 8 directions (Hirschmüller, 2008).
 
-    Along a path L(p, d) = C(p, d) + min(L(q, d), L(q, d +- 1) + step, min L(q) + jump) - min L(q), where q is the pixel before
-    p. inside: (H, W) bool, the pixels on which paths run; costs of others are 0.
+    Along a path L(p, d) = C(p, d) + min(L(q, d), L(q, d +- 1) + step, min L(q) + jump) - min L(q), where q is
+    the pixel before p. inside: (H, W) bool, the pixels on which paths run; costs of others are 0.
 
     >>> costs = np.ones((1, 3, 3))
     >>> costs[0, 0, 1] = costs[0, 2, 1] = 0
@@ -498,10 +509,11 @@ BLUR = 0.7
 
 
 def stereo_start(dataset: Dataset, hull: Hull, faces: int, make_engine: MakeEngine, least: float) -> Mesh:
-    """The surface that the training pictures show, in units of the scene, with at least so many faces or about, no UVs.
+    """The surface that the training pictures show, in units of the scene, with at least so many faces or
+    about, no UVs.
 
-    hull: of their masks.  least: share of the pixels of the masks whose depths have to agree. Raises InputError where there
-    are too few pictures, or where they agree in less.
+    hull: of their masks.  least: share of the pixels of the masks whose depths have to agree. Raises
+    InputError where there are too few pictures, or where they agree in less.
     """
     train = dataset.train
     if len(train.masks) <= NEIGHBOURS:
@@ -525,10 +537,12 @@ def stereo_start(dataset: Dataset, hull: Hull, faces: int, make_engine: MakeEngi
     return found
 
 
-# Plane sweep on the device: how well a picture agrees with its neighbours, warped through planes at many depths.
+# Plane sweep on the device: how well a picture agrees with its neighbours, warped through planes at many
+# depths.
 
 NEIGHBOURS = 4
-"""Views that a picture is compared with; the best half of them counts, as others may see something in front."""
+"""Views that a picture is compared with; the best half of them counts, as others may see something in
+front."""
 CHUNK = 16
 """Planes that are swept at once: what lies between fits into caches."""
 NOISE = 1e-3
@@ -538,9 +552,10 @@ NOISE = 1e-3
 class Sweep:
     """The scores of depths as an image pipeline, for pictures of one size.
 
-    Inverse depths are those of an image plus a number for each plane: planes that face the view where the image is constant,
-    else surfaces beside a surface.  crop: (W, H) of the part of a picture that is swept.  size: (W, H) of its neighbours.
-    radii: of the windows, in pixels, whose scores are averaged.  planes: swept at once.
+    Inverse depths are those of an image plus a number for each plane: planes that face the view where the
+    image is constant, else surfaces beside a surface.  crop: (W, H) of the part of a picture that is swept.
+    size: (W, H) of its neighbours. radii: of the windows, in pixels, whose scores are averaged.  planes:
+    swept at once.
     """
 
     def __init__(
@@ -577,8 +592,8 @@ class Sweep:
         offsets: np.ndarray,
         base: np.ndarray | None = None,
     ) -> np.ndarray:
-        """(H, W, D) float32 in [-1, 1], of the inverse depths base (H, W), 0 unless given, + offsets (D,) in front of view k; D
-        is a multiple of ``planes``."""
+        """(H, W, D) float32 in [-1, 1], of the inverse depths base (H, W), 0 unless given, + offsets (D,) in
+        front of view k; D is a multiple of ``planes``."""
         engine.send(self.picture, views.cropped(views.grey, k))
         engine.send(self.weight, views.cropped(views.masks, k))
         engine.send(self.base, np.zeros(self.base.size[::-1]) if base is None else base)
@@ -597,8 +612,8 @@ class Sweep:
 def correlations(picture: Variable, others: Variable, weight: Variable, radius: int) -> Variable:
     """Zero-mean normalised cross-correlations of windows, whose pixels count by the weight.
 
-    picture, weight: FLOAT.  others: VEC4, four pictures, with a batch.  radius: of the windows.  The result has the type and
-    domain of ``others``, in [-1, 1], and is 0 where a window has no texture.
+    picture, weight: FLOAT.  others: VEC4, four pictures, with a batch.  radius: of the windows.  The result
+    has the type and domain of ``others``, in [-1, 1], and is 0 where a window has no texture.
     """
     total = 1.0 / F.maximum(F.box_blur(weight, radius), 1e-6)
     mean = F.box_blur(weight * picture, radius) * total
@@ -617,7 +632,8 @@ def best_half(scores: Variable) -> Variable:
     return 0.5 * F.maximum(F.maximum(a, b) + F.maximum(c, d), F.maximum(a + b, c + d))
 
 
-# Photographs for plane-sweep stereo: grey pictures of one scale, their cameras, and which of them lie beside each other.
+# Photographs for plane-sweep stereo: grey pictures of one scale, their cameras, and which of them lie beside
+# each other.
 
 GREY = (0.299, 0.587, 0.114)
 LEAST_ANGLE = 5.0
@@ -628,9 +644,10 @@ LEAST_ANGLE = 5.0
 class Views:
     """N grey pictures and what is needed to warp them.
 
-    grey, masks: (N, H, W) float32 in [0, 1]; grey in code values of sRGB.  K, R: (N, 3, 3), t: (N, 3): a pixel is
-    K (R x + t), corners of pixels at whole numbers, x in units of the scene.
-    crop: (W, H) of a part that holds any of the masks.  corners: (N, 2) whole x, y of that part in each picture.
+    grey, masks: (N, H, W) float32 in [0, 1]; grey in code values of sRGB.  K, R: (N, 3, 3), t: (N, 3): a
+    pixel is K (R x + t), corners of pixels at whole numbers, x in units of the scene.
+    crop: (W, H) of a part that holds any of the masks.  corners: (N, 2) whole x, y of that part in each
+    picture.
     """
 
     grey: np.ndarray
@@ -643,8 +660,8 @@ class Views:
 
     @classmethod
     def of(cls, cameras: Cameras, masks: np.ndarray, colors: np.ndarray, pixels: int) -> Views:
-        """Of cameras in units of the scene, masks (N, H, W) and linear colours (N, H, W, 3), so small that the part that
-        holds any of the masks has about this many ``pixels``."""
+        """Of cameras in units of the scene, masks (N, H, W) and linear colours (N, H, W, 3), so small that
+        the part that holds any of the masks has about this many ``pixels``."""
         height, width = masks.shape[1:]
         boxes = np.stack([_box(mask >= 0.5) for mask in masks])
         extent = (boxes[:, 1] - boxes[:, 0]).max(0)
@@ -693,7 +710,8 @@ class Views:
         return move @ self.K[k]
 
     def beside(self, middle: np.ndarray) -> np.ndarray:
-        """(N, N) the views by the angle to each view, as seen from a point (3,), those too near to it last but itself."""
+        """(N, N) the views by the angle to each view, as seen from a point (3,), those too near to it last
+        but itself."""
         away = self.centres - middle
         away = away / np.linalg.norm(away, axis=1, keepdims=True)
         angle = np.degrees(np.arccos(np.clip(away @ away.T, -1, 1)))
@@ -702,7 +720,8 @@ class Views:
         return np.argsort(angle, axis=1, kind="stable")[:, :-1]
 
     def epipolar(self, k: int, other: int) -> tuple[np.ndarray, np.ndarray]:
-        """(3, 3) A and (3,) b: a pixel p = (x, y, 1) of the part of view k, of inverse depth d, is A p + d b in another view."""
+        """(3, 3) A and (3,) b: a pixel p = (x, y, 1) of the part of view k, of inverse depth d, is A p + d b
+        in another view."""
         turn = self.R[other] @ self.R[k].T
         move = self.t[other] - turn @ self.t[k]
         return self.K[other] @ turn @ np.linalg.inv(self.inner(k)), self.K[other] @ move
