@@ -72,8 +72,7 @@ def bench(
         str | None, typer.Option(help="Vulkan device, by name or index; `all` for every one there is.")
     ] = None,
     peer: Annotated[
-        str | None,
-        typer.Option(help=f"Another program on the same case, in turns: {peers_text()}."),
+        str | None, typer.Option(help=f"Another program on the same case, in turns: {peers_text()}.")
     ] = None,
     channels: Annotated[int, typer.Option(help="With `convolution`: channels in and out.")] = 16,
     kernel: Annotated[int, typer.Option(help="With `convolution`: texels along a side of the kernel.")] = 3,

@@ -132,11 +132,7 @@ def show(found: dict[str, Any]) -> None:
             detail = f" ({check['detail']})" if check["detail"] else ""
             allowed = "" if check["allowed"] is None else f"{check['allowed']:.3g} {check['unit']}"
             table.add_row(
-                probe,
-                check["name"],
-                error + detail,
-                allowed,
-                "right" if check["right"] else "wrong",
+                probe, check["name"], error + detail, allowed, "right" if check["right"] else "wrong"
             )
     console.print(table)
 

@@ -178,9 +178,7 @@ def compare(targets: np.ndarray, results: np.ndarray, gap: int = GAP) -> np.ndar
 
 
 def save_losses(
-    path: Path,
-    losses: Sequence[tuple[str, float]],
-    quality: Sequence[tuple[int, float, float | None]] = (),
+    path: Path, losses: Sequence[tuple[str, float]], quality: Sequence[tuple[int, float, float | None]] = ()
 ) -> None:
     """PNG of the losses of each phase by step, on a logarithmic scale; below them IoU and PSNR (step, IoU, PSNR), if any."""
     from matplotlib.figure import Figure  # not pyplot, which takes longer to import

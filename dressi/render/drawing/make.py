@@ -142,12 +142,7 @@ def leaves(given: Mapping[str, Given]) -> dict[str, Variable]:
 
 
 def check_options(
-    form: str,
-    samples: int,
-    cull: str,
-    filter: str,
-    outputs: Sequence[str],
-    options: Mapping[str, Any],
+    form: str, samples: int, cull: str, filter: str, outputs: Sequence[str], options: Mapping[str, Any]
 ) -> None:
     """Raises InputError. options: those of the form, by name."""
     known_form(form, DRAWABLE)

@@ -55,7 +55,7 @@ def _summary(bench: BenchFolder) -> Markup:
             "Results",
             f"{len(bench.measured):,}",
             f"{len(bench.failed)} failed" if bench.failed else "none failed",
-        ),
+        )
     ]
     for device in bench.devices:
         fast = [

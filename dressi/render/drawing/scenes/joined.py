@@ -128,16 +128,7 @@ def _several(drawn: Sequence[DrawnNode], framed: np.ndarray | None) -> DrawnScen
                 parts[node_name(table)] = numbers_list(np.repeat(group.nodes, rows))
         given |= {prefix + name: value for name, value in parts.items()}
         recipes.append(
-            LookRecipe(
-                prefix,
-                group.nodes,
-                run,
-                one.recipe,
-                one.is_transparent,
-                by,
-                group.members,
-                group.own,
-            )
+            LookRecipe(prefix, group.nodes, run, one.recipe, one.is_transparent, by, group.members, group.own)
         )
     joined = np.concatenate([faces[k] for k in looks])
     lengths = [len(faces[k]) for k in looks]
