@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dressi.cli.bench.request import Request
     from dressi.cli.bench.work import Pictures
     from dressi.render.cameras import Cameras
+    from dressi.render.fit import Dataset, FitOptions
     from dressi.render.mesh import Mesh
 
 HERE = Path(__file__).resolve().parent
@@ -73,11 +74,7 @@ def build(case: str) -> tuple[str, list[str]]:
     from dressi import Device
     from dressi.cli.bench.request import Request
 
-    request = Request.parse(
-        case=case, views=1, size="32", texture_size="32", mesh="small", texture_gradient=None, form=None,
-        target=None, device=None, steps=None, batches=None, peels=3, radius_px=2.0, profile=None, peer=None,
-        cold=False, json_file=None,
-    )  # fmt: skip
+    request = Request.parse(case, views=1, size="32", texture_size="32", mesh="small")
     count = 0
     with Device.open(None, validation=True) as device:
         for engine in _rounds(request, device) if case == FIT else _trials(request, device):
@@ -97,19 +94,13 @@ def _trials(request: Request, device: Device) -> Iterator[DressiAD]:
 
 def _rounds(request: Request, device: Device) -> Iterator[DressiAD]:
     from dressi import DressiAD
-    from dressi.cli.bench.model import fit_job, rounds
+    from dressi.cli.bench.model import fit_rounds
     from dressi.render.fit import planned_dataset
 
-    (model,), (size,) = request.models, request.sizes
-    job = fit_job(
-        model,
-        size,
-        request,
-        lambda o: planned_dataset(model.mesh, o.views, o.size),
-        partial(DressiAD, device),
-    )
-    for _, work, engine in rounds(job):
-        assert isinstance(engine, DressiAD)
+    def scene(mesh: Mesh, options: FitOptions) -> Dataset:
+        return planned_dataset(mesh, options.views, options.size)
+
+    for _, _, work, engine in fit_rounds(request, scene, partial(DressiAD, device)):
         work.before(engine, 0)
         yield engine
 

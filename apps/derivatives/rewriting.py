@@ -116,23 +116,7 @@ def bench(case: str) -> Callable[[DressiAD], None]:
     from dressi.cli.bench.request import Request
     from dressi.cli.bench.work import drawn_on
 
-    none = dict.fromkeys(
-        (
-            "form",
-            "mesh",
-            "texture_gradient",
-            "device",
-            "steps",
-            "batches",
-            "target",
-            "peer",
-            "profile",
-            "json_file",
-        )
-    )
-    request = Request.parse(
-        case, views=1, size="64", texture_size="64", peels=1, radius_px=2.0, cold=False, channels=4, **none
-    )
+    request = Request.parse(case, views=1, size="64", texture_size="64", peels=1, channels=4)
 
     def describe(engine: DressiAD) -> None:
         next(iter(CASES[case](request, drawn_on(engine.device)))).work.describe(engine, record=True)

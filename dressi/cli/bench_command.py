@@ -2,13 +2,18 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from dressi.cli.bench.names import CASES, peers_text
 from dressi.cli.interrupt import imports
 from dressi.errors import InputError
+
+OF_COMMAND = ("case", "predicted", "device_model", "measure", "out", "fresh")
+"""Arguments that say what is done with a case, and are no options of one."""
+OF_ONE_CASE = ("peer", "cold", "json_file", "channels", "kernel", "depthwise")
+"""Options of a case that `bench all` does not hand on."""
 
 
 def bench(
@@ -99,6 +104,7 @@ def bench(
     ] = False,
 ) -> int:
     """Measure a case (20 warm-up steps, median of timed batches, first build apart), or predict it: `model CASE`."""
+    options: dict[str, Any] = {name: value for name, value in locals().items() if name not in OF_COMMAND}
     if cold:
         # Mesa reads it when a device is made, so it has to be there before the first one.
         os.environ.setdefault("MESA_SHADER_CACHE_DISABLE", "true")
@@ -107,34 +113,25 @@ def bench(
         from dressi.cli.bench.run import run_bench
 
     if case == "all":
-        check_all(
-            predicted,
-            peer=peer,
-            json=json_file,
-            cold=cold or None,
-            device_model=device_model,
-            measure=measure or None,
-        )
+        refused = {
+            "peer": peer,
+            "json": json_file,
+            "cold": cold,
+            "device_model": device_model,
+            "measure": measure,
+        }
+        check_all(predicted, refused)
         with imports():
             from dressi.cli.bench.suite import run_suite
 
-        given = {
-            "views": views, "size": size, "texture_size": texture_size, "texture_gradient": texture_gradient, "peels": peels,
-            "form": form, "radius_px": radius_px, "target": target, "mesh": mesh, "profile": profile, "device": device,
-            "steps": steps, "batches": batches,
-        }  # fmt: skip
+        given = {name: value for name, value in options.items() if name not in OF_ONE_CASE}
         return run_suite(Path("out/bench") if out is None else out, given, fresh=fresh)
     if out is not None or fresh:
         raise InputError(
             f"{'--fresh' if out is None else '--out'} belongs to `bench all`; --json FILE keeps the results of one"
         )
     check_model(case, predicted, device_model, measure)
-    request = Request.parse(
-        case=case if predicted is None else predicted, views=views, size=size, texture_size=texture_size,
-        texture_gradient=texture_gradient, peels=peels, form=form, radius_px=radius_px, target=target, mesh=mesh,
-        profile=profile, device=device, peer=peer, steps=steps, batches=batches, cold=cold, json_file=json_file,
-        channels=channels, kernel=kernel, depthwise=depthwise,
-    )  # fmt: skip
+    request = Request.parse(predicted or case, **options)
     if predicted is None:
         run_bench(request)
         return 0

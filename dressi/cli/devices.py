@@ -22,24 +22,31 @@ def devices(
     """List the Vulkan devices, their limits, and what is missing."""
     with imports():
         from dressi.config import config
+        from dressi.vk.run.device.capabilities import read_capabilities
         from dressi.vk.run.device.choose import choose, list_devices
+        from dressi.vk.run.device.instance import Instance
+        from dressi.vk.run.shaders.pyglslang import find_compiler
 
-    found = list_devices()
-    # A DRESSI_DEVICE that is not there is an error for every command but this one, which lists what is.
-    notes = missing()
+    listed = list_devices()
     try:
-        chosen = choose(found, config.device).index
+        compiler = str(find_compiler())
+    except ShaderError:
+        compiler = None
+    notes = _missing(compiler)
+    # A DRESSI_DEVICE that is not there is an error for every command but this one, which lists what is.
+    try:
+        chosen = choose(listed, config.device).index
     except DressiError as error:
         chosen, notes = None, [*notes, f"DRESSI_DEVICE: {error}"]
-    compiler = _compiler()
+    instance = Instance.shared()
     entries = [
         {
             **device.as_dict(),
             "chosen": device.index == chosen,
-            "limits": _limits(device),
+            "limits": read_capabilities(instance.vk, instance.handle, device.handle).limits.as_dict(),
             **({"model": _model(device.index)} if calibrate else {}),
         }
-        for device in found
+        for device in listed
     ]
     if as_json:
         print(json.dumps({"devices": entries, "glsl_compiler": compiler, "missing": notes}, indent=2))
@@ -51,38 +58,20 @@ def devices(
         print(f"missing: {note}")
 
 
-def missing() -> list[str]:
+def _missing(compiler: str | None) -> list[str]:
     """One sentence with its cure for everything that the program or its tests would like to have."""
     from dressi.vk.run.device.instance import VALIDATION_LAYER, Instance
     from dressi.vk.run.host.platforms import current
 
     notes = []
-    compiler = _compiler()
     if compiler is None:
         notes.append(f"a GLSL compiler: {current().glslang}")
     elif "glslc" in compiler or "glslangValidator" in compiler:
         notes.append(f"glslang as a library (shaders compile slowly without): {current().glslang}")
-    vk = Instance.shared().vk
-    if VALIDATION_LAYER not in {layer.layerName for layer in vk.vkEnumerateInstanceLayerProperties()}:
+    layers = Instance.shared().vk.vkEnumerateInstanceLayerProperties()
+    if VALIDATION_LAYER not in {layer.layerName for layer in layers}:
         notes.append(f"the Vulkan validation layer: {current().validation}")
     return notes
-
-
-def _compiler() -> str | None:
-    from dressi.vk.run.shaders.pyglslang import find_compiler
-
-    try:
-        return str(find_compiler())
-    except ShaderError:
-        return None
-
-
-def _limits(device: Any) -> dict[str, Any]:
-    from dressi.vk.run.device.capabilities import read_capabilities
-    from dressi.vk.run.device.instance import Instance
-
-    instance = Instance.shared()
-    return read_capabilities(instance.vk, instance.handle, device.handle).limits.as_dict()
 
 
 def _model(index: int) -> dict[str, Any]:
@@ -94,22 +83,16 @@ def _model(index: int) -> dict[str, Any]:
 
 
 def _print_device(entry: dict[str, Any]) -> None:
+    from dressi.vk.plan.limits import UNLIMITED
+
     mark = "  (used unless --device or DRESSI_DEVICE says otherwise)" if entry["chosen"] else ""
-    print(f"{entry['index']}: {entry['name']}{mark}")
-    print(
-        f"   type {entry['type']}, driver {entry['driver']} {entry['driver_version']}, Vulkan {entry['api_version']}"
-    )
+    driver = f"{entry['driver']} {entry['driver_version']}, Vulkan {entry['api_version']}"
+    print(f"{entry['index']}: {entry['name']}{mark}\n   type {entry['type']}, driver {driver}")
     limits = {name.removeprefix("max_").replace("_", " "): value for name, value in entry["limits"].items()}
     width = max(map(len, limits))
     for name, value in limits.items():
-        print(f"   {name:<{width}}  {_number(value)}")
+        # Drivers report numbers of descriptors that no shader reaches.
+        print(f"   {name:<{width}}  {'no limit that matters' if value == UNLIMITED else value}")
     for name, value in entry.get("model", {}).items():
         print(f"   device model: {name} {value}")
     print()
-
-
-def _number(value: int) -> str:
-    """UNLIMITED as a word: drivers report numbers of descriptors that no shader reaches."""
-    from dressi.vk.plan.limits import UNLIMITED
-
-    return "no limit that matters" if value == UNLIMITED else str(value)

@@ -1,11 +1,12 @@
 """`dressi view`: a mesh, or the result of a fit, in a window."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from dressi.cli.interrupt import imports
+from dressi.errors import InputError
 
 
 def view(
@@ -24,6 +25,47 @@ def view(
 ) -> None:
     """Show a mesh in a window: turn it with the mouse, 1 to 4 choose what is shown, q closes."""
     with imports():
-        from dressi.cli.viewing import run_view
+        import numpy as np
 
-    run_view(path, size, backend, device, picture)
+        from dressi import Device, DressiAD
+        from dressi.cli.sizes import parse_size
+        from dressi.render.formats import load_scene
+        from dressi.render.io import save_image
+        from dressi.render.io.images import image_format
+        from dressi.viewer import MeshSession, OffscreenPresenter, Viewer, open_canvas
+
+    window = parse_size(size)
+    if picture is not None:
+        image_format(picture)
+        backend = "offscreen"
+    scene = load_scene(_mesh_of(path))
+    if picture is None and backend == "offscreen":
+        raise InputError("nobody can close an offscreen window; give --picture FILE.png with it")
+    with Device.open(device) as opened, open_canvas(backend, window, f"{path.name} - dressi") as canvas:
+        with DressiAD(opened) as engine:
+            viewer = Viewer(MeshSession(scene, engine, path.name), canvas)
+            coloured = len(scene) > 1 or any(map(_is_coloured, scene))
+            viewer.choose("textured" if coloured else "shaded")
+            if picture is None:
+                viewer.run()
+                return
+            viewer.draw()
+        assert isinstance(canvas.presenter, OffscreenPresenter) and canvas.presenter.frame is not None
+        save_image(picture, canvas.presenter.frame[..., :3].astype(np.float64) / 255, linear=False)
+
+
+def _is_coloured(node: Any) -> bool:
+    mesh = getattr(node.geometry, "mesh", None)
+    return mesh is None or any(x is not None for x in (mesh.texture, mesh.colors, mesh.material))
+
+
+def _mesh_of(path: Path) -> Path:
+    """The file of a mesh, also of the folder of a fit. Raises InputError."""
+    from dressi.render.fit import FILES
+
+    if not path.is_dir():
+        return path
+    for name in FILES:
+        if name.endswith(".glb") and (path / name).is_file():
+            return path / name
+    raise InputError(f"'{path}' holds no result of a fit; give a mesh, or the --out of a finished fit")

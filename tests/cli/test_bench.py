@@ -123,9 +123,7 @@ def test_every_case_runs(case, driver, mesh, tmp_path, capsys, monkeypatch):
 def test_sub_stages_grow_with_fewer_attachments():
     """Unlimited, 8 and 4 attachments in the cross-platform application, where nothing becomes a dispatch instead;
     stages are nearly as many. The table itself plans with the shipped options."""
-    left_out = "texture_size texture_gradient form mesh device steps target profile peer json_file".split()
-    options = {"views": 1, "peels": 3, "radius_px": 2.0, "batches": 1, "cold": False}
-    request = Request.parse("table2", size="128", **options, **dict.fromkeys(left_out))
+    request = Request.parse("table2", size="128", views=1, batches=1)
     trials = list(CASES_OF["table2"](replace(request, profile="mali_g76"), without_values))
     works = {trial.facts["phase"]: trial.work for trial in trials}
     assert [set(t.facts["profile_plan"]) for t in trials] == [{"before_cache", "after_cache"}] * 2
@@ -194,10 +192,7 @@ def test_a_peer_does_the_same_task(device: Device, mesh: Path, tmp_path: Path):
 )
 def test_contractions_of_peers_are_the_same(device: Device, case: str, peer: str):
     pytest.importorskip(peer)
-    request = Request.parse(
-        case, views=2, size="16", texture_size=None, texture_gradient=None, form=None, mesh=None, device=None, steps=3,
-        batches=1, target=None, profile=None, peer=peer, cold=False, json_file=None, peels=1, radius_px=2.0, channels=3,
-    )  # fmt: skip
+    request = Request.parse(case, views=2, size="16", steps=3, batches=1, peer=peer, peels=1, channels=3)
     (trial,) = CASES_OF[case](request, without_values)
     rival = trial.work.peers[peer]()
     rival.run(3)

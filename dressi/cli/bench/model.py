@@ -16,6 +16,7 @@ from ...errors import InputError
 from ...render.engine import Engine
 from ...render.fit import Dataset, FitJob, FitOptions, mesh_dataset, planned_dataset
 from ...render.io import write_json
+from ...render.mesh import Mesh
 from ...vk.plan.limits import most_restrictive, profile
 from ...vk.plan.model.records import device_model
 from ...vk.plan.plan import Plan
@@ -26,43 +27,9 @@ from ...vk.run.measure.timing import profile as time_stages
 from ..plan_for import PlanFor
 from ..plan_for import record as record_named
 from ..terminal import table_console
-from .meshes import Model
 from .request import Request
 from .run import trials_of
 from .work import drawn_on, without_values
-
-# The rounds of `dressi fit` as steps to plan: graphs, sizes and options are those of a fit of one of the meshes.
-
-
-def fit_job(
-    model: Model,
-    size: tuple[int, int],
-    request: Request,
-    make_scene: Callable[[FitOptions], Dataset],
-    make_engine: Callable[[], Engine],
-) -> FitJob:
-    """The fit of a mesh, not run."""
-    options = FitOptions(
-        size=size,
-        views=request.views,
-        form=request.form,
-        peels=request.peels,
-        texture_gradient=request.gradient,
-        texture_size=max(request.textures),
-        steps=request.steps,
-    )
-    return FitJob(make_scene(options), options, make_engine)
-
-
-def rounds(job: FitJob) -> Iterator[tuple[str, Any, Engine]]:
-    """Name, graph and a fresh engine of each round of a fit; engines are closed when the next one is asked for."""
-    for name, work in job.works():
-        engine = job.engine(work)
-        try:
-            yield name, work, engine
-        finally:
-            engine.close()
-
 
 # `dressi bench model`: what a step of any case is predicted to take on the device of a record, Stage by Stage.
 #
@@ -96,31 +63,36 @@ def _plans(request: Request, target: PlanFor) -> Iterator[tuple[str, dict[str, A
     """Label, settings and plan of each step of the case."""
     if request.case != "fit":
         for trial in trials_of(request, without_values):
-            print(
-                f"dressi: planning {request.case} {_size(trial.work.settings)} {trial.label} ...",
-                file=sys.stderr,
-            )
+            size = "x".join(map(str, trial.work.settings["size"]))
+            print(f"dressi: planning {request.case} {size} {trial.label} ...", file=sys.stderr)
             yield trial.label, trial.work.settings, trial.plan(target.limits, target.model)
         return
-    engine = partial(PlanningEngine, target.limits, target.model, shader_text)
+    make = partial(PlanningEngine, target.limits, target.model, shader_text)
+
+    def discs(mesh: Mesh, options: FitOptions) -> Dataset:
+        return planned_dataset(mesh, options.views, options.size)
+
+    for name, settings, _, planned in fit_rounds(request, discs, make):
+        print(f"dressi: planning {request.case} {name} ...", file=sys.stderr)
+        yield name, settings, planned.plan
+
+
+def fit_rounds(
+    request: Request, make_scene: Callable[[Mesh, FitOptions], Dataset], make_engine: Callable[[], Engine]
+) -> Iterator[tuple[str, dict[str, Any], Any, Any]]:
+    """Name, settings, graph and a fresh engine of each round of the fit of each mesh at each size. An engine is closed when the
+    next one is asked for."""
     for model in request.models:
         for size in request.sizes:
-            scene = partial(_discs, model.mesh)
-            for name, work, planned in rounds(fit_job(model, size, request, scene, engine)):
-                print(f"dressi: planning {request.case} {name} ...", file=sys.stderr)
-                yield name, _settings(request, model, size, work), planned.plan
-
-
-def _discs(mesh: Any, options: FitOptions) -> Any:
-    return planned_dataset(mesh, options.views, options.size)
-
-
-def _settings(request: Request, model: Any, size: tuple[int, int], work: Any) -> dict[str, Any]:
-    return {**request.settings, **model.facts, "size": list(size), "steps": work.steps}
-
-
-def _size(settings: dict[str, Any]) -> str:
-    return "x".join(map(str, settings["size"]))
+            options = FitOptions(
+                size=size, views=request.views, form=request.form, peels=request.peels, texture_gradient=request.gradient,
+                texture_size=max(request.textures), steps=request.steps,
+            )  # fmt: skip
+            job = FitJob(make_scene(model.mesh, options), options, make_engine)
+            for name, work in job.works():
+                with closing(job.engine(work)) as engine:
+                    settings = {**request.settings, **model.facts, "size": list(size), "steps": work.steps}
+                    yield name, settings, work, engine
 
 
 def _beside_measurement(request: Request, record: str | None) -> list[dict[str, Any]]:
@@ -159,26 +131,19 @@ def _engines(
             with closing(trial.engine(device)) as engine:
                 yield trial.label, trial.work.settings, engine
         return
-    for model in request.models:
-        for size in request.sizes:
 
-            def scene(options: FitOptions, mesh: Any = model.mesh) -> Any:
-                return mesh_dataset(mesh, options.views, options.size, make, options.target_samples)
+    def pictures(mesh: Mesh, options: FitOptions) -> Dataset:
+        return mesh_dataset(mesh, options.views, options.size, make, options.target_samples)
 
-            for name, work, engine in rounds(fit_job(model, size, request, scene, make)):
-                work.before(engine, 0)
-                assert isinstance(engine, DressiAD)
-                yield name, _settings(request, model, size, work), engine
+    for name, settings, work, engine in fit_rounds(request, pictures, make):
+        work.before(engine, 0)
+        yield name, settings, engine
 
 
 def _result(
-    request: Request,
-    target: PlanFor,
-    label: str,
-    settings: dict[str, Any],
-    found: Prediction,
+    request: Request, target: PlanFor, label: str, settings: dict[str, Any], prediction: Prediction,
     device: Device | None = None,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """What --json lists for a step."""
     result = {
         "case": request.case,
@@ -189,11 +154,11 @@ def _result(
         "options": "shipped",
         "targets": "without values: nothing was drawn" if device is None else f"drawn on {device.name}",
         "device": None if device is None else device.name,
-        "totals": found.totals,
-        "stages": [s.as_dict() for s in found.stages],
+        "totals": prediction.totals,
+        "stages": [s.as_dict() for s in prediction.stages],
     }
     if device is not None:
-        judged = [s for s in found.stages if s.measured is not None and s.measured > LONG]
+        judged = [s for s in prediction.stages if s.measured is not None and s.measured > LONG]
         near = sum(0.5 <= (s.ratio or 0.0) <= 2.0 for s in judged)
         result["within_2"] = {"stages": near, "of": len(judged)}
     return result
@@ -220,10 +185,10 @@ def print_predictions(case: str, results: Sequence[dict[str, Any]]) -> None:
 
 
 def _table(case: str, result: dict[str, Any]) -> Table:
-    model, settings, totals = result["device_model"]["name"], result["settings"], result["totals"]
+    settings, totals, measured = result["settings"], result["totals"], result["device"] is not None
     parts = [result["label"], "x".join(map(str, settings["size"])), f"{settings.get('views', 1)} views"]
-    measured = result["device"] is not None
-    title = f"dressi bench model {case}: {', '.join(p for p in parts if p)}; device model {model}, limits {result['limits']}, shipped options"
+    planned_for = f"device model {result['device_model']['name']}, limits {result['limits']}, shipped options"
+    title = f"dressi bench model {case}: {', '.join(filter(None, parts))}; {planned_for}"
     table = Table(title=title, title_justify="left")
     for k, name in enumerate([*COLUMNS, *(("measured ms", "ratio") if measured else ())]):
         table.add_column(name, justify="left" if k < 2 else "right", overflow="fold")

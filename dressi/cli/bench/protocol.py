@@ -30,8 +30,8 @@ MOST_STEPS = 100
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What the first engine of a trial told: time to its first step, losses of the first steps, quality; of a traced one
-    the distance from the true shape after each step, in units of the mesh."""
+    """What the first engine of a trial told. distances: of a traced trial, from the true shape after each step, in units of the
+    mesh."""
 
     first_build_ms: float
     losses: list[float]
@@ -47,12 +47,11 @@ def first_run(trial: Trial, device: Device, *, steps: int, cold: bool) -> Sample
         engine.step(1)
         engine.wait()
         build = 1e3 * (time.perf_counter() - start)
-        distance = trial.work.distance if trial.traced else None
+        distances, distance = [], trial.work.distance if trial.traced else None
         if distance is None:
             engine.step(steps - 1)
-            distances = []
         else:
-            distances = [distance(engine)]
+            distances.append(distance(engine))
             for _ in range(steps - 1):
                 engine.step(1)
                 distances.append(distance(engine))
@@ -91,25 +90,26 @@ def measure(
         # All trials do equally many steps: what a step costs changes on the way.
         runs = [_stepper(engine) for engine, _ in engines.values()]
         rounds, cpu_rounds = in_turns([runs, *([p.run] for p in peers.values())], batches)
-        ms = [float(np.median(times)) for times in rounds]
-        theirs = dict(zip(peers, ms[len(engines) :], strict=True))
-        busy = dict(zip(peers, cpu_rounds[len(engines) :], strict=True))
+        step_ms, cpu_ms = ([float(np.median(times)) for times in each] for each in (rounds, cpu_rounds))
         first = next(iter(engines), None)
         baselines: dict[DeviceLimits, dict[str, int]] = {}  # all trials have one program
-        for (trial, (engine, build)), ours, times, cpu in zip(
-            engines.items(), ms, rounds, cpu_rounds, strict=False
-        ):
-            sample = samples[trial]
-            rivals = {
-                name: {
-                    **peer.facts,
-                    "step_ms": theirs[name],
-                    "step_cpu_ms": float(np.median(busy[name])),
-                    "ours_over_theirs": ours / theirs[name],
+        for k, (trial, (engine, build)) in enumerate(engines.items()):
+            sample, ours, against = samples[trial], step_ms[k], None
+            if first is not None and trial is not first:
+                against = {
+                    "label": first.label,
+                    **difference(rounds[k], rounds[0]),
+                    "cpu": difference(cpu_rounds[k], cpu_rounds[0]),
+                    "same_plan": _layout(engine) == _layout(engines[first][0]),
                 }
-                for name, peer in peers.items()
+            rivals = {
+                name: {**peer.facts, "step_ms": theirs, "step_cpu_ms": cpu, "ours_over_theirs": ours / theirs}
+                for (name, peer), theirs, cpu in zip(
+                    peers.items(), step_ms[len(engines) :], cpu_ms[len(engines) :], strict=True
+                )
             }
             moved, stages = step_bytes(engine.plan), stage_facts(engine.executor)
+            times = [stage["ms"] for stage in stages if stage["ms"] is not None]
             if engine.plan.limits not in baselines:
                 baselines[engine.plan.limits] = _baseline(engine)
             results[trial] = {
@@ -118,17 +118,10 @@ def measure(
                 "first_build_ms": sample.first_build_ms,
                 "warm_build_ms": None if cold else build,
                 "step_ms": ours,
-                "step_cpu_ms": float(np.median(cpu)),
-                "against": None
-                if trial is first or first is None
-                else {
-                    "label": first.label,
-                    **difference(times, rounds[0]),
-                    "cpu": difference(cpu, cpu_rounds[0]),
-                    "same_plan": _layout(engine) == _layout(engines[first][0]),
-                },
+                "step_cpu_ms": cpu_ms[k],
+                "against": against,
                 "step_and_read_loss_ms": _read_every_step(engine, ours, batches),
-                "device_ms": _device_ms(stages),
+                "device_ms": sum(times) if times else None,  # some devices have no timestamps
                 "bytes": moved,
                 "bandwidth": moved / (1e-3 * ours),
                 "copy_bandwidth": copy,
@@ -149,10 +142,9 @@ def measure(
 
 
 def _counts(engine: DressiAD) -> dict[str, int]:
-    """Of the whole plan, and of what runs in every step."""
-    plan = engine.plan
-    step = plan.step
-    return {**plan.counts, "step_substages": len(step.sub_stages), "step_stages": len(step.stages)}
+    """What the whole plan holds, and what runs in every step."""
+    step = engine.plan.step
+    return {**engine.plan.counts, "step_substages": len(step.sub_stages), "step_stages": len(step.stages)}
 
 
 def _baseline(engine: DressiAD) -> dict[str, int]:
@@ -231,12 +223,6 @@ def _read_every_step(engine: DressiAD, step_ms: float, batches: int) -> float:
     return 1e3 * float(np.median(seconds))
 
 
-def _device_ms(stages: Sequence[dict[str, Any]]) -> float | None:
-    """Of all Stages together; None where the device has no timestamps."""
-    times = [stage["ms"] for stage in stages if stage["ms"] is not None]
-    return sum(times) if times else None
-
-
 def _peer_quality(trial: Trial, device: Device, name: str, steps: int) -> dict[str, float | None] | None:
     """Of a fresh run of as many steps as ours: the timed one went on for longer."""
     if trial.work.peer_quality is None:
@@ -265,12 +251,8 @@ def difference(times: Times, reference: Times) -> dict[str, Any]:
     differences = np.sort(np.subtract(times, reference))
     k = _left_out(len(differences))
     interval = [float(differences[k - 1]), float(differences[-k])] if k else None
-    return {
-        "ms": float(np.median(differences)),
-        "interval": interval,
-        "confidence": CONFIDENCE,
-        "rounds": len(differences),
-    }
+    median = float(np.median(differences))
+    return {"ms": median, "interval": interval, "confidence": CONFIDENCE, "rounds": len(differences)}
 
 
 def _left_out(n: int) -> int:

@@ -22,11 +22,11 @@ MOST_PIXELS = 1 << 28
 
 @dataclass(frozen=True)
 class Defaults:
-    """Of one case: sizes of the window and of the texture, meshes, steps, whether all devices run, views.
+    """What a case does by itself.
 
-    form: of HardSoftRas; the tables that show what packing does keep to the paper's, which needs most passes.
-    gradient: of textures; exact sums need more memory than many drivers give the largest ones.
-    batches: timed ones; many where small differences are the question.
+    sizes, textures: pixels of the window and texels of the texture, along a side.  form: of HardSoftRas; the tables that show
+    what packing does keep to the paper's, which needs most passes.  gradient: of textures; exact sums need more memory than many
+    drivers give the largest ones.  batches: timed ones; many where small differences are the question.
     """
 
     sizes: tuple[int, ...] = (256,)
@@ -73,27 +73,25 @@ class Request:
     textures: tuple[int, ...]
     gradient: str
     models: tuple[Model, ...]
-    peels: int
     form: str
-    radius_px: float
     target: str
-    profile: str | None
     device: str | None
-    peer: str | None
     steps: int
     batches: int
-    cold: bool
-    json_file: Path | None
+    peels: int = 3
+    radius_px: float = 2.0
+    profile: str | None = None
+    peer: str | None = None
+    cold: bool = False
+    json_file: Path | None = None
     channels: int = 16
     kernel: int = 3
     depthwise: bool = False
 
     def __post_init__(self) -> None:
-        counts = {"--views": self.views, "--steps": self.steps, "--batches": self.batches}
-        counts |= {"--channels": self.channels, "--kernel": self.kernel}
-        for name, value in counts.items():
-            if value < 1:
-                raise InputError(f"{name} {value} leaves nothing to measure; give at least 1")
+        for name in ("views", "steps", "batches", "channels", "kernel"):
+            if (count := getattr(self, name)) < 1:
+                raise InputError(f"--{name} {count} leaves nothing to measure; give at least 1")
         pixels = self.views * max(width * height for width, height in self.sizes)
         if pixels > MOST_PIXELS:
             raise InputError(
@@ -110,9 +108,9 @@ class Request:
         if self.target not in TARGETS:
             raise InputError(f"--target {self.target!r} is unknown; there are {', '.join(TARGETS)}")
         peers = sorted({name for names in RIVALS.values() for name in names})
-        if self.peer is not None and self.peer not in peers:
+        if self.peer not in (None, *peers):
             raise InputError(f"--peer {self.peer!r} is unknown; there are {', '.join(peers)}")
-        if self.peer is not None and self.peer not in RIVALS.get(self.case, ()):
+        if self.peer not in (None, *RIVALS.get(self.case, ())):
             others = " and ".join(case for case, names in RIVALS.items() if self.peer in names)
             raise InputError(f"--peer {self.peer} runs beside {others} only; drop it for {self.case}")
         if self.gradient not in GRADIENTS:
@@ -129,16 +127,13 @@ class Request:
         cls,
         case: str,
         *,
-        views: int | None,
-        size: str | None,
-        texture_size: str | None,
-        texture_gradient: str | None,
-        form: str | None,
-        mesh: str | None,
-        device: str | None,
-        steps: int | None,
-        batches: int | None,
-        target: str | None,
+        size: str | None = None,
+        texture_size: str | None = None,
+        texture_gradient: str | None = None,
+        form: str | None = None,
+        mesh: str | None = None,
+        device: str | None = None,
+        target: str | None = None,
         **rest: Any,
     ) -> Request:
         """The options of the command line, None for what the case decides. Raises InputError, with the cure."""
@@ -146,9 +141,13 @@ class Request:
             raise InputError(f"there is no case {case!r}; there are {', '.join(PREDICTED)}")
         usual = DEFAULTS[case]
         form = usual.form if form is None else form
+        # With a hard target the mesh of a one-sided form would shrink.
+        one_sided = form in SOFT_FORMS and SOFT_FORMS[form].one_sided
+        for name in ("views", "steps", "batches"):
+            if rest.get(name) is None:
+                rest[name] = getattr(usual, name)
         return cls(
             case=case,
-            views=usual.views if views is None else views,
             sizes=tuple((n, n) for n in usual.sizes)
             if size is None
             else tuple(map(parse_size, _parts(size))),
@@ -157,9 +156,7 @@ class Request:
             models=tuple(load(name) for name in (usual.meshes if mesh is None else _parts(mesh))),
             form=form,
             device="all" if device is None and usual.all_devices else device,
-            steps=usual.steps if steps is None else steps,
-            batches=usual.batches if batches is None else batches,
-            target=_usual_target(form) if target is None else target,
+            target=("soft" if one_sided else "hard") if target is None else target,
             **rest,
         )
 
@@ -167,19 +164,8 @@ class Request:
     def settings(self) -> dict[str, Any]:
         """Of HardSoftRas and the views: what results carry with them."""
         peels = {"peels": self.peels} if SOFT_FORMS[self.form].layered else {}
-        return {
-            "views": self.views,
-            "form": self.form,
-            **peels,
-            "radius_px": self.radius_px,
-            "target": self.target,
-        }
-
-
-def _usual_target(form: str) -> str:
-    """Soft for a one-sided form: with a hard target its mesh would shrink."""
-    found = SOFT_FORMS.get(form)
-    return "soft" if found is not None and found.one_sided else "hard"
+        settings = {"views": self.views, "form": self.form, **peels}
+        return {**settings, "radius_px": self.radius_px, "target": self.target}
 
 
 def check_model(case: str, predicted: str | None, device_model: str | None, measure: bool) -> None:
@@ -199,14 +185,15 @@ def check_model(case: str, predicted: str | None, device_model: str | None, meas
         raise InputError(f"{option} belongs to `bench model`; leave it out, or use `bench model {case}`")
 
 
-def check_all(predicted: str | None, **options: Any) -> None:
-    """Whether the arguments go together with `bench all`. Raises InputError."""
+def check_all(predicted: str | None, refused: dict[str, Any]) -> None:
+    """Whether the arguments go together with `bench all`. refused: values of options that it does not have, by name, None or
+    False where they were not given. Raises InputError."""
     if predicted is not None:
         raise InputError(
             f"`bench all` takes no second case {predicted!r}; `bench {predicted}` measures it alone"
         )
-    for name, value in options.items():
-        if value is not None:
+    for name, value in refused.items():
+        if value not in (None, False):
             option = f"--{name.replace('_', '-')}"
             raise InputError(
                 f"{option} does not belong to `bench all`, which writes into --out DIR; leave it out"

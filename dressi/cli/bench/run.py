@@ -41,7 +41,13 @@ def run_bench(request: Request) -> list[dict[str, Any]]:
     errors += [result.pop("exception") for result in results if "exception" in result]
     if not any("step_ms" in result for result in results):
         raise errors[0]
-    _finish(request, results)
+    print_table(results)
+    if request.json_file is not None:
+        write_json(request.json_file, results)
+    if any("losses" in result for result in results):
+        path = Path("out/figure9.png") if request.json_file is None else request.json_file.with_suffix(".png")
+        draw_curves(path, results)
+        print(f"the curves are in '{path}'")
     return results
 
 
@@ -58,7 +64,8 @@ def measured(request: Request) -> tuple[list[dict[str, Any]], list[DressiError]]
     for name in wanted:
         try:
             with Device.open(name) as device:
-                _check(request, device)
+                for size in request.sizes:
+                    check_size(size, max(request.textures), device.limits.max_image_dimension)
                 copy = copy_bandwidth(device)
                 targets = drawn_on(device)
                 # All devices get the same targets: those that the first one draws.
@@ -73,26 +80,15 @@ def measured(request: Request) -> tuple[list[dict[str, Any]], list[DressiError]]
     return results, errors
 
 
-def _check(request: Request, device: Device) -> None:
-    for size in request.sizes:
-        check_size(size, max(request.textures), device.limits.max_image_dimension)
-
-
 def trials_of(request: Request, targets: Targets) -> Iterator[Trial]:
     """The trials of a case, planned with the limits and the model of the profile that was asked for, if any."""
     for trial in CASES[request.case](request, targets):
-        asked = request.profile is not None and trial.limits is None
-        yield for_profile(trial, request.profile) if asked and request.profile else trial
+        yield for_profile(trial, request.profile) if request.profile and trial.limits is None else trial
 
 
 def _results(
-    request: Request,
-    trials: list[Trial],
-    device: Device,
-    copy: float,
-    references: dict[Work, Reference],
-    compare: bool,
-) -> list[dict[str, Any]]:
+    request: Request, trials: list[Trial], device: Device, copy: float, references: dict[Work, Reference], compare: bool
+) -> list[dict[str, Any]]:  # fmt: skip
     """Trials of one Work, measured, and compared with the first result of that Work."""
     work = trials[0].work
     what = "; ".join(dict.fromkeys(["x".join(map(str, work.settings["size"])), *(t.label for t in trials)]))
@@ -105,11 +101,11 @@ def _results(
         results.append({**_head(request, trial, device), **values})
         if "error" in values or not (compare or request.case in COMPARED):
             continue
-        found = trial.first_values(device)
+        first = trial.first_values(device)
         if work in references:
-            results[-1]["agreement"] = _agreement(*references[work], found, results[-1])
+            results[-1]["agreement"] = _agreement(*references[work], first, results[-1])
         else:
-            references[work] = found, results[-1]
+            references[work] = first, results[-1]
     for name, peer in measured[0].get("peers", {}).items():
         if "error" in peer:
             print(f"dressi: {name}: {peer['error']}", file=sys.stderr)
@@ -117,7 +113,6 @@ def _results(
 
 
 def _head(request: Request, trial: Trial, device: Device) -> dict[str, Any]:
-    """What was measured, and where."""
     physical = device.physical
     return {
         "case": request.case,
@@ -129,7 +124,7 @@ def _head(request: Request, trial: Trial, device: Device) -> dict[str, Any]:
         "device": device.name,
         "driver": f"{physical.driver} {physical.driver_version}",
         "machine": {"system": platform.platform(), "cores": os.cpu_count()},
-        "commit": _commit(),
+        "commit": commit(),
         "cold": request.cold,
         "driver_cache": os.environ.get("MESA_SHADER_CACHE_DISABLE", "").lower() not in ("true", "1", "yes"),
     }
@@ -147,51 +142,32 @@ def planned_for(trial: Trial, device: Device) -> dict[str, Any]:
 
 
 def _agreement(
-    reference: dict[str, np.ndarray],
-    first: dict[str, Any],
-    found: dict[str, np.ndarray],
-    result: dict[str, Any],
-) -> dict[str, Any]:
+    reference: dict[str, np.ndarray], first: dict[str, Any], values: dict[str, np.ndarray], result: dict[str, Any]
+) -> dict[str, Any]:  # fmt: skip
     """How far the first images, gradients and the last losses are apart, as parts of the largest of the reference.
 
-    ``<name>_share``: of the texels, those that differ by more than 1e-3 of it.
+    ``<name>_share``: the share of the texels that differ by more than 1e-3 of it.
     """
     loss, other = (r["quality"]["last_loss"] for r in (first, result))
     agreement: dict[str, Any] = {
         "with": ", ".join(part for part in (first["device"], first["label"]) if part),
         "last_loss": abs(other - loss) / max(abs(loss), 1e-30),
     }
-    for name, values in found.items():
-        difference = np.abs(values.astype(np.float64) - reference[name])
+    for name, image in values.items():
+        difference = np.abs(image.astype(np.float64) - reference[name])
         largest = max(float(np.abs(reference[name]).max()), 1e-30)
         agreement[name] = float(difference.max()) / largest
         agreement[f"{name}_share"] = float(np.mean(difference > 1e-3 * largest))
     return agreement
 
 
-def _finish(request: Request, results: Sequence[dict[str, Any]]) -> None:
-    print_table(results)
-    if request.json_file is not None:
-        write_json(request.json_file, results)
-    if any("losses" in result for result in results):
-        path = Path("out/figure9.png") if request.json_file is None else request.json_file.with_suffix(".png")
-        draw_curves(path, results)
-        print(f"the curves are in '{path}'")
-
-
-def _commit() -> str | None:
-    """Of the checkout that this file belongs to, if it does."""
-    folder = Path(__file__).resolve().parent
+def commit() -> str | None:
+    """The commit of the checkout that holds this file; None without one."""
+    command = ["git", "-C", str(Path(__file__).resolve().parent), "rev-parse", "--short", "HEAD"]
     try:
-        found = subprocess.run(
-            ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or None
     except OSError:
         return None
-    return found.stdout.strip() or None
 
 
 # Results for the eye: a table on the terminal, error curves as a picture.
@@ -291,7 +267,6 @@ def _parts(result: dict[str, Any]) -> list[str]:
 
 
 def _planned(planned: dict[str, Any]) -> list[str]:
-    """Whose limits and device model the plan is made for, and with which options."""
     options, off = planned["options"], "shipped options"
     if options != "shipped":
         off = f"without {', '.join(options)}" if len(options) < 4 else f"{len(options)} options off"
@@ -303,23 +278,21 @@ def _against(against: dict[str, Any]) -> str:
     return f"{_difference(against)}; CPU {_difference(against['cpu'])}{same}"
 
 
-def _difference(found: dict[str, Any]) -> str:
-    interval = found["interval"]
+def _difference(against: dict[str, Any]) -> str:
+    interval = against["interval"]
     within = "" if interval is None else f" ({interval[0]:+.3f} to {interval[1]:+.3f})"
-    return f"{found['ms']:+.3f}{within}"
+    return f"{against['ms']:+.3f}{within}"
 
 
 def _agreement_text(agreement: dict[str, Any]) -> str:
-    image, gradient, loss = (
-        f"{agreement[name]:.0e}" if agreement[name] else "0" for name in ("image", "gradient", "last_loss")
-    )
+    names = ("image", "gradient", "last_loss")
+    image, gradient, loss = (f"{agreement[name]:.0e}" if agreement[name] else "0" for name in names)
     return f"{image} ({100 * agreement['image_share']:.2g} %) {gradient} {loss}"
 
 
 def _quality(quality: dict[str, Any]) -> str:
-    names = [name for name in quality if name not in ("steps", "first_loss", "last_loss")]
-    values = [f"{name} {'-' if quality[name] is None else f'{quality[name]:.4g}'}" for name in names]
-    return ", ".join(values)
+    values = {k: v for k, v in quality.items() if k not in ("steps", "first_loss", "last_loss")}
+    return ", ".join(f"{name} {'-' if value is None else f'{value:.4g}'}" for name, value in values.items())
 
 
 def _peer(name: str, peer: dict[str, Any]) -> str:
@@ -344,18 +317,10 @@ def draw_curves(path: Path, results: Sequence[dict[str, Any]]) -> None:
         mine = [result for result in good if result["label"] == label]
         for n, result in enumerate(mine):
             # Curves lie on each other: later ones are thinner, so that all can be seen.
-            axes.plot(
-                result["distances"] or result["losses"],
-                label=result["device"],
-                linewidth=4.0 / (1 + n),
-                alpha=0.8,
-            )
-        axes.set(
-            title=label,
-            xlabel="step",
-            ylabel="distance of surfaces" if mine[0]["distances"] else "loss",
-            yscale="log",
-        )
+            curve, width = result["distances"] or result["losses"], 4.0 / (1 + n)
+            axes.plot(curve, label=result["device"], linewidth=width, alpha=0.8)
+        what = "distance of surfaces" if mine[0]["distances"] else "loss"
+        axes.set(title=label, xlabel="step", ylabel=what, yscale="log")
         axes.legend(fontsize="small")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

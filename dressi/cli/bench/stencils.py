@@ -13,6 +13,7 @@ import numpy as np
 from ... import F, Variable
 from ...ad.types import FLOAT, VEC3, VEC4, Size
 from ...errors import DeviceError, InputError
+from .request import Request
 
 # Filters of one plane: a blur by rows and columns, and a Laplacian pyramid.
 
@@ -23,33 +24,32 @@ LEVELS = 4
 BINOMIAL = np.array([1, 4, 6, 4, 1], np.float32) / 16
 
 
-def blur(size: Size, views: int) -> Training:
+def blur(size: Size, request: Request) -> Training:
     """A separable blur: the image and the weights of rows and columns are trained."""
     width, height = size
-    random = np.random.default_rng(0)
-    image, target = (random.standard_normal((views, 1, height, width), np.float32) for _ in range(2))
-    row = random.standard_normal((1, 1, 1, TAPS), np.float32) / 3
-    column = random.standard_normal((1, 1, TAPS, 1), np.float32) / 3
+    image, target, row, column = _random(
+        *[(request.views, 1, height, width)] * 2, (1, 1, 1, TAPS), (1, 1, TAPS, 1)
+    )
+    row, column = row / 3, column / 3
 
     def blurred(torch: Any, x: Any, r: Any, c: Any) -> Any:
         correlated = torch.nn.functional.conv2d
         return correlated(correlated(x, r, padding="same"), c, padding="same")
 
     x, r, c = planes(image, "image"), planes(row, "row"), planes(column, "column")
-    settings = {"views": views, "size": list(size), "taps": TAPS}
+    settings = {"views": request.views, "size": list(size), "taps": TAPS}
     peers = {"torch": lambda: Torch(blurred, (image, row, column), target)}
     return Training(settings, F.correlate(F.correlate(x, r), c), (x, r, c), planes(target, "target"), peers)
 
 
-def pyramid(size: Size, views: int) -> Training:
+def pyramid(size: Size, request: Request) -> Training:
     """A Laplacian pyramid, its levels compressed, and the image made of them; the image is trained."""
     width, height = size
     if width % 2**LEVELS or height % 2**LEVELS:
         raise InputError(
             f"a pyramid halves {width}x{height} {LEVELS} times; give a --size of multiples of {2**LEVELS}"
         )
-    random = np.random.default_rng(0)
-    image, target = (random.standard_normal((views, 1, height, width), np.float32) for _ in range(2))
+    image, target = _random(*[(request.views, 1, height, width)] * 2)
 
     def rebuilt(torch: Any, x: Any) -> Any:
         row = torch.from_numpy(BINOMIAL.reshape(1, 1, 1, -1))
@@ -79,7 +79,7 @@ def pyramid(size: Size, views: int) -> Training:
         return F.correlate_transposed(tall, 2.0 * row, like, stride=(2, 1))
 
     x = planes(image, "image")
-    settings = {"views": views, "size": list(size), "levels": LEVELS}
+    settings = {"views": request.views, "size": list(size), "levels": LEVELS}
     peers = {"torch": lambda: Torch(rebuilt, (image,), target)}
     made = _synthesis(x, halved, doubled, lambda x: 1.0 / F.sqrt(x))
     return Training(settings, made, (x,), planes(target, "target"), peers)
@@ -173,15 +173,15 @@ WIDTH = 5
 """Texels along a side of a kernel of a chain."""
 
 
-def convolution(size: Size, views: int, channels: int, kernel: int, *, depthwise: bool) -> Training:
-    """A layer of a network: as many channels out as in, kernel and image both trained: forward, both gradients and the update
-    of both. With ``depthwise`` every channel has a kernel of its own."""
+def convolution(size: Size, request: Request) -> Training:
+    """A layer of a network with as many channels out as in: forward, and gradients and updates of both kernel and image. With
+    ``depthwise`` every channel has a kernel of its own."""
     width, height = size
-    groups = channels if depthwise else 1
-    random = np.random.default_rng(0)
-    image = random.standard_normal((views, channels, height, width), np.float32)
-    weight = random.standard_normal((channels, channels // groups, kernel, kernel), np.float32) / kernel
-    target = random.standard_normal(image.shape, np.float32)
+    views, channels, kernel = request.views, request.channels, request.kernel
+    groups = channels if request.depthwise else 1
+    shape = views, channels, height, width
+    image, weight, target = _random(shape, (channels, channels // groups, kernel, kernel), shape)
+    weight = weight / kernel
 
     def correlated(torch: Any, x: Any, w: Any) -> Any:
         return torch.nn.functional.conv2d(x, w, padding="same", groups=groups)
@@ -195,9 +195,8 @@ def convolution(size: Size, views: int, channels: int, kernel: int, *, depthwise
         made[axes] = hl.f32(0)
         made[axes] += hl.select(inside, read, hl.f32(0)) * w[r[0], r[1], r[2], channel]
 
-    settings = {
-        "views": views, "size": list(size), "channels": channels, "kernel": kernel, "depthwise": depthwise
-    }  # fmt: skip
+    settings = {"views": views, "size": list(size), "channels": channels, "kernel": kernel}
+    settings["depthwise"] = request.depthwise
     x, w = planes(image, "image"), planes(weight, "weight")
     peers = {
         "torch": lambda: Torch(correlated, (image, weight), target),
@@ -206,12 +205,12 @@ def convolution(size: Size, views: int, channels: int, kernel: int, *, depthwise
     return Training(settings, F.correlate(x, w, groups=groups), (x, w), planes(target, "target"), peers)
 
 
-def chain(size: Size, views: int) -> Training:
+def chain(size: Size, request: Request) -> Training:
     """Four kernels behind each other, all trained: the gradient of the first goes through the other three."""
     width, height = size
-    random = np.random.default_rng(0)
-    image, target = (random.standard_normal((views, 1, height, width), np.float32) for _ in range(2))
-    weights = [random.standard_normal((1, 1, WIDTH, WIDTH), np.float32) / WIDTH for _ in range(LAYERS)]
+    shape = request.views, 1, height, width
+    image, target, *weights = _random(shape, shape, *[(1, 1, WIDTH, WIDTH)] * LAYERS)
+    weights = [weight / WIDTH for weight in weights]
 
     def chained(torch: Any, *ws: Any) -> Any:
         made = torch.from_numpy(image)
@@ -223,18 +222,17 @@ def chain(size: Size, views: int) -> Training:
     made = planes(image, "image")
     for w in kernels:
         made = F.correlate(made, w)
-    settings = {"views": views, "size": list(size), "layers": LAYERS, "kernel": WIDTH}
+    settings = {"views": request.views, "size": list(size), "layers": LAYERS, "kernel": WIDTH}
     peers = {"torch": lambda: Torch(chained, weights, target)}
     return Training(settings, made, tuple(kernels), planes(target, "target"), peers)
 
 
-def product(size: Size) -> Training:
+def product(size: Size, request: Request) -> Training:
     """A product of matrices, both trained: three products a step."""
     width, height = size
     if width != height:
         raise InputError(f"matmul multiplies square matrices, not {width}x{height}; give --size {height}")
-    random = np.random.default_rng(0)
-    a, b, target = (random.standard_normal((1, 1, height, width), np.float32) for _ in range(3))
+    a, b, target = _random(*[(1, 1, height, width)] * 3)
     scale = width**-0.5
 
     def multiplied(torch: Any, x: Any, y: Any) -> Any:
@@ -278,10 +276,10 @@ ROWS = 3
 """Of an affine matrix, each of a VEC4."""
 
 
-def slicing(size: Size, views: int) -> Training:
+def slicing(size: Size, request: Request) -> Training:
     """Grid, guide and image are trained. Every texel takes a matrix between eight of the grid's: columns and rows by the place,
     depths by the guide. Hats, 1 at a cell and 0 at its neighbours, weigh all depths, so that every gradient is a contraction."""
-    width, height = size
+    (width, height), views = size, request.views
     across, down = cells(width), cells(height)
     random = np.random.default_rng(0)
     grid = random.standard_normal((views, ROWS * DEPTHS, down, across, 4), np.float32)
@@ -314,16 +312,12 @@ def slicing(size: Size, views: int) -> Training:
             product = product + grid[(k, *where)] * image[k, column, row, n]
         made[axes] += weight * product
 
-    return Training(
-        settings,
-        F.dot(F.slice_grid(g, u, DEPTHS), F.vec4(x, 1.0)),
-        (g, u, x),
-        planes(target, "target"),
-        {
-            "torch": lambda: Torch(sliced, (grid, guide, image), target),
-            "halide": lambda: Halide(blended, (grid, guide, image), target),
-        },
-    )
+    made = F.dot(F.slice_grid(g, u, DEPTHS), F.vec4(x, 1.0))
+    peers = {
+        "torch": lambda: Torch(sliced, (grid, guide, image), target),
+        "halide": lambda: Halide(blended, (grid, guide, image), target),
+    }
+    return Training(settings, made, (g, u, x), planes(target, "target"), peers)
 
 
 def cells(texels: int) -> int:
@@ -349,6 +343,11 @@ def sliced(torch: Any, grid: Any, guide: Any, image: Any) -> Any:
 RATE = 1e-3
 Operation = Callable[..., Any]
 """Of torch and the parameters."""
+
+
+def _random(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    return [random.standard_normal(shape, np.float32) for shape in shapes]
 
 
 def planes(values: np.ndarray, name: str) -> Variable:
@@ -377,11 +376,8 @@ class Torch:
             raise DeviceError(
                 f"torch cannot be imported ({error}); install it with `pip install torch`"
             ) from None
-        self.facts: dict[str, Any] = {
-            "name": "torch",
-            "version": version("torch"),
-            "threads": torch.get_num_threads(),
-        }
+        self.facts: dict[str, Any] = {"name": "torch", "version": version("torch")}
+        self.facts["threads"] = torch.get_num_threads()
         self._torch, self._operation = torch, operation
         self._values = [torch.from_numpy(p.copy()).requires_grad_() for p in parameters]
         self._target = torch.from_numpy(target)

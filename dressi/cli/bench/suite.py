@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -29,7 +29,7 @@ TRIES = 2
 
 @dataclass
 class SuiteFolder:
-    """path: of the folder.  state: what its manifest holds: the options, and how often each unit was begun without an end."""
+    """state: what the manifest holds: the options, the units that are done, and how often each was begun without an end."""
 
     path: Path
     state: dict[str, Any]
@@ -47,19 +47,14 @@ class SuiteFolder:
         manifest = path / MANIFEST
         state: dict[str, Any] = {"options": options, "begun": {}, "started": now(), "done": []}
         if manifest.exists() and not fresh:
-            found = read_json(manifest, "list of what was measured")
+            before = read_json(manifest, "list of what was measured")
             with usable(manifest, "its list of what was measured"):
-                if found["options"] != options:
+                if before["options"] != options:
                     raise InputError(
                         f"'{path}' has results of other options; add --fresh to measure again, or choose another --out"
                     )
-                begun = {str(name): int(count) for name, count in found["begun"].items()}
-                state = {
-                    **state,
-                    "begun": begun,
-                    "started": str(found["started"]),
-                    "done": list(map(str, found["done"])),
-                }
+                state["begun"] = {str(name): int(count) for name, count in before["begun"].items()}
+                state["started"], state["done"] = str(before["started"]), list(map(str, before["done"]))
         folder = cls(path, state)
         folder._write()
         return folder
@@ -71,14 +66,14 @@ class SuiteFolder:
         """Whether the unit has results. Units that failed are tried again."""
         return unit.name in self.state["done"] and self.file(unit).is_file()
 
-    def crashed(self, unit: Unit) -> bool:
-        """Whether the program has ended in the middle of this unit each time it was tried."""
-        return self.state["begun"].get(unit.name, 0) >= TRIES
-
-    def begin(self, unit: Unit) -> None:
+    def begin(self, unit: Unit) -> bool:
+        """False where the program has ended in the middle of this unit each time it was tried."""
         begun = self.state["begun"]
+        if begun.get(unit.name, 0) >= TRIES:
+            return False
         begun[unit.name] = begun.get(unit.name, 0) + 1
         self._write()
+        return True
 
     def interrupted(self, unit: Unit) -> None:
         """The user ended it, not the unit itself."""
@@ -150,7 +145,7 @@ def run_suite(out: Path, given: dict[str, Any], *, fresh: bool = False) -> int:
     for k, unit in enumerate(left):
         say(f"dressi: part {len(wanted) - len(left) + k + 1} of {len(wanted)}: {unit.name}")
         try:
-            results = _crash(unit) if folder.crashed(unit) else _results(unit, folder)
+            results = _results(unit, folder)
         except KeyboardInterrupt:
             folder.interrupted(unit)
             kept = sum(map(folder.done, wanted))
@@ -171,7 +166,9 @@ def run_suite(out: Path, given: dict[str, Any], *, fresh: bool = False) -> int:
 
 def _results(unit: Unit, folder: SuiteFolder) -> list[dict[str, Any]]:
     """What the unit measures, or one result with an ``error`` where nothing can be measured. Raises NoDriverError."""
-    folder.begin(unit)
+    if not folder.begin(unit):
+        why = f"the program ended while it measured this; `{unit.command}` alone may show why"
+        return [_failure(unit, why)]
     when, start, before = now(), time.perf_counter(), Processor.read()
     try:
         results, errors = measured(unit.request())
@@ -185,10 +182,6 @@ def _results(unit: Unit, folder: SuiteFolder) -> list[dict[str, Any]]:
         result.pop("exception", None)
         result["when"], result["others"] = when, others
     return [*results, *(_failure(unit, str(error)) for error in errors)]
-
-
-def _crash(unit: Unit) -> list[dict[str, Any]]:
-    return [_failure(unit, f"the program ended while it measured this; `{unit.command}` alone may show why")]
 
 
 def _failure(unit: Unit, sentence: str) -> dict[str, Any]:
@@ -212,22 +205,19 @@ class Unit:
 
     @property
     def name(self) -> str:
-        """Of its file, without the ending."""
+        """The name of its file without the ending."""
         parts = [self.options[key] for key in ("mesh", "size", "texture_size")]
         return "-".join([self.case, *(str(part).replace("/", "_") for part in parts if part is not None)])
 
     def request(self) -> Request:
         """Raises InputError."""
-        return Request.parse(self.case, cold=False, json_file=None, **self.options)
+        return Request.parse(self.case, **self.options)
 
     @property
     def command(self) -> str:
         """The command that measures it alone."""
-        words = [
-            f"--{key.replace('_', '-')} {value}"
-            for key, value in self.options.items()
-            if value is not None and key != "peels"
-        ]
+        given = {k: v for k, v in self.options.items() if v is not None and k != "peels"}
+        words = [f"--{key.replace('_', '-')} {value}" for key, value in given.items()]
         return " ".join(["dressi", "bench", self.case, *words])
 
 
@@ -238,19 +228,20 @@ def units(given: dict[str, Any]) -> list[Unit]:
 
 def _units_of(case: str, given: dict[str, Any]) -> Iterator[Unit]:
     usual = DEFAULTS[case]
-    options = dict(given)
-    options["device"] = given["device"] or "all"
-    options["batches"] = given["batches"] or min(usual.batches, BATCHES)
-    # Rivals that are not installed are a remark in the results.
-    options["peer"] = next(iter(RIVALS.get(case, ())), None)
-    sizes = _parts(given["size"], usual.sizes)
-    textures = _parts(given["texture_size"], usual.textures)
-    meshes = _parts(given["mesh"], usual.meshes)
-    for mesh in meshes if len(meshes) > 1 else [given["mesh"]]:
-        for size in sizes if len(sizes) > 1 else [given["size"]]:
-            for texels in textures if len(textures) > 1 else [given["texture_size"]]:
+    options = {
+        **given,
+        "device": given["device"] or "all",
+        "batches": given["batches"] or min(usual.batches, BATCHES),
+        # Rivals that are not installed are a remark in the results.
+        "peer": next(iter(RIVALS.get(case, ())), None),
+    }
+    for mesh in _each(given["mesh"], usual.meshes):
+        for size in _each(given["size"], usual.sizes):
+            for texels in _each(given["texture_size"], usual.textures):
                 yield Unit(case, {**options, "mesh": mesh, "size": size, "texture_size": texels})
 
 
-def _parts(text: str | None, usual: tuple[Any, ...]) -> list[str]:
-    return [part.strip() for part in text.split(",")] if text is not None else [str(part) for part in usual]
+def _each(text: str | None, usual: tuple[Any, ...]) -> Sequence[str | None]:
+    """The values of an option one by one; the option as it was given where it has one value."""
+    values = list(map(str, usual)) if text is None else [part.strip() for part in text.split(",")]
+    return values if len(values) > 1 else [text]

@@ -15,7 +15,7 @@ from ... import Device, DressiAD, F, Variable, adam
 from ...ad.evaluate import evaluate
 from ...ad.optim import Clocked, Optimizer, clock, cosine, sgd
 from ...ad.transform.gradient import gradient
-from ...ad.types import FLOAT, IVEC3, VEC2, VEC3, list_values
+from ...ad.types import FLOAT, IVEC3, VEC2, VEC3, Size, list_values
 from ...config import shader_text
 from ...errors import DeviceError, InputError
 from ...render.cameras import Cameras
@@ -76,7 +76,7 @@ class Work:
     others: tuple[Variable, ...] = ()
     """Parameters beside the first."""
     distance: Callable[[DressiAD], float] | None = None
-    """Of the shape of an engine from the true one; no loss compares it."""
+    """The mean distance of an engine's shape from the true one; no loss compares it."""
 
     def describe(self, engine: DressiAD | PlanningEngine, *, record: bool = False) -> None:
         """Tell an engine what to optimise. record: whether every step makes the loss's value."""
@@ -124,7 +124,7 @@ class Trial:
             return {name: engine.recv(name) for name in ("image", "gradient")}
 
 
-def pixels(size: tuple[int, int], steps: int) -> Work:
+def pixels(size: Size, steps: int) -> Work:
     """The paper's smallest example: the pixels of an image move until it looks like another one."""
     width, height = size
     y, x = (np.mgrid[:height, :width] + 0.5) / max(size) - 0.5
@@ -135,9 +135,7 @@ def pixels(size: tuple[int, int], steps: int) -> Work:
     def quality(engine: DressiAD) -> dict[str, float | None]:
         return {"psnr": _decibel(psnr(engine.recv(image), goal[None], np.ones((1, height, width))))}
 
-    return Work(
-        {"size": list(size)}, l2(image, target), adam(0.02), image, image - target, quality
-    )  # fmt: skip
+    return Work({"size": list(size)}, l2(image, target), adam(0.02), image, image - target, quality)
 
 
 def descent(work: Training, peer: str | None) -> Work:
@@ -152,7 +150,7 @@ def descent(work: Training, peer: str | None) -> Work:
     return Work(work.settings, loss, sgd(RATE), first, work.made, quality, rivals, others=tuple(others))
 
 
-def silhouette(model: Model, size: tuple[int, int], request: Request, targets: Targets) -> Work:
+def silhouette(model: Model, size: Size, request: Request, targets: Targets) -> Work:
     """Positions move until the soft silhouettes, r pixels wide, are those of the deformed mesh: sum-L2."""
     mesh = model.mesh
     ring = cameras(request.views, size)
@@ -195,25 +193,16 @@ def silhouette(model: Model, size: tuple[int, int], request: Request, targets: T
         return float(truth().distances(moved(engine)).mean())
 
     def deodr() -> Peer:
-        pass
-
         assert pictures is not None
         return Deodr(mesh, ring.matrices, pictures.masks, SHAPE_RATE, request.steps)
 
-    return Work(
-        {**request.settings, **model.facts, "size": list(size)},
-        l2(soft.silhouette, target, reduction="sum"),
-        adam(cosine(*SHAPE_RATE, request.steps)),
-        position,
-        soft.silhouette,
-        quality,
-        {"deodr": deodr} if request.peer == "deodr" else {},
-        reached,
-        distance=distance,
-    )
+    settings = {**request.settings, **model.facts, "size": list(size)}
+    loss, rates = l2(soft.silhouette, target, reduction="sum"), adam(cosine(*SHAPE_RATE, request.steps))
+    peers = {"deodr": deodr} if request.peer == "deodr" else {}
+    return Work(settings, loss, rates, position, soft.silhouette, quality, peers, reached, distance=distance)
 
 
-def texture(model: Model, size: tuple[int, int], texels: int, request: Request, targets: Targets) -> Work:
+def texture(model: Model, size: Size, texels: int, request: Request, targets: Targets) -> Work:
     """The texture of a fixed shape from pictures of it: sum-L2 of colours."""
     mesh = textured(model.mesh)
     ring = cameras(request.views, size)
@@ -231,28 +220,17 @@ def texture(model: Model, size: tuple[int, int], texels: int, request: Request, 
     target = Variable(VEC3, size, request.views, name="target", data=goal)
 
     def quality(engine: DressiAD) -> dict[str, float | None]:
-        found = replace(mesh, texture=np.clip(engine.recv(table)[0], 0, 1).astype(float))
-        drawn_masks, drawn = draw(found, ring, lambda: DressiAD(engine.device))
-        assert pictures is not None
-        return {"psnr": _decibel(psnr(drawn * drawn_masks[..., None], pictures.colors, pictures.masks))}
+        textured = replace(mesh, texture=np.clip(engine.recv(table)[0], 0, 1).astype(float))
+        return {"psnr": _reached(textured, ring, pictures, engine)["psnr"]}
 
-    return Work(
-        {
-            "views": request.views,
-            **model.facts,
-            "size": list(size),
-            "texture_size": texels,
-            "texture_gradient": request.gradient,
-        },
+    settings, loss = (
+        _settings(model, size, texels, request, request.gradient),
         l2(color, target, reduction="sum"),
-        Clocked(adam(0.03), counter),
-        table,
-        color,
-        quality,
     )
+    return Work(settings, loss, Clocked(adam(0.03), counter), table, color, quality)
 
 
-def joint(model: Model, size: tuple[int, int], texels: int, request: Request, targets: Targets) -> Work:
+def joint(model: Model, size: Size, texels: int, request: Request, targets: Targets) -> Work:
     """The last round of a fit: positions and texture together, from pictures of the deformed mesh, a few views a step."""
     mesh = textured(model.mesh)
     ring = cameras(request.views, size)
@@ -260,39 +238,34 @@ def joint(model: Model, size: tuple[int, int], texels: int, request: Request, ta
     shape = (request.views, size[1], size[0])
     masks, colors = (np.zeros(shape), np.zeros((*shape, 3))) if pictures is None else pictures
     work = TextureRound(
-        mesh,
-        ring.matrices,
-        masks,
-        colors,
-        steps=request.steps,
-        texture_size=texels,
-        gradient=request.gradient,
-        seed=0,
-        shape=True,
-        rest=mesh.positions,
-    )
+        mesh, ring.matrices, masks, colors, steps=request.steps, texture_size=texels, gradient=request.gradient, seed=0,
+        shape=True, rest=mesh.positions,
+    )  # fmt: skip
+    first, image = work.position, work.pyramid.texture
 
     def quality(engine: DressiAD) -> dict[str, float | None]:
-        state = {"position": engine.recv(work.position)}
-        found = work.result(state, engine.recv(work.pyramid.texture))
-        drawn_masks, drawn = draw(found, ring, lambda: DressiAD(engine.device))
-        assert pictures is not None
-        return {
-            "iou": iou(drawn_masks, pictures.masks),
-            "psnr": _decibel(psnr(drawn * drawn_masks[..., None], pictures.colors, pictures.masks)),
-        }
+        result = work.result({"position": engine.recv(first)}, engine.recv(image))
+        return _reached(result, ring, pictures, engine)
 
-    settings = {
-        "views": request.views, **model.facts, "size": list(size), "texture_size": texels,
-        "texture_gradient": request.gradient,
-    }  # fmt: skip
-    others = tuple(p for p in work.parameters if p is not work.position)
-    return Work(
-        settings, work.loss, work.optimizer, work.position, work.pyramid.texture, quality, others=others
-    )
+    settings = _settings(model, size, texels, request, request.gradient)
+    others = tuple(p for p in work.parameters if p is not first)
+    return Work(settings, work.loss, work.optimizer, first, image, quality, others=others)
 
 
-def _goal(masks: np.ndarray, request: Request, size: tuple[int, int]) -> np.ndarray:
+def _settings(model: Model, size: Size, texels: int, request: Request, gradient: str) -> dict[str, Any]:
+    settings = {"views": request.views, **model.facts, "size": list(size)}
+    return {**settings, "texture_size": texels, "texture_gradient": gradient}
+
+
+def _reached(mesh: Mesh, ring: Cameras, pictures: Pictures | None, engine: DressiAD) -> dict[str, Any]:
+    """How near the pictures of a mesh come to the true ones."""
+    assert pictures is not None
+    masks, colors = draw(mesh, ring, lambda: DressiAD(engine.device))
+    quality = psnr(colors * masks[..., None], pictures.colors, pictures.masks)
+    return {"iou": iou(masks, pictures.masks), "psnr": _decibel(quality)}
+
+
+def _goal(masks: np.ndarray, request: Request, size: Size) -> np.ndarray:
     """The masks, or what the form makes of a mesh with these silhouettes."""
     if request.target == "hard":
         return masks
@@ -317,7 +290,7 @@ GREY = 0.4
 """What maps start from."""
 
 
-def shading(model: Model, size: tuple[int, int], texels: int, request: Request) -> Work:
+def shading(model: Model, size: Size, texels: int, request: Request) -> Work:
     """One frame: rasterised and shaded from a camera that moves in every step. What is optimised is its exposure alone, one
     number: the squared difference of the mean light to a grey."""
     mesh, counter = _with_maps(model.mesh, texels), clock()
@@ -330,7 +303,7 @@ def shading(model: Model, size: tuple[int, int], texels: int, request: Request) 
     return _work(model, size, texels, request, l2(shown, 0.2), Clocked(adam(1.0), counter), [stops], shown)
 
 
-def material(model: Model, size: tuple[int, int], texels: int, request: Request) -> Work:
+def material(model: Model, size: Size, texels: int, request: Request) -> Work:
     """Maps of albedo, metallic and roughness from pictures of all views, under a known light: sum-L2 of colours."""
     start = np.full((1, texels, texels, 3), GREY)
     albedo = Variable(VEC3, (texels, texels), name="albedo", data=start)
@@ -343,7 +316,7 @@ def material(model: Model, size: tuple[int, int], texels: int, request: Request)
     return _recovery(model, size, texels, request, Environment(_sky()), given, [albedo, both], truth)
 
 
-def roughness(model: Model, size: tuple[int, int], texels: int, request: Request) -> Work:
+def roughness(model: Model, size: Size, texels: int, request: Request) -> Work:
     """The factor of roughness, one number, from pictures of all views under a known light: sum-L2 of colours. The light is
     filtered for every roughness once, where what does not change is kept."""
     factor = Variable.of([[GREY]], FLOAT, name="roughness")
@@ -351,22 +324,16 @@ def roughness(model: Model, size: tuple[int, int], texels: int, request: Request
     return _recovery(model, size, texels, request, Environment(_sky()), given, [factor], [np.ones((1, 1, 1))])
 
 
-def environment(model: Model, size: tuple[int, int], texels: int, request: Request) -> Work:
+def environment(model: Model, size: Size, texels: int, request: Request) -> Work:
     """The environment map, of 64x32 texels, from pictures of a known material: sum-L2 of colours."""
     sky = Variable(VEC3, SKY, name="sky", data=np.full((1, *SKY[::-1], 3), GREY))
     return _recovery(model, size, texels, request, Environment(sky), {}, [sky], [_sky()])
 
 
 def _recovery(
-    model: Model,
-    size: tuple[int, int],
-    texels: int,
-    request: Request,
-    light: Environment,
-    given: dict[str, Any],
-    parameters: list[Variable],
-    truth: list[np.ndarray],
-) -> Work:
+    model: Model, size: Size, texels: int, request: Request, light: Environment, given: dict[str, Any],
+    parameters: list[Variable], truth: list[np.ndarray],
+) -> Work:  # fmt: skip
     mesh = _with_maps(model.mesh, texels)
     matrices = matrices_leaf(cameras(request.views, size).matrices)
     options: dict[str, Any] = {"size": size, "filter": "trilinear", "form": "hard"}
@@ -378,24 +345,14 @@ def _recovery(
 
 
 def _work(
-    model: Model,
-    size: tuple[int, int],
-    texels: int,
-    request: Request,
-    loss: Variable,
-    optimizer: Optimizer,
-    parameters: list[Variable],
-    image: Variable,
-    truth: Sequence[np.ndarray] = (),
-) -> Work:
+    model: Model, size: Size, texels: int, request: Request, loss: Variable, optimizer: Optimizer,
+    parameters: list[Variable], image: Variable, truth: Sequence[np.ndarray] = (),
+) -> Work:  # fmt: skip
     def quality(engine: DressiAD) -> dict[str, float | None]:
-        found = zip(parameters, truth, strict=False)
-        return {f"error of {p.name}": float(np.abs(engine.recv(p)[0] - true).mean()) for p, true in found}
+        pairs = zip(parameters, truth, strict=False)
+        return {f"error of {p.name}": float(np.abs(engine.recv(p)[0] - true).mean()) for p, true in pairs}
 
-    settings = {
-        "views": request.views, **model.facts, "size": list(size), "texture_size": texels, "texture_gradient": "exact",
-        "sky": list(SKY),
-    }  # fmt: skip
+    settings = {**_settings(model, size, texels, request, "exact"), "sky": list(SKY)}
     first, *others = parameters
     return Work(settings, loss, optimizer, first, image, quality, others=tuple(others))
 
@@ -447,28 +404,17 @@ class Deodr:
         self.facts: dict[str, Any] = {"name": "deodr", "version": version("deodr")}
         self._make_scene = Scene2D
         self._matrices, self._goals = matrices, masks.astype(np.float64)[..., None]
-        self._faces = mesh.faces.astype(np.uint32)
         self._adjacency = TriMeshAdjacencies(mesh.faces, nb_vertices=len(mesh.positions))
         self._position = mesh.positions.copy()
         self._rates, self._steps, self._step = rates, steps, 0
         self._moments = np.zeros((2, *mesh.positions.shape))
-        count, vertices = len(mesh.faces), len(mesh.positions)
+        faces, count, vertices = mesh.faces.astype(np.uint32), len(mesh.faces), len(mesh.positions)
         self._constant: dict[str, Any] = {
-            "faces": self._faces,
-            "faces_uv": self._faces,
-            "textured": np.zeros(count, bool),
-            "uv": np.zeros((vertices, 2)),
-            "shade": np.zeros(vertices),
-            "colors": np.ones((vertices, 1)),
-            "shaded": np.zeros(count, bool),
-            "height": masks.shape[1],
-            "width": masks.shape[2],
-            "nb_colors": 1,
-            "texture": np.zeros((0, 0)),
-            "background_color": np.zeros(1),
-            "backface_culling": True,
-            "integer_pixel_centers": False,
-        }
+            "faces": faces, "faces_uv": faces, "uv": np.zeros((vertices, 2)), "colors": np.ones((vertices, 1)),
+            "textured": np.zeros(count, bool), "texture": np.zeros((0, 0)), "nb_colors": 1,
+            "shaded": np.zeros(count, bool), "shade": np.zeros(vertices), "background_color": np.zeros(1),
+            "height": masks.shape[1], "width": masks.shape[2], "backface_culling": True, "integer_pixel_centers": False,
+        }  # fmt: skip
 
     def positions(self) -> np.ndarray:
         return self._position
@@ -489,12 +435,8 @@ class Deodr:
         half = np.array([0.5 * self._constant["width"], 0.5 * self._constant["height"]])
         ndc = clip[:, :2] / w
         points = (ndc + 1.0) * half
-        scene = self._make_scene(
-            ij=points,
-            depths=np.ascontiguousarray(w[:, 0]),
-            edgeflags=self._adjacency.edge_on_silhouette(points),
-            **self._constant,
-        )
+        edges, depths = self._adjacency.edge_on_silhouette(points), np.ascontiguousarray(w[:, 0])
+        scene = self._make_scene(ij=points, depths=depths, edgeflags=edges, **self._constant)
         scene.render_compare_and_backward(goal, sigma=1.0, make_copies=False)
         moved = scene.ij_b * half / w
         away = -(moved * ndc).sum(1, keepdims=True)
