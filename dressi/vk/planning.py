@@ -15,7 +15,7 @@ from ..ad.optim.optimizer import Optimizer
 from ..ad.program import Part, Procedure, Program
 from ..errors import InputError
 from .plan.compiler import build_plan
-from .plan.glsl.text.shaders import ShaderText
+from .plan.glsl.shaders import ShaderText
 from .plan.images import NOTHING, ImageSlot
 from .plan.limits import DeviceLimits
 from .plan.model.device import DeviceModel

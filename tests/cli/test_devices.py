@@ -17,7 +17,7 @@ from dressi.cli.doctor import command as report
 from dressi.cli.doctor import gpu_probes as probes
 from dressi.cli.doctor import probe as processes
 from dressi.cli.doctor.probe import Answer, ask, facts
-from dressi.vk.plan.glsl.text import writer
+from dressi.vk.plan.glsl import writer
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.measure.calibration import guess_of

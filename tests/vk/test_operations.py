@@ -29,7 +29,7 @@ from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, MAT3, MAT4, VEC2, VEC3, VE
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.glsl.generate import _SHADERS
-from dressi.vk.plan.glsl.text.shaders import stage_of
+from dressi.vk.plan.glsl.shaders import stage_of
 from dressi.vk.plan.limits import PROFILES, DeviceLimits, profile
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP
 from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions

@@ -59,7 +59,7 @@ from .analysis.dependencies import (
 )
 from .context import Context, Target
 from .glsl.generate import Alike, generate
-from .glsl.text.shaders import ShaderText
+from .glsl.shaders import ShaderText
 from .images import usages
 from .lifetime import assign_images
 from .limits import DeviceLimits

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Flag
 
 from ...ad.graph import Variable
-from .glsl.text.shaders import Shaders
+from .glsl.shaders import Shaders
 from .substage import SparseWork, SubStage
 
 

@@ -14,7 +14,7 @@ from ...errors import PlanError
 from ...figures import Figures
 from .accumulators import accumulator_bytes
 from .analysis.dependencies import Leaves, OldValue
-from .glsl.text.shaders import Shaders
+from .glsl.shaders import Shaders
 from .lifetime import Images
 from .limits import DeviceLimits
 from .lowering.chains import rows_of

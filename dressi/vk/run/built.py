@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ...ad.graph import Variable
-from ..plan.glsl.blocks import words_of
+from ..plan.glsl.pixel import words_of
 from ..plan.lists import BlockHits
 from ..plan.plan import Plan
 from ..plan.substage import Binding, FragmentScatter, ScatterDraw, Stage, SubStage

@@ -18,7 +18,7 @@ from ...config import config, shader_text
 from ...errors import DeviceError, GraphError, InputError, PlanError
 from ..plan.analysis.dependencies import copied_by_work
 from ..plan.compiler import build_plan
-from ..plan.glsl.text.shaders import stage_of
+from ..plan.glsl.shaders import stage_of
 from ..plan.limits import DeviceLimits, most_restrictive
 from ..plan.lowering.scatter import Counts, check_lengths, counts_of
 from ..plan.model.device import DeviceModel

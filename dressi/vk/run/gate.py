@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import PlanError
-from ..plan.glsl.text.source import fetched_at
+from ..plan.glsl.shaders import fetched_at
 from ..plan.plan import Plan
 from ..plan.substage import PrimitiveWork
 from .device.commands import Commands

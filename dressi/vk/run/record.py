@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...ad.graph import Domain, DrawFunction, Function, Variable
-from ..plan.glsl.blocks import blocks_across
+from ..plan.glsl.pixel import blocks_of
 from ..plan.lists import FaceList
 from ..plan.lowering.chains import grid_of
 from ..plan.substage import (
@@ -280,8 +280,8 @@ def _(
     else:
         # A slice of all blocks: a workgroup behind the end of the list has nothing to do. No gate is needed, the list of
         # gated work is empty.
-        tiling = run.limits.tiling(work.sparse.blocks.domain)
-        blocks = blocks_across(tiling.width) * blocks_across(tiling.height)
+        across, down = blocks_of(run.limits.tiling(work.sparse.blocks.domain))
+        blocks = across * down
         most = run.limits.max_workgroup_count
         left, top, across, down = run.slice.area(min(blocks, most), -(-blocks // most))
         if across and down:
@@ -310,8 +310,7 @@ def _(work: FragmentScatter, run: Target, buffer: Any, s: SubStage, p: Pipelines
 @_record.register(FindHits)
 def _(work: Any, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None) -> None:
     """An invocation or a workgroup for each block."""
-    tiling = run.limits.tiling(s.domain)
-    across, down = blocks_across(tiling.width), blocks_across(tiling.height)
+    across, down = blocks_of(run.limits.tiling(s.domain))
     _bind_dispatch(run, buffer, p, "compute")
     together = work.makes.shared and not work.uses
     run.dispatch(buffer, p, across if together else -(-across // GROUP), down)

@@ -13,7 +13,7 @@ from dressi.ad.imaging.contract import FUNCTIONS
 from dressi.ad.program import Program
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.glsl.text.shaders import stage_of
+from dressi.vk.plan.glsl.shaders import stage_of
 from dressi.vk.plan.limits import profile
 from dressi.vk.run.shaders.pyglslang import compile_glsl
 

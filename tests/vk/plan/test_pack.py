@@ -17,7 +17,7 @@ from dressi.ad.program import Program
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.glsl.generate import generate
-from dressi.vk.plan.glsl.text.shaders import stage_of
+from dressi.vk.plan.glsl.shaders import stage_of
 from dressi.vk.plan.limits import PROFILES, DeviceLimits, profile
 from dressi.vk.plan.model.records import CPU, DESKTOP
 from dressi.vk.plan.options import BASELINE, PlanOptions

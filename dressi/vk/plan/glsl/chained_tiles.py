@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ....ad.contract.terms import shape_of
-from ....ad.graph import Variable
+from ....ad.graph import Function, Variable
 from ....ad.graph.index_map import Affine
-from ....ad.graph.snippet import add_compensated
-from ..limits import DeviceLimits
 from ..lowering.chains import (
     Link,
     RegionLayout,
@@ -25,7 +23,8 @@ from ..lowering.chains import (
     staging_of,
 )
 from ..lowering.register_tiles import PACKED, ProductLayout, TiledContraction, tiled_in
-from ..substage import SubStage, TiledCompute
+from ..model.schedules import Tensorize
+from ..substage import TiledCompute
 from .register_tiles import (
     GROUP_NUMBER,
     LANE,
@@ -36,16 +35,15 @@ from .register_tiles import (
     Texel,
     added,
     load_of,
+    outside,
     places,
     shuffled,
     taken,
     tile_text,
     under,
 )
-from .text.outputs import declare_outputs, following, value_after
-from .text.shaders import Shaders, ShaderText
-from .text.source import workgroup_number
-from .text.writer import Writer
+from .shaders import Shaders, workgroup_number
+from .writer import Writer
 
 COOPERATIVE = "GL_KHR_cooperative_matrix"
 _EXTENSIONS = (
@@ -53,26 +51,22 @@ _EXTENSIONS = (
     "GL_KHR_memory_scope_semantics",
     "GL_KHR_shader_subgroup_basic",
     "GL_EXT_shader_explicit_arithmetic_types_float16",
-)
-"""Extensions of GLSL."""
+)  # of GLSL
 _ORDER = "gl_CooperativeMatrixLayoutRowMajor"
 
 
-def contract_shaders(
-    work: TiledCompute, s: SubStage, limits: DeviceLimits, shader_text: ShaderText
-) -> Shaders:
-    """``compute`` makes a register tile in each invocation, of the contraction that its workgroup belongs to, or of the last one
-    of a chain."""
+def contract_shaders(work: TiledCompute, w: Writer) -> Shaders:
+    """``compute`` makes a register tile in each invocation, of the contraction that its workgroup belongs to, or of the last
+    one of a chain."""
+    s = w.s
     fs = tiled_in(s)
-    w = Writer(s, limits, shader_text)
-    w.declare_reads()
-    names = declare_outputs(w, s)
+    names = w.declare()
     width, rows = grid_of(s)
     links = links_of(s) if is_chain(s) else []
     layouts = [links[-1].layout] if links else [f.layout for f in fs]
     groups = sum(layout.groups for layout in layouts)
     number = "dressi_group.y" if width == 1 else f"dressi_group.y * {width} + dressi_group.x"
-    main = [f"ivec2 dressi_group = {workgroup_number(limits)};", f"int {GROUP_NUMBER} = {number};"]
+    main = [f"ivec2 dressi_group = {workgroup_number(w.limits)};", f"int {GROUP_NUMBER} = {number};"]
     for f in fs:
         w.include(f.part)
     if width * rows > groups:
@@ -82,18 +76,44 @@ def contract_shaders(
     return replace(made, matrices=COOPERATIVE in w.extensions)
 
 
+def following(
+    w: Writer,
+    v: Variable,
+    others: list[Function],
+    names: Mapping[Variable, str],
+    k: int,
+    result: Variable | None = None,
+) -> str:
+    """The name of a GLSL function (ivec2 pixel, int tile, value of ``v``) that does others at a texel. It returns ``result``,
+    or stores what is made into ``names``."""
+    outer, w.names, w.lines = (w.s, w.tiling, w.domain, w.names, w.lines), {v: "dressi_texel"}, []
+    w.s, w.tiling, w.domain = replace(w.s, domain=v.domain), w.limits.tiling(v), v.domain
+    for g in others:
+        w.emit(g)
+    lines = [f"ivec2 place = {w.texel(v, 'tile', 'pixel')};", *w.lines]
+    if result is None:
+        made = {v, *(g.output for g in others)}
+        kind, name = "void", f"dressi_following{k}"
+        lines += [line for x in w.s.outputs if x in made for line in w.stores(x, names[x])]
+    else:
+        kind, name = result.vtype.glsl, f"dressi_after{k}"
+        lines.append(f"return {w.names[result]};")
+    w.function(kind, name, f"ivec2 pixel, int tile, {v.vtype.glsl} dressi_texel", lines)
+    w.s, w.tiling, w.domain, w.names, w.lines = outer
+    return name
+
+
 def _side_by_side(fs: dict[TiledContraction, list], w: Writer, names: dict[Variable, str]) -> list[str]:
     """Contractions that do not read each other: each has workgroups of its own."""
     main: list[str] = []
     for k, (f, others) in enumerate(fs.items()):
-        own = RegisterTile(f, w, k, ended=bool(others), sources=shuffled(f)).main(
-            following(w, f.output, others, names, k) if others else names[f.output]
-        )
-        if len(fs) > 1:
-            last = k + 1 == len(fs)
-            own = [*own, "}" * k] if last else [f"if ({GROUP_NUMBER} < {f.layout.groups}) {{", *own]
-            own += [] if last else [f"}} else {{ {GROUP_NUMBER} -= {f.layout.groups};"]
-        main += own
+        image = following(w, f.output, others, names, k) if others else names[f.output]
+        own = RegisterTile(f, w, k, ended=bool(others), sources=shuffled(f)).main(image)
+        if k + 1 == len(fs):
+            main += [*own, "}" * k]
+        else:
+            main += [f"if ({GROUP_NUMBER} < {f.layout.groups}) {{", *own]
+            main.append(f"}} else {{ {GROUP_NUMBER} -= {f.layout.groups};")
     return main
 
 
@@ -102,10 +122,11 @@ def _chained(links: list[Link], w: Writer, names: dict[Variable, str]) -> list[s
     *inner, last = links
     sources: dict[Variable, Source] = {}
     number, lanes = len(links) - 1, last.layout.lanes
-    image = following(w, last.f.output, last.others, names, number) if last.others else names[last.f.output]
-    ended = bool(last.others)
+    v, ended = last.f.output, bool(last.others)
+    image = following(w, v, last.others, names, number) if ended else names[v]
     if isinstance(last.layout, ProductLayout):
-        return ProductTile(last.f, w, number, ended=ended, layout=last.layout).main(image)
+        kind = _Units if last.layout.half else _Registers
+        return kind(last.f, w, number, ended=ended, layout=last.layout).main(image)
     staging = staging_of(links)
     assert staging is not None, "the pass asked for these"
     kind = LastTile if staging else RegisterTile
@@ -120,7 +141,7 @@ def _chained(links: list[Link], w: Writer, names: dict[Variable, str]) -> list[s
     main += ["barrier();"] if sources else []
     for k, link in enumerate(inner):
         v = link.inner
-        after = "" if v is link.f.output else value_after(w, link.f.output, link.others, v, k)
+        after = "" if v is link.f.output else following(w, link.f.output, link.others, names, k, v)
         layout = staging.get(v)
         if not isinstance(layout, RegionLayout):
             sources[v] = InRegisters(link, after, k)
@@ -267,13 +288,9 @@ class InRegisters:
         self.made: dict[tuple[Affine, ...], tuple[str, int]] = {}
 
     def texel(self, tile: RegisterTile, index: Sequence[Affine], beyond: Sequence[bool]) -> Texel | None:
-        tests: list[str] = []
-        shape = shape_of(self.link.f.part.output)
-        for affine, extent, out in zip(index, shape, beyond, strict=True):
-            found = tile.met(affine, extent) if out else []
-            if found is None:
-                return None
-            tests += found
+        tests = tile.met(outside(index, shape_of(self.link.f.part.output), beyond))
+        if tests is None:
+            return None
         key = tuple(index)
         if key not in self.made:
             level = max(map(tile.level_of, index))
@@ -310,18 +327,15 @@ class InRegisters:
         if not (f.part.product and f.part.output.vtype.is_scalar):
             return tile.term(f, index, prefix, lambda value: f"{total} += {value};")
         tests = tile.guards(f.part, index)
-        factors = [] if tests is None else [tile.operand(f, k, index) for k in range(len(f.inputs))]
-        known = [name for name in factors if name is not None]
-        if tests is None or len(known) < len(factors):
-            return []
-        return under(tests, f"{total} = {added(known, total)};")
+        factors = None if tests is None else tile.operands(f, index)
+        return [] if tests is None or factors is None else under(tests, f"{total} = {added(factors, total)};")
 
 
 def _index_at(at: Mapping[int, Affine]) -> Index:
     def index(affine: Affine) -> Affine:
-        found = affine.substituted(at)
-        assert found is not None, "the pass asked for indices that are sums"
-        return found
+        moved = affine.substituted(at)
+        assert moved is not None, "the pass asked for indices that are sums"
+        return moved
 
     return index
 
@@ -335,13 +349,31 @@ class ProductTile(RegisterTile):
 
     layout: ProductLayout
 
+    @property
+    def product(self) -> Tensorize:
+        return self.layout.product
+
+    @property
+    def compensated(self) -> bool:
+        return self.layout.compensated
+
+    def start(self) -> Iterable[str]:
+        """Statements before the loop over blocks, of the accumulators."""
+        raise NotImplementedError
+
+    def block(self) -> Iterable[str]:
+        """Statements that add the products of a block."""
+        raise NotImplementedError
+
+    def end(self, image: str) -> Iterable[str]:
+        """Statements that write what was made."""
+        raise NotImplementedError
+
     def main(self, image: str) -> list[str]:
-        layout, product = self.layout, self.layout.product
+        layout, product = self.layout, self.product
         kind = "float16_t" if layout.half else "float"
         for name, count in zip(("left", "right"), layout.staged, strict=True):
             self.w.head.append(f"shared {kind} dressi_{name}[{count}];")
-        inside = _Units(self) if layout.half else _Registers(self)
-        start, block, end = inside.start(), inside.block(), inside.end(image)
         left, right = layout.left, 1 - layout.left
         return [
             *(
@@ -349,21 +381,21 @@ class ProductTile(RegisterTile):
                 for axis in layout.order
                 for line in taken(self.names[axis], GROUP_NUMBER, layout.blocks[axis], layout.step[axis])
             ),
-            *start,
+            *self.start(),
             f"for (int dressi_block = 0; dressi_block < {self.part.terms}; dressi_block += {product.depth}) {{",
             *self._staged("dressi_left", left, layout.row, product.rows, not layout.half),
             *self._staged("dressi_right", right, layout.column, product.columns, True),
             "barrier();",
-            *block,
+            *self.block(),
             "barrier();",
             "}",
-            *end,
+            *self.end(image),
         ]
 
     def _staged(self, array: str, k: int, side: int, entries: int, across: bool) -> Iterator[str]:
         """Statements that load a block of an operand, 0 beyond it. side: its parallel axis.  entries: of that, in the workgroup.
         across: whether neighbours in the array are neighbours along that axis, and not terms."""
-        f, depth, packed = self.part, self.layout.product.depth, self.f.packed[k]
+        f, depth, packed = self.part, self.product.depth, self.f.packed[k]
         whole = self.layout.packs(k, packed)
         several = PACKED if whole else 1
         terms = depth // several
@@ -426,21 +458,18 @@ class ProductTile(RegisterTile):
         return [f"{{ {first}", *under(tests, *self.written(value, at, image)), "}"]
 
 
-class _Registers:
+class _Registers(ProductTile):
     """Each invocation makes some neighbouring rows, and columns that are as far apart as there are invocations."""
 
-    def __init__(self, tile: ProductTile):
-        self.tile, self.layout, self.product = tile, tile.layout, tile.layout.product
+    def start(self) -> list[str]:
         shape = self.product.shape
         self.across = self.product.columns // shape.columns
-        self.row = f"gl_LocalInvocationIndex / {self.across} * {shape.rows}"
         self.rows, self.columns = range(shape.rows), range(shape.columns)
         self.entries = [*itertools.product(self.rows, self.columns)]
-
-    def start(self) -> list[str]:
-        kind, totals = ("precise float", ("y", "lost")) if self.layout.compensated else ("float", ("y",))
+        kind, totals = ("precise float", ("y", "lost")) if self.compensated else ("float", ("y",))
         return [
-            f"int dressi_row = int({self.row}), dressi_column = int(gl_LocalInvocationIndex % {self.across});",
+            f"int dressi_row = int(gl_LocalInvocationIndex / {self.across} * {shape.rows});",
+            f"int dressi_column = int(gl_LocalInvocationIndex % {self.across});",
             *(f"{kind} dressi_{name}{r}_{c} = 0.0;" for name in totals for r, c in self.entries),
         ]
 
@@ -459,46 +488,36 @@ class _Registers:
                 for r, c in self.entries
             ),
             "}",
-            *(self._folded(f"{r}_{c}") for r, c in self.entries),
+            *(self.folded(f"{r}_{c}") for r, c in self.entries),
         ]
-
-    def _folded(self, of: str) -> str:
-        """A statement that adds the sum of a block."""
-        value, total = f"dressi_s{of}", f"dressi_y{of}"
-        if not self.layout.compensated:
-            return f"{total} += {value};"
-        return f"{{ {add_compensated(value, total, f'dressi_lost{of}', 'float')} }}"
 
     def end(self, image: str) -> Iterator[str]:
         for r, c in self.entries:
             column = f"dressi_column + {c * self.across}"
-            yield from self.tile.entry(f"dressi_y{r}_{c}", f"dressi_row + {r}", column, image)
+            yield from self.entry(f"dressi_y{r}_{c}", f"dressi_row + {r}", column, image)
 
 
-class _Units:
+class _Units(ProductTile):
     """Each subgroup makes some rows, by products of a fixed shape."""
-
-    def __init__(self, tile: ProductTile):
-        self.tile, self.layout, self.product = tile, tile.layout, tile.layout.product
-        tile.w.extensions.update(_EXTENSIONS)
-        self.shape, lanes = self.product.shape, tile.layout.lanes
-        self.below, self.beside = tile.layout.parts
-        self.texels = self.shape.rows * self.shape.columns
-        tile.w.head.append(f"shared float {tile.shared}[{lanes // self.shape.lanes * self.texels}];")
-        self.sums = [(f"dressi_s{r}_{c}", r, c) for r in range(self.below) for c in range(self.beside)]
 
     def _matrix(self, kind: str, rows: int, columns: int, use: str) -> str:
         return f"coopmat<{kind}, gl_ScopeSubgroup, {rows}, {columns}, gl_MatrixUse{use}>"
 
     def start(self) -> list[str]:
-        matrix = self._matrix("float", self.shape.rows, self.shape.columns, "Accumulator")
+        self.w.extensions.update(_EXTENSIONS)
+        shape = self.product.shape
+        self.below, self.beside = self.layout.parts
+        self.texels = shape.rows * shape.columns
+        self.w.head.append(f"shared float {self.shared}[{self.layout.lanes // shape.lanes * self.texels}];")
+        self.sums = [(f"dressi_s{r}_{c}", r, c) for r in range(self.below) for c in range(self.beside)]
+        matrix = self._matrix("float", shape.rows, shape.columns, "Accumulator")
         return [
-            f"int dressi_row = int(gl_SubgroupID) * {self.below * self.shape.rows};",
+            f"int dressi_row = int(gl_SubgroupID) * {self.below * shape.rows};",
             *(f"{matrix} {name} = {matrix}(0.0);" for name, _, _ in self.sums),
         ]
 
     def block(self) -> Iterator[str]:
-        shape, depth, columns = self.shape, self.product.depth, self.product.columns
+        shape, depth, columns = self.product.shape, self.product.depth, self.product.columns
         left = self._matrix("float16_t", shape.rows, shape.depth, "A")
         right = self._matrix("float16_t", shape.depth, shape.columns, "B")
         yield f"for (int k = 0; k < {depth}; k += {shape.depth}) {{"
@@ -515,7 +534,7 @@ class _Units:
         yield "}"
 
     def end(self, image: str) -> Iterator[str]:
-        shape, shared = self.shape, self.tile.shared
+        shape, shared = self.product.shape, self.shared
         first = f"int(gl_SubgroupID) * {self.texels}"
         for name, r, c in self.sums:
             yield f"coopMatStore({name}, {shared}, {first}, {shape.columns}, {_ORDER});"
@@ -523,6 +542,6 @@ class _Units:
             yield f"for (int i = int(gl_SubgroupInvocationID); i < {self.texels}; i += {shape.lanes}) {{"
             row = f"dressi_row + {r * shape.rows} + i / {shape.columns}"
             column = f"{c * shape.columns} + i % {shape.columns}"
-            yield from self.tile.entry(f"{shared}[{first} + i]", row, column, image)
+            yield from self.entry(f"{shared}[{first} + i]", row, column, image)
             yield "}"
             yield "barrier();"

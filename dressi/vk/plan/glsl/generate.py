@@ -8,67 +8,41 @@ from dataclasses import replace
 from ....ad.graph import Function, Variable
 from ....ad.includes import versions
 from ....ad.traversal import producers_first
+from .. import substage
 from ..limits import DeviceLimits
-from ..substage import (
-    Accumulate,
-    Compute,
-    FaceSums,
-    FindHits,
-    Fragment,
-    FragmentScatter,
-    ListBlocks,
-    ListFaces,
-    Raster,
-    ScatterDispatch,
-    ScatterDraw,
-    SubStage,
-    TiledCompute,
-    Work,
-)
-from .blocks import block_shaders, hits_shaders
+from ..substage import Compute, Fragment, SubStage, TiledCompute, Work
+from . import pixel, raster, scatter
 from .chained_tiles import contract_shaders
-from .pixel import compute_shaders, fragment_shaders
-from .raster import accumulate_shaders, list_shaders, raster_shaders
-from .scatter import (
-    face_sum_shaders,
-    fragment_scatter_shaders,
-    scatter_dispatch_shaders,
-    scatter_draw_shaders,
-)
-from .text.shaders import Shaders, ShaderText
-from .text.source import ShaderSource
+from .shaders import Shaders, ShaderSource, ShaderText
+from .writer import Writer
 
 _SHADERS: dict[type[Work], Callable[..., Shaders]] = {
-    Fragment: fragment_shaders,
-    Compute: compute_shaders,
-    Raster: raster_shaders,
-    Accumulate: accumulate_shaders,
-    FragmentScatter: fragment_scatter_shaders,
-    ScatterDispatch: scatter_dispatch_shaders,
-    ScatterDraw: scatter_draw_shaders,
-    FaceSums: face_sum_shaders,
+    Fragment: pixel.fragment_shaders,
+    Compute: pixel.compute_shaders,
     TiledCompute: contract_shaders,
-    ListBlocks: block_shaders,
-    FindHits: hits_shaders,
-    ListFaces: list_shaders,
+    substage.ListBlocks: pixel.block_shaders,
+    substage.FindHits: pixel.hits_shaders,
+    substage.Raster: raster.raster_shaders,
+    substage.Accumulate: raster.accumulate_shaders,
+    substage.ListFaces: raster.list_shaders,
+    substage.FragmentScatter: scatter.fragment_scatter_shaders,
+    substage.ScatterDispatch: scatter.scatter_dispatch_shaders,
+    substage.ScatterDraw: scatter.scatter_draw_shaders,
+    substage.FaceSums: scatter.face_sum_shaders,
 }
 
 
 def generate(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
     """All shaders of a SubStage, with the descriptors they share."""
-    return _SHADERS[type(s.work)](s.work, s, limits, shader_text)
-
-
-# Shaders of SubStages that differ only in which values they read and write are generated once.
-#
-# Layers of a network and iterations of a loop repeat a few SubStages many times, and the shaders of contractions are long.
+    return _SHADERS[type(s.work)](s.work, Writer(s, limits, shader_text))
 
 
 class Alike:
-    """The shaders so far, by the structure of their SubStage."""
+    """The shaders so far. SubStages that differ only in which values they read and write share them: layers of a network and
+    iterations of a loop repeat a few SubStages many times, and the shaders of contractions are long."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, tuple[list[Variable], Shaders]] = {}
+        self._known: dict[Hashable, tuple[list[Variable], Shaders]] = {}  # by structure
         self._first: dict[Hashable, tuple[SubStage, Shaders] | None] = {}  # by what is quick to compare
 
     def of(self, s: SubStage, generate: Callable[[], Shaders]) -> Shaders:
@@ -77,8 +51,7 @@ class Alike:
             return generate()
         outline = type(s.work), s.domain, len(s.reads), len(s.outputs), *map(type, s.body)
         if outline not in self._first:
-            shaders = generate()
-            self._first[outline] = s, shaders
+            self._first[outline] = s, (shaders := generate())
             return shaders
         if (first := self._first[outline]) is not None:  # the second one of its outline
             self._first[outline], number = None, {}
@@ -94,14 +67,13 @@ class Alike:
         resources = (
             r if r.variable is None else replace(r, variable=other[r.variable]) for r in shaders.resources
         )
-        sources = {part: _with_reads(source, other) for part, source in shaders.sources.items()}
+        sources = {
+            part: ShaderSource(source, source.statements, source.included, [other[v] for v in source.reads])
+            if isinstance(source, ShaderSource)
+            else source
+            for part, source in shaders.sources.items()
+        }
         return replace(shaders, resources=tuple(resources), sources=sources)
-
-
-def _with_reads(source: str, other: dict[Variable, Variable]) -> str:
-    if not isinstance(source, ShaderSource):
-        return source
-    return ShaderSource.of(source, source.statements, source.included, [other[v] for v in source.reads])
 
 
 def _structure(s: SubStage, number: dict[Variable, int]) -> Hashable:
@@ -117,8 +89,7 @@ def _structure(s: SubStage, number: dict[Variable, int]) -> Hashable:
     def all_of(vs: Iterable[Variable]) -> tuple[int, ...]:
         return tuple(map(of, vs))
 
-    work = s.work
-    lines.append((type(work), s.domain))
+    lines.append((type(s.work), s.domain))
     lines.append(tuple((of(r.variable), r.binding, r.elsewhere) for r in s.reads))
     read = [r.variable for r in s.reads]
     given = {v.creator for v in (*read, *s.channels)}
@@ -128,14 +99,13 @@ def _structure(s: SubStage, number: dict[Variable, int]) -> Hashable:
 
     for f in producers_first(makers(s.outputs), lambda f: makers(f.inputs)):
         lines.append((f.identity, *versions(f), *all_of(f.inputs), of(f.output)))
-    for part in (s.functions, s.body):
-        lines.append(all_of(f.output for f in part))
+    lines += [all_of(f.output for f in part) for part in (s.functions, s.body)]
     lines.append(frozenset(of(f.output) for f in s.contracted))
     lines.append(all_of(s.outputs))
     lines.append(tuple((of(new), of(leaf)) for new, leaf in s.replaces.items()))
     lines.append(tuple((of(v), of(whole), first) for v, (whole, first) in s.channels.items()))
     lines.append(tuple((of(v), all_of(held.members)) for v, held in s.ranges.items()))
     lines.append(frozenset(of(v) for v in s.narrow))
-    if isinstance(work, TiledCompute):
-        lines.append(tuple((of(f.output), rows) for f, rows in work.schedules.items()))
+    if isinstance(s.work, TiledCompute):
+        lines.append(tuple((of(f.output), rows) for f, rows in s.work.schedules.items()))
     return tuple(lines)

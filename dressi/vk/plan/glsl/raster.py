@@ -1,32 +1,34 @@
 """GLSL of draws: vertex pulling, the fragment sub-graphs of ``F.rasterize`` and ``F.accumulate``, and values that fragments
 of rasters write beside the face.
 
-What these compute from the face alone (its corners, say) is passed on flat by the vertex shader. At the end, GLSL of lists
-of live faces: what makes one, and how a vertex shader finds its face there.
+What these compute from the face alone (its corners, say) the vertex shader computes and passes on as *flat varyings*. At the
+end, GLSL of lists of live faces: what makes one, and how a vertex shader finds its face there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from ....ad.graph import AccumulateFunction, DrawFunction, RasterFunction, Variable
+from ....ad.graph import AccumulateFunction, DrawFunction, Function, RasterFunction, Variable
 from ....ad.ops.image.draws import FragmentGraph
-from ....ad.traversal import topological_order
-from ..limits import DeviceLimits
+from ....ad.traversal import reached, topological_order
+from ....ad.types import Access
 from ..lists import LISTING, FaceList
 from ..lowering.fragment_value import FragmentValue
-from ..substage import Accumulate, Binding, ListFaces, PrimitiveWork, Raster, SubStage
-from .flat import FACE, Flat, find_flat, needed
+from ..substage import Accumulate, Binding, ListFaces, PrimitiveWork, Raster
 from .pixel import write_work
-from .text.outputs import declare_outputs
-from .text.shaders import Resource, Shaders, ShaderText
-from .text.source import workgroup_number
-from .text.writer import Writer, color_outputs
+from .shaders import Resource, Shaders, workgroup_number
+from .writer import Writer, component
+
+Actual = Mapping[Variable, Variable]
+"""The image that each formal input of a sub-graph stands for."""
 
 
-def raster_shaders(work: Raster, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+def raster_shaders(work: Raster, w: Writer) -> Shaders:
     """A vertex shader that pulls corners by gl_VertexIndex, tile = gl_InstanceIndex or from a list; a fragment shader
     that writes the number of the face, with the depth and the discard of the sub-graph where there is one."""
+    s = w.s
     f, *values = s.functions
     assert isinstance(f, RasterFunction)
     graph: FragmentGraph | None = f.fragment
@@ -47,14 +49,12 @@ def raster_shaders(work: Raster, s: SubStage, limits: DeviceLimits, shader_text:
                 w.emit(g, actual)
             w.names[v.output] = w.value(actual.get(v.root, v.root))
 
-    return _draw(work, s, f, limits, shader_text, actual, flat, write)
+    return _draw(work, w, f, actual, flat, write)
 
 
-def accumulate_shaders(
-    work: Accumulate, s: SubStage, limits: DeviceLimits, shader_text: ShaderText
-) -> Shaders:
+def accumulate_shaders(work: Accumulate, w: Writer) -> Shaders:
     """A vertex shader as above; a fragment shader that writes the value of the sub-graph, which is blended."""
-    (f,) = s.functions
+    (f,) = w.s.functions
     assert isinstance(f, AccumulateFunction)
     actual, flat = inside(f)
 
@@ -63,7 +63,7 @@ def accumulate_shaders(
         w.lines += [f"if ({k} == 0.0) discard;" for k in keep]
         w.names[f.output] = value
 
-    return _draw(work, s, f, limits, shader_text, actual, flat, write)
+    return _draw(work, w, f, actual, flat, write)
 
 
 def inside(f: DrawFunction, values: Sequence[FragmentValue] = ()) -> tuple[dict[Variable, Variable], Flat]:
@@ -97,46 +97,52 @@ def write_fragment(w: Writer, f: DrawFunction, actual: dict[Variable, Variable],
 
 def _draw(
     work: PrimitiveWork,
-    s: SubStage,
+    w: Writer,
     f: DrawFunction,
-    limits: DeviceLimits,
-    shader_text: ShaderText,
     actual: dict[Variable, Variable],
     flat: Flat,
     write: Callable[[Writer], None],
 ) -> Shaders:
     """The shaders of a draw. write: what a fragment computes."""
-    vertex = Writer(s, limits, shader_text)
+    vertex = w.beside()
     vertex.declare_reads()
     vertex.leave_out(lambda r: r.kind == "attachment")
-    if work.faces is not None:
-        declare_list(vertex)
-    if f.fragment is not None:
-        vertex.names[f.fragment.face] = FACE
-    main, ends = pull(vertex, f, work.faces), flat.send(vertex, FACE, "tile", actual)
-    sources = {"vertex": vertex.text([*main, *vertex.lines, *ends], flat.layouts("out"))}
-    w = Writer(s, limits, shader_text)
+    face = None if f.fragment is None else f.fragment.face
+    sources = {"vertex": vertex_shader(vertex, work, f, face, flat, actual)}
     w.declare_reads()
-    only_pulled = {r.variable for r in s.reads if r.binding is Binding.VERTEX}
+    only_pulled = {r.variable for r in w.s.reads if r.binding is Binding.VERTEX}
     w.leave_out(lambda r: r.variable in only_pulled)
-    w.resources += [Resource("list")] * (work.faces is not None)
     start = flat.receive(w, actual)
     write(w)
-    layouts, stores = color_outputs(w, s)
+    layouts, stores = w.colors(w.s)
     main = [*start, *fragment_place(w), *w.lines, *stores]
     sources["fragment"] = w.text(main, layouts + flat.layouts("in"))
-    return Shaders(tuple(w.resources), sources)
+    return Shaders(tuple(vertex.resources), sources)
 
 
-def pull(w: Writer, f: DrawFunction, listed: FaceList | None) -> list[str]:
-    """Statements of a vertex shader that fetch the corner of gl_VertexIndex; ``face`` and ``tile`` are set."""
+def vertex_shader(
+    w: Writer, work: PrimitiveWork, f: DrawFunction, face: Variable | None, flat: Flat, actual: Actual
+) -> str:
+    """A shader that pulls corners, and passes on what the fragments share. face: what the fragments call its number."""
+    if face is not None:
+        w.names[face] = FACE
+    if work.faces is not None:
+        declare_list(w)
+    main, ends = _pull(w, f, work.faces), flat.send(w, FACE, "tile", actual)
+    return w.text([*main, *w.lines, *ends], flat.layouts("out"))
+
+
+def _pull(w: Writer, f: DrawFunction, listed: FaceList | None) -> list[str]:
+    """Statements of a vertex shader that fetch the corner of gl_VertexIndex; the face and ``tile`` are set."""
     position = f.inputs[0]
-    main = [*find_vertex(listed), "int triangle = number / 3;"]
+    main = [*_find_vertex(listed), "int triangle = number / 3;"]
     if f.indexed:
         faces = f.inputs[1]
-        main.append(f"ivec3 corners = {w.fetch(faces)}({texel_of_list('triangle', faces)}, tile);")
-        main.append("int corner = number - 3 * triangle;")
-        main.append("int vertex = corner == 0 ? corners.x : corner == 1 ? corners.y : corners.z;")
+        main += [
+            f"ivec3 corners = {w.fetch(faces)}({texel_of_list('triangle', faces)}, tile);",
+            "int corner = number - 3 * triangle;",
+            "int vertex = corner == 0 ? corners.x : corner == 1 ? corners.y : corners.z;",
+        ]
     else:
         main.append("int vertex = number;")
     main += [
@@ -154,7 +160,7 @@ def pull(w: Writer, f: DrawFunction, listed: FaceList | None) -> list[str]:
 
 def fragment_place(w: Writer) -> list[str]:
     """Statements that set ``place`` and ``pixel`` of a fragment drawn in its own tile."""
-    return ["ivec2 place = ivec2(gl_FragCoord.xy);", f"ivec2 pixel = place - {w.tile_corner()};"]
+    return ["ivec2 place = ivec2(gl_FragCoord.xy);", f"ivec2 pixel = place - {w.corner(w.s.domain)};"]
 
 
 def texel_of_list(index: str, table: Variable) -> str:
@@ -163,45 +169,167 @@ def texel_of_list(index: str, table: Variable) -> str:
     return f"ivec2({index}, 0)" if height == 1 else f"ivec2({index} % {width}, {index} / {width})"
 
 
+# ---- flat varyings
+FLAT_COMPONENTS = 60  # 15 of the 16 locations that Vulkan guarantees
+FACE = "dressi_face"
+"""The name of the number of the face in shaders of draws."""
+_FIXED = (FACE, "tile")
+
+
+@dataclass(frozen=True)
+class Flat:
+    """functions: those that the vertex shader runs, producers first.  values: what it passes on.
+
+    They travel as bits in as few locations as can be, after the face and the tile: CPU drivers load every location for
+    every block of pixels, whether it is shaded or not.
+    """
+
+    functions: tuple[Function, ...] = ()
+    values: tuple[Variable, ...] = ()
+
+    @property
+    def locations(self) -> int:
+        return -(-(len(_FIXED) + sum(v.vtype.components for v in self.values)) // 4)
+
+    def layouts(self, direction: str) -> list[str]:
+        """Declarations; direction: "out" or "in"."""
+        return [f"layout(location={k}) flat {direction} ivec4 dressi_flat{k};" for k in range(self.locations)]
+
+    def send(self, w: Writer, face: str, tile: str, actual: Actual) -> list[str]:
+        """Writes the Functions into a vertex shader. Returns the statements that pass the values on."""
+        for g in self.functions:
+            w.emit(g, actual)
+        parts = [face, tile]
+        for v in self.values:
+            name = w.names.get(v) or w.value(actual.get(v, v))
+            bits = "{}" if v.vtype.is_int else "floatBitsToInt({})"
+            parts += [bits.format(component(name, v.vtype, k)) for k in range(v.vtype.components)]
+        parts += ["0"] * (-len(parts) % 4)
+        return [
+            f"dressi_flat{k} = ivec4({', '.join(parts[4 * k : 4 * k + 4])});" for k in range(self.locations)
+        ]
+
+    def receive(self, w: Writer, actual: Actual) -> list[str]:
+        """Statements of a fragment shader that unpack the values; names them in its writer."""
+        parts = iter([f"dressi_flat{k}.{c}" for k in range(self.locations) for c in "xyzw"])
+        lines = [f"int {name} = {next(parts)};" for name in _FIXED]
+        for k, v in enumerate(self.values):
+            bits = "{}" if v.vtype.is_int else "intBitsToFloat({})"
+            own = [bits.format(next(parts)) for _ in range(v.vtype.components)]
+            w.names[v] = w.names[actual.get(v, v)] = f"dressi_passed{k}"
+            lines.append(f"{v.vtype.glsl} dressi_passed{k} = {v.vtype.glsl}({', '.join(own)});")
+        return lines
+
+
+def find_flat(
+    functions: Sequence[Function], face: Variable, uniform: Iterable[Variable], roots: Iterable[Variable]
+) -> Flat:
+    """The Functions of a fragment that depend on the number of the face and on ``uniform`` Variables alone.
+
+    What was fetched is passed on. What follows from it without another fetch is recomputed in the fragments.
+    """
+    hoisted, constant = hoist(functions, face, uniform)
+    known = {face, *uniform, *(g.output for g in hoisted)}
+    inside = set(hoisted)
+    read = dict.fromkeys(x for g in functions if g not in inside for x in _at_pixel(g))
+    read.update(dict.fromkeys(roots))
+    values = [x for x in read if x in known and x is not face]
+    for v in reversed(values[:]):
+        given = {face, *constant, *values} - {v}
+        for g in hoisted:
+            if _fetches(g) == 0 and given.issuperset(g.inputs):
+                given.add(g.output)
+        if v in given:
+            values.remove(v)
+    while sum(v.vtype.components for v in values) > FLAT_COMPONENTS - len(_FIXED):
+        passed = set(values)
+
+        def makers(g: Function, passed: set[Variable] = passed) -> list[Function]:
+            return [x.creator for x in g.inputs if x.creator in inside and x not in passed]
+
+        def saved(v: Variable) -> float:
+            """Fetches that make a component from the other values."""
+            cone = reached([v.creator] if v.creator in inside else [], makers)
+            return sum(map(_fetches, cone)) / v.vtype.components
+
+        values.remove(min(values, key=saved))
+    return Flat(tuple(needed(functions, [v for v in values if v.creator in inside])), tuple(values))
+
+
+def hoist(
+    functions: Sequence[Function], face: Variable, uniform: Iterable[Variable]
+) -> tuple[list[Function], set[Variable]]:
+    """The Functions of a fragment that all fragments of a face compute alike, and what they compute from nothing."""
+    known, constant = {face, *uniform}, set()
+    hoisted: list[Function] = []
+    for g in functions:
+        if "pixel" in g.places or not all(x in known or x in constant for x in _at_pixel(g)):
+            continue
+        if all(x in constant for x in g.inputs):
+            constant.add(g.output)
+        else:
+            known.add(g.output)
+            hoisted.append(g)
+    return hoisted, constant
+
+
+def needed(
+    functions: Sequence[Function], roots: Iterable[Variable], given: Iterable[Variable] = ()
+) -> list[Function]:
+    """The Functions (producers first) that are needed to make the roots from what is given."""
+    given = frozenset(given)
+    wanted = set(roots) - given
+    kept = []
+    for g in reversed(functions):
+        if g.output in wanted:
+            kept.append(g)
+            wanted.update(x for x in g.inputs if x not in given)
+    return kept[::-1]
+
+
+def _at_pixel(g: Function) -> list[Variable]:
+    return [x for x, access in zip(g.inputs, g.access, strict=True) if access is Access.SAME_PIXEL]
+
+
+def _fetches(g: Function) -> int:
+    return len(g.inputs) - len(_at_pixel(g))
+
+
 # ---- lists of live faces
 def declare_list(w: Writer, access: str = "readonly") -> None:
     """The buffer of a list: arguments of its draws, then the numbers of faces."""
-    w.head.append(
-        f"layout(set=0, binding={len(w.resources)}, std430) {access} buffer dressi_List {{ uint dressi_list[]; }};"
-    )
-    w.resources.append(Resource("list"))
+    w.declare_buffer(Resource("list"), "dressi_List", "uint dressi_list[];", access)
 
 
-def list_shaders(work: ListFaces, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+def list_shaders(work: ListFaces, w: Writer) -> Shaders:
     """``compute`` makes the images of the SubStage and lists the faces; one workgroup a segment of a tile."""
-    listed = work.faces
-    w = Writer(s, limits, shader_text)
-    w.declare_reads()
-    names = declare_outputs(w, s)
+    listed, lanes = work.faces, work.faces.invocations
+    names = w.declare()
     declare_list(w, "")
-    lanes, run = listed.invocations, listed.run
     w.head.append(f"shared uint dressi_counts[{lanes}];")
-    write_work(w, s, names)
+    write_work(w, w.s, names)
     live = w.value(listed.live)
-    wide, high = s.domain.size
+    wide, high = w.s.domain.size
+    # The count of the faces that are listed before those of an invocation, with a tree or one after the other.
+    scan, count = [], "for (int k = 0; k < own; ++k) count += dressi_counts[k];"
+    if lanes > LISTING:
+        scan, count = _scan(lanes), "count = dressi_counts[own] - bitCount(found);"
     main = [
-        f"ivec2 group = {workgroup_number(limits)};",
+        f"ivec2 group = {workgroup_number(w.limits)};",
         "int segment = group.x, tile = group.y, own = int(gl_LocalInvocationIndex);",
-        f"int begin = segment * {listed.segment} + own * {run};",
+        f"int begin = segment * {listed.segment} + own * {listed.run};",
         "uint found = 0u;",
-        f"for (int k = 0; k < {run} && begin + k < {wide * high}; ++k) {{",
+        f"for (int k = 0; k < {listed.run} && begin + k < {wide * high}; ++k) {{",
         f"ivec2 pixel = ivec2((begin + k) % {wide}, (begin + k) / {wide});",
-        f"ivec2 place = pixel + {w.tile_corner()};",
+        f"ivec2 place = pixel + {w.corner(w.s.domain)};",
         *w.lines,
         f"if (begin + k < {listed.faces} && {live} != 0) found |= 1u << k;",
         "}",
         "dressi_counts[own] = bitCount(found);",
         "barrier();",
-        *(_scan(lanes) if lanes > LISTING else []),
+        *scan,
         f"uint first = uint(tile * {listed.entries} + segment * {listed.segment}), count = 0u;",
-        "count = dressi_counts[own] - bitCount(found);"
-        if lanes > LISTING
-        else "for (int k = 0; k < own; ++k) count += dressi_counts[k];",
+        count,
         "for (; found != 0u; found &= found - 1u, ++count)",
         f"  dressi_list[{listed.header}u + first + count] = uint(begin + findLSB(found));",
         f"if (own == {lanes - 1}) {{",
@@ -228,7 +356,7 @@ def _scan(lanes: int) -> list[str]:
     ]
 
 
-def find_vertex(listed: FaceList | None) -> list[str]:
+def _find_vertex(listed: FaceList | None) -> list[str]:
     """Statements of a vertex shader that set ``number``, that of the vertex when all faces are drawn, and ``tile``."""
     if listed is None:
         return ["int number = gl_VertexIndex, tile = gl_InstanceIndex;"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -19,10 +19,9 @@ from ....ad.graph import Variable
 from ....ad.graph.index_map import Affine, wrapped_glsl
 from ....ad.graph.snippet import add_compensated
 from ..lowering.register_tiles import CHAIN, PACKED, Layout, Loop, TiledContraction
-from .text.writer import Writer
+from .writer import Writer
 
-SHUFFLES = ("GL_KHR_shader_subgroup_basic", "GL_KHR_shader_subgroup_shuffle")
-"""Extensions of GLSL."""
+SHUFFLES = ("GL_KHR_shader_subgroup_basic", "GL_KHR_shader_subgroup_shuffle")  # extensions of GLSL
 LANE = "int(gl_LocalInvocationIndex)"
 GROUP_NUMBER = "dressi_number"
 """The variable with the number of the workgroup; each axis that is taken from it leaves the rest to the next one."""
@@ -85,6 +84,13 @@ def places(axes: tuple[tuple[int, ...], ...], extents: tuple[int, ...]) -> Itera
         yield Affine.of(terms)
 
 
+def outside(
+    index: Sequence[Affine], shape: Sequence[int], beyond: Sequence[bool]
+) -> Iterator[tuple[Affine, int]]:
+    """The indices n, c, y, x that may lie outside of an image, each with its extent."""
+    return ((affine, extent) for affine, extent, out in zip(index, shape, beyond, strict=True) if out)
+
+
 def load_of(w: Writer, v: Variable, at: Sequence[str]) -> str:
     """An expression of the texel n, c, y, x, from where it is stored."""
     n, c, y, x = at
@@ -128,7 +134,7 @@ class RegisterTile:
         """The statements of the shader. image: the name of what holds the output, or of the function that ends it."""
         layout = self.layout
         points = [
-            {**self.first, **{a: self.first.get(a, 0) + d for a, d in point.items()}}
+            self.first | {a: self.first.get(a, 0) + d for a, d in point.items()}
             for point in self._entries(layout.tile)
         ]
         numbers = range(len(points))
@@ -136,7 +142,7 @@ class RegisterTile:
         lines = [*self._places()]
         if self.outer:
             lines += [f"precise {self.kind} dressi_y{t} = {self.none};" for t in numbers]
-            if self._compensated:
+            if self.compensated:
                 lines += [f"precise {self.kind} dressi_lost{t} = {self.kind}(0);" for t in numbers]
         lines += self.declared[0]
         for k, loop in enumerate(self.outer, 1):
@@ -146,7 +152,7 @@ class RegisterTile:
             lines += [self._loop(loop), *self.declared[k]]
         lines += [*block, *["}"] * len(self.inner)]
         if self.outer:
-            lines += [*map(self._folded, numbers), *["}"] * len(self.outer)]
+            lines += [*map(self.folded, numbers), *["}"] * len(self.outer)]
         sums = [f"dressi_{'y' if self.outer else 's'}{t}" for t in numbers]
         if not layout.tree:
             stores = zip(sums, points, strict=True)
@@ -197,23 +203,22 @@ class RegisterTile:
         return f"for (int {name} = {first}; {name} < {end}; {name} += {loop.step}) {{"
 
     @property
-    def _compensated(self) -> bool:
+    def compensated(self) -> bool:
+        """Whether what roundings lose is kept."""
         return self.layout.folds > CHAIN and self.combine == "add" and not self.f.output.vtype.is_int
 
     def _into(self, total: str, value: str) -> str:
         """A statement that combines a value with what there is."""
-        return (
-            f"{total} += {value};"
-            if self.combine == "add"
-            else f"{total} = {self.combine}({total}, {value});"
-        )
+        if self.combine == "add":
+            return f"{total} += {value};"
+        return f"{total} = {self.combine}({total}, {value});"
 
-    def _folded(self, t: int) -> str:
+    def folded(self, name: int | str) -> str:
         """A statement that adds the sum of a block to that of all."""
-        total, value = f"dressi_y{t}", f"dressi_s{t}"
-        if not self._compensated:
+        total, value = f"dressi_y{name}", f"dressi_s{name}"
+        if not self.compensated:
             return self._into(total, value)
-        return f"{{ {add_compensated(value, total, f'dressi_lost{t}', self.kind)} }}"
+        return f"{{ {add_compensated(value, total, f'dressi_lost{name}', self.kind)} }}"
 
     def _stored(self, value: str, point: Point, image: str) -> list[str]:
         """Statements that write a texel of the output, if there is such a texel."""
@@ -271,29 +276,20 @@ class RegisterTile:
         tests: list[list[str]] = [[] for _ in f.inputs]
         rest: list[str] = []
         for affine, extent in f.guards:
-            found = self.met(index(affine), extent)
-            if found is None:
+            met = self.met([(index(affine), extent)])
+            if met is None:
                 return None
             owner = next((k for k, m in enumerate(f.maps) if m.axes.issuperset(affine.axes)), None)
-            (rest if owner is None else tests[owner]).extend(found)
-        factors = [self.operand(self.f, k, index, tests[k]) for k in range(len(f.inputs))]
-        known = [name for name in factors if name is not None]
-        if len(known) < len(factors):
-            return None
-        if rest:
+            (rest if owner is None else tests[owner]).extend(met)
+        factors = self.operands(self.f, index, tests)
+        if factors and rest:
             level = max(self.level.values(), default=0)
-            known[0] = self.masked(f.inputs[0].vtype.glsl, known[0], rest, level)
-        return known
+            factors[0] = self.masked(f.inputs[0].vtype.glsl, factors[0], rest, level)
+        return factors
 
     def guards(self, f: ContractFunction, index: Index) -> list[str] | None:
         """The names of tests that the guards of a contraction are met at an entry; None where one never is."""
-        tests: list[str] = []
-        for affine, extent in f.guards:
-            found = self.met(index(affine), extent)
-            if found is None:
-                return None
-            tests += found
-        return tests
+        return self.met((index(affine), extent) for affine, extent in f.guards)
 
     def term(self, f: TiledContraction, index: Index, prefix: str, add: Callable[[str], str]) -> list[str]:
         """Statements that add the value of the body of a contraction at an entry. prefix: of their names."""
@@ -309,41 +305,43 @@ class RegisterTile:
         statements, root = part.body.glsl(values, prefix)
         return [*statements, *under(tests, add(root))]
 
+    def operands(
+        self, f: TiledContraction, index: Index, tests: Sequence[Sequence[str]] = ()
+    ) -> list[str] | None:
+        """The names of the texels of all inputs, None where one is 0 in any case. tests: of each input."""
+        names = [self.operand(f, k, index, tests[k] if tests else ()) for k in range(len(f.inputs))]
+        known = [name for name in names if name is not None]
+        return known if len(known) == len(names) else None
+
     def operand(self, f: TiledContraction, k: int, index: Index, tests: Sequence[str] = ()) -> str | None:
         """The name of a texel of an input of a contraction, 0 where a test is not met; None where it is 0 in any case."""
-        v, packed, m = f.inputs[k], f.packed[k], f.part.maps[k]
-        at, shape = [index(affine) for affine in m.affines], shape_of(f.part.inputs[k])
+        v, packed, affines = f.inputs[k], f.packed[k], f.part.maps[k].affines
+        at = [index(affine) for affine in affines]
         beyond = [
             f is not self.f or not affine.within(extent, self.part.extents)
-            for affine, extent in zip(m.affines, shape, strict=True)
+            for affine, extent in zip(affines, shape_of(f.part.inputs[k]), strict=True)
         ]
-        texel = self.texel(v, shape, at, beyond, packed, m.border)
+        source = self.sources.get(v)
+        texel = self._stored_texel(f, k, at, beyond) if source is None else source.texel(self, at, beyond)
         if texel is None:
             return None
         tests = list(dict.fromkeys([*tests, *texel.tests]))
         name = self.masked(v.vtype.glsl, texel.name, tests, texel.level) if tests else texel.name
         return name if packed is None else f"{name}{self.component(at[packed])}"
 
-    def texel(
-        self,
-        v: Variable,
-        shape: Sequence[int],
-        index: Sequence[Affine],
-        beyond: Sequence[bool],
-        packed: int | None = None,
-        border: str = "zero",
+    def _stored_texel(
+        self, f: TiledContraction, k: int, index: Sequence[Affine], beyond: Sequence[bool]
     ) -> Texel | None:
-        """The texel n, c, y, x of a Variable, over the names. shape: of it before it was packed along an axis. beyond: along which
-        axes it may lie outside, where the border says what it is. None where it is 0 in any case."""
-        if v in self.sources:
-            return self.sources[v].texel(self, index, beyond)
+        """The texel n, c, y, x of an input that is stored. beyond: along which axes it may lie outside, where the border says
+        what it is. None where it is 0 in any case."""
+        v, packed, border = f.inputs[k], f.packed[k], f.part.maps[k].border
         indices, level, tests = list[str](), 0, list[str]()
-        for s, (moved, extent) in enumerate(zip(index, shape, strict=True)):
+        for s, (moved, extent) in enumerate(zip(index, shape_of(f.part.inputs[k]), strict=True)):
             if beyond[s] and border == "zero":
-                found = self.met(moved, extent)
-                if found is None:
+                met = self.met([(moved, extent)])
+                if met is None:
                     return None
-                tests += found
+                tests += met
             text, (low, high) = moved.glsl(self.names), moved.bounds(self.layout.bases)
             if s == packed:
                 text = self.packed_place(moved, self.names)
@@ -403,17 +401,20 @@ class RegisterTile:
     def level_of(self, affine: Affine) -> int:
         return max((self.level.get(a, 0) for a in affine.axes), default=0)
 
-    def met(self, moved: Affine, extent: int) -> list[str] | None:
-        """The names of tests that an index over the names is whole and in its extent; None where it never is."""
-        low, high = moved.bounds(self.layout.bases)
-        if high < 0 or low >= extent:
-            return None
-        found = moved.inside_glsl(self.names, extent, (low, high))
-        if moved.exact and all(step % moved.divisor == 0 for step in self._steps(moved.terms)):
-            if moved.constant % moved.divisor:
+    def met(self, indices: Iterable[tuple[Affine, int]]) -> list[str] | None:
+        """The names of tests that indices over the names are whole and in their extents; None where one never is."""
+        names: list[str] = []
+        for moved, extent in indices:
+            low, high = moved.bounds(self.layout.bases)
+            if high < 0 or low >= extent:
                 return None
-            found = found[1:]
-        return [self.declare("bool", test, self.level_of(moved)) for test in found]
+            tests = moved.inside_glsl(self.names, extent, (low, high))
+            if moved.exact and all(step % moved.divisor == 0 for step in self._steps(moved.terms)):
+                if moved.constant % moved.divisor:
+                    return None
+                tests = tests[1:]
+            names += [self.declare("bool", test, self.level_of(moved)) for test in tests]
+        return names
 
     def declare(self, kind: str, value: str, level: int) -> str:
         """The name of a value that is declared in a loop, the same for equal ones."""
@@ -451,14 +452,13 @@ class InSubgroup:
         self.count = math.prod(map(len, self.offsets))
 
     def texel(self, tile: RegisterTile, index: Sequence[Affine], beyond: Sequence[bool]) -> Texel | None:
-        tests, number = list[str](), 0
-        for s, (moved, out) in enumerate(zip(index, beyond, strict=True)):
-            found = tile.met(moved, self.shape[s]) if out else []
-            if found is None:
-                return None
-            tests += found
+        tests = tile.met(outside(index, self.shape, beyond))
+        if tests is None:
+            return None
+        number = 0
+        for s, (moved, offsets) in enumerate(zip(index, self.offsets, strict=True)):
             constant = moved.constant // PACKED if s == self.packed else moved.constant
-            number = number * len(self.offsets[s]) + self.offsets[s].index(constant)
+            number = number * len(offsets) + offsets.index(constant)
         level = max(map(tile.level_of, index))
         load, lane = divmod(number, self.size)
         tile.w.extensions.update(SHUFFLES)

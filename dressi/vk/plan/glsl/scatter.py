@@ -1,138 +1,117 @@
 """GLSL of a scatter: each texel of the source adds into accumulators, which are then resolved into the table.
 
-Where one buffer cannot hold the accumulators of the table both are done for one *band* of its cells after the other,
-by the same shaders; ``dressi_band`` is the first cell of the band. A sum has the same bits in any number of bands.
+Where one buffer cannot hold the accumulators of the table, the same shaders do both for one *band* of its cells after the
+other; ``dressi_band`` is the first cell of the band. A sum has the same bits in any number of bands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 
-from ....ad.graph import DrawFunction, FragmentScatterFunction, ScatterFunction, Variable
+from ....ad.graph import DrawFunction, FragmentScatterFunction, Variable
 from ..accumulators import HIGHEST, LOWEST, MANTISSA, Accumulators, accumulators_of
-from ..limits import DeviceLimits
 from ..lists import vertices_expected
 from ..lowering.scatter import FaceSum
-from ..substage import (
-    GROUP,
-    FaceSums,
-    FragmentScatter,
-    PrimitiveWork,
-    Scatter,
-    ScatterDispatch,
-    ScatterDraw,
-    SubStage,
+from ..substage import GROUP, FaceSums, FragmentScatter, PrimitiveWork, Scatter, ScatterDispatch, ScatterDraw
+from .pixel import FULL_SCREEN, invocation, write_work
+from .raster import (
+    FACE,
+    Actual,
+    Flat,
+    find_flat,
+    fragment_place,
+    hoist,
+    inside,
+    needed,
+    texel_of_list,
+    vertex_shader,
+    write_fragment,
 )
-from .blocks import invocation
-from .flat import FACE, Flat, find_flat, hoist, needed
-from .pixel import FULL_SCREEN, write_work
-from .raster import declare_list, fragment_place, inside, pull, texel_of_list, write_fragment
-from .text.outputs import declare_outputs
-from .text.shaders import Resource, Shaders, ShaderText
-from .text.source import constants, invocation_number
-from .text.writer import Writer, component
+from .shaders import Resource, Shaders, constants, invocation_number
+from .writer import Writer, component
 
 EARLY = "layout(early_fragment_tests) in;"  # where the raster hit nothing no shader is started
-
-
 FLAT_PIXELS = 32
 """From so many pixels a vertex on, vertex shaders fetch what the fragments share. Measured on CPU drivers, with all
 edges of a mesh as vertices and a band of pixels around a few of them shaded."""
 
 
-def scatter_dispatch_shaders(
-    work: ScatterDispatch, s: SubStage, limits: DeviceLimits, shader_text: ShaderText
-) -> Shaders:
+def scatter_dispatch_shaders(work: ScatterDispatch, w: Writer) -> Shaders:
     """``compute`` makes the values of a source texel and adds them into the buffer, ``resolve`` writes the table
     from it."""
-    adding = _Adding(work, s, limits, shader_text)
-    w, _ = adding.writer(s)
-    lines = adding.accumulated(w, Flat())
+    adding = _Adding(work, w)
+    lines = adding.accumulated(Flat())
     layout, start = invocation(w, work.sparse)
     source = w.text([*start, *w.place(), *lines], [*adding.buffers, f"layout({layout}) in;"])
-    return adding.shaders(w, {"compute": source})
+    return adding.shaders({"compute": source})
 
 
-def scatter_draw_shaders(
-    work: ScatterDraw, s: SubStage, limits: DeviceLimits, shader_text: ShaderText
-) -> Shaders:
+def scatter_draw_shaders(work: ScatterDraw, w: Writer) -> Shaders:
     """``vertex`` and ``fragment`` draw the primitives of a raster again; a fragment adds its values if its primitive has
     won the pixel. ``resolve`` writes the table."""
-    adding = _Adding(work, s, limits, shader_text)
-    w, _ = adding.writer(s)
-    flat = _flat(work, s)
-    winner = f"if ({w.fetch(work.raster.output)}(pixel, tile) != {FACE}) discard;"
-    w.names[work.raster.output] = FACE
-    received = flat.receive(w)
-    lines = adding.accumulated(w, flat)
+    adding, s, face = _Adding(work, w), w.s, work.raster.output
+    flat = Flat()
+    if vertices_expected(work.raster, work.faces) * FLAT_PIXELS <= s.domain.area:
+        # A fragment that adds anything is of the raster's face at its pixel.
+        single = [r.variable for r in s.reads if r.variable.size == (1, 1)]
+        flat = find_flat([g for g in s.body if g is not s.scatter], face, single, adding.f.inputs)
+    winner = f"if ({w.fetch(face)}(pixel, tile) != {FACE}) discard;"
+    w.names[face] = FACE
+    received = flat.receive(w, {})
+    lines = adding.accumulated(flat)
     # Every pixel is worked on once: by the fragment of its winner.
     w.leave_out(adding.stored)
     main = [*received, *fragment_place(w), winner, *lines]
     source = w.text(main, [*adding.buffers, *flat.layouts("in"), EARLY])
-    pulled = adding.pulled(w, work.raster, work.raster.output, flat)
-    return adding.shaders(w, {"vertex": pulled, "fragment": source})
+    return adding.shaders({"vertex": adding.pulled(work.raster, face, flat), "fragment": source})
 
 
-def fragment_scatter_shaders(
-    work: FragmentScatter, s: SubStage, limits: DeviceLimits, shader_text: ShaderText
-) -> Shaders:
+def fragment_scatter_shaders(work: FragmentScatter, w: Writer) -> Shaders:
     """``vertex`` and ``fragment`` draw triangles; every fragment adds its values. ``resolve`` writes the table."""
-    f = s.scatter
+    adding = _Adding(work, w)
+    f = adding.f
     assert isinstance(f, FragmentScatterFunction)
-    adding = _Adding(work, s, limits, shader_text)
     actual, flat = inside(f)
-    w, _ = adding.writer(s)
     w.leave_out(lambda r: adding.stored(r) or r.kind == "attachment")
-    pulled = adding.pulled(w, f, f.fragment.face, flat, actual)
+    pulled = adding.pulled(f, f.fragment.face, flat, actual)
     received = flat.receive(w, actual)
     roots = write_fragment(w, f, actual, flat)
     names = zip(f.pairs, roots[0::2], roots[1::2], strict=True)
-    lines = adding.puts(w, [(v, i, value, index) for (v, i), value, index in names])
+    lines = adding.puts([(v, i, value, index) for (v, i), value, index in names])
     main = [*received, *fragment_place(w), *w.lines, *lines]
     source = w.text(main, [*adding.buffers, *flat.layouts("in")])
-    return adding.shaders(w, {"vertex": pulled, "fragment": source})
-
-
-def _flat(work: ScatterDraw, s: SubStage) -> Flat:
-    """What the vertex shader passes on: a fragment that adds anything is of the raster's face at its pixel."""
-    if s.scatter is None or vertices_expected(work.raster, work.faces) * FLAT_PIXELS > s.domain.area:
-        return Flat()
-    single = [r.variable for r in s.reads if r.variable.size == (1, 1)]
-    functions = [g for g in s.body if g is not s.scatter]
-    return find_flat(functions, work.raster.output, single, s.scatter.inputs)
+    return adding.shaders({"vertex": pulled, "fragment": source})
 
 
 class _Adding:
-    """A SubStage that scatters, the accumulators of its table, and the bands of this."""
+    """A SubStage that scatters: the writer of what adds, the accumulators of its table, and the bands of this."""
 
-    def __init__(self, work: Scatter, s: SubStage, limits: DeviceLimits, shader_text: ShaderText):
-        assert s.scatter is not None, "a scatter has a scatter"
-        self.work, self.s, self.f, self.limits, self.shader_text = work, s, s.scatter, limits, shader_text
+    def __init__(self, work: Scatter, w: Writer):
+        assert w.s.scatter is not None, "a scatter has a scatter"
+        self.work, self.w, self.f, limits = work, w, w.s.scatter, w.limits
         self.sums = accumulators_of(self.f)
         self.bands = self.sums.bands(limits.max_storage_buffer_bytes)
         self.numbers = self.sums.buffer_numbers(limits.max_storage_buffer_bytes)
         self.long = self.sums.adding and limits.int64_atomics
+        self._declare(w)
 
-    def writer(self, s: SubStage) -> tuple[Writer, dict[Variable, str]]:
-        """A writer with reads, outputs and buffers declared, and the names of outputs."""
-        w = Writer(s, self.limits, self.shader_text)
-        w.declare_reads()
-        names = declare_outputs(w, s)
+    def _declare(self, w: Writer) -> dict[Variable, str]:
+        """Declares reads, outputs and buffers. Returns the names of outputs."""
+        names = w.declare()
         self.binding = len(w.resources)
         w.resources += [Resource("buffer"), Resource("status")]
-        return w, names
+        return names
 
-    def shaders(self, w: Writer, sources: dict[str, str]) -> Shaders:
-        """These and what resolves the accumulators, with the resources of a writer."""
-        based = not self.limits.dispatch_base
-        return Shaders(tuple(w.resources), sources | self._resolve(), self.bands, based=based)
+    def shaders(self, sources: dict[str, str]) -> Shaders:
+        """These and what resolves the accumulators."""
+        based = not self.w.limits.dispatch_base
+        return Shaders(tuple(self.w.resources), sources | self._resolve(), self.bands, based=based)
 
     def stored(self, r: Resource) -> bool:
         """Whether the SubStage writes an image or a range of a buffer."""
-        return r.kind == "storage" or (r.kind == "range" and r.variable in self.s.outputs)
+        return r.kind == "storage" or (r.kind == "range" and r.variable in self.w.s.outputs)
 
     @property
     def buffers(self) -> list[str]:
@@ -140,51 +119,39 @@ class _Adding:
         return [
             *accumulators_text(self.sums, self.numbers, self.binding, long=self.long),
             f"layout(set=0, binding={self.binding + 1}, std430) buffer dressi_Status {{ int dressi_saturated; }};",
-            *constants(self.limits, self.bands),
+            *constants(self.w.limits, self.bands),
         ]
 
-    def pulled(
-        self,
-        w: Writer,
-        drawn: DrawFunction,
-        face: Variable,
-        flat: Flat,
-        actual: dict[Variable, Variable] | None = None,
-    ) -> str:
-        """The vertex shader beside the fragment shader of a writer."""
+    def pulled(self, drawn: DrawFunction, face: Variable, flat: Flat, actual: Actual | None = None) -> str:
+        """The vertex shader beside the fragment shader."""
         assert isinstance(self.work, PrimitiveWork)
-        vertex, _ = self.writer(self.s)
+        vertex = self.w.beside()
+        self._declare(vertex)
         vertex.leave_out(lambda r: self.stored(r) or r.kind == "attachment")
-        vertex.names[face] = FACE
-        if self.work.faces is not None:
-            declare_list(vertex)
-            w.resources.append(Resource("list"))
-        main, ends = pull(vertex, drawn, self.work.faces), flat.send(vertex, FACE, "tile", actual)
-        return vertex.text([*main, *vertex.lines, *ends], flat.layouts("out"))
+        source = vertex_shader(vertex, self.work, drawn, face, flat, actual or {})
+        self.w.resources = vertex.resources
+        return source
 
-    def accumulated(self, w: Writer, flat: Flat) -> list[str]:
+    def accumulated(self, flat: Flat) -> list[str]:
         """Statements that make the values of a source texel and add them."""
-        s, f, epilogue = self.s, self.f, self.work.epilogue
+        w, s, f, epilogue = self.w, self.w.s, self.f, self.work.epilogue
         w.leave_out(lambda r: r.kind == "attachment")  # of the epilogue
         later = set() if epilogue is None else set(epilogue.outputs)
         made = [v for v in s.outputs if v is not f.output and v not in later]
         for g in needed([g for g in s.body if g is not f], {*f.inputs, *made}, flat.values):
             w.emit(g)
         bound = f", {w.value(f.inputs[0])}" if self.sums.bits else ""
-        pairs = [(value, index, w.value(value), w.value(index)) for value, index in f.pairs]
-        lines = self.puts(w, pairs, bound)
+        lines = self.puts([(value, index, w.value(value), w.value(index)) for value, index in f.pairs], bound)
         for v in made:
             lines += w.stores(v, f"dressi_output{s.outputs.index(v)}")
         return [*w.lines, *lines]
 
-    def puts(
-        self, w: Writer, pairs: Iterable[tuple[Variable, Variable, str, str]], bound: str = ""
-    ) -> list[str]:
+    def puts(self, pairs: Iterable[tuple[Variable, Variable, str, str]], bound: str = "") -> list[str]:
         """Statements that add values at indices, each with its name."""
         f, sums, bands = self.f, self.sums, self.bands
         lines = []
         if sums.adding:
-            w.includes["fixed_point.glsl"] = None
+            self.w.includes["fixed_point.glsl"] = None
         wide, high = f.table.size
         for value, index, v, i in pairs:
             if index.vtype.components == 2:
@@ -205,47 +172,48 @@ class _Adding:
                 lines.append(f"  for (int k = 0; k < held; ++k) dressi_put(number + k, {v}[k]{bound});")
             else:
                 for k in range(sums.components):
-                    part, one = component(v, value.vtype, k), f"number + {k}"
-                    if sums.adding:
-                        lines.append(f"  dressi_put({one}, {part}{bound});")
-                    else:
-                        lines.append(f"  atomicMin(dressi_totals[{one}], ~{part});")
+                    part = component(v, value.vtype, k)
+                    put = f"dressi_put(number + {k}, {part}{bound})"
+                    lines.append(
+                        f"  {put if sums.adding else f'atomicMin(dressi_totals[number + {k}], ~{part})'};"
+                    )
             lines.append("}")
         return lines
 
     def _resolve(self) -> dict[str, str]:
         """The table from its accumulators, or what the epilogue does with each texel of it."""
         f, sums, bands, epilogue = self.f, self.sums, self.bands, self.work.epilogue
-        w, names = self.writer(replace(self.s, domain=f.output.domain))
+        w = self.w.beside(f.output.domain)
+        names = self._declare(w)
         wide, high = f.table.size
         draws = epilogue is not None and epilogue.draws
-        t = w.tiling
-        totals, far = [f"dressi_total(number + {k})" for k in range(sums.components)], []
+        totals, kind = [f"dressi_total(number + {k})" for k in range(sums.components)], f.output.vtype.glsl
         if sums.far:
-            far = [f"float dressi_far[{sums.components}];", "dressi_far_totals(number, dressi_far);"]
             totals = [f"{total} + dressi_far[{k}]" for k, total in enumerate(totals)]
-        cell = f"tile * {wide * high} + place.y % {high} * {wide} + place.x % {wide}"
-        banded = len(bands) > 1
-        here = "cell - dressi_band" if banded else cell
         if sums.adding:
             w.includes["fixed_point.glsl"] = None
         w.head.append(total_text(sums))
         main = [
-            f"ivec2 place = {'ivec2(gl_FragCoord.xy)' if draws else invocation_number(self.limits)};",
-            f"if (place.x >= {t.width} || place.y >= {t.height}) return;",
-            f"int tile = place.y / {high} + place.x / {wide} * {t.rows};",
+            f"ivec2 place = {'ivec2(gl_FragCoord.xy)' if draws else invocation_number(w.limits)};",
+            f"if (place.x >= {w.tiling.width} || place.y >= {w.tiling.height}) return;",
+            f"int tile = place.y / {high} + place.x / {wide} * {w.tiling.rows};",
             f"if (tile >= {f.table.tiles}) return;",
-            *(
-                [f"int cell = {cell};", f"if (uint(cell - dressi_band) >= {bands.step}u) return;"]
-                if banded
-                else []
-            ),
-            f"int number = ({here}) * {sums.components};",
-            *far,
-            f"{f.output.vtype.glsl} dressi_texel = {f.output.vtype.glsl}({', '.join(totals)});",
-            *(_unit(w, f) if sums.bits else []),
+            f"int cell = tile * {wide * high} + place.y % {high} * {wide} + place.x % {wide};",
         ]
-        w.names[f.output], w.lines = "dressi_texel", []
+        if len(bands) > 1:
+            main += ["cell -= dressi_band;", f"if (uint(cell) >= {bands.step}u) return;"]
+        main.append(f"int number = cell * {sums.components};")
+        if sums.far:
+            main += [f"float dressi_far[{sums.components}];", "dressi_far_totals(number, dressi_far);"]
+        main.append(f"{kind} dressi_texel = {kind}({', '.join(totals)});")
+        if sums.bits:
+            # The unit is the power of two above the bound. An undefined bound gives NaN, not a sum.
+            main += [
+                f"int exponent = dressi_last_bit({w.fetch(f.inputs[0])}(ivec2(0), 0)) + 24;",
+                "if (exponent > 127) atomicMax(dressi_saturated, 1);",
+                "dressi_texel *= intBitsToFloat(exponent > 127 ? 0x7fc00000 : exponent + 127 << 23);",
+            ]
+        w.names[f.output] = "dressi_texel"
         layouts = self.buffers
         if epilogue is None:
             main += w.stores(f.output, names[f.output])
@@ -255,15 +223,6 @@ class _Adding:
         if draws:
             return {"resolve.vertex": FULL_SCREEN, "resolve.fragment": w.text(main, layouts)}
         return {"resolve": w.text(main, [*layouts, f"layout(local_size_x={GROUP}) in;"])}
-
-
-def _unit(w: Writer, f: ScatterFunction | FragmentScatterFunction) -> list[str]:
-    """Statements that multiply by the power of two above the bound. An undefined bound gives NaN, not a sum."""
-    return [
-        f"int exponent = dressi_last_bit({w.fetch(f.inputs[0])}(ivec2(0), 0)) + 24;",
-        "if (exponent > 127) atomicMax(dressi_saturated, 1);",
-        "dressi_texel *= intBitsToFloat(exponent > 127 ? 0x7fc00000 : exponent + 127 << 23);",
-    ]
 
 
 # The accumulators: ``fixed_point.glsl`` adds to them and reads those of large values, which seldom are any.
@@ -354,20 +313,18 @@ ROUND = 1 << 14
 """Iterations of a loop: some drivers end one after 65,535."""
 
 
-def face_sum_shaders(work: FaceSums, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+def face_sum_shaders(work: FaceSums, w: Writer) -> Shaders:
     """``compute`` visits the pixels of one face and stores its sums."""
-    (f,) = s.functions
+    (f,) = w.s.functions
     assert isinstance(f, FaceSum)
     graph = f.fragment
-    w = Writer(s, limits, shader_text)
-    w.declare_reads()
-    names = declare_outputs(w, s)
+    names = w.declare()
     w.includes["face_pixels.glsl"] = None
     width, height = f.size
     size = f"vec2({float(width)!r}, {float(height)!r})"
     actual: dict[Variable, Variable] = dict(zip(graph.formals, f.externals, strict=True))
     head = [
-        f"ivec2 invocation = {invocation_number(limits)};",
+        f"ivec2 invocation = {invocation_number(w.limits)};",
         f"int {FACE} = invocation.x, tile = invocation.y;",
         f"if ({FACE} >= {f.faces}) return;",
         "ivec2 pixel = ivec2(0);",
@@ -403,7 +360,7 @@ def face_sum_shaders(work: FaceSums, s: SubStage, limits: DeviceLimits, shader_t
         f"while (left > 0) {{ int steps = min(left, {ROUND}); left -= steps;",
         "for (int k = 0; k < steps; ++k) {",
         "pixel = at;",
-        f"ivec2 place = pixel + {w.tile_corner()};",
+        f"ivec2 place = pixel + {w.corner(w.s.domain)};",
         "vec2 centre = vec2(pixel - low) + 0.5;",
         *(f"float depth{t} = pixels_depth(edges{t}, centre, z{t}, w{t});" for t in triangles),
         f"float count = {' + '.join(f'float(depth{t} >= 0.0)' for t in triangles)};",

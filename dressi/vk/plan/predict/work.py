@@ -18,8 +18,8 @@ from ....ad.graph import (
 )
 from ....ad.traversal import topological_order
 from ..accumulators import accumulators_of
-from ..glsl.blocks import BLOCK
-from ..glsl.flat import hoist, needed
+from ..glsl.pixel import BLOCK
+from ..glsl.raster import hoist, needed
 from ..limits import DeviceLimits
 from ..lists import (
     LISTING,

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ....ad.graph import Variable
-from ..glsl.text.shaders import Shaders, stage_of
-from ..glsl.text.source import ShaderSource
+from ..glsl.shaders import Shaders, ShaderSource, stage_of
 from ..lists import BlockHits, FaceList
 from ..substage import Binding, ListBlocks, Scatter, SparseWork, Stage, SubStage
 from .barriers import Access, Pipe, Use

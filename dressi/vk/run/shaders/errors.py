@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dressi.ad.graph import Function
 from dressi.ad.includes import is_own
 from dressi.errors import ShaderError
-from dressi.vk.plan.glsl.text.source import ShaderSource
+from dressi.vk.plan.glsl.shaders import ShaderSource
 
 # "ERROR: 0:12: 'x' : undeclared identifier" of glslang, "name:12: error: 'x' : undeclared identifier" of shaderc
 _LINE = re.compile(r"^(?:ERROR: [^:\s]*:(\d+): |.*?:(\d+): error: )(.*)$", re.MULTILINE)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ....ad.graph import Variable
 from ....ad.types import Sampler
 from ....config import config
-from ...plan.glsl.text.shaders import Resource, Shaders, stage_of
+from ...plan.glsl.shaders import Resource, Shaders, stage_of
 from ...plan.substage import Accumulate, FragmentScatter, ListFaces, ScatterDraw, SubStage
 from ..device.device import Device
 from ..device.memory import DeviceBuffer, DeviceImage

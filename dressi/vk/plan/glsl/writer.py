@@ -1,94 +1,38 @@
 """The writer of GLSL that all kinds of work share. It asks for the access and the binding of an input, never which
 Function it writes.
 
-Temporaries are ``precise``: no sum or product of a value depends on which other Functions share the shader, so on CPU drivers a
-packed plan gives the bits of the baseline. Quotients and roots have some freedom left, of which GPUs make use. Those that ``contract_operations`` names are not.
+Temporaries are ``precise``: no sum or product of a value depends on which other Functions share the shader, so on CPU
+drivers a packed plan gives the bits of the baseline. GPUs use the freedom that quotients and roots still have. Functions
+in ``SubStage.contracted`` are not precise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from .....ad.graph import Function, ReduceFunction, Variable
-from .....ad.graph.snippet import template_of
-from .....ad.includes import included_files
-from .....ad.traversal import producers_first
-from .....ad.types import Access, Sampler, VType
-from ...limits import DeviceLimits
-from ...model.cost import unrolls
-from ...substage import ONE, Binding, Range, SubStage
-from .shaders import Resource, Shaders, ShaderText
-from .source import ShaderSource, constants, fetched_at, tile_of
-
-# The descriptors of a shader, and GLSL of what is stored behind them: storage images and ranges of storage buffers.
+from ....ad.graph import Domain, Function, ReduceFunction, Variable
+from ....ad.graph.snippet import template_of
+from ....ad.includes import included_files
+from ....ad.traversal import producers_first
+from ....ad.types import Access, Sampler, VType
+from ..limits import DeviceLimits
+from ..model.cost import unrolls
+from ..substage import ONE, Binding, Range, SubStage
+from .shaders import Resource, Shaders, ShaderSource, ShaderText, constants, fetched_at, tile_of
 
 _TYPES = {1: ("float", "int"), 2: ("vec2", "ivec2"), 4: ("vec4", "ivec4")}
 
 
-def storage_format(vtype: VType, limits: DeviceLimits, *, half: bool = False) -> str:
-    """GLSL name of the format that stores each plane of the type. half: in 16-bit floats."""
-    return f"{'rgba'[: limits.channels(vtype)]}{16 if half else 32}{'i' if vtype.is_int else 'f'}"
-
-
-class Descriptors:
-    """What a shader of a SubStage declares."""
-
-    def __init__(self, s: SubStage, limits: DeviceLimits):
-        self.s, self.limits = s, limits
-        self.resources: list[Resource] = []
-        self.declared: dict[int, str] = {}  # by binding: what declares it
-        self.ranges: dict[Range, str] = {}  # names of the buffers that are declared
-        self.head: list[str] = []
-
-    def declare_storage(self, v: Variable, name: str, access: str = "", kind: str = "storage") -> None:
-        """A storage image of each plane, or the range of a storage buffer that the value lies in. kind: of images, as in
-        ``Resource``."""
-        if v in self.s.ranges:
-            self.declare_range(self.s.ranges[v], access)
-            return
-        prefix = "i" if v.vtype.is_int else ""
-        for plane in range(len(v.vtype.planes)):
-            slot = len(self.resources)
-            self.declared[slot] = (
-                f"layout(set=0, binding={slot}, {storage_format(v.vtype, self.limits, half=v in self.s.narrow)}) uniform {access} "
-                f"{prefix}image2D {name}_{plane};"
-            )
-            self.resources.append(Resource(kind, v, plane))
-
-    def declare_range(self, held: Range, access: str) -> None:
-        """The storage buffer of a range, once for all its members. The descriptor has the range alone."""
-        if held in self.ranges:
-            return
-        number, name = len(self.ranges), f"dressi_range{len(self.ranges)}"
-        kind = _TYPES[held.components][held.members[0].vtype.is_int]
-        self.declared[len(self.resources)] = (
-            f"layout(set=0, binding={len(self.resources)}, std430) {access} buffer dressi_Range{number} "
-            f"{{ {kind} {name}[]; }};"
-        )
-        self.ranges[held] = name
-        self.resources.append(Resource("range", held.members[0]))
-
-    def texel_of_range(self, v: Variable, plane: int, place: str) -> str:
-        """A texel of a plane in its range; place: its coordinates in the image that there would be."""
-        held, tiling = self.s.ranges[v], self.limits.tiling(v)
-        first = (held.first[v] + plane) * tiling.texels
-        row = f"dressi_row_{tiling.width}"
-        line = f"int {row}(ivec2 texel) {{ return texel.y * {tiling.width} + texel.x; }}"
-        if line not in self.head:
-            self.head.append(line)
-        return f"{self.ranges[held]}[{f'{first} + ' if first else ''}{row}({place})]"
-
-    def leave_out(self, which: Callable[[Resource], bool]) -> None:
-        """Leaves images undeclared that only other shaders of the set use."""
-        self.declared = {k: text for k, text in self.declared.items() if not which(self.resources[k])}
-
-
-class Writer(Descriptors):
+class Writer:
     """Collects declarations and statements of one shader, names Variables in the order of use."""
 
     def __init__(self, s: SubStage, limits: DeviceLimits, shader_text: ShaderText):
-        super().__init__(s, limits)
-        self.shader_text = shader_text
+        self.s, self.limits, self.shader_text = s, limits, shader_text
+        self.resources: list[Resource] = []
+        self.declared: dict[int, str] = {}  # by binding
+        self.ranges: dict[Range, str] = {}  # names of the buffers that are declared
+        self.head: list[str] = []  # declarations of shared memory, and GLSL functions
         self.tiling = limits.tiling(s.domain)
         self.names: dict[Variable, str] = {}  # Variables available as expressions
         self.images: dict[Variable, str] = {}  # prefix of image names
@@ -104,81 +48,141 @@ class Writer(Descriptors):
         self.domain = s.domain  # of the pixels that statements are written for
         self.inside = False  # whether these are inside of a function that recomputes a value
 
+    def beside(self, domain: Domain | None = None) -> Writer:
+        """A writer of another shader of the SubStage, over another domain if one is given."""
+        s = self.s if domain is None else replace(self.s, domain=domain)
+        return Writer(s, self.limits, self.shader_text)
+
     # ---- declarations
+    def declare(self) -> dict[Variable, str]:
+        """Declares all reads and outputs. Returns the names of the outputs that are not attachments."""
+        self.declare_reads()
+        names = {}
+        for k, v in enumerate(self.s.outputs):
+            if v not in self.s.colors:
+                leaf = self.s.replaces.get(v, v)
+                name = names[v] = self.images.get(leaf, f"dressi_output{k}")
+                self._declare_storage(leaf, name, "" if leaf in self.images else "writeonly", "storage")
+        return names
+
     def declare_reads(self) -> None:
-        """An input attachment or a texture for each plane that is read, and the samplers. A leaf that a dispatch overwrites is
-        declared with its outputs."""
-        attachment = 0
+        """Declares an input attachment or a texture for each plane that is read, and the samplers. A leaf that a dispatch
+        overwrites is declared with its outputs: one storage image serves both."""
+        attachments = 0
         for k, read in enumerate(self.s.reads):
-            v = read.variable
-            overwritten = v in self.s.replaces.values() and read.binding is not Binding.ATTACHMENT
+            v, binding = read.variable, read.binding
             name = self.images[v] = f"dressi_image{k}"
-            if v in self.s.ranges or read.binding is Binding.STORAGE:
-                self.declare_storage(v, name, "readonly", "load")
+            if v in self.s.ranges or binding is Binding.STORAGE:
+                self._declare_storage(v, name, "readonly", "load")
                 continue
-            prefix = "i" if v.vtype.is_int else ""
+            if v in self.s.replaces.values() and binding is not Binding.ATTACHMENT:
+                continue
+            prefix = "uniform i" if v.vtype.is_int else "uniform "
             for plane in range(len(v.vtype.planes)):
-                slot = len(self.resources)
-                full = f"{name}_{plane}"
-                if overwritten:
-                    continue  # a storage image serves both
-                if read.binding is Binding.ATTACHMENT:
-                    self.declared[slot] = (
-                        f"layout(input_attachment_index={attachment}, set=0, binding={slot}) uniform "
-                        f"{prefix}subpassInput {full};"
-                    )
-                    attachment += 1
-                    self.resources.append(Resource("attachment", v, plane))
+                if binding is Binding.ATTACHMENT:
+                    index = f"input_attachment_index={attachments}, "
+                    attachments += 1
+                    text = f"{prefix}subpassInput {name}_{plane}"
+                    self.declare_resource(Resource("attachment", v, plane), text, before=index)
                 else:
-                    self.declared[slot] = f"layout(set=0, binding={slot}) uniform {prefix}texture2D {full};"
-                    self.resources.append(Resource("texture", v, plane))
+                    text = f"{prefix}texture2D {name}_{plane}"
+                    self.declare_resource(Resource("texture", v, plane), text)
         for sampler in self.s.samplers:
-            slot = len(self.resources)
-            self.declared[slot] = f"layout(set=0, binding={slot}) uniform sampler dressi_{sampler};"
-            self.resources.append(Resource("sampler", sampler=sampler))
+            text = f"uniform sampler dressi_{sampler}"
+            self.declare_resource(Resource("sampler", sampler=sampler), text)
+
+    def declare_resource(self, resource: Resource, text: str, *, before: str = "", format: str = "") -> None:
+        """Declares a descriptor at the next binding. before, format: of its layout."""
+        slot = len(self.resources)
+        layout = f"{before}set=0, binding={slot}{f', {format}' if format else ''}"
+        self.declared[slot] = f"layout({layout}) {text};"
+        self.resources.append(resource)
+
+    def declare_buffer(self, resource: Resource, name: str, members: str, access: str = "") -> None:
+        """Declares a storage buffer."""
+        text = f"{access} buffer {name} {{ {members} }}".lstrip()
+        self.declare_resource(resource, text, format="std430")
+
+    def _declare_storage(self, v: Variable, name: str, access: str, kind: str) -> None:
+        """A storage image of each plane, or the range of a storage buffer that the value lies in, declared once for all its
+        members. kind: of images, as in ``Resource``."""
+        if v in self.s.ranges:
+            held = self.s.ranges[v]
+            if held not in self.ranges:
+                number = len(self.ranges)
+                self.ranges[held] = f"dressi_range{number}"
+                members = f"{_TYPES[held.components][held.members[0].vtype.is_int]} dressi_range{number}[];"
+                self.declare_buffer(
+                    Resource("range", held.members[0]), f"dressi_Range{number}", members, access
+                )
+            return
+        bits, letter = 16 if v in self.s.narrow else 32, "i" if v.vtype.is_int else "f"
+        format = f"{'rgba'[: self.limits.channels(v.vtype)]}{bits}{letter}"
+        image = "iimage2D" if v.vtype.is_int else "image2D"
+        for plane in range(len(v.vtype.planes)):
+            text = f"uniform {access} {image} {name}_{plane}"
+            self.declare_resource(Resource(kind, v, plane), text, format=format)
+
+    def leave_out(self, which: Callable[[Resource], bool]) -> None:
+        """Leaves descriptors undeclared that only other shaders of the set use."""
+        self.declared = {k: text for k, text in self.declared.items() if not which(self.resources[k])}
 
     # ---- reading
+    def corner(self, v: Variable | Domain, tile: str = "tile") -> str:
+        """Coordinates in the image of the first texel of a tile."""
+        (width, height), t = v.size, self.limits.tiling(v)
+        if t.columns == 1:
+            return f"ivec2(0, {tile} * {height})"
+        return f"ivec2({tile} / {t.rows} * {width}, {tile} % {t.rows} * {height})"
+
     def texel(self, v: Variable, tile: str, texel: str) -> str:
         """Coordinates in the image of a texel of a tile."""
-        tiling = self.limits.tiling(v)
-        if v.tiles == 1:
-            return texel
-        width, height = v.size
-        if tiling.columns == 1:
-            return f"{texel} + ivec2(0, {tile} * {height})"
-        return f"{texel} + ivec2({tile} / {tiling.rows} * {width}, {tile} % {tiling.rows} * {height})"
+        return texel if v.tiles == 1 else f"{texel} + {self.corner(v, tile)}"
+
+    def _texel_of_range(self, v: Variable, plane: int, texel: str) -> str:
+        """A texel of a plane in its range, by its coordinates in the image that there would be."""
+        held, tiling = self.s.ranges[v], self.limits.tiling(v)
+        first = (held.first[v] + plane) * tiling.texels
+        row = f"dressi_row_{tiling.width}"
+        line = f"int {row}(ivec2 texel) {{ return texel.y * {tiling.width} + texel.x; }}"
+        if line not in self.head:
+            self.head.append(line)
+        return f"{self.ranges[held]}[{f'{first} + ' if first else ''}{row}({texel})]"
 
     def load(self, v: Variable, coordinates: str) -> str:
         """An expression that reads all planes of a texel."""
         swizzle = {1: ".x", 2: ".xy", 3: ".xyz", 4: ""}[v.vtype.planes[0]]
-        name = self.images[v]
         self.loaded.add(v)
         parts, coordinates = [], fetched_at(coordinates)
         for plane in range(len(v.vtype.planes)):
-            full = f"{name}_{plane}"
+            name = f"{self.images[v]}_{plane}"
             if v in self.s.ranges:
-                call = self.texel_of_range(v, plane, coordinates)
+                call = self._texel_of_range(v, plane, coordinates)
             elif self.binding[v] is Binding.ATTACHMENT:
-                call = f"subpassLoad({full})"
+                call = f"subpassLoad({name})"
             elif self.binding[v] is Binding.STORAGE or v in self.s.replaces.values():
-                call = f"imageLoad({full}, {coordinates})"
+                call = f"imageLoad({name}, {coordinates})"
             else:
-                call = f"texelFetch({full}, {coordinates}, 0)"
+                call = f"texelFetch({name}, {coordinates}, 0)"
             whole = v in self.s.ranges and self.s.ranges[v].components == v.vtype.planes[0]
             parts.append(call if whole else call + swizzle)
         return f"{v.vtype.glsl}({', '.join(parts)})" if v.vtype.is_matrix else parts[0]
 
     def fetch(self, v: Variable) -> str:
         """The name of a GLSL function (ivec2 texel, int tile) that reads the Variable, or makes its value."""
-        if v not in self.fetches:
-            if v in self.s.channels:
-                return self._part(v)
-            if v not in self.images:
-                return self._recompute(v)
+        if v in self.fetches:
+            return self.fetches[v]
+        if v in self.s.channels:
+            name = self.fetches[v] = f"dressi_part{len(self.fetches)}"
+            whole, first = self.s.channels[v]
+            body = f"{self.fetch(whole)}(texel, tile){_channels(v, whole, first)}"
+        elif v in self.images:
             name = self.fetches[v] = f"dressi_fetch{len(self.fetches)}"
             body = self.load(v, self.texel(v, "tile", "texel"))
-            self.head.append(f"{v.vtype.glsl} {name}(ivec2 texel, int tile) {{ return {body}; }}")
-        return self.fetches[v]
+        else:
+            return self._recompute(v)
+        self.head.append(f"{v.vtype.glsl} {name}(ivec2 texel, int tile) {{ return {body}; }}")
+        return name
 
     def sampled(self, v: Variable, sampler: Sampler) -> str:
         """The name of a GLSL function (vec2 uv) that reads a stored Variable with a sampler."""
@@ -208,10 +212,8 @@ class Writer(Descriptors):
             whole, first = self.s.channels[v]
             name = self.names[v] = f"{self.value(whole)}{_channels(v, whole, first)}"
             return name
-        wide, high = v.size
-        x = "0" if wide == 1 else "pixel.x"
-        y = "0" if high == 1 else "pixel.y"
-        texel = "pixel" if x != "0" and y != "0" else f"ivec2({x}, {y})"
+        x, y = ("0" if extent == 1 else f"pixel.{c}" for extent, c in zip(v.size, "xy", strict=True))
+        texel = f"ivec2({x}, {y})" if 1 in v.size else "pixel"
         if v in self.images:
             whole = v.domain == self.s.domain and not self.inside
             text = self.load(v, "place" if whole else self.texel(v, tile_of(v, self.domain), texel))
@@ -222,16 +224,8 @@ class Writer(Descriptors):
                     self.emit(f)
                 return self.names[v]
             text = f"{self.fetch(v)}({texel}, {tile_of(v, self.domain)})"
-        name = self.names[v] = f"dressi_x{self._next()}"
+        name = self.names[v] = self._new_name()
         self.lines.append(f"{v.vtype.glsl} {name} = {text};")
-        return name
-
-    def _part(self, v: Variable) -> str:
-        """A GLSL function that reads some channels of an image."""
-        whole, first = self.s.channels[v]
-        name = self.fetches[v] = f"dressi_part{len(self.fetches)}"
-        body = f"{self.fetch(whole)}(texel, tile){_channels(v, whole, first)}"
-        self.head.append(f"{v.vtype.glsl} {name}(ivec2 texel, int tile) {{ return {body}; }}")
         return name
 
     # ---- recomputing
@@ -241,10 +235,9 @@ class Writer(Descriptors):
         outer = self.names, self.lines, self.domain, self.inside
         self.names, self.lines, self.domain, self.inside = {}, [], v.domain, True
         result = self.value(v)
-        lines = ["tile = 0;"] * (v.tiles == 1) + self.lines
+        lines = ["tile = 0;"] * (v.tiles == 1) + self.lines + [f"return {result};"]
         self.names, self.lines, self.domain, self.inside = outer
-        body = "\n".join("  " + line for line in lines)
-        self.head.append(f"{v.vtype.glsl} {name}(ivec2 pixel, int tile) {{\n{body}\n  return {result};\n}}")
+        self.function(v.vtype.glsl, name, "ivec2 pixel, int tile", lines)
         return name
 
     def _cone(self, v: Variable) -> list[Function]:
@@ -263,9 +256,9 @@ class Writer(Descriptors):
 
         return producers_first([v.creator], makers)
 
-    def _next(self) -> int:
+    def _new_name(self) -> str:
         self.locals += 1
-        return self.locals - 1
+        return f"dressi_x{self.locals - 1}"
 
     # ---- statements
     def include(self, f: Function) -> None:
@@ -273,18 +266,20 @@ class Writer(Descriptors):
         if f.includes:
             self.includes.update(dict.fromkeys(included_files(f)))
 
-    def emit(self, f: Function, actual: dict[Variable, Variable] | None = None) -> None:
+    def emit(self, f: Function, actual: Mapping[Variable, Variable] | None = None) -> None:
         """The snippet of a Function; ``actual`` maps formal inputs of a fragment sub-graph to images."""
-        inputs: Sequence[Variable] = f.inputs
-        if actual:
-            inputs = [actual.get(x, x) for x in inputs]
+        inputs: Sequence[Variable] = [actual.get(x, x) for x in f.inputs] if actual else f.inputs
         self.include(f)
-        names = self.names
-        read = [
-            names[x] if access is Access.SAME_PIXEL and x in names else self._read(f, x, access)
-            for x, access in zip(inputs, f.access, strict=True)
-        ]
-        name = f"dressi_x{self._next()}"
+        read = []  # expressions, or names of functions
+        for x, access in zip(inputs, f.access, strict=True):
+            if access is Access.SAME_PIXEL:
+                read.append(self.value(x))
+            elif access is Access.SAMPLE:
+                assert f.sampler is not None, f"{f} has no sampler"
+                read.append(self.sampled(x, f.sampler))
+            else:
+                read.append(self.fetch(x))
+        name = self._new_name()
         if isinstance(f, ReduceFunction) and unrolls(
             f, lambda g: not (g.output in self.images or g.output in self.s.channels)
         ):
@@ -310,23 +305,7 @@ class Writer(Descriptors):
         text = f"{declared};\n  {{ {filled} }}" if template.statements else f"{declared} = {filled};"
         self.lines.append(text)
         self.statements[text] = f
-        names[f.output] = name
-
-    def _read(self, f: Function, x: Variable, access: Access) -> str:
-        """What a snippet reads an input by: an expression, or the name of a function."""
-        if access is Access.SAME_PIXEL:
-            return self.value(x)
-        if access is Access.SAMPLE:
-            assert f.sampler is not None, f"{f} has no sampler"
-            return self.sampled(x, f.sampler)
-        return self.fetch(x)
-
-    def tile_corner(self) -> str:
-        """The first texel of ``tile`` in the framebuffer."""
-        (width, height), t = self.s.domain.size, self.tiling
-        if t.columns == 1:
-            return f"ivec2(0, tile * {height})"
-        return f"ivec2(tile / {t.rows} * {width}, tile % {t.rows} * {height})"
+        self.names[f.output] = name
 
     def place(self) -> list[str]:
         """Statements that set ``pixel`` and ``tile`` from ``place``, the texel of the framebuffer."""
@@ -353,7 +332,22 @@ class Writer(Descriptors):
         if v not in self.s.ranges:
             return [f"imageStore({name}_{p}, {place}, {e});" for p, e in self.planes(v)]
         swizzle = "xyzw"[: self.s.ranges[v].components]
-        return [f"{self.texel_of_range(v, p, place)} = {e}.{swizzle};" for p, e in self.planes(v)]
+        return [f"{self._texel_of_range(v, p, place)} = {e}.{swizzle};" for p, e in self.planes(v)]
+
+    def colors(self, s: SubStage) -> tuple[list[str], list[str]]:
+        """Declares and writes the colour attachments of a subpass, one a plane of its outputs: layouts and statements."""
+        layouts, stores = [], []
+        for v in s.colors:
+            kind = "ivec4" if v.vtype.is_int else "vec4"
+            for _, expression in self.planes(v):
+                layouts.append(f"layout(location={len(layouts)}) out {kind} dressi_color{len(layouts)};")
+                stores.append(f"dressi_color{len(stores)} = {expression};")
+        return layouts, stores
+
+    # ---- the whole
+    def function(self, kind: str, name: str, parameters: str, lines: Iterable[str]) -> None:
+        """Adds a GLSL function."""
+        self.head.append(f"{kind} {name}({parameters}) {{\n{_indented(lines)}\n}}")
 
     def dispatch(self, main: list[str], layout: str) -> Shaders:
         """The one shader of a dispatch. layout: of its workgroups."""
@@ -364,11 +358,11 @@ class Writer(Descriptors):
     def text(self, main: list[str], layouts: list[str]) -> str:
         wanted = ("GL_EXT_samplerless_texture_functions", *sorted(self.extensions))
         extensions = "\n".join(f"#extension {name} : require" for name in wanted)
-        body = "\n".join("  " + line for line in main if line)
         included = {name: self.shader_text(name) for name in self.includes}
         head = "\n".join([*layouts, *included.values(), *self.declared.values(), *self.head])
+        body = _indented(line for line in main if line)
         source = f"#version 450\n{extensions}\n{head}\nvoid main() {{\n{body}\n}}\n"
-        return ShaderSource.of(source, self.statements, included, self.loaded)
+        return ShaderSource(source, self.statements, included, self.loaded)
 
 
 def component(name: str, vtype: VType, k: int) -> str:
@@ -383,27 +377,12 @@ def _channels(v: Variable, whole: Variable, first: int) -> str:
     return "" if v.vtype is whole.vtype else "." + "xyzw"[first : first + v.vtype.components]
 
 
-def ivec2_text(size: tuple[int, int]) -> str:
-    """A size as a constant in GLSL."""
-    return f"ivec2({size[0]}, {size[1]})"
+def _indented(lines: Iterable[str]) -> str:
+    return "\n".join("  " + line for line in lines)
 
 
 _PROPERTY: dict[str, Callable[[Variable], str]] = {
-    "size": lambda v: ivec2_text(v.size),
+    "size": lambda v: f"ivec2({v.size[0]}, {v.size[1]})",
     "batch": lambda v: str(v.tiles),
     "type": lambda v: v.vtype.glsl,
 }
-
-
-def color_outputs(w: Writer, s: SubStage) -> tuple[list[str], list[str]]:
-    """The declarations of the colour attachments of a subpass, one a plane of its outputs, and the statements that write
-    them."""
-    layouts, stores = [], []
-    for v in s.colors:
-        for _, expression in w.planes(v):
-            k = len(layouts)
-            layouts.append(
-                f"layout(location={k}) out {'ivec4' if v.vtype.is_int else 'vec4'} dressi_color{k};"
-            )
-            stores.append(f"dressi_color{k} = {expression};")
-    return layouts, stores
