@@ -5,10 +5,15 @@ thing that is wrong and the cure.
 """
 
 import inspect
+import os
+import sys
+import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
+
+_PACKAGE = os.path.dirname(__file__) + os.sep
 
 
 class DressiError(Exception):
@@ -88,6 +93,20 @@ def did_you_mean(name: object, names: Iterable[str]) -> str:
     """
     near = get_close_matches(str(name), list(names), 1)
     return f"; did you mean '{near[0]}'?" if near else ""
+
+
+def warn(text: str) -> None:
+    """Warns at the line that called dressi: the nearest one outside of the package.
+
+    >>> with warnings.catch_warnings(record=True) as said:
+    ...     warn("the alpha was left out")
+    >>> str(said[0].message)
+    'the alpha was left out'
+    """
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)
 
 
 LONGEST_QUOTE = 200

@@ -1,6 +1,7 @@
-"""Meshes and scenes in and out of files; each module reads or writes one format, or a part of one.
+"""Meshes and scenes in and out of files: Wavefront OBJ, glTF, and in ``polygons`` PLY, OFF and STL.
 
-``FORMATS`` is the table of them. A new format is a module, and a row there: messages and help texts name what the table holds.
+``FORMATS`` is the table of them. A new format is a reader or writer and a row there: messages and help texts name what the
+table holds. Readers say what is wrong with a file, and the functions here name the file.
 
 Files are not trusted (``dressi.render.io``); meshes have up to `config.max_faces` faces.
 """
@@ -17,9 +18,7 @@ from dressi.errors import InputError
 from dressi.render.formats.glb import save_glb, save_glb_scene
 from dressi.render.formats.gltf.scene import load_gltf, load_gltf_scene
 from dressi.render.formats.obj import load_obj, load_obj_parts, save_obj
-from dressi.render.formats.off import load_off
-from dressi.render.formats.ply import load_ply, save_ply
-from dressi.render.formats.stl import load_stl, save_stl
+from dressi.render.formats.polygons import load_off, load_ply, load_stl, save_ply, save_stl
 from dressi.render.io.files import read_bytes, usable
 from dressi.render.mesh import Mesh
 from dressi.render.scene.scene import Node, Scene
@@ -59,12 +58,12 @@ _SCENES = " or ".join(ending for ending, kind in FORMATS.items() if kind.save_sc
 def load_mesh(path: str | os.PathLike) -> Mesh:
     """Read a file as one clean Mesh, by its ending.
 
-    Positions that are equal as float32 are welded; UVs stay on corners with their origin top left; the base
-    colour texture and vertex colours come as linear light; .glb, .gltf and .obj bring a `Material`; polygons are triangulated, concave ones too;
-    degenerate faces are dropped with a warning. Several objects in a file become one Mesh, which looks like them: morph targets
-    and skins stand as the file says, colours of materials become vertex colours, and textures one atlas (`joined`);
-    `components` parts it. What is lost is named by a warning. Raises InputError, one sentence naming the
-    file, for anything that is not such a mesh, or above `config.max_faces`.
+    Positions that are equal as float32 are welded; UVs stay on corners with their origin top left; the base colour texture
+    and vertex colours come as linear light; .glb, .gltf and .obj bring a `Material`; polygons are triangulated, concave ones
+    too; degenerate faces are dropped with a warning. Several objects in a file become one Mesh, which looks like them: morph
+    targets and skins stand as the file says, colours of materials become vertex colours, and textures one atlas (`joined`);
+    `components` parts it. What is lost is named by a warning. Raises InputError, one sentence naming the file, for anything
+    that is not such a mesh, or above `config.max_faces`.
 
     >>> import os, tempfile
     >>> from dressi.render.mesh.primitives import cube
@@ -86,8 +85,7 @@ def save_mesh(path: str | os.PathLike, mesh: Mesh) -> None:
     """Write a mesh, by the file's ending: `save_glb`, `save_obj`, `save_ply`, `save_stl`.
 
     UVs, texture, colour and vertex colours are kept, except by .stl, which holds the shape alone; the material is kept by
-    .glb. Raises InputError for
-    another ending, an invalid mesh, or a folder that cannot be written.
+    .glb. Raises InputError for another ending, an invalid mesh, or a folder that cannot be written.
 
     >>> import os, tempfile
     >>> from dressi.render.mesh.primitives import cube
@@ -105,9 +103,9 @@ def load_scene(path: str | os.PathLike) -> Scene:
     A node of the file with several primitives becomes as many nodes; ``to_world`` holds the product of the matrices above it.
     Nodes that share a mesh share a geometry. Morph targets come as ``MorphGeometry`` with the weights of the file, skins as
     ``SkinnedGeometry`` whose ``Skeleton`` holds the joints; ``scene.cameras`` are the perspective cameras by name, 512 pixels
-    high, and ``scene.lights`` those of KHR_lights_punctual. Animations are not read, and a
-    warning says so. Of .obj each material becomes a node, and other kinds of files one node. Raises InputError, one sentence naming the file and the node: a cycle of nodes, a skin without joints, weights
-    that do not add up to 1, and whatever ``load_mesh`` refuses.
+    high, and ``scene.lights`` those of KHR_lights_punctual. Animations are not read, and a warning says so. Of .obj each
+    material becomes a node, and other kinds of files one node. Raises InputError, one sentence naming the file and the node:
+    a cycle of nodes, a skin without joints, weights that do not add up to 1, and whatever ``load_mesh`` refuses.
 
     >>> import os, tempfile
     >>> from dressi.render.mesh.primitives import cube
@@ -117,30 +115,30 @@ def load_scene(path: str | os.PathLike) -> Scene:
     ['left', 'right']
     """
     path = Path(path)
-    load, parts_of = _format_of(path).load_scene, _format_of(path).parts
-    if load is not None:
+    kind = _format_of(path)
+    if kind.load_scene is not None:
         with usable(path, "its scene"):
-            return load(path)
-    if parts_of is None:
+            return kind.load_scene(path)
+    if kind.parts is None:
         return Scene([Node(load_mesh(path))])
     with usable(path, "its mesh"):
-        parts = parts_of(path)
-        if len(parts) == 1:
-            return Scene([Node(replace(parts[0].clean(), name=path.stem))])
+        parts = kind.parts(path)
         # A material whose faces have no area is nothing to draw; a file of such alone is refused.
         drawn = [part for part in parts if not part.validate().degenerate_faces().all()] or parts
-        nodes = [
-            replace(part.clean(), name=part.name if part.name != str(path) else path.stem) for part in drawn
-        ]
-        return Scene([Node(mesh, name=mesh.name) for mesh in nodes])
+        meshes = [part.clean() for part in drawn]
+        for mesh in meshes:
+            if len(parts) == 1 or mesh.name == str(path):
+                mesh.name = path.stem
+        return Scene([Node(mesh) for mesh in meshes])
 
 
 def save_scene(path: str | os.PathLike, scene: Scene) -> None:
     """Write a scene as one self-contained .glb: nodes with their materials, morph targets, skins, cameras and lights.
 
-    Nodes of one geometry and material share a mesh. A ``to_world`` with shear, which nodes of files do not hold, is applied to
-    the vertices. Lights that glTF does not have, such as an ``Environment``, are left out with a warning. Raises InputError: a
-    name that ends otherwise, Variables (files hold values; those of ``ad.recv``), and whatever ``save_mesh`` refuses.
+    Nodes of one geometry and material share a mesh. A ``to_world`` with shear, which nodes of files do not hold, is applied
+    to the vertices. Lights that glTF does not have, such as an ``Environment``, are left out with a warning. Raises
+    InputError: a name that ends otherwise, Variables (files hold values; those of ``ad.recv``), and whatever ``save_mesh``
+    refuses.
 
     >>> import os, tempfile
     >>> from dressi.render.mesh.primitives import cube
@@ -163,10 +161,6 @@ def _path(what: str, path: str | os.PathLike) -> Path:
     return Path(path)
 
 
-for _function, _endings in (
-    (load_mesh, MESHES),
-    (save_mesh, _SAVED),
-    (load_scene, MESHES),
-    (save_scene, _SCENES),
-):
+_ENDINGS = ((load_mesh, MESHES), (save_mesh, _SAVED), (load_scene, MESHES), (save_scene, _SCENES))
+for _function, _endings in _ENDINGS:
     _function.__doc__ = f"{_function.__doc__ or ''}\n    Files end in {_endings}.\n    "

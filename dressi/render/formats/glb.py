@@ -1,20 +1,19 @@
-"""Binary glTF files that are written: ``material`` and ``rigs`` add entries to a ``document``; ``mesh`` and ``scene`` fill one."""
+"""Binary glTF files that are written: of one mesh, or of a scene with its materials, rigs, cameras and lights."""
 
 from __future__ import annotations
 
 import json
 import os
 import struct
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...ad.graph import Variable
-from ...errors import InputError
+from ...errors import InputError, warn
 from ..cameras import Camera
 from ..io.files import write_files
 from ..io.images import encode_png, resize
@@ -30,20 +29,22 @@ from .gltf.document import BINARY_CHUNK, JSON_CHUNK, MAGIC
 from .gltf.material import transform_entry, turned_normals
 from .gltf.scene import LIGHTS
 
-# A glTF document that is written: entries, and one binary buffer.
-
 _COMPONENTS = {"<f4": 5126, "<u4": 5125, "<u2": 5123, "<u1": 5121}
-VERTICES, INDICES = 34962, 34963
+_VERTICES, _INDICES = 34962, 34963
+_WRAPS = {"repeat": 10497, "clamp": 33071, "mirror": 33648}
+_TRANSFORM = "KHR_texture_transform"
 
 
 class Written:
     """The lists of a document by their names, such as ``nodes``. Entries are added and numbered in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, normal_bits: int = 8) -> None:
+        """normal_bits: of maps of normals; all others have 8."""
         self.lists: dict[str, list[Any]] = {}
         self.extensions: list[str] = []
         self.root: dict[str, Any] = {}
         """Of the extensions of the document."""
+        self.normal_bits = normal_bits
         self._binary: list[bytes] = []
         self._length = 0
         self._materials: dict[tuple[Any, ...], int] = {}
@@ -66,17 +67,13 @@ class Written:
         values: np.ndarray,
         kind: str,
         dtype: str = "<f4",
-        target: int | None = VERTICES,
+        target: int | None = _VERTICES,
         bounds: bool = False,
     ) -> int:
         """Rows of numbers as an accessor."""
         rows = np.ascontiguousarray(values.astype(dtype))
-        entry = {
-            "bufferView": self.view(rows.tobytes(), target),
-            "componentType": _COMPONENTS[dtype],
-            "count": len(rows),
-            "type": kind,
-        }
+        view, component = self.view(rows.tobytes(), target), _COMPONENTS[dtype]
+        entry = {"bufferView": view, "componentType": component, "count": len(rows), "type": kind}
         if bounds:
             entry |= {"min": rows.min(0).tolist(), "max": rows.max(0).tolist()}
         return self.add("accessors", entry)
@@ -88,30 +85,40 @@ class Written:
 
     # ---- meshes
 
-    def material(self, mesh: Mesh, normal_bits: int = 8) -> int:
+    def material(self, mesh: Mesh) -> int:
         """The material of a mesh; the same for meshes with the same objects."""
-        key = (id(mesh.material), id(mesh.texture), mesh.color, mesh.uvs is None, normal_bits)
+        key = (id(mesh.material), id(mesh.texture), mesh.color, mesh.uvs is None)
         if key not in self._materials or mesh.material is None:
-            self._materials[key] = self._written(mesh, material_entries(mesh, normal_bits=normal_bits))
+            self._materials[key] = self.add("materials", _WrittenMaterial(self, mesh).entry)
         return self._materials[key]
 
-    def _written(self, mesh: Mesh, entries: MaterialEntries) -> int:
-        found = entries.textures(0)
-        first = {kind: len(self.lists.get(kind, ())) for kind in ("textures", "samplers", "images")}
-        for sampler in found.get("samplers", ()):
-            self.add("samplers", sampler)
-        for image, png in zip(found.get("images", ()), entries.images, strict=True):
-            self.add("images", image | {"bufferView": self.view(png)})
-        for texture in found.get("textures", ()):
-            shift = {"source": first["images"], "sampler": first["samplers"]}
-            self.add("textures", {key: number + shift.get(key, 0) for key, number in texture.items()})
-        for name in entries.extensions:
-            self.extend(name)
-        return self.add("materials", _shifted(entries.entry, first["textures"]))
+    def texture(self, png: bytes, material: Material, what: str) -> dict[str, Any]:
+        """A reference to one more image, that lies where a map of a material does."""
+        u, v = material.wrap_of(what)
+        sampler = {"magFilter": 9729, "minFilter": 9987, "wrapS": _WRAPS[u], "wrapT": _WRAPS[v]}
+        samplers = self.lists.setdefault("samplers", [])
+        if sampler not in samplers:
+            samplers.append(sampler)
+        image = self.add("images", {"bufferView": self.view(png), "mimeType": "image/png"})
+        texture = self.add("textures", {"source": image, "sampler": samplers.index(sampler)})
+        reference: dict[str, Any] = {"index": texture}
+        place = material.place(what)
+        if place.uv_set:
+            reference["texCoord"] = place.uv_set
+        if place.moves:
+            entry = transform_entry(np.array(place.matrix), np.array(place.offset))
+            if entry is None:
+                warn(
+                    f"material '{material.name}': the placement of {what} shears it, which glTF cannot say; it was left out"
+                )
+            elif entry:
+                reference["extensions"] = {_TRANSFORM: entry}
+                self.extend(_TRANSFORM)
+        return reference
 
-    def primitive(self, mesh: Mesh, normal_bits: int = 8) -> tuple[dict[str, Any], SeamSplit]:
+    def primitive(self, mesh: Mesh) -> tuple[dict[str, Any], SeamSplit]:
         """A mesh as a primitive, and the vertices that it was split into."""
-        # Viewers compute them for the normals of a clear layer alone; three.js turns these wrong when a file gives tangents.
+        # Viewers compute tangents for the normals of a clear layer alone; three.js turns these wrong when a file gives them.
         material, given = mesh.material, mesh.file_tangents is not None
         bumpy = material is not None and (material.normal is not None or (given and material.is_bumpy))
         bumpy = bumpy and mesh.uvs is not None
@@ -130,14 +137,8 @@ class Written:
             if values is not None
         }
         index = "<u2" if len(split.positions) < 65535 else "<u4"
-        faces = self.accessor(split.faces.reshape(-1), "SCALAR", index, INDICES)
-        entry = {
-            "attributes": attributes,
-            "indices": faces,
-            "material": self.material(mesh, normal_bits),
-            "mode": 4,
-        }
-        return entry, split
+        faces = self.accessor(split.faces.reshape(-1), "SCALAR", index, _INDICES)
+        return {"attributes": attributes, "indices": faces, "material": self.material(mesh), "mode": 4}, split
 
     # ---- the file
 
@@ -163,114 +164,89 @@ class Written:
         return data + struct.pack("<II", self._length, BINARY_CHUNK) + b"".join(self._binary)
 
 
-def _shifted(entry: Any, by: int) -> Any:
-    """The entry of a material, with its textures numbered from ``by`` on."""
-    if not isinstance(entry, dict):
-        return entry
-    found = {key: _shifted(value, by) for key, value in entry.items()}
-    for key, value in found.items():
-        if key.endswith("Texture") and isinstance(value, dict) and "index" in value:
-            found[key] = value | {"index": value["index"] + by}
-    return found
+class _WrittenMaterial:
+    """Base colour and material of a mesh as an entry of a document; maps are left out where there are no UVs.
 
+    Colours are stored by the sRGB curve, all other maps as they are. Numbers that are the defaults of the format are left out.
+    """
 
-# A material as the entries and images of a glTF 2.0 file.
-
-TRANSFORM = "KHR_texture_transform"
-_WRAPS = {"repeat": 10497, "clamp": 33071, "mirror": 33648}
-
-
-@dataclass
-class MaterialEntries:
-    """What a material adds to a document.  images: encoded PNGs, one a texture.  entry: of ``materials``.  extensions:
-    names for ``extensionsUsed``."""
-
-    entry: dict[str, Any]
-    images: list[bytes] = field(default_factory=list)
-    extensions: list[str] = field(default_factory=list)
-
-    wraps: list[tuple[str, str]] = field(default_factory=list)
-    """Of the textures, along u and v."""
-
-    def texture(self, png: bytes, material: Material, what: str) -> dict[str, Any]:
-        """A reference to one more image, that lies where a map of a material does."""
-        self.images.append(png)
-        self.wraps.append(material.wrap_of(what))
-        found: dict[str, Any] = {"index": len(self.images) - 1}
-        place = material.place(what)
-        if place.uv_set:
-            found["texCoord"] = place.uv_set
-        if place.moves:
-            entry = transform_entry(np.array(place.matrix), np.array(place.offset))
-            if entry is None:
-                warnings.warn(
-                    f"material '{material.name}': the placement of {what} shears it, which glTF cannot say; it was left out",
-                    stacklevel=2,
-                )
-            elif entry:
-                found["extensions"] = {TRANSFORM: entry}
-                self.extensions += [] if TRANSFORM in self.extensions else [TRANSFORM]
-        return found
+    def __init__(self, document: Written, mesh: Mesh):
+        material = mesh.material or Material(name=mesh.name)
+        self.document, self.material = document, material if mesh.uvs is not None else material.without_maps()
+        material = self.material
+        self.entry: dict[str, Any] = {"name": material.name}
+        color = [float(min(max(c, 0.0), 1.0)) for c in mesh.color]
+        texture = None if mesh.uvs is None else mesh.texture
+        alpha = None if material.alpha_mode == "opaque" else material.alpha
+        plain = alpha is not None and alpha.size == 1
+        self.put(GLTF["base"].key, [*color, float(alpha.item()) if alpha is not None and plain else 1.0])
+        alpha = None if plain else alpha
+        if texture is not None or alpha is not None:
+            what = "alpha" if texture is None else "texture"
+            self.put(GLTF["base"].image.slot, document.texture(_base(texture, alpha), material, what))
+        if material.alpha_mode != "opaque":
+            self.put("alphaMode", material.alpha_mode.upper())
+        if material.unlit:
+            self.put("extensions/KHR_materials_unlit", {})
+        if material.double_sided:
+            self.put("doubleSided", True)
+        scales = self.maps()
+        for what, row in GLTF.factors.items():
+            if row.multiplies or (row.map is not None and getattr(material, row.map.field) is not None):
+                self.factor(row, np.multiply(getattr(material, what), scales.get(row.name, 1.0)))
+        if material.alpha_mode != "mask":
+            self.entry.pop(GLTF["alpha"].key, None)
 
     def put(self, path: str, value: Any) -> None:
         """Write a value at keys joined by "/"."""
         *outer, key = path.split("/")
-        place = self.entry
+        place: dict[str, Any] = self.entry
         for name in outer:
             place = place.setdefault(name, {})
         place[key] = value
-        if path.startswith(EXTENSIONS) and (name := path.split("/")[1]) not in self.extensions:
-            self.extensions.append(name)
+        if path.startswith(EXTENSIONS):
+            self.document.extend(outer[1] if len(outer) > 1 else key)
 
-    def textures(self, first_view: int) -> dict[str, Any]:
-        """``textures``, ``samplers`` and ``images`` of the document; its images are the buffer views from first_view on."""
-        if not self.images:
-            return {}
-        wraps, count = list(dict.fromkeys(self.wraps)), range(len(self.images))
-        return {
-            "textures": [{"source": i, "sampler": wraps.index(self.wraps[i])} for i in count],
-            "samplers": [
-                {"magFilter": 9729, "minFilter": 9987, "wrapS": _WRAPS[u], "wrapT": _WRAPS[v]}
-                for u, v in wraps
-            ],
-            "images": [{"bufferView": first_view + i, "mimeType": "image/png"} for i in count],
-        }
+    def factor(self, row: Parameter, values: np.ndarray) -> None:
+        default = row.default if row.file_default is None else row.file_default
+        strength = float(max(values.max(), 1.0)) if row.strength else 1.0
+        if not np.all(values == default):
+            self.put(row.key, (values / strength).tolist())
+        if strength > 1:
+            self.put(row.strength, strength)
 
+    def maps(self) -> dict[str, float]:
+        """Write the maps beside the base colour's. Those of equal size that fit into one image share it, such as metallic in
+        blue, roughness in green and occlusion in red. Returns what factors are multiplied by: images end at 1."""
+        material, groups = self.material, []
+        for one in (
+            GLTF.maps[name] for name in material.maps() if GLTF.maps[name].slot != GLTF["base"].image.slot
+        ):
+            group = next((group for group in groups if self.fits(one, group)), None)
+            if group is None:
+                groups.append([one])
+            else:
+                group.append(one)
+        scales: dict[str, float] = {}
+        for group in groups:
+            arrays = [np.asarray(getattr(material, one.field), np.float64) for one in group]
+            for k, one in enumerate(group):
+                most = max(float(arrays[k].max()), 1.0) if one.most > 1 else 1.0
+                if one.signed and (place := material.place(one.field)).moves:
+                    arrays[k] = turned_normals(arrays[k], np.linalg.inv(np.array(place.matrix)))
+                arrays[k] = arrays[k] * 0.5 + 0.5 if one.signed else arrays[k] / most
+                scales |= {row.name: most for row in GLTF.parameters if row.map is one}
+            image = _image(group, arrays, self.document.normal_bits if group[0].signed else 8)
+            reference = self.document.texture(image, material, group[0].field)
+            for one in group:
+                self.put(one.slot, dict(reference))
+        return scales
 
-def material_entries(mesh: Mesh, *, normal_bits: int = 8) -> MaterialEntries:
-    """Base colour and material of a mesh; maps are left out where there are no UVs.
-
-    Colours are stored by the sRGB curve, all other maps as they are, in 8 bits; normals in normal_bits. Numbers that are the
-    defaults of the format are left out.
-    """
-    material = mesh.material or Material(name=mesh.name)
-    if mesh.uvs is None:
-        material = material.without_maps()
-    found = MaterialEntries({"name": material.name})
-    color = [float(min(max(c, 0.0), 1.0)) for c in mesh.color]
-    texture = None if mesh.uvs is None else mesh.texture
-    alpha = None if material.alpha_mode == "opaque" else material.alpha
-    plain = alpha is not None and alpha.size == 1
-    found.put(GLTF["base"].key, [*color, float(alpha.item()) if alpha is not None and plain else 1.0])
-    alpha = None if plain else alpha
-    if texture is not None or alpha is not None:
-        image = _base(texture, alpha)
-        found.put(
-            GLTF["base"].image.slot, found.texture(image, material, "alpha" if texture is None else "texture")
-        )
-    if material.alpha_mode != "opaque":
-        found.entry["alphaMode"] = material.alpha_mode.upper()
-    if material.unlit:
-        found.put("extensions/KHR_materials_unlit", {})
-    if material.double_sided:
-        found.entry["doubleSided"] = True
-    scales = _maps(found, material, normal_bits)
-    for what, row in GLTF.factors.items():
-        if row.multiplies or (row.map is not None and getattr(material, row.map.field) is not None):
-            _factor(found, row, np.multiply(getattr(material, what), scales.get(row.name, 1.0)))
-    if material.alpha_mode != "mask":
-        found.entry.pop(GLTF["alpha"].key, None)
-    return found
+    def fits(self, one: Map, group: list[Map]) -> bool:
+        """Whether a map has the size and place of others, and channels of its own."""
+        sizes = {np.shape(getattr(self.material, map.field))[:2] for map in (one, group[0])}
+        same = len(sizes) == 1 and self.material.place(one.field) == self.material.place(group[0].field)
+        return same and not any(set(one.channels) & set(other.channels) for other in group)
 
 
 def _base(texture: np.ndarray | None, alpha: np.ndarray | None) -> bytes:
@@ -282,61 +258,13 @@ def _base(texture: np.ndarray | None, alpha: np.ndarray | None) -> bytes:
     return encode_png(np.concatenate([resize(texture, size), resize(alpha, size)[..., None]], axis=-1))
 
 
-def _maps(found: MaterialEntries, material: Material, normal_bits: int) -> dict[str, float]:
-    """Write the maps beside the base colour's; those of equal size that fit into one image share it, such as metallic in
-    blue, roughness in green and occlusion in red. What factors of parameters are multiplied by: images end at 1."""
-    images: list[list[Map]] = []
-    base = GLTF["base"].image.slot
-    for name in material.maps():
-        one = GLTF.maps[name]
-        size = np.shape(getattr(material, name))[:2]
-        for others in images if one.slot != base else ():
-            if (
-                np.shape(getattr(material, others[0].field))[:2] == size
-                and material.place(name) == material.place(others[0].field)
-                and not any(set(one.channels) & set(other.channels) for other in others)
-            ):
-                others.append(one)
-                break
-        else:
-            if one.slot != base:
-                images.append([one])
-    scales: dict[str, float] = {}
-    for group in images:
-        arrays = [np.asarray(getattr(material, one.field), np.float64) for one in group]
-        for k, one in enumerate(group):
-            most = max(float(arrays[k].max()), 1.0) if one.most > 1 else 1.0
-            if one.signed and (place := material.place(one.field)).moves:
-                back = np.linalg.inv(np.array(place.matrix))
-                arrays[k] = turned_normals(arrays[k], (back, np.zeros(2)))
-            arrays[k] = arrays[k] * 0.5 + 0.5 if one.signed else arrays[k] / most
-            scales |= {row.name: most for row in GLTF.parameters if row.map is one}
-        reference = found.texture(_image(group, arrays, normal_bits), material, group[0].field)
-        for one in group:
-            found.put(one.slot, dict(reference))
-    return scales
-
-
-def _image(group: list[Map], arrays: list[np.ndarray], normal_bits: int) -> bytes:
-    bits = normal_bits if group[0].signed else 8
+def _image(group: list[Map], arrays: list[np.ndarray], bits: int) -> bytes:
     if len(group) == 1 and group[0].width == 0 and "a" not in group[0].channels:
         return encode_png(arrays[0], bits=bits)
     canvas = np.ones((*arrays[0].shape[:2], 4 if any("a" in one.channels for one in group) else 3))
     for one, values in zip(group, arrays, strict=True):
         canvas[..., one.columns] = values if one.width else values[..., None]
     return encode_png(canvas, bits=bits, srgb=any(one.light for one in group))
-
-
-def _factor(found: MaterialEntries, row: Parameter, values: np.ndarray) -> None:
-    default = row.default if row.file_default is None else row.file_default
-    strength = float(max(values.max(), 1.0)) if row.strength else 1.0
-    if not np.all(values == default):
-        found.put(row.key, (values / strength).tolist())
-    if strength > 1:
-        found.put(row.strength, strength)
-
-
-# glTF 2.0 out: one self-contained GLB of one mesh.
 
 
 def save_glb(path: str | os.PathLike, mesh: Mesh, *, normal_bits: int = 8) -> None:
@@ -355,8 +283,8 @@ def save_glb(path: str | os.PathLike, mesh: Mesh, *, normal_bits: int = 8) -> No
     b'glTF'
     """
     mesh.validate()
-    document = Written()
-    primitive, _ = document.primitive(mesh, normal_bits)
+    document = Written(normal_bits)
+    primitive, _ = document.primitive(mesh)
     document.add("meshes", {"primitives": [primitive]})
     document.add("nodes", {"mesh": 0, "name": mesh.name})
     write_files({Path(path): document.glb()})
@@ -417,13 +345,12 @@ def joint_attributes(document: Written, shape: SkinnedGeometry, split: SeamSplit
     shares = shares.astype(np.float32)
     shares /= shares.sum(1, keepdims=True)
     order = np.where(shares > 0, order, 0)
-    found = {}
+    dtype, attributes = "<u1" if order.max() < 256 else "<u2", {}
     for k in range(width // 4):
         part = slice(4 * k, 4 * k + 4)
-        dtype = "<u1" if order.max() < 256 else "<u2"
-        found[f"JOINTS_{k}"] = document.accessor(order[:, part], "VEC4", dtype)
-        found[f"WEIGHTS_{k}"] = document.accessor(shares[:, part], "VEC4")
-    return found
+        attributes[f"JOINTS_{k}"] = document.accessor(order[:, part], "VEC4", dtype)
+        attributes[f"WEIGHTS_{k}"] = document.accessor(shares[:, part], "VEC4")
+    return attributes
 
 
 def skin(document: Written, name: str, shape: SkinnedGeometry, to_world: np.ndarray | None) -> int:
@@ -442,7 +369,8 @@ def skin(document: Written, name: str, shape: SkinnedGeometry, to_world: np.ndar
     for joint, matrix in zip(skeleton.names, local, strict=True):
         if not is_rigid_with_scale(matrix):
             raise InputError(
-                f"node '{name}': joint '{joint}' has shear, and nodes of glTF hold a rotation, a scale along its axes and a shift"
+                f"node '{name}': joint '{joint}' has shear, and nodes of glTF hold a rotation, a scale along its axes and a"
+                " shift"
             )
         document.add("nodes", {"name": joint, **matrix_entry(matrix)})
     for k, parent in enumerate(skeleton.parents):
@@ -460,7 +388,7 @@ def camera(document: Written, name: str, view: Camera) -> None:
     (fx, _, cx), (_, fy, cy) = view.intrinsics[:2]
     width, height = view.size
     if abs(cx - width / 2) > 0.01 * width or abs(cy - height / 2) > 0.01 * height:
-        warnings.warn(f"camera '{name}' looks past the centre of its picture; glTF centres it", stacklevel=4)
+        warn(f"camera '{name}' looks past the centre of its picture; glTF centres it")
     lens = {
         "yfov": float(2 * np.arctan(height / (2 * fy))),
         "aspectRatio": float(width / height * fy / fx),
@@ -477,9 +405,7 @@ def camera(document: Written, name: str, view: Camera) -> None:
 def light(document: Written, number: int, source: LightSource) -> None:
     """A punctual light and its node; a warning for a kind that files do not have. Raises InputError."""
     if not isinstance(source, (DirectionalLight, PointLight, SpotLight)):
-        warnings.warn(
-            f"light {number}, {type(source).__name__}, is none that glTF has; it was left out", stacklevel=4
-        )
+        warn(f"light {number}, {type(source).__name__}, is none that glTF has; it was left out")
         return
     entry: dict[str, Any]
     place, shine = (0.0, 0.0, 0.0), (0.0, 0.0, -1.0)
@@ -505,12 +431,11 @@ def light(document: Written, number: int, source: LightSource) -> None:
 def _three(number: int, value: Any) -> np.ndarray:
     """One value of a light as three numbers."""
     try:
-        found = np.asarray(value, np.float64)
+        return np.broadcast_to(np.asarray(value, np.float64), 3)
     except (TypeError, ValueError):
-        found = np.zeros(0)
-    if found.shape not in ((), (3,)):
-        raise InputError(f"light {number} has Variables or several values; a file holds one light by numbers")
-    return np.broadcast_to(found, 3)
+        raise InputError(
+            f"light {number} has Variables or several values; a file holds one light by numbers"
+        ) from None
 
 
 def _aimed(place: np.ndarray, shine: np.ndarray) -> np.ndarray:
@@ -524,24 +449,24 @@ def _aimed(place: np.ndarray, shine: np.ndarray) -> np.ndarray:
     return matrix
 
 
-# glTF 2.0 out, of a scene.
+# A scene.
 
 
 def save_glb_scene(path: Path, scene: Scene) -> None:
     """A scene as a .glb; see ``save_scene``."""
-    document = _Saver()
+    document = _WrittenScene()
     for node in scene:
         document.node(node)
     for name, view in scene.cameras.items():
-        camera(document.written, name, view)
+        camera(document, name, view)
     for number, source in enumerate(scene.lights):
-        light(document.written, number, source)
-    write_files({path: document.written.glb()})
+        light(document, number, source)
+    write_files({path: document.glb()})
 
 
-class _Saver:
+class _WrittenScene(Written):
     def __init__(self) -> None:
-        self.written = Written()
+        super().__init__()
         self._meshes: dict[tuple[int, int], int] = {}
         self._skins: dict[tuple[Any, ...], int] = {}
 
@@ -550,8 +475,8 @@ class _Saver:
         matrix, name = node.to_world, node.name
         if isinstance(matrix, Variable) or (matrix is not None and matrix.ndim != 2):
             raise InputError(
-                f"node '{name}': to_world is a Variable or several matrices, and a file holds one; give an array (4, 4), such as"
-                " that of ad.recv"
+                f"node '{name}': to_world is a Variable or several matrices, and a file holds one; give an array (4, 4), such"
+                " as that of ad.recv"
             )
         if isinstance(node.geometry, (StrandGeometry, PointGeometry)):
             raise InputError(
@@ -572,31 +497,31 @@ class _Saver:
         if isinstance(shape, SkinnedGeometry):
             key = (id(shape.skeleton), id(matrix), shape.inverse_bind.tobytes())
             if key not in self._skins:
-                self._skins[key] = skin(self.written, name, shape, matrix)
+                self._skins[key] = skin(self, name, shape, matrix)
             entry["skin"] = self._skins[key]
         elif matrix is not None and not baked:
             entry |= matrix_entry(matrix)
-        self.written.add("nodes", entry)
+        self.add("nodes", entry)
 
     def _mesh(self, node: Node, shape: Geometry) -> int:
         skin = shape if isinstance(shape, SkinnedGeometry) else None
         bound = shape if skin is None else skin.bound
         morph = bound if isinstance(bound, MorphGeometry) else None
         mesh = _dressed(node, _host_mesh(node.name, bound))
-        primitive, split = self.written.primitive(mesh)
+        primitive, split = self.primitive(mesh)
         entry: dict[str, Any] = {"name": mesh.name, "primitives": [primitive]}
         if morph is not None:
             if isinstance(morph.weights, Variable) or morph.weights.ndim != 1:
                 raise InputError(
                     f"node '{node.name}': a file holds one list of weights; give weighted(array)"
                 )
-            primitive["targets"] = targets(self.written, morph, split, mesh)
+            primitive["targets"] = targets(self, morph, split, mesh)
             entry["weights"] = morph.weights.tolist()
             if morph.names:
                 entry["extras"] = {"targetNames": list(morph.names)}
         if skin is not None:
-            primitive["attributes"] |= joint_attributes(self.written, skin, split)
-        return self.written.add("meshes", entry)
+            primitive["attributes"] |= joint_attributes(self, skin, split)
+        return self.add("meshes", entry)
 
 
 def _host_mesh(name: str, shape: Geometry) -> Mesh:
@@ -618,16 +543,12 @@ def _host_mesh(name: str, shape: Geometry) -> Mesh:
     mesh = replace(base) if not shape.moves else base.moved(np.asarray(lists["positions"]))
     faces = lists["faces"]
     if lists.get("uvs") is not None:
-        numbered = lists.get("uv_faces")
-        mesh = replace(
-            mesh,
-            uvs=lists["uvs"],
-            uv_faces=faces if numbered is None else numbered,
-            texture=lists.get("texture"),
-        )
+        own = lists.get("uv_faces")
+        own = faces if own is None else own
+        mesh = replace(mesh, uvs=lists["uvs"], uv_faces=own, texture=lists.get("texture"))
     if lists.get("colours") is not None:
-        numbered = lists.get("colour_faces")
-        mesh = replace(mesh, colors=lists["colours"], color_faces=faces if numbered is None else numbered)
+        own = lists.get("colour_faces")
+        mesh = replace(mesh, colors=lists["colours"], color_faces=faces if own is None else own)
     return mesh.validate()
 
 
@@ -656,9 +577,10 @@ def _dressed(node: Node, mesh: Mesh) -> Mesh:
         else:
             image = np.ndim(value) >= 2
             field = f"{name}_map" if image and f"{name}_map" in known else name
-            if field not in known or (
-                image and field not in (*material.maps(), f"{name}_map", "normal", "occlusion")
-            ):
+            holds = field in known
+            if image:
+                holds &= field in (*material.maps(), f"{name}_map", "normal", "occlusion")
+            if not holds:
                 raise InputError(
                     f"node '{node.name}': {name} of its material cannot be written; give the node a Material"
                 )
@@ -673,10 +595,9 @@ def _sheared(name: str, shape: Geometry, matrix: np.ndarray) -> Geometry:
             f"node '{name}': to_world has shear, and nodes of glTF hold a rotation, a scale along its axes and a shift"
         )
     mesh = _host_mesh(name, shape)
-    found = mesh.moved(mesh.positions @ matrix[:3, :3].T + matrix[:3, 3])
+    mesh = mesh.moved(mesh.positions @ matrix[:3, :3].T + matrix[:3, 3])
     if np.linalg.det(matrix[:3, :3]) < 0:
-        turned = {what: getattr(found, what) for what in ("faces", "uv_faces", "color_faces")}
-        found = replace(
-            found, **{what: faces[:, ::-1] for what, faces in turned.items() if faces is not None}
-        )
-    return TriangleGeometry(found)
+        for what in ("faces", "uv_faces", "color_faces"):
+            faces = getattr(mesh, what)
+            setattr(mesh, what, None if faces is None else faces[:, ::-1])
+    return TriangleGeometry(mesh)

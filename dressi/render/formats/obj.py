@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import warnings
 from array import array
 from collections import Counter
 from collections.abc import Iterator
@@ -13,18 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import InputError
-from ..io.files import (
-    LARGEST_TEXT,
-    beside,
-    check_counts,
-    followed,
-    read_bytes,
-    shown,
-    without_faces,
-    write_files,
-)
-from ..io.images import encode_png, linear_rgb, resize
+from ...errors import InputError, shown, warn
+from ..io import files
+from ..io.images import encode_png, linear_rgb, read_texture, resize
 from ..io.pixels import decode_pixels
 from ..materials import GLTF, Map, Placement
 from ..mesh import Material, Mesh, joined, triangulate, weld, weld_values
@@ -42,7 +32,6 @@ class _Lines:
     """The statements of one file that matter here, with 0-based indices; -1 where a corner has none."""
 
     def __init__(self, path: Path):
-        self.path = path
         self.positions, self.colors = array("d"), array("d")
         self.uvs, self.normals = array("d"), array("d")
         self.corners, self.lengths, self.material_of = array("q"), array("q"), array("q")
@@ -58,24 +47,23 @@ class _Lines:
             before = ""
             if len(line) > _LONGEST:
                 raise InputError(
-                    f"'{path}' line {number} has over {_LONGEST:,} characters; it is no OBJ mesh, or a damaged one"
+                    f"line {number} has over {_LONGEST:,} characters; it is no OBJ mesh, or a damaged one"
                 )
             if line[-1] == "\\":
                 before = line[:-1] + " "
                 continue
             try:
                 self._statement(line)
-            except (ValueError, IndexError, OverflowError):
-                raise InputError(
-                    f"'{path}' line {number} cannot be read: '{shown(line[:60])}'; the file is truncated or damaged"
-                ) from None
+            except (ValueError, IndexError, OverflowError) as error:
+                if isinstance(error, InputError):
+                    raise
+                raise files.Damaged(f"line {number} cannot be read: '{shown(line[:60])}'") from None
             if number % 65536 == 0:
                 self._check_counts()
         self._check_counts()
 
     def _check_counts(self) -> None:
-        faces = len(self.corners) // 3 - 2 * len(self.lengths)
-        check_counts(self.path, len(self.positions) // 3, faces)
+        files.check_counts(len(self.positions) // 3, len(self.corners) // 3 - 2 * len(self.lengths))
 
     def _statement(self, line: str) -> None:
         key, _, rest = line.strip().partition(" ")
@@ -106,16 +94,14 @@ class _Lines:
         elif key == "usemtl":
             self.material = self.materials.setdefault(rest.strip(), len(self.materials))
             if len(self.materials) > MOST_MATERIALS:
-                raise InputError(
-                    f"'{self.path}' uses over {MOST_MATERIALS:,} materials; join those that are alike"
-                )
+                raise InputError(f"it uses over {MOST_MATERIALS:,} materials; join those that are alike")
         elif key in _LEFT_OUT:
             self.left_out[_LEFT_OUT[key]] += 1
 
 
 def _text_lines(path: Path) -> Iterator[str]:
     """The lines of a file, decoded a part at a time; a line that is far too long comes as it is."""
-    stream = io.TextIOWrapper(io.BytesIO(read_bytes(path, "mesh")), "utf-8", errors="replace")
+    stream = io.TextIOWrapper(io.BytesIO(files.read_bytes(path, "mesh")), "utf-8", errors="replace")
     rest = ""
     while len(rest) <= _LONGEST and (part := stream.read(4 * _LONGEST)):
         lines = (rest + part).split("\n")
@@ -124,70 +110,66 @@ def _text_lines(path: Path) -> Iterator[str]:
     yield rest
 
 
-def _corner(token: str, counts: tuple[int, int, int]) -> tuple[int, int, int]:
+def _corner(token: str, counts: tuple[int, int, int]) -> list[int]:
     """0-based numbers of position, UV and normal, -1 for none; counts: how many of them there are so far."""
-    found = [-1, -1, -1]
+    numbers = [-1, -1, -1]
     for k, (part, count) in enumerate(zip(token.split("/"), counts, strict=False)):
         if part:
             index = int(part)
-            found[k] = index - 1 if index > 0 else count + index
-            if found[k] < 0 or index == 0:
+            numbers[k] = index - 1 if index > 0 else count + index
+            if numbers[k] < 0 or index == 0:
                 raise ValueError
-    if found[0] < 0:
+    if numbers[0] < 0:
         raise ValueError
-    return found[0], found[1], found[2]
+    return numbers
 
 
-def load_obj(path: str | os.PathLike) -> Mesh:
+def load_obj(path: Path) -> Mesh:
     """Read an .obj as one welded Mesh, not cleaned yet: `load_obj_parts`, joined by `joined`, with one atlas for several
-    textures. Raises InputError naming the file.
+    textures. Raises InputError.
 
-    >>> import os, tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "a.obj")
-    >>> _ = open(path, "w").write("v 0 0 0 1 0 0\\nv 1 0 0 1 0 0\\nv 0 1 0 1 0 0\\nf 1 2 3\\n")
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.obj"
+    >>> _ = path.write_text("v 0 0 0 1 0 0\\nv 1 0 0 1 0 0\\nv 0 1 0 1 0 0\\nf 1 2 3\\n")
     >>> load_obj(path).vertex_colors()[0].tolist()
     [1.0, 0.0, 0.0]
     """
     return joined(load_obj_parts(path), str(path))
 
 
-def load_obj_parts(path: str | os.PathLike) -> list[Mesh]:
+def load_obj_parts(path: Path) -> list[Mesh]:
     """Read an .obj as a welded Mesh for each material, named by it, not cleaned yet.
 
     Polygons are triangulated, concave ones too. UVs and normals of a material are kept when each of its corners has them;
     vertex colours (``v x y z r g b``, sRGB) become linear light.
 
-    A texture is the `map_Kd`, looked for in the OBJ's own folder only. Where no material names one that is there,
-    an image beside the file with the usual name (`spot.obj`: `spot_texture.png`, `spot_diffuse.png`,
-    `spot.png`) is taken, and a warning says which. Physically based keys of the material
-    (``Pr``, ``Pm``, ``Pc``, ``Pcr``, ``Ke``, ``map_Pr``, ``map_Pm``, ``map_Ke``, ``norm``) become a `Material`. Groups and
-    the numbers of the Phong model (``Ka``, ``Ks``, ``Ns``, ``Ni``, ``illum``) are not read; a warning names maps, opacity,
-    lines and curves that are left out. Raises InputError naming the file.
+    A texture is the `map_Kd`, looked for in the OBJ's own folder only. Where no material names one that is there, an image
+    beside the file with the usual name (`spot.obj`: `spot_texture.png`, `spot_diffuse.png`, `spot.png`) is taken, and a
+    warning says which. Physically based keys of the material (``Pr``, ``Pm``, ``Pc``, ``Pcr``, ``Ke``, ``map_Pr``,
+    ``map_Pm``, ``map_Ke``, ``norm``) become a `Material`. Groups and the numbers of the Phong model (``Ka``, ``Ks``, ``Ns``,
+    ``Ni``, ``illum``) are not read; a warning names maps, opacity, lines and curves that are left out. Raises InputError.
 
-    >>> import os, tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "a.obj")
-    >>> _ = open(path, "w").write("v 0 0 0\\nv 1 0 0\\nv 1 1 0\\nv 0 1 0\\nf 1 2 3 4\\n")
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.obj"
+    >>> _ = path.write_text("v 0 0 0\\nv 1 0 0\\nv 1 1 0\\nv 0 1 0\\nf 1 2 3 4\\n")
     >>> [len(mesh.faces) for mesh in load_obj_parts(path)]
     [2]
     """
-    path = Path(path)
     lines = _Lines(path)
     if not lines.corners:
-        raise without_faces(path, len(lines.positions) // 3)
+        raise files.without_faces(len(lines.positions) // 3)
     if lines.left_out:
         what = ", ".join(f"{count:,} {kind}" for kind, count in sorted(lines.left_out.items()))
-        warnings.warn(f"'{path}': {what} are not read and were left out", stacklevel=3)
+        warn(f"'{path}': {what} are not read and were left out")
     corners = np.array(lines.corners, dtype=np.int64).reshape(-1, 3)
     tables = [
         np.array(values, dtype=np.float64).reshape(-1, columns)
         for values, columns in ((lines.positions, 3), (lines.uvs, 2), (lines.normals, 3))
     ]
-    for table, what, k in zip(tables, ("vertices", "texture coordinates", "normals"), range(3), strict=True):
-        if corners[:, k].max() >= len(table):
-            raise InputError(
-                f"'{path}': a face refers to number {corners[:, k].max() + 1} of {len(table)} {what};"
-                " the file is truncated or damaged"
-            )
+    words = ("vertices", "texture coordinates", "normals")
+    for table, largest, what in zip(tables, corners.max(0), words, strict=True):
+        if largest >= len(table):
+            raise files.Damaged(f"a face refers to number {largest + 1} of {len(table)} {what}")
     polygon, rows = triangulate(tables[0][corners[:, 0]], np.array(lines.lengths))
     if lines.colors:
         tables.append(_linear_colors(path, lines))
@@ -206,23 +188,23 @@ def load_obj_parts(path: str | os.PathLike) -> list[Mesh]:
 
 def _used(tables: list[np.ndarray], corners: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
     """The rows of tables that corners (F, 3, 3) use, and the corners that refer to these."""
-    found, numbers = [], np.full_like(corners, -1)
+    rows, numbers = [], np.full_like(corners, -1)
     for k, table in enumerate(tables):
         of = corners[..., k if k < 3 else 0]
         if (of < 0).any():
-            found.append(table[:0])
+            rows.append(table[:0])
             numbers[..., k][of >= 0] = 0  # some corners have one, so that a warning says what is left out
             continue
         used, index = np.unique(of, return_inverse=True)
-        found.append(table[used])
+        rows.append(table[used])
         if k < 3:
             numbers[..., k] = index.reshape(of.shape)
-    return found, numbers
+    return rows, numbers
 
 
 def _part(path: Path, name: str, look: _Material, tables: list[np.ndarray], corners: np.ndarray) -> Mesh:
-    """The mesh of a material.  tables: positions, UVs, normals, and colours where there are some.  corners: (F, 3, 3) rows of
-    the first three, -1 for none."""
+    """The mesh of a material.  tables: positions, UVs, normals, and colours where there are some.  corners: (F, 3, 3) rows
+    of the first three, -1 for none."""
     mesh = Mesh(*weld(tables[0], corners[..., 0]), name=name or str(path), color=look.color)
     there = corners >= 0
     if there[..., 1].all():
@@ -231,13 +213,13 @@ def _part(path: Path, name: str, look: _Material, tables: list[np.ndarray], corn
         mesh.normals, mesh.normal_faces = weld_values(tables[2], corners[..., 2])
     for k, what in ((1, "texture coordinates"), (2, "normals")):
         if there[..., k].any() and not there[..., k].all():
-            warnings.warn(f"'{path}': some faces have no {what}, so none are used", stacklevel=4)
+            warn(f"'{path}': some faces have no {what}, so none are used")
     if len(tables) > 3:
         mesh.colors, mesh.color_faces = weld_values(tables[3], corners[..., 0])
     if mesh.uvs is not None:
         mesh.texture = look.texture
     elif look.texture is not None:
-        warnings.warn(f"'{path}' has a texture and no texture coordinates; it was left out", stacklevel=4)
+        warn(f"'{path}' has a texture and no texture coordinates; it was left out")
     mesh.material = read_material(path, name, look.keys, mesh.uvs is not None)
     return mesh
 
@@ -246,11 +228,9 @@ def _linear_colors(path: Path, lines: _Lines) -> np.ndarray:
     lines.colors.extend([1.0] * (len(lines.positions) - len(lines.colors)))
     codes = np.array(lines.colors).reshape(-1, 3)
     if not ((codes >= 0) & (codes <= 255)).all():
-        raise InputError(f"'{path}' has vertex colours that are not in [0, 1]; export it again")
+        raise files.Damaged("it has vertex colours that are not in [0, 1]")
     if (codes > 1).any():
-        warnings.warn(
-            f"'{path}': vertex colours up to {codes.max():g} are taken as 8-bit values", stacklevel=4
-        )
+        warn(f"'{path}': vertex colours up to {codes.max():g} are taken as 8-bit values")
         codes = codes / 255
     return srgb_to_linear(codes)
 
@@ -271,23 +251,24 @@ def _materials(path: Path, lines: _Lines) -> dict[int, tuple[str, _Material]]:
     used = sorted(set(lines.material_of))
     missing = [names[number] for number in used if number >= 0 and names[number] not in library]
     if missing and lines.libraries:
-        warnings.warn(
+        warn(
             f"'{path}' uses the material '{shown(missing[0])}', which its material files do not have"
-            f" ({len(missing)} such); its faces are white",
-            stacklevel=4,
+            f" ({len(missing)} such); its faces are white"
         )
     if not any(names.get(number) in library for number in used):
         used = [-1]
         names[-1] = next(iter(library), "")
-    found = {number: library.get(names.get(number, ""), {}) for number in used}
-    _name_losses(path, [found[number] for number in used])
+    keys_of = {number: library.get(names.get(number, ""), {}) for number in used}
+    _name_losses(path, list(keys_of.values()))
     textures: dict[str, np.ndarray | None] = {}
-    for keys in found.values():
-        if "map_Kd" in keys and keys["map_Kd"] not in textures:
-            textures[keys["map_Kd"]] = _texture(path, keys["map_Kd"])
-    nearby = _nearby(path) if lines.uvs and not any(t is not None for t in textures.values()) else None
+    for name in dict.fromkeys(keys["map_Kd"] for keys in keys_of.values() if "map_Kd" in keys):
+        image = _image(path, name)
+        textures[name] = image and read_texture(image)
+        if image is None:
+            warn(f"'{path}': its texture '{shown(name)}' is not beside it and was left out")
+    nearby = _nearby(path) if lines.uvs and all(t is None for t in textures.values()) else None
     looks = {}
-    for number, keys in found.items():
+    for number, keys in keys_of.items():
         texture = textures.get(keys.get("map_Kd", "")) if nearby is None else nearby
         color = (1.0, 1.0, 1.0) if texture is not None and lines.uvs else _colour(path, keys)
         looks[number] = shown(names.get(number, "")), _Material(keys, color, texture)
@@ -298,14 +279,14 @@ def _libraries(path: Path, lines: _Lines) -> dict[str, dict[str, str]]:
     """The keys of the materials of its files, by name."""
     materials: dict[str, dict[str, str]] = {}
     for name in dict.fromkeys(lines.libraries):
-        library = beside(path, name)
+        library = files.beside(path, name)
         if library is None:
-            warnings.warn(
-                f"'{path}': its material file '{shown(name)}' is not beside it and was left out", stacklevel=5
-            )
+            warn(f"'{path}': its material file '{shown(name)}' is not beside it and was left out")
             continue
         current: dict[str, str] = {}
-        text = read_bytes(library, "material file", most=LARGEST_TEXT).decode("utf-8", errors="replace")
+        text = files.read_bytes(library, "material file", most=files.LARGEST_TEXT).decode(
+            "utf-8", errors="replace"
+        )
         for line in text.splitlines():
             key, _, rest = line.strip().partition(" ")
             if key == "newmtl":
@@ -321,41 +302,29 @@ def _name_losses(path: Path, used: list[dict[str, str]]) -> None:
     textures = [keys[key] for keys in used for key in ("map_Kd", *KEYS) if key in keys]
     options = sorted({option for text in textures if text.startswith("-") for option in lost_options(text)})
     if lost:
-        warnings.warn(
-            f"'{path}': {', '.join(lost)} of its materials is not read and was left out", stacklevel=5
-        )
+        warn(f"'{path}': {', '.join(lost)} of its materials is not read and was left out")
     if options:
-        warnings.warn(
-            f"'{path}': the options {', '.join(options)} of its textures are not read and were left out",
-            stacklevel=5,
-        )
+        warn(f"'{path}': the options {', '.join(options)} of its textures are not read and were left out")
 
 
 def _colour(path: Path, keys: dict[str, str]) -> tuple[float, float, float]:
     """Linear; white without one."""
+    white = (1.0, 1.0, 1.0)
     if "Kd" not in keys:
-        return 1.0, 1.0, 1.0
+        return white
     try:
-        codes = np.array([float(c) for c in keys["Kd"].split()[:3]])
+        red, green, blue = (float(c) for c in keys["Kd"].split()[:3])
     except ValueError:
-        codes = np.zeros(0)
-    if len(codes) != 3 or not ((codes >= 0) & (codes <= 1)).all():
-        warnings.warn(
-            f"'{path}': the colour Kd '{shown(keys['Kd'])}' is not in [0, 1]; white is used", stacklevel=5
-        )
-        return 1.0, 1.0, 1.0
-    color = srgb_to_linear(codes)
-    return float(color[0]), float(color[1]), float(color[2])
+        red = green = blue = -1.0
+    if not all(0 <= code <= 1 for code in (red, green, blue)):
+        warn(f"'{path}': the colour Kd '{shown(keys['Kd'])}' is not in [0, 1]; white is used")
+        return white
+    return tuple(srgb_to_linear(np.array([red, green, blue])).tolist())
 
 
-def _texture(path: Path, name: str) -> np.ndarray | None:
-    """Linear albedo of a map_Kd; None with a warning when it is not there."""
-    # Options such as `-s 1 1 1` come before the name.
-    image = beside(path, name) or beside(path, (name.split() or [""])[-1])
-    if image is not None:
-        return linear_rgb(read_bytes(image, "texture"), str(image))
-    warnings.warn(f"'{path}': its texture '{shown(name)}' is not beside it and was left out", stacklevel=5)
-    return None
+def _image(path: Path, text: str) -> Path | None:
+    """The image beside a mesh that a key names: options such as `-s 1 1 1` come before the name, which may have blanks."""
+    return files.beside(path, text) or files.beside(path, (text.split() or [""])[-1])
 
 
 def _nearby(path: Path) -> np.ndarray | None:
@@ -365,21 +334,17 @@ def _nearby(path: Path) -> np.ndarray | None:
             for suffix in _IMAGE_SUFFIXES:
                 image = path.with_name(stem + ending + suffix)
                 if image.is_file():
-                    image = followed(image, path.parent, path)
-                    warnings.warn(
-                        f"'{path}' names no texture that is there; '{stem + ending + suffix}' is used",
-                        stacklevel=5,
-                    )
-                    return linear_rgb(read_bytes(image, "texture"), str(image))
+                    image = files.followed(image, path.parent, path)
+                    warn(f"'{path}' names no texture that is there; '{stem + ending + suffix}' is used")
+                    return read_texture(image)
     return None
 
 
 def save_obj(path: str | os.PathLike, mesh: Mesh) -> None:
-    """Write path.obj, and beside it path.mtl, and path.png when there is a texture. Each file is replaced
-    whole or not at all; InputError when they cannot be written. Positions keep nine digits, so float32
-    survives. Vertex colours are written behind the positions, as sRGB; vertices are split where colours differ.
-    A `Material` is written without its occlusion, alpha and sheen, which MTL lacks, with an image a map; a warning names
-    placements of maps, which are lost.
+    """Write path.obj, and beside it path.mtl, and path.png when there is a texture. Each file is replaced whole or not at
+    all; InputError when they cannot be written. Positions keep nine digits, so float32 survives. Vertex colours are written
+    behind the positions, as sRGB; vertices are split where colours differ. A `Material` is written without its occlusion,
+    alpha and sheen, which MTL lacks, with an image a map; a warning names placements of maps, which are lost.
 
     >>> import os, tempfile
     >>> from dressi.render.mesh.primitives import cube
@@ -391,26 +356,25 @@ def save_obj(path: str | os.PathLike, mesh: Mesh) -> None:
     path = Path(path)
     mesh.validate()
     stem, name = shown(path.stem).replace(" ", "_"), shown(mesh.name)
-    files: dict[Path, bytes] = {}
+    written: dict[Path, bytes] = {}
     color = linear_to_srgb(np.asarray(mesh.color, dtype=np.float64))
     material = f"newmtl {stem}\nKd {color[0]:.6f} {color[1]:.6f} {color[2]:.6f}\n"
     if mesh.texture is not None:
-        files[path.with_suffix(".png")] = encode_png(mesh.texture * np.asarray(mesh.color))
+        written[path.with_suffix(".png")] = encode_png(mesh.texture * np.asarray(mesh.color))
         material = f"newmtl {stem}\nKd 1 1 1\nmap_Kd {path.stem}.png\n"
     if mesh.material is not None:
         maps = mesh.material if mesh.uvs is not None else mesh.material.without_maps()
         placed = [name for name in ("texture", *maps.maps()) if maps.place(name) != Placement()]
         placed += ["wrap"] if maps.wrap != ("repeat", "repeat") else []
         if placed:
-            warnings.warn(
-                f"'{path}': MTL cannot place maps, so {', '.join(placed)} of '{shown(maps.name)}' was left out and maps repeat at the"
-                " UVs as they are; save a .glb to keep them",
-                stacklevel=2,
+            warn(
+                f"'{path}': MTL cannot place maps, so {', '.join(placed)} of '{shown(maps.name)}' was left out and maps"
+                " repeat at the UVs as they are; save a .glb to keep them"
             )
         more, images = material_lines(path.stem, maps)
-        files |= {path.with_name(image): content for image, content in images.items()}
+        written |= {path.with_name(image): content for image, content in images.items()}
         material += "".join(f"{line}\n" for line in more)
-    files[path.with_suffix(".mtl")] = material.encode()
+    written[path.with_suffix(".mtl")] = material.encode()
     out = [f"mtllib {path.stem}.mtl", f"o {name}"]
     if mesh.colors is None or mesh.color_faces is None:
         faces = mesh.faces
@@ -422,8 +386,7 @@ def save_obj(path: str | os.PathLike, mesh: Mesh) -> None:
         codes = linear_to_srgb(mesh.colors)[unique[:, 1]]
         rows = np.concatenate([mesh.positions[unique[:, 0]], codes], axis=1)
         out += ["v {:.9g} {:.9g} {:.9g} {:.6f} {:.6f} {:.6f}".format(*row) for row in rows]
-    columns = [faces + 1]
-    pattern = "{}"
+    columns, pattern = [faces + 1], "{}"
     if mesh.uvs is not None and mesh.uv_faces is not None:
         out += [f"vt {u:.9g} {1 - v:.9g}" for u, v in mesh.uvs]
         columns.append(mesh.uv_faces + 1)
@@ -433,11 +396,10 @@ def save_obj(path: str | os.PathLike, mesh: Mesh) -> None:
         columns.append(mesh.normal_faces + 1)
         pattern = "{}/{}/{}" if mesh.uvs is not None else "{}//{}"
     out.append(f"usemtl {stem}")
-    corners = np.stack(columns, axis=-1).reshape(len(mesh.faces), -1)
     line = "f " + " ".join([pattern] * 3)
-    out += [line.format(*row) for row in corners.tolist()]
-    files[path] = ("\n".join(out) + "\n").encode()
-    write_files(files)
+    out += [line.format(*row) for row in np.stack(columns, axis=-1).reshape(len(mesh.faces), -1).tolist()]
+    written[path] = ("\n".join(out) + "\n").encode()
+    files.write_files(written)
 
 
 # The physically based part of MTL materials, which many exporters write beside the old keys.
@@ -501,21 +463,27 @@ def lost_options(text: str) -> list[str]:
 def read_material(path: Path, name: str, keys: dict[str, str], textured: bool) -> Material | None:
     """That of the keys of an MTL material; None where there is none but a black ``Ke``.
 
-    path: the OBJ, for messages and as the folder of maps.  textured: whether there are UVs for maps. Emission (``Ke``) is
-    linear light, a map without its factor has the factor 1, and metallic and roughness maps of two sizes take the larger.
-    Raises InputError naming the file for factors and maps that are none.
+    path: the OBJ, as the folder of maps.  textured: whether there are UVs for maps. Emission (``Ke``) is linear light, a map
+    without its factor has the factor 1, and metallic and roughness maps of two sizes take the larger. Raises InputError for
+    factors and maps that are none.
     """
     fields: dict[str, Any] = {"name": shown(name)}
     for key, row in _FACTORS.items():
         if key in keys:
-            values = _numbers(path, key, keys[key], max(np.size(row.default), 1))
+            values = _numbers(key, keys[key], max(np.size(row.default), 1))
             if any(values) or not row.optional:
                 fields[row.field] = tuple(values) if np.ndim(row.default) else values[0]
     columns: dict[Map, dict[int, np.ndarray]] = {}
-    for key, (data, name_of_map) in _maps(path, keys, textured).items():
-        row = _MAPS[key]
+    for key, row in _MAPS.items():
+        if key not in keys:
+            continue
+        image = _image(path, keys[key])
+        if image is None or not textured:
+            why = "it is not beside it" if image is None else "there are no texture coordinates"
+            warn(f"'{path}': {key} '{shown(keys[key])}' was left out: {why}")
+            continue
         assert row.map is not None
-        values = _values(row.map, data, name_of_map)
+        values = _texels(row.map, files.read_bytes(image, "texture"), f"{image} ({key})")
         if row.column is None:
             fields[row.map.field] = values
         else:
@@ -525,17 +493,13 @@ def read_material(path: Path, name: str, keys: dict[str, str], textured: bool) -
     for image, planes in columns.items():
         size = max((plane.shape[::-1] for plane in planes.values()), key=lambda size: size[0] * size[1])
         one = np.ones((1, 1), np.float32)
-        found = [resize(planes.get(k, one), size) for k in range(image.width)]
-        fields[image.field] = np.stack(found, axis=-1)
-    if len(fields) == 1:
-        return None
-    try:
-        return Material(**fields).validate()
-    except InputError as error:
-        raise InputError(f"'{path}': {error}") from None
+        fields[image.field] = np.stack(
+            [resize(planes.get(k, one), size) for k in range(image.width)], axis=-1
+        )
+    return Material(**fields).validate() if len(fields) > 1 else None
 
 
-def _values(image: Map, data: bytes, name: str) -> np.ndarray:
+def _texels(image: Map, data: bytes, name: str) -> np.ndarray:
     """(H, W, 3) of colours and normals, (H, W, channels of the file) of planes."""
     if image.light:
         return linear_rgb(data, name)
@@ -545,29 +509,14 @@ def _values(image: Map, data: bytes, name: str) -> np.ndarray:
     return 2 * (np.repeat(codes, 3, axis=-1) if codes.shape[-1] == 1 else codes[..., :3]) - 1
 
 
-def _numbers(path: Path, key: str, text: str, count: int) -> list[float]:
+def _numbers(key: str, text: str, count: int) -> list[float]:
     try:
         values = [float(word) for word in text.split()]
     except ValueError:
         values = []
     if len(values) < count:
-        raise InputError(f"'{path}': {key} of its material is '{shown(text)}', no numbers; export it again")
+        raise files.Damaged(f"{key} of its material is '{shown(text)}', no numbers")
     return values[:count]
-
-
-def _maps(path: Path, keys: dict[str, str], textured: bool) -> dict[str, tuple[bytes, str]]:
-    """The bytes and names of images that are there."""
-    found = {}
-    for key in _MAPS:
-        if key in keys:
-            # Options such as `-bm 1.0` come before the name.
-            image = beside(path, keys[key]) or beside(path, (keys[key].split() or [""])[-1])
-            if image is None or not textured:
-                why = "it is not beside it" if image is None else "there are no texture coordinates"
-                warnings.warn(f"'{path}': {key} '{shown(keys[key])}' was left out: {why}", stacklevel=6)
-                continue
-            found[key] = (read_bytes(image, "texture"), f"{image} ({key})")
-    return found
 
 
 def material_lines(stem: str, material: Material) -> tuple[list[str], dict[str, bytes]]:

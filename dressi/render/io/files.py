@@ -6,7 +6,8 @@ Files are untrusted, so three rules hold for every reader:
 - A file that names another one (a texture, a buffer, a mask) reaches its own folder and the folders below only. Links are
   followed before that is decided. Absolute paths and URLs are refused; of a texture that a mesh names by a path of
   somebody else's machine, the file of the same name beside the mesh is taken (`beside`).
-- Any error caused by damaged content becomes one InputError that names the file (`usable`).
+- Any error caused by damaged content becomes one InputError that names the file (`usable`). Readers inside it say what is
+  wrong and leave the name to it.
 """
 
 from __future__ import annotations
@@ -39,11 +40,17 @@ BROKEN = (
 """Exceptions that damaged content causes in readers."""
 
 
+class Damaged(InputError):
+    """What is wrong in the content of a file; `usable` adds its name and the cure, to export it again."""
+
+
 @contextmanager
 def usable(path: Path, what: str) -> Iterator[None]:
     """Turn errors in the content of a file into one sentence that names the file and the part."""
     try:
         yield
+    except Damaged as error:
+        raise InputError(f"'{path}': {error}; export it again") from None
     except InputError as error:
         if path.name in str(error):
             raise
@@ -83,24 +90,20 @@ def read_bytes(path: str | os.PathLike, what: str = "file", *, most: int = LARGE
     path = Path(path)
     try:
         # Without O_NONBLOCK, opening a pipe waits for a writer.
-        flags = (
-            os.O_RDONLY
-            | getattr(os, "O_NONBLOCK", 0)
-            | getattr(os, "O_NOCTTY", 0)
-            | getattr(os, "O_BINARY", 0)
-        )
+        flags = os.O_RDONLY
+        for name in ("O_NONBLOCK", "O_NOCTTY", "O_BINARY"):  # systems lack some
+            flags |= getattr(os, name, 0)
         if path.is_dir():
             raise IsADirectoryError
         with open(os.open(path, flags), "rb") as stream:
-            found = os.fstat(stream.fileno())
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(stream.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise InputError(f"the {what} '{path}' is not a regular file; copy its content into one")
-            if found.st_size > most:
+            if (size := status.st_size) > most:
                 raise InputError(
-                    f"the {what} '{path}' has {found.st_size:,} bytes, and at most {most:,} are read; split or reduce it"
+                    f"the {what} '{path}' has {size:,} bytes, and at most {most:,} are read; split or reduce it"
                 )
-            # Not `most`: read() allocates the requested size first.
-            return stream.read(found.st_size)
+            return stream.read(size)  # not `most`: read() allocates the requested size first
     except InputError:
         raise
     except FileNotFoundError:
@@ -154,7 +157,8 @@ def write_files(files: Mapping[Path, bytes]) -> None:
                 stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.chmod(temporary, 0o666 & ~_umask())
+            os.umask(mask := os.umask(0))  # asking for it sets it
+            os.chmod(temporary, 0o666 & ~mask)
         while pending:
             temporary, target = pending[0]
             os.replace(temporary, target)
@@ -212,8 +216,8 @@ def inside(folder: Path, uri: str, owner: Path) -> Path:
 def followed(path: Path, folder: Path, owner: Path) -> Path:
     """The file behind a path when it lies in the folder or below. Raises InputError when links lead out of the folder."""
     try:
-        found = path.resolve()
-        within = found.is_relative_to(folder.resolve())
+        file = path.resolve()
+        within = file.is_relative_to(folder.resolve())
     except (OSError, RuntimeError, ValueError) as error:  # too long a name, or a loop of links
         raise InputError(f"'{owner}' refers to '{shown(path)}': {reason(error)}") from None
     if not within:
@@ -221,7 +225,7 @@ def followed(path: Path, folder: Path, owner: Path) -> Path:
             f"'{owner}' refers to '{shown(path)}', outside its folder; copy the file beside it"
             " (links that lead out of the folder are not followed)"
         )
-    return found
+    return file
 
 
 def beside(owner: Path, name: str) -> Path | None:
@@ -232,9 +236,9 @@ def beside(owner: Path, name: str) -> Path | None:
     for candidate in (name, name.replace("\\", "/").rpartition("/")[2]):
         if candidate.strip():
             with contextlib.suppress(InputError, ValueError, OSError):
-                found = inside(owner.parent, candidate, owner)
-                if found.is_file():
-                    return found
+                file = inside(owner.parent, candidate, owner)
+                if file.is_file():
+                    return file
     return None
 
 
@@ -262,34 +266,26 @@ def reason(error: Exception) -> str:
     return shown(text)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def check_counts(path: Path, vertices: int, faces: int, of: str = "faces") -> None:
+def check_counts(vertices: int, faces: int, of: str = "faces") -> None:
     """Raise InputError when a mesh has more vertices or faces than ``config.max_faces``.  of: what is counted as faces."""
     if max(vertices, faces) > config.max_faces:
         what = f"{faces:,} {of}" if faces >= vertices else f"{vertices:,} vertices"
         raise InputError(
-            f"'{path}' has {what} or more, above the limit of {config.max_faces:,}; decimate it,"
+            f"it has {what} or more, above the limit of {config.max_faces:,}; decimate it,"
             f" or set DRESSI_MAX_FACES={max(vertices, faces)} where the memory suffices"
         )
 
 
-def truncated(path: Path) -> InputError:
+def truncated() -> InputError:
     """The error of a file that ends early."""
-    return InputError(
-        f"'{path}' is truncated: it has fewer values than its header says; copy or export it again"
-    )
+    return Damaged("it is truncated: it has fewer values than its header says")
 
 
-def without_faces(path: Path, vertices: int) -> InputError:
+def without_faces(vertices: int) -> InputError:
     """The error of a file that has points at most."""
     if not vertices:
-        return InputError(f"'{path}' has no faces; give a mesh with at least one triangle")
+        return InputError("it has no faces; give a mesh with at least one triangle")
     return InputError(
-        f"'{path}' is a point cloud: it has {vertices:,} vertices and no faces; reconstruct a surface of it first, such as with"
-        " MeshLab or Open3D"
+        f"it is a point cloud of {vertices:,} vertices without faces; reconstruct a surface of it first, such as with MeshLab"
+        " or Open3D"
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 from PIL import Image
 from scipy import sparse
 
-from ...errors import InputError, shown
+from ...errors import InputError, shown, warn
 from ..surface.color import linear_to_srgb, srgb_to_linear
 from .files import read_bytes, usable, write_files
 from .pixels import INSTALL, decode_pixels, encode_exr, exif_turn, opencv, pixels_alpha, pixels_size
@@ -89,10 +88,9 @@ def load_image(path: str | os.PathLike, *, linear: bool = True) -> np.ndarray:
     """
     data = read_bytes(path, "image")
     if (turn := exif_turn(data, str(path))) != 1:
-        warnings.warn(
-            f"'{path}' is to be turned when it is shown (orientation {turn} of its EXIF); its pixels are read as they are stored,"
-            " as calibrations take them",
-            stacklevel=2,
+        warn(
+            f"'{path}' is to be turned when it is shown (orientation {turn} of its EXIF); its pixels are read as they are"
+            " stored, as calibrations take them"
         )
     return _values(data, str(path), linear)
 
@@ -211,8 +209,13 @@ def linear_rgb(data: bytes, name: str) -> np.ndarray:
     """(H, W, 3) float32 linear light of an encoded image: a texture. InputError naming it."""
     light = _values(data, name, True)
     if light.shape[-1] == 4 and (light[..., 3] < 1).any():
-        warnings.warn(f"the alpha of the texture '{shown(name)}' was left out", stacklevel=5)
+        warn(f"the alpha of the texture '{shown(name)}' was left out")
     return np.repeat(light, 3, axis=-1) if light.shape[-1] == 1 else light[..., :3]
+
+
+def read_texture(path: Path) -> np.ndarray:
+    """(H, W, 3) float32 linear light of an image file. InputError naming it."""
+    return linear_rgb(read_bytes(path, "texture"), str(path))
 
 
 def _checked(image: np.ndarray) -> np.ndarray:
@@ -372,14 +375,12 @@ def load_environment(path: str | os.PathLike) -> np.ndarray:
         )
     height, width = light.shape[:2]
     if width != 2 * height:
-        warnings.warn(
+        warn(
             f"the environment map '{name}' has {width}x{height} pixels; equirectangular maps are twice as wide as high,"
-            " so it is stretched: export it at that shape",
-            stacklevel=2,
+            " so it is stretched: export it at that shape"
         )
     if pixels.values.dtype.kind != "f":
-        warnings.warn(
-            f"the environment map '{name}' has 8 or 16 bits, in which light sources are cut at 1; use .hdr or .exr",
-            stacklevel=2,
+        warn(
+            f"the environment map '{name}' has 8 or 16 bits, in which light sources are cut at 1; use .hdr or .exr"
         )
     return np.ascontiguousarray(light, dtype=np.float32)

@@ -60,7 +60,7 @@ def load_hair(path: str | os.PathLike) -> StrandTable:
     _, strands, count, flags, segments, *rest = _header(path, data, _HAIR)
     if not flags & _POINTS:
         raise InputError(f"'{path}' has no points; export it with its points")
-    check_counts(path, count, strands, "strands")
+    check_counts(count, strands, "strands")
     given = [
         (name, kind, rows, columns)
         for name, flag, kind, rows, columns in (
@@ -148,7 +148,7 @@ def load_tfx(path: str | os.PathLike) -> StrandTable:
             f"'{path}' is no .tfx file of version 4 (its first number is {version:g}); export it from TressFX 4"
         )
     count = strands * length
-    check_counts(path, count, strands, "strands")
+    check_counts(count, strands, "strands")
     if count == 0:
         raise InputError(f"'{path}' has no strands; export it again")
     parts = (

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ....errors import InputError, shown
+from ....errors import shown
+from ...io.files import Damaged
 from ...io.pixels import Pixels, decode_pixels
 from ...materials import GLTF, Map, Placement, range_text
 from ...mesh import Material
@@ -21,10 +21,10 @@ UNLIT = "extensions/KHR_materials_unlit"
 
 
 class Materials:
-    """The materials of a document; methods raise InputError naming the file."""
+    """The materials of a document; methods raise InputError."""
 
     def __init__(self, document: Document):
-        self.document, self.path = document, document.path
+        self.document = document
         self._pixels: dict[int, Pixels] = {}
 
     def slots(self, index: int | None) -> dict[str, dict[str, Any]]:
@@ -33,12 +33,13 @@ class Materials:
             return {}
         entry = self.document.item("materials", index)
         slots = dict.fromkeys(row.map.slot for row in GLTF.parameters if row.map is not None)
-        return {slot: found for slot in slots if (found := _inner(entry, slot)) is not None}
+        return {slot: inner for slot in slots if (inner := _inner(entry, slot)) is not None}
 
     def frame(self, index: int | None) -> Frame:
         """The UVs that become those of the mesh: of the base colour where it has a texture."""
-        found = next((Frame.read(self.document, slot) for slot in self.slots(index).values()), Frame())
-        return Frame(found.uv_set) if found.is_squeezed else found
+        frame = next((Frame.read(self.document, slot) for slot in self.slots(index).values()), Frame())
+        # A matrix that brings all UVs onto a line has no inverse.
+        return Frame(frame.uv_set) if abs(np.linalg.det(frame.matrix)) <= 1e-12 else frame
 
     def second(self, index: int | None) -> int | None:
         """The other set of UVs that maps of a material use, the first of several."""
@@ -55,28 +56,28 @@ class Materials:
 
     def differ(self, used: list[int | None]) -> bool:
         """Whether materials have maps, or differ in more than the base colour."""
-        found = [{} if index is None else self.factors(index) for index in used]
-        return any(self.slots(index) for index in used) or any(one != found[0] for one in found)
+        factors = [{} if index is None else self.factors(index) for index in used]
+        return any(self.slots(index) for index in used) or any(one != factors[0] for one in factors)
 
     def chosen(self, used: list[int | None]) -> int | None:
         """The material of the mesh: the first with a base colour texture, else with any texture, else the first.
 
         Warns when textures of others, or factors that differ, are left out."""
-        found = [index for index in dict.fromkeys(used) if index is not None]
-        textured = [index for index in found if BASE.slot in self.slots(index)]
-        first = next(iter(textured or [i for i in found if self.slots(i)] or found), None)
+        given = [index for index in dict.fromkeys(used) if index is not None]
+        textured = [index for index in given if BASE.slot in self.slots(index)]
+        first = next(iter(textured or [i for i in given if self.slots(i)] or given), None)
         if len(textured) > 1:
-            self._warn(
+            self.document.warn(
                 f"has {len(textured)} textured materials; only the first texture is used, and load_scene keeps all"
             )
         if first is not None:
-            others = [self.factors(index) for index in found if index != first]
             own = self.factors(first)
+            others = [self.factors(index) for index in given if index != first]
             differ = sorted({name for other in others for name in own if other[name] != own[name]})
             if differ:
-                self._warn(
-                    f"has {len(found)} materials that differ in {', '.join(differ)}; those of"
-                    f" '{self.name(first)}' are used for all; load_scene keeps materials apart"
+                self.document.warn(
+                    f"has {len(given)} materials that differ in {', '.join(differ)}; those of '{self.name(first)}' are used"
+                    " for all; load_scene keeps materials apart"
                 )
         return first
 
@@ -87,19 +88,17 @@ class Materials:
     def factors(self, index: int) -> dict[str, Any]:
         """All numbers of a material but the base colour, as fields of `Material`."""
         entry = self.document.item("materials", index)
-        found: dict[str, Any] = {}
+        factors: dict[str, Any] = {}
         for what, row in GLTF.factors.items():
             default = row.default if row.file_default is None else row.file_default
             values = self._numbers(entry, row.key, np.atleast_1d(default), row.least, row.most)
             if row.strength:
                 values = values * self._numbers(entry, row.strength, (1.0,), most=np.inf)
-            found[what] = tuple(values.tolist()) if np.ndim(row.default) else float(values[0])
+            factors[what] = tuple(values.tolist()) if np.ndim(row.default) else float(values[0])
         sides = entry.get("doubleSided", False)
         if not isinstance(sides, bool):
-            raise InputError(
-                f"'{self.path}': doubleSided must be true or false, not {shown(sides)}; export it again"
-            )
-        return found | {"double_sided": sides, "unlit": _inner(entry, UNLIT) is not None}
+            raise Damaged(f"doubleSided must be true or false, not {shown(sides)}")
+        return factors | {"double_sided": sides, "unlit": _inner(entry, UNLIT) is not None}
 
     def _numbers(
         self, entry: dict[str, Any], path: str, default: Sequence[float] | np.ndarray, least=0.0, most=1.0
@@ -111,9 +110,7 @@ class Materials:
         values = self.document.numbers(inner, key, tuple(default))
         if not ((values >= least) & (values <= most)).all():
             given = values.tolist() if len(values) > 1 else values[0]
-            raise InputError(
-                f"'{self.path}': {key} {given} is not in {range_text(least, most)}; export it again"
-            )
+            raise Damaged(f"{key} {given} is not in {range_text(least, most)}")
         return values
 
     # ---- with maps
@@ -129,13 +126,13 @@ class Materials:
         slots = self.slots(index)
         if slots and uvs is None:
             names = ", ".join(map(_name, slots))
-            self._warn(
+            self.document.warn(
                 f"has no UVs for {names} of '{self.name(index)}'; textures were left out, and factors kept"
             )
-        if uvs is not None and any(self._nearest(slot) for slot in slots.values()):
-            self._warn(
-                f"has textures of '{self.name(index)}' whose sampler takes the nearest texel (NEAREST), which is not read here; texels"
-                " are interpolated"
+        if uvs is not None and any(self._sampler(slot).get("magFilter") == 9728 for slot in slots.values()):
+            self.document.warn(
+                f"has textures of '{self.name(index)}' whose sampler takes the nearest texel (NEAREST), which is not read"
+                " here; texels are interpolated"
             )
         maps, places = ({}, {}) if uvs is None else self._maps(index, slots, second is not None)
         texture, alpha = maps.pop("texture", None), maps.pop("alpha", None)
@@ -147,10 +144,7 @@ class Materials:
             wrap=next((self._wrap(slot) for slot in slots.values()), ("repeat", "repeat")),
             name=self.name(index),
         )
-        try:
-            return texture, material.validate()
-        except InputError as error:
-            raise InputError(f"'{self.path}': {error}") from None
+        return texture, material.validate()
 
     def _maps(
         self, index: int, slots: dict[str, dict[str, Any]], second: bool
@@ -158,12 +152,13 @@ class Materials:
         """The maps by their fields, and where those lie that do not lie at the UVs as they are."""
         base, other = self.frame(index), self.second(index)
         wrap = next((self._wrap(slot) for slot in slots.values()), None)
-        found: dict[str, np.ndarray] = {}
+        maps: dict[str, np.ndarray] = {}
         places: dict[str, Placement] = {}
         for slot, reference in slots.items():
             frame, name = Frame.read(self.document, reference), _name(slot)
-            if frame.uv_set != base.uv_set and (frame.uv_set != other or not second):
-                self._warn(
+            is_other = frame.uv_set != base.uv_set
+            if is_other and (frame.uv_set != other or not second):
+                self.document.warn(
                     f"has a {name} with the UVs TEXCOORD_{frame.uv_set}, and a mesh has no such set here beside"
                     f" TEXCOORD_{base.uv_set}; this map was left out"
                 )
@@ -171,7 +166,6 @@ class Materials:
             pixels = self.image(reference, name)
             if pixels is None:
                 continue
-            is_other = frame.uv_set != base.uv_set
             matrix, offset = frame.after(Frame() if is_other else base)
             (a, b), (c, d) = matrix.tolist()
             (x, y), own = offset.tolist(), self._wrap(reference)
@@ -179,20 +173,18 @@ class Materials:
             for image in (BASE, *GLTF.maps.values()):
                 values = _channels(image, pixels) if image.slot == slot else None
                 if values is not None:
-                    turns = image.signed and place.moves
-                    found[image.field] = turned_normals(values, (matrix, offset)) if turns else values
+                    maps[image.field] = (
+                        turned_normals(values, matrix) if image.signed and place.moves else values
+                    )
                     if place != Placement():
                         places[image.field] = place
-        return found, places
+        return maps, places
 
     def _cut(self, index: int, alpha: np.ndarray | None) -> dict[str, Any]:
         """alpha: (H, W) of the base colour texture."""
-        entry = self.document.item("materials", index)
-        mode = entry.get("alphaMode", "OPAQUE")
+        mode = self.document.item("materials", index).get("alphaMode", "OPAQUE")
         if mode not in ("OPAQUE", "MASK", "BLEND"):
-            raise InputError(
-                f"'{self.path}': alphaMode is {shown(mode)}, not OPAQUE, MASK or BLEND; export it again"
-            )
+            raise Damaged(f"alphaMode is {shown(mode)}, not OPAQUE, MASK or BLEND")
         factor = np.float32(self.factor(index)[3])
         alpha = np.full((1, 1), factor) if alpha is None else alpha * factor
         # Exporters write BLEND for materials that are opaque.
@@ -205,27 +197,20 @@ class Materials:
         entry = self._sampler(reference)
         modes = [entry.get(key, 10497) for key in ("wrapS", "wrapT")]
         if not all(type(mode) is int and mode in _WRAPS for mode in modes):
-            raise InputError(
-                f"'{self.path}': a sampler wraps by {shown(modes)}, which glTF lacks; export it again"
-            )
+            raise Damaged(f"a sampler wraps by {shown(modes)}, which glTF lacks")
         return _WRAPS[modes[0]], _WRAPS[modes[1]]
 
     def _sampler(self, reference: dict[str, Any]) -> dict[str, Any]:
         sampler = self.document.item("textures", reference["index"]).get("sampler")
         return {} if sampler is None else self.document.item("samplers", sampler)
 
-    def _nearest(self, reference: dict[str, Any]) -> bool:
-        """Whether a texture shows sharp texels."""
-        return self._sampler(reference).get("magFilter") == 9728
-
     def image(self, reference: dict[str, Any], slot: str) -> Pixels | None:
         """The pixels of a texture; None with a warning when it is of no kind that is read."""
         texture = self.document.item("textures", reference["index"])
-        source = texture.get(
-            "source", texture.get("extensions", {}).get("EXT_texture_webp", {}).get("source")
-        )
+        webp = texture.get("extensions", {}).get("EXT_texture_webp", {}).get("source")
+        source = texture.get("source", webp)
         if source is None:
-            self._warn(f"has a {slot} that is not a PNG, JPEG or WebP image and was left out")
+            self.document.warn(f"has a {slot} that is not a PNG, JPEG or WebP image and was left out")
             return None
         entry = self.document.item("images", source)
         if source not in self._pixels:
@@ -234,20 +219,18 @@ class Materials:
                 if "uri" in entry
                 else self.document.view(entry["bufferView"])[0]
             )
-            name = f" {shown(entry['name'])}" if "name" in entry else ""
-            self._pixels[source] = decode_pixels(bytes(data), f"{self.path}: image {source}{name} ({slot})")
+            called = f" {shown(entry['name'])}" if "name" in entry else ""
+            name = f"{self.document.path}: image {source}{called} ({slot})"
+            self._pixels[source] = decode_pixels(bytes(data), name)
         return self._pixels[source]
-
-    def _warn(self, text: str) -> None:
-        warnings.warn(f"'{self.path}' {text}", stacklevel=8)
 
 
 def _inner(entry: dict[str, Any], path: str) -> Any:
     """What stands at keys joined by "/"; None where there is nothing."""
-    found: Any = entry
+    inner: Any = entry
     for key in path.split("/"):
-        found = None if found is None else found.get(key)
-    return found
+        inner = None if inner is None else inner.get(key)
+    return inner
 
 
 def _name(slot: str) -> str:
@@ -260,8 +243,8 @@ def _channels(image: Map, pixels: Pixels) -> np.ndarray | None:
     values = np.repeat(values, 3, axis=-1) if values.shape[-1] == 1 else values
     if max(image.columns) >= values.shape[-1]:
         return None
-    found = values[..., image.columns[0]] if image.width == 0 else values[..., image.columns]
-    return 2 * found - 1 if image.signed else np.ascontiguousarray(found)
+    values = values[..., image.columns[0] if image.width == 0 else image.columns]
+    return 2 * values - 1 if image.signed else np.ascontiguousarray(values)
 
 
 # Which UVs a texture of a glTF file uses, and where maps then lie.
@@ -292,14 +275,8 @@ class Frame:
 
     def is_upright(self) -> bool:
         """Whether u and v grow in the directions of the file's: there is no rotation or mirror."""
-        return bool(
-            (np.diag(self.matrix) > 0).all() and np.allclose(self.matrix, np.diag(np.diag(self.matrix)))
-        )
-
-    @property
-    def is_squeezed(self) -> bool:
-        """Whether it brings all UVs onto a line, so that it has no inverse."""
-        return abs(np.linalg.det(self.matrix)) <= 1e-12
+        scale = np.diag(self.matrix)
+        return bool((scale > 0).all() and np.allclose(self.matrix, np.diag(scale)))
 
     def after(self, base: Frame) -> tuple[np.ndarray, np.ndarray]:
         """(2, 2) and (2,) from the UVs of another frame of the same set, that has an inverse, to those of this one."""
@@ -318,20 +295,20 @@ def transform_entry(matrix: np.ndarray, offset: np.ndarray) -> dict[str, Any] | 
     down = s * matrix[0, 1] + c * matrix[1, 1]
     if not np.allclose(np.array([[c, s], [-s, c]]) * (across, down), matrix, atol=1e-6):
         return None
-    angle, found = float(np.arctan2(s, c)), {}
+    angle, entry = float(np.arctan2(s, c)), {}
     if offset.any():
-        found["offset"] = offset.tolist()
+        entry["offset"] = offset.tolist()
     if angle:
-        found["rotation"] = angle
+        entry["rotation"] = angle
     if (across, down) != (1.0, 1.0):
-        found["scale"] = [across, float(down)]
-    return found
+        entry["scale"] = [across, float(down)]
+    return entry
 
 
-def turned_normals(normal: np.ndarray, turn: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def turned_normals(normal: np.ndarray, turn: np.ndarray) -> np.ndarray:
     """Normals (H, W, 3) along the tangents of the map's UVs as those along the tangents of the mesh's UVs: x and y are
-    rotated or mirrored as the matrix does, without its scale."""
-    left, _, right = np.linalg.svd(turn[0])
+    rotated or mirrored as the matrix (2, 2) does, without its scale."""
+    left, _, right = np.linalg.svd(turn)
     back = (left @ right).T  # the inverse of the rotation or mirror; v points down, y up
     x, y = normal[..., 0], -normal[..., 1]
     return np.stack(

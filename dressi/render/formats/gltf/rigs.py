@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ....errors import InputError
+from ...io.files import Damaged
 from ...mesh import Mesh, weld_values
 from ...scene.geometry import Geometry, TriangleGeometry, geometry_of
 from ...scene.morph import MOST_MODES, MorphGeometry
 from ...scene.skin import Skeleton, SkinnedGeometry
-from .document import Document, Nodes, Placed
-from .primitives import Merged, Part
+from .document import Document, Placed
+from .primitives import Part, Primitives
 
 SETS = 8
 """Of four joints each, that are read."""
 
 
 class Rigs:
-    """What moves the vertices of primitives; methods raise InputError naming the file and the node."""
+    """What moves the vertices of primitives; methods raise InputError naming the node."""
 
-    def __init__(self, document: Document, placed: Mapping[int, Placed]):
-        self.document, self.path, self.placed = document, document.path, placed
-        self.merged, self.nodes = Merged(document), Nodes(document)
+    def __init__(self, document: Document, placed: Sequence[Placed]):
+        self.document, self.placed = document, {node.index: node for node in placed}
+        self.primitives = Primitives(document)
         self._skeletons: dict[int, tuple[Skeleton, np.ndarray]] = {}
 
     def geometry(self, part: Part, name: str, node: Placed) -> Geometry:
@@ -34,67 +34,21 @@ class Rigs:
         weights = self._weights(part, node)
         joints = self._joints(part, node) if "skin" in node.entry else None
         if weights is None and joints is None:
-            mesh = self.merged.merged([part])
+            mesh = self.primitives.merged([part])
             mesh.name = name
             return TriangleGeometry(mesh.clean())
-        return self._moved(part, name, node, weights, joints)
-
-    def matrix(self, node: Placed) -> np.ndarray | None:
-        """(4, 4) of the vertices of a node to the world, None where they lie there. Joints say where a skin is, whatever its own
-        node says."""
-        return None if "skin" in node.entry else node.matrix
-
-    def posed(self, part: Part, node: Placed) -> Part:
-        """A primitive where its morph targets and joints put it at the weights and poses of the file."""
-        weights = self._weights(part, node)
-        joints = self._joints(part, node) if "skin" in node.entry else None
-        if joints is None and (weights is None or not weights.any()):
-            return part
-        mesh = Mesh(part.positions, part.faces, name=self.nodes.name(node.index))
-        if part.normals is not None:
-            mesh.normals, mesh.normal_faces = part.normals, part.faces
-        modes = self._modes(part, "POSITION", 0 if weights is None else len(weights))
-        normal_modes = self._normal_modes(part, mesh, len(modes))
-        geometry: Any = mesh
-        if weights is not None:
-            geometry = MorphGeometry(mesh, modes, weights, normal_modes=normal_modes)
-        if joints is not None:
-            geometry = self._skinned(node, geometry, joints[0].astype(np.int64), joints[1])
-        found = geometry_of(geometry).lists()
-        normals = None
-        if found.get("normals") is not None:
-            normals = np.zeros_like(part.positions)
-            normals[part.faces] = found["normals"][found["normal_faces"]]
-        # Tangents of the file belong to the shape that was bound; they are computed of this one.
-        return replace(part, positions=found["positions"], normals=normals, tangents=None)
-
-    def _skinned(self, node: Placed, bound: Any, joints: np.ndarray, weights: np.ndarray) -> SkinnedGeometry:
-        skeleton, inverse_bind = self.skeleton(node)
-        try:
-            return SkinnedGeometry(bound, joints, weights, inverse_bind, skeleton)
-        except InputError as error:
-            raise InputError(f"'{self.path}': {self.nodes.name(node.index)}: {error}") from None
-
-    def _moved(
-        self,
-        part: Part,
-        name: str,
-        node: Placed,
-        weights: np.ndarray | None,
-        joints: tuple[np.ndarray, np.ndarray] | None,
-    ) -> Geometry:
         modes = self._modes(part, "POSITION", 0 if weights is None else len(weights))
         count = len(part.positions)
         # Vertices are one where they are equal and move alike.
         columns = [part.positions, modes.transpose(1, 0, 2).reshape(count, -1), *(joints or ())]
         ends = np.cumsum([column.shape[1] for column in columns])
         rows, faces = weld_values(np.concatenate(columns, axis=1), part.faces)
-        mesh = self.merged.dressed(Mesh(rows[:, :3], faces, name=name), [part], part.faces)
+        mesh = self.primitives.dressed(Mesh(rows[:, :3], faces, name=name), [part], part.faces)
         mesh = mesh.validate()
         normal_modes = self._normal_modes(part, mesh, len(modes))
         keep = ~mesh.degenerate_faces()
         if not keep.any():
-            raise InputError(f"'{self.path}': all faces of '{name}' are degenerate; export it again")
+            raise Damaged(f"all faces of '{name}' are degenerate")
         mesh = mesh if keep.all() else mesh.with_faces(keep)
         geometry: Geometry = TriangleGeometry(mesh)
         if weights is not None:
@@ -106,6 +60,42 @@ class Rigs:
         own = rows[:, ends[1] : ends[2]].astype(np.int64), rows[:, ends[2] : ends[3]]
         return self._skinned(node, mesh if weights is None else geometry, *own)
 
+    def matrix(self, node: Placed) -> np.ndarray | None:
+        """(4, 4) of the vertices of a node to the world, None where they lie there. Joints say where a skin is, whatever its
+        own node says."""
+        return None if "skin" in node.entry else node.matrix
+
+    def posed(self, part: Part, node: Placed) -> Part:
+        """A primitive where its morph targets and joints put it at the weights and poses of the file."""
+        weights = self._weights(part, node)
+        joints = self._joints(part, node) if "skin" in node.entry else None
+        if joints is None and (weights is None or not weights.any()):
+            return part
+        mesh = Mesh(part.positions, part.faces, name=self.document.node_name(node.index))
+        if part.normals is not None:
+            mesh.normals, mesh.normal_faces = part.normals, part.faces
+        modes = self._modes(part, "POSITION", 0 if weights is None else len(weights))
+        normal_modes = self._normal_modes(part, mesh, len(modes))
+        geometry: Any = mesh
+        if weights is not None:
+            geometry = MorphGeometry(mesh, modes, weights, normal_modes=normal_modes)
+        if joints is not None:
+            geometry = self._skinned(node, geometry, joints[0].astype(np.int64), joints[1])
+        lists = geometry_of(geometry).lists()
+        normals = None
+        if lists.get("normals") is not None:
+            normals = np.zeros_like(part.positions)
+            normals[part.faces] = lists["normals"][lists["normal_faces"]]
+        # Tangents of the file belong to the shape that was bound; they are computed of this one.
+        return replace(part, positions=lists["positions"], normals=normals, tangents=None)
+
+    def _skinned(self, node: Placed, bound: Any, joints: np.ndarray, weights: np.ndarray) -> SkinnedGeometry:
+        skeleton, inverse_bind = self.skeleton(node)
+        try:
+            return SkinnedGeometry(bound, joints, weights, inverse_bind, skeleton)
+        except InputError as error:
+            raise InputError(f"{self.document.node_name(node.index)}: {error}") from None
+
     # ---- morph targets
 
     def _weights(self, part: Part, node: Placed) -> np.ndarray | None:
@@ -114,7 +104,7 @@ class Rigs:
         if not count:
             return None
         if count > MOST_MODES:
-            raise InputError(f"'{self.path}' has {count:,} morph targets, above the limit of {MOST_MODES:,}")
+            raise InputError(f"it has {count:,} morph targets, above the limit of {MOST_MODES:,}")
         mesh = self.document.item("meshes", node.entry["mesh"])
         given = node.entry if "weights" in node.entry else mesh
         if "weights" not in given:
@@ -124,36 +114,32 @@ class Rigs:
     def _names(self, node: Placed, count: int) -> tuple[str, ...]:
         extras = self.document.item("meshes", node.entry["mesh"]).get("extras")
         names = extras.get("targetNames") if isinstance(extras, dict) else None
-        fits = (
-            isinstance(names, list) and len(names) == count and all(isinstance(name, str) for name in names)
-        )
-        return tuple(names) if fits and names else ()
+        if not isinstance(names, list) or len(names) != count or not all(isinstance(n, str) for n in names):
+            return ()
+        return tuple(names)
 
     def _modes(self, part: Part, what: str, count: int) -> np.ndarray:
         """(count, V, 3): displacements of the vertices of a primitive."""
-        found = np.zeros((count, len(part.positions), 3))
+        modes = np.zeros((count, len(part.positions), 3))
         vertices = self.document.count(part.entry["attributes"]["POSITION"])
-        for mode, target in zip(found, part.entry.get("targets", ())[:count], strict=True):
+        for mode, target in zip(modes, part.entry.get("targets", ())[:count], strict=True):
             if what in target:
                 values = self.document.accessor(target[what])
                 if values.shape != (vertices, 3):
-                    raise InputError(
-                        f"'{self.path}': a morph target has {what} {values.shape} for {vertices} vertices; export it again"
-                    )
+                    raise Damaged(f"a morph target has {what} {values.shape} for {vertices} vertices")
                 mode[:] = values[part.used]
-        return found
+        return modes
 
     def _normal_modes(self, part: Part, mesh: Mesh, count: int) -> np.ndarray | None:
-        """(count, K, 3) of the normals of the mesh, which become distinct where they move apart. Where targets have none, the
-        normals of a file stay."""
+        """(count, K, 3) of the normals of the mesh, which become distinct where they move apart. Where targets have none,
+        the normals of a file stay."""
         if mesh.normals is None or not count:
             return None
         if not any("NORMAL" in target for target in part.entry.get("targets", ())):
             return np.zeros((count, len(mesh.normals), 3), np.float32)
         modes = self._modes(part, "NORMAL", count)
-        normals = np.asarray(part.normals) / np.maximum(
-            np.linalg.norm(np.asarray(part.normals), axis=1, keepdims=True), 1e-30
-        )
+        normals = np.asarray(part.normals)
+        normals = normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
         rows = np.concatenate([normals, modes.transpose(1, 0, 2).reshape(len(normals), -1)], axis=1)
         rows, mesh.normal_faces = weld_values(rows, part.faces)
         mesh.normals = np.ascontiguousarray(rows[:, :3])
@@ -164,30 +150,24 @@ class Rigs:
     def _joints(self, part: Part, node: Placed) -> tuple[np.ndarray, np.ndarray] | None:
         """(V, 4 n) numbers of joints, and weights."""
         attributes = part.entry["attributes"]
-        found: tuple[list[np.ndarray], list[np.ndarray]] = [], []
-        vertices = self.document.count(attributes["POSITION"])
+        columns: tuple[list[np.ndarray], list[np.ndarray]] = [], []
+        vertices, name = self.document.count(attributes["POSITION"]), self.document.node_name(node.index)
         if f"JOINTS_{SETS}" in attributes:
-            warnings.warn(
-                f"'{self.path}': {self.nodes.name(node.index)} has more than {4 * SETS} joints a vertex; the first are used",
-                stacklevel=6,
-            )
+            self.document.warn(f"has more than {4 * SETS} joints a vertex in {name}; the first are used")
         for k in range(SETS):
             names = f"JOINTS_{k}", f"WEIGHTS_{k}"
             if not set(names) <= attributes.keys():
                 break
-            for rows, what in zip(found, names, strict=True):
+            for rows, what in zip(columns, names, strict=True):
                 values = self.document.accessor(attributes[what])
                 if values.shape != (vertices, 4):
-                    raise InputError(
-                        f"'{self.path}': {what} is {values.shape} for {vertices} vertices; export it again"
-                    )
+                    raise Damaged(f"{what} is {values.shape} for {vertices} vertices")
                 rows.append(values[part.used])
-        if not found[0]:
+        if not columns[0]:
             raise InputError(
-                f"'{self.path}': {self.nodes.name(node.index)} has a skin, and its mesh has no JOINTS_0 and WEIGHTS_0;"
-                " bind it again, or remove the skin"
+                f"{name} has a skin, and its mesh has no JOINTS_0 and WEIGHTS_0; bind it again, or remove the skin"
             )
-        return np.concatenate(found[0], axis=1), np.concatenate(found[1], axis=1)
+        return np.concatenate(columns[0], axis=1), np.concatenate(columns[1], axis=1)
 
     def skeleton(self, node: Placed) -> tuple[Skeleton, np.ndarray]:
         """The skeleton of the skin of a node, one for all nodes with this skin, and (K, 4, 4) inverse bind matrices."""
@@ -197,37 +177,33 @@ class Rigs:
         return self._skeletons[number]
 
     def _skeleton(self, node: Placed, skin: dict[str, Any]) -> tuple[Skeleton, np.ndarray]:
-        joints = skin.get("joints", [])
+        name, joints = self.document.node_name(node.index), skin.get("joints", [])
         if not joints:
-            raise InputError(
-                f"'{self.path}': {self.nodes.name(node.index)} has a skin without joints; bind it to some, or remove it"
-            )
+            raise InputError(f"{name} has a skin without joints; bind it to some, or remove it")
         numbers = {joint: k for k, joint in enumerate(joints)}
         parents, local, names = [], [], []
         for joint in joints:
             if joint not in self.placed:
-                raise InputError(
-                    f"'{self.path}': {self.nodes.name(node.index)} has a joint, {self.nodes.name(joint)}, that is not in its"
-                    " scene; export it again"
+                raise Damaged(
+                    f"{name} has a joint, {self.document.node_name(joint)}, that is not in its scene"
                 )
             place, at = np.eye(4), joint
             while at != -1:
-                own = self.nodes.matrix(self.placed[at].entry)
+                own = self.document.matrix(self.placed[at].entry)
                 place = place if own is None else own @ place
                 at = self.placed[at].parent
                 if at in numbers:
                     break
             parents.append(numbers.get(at, -1))
             local.append(place)
-            name = self.placed[joint].entry.get("name")
-            names.append(name if isinstance(name, str) and name else f"joint {len(names)}")
+            called = self.placed[joint].entry.get("name")
+            names.append(called if isinstance(called, str) and called else f"joint {len(names)}")
         inverse_bind = np.tile(np.eye(4), (len(joints), 1, 1))
         if "inverseBindMatrices" in skin:
-            found = self.document.accessor(skin["inverseBindMatrices"])
-            if found.shape[1] != 16 or len(found) < len(joints) or not np.isfinite(found).all():
-                raise InputError(
-                    f"'{self.path}': {self.nodes.name(node.index)} has a skin of {len(joints)} joints with"
-                    f" {len(found)} inverse bind matrices; export it again"
+            rows = self.document.accessor(skin["inverseBindMatrices"])
+            if rows.shape[1] != 16 or len(rows) < len(joints) or not np.isfinite(rows).all():
+                raise Damaged(
+                    f"{name} has a skin of {len(joints)} joints with {len(rows)} inverse bind matrices"
                 )
-            inverse_bind = found[: len(joints)].reshape(-1, 4, 4).swapaxes(1, 2)
+            inverse_bind = rows[: len(joints)].reshape(-1, 4, 4).swapaxes(1, 2)
         return Skeleton(parents, np.stack(local), names), inverse_bind
