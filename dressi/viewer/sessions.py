@@ -26,7 +26,7 @@ from ..render.drawing.scenes.joined import scene_given
 from ..render.fit import FitJob, FitResult, Progress
 from ..render.fit.graphs.round import CHUNK, Subject
 from ..render.fit.graphs.term import RANGES, Controls
-from ..render.fit.run.running import FitRun, Moment
+from ..render.fit.job import FitRun, Moment
 from ..render.formats import save_mesh
 from ..render.io import save_png
 from ..render.lists import as_list

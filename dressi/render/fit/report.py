@@ -35,9 +35,8 @@ from ..objectives.metrics import chamfer, code_gains, code_psnr, interior, iou, 
 from ..scene.scene import Node, Scene
 from ..shading.lights import LightSource
 from ..surface.color import linear_to_srgb, srgb_to_linear
-from .data.dataset import Dataset, FitResult, Observations, Quality
+from .data.dataset import Dataset, FitResult, Observations, Parts, Quality
 from .disk import cannot_write, locked, temporary_prefix
-from .job import Parts
 
 LIGHT = "light.json"
 """The light of a result whose material was recovered."""

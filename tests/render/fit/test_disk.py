@@ -239,7 +239,7 @@ def test_the_checkpoint_of_another_fit_is_neither_overwritten_nor_removed(tmp_pa
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EACCES])
 def test_a_disk_that_fails_does_not_end_a_fit(tiny_fits, tmp_path, monkeypatch, code):
     whole, _ = tiny_fits.whole()
-    monkeypatch.setattr("dressi.render.fit.run.running.SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("dressi.render.fit.job.SAVE_SECONDS", 0.0)
     with monkeypatch.context() as broken:
         disk = Disk(broken, tmp_path, code)
         job = FitJob(tiny_fits.scene, tiny_fits.options, tiny_fits.make_engine, folder=tmp_path)

@@ -25,14 +25,15 @@ from dressi.render.fit.data.dataset import (
     Dataset,
     FitResult,
     Observations,
+    Parts,
     Timing,
     mesh_dataset,
     photo_dataset,
     planned_dataset,
+    regions,
 )
 from dressi.render.fit.data.learned import ROUNDS, Learned, ViewBatches, round_size
 from dressi.render.fit.graphs.round import start
-from dressi.render.fit.job import Parts, regions
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.phases.texture import PARTS, TextureRound, roughness
 from dressi.render.fit.report import HELD_OUT, expected_gains, score, write_losses, write_results

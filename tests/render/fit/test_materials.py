@@ -21,7 +21,6 @@ from dressi.render.fit.phases.materials import (
     MaterialOptions,
     Recovery,
     parts_of,
-    stages,
     with_maps,
 )
 from dressi.render.materials import GLTF
@@ -170,13 +169,13 @@ def test_vertices_do_not_move_to_blur_textures(monkeypatch):
 
 def test_the_steps_of_a_recovery_are_shared_by_its_stages():
     options = MaterialOptions("albedo,normal,light", steps=103)
-    whole, moving = stages(options, False), stages(options, True)
+    whole, moving = (Recovery(options, SUN, moves).stages for moves in (False, True))
     assert whole == [(options, False)]
     assert [moves for _, moves in moving] == [False, True, False]
     assert sum(part.steps for part, _ in moving) == 103
     assert [part.optimize for part, _ in moving] == [("albedo", "light")] * 2 + [options.optimize]
     alone = MaterialOptions("normal")
-    assert stages(alone, True) == [(alone, False)]
+    assert Recovery(alone, SUN, True).stages == [(alone, False)]
 
 
 @pytest.mark.release

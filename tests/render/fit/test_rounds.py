@@ -18,7 +18,6 @@ from dressi.render.fit.graphs.term import Controls, Lists, SpareLists
 from dressi.render.fit.phases import remeshed
 from dressi.render.fit.phases.remeshed import healed, unfolded, unfolded_from
 from dressi.render.fit.phases.shape import ShapeRound
-from dressi.render.fit.run import running
 from dressi.render.forms.edges.edge_list import edge_list, with_room
 from dressi.render.forms.soft_target import check_reach, gap, marked
 from dressi.render.mesh.checks import check_surface
@@ -342,7 +341,7 @@ def test_moments_of_a_few_steps_compute_the_same_fit(tiny_fits):
 
 @pytest.mark.release
 def test_a_rewound_fit_computes_the_same_steps_again(tiny_fits, monkeypatch):
-    monkeypatch.setattr(running, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("dressi.render.fit.job.SAVE_SECONDS", 0.0)
     whole = job_of(tiny_fits).run()
     run = job_of(tiny_fits).started()
     run.keeping, rewound = 3, 0
@@ -400,7 +399,7 @@ def test_a_round_that_was_saved_at_its_end_is_not_measured(device, tiny_fits, tm
     def kill(name, engine):
         raise Killed
 
-    monkeypatch.setattr(running, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("dressi.render.fit.job.SAVE_SECONDS", 0.0)
     with pytest.raises(Killed):
         job(kill).run()
     stages = RoundStages()

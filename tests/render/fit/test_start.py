@@ -13,12 +13,12 @@ from scipy.ndimage import distance_transform_edt
 from dressi import DressiAD, InputError, evaluate
 from dressi.render import Cameras, Mesh, iou, primitives, ring
 from dressi.render.fit import Dataset, FitJob, FitOptions, Observations, draw, mesh_dataset, shape_rounds
+from dressi.render.fit import job as job_module
 from dressi.render.fit.disk import Checkpoint, Keeper
 from dressi.render.fit.graphs.round import Found
+from dressi.render.fit.job import rounds_of
 from dressi.render.fit.options.schedule import fitted_rounds
 from dressi.render.fit.phases.shape import ShapeRound
-from dressi.render.fit.run import rounds as run_module
-from dressi.render.fit.run.rounds import rounds_of
 from dressi.render.fit.start import carved as hull_module
 from dressi.render.fit.start import stereo as maps_module
 from dressi.render.fit.start.carved import Hull, near_cells
@@ -351,12 +351,12 @@ def test_stereo_finds_a_pit_that_no_outline_shows(device, monkeypatch: pytest.Mo
 
 def test_a_start_is_kept_for_a_fit_that_was_stopped(tmp_path, monkeypatch: pytest.MonkeyPatch):
     scene, options, ball = pictures_of_nothing(), FitOptions(size=(8, 8)), primitives.icosphere(1, 0.5)
-    monkeypatch.setattr(run_module, "start_mesh", lambda *given: (ball, True))
+    monkeypatch.setattr(job_module, "start_mesh", lambda *given: (ball, True))
     keeper = Keeper(tmp_path)
     mesh, rounds = rounds_of(scene, options, None, DressiAD, keeper)
     assert not list(tmp_path.iterdir())
     keeper.save(Checkpoint("key"))
-    monkeypatch.setattr(run_module, "start_mesh", lambda *given: None)
+    monkeypatch.setattr(job_module, "start_mesh", lambda *given: None)
     again, same = rounds_of(scene, options, None, DressiAD, Keeper(tmp_path))
     assert_array_equal(again.positions, mesh.positions)
     assert same == rounds
@@ -382,7 +382,7 @@ def test_stereo_begins_anew_and_colours_count_once_poses_are_found(monkeypatch: 
     hulls = iter([None, "hull", None])
     monkeypatch.setattr("dressi.render.fit.start.choice.hull_of", lambda *given: next(hulls))
     monkeypatch.setattr("dressi.render.fit.start.choice.stereo_start", stereo)
-    monkeypatch.setattr(run_module, "adjusted", lambda mesh, cameras, *given, **options: (mesh, cameras))
+    monkeypatch.setattr(job_module, "adjusted", lambda mesh, cameras, *given, **options: (mesh, cameras))
     job = FitJob(scene, options, DressiAD)
     (number,) = [number for number in range(len(job.rounds)) if job.adjusts(number)]
     assert not seen and all(not plan.weights for plan in job.rounds[: number + 1])

@@ -21,11 +21,11 @@ from dressi.render.fit.data.dataset import photo_dataset
 from dressi.render.fit.data.learned import learned
 from dressi.render.fit.graphs.term import FitRound, Moving, moving_cameras
 from dressi.render.fit.graphs.terms import TOLERANCE, Depths, colour_term, depth_at, depth_image, depth_term
+from dressi.render.fit.job import rounds_of
 from dressi.render.fit.phases import remeshed
 from dressi.render.fit.phases.remeshed import holes, opened
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.report import confidence, save_result, shown_confidence
-from dressi.render.fit.run.rounds import rounds_of
 from dressi.render.forms.hard_soft_ras import FORMS, draw_form
 from dressi.render.io import Photos, load_photos
 from dressi.render.mesh import Mesh, primitives

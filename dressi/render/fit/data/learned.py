@@ -14,7 +14,7 @@ from ....ad.types import INT
 from ....errors import InputError
 from ...forms.hard_soft_ras import SOFT_FORMS
 from ...forms.soft_target import outline_distances
-from ...io.images import scaled_size
+from ...io.images import resize, scaled_size
 from ...lists import list_leaf
 from .dataset import Dataset
 
@@ -50,6 +50,11 @@ def learned(dataset: Dataset) -> Learned:
     matrices, masks, colors = (np.repeat(array, 2, axis=0) for array in found[:3])
     known, depths = (None if array is None else np.repeat(array, 2, axis=0) for array in found[3:])
     return Learned(matrices, masks, colors, known, depths)
+
+
+def resized(images: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """(N, h, w, ...) float32: images (N, H, W, ...) at a size (w, h)."""
+    return np.stack([resize(image.astype(np.float32), size) for image in images])
 
 
 def round_size(size: tuple[int, int], rows: int, views: int, form: str = "outer") -> tuple[int, int]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 import numpy as np
 
 from ....ad import functional as F
 from ....ad import optim
 from ....ad.graph import Variable
-from ....ad.types import Size
+from ....ad.types import Size, list_values
 from ...cameras import Cameras
 from ...drawing.draw import COLUMNS, compare
 from ...engine import Engine
@@ -47,7 +49,7 @@ class Found:
 class Round(ABC):
     """Terms of a loss, and optimizers of the parameters that they have in common; each term brings its own.
 
-    mesh: as it is now: a round that remeshes replaces it.  outputs: Variables that are read at the end, by
+    mesh: the present one; a round that remeshes replaces it.  outputs: Variables that are read at the end, by
     name.  factors: names of the ``Factors`` that it reads.  subject: what is drawn of it from any camera.
     doing: what it does, for people.
     """
@@ -68,11 +70,7 @@ class Round(ABC):
     ):
         self.mesh, self.steps, self.terms = mesh, steps, list(terms)
         self.outputs = dict(outputs or {})
-        first, *others = self.terms
-        loss = first.loss
-        for term in others:
-            loss = loss + term.loss
-        self.loss = loss
+        self.loss = reduce(operator.add, (term.loss for term in terms))
         """FLOAT 1x1."""
         own = dict(optimizers)
         for term in terms:
@@ -83,13 +81,16 @@ class Round(ABC):
         self.factors = (*self.factors, *(name for term in terms for name in term.factors))
 
     def before(self, engine: Engine, step: int) -> None:
-        """What changes before a step, a multiple of ten or a resumed one: nothing, unless a kind of round has
-        something."""
+        """Called before a step that is a multiple of ten, and before the first one after a resume."""
         return
+
+    def moved(self, state: dict[str, np.ndarray]) -> Mesh:
+        """The mesh with the positions of a state of the engine."""
+        return self.mesh.moved(list_values(state["position"], len(self.mesh.positions))[0])
 
     @abstractmethod
     def look(self, engine: Engine) -> Comparison:
-        """The training views as they are now."""
+        """The present training views."""
 
     @abstractmethod
     def found(self, engine: Engine) -> Found:

@@ -16,7 +16,7 @@ from ....ad.types import FLOAT, IVEC3, VEC3, Size, list_image
 from ....errors import InputError
 from ...cameras import Cameras
 from ...cameras.alignment import Similarity, align
-from ...cameras.pose import matrices_leaf, poses, unit_cameras, world_cameras
+from ...cameras.pose import poses, unit_cameras, world_cameras
 from ...engine import Engine
 from ...forms.edges.edge_list import EdgeList, edge_list, with_room
 from ...forms.form import Form, Silhouette
@@ -36,11 +36,7 @@ class Term:
     """A summand of the loss of a round: ``loss`` FLOAT 1x1, its weight included.
 
     A term of the shape phase is a class that is made from a ``Canvas`` and the weight of its option, and is
-    named in the row of that option in ``FitOptions``:
-
-        class Consistency(Term):
-            def __init__(self, canvas: Canvas, weight: float):
-                super().__init__(normal_consistency(canvas.position, canvas.edges) * weight)
+    named in the row of that option in ``FitOptions``, such as ``terms.Consistency``.
 
     optimizers: those of parameters of its own, by leaf.  of_vertices: the leaves among them that are lists of
     vertices, whose values follow a mesh that is remeshed. factors: names of the ``Factors`` that it reads.
@@ -50,9 +46,9 @@ class Term:
     share: float = 1.0
     """Weight relative to silhouettes where its option is 1, or yes."""
     far: bool = True
-    """Whether a round that goes far, as the first does, has it."""
+    """Whether it is active in coarse rounds."""
     scheduled: bool = False
-    """Whether the schedule says which rounds have it; others have it in all."""
+    """Whether the schedule says which rounds have it. Other terms are in all rounds."""
 
     def __init__(
         self,
@@ -68,8 +64,7 @@ class Term:
         self.factors, self.codes, self.shown = factors, codes, shown
 
     def data(self, mesh: Mesh) -> dict[Variable, np.ndarray]:
-        """What to send when the round goes on with a remeshed mesh, by leaf: what the term knows of the
-        topology beside ``Canvas.lists``, which the round sends."""
+        """Arrays to send when the round goes on with a remeshed mesh, by leaf, beside ``Canvas.lists``."""
         return {}
 
 
@@ -77,13 +72,12 @@ class Term:
 class Canvas:
     """What terms of the shape phase see of their round.
 
-    mesh, lists: what is optimised, as it was at the start.  rest: (V, 3) the shape whose details stay, None:
-    it smooths.  position: VEC3 list.  views: the pictures.  pick: the views of a step from images of all of
-    them.  matrices: (N, 4, 4), None where poses are learned.  size: of the pictures of the round; they are
-    drawn at ``wide``, with a ``margin``. soft: what is drawn, by ``form`` with ``layers``, at ``radius``.
+    lists: of the mesh at the start of the round.  rest: (V, 3) the shape whose details stay; None: the
+    Laplacian smooths.  views: the pictures.  pick: the views of a step from images of all of them.  matrices:
+    (N, 4, 4), None where poses are learned.  size: of the pictures of the round; they are drawn at ``wide``,
+    with a ``margin``.  soft: what is drawn, by ``form`` with ``layers``, at ``radius``.
     """
 
-    mesh: Mesh
     lists: Lists
     rest: np.ndarray | None
     views: Learned
@@ -106,23 +100,8 @@ class Canvas:
 
     @property
     def edges(self) -> EdgeList:
-        """Of the faces; those of a mesh that is remeshed follow it."""
-        return self.lists.edges or edge_list(self.mesh.faces)
-
-    @property
-    def count(self) -> int:
-        """Of views."""
-        return len(self.views.masks)
-
-    @property
-    def unit(self) -> float:
-        """How many units of clip w are one unit of the scene: learned poses are in units of the scene,
-        matrices are from them to the world."""
-        return 1.0 if self.matrices is None else float(np.linalg.norm(self.matrices[0, 3, :3]))
-
-    def image(self, name: str, data: np.ndarray) -> Variable:
-        """FLOAT: an image of each view, drawn size, of the views of the step."""
-        return self.pick(Variable(FLOAT, self.wide, self.count, name=name, data=data))
+        """Edges of the faces; those of a mesh that is remeshed follow it."""
+        return self.lists.edges or edge_list(self.lists.mesh.faces)
 
 
 # The lists of a mesh that a round of the shape phase optimises: for one topology, or with room for others.
@@ -203,9 +182,9 @@ class SpareLists(Lists):
     def data(self, mesh: Mesh) -> dict[Variable, np.ndarray]:
         """What to send for another mesh, by leaf, but for its positions. Raises InputError where there is no
         room."""
-        found = {self.face_list: list_image(padded(mesh.faces, self.faces)), self.used: self._used(mesh)}
+        faces = {self.face_list: list_image(padded(mesh.faces, self.faces)), self.used: self._used(mesh)}
         edges = self.edges.data(self._edges(mesh))
-        return {**found, **edges, **self.neighbours.data(self._neighbours(mesh))}
+        return {**faces, **edges, **self.neighbours.data(self._neighbours(mesh))}
 
     def rows(self, image: np.ndarray, mesh: Mesh) -> np.ndarray:
         """(V, ...) the entries of the image of a list that belong to vertices of the mesh."""
@@ -226,7 +205,7 @@ class SpareLists(Lists):
         return np.full((1, 1, 1), float(len(mesh.positions)))
 
 
-# Camera poses as parameters of a fit, or fixed.
+# Camera poses as parameters of a fit.
 
 
 class Moving:
@@ -246,22 +225,11 @@ class Moving:
 
     @property
     def matrices(self) -> Variable:
-        """MAT4 1x1, N tiles."""
         return self.poses.matrices
 
     def found(self, engine: Engine) -> Cameras:
         """The cameras after the steps so far."""
         return self.poses.found(engine.recv)
-
-
-def matrices_of(views: np.ndarray | Moving) -> Variable:
-    """MAT4 1x1, N tiles, of matrices (N, 4, 4) or of poses that are learned."""
-    return views.matrices if isinstance(views, Moving) else matrices_leaf(views)
-
-
-def optimizers_of(views: np.ndarray | Moving) -> dict[Variable, optim.Optimizer]:
-    """Optimizers of the parameters that the views add to a round."""
-    return dict(views.optimizers) if isinstance(views, Moving) else {}
 
 
 def with_views(cameras: Cameras, views: np.ndarray) -> Cameras:
@@ -297,8 +265,7 @@ def in_world(dataset: Dataset, cameras: Cameras) -> tuple[Cameras, Similarity]:
 
 @dataclass(frozen=True)
 class FitRound:
-    """One part of the shape phase: one topology and one image size. Pairs are the values at the first and
-    last step."""
+    """A round of the shape phase: one topology, one image size. Pairs: values at the first and last step."""
 
     subdivisions: int
     """How often the start mesh is subdivided."""
@@ -314,8 +281,7 @@ class FitRound:
     spread: float = 0.0
     """The lambda of large steps; 0: gradients averaged with those of neighbours, and Adam."""
     weights: Mapping[str, float] = field(default_factory=dict)
-    """Of further terms of the loss, by the names of their options (``FitOptions``), relative to
-    silhouettes."""
+    """Weights of further terms of the loss relative to silhouettes, by the names of their options."""
     turn: tuple[float, float] = (0.0, 0.0)
     """Learning rate of the rotations of poses, in radians; 0: fixed."""
     shift: tuple[float, float] = (0.0, 0.0)
@@ -340,11 +306,8 @@ class FitRound:
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """Of a round: numbers that are part of its graph, or FLOAT leaves of one texel that ``Controls`` sends.
-
-    rate: of all learning rates.  radius: of the radius of HardSoftRas.  smoothness, colour: of these terms of
-    the loss.
-    """
+    """Factors on a round's learning rates, its radius of HardSoftRas, and its smoothness and colour terms:
+    numbers that are part of its graph, or FLOAT leaves of one texel that ``Controls`` sends."""
 
     rate: Number = 1.0
     radius: Number = 1.0
@@ -359,8 +322,7 @@ RANGES = {"rate": (0.05, 5.0), "radius": (0.25, 4.0), "smoothness": (0.02, 50.0)
 
 @dataclass(eq=False)
 class Controls:
-    """The factors of a fit as leaves, and their present values. Values go to the engine of the round that
-    runs.
+    """The factors of a fit as leaves, and their present values, which go to the engine of the present round.
 
     changes: (steps of the fit so far, name, value) of everything that was set, for the report.
 
@@ -391,6 +353,6 @@ class Controls:
         self.changes.append((step, name, float(value)))
 
     def send(self, engine: Engine, names: Iterable[str]) -> None:
-        """Send the present values of these factors, those that a round reads, to its engine."""
+        """Send the present values of the factors that a round reads to its engine."""
         for name in names:
             engine.send(self.leaves[name], np.full((1, 1, 1), self.values[name]))

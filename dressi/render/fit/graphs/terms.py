@@ -1,5 +1,4 @@
-"""The terms of the loss of the shape phase, one module each. A new one is a module here and a row of
-``FitOptions``."""
+"""The terms of the loss of the shape phase. A new one is a class here and a row of ``FitOptions``."""
 
 from __future__ import annotations
 
@@ -19,14 +18,13 @@ from ...objectives.losses import charbonnier, l2
 from ...objectives.regularizers import normal_consistency
 from ...surface.color import linear_to_srgb
 from ...surface.screen import DrawnMesh, barycentric, corners, covered, interpolate
-from ..data.learned import cut_off, least_distances, signed_distances
+from ..data.learned import cut_off, least_distances, resized, signed_distances
 from .term import BETAS, Canvas, Term
-
-# The Laplacian of the shape: it smooths, or keeps the details of a given shape.
 
 
 class Bending(Term):
-    """The squared Laplacian of the positions, or of their difference from a given shape."""
+    """The squared Laplacian of the positions, which smooths, or of their difference from a given shape, which
+    keeps its details."""
 
     def __init__(self, canvas: Canvas):
         position, rest = canvas.position, canvas.rest
@@ -35,8 +33,7 @@ class Bending(Term):
         super().__init__(canvas.lists.bending(moved, weight), factors=("smoothness",))
 
 
-# The colour term of the shape phase (photo-consistency): a point of the surface has one colour in all
-# pictures.
+# The colour term (photo-consistency): a point of the surface has one colour in all pictures.
 
 PACE = 0.05
 """Learning rate of Adam for colours, in sRGB codes."""
@@ -68,18 +65,11 @@ class Colours(Term):
     scheduled = True
 
     def __init__(self, canvas: Canvas, weight: float):
-        views = canvas.views
-        light = HarmonicLight(canvas.mesh.vertex_normals(), canvas.count) if canvas.matrices is None else None
-        colour, distance = colour_term(
-            canvas.soft.mesh,
-            views.colors,
-            views.masks,
-            canvas.size,
-            canvas.margin,
-            canvas.lists.vertices,
-            canvas.pick,
-            light,
-        )
+        views, lists, light = canvas.views, canvas.lists, None
+        if canvas.matrices is None:
+            light = HarmonicLight(lists.mesh.vertex_normals(), len(views.masks))
+        at = canvas.size, canvas.margin, lists.vertices, canvas.pick, light
+        colour, distance = colour_term(canvas.soft.mesh, views.colors, views.masks, *at)
         paces = {colour: optim.adam(PACE, BETAS)}
         if light is not None:
             paces |= {leaf: optim.adam(0.02, BETAS) for leaf in light.parameters}
@@ -137,33 +127,31 @@ def vertex_colours(drawn: DrawnMesh, colour: Variable) -> Variable:
     return interpolate(colour, at, barycentric(drawn.position, at, drawn.size))
 
 
-# The consistency term: neighbouring faces lie in one plane, or meet at a crease.
-
-
 class Consistency(Term):
-    """1 - cos of the angles between the normals of neighbouring faces, in the mean over the edges."""
+    """1 - cos of the angles between the normals of neighbouring faces, in the mean over the edges: they lie
+    in one plane, or meet at a crease."""
 
     def __init__(self, canvas: Canvas, weight: float):
         super().__init__(normal_consistency(canvas.position, canvas.edges) * weight)
 
 
-# The depth term of the shape phase: distances along the optical axis, which show concavities that no outline
-# shows.
-
 TOLERANCE = 0.02
-"""Differences in units of the scene above which the term grows linearly: outliers pull no more than
-others."""
+"""Differences of depths, in units of the scene, above which the term grows linearly: outliers pull no more
+than others."""
 
 
 class Depths(Term):
-    """Depths of the surface are the measured ones."""
+    """Distances of the surface along the optical axis are the measured ones. They show concavities that no
+    outline shows."""
 
     share, far = 0.3, False
 
     def __init__(self, canvas: Canvas, weight: float):
-        views, blended = canvas.views, canvas.form.exact_inside
+        views, matrices = canvas.views, canvas.matrices
         assert views.depths is not None
-        at = canvas.size, canvas.margin, canvas.unit, blended, canvas.pick
+        # Learned poses are in units of the scene, matrices are from them to the world.
+        unit = 1.0 if matrices is None else float(np.linalg.norm(matrices[0, 3, :3]))
+        at = canvas.size, canvas.margin, unit, canvas.form.exact_inside, canvas.pick
         super().__init__(depth_term(canvas.soft, views.depths, views.masks, *at) * weight)
 
 
@@ -221,29 +209,28 @@ def depth_at(depths: np.ndarray, mask: np.ndarray, size: tuple[int, int]) -> np.
     return np.where((share >= 0.5) & (inside > 0.99), mean, 0.0)
 
 
-# The outline term: soft silhouettes are those of the masks.
-
-
 class Outlines(Term):
-    """L2 of silhouettes, in the mean over the picture without its margin.
+    """L2 of soft silhouettes and the masks, in the mean over the picture without its margin.
 
     Beyond the border of a truncated mask the coverage is unknown. There the loss of a one-sided form is 0 as
     long as the silhouette lies between the one for an uncovered and the one for a covered outside.
     """
 
     def __init__(self, canvas: Canvas):
-        form, views, soft, (width, height) = canvas.form, canvas.views, canvas.soft, canvas.size
-        assert form.target is not None
-        masks, known, size, margin = views.masks, views.known, canvas.size, canvas.margin
-        outline = canvas.image("outline", signed_distances(masks, size, margin))
-        weight = None
-        target = form.target(outline, canvas.radius, canvas.layers)
+        form, views, soft = canvas.form, canvas.views, canvas.soft
+        masks, known, size, margin, wide = views.masks, views.known, canvas.size, canvas.margin, canvas.wide
+
+        def image(name: str, data: np.ndarray) -> Variable:
+            return canvas.pick(Variable(FLOAT, wide, len(masks), name=name, data=data))
+
+        def target_of(distances: Variable) -> Variable:
+            assert form.target is not None
+            return form.target(distances, canvas.radius, canvas.layers)
+
+        target, weight = target_of(image("outline", signed_distances(masks, size, margin))), None
         if form.one_sided and cut_off(masks, known).any():
-            most = canvas.image("nearest", least_distances(masks, size, margin, known))
-            most = form.target(most, canvas.radius, canvas.layers)
+            most = target_of(image("nearest", least_distances(masks, size, margin, known)))
             target = F.maximum(target, F.minimum(soft.silhouette, most))
         elif not form.one_sided and known is not None:
-            told = np.stack([resize(part.astype(np.float32), size) > 0.999 for part in known])
-            weight = canvas.image("known", told)
-        wide = canvas.wide
-        super().__init__(l2(soft.silhouette, target, weight) * (wide[0] * wide[1] / (width * height)))
+            weight = image("known", resized(known, size) > 0.999)
+        super().__init__(l2(soft.silhouette, target, weight) * (wide[0] * wide[1] / (size[0] * size[1])))

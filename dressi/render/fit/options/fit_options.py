@@ -18,7 +18,7 @@ from .option import check_rows, described, option, rows
 
 STEPS = 720
 """Default number of steps: five sixths for the shape, the rest for the texture. From the hull of exact masks
-the shape needs a part of its steps, and takes no more."""
+the shape takes fewer."""
 
 STARTS = ("auto", "stereo", "hull", "sphere")
 PICTURES, SHAPE, TEXTURE, RUN = "Pictures", "Shape", "Texture and material", "Steps"
@@ -46,8 +46,8 @@ class FitOptions:
     )
     lit: bool = option(
         False,
-        "Whether pictures show a lit mesh whose material is recovered afterwards. Highlights move over a surface, and a"
-        " shape that followed them would get dents: only outlines move it then, in the texture round too.",
+        "Whether pictures show a lit mesh whose material is recovered afterwards. Highlights move over a surface,"
+        " and a shape that followed them would get dents: only outlines move it then, in the texture round too.",
         PICTURES,
         command=False,
     )
@@ -56,9 +56,10 @@ class FitOptions:
     batch: int = option(0, "Views that each step learns from, at random; 0 for all.", RUN, least=0)
     start: str = option(
         "auto",
-        "What to start from: hull, the visual hull of the masks, which has their parts and holes; stereo, the surface within"
-        " it on which pictures agree, which has concavities too; sphere; or auto: stereo where enough photographs agree, else"
-        " the hull, but the sphere where there are fewer than four views or the masks contradict each other.",
+        "What to start from: hull, the visual hull of the masks, which has their parts and holes; stereo, the"
+        " surface within it on which pictures agree, which has concavities too; sphere; or auto: stereo where"
+        " enough photographs agree, else the hull, but the sphere where there are fewer than four views or the"
+        " masks contradict each other.",
         SHAPE,
         choices=STARTS,
     )
@@ -79,16 +80,16 @@ class FitOptions:
     peels: int = option(3, "Layers that the face form of HardSoftRas peels.", SHAPE, least=1, most=8)
     colours: bool | None = option(
         None,
-        "The shape follows colours, too, not only outlines: they show concavities that no outline shows. Default: as the"
-        " outer form, which can; with --refine-poses only once the poses are found; not with --depth, nor for a --target"
-        " whose material is recovered with --optimize.",
+        "The shape follows colours, too, not only outlines: they show concavities that no outline shows. Default:"
+        " as the outer form, which can; with --refine-poses only once the poses are found; not with --depth, nor"
+        " for a --target whose material is recovered with --optimize.",
         SHAPE,
         term=Colours,
     )
     depth: bool = option(
         False,
-        "The shape follows depth pictures, too: 16-bit PNG or .npy files in the folder 'depth' of --photos, named as the"
-        " photographs; distances along the optical axis, 0 where unknown.",
+        "The shape follows depth pictures, too: 16-bit PNG or .npy files in the folder 'depth' of --photos, named"
+        " as the photographs; distances along the optical axis, 0 where unknown.",
         SHAPE,
         term=Depths,
     )
@@ -111,18 +112,20 @@ class FitOptions:
     )
     remesh: bool | None = option(
         None,
-        "Whether the faces follow the shape while it is optimised: edges are split, collapsed and flipped, and folds made"
-        " anew; by default not with --refine-poses. A mesh given with --init keeps its faces.",
+        "Whether the faces follow the shape while it is optimised: edges are split, collapsed and flipped, and"
+        " folds made anew; by default not with --refine-poses. A mesh given with --init keeps its faces.",
         SHAPE,
     )
     refine_poses: bool = option(
         False,
-        "Learn the cameras' poses, too, of photographs that are learned from: for calibrations that are a little wrong.",
+        "Learn the cameras' poses, too, of photographs that are learned from: for calibrations that are a little"
+        " wrong.",
         SHAPE,
     )
     texture_size: int | None = option(
         None,
-        "Texels along each side of the texture. Default: by the size, at most 1024; more for --photos, 1024 for 320 columns.",
+        "Texels along each side of the texture. Default: by the size, at most 1024; more for --photos, 1024 for"
+        " 320 columns.",
         TEXTURE,
         least=1,
         most=1 << 16,
@@ -131,8 +134,8 @@ class FitOptions:
     texture_gradient: str = option("exact", "exact or inverse_uv.", TEXTURE, choices=GRADIENTS)
     loss: str = option(
         "l2",
-        "What the texture is fitted by: l2, squared differences; l1; ssim, l1 and structural similarity; or slower:"
-        " perceptual, features of a small network beside l2.",
+        "What the texture is fitted by: l2, squared differences; l1; ssim, l1 and structural similarity; or"
+        " slower: perceptual, features of a small network beside l2.",
         TEXTURE,
         choices=tuple(LOSSES),
     )
@@ -143,8 +146,8 @@ class FitOptions:
     )
     joint: bool = option(
         True,
-        "Whether the texture round moves vertices too, by what texels show, with mip levels as constants; not where the"
-        " shape is not to follow colours.",
+        "Whether the texture round moves vertices too, by what texels show, with mip levels as constants; not"
+        " where the shape is not to follow colours.",
         TEXTURE,
         command=False,
     )
@@ -154,10 +157,11 @@ class FitOptions:
         if width < 1 or height < 1:
             raise InputError(f"the size {width}x{height} is empty; give at least 1x1, such as --size 256")
         check_rows(self)
-        if min(width, height) < LEAST_SIZE[self.loss]:
-            least = LEAST_SIZE[self.loss]
+        least = LEAST_SIZE[self.loss]
+        if min(width, height) < least:
             raise InputError(
-                f"--loss {self.loss} compares windows, and pictures of {width}x{height} have none; give at least --size {least}"
+                f"--loss {self.loss} compares windows, and pictures of {width}x{height} have none;"
+                f" give at least --size {least}"
             )
         if self.colours and not SOFT_FORMS[self.form].colours:
             able = " or ".join(name for name, form in SOFT_FORMS.items() if form.colours)
@@ -195,13 +199,13 @@ class FitOptions:
 
     @property
     def texture_steps(self) -> int:
-        """Those of the texture round."""
+        """Steps of the texture round."""
         return max(self.steps // 6, 1)
 
     def as_dict(self) -> dict[str, Any]:
         """What the result depends on: values by name, with what the automatic ones come to."""
-        found = {"colours": self.follows_colours, "remesh": self.remeshes, "texture_size": self.texels}
-        return {**asdict(self), "size": list(self.size), **found}
+        told = {"colours": self.follows_colours, "remesh": self.remeshes, "texture_size": self.texels}
+        return {**asdict(self), "size": list(self.size), **told}
 
 
 TERMS = {name: row.option.term for name, row in rows(FitOptions).items() if row.option.term is not None}

@@ -121,19 +121,15 @@ def option(default: Any, help: str, group: str, **facts: Any) -> Any:
 
 def rows(record: type) -> dict[str, Row]:
     """The options of a record by their names, in order."""
-    kinds = get_type_hints(record)
-    found = {}
+    kinds, table = get_type_hints(record), {}
     for one in fields(record):
         if "option" in one.metadata:
-            kind, automatic = _plain(kinds[one.name])
-            found[one.name] = Row(one.name, kind, automatic, one.default, one.metadata["option"])
-    return found
-
-
-def _plain(kind: Any) -> tuple[type, bool]:
-    parts = get_args(kind) if get_origin(kind) in (types.UnionType,) else (kind,)
-    (plain,) = (part for part in parts if part is not type(None))
-    return get_origin(plain) or plain, len(parts) > 1
+            kind = kinds[one.name]
+            parts = get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+            (plain,) = (part for part in parts if part is not type(None))
+            plain = get_origin(plain) or plain
+            table[one.name] = Row(one.name, plain, len(parts) > 1, one.default, one.metadata["option"])
+    return table
 
 
 def check_rows(record: Any) -> None:

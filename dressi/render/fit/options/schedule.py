@@ -14,8 +14,7 @@ spread, and spreading leaves a small part of a detail."""
 EASED = 0.1
 """Factor on the weight of the Laplacian with large steps, which keep the shape smooth by themselves."""
 COLOURS, SPREAD = {"colours": 1.0}, 9.0
-"""For rounds that also compare colours: their weight relative to silhouettes, and the lambda of large
-steps."""
+"""The weight of colours relative to silhouettes, and lambda, in rounds of large steps that compare both."""
 
 
 def shape_rounds(
@@ -25,7 +24,7 @@ def shape_rounds(
 
     exact: whether the masks are exact (rendered from a mesh). With exact masks the last round uses
     silhouettes only, else colours too.  near: whether the start already fits the masks, as their visual hull
-    does. Then the first round, which goes far, is left out. With exact masks two rounds of a part of the
+    does. The first round, which goes far, is left out then. With exact masks two rounds of a part of the
     steps remain, without colours: from the hull the surface is found better by outlines and the Laplacian.
     thin: whether such a start has parts that are thin.
     """
@@ -46,26 +45,19 @@ def shape_rounds(
 
 
 FITTED_STEPS = 45
-"""Steps of the shape from a start that fits already. More of them raise the overlap and blur what stereo has
-found."""
+"""Steps of the shape from a start that fits already. More raise the overlap and blur what stereo found."""
 
 
 def fitted_rounds(options: FitOptions, exact: bool = False) -> list[FitRound]:
-    """The shape phase from a start that fits already, with its concavities: large steps at full size, and no
-    others.
-
-    exact: as for ``shape_rounds``.
-    """
+    """The shape phase from a start that fits already, with its concavities: large steps at full size only.
+    exact: as for ``shape_rounds``."""
     steps = min(max(options.steps - options.texture_steps, 1), FITTED_STEPS)
     return _finished(options, [_fitted_round(options, steps, options.follows_colours and not exact)], exact)
 
 
 def _fitted_round(options: FitOptions, steps: int, colours: bool) -> FitRound:
-    *_, near, last = _radii(options)
-    size, finer = options.size[1], _subdivisions(options, 256)
-    return FitRound(
-        finer, size, steps, (near, last), (0.003, 0.0005), 1e-6, SPREAD, COLOURS if colours else {}
-    )
+    finer, radii, weights = _subdivisions(options, 256), _radii(options)[2:], COLOURS if colours else {}
+    return FitRound(finer, options.size[1], steps, radii, (0.003, 0.0005), 1e-6, SPREAD, weights)
 
 
 def _finished(options: FitOptions, plans: list[FitRound], exact: bool) -> list[FitRound]:
@@ -81,7 +73,7 @@ def _finished(options: FitOptions, plans: list[FitRound], exact: bool) -> list[F
 
 
 def _weighted(options: FitOptions, plan: FitRound) -> FitRound:
-    """The same round with the terms whose options have a weight."""
+    """Add the terms whose options have a weight."""
     weights = dict(plan.weights)
     for name, term in TERMS.items():
         weight = 0.0 if term.scheduled else float(getattr(options, name)) * term.share
@@ -91,19 +83,18 @@ def _weighted(options: FitOptions, plan: FitRound) -> FitRound:
 
 
 def _large(options: FitOptions, plan: FitRound) -> FitRound:
-    """The same round with large steps."""
     rate = (HASTE * plan.rate[0], HASTE * plan.rate[1])
     return replace(plan, spread=options.spread, smoothness=plan.smoothness * EASED, rate=rate)
 
 
 def _radii(options: FitOptions) -> tuple[float, float, float, float]:
     """The radii between which rounds shrink them, from far to near."""
-    far, middle, near, last = (options.radius * part for part in (1, 0.4, 0.2, 0.12))
-    return far, middle, near, last
+    radius = options.radius
+    return radius, 0.4 * radius, 0.2 * radius, 0.12 * radius
 
 
 def _subdivisions(options: FitOptions, pixels: int) -> int:
-    """Of the start, for pictures of about so many rows, but no more than there are."""
+    """Subdivisions of the start for pictures of about so many rows, at most those that there are."""
     return 3 + sum(rows < min(options.size[1], pixels) for rows in (64, 128))
 
 
@@ -140,8 +131,7 @@ def _fine_rounds(options: FitOptions, share: list[int], exact: bool) -> list[Fit
 
 
 def _near_rounds(options: FitOptions, steps: int) -> list[FitRound]:
-    """From a start that is a few pixels off, with phantom volume that fast steps and a strong Laplacian take
-    away."""
+    """From a start that is a few pixels off: fast steps and a strong Laplacian take phantom volume away."""
     _, far, middle, last = _radii(options)
     coarse, finer = _subdivisions(options, 128), _subdivisions(options, 256)
     return [
@@ -179,8 +169,7 @@ REMESH = 30
 
 def _remeshed(plan: FitRound) -> FitRound:
     """As many faces as a subdivided octahedron has. The operators of large steps are factorised for one
-    topology, so rounds with large steps, which are short, are remeshed at their start only, and not at all if
-    that is what went before."""
+    topology, so such rounds, which are short, are remeshed at their start only."""
     return replace(plan, faces=8 * 4**plan.subdivisions, remesh=0 if plan.spread else REMESH)
 
 
@@ -206,9 +195,9 @@ def _moving(plans: list[FitRound]) -> list[FitRound]:
 
 
 def _adjusting(options: FitOptions, plans: list[FitRound]) -> list[FitRound]:
-    """Before the last third of the last round, poses and shape are adjusted together. The poses stay as they
-    are then. The shape, which is rough after that, or that of stereo with these poses, goes on as one that
-    fits. For photographs: by exact masks, outlines alone found better poses."""
+    """Before the last third of the last round, poses and shape are adjusted together. The poses stay fixed
+    afterwards; the shape, or that of stereo with these poses, goes on as one that fits. For photographs: by
+    exact masks, outlines alone found better poses."""
     *others, last = plans
     still = last.steps // 3
     before = replace(last, steps=last.steps - still, adjusts=True)

@@ -1,12 +1,14 @@
 """Material, light and exposure of a known shape, from its pictures: ``MaterialFit``.
 
-views = Observations(cameras, masks, colours) found = MaterialFit(mesh, views,
-MaterialOptions("albedo,roughness"), Environment(sky), DressiAD).run() save_mesh("result.glb", found.mesh)
+views = Observations(cameras, masks, colours)
+found = MaterialFit(mesh, views, MaterialOptions("albedo,roughness"), Environment(sky), DressiAD).run()
+save_mesh("result.glb", found.mesh)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -33,14 +35,13 @@ from ...drawing.scenes.images import (
 )
 from ...engine import Engine, MakeEngine
 from ...forms.antialias import ANTIALIAS
-from ...forms.form import HARD
+from ...forms.form import HARD, Silhouette
 from ...forms.hard_soft_ras import draw_form
 from ...io.images import resize
 from ...materials import GLTF, Learned, Parameter
 from ...mesh import Mesh
 from ...mesh.material import Material
 from ...objectives.losses import l2
-from ...objectives.regularizers import adjacency, laplacian_loss
 from ...shading.lights import LightSource, PointLight
 from ...surface.color import decoded, encoded, linear_to_srgb, srgb_to_linear
 from ...surface.projection import to_clip
@@ -52,12 +53,8 @@ from ..data.textures import Pyramid, charted, dilated
 from ..graphs.round import CHUNK, Comparison, Found, Round, Subject, start
 from ..graphs.term import BETAS, UNCHANGED, Factors, Term
 from .remeshed import unfolded_from
-from .shape import smoothed
-from .texture import BEND, PACE
+from .texture import bending
 from .texture import roughness as squared_steps
-
-__all__ = ["MaterialFit", "MaterialOptions", "MaterialResult", "Recovery"]
-
 
 # Light that a material fit uses, and finds if it is asked to.
 
@@ -109,15 +106,11 @@ def with_light(light: LightSource, values: Mapping[str, np.ndarray]) -> LightSou
     light = light.prepared()
     fields = dict(vars(light))
     for name, array in values.items():
-        found = np.asarray(array, np.float64)
-        field = name.removeprefix(LIGHT)
+        image, field = np.asarray(array, np.float64), name.removeprefix(LIGHT)
         if field in light.lists:
-            found = found.reshape(-1, *found.shape[3:])
-        elif field in light.images:
-            found = found[0]
+            fields[field] = image.reshape(-1, *image.shape[3:])
         else:
-            found = found[:, 0, 0]
-        fields[field] = found
+            fields[field] = image[0] if field in light.images else image[:, 0, 0]
     return type(light)(**fields)
 
 
@@ -126,9 +119,9 @@ def with_light(light: LightSource, values: Mapping[str, np.ndarray]) -> LightSou
 
 def learned(part: str) -> Learned:
     """How a part is found."""
-    found = GLTF.learned[part].learned
-    assert found is not None
-    return found
+    how = GLTF.learned[part].learned
+    assert how is not None
+    return how
 
 
 class Maps:
@@ -146,41 +139,36 @@ class Maps:
         self.values: dict[str, Variable] = {}
         """What is read at the end, by part: codes of albedo, normals and factors as they are."""
         for part, row in GLTF.learned.items():
-            if part in parts:
-                start = learned(part).start(_values(mesh, row, size) if row.fields else self._codes())
-                self.pyramids[part] = Pyramid(size, start, part)
-                self.values[part] = learned(part).value(self.pyramids[part].texture)
-                name = row.name if row.fields else row.image.field
-                self.given[name] = self.values[part] if row.fields else decoded(self.values[part])
-
-    def _codes(self) -> np.ndarray:
-        """(H, W, 3) sRGB codes of the base colour, factor included."""
-        start = _image(self.mesh.texture, (1.0, 1.0, 1.0), self.size)
-        return linear_to_srgb(start * np.asarray(self.mesh.color))
+            if part not in parts:
+                continue
+            if row.fields:
+                start = _values(mesh, row, size)
+            else:
+                base = _image(mesh.texture, (1.0, 1.0, 1.0), size)
+                start = linear_to_srgb(base * np.asarray(mesh.color))
+            self.pyramids[part] = Pyramid(size, learned(part).start(start), part)
+            self.values[part] = learned(part).value(self.pyramids[part].texture)
+            name = row.name if row.fields else row.image.field
+            self.given[name] = self.values[part] if row.fields else decoded(self.values[part])
 
 
 def with_maps(base: Mesh, values: Mapping[str, np.ndarray], size: tuple[int, int]) -> Mesh:
     """The mesh with maps of ``size`` (W, H), ``values`` by part as (1, H, W, ...); texels outside of all
     charts are filled. Values of other names are left out."""
-    mesh = replace(base, material=replace(base.material or Material()))
-    inside = charted(mesh, size)
-    found = {
-        part: dilated(np.asarray(values[part], np.float64)[0], inside)
-        for part in GLTF.learned
-        if part in values
-    }
-    material = mesh.material
-    assert material is not None
-    for part, image in found.items():
+    material = replace(base.material or Material())
+    mesh = replace(base, material=material)
+    inside, names = charted(mesh, size), [part for part in GLTF.learned if part in values]
+    maps = {part: dilated(np.asarray(values[part], np.float64)[0], inside) for part in names}
+    for part, image in maps.items():
         row = GLTF.learned[part]
         if not row.fields:
             mesh.texture, mesh.color = srgb_to_linear(np.clip(image, 0, 1)), (1.0, 1.0, 1.0)
         elif row.column is None:
             setattr(material, row.image.field, image if row.image.width else image.reshape(image.shape[:2]))
             setattr(material, row.field, (1.0,) * 3 if np.ndim(row.default) else 1.0)
-    for shared in {row.image for part in found if (row := GLTF.learned[part]).column is not None}:
+    for shared in {row.image for part in maps if (row := GLTF.learned[part]).column is not None}:
         rows = [row for row in GLTF.parameters if row.map is shared]
-        given = {row.name: found[part] for part, row in GLTF.learned.items() if part in found}
+        given = {GLTF.learned[part].name: image for part, image in maps.items()}
         columns = [np.clip(given.get(row.name, _values(base, row, size)), 0, 1) for row in rows]
         setattr(material, shared.field, np.concatenate([c.reshape(size[1], size[0], 1) for c in columns], -1))
         for row in rows:
@@ -236,15 +224,13 @@ class MaterialFit(Round):
 
     mesh: in the world, with texture coordinates.  views: its pictures; colours are compared as sRGB codes, at
     the centres of pixels that mask and mesh cover.  light: what shines, or what the light starts from if it
-    is optimised.
+    is optimised.  moves: whether vertices move as well, for exact masks: whole pictures are compared then,
+    masks too, blended at contours (the antialias form), and normals are those of the present shape; folds are
+    healed at the end.  exposures: (N,) what those of the views start from.  factors: what a person may change
+    meanwhile. Raises InputError.
 
     Maps are pyramids (``Pyramid``), so texels that few pixels show follow their neighbours. All parameters
     are found together by Adam with a rate that falls to a thirtieth.
-
-    moves: whether vertices move as well, for exact masks: whole pictures are compared then, masks too,
-    blended at contours (the antialias form), and normals are those of the present shape. Folds are healed at
-    the end.  exposures: (N,) what those of the views start from.  factors: what a person may change
-    meanwhile. Raises InputError.
     """
 
     name = "material"
@@ -267,94 +253,101 @@ class MaterialFit(Round):
             raise InputError(
                 "the light of a material fit is far away; take a DirectionalLight or an Environment"
             )
-        self.options, self.make_engine = options, make_engine
-        count, (height, width) = len(views.masks), views.masks.shape[1:]
-        center, radius = mesh.bounding_sphere()
-        counter = optim.clock()
+        self.options, self.make_engine, self.given, self.moves = options, make_engine, light, moves
+        counter, count = optim.clock(), len(views.masks)
         batch = min(options.batch or count, count)
         pick = ViewBatches(count, batch, counter, options.seed) if batch < count else lambda x: x
         self.maps = Maps(mesh, options.optimize, (options.texture_size, options.texture_size))
-        self.given = light
         self.light = LearnedLight(light, "light" in options.optimize)
-        unit = mesh.moved((mesh.positions - center) / radius)
-        if not moves:
-            unit.normals, unit.normal_faces = mesh.normals, mesh.normal_faces
-        shape = shape_given(unit)
-        texture = {name: x for name, x in self.maps.given.items() if name == "texture"}
-        others = {name: x for name, x in self.maps.given.items() if name not in texture}
-        given = shape.given | texture | material_given(mesh, others)
-        parts = leaves(given | tangents_given(mesh, given, moves))
+        parts, drawn, lit = self._drawn(mesh, views, pick)
+        start = np.zeros(count) if exposures is None else np.log2(exposures)
+        self.stops = Variable(FLOAT, (1, 1), count, name="exposure", data=start.reshape(count, 1, 1))
+        if "exposure" in options.optimize:
+            lit = lit * F.exp2(pick(self.stops))
+        bend = bending(mesh, parts["position"], options.steps, factors) if moves else None
+        paces = self._paces({} if bend is None else bend.optimizers, factors)
+        terms = [*self._comparison(views, drawn, lit, pick), *([] if bend is None else [bend])]
+        for part, value in self.maps.values.items():
+            weight = learned(part).smoothness * options.smoothness * factors.smoothness
+            terms.append(Term(squared_steps(value) * weight))
+        super().__init__(mesh, options.steps, terms, paces, counter, self.maps.values | self.light.values)
         self.position = parts["position"] if moves else None
+        self._base = parts.get("texture")
+        self.doing = f"{' and '.join(options.optimize)}, {views.masks.shape[2]}x{views.masks.shape[1]}"
+        self.subject = Subject(parts["position"], parts["faces"], len(mesh.faces), self._codes)
+
+    def _drawn(
+        self, mesh: Mesh, views: Observations, pick: Callable[[Variable], Variable]
+    ) -> tuple[dict[str, Variable], Silhouette, Variable]:
+        """The mesh as leaves by name, what is drawn of it, and its light at each pixel, VEC3 linear."""
+        center, radius = mesh.bounding_sphere()
+        unit = mesh.moved((mesh.positions - center) / radius)
+        if not self.moves:
+            unit.normals, unit.normal_faces = mesh.normals, mesh.normal_faces
+        others = dict(self.maps.given)
+        texture = {"texture": others.pop("texture")} if "texture" in others else {}
+        given = shape_given(unit).given | texture | material_given(mesh, others)
+        parts = leaves(given | tangents_given(mesh, given, self.moves))
         if texture:
             parts["colour"] = F.constant((1.0, 1.0, 1.0))
         matrices = pick(matrices_leaf(unit_matrices(views.cameras, center, radius)))
-        clip = to_clip(parts["position"], matrices)
-        drawn = draw_form(
-            ANTIALIAS if moves else HARD, clip, parts["faces"], (width, height), len(mesh.faces)
-        )
-        look = Look(
-            View(parts["position"], parts["faces"], len(mesh.faces), clip=clip, matrices=matrices),
-            parts,
-            True,
+        clip, faces, count = to_clip(parts["position"], matrices), parts["faces"], len(mesh.faces)
+        size = views.masks.shape[2], views.masks.shape[1]
+        drawn = draw_form(ANTIALIAS if self.moves else HARD, clip, faces, size, count)
+        view, lights = (
+            View(parts["position"], faces, count, clip=clip, matrices=matrices),
             (self.light.light,),
-            "trilinear",
-            recipe_of(mesh, None),
-            # A vertex moves for what its texels show, not to blur them.
-            level_moves=False,
         )
-        lit = SurfacePoint(look, drawn.surfaces[0]).lit()
-        start = np.zeros(count) if exposures is None else np.log2(exposures)
-        stops = Variable(FLOAT, (1, 1), count, name="exposure", data=start.reshape(count, 1, 1))
+        # A vertex moves for what its texels show, not to blur them.
+        look = Look(view, parts, True, lights, "trilinear", recipe_of(mesh, None), level_moves=False)
+        return parts, drawn, SurfacePoint(look, drawn.surfaces[0]).lit()
 
-        def falling(rate: float) -> Any:
-            return optim.cosine(rate * factors.rate, rate / 30 * factors.rate, options.steps)
-
-        paces: dict[Variable, Any] = {}
-        penalty = self.light.penalty
-        if "exposure" in options.optimize:
-            lit = lit * F.exp2(pick(stops))
-            paces[stops] = optim.adam(falling(EXPOSURE), BETAS)
-            penalty = penalty + F.mean(F.square(stops)) * LIKENESS
-        self.stops = stops
-        codes = Variable(VEC3, (width, height), count, name="target", data=linear_to_srgb(views.colors))
-        mask = Variable(FLOAT, (width, height), count, name="mask", data=(views.masks > 0.99).astype(float))
+    def _comparison(
+        self, views: Observations, drawn: Silhouette, lit: Variable, pick: Callable[[Variable], Variable]
+    ) -> list[Term]:
+        """The terms that compare pictures, and the penalty of light and exposures."""
+        inside = views.masks > 0.99
+        count, size, scale = (
+            len(inside),
+            inside.shape[:0:-1],
+            views.masks.size / max(float(inside.sum()), 1.0),
+        )
+        codes = pick(Variable(VEC3, size, count, name="target", data=linear_to_srgb(views.colors)))
+        mask = pick(Variable(FLOAT, size, count, name="mask", data=inside.astype(float)))
+        lit = F.maximum(lit, 0.0)
         # Codes of pictures end at 1, and so does what is compared with them.
-        light_of_pixel = drawn.blend([F.minimum(F.maximum(lit, 0.0), 1.0)]) if moves else F.maximum(lit, 0.0)
-        shown = F.minimum(encoded(light_of_pixel), 1.0)
-        scale = views.masks.size / max(float((views.masks > 0.99).sum()), 1.0)
-        if moves:
-            outline = Variable(FLOAT, (width, height), count, name="coverage", data=views.masks.astype(float))
-            neighbours = adjacency(mesh.faces, len(mesh.positions))
-            terms = [
-                Term(l2(shown, pick(codes)) * scale),
-                Term(l2(drawn.silhouette, pick(outline)) * scale),
-                Term(penalty),
-            ]
-            bend = laplacian_loss(parts["position"], neighbours) * (BEND * len(mesh.positions) ** 2)
-            pace = optim.adam(
-                optim.cosine(PACE[0] * factors.rate, PACE[1] * factors.rate, options.steps), BETAS
+        shown = F.minimum(encoded(drawn.blend([F.minimum(lit, 1.0)]) if self.moves else lit), 1.0)
+        self._shown = drawn.hard, mask, shown, codes
+        penalty = self.light.penalty
+        if "exposure" in self.options.optimize:
+            penalty = penalty + F.mean(F.square(self.stops)) * LIKENESS
+        if self.moves:
+            outline = Variable(FLOAT, size, count, name="coverage", data=views.masks.astype(float))
+            outlines = Term(l2(drawn.silhouette, pick(outline)) * scale)
+            return [Term(l2(shown, codes) * scale), outlines, Term(penalty)]
+        # 0 where there is no surface, so that the planner leaves these pixels out.
+        difference = F.select(covered(drawn.surfaces[0].face), shown - codes, 0.0)
+        return [Term(l2(difference, 0.0, mask * drawn.hard) * scale), Term(penalty)]
+
+    def _paces(
+        self, moves: Mapping[Variable, optim.Optimizer], factors: Factors
+    ) -> dict[Variable, optim.Optimizer]:
+        """The optimizers by leaf. moves: of vertices. Raises InputError where there is none."""
+        options = self.options
+
+        def falling(rate: float) -> optim.Optimizer:
+            return optim.adam(
+                optim.cosine(rate * factors.rate, rate / 30 * factors.rate, options.steps), BETAS
             )
-            paces[parts["position"]] = optim.chain(smoothed(neighbours), pace)
-            terms.append(Term(bend))
-        else:
-            # 0 where there is no surface, so that the planner leaves these pixels out.
-            difference = F.select(covered(drawn.surfaces[0].face), shown - pick(codes), 0.0)
-            terms = [Term(l2(difference, 0.0, pick(mask) * drawn.hard) * scale), Term(penalty)]
-        for part, value in self.maps.values.items():
-            paces |= {
-                leaf: optim.adam(falling(learned(part).rate), BETAS)
-                for leaf in self.maps.pyramids[part].levels
-            }
-            weight = learned(part).smoothness * options.smoothness * factors.smoothness
-            terms.append(Term(squared_steps(value) * weight))
-        paces |= {leaf: optim.adam(falling(rate), BETAS) for leaf, rate in self.light.rates.items()}
+
+        paces = {self.stops: falling(EXPOSURE)} if "exposure" in options.optimize else {}
+        paces |= moves
+        for part, pyramid in self.maps.pyramids.items():
+            paces |= {leaf: falling(learned(part).rate) for leaf in pyramid.levels}
+        paces |= {leaf: falling(rate) for leaf, rate in self.light.rates.items()}
         if not paces:
             raise InputError("nothing is optimised; name some of albedo, normal, roughness, metallic, light")
-        super().__init__(mesh, options.steps, terms, paces, counter, self.maps.values | self.light.values)
-        self._shown = drawn.hard, pick(mask), shown, pick(codes)
-        self._base = parts.get("texture")
-        self.doing = f"{' and '.join(options.optimize)}, {width}x{height}"
-        self.subject = Subject(parts["position"], parts["faces"], len(mesh.faces), self._codes)
+        return paces
 
     def look(self, engine: Engine) -> Comparison:
         """The training views of the next step as they are now, lit."""
@@ -379,10 +372,9 @@ class MaterialFit(Round):
     ) -> MaterialResult:
         """Optimise until done or until ``stop()``, polled every ``CHUNK`` steps, is true. measure: called
         with "material" and the engine when all is done and read."""
-        engine, steps = self.make_engine(), self.options.steps
-        try:
+        steps, done = self.options.steps, 0
+        with closing(self.make_engine()) as engine:
             start(engine, self)
-            done = 0
             while done < steps and not stop():
                 count = min(CHUNK, steps - done)
                 engine.step(count)
@@ -395,23 +387,18 @@ class MaterialFit(Round):
             mesh = with_maps(self.mesh, found.values, self.maps.size).moved(found.mesh.positions)
             light = with_light(self.given, {name: found.values[name] for name in self.light.values})
             return MaterialResult(mesh, light, found.values[EXPOSURES], losses, done >= steps, engine.plan)
-        finally:
-            engine.close()
 
     def found(self, engine: Engine) -> Found:
-        """The mesh, and maps by part, fields of the light by ``LIGHT`` and their name, and exposures, as they
-        are read."""
-        values = {name: engine.recv(name) for name in self.outputs}
+        """The mesh, without folds, and maps by part, fields of the light by ``LIGHT`` and their name, and
+        exposures, as they are read."""
+        values, mesh = {name: engine.recv(name) for name in self.outputs}, self.mesh
         exposed = "exposure" in self.options.optimize
         stops = engine.recv(self.stops).reshape(-1) if exposed else np.zeros(self.stops.batch)
-        mesh = self.mesh if self.position is None else self._moved(self.mesh, engine.recv(self.position))
+        if self.position is not None:
+            center, radius = mesh.bounding_sphere()
+            unit = list_values(engine.recv(self.position), len(mesh.positions))[0]
+            mesh = mesh.moved(unfolded_from(mesh.moved(unit * radius + center), mesh).positions)
         return Found(mesh, values={**values, EXPOSURES: np.exp2(stops)})
-
-    def _moved(self, mesh: Mesh, positions: np.ndarray) -> Mesh:
-        """The mesh with these positions (the image of the list, in units of the fit) and no folds."""
-        center, radius = self.mesh.bounding_sphere()
-        found = mesh.moved(list_values(positions, len(mesh.positions))[0] * radius + center)
-        return mesh.moved(unfolded_from(found, mesh).positions)
 
 
 # What is recovered of a material, and how.
@@ -494,8 +481,19 @@ class Recovery:
 
     @cached_property
     def stages(self) -> list[Stage]:
-        """The parts, one a round."""
-        return stages(self.options, self.moves)
+        """The parts, one a round; together they have the steps of ``options``.
+
+        Vertices move when the rest of the material is known roughly, and before there is a normal map, which
+        would take what is wrong with the shape upon itself.
+        """
+        options = self.options
+        smooth = tuple(part for part in options.optimize if part != "normal")
+        quarter = options.steps // 4
+        if not self.moves or not smooth or quarter == 0:
+            return [Stage(options, False)]
+        first = replace(options, optimize=smooth, steps=quarter)
+        last = replace(options, steps=options.steps - 2 * quarter)
+        return [Stage(first, False), Stage(first, True), Stage(last, False)]
 
     @property
     def task(self) -> dict[str, Any]:
@@ -533,27 +531,8 @@ class Recovery:
         """Stage ``number``, which begins with what was found."""
         options, moves = self.stages[number]
         mesh, light, exposures = self.mesh(found), self.lit_by(found), found.values.get(EXPOSURES)
-        return MaterialFit(mesh, views, options, light, _no_engine, moves, exposures, factors)
 
+        def no_engine() -> Engine:
+            raise NotImplementedError("the fit makes the engines of its rounds")
 
-def _no_engine() -> Any:
-    raise NotImplementedError("the fit makes the engines of its rounds")
-
-
-def stages(options: MaterialOptions, moves: bool) -> list[Stage]:
-    """The parts of a recovery, and whether vertices move in each; together they have the steps of
-    ``options``.
-
-    Vertices move when the rest of the material is known roughly, and before there is a normal map, which
-    would take what is wrong with the shape upon itself.
-    """
-    smooth = tuple(part for part in options.optimize if part != "normal")
-    quarter = options.steps // 4
-    if not moves or not smooth or quarter == 0:
-        return [Stage(options, False)]
-    first = replace(options, optimize=smooth, steps=quarter)
-    return [
-        Stage(first, False),
-        Stage(first, True),
-        Stage(replace(options, steps=options.steps - 2 * quarter), False),
-    ]
+        return MaterialFit(mesh, views, options, light, no_engine, moves, exposures, factors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -10,10 +11,10 @@ from ....ad import functional as F
 from ....ad import optim, traversal
 from ....ad.graph import Variable
 from ....ad.optim.optimizer import owner
-from ....ad.types import FLOAT, Size, list_values
+from ....ad.types import FLOAT, Size
+from ...cameras.pose import matrices_leaf
 from ...engine import Engine
 from ...forms.hard_soft_ras import SOFT_FORMS, draw_form
-from ...io.images import resize
 from ...mesh import Mesh
 from ...mesh.remesh import remesh
 from ...objectives.large_steps import large_steps
@@ -21,20 +22,9 @@ from ...objectives.regularizers import Adjacency, laplacian
 from ...surface.color import linear_to_srgb
 from ...surface.projection import to_clip
 from ...surface.screen import DrawnMesh, covered, with_margin
-from ..data.learned import Learned, ViewBatches
+from ..data.learned import Learned, ViewBatches, resized
 from ..graphs.round import Comparison, Found, Round, Subject
-from ..graphs.term import (
-    BETAS,
-    UNCHANGED,
-    Canvas,
-    Factors,
-    FitRound,
-    Lists,
-    Moving,
-    SpareLists,
-    matrices_of,
-    optimizers_of,
-)
+from ..graphs.term import BETAS, UNCHANGED, Canvas, Factors, FitRound, Lists, Moving, SpareLists
 from ..graphs.terms import Bending, Outlines
 from ..options.fit_options import TERMS
 from .remeshed import FILL, bare
@@ -44,12 +34,11 @@ class ShapeRound(Round):
     """One round at one size and one topology: silhouettes, a Laplacian, and the terms that ``plan.weights``
     names, by Adam or by large steps.
 
-    mesh: in units of the scene.  views: the pictures, compared at ``size``, the image size of the round.
-    moving: poses that are learned in place of the matrices of the views. The radius is data that shrinks from
-    ``radius[0]`` to ``radius[1]``: a large radius reaches far. rest: (V, 3) the shape whose details the
-    Laplacian preserves; without it the Laplacian smooths.  form: of HardSoftRas; layers: for layered forms.
-    batch: number of random views in each step, 0 for all; chosen by the seed. given_factors: what a person
-    may change meanwhile.
+    mesh: in units of the scene.  views: the pictures, compared at ``size``.  layers: for layered forms.
+    moving: poses that are learned in place of the matrices of the views.  rest: (V, 3) the shape whose
+    details the Laplacian preserves; without it the Laplacian smooths.  form: of HardSoftRas, whose radius is
+    data that shrinks from step to step: a large radius reaches far.  batch: number of random views in each
+    step, 0 for all; chosen by the seed.  factors: what a person may change meanwhile.
     """
 
     name = "shape"
@@ -87,8 +76,12 @@ class ShapeRound(Round):
             radius = F.minimum(radius * factors.radius, self.radii[0])
         counter, count = optim.clock(), len(views.masks)
         pick = ViewBatches(count, batch, counter, seed) if 0 < batch < count else lambda images: images
-        matrices = views.matrices if moving is None else moving
-        clip, wide = with_margin(to_clip(self.position, pick(matrices_of(matrices))), size, margin)
+
+        def clip_of(pick: Callable[[Variable], Variable] = lambda views: views) -> Variable:
+            matrices = matrices_leaf(views.matrices) if moving is None else moving.matrices
+            return to_clip(self.position, pick(matrices))
+
+        clip, wide = with_margin(clip_of(pick), size, margin)
         soft = draw_form(
             estimator,
             clip,
@@ -99,38 +92,24 @@ class ShapeRound(Round):
             layers=layers if estimator.layered else None,
             edges=lists.edges if estimator.draws_edges else None,
         )
-        fixed = None if moving is not None else views.matrices
-        canvas = Canvas(
-            mesh,
-            lists,
-            rest,
-            views,
-            pick,
-            fixed,
-            size,
-            wide,
-            margin,
-            estimator,
-            layers,
-            radius,
-            soft,
-            plan,
-            factors,
-        )
-        own = [TERMS[name](canvas, weight) for name, weight in plan.weights.items() if weight]
+        matrices = None if moving is not None else views.matrices
+        drawn = size, wide, margin, estimator, layers, radius, soft
+        canvas = Canvas(lists, rest, views, pick, matrices, *drawn, plan, factors)
+        weights = {name: weight for name, weight in plan.weights.items() if weight}
+        own = [TERMS[name](canvas, weight) for name, weight in weights.items()]
         rate = optim.cosine(plan.rate[0] * factors.rate, plan.rate[1] * factors.rate, plan.steps)
         if plan.spread:
             moves = large_steps(lists.neighbours, rate, strength=plan.spread, betas=BETAS)
         else:
             moves = optim.chain(smoothed(lists.neighbours), optim.adam(rate, BETAS))
-        descent = {self.position: moves, **optimizers_of(matrices)}
+        descent = {self.position: moves, **({} if moving is None else moving.optimizers)}
         super().__init__(mesh, plan.steps, [Outlines(canvas), Bending(canvas), *own], descent, counter)
         self.of_vertices = [self.position, *(leaf for term in own for leaf in term.of_vertices)]
-        whole = DrawnMesh(to_clip(self.position, matrices_of(matrices)), lists.face_list, size, lists.faces)
+        whole = DrawnMesh(clip_of(), lists.face_list, size, lists.faces)
         codes, shown = next(((term.codes, term.shown) for term in own if term.codes), (None, False))
         self._shown = covered(whole.face), codes(whole) if codes is not None and shown else None
-        told = ("outlines", *(name for name in plan.weights if plan.weights[name]))
-        self.doing = f"shape by {' and '.join(told)}, {size[0]}x{size[1]}, {len(mesh.faces)} faces"
+        compared = " and ".join(["outlines", *weights])
+        self.doing = f"shape by {compared}, {size[0]}x{size[1]}, {len(mesh.faces)} faces"
         self.subject = Subject(self.position, lists.face_list, lists.faces, codes)
 
     def look(self, engine: Engine) -> Comparison:
@@ -144,20 +123,15 @@ class ShapeRound(Round):
     def _resized(self) -> tuple[np.ndarray, np.ndarray | None]:
         """Masks and colours, as sRGB codes, of the views at the size of the round, for ``look``."""
         views, size = self.views, self.size
-        shares = np.stack([resize(mask.astype(np.float32), size) for mask in views.masks])
-        if self._shown[1] is None:
-            return shares, None
-        return shares, linear_to_srgb(
-            np.stack([resize(color.astype(np.float32), size) for color in views.colors])
-        )
+        colours = None if self._shown[1] is None else linear_to_srgb(resized(views.colors, size))
+        return resized(views.masks, size), colours
 
     def before(self, engine: Engine, step: int) -> None:
         """Send the radius of this step, after remeshing where it is time for that."""
         start, end = self.radii
-        done = step / max(self.steps, 1)
         if isinstance(self.lists, SpareLists) and step > 0 and step % self.round.remesh == 0:
             self._remesh(engine, self.lists)
-        engine.send(self.radius, np.full((1, 1, 1), start * (end / start) ** done))
+        engine.send(self.radius, np.full((1, 1, 1), start * (end / start) ** (step / max(self.steps, 1))))
 
     @cached_property
     def _read(self) -> set[Variable]:
@@ -165,33 +139,26 @@ class ShapeRound(Round):
         return set(traversal.leaves([self.loss, *(image for image in self._shown if image is not None)]))
 
     def _remesh(self, engine: Engine, lists: SpareLists) -> None:
-        """Remesh the present shape. Values of vertices, and the optimizer's moments of them, are carried
-        over."""
-        state, mesh = engine.state(), self.mesh
-        own = [
-            name for name in state if any(name == p.name or owner(name) == p.name for p in self.of_vertices)
-        ]
-        fields = {name: lists.rows(state[name], mesh).astype(np.float64) for name in own}
-        mesh = bare(mesh.moved(fields["position"]))
-        found = remesh(mesh, faces=int(FILL * lists.faces), most_faces=lists.faces, fields=fields, rounds=1)
-        if not SpareLists.suit(found.mesh, lists.faces):
+        """Remesh the present shape. Values of vertices and the optimizer's moments of them are carried over."""
+        state, names = engine.state(), {leaf.name for leaf in self.of_vertices}
+        own = [name for name in state if name in names or owner(name) in names]
+        fields = {name: lists.rows(state[name], self.mesh).astype(np.float64) for name in own}
+        mesh, most = bare(self.mesh.moved(fields["position"])), lists.faces
+        remeshed = remesh(mesh, faces=int(FILL * most), most_faces=most, fields=fields, rounds=1)
+        if not SpareLists.suit(remeshed.mesh, most):
             return
-        self.mesh = found.mesh
-        data = lists.data(found.mesh)
+        self.mesh = remeshed.mesh
+        data = lists.data(self.mesh)
         for term in self.terms:
-            data |= term.data(found.mesh)
+            data |= term.data(self.mesh)
         for leaf in self._read.intersection(data):
             engine.send(leaf, data[leaf])
-        engine.restore({**state, **{name: lists.image(found.fields[name]) for name in own}})
+        engine.restore({**state, **{name: lists.image(remeshed.fields[name]) for name in own}})
 
     def found(self, engine: Engine) -> Found:
         """The mesh, and the cameras where they are learned."""
         cameras = None if self.moving is None else self.moving.found(engine)
         return Found(self.moved(engine.state()), cameras)
-
-    def moved(self, state: dict[str, np.ndarray]) -> Mesh:
-        """The mesh from a state of the engine."""
-        return self.mesh.moved(list_values(state["position"], len(self.mesh.positions))[0])
 
 
 def smoothed(mesh: Adjacency, times: int = 2) -> optim.Optimizer:

@@ -7,7 +7,7 @@ import numpy as np
 from ....ad import functional as F
 from ....ad import optim
 from ....ad.graph import Variable
-from ....ad.types import FLOAT, IVEC3, VEC3, list_image, list_values
+from ....ad.types import FLOAT, IVEC3, VEC3, list_image
 from ...cameras.pose import matrices_leaf
 from ...drawing.draw import surface_level, surface_uv
 from ...engine import Engine
@@ -161,12 +161,8 @@ class TextureRound(Round):
             terms.append(Term(F.mean(F.dot(gain, gain)) * (LIKENESS / 3), optimizers={gain: pace}))
         self._unfolds = shape and rest is None
         if shape:
-            neighbours = adjacency(mesh.faces, len(mesh.positions))
-            still = self.position if rest is None else self.position - list_leaf("rest", VEC3, rest)
-            bend = laplacian_loss(still, neighbours) * (BEND * len(mesh.positions) ** 2)
-            pace = optim.adam(optim.cosine(PACE[0] * factors.rate, PACE[1] * factors.rate, steps), BETAS)
-            moves = {self.position: optim.chain(smoothed(neighbours), pace)}
-            terms += [Term(l2(drawn.silhouette, mask, sure) * scale), Term(bend, optimizers=moves)]
+            bend = bending(mesh, self.position, steps, factors, rest)
+            terms += [Term(l2(drawn.silhouette, mask, sure) * scale), bend]
         super().__init__(mesh, steps, terms, {}, counter, {"texture": self.pyramid.texture})
         self._shown = drawn.silhouette, color, mask, target
         self.doing = f"{'shape and texture' if shape else 'texture'}, {width}x{height}, {texture_size} texels"
@@ -175,7 +171,7 @@ class TextureRound(Round):
     def before(self, engine: Engine, step: int) -> None:
         """Undo the folds that the shape has got, where it is time for that."""
         if self._unfolds and step > 0 and step % UNFOLD == 0:
-            self.mesh = unfolded_from(self._moved(engine.state()), self.mesh)
+            self.mesh = unfolded_from(self.moved(engine.state()), self.mesh)
             engine.send(self.position, list_image(self.mesh.positions))
 
     def look(self, engine: Engine) -> Comparison:
@@ -189,9 +185,6 @@ class TextureRound(Round):
         uv = surface_uv(mesh, clip, faces, face, size)
         level = surface_level(mesh, clip, faces, face, size, (self.size, self.size))
         return encoded(texture_colour(decoded(self.pyramid.texture), uv, face, level=level))
-
-    def _moved(self, state: dict[str, np.ndarray]) -> Mesh:
-        return self.mesh.moved(list_values(state["position"], len(self.mesh.positions))[0])
 
     @staticmethod
     def gains(state: dict[str, np.ndarray]) -> np.ndarray:
@@ -210,12 +203,23 @@ class TextureRound(Round):
     def result(self, state: dict[str, np.ndarray], texture: np.ndarray) -> Mesh:
         """The mesh with the texture, codes (1, H, W, 3); texels outside of all charts are filled from the
         nearest ones."""
-        mesh = self._moved(state) if self.moves else Mesh(**{**self.mesh.__dict__})
+        mesh = self.moved(state) if self.moves else Mesh(**{**self.mesh.__dict__})
         mesh.texture = srgb_to_linear(
             np.clip(dilated(texture[0], charted(mesh, (self.size, self.size))), 0, 1)
         )
         mesh.color = (1.0, 1.0, 1.0)
         return mesh
+
+
+def bending(
+    mesh: Mesh, position: Variable, steps: int, factors: Factors, rest: np.ndarray | None = None
+) -> Term:
+    """The Laplacian of vertices that move while a texture or maps are optimised, and their optimizer."""
+    neighbours = adjacency(mesh.faces, len(mesh.positions))
+    still = position if rest is None else position - list_leaf("rest", VEC3, rest)
+    bend = laplacian_loss(still, neighbours) * (BEND * len(mesh.positions) ** 2)
+    pace = optim.adam(optim.cosine(PACE[0] * factors.rate, PACE[1] * factors.rate, steps), BETAS)
+    return Term(bend, optimizers={position: optim.chain(smoothed(neighbours), pace)})
 
 
 def weakened(x: Variable, share: Variable) -> Variable:
