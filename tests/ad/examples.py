@@ -110,10 +110,6 @@ add(reduce.Sum, example(F.sum, of(IVEC2, SIZE, BATCH, -9, 9)), example(F.mean, o
 add(extremes.ReduceMax, *(example(lambda x, a=a: F.max(x, a), of(VEC2, SIZE, BATCH)) for a in ("x", "yn")))
 add(extremes.ReduceMin, *(example(lambda x, a=a: F.min(x, a), of(FLOAT, SIZE, BATCH)) for a in ("n", "xy")))
 add(
-    extremes.ReduceMin,
-    example(lambda x: extremes.ExtremeIndex(x, "y", True).shortened(2), of(VEC3, SIZE, 2), only=0),
-)
-add(
     contraction.SumOfParts,
     *(
         example(lambda x, c=c: contraction.SumOfParts(x, 3, c).output, of(VEC2, SIZE, 6), only=0)
@@ -164,12 +160,24 @@ def tiles() -> Variable:
 add(take.Take, example(F.take, of(VEC3, SIZE, 3), tiles), example(F.take, of(FLOAT), tiles))
 add(take.TakeTranspose, example(lambda x, i: take.TakeTranspose(x, i, 3).output, of(VEC2, SIZE, 5), tiles))
 add(take.TakeTranspose, example(lambda x, i: take.TakeTranspose(x, i, 1).output, of(FLOAT, (3, 2), 5), tiles))
+
+
+def index_of(kind, axis, x):
+    return contraction.ContractIndex(x, **kind(x, axis).form)
+
+
+for kind, axis, vtype, low in (
+    (extremes.ReduceMax, "x", VEC2, -2),
+    (extremes.ReduceMin, "y", FLOAT, -2),
+    (extremes.ReduceMax, "n", IVEC3, 0),
+):
+    add(
+        contraction.ContractIndex,
+        example(lambda x, k=kind, a=axis: index_of(k, a, x).output, of(vtype, SIZE, 3, low, 2), only=0),
+    )
 add(
-    extremes.ExtremeIndex,
-    *(
-        example(lambda x, a=a, m=m: extremes.ExtremeIndex(x, a, m).output, of(v, SIZE, 3, low, 2), only=0)
-        for a, m, v, low in (("x", True, VEC2, -2), ("y", False, FLOAT, -2), ("n", True, IVEC3, 0))
-    ),
+    contraction.ContractFunction,
+    example(lambda x: index_of(extremes.ReduceMax, "y", x).shortened(2), of(VEC3, SIZE, 2), only=0),
 )
 for size in ((8, 3), (2, 2), (10, 8), (5, 7), (1, 1)):
     for filter in ("bilinear", "area", "cubic"):

@@ -9,7 +9,6 @@ from example_tools import BATCH, SIZE, Example, add, example, of
 from dressi import FLOAT, INT, IVEC2, IVEC3, VEC2, VEC3, F, gradient
 from dressi.ad import coordinates
 from dressi.ad.contract.contraction import ContractFunction
-from dressi.ad.contract.terms import identity
 from dressi.ad.graph import Domain, Variable
 from dressi.ad.graph.index_map import BORDERS, Affine, IndexMap, wrapped
 from dressi.ad.networks.encodings import GridIndex
@@ -90,9 +89,7 @@ def summed(g: Variable, index: IndexMap) -> ContractFunction:
         "maps": (IndexMap.to(list(moved.values())),),
     }
     place = index.substituted(moved)
-    return ContractFunction(
-        g, **fields, guards=(), combine="add", indices=(), body=identity(g.vtype), place=place
-    )
+    return ContractFunction(g, **fields, place=place)
 
 
 def matrix(index: IndexMap, taken, shape) -> np.ndarray:

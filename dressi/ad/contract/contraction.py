@@ -10,16 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import At, PixelFunction, ReduceFunction, Variable
+from ..graph import At, Function, PixelFunction, ReduceFunction, Variable
 from ..graph.index_map import IMAGE_AXES, Affine, IndexMap, wrapped
 from ..ops.pixel.compare import equal, select
 from ..ops.pixel.hints import store
+from ..ops.pixel.vector import fill
 from ..sub_graph import SubGraph
-from ..types import INT, Access
+from ..types import INT, Access, vector_type
 from . import derivative
 from .loops import contraction_glsl, index_glsl
 from .split import split
-from .terms import COMBINE, Guard, Terms, domain_of_shape, identity, is_product, nothing, shape_of
+from .terms import COMBINE, Guard, Terms, domain_of_shape, is_product, nothing, shape_of
 
 CHUNK = 1 << 18
 """Values of a body that NumPy computes at once."""
@@ -205,8 +206,10 @@ class ContractFunction(Contraction):
         other = (*(a for a, _ in self.guards), *self.indices, m.y, m.x)
         return m[:2] == (Affine.axis(0), Affine.axis(1)) and not any({0, 1} & {*a.axes} for a in other)
 
-    def over_tiles(self, x: Variable) -> ContractFunction:
+    def over_tiles(self, x: Variable) -> Function:
         """The same of the tiles of an image x, where ``own_tile`` says so."""
+        if "parallel" not in self.fields:  # it follows from the input
+            return self.rebuild(x)
         return ContractFunction(
             x, **self.form | {"parallel": ((x.batch,), (x.channels,), *self.parallel[2:])}
         )
@@ -267,8 +270,8 @@ class ContractFunction(Contraction):
 
 
 class ContractIndex(Contraction):
-    """INT: the number of the first of the largest (smallest) terms, counted over the reduced axes, the last one fastest; -1
-    where there is none."""
+    """INT (IVECn): the number of the first of the largest (smallest) terms, by components, counted over the reduced axes, the
+    last one fastest; -1 where there is none."""
 
     zero_derivative = True
 
@@ -278,9 +281,9 @@ class ContractIndex(Contraction):
 
     def infer(self):
         vtype, domain = super().infer()
-        if not vtype.is_scalar or self.combine == "add":
-            raise self.fail("the index is that of the largest or smallest of scalars")
-        return INT, domain
+        if self.combine == "add":
+            raise self.fail("the index is that of the largest or smallest term")
+        return vector_type(vtype.components, integer=True), domain
 
     @cached_property
     def glsl(self):
@@ -301,7 +304,7 @@ class ContractIndex(Contraction):
         own = derivative.output_map(self, {a: Affine.axis(a) for a in range(len(self.extents))})
         formals, none = self.body.formals, int(nothing("min", INT))
         places, n = formals[len(self.inputs) :], len(self.inputs)
-        body = select(equal(self.body.root, term), number, none)
+        body = select(equal(self.body.root, term), fill(number, self.output.vtype), none)
         fields |= {
             "maps": (*self.maps, own),
             "combine": "min",
@@ -333,8 +336,6 @@ class SumOfParts(ContractFunction):
     fields = ("parts", "channels")
     parts: int
     channels: int = 1
-    guards = indices = ()
-    combine = "add"
 
     @property
     def parallel(self):
@@ -350,10 +351,6 @@ class SumOfParts(ContractFunction):
         tile = Affine.of({0: self.channels * self.parts, 1: self.parts, 4: 1})
         return (IndexMap.of(n=tile, c=Affine()),)
 
-    @property
-    def body(self):
-        return identity(self.inputs[0].vtype)
-
 
 def reduced(
     x: Variable,
@@ -365,25 +362,15 @@ def reduced(
 ) -> ContractFunction:
     """Texels of an image reduced along one axis, the axis 4. shape: n, c, y, x of the output, the axes 0 to 3. places: n, c, y,
     x of the texels."""
-    fields = {
-        "parallel": tuple((n,) for n in shape),
-        "reduced": (extent,),
-        "maps": (IndexMap.to(places),),
-        "guards": guards,
-        "combine": combine,
-        "indices": (),
-        "body": identity(x.vtype),
-    }
-    return ContractFunction(x, **fields)
+    parallel = tuple((n,) for n in shape)
+    return ContractFunction(x, parallel, (extent,), (IndexMap.to(places),), guards, combine)
 
 
 def contraction_of(f: ReduceFunction) -> ContractFunction:
     """The same reduction as a contraction."""
-    axis, shape = IMAGE_AXES.index(f.axis), shape_of(f.inputs[0])
-    places = [Affine.axis(4 if a == axis else a) for a in range(4)]
-    return reduced(
-        f.inputs[0], [1 if a == axis else n for a, n in enumerate(shape)], f.extent, places, f.combine
-    )
+    (x,), axis = f.inputs, IMAGE_AXES.index(f.axis)
+    shape = [1 if a == axis else n for a, n in enumerate(shape_of(x))]
+    return reduced(x, shape, f.extent, [Affine.axis(4 if a == axis else a) for a in range(4)], f.combine)
 
 
 def met(guard: Guard, at: dict[int, Any]) -> np.ndarray:

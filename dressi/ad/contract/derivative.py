@@ -26,7 +26,7 @@ from ..sub_graph import SubGraph
 from ..traversal import leaves
 from ..types import INT
 from .readers import Readers, readers
-from .terms import Guard, Terms, identity, shape_of
+from .terms import Guard, Terms, shape_of
 
 MORE = 2
 """A solution of so many times as many terms as there are is taken, since tests are cheaper than bounds of loops."""
@@ -158,8 +158,7 @@ def folded(wide: Variable, x: Variable, around: Sequence[tuple[int, int]], borde
     same = IndexMap.of()
     places = [Affine.axis(a, constant=-before) for a, (before, _) in enumerate(around)]
     found = _placed(Space(shape_of(wide), (same,), same, (), ()), IndexMap.to(places, border), shape_of(x))
-    fields = {"combine": "add", "indices": (), "body": identity(wide.vtype)}
-    return Made([wide], {"maps": (mapped(same, found.values),), **fields, **found.fields})
+    return Made([wide], {"maps": (mapped(same, found.values),), **found.fields})
 
 
 def _solved(space: Space, m: IndexMap, shape: Sequence[int], *, longest: bool) -> Solved | None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
 from ..graph.index_map import Affine
 from ..graph.snippet import LOST, add_compensated
+from ..graph.work import UNROLLED
 from .derivative import term_number
 from .terms import Guard, Terms, nothing_glsl, shape_of
 
-LONG = 32
-"""Terms of a loop from which on its sum is compensated (Kahan)."""
 LONG_READERS = 256
 """The same of loops between bounds, as of the terms that add to a texel."""
 
@@ -41,12 +40,37 @@ def _selection(f: Terms) -> str:
     return f"{' && '.join(dict.fromkeys(tests))} ? {texel} : $type(0)" if tests else texel
 
 
+def unrolled_glsl(f: Terms) -> str:
+    """The same sum along one axis, to the bit: an iteration reads ``UNROLLED`` texels before it adds the first, and no loop
+    takes those that are left."""
+    names, (axis,), (extent,) = names_of(range(len(f.extents))), f.reduced_axes, f.reduced
+    kind, end = f.output.vtype.glsl, extent - extent % UNROLLED
+    lost, add = _adder(f, axis, "$y", "dressi_lost0")
+
+    def read(index: str) -> str:
+        return _texel(f, 0, names | {axis: index})[1]
+
+    texels = [f"x{k}" for k in range(UNROLLED)]
+    reads = " ".join(f"{kind} {x} = {read(f'i + {k}')};" for k, x in enumerate(texels))
+    loop = f"for (int i = 0; i < {end}; i += {UNROLLED}) {{ {reads} {' '.join(map(add, texels))} }}"
+    rest = [add(read(str(k))) for k in range(end, extent)]
+    return "\n".join([decoded(f), f"$y = {kind}(0);{lost}", loop, *rest])
+
+
 def index_glsl(f: Terms) -> str:
     """Statements that set ``$y`` to the number of the first of the largest or smallest terms."""
-    better, number = ">" if f.combine == "max" else "<", term_number(f).glsl(names_of(f.reduced_axes))
-    vtype = f.body.root.vtype
-    inner = f"if (dressi_term {better} dressi_best) {{ dressi_best = dressi_term; $y = {number}; }}"
-    return f"{decoded(f)}\n{vtype.glsl} dressi_best = {nothing_glsl(f.combine, vtype)}; $y = -1;\n{_nested(f, inner)}"
+    number, vtype = term_number(f).glsl(names_of(f.reduced_axes)), f.body.root.vtype
+    if vtype.is_scalar:
+        better = f"dressi_term {'>' if f.combine == 'max' else '<'} dressi_best"
+        inner = f"if ({better}) {{ dressi_best = dressi_term; $y = {number}; }}"
+    else:
+        better = f"{'greaterThan' if f.combine == 'max' else 'lessThan'}(dressi_term, dressi_best)"
+        inner = (
+            f"{{ bvec{vtype.components} better = {better}; dressi_best = mix(dressi_best, dressi_term, better);"
+            f" $y = mix($y, $type({number}), better); }}"
+        )
+    best = f"{vtype.glsl} dressi_best = {nothing_glsl(f.combine, vtype)}; $y = $type(-1);"
+    return f"{decoded(f)}\n{best}\n{_nested(f, inner)}"
 
 
 def names_of(axes: Iterable[int]) -> dict[int, str]:
@@ -152,15 +176,26 @@ def _nested(f: Terms, inner: str) -> str:
 
 def _summed(f: Terms, level: int) -> str:
     """Statements that set the sum of a level, ``$y`` for the outermost, to the sum over its axis and all inside of it."""
-    kind, total, lost = f.output.vtype.glsl, f"dressi_s{level}" if level else "$y", f"dressi_lost{level}"
+    kind, total = f.output.vtype.glsl, f"dressi_s{level}" if level else "$y"
     start = f"precise {kind} {total} = {kind}(0);" if level else f"{total} = {kind}(0);"
     if level == len(f.reduced):
         return f"{start}\n{term(f, f'{total} = dressi_term;')}"
     axis, last = f.reduced_axes[level], level == len(f.reduced) - 1
-    value = "dressi_term" if last else f"dressi_s{level + 1}"
-    add = f"{total} += {value};"
-    if f.extents[axis] >= LONG:
-        start += f" precise {kind} {lost} = {kind}(0);"
-        add = f"{{ {add_compensated(value, total, lost, kind)} }}"
-    inner = term(f, add) if last else f"{{\n{_summed(f, level + 1)}\n{add}\n}}"
-    return f"{start}\n{_loop(f, axis)} {inner}"
+    declared, add = _adder(f, axis, total, f"dressi_lost{level}")
+    inner = (
+        term(f, add("dressi_term"))
+        if last
+        else f"{{\n{_summed(f, level + 1)}\n{add(f'dressi_s{level + 1}')}\n}}"
+    )
+    return f"{start}{declared}\n{_loop(f, axis)} {inner}"
+
+
+def _adder(f: Terms, axis: int, total: str, lost: str) -> tuple[str, Callable[[str], str]]:
+    """(what the sum along an axis has to declare, statements that add a value to it)."""
+    if f.extents[axis] < f.long or f.output.vtype.is_int:
+        return "", lambda value: f"{total} += {value};"
+    kind = f.output.vtype.glsl
+    return (
+        f" precise {kind} {lost} = {kind}(0);",
+        lambda value: f"{{ {add_compensated(value, total, lost, kind)} }}",
+    )

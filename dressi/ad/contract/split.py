@@ -8,7 +8,7 @@ from typing import Any
 
 from ..graph.index_map import Affine, IndexMap
 from .derivative import Made, mapped, valued
-from .terms import Guard, Terms, identity
+from .terms import Guard, Terms
 
 
 def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]] | None:
@@ -72,16 +72,8 @@ def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]]
         for axis, extent in zip(reversed(whole), reversed(extents), strict=True):
             terms[axis], radix = radix, radix * extent
         places.append(Affine.of(terms))
-    combined = {
-        "parallel": f.parallel,
-        "reduced": (left,),
-        "maps": (IndexMap.to(places),),
-        "guards": (),
-        "combine": f.combine,
-        "indices": (),
-        "body": identity(f.output.vtype),
-    }
-    return partial, combined
+    maps = (IndexMap.to(places),)
+    return partial, {"parallel": f.parallel, "reduced": (left,), "maps": maps, "combine": f.combine}
 
 
 def stride_of(f: Terms, axis: int) -> int:

@@ -70,17 +70,23 @@ def is_product(body: SubGraph) -> bool:
 
 
 class Terms:
-    """What the terms of a contraction are made of. Fields: see ``ContractFunction``."""
+    """What the terms of a contraction are made of. Fields: see ``ContractFunction``; by default what is read of one input is added
+    up."""
 
     fields = ("parallel", "reduced", "maps", "guards", "combine", "indices", "body", "place")
     parallel: tuple[tuple[int, ...], ...]
     reduced: tuple[int, ...]
     maps: tuple[IndexMap, ...]
-    guards: tuple[Guard, ...]
-    combine: str
-    indices: tuple[Affine, ...]
-    body: SubGraph
+    guards: tuple[Guard, ...] = ()
+    combine: str = "add"
+    indices: tuple[Affine, ...] = ()
     place: IndexMap | None = None
+    long = 32
+    """Terms of a loop from which on its sum is compensated (Kahan)."""
+
+    @cached_property
+    def body(self) -> SubGraph:
+        return identity(self.inputs[0].vtype)
 
     @property
     def form(self) -> dict[str, Any]:

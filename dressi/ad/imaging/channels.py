@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...errors import GraphError
 from ..contract.contraction import ContractFunction
-from ..contract.terms import identity, shape_of
+from ..contract.terms import shape_of
 from ..graph import Variable
 from ..graph.index_map import Affine, IndexMap
 from ..ops.pixel.arithmetic import add
@@ -74,16 +74,8 @@ def concatenate_channels(*images: Variable) -> Variable:
 def _placed(x: Variable, first: int, count: int) -> Variable:
     """``count`` channels of x from ``first`` on, 0 where x has none."""
     n, _, height, width = shape_of(x)
-    fields = {
-        "parallel": ((n,), (count,), (height,), (width,)),
-        "reduced": (),
-        "maps": (IndexMap.of(c=Affine.axis(1, constant=first)),),
-        "guards": (),
-        "combine": "add",
-        "indices": (),
-        "body": identity(x.vtype),
-    }
-    return ContractFunction(x, **fields).output
+    parallel = ((n,), (count,), (height,), (width,))
+    return ContractFunction(x, parallel, (), (IndexMap.of(c=Affine.axis(1, constant=first)),)).output
 
 
 def to_channels(x: Variable) -> Variable:

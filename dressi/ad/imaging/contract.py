@@ -468,7 +468,6 @@ class Contraction:
             "parallel": tuple(tuple(self.extents[a] for a in axes) for axes in self.output),
             "reduced": tuple(extents[sum(map(len, self.output)) :]),
             "maps": tuple(maps),
-            "guards": (),
             "combine": combine,
             "indices": tuple(Affine.axis(number[a]) for a in notation.indices),
             "body": SubGraph(tuple(formals), (notation.root,)),

@@ -19,13 +19,12 @@ Residuals of another shape, such as rendered images, have no such form; ``probes
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ... import functional as F
 from ...contract.contraction import ContractFunction
-from ...contract.terms import identity
 from ...graph import Domain, Function, PixelFunction, Variable
 from ...graph.index_map import Affine, IndexMap
 from ...ops.image.lookup import Lookup
@@ -125,8 +124,7 @@ def _unrolled(f: ContractFunction, inputs: Sequence[Variable]) -> Variable:
 
 def selection(x: Variable, place: IndexMap, parallel: tuple[tuple[int, ...], ...]) -> Variable:
     """The texels of x at the places of a map. parallel: the extents of the axes n, c, y, x, as in a contraction."""
-    fields: dict[str, Any] = {"guards": (), "indices": (), "combine": "add", "reduced": ()}
-    return ContractFunction(x, maps=(place,), parallel=parallel, body=identity(x.vtype), **fields).output
+    return ContractFunction(x, parallel, (), (place,)).output
 
 
 def texel_by_texel(function: Function, read: Sequence[int]) -> bool:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
-import numpy as np
+from typing import Any
 
 from ....errors import GraphError
+from ...contract.contraction import ContractIndex
 from ...coordinates import ChannelIndex, pixel_coordinates, tile_index
 from ...graph import Domain, Variable
-from ...types import VType, vector_type
 from ..pixel.arithmetic import maximum, minimum
 from ..pixel.compare import equal, select
 from ..pixel.constant import Like, operands
-from ..pixel.hints import store
-from ..pixel.vector import fill
 from .reduce import EVERY_AXIS, Reduce, Sum, reduce_entries
 from .texels import extreme_numbers
 
@@ -24,27 +20,12 @@ __all__ = ["max", "min"]
 class ReduceExtreme(Reduce):
     """The largest or smallest texel along the axis, by components. The gradient goes to the first of equal texels."""
 
-    operations = 6.0
-    largest: bool
-
-    def infer(self):
-        vtype, domain = super().infer()
-        if vtype.is_matrix:
-            raise self.fail("takes scalars and vectors")
-        return vtype, domain
-
-    @cached_property
-    def glsl(self) -> str:
-        pick = "max" if self.largest else "min"
-        return self._loop(self._read("0"), 1, f"$y = {pick}($y, {self._read('i')});")
-
-    def eval(self, x):
-        return (np.max if self.largest else np.min)(x, axis=self._axis, keepdims=True)
+    operations: Any = 6.0
 
     def _chosen(self) -> Variable:
         """A mask of the texels of the input that give the output: one along the axis, by components."""
-        x = self.inputs[0]
-        return equal(ExtremeIndex(x, self.axis, self.largest).output, along(x, self.axis))
+        (x,) = self.inputs
+        return equal(ContractIndex(x, **self.form).output, along(x, self.axis))
 
     def vjp(self, gy, i):
         return None if self.output.vtype.is_int else select(self._chosen(), gy, 0.0)
@@ -58,45 +39,13 @@ class ReduceExtreme(Reduce):
 class ReduceMax(ReduceExtreme):
     """The largest, by components."""
 
-    largest, combine = True, "max"
+    combine = "max"
 
 
 class ReduceMin(ReduceExtreme):
     """The smallest, by components."""
 
-    largest, combine = False, "min"
-
-
-class ExtremeIndex(Reduce):
-    """INT (IVECn): the index along the axis of the first of the largest (or smallest) texels, by components."""
-
-    operations = 8.0
-    zero_derivative = True
-    fields = ("axis", "largest")
-    largest: bool
-
-    def infer(self):
-        vtype, domain = super().infer()
-        return vector_type(vtype.components, integer=True), domain
-
-    @cached_property
-    def glsl(self) -> str:
-        update = take_better(self.inputs[0].vtype, self.largest)
-        loop = self._loop("$type(0)", 1, f"$type0 x = {self._read('i')}; {update}")
-        return f"$type0 best = {self._read('0')};\n{loop}"
-
-    def eval(self, x):
-        find = np.argmax if self.largest else np.argmin
-        return np.expand_dims(find(x, axis=self._axis), self._axis)
-
-    def shortened(self, most):
-        if self.extent <= most:
-            return None
-        # Stored, since a texel that is made again may differ from the best one in its last bit.
-        x = store(self.inputs[0])
-        best = (ReduceMax if self.largest else ReduceMin)(x, self.axis).output
-        place = select(equal(x, best), fill(along(x, self.axis), self.output.vtype), self.extent)
-        return ReduceMin(place, self.axis).output
+    combine = "min"
 
 
 def along(x: Variable, axis: str) -> Variable:
@@ -108,17 +57,6 @@ def along(x: Variable, axis: str) -> Variable:
     width, height = x.size
     place = pixel_coordinates((width, 1) if axis == "x" else (1, height))
     return place.x if axis == "x" else place.y
-
-
-def take_better(vtype: VType, largest: bool) -> str:
-    """GLSL that replaces ``best`` by the value x, and the output by its index i, where x is larger (or smaller)."""
-    if vtype.is_scalar:
-        return f"if (x {'>' if largest else '<'} best) {{ best = x; $y = i; }}"
-    compare = "greaterThan" if largest else "lessThan"
-    return (
-        f"bvec{vtype.components} better = {compare}(x, best);"
-        " best = mix(best, x, better); $y = mix($y, $type(i), better);"
-    )
 
 
 def _axes(name: str, b: Like | str | None, axes: str | None) -> str | None:

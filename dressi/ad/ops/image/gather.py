@@ -8,7 +8,6 @@ from math import prod
 from ...contract.contraction import ContractFunction
 from ...contract.derivative import Space, readers_of
 from ...contract.readers import Readers
-from ...contract.terms import identity
 from ...contract.terms import shape_of as image_shape
 from ...coordinates import shape_of
 from ...graph import Domain, Variable
@@ -28,15 +27,11 @@ class Gather(ContractFunction):
     fields = ("map", "domain")
     map: IndexMap
     domain: Domain
-    reduced = guards = indices = ()
-    combine = "add"
+    reduced = ()
 
     @property
     def own_tile(self) -> bool:
         return self.map[:2] == (Affine.axis(0), Affine.axis(1))
-
-    def over_tiles(self, x):
-        return self.rebuild(x)
 
     @cached_property
     def parallel(self) -> tuple[tuple[int, ...], ...]:
@@ -53,10 +48,6 @@ class Gather(ContractFunction):
         found = self.map.substituted({0: Affine.of({0: channels, 1: 1}), 1: Affine()})
         assert found is not None  # the number of a tile is whole
         return (found._replace(n=Affine.axis(0), c=Affine.axis(1)) if self.own_tile else found,)
-
-    @cached_property
-    def body(self):
-        return identity(self.inputs[0].vtype)
 
     @property
     def footprint(self) -> float:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ....errors import GraphError
+from ...contract.contraction import Contraction
+from ...contract.loops import contraction_glsl, unrolled_glsl
+from ...contract.terms import COMBINE, shape_of
 from ...graph import Domain, ReduceFunction, Variable, domain_of
-from ...graph.index_map import IMAGE_AXES
-from ...graph.snippet import LOST, add_compensated
-from ...graph.work import UNROLLED
-from ...types import Access, Size, VType
+from ...graph.index_map import IMAGE_AXES, Affine, IndexMap
+from ...types import Size, VType
 from ..pixel.constant import Like, constant, operands
 from ..pixel.kinds import Linear
 from ..pixel.vector import fill
@@ -25,80 +25,46 @@ __all__ = ["expand", "fit", "mean", "sum", "zeros", "zeros_like"]
 EVERY_AXIS = "xycn"
 
 
-class Reduce(ReduceFunction):
-    """All texels along one axis reduced to one. The axis is "x", "y", "n" for the images of the batch, or "c" for channels."""
+class Reduce(ReduceFunction, Contraction):
+    """A contraction along one axis of an image: "x", "y", "n" for the images of the batch, or "c" for channels."""
 
     fields = ("axis",)
 
-    @cached_property
-    def access(self):
-        return (Access.FETCH,)
-
-    def infer(self):
-        x = self.inputs[0]
-        width, height = x.size
-        size = (1 if self.axis == "x" else width, 1 if self.axis == "y" else height)
-        batch, channels = 1 if self.axis == "n" else x.batch, 1 if self.axis == "c" else x.channels
-        return x.vtype, Domain(size, batch * channels, channels)
-
-    def _read(self, i: str) -> str:
-        channels = self.inputs[0].channels
-        where = {
-            "x": f"ivec2({i}, pixel.y), tile",
-            "y": f"ivec2(pixel.x, {i}), tile",
-            "n": f"pixel, {i}" if channels == 1 else f"pixel, ({i}) * {channels} + tile",
-            "c": f"pixel, tile * {channels} + {i}",
-        }
-        return f"$0({where[self.axis]})"
-
-    def _loop(self, first: str, begin: int, update: str) -> str:
-        x = self.inputs[0]
-        images = "$batch0" if x.channels == 1 else str(x.batch)
-        count = {"x": "$size0.x", "y": "$size0.y", "n": images, "c": str(x.channels)}[self.axis]
-        return f"$y = {first};\nfor (int i = {begin}; i < {count}; ++i) {{ {update} }}"
-
-    def _unrolled(self, first: str, update: Callable[[str], str]) -> str:
-        """The loop from 0 with ``UNROLLED`` texels in an iteration, which are read before any is used; the rest one by one."""
-        names, end = [f"x{k}" for k in range(UNROLLED)], self.extent - self.extent % UNROLLED
-        read = " ".join(f"$type {name} = {self._read(f'i + {k}')};" for k, name in enumerate(names))
-        used = " ".join(f"{{ {update(name)} }}" for name in names)
-        rest = " ".join(f"{{ {update(self._read(str(k)))} }}" for k in range(end, self.extent))
-        return f"$y = {first};\nfor (int i = 0; i < {end}; i += {UNROLLED}) {{ {read} {used} }}\n{rest}"
+    @property
+    def parallel(self):
+        shape = zip(IMAGE_AXES, shape_of(self.inputs[0]), strict=True)
+        return tuple((1 if name == self.axis else extent,) for name, extent in shape)
 
     @property
-    def _axis(self) -> int:
-        return {"n": 0, "c": 1, "y": 1, "x": 2}[self.axis]
+    def reduced(self):
+        return (self.extent,)
+
+    @property
+    def maps(self):
+        return (
+            IndexMap.to([Affine.axis(4 if name == self.axis else k) for k, name in enumerate(IMAGE_AXES)]),
+        )
+
+    @cached_property
+    def glsl(self) -> str:
+        return contraction_glsl(self)
 
     def evaluate(self, at, x):
-        (like,) = self.inputs
-        if self.axis in "nc" and like.channels > 1:
-            height, width = x.shape[1:3]
-            own = (like.channels, height * width) if self.axis == "c" else (like.channels * height, width)
-            found = self.eval(x.reshape(like.batch, *own, *x.shape[3:]))
-            return fetch(found.reshape(self.output.tiled), at)
-        return fetch(self.eval(x), at)
+        x = x.reshape(*shape_of(self.inputs[0]), *x.shape[3:])
+        found = COMBINE[self.combine].reduce(x, axis=IMAGE_AXES.index(self.axis))
+        return fetch(found.reshape(self.output.tiled), at)
 
 
 class Sum(Reduce, Linear):
     """The sum, compensated on devices. The batch is summed even if it is 1; see ``Expand``."""
 
-    operations = 9.0
+    operations: Any = 9.0
     combine = "add"
-
-    @cached_property
-    def glsl(self) -> str:
-        if self.output.vtype.is_int:
-            return self._loop("$type(0)", 0, f"$y += {self._read('i')};")
-        return LOST + self._loop("$type(0)", 0, add_compensated(self._read("i")))
+    long = 1
 
     @cached_property
     def unrolled(self) -> str:
-        if self.output.vtype.is_int:
-            return self._unrolled("$type(0)", "$y += {};".format)
-        return LOST + self._unrolled("$type(0)", add_compensated)
-
-    def eval(self, x):
-        return x.sum(axis=self._axis, keepdims=True)
+        return unrolled_glsl(self)
 
     def transpose(self, gy):
         return Expand(gy, self.inputs[0].domain).output

@@ -61,8 +61,6 @@ class TakeTranspose(ContractFunction):
 
     fields = ("batch",)
     batch: int
-    guards = ()
-    combine = "add"
     maps = (IndexMap.of(n=Affine.axis(4), c=Affine()), IndexMap(n=Affine.axis(4)))
     indices = (Affine.axis(0),)
 

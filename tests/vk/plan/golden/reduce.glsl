@@ -11,16 +11,24 @@ float dressi_make2(ivec2 pixel, int tile) {
 }
 float dressi_make1(ivec2 pixel, int tile) {
   precise float dressi_x2;
-  { precise float lost = float(0);
-dressi_x2 = float(0);
-for (int i = 0; i < ivec2(4, 3).y; ++i) { precise float t = dressi_make2(ivec2(pixel.x, i), tile) - lost; precise float sum = dressi_x2 + t; lost = (sum - dressi_x2) - t; dressi_x2 = sum; } }
+  { int dressi_a0 = tile; int dressi_a1 = 0; int dressi_a2 = 0; int dressi_a3 = pixel.x;
+dressi_x2 = float(0); precise float dressi_lost0 = float(0);
+for (int dressi_a4 = 0; dressi_a4 < 3; ++dressi_a4) {
+float dressi_r0 = dressi_make2(ivec2(dressi_a3, dressi_a4), tile);
+precise float dressi_term = dressi_r0;
+{ precise float t = dressi_term - dressi_lost0; precise float sum = dressi_x2 + t; dressi_lost0 = (sum - dressi_x2) - t; dressi_x2 = sum; }
+} }
   return dressi_x2;
 }
 float dressi_make0(ivec2 pixel, int tile) {
   precise float dressi_x3;
-  { precise float lost = float(0);
-dressi_x3 = float(0);
-for (int i = 0; i < ivec2(4, 1).x; ++i) { precise float t = dressi_make1(ivec2(i, pixel.y), tile) - lost; precise float sum = dressi_x3 + t; lost = (sum - dressi_x3) - t; dressi_x3 = sum; } }
+  { int dressi_a0 = tile; int dressi_a1 = 0; int dressi_a2 = 0; int dressi_a3 = 0;
+dressi_x3 = float(0); precise float dressi_lost0 = float(0);
+for (int dressi_a4 = 0; dressi_a4 < 4; ++dressi_a4) {
+float dressi_r0 = dressi_make1(ivec2(dressi_a4, dressi_a2), tile);
+precise float dressi_term = dressi_r0;
+{ precise float t = dressi_term - dressi_lost0; precise float sum = dressi_x3 + t; dressi_lost0 = (sum - dressi_x3) - t; dressi_x3 = sum; }
+} }
   return dressi_x3;
 }
 void main() {
@@ -29,8 +37,12 @@ void main() {
   int tile = 0;
   ivec2 pixel = ivec2(place.x, place.y - tile * 1);
   precise float dressi_x4;
-  { precise float lost = float(0);
-dressi_x4 = float(0);
-for (int i = 0; i < 2; ++i) { precise float t = dressi_make0(pixel, i) - lost; precise float sum = dressi_x4 + t; lost = (sum - dressi_x4) - t; dressi_x4 = sum; } }
+  { int dressi_a0 = 0; int dressi_a1 = 0; int dressi_a2 = 0; int dressi_a3 = 0;
+dressi_x4 = float(0); precise float dressi_lost0 = float(0);
+for (int dressi_a4 = 0; dressi_a4 < 2; ++dressi_a4) {
+float dressi_r0 = dressi_make0(ivec2(dressi_a3, dressi_a2), dressi_a4);
+precise float dressi_term = dressi_r0;
+{ precise float t = dressi_term - dressi_lost0; precise float sum = dressi_x4 + t; dressi_lost0 = (sum - dressi_x4) - t; dressi_x4 = sum; }
+} }
   imageStore(dressi_output0_0, place, vec4(dressi_x4, 0, 0, 0));
 }

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from dressi import F, PlanError, ReduceFunction, Variable, gradient
+from dressi.ad.contract.contraction import ContractIndex
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import ScatterFunction
-from dressi.ad.ops.image.extremes import ExtremeIndex
+from dressi.ad.ops.image.extremes import ReduceMax, ReduceMin
 from dressi.ad.ops.image.lookup import ScatterAdd, ScatterMax
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
@@ -94,11 +95,12 @@ def program(size, batch, seed):
     rng = np.random.default_rng(seed)
     x, v, i = (leaf(t, size, batch, seed + k) for k, t in enumerate((FLOAT, VEC3, IVEC2)))
     kind = (F.sum, F.mean, F.max, F.min)[seed % 4]
+    of = (i, v)[seed % 2]
     axes = str(rng.choice(["xyn", "x", "y", "n", "xy", "yn"]))
     outputs = {
         f"{kind.__name__} {axes}": kind(v, axes=axes),
         "integers": F.sum(i, axes),
-        "place": ExtremeIndex((i, v)[seed % 2], "xyn"[seed % 3], bool(seed % 4 > 1)).output,
+        "place": ContractIndex(of, **(ReduceMin, ReduceMax)[seed % 4 > 1](of, "xyn"[seed % 3]).form).output,
         "own": Highest(x).output + Alternating(x).output,
     }
     return Program(outputs)
