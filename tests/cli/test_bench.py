@@ -66,7 +66,7 @@ def bench(case: str, folder: Path, *arguments: str | Path) -> list[dict[str, Any
 )
 def test_every_case_runs(case, driver, mesh, tmp_path, capsys, monkeypatch):
     # Other plans that share most shaders with the first: one Function a pass makes hundreds of pipelines of a material.
-    other = replace(DEFAULT, fuse_horizontally=False)
+    other = replace(DEFAULT, without=("fuse_horizontally",))
     monkeypatch.setattr(cases, "ABLATION", {"full": DEFAULT, "other": other})
     few = {name: PROFILES[name] for name in ("minimum", "mali_g76")}
     monkeypatch.setattr(cases, "PROFILES", few)  # all are planned for by `dressi bench model`
@@ -128,7 +128,7 @@ def test_sub_stages_grow_with_fewer_attachments():
     works = {trial.facts["phase"]: trial.work for trial in trials}
     assert [set(t.facts["profile_plan"]) for t in trials] == [{"before_cache", "after_cache"}] * 2
     assert all(t.options == DEFAULT and t.limits == profile("mali_g76") and t.model == TILER for t in trials)
-    subpasses = replace(DEFAULT, choose_lowering=False, run_on_active_blocks=False)
+    subpasses = replace(DEFAULT, without=("choose_lowering", "run_on_active_blocks"))
     for (phase, measured), cached in product(works.items(), (False, True)):
         by_name = (
             profile_counts(measured, name, replace(subpasses, cache_static=cached))

@@ -22,7 +22,7 @@ from dressi.ad.ops.pixel import elementary
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
-from dressi.vk.plan.compiler import build_plan
+from dressi.vk.plan.compiler import OPTIONAL, build_plan
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
 from dressi.vk.plan.model.device import DeviceModel
 from dressi.vk.plan.model.records import RECORDS
@@ -210,7 +210,12 @@ def on_device(program: Program, simple: Program, steps: int, device, **how) -> d
 
 def variant(seed: int, rng: np.random.Generator) -> tuple[PlanOptions, DeviceLimits, DeviceModel]:
     """Options, limits of some profile, perhaps shrunk, and a device model: the records take turns."""
-    switches = rng.random(len(FLAGS)) < 0.7
+    flags = {
+        name: bool(rng.random() < 0.7)
+        for name in FLAGS
+        if name not in ("narrow_intermediates", "half_products")
+    }
+    left_out = tuple(name for name in sorted(OPTIONAL) if rng.random() < 0.3)
     limits = list(PROFILES.values())[int(rng.integers(len(PROFILES)))]
     if rng.random() < 0.5:
         limits = replace(
@@ -225,10 +230,7 @@ def variant(seed: int, rng: np.random.Generator) -> tuple[PlanOptions, DeviceLim
         limits = replace(limits, max_storage_buffer_bytes=int(rng.integers(2000, 9000)))
     if rng.random() < 0.2:
         limits = replace(limits, max_framebuffer_height=40, max_framebuffer_width=200)
-    options = replace(
-        PlanOptions(*(bool(s) for s in switches)), narrow_intermediates=False, half_products=False
-    )
-    return options, limits, model_of(seed, rng)
+    return PlanOptions(**flags, without=left_out), limits, model_of(seed, rng)
 
 
 def model_of(seed: int, rng: np.random.Generator) -> DeviceModel:

@@ -347,10 +347,10 @@ def test_lists_of_live_faces_and_no_fragments_at_all(device):
     slope = gradient(F.sum(F.sum_components(F.square(drawn))), [discs.centres])[0]
     program = Program({"drawn": drawn, "slope": slope})
     kinds = {ListFaces, Accumulate, FragmentScatter}
-    assert works(program, device.limits, sum_by_faces=False) >= kinds
+    assert works(program, device.limits, without=("sum_by_faces",)) >= kinds
     assert FaceSums in works(program, device.limits)
-    for by_faces in (False, True):
-        close(run(program, device, options=PlanOptions(sum_by_faces=by_faces)), reference(program))
+    for left_out in ((), ("sum_by_faces",)):
+        close(run(program, device, options=PlanOptions(without=left_out)), reference(program))
     with VulkanExecutor(program, device) as executor:
         executor.run(1)
         executor.send(live, np.zeros(live.shape, int))

@@ -60,13 +60,8 @@ def close(a, b, tolerance=1e-5):
 def test_packed_equals_baseline(device, seed, limits, switches, cost):
     program = random_program(seed, 18)
     choose, stages, again, cached = switches
-    options = PlanOptions(
-        choose_lowering=choose,
-        pack_stages=stages,
-        rematerialize=again,
-        store_operands=again,
-        cache_static=cached,
-    )
+    without = () if choose else ("choose_lowering",)
+    options = PlanOptions(pack_stages=stages, rematerialize=again, cache_static=cached, without=without)
     packed = results(program, device, options=options, limits=limits, cost=cost)
     assert close(packed, results(program, device, options=BASELINE))
 
@@ -78,9 +73,7 @@ def test_what_only_the_next_subpass_reads_is_not_stored(device, lazy):
     y = F.sin(sum(x[:4], start=F.constant(0.0))) * F.cos(sum(x[4:], start=F.constant(0.0)))
     program = Program({"y": y})
     limits = DeviceLimits(max_input_attachments=4, max_color_attachments=4, lazy_images=lazy)
-    subpasses = PlanOptions(
-        choose_lowering=False, rematerialize=False, store_operands=False, cache_static=False
-    )
+    subpasses = PlanOptions(without=("choose_lowering",), rematerialize=False, cache_static=False)
     with VulkanExecutor(program, device, options=subpasses, limits=limits) as run:
         assert any(run.plan.images.passing)
         assert any(slot.passing for slot in run.plan.images.slots) == lazy
@@ -317,7 +310,7 @@ def test_values_share_channels(device):
     total = F.shift(values[0], 1, 0) * F.shift(values[1], 0, 1)
     total = total + F.vec3(F.shift(values[2], 1, 1) * values[3], 1.0)
     program = Program({"total": total}, ((x, x - 0.1 * total),))
-    options = PlanOptions(rematerialize=False, store_operands=False)
+    options = PlanOptions(rematerialize=False)
     with VulkanExecutor(program, device, options=options) as run:
         (whole,) = {whole for s in run.plan.step.sub_stages for whole, _ in s.channels.values()}
         assert whole.vtype is VEC4

@@ -183,7 +183,7 @@ def mirrored(device: Device) -> list[Check]:
     checks = []
     for kind, cost in _kinds(device).items():
         for how, options in (("packed", DEFAULT), ("alone", BASELINE)):
-            options = replace(options, rematerialize=False, store_operands=False)
+            options = replace(options, rematerialize=False)
             found = _both(device, program, options=options, cost=cost)
             checks += [
                 _absolute(f"{name}, {kind}, {how}", *pair, 1e-4)

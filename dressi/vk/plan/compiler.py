@@ -17,12 +17,12 @@ together. A *Plan* has two: ``static`` runs once after leaves were sent, ``step`
 6. ``assign_images`` gives every stored value an image with the usages that the shaders need; values that do not live at
    the same time share one.
 
-The driver skips a pass if its flag in ``PlanOptions``, which has the name of the pass, is off; ``INSTEAD`` has what then
-runs for those that cannot be left out. Passes propose: the driver drops what a pass made if no order of execution is left,
-or if the ``Judge`` predicts that it takes longer (``JUDGED``). With DRESSI_CHECK it verifies the SubStages after every pass
-and the finished Plan; with DRESSI_DEBUG=2 it prints what every pass changed.
+The driver skips a pass that ``PlanOptions`` leaves out; ``INSTEAD`` has what then runs for those that cannot be left out.
+Passes propose: the driver drops what a pass made if no order of execution is left, or if the ``Judge`` predicts that it
+takes longer (``JUDGED``). With DRESSI_CHECK it verifies the SubStages after every pass and the finished Plan; with
+DRESSI_DEBUG=2 it prints what every pass changed.
 
-To add a pass: write the function, add it to PASSES, add a flag of the same name to PlanOptions. To add a kind of work:
+To add a pass: write the function, add it to PASSES. To add a kind of work:
 write its class in ``substage`` (with the storage buffers and lists that it uses), and register its rules for GLSL
 (``glsl/generate``) and for commands (``run/record``). To add a limit: add the field to ``DeviceLimits``, and its count to
 ``resources`` in ``substage`` under the same name.
@@ -45,6 +45,7 @@ from ...ad.transform.merge import halve_scatter, pack_externals
 from ...ad.transform.rewrite import replaced
 from ...ad.transform.simplify import paused
 from ...config import config
+from ...errors import InputError
 from .analysis.dataflow import Analysis
 from .analysis.dependencies import (
     NO_LEAVES,
@@ -161,6 +162,19 @@ JUDGED: frozenset[Pass | Lowering] = frozenset((*PASSES, sum_by_faces)) - _KEPT
 """Passes and lowerings whose result is kept only where it is predicted to be faster; of a lowering the whole step is scheduled
 with it and without. All others state why not."""
 
+OPTIONAL = frozenset(
+    each.__name__
+    for each in (
+        *PASSES,
+        sum_by_faces,
+        sample_in_hardware,
+        gather_at_lists,
+        tile_contractions,
+        fuse_into_draws,
+    )
+)
+"""The names that ``PlanOptions.without`` may have."""
+
 TOGETHER = frozenset((compact_live_faces, draw_scatters, run_on_active_blocks))
 """Passes that are judged together where they follow each other: a list costs a dispatch and a barrier, and one of them may pay
 only with the list of another."""
@@ -189,6 +203,8 @@ def build_plan(
     does reads some of them as channels of others, and a Function copies a new value that is a leaf which the step overwrites, or that of another leaf too.
     """
     program.check()
+    if unknown := sorted({*options.without} - OPTIONAL):
+        raise InputError(f"no pass is called {unknown[0]!r}; there are {', '.join(sorted(OPTIONAL))}")
     target = Target(limits, cost or CPU, options, changing)
     with paused():
         try:
@@ -196,7 +212,7 @@ def build_plan(
         except DoesNotFit as error:
             if not isinstance(error.function, FaceSum):
                 raise
-            target = target._replace(options=replace(options, sum_by_faces=False))
+            target = target._replace(options=options.switched(sum_by_faces.__name__))
             return _fitted(lowered(program, target), lambda p: _build(p, target, shader_text, gated, every))
 
 
@@ -313,7 +329,7 @@ def _build(program: Program, target: Target, shader_text: ShaderText, gated: boo
         replaces,
         usage,
         limits,
-        share=options.alias_images,
+        share=options.pack_functions,
         saving=saving,
     )
     movable = each.dependencies.worth_changing(static.sub_stages, step.sub_stages)
@@ -328,11 +344,11 @@ def schedule(context: Context, moving: Leaves, title: str) -> Schedule:
     """The Stages that compute the roots of a context, and the copies at their end. moving: the leaves that are new
     in every step: what depends on them runs every time."""
     options, updates = context.options, context.updates
-    judge = Judge(context.limits, context.cost, chooses=options.choose_lowering)
+    judge = Judge(context.limits, context.cost, chooses=options.runs("choose_lowering"))
     ways: list[tuple[list[SubStage], Context]] = [([], context)]
     before: Pass | None = None
     for each in PASSES:
-        chosen = each if getattr(options, each.__name__) else INSTEAD.get(each)
+        chosen = each if options.runs(each.__name__) else INSTEAD.get(each)
         if chosen is None:
             continue
         judged = options.keep_what_pays and each in JUDGED

@@ -91,7 +91,7 @@ def _packed(context: Context, fuse: bool) -> list[SubStage]:
     while True:
         counts = _fitting(counts, context)
         try:
-            return _pack(counts, fuse, counts.analysis.packed, context.options.choose_lowering)
+            return _pack(counts, fuse, counts.analysis.packed, context.options.runs("choose_lowering"))
         except DoesNotFit as error:  # Functions that have to share a shader
             again = _again(counts.analysis, error.function)
             if not again:
@@ -112,7 +112,7 @@ def _fitting(counts: Counts, context: Context) -> Counts:
     while True:
         before = counts.analysis
         tried = [f for f in tried if _again(before, f)]
-        large = misfits(tried, counts, context.options.choose_lowering)
+        large = misfits(tried, counts, context.options.runs("choose_lowering"))
         if not large:
             return counts
         some = {*_apart(large, before), *large[-most:]}

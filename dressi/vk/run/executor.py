@@ -222,13 +222,14 @@ class VulkanExecutor:
         """A plan that a gate can switch off, in place of one whose new values are copied; if there is one."""
         if copies_new_values(plan) and not draws_lists(plan):
             # A dispatch computes new values on the side.
-            packed, self._options = self._options, replace(self._options, fuse_horizontally=False)
+            packed, without = self._options, (*self._options.without, "fuse_horizontally")
+            self._options = replace(packed, without=without)
             plan = self._plan(plan.changing)
             if copies_new_values(plan):
                 # One dispatch reads leaves at other texels and computes their new values.
                 self._options, self._gated = packed, True
                 plan = self._plan(plan.changing)
-            if copies_new_values(plan) and self._options.update_in_place:
+            if copies_new_values(plan) and self._options.runs("update_in_place"):
                 # What register tiles and draws make is not written into leaves: work on pixels copies it, one dispatch more.
                 self.program = copied_by_work(self.program, {leaf for leaf, _ in plan.step.copies})
                 plan = self._plan(plan.changing)

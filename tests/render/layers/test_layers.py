@@ -339,7 +339,7 @@ def test_a_draw_reads_images_as_channels_of_others_where_it_reads_too_many(devic
     program = simplify(Program({"alphas": slopes[0], "position": slopes[1]}))
     for name in ("minimum", "raspberry_pi4"):
         assert build_plan(program, PROFILES[name], shader_text).stages
-    found, read, options = [], [], PlanOptions(sum_by_faces=False, load_images=False)
+    found, read, options = [], [], PlanOptions(without=("sum_by_faces", "load_images"))
     for most in (128, 16):
         limits = replace(device.limits, max_sampled_images=most)
         with VulkanExecutor(program, device, limits=limits, options=options) as executor:

@@ -21,7 +21,7 @@ from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.options import BASELINE, DEFAULT
 from dressi.vk.planning import PlanningEngine
 
-SUBPASSES = replace(DEFAULT, choose_lowering=False, run_on_active_blocks=False)
+SUBPASSES = replace(DEFAULT, without=("choose_lowering", "run_on_active_blocks"))
 OPTIONS = {"default": DEFAULT, "subpasses": SUBPASSES, "baseline": BASELINE}
 SIZE = (64, 64)
 

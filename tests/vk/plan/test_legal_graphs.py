@@ -22,9 +22,7 @@ from dressi.vk.plan.uses import Uses
 from dressi.vk.run.executor import VulkanExecutor
 
 SIZE = (6, 5)
-UNFUSED = PlanOptions(
-    pack_functions=False, update_in_place=False, fuse_horizontally=False, fuse_epilogues=False
-)
+UNFUSED = PlanOptions(pack_functions=False)
 
 
 def leaf(vtype=FLOAT, size=SIZE, batch=1, name="", seed=0) -> Variable:
@@ -81,7 +79,7 @@ def test_scatters_whose_indices_come_from_coordinates(device, case):
 
 
 # ---- matrices
-@pytest.mark.parametrize("options", [DEFAULT, BASELINE, PlanOptions(choose_lowering=False)])
+@pytest.mark.parametrize("options", [DEFAULT, BASELINE, PlanOptions(without=("choose_lowering",))])
 def test_a_function_of_more_images_than_attachments_is_dispatched(device, options):
     a, b = leaf(MAT4, seed=1), leaf(MAT4, seed=2)
     y = F.select(F.greater(leaf(), 0.5), a, b)
@@ -101,7 +99,7 @@ def test_adam_moves_a_matrix_under_small_limits(device, name):
 
 
 @pytest.mark.parametrize("name", PROFILES)
-@pytest.mark.parametrize("options", [DEFAULT, BASELINE, PlanOptions(choose_lowering=False)])
+@pytest.mark.parametrize("options", [DEFAULT, BASELINE, PlanOptions(without=("choose_lowering",))])
 def test_matrices_fit_every_profile(name, options):
     m = leaf(MAT4)
     y = F.matmul(F.select(F.greater(leaf(), 0.5), m, F.transpose(m)), m)
@@ -130,7 +128,7 @@ def test_a_leaf_that_is_its_own_new_value_is_not_copied(device, options):
 
 
 # ---- render passes
-@pytest.mark.parametrize("options", [UNFUSED, DEFAULT, PlanOptions(choose_lowering=False)])
+@pytest.mark.parametrize("options", [UNFUSED, DEFAULT, PlanOptions(without=("choose_lowering",))])
 def test_an_image_is_not_attachment_and_texture_of_one_render_pass(device, options):
     x = leaf(VEC2)
     sampled = F.sample(x, x, "nearest")

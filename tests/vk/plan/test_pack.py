@@ -42,9 +42,8 @@ small_limits = st.builds(
 def test_random_plans_are_sound(seed, limits, switches):
     program = random_program(seed)
     choose, stages, again = switches
-    options = PlanOptions(
-        choose_lowering=choose, pack_stages=stages, rematerialize=again, store_operands=again
-    )
+    without = () if choose else ("choose_lowering",)
+    options = PlanOptions(pack_stages=stages, rematerialize=again, without=without)
     with config(check=True):  # verifies the SubStages after every pass, and the plan
         plan = build_plan(program, limits, shader_text, options)
     made = {v for s in plan.sub_stages for v in s.outputs}
@@ -68,7 +67,7 @@ def test_a_shader_may_read_too_much_for_a_while(count):
     """Up to twice the limit: one shader where the sum fits; where it does not, shaders that fit."""
     x, y = there_and_back(count)
     limits = DeviceLimits(max_sampled_images=8, max_input_attachments=8, max_per_stage_resources=12)
-    options = PlanOptions(rematerialize=False, store_operands=False)
+    options = PlanOptions(rematerialize=False)
     with config(check=True):
         ahead, strict = (
             build_plan(Program({}, ((x, y),)), limits, shader_text, options, model)
@@ -86,7 +85,7 @@ def test_the_last_scatter_leaves_to_others_what_they_make_with_less_traffic():
     for _ in range(12):
         made.append(y := y * (1.0 + F.square(y)) + x)
     values = [reduce(lambda a, b: a * b, (v + k for v in made)) for k in (1.0, 2.0)]
-    options = PlanOptions(rematerialize=False, store_operands=False, fuse_epilogues=False)
+    options = PlanOptions(rematerialize=False, without=("fuse_epilogues",))
     for bounded in (True, False):
         tables = [
             F.scatter_add(v, F.linear_index((64, 64)), (64, 64), bound=F.max(F.abs(v)) if bounded else 1.0)
@@ -100,7 +99,7 @@ def test_the_last_scatter_leaves_to_others_what_they_make_with_less_traffic():
 
 def test_fewer_passes_than_functions_and_more_with_fewer_attachments():
     program = random_program(3, 60)
-    subpasses = PlanOptions(choose_lowering=False)
+    subpasses = PlanOptions(without=("choose_lowering",))
     counts = {n: build_plan(program, profile(n), shader_text, subpasses).counts for n in PROFILES}
     baseline = build_plan(program, profile("desktop"), shader_text, BASELINE).counts
     assert counts["desktop"]["substages"] < baseline["substages"] / 3

@@ -247,7 +247,7 @@ def test_small_problems_beside_each_other_can_be_skipped(device):
 
 @pytest.mark.parametrize(
     "options",
-    [PlanOptions(), PlanOptions(update_in_place=False, copy_leaves_first=False)],
+    [PlanOptions(), PlanOptions(without=("update_in_place", "copy_leaves_first"))],
     ids=["gated", "open"],
 )
 @pytest.mark.parametrize("independent", [False, True])

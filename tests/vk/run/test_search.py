@@ -18,7 +18,7 @@ from dressi.vk.run.measure import search
 
 pytestmark = pytest.mark.one_driver
 SEARCH = PlanOptions(search=1e9)
-SLOW = PlanOptions(fuse_epilogues=False, fuse_horizontally=False, search=1e9)
+SLOW = PlanOptions(without=("fuse_epilogues", "fuse_horizontally"), search=1e9)
 
 
 @pytest.fixture
@@ -106,9 +106,9 @@ def test_a_choice_is_kept_for_equal_programs(own, trials, tmp_path):
             search._known.clear()  # as in another process
     (file,) = (tmp_path / "search").iterdir()
     assert made[0] == made[3] > 2 and len(set(stages)) == 1
-    assert json.loads(file.read_text())["fuse_horizontally"]
+    assert "fuse_horizontally" in json.loads(file.read_text())
     first = made[0]
-    for other in (replace(SLOW, alias_images=False), replace(SLOW, search=1e8)):
+    for other in (replace(SLOW, pack_stages=False), replace(SLOW, search=1e8)):
         ad, _ = fit(own, other)
         with ad:
             ad.step()
@@ -128,7 +128,7 @@ def test_a_slow_plan_is_improved(own, monkeypatch):
         ad.set_loss(F.sum(F.square(F.matmul(x, y))))
         ad.set_optimizer(adam(0.01), [x])
         ad.step()
-    assert next(iter(search._known.values()))["tile_contractions"]
+    assert "tile_contractions" in next(iter(search._known.values()))
 
 
 @pytest.mark.parametrize("switched", [["fuse_horizontally"], ["tile_contractions"]])
@@ -139,7 +139,7 @@ def test_steps_that_take_no_time_gain_nothing(own, monkeypatch, switched):
     monkeypatch.setattr(search, "RACE", 0.0)
     with fit(own)[0] as ad:
         ad.step()
-        assert list(search._known.values()) == [{}] and len(ad.losses()) == 1
+        assert list(search._known.values()) == [[]] and len(ad.losses()) == 1
 
 
 @pytest.mark.parametrize("seconds, made", [(1e-9, 1), (0.5, 2), (0.7, 3)])
@@ -167,15 +167,15 @@ def test_a_damaged_file_is_ignored_with_a_warning(own, trials, tmp_path):
     assert searches() and not searches()
     (file,) = (tmp_path / "search").iterdir()
     for text in (
-        "", "{", "[]", "null", '{"rematerialize": 1}', '{"rematerialise": true}', '{"search": 1e9}', '{"adapt": false}',
-        '{"contract_operations": true}', "[" * 1000, "{}" + " " * 2000, "\0\xff",
+        "", "[", "{}", "null", "[1]", '["rematerialise"]', '["search"]', '["adapt"]',
+        '["contract_operations"]', "[" * 1000, "[]" + " " * 2000, "\0\xff",
     ):  # fmt: skip
         file.write_text(text, encoding="latin-1")
         with pytest.warns(RuntimeWarning, match=r"\.json .* holds no choice of a plan"):
             assert searches()
-        assert file.read_text() == "{}" and not searches()
-    file.write_text('{"rematerialize": false}')
-    assert not searches() and list(search._known.values()) == [{"rematerialize": False}]
+        assert file.read_text() == "[]" and not searches()
+    file.write_text('["rematerialize"]')
+    assert not searches() and list(search._known.values()) == [["rematerialize"]]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_plans_that_fail_are_dropped(own, trials, monkeypatch, place):
     ad, _ = fit(own)
     with ad:
         ad.step(2)
-        assert len(ad.losses()) == 2 and list(search._known.values()) == [{}]
+        assert len(ad.losses()) == 2 and list(search._known.values()) == [[]]
 
 
 def test_a_plan_that_has_no_room_for_a_trial_is_built_as_given(own, trials, monkeypatch, tmp_path):

@@ -102,12 +102,10 @@ def split_static(
     if options.rematerialize:
         repeated = trivial_functions(program.functions, dynamic, fixed, cost)
         dynamic |= repeated
-    boundary = _boundary(program, dynamic)
-    if options.rematerialize and options.store_operands:
-        more = static_operands(program.functions, dynamic, boundary, fixed, cost)
+        more = static_operands(program.functions, dynamic, _boundary(program, dynamic), fixed, cost)
         repeated |= more
         dynamic |= more
-        boundary = _boundary(program, dynamic)
+    boundary = _boundary(program, dynamic)
     # Inlined values are computed in the step instead of being kept, unless an image of them is needed.
     inlined = {f.output for f in Inlined(topological_order(boundary), options.rematerialize).functions}
     kept = tuple(v for v in boundary if v not in inlined or v in named)

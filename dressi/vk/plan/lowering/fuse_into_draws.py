@@ -45,7 +45,7 @@ def fuse_into_draws(program: Program, target: Target) -> Program:
     limits, model, options, changing = target
     drawn = [f.output for f in program.functions if isinstance(f, RasterFunction) and f.masked and f.fragment]
     known = KnownValues(())
-    for k in range(len(drawn) if options.fuse_into_draws else 0):
+    for k in range(len(drawn) if options.runs("fuse_into_draws") else 0):
         if known.functions != program.functions:
             known = KnownValues(program.functions)
         following = _Following(program, drawn[k], model, known)

@@ -83,7 +83,7 @@ def sample_in_hardware(program: Program, target: Target) -> dict[Variable, Varia
     for f in marks:
         value, texture, uv = f.inputs
         use = (
-            options.sample_in_hardware
+            options.runs("sample_in_hardware")
             and _fits(f, limits)
             and _seconds(texture, model) < _computed(f, readers, kept, model)
         )

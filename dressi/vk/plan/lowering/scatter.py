@@ -262,7 +262,9 @@ class _Visit:
 def sum_by_faces(program: Program, target: Target) -> dict[Variable, Variable]:
     """Scatters of fragments of small faces, by sums over these."""
     replace: dict[Variable, Variable] = {}
-    for together in same_draws(program.functions, FragmentScatter) if target.options.sum_by_faces else ():
+    for together in (
+        same_draws(program.functions, FragmentScatter) if target.options.runs("sum_by_faces") else ()
+    ):
         found = [(f, pairs) for f in together if (pairs := _pairs(f)) is not None]
         if found and _are_small(found[0][0]):
             for visit in _visits(found, target.model.loop_body):
@@ -588,7 +590,7 @@ def gather_at_lists(program: Program, target: Target) -> dict[Variable, Variable
     report values beyond it."""
     moving = target.changing.union(leaf for leaf, _ in program.updates)
     replace, longest, inverse = {}, cache(partial(_longest, moving)), cache(InverseList)
-    for f in program.functions if target.options.gather_at_lists else ():
+    for f in program.functions if target.options.runs("gather_at_lists") else ():
         if isinstance(f, ScatterFunction) and f.operation == "add":
             gathered = _gathered(f, target.model, longest, inverse)
             if gathered is not None:

@@ -101,7 +101,7 @@ def tile_contractions(program: Program, target: Target) -> dict[Variable, Variab
         rows = given.get(nests[f]) if given else None
         if rows:
             found[f.output] = scheduled(f, checked(f, rows, limits), limits, model, by_hand=True)
-        elif rows is None and options.tile_contractions:
+        elif rows is None and options.runs("tile_contractions"):
             found[f.output] = tiled(f, limits, model, beside=f in near)
     return {v: y for v, y in found.items() if y is not None}
 

@@ -40,9 +40,9 @@ _INDICES = 1 << 31  # vertices; shaders count them with an int
 
 
 def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages, with draws that have a mask drawing listed faces, and those that make the lists. If Functions
-    share shaders at all, the SubStage that computes a mask makes its list."""
-    limits, fuse = context.limits, context.options.pack_functions
+    """The SubStages, with draws that have a mask drawing listed faces, and those that make the lists: the SubStage that
+    computes a mask, where it can."""
+    limits = context.limits
     order = list(sub_stages)
     lists: dict[tuple, FaceList] = {}
     for s in sub_stages:
@@ -59,7 +59,7 @@ def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list
             continue
         if key not in lists:
             made = next((k for k, m in enumerate(order) if f.live in m.outputs), None)
-            together = _making(order[made], listed, limits) if fuse and made is not None else None
+            together = _making(order[made], listed, limits) if made is not None else None
             if made is not None and together is not None:
                 order[made] = together
             else:

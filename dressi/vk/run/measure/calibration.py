@@ -318,7 +318,7 @@ class _Stopwatch:
                 commands.destroy()
 
     def _executor(self, program: Program, cost: DeviceModel) -> VulkanExecutor:
-        options = PlanOptions(rematerialize=False, store_operands=False, adapt=False)
+        options = PlanOptions(rematerialize=False, adapt=False)
         return VulkanExecutor(program, self._device, options=options, cost=cost)
 
     def _settled(self, timed: Callable[[int], float]) -> float:

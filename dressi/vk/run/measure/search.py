@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Hashable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import reduce
 from itertools import cycle
 from statistics import median
 from typing import NamedTuple
@@ -55,7 +56,8 @@ GAIN = 0.95
 HOPELESS = 3.0
 """A plan whose first step takes so many times as long is dropped at once."""
 
-Switches = dict[str, bool]
+Switches = list[str]
+"""The names of what is switched."""
 _known: dict[str, Switches] = {}  # choices of this process, by the names of their files
 
 
@@ -89,7 +91,7 @@ def searched(
             return options
         cache.write(FOLDER, name, json.dumps(switches).encode())
     _known[name] = switches
-    return replace(options, **switches)
+    return reduce(PlanOptions.switched, switches, options)
 
 
 def _name(program: Program, workspace: Workspace, options: PlanOptions, how: _How) -> str:
@@ -109,7 +111,7 @@ def _kept(name: str) -> Switches | None:
         return None
     try:
         found = json.loads(data) if len(data) <= LARGEST else None
-        if isinstance(found, dict) and all(k in SWITCHED and isinstance(x, bool) for k, x in found.items()):
+        if isinstance(found, list) and all(name in SWITCHED for name in found):
             return found
     except (ValueError, RecursionError):
         pass
@@ -252,7 +254,7 @@ def _descend(trials: _Trials, options: PlanOptions, begun: float) -> Switches:
         if quiet == len(SWITCHED) or time.perf_counter() + spent > deadline:
             break
         quiet += 1
-        other = replace(best, **{name: not getattr(best, name)})
+        other = best.switched(name)
         with suppress(DressiError, MemoryError):
             structure = trials.structure(other)
             if structure in seen:
@@ -263,7 +265,7 @@ def _descend(trials: _Trials, options: PlanOptions, begun: float) -> Switches:
                 fastest.close()
                 fastest, best, quiet = found, other, 0
     fastest.device.work.check()
-    switches = {name: x for name in SWITCHED if (x := getattr(best, name)) != getattr(options, name)}
+    switches = [name for name in SWITCHED if best.runs(name) != options.runs(name)]
     if config.debug >= 1:
         seconds = time.perf_counter() - begun
         print(f"dressi: search: {len(seen)} plans in {seconds:.3g} s; switched: {switches or 'nothing'}")

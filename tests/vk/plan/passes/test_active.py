@@ -30,8 +30,8 @@ from dressi.vk.plan.substage import (
 )
 from dressi.vk.run.executor import VulkanExecutor
 
-STORED = {"cache_static": False, "rematerialize": False, "store_operands": False}
-DENSE = PlanOptions(run_on_active_blocks=False)
+STORED = {"cache_static": False, "rematerialize": False}
+DENSE = PlanOptions(without=("run_on_active_blocks",))
 
 
 FREE = CPU.weighing(lanes=1, fetch=0.0, store=0.0, stage=0.0)
@@ -195,7 +195,7 @@ def test_what_is_not_settled_is_made_apart(device):
 def assert_dense_bits(program, device, cost, options):
     """Three steps give the leaves that are updated the bits of a plan without active blocks."""
     found = []
-    for some in (options, replace(options, run_on_active_blocks=False)):
+    for some in (options, replace(options, without=DENSE.without)):
         with VulkanExecutor(program, device, cost=cost, options=some) as run:
             run.run(3)
             run.wait()
@@ -216,7 +216,7 @@ def test_a_scatter_keeps_its_list_when_it_makes_what_another_reads_there(device)
     loss = F.sum(F.select(hit, F.exp(images[0]), 0.0)) + F.sum(F.select(hit, F.exp(images[1]), 0.0))
     g, h = gradient(loss, [x, y])
     program = Program({}, ((x, x - 0.001 * g), (y, y - 0.001 * h)))
-    options = PlanOptions(rematerialize=False, store_operands=False, cache_static=False)
+    options = PlanOptions(rematerialize=False, cache_static=False)
     cost = CPU.weighing(lanes=1, fetch=8.0, store=8.0, stage=2e4)
     plan = build_plan(program, DeviceLimits(), shader_text, options, cost)
     first, second = (s for s in plan.sub_stages if isinstance(s.work, Scatter))
@@ -241,7 +241,7 @@ def test_what_is_read_on_fewer_blocks_does_not_keep_a_shader_dense(device):
     loss = F.sum(F.select(either, F.exp(wide), 0.0)) + F.sum(F.select(hits[0], F.exp(narrow), 0.0))
     g, h = gradient(loss, [x, y])
     program = Program({}, ((x, x - 0.001 * g), (y, y - 0.001 * h)))
-    options = PlanOptions(rematerialize=False, store_operands=False, cache_static=False)
+    options = PlanOptions(rematerialize=False, cache_static=False)
     cost = CPU.weighing(lanes=1, fetch=8.0, store=8.0, stage=8e3)
     plan = build_plan(program, DeviceLimits(), shader_text, options, cost)
     first, second = (s for s in plan.sub_stages if isinstance(s.work, Scatter))
@@ -332,8 +332,8 @@ def test_only_where_it_pays():
     face = triangle(1.0)
     x = Variable(FLOAT, name="x", data=np.ones((1, 1, 1)))
     program = Program({"image": F.select(face < 0, 0.0, x)}, ((x, x + 1.0),))
-    for options in ({}, {"run_on_active_blocks": False}):
-        stages = build_plan(program, DeviceLimits(), shader_text, PlanOptions(**options)).sub_stages
+    for options in (PlanOptions(), DENSE):
+        stages = build_plan(program, DeviceLimits(), shader_text, options).sub_stages
         assert not any(sparse_of(s) for s in stages)
     assert any(sparse_of(s) for s in plan_of(program))
-    assert not any(sparse_of(s) for s in plan_of(program, run_on_active_blocks=False))
+    assert not any(sparse_of(s) for s in plan_of(program, without=DENSE.without))

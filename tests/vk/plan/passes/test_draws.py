@@ -174,7 +174,7 @@ def test_the_bits_are_those_of_a_pass_over_all_pixels(device, grid):
     values = fused(plan)
     assert {v.output.vtype for v in values} == {VEC3, IVEC2, FLOAT}
     assert sorted({x for v in values for x in v.background}) == [0.0, 0.25, 7.0]
-    for options in (replace(DEFAULT, fuse_into_draws=False), BASELINE):
+    for options in (replace(DEFAULT, without=("fuse_into_draws",)), BASELINE):
         expected, other = fused_run(device, work, options, limits)
         assert not fused(other)
         assert all(np.array_equal(expected[name], found[name]) for name in found)

@@ -29,7 +29,7 @@ from dressi.vk.run.executor import VulkanExecutor
 
 SIZE = (128, 64)
 LIMITS = replace(profile("mali_g76"), max_sampled_images=32)
-WHOLE = replace(DEFAULT, split_overflow=False)
+WHOLE = replace(DEFAULT, without=("split_overflow",))
 
 
 def crowded() -> Program:
@@ -199,9 +199,7 @@ def test_the_numbers_are_the_same(device):
         data = {v: random.random(v.shape) for v in program.leaves}
         results = []
         for again in (True, False):
-            with VulkanExecutor(
-                program, device, options=replace(DEFAULT, rematerialize=again, store_operands=again)
-            ) as run:
+            with VulkanExecutor(program, device, options=replace(DEFAULT, rematerialize=again)) as run:
                 for v, values in data.items():
                     run.send(v, values)
                 run.run(3)

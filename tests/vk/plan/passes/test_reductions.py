@@ -359,7 +359,7 @@ def test_each_part_has_shaders_of_its_own():
 
 def test_parts_make_the_images_of_the_dense_plan(device):
     found = []
-    for options in (PlanOptions(), PlanOptions(run_on_active_blocks=False)):
+    for options in (PlanOptions(), PlanOptions(without=("run_on_active_blocks",))):
         with VulkanExecutor(divided(), device, cost=FREE, options=options) as run:
             run.run(2)
             run.wait()

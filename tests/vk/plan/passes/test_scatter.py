@@ -181,7 +181,7 @@ def test_scatters_that_are_drawn_load_in_both_shaders(device):
     sparse, _, _ = band((40, 32))
     found = []
     for loads in (True, False):
-        options = PlanOptions(load_images=loads)
+        options = PlanOptions(without=() if loads else ("load_images",))
         with VulkanExecutor(Program({"sparse": sparse}), device, options=options, cost=CPU) as run:
             (drawn,) = (s for s in run.plan.sub_stages if isinstance(s.work, ScatterDraw))
             sources = run.plan.shaders[drawn].sources
@@ -199,7 +199,7 @@ def test_scatters_that_are_drawn_move_leaves(device):
     program = Program({}, ((moved, moved - gradient * 0.5),))
     found = []
     for draws in (True, False):
-        options = PlanOptions(draw_scatters=draws, cache_static=False)
+        options = PlanOptions(without=() if draws else ("draw_scatters",), cache_static=False)
         with VulkanExecutor(program, device, options=options, cost=CPU) as run:
             (scatter,) = (s for s in run.plan.sub_stages if s.scatter is not None)
             assert isinstance(scatter.work, ScatterDraw) == draws and scatter.work.epilogue.draws
@@ -221,7 +221,7 @@ def test_scatters_are_drawn_where_a_raster_bounds_them(device, size):
     )
     found = []
     in_bands = DeviceLimits(max_storage_buffer_bytes=200)
-    for options in ({}, {"options": PlanOptions(draw_scatters=False)}, {"limits": in_bands}):
+    for options in ({}, {"options": PlanOptions(without=("draw_scatters",))}, {"limits": in_bands}):
         with VulkanExecutor(program, device, **options) as run:
             run.run(2)
             found.append([run.recv(sparse)])
@@ -295,7 +295,7 @@ def test_tangents_of_a_pair_are_added_for_the_whole_source(make):
     np.testing.assert_allclose(evaluate([moved])[0], at[1] - at[0])
 
 
-DENSE = PlanOptions(compact_live_faces=False)
+DENSE = PlanOptions(without=("compact_live_faces",))
 SIZE = (24, 16)
 
 
@@ -439,6 +439,3 @@ def test_what_makes_the_mask_makes_the_list():
     )
     (made,) = [s for s in listed.sub_stages if isinstance(s.work, ListFaces)]
     assert made.functions and listed.counts["stages"] == dense.counts["stages"]
-    apart = build_plan(program, profile("desktop"), shader_text, PlanOptions(pack_functions=False))
-    (made,) = [s for s in apart.sub_stages if isinstance(s.work, ListFaces)]
-    assert not made.functions

@@ -26,8 +26,8 @@ from dressi.vk.plan.sync.commands import Part
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.measure.calibration import sampler_errors, willing
 
-IMAGES = PlanOptions(store_in_buffers=False)
-STORED = PlanOptions(rematerialize=False, store_operands=False)
+IMAGES = PlanOptions(without=("store_in_buffers",))
+STORED = PlanOptions(rematerialize=False)
 """Whatever other texels are read of is stored."""
 DISPATCHES = replace(CPU, prefers_dispatches=True)
 SIZE, BATCH = (9, 7), 3
@@ -61,9 +61,9 @@ def test_buffers_give_the_bits_of_images(device, model, dimension):
     work, found = program(), []
     exact = evaluate([work.outputs["y"], work.outputs["mean"]])
     limits = replace(device.limits, max_image_dimension=min(dimension, device.limits.max_image_dimension))
-    for options in (STORED, replace(STORED, store_in_buffers=False)):
+    for options in (STORED, replace(STORED, without=("store_in_buffers",))):
         with VulkanExecutor(work, device, options=options, limits=limits, cost=model) as run:
-            assert bool(in_buffers(run.plan)) == options.store_in_buffers
+            assert bool(in_buffers(run.plan)) == options.runs("store_in_buffers")
             run.run(1)
             values = [run.recv(v) for v in work.outputs.values()]
             for value, expected in zip(values, exact, strict=True):
@@ -97,7 +97,7 @@ def test_what_lies_outside_of_active_blocks_is_filled(device):
                 if isinstance(s.work, Compute) and s.work.sparse
                 for v in s.work.sparse.fill
             }
-            assert bool(filled & in_buffers(run.plan)) == options.store_in_buffers
+            assert bool(filled & in_buffers(run.plan)) == options.runs("store_in_buffers")
             run.run(3)
             found.append(run.recv(leaf))
     assert_array_equal(*found)
@@ -136,13 +136,9 @@ def test_values_that_do_not_live_together_share_a_range():
     for _ in range(6):
         value = F.exp(F.shift(value, 1, 0)) * value
     work = Program({}, ((start, value),))
-    shared, own = (
-        build_plan(work, UNBOUNDED, shader_text, options, DISPATCHES)
-        for options in (STORED, replace(STORED, alias_images=False))
-    )
-    numbers = [{shared.images.of[v] for v in in_buffers(shared)}, {own.images.of[v] for v in in_buffers(own)}]
-    assert in_buffers(shared) and len(numbers[0]) == 2 < len(numbers[1])
-    assert shared.images.bytes < own.images.bytes
+    plan = build_plan(work, UNBOUNDED, shader_text, STORED, DISPATCHES)
+    values = in_buffers(plan)
+    assert len({plan.images.of[v] for v in values}) == 2 < len(values)
 
 
 def test_what_is_read_at_the_own_pixel_needs_no_attachment():
@@ -172,11 +168,12 @@ def loaded(plan):
 def test_loads_give_the_bits_of_fetches(device, model):
     """Of values in their own images, in narrow ones beside them, and in the image of a leaf that a shader overwrites."""
     work, found = program(), []
-    for options in (STORED, replace(STORED, load_images=False)):
+    for options in (STORED, replace(STORED, without=("load_images",))):
         for narrow in (False, device.limits.half_images):
-            options = replace(options, narrow_intermediates=narrow, store_in_buffers=not narrow)
-            with VulkanExecutor(work, device, options=options, cost=model) as run:
-                assert bool(loaded(run.plan)) == options.load_images
+            left_out = (*options.without, "store_in_buffers") if narrow else options.without
+            how = replace(options, narrow_intermediates=narrow, without=left_out)
+            with VulkanExecutor(work, device, options=how, cost=model) as run:
+                assert bool(loaded(run.plan)) == options.runs("load_images")
                 run.run(3)
                 found.append([run.recv(v) for v in (*work.outputs.values(), *work.leaves)])
     for one, other in zip(found[:2], found[2:], strict=True):
@@ -306,7 +303,7 @@ def test_what_is_added_up_may_be_of_any_size(device, scale):
 
 
 SAMPLER_SIZE = (24, 16)
-WITHOUT = replace(DEFAULT, sample_in_hardware=False)
+WITHOUT = replace(DEFAULT, without=("sample_in_hardware",))
 
 
 def leaf(vtype, size, name, spread=1.0):
@@ -385,7 +382,7 @@ def test_values(device):
                 assert np.abs(run.recv(v) - exact.recv(v)).max() < near, f"{model.name}: {name}"
 
 
-COPY_WITHOUT = replace(DEFAULT, copy_leaves_first=False)
+COPY_WITHOUT = replace(DEFAULT, without=("copy_leaves_first",))
 
 
 def moving() -> Program:

@@ -440,7 +440,7 @@ def test_the_outputs_of_a_fragment_shader_together_bind():
     outputs = {str(k): F.sin(x * float(k)) for k in range(7)}
     limits, subpasses = (
         DeviceLimits(max_fragment_combined_output_resources=3),
-        replace(DEFAULT, choose_lowering=False),
+        replace(DEFAULT, without=("choose_lowering",)),
     )
     plan = build_plan(Program(outputs), limits, shader_text, subpasses)
     assert max(len(s.colors) for s in plan.sub_stages) == 3

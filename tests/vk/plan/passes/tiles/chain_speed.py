@@ -60,12 +60,12 @@ def forced(way: str):
 
 
 def built(kernel: tuple[int, int], size: tuple[int, int], way: str, device: Device) -> VulkanExecutor:
-    options = {"stored": {"overlap_tiles": False}, "computed again": {"tile_contractions": False}}.get(
-        way, {}
-    )
+    left_out = {"stored": ("overlap_tiles",), "computed again": ("tile_contractions",)}.get(way, ())
     passes.soonest_chain = forced(way) if way.startswith("in ") else CHOICE
     try:
-        return VulkanExecutor(program(kernel, size, way), device, options=replace(EACH_STEP, **options))
+        return VulkanExecutor(
+            program(kernel, size, way), device, options=replace(EACH_STEP, without=left_out)
+        )
     finally:
         passes.soonest_chain = CHOICE
 

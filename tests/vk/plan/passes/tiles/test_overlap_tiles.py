@@ -151,7 +151,7 @@ def test_workgroups_load_images_once(device, always, monkeypatch):
         F.matmul(image(37, 24), image(24, 70, seed=1)),
     ]
     program = Program({f"output {k}": v for k, v in enumerate(outputs)})
-    options = replace(EACH_STEP, fuse_contractions=False)
+    options = replace(EACH_STEP, without=("fuse_contractions",))
     with config(check=True), VulkanExecutor(program, device, options=options, cost=DESKTOP) as run:
         found = [staged(s) for s in run.plan.sub_stages if isinstance(s.work, TiledCompute)]
         assert len(found) == 2 and all(found)
@@ -174,8 +174,8 @@ def test_wide_devices_make_a_residual_for_each_block(model, kernel):
     """It takes less than a dispatch for each of the two, of which the first stores what the second loads."""
     program = chain(2560, 1600, *kernel)
     plans = [
-        build_plan(program, profile("desktop"), shader_text, replace(EACH_STEP, overlap_tiles=on), model)
-        for on in (True, False)
+        build_plan(program, profile("desktop"), shader_text, replace(EACH_STEP, without=left_out), model)
+        for left_out in ((), ("overlap_tiles",))
     ]
     once, twice = (sum(isinstance(s.work, TiledCompute) for s in plan.sub_stages) for plan in plans)
     assert (once, twice) == (1, 2)

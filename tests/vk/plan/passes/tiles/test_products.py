@@ -124,7 +124,7 @@ def test_large_ones_are_made_by_workgroups(model):
     for y in (F.correlate(x, w), F.matmul(a, b)):
         plans = [
             build_plan(program_of([y]), profile("turing"), shader_text, options, model)
-            for options in (SINGLE, replace(SINGLE, tile_products=False))
+            for options in (SINGLE, replace(SINGLE, without=("tile_products",)))
         ]
         assert [len(layouts(plan)) for plan in plans] == [1, 0]
         with_tiles, without = (sum(s.seconds for s in predict(plan, model).stages) for plan in plans)
