@@ -52,7 +52,7 @@ def _raise(found: Sequence[str], made_by: str) -> None:
     if found:
         raise PlanError(
             f"{made_by} broke a rule of plans: {'; '.join(found[:3])}. This is a bug of dressi: "
-            "please report it, and switch the pass off with its flag of PlanOptions meanwhile"
+            "please report it, and leave the pass out with PlanOptions(without=...) meanwhile"
         )
 
 

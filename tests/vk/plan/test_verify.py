@@ -8,7 +8,8 @@ import pytest
 from dressi import FLOAT, INT, VEC4, F, PlanError, PlanOptions, Variable
 from dressi.ad.program import Program
 from dressi.config import config, shader_text
-from dressi.vk.plan.compiler import PASSES, build_plan, contexts, schedule
+from dressi.errors import InputError
+from dressi.vk.plan.compiler import build_plan, contexts, schedule
 from dressi.vk.plan.context import Target
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU
@@ -256,12 +257,16 @@ def test_a_fault_of_a_plan_is_found(planned, plant):
         verify_plan(plant(planned[2]))
 
 
-def test_every_pass_has_a_flag_and_is_shown(capsys):
-    names = [each.__name__ for each in PASSES]
-    assert set(names) < set(PlanOptions.__dataclass_fields__)
+def test_passes_are_shown_and_left_out_by_name(capsys):
     with config(debug=2, check=True):
         build_plan(program(), DeviceLimits(), shader_text, cost=FREE)
     shown = capsys.readouterr().err
     assert all(
         f"step: {name}:" in shown for name in ("pack_functions", "compact_live_faces", "choose_lowering")
     )
+    with config(debug=2):
+        options = PlanOptions(without=("compact_live_faces",))
+        build_plan(program(), DeviceLimits(), shader_text, options, FREE)
+    assert "compact_live_faces" not in capsys.readouterr().err
+    with pytest.raises(InputError, match=r"no pass is called 'compact'; there are .*compact_live_faces"):
+        build_plan(program(), DeviceLimits(), shader_text, PlanOptions(without=("compact",)))
