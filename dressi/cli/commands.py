@@ -34,7 +34,7 @@ class _Interrupted(BaseException):
     """Ctrl-C inside a command, under a name that the parser does not handle: it would exit without a word."""
 
 
-def _command(function: Callable[..., Any], kind: type[FitCommand] | None = None) -> None:
+def _command(function: Callable[..., Any]) -> None:
     @functools.wraps(function)
     def run_it(*arguments: Any, **options: Any) -> Any:
         try:
@@ -42,13 +42,13 @@ def _command(function: Callable[..., Any], kind: type[FitCommand] | None = None)
         except KeyboardInterrupt:
             raise _Interrupted from None
 
-    if kind is not None:
-        kind.call = staticmethod(run_it)
-    app.command(cls=kind)(run_it)
+    if function is fit:
+        FitCommand.call = staticmethod(run_it)
+    app.command(cls=FitCommand if function is fit else None)(run_it)
 
 
 for _function in (devices, doctor, fit, bench, count, report, view):
-    _command(_function, FitCommand if _function is fit else None)
+    _command(_function)
 
 
 def _show_version(asked: bool) -> None:

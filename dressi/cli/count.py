@@ -49,8 +49,8 @@ def count(
         from dressi.ad.transform.gradient import gradient
 
     outputs = _outputs(program)
-    language = LANGUAGES.get(source.suffix if source else "", "")
-    if source is not None and not language:
+    language = "" if source is None else LANGUAGES.get(source.suffix)
+    if language is None:
         raise InputError(
             f"--source {source}: the name ends with {', '.join(LANGUAGES)}, which says the language"
         )
@@ -63,30 +63,32 @@ def count(
         shown.append(("their derivatives", "in reverse", gradients, outputs))
     for what, how, before, after in shown:
         _print(what, how, as_written(before), fewest(after, product_cost))
-    for path, text in (
-        (dot, lambda: dot_of(outputs)),
-        (source, lambda: F.source(outputs, language, "f", product_cost=product_cost)),
-    ):
-        if path is not None:
-            path.write_text(text(), encoding="utf-8")
-            print(f"wrote '{path}'")
+    if dot is not None:
+        _write(dot, dot_of(outputs))
+    if source is not None:
+        _write(source, F.source(outputs, language, "f", product_cost=product_cost))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    print(f"wrote '{path}'")
 
 
 def _print(what: str, how: str, before: Any, after: Any) -> None:
     print(f"{what + ', operations a texel':43s} {how:>10s} {'fewest':>9s}")
-    rows = [
-        ("sums and differences", before.adds, after.adds),
-        ("products", before.multiplies, after.multiplies),
-    ]
-    rows.append(("quotients", before.divides, after.divides))
-    names = sorted({*before.calls, *after.calls})
-    rows += [(name, before.calls.get(name, 0), after.calls.get(name, 0)) for name in names]
-    for name, a, b in [*rows, ("all", before.total, after.total)]:
+    rows = {
+        "sums and differences": (before.adds, after.adds),
+        "products": (before.multiplies, after.multiplies),
+        "quotients": (before.divides, after.divides),
+    }
+    for name in sorted({*before.calls, *after.calls}):
+        rows[name] = before.calls.get(name, 0), after.calls.get(name, 0)
+    for name, (a, b) in {**rows, "all": (before.total, after.total)}.items():
         print(f"  {name:42s} {a:9,d} {b:9,d}")
 
 
 def _outputs(program: Path) -> "list[Variable]":
-    """What the program makes. Raises InputError."""
+    """The outputs that the program makes. Raises InputError."""
     import runpy
 
     from dressi import Variable
@@ -94,12 +96,10 @@ def _outputs(program: Path) -> "list[Variable]":
     if not program.is_file():
         raise InputError(f"{program}: no such file; give a Python program that makes `outputs`")
     try:
-        found = runpy.run_path(str(program), run_name="dressi_count").get("outputs")
+        made = runpy.run_path(str(program), run_name="dressi_count").get("outputs")
     except SyntaxError as error:
         raise InputError(f"{program}: line {error.lineno} is no Python: {error.msg}") from error
-    values = (
-        list(found.values()) if isinstance(found, dict) else [found] if isinstance(found, Variable) else found
-    )
+    values = [made] if isinstance(made, Variable) else list(made.values()) if isinstance(made, dict) else made
     if not isinstance(values, list | tuple) or not values or not all(isinstance(v, Variable) for v in values):
         raise InputError(
             f"{program}: it makes no `outputs`: assign it a Variable, or a list or dict of Variables"
@@ -114,7 +114,6 @@ def _leaves(outputs: "list[Variable]", names: str) -> "list[Variable]":
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     missing = [name for name in wanted if name not in known]
     if missing or not wanted:
-        raise InputError(
-            f"--by: the outputs read no leaf named {missing[0] if missing else names!r}; they read {', '.join(sorted(known)) or 'no named leaf'}"
-        )
+        what, named = missing[0] if missing else repr(names), ", ".join(sorted(known)) or "no named leaf"
+        raise InputError(f"--by: the outputs read no leaf named {what}; they read {named}")
     return [known[name] for name in wanted]

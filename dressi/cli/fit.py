@@ -70,15 +70,10 @@ def parsed(options: dict[str, Any], call: Any) -> Any:
     def function(**given: Any) -> Any:
         return call(**given)
 
-    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=row.default, annotation=_kind(row)
-            )
-            for name, row in options.items()
-        ]
-    )
-    function.__annotations__ = {name: _kind(row) for name, row in options.items()}
+    kinds, only = {name: _kind(row) for name, row in options.items()}, inspect.Parameter.KEYWORD_ONLY
+    parameters = [inspect.Parameter(k, only, default=options[k].default, annotation=kinds[k]) for k in kinds]
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = kinds
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command()(function)
     return typer.main.get_command(app)

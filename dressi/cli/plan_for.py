@@ -24,15 +24,11 @@ class PlanFor:
 
 
 def record(model: str | None, limits: str | None) -> PlanFor:
-    """By the names of a device model and of a profile of limits: each decides about the other where that is None.
-
-    Without both it is the desktop record. Raises InputError."""
-    if model is None:
-        limits = limits or profile_of(DESKTOP)
-        return PlanFor(limits, profile(limits), model_of_profile(limits))
-    found = device_model(model)
-    limits = limits or profile_of(found)
-    return PlanFor(limits, profile(limits), found)
+    """A device model and a profile of limits by their names. One that is None follows from the other; without both it is the
+    desktop record. Raises InputError."""
+    named = None if model is None else device_model(model)
+    limits = limits or profile_of(named or DESKTOP)
+    return PlanFor(limits, profile(limits), named or model_of_profile(limits))
 
 
 def device_or_record(wanted: str | None) -> PlanFor:
@@ -44,6 +40,8 @@ def device_or_record(wanted: str | None) -> PlanFor:
     except NoDriverError:
         if wanted is not None or config.device is not None:
             raise
-        found = record(None, None)
-        say(f"dressi: there is no Vulkan driver; the plan is for the limits and the model of {found.name!r}")
-        return found
+        desktop = record(None, None)
+        say(
+            f"dressi: there is no Vulkan driver; the plan is for the limits and the model of {desktop.name!r}"
+        )
+        return desktop

@@ -56,9 +56,7 @@ def doctor(
         for finding in findings:
             print(f"{finding.level:<8} {finding.text}")
         print(
-            "dressi can run on this machine"
-            if runs
-            else "dressi cannot run on this machine yet; mend the problems"
+            f"dressi {'can' if runs else 'cannot'} run on this machine{'' if runs else ' yet; mend the problems'}"
         )
     return 0 if runs else 1
 
@@ -69,14 +67,18 @@ def _gpu(as_json: bool, file: Path) -> int:
         from ...vk.run.device.choose import choose, list_devices
         from .probe import ask
 
-    found = judge(ask, choose(list_devices()).index)
-    write(found, file)
+    judged = judge(ask, choose(list_devices()).index)
+    text = json.dumps(judged, indent=2, allow_nan=False)
+    try:
+        file.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"the report '{file}' cannot be written: {error.strerror}") from None
     if as_json:
-        print(json.dumps(found, indent=2, allow_nan=False))
+        print(text)
     else:
-        show(found)
-        print(verdict(found, file))
-    return 1 if found["wrong"] else 0
+        show(judged)
+        print(verdict(judged, file))
+    return 1 if judged["wrong"] else 0
 
 
 # Runs the probes on a device, judges, prints a table, and writes one JSON file.
@@ -94,64 +96,47 @@ def judge(ask: Ask, device: int) -> dict[str, Any]:
     probes = {}
     for name in PROBES:
         answer = ask("check", str(device), name, limit=LIMIT)
-        failure = answer.failure or str(answer.facts.get("error", ""))
         checks = answer.facts.get("checks", [])
-        if not failure and "checks" not in answer.facts:
-            failure = "says no checks"
+        silent = "" if "checks" in answer.facts else "says no checks"
+        failure = answer.failure or str(answer.facts.get("error", "")) or silent
         probes[name] = {
             "right": not failure and all(check["right"] for check in checks),
             "failure": failure,
             "checks": checks,
             "seconds": answer.facts.get("seconds"),
         }
-    wrong = [name for name, found in probes.items() if not found["right"]]
-    wrong = [*(["facts"] if "error" in facts else []), *wrong]
-    return {
-        "dressi": __version__,
-        "python": platform.python_version(),
-        "system": platform.platform(),
-        "facts": facts,
-        "probes": probes,
-        "wrong": wrong,
-    }
+    wrong = ["facts"] if "error" in facts else []
+    wrong += [name for name, probe in probes.items() if not probe["right"]]
+    about = {"dressi": __version__, "python": platform.python_version(), "system": platform.platform()}
+    return {**about, "facts": facts, "probes": probes, "wrong": wrong}
 
 
-def show(found: dict[str, Any]) -> None:
+def show(judged: dict[str, Any]) -> None:
     """The table, and what it means."""
     from rich.table import Table
 
-    console = table_console()
-    device = found["facts"].get("device", {})
+    device = judged["facts"].get("device", {})
     name = f"{device.get('name', 'the device')}, driver {device.get('driver')} {device.get('driver_version')}"
     table = Table("probe", "check", "found", "allowed", "", title=name, title_justify="left")
-    for probe, result in found["probes"].items():
+    for probe, result in judged["probes"].items():
         if result["failure"]:
             table.add_row(probe, "", result["failure"], "", "wrong")
         for check in result["checks"]:
             error = "NaN or infinite" if check["error"] is None else f"{check['error']:.3g}"
             detail = f" ({check['detail']})" if check["detail"] else ""
             allowed = "" if check["allowed"] is None else f"{check['allowed']:.3g} {check['unit']}"
-            table.add_row(
-                probe, check["name"], error + detail, allowed, "right" if check["right"] else "wrong"
-            )
-    console.print(table)
+            right = "right" if check["right"] else "wrong"
+            table.add_row(probe, check["name"], error + detail, allowed, right)
+    table_console().print(table)
 
 
-def write(found: dict[str, Any], file: Path) -> None:
-    """Writes the report. Raises InputError where it cannot be written."""
-    try:
-        file.write_text(json.dumps(found, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"the report '{file}' cannot be written: {error.strerror}") from None
-
-
-def verdict(found: dict[str, Any], file: Path) -> str:
+def verdict(judged: dict[str, Any], file: Path) -> str:
     """One sentence: whether the device can be trusted, and what to do."""
-    if not found["wrong"]:
+    if not judged["wrong"]:
         return f"this device computes what Vulkan says; the report is in '{file}'"
-    device = found["facts"].get("device", {})
+    device = judged["facts"].get("device", {})
     driver = f"{device.get('driver', 'of this device')} {device.get('driver_version', '')}".strip()
     return (
-        f"the driver {driver} is wrong about {', '.join(found['wrong'])}: do not trust results on this device. Update the"
+        f"the driver {driver} is wrong about {', '.join(judged['wrong'])}: do not trust results on this device. Update the"
         f" driver; if that does not help, send '{file}' to the makers of the driver and attach it to a report on dressi"
     )

@@ -45,22 +45,16 @@ class Check:
         return self.error <= self.allowed  # False for NaN
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            **asdict(self),
-            "error": _finite(self.error),
-            "allowed": _finite(self.allowed),
-            "right": self.right,
-        }
+        """As JSON has it: None for what is not finite."""
+        error, allowed = (x if np.isfinite(x) else None for x in (self.error, self.allowed))
+        return {**asdict(self), "error": error, "allowed": allowed, "right": self.right}
 
 
-def _finite(x: float) -> float | None:
-    return x if np.isfinite(x) else None
+Pairs = dict[str, tuple[np.ndarray, np.ndarray]]
 
 
-def _both(
-    device: Device, program: Program, steps: int = 1, **how: Any
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Outputs and updated leaves by name: what the device computes, and what NumPy computes. how: of ``VulkanExecutor``."""
+def _both(device: Device, program: Program, steps: int = 1, **how: Any) -> Pairs:
+    """What the device and what NumPy computes of outputs and updated leaves, by name. how: options of ``VulkanExecutor``."""
     exact = NumpyExecutor(program)
     exact.run(steps)
     wanted = {**program.outputs, **{str(leaf.name): leaf for leaf, _ in program.updates}}
@@ -87,17 +81,15 @@ def _absolute(name: str, found: np.ndarray, exact: np.ndarray, allowed: float) -
 
 def _texels(name: str, found: np.ndarray, exact: np.ndarray, share: float = 0.0) -> Check:
     """Integers and bits: the share of the texels that differ."""
-    differ = float(np.mean(found != exact))
-    return Check(name, differ, share, "share of texels")
+    return Check(name, float(np.mean(found != exact)), share, "share of texels")
 
 
 def transfer(device: Device) -> list[Check]:
     """Bits through an upload, a shader that moves them by a texel, and a download."""
     width, height = SIZE
     real = Variable.of(_noise(1, 2, height, width, 4), VEC4, name="real")
-    whole = Variable.of(
-        np.random.default_rng(2).integers(-(2**31), 2**31, (1, height, width, 3)), IVEC3, name="whole"
-    )
+    integers = np.random.default_rng(2).integers(-(2**31), 2**31, (1, height, width, 3))
+    whole = Variable.of(integers, IVEC3, name="whole")
     found = _both(device, Program({"floats": F.shift(real, 1, 0), "integers": F.shift(whole, 0, 1)}))
     return [_texels(name, *pair) for name, pair in found.items()]
 
@@ -161,41 +153,34 @@ def _kinds(device: Device) -> dict[str, DeviceModel]:
 
 
 def mirrored(device: Device) -> list[Check]:
-    """Texels of small images at indices that fall, as 4 - x does: the constant is small enough for the field of an instruction, and
-    a driver that moves it there may test the rest, -x, against the image, and read zeros."""
+    """Texels of small images at falling indices, as 4 - x. The constant fits into the field of an instruction; a driver that
+    moves it there may test the rest, -x, against the image and read zeros."""
     width, height = 5, 4
     image = Variable.of(_noise(12, 1, height, width, low=1.0, high=2.0), FLOAT, name="image")
     stored = image * 2.0
     column, row = F.linear_index((width, height)) % width, F.linear_index((width, height)) / width
     opposite = (height - 1 - row) * width + (width - 1 - column)
-    program = Program(
-        {
-            "map": F.flip(F.flip(stored, "x"), "y"),
-            "lookup": F.lookup(stored, opposite),
-            "function": F.apply(MirroredFetch, stored),
-            "shifted twice": F.shift(F.shift(stored, -3, 0), 4, 0),
-            "product": F.contract(
-                f"o[y, x] = a[{height - 1} - y, {width - 1} - x] * b[y, x]", a=stored, b=stored
-            ),
-        },
-        ((image, image * 0.5 + 1.0),),  # so that every step computes all
-    )
+    product = f"o[y, x] = a[{height - 1} - y, {width - 1} - x] * b[y, x]"
+    outputs = {
+        "map": F.flip(F.flip(stored, "x"), "y"),
+        "lookup": F.lookup(stored, opposite),
+        "function": F.apply(MirroredFetch, stored),
+        "shifted twice": F.shift(F.shift(stored, -3, 0), 4, 0),
+        "product": F.contract(product, a=stored, b=stored),
+    }
+    program = Program(outputs, ((image, image * 0.5 + 1.0),))  # the update makes every step compute all
     checks = []
     for kind, cost in _kinds(device).items():
         for how, options in (("packed", DEFAULT), ("alone", BASELINE)):
             options = replace(options, rematerialize=False)
             found = _both(device, program, options=options, cost=cost)
-            checks += [
-                _absolute(f"{name}, {kind}, {how}", *pair, 1e-4)
-                for name, pair in found.items()
-                if name != "image"
-            ]
+            checks += [_absolute(f"{name}, {kind}, {how}", *found[name], 1e-4) for name in outputs]
     return checks
 
 
 def rounding(device: Device) -> list[Check]:
-    """Sums and products, which Vulkan rounds correctly, and which may not be fused where a shader says ``precise``: the bits of
-    32-bit floats, alone and among others. What other operations give beside others, by bits, is shown and not judged."""
+    """The bits of sums and products, alone and among other operations: Vulkan rounds them correctly and may not fuse them where a
+    shader says ``precise``. The bits of other operations are shown and not judged."""
     width, height = SIZE
     a, b, c = (Variable.of(_noise(20 + k, 1, height, width), FLOAT, name="abc"[k]) for k in range(3))
     exact = a * b + c
@@ -323,8 +308,8 @@ def submission(device: Device) -> list[Check]:
 
 
 def calibration(device: Device) -> list[Check]:
-    """The measured model beside that of the device's class. It is shown and not judged: a machine that is busy, or clocks that sleep,
-    are no fault of a driver, and results do not depend on it."""
+    """The measured model beside that of the device's class. It is shown and not judged: a busy machine or sleeping clocks are no
+    fault of a driver, and results do not depend on it."""
     guess, found = guess_of(device), measure(device, SECONDS)
     rates = [f.name for f in fields(DeviceModel) if f.name.endswith("_rate") or f.name == "bandwidth"]
     checks = []
@@ -339,18 +324,16 @@ def calibration(device: Device) -> list[Check]:
 def beside_cpu(device: Device) -> list[Check]:
     """A small optimisation, on this device and on the CPU driver, if there is one: the same images."""
     width, height = SIZE
-    others = [
-        other for other in list_devices() if other.type == "cpu" and other.index != device.physical.index
-    ]
+    here = device.physical.index
+    others = [other for other in list_devices() if other.type == "cpu" and other.index != here]
     if not others:
         return []
 
     def optimised(on: Device) -> np.ndarray:
         image = Variable.of(_noise(11, 1, height, width, low=0.1), FLOAT, name="image")
         target = F.sin(F.to_float(F.linear_index(SIZE)) * 0.01)
-        with VulkanExecutor(
-            Program({}, ((image, image + 0.1 * (target - F.shift(image, 1, 0))),)), on
-        ) as run:
+        program = Program({}, ((image, image + 0.1 * (target - F.shift(image, 1, 0))),))
+        with VulkanExecutor(program, on) as run:
             run.run(20)
             return run.recv(image)
 
@@ -361,17 +344,9 @@ def beside_cpu(device: Device) -> list[Check]:
 
 
 PROBES: dict[str, Callable[[Device], list[Check]]] = {
-    "transfer": transfer,
-    "functions": functions,
-    "mirrored": mirrored,
-    "rounding": rounding,
-    "sampler": sampler,
-    "sums": sums,
-    "scatter": scatter,
-    "chain": chain,
-    "raster": raster,
-    "nan_scatter": nan_scatter,
-    "submission": submission,
-    "calibration": calibration,
-    "beside_cpu": beside_cpu,
-}
+    probe.__name__: probe
+    for probe in (
+        transfer, functions, mirrored, rounding, sampler, sums, scatter, chain, raster, nan_scatter, submission,
+        calibration, beside_cpu,
+    )
+}  # fmt: skip

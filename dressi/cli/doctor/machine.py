@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import glob
 import importlib.metadata as metadata
 import json
 import os
@@ -11,8 +10,9 @@ import platform
 import re
 import shutil
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,27 +58,23 @@ def packages() -> list[Finding]:
     try:
         needed = metadata.requires("dressi") or []
     except metadata.PackageNotFoundError:
-        return [
-            note(
-                "packages",
-                "dressi is not installed as a package; install it with `pip install .` in its folder",
-            )
-        ]
+        text = "dressi is not installed as a package; install it with `pip install .` in its folder"
+        return [note("packages", text)]
     missing: list[str] = []
     compiled: list[str] = []
     extras: dict[str, list[str]] = {name: [] for name in EXTRAS}
     for line in needed:
-        found = _REQUIREMENT.match(line)
-        if found is None or found[1] == "dressi" or _installed(found[1]):
+        requirement = _REQUIREMENT.match(line)
+        if requirement is None or requirement[1] == "dressi" or _installed(requirement[1]):
             continue
-        marker = found[2] or ""
+        name, marker = requirement[1], requirement[2] or ""
         extra = _EXTRA.search(marker)
-        if extra is None:
-            # Packages with a marker are for some systems alone.
-            missing += [] if marker else [found[1]]
-            compiled += [found[1]] if found[1] in COMPILED else []
-        elif extra[1] in extras:
-            extras[extra[1]].append(found[1])
+        if extra is not None:
+            extras.setdefault(extra[1], []).append(name)
+            continue
+        # Packages with a marker are for some systems alone.
+        missing += [] if marker else [name]
+        compiled += [name] if name in COMPILED else []
     findings = []
     if missing:
         names = " ".join(missing)
@@ -86,8 +82,8 @@ def packages() -> list[Finding]:
     for name in compiled:
         text = f"{COMPILED[name]}: {name} is not installed; `pip install {name}`, with a C++ compiler if there is no wheel for this machine"
         findings.append(note(f"package {name}", text))
-    for name, lacks in extras.items():
-        if lacks:
+    for name in EXTRAS:
+        if lacks := extras[name]:
             text = f"{EXTRAS[name]}: not installed ({', '.join(lacks)}); `pip install 'dressi[{name}]'` if you want it"
             findings.append(note(f"extra {name}", text))
         else:
@@ -112,21 +108,16 @@ def cache() -> list[Finding]:
     except InputError as error:
         return [problem("cache", str(error))]
     if folder is None:
-        return [
-            note("cache", "the cache is off, so every process compiles its shaders anew; unset DRESSI_CACHE")
-        ]
+        text = "the cache is off, so every process compiles its shaders anew; unset DRESSI_CACHE"
+        return [note("cache", text)]
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         store.save("doctor", "probe", b"here", durable=False)
         kept = store.load("doctor", "probe") == b"here"
         store.remove("doctor", "probe")
     if not kept:
-        why = (
-            str(said[0].message)
-            if said
-            else f"the cache {folder} cannot be used; set DRESSI_CACHE to another folder"
-        )
-        return [note("cache", why)]
+        why = f"the cache {folder} cannot be used; set DRESSI_CACHE to another folder"
+        return [note("cache", str(said[0].message) if said else why)]
     free = shutil.disk_usage(folder).free
     if free < LEAST_SPACE:
         text = f"the cache {folder} has {free >> 20} MB left on its disk; free some, or set DRESSI_CACHE to another folder"
@@ -149,38 +140,26 @@ def settings(environment: Mapping[str, str] = os.environ) -> list[Finding]:
         except InputError as error:
             findings.append(problem("settings", str(error)))
             continue
-        said = _DOUBTS.get(name, _nothing)(value)
-        findings.append(
-            note("settings", f"{name}={value}: {said}") if said else ok("settings", f"{name}={value}")
-        )
+        doubt = _doubt(name, value)
+        if doubt:
+            findings.append(note("settings", f"{name}={value}: {doubt}"))
+        else:
+            findings.append(ok("settings", f"{name}={value}"))
     return findings
 
 
-def _nothing(value: object) -> str:
-    return ""
-
-
-def _level(value: int) -> str:
-    return "" if 0 <= value <= 4 else "there are levels 0 to 4; set one of them"
-
-
-def _data(folder: Path | None) -> str:
-    return "" if folder is None or folder.is_dir() else "there is no such folder; set it to one, or unset it"
-
-
-def _dump(folder: Path | None) -> str:
-    if folder is None:
+def _doubt(name: str, value: Any) -> str:
+    """What is odd about the value of a setting; empty where nothing is."""
+    if name == "DRESSI_DEBUG" and not 0 <= value <= 4:
+        return "there are levels 0 to 4; set one of them"
+    if name == "DRESSI_DATA" and value is not None and not value.is_dir():
+        return "there is no such folder; set it to one, or unset it"
+    if name != "DRESSI_DUMP" or value is None:
         return ""
-    parent = next((place for place in (folder, *folder.parents) if place.exists()), folder)
-    able = parent.is_dir() and os.access(parent, os.W_OK)
-    return (
-        "every plan is written there, which costs time"
-        if able
-        else "it cannot be written; set it to another folder"
-    )
-
-
-_DOUBTS: dict[str, Callable] = {"DRESSI_DEBUG": _level, "DRESSI_DATA": _data, "DRESSI_DUMP": _dump}
+    parent = next((place for place in (value, *value.parents) if place.exists()), value)
+    if parent.is_dir() and os.access(parent, os.W_OK):
+        return "every plan is written there, which costs time"
+    return "it cannot be written; set it to another folder"
 
 
 # The Vulkan loader, drivers and devices, and the GLSL compiler: each is asked in a process of its own.
@@ -216,7 +195,7 @@ def loader_and_devices(ask: Ask, system: Platform) -> list[Finding]:
 
 
 def _steps(ask: Ask, facts: Mapping[str, Any]) -> list[Finding]:
-    """A step on each device. One that fails is a problem if dressi would choose it."""
+    """A step on each device. A failure is a problem if dressi would choose that device."""
     devices = facts["devices"]
     steps = [_step(ask, device) for device in devices]
     good = [device for device, step in zip(devices, steps, strict=True) if step.level == OK]
@@ -238,22 +217,18 @@ def _step(ask: Ask, device: Mapping[str, Any]) -> Finding:
         return note(topic, f"{name}: {answer.facts['error']}")
     if not answer.facts["right"]:
         return note(topic, f"{name}: one step gives wrong numbers; {cure}")
-    return ok(
-        topic, f"{name}: one step and one picture are right ({answer.facts['seconds']:.1f} s with its start)"
-    )
+    seconds = f"{answer.facts['seconds']:.1f} s with its start"
+    return ok(topic, f"{name}: one step and one picture are right ({seconds})")
 
 
 def _no_loader(system: Platform) -> str:
-    found = next(
-        (folder / system.loader for folder in system.library_folders() if (folder / system.loader).is_file()),
-        None,
-    )
-    if found is None:
-        return f"the Vulkan loader ({system.loader}) is missing; {system.driver}"
-    return (
-        f"the Vulkan loader is in '{found}', where programs do not find it or cannot load it; add its folder to"
-        f" {system.search}: `{system.add_path.format(system.search, found.parent)}`"
-    )
+    for folder in system.library_folders():
+        if (folder / system.loader).is_file():
+            return (
+                f"the Vulkan loader is in '{folder / system.loader}', where programs do not find it or cannot load it; add"
+                f" its folder to {system.search}: `{system.add_path.format(system.search, folder)}`"
+            )
+    return f"the Vulkan loader ({system.loader}) is missing; {system.driver}"
 
 
 def _listed(system: Platform) -> list[Finding]:
@@ -263,11 +238,9 @@ def _listed(system: Platform) -> list[Finding]:
     if missing:
         text = f"VK_DRIVER_FILES names {', '.join(missing)}, which is not there; correct it, or unset it"
         return [note("settings", text)]
-    return (
-        [note("settings", f"VK_DRIVER_FILES: no other drivers are used than {', '.join(listed)}")]
-        if listed
-        else []
-    )
+    if not listed:
+        return []
+    return [note("settings", f"VK_DRIVER_FILES: no other drivers are used than {', '.join(listed)}")]
 
 
 def driver_manifests(system: Platform) -> list[Path]:
@@ -275,10 +248,8 @@ def driver_manifests(system: Platform) -> list[Path]:
     if listed := system.driver_files():
         return [Path(name) for name in listed if os.path.isfile(name)]
     sdk = [f"{os.environ['VULKAN_SDK']}/share/vulkan/icd.d"] if os.environ.get("VULKAN_SDK") else []
-    folders = [*sdk, *system.manifests]
-    return [
-        Path(file) for folder in folders for file in sorted(glob.glob(os.path.expanduser(f"{folder}/*.json")))
-    ]
+    folders = [Path(folder).expanduser() for folder in (*sdk, *system.manifests)]
+    return [file for folder in folders for file in sorted(folder.glob("*.json"))]
 
 
 def manifests(system: Platform) -> list[Finding]:
@@ -288,15 +259,13 @@ def manifests(system: Platform) -> list[Finding]:
         try:
             library = str(json.loads(file.read_text(encoding="utf-8"))["ICD"]["library_path"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            findings.append(
-                note("driver", f"'{file}' is no description of a driver ({error}); reinstall that driver")
-            )
+            text = f"'{file}' is no description of a driver ({error}); reinstall that driver"
+            findings.append(note("driver", text))
             continue
         path = file.parent / library
         if os.path.dirname(library) and not path.is_file():
-            findings.append(
-                note("driver", f"'{file}' names '{path}', which is not there; reinstall that driver")
-            )
+            text = f"'{file}' names '{path}', which is not there; reinstall that driver"
+            findings.append(note("driver", text))
     return findings
 
 
@@ -343,21 +312,12 @@ OK, NOTE, PROBLEM = "ok", "note", "problem"
 
 @dataclass(frozen=True)
 class Finding:
-    """level: OK, NOTE (dressi runs, but slower or without something), or PROBLEM (it does not run).  topic: of the same kind
-    in every version, for programs.  text: one sentence, with the cure."""
+    """level: OK, NOTE (dressi runs, but slower or without something), or PROBLEM (it does not run).  topic: what the finding is
+    about; programs read it, so it stays the same from version to version.  text: one sentence, with the cure."""
 
     level: str
     topic: str
     text: str
 
 
-def ok(topic: str, text: str) -> Finding:
-    return Finding(OK, topic, text)
-
-
-def note(topic: str, text: str) -> Finding:
-    return Finding(NOTE, topic, text)
-
-
-def problem(topic: str, text: str) -> Finding:
-    return Finding(PROBLEM, topic, text)
+ok, note, problem = (partial(Finding, level) for level in (OK, NOTE, PROBLEM))

@@ -45,16 +45,11 @@ def ask(
 ) -> Answer:
     """What a probe answers. environment: variables that are added. limit: seconds it gets, LONGEST by default."""
     limit = LONGEST if limit is None else limit
+    variables = {**os.environ, **(environment or {})}
     try:
         result = subprocess.run(
-            [*command, *arguments],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env={**os.environ, **(environment or {})},
-            timeout=limit,
-            check=False,
-        )
+            [*command, *arguments], capture_output=True, text=True, errors="replace", env=variables, timeout=limit
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         return Answer(failure=f"does not answer within {limit:.0f} s")
     except OSError as error:
@@ -88,20 +83,15 @@ def _devices() -> dict[str, Any]:
     except NoDriverError as error:
         return {"loader": str(error.__cause__ or error), "devices": []}
     try:
-        found = list_devices()
+        devices = list_devices()
     except NoDriverError:
         return {"devices": []}
-    chosen: dict[str, Any] = {"chosen": None}
     try:
-        chosen = {"chosen": choose(found).index}
+        chosen = {"chosen": choose(devices).index}
     except DressiError as error:
-        chosen["refused"] = str(error)
+        chosen = {"chosen": None, "refused": str(error)}
     layers = {layer.layerName for layer in Instance.shared().vk.vkEnumerateInstanceLayerProperties()}
-    return {
-        "devices": [device.as_dict() for device in found],
-        "validation": VALIDATION_LAYER in layers,
-        **chosen,
-    }
+    return {"devices": [one.as_dict() for one in devices], "validation": VALIDATION_LAYER in layers, **chosen}
 
 
 def _compiler() -> dict[str, Any]:
@@ -110,10 +100,10 @@ def _compiler() -> dict[str, Any]:
 
     failures: list[str] = []
     try:
-        found = find_compiler(failures)
+        compiler = find_compiler(failures)
     except ShaderError:
         return {"compiler": None, "failures": failures}
-    return {"compiler": str(found), "in_process": found.in_process, "failures": failures}
+    return {"compiler": str(compiler), "in_process": compiler.in_process, "failures": failures}
 
 
 def _step(index: str) -> dict[str, Any]:
@@ -153,35 +143,22 @@ def _check(index: str, name: str) -> dict[str, Any]:
     return {"checks": checks, "seconds": time.perf_counter() - begin}
 
 
-_PROBES: dict[str, Callable[..., dict[str, Any]]] = {
-    "devices": _devices,
-    "compiler": _compiler,
-    "step": _step,
-    "facts": _facts,
-    "check": _check,
-}
-
-
-def main(arguments: Sequence[str]) -> int:
+def main(name: str, *arguments: str) -> None:
     from ...errors import DressiError
 
+    probes = {"devices": _devices, "compiler": _compiler, "step": _step, "facts": _facts, "check": _check}
     try:
-        facts = _PROBES[arguments[0]](*arguments[1:])
+        answer = probes[name](*arguments)
     except DressiError as error:
-        facts = {"error": str(error).splitlines()[0]}
-    print(json.dumps(facts))
-    return 0
+        answer = {"error": str(error).splitlines()[0]}
+    print(json.dumps(answer))
 
 
 # What a driver says of its device, as plain data.
 
 CONTAINER = (
-    "NVIDIA_VISIBLE_DEVICES",
-    "NVIDIA_DRIVER_CAPABILITIES",
-    "VK_DRIVER_FILES",
-    "VK_ICD_FILENAMES",
-    "container",
-)
+    "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "VK_DRIVER_FILES", "VK_ICD_FILENAMES", "container",
+)  # fmt: skip
 """Settings that decide which drivers a process sees."""
 
 
@@ -191,18 +168,16 @@ def facts(device: Device) -> dict[str, Any]:
 
     vk, physical, capabilities = device.vk, device.physical, device.capabilities
     memory = vk.vkGetPhysicalDeviceMemoryProperties(physical.handle)
+    types, heaps = (
+        memory.memoryTypes[0 : memory.memoryTypeCount],
+        memory.memoryHeaps[0 : memory.memoryHeapCount],
+    )
     gpus = find_gpus()
     return {
         "device": physical.as_dict(),
         "conformance": _conformance(device),
-        "memory_types": [
-            {"flags": kind.propertyFlags, "heap": kind.heapIndex}
-            for kind in memory.memoryTypes[0 : memory.memoryTypeCount]
-        ],
-        "memory_heaps": [
-            {"flags": heap.flags, "bytes": heap.size}
-            for heap in memory.memoryHeaps[0 : memory.memoryHeapCount]
-        ],
+        "memory_types": [{"flags": kind.propertyFlags, "heap": kind.heapIndex} for kind in types],
+        "memory_heaps": [{"flags": heap.flags, "bytes": heap.size} for heap in heaps],
         "queue_families": [family._asdict() for family in capabilities.queue_families],
         "limits": asdict(device.limits),
         "features": sorted(device.features),
@@ -221,9 +196,9 @@ def _conformance(device: Device) -> str | None:
         return None
     details = vk.VkPhysicalDeviceDriverProperties()
     vk.vkGetPhysicalDeviceProperties2(device.physical.handle, vk.VkPhysicalDeviceProperties2(pNext=details))
-    found = details.conformanceVersion
-    return f"{found.major}.{found.minor}.{found.subminor}.{found.patch}"
+    passed = details.conformanceVersion
+    return f"{passed.major}.{passed.minor}.{passed.subminor}.{passed.patch}"
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(*sys.argv[1:])

@@ -56,14 +56,9 @@ def read_photographs(request: Request, size: tuple[int, int] | None) -> tuple[Ph
         say("dressi: the photographs have no masks; making them from what all photographs look at ...")
     made = None if how is None else MadeMasks(how, calibration)
     photos = load_photos(
-        folder,
-        size,
-        cameras=calibration,
-        widest=request.effort.width,
-        masks=made,
-        depth=request.fit.depth,
+        folder, size, cameras=calibration, widest=request.effort.width, masks=made, depth=request.fit.depth,
         depth_scale=request.depth_scale,
-    )
+    )  # fmt: skip
     for note in photos.notes:
         warnings.warn(note, stacklevel=2)
     return photos, made
@@ -92,30 +87,27 @@ def _calibration(request: Request, folder: Path, ordered: bool) -> Path | None:
     list_pictures(folder)  # nothing is written if they cannot be used
     check_folder(request.out)
     with locked(request.out):
-        found = find_cameras(
-            folder,
-            request.out / "cameras",
-            own=how == "auto:own",
-            ordered=ordered,
-            tell=lambda text: say(f"dressi: {text}"),
+        into, own = request.out / "cameras", how == "auto:own"
+        cameras = find_cameras(
+            folder, into, own=own, ordered=ordered, tell=lambda text: say(f"dressi: {text}")
         )
-    if found.kept:
-        say(f"dressi: the cameras are those that an earlier run found, in '{request.out / 'cameras'}'")
-    for note in found.notes:
+    if cameras.kept:
+        say(f"dressi: the cameras are those that an earlier run found, in '{into}'")
+    for note in cameras.notes:
         say(f"dressi: {note}")
-    return found.model
+    return cameras.model
 
 
 # Photographs that a calibration has no camera for get one by the shape that the others show.
 
 LEAST_VIEWS = 4
-"""Photographs with cameras, of fewer of which no shape is made."""
+"""The least number of photographs with cameras from which a shape is made."""
 FACTS = "placed.json"
 
 
 def with_left_out(request: Request, folder: Path, given: Calibration) -> Calibration:
-    """A calibration with the photographs of a folder that the given one leaves out, which is kept in the folder of the results;
-    the given one if there are none, or if nothing says where they show the object. Raises InputError."""
+    """The calibration with cameras for the photographs that it leaves out; they are kept in the folder of the results. The given one
+    if it leaves none out, or if nothing says where these show the object. Raises InputError."""
     if request.plan or request.masks is not None or request.fit.depth or len(given.views) < LEAST_VIEWS:
         return given
     rest = [view for image in given.left_out if (view := _like(given, image)) is not None]
@@ -130,10 +122,9 @@ def with_left_out(request: Request, folder: Path, given: Calibration) -> Calibra
     shown = [*given.views, *rest]
     if not all(_has_mask(folder, view) for view in shown):
         return given
-    say(
-        f"dressi: {len(rest)} of {len(shown)} photographs have no camera; placing them by the shape that the others show ..."
-    )
-    found = _placed(request, folder, given, rest)
+    missing = f"{len(rest)} of {len(shown)} photographs have no camera"
+    say(f"dressi: {missing}; placing them by the shape that the others show ...")
+    text, count = _placed(request, folder, given, rest)
     check_folder(request.out)
     with locked(request.out):
         try:
@@ -142,9 +133,9 @@ def with_left_out(request: Request, folder: Path, given: Calibration) -> Calibra
             raise InputError(
                 f"cannot write the cameras into '{into}': {error.strerror}; give another --out"
             ) from None
-        write_files({into / NAME: found[0]})
+        write_files({into / NAME: text})
         write_json(into / FACTS, {"key": key})
-    say(f"dressi: {found[1]} of them got one; all cameras are in '{into / NAME}'")
+    say(f"dressi: {count} of them got one; all cameras are in '{into / NAME}'")
     return read_calibration(folder, into / NAME)
 
 
@@ -168,12 +159,12 @@ def _placed(request: Request, folder: Path, given: Calibration, rest: Sequence[V
         options = replace(options, steps=min(QUICK.steps, options.steps), refine_poses=False)
         mesh = FitJob(photo_dataset(known, hold_out=False), options, make_engine).run().mesh
         cameras = Cameras([photos.cameras.cameras[k] for k in index])
-        found = placed(mesh, known.cameras, cameras, photos.masks[index], photos.targets[index], make_engine)
-    poses = dict(zip([photos.originals[k].image for k in index], found, strict=True))
+        poses = placed(mesh, known.cameras, cameras, photos.masks[index], photos.targets[index], make_engine)
+    of_image = dict(zip([photos.originals[k].image for k in index], poses, strict=True))
     kept = [
         replace(view, camera=view.camera.with_view(pose.view))
         for view in rest
-        if (pose := poses[view.image]) is not None
+        if (pose := of_image[view.image]) is not None
     ]
     return encode_cameras(_named(folder, [*given.views, *kept]), given.bounds), len(kept)
 
@@ -181,16 +172,16 @@ def _placed(request: Request, folder: Path, given: Calibration, rest: Sequence[V
 def _like(given: Calibration, image: Path) -> View | None:
     """An image with camera and lens of the first view whose picture has its size; None without one."""
     size = image_size(image)
-    found = next((view for view in given.views if view.camera.size == size), None)
-    return None if found is None else View(image, None, found.camera, found.lens)
+    like = next((view for view in given.views if view.camera.size == size), None)
+    return None if like is None else View(image, None, like.camera, like.lens)
 
 
 def _has_mask(folder: Path, view: View) -> bool:
     """Whether a calibration that names no masks finds that of an image, the given one if there is one."""
     folders = [folder / name for name in MASK_FOLDERS if (folder / name).is_dir()]
     if folders:
-        found = mask_in(folders[0], view.image)
-        return found is not None and (view.mask is None or found.resolve() == view.mask.resolve())
+        mask = mask_in(folders[0], view.image)
+        return mask is not None and (view.mask is None or mask.resolve() == view.mask.resolve())
     return view.mask is None and has_alpha(view.image)
 
 
@@ -200,10 +191,8 @@ def _named(folder: Path, views: Sequence[View]) -> list[tuple[str, Camera, Lens]
 
 def _key(given: Calibration, rest: Sequence[View]) -> dict[str, Any]:
     """What placed cameras depend on, as JSON has it."""
-    arrays = [
-        np.concatenate([v.camera.intrinsics.ravel(), v.camera.rotation.ravel(), v.camera.translation])
-        for v in given.views
-    ]
+    cameras = [view.camera for view in given.views]
+    arrays = [np.concatenate([c.intrinsics.ravel(), c.rotation.ravel(), c.translation]) for c in cameras]
     files = [view.image for view in (*given.views, *rest)]
     stats = {file.name: [file.stat().st_size, file.stat().st_mtime_ns] for file in files}
     return {"cameras": hashlib.sha256(np.stack(arrays).tobytes()).hexdigest(), "files": stats}
@@ -212,7 +201,7 @@ def _key(given: Calibration, rest: Sequence[View]) -> dict[str, Any]:
 # Masks that `dressi fit --masks` makes, kept until the folder of the results is there to show them.
 
 LEAST, MOST = 0.002, 0.9
-"""Shares of a picture between which a mask is not surprising."""
+"""A mask that covers less or more of its picture is surprising."""
 
 
 class MadeMasks:
@@ -234,9 +223,7 @@ class MadeMasks:
             folder.mkdir(exist_ok=True)
         except OSError as error:
             raise InputError(f"cannot write the masks into '{folder}': {error.strerror}; remove it") from None
-        write_files(
-            {folder / f"{name}.png": encode_png(mask.astype(float)) for name, mask in self._made.items()}
-        )
+        write_files({folder / f"{name}.png": encode_png(m.astype(float)) for name, m in self._made.items()})
         shares = np.array([mask.mean() for mask in self._made.values()])
         say(
             f"dressi: {len(shares)} masks by {self._how} are in '{folder}', look at them: they cover"

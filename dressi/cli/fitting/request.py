@@ -38,7 +38,7 @@ def _calibration(text: str, folder: Path) -> str:
 
 @dataclass(frozen=True)
 class Effort:
-    """Width of photographs and rows of other pictures, and steps, where the command line does not say them."""
+    """Defaults: the width of photographs, the rows of other pictures, and the steps."""
 
     width: int
     rows: int
@@ -161,8 +161,8 @@ class Request:
 
     def changed(self, values: Mapping[str, Any]) -> Request:
         """With other values of options, by name. Raises InputError."""
-        own = {name: value for name, value in values.items() if name not in OF_FIT}
         fit = {name: value for name, value in values.items() if name in OF_FIT}
+        own = {name: value for name, value in values.items() if name not in OF_FIT}
         return replace(self, **own, fit=replace(self.fit, **fit))
 
     @property
@@ -175,11 +175,11 @@ class Request:
         effort = self.effort
         size = size or (effort.rows, effort.rows)
         steps = effort.steps if self.fit.steps == STEPS else self.fit.steps
-        # The shape of photographs follows their colours with a material as without: nothing else shows hollows.
+        # Photographs keep their colours in the shape phase even with a material: only colours show hollows.
         lit = self.optimize is not None and self.target is not None
         made = replace(self.fit, size=size, steps=steps, lit=lit)
         if self.photos is not None and self.optimize is None and made.texture_size is None:
-            # Photographs come near, show one side of a thing at a time, and have details as small as a pixel.
+            # Photographs are taken from near, show one side at a time, and have details of one pixel.
             texels = min(max(PHOTO_TEXELS * size[1], 128), 2048)
             made = replace(made, texture_size=2 ** (texels - 1).bit_length())
         return made
@@ -197,16 +197,13 @@ def check_options(request: Request) -> None:
         raise InputError("give either --target mesh or --photos folder, and not both")
     if request.quick and request.fine:
         raise InputError("--quick and --fine contradict each other; give one of them")
-    if request.masks is not None and request.photos is None:
-        raise InputError(
-            "--masks is for photographs; give --photos with it, or leave it out: a mesh has exact masks"
-        )
-    if request.cameras is not None and request.photos is None:
-        raise InputError("--cameras is for photographs; give --photos with it, or leave it out")
-    if fit.depth and request.photos is None:
-        raise InputError(
-            "--depth is for photographs with depth pictures; give --photos with it, or leave it out"
-        )
+    for name, given, more in (
+        ("--masks is for photographs", request.masks is not None, ": a mesh has exact masks"),
+        ("--cameras is for photographs", request.cameras is not None, ""),
+        ("--depth is for photographs with depth pictures", fit.depth, ""),
+    ):
+        if given and request.photos is None:
+            raise InputError(f"{name}; give --photos with it, or leave it out{more}")
     if request.depth_scale is not None and not fit.depth:
         raise InputError("--depth-scale belongs to --depth; give both, or neither")
     if fit.start != OF_FIT["start"].default and request.init is not None:
@@ -228,11 +225,10 @@ def check_files(request: Request) -> None:
     for name, path in (("target", request.target), ("init", request.init), ("light", request.light)):
         if path is not None and not path.is_file():
             raise InputError(f"there is no file '{path}' for --{name}; check the path")
-    if request.photos is not None and not (
-        request.photos.is_file() if is_video(request.photos) else request.photos.is_dir()
-    ):
+    photos = request.photos
+    if photos is not None and not (photos.is_file() if is_video(photos) else photos.is_dir()):
         raise InputError(
-            f"there is no folder or video '{request.photos}' for --photos; give the folder that holds the photographs"
+            f"there is no folder or video '{photos}' for --photos; give the folder that holds the photographs"
         )
     if request.optimize is not None:
         parts_of(request.optimize)

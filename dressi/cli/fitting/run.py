@@ -6,30 +6,18 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ... import Device, DressiAD
 from ...config import shader_text
 from ...errors import DressiError, InputError
-from ...render.fit import (
-    Dataset,
-    FitJob,
-    FitOptions,
-    FitResult,
-    Progress,
-    check_folder,
-    keep_mesh,
-    locked,
-    mesh_dataset,
-    photo_dataset,
-    planned_dataset,
-    write_results,
-)
+from ...render import fit
+from ...render.fit import Dataset, FitJob, FitOptions, FitResult
 from ...render.fit.options import STEPS
 from ...render.fit.phases.materials import MaterialOptions, Recovery, parts_of
 from ...render.formats import load_mesh, load_scene
@@ -61,7 +49,9 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
     check_options(request)
     size = parse_size(request.size) if request.size is not None else None
     options = request.options(size)
-    init = None if request.init is None else _with_uvs(load_mesh(request.init))
+    init = None if request.init is None else load_mesh(request.init)
+    if init is not None and init.uvs is None:
+        init = init.unwrap()
     made = None
     if request.photos is None:
         source = _mesh(request)
@@ -79,23 +69,26 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
         def make_engine() -> DressiAD:
             return DressiAD(device)
 
-        check_folder(request.out)
-        with locked(request.out):
+        fit.check_folder(request.out)
+        with fit.locked(request.out):
             if made is not None:
                 made.write(request.out / "masks")
             window.say("making pictures and the first shape ...", device)
-            dataset = _dataset(source, options, make_engine, material, _scene(request))
+            if isinstance(source, Photos):
+                dataset = fit.photo_dataset(source)
+            else:
+                light = None if material is None else material.light
+                drawn = options.target_samples, light, _scene(request)
+                dataset = fit.mesh_dataset(source, options.views, options.size, make_engine, *drawn)
             stages = RoundStages()
             recovery = None if material is None else material.recovery(init is None and dataset.exact)
-            job = FitJob(
-                dataset,
-                options,
-                make_engine,
-                init=init,
-                folder=request.out,
-                measure=stages,
-                recovery=recovery,
-            )
+            more: dict[str, Any] = {
+                "init": init,
+                "folder": request.out,
+                "measure": stages,
+                "recovery": recovery,
+            }
+            job = FitJob(dataset, options, make_engine, **more)
             try:
                 with stop, bar:
                     preview = request.out / "preview.png" if request.preview else None
@@ -105,47 +98,37 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
             except KeyboardInterrupt:
                 if not job.resumable:
                     raise
-                return _interrupted(f"'{request.out}' has a checkpoint, and {GOES_ON}", stop.code)
+                say(f"dressi: interrupted; '{request.out}' has a checkpoint, and {GOES_ON}")
+                return stop.code
             print_report(report, request.out)
             if result.finished:
                 job.forget()
                 window.stay(result.mesh, device)
                 return 0
-        reached = f"what was reached is in '{request.out}'"
-        if result.unsaved is None:
-            return _interrupted(f"{reached}, and {GOES_ON}", stop.code)
-        ending = f"{GOES_ON}, from the one before it" if job.resumable else "there is nothing to resume"
-        return _interrupted(
-            f"{reached}, but the last checkpoint could not be written ({result.unsaved}): {ending}", stop.code
-        )
+        ending = f"and {GOES_ON}"
+        if result.unsaved is not None:
+            ending = f"{GOES_ON}, from the one before it" if job.resumable else "there is nothing to resume"
+            ending = f"but the last checkpoint could not be written ({result.unsaved}): {ending}"
+        say(f"dressi: interrupted; what was reached is in '{request.out}', {ending}")
+        return stop.code
 
 
 def _print_plan(
-    request: Request,
-    source: Mesh | Photos,
-    options: FitOptions,
-    init: Mesh | None,
-    material: MaterialRequest | None,
-) -> None:
+    request: Request, source: Mesh | Photos, options: FitOptions, init: Mesh | None, material: MaterialRequest | None
+) -> None:  # fmt: skip
     """The plan of every round, or only the counts, for the device or, without a driver, for a desktop GPU.
 
-    Nothing is drawn: a mesh is planned with discs for its pictures, on whose sizes alone the plans depend.
+    Nothing is drawn: plans depend on the sizes of the pictures alone, and discs stand for those of a mesh.
     """
     target = device_or_record(request.device)
     check_size(options.size, options.texels, target.limits.max_image_dimension)
-    scene = (
-        photo_dataset(source)
-        if isinstance(source, Photos)
-        else planned_dataset(source, options.views, options.size)
-    )
+    if isinstance(source, Photos):
+        scene = fit.photo_dataset(source)
+    else:
+        scene = fit.planned_dataset(source, options.views, options.size)
     recovery = None if material is None else material.recovery(init is None and scene.exact)
-    job = FitJob(
-        scene,
-        options,
-        lambda: PlanningEngine(target.limits, target.model, shader_text),
-        init=init,
-        recovery=recovery,
-    )
+    engine = partial(PlanningEngine, target.limits, target.model, shader_text)
+    job = FitJob(scene, options, engine, init=init, recovery=recovery)
     plans = job.plan()
     if not request.json:
         print(f"limits of {target.name}, device model {target.model.name}, shipped options\n")
@@ -162,37 +145,25 @@ def _print_plan(
 GOES_ON = "the same command with --resume goes on"
 
 
-def _interrupted(sentence: str, code: int) -> int:
-    say(f"dressi: interrupted; {sentence}")
-    return code
-
-
 def _written(
     request: Request, source: Mesh | Photos, device: Device, dataset: Dataset, result: FitResult, begin: float,
     stages: RoundStages,
 ) -> dict[str, Any]:  # fmt: skip
-    """The report of results that were written. Raises InputError that says what could be kept of them."""
+    """Write the results and return their report. Raises InputError that says what could be kept of them."""
     physical = device.physical
     facts = {"name": device.name, "driver": physical.driver, "version": physical.driver_version}
     try:
-        return write_results(
-            request.out,
-            dataset,
-            result,
-            lambda: DressiAD(device),
-            device=facts,
-            total_s=lambda: time.perf_counter() - begin,
-            hull=result.finished,
+        return fit.write_results(
+            request.out, dataset, result, lambda: DressiAD(device), device=facts, task=_task(request), stages=stages,
+            total_s=lambda: time.perf_counter() - begin, hull=result.finished,
             photos=source if isinstance(source, Photos) else None,
-            task=_task(request),
-            stages=stages,
-        )
+        )  # fmt: skip
     except (DressiError, OSError, MemoryError) as error:
         what = str(error).strip().splitlines()[0] if str(error).strip() else "there is not enough memory"
         if result.unsaved is None:
             kept = "nothing of the fit is lost: the same command with --resume writes the results"
         else:
-            path = keep_mesh(request.out, result.mesh)
+            path = fit.keep_mesh(request.out, result.mesh)
             kept = f"the mesh is kept as '{path}'" if path else "no other folder could take the mesh either"
         raise InputError(f"{what}; {kept}") from error
 
@@ -222,24 +193,6 @@ def _scene(request: Request) -> Scene | None:
     scene = load_scene(request.target)
     looks = {id(node.geometry.mesh.material) for node in scene if node.geometry.mesh is not None}
     return scene if len(scene) > 1 and len(looks) > 1 else None
-
-
-def _with_uvs(mesh: Mesh) -> Mesh:
-    return mesh if mesh.uvs is not None else mesh.unwrap()
-
-
-def _dataset(
-    source: Mesh | Photos,
-    options: FitOptions,
-    make_engine: Callable[[], DressiAD],
-    material: MaterialRequest | None,
-    scene: Scene | None,
-) -> Dataset:
-    if isinstance(source, Photos):
-        return photo_dataset(source)
-    light = None if material is None else material.light
-    given = options.target_samples, light, scene
-    return mesh_dataset(source, options.views, options.size, make_engine, *given)
 
 
 # The material phase of `dressi fit`: what ``--optimize`` and ``--light`` ask for.
@@ -273,13 +226,11 @@ def material_request(
         )
     given = Environment(load_environment(light), lobes=1) if light is not None else None
     default = MaterialOptions(parts)
+    # --steps changes the steps of this phase by the same factor as those of the others.
+    steps = max(round(default.steps * options.steps / STEPS), 1)
+    batch = options.batch or default.batch
     material = MaterialOptions(
-        parts,
-        # --steps changes both by the same factor.
-        steps=max(round(default.steps * options.steps / STEPS), 1),
-        texture_size=options.texels,
-        batch=options.batch or default.batch,
-        seed=options.seed,
+        parts, steps=steps, texture_size=options.texels, batch=batch, seed=options.seed
     )
     shown = given or Environment(studio(), lobes=1)
     start = HarmonicsLight() if given is None and "light" in parts else shown
@@ -288,18 +239,13 @@ def material_request(
 
 # The window of `dressi fit --view`, and what stands for it without one.
 
-Told = Callable[[Progress], None]
-Asked = Callable[[], bool]
-
 
 class NoWindow:
     """A fit that nobody watches."""
 
-    def run(
-        self, job: FitJob, *, resume: bool, progress: Told, stop: Asked, preview: Path | None
-    ) -> FitResult:
-        """What the job finds."""
-        return job.run(resume=resume, progress=progress, stop=stop, preview=preview)
+    def run(self, job: FitJob, **how: Any) -> FitResult:
+        """The result of the job. how: arguments of ``FitJob.run``."""
+        return job.run(**how)
 
     def say(self, text: str, device: Device) -> None:
         """Something is done for which there is no picture."""
@@ -324,17 +270,12 @@ class FitWindow(NoWindow):
 
         self.canvas = open_canvas("glfw", (1100, 760), title)
 
-    def run(
-        self, job: FitJob, *, resume: bool, progress: Told, stop: Asked, preview: Path | None
-    ) -> FitResult:
+    def run(self, job: FitJob, **how: Any) -> FitResult:
         from ...viewer import FitSession, Viewer
 
-        session = FitSession(
-            job, resume=resume, progress=progress, stop=stop, preview=preview, folder=job.folder
-        )
-        viewer = Viewer(session, self.canvas)
+        session = FitSession(job, folder=job.folder, **how)
         try:
-            viewer.run(stay=False)
+            Viewer(session, self.canvas).run(stay=False)
         except BaseException:
             # The window or its surface is lost: the steps so far are kept.
             with suppress(DressiError):

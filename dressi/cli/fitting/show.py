@@ -10,8 +10,8 @@ from dressi.render.fit import Progress
 
 
 class Bar:
-    """Progress on stderr: what is done now, IoU and PSNR of the training views, steps per second. The loss rises when the radius
-    shrinks, so it is no measure of progress."""
+    """Progress on stderr: what is done now, IoU and PSNR of the training views, steps per second. The loss is not shown: it rises
+    when the radius shrinks."""
 
     def __init__(self, resume: bool):
         self._resume, self._bar, self._unseen = resume, None, False
@@ -45,27 +45,25 @@ class Bar:
 
 
 def _inside(values: dict[str, Any]) -> str:
-    """What colours say where outlines do not count, and with the exposure of each picture."""
     if values["inside"] is None or values["exposed_inside"] is None:
         return ""
     plain = "" if values["plain"] == values["psnr"] else f"; {values['plain']:.2f} dB without exposures"
-    return (
-        f"{plain}; inside of both masks {values['inside']:.2f} dB, with exposures solved for"
-        f" {values['exposed_inside']:.2f} dB"
-    )
+    solved = f"with exposures solved for {values['exposed_inside']:.2f} dB"
+    return f"{plain}; inside of both masks {values['inside']:.2f} dB, {solved}"
 
 
 ALIKE, OUTLINED = 21.0, 0.95
-"""Decibels of the training pictures inside of both masks, exposures solved for, below which photographs contradict each other; and
-the IoU from which that is not for want of a shape."""
+"""Photographs contradict each other where training pictures reach fewer decibels than ALIKE inside of both masks, with exposures
+solved for, although their IoU is at least OUTLINED."""
 
 
 def disagreement(report: dict[str, Any]) -> str | None:
-    """Why photographs may contradict each other, in a sentence; None where they do not. Pictures of a mesh have no ``confidence``."""
+    """Why photographs may contradict each other, in a sentence; None where they do not, and for pictures of a mesh."""
     train = report["metrics"]["train"]
-    if "confidence" not in report or train["exposed_inside"] is None:
+    # Reports of pictures of a mesh have no "confidence".
+    if "confidence" not in report or "material" in report or train["exposed_inside"] is None:
         return None
-    if train["exposed_inside"] >= ALIKE or train["iou"] < OUTLINED or "material" in report:
+    if train["exposed_inside"] >= ALIKE or train["iou"] < OUTLINED:
         return None
     return (
         f"the photographs that were learned from contradict each other inside of the outlines ({train['exposed_inside']:.1f} dB):"
@@ -79,9 +77,8 @@ def print_report(report: dict[str, Any], folder: Path) -> None:
     for name, values in report["metrics"].items():
         if values is not None:
             quality = "equal" if values["psnr"] is None else f"{values['psnr']:.2f} dB"
-            print(
-                f"{name}: IoU {values['iou']:.4f}, PSNR {quality}, SSIM {values['ssim']:.3f}{_inside(values)}"
-            )
+            quality = f"IoU {values['iou']:.4f}, PSNR {quality}, SSIM {values['ssim']:.3f}"
+            print(f"{name}: {quality}{_inside(values)}")
     reason = disagreement(report)
     if reason is not None:
         print(f"note: {reason}")
@@ -95,9 +92,8 @@ def print_report(report: dict[str, Any], folder: Path) -> None:
     if "relative_chamfer" in surface:
         print(f"distance to the true surface: {surface['relative_chamfer']:.3%} of its diagonal")
     if "poses" in report:
-        print(
-            f"cameras turned by {report['poses']['mean_degrees']:.3f} degrees in the mean, see cameras.json"
-        )
+        degrees = report["poses"]["mean_degrees"]
+        print(f"cameras turned by {degrees:.3f} degrees in the mean, see cameras.json")
     seconds = report["time"]
     if seconds["step_ms"] is not None:
         print(

@@ -37,9 +37,8 @@ class Job:
     @property
     def key(self) -> str:
         """A hash of what the result depends on: a result with another key is of other options."""
-        facts = {
-            k: v for k, v in asdict(self.request).items() if k not in OPTIONS or OPTIONS[k].option.effect
-        }
+        given = asdict(self.request).items()
+        facts = {k: v for k, v in given if k not in OPTIONS or OPTIONS[k].option.effect}
         return hashlib.sha256(json.dumps(facts, default=str, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -47,8 +46,8 @@ class Job:
 class Ended:
     """What became of one attempt. state: done, failed, stopped, or lost where another attempt may succeed.
 
-    seconds: of this attempt, None where nobody tells.  iou, psnr: of held-out views, or of the training views where there are no others; None where
-    they are not known, psnr in dB.  failure: a sentence.
+    seconds: how long the attempt took, None where nobody tells.  iou, psnr (in dB): of the held-out views, or of the training views
+    where there are no others; None where they are not known.  failure: a sentence.
     """
 
     state: str
@@ -60,7 +59,7 @@ class Ended:
 
 
 Work = Callable[[Job, Callable[[Progress], None], Callable[[], bool]], Ended]
-"""What a worker does with a job: a job, what to call with its progress, and whether to stop."""
+"""A worker's function of a job, a callback for its progress, and a poll of whether to stop."""
 
 
 def run_job(job: Job, report: Callable[[Progress], None], stop: Callable[[], bool]) -> Ended:
@@ -90,11 +89,11 @@ def run_job(job: Job, report: Callable[[Progress], None], stop: Callable[[], boo
             return ended("stopped", "stopped; the same command with --resume goes on")
         return ended("done", **_figures(folder))
     except DeviceLostError as error:
-        return ended("lost", _sentence(error))
+        return ended("lost", first_line(error))
     except (DressiError, OSError, MemoryError) as error:
-        return ended("failed", _sentence(error))
+        return ended("failed", first_line(error))
     except Exception as error:
-        return ended("failed", f"{type(error).__name__}: {_sentence(error)}; see '{folder / LOG}'")
+        return ended("failed", f"{type(error).__name__}: {first_line(error)}; see '{folder / LOG}'")
 
 
 def _fit(request: Request, report: Callable[[Progress], None], stop: Callable[[], bool]) -> int:
@@ -112,7 +111,8 @@ def _log_warning(message: Warning | str, *_: object, **__: object) -> None:
     print(f"warning: {' '.join(str(message).split())}")
 
 
-def _sentence(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """What an error says on its first line; the name of its class where it says nothing."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 

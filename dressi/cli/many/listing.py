@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -104,50 +103,24 @@ def _columns(header: list[str], path: Path) -> list[Row | None]:
     return columns
 
 
-def _whole(text: str, folder: Path) -> int:
-    return _number(text, int, "a whole number")
+_YES, _NO = ("yes", "true", "1", "on"), ("no", "false", "0", "off")
+_NUMBERS = {int: "a whole number", float: "a number"}
 
 
-def _real(text: str, folder: Path) -> float:
-    return _number(text, float, "a number")
-
-
-def _number(text: str, kind: Callable[[str], Any], what: str) -> Any:
-    try:
-        return kind(text)
-    except ValueError:
-        raise InputError(f"it is not {what}") from None
-
-
-_ANSWERS = {
-    "yes": True,
-    "true": True,
-    "1": True,
-    "on": True,
-    "no": False,
-    "false": False,
-    "0": False,
-    "off": False,
-}
-
-
-def _answer(text: str, folder: Path) -> bool:
-    if text.lower() not in _ANSWERS:
-        raise InputError("give yes or no")
-    return _ANSWERS[text.lower()]
-
-
-def _path(text: str, folder: Path) -> Path:
-    return (folder / Path(text).expanduser()).absolute()
-
-
-_KINDS: dict[type, Callable[[str, Path], Any]] = {
-    str: lambda text, folder: text,
-    int: _whole,
-    float: _real,
-    bool: _answer,
-    Path: _path,
-}
+def _value(row: Row, text: str, folder: Path) -> Any:
+    """The value of a cell. folder: that of the list, where paths start. Raises InputError."""
+    if row.option.read is not None:
+        return row.option.read(text, folder)
+    if row.kind is bool:
+        if text.lower() not in (*_YES, *_NO):
+            raise InputError("give yes or no")
+        return text.lower() in _YES
+    if row.kind in _NUMBERS:
+        try:
+            return row.kind(text)
+        except ValueError:
+            raise InputError(f"it is not {_NUMBERS[row.kind]}") from None
+    return (folder / Path(text).expanduser()).absolute() if row.kind is Path else text
 
 
 def _job(columns: list[Row | None], cells: list[str], folder: Path, defaults: Request) -> Job:
@@ -159,7 +132,7 @@ def _job(columns: list[Row | None], cells: list[str], folder: Path, defaults: Re
             name = cell
         elif cell and column is not None:
             try:
-                values[column.name] = (column.option.read or _KINDS[column.kind])(cell, folder)
+                values[column.name] = _value(column, cell, folder)
             except InputError as error:
                 raise InputError(f"{column.flag[2:]} is '{shown(cell)}'; {error}") from None
     request = defaults.changed(values)

@@ -18,12 +18,12 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any, Protocol, Self, TypeVar
 
 from ...errors import DeviceError, DressiError, InputError
 from ...render.fit import Progress
-from .job import Ended, Job, Work, least_used, usable
+from .job import Ended, Job, Work, first_line, least_used, usable
 
 _SPAWN = multiprocessing.get_context("spawn")
 _PATIENCE = 5.0
@@ -51,9 +51,7 @@ class Pool(Protocol):
     size: int
 
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None: ...
 
     def start(self, worker: int, job: Job) -> None:
         """Give a worker without a job one; a dead worker is replaced. Raises DressiError where that is impossible."""
@@ -85,39 +83,35 @@ class ProcessPool:
     def start(self, worker: int, job: Job) -> None:
         if job.request.device is None:
             job = replace(job, request=replace(job.request, device=self._devices[worker]))
-        if worker not in self._processes:
-            self._processes[worker] = self._spawn(worker)
-        try:
-            self._processes[worker][1].send(job)
-        except OSError:  # it died while it had nothing to do
-            self._forget(worker)
-            self._processes[worker] = self._spawn(worker)
-            self._processes[worker][1].send(job)
-
-    def _spawn(self, worker: int) -> tuple[BaseProcess, Connection]:
+        if worker in self._processes:
+            try:
+                self._processes[worker][1].send(job)
+                return
+            except OSError:  # it died while it had nothing to do
+                self._forget(worker)
         ours, theirs = _SPAWN.Pipe()
-        process = _SPAWN.Process(
-            target=serve, args=(theirs, self._work), name=f"worker {worker}", daemon=True
-        )
+        name, arguments = f"worker {worker}", (theirs, self._work)
+        process = _SPAWN.Process(target=serve, args=arguments, name=name, daemon=True)
         with _quiet():
             process.start()
         theirs.close()  # so that the end of the process is the end of the pipe
-        return process, ours
+        self._processes[worker] = process, ours
+        ours.send(job)
 
     def host(self, worker: int) -> str:
         return self._host
 
     def events(self, seconds: float) -> list[Event]:
         workers = {connection: worker for worker, (_, connection) in self._processes.items()}
-        found = []
+        events = []
         for ready in wait(list(workers), seconds):
             assert isinstance(ready, Connection)
             worker = workers[ready]
             try:
-                found.append(Event(worker, ready.recv()))
+                events.append(Event(worker, ready.recv()))
             except (EOFError, OSError):
-                found.append(Event(worker, Died(self._forget(worker))))
-        return found
+                events.append(Event(worker, Died(self._forget(worker))))
+        return events
 
     def _forget(self, worker: int) -> str:
         """Why a dead worker died."""
@@ -136,9 +130,7 @@ class ProcessPool:
             with contextlib.suppress(OSError):
                 connection.send(None)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Idle workers end by themselves; the others, of a pool that is left by an exception, are killed."""
         for _, connection in self._processes.values():
             connection.close()
@@ -195,7 +187,7 @@ def serve(connection: Connection, work: Work) -> None:
 
 T = TypeVar("T")
 LOOK = 5.0
-"""Seconds between two looks whether the cluster is there. It must be found gone before ray ends this process: after 60 s."""
+"""Seconds between two polls of the cluster. Its loss must be found before ray ends this process, which it does after 60 s."""
 ANSWER = 20.0
 """Seconds after which a cluster that does not answer is gone."""
 GRACE = 10.0
@@ -235,17 +227,16 @@ class Worker:
 
     def host(self, wanted: Sequence[str], mark: Path) -> Host:
         """mark: a file that every machine of the cluster must see."""
-        name, failure, devices = socket.gethostname(), "", []
+        name = socket.gethostname()
         if not mark.is_file():
-            failure = (
+            why = (
                 f"the folder '{mark.parent}' is not there; give an --out, and files, that all machines share"
             )
-        else:
-            try:
-                devices = usable(wanted)
-            except DressiError as error:
-                failure = str(error)
-        return Host(name, devices, failure)
+            return Host(name, [], why)
+        try:
+            return Host(name, usable(wanted), "")
+        except DressiError as error:
+            return Host(name, [], str(error))
 
     def work(self, job: Job) -> Ended:
         self._stopped.clear()
@@ -287,13 +278,11 @@ class RayPool:
         self._actors: dict[int, _Actor] = {}
         self._looked, self._gone = time.monotonic(), False
         try:
-            ray.init(
-                include_dashboard=False, logging_level="ERROR", log_to_driver=False, ignore_reinit_error=True
-            )
+            quiet = {"include_dashboard": False, "logging_level": "ERROR", "log_to_driver": False}
+            ray.init(**quiet, ignore_reinit_error=True)
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise InputError(
-                f"the ray cluster cannot be reached ({first}); check RAY_ADDRESS, or unset it for a cluster of this machine"
+                f"the ray cluster cannot be reached ({first_line(error)}); check RAY_ADDRESS, or unset it for a cluster of this machine"
             ) from None
         gpus = int(ray.cluster_resources().get("GPU", 0))
         self.size = size or gpus or len([node for node in ray.nodes() if node["Alive"]])
@@ -345,24 +334,18 @@ class RayPool:
     def events(self, seconds: float) -> list[Event]:
         if time.monotonic() - self._looked > LOOK:
             self._look()
-        running = {
-            actor.running: worker for worker, actor in self._actors.items() if actor.running is not None
-        }
+        running = {a.running: worker for worker, a in self._actors.items() if a.running is not None}
         if not running:
             return []
         done, _ = self._ray.wait(list(running), num_returns=1, timeout=seconds)
-        found = [event for worker in self._actors if (event := self._progressed(worker)) is not None]
-        return [*found, *(self._answer(running[future]) for future in done)]
-
-    def _progressed(self, worker: int) -> Event | None:
-        actor = self._actors[worker]
-        if actor.asked is None or not self._ray.wait([actor.asked], timeout=0)[0]:
-            return None
-        progress = None
-        with contextlib.suppress(self._ray.exceptions.RayError):
-            progress = self._ray.get(actor.asked)
-            actor.asked = actor.handle.progress.remote()
-        return None if progress is None else Event(worker, progress)
+        events = []
+        for worker, actor in self._actors.items():
+            if actor.asked is not None and self._ray.wait([actor.asked], timeout=0)[0]:
+                with contextlib.suppress(self._ray.exceptions.RayError):
+                    progress = self._ray.get(actor.asked)
+                    actor.asked = actor.handle.progress.remote()
+                    events += [] if progress is None else [Event(worker, progress)]
+        return [*events, *(self._answer(running[future]) for future in done)]
 
     def _answer(self, worker: int) -> Event:
         actor = self._actors[worker]
@@ -394,9 +377,7 @@ class RayPool:
             with contextlib.suppress(Exception):
                 actor.handle.stop.remote()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with contextlib.suppress(OSError):
             self._mark.unlink()
         self._actors = {}
@@ -417,13 +398,13 @@ def _leave() -> None:
 
 def _within(seconds: float, call: Callable[[], T]) -> T | None:
     """What the call returns; None where it takes longer or fails."""
-    found: list[T] = []
+    results: list[T] = []
 
     def run() -> None:
         with contextlib.suppress(Exception):
-            found.append(call())
+            results.append(call())
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(seconds)
-    return found[0] if found else None
+    return results[0] if results else None

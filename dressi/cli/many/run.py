@@ -6,6 +6,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from tqdm import tqdm
@@ -13,6 +14,7 @@ from tqdm import tqdm
 from ...errors import DressiError, InputError
 from ...render.fit import Progress, check_folder, locked
 from ..fitting.request import Request
+from ..fitting.run import GOES_ON
 from ..interrupt import Stop
 from ..terminal import say
 from .job import Ended, Job, run_job, usable
@@ -22,9 +24,8 @@ from .table import CSV, JSON, Table
 
 ATTEMPTS = 3
 POLL = 0.25
-"""Seconds between two looks at Ctrl-C."""
+"""Seconds between two polls of Ctrl-C."""
 FAILED = 1
-GOES_ON = "the same command with --resume goes on"
 
 
 def run_jobs(jobs: Sequence[Job], table: Table, make_pool: Callable[[], Pool]) -> int:
@@ -65,10 +66,8 @@ class Scheduler:
         told = False
         while self._running or (self._waiting and not stop()):
             if stop() and not told:
-                told = True
-                say(
-                    f"dressi: {len(self._running)} fits save their checkpoints; Ctrl-C again ends them at once"
-                )
+                told, fits = True, len(self._running)
+                say(f"dressi: {fits} fits save their checkpoints; Ctrl-C again ends them at once")
                 self._pool.stop()
             if not told:
                 self._start()
@@ -104,10 +103,8 @@ class Scheduler:
         job = self._running.pop(worker)
         if self._attempts[job.name] >= ATTEMPTS:
             cure = "see its log.txt; if the machine ran out of memory, give fewer --workers or a smaller size"
-            self._end(
-                job,
-                replace(ended, state="failed", failure=f"{why}, in attempt {ATTEMPTS} of {ATTEMPTS}; {cure}"),
-            )
+            failure = f"{why}, in attempt {ATTEMPTS} of {ATTEMPTS}; {cure}"
+            self._end(job, replace(ended, state="failed", failure=failure))
             return
         self._table.again(job.name, why)
         self._waiting.appendleft(replace(job, request=replace(job.request, resume=True)))
@@ -127,38 +124,32 @@ class Shown:
     """A bar on stderr with the number of objects and what the workers are at; a line for each object that fails."""
 
     def __init__(self, jobs: Sequence[Job], table: Table):
-        self._total, self._done = len(table.entries), len(table.entries) - len(jobs)
+        total = len(table.entries)
+        text = "{desc}{n_fmt}/{total_fmt} objects{postfix}"
+        self._bar = tqdm(total=total, initial=total - len(jobs), unit="object", bar_format=text)
         self._at: dict[str, str] = {}
         self._text = ""
-        self._bar: tqdm | None = None
 
     def __enter__(self) -> Shown:
-        self._bar = tqdm(
-            total=self._total,
-            initial=self._done,
-            unit="object",
-            bar_format="{desc}{n_fmt}/{total_fmt} objects{postfix}",
-        )
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        self._bar.close()
 
     def progress(self, name: str, progress: Progress) -> None:
         self._at[name] = f"{name} {progress.done / max(progress.total, 1):.0%}"
 
     def ended(self, name: str, ended: Ended) -> None:
         self._at.pop(name, None)
-        if self._bar is not None and ended.state in ("done", "failed"):
+        if ended.state in ("done", "failed"):
             self._bar.update()
-        if self._bar is not None and ended.state == "failed":
+        if ended.state == "failed":
             with self._bar.external_write_mode(file=sys.stderr):
                 say(f"dressi: '{name}' failed: {ended.failure}")
 
     def refresh(self) -> None:
         text = ", ".join(self._at.values())
-        if self._bar is not None and text != self._text:
+        if text != self._text:
             self._bar.set_postfix_str(text)
         self._text = text
 
@@ -178,7 +169,13 @@ def run_many(path: Path, defaults: Request) -> int:
     workers = defaults.workers
     devices = [name.strip() for name in defaults.device.split(",")] if defaults.device else []
     jobs = read_list(path, replace(defaults, device=None))
-    make_pool = _ray_pool(defaults.out, devices, workers) if defaults.ray else _process_pool(devices, workers)
+    if defaults.ray:
+        check_ray()
+        make_pool: Callable[[], Pool] = partial(RayPool, defaults.out.absolute(), devices, workers, run_job)
+    else:
+        shared = usable(devices)
+        of_worker = [shared[k % len(shared)] for k in range(workers or len(shared))]
+        make_pool = partial(ProcessPool, of_worker, run_job)
     check_folder(defaults.out)
     with locked(defaults.out):
         table = Table(defaults.out, jobs)
@@ -188,14 +185,3 @@ def run_many(path: Path, defaults: Request) -> int:
     table.show()
     print(f"the table is in '{defaults.out / CSV}'")
     return code
-
-
-def _process_pool(wanted: Sequence[str], workers: int | None) -> Callable[[], Pool]:
-    devices = usable(wanted)
-    count = workers or len(devices)
-    return lambda: ProcessPool([devices[k % len(devices)] for k in range(count)], run_job)
-
-
-def _ray_pool(out: Path, wanted: Sequence[str], workers: int | None) -> Callable[[], Pool]:
-    check_ray()
-    return lambda: RayPool(out.absolute(), wanted, workers, run_job)

@@ -24,8 +24,8 @@ _MOST_BYTES = 256 << 20
 
 @dataclass
 class Entry:
-    """An object. state: waiting, running, done, failed or stopped.  seconds: of its last attempt.  failure: a sentence, why
-    it failed or stopped."""
+    """An object. state: waiting, running, done, failed or stopped.  seconds: how long its last attempt took.  failure: why it
+    failed or stopped, a sentence."""
 
     name: str
     state: str = "waiting"
@@ -49,18 +49,13 @@ class Table:
 
     def take_over(self) -> set[str]:
         """Names of the jobs that an earlier run has done with the same options and whose results are there."""
-        earlier = _earlier(self.folder / JSON)
-        done = {name: entry for name, entry in earlier.items() if self._is_done(name, entry)}
-        self.entries.update(done)
-        return set(done)
-
-    def _is_done(self, name: str, entry: Entry) -> bool:
-        ours = self.entries.get(name)
-        return (
-            ours is not None
-            and (entry.state, entry.key) == ("done", ours.key)
-            and (self.folder / name / "report.json").is_file()
-        )
+        done = set()
+        for name, entry in _earlier(self.folder / JSON).items():
+            same = name in self.entries and (entry.state, entry.key) == ("done", self.entries[name].key)
+            if same and (self.folder / name / "report.json").is_file():
+                self.entries[name] = entry
+                done.add(name)
+        return done
 
     def running(self, name: str, host: str) -> None:
         entry = self.entries[name]
@@ -109,25 +104,15 @@ class Table:
             numeric = name in ("seconds", "IoU", "PSNR", "attempts")
             table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
         for entry in self.entries.values():
-            table.add_row(
-                entry.name,
-                entry.state,
-                _number(entry.seconds, ".1f"),
-                _number(entry.iou, ".4f"),
-                _number(entry.psnr, ".2f"),
-                entry.device.split(" (")[0],
-                entry.host,
-                str(entry.attempts),
-            )
+            figures = ((entry.seconds, ".1f"), (entry.iou, ".4f"), (entry.psnr, ".2f"))
+            numbers = ["" if value is None else format(value, form) for value, form in figures]
+            device = entry.device.split(" (")[0]
+            table.add_row(entry.name, entry.state, *numbers, device, entry.host, str(entry.attempts))
         console = Console(highlight=False, markup=False, soft_wrap=True)
         console.print(table)
         for entry in self.entries.values():
             if entry.failure:
                 console.print(f"{entry.name}: {entry.failure}")
-
-
-def _number(value: float | None, form: str) -> str:
-    return "" if value is None else format(value, form)
 
 
 def _earlier(path: Path) -> dict[str, Entry]:
@@ -137,13 +122,13 @@ def _earlier(path: Path) -> dict[str, Entry]:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise ValueError(f"it has more than {_MOST_BYTES >> 20} MiB")
-        found = [Entry(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))["objects"]]
-        if not all(_plain(entry) for entry in found):
+        entries = [Entry(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))["objects"]]
+        if not all(_plain(entry) for entry in entries):
             raise ValueError("it has values of wrong types")
     except (OSError, ValueError, TypeError, KeyError) as error:
         warnings.warn(f"'{path}' is damaged ({error}); all objects are fitted anew", stacklevel=3)
         return {}
-    return {entry.name: entry for entry in found}
+    return {entry.name: entry for entry in entries}
 
 
 def _plain(entry: Entry) -> bool:
