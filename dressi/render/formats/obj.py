@@ -14,7 +14,7 @@ import numpy as np
 
 from ...errors import InputError, shown, warn
 from ..io import files
-from ..io.images import encode_png, linear_rgb, read_texture, resize
+from ..io.images import encode_png, linear_rgb, read_texture, resize, three_channels
 from ..io.pixels import decode_pixels
 from ..materials import GLTF, Map, Placement
 from ..mesh import Material, Mesh, joined, triangulate, weld, weld_values
@@ -504,9 +504,7 @@ def _texels(image: Map, data: bytes, name: str) -> np.ndarray:
     if image.light:
         return linear_rgb(data, name)
     codes = decode_pixels(data, name).codes()
-    if not image.signed:
-        return codes
-    return 2 * (np.repeat(codes, 3, axis=-1) if codes.shape[-1] == 1 else codes[..., :3]) - 1
+    return 2 * three_channels(codes) - 1 if image.signed else codes
 
 
 def _numbers(key: str, text: str, count: int) -> list[float]:

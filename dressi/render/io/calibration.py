@@ -9,8 +9,9 @@ Three kinds of calibration are read, in this order:
 
 Any of them may come with the lens distortion k1, k2, p1, p2 of OpenCV, the JSON ones with k3, too.
 
-Names of images and masks are relative to the folder. They may not leave it by ``..``, absolute paths or links, so that an
-untrusted data set reaches no other file. If the photographs are elsewhere, copy them, or give the folder that holds both.
+Names of images and masks are relative to the folder. They may not leave it by ``..``, absolute paths or links, so that
+an untrusted data set reaches no other file. If the photographs are elsewhere, copy them, or give the folder that holds
+both.
 """
 
 from __future__ import annotations
@@ -61,9 +62,8 @@ class Calibration:
     """views: sorted by file name.  bounds: (2, 3) box of the object where the calibration has one.  depth_scale: codes of
     depth pictures in one unit of the world, where it says so.
 
-    model: folder of the COLMAP model that it is, which has points; None for other kinds.
-    left_out: images beside those of the views that it has no camera for.  notes: assumptions about facts that the folder does not
-    state.
+    model: folder of the COLMAP model that it is, which has points; None for other kinds.  left_out: images beside those of
+    the views that it has no camera for.  notes: assumptions about facts that the folder does not state.
     """
 
     path: Path
@@ -95,9 +95,9 @@ def read_calibration(folder: Path, given: Path | None = None) -> Calibration:
         path = next((folder / name for name in DOCUMENTS if (folder / name).is_file()), None)
     models = find_models(given or folder) if path is None else []
     if path is not None:
-        found, entries = _document(path)
+        calibration, entries = _document(path)
     elif models:
-        found, entries = _colmap(models)
+        calibration, entries = _colmap(models)
     elif given is not None:
         raise InputError(f"'{given}' has no cameras; give one of {', '.join(DOCUMENTS)}, or a COLMAP model")
     elif has_pictures(folder):
@@ -108,22 +108,23 @@ def read_calibration(folder: Path, given: Path | None = None) -> Calibration:
     else:
         raise InputError(f"'{folder}' has no images; give a folder with photographs and cameras.json")
     if not entries:
-        raise InputError(f"'{found.path}' lists no views; add one entry per image")
+        raise InputError(f"'{calibration.path}' lists no views; add one entry per image")
     images: set[Path] = set()
     for entry in entries:
-        with usable(found.path, shown(entry.name)):
-            image, mask = _files(folder, found.path, entry)
+        with usable(calibration.path, shown(entry.name)):
+            image, mask = _files(folder, calibration.path, entry)
             if image in images:
                 distinct = len({one.name for one in entries})
                 raise InputError(
-                    f"'{found.path}' lists {len(entries)} views of {distinct} images, '{shown(entry.name)}' twice or more;"
-                    " give one view per image"
+                    f"it lists {len(entries)} views of {distinct} images, '{shown(entry.name)}' twice or more; give one view"
+                    " per image"
                 )
             images.add(image)
-            found.views.append(View(image, mask, *entry.taken(image.name, image_size(image)), entry.number))
-    found.views.sort(key=lambda view: (view.image.name, view.image))
-    _check_files(found)
-    return found
+            camera, lens = entry.taken(image.name, image_size(image))
+            calibration.views.append(View(image, mask, camera, lens, entry.number))
+    calibration.views.sort(key=lambda view: (view.image.name, view.image))
+    _check_files(calibration)
+    return calibration
 
 
 def has_pictures(folder: Path) -> bool:
@@ -136,23 +137,22 @@ def has_calibration(folder: Path) -> bool:
     return any((folder / name).is_file() for name in DOCUMENTS) or bool(find_models(folder))
 
 
-def _check_files(found: Calibration) -> None:
+def _check_files(calibration: Calibration) -> None:
     """Images without a camera are noted and left out; raises InputError if they are most."""
-    listed = {view.image for view in found.views}
+    listed = {view.image for view in calibration.views}
     for folder in sorted({file.parent for file in listed}):
         own = pictures_in(folder)
         extra = [file for file in own if file not in listed]
-        found.left_out += extra
+        if not extra:
+            continue
+        calibration.left_out += extra
+        lost = (
+            f"{len(extra)} of {len(own)} images of '{folder}' have no camera in '{calibration.path}', such as"
+            f" '{extra[0].name}'"
+        )
         if 2 * len(extra) > len(own):
-            raise InputError(
-                f"{len(extra)} of {len(own)} images of '{folder}' have no camera in '{found.path}', such as"
-                f" '{extra[0].name}'; remove what is not meant, or find cameras anew with --cameras auto"
-            )
-        if extra:
-            found.notes.append(
-                f"{len(extra)} of {len(own)} images of '{folder}' have no camera in '{found.path.name}', such as"
-                f" '{extra[0].name}'; they are left out"
-            )
+            raise InputError(f"{lost}; remove what is not meant, or find cameras anew with --cameras auto")
+        calibration.notes.append(f"{lost}; they are left out")
 
 
 def _files(folder: Path, path: Path, entry: _Entry) -> tuple[Path, Path | None]:
@@ -165,14 +165,12 @@ def _files(folder: Path, path: Path, entry: _Entry) -> tuple[Path, Path | None]:
     image = next((file for file in candidates if file.is_file()), None)
     if image is None:
         raise InputError(
-            f"'{path}' lists '{shown(name)}', which is not in '{folder}'; add the image or remove its camera"
+            f"it lists '{shown(name)}', which is not in '{folder}'; add the image or remove its camera"
         )
     if entry.mask is not None:
         mask = inside(folder, entry.mask, path)
         if not mask.is_file():
-            raise InputError(
-                f"'{path}' lists the mask '{shown(entry.mask)}', which is not in '{folder}'; add it"
-            )
+            raise InputError(f"it lists the mask '{shown(entry.mask)}', which is not in '{folder}'; add it")
         return image, mask
     for place in MASK_FOLDERS:
         if (folder / place).is_dir():
@@ -215,22 +213,22 @@ def _colmap(paths: list[Path]) -> tuple[Calibration, list[_Entry]]:
 
         return _Entry(pose.name, taken, number=pose.number)
 
-    found = Calibration(path, model=path)
+    calibration = Calibration(path, model=path)
     if len(paths) > 1:
-        found.notes.append(
+        calibration.notes.append(
             f"'{path.parent}' has {len(paths)} models of COLMAP that share no cameras; the largest, '{path.name}' with"
             f" {len(model.poses)} images, is taken"
         )
-    return found, [entry(pose) for pose in model.poses]
+    return calibration, [entry(pose) for pose in model.poses]
 
 
 def sparse_points(model: Path | None, views: Sequence[View]) -> SparsePoints:
     """The points of a model with the indices of the views that see them; none without a model. Raises InputError."""
     if model is None:
         return SparsePoints(np.zeros((0, 3)), np.zeros(0), *np.zeros((2, 0), np.int64))
-    found, index = read_points(model), {view.number: i for i, view in enumerate(views)}
-    view = np.array([index.get(int(number), -1) for number in found.view], np.int64)
-    return replace(found, point=found.point[view >= 0], view=view[view >= 0])
+    points, index = read_points(model), {view.number: i for i, view in enumerate(views)}
+    view = np.array([index.get(int(number), -1) for number in points.view], np.int64)
+    return replace(points, point=points.point[view >= 0], view=view[view >= 0])
 
 
 # ---- JSON
@@ -238,32 +236,39 @@ def sparse_points(model: Path | None, views: Sequence[View]) -> SparsePoints:
 
 def _document(path: Path) -> tuple[Calibration, list[_Entry]]:
     """Of a file that lists ``views``, or NeRF's ``frames``, whatever its name."""
-    found = Calibration(path)
+    calibration = Calibration(path)
     with usable(path, "the calibration"):
         document = read_json(path, "calibration")
         lists = [name for name in ("views", "frames") if name in document]
         if not lists:
             raise InputError(
-                f"'{path}' lists neither views, as cameras.json does, nor frames, as transforms.json does; give such a file"
+                "it lists neither views, as cameras.json does, nor frames, as transforms.json does; give such a file"
             )
-        entries = [_json_entry(found, document, values, lists[0] == "views") for values in document[lists[0]]]
+        plain = lists[0] == "views"
+        entries = [_json_entry(calibration, document, values, plain) for values in document[lists[0]]]
     with usable(path, "bbox"):
-        found.bounds = _box(path, document)
+        if "bbox" in document:
+            bounds = calibration.bounds = np.array(document["bbox"], dtype=np.float64)
+            if bounds.shape != (2, 3) or not np.isfinite(bounds).all() or not (bounds[0] < bounds[1]).all():
+                given = shown(document["bbox"])
+                raise InputError(f"bbox must be [[x, y, z], [x, y, z]], smallest first, not {given}")
     with usable(path, "depth_scale"):
-        found.depth_scale = float(document["depth_scale"]) if "depth_scale" in document else None
-    return found, entries
+        calibration.depth_scale = float(document["depth_scale"]) if "depth_scale" in document else None
+    return calibration, entries
 
 
-def _json_entry(found: Calibration, document: dict[str, Any], values: dict[str, Any], plain: bool) -> _Entry:
+def _json_entry(
+    calibration: Calibration, document: dict[str, Any], values: dict[str, Any], plain: bool
+) -> _Entry:
     """plain: of ``views``, in pixels; otherwise of ``frames``."""
     merged = document | values
     mask = values.get("mask_path")
 
     def taken(name: str, size: tuple[int, int]) -> tuple[Camera, Lens]:
         width, height = ("width", "height") if plain else ("w", "h")
-        check_size(found.path, name, (merged.get(width, size[0]), merged.get(height, size[1])), size)
-        camera = _plain(merged, size, name, found) if plain else _transform(merged, size, name)
-        return camera, _lens(merged, found.path)
+        check_size(calibration.path, name, (merged.get(width, size[0]), merged.get(height, size[1])), size)
+        camera = _plain(merged, size, name, calibration) if plain else _transform(merged, size, name)
+        return camera, _lens(merged)
 
     return _Entry(str(values["file" if plain else "file_path"]), taken, None if mask is None else str(mask))
 
@@ -277,66 +282,53 @@ def check_size(path: Path, name: str, said: tuple[int, int], size: tuple[int, in
         )
 
 
-def _lens(values: dict[str, Any], path: Path) -> Lens:
+def _lens(values: dict[str, Any]) -> Lens:
     model = "OPENCV_FISHEYE" if values.get("is_fisheye") else str(values.get("camera_model", "OPENCV"))
     if model not in ("OPENCV", "PINHOLE", "SIMPLE_PINHOLE", "SIMPLE_RADIAL", "RADIAL", "PERSPECTIVE"):
         raise InputError(
-            f"'{path}': the camera model {shown(model)} is not supported; undistort the images first, or use OPENCV"
+            f"the camera model {shown(model)} is not supported; undistort the images first, or use OPENCV"
         )
     other = [key for key in ("k4", "k5", "k6") if float(values.get(key, 0))]
     if other:
         raise InputError(
-            f"'{path}': the lens distortion {', '.join(other)} is not supported; undistort the images first,"
-            " or use k1, k2, k3, p1 and p2"
+            f"the lens distortion {', '.join(other)} is not supported; undistort the images first, or use k1, k2, k3, p1 and"
+            " p2"
         )
     return Lens(**{key: float(values.get(key, 0)) for key in ("k1", "k2", "p1", "p2", "k3")})
 
 
-def _plain(values: dict[str, Any], size: tuple[int, int], name: str, found: Calibration) -> Camera:
+def _plain(values: dict[str, Any], size: tuple[int, int], name: str, calibration: Calibration) -> Camera:
     centre = values.get("pixel_center")
-    text = str(values.get("convention", "")).lower()
     if centre is None:
-        centre = 0.0
+        centre, text = 0.0, str(values.get("convention", "")).lower()
         if "pixel centre" not in text and "pixel center" not in text:
-            found.notes.append(
-                f"'{found.path}' does not say where pixel centres are: integer coordinates are taken as centres"
+            calibration.notes.append(
+                f"'{calibration.path}' does not say where pixel centres are: integer coordinates are taken as centres"
                 ' (set "pixel_center": 0.5 where they are corners)'
             )
     return Camera.pinhole(values["K"], values["R"], values["t"], size, pixel_center=float(centre), name=name)
 
 
 def _transform(values: dict[str, Any], size: tuple[int, int], name: str) -> Camera:
-    """A camera-to-world matrix with x right, y up and z backward; principal point counted from the image's
-    corner."""
+    """A camera-to-world matrix with x right, y up and z backward; principal point counted from the image's corner."""
     width, height = size
-    if "fl_x" in values:
-        fx = float(values["fl_x"])
-    elif "camera_angle_x" in values:
-        fx = float(focal_from_fov(np.degrees(float(values["camera_angle_x"])), width))
-    else:
+
+    def focal(axis: str, extent: int, default: float | None) -> float | None:
+        if f"fl_{axis}" in values:
+            return float(values[f"fl_{axis}"])
+        if f"camera_angle_{axis}" in values:
+            return float(focal_from_fov(np.degrees(float(values[f"camera_angle_{axis}"])), extent))
+        return default
+
+    fx = focal("x", width, None)
+    if fx is None:
         raise InputError(f"the camera of '{name}' has neither camera_angle_x nor fl_x; add one")
-    fy = fx
-    if "fl_y" in values:
-        fy = float(values["fl_y"])
-    elif "camera_angle_y" in values:
-        fy = float(focal_from_fov(np.degrees(float(values["camera_angle_y"])), height))
-    k = intrinsics([fx, fy], [values.get("cx", width / 2), values.get("cy", height / 2)])
+    k = intrinsics([fx, focal("y", height, fx)], [values.get("cx", width / 2), values.get("cy", height / 2)])
     to_world = np.array(values["transform_matrix"], dtype=np.float64)
     if to_world.shape not in ((4, 4), (3, 4)):
         raise InputError(f"the transform_matrix of '{name}' must be 4x4, not {to_world.shape}")
     view = view_from_nerf(np.vstack([to_world[:3], (0, 0, 0, 1)]))
     return Camera.pinhole(k, view[:3, :3], view[:3, 3], size, pixel_center=0.5, name=name)
-
-
-def _box(path: Path, document: dict[str, Any]) -> np.ndarray | None:
-    if "bbox" not in document:
-        return None
-    bounds = np.array(document["bbox"], dtype=np.float64)
-    if bounds.shape != (2, 3) or not np.isfinite(bounds).all() or not (bounds[0] < bounds[1]).all():
-        raise InputError(
-            f"'{path}': bbox must be [[x, y, z], [x, y, z]], smallest first, not {shown(document['bbox'])}"
-        )
-    return bounds
 
 
 # Cameras written as the ``cameras.json`` that photographs are read with.
@@ -345,8 +337,8 @@ NAME = "cameras.json"
 
 
 def encode_cameras(views: Sequence[tuple[str, Camera, Lens]], bounds: np.ndarray | None = None) -> bytes:
-    """The text of a ``cameras.json``: of each view the name of its image, its camera in pixels of that image, and its
-    lens. bounds: (2, 3) box of the object."""
+    """The text of a ``cameras.json``: of each view the name of its image, its camera in pixels of that image, and its lens.
+    bounds: (2, 3) box of the object."""
     document: dict = {} if bounds is None else {"bbox": np.asarray(bounds).tolist()}
     document |= {"convention": "x_camera = R x + t, x right, y down, z forward", "pixel_center": 0.5}
     document["views"] = [

@@ -11,15 +11,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from dressi.errors import InputError, shown
-from dressi.render.cameras import Camera
-from dressi.render.cameras.camera import intrinsics
-from dressi.render.cameras.rigid import quaternion_to_matrix
-from dressi.render.io.files import BROKEN, read_bytes, usable
-from dressi.render.io.lens import Lens
+from ...errors import InputError, shown
+from ..cameras import Camera
+from ..cameras.camera import intrinsics
+from ..cameras.rigid import quaternion_to_matrix
+from .files import BROKEN, Damaged, read_bytes, usable
+from .lens import Lens
 
 MOST_MODELS = 100
 """Of a reconstruction that fell into parts, which COLMAP numbers from 0."""
@@ -35,18 +36,12 @@ MODELS = {
 }
 """Number in binary files, and names of the parameters."""
 _OTHERS = {
-    5: "OPENCV_FISHEYE",
-    6: "FULL_OPENCV",
-    7: "FOV",
-    8: "SIMPLE_RADIAL_FISHEYE",
-    9: "RADIAL_FISHEYE",
-    10: "THIN_PRISM_FISHEYE",
+    5: "OPENCV_FISHEYE", 6: "FULL_OPENCV", 7: "FOV", 8: "SIMPLE_RADIAL_FISHEYE", 9: "RADIAL_FISHEYE", 10: "THIN_PRISM_FISHEYE",
     11: "RAD_TAN_THIN_PRISM_FISHEYE",
-}
+}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Intrinsics:
+class Intrinsics(NamedTuple):
     """A camera of the model without its place. size: (W, H)."""
 
     size: tuple[int, int]
@@ -54,9 +49,8 @@ class Intrinsics:
     lens: Lens
 
 
-@dataclass(frozen=True)
-class Pose:
-    """One image. number: of the image in the tracks of points.  rotation: unit quaternion w, x, y, z; x_camera = R x +
+class Pose(NamedTuple):
+    """One image. number: of the image in the tracks of points.  rotation: quaternion w, x, y, z; x_camera = R x +
     translation."""
 
     number: int
@@ -67,20 +61,13 @@ class Pose:
 
     def placed(self, intrinsics: Intrinsics, name: str) -> Camera:
         """Raises InputError."""
-        return Camera(
-            intrinsics.matrix,
-            rotation_of(self.rotation),
-            np.array(self.translation),
-            intrinsics.size,
-            name=name,
-        )
+        rotation = rotation_of(self.rotation)
+        return Camera(intrinsics.matrix, rotation, np.array(self.translation), intrinsics.size, name=name)
 
 
-@dataclass(frozen=True)
-class Model:
+class Model(NamedTuple):
     """cameras: by their numbers.  poses: in the file's order."""
 
-    path: Path
     cameras: dict[int, Intrinsics]
     poses: list[Pose]
 
@@ -112,13 +99,14 @@ class SparsePoints:
 
 
 def read_points(path: Path) -> SparsePoints:
-    """Those of the model in folder ``path``, by the numbers of its images; none if it has no file of points. Raises InputError."""
+    """Those of the model in folder ``path``, by the numbers of its images; none if it has no file of points. Raises
+    InputError."""
     binary, text = path / "points3D.bin", path / "points3D.txt"
     if path.joinpath("images.bin").is_file() and binary.is_file():
         with usable(binary, "the points"):
-            return _binary_points(_Bytes(read_bytes(binary), binary))
+            return _binary_points(_Bytes(binary))
     if not text.is_file():
-        return SparsePoints(*(np.zeros(shape) for shape in ((0, 3), 0)), *np.zeros((2, 0), np.int64))
+        return _tracked(np.zeros((0, 3)), np.zeros(0), [])
     with usable(text, "the points"):
         rows = [line.split() for line in filter(None, _lines(text))]
         values = np.array([[float(v) for v in row[1:8]] for row in rows]).reshape(-1, 7)
@@ -128,10 +116,9 @@ def read_points(path: Path) -> SparsePoints:
 def _tracked(positions: np.ndarray, errors: np.ndarray, tracks: list[np.ndarray]) -> SparsePoints:
     """tracks: of each point, the numbers of the images that see it, some of them twice."""
     tracks = [np.unique(track) for track in tracks]
-    point = np.repeat(np.arange(len(tracks)), [len(track) for track in tracks])
-    return SparsePoints(
-        positions, np.maximum(errors, 0.0), point, np.concatenate([np.zeros(0, np.int64), *tracks])
-    )
+    lengths = np.array([len(track) for track in tracks], np.int64)
+    view = np.concatenate([np.zeros(0, np.int64), *tracks])
+    return SparsePoints(positions, np.maximum(errors, 0.0), np.repeat(np.arange(len(tracks)), lengths), view)
 
 
 def find_models(folder: Path) -> list[Path]:
@@ -139,9 +126,9 @@ def find_models(folder: Path) -> list[Path]:
     for place in FOLDERS:
         above = folder / place
         numbered = [above.parent / str(n) for n in range(MOST_MODELS)] if above.name == "0" else [above]
-        found = [path for path in numbered if _suffix(path) is not None]
-        if found:
-            return sorted(found, key=lambda path: -_image_count(path))
+        models = [path for path in numbered if _suffix(path) is not None]
+        if models:
+            return sorted(models, key=lambda path: -_image_count(path))
     return []
 
 
@@ -167,19 +154,19 @@ def read_model(path: Path) -> Model:
 
     Raises InputError naming the file: damaged, cut short, or of a camera model that is not among ``MODELS``.
     """
-    binary = (path / "cameras.bin").is_file() and (path / "images.bin").is_file()
-    files = [path / (name + (".bin" if binary else ".txt")) for name in ("cameras", "images")]
-    read_cameras, read_poses = (_binary_cameras, _binary_poses) if binary else (_text_cameras, _text_poses)
-    with usable(files[0], "the cameras"):
-        cameras = dict(read_cameras(files[0]))
-    with usable(files[1], "the images"):
-        poses = list(read_poses(files[1]))
-    for pose in poses:
-        if pose.camera not in cameras:
-            raise InputError(
-                f"'{files[1]}': '{shown(pose.name)}' has camera {pose.camera}, which is not in '{files[0].name}'; check the model"
-            )
-    return Model(path, cameras, poses)
+    binary = _suffix(path) == ".bin"
+    in_cameras, in_images = (path / (name + (".bin" if binary else ".txt")) for name in ("cameras", "images"))
+    with usable(in_cameras, "the cameras"):
+        cameras = dict(_binary_cameras(_Bytes(in_cameras)) if binary else _text_cameras(in_cameras))
+    with usable(in_images, "the images"):
+        poses = list(_binary_poses(_Bytes(in_images)) if binary else _text_poses(in_images))
+        for pose in poses:
+            if pose.camera not in cameras:
+                name = shown(pose.name)
+                raise InputError(
+                    f"'{name}' has camera {pose.camera}, which is not in '{in_cameras.name}'; check the model"
+                )
+    return Model(cameras, poses)
 
 
 def rotation_of(quaternion: tuple[float, ...]) -> np.ndarray:
@@ -190,20 +177,19 @@ def rotation_of(quaternion: tuple[float, ...]) -> np.ndarray:
     return quaternion_to_matrix(quaternion)
 
 
-def _intrinsics(path: Path, model: str, size: tuple[int, int], values: tuple[float, ...]) -> Intrinsics:
+def _intrinsics(model: str, size: tuple[int, int], values: tuple[float, ...]) -> Intrinsics:
     names = MODELS[model][1].split()
     if len(values) != len(names):
-        raise InputError(f"'{path}': {model} has {len(names)} parameters, not {len(values)}; check the file")
+        raise InputError(f"{model} has {len(names)} parameters, not {len(values)}; check the file")
     known = dict(zip(names, values, strict=True))
     fx = known["fx"] if "fx" in known else known["f"]
     matrix = intrinsics([fx, known.get("fy", fx)], [known["cx"], known["cy"]])
     return Intrinsics(size, matrix, Lens(**{k: known[k] for k in ("k1", "k2", "p1", "p2") if k in known}))
 
 
-def _unsupported(path: Path, model: str) -> InputError:
+def _unsupported(model: str) -> InputError:
     return InputError(
-        f"'{path}': the camera model {shown(model)} is not supported; undistort the images with COLMAP,"
-        f" or use one of {', '.join(MODELS)}"
+        f"the camera model {shown(model)} is not supported; undistort the images with COLMAP, or use one of {', '.join(MODELS)}"
     )
 
 
@@ -220,9 +206,8 @@ def _text_cameras(path: Path) -> Iterator[tuple[int, Intrinsics]]:
     for line in filter(None, _lines(path)):
         number, model, width, height, *values = line.split()
         if model not in MODELS:
-            raise _unsupported(path, model)
-        size = int(width), int(height)
-        yield int(number), _intrinsics(path, model, size, tuple(map(float, values)))
+            raise _unsupported(model)
+        yield int(number), _intrinsics(model, (int(width), int(height)), tuple(map(float, values)))
 
 
 def _text_poses(path: Path) -> Iterator[Pose]:
@@ -233,7 +218,7 @@ def _text_poses(path: Path) -> Iterator[Pose]:
     for line in filter(None, lines[::2]):
         values = line.split(maxsplit=9)
         if len(values) < 10:
-            raise InputError(f"'{path}': the line '{shown(line[:60])}' is no image; check the file")
+            raise InputError(f"the line '{shown(line[:60])}' is no image; check the file")
         numbers = tuple(map(float, values[1:8]))
         yield Pose(int(values[0]), values[9], int(values[8]), numbers[:4], numbers[4:])
 
@@ -242,10 +227,10 @@ def _text_poses(path: Path) -> Iterator[Pose]:
 
 
 class _Bytes:
-    """Little-endian values one after the other. Raises InputError where the file ends too early."""
+    """Little-endian values of a file one after the other. Raises InputError where it ends too early."""
 
-    def __init__(self, data: bytes, path: Path):
-        self.data, self.path, self.at = data, path, 0
+    def __init__(self, path: Path):
+        self.data, self.at = read_bytes(path, "model"), 0
 
     def take(self, layout: str) -> tuple:
         self.need(struct.calcsize("<" + layout))
@@ -273,24 +258,20 @@ class _Bytes:
 
     def need(self, size: int) -> None:
         if size > len(self.data) - self.at:
-            raise InputError(
-                f"'{self.path}' ends too early, at byte {len(self.data)}; copy or export it again"
-            )
+            raise Damaged(f"it ends too early, at byte {len(self.data)}")
 
 
-def _binary_cameras(path: Path) -> Iterator[tuple[int, Intrinsics]]:
+def _binary_cameras(data: _Bytes) -> Iterator[tuple[int, Intrinsics]]:
     names = {number: (name, len(values.split())) for name, (number, values) in MODELS.items()}
-    data = _Bytes(read_bytes(path, "model"), path)
     for _ in range(data.count(24)):
         number, model, width, height = data.take("IiQQ")
         if model not in names:
-            raise _unsupported(path, _OTHERS.get(model, f"number {model}"))
+            raise _unsupported(_OTHERS.get(model, f"number {model}"))
         name, count = names[model]
-        yield number, _intrinsics(path, name, (width, height), data.take(f"{count}d"))
+        yield number, _intrinsics(name, (width, height), data.take(f"{count}d"))
 
 
-def _binary_poses(path: Path) -> Iterator[Pose]:
-    data = _Bytes(read_bytes(path, "model"), path)
+def _binary_poses(data: _Bytes) -> Iterator[Pose]:
     for _ in range(data.count(4 + 56 + 4 + 1 + 8)):
         number, *numbers, camera = data.take("I7dI")
         name = data.name()

@@ -100,10 +100,11 @@ def save_image(
 ) -> None:
     """Write an image as `.png`, `.jpg`, `.webp`, `.bmp`, `.tif`, `.hdr` or `.exr`, by the name's ending; whole or not at all.
 
-    image: (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) floats, or one such picture as a batch (1, H, W, C); row 0 on top,
-    alpha straight and last. Values are clamped to [0, 1]; `.hdr` keeps what is above 1 with a precision of 1/256, and `.exr` all.
+    image: (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) floats, or one such picture as a batch (1, H, W, C); row 0 on top, alpha
+    straight and last. Values are clamped to [0, 1]; `.hdr` keeps what is above 1 with a precision of 1/256, and `.exr` all.
     linear: whether colours are linear light, which is stored by the sRGB curve; False stores the values as they are.
-    bits: 8, or 16 for PNG and TIFF; `.exr` holds 16-bit floats, or 32-bit ones with 32.  quality: of JPEG and lossy WebP, 1 to 100.
+    bits: 8, or 16 for PNG and TIFF; `.exr` holds 16-bit floats, or 32-bit ones with 32.
+    quality: of JPEG and lossy WebP, 1 to 100.
 
     Raises InputError: another ending or shape, integers or NaN as values, alpha where the kind has none, a folder that is
     not there; also for `.hdr` and 16-bit colour without OpenCV, and `.exr` without OpenEXR
@@ -122,12 +123,14 @@ def save_image(
         raise InputError(
             f"'{path}' cannot keep alpha; give {values.shape[0]}x{values.shape[1]}x3 values or save it as .png"
         )
-    if kind.linear is not None:
+    if kind.linear is None:
+        data = _encoded(_quantized(values, linear, bits), kind, quality)
+    else:
         light = values.astype(np.float64)
         if not linear:
             light[..., :3] = srgb_to_linear(light[..., :3])
-        return write_files({Path(path): kind.linear(light, bits)})
-    write_files({Path(path): _encoded(_quantized(values, linear, bits), kind, quality)})
+        data = kind.linear(light, bits)
+    write_files({Path(path): data})
 
 
 def image_format(path: str | os.PathLike) -> ImageFormat:
@@ -156,8 +159,8 @@ def encode_png(linear: np.ndarray, *, bits: int = 8, srgb: bool | None = None) -
 
 
 def save_png(path: str | os.PathLike, linear: np.ndarray) -> None:
-    """`encode_png` to a file that ends in .png, which is replaced whole or not at all; see `save_image` for other kinds. Raises
-    InputError.
+    """`encode_png` to a file that ends in .png, which is replaced whole or not at all; see `save_image` for other kinds.
+    Raises InputError.
 
     >>> import numpy as np, os, tempfile
     >>> save_png(os.path.join(tempfile.mkdtemp(), "mask.png"), np.ones((4, 4)))
@@ -200,9 +203,18 @@ def _values(data: bytes, name: str, linear: bool) -> np.ndarray:
         return pixels.linear() if linear else pixels.codes()
 
 
+def three_channels(values: np.ndarray) -> np.ndarray:
+    """(H, W, 3) of values (H, W, 1, 3 or 4): grey counts as each of red, green and blue, and alpha is left out.
+
+    >>> three_channels(np.ones((2, 2, 4))).shape
+    (2, 2, 3)
+    """
+    return np.repeat(values, 3, axis=-1) if values.shape[-1] == 1 else values[..., :3]
+
+
 def to_linear_rgb(image: np.ndarray) -> np.ndarray:
     """(H, W, 3) linear light of code values (H, W, 1, 3 or 4); alpha is ignored."""
-    return np.repeat(srgb_to_linear(image[..., :3]), 3 if image.shape[-1] == 1 else 1, axis=-1)
+    return three_channels(srgb_to_linear(image[..., :3]))
 
 
 def linear_rgb(data: bytes, name: str) -> np.ndarray:
@@ -210,7 +222,7 @@ def linear_rgb(data: bytes, name: str) -> np.ndarray:
     light = _values(data, name, True)
     if light.shape[-1] == 4 and (light[..., 3] < 1).any():
         warn(f"the alpha of the texture '{shown(name)}' was left out")
-    return np.repeat(light, 3, axis=-1) if light.shape[-1] == 1 else light[..., :3]
+    return three_channels(light)
 
 
 def read_texture(path: Path) -> np.ndarray:
@@ -233,8 +245,9 @@ def _checked(image: np.ndarray) -> np.ndarray:
             f"an image must hold floats in [0, 1], not {values.dtype}; divide code values by 255 and pass linear=False"
         )
     if not np.isfinite(values).all():
+        broken = int((~np.isfinite(values)).sum())
         raise InputError(
-            f"the image has {int((~np.isfinite(values)).sum())} values that are NaN or infinite; np.nan_to_num removes them"
+            f"the image has {broken} values that are NaN or infinite; np.nan_to_num removes them"
         )
     return values.astype(np.float64) if values.dtype.kind == "b" else values
 
@@ -281,9 +294,8 @@ def save_gif(path: str | os.PathLike, frames: np.ndarray, *, fps: float = 12.0) 
     """
     images = [Image.fromarray((linear_to_srgb(frame) * 255 + 0.5).astype(np.uint8)) for frame in frames]
     # One palette for all frames, so that colours do not flicker.
-    sheet = Image.fromarray(
-        np.concatenate([np.asarray(image) for image in images[:: max(1, len(images) // 8)]])
-    )
+    some = [np.asarray(image) for image in images[:: max(1, len(images) // 8)]]
+    sheet = Image.fromarray(np.concatenate(some))
     palette = sheet.quantize(256, method=Image.Quantize.MEDIANCUT)
     images = [image.quantize(palette=palette, dither=Image.Dither.FLOYDSTEINBERG) for image in images]
     stream = io.BytesIO()
@@ -301,8 +313,8 @@ def scaled_size(size: tuple[int, int], scale: float) -> tuple[int, int]:
 
 
 def resize(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Resample (H, W) or (H, W, C) to size (W', H'): each new pixel is the exact mean over its area where an
-    axis shrinks, linear interpolation between pixel centres where it grows.
+    """Resample (H, W) or (H, W, C) to size (W', H'): each new pixel is the exact mean over its area where an axis shrinks,
+    linear interpolation between pixel centres where it grows.
 
     >>> import numpy as np
     >>> resize(np.array([[0.0, 1.0], [2.0, 3.0]]), (1, 1))
@@ -344,9 +356,10 @@ def load_environment(path: str | os.PathLike) -> np.ndarray:
     """Read an equirectangular environment map: Radiance `.hdr` or OpenEXR `.exr`, or any image that `load_image` reads.
 
     Returns (H, W, 3) float32 linear radiance with sRGB primaries, at least 0, without an upper end; grey files give three
-    equal channels, and alpha is ignored. Row 0 is up (+Y), the middle of the image is straight ahead (-Z, ``F.sample_sphere``), +X is to the right
-    of it; Mitsuba turns the same file by 180 degrees about +Y: ``Environment(map, rotation=np.pi)``, diag(-1, 1, -1). A
-    warning says when the image is not twice as wide as high, or holds 8 or 16 bits only, so that light sources are cut at 1.
+    equal channels, and alpha is ignored. Row 0 is up (+Y), the middle of the image is straight ahead (-Z,
+    ``F.sample_sphere``), +X is to the right of it; Mitsuba turns the same file by 180 degrees about +Y:
+    ``Environment(map, rotation=np.pi)``, diag(-1, 1, -1). A warning says when the image is not twice as wide as high, or
+    holds 8 or 16 bits only, so that light sources are cut at 1.
 
     Raises InputError naming the file: not there, another kind, truncated or damaged, above `config.max_megapixels`, with
     values that are NaN, infinite or negative, or without the library that reads it (``pip install 'dressi[images]'``).
@@ -361,8 +374,7 @@ def load_environment(path: str | os.PathLike) -> np.ndarray:
     name = shown(path)
     with usable(Path(path), "the environment map"):
         pixels = decode_pixels(read_bytes(path, "environment map"), str(path))
-        light = pixels.linear()
-    light = np.repeat(light, 3, axis=-1) if light.shape[-1] == 1 else light[..., :3]
+        light = three_channels(pixels.linear())
     broken, below = int((~np.isfinite(light)).sum()), int((light < 0).sum())
     if broken:
         raise InputError(

@@ -29,9 +29,9 @@ from .pixels import decode_pixels
 Size = tuple[int, int]
 
 WAYS = (
-    "--masks auto (what all photographs look at), --masks background:FILE_OR_FOLDER (photographs without the object), --masks threshold (a plain background; or"
-    ' threshold:dark, :bright, :saturation, :chroma), --masks box (the object\'s "bbox" in the calibration), or'
-    " --masks rembg (a library that finds objects)"
+    "--masks auto (what all photographs look at), --masks background:FILE_OR_FOLDER (photographs without the object),"
+    " --masks threshold (a plain background; or threshold:dark, :bright, :saturation, :chroma), --masks box (the object's"
+    ' "bbox" in the calibration), or --masks rembg (a library that finds objects)'
 )
 """How `dressi fit` makes masks, see ``dressi.render.fit.masks``."""
 
@@ -41,8 +41,8 @@ class Photos:
     """N photographs at one size, sorted by file name.
 
     images: (N, H, W, 3) float32 linear light, background included.  masks: (N, H, W) float32, 0 or 1.
-    known: (N, H, W) bool, False in padding and where undistortion found nothing; None is True everywhere. Images and
-    masks are 0 where it is False.
+    known: (N, H, W) bool, False in padding and where undistortion found nothing; None is True everywhere. Images and masks
+    are 0 where it is False.
     bounds: (2, 3) box of the object.  notes: what was assumed because the folder does not say.
     originals: the files, with cameras of their own sizes and their lenses.
     depths: (N, H, W) float32, distances along the optical axis in units of the world, 0 where unknown and outside of the
@@ -73,9 +73,7 @@ class Photos:
     @cached_property
     def points(self) -> SparsePoints:
         """The points of the reconstruction that the cameras come from, with the views that see them, by the indices of
-        ``names``; none for calibrations that have no points. Raises InputError if their file is damaged.
-
-        """
+        ``names``; none for calibrations that have no points. Raises InputError if their file is damaged."""
         return sparse_points(self.model, self.originals)
 
     @property
@@ -116,19 +114,21 @@ def load_photos(
 ) -> Photos:
     """Read a folder of calibrated photographs, resized to size (W, H) if given.
 
-    Images are resized by area in linear light; masks by area, then covered where at least half is. Intrinsics
-    scale with each axis. Colours of images with alpha are weighted by it, so no background leaks in. Lens distortion
-    is removed before, by linear interpolation. Photographs of several sizes keep their proportions: each is shrunk to
-    fit into the size and padded on the right and below.
+    Images are resized by area in linear light; masks by area, then covered where at least half is. Intrinsics scale with
+    each axis. Colours of images with alpha are weighted by it, so no background leaks in. Lens distortion is removed before,
+    by linear interpolation. Photographs of several sizes keep their proportions: each is shrunk to fit into the size and
+    padded on the right and below.
     cameras: the calibration, if it is not in the folder: a file as ``cameras.json``, or the folder of a COLMAP model, whose
-    names are relative to the folder of the photographs; or one that was read (``read_calibration``).  widest: of pictures that no size is given for.
+    names are relative to the folder of the photographs; or one that was read (``read_calibration``).
+    widest: of pictures that no size is given for.
     masks: makes the mask (H, W) of a photograph from its view and codes (H, W, C), instead of those of the folder.
     depth: whether to read the depth pictures in the folder ``depth`` too, one of the size of each photograph (``Depths``).
     depth_scale: codes in one unit of the world; None: "depth_scale" of the calibration, or 1000.
 
-    Raises InputError naming the folder or file: no images, no calibration, counts or sizes that disagree,
-    missing or empty masks, a lens that is not supported, a camera inside the object, behind it, or that does not see
-    it; depths that are missing, of another size, or in other units than the cameras; names that lead out of the folder, and pictures above `config.max_megapixels`.
+    Raises InputError naming the folder or file: no images, no calibration, counts or sizes that disagree, missing or empty
+    masks, a lens that is not supported, a camera inside the object, behind it, or that does not see it; depths that are
+    missing, of another size, or in other units than the cameras; names that lead out of the folder, and pictures above
+    `config.max_megapixels`.
 
     >>> import tempfile
     >>> from dressi.render.cameras import Camera
@@ -154,10 +154,10 @@ def load_photos(
     _check_room(folder, common, len(frames))
     scale = calibration.depth_scale if depth_scale is None else depth_scale
     depths = Depths(folder, scale) if depth else None
-    read = [
-        (view, frame, _read(view, frame, common, masks, depths))
-        for view, frame in zip(calibration.views, frames, strict=True)
-    ]
+    read: list[tuple[View, Size, Layers]] = []
+    for view, frame in zip(calibration.views, frames, strict=True):
+        with usable(view.image, "the photograph with its camera"):
+            read.append((view, frame, _read(view, frame, common, masks, depths)))
     if masks is not None:
         read = _with_object(calibration, read)
         calibration = replace(calibration, views=[view for view, *_ in read])
@@ -225,17 +225,6 @@ def _read(
     depths: Depths | None,
 ) -> Layers:
     """A photograph without its lens, at its size in the common one; coverage is 0 or 1, known bool."""
-    with usable(view.image, "the photograph with its camera"):
-        return _undistorted(view, frame, common, masks, depths)
-
-
-def _undistorted(
-    view: View,
-    frame: Size,
-    common: Size,
-    masks: Callable[[View, np.ndarray], np.ndarray] | None,
-    depths: Depths | None,
-) -> Layers:
     codes = read_image(view.image)
     color = to_linear_rgb(codes).astype(np.float32)
     if masks is not None:
@@ -245,7 +234,8 @@ def _undistorted(
         if mask.shape[:2] != color.shape[:2]:
             raise InputError(
                 f"'{view.mask}' has {mask.shape[1]}x{mask.shape[0]} pixels and its image '{view.image.name}'"
-                f" {color.shape[1]}x{color.shape[0]}; give masks of the images' size, as they are stored: EXIF data turns nothing"
+                f" {color.shape[1]}x{color.shape[0]}; give masks of the images' size, as they are stored: EXIF data turns"
+                " nothing"
             )
         coverage = mask[..., 0]
     elif codes.shape[-1] == 4:
@@ -272,12 +262,8 @@ def _undistorted(
         raise InputError(
             f"the mask '{view.mask or view.image}' is empty; draw the object in it or remove the view"
         )
-    return Layers(
-        layers.color * known[..., None],
-        covered.astype(np.float32),
-        known,
-        (layers.depth * covered).astype(np.float32),
-    )
+    color, depth = layers.color * known[..., None], (layers.depth * covered).astype(np.float32)
+    return Layers(color, covered.astype(np.float32), known, depth)
 
 
 def _with_object(
@@ -286,14 +272,13 @@ def _with_object(
     """Those with an object in the mask that was made, and a note on the others. Raises InputError if they are the most."""
     kept = [one for one in read if one[2].coverage.any()]
     missing = [f"'{view.image.name}'" for view, _, layer in read if not layer.coverage.any()]
+    lost = f"no object was found in {len(missing)} of {len(read)} photographs"
     if 2 * len(kept) < len(read) or not kept:
-        raise InputError(
-            f"no object was found in {len(missing)} of {len(read)} photographs, such as {missing[0]}; choose another --masks"
-        )
+        raise InputError(f"{lost}, such as {missing[0]}; choose another --masks")
     if missing:
+        names = ", ".join(missing[:6]) + (" ..." if len(missing) > 6 else "")
         calibration.notes.append(
-            f"no object was found in {len(missing)} of {len(read)} photographs, which are left out: {', '.join(missing[:6])}"
-            f"{' ...' if len(missing) > 6 else ''}; choose another --masks if they show it"
+            f"{lost}, which are left out: {names}; choose another --masks if they show it"
         )
     return kept
 
@@ -301,19 +286,17 @@ def _with_object(
 def _estimated(
     calibration: Calibration, masks: np.ndarray, cameras: Cameras, known: np.ndarray
 ) -> np.ndarray:
-    """The box of the object where no calibration has it."""
+    """The box of the object where no calibration has it.
+
+    Of one view, the distance of the object is that of the calibration's points in the mask. Without such points it is the
+    distance of the origin of the world, if that is in front of the camera; the box is as deep as it is wide and high.
+    """
     if len(cameras) > 1:
         calibration.notes.append(
             f"'{calibration.path}' has no \"bbox\": the object's box is that of the coarse hull of the masks"
         )
         return estimate_bounds(masks, cameras, known=known)
-    return _box_of_one_view(calibration, masks[0], cameras)
-
-
-def _box_of_one_view(calibration: Calibration, mask: np.ndarray, cameras: Cameras) -> np.ndarray:
-    """The distance of the object is that of the calibration's points in the mask. Without such points it is the distance of
-    the origin of the world, if that is in front of the camera; the box is as deep as it is wide and high."""
-    camera = cameras[0]
+    camera, mask = cameras[0], masks[0]
     points = sparse_points(calibration.model, calibration.views).positions
     pixel, depth = camera.project(points)
     column, row = np.floor(np.nan_to_num(np.clip(pixel, -1, max(camera.size)), nan=-1)).astype(int).T
@@ -364,12 +347,20 @@ class Depths:
             )
         if not (self.folder / FOLDER).is_dir():
             raise InputError(
-                f"'{self.folder}' has no folder '{FOLDER}'; add one with a depth picture for each photograph, or leave out --depth"
+                f"'{self.folder}' has no folder '{FOLDER}'; add one with a depth picture for each photograph, or leave out"
+                " --depth"
             )
 
     def read(self, image: Path, size: tuple[int, int]) -> np.ndarray:
         """(H, W) float32: the depths of a photograph of that size, 0 where unknown. Raises InputError."""
-        path = self._file(image)
+        folder = self.folder / FOLDER
+        files = [folder / (image.stem + suffix) for suffix in (".png", ".npy")]
+        path = next((file for file in files if file.is_file()), None)
+        if path is None:
+            raise InputError(
+                f"'{folder}' has no depth picture for '{image.name}'; add '{files[0].name}', or remove the view"
+            )
+        path = followed(path, self.folder, folder)
         data = read_bytes(path, "depth picture")
         with usable(path, "the depth picture"):
             values = _array(data) if path.suffix == ".npy" else _codes(data, path)
@@ -398,16 +389,6 @@ class Depths:
             f"the depth of '{name}' is {float(np.median(known)):.4g} units of the scene, but its camera is {away:.4g} away from"
             f" the object; give --depth-scale, the number of codes in one unit{codes}"
         )
-
-    def _file(self, image: Path) -> Path:
-        folder = self.folder / FOLDER
-        found = [folder / (image.stem + suffix) for suffix in (".png", ".npy")]
-        path = next((file for file in found if file.is_file()), None)
-        if path is None:
-            raise InputError(
-                f"'{folder}' has no depth picture for '{image.name}'; add '{found[0].name}', or remove the view"
-            )
-        return followed(path, self.folder, folder)
 
 
 def _codes(data: bytes, path: Path) -> np.ndarray:

@@ -188,7 +188,10 @@ def test_a_link_that_leads_outside_is_outside(tmp_path):
         (lambda d: d["buffers"][0].update(byteLength=999), "truncated"),
         (lambda d: d["nodes"][0].update(children=[0]), "ancestor"),
         (lambda d: d["nodes"][0].update(mesh=7), "entry 7 of meshes"),
-        (lambda d: d["meshes"][0]["primitives"][0].update(attributes={"POSITION": "x"}), "its mesh cannot be used"),
+        (
+            lambda d: d["meshes"][0]["primitives"][0].update(attributes={"POSITION": "x"}),
+            "its mesh cannot be used",
+        ),
         (lambda d: d.update(extensionsRequired=["KHR_draco_mesh_compression"]), "KHR_draco"),
         (lambda d: d["asset"].update(version="1.0"), "glTF 1.0"),
         (lambda d: d["buffers"][0].update(uri="missing.bin"), r"no file.*missing\.bin"),
@@ -376,7 +379,7 @@ def test_a_file_that_ends_early_is_truncated(tmp_path, ending):
     whole = path.read_bytes()
     for length in (10, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:length])
-        with pytest.raises(InputError, match=rf"a{ending}' is truncated"):
+        with pytest.raises(InputError, match=rf"a{ending}': it is truncated"):
             load_strands(path)
 
 
@@ -384,7 +387,7 @@ def test_a_strand_of_one_point_is_refused(tmp_path):
     head = struct.pack("<4s4I5f88s", b"HAIR", 2, 3, 3, 0, 1.0, 0.0, 1.0, 1.0, 1.0, b"")
     path = tmp_path / "one.hair"
     path.write_bytes(head + struct.pack("<2H", 1, 0) + bytes(36))
-    with pytest.raises(InputError, match=r"one\.hair': strand 1 has 1 point"):
+    with pytest.raises(InputError, match=r"one\.hair': strand 1 of 'one' has 1 point"):
         load_strands(path)
 
 
