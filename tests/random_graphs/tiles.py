@@ -42,8 +42,8 @@ def forced(seed: int) -> Iterator[None]:
         roomy = replace(model, straight=600)
         found = [
             x
-            for x in passes.chain_schedules(s, model)
-            if passes.suits(x, roomy) and FORMS[form](len(staged_in(links := links_of(x))), len(links))
+            for x in passes.chain_schedules(s, limits, roomy)
+            if FORMS[form](len(staged_in(links := links_of(x))), len(links))
         ]
         return (-(float(len(links_of(found[-1]))) ** 2), found[-1]) if found else None
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,14 @@ from ...ad.graph import Domain, Variable
 from ...ad.types import VType
 from ...errors import InputError, PlanError
 from .model.schedules import NO_MATRIX, MatrixShape
+from .substage import GROUP
 
 if TYPE_CHECKING:
     from .substage import SubStage
 
 UNLIMITED = 1 << 20
+PORTABILITY = "VK_KHR_portability_subset"
+"""The extension by which implementations on top of another interface, MoltenVK on Metal, make themselves known."""
 LARGEST_WORKGROUP = 256
 """Invocations of a workgroup that combines their results in shared memory; devices have at least 128."""
 
@@ -23,69 +26,142 @@ _FEWER_IMAGES = (
     "split it into Functions that read and write fewer images (a MAT3 or MAT4 takes an image for each column)"
 )
 _ANOTHER_DEVICE = "choose another device or larger limits"
-_CURES = {
-    "loop_iterations": "work on a smaller image, or axis by axis",
-    "storage_buffers": _ANOTHER_DEVICE,
-    "workgroup_invocations": _ANOTHER_DEVICE,
-}
-
-
 _IMAGES = ("sampled_images", "storage_images", "input_attachments", "per_stage_resources")
 
 
 @dataclass(frozen=True)
-class DeviceLimits:
-    """Limits of a device, by the names of Vulkan's. ``violation`` says in a sentence what does not fit."""
+class Limit:
+    """One row of the table of limits, which everyone reads who asks a driver, compares devices or checks a plan.
 
-    max_image_dimension: int = 16384
-    max_framebuffer_width: int = 16384
-    max_framebuffer_height: int = 16384
-    max_color_attachments: int = 8
-    max_input_attachments: int = UNLIMITED
-    max_sampled_images: int = UNLIMITED
-    max_storage_images: int = UNLIMITED
-    max_storage_buffers: int = 8
-    max_per_stage_resources: int = UNLIMITED
-    max_fragment_combined_output_resources: int = UNLIMITED
+    reported: where a driver reports it: members of VkPhysicalDeviceLimits, of which the smallest counts, or a function of the
+    answers of a driver (``run.device.capabilities.Driver``); empty where none does.
+    minimum: what Vulkan guarantees.  needed: the least that plans need.  most: more than that is not made use of.
+    tighter: the stricter of the values of two devices.
+    words, cure: how an error names what is counted, and what to do about it.
+    """
+
+    reported: str | Callable[[Any], Any]
+    minimum: Any
+    needed: int = 0
+    most: int = UNLIMITED
+    tighter: Callable[[Any, Any], Any] = min
+    words: str = ""
+    cure: str = _FEWER_IMAGES
+
+    def read(self, driver: Any) -> Any:
+        """What the driver of a device reports."""
+        if callable(self.reported):
+            return self.reported(driver)
+        return min(*(int(getattr(driver.limits, member)) for member in self.reported.split()), self.most)
+
+
+def _limit(default: Any, reported: str | Callable[[Any], Any] = "", minimum: Any = None, **row: Any) -> Any:
+    """A field of DeviceLimits with its row. minimum: that of the default if absent."""
+    minimum = default if minimum is None else minimum
+    return field(default=default, metadata={"row": Limit(reported, minimum, **row)})
+
+
+@dataclass(frozen=True)
+class DeviceLimits:
+    """Limits of a device, by the names of Vulkan's. ``violation`` says in a sentence what does not fit.
+
+    A new limit is one field here, and what counts against it: an entry of ``SubStage.descriptors``, or a pass that reads it.
+    """
+
+    max_image_dimension: int = _limit(16384, "maxImageDimension2D", 4096, needed=4096)
+    max_framebuffer_width: int = _limit(16384, "maxFramebufferWidth", 4096)
+    max_framebuffer_height: int = _limit(16384, "maxFramebufferHeight", 4096)
+    max_color_attachments: int = _limit(8, "maxColorAttachments maxFragmentOutputAttachments", 4)
+    max_input_attachments: int = _limit(
+        UNLIMITED, "maxPerStageDescriptorInputAttachments maxDescriptorSetInputAttachments", 4
+    )
+    max_sampled_images: int = _limit(
+        UNLIMITED,
+        "maxPerStageDescriptorSampledImages maxDescriptorSetSampledImages maxPerStageResources",
+        16,
+    )
+    max_storage_images: int = _limit(
+        UNLIMITED, "maxPerStageDescriptorStorageImages maxDescriptorSetStorageImages", 4
+    )
+    max_storage_buffers: int = _limit(
+        8,
+        "maxPerStageDescriptorStorageBuffers maxDescriptorSetStorageBuffers",
+        4,
+        needed=3,
+        cure=_ANOTHER_DEVICE,
+    )
+    max_per_stage_resources: int = _limit(UNLIMITED, "maxPerStageResources", 128)
+    max_fragment_combined_output_resources: int = _limit(UNLIMITED, "maxFragmentCombinedOutputResources", 4)
     """Attachments, storage images and storage buffers that one fragment shader writes."""
-    max_workgroup_invocations: int = 128
-    max_workgroup_count: int = 65535
-    max_storage_buffer_bytes: int = 1 << 27
-    max_loop_iterations: int = 65535
+    max_workgroup_invocations: int = _limit(
+        128,
+        lambda d: min(d.limits.maxComputeWorkGroupInvocations, d.limits.maxComputeWorkGroupSize[0]),
+        needed=GROUP,
+        cure=_ANOTHER_DEVICE,
+    )
+    max_workgroup_count: int = _limit(
+        65535, lambda d: min(d.limits.maxComputeWorkGroupCount[k] for k in (0, 1))
+    )
+    max_shared_bytes: int = _limit(
+        1 << 14,
+        "maxComputeSharedMemorySize",
+        most=1 << 14,
+        words="bytes of shared memory",
+        cure="make smaller blocks in a workgroup",
+    )
+    """Of memory that the invocations of a workgroup share. Blocks of more than 16 KiB are not planned."""
+    max_storage_buffer_bytes: int = _limit(1 << 27, "maxStorageBufferRange", most=1 << 32)
+    max_loop_iterations: int = _limit(65535, cure="work on a smaller image, or axis by axis")
     """Of all loops of an invocation together: lavapipe ends them there in silence, whatever their conditions say."""
-    max_draw_indirect_count: int = UNLIMITED
+    max_draw_indirect_count: int = _limit(
+        UNLIMITED,
+        lambda d: min(d.limits.maxDrawIndirectCount, UNLIMITED) if "multiDrawIndirect" in d.features else 1,
+        1,
+    )
     """Draws of one indirect call; 1 without the feature multiDrawIndirect."""
-    fragment_atomics: bool = True
-    int64_atomics: bool = True  # in buffers
-    lazy_images: bool = False  # attachments that never leave their render pass need no memory
-    half_images: bool = True  # images of 16-bit floats can be used for all that those of 32 bits can
-    filtered_images: bool = True  # samplers filter images of 32-bit floats
-    float_blending: bool = True  # draws add to attachments of 32-bit floats
-    sub_texel_precision_bits: int = 23
-    """A sampler knows 2 to the power of so many places between two texels; those of most GPUs 256, of 8 bits."""
-    subgroup: int = 1
+    fragment_atomics: bool = _limit(True, lambda d: "fragmentStoresAndAtomics" in d.features)
+    int64_atomics: bool = _limit(
+        True, lambda d: {"shaderInt64", "shaderBufferInt64Atomics"} <= d.features, False
+    )
+    """Of storage buffers."""
+    lazy_images: bool = _limit(False, lambda d: d.lazy_memory, tighter=max)
+    """Attachments that never leave their render pass need no memory. A profile can impose that on any device."""
+    half_images: bool = _limit(True, lambda d: d.half_images, False)
+    """Images of 16-bit floats can be used for all that those of 32 bits can."""
+    filtered_images: bool = _limit(True, lambda d: d.offers("SAMPLED_IMAGE_FILTER_LINEAR"), False)
+    """Samplers filter images of 32-bit floats."""
+    float_blending: bool = _limit(True, lambda d: d.offers("COLOR_ATTACHMENT_BLEND"), False)
+    """Draws add to attachments of 32-bit floats."""
+    sub_texel_precision_bits: int = _limit(23, "subTexelPrecisionBits", 4)
+    """A sampler tells 2 to the power of so many places between two texels apart; those of most GPUs 256, of 8 bits."""
+    subgroup: int = _limit(1, lambda d: d.subgroup)
     """Invocations of a compute shader that can take values from each other (``subgroupShuffle``); 1: none."""
-    dispatch_base: bool = True
+    dispatch_base: bool = _limit(True, lambda d: not d.is_lavapipe)
     """Whether dispatches can begin at any workgroup. Indirect ones cannot: shaders of work behind a gate add the first
-    workgroup to their own, a push constant."""
-    pair_images: bool = True
+    workgroup to their own, a push constant. An indirect dispatch of lavapipe begins where the dispatch before it began."""
+    pair_images: bool = _limit(True, lambda d: PORTABILITY not in d.extensions)
     """Whether a shader can read and write the same storage image of two components. Metal cannot: there values of two
     components take images of four."""
-    matrix: MatrixShape = NO_MATRIX
+    matrix: MatrixShape = _limit(NO_MATRIX, lambda d: d.matrix)  # noqa: RUF009
     """Products of matrices by subgroups, used with ``PlanOptions.half_products``."""
+
+    @classmethod
+    def read(cls, driver: Any) -> DeviceLimits:
+        """The limits that a driver reports (``run.device.capabilities.Driver``)."""
+        return cls(**{name: row.read(driver) for name, row in LIMITS.items() if row.reported})
 
     def violation(self, sub_stage: SubStage) -> str | None:
         """The sentence an error prints when the SubStage exceeds a limit, None when it fits in some shape."""
-        found = None
+        sentence = None
         for shape in sub_stage.shapes:
-            found = self.violation_of(shape.descriptors)
-            if found is None:
+            sentence = self.violation_of(shape.descriptors)
+            if sentence is None:
                 return self.violation_of({"loop_iterations": sub_stage.iterations})
-        return found
+        return sentence
 
     @cached_property
     def _allowed(self) -> dict[str, int]:
-        return {f.name.removeprefix("max_"): getattr(self, f.name) for f in fields(self)}
+        return {name.removeprefix("max_"): getattr(self, name) for name in LIMITS}
 
     @cached_property
     def _tilings(self) -> dict[Domain, Tiling]:
@@ -97,11 +173,13 @@ class DeviceLimits:
         return min(self._allowed[name] for name in (*_IMAGES, "fragment_combined_output_resources"))
 
     def violation_of(self, used: Mapping[str, int]) -> str | None:
+        """The same of what is used, by the names of limits without ``max_``."""
         for name, count in used.items():
             allowed = self._allowed[name]
             if count > allowed:
-                cure = _CURES.get(name, _FEWER_IMAGES)
-                return f"it needs {count} {name.replace('_', ' ')}, the device allows {allowed}; {cure}"
+                row = LIMITS[f"max_{name}"]
+                words = row.words or name.replace("_", " ")
+                return f"it needs {count} {words}, the device allows {allowed}; {row.cure}"
         return None
 
     def times(self, factor: int) -> DeviceLimits:
@@ -152,6 +230,9 @@ class DeviceLimits:
         return asdict(self)
 
 
+LIMITS: dict[str, Limit] = {f.name: f.metadata["row"] for f in fields(DeviceLimits)}
+
+
 @dataclass(frozen=True)
 class Tiling:
     """Tiles of one size in columns of ``rows`` tiles: tile t lies at column t // rows, row t % rows."""
@@ -181,24 +262,7 @@ class Tiling:
 # The first three are what the paper compares: the attachments of a desktop, a laptop and a telephone. "minimum" is what
 # Vulkan guarantees. The others are what drivers report: NVIDIA's for Turing and later, Mesa's for Raspberry Pi 4 (V3DV)
 # and for CPUs (lavapipe 22.3), Google's for CPUs (SwiftShader).
-_MINIMUM = DeviceLimits(
-    max_image_dimension=4096,
-    max_framebuffer_width=4096,
-    max_framebuffer_height=4096,
-    max_color_attachments=4,
-    max_input_attachments=4,
-    max_sampled_images=16,
-    max_storage_images=4,
-    max_storage_buffers=4,
-    max_per_stage_resources=128,
-    max_fragment_combined_output_resources=4,
-    max_draw_indirect_count=1,
-    int64_atomics=False,
-    half_images=False,
-    filtered_images=False,
-    float_blending=False,
-    sub_texel_precision_bits=4,
-)
+_MINIMUM = DeviceLimits(**{name: row.minimum for name, row in LIMITS.items()})
 PROFILES: dict[str, DeviceLimits] = {
     "desktop": DeviceLimits(sub_texel_precision_bits=8),
     "uhd620": DeviceLimits(max_input_attachments=8, sub_texel_precision_bits=8),
@@ -266,6 +330,7 @@ def profile(name: str) -> DeviceLimits:
 
 
 def most_restrictive(a: DeviceLimits, b: DeviceLimits) -> DeviceLimits:
-    """The smaller of each limit: a profile imposed on a device. Images are lazy where either has them so."""
-    smaller = {name: min(value, getattr(b, name)) for name, value in asdict(a).items()}
-    return replace(a, **{**smaller, "lazy_images": a.lazy_images or b.lazy_images})
+    """The stricter of each limit: a profile imposed on a device. Images are lazy where either has them so."""
+    return DeviceLimits(
+        **{name: row.tighter(getattr(a, name), getattr(b, name)) for name, row in LIMITS.items()}
+    )

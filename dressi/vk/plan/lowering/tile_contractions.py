@@ -76,8 +76,6 @@ BESIDE = 4
 """Entries beside each other at most that one invocation stores all of."""
 NARROW = 16
 """Invocations of a workgroup on CPU drivers, which run them a few at a time: with more each loop walks the same rows again."""
-SHARED_BYTES = 1 << 14
-"""What every device has of memory that a workgroup shares."""
 SHARED_STEP = 5e-8
 """Seconds of one level of the tree inside of a workgroup: a barrier of the workgroup, two reads and a write."""
 PARTS = (1, 4, 16, 64, 256)
@@ -123,7 +121,7 @@ def beside(functions: Iterable[Function]) -> set[Function]:
 def tiled(f: Function, limits: DeviceLimits, model: DeviceModel, *, beside: bool = False) -> Variable | None:
     """The value of a contraction by register tiles, None where that gains nothing or cannot be. beside: whether it reads
     another, or is read by one."""
-    if not isinstance(f, ContractFunction) or f.combine != "add" or not suits(f):
+    if not isinstance(f, ContractFunction) or f.combine != "add" or not is_float_sum(f):
         return None
     shapes = tuple((x.vtype, x.domain) for x in f.inputs)
     worth = min(WORTH, WORTH_BESIDE) if beside else WORTH
@@ -161,10 +159,10 @@ def checked(f: ContractFunction, rows: Rows, limits: DeviceLimits) -> Chosen:
     part, rest = part_of(f, rows)
     layout = layout_of(part, rows)
     binding = [row for row in rows if isinstance(row, Bind | Reduce)]
-    if not suits(f) or not binding:
+    if not is_float_sum(f) or not binding:
         reason = (
             "Bind or Reduce is missing"
-            if suits(f)
+            if is_float_sum(f)
             else "register tiles are of sums of floats, not of matrices"
         )
         raise PlanError(f"the schedule of the contraction {LoopNest.of_function(f)} does not fit: {reason}")
@@ -230,8 +228,8 @@ def misfit(
             if axis in part.reduced_axes and part.extents[axis] % factor:
                 return f"it does not divide the {part.extents[axis]} terms of a reduced axis"
             words = layout.points * factor * part.output.vtype.components * layout.lanes
-            if layout.tree and axis in layout.parallel and 4 * words > SHARED_BYTES:
-                return f"{4 * words} bytes of shared memory are needed, {SHARED_BYTES} are there"
+            if layout.tree and axis in layout.parallel:
+                return limits.violation_of({"shared_bytes": 4 * words})
         case Shuffle(lanes):
             if layout.tree or lanes < 1 or lanes > limits.subgroup or layout.lanes % lanes:
                 return f"subgroups of the device have {limits.subgroup} invocations, and divide the {layout.lanes} of Bind"
@@ -274,12 +272,7 @@ def _no_product(f: ContractFunction, before: Rows, row: Tensorize, limits: Devic
     layout = ProductLayout(f, (*before, row))
     if layout.trip_count > LONGEST_LOOPS:
         return f"an invocation has {layout.trip_count:.0f} iterations, and {LONGEST_LOOPS} are allowed"
-    needed = 4 * layout.shared_words
-    return (
-        None
-        if needed <= SHARED_BYTES
-        else f"{needed} bytes of shared memory are needed, {SHARED_BYTES} are there"
-    )
+    return limits.violation_of({"shared_bytes": 4 * layout.shared_words})
 
 
 def sides_of(f: ContractFunction, least: int) -> tuple[int, int] | None:
@@ -355,7 +348,7 @@ def chosen(form: Form) -> Chosen | None:
     return made
 
 
-def suits(f: ContractFunction) -> bool:
+def is_float_sum(f: ContractFunction) -> bool:
     """Whether all that it reads and makes are floats, of one plane, and each axis a loop from its first entry to its last."""
     types = [f.output.vtype, *(x.vtype for x in f.inputs)]
     return f.place is None and f.terms > 1 and not any(t.is_int or t.is_matrix for t in types)
@@ -517,7 +510,7 @@ def tile_seconds(layout: Layout, limits: DeviceLimits, model: DeviceModel) -> fl
     if layout.iterations > limits.max_loop_iterations // 2:
         return math.inf
     words = layout.points * f.output.vtype.components * layout.lanes
-    if layout.tree and 4 * words > SHARED_BYTES:
+    if layout.tree and 4 * words > limits.max_shared_bytes:
         return math.inf
     packed = packs(layout, model)
     loads = sum(loads_seconds(layout, k, axis, model) for k, axis in enumerate(packed))
@@ -628,7 +621,7 @@ def by_workgroups(f: ContractFunction, limits: DeviceLimits, model: DeviceModel)
 
 def tree_lanes(terms: int, limits: DeviceLimits, planes: int = 1) -> int:
     """Invocations of a workgroup that combines so many terms, in memory that it shares."""
-    return limits.workgroup(min(SHARED_BYTES // (16 * planes), terms))
+    return limits.workgroup(min(limits.max_shared_bytes // (16 * planes), terms))
 
 
 def shorten_loops(program: Program, target: Target) -> Program:

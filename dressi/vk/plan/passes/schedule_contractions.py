@@ -21,14 +21,7 @@ from ..context import Context
 from ..limits import NO_MATRIX, DeviceLimits, MatrixShape
 from ..lowering.chains import in_registers, is_chain, links_of, shared_words, stageable, staged_in, staging_of
 from ..lowering.register_tiles import ProductLayout, TiledContraction, tiled_in
-from ..lowering.tile_contractions import (
-    LONGEST_LOOPS,
-    SHARED_BYTES,
-    does_not_fit,
-    lanes_of,
-    sides_of,
-    view_axes,
-)
+from ..lowering.tile_contractions import LONGEST_LOOPS, does_not_fit, lanes_of, sides_of, view_axes
 from ..model.device import DeviceModel
 from ..model.schedules import At, Bind, Rows, Stage, Tensorize, Unroll, axis_names, exchanged, of_kind
 from ..predict.register_tiles import Memo, tiles_seconds
@@ -106,11 +99,11 @@ def tile_products(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
     """The SubStages; products of two operands, matrix products and convolutions, are made by tiles of workgroups that stage
     blocks of both where that is done sooner. An invocation by itself reads a row of its tile for each of its columns; a
     workgroup reads it once for all of them."""
-    given = [_as_given(s) if _is_alone(s) and _by_hand(s) else s for s in sub_stages]
+    given = [_as_given(s, context.limits) if _is_alone(s) and _by_hand(s) else s for s in sub_stages]
     return _each_alone(given, context, _soonest_product)
 
 
-def _as_given(s: SubStage) -> SubStage:
+def _as_given(s: SubStage, limits: DeviceLimits) -> SubStage:
     """The dispatch of a contraction by hand, with what its workgroups stage. Raises PlanError."""
     (f,) = tiled_in(s)
     if of_kind(f.schedule, Tensorize):
@@ -119,8 +112,8 @@ def _as_given(s: SubStage) -> SubStage:
     if not stages:
         return s
     made = _scheduled(s, {f: f.schedule})
-    if staging_of(links_of(made)) is None or 4 * shared_words(made) > SHARED_BYTES:
-        reason = f"what its workgroup reads is no region of an image, or takes more than {SHARED_BYTES} bytes"
+    if staging_of(links_of(made)) is None or 4 * shared_words(made) > limits.max_shared_bytes:
+        reason = f"what its workgroup reads is no region of an image, or takes more than {limits.max_shared_bytes} bytes"
         raise does_not_fit(f.whole, stages[0], reason)
     return made
 
@@ -154,7 +147,7 @@ def fuse_contractions(sub_stages: Sequence[SubStage], context: Context) -> list[
         s = result[k]
         assert s is not None, "it was not joined before"
         for host in hosts[level]:
-            together = _together(result[host], s, context.cost)
+            together = _together(result[host], s, context.limits, context.cost)
             if together is not None and context.limits.violation(together) is None:
                 result[host], result[k] = together, None
                 latest[host] = min(latest[host], latest[k])
@@ -185,7 +178,7 @@ def soonest(
 
 def soonest_chain(s: SubStage, limits: DeviceLimits, model: DeviceModel) -> tuple[float, SubStage] | None:
     """That of contractions which read each other, or of one alone whose workgroups stage what they read."""
-    return soonest((t for t in chain_schedules(s, model) if suits(t, model)), limits, model)
+    return soonest(chain_schedules(s, limits, model), limits, model)
 
 
 def _soonest_product(s: SubStage, context: Context) -> tuple[float, SubStage] | None:
@@ -193,7 +186,8 @@ def _soonest_product(s: SubStage, context: Context) -> tuple[float, SubStage] | 
     (f,) = tiled_in(s)
     every = product_schedules(f, context.limits, context.cost, context.options.half_products)
     scheduled = (_scheduled(s, {f: rows}) for rows in every)
-    return soonest(filter(_product_fits, scheduled), context.limits, context.cost)
+    fitting = (t for t in scheduled if _product_fits(t, context.limits))
+    return soonest(fitting, context.limits, context.cost)
 
 
 def _each_alone(
@@ -237,8 +231,13 @@ def _scheduled(s: SubStage, schedules: dict[TiledContraction, Rows]) -> SubStage
 
 
 # ---- chains
-def chain_schedules(s: SubStage, model: DeviceModel) -> Iterator[SubStage]:
-    """The schedules by hand, if there are any. Else inner values in registers, then, on devices where waiting for each other costs invocations little, in shared memory, with and
+def chain_schedules(s: SubStage, limits: DeviceLimits, model: DeviceModel) -> Iterator[SubStage]:
+    """The schedules of a chain whose blocks fit registers, memory and compilers."""
+    return (t for t in _every_chain(s, model) if _chain_fits(t, limits, model))
+
+
+def _every_chain(s: SubStage, model: DeviceModel) -> Iterator[SubStage]:
+    """The schedules by hand, if there are any. Else inner values in registers; then, on wide devices, in shared memory, with and
     without the images that workgroups load more than once."""
     *inner, last = tiled_in(s)
     if _by_hand(s):
@@ -297,8 +296,7 @@ def _in_items(f: TiledContraction) -> Rows:
     )
 
 
-def suits(s: SubStage, model: DeviceModel) -> bool:
-    """Whether there are such indices, and blocks fit registers, memory and compilers."""
+def _chain_fits(s: SubStage, limits: DeviceLimits, model: DeviceModel) -> bool:
     links = links_of(s)
     *inner, last = links
     if last.result is not None or any(link.result is None for link in inner):
@@ -308,7 +306,7 @@ def suits(s: SubStage, model: DeviceModel) -> bool:
     if staged := staged_in(links):
         if not all(link.result in staged for link in inner):
             return False
-        if staging_of(links) is None or 4 * shared_words(s) > SHARED_BYTES:
+        if staging_of(links) is None or 4 * shared_words(s) > limits.max_shared_bytes:
             return False
         return all(link.layout.products <= model.straight for link in links)
     found = in_registers(links)
@@ -385,14 +383,16 @@ def _fills(f: ContractFunction, axis: int, entries: int) -> bool:
     return entries < 2 * f.extents[axis]
 
 
-def _product_fits(s: SubStage) -> bool:
+def _product_fits(s: SubStage, limits: DeviceLimits) -> bool:
     (link,) = links_of(s)
     assert isinstance(link.layout, ProductLayout), "it was scheduled so"
-    return 4 * shared_words(s) <= SHARED_BYTES and link.layout.trip_count <= LONGEST_LOOPS
+    return 4 * shared_words(s) <= limits.max_shared_bytes and link.layout.trip_count <= LONGEST_LOOPS
 
 
 # ---- contractions side by side
-def _together(host: SubStage | None, s: SubStage, model: DeviceModel) -> SubStage | None:
+def _together(
+    host: SubStage | None, s: SubStage, limits: DeviceLimits, model: DeviceModel
+) -> SubStage | None:
     """Both as one SubStage; None where their workgroups differ in size, need too much memory together, or where those that
     fill the device need different numbers of registers: a shader has as many as its largest branch."""
     assert host is not None
@@ -401,7 +401,7 @@ def _together(host: SubStage | None, s: SubStage, model: DeviceModel) -> SubStag
     sums = [f.layout.points * f.output.vtype.components for f in filling]
     if len({f.layout.lanes for f in fs}) > 1 or len(fs) > MOST or (sums and max(sums) > ALIKE * min(sums)):
         return None
-    if sum(4 * f.shared_words for f in fs) > SHARED_BYTES:
+    if sum(4 * f.shared_words for f in fs) > limits.max_shared_bytes:
         return None
     reads = {r.variable: r for r in (*host.reads, *s.reads)}
     return replace(

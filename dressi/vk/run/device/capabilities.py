@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from ....errors import DeviceError
 from ...plan.images import ANY, NOTHING, Usage
-from ...plan.limits import NO_MATRIX, UNLIMITED, DeviceLimits, MatrixShape
+from ...plan.limits import LIMITS, NO_MATRIX, UNLIMITED, DeviceLimits, MatrixShape
 from ...plan.substage import GROUP
 from .results import Binding
 
@@ -28,12 +29,8 @@ FORMATS: dict[str, Usage] = {
 HALF_FORMATS = ("R16_SFLOAT", "R16G16_SFLOAT", "R16G16B16A16_SFLOAT")
 """Formats of 16-bit intermediate values. A device may lack them: see ``DeviceLimits.half_images``."""
 
-LAVAPIPE = 13
-"""Its VkDriverId. An indirect dispatch of lavapipe begins at the first workgroup of the dispatch before it."""
-PORTABILITY = "VK_KHR_portability_subset"
-"""The extension by which implementations on top of another interface, MoltenVK on Metal, make themselves known."""
-LEAST = {"max_workgroup_invocations": GROUP, "max_storage_buffers": 3, "max_image_dimension": 4096}
-"""The least that plans need of some limits. Vulkan guarantees as much, layers and emulations may not."""
+_LAVAPIPE = 13
+"""Its VkDriverId."""
 
 _TRANSFER_SOURCE, _TRANSFER_TARGET = 0x4000, 0x8000  # VK_FORMAT_FEATURE_TRANSFER_{SRC,DST}_BIT
 _CURE = "choose another device (`dressi devices` lists them) or update its driver"
@@ -81,9 +78,11 @@ def missing(c: Capabilities) -> list[str]:
         absent = wanted & ~c.formats.get(name, NOTHING)
         if absent:
             found.append(f"images of the format {name} as {absent.words}")
-    for name, least in LEAST.items():
-        if getattr(c.limits, name) < least:
-            found.append(f"{name} of at least {least} (it has {getattr(c.limits, name)})")
+    found += [
+        f"{name} of at least {row.needed} (it has {getattr(c.limits, name)})"
+        for name, row in LIMITS.items()
+        if row.needed and getattr(c.limits, name) < row.needed
+    ]
     return found
 
 
@@ -93,37 +92,118 @@ def check(name: str, c: Capabilities) -> None:
         raise DeviceError(f"{name} lacks {'; '.join(found)}; {_CURE}")
 
 
+class Driver:
+    """What the driver of a VkPhysicalDevice of a VkInstance answers. The rows of DeviceLimits read it.
+
+    limits: VkPhysicalDeviceLimits.  features: those that are ``enabled``; absent, all that the device has.
+    """
+
+    def __init__(self, vk: Binding, instance: Any, physical: Any, enabled: frozenset[str] | None = None):
+        self._vk, self._instance, self._physical = vk, instance, physical
+        # ``limits`` is a view of this structure, which has to live as long.
+        self._properties = vk.vkGetPhysicalDeviceProperties(physical)
+        self.api_version, self.limits = self._properties.apiVersion, self._properties.limits
+        every = vk.vkEnumerateDeviceExtensionProperties(physical, None)
+        self.extensions = frozenset(e.extensionName for e in every)
+        self.features = supported_features(vk, physical, self.extensions)
+        if enabled is not None:
+            self.features &= enabled
+        details = driver_properties(vk, physical, self.api_version)
+        self.is_lavapipe = details is not None and details.driverID == _LAVAPIPE
+
+    def _format_features(self, name: str) -> int:
+        vk = self._vk
+        found = vk.vkGetPhysicalDeviceFormatProperties(self._physical, getattr(vk, f"VK_FORMAT_{name}"))
+        return found.optimalTilingFeatures
+
+    def offers(self, feature: str) -> bool:
+        """Whether all formats of 32-bit floats for colours have a feature, by its name without VK_FORMAT_FEATURE and BIT."""
+        bit = getattr(self._vk, f"VK_FORMAT_FEATURE_{feature}_BIT")
+        names = (name for name in FORMATS if name[0] == "R" and name.endswith("FLOAT"))
+        return all(self._format_features(name) & bit for name in names)
+
+    @cached_property
+    def formats(self) -> dict[str, Usage]:
+        """What images of the formats of plans may be used for."""
+        vk = self._vk
+        bits = {
+            vk.VK_FORMAT_FEATURE_SAMPLED_IMAGE_BIT: Usage.SAMPLED,
+            vk.VK_FORMAT_FEATURE_STORAGE_IMAGE_BIT: Usage.STORAGE,
+            # An input attachment needs a format for colours, or for sampling.
+            vk.VK_FORMAT_FEATURE_COLOR_ATTACHMENT_BIT: Usage.COLOR | Usage.INPUT,
+            vk.VK_FORMAT_FEATURE_DEPTH_STENCIL_ATTACHMENT_BIT: Usage.DEPTH,
+            _TRANSFER_SOURCE: Usage.SOURCE,
+            _TRANSFER_TARGET: Usage.TARGET,
+        }
+        found = dict.fromkeys((*FORMATS, *HALF_FORMATS), NOTHING)
+        for name in found:
+            offered = self._format_features(name)
+            for bit, usage in bits.items():
+                if offered & bit:
+                    found[name] |= usage
+        return found
+
+    @property
+    def half_images(self) -> bool:
+        """Whether images of 16-bit floats can be used for everything."""
+        return all(not ANY & ~self.formats[name] for name in HALF_FORMATS)
+
+    @property
+    def lazy_memory(self) -> bool:
+        memory = self._vk.vkGetPhysicalDeviceMemoryProperties(self._physical)
+        lazy = self._vk.VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT
+        return any(t.propertyFlags & lazy for t in list(memory.memoryTypes)[: memory.memoryTypeCount])
+
+    def properties(self, structure: str) -> Any:
+        """A structure of properties, by its name."""
+        found = getattr(self._vk, structure)()
+        chain = self._vk.VkPhysicalDeviceProperties2(pNext=found)
+        self._vk.vkGetPhysicalDeviceProperties2(self._physical, chain)
+        return found
+
+    @property
+    def subgroup(self) -> int:
+        """Invocations of a compute shader that can take values from each other, 1 where none can."""
+        vk, found = self._vk, self.properties("VkPhysicalDeviceSubgroupProperties")
+        wanted = vk.VK_SUBGROUP_FEATURE_BASIC_BIT | vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT
+        stages = found.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT
+        return found.subgroupSize if stages and not wanted & ~found.supportedOperations else 1
+
+    @property
+    def matrix(self) -> MatrixShape:
+        """The largest product of half-precision matrices that a subgroup adds in single precision and that workgroups
+        can be made of."""
+        if not self.features >= MATRICES:
+            return NO_MATRIX
+        vk, lanes = self._vk, self.properties("VkPhysicalDeviceSubgroupProperties").subgroupSize
+        name = "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"
+        address = vk.lib.vkGetInstanceProcAddr(self._instance, vk.ffi.new("char[]", name.encode()))
+        ask, count = vk.ffi.cast(f"PFN_{name}", address), vk.ffi.new("uint32_t *")
+        ask(self._physical, count, vk.ffi.NULL)
+        # The binding's own function leaves the type of the structures out.
+        every = vk.ffi.new("VkCooperativeMatrixPropertiesKHR[]", count[0])
+        for m in every:
+            m.sType = vk.VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR
+        ask(self._physical, count, every)
+        half, single = vk.VK_COMPONENT_TYPE_FLOAT16_KHR, vk.VK_COMPONENT_TYPE_FLOAT32_KHR
+        wanted = half, half, single, single, vk.VK_SCOPE_SUBGROUP_KHR
+        shapes = (
+            MatrixShape(m.MSize, m.NSize, m.KSize, lanes)
+            for m in every
+            if (m.AType, m.BType, m.CType, m.ResultType, m.scope) == wanted
+        )
+        return max(
+            (s for s in shapes if s.parts(GROUP, GROUP, GROUP)), key=lambda s: s[:3], default=NO_MATRIX
+        )
+
+
 def read_capabilities(
     vk: Binding, instance: Any, physical: Any, enabled: frozenset[str] | None = None
 ) -> Capabilities:
     """Asks the driver of a VkPhysicalDevice of a VkInstance. Of its features those that are ``enabled`` count; absent, all do."""
-    properties = vk.vkGetPhysicalDeviceProperties(physical)
-    extensions = frozenset(e.extensionName for e in vk.vkEnumerateDeviceExtensionProperties(physical, None))
-    features = supported_features(vk, physical, extensions)
-    if enabled is not None:
-        features &= enabled
-    formats = {name: _usage(vk, physical, name) for name in (*FORMATS, *HALF_FORMATS)}
-    memory = vk.vkGetPhysicalDeviceMemoryProperties(physical)
-    types = list(memory.memoryTypes)[: memory.memoryTypeCount]
-    driver = driver_properties(vk, physical, properties.apiVersion)
-    is_lavapipe = driver is not None and driver.driverID == LAVAPIPE
-    limits = _limits(
-        properties.limits,
-        max_draw_indirect_count=min(properties.limits.maxDrawIndirectCount, UNLIMITED)
-        if "multiDrawIndirect" in features
-        else 1,
-        fragment_atomics="fragmentStoresAndAtomics" in features,
-        int64_atomics={"shaderInt64", "shaderBufferInt64Atomics"} <= features,
-        lazy_images=any(t.propertyFlags & vk.VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT for t in types),
-        subgroup=_subgroup(vk, physical),
-        dispatch_base=not is_lavapipe,
-        pair_images=PORTABILITY not in extensions,
-        half_images=all(not ANY & ~formats[name] for name in HALF_FORMATS),
-        filtered_images=_offered(vk, physical, vk.VK_FORMAT_FEATURE_SAMPLED_IMAGE_FILTER_LINEAR_BIT),
-        float_blending=_offered(vk, physical, vk.VK_FORMAT_FEATURE_COLOR_ATTACHMENT_BLEND_BIT),
-        matrix=_matrix(vk, instance, physical) if features.issuperset(MATRICES) else NO_MATRIX,
-    )
-    if is_lavapipe:
+    driver = Driver(vk, instance, physical, enabled)
+    limits = DeviceLimits.read(driver)
+    if driver.is_lavapipe:
         # It has room for so many of both together: what is beyond reads 0, or ends the process.
         # Newer ones say that all of it may be either.
         both = limits.max_storage_images
@@ -137,32 +217,11 @@ def read_capabilities(
         )
         for f in vk.vkGetPhysicalDeviceQueueFamilyProperties(physical)
     )
-    version = properties.apiVersion >> 22 & 127, properties.apiVersion >> 12 & 1023
-    allocations = properties.limits.maxMemoryAllocationCount
-    return Capabilities(version, families, extensions, features, formats, limits, min(allocations, UNLIMITED))
-
-
-def _matrix(vk: Binding, instance: Any, physical: Any) -> MatrixShape:
-    """The largest product of half-precision matrices that a subgroup adds in single precision, and that workgroups can be
-    made of."""
-    lanes = _subgroups(vk, physical).subgroupSize
-    name = "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"
-    address = vk.lib.vkGetInstanceProcAddr(instance, vk.ffi.new("char[]", name.encode()))
-    ask, count = vk.ffi.cast(f"PFN_{name}", address), vk.ffi.new("uint32_t *")
-    ask(physical, count, vk.ffi.NULL)
-    # The binding's own function leaves the type of the structures out.
-    every = vk.ffi.new("VkCooperativeMatrixPropertiesKHR[]", count[0])
-    for m in every:
-        m.sType = vk.VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR
-    ask(physical, count, every)
-    half, single = vk.VK_COMPONENT_TYPE_FLOAT16_KHR, vk.VK_COMPONENT_TYPE_FLOAT32_KHR
-    wanted = half, half, single, single, vk.VK_SCOPE_SUBGROUP_KHR
-    shapes = (
-        MatrixShape(m.MSize, m.NSize, m.KSize, lanes)
-        for m in every
-        if (m.AType, m.BType, m.CType, m.ResultType, m.scope) == wanted
+    version = driver.api_version >> 22 & 127, driver.api_version >> 12 & 1023
+    allocations = min(driver.limits.maxMemoryAllocationCount, UNLIMITED)
+    return Capabilities(
+        version, families, driver.extensions, driver.features, driver.formats, limits, allocations
     )
-    return max((s for s in shapes if s.parts(GROUP, GROUP, GROUP)), key=lambda s: s[:3], default=NO_MATRIX)
 
 
 def driver_properties(vk: Binding, physical: Any, version: int) -> Any:
@@ -172,87 +231,6 @@ def driver_properties(vk: Binding, physical: Any, version: int) -> Any:
     details = vk.VkPhysicalDeviceDriverProperties()
     vk.vkGetPhysicalDeviceProperties2(physical, vk.VkPhysicalDeviceProperties2(pNext=details))
     return details
-
-
-def _subgroups(vk: Binding, physical: Any) -> Any:
-    """VkPhysicalDeviceSubgroupProperties."""
-    found = vk.VkPhysicalDeviceSubgroupProperties()
-    vk.vkGetPhysicalDeviceProperties2(physical, vk.VkPhysicalDeviceProperties2(pNext=found))
-    return found
-
-
-def _subgroup(vk: Binding, physical: Any) -> int:
-    """Invocations of a compute shader that can take values from each other, 1 where none can."""
-    found = _subgroups(vk, physical)
-    wanted = vk.VK_SUBGROUP_FEATURE_BASIC_BIT | vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT
-    stages = found.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT
-    return found.subgroupSize if stages and not wanted & ~found.supportedOperations else 1
-
-
-def _offered(vk: Binding, physical: Any, feature: int) -> bool:
-    """Whether all formats of 32-bit floats for colours have a feature."""
-    names = (name for name in FORMATS if name[0] == "R" and name.endswith("FLOAT"))
-    found = (
-        vk.vkGetPhysicalDeviceFormatProperties(physical, getattr(vk, f"VK_FORMAT_{name}")) for name in names
-    )
-    return all(properties.optimalTilingFeatures & feature for properties in found)
-
-
-def _usage(vk: Binding, physical: Any, name: str) -> Usage:
-    """What images of a format may be used for."""
-    offered = vk.vkGetPhysicalDeviceFormatProperties(
-        physical, getattr(vk, f"VK_FORMAT_{name}")
-    ).optimalTilingFeatures
-    bits = {
-        vk.VK_FORMAT_FEATURE_SAMPLED_IMAGE_BIT: Usage.SAMPLED,
-        vk.VK_FORMAT_FEATURE_STORAGE_IMAGE_BIT: Usage.STORAGE,
-        # An input attachment needs a format for colours, or for sampling.
-        vk.VK_FORMAT_FEATURE_COLOR_ATTACHMENT_BIT: Usage.COLOR | Usage.INPUT,
-        vk.VK_FORMAT_FEATURE_DEPTH_STENCIL_ATTACHMENT_BIT: Usage.DEPTH,
-        _TRANSFER_SOURCE: Usage.SOURCE,
-        _TRANSFER_TARGET: Usage.TARGET,
-    }
-    found = NOTHING
-    for bit, usage in bits.items():
-        if offered & bit:
-            found |= usage
-    return found
-
-
-def _limits(limits: Any, **optional: Any) -> DeviceLimits:
-    """DeviceLimits from VkPhysicalDeviceLimits and what the device has beyond the minimum."""
-
-    def least(*numbers: int) -> int:
-        return min(*map(int, numbers), UNLIMITED)
-
-    resources = least(limits.maxPerStageResources)
-    return DeviceLimits(
-        max_image_dimension=limits.maxImageDimension2D,
-        max_framebuffer_width=limits.maxFramebufferWidth,
-        max_framebuffer_height=limits.maxFramebufferHeight,
-        max_color_attachments=min(limits.maxColorAttachments, limits.maxFragmentOutputAttachments),
-        max_input_attachments=least(
-            limits.maxPerStageDescriptorInputAttachments, limits.maxDescriptorSetInputAttachments
-        ),
-        max_sampled_images=least(
-            limits.maxPerStageDescriptorSampledImages, limits.maxDescriptorSetSampledImages, resources
-        ),
-        max_storage_images=least(
-            limits.maxPerStageDescriptorStorageImages, limits.maxDescriptorSetStorageImages
-        ),
-        max_storage_buffers=least(
-            limits.maxPerStageDescriptorStorageBuffers, limits.maxDescriptorSetStorageBuffers
-        ),
-        max_per_stage_resources=resources,
-        max_fragment_combined_output_resources=least(limits.maxFragmentCombinedOutputResources),
-        max_workgroup_invocations=min(
-            limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]
-        ),
-        max_workgroup_count=min(limits.maxComputeWorkGroupCount[0], limits.maxComputeWorkGroupCount[1]),
-        max_storage_buffer_bytes=limits.maxStorageBufferRange,
-        sub_texel_precision_bits=limits.subTexelPrecisionBits,
-        **optional,
-    )
 
 
 # Features of Vulkan that dressi uses: those a device must have, and those it uses where they are enabled.

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from ....ad.graph.user_code import user_level
 from ....errors import DeviceError, InputError
+from ...plan.limits import PORTABILITY
 from ...plan.model.device import DeviceModel
 from ...plan.model.records import record_of
 from ..host.platforms import warn_of_hidden_gpus
@@ -20,7 +21,6 @@ from ..shared import KEPT, Reference, SharedObjects
 from .allocator import BUDGET_EXTENSION, Allocator, Budget
 from .capabilities import (
     FEATURES,
-    PORTABILITY,
     Capabilities,
     all_features,
     check,

@@ -24,12 +24,11 @@ from dressi.errors import (
 )
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.images import Usage
-from dressi.vk.plan.limits import PROFILES, DeviceLimits
+from dressi.vk.plan.limits import LIMITS, PROFILES, DeviceLimits
 from dressi.vk.plan.options import DEFAULT
 from dressi.vk.run.device import device as module
 from dressi.vk.run.device.capabilities import (
     FORMATS,
-    LEAST,
     REQUIRED,
     Capabilities,
     QueueFamily,
@@ -377,8 +376,9 @@ CASES = {
     },
     "format": (lacking(formats={k: v for k, v in FORMATS.items() if k != "D32_SFLOAT"}), "D32_SFLOAT as depth"),
     **{
-        name: (lacking(limits=replace(PROFILES["minimum"], **{name: least - 1})), f"{name} of at least {least}")
-        for name, least in LEAST.items()
+        name: (lacking(limits=replace(PROFILES["minimum"], **{name: row.needed - 1})), f"{name} of at least {row.needed}")
+        for name, row in LIMITS.items()
+        if row.needed
     },
 }  # fmt: skip
 

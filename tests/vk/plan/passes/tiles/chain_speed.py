@@ -53,7 +53,7 @@ def forced(way: str):
     def one(s: SubStage, limits, model):
         held = way == "in workgroups"
         wide = replace(model, lanes=4096) if held else model
-        found = [x for x in passes.chain_schedules(s, wide) if passes.suits(x, model) and chained(x, held)]
+        found = [x for x in passes.chain_schedules(s, limits, wide) if chained(x, held)]
         return (-1.0, min(found, key=lambda x: passes.tiles_seconds(x, limits, model))) if found else None
 
     return one

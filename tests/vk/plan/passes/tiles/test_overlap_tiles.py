@@ -93,11 +93,7 @@ def forced(monkeypatch, form, model):
     monkeypatch.setattr(passes, "ITEM_ROWS", 2)
 
     def one(s, limits, model):
-        found = [
-            x
-            for x in passes.chain_schedules(s, model)
-            if passes.suits(x, roomy) and FORMS[form](x, staged(x))
-        ]
+        found = [x for x in passes.chain_schedules(s, limits, roomy) if FORMS[form](x, staged(x))]
         return (-(float(len(found[-1].work.schedules)) ** 2), found[-1]) if found else None
 
     monkeypatch.setattr(passes, "soonest_chain", one)

@@ -131,6 +131,14 @@ def test_large_ones_are_made_by_workgroups(model):
         assert with_tiles < 0.8 * without
 
 
+@pytest.mark.parametrize("most", [1 << 13, 1 << 11])
+def test_workgroups_share_no_more_memory_than_there_is(always_together, most):
+    a, b = Variable(FLOAT, (512, 512)), Variable(FLOAT, (512, 512))
+    limits = replace(profile("turing"), max_shared_bytes=most)
+    (layout,) = layouts(build_plan(program_of([F.matmul(a, b)]), limits, shader_text, SINGLE, DESKTOP))
+    assert 4 * layout.shared_words <= most
+
+
 def test_narrow_devices_make_none():
     a, b = Variable(FLOAT, (512, 512)), Variable(FLOAT, (512, 512))
     plan = build_plan(program_of([F.matmul(a, b)]), profile("lavapipe"), shader_text, SINGLE, CPU)
