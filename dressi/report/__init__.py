@@ -51,11 +51,11 @@ def write_report(folder: str | os.PathLike, out: str | os.PathLike | None = None
 
 def _page(folder: Path) -> bytes:
     if (folder / REPORT).exists():
-        found = FitFolder.read(folder)
+        fit = FitFolder.read(folder)
         model, html = page_model(folder / MESH), b""
         for side in SIDES:
             with usable(folder / REPORT, "its report"):
-                html = fit_page(found, model, side).html()
+                html = fit_page(fit, model, side).html()
             if len(html) <= MOST_BYTES:
                 return html
         raise InputError(

@@ -17,7 +17,7 @@ from ..render.fit.report import HELD_OUT, STAGES
 from ..render.io.files import finite, read_bytes, read_json, usable
 from .page import Page
 from .parts.charts import LARGEST, Series, StageRow, kinds_legend, line_chart, stage_rows, timeline
-from .parts.markup import Markup, element, figures, joined, number, section, size_text, table
+from .parts.markup import Markup, dictionary, element, figures, is_number, number, section, size_text, table
 from .parts.model import WORST, Model, colour, data_uri, error_map, first_frame, scaled, sheet_cells
 
 # What `dressi fit` leaves in a folder, read with care: any of it may be damaged, or of another program.
@@ -34,7 +34,8 @@ MOST_ROWS = 2_000_000
 
 @dataclass(frozen=True)
 class ViewFacts:
-    """One view of a sheet, or one picture of a list.  inside: PSNR of the interior.  gains: of the channels.  eye, forward, up, fov: where it is seen from; None in reports that do not say it."""
+    """One view of a sheet, or one picture of a list.  inside: PSNR of the interior.  gains: of the channels.  pose: where it is seen
+    from (eye, forward, up, fov); None in reports that do not say it."""
 
     view: int
     iou: float | None
@@ -58,7 +59,7 @@ class Views:
 @dataclass(frozen=True)
 class FitFolder:
     """report: as it stands in the file.  losses: a curve a phase.  overlap, colours: IoU and PSNR of the training views.
-    train, held_out: None where the folder has no such pictures.  stages: those of each round.  pictures: what is left of each, by its
+    train, held_out: None where the folder has no such pictures.  stages: those of each round.  pictures: facts of each picture, by its
     set; empty in reports that do not say it."""
 
     path: Path
@@ -80,20 +81,16 @@ class FitFolder:
             raise InputError(f"'{path}' has a report but no {MESH}; {AGAIN}")
         overlap, colours = _quality(path / QUALITY)
         with usable(path / REPORT, "its views"):
-            views = report.get("views") or {}
-            train, held_out = (
-                _read_views(path / SHEET, views, "train"),
-                _read_views(path / HELD_OUT, views, "heldout"),
-            )
+            views, listed = report.get("views") or {}, report.get("pictures") or {}
+            train = _read_views(path / SHEET, views, "train")
+            held_out = _read_views(path / HELD_OUT, views, "heldout")
             up = _numbers(views["up"], 3) if views else None
             pictures = {
-                name: [_view(facts) for facts in (report.get("pictures") or {}).get(name, ())][:MOST_PICTURES]
-                for name in ("heldout", "train")
+                k: [_view(one) for one in listed.get(k, ())][:MOST_PICTURES] for k in ("heldout", "train")
             }
         stages = _read_stages(path / STAGES) if report.get("stages") else {}
-        return cls(
-            path, report, _losses(path / LOSSES), overlap, colours, train, held_out, up, stages, pictures
-        )
+        losses = _losses(path / LOSSES)
+        return cls(path, report, losses, overlap, colours, train, held_out, up, stages, pictures)
 
 
 def _report(path: Path) -> dict[str, Any]:
@@ -116,21 +113,20 @@ def _read_views(sheet: Path, views: dict[str, Any], name: str) -> Views | None:
 
 
 def _view(facts: dict[str, Any]) -> ViewFacts:
-    pose = None
+    pose: dict[str, Any] | None = None
     if all(name in facts for name in ("eye", "forward", "up", "fov")):
-        pose = {name: _numbers(facts[name], 3) for name in ("eye", "forward", "up")} | {
-            "fov": float(facts["fov"])
-        }
+        pose = {name: _numbers(facts[name], 3) for name in ("eye", "forward", "up")}
+        pose["fov"] = float(facts["fov"])
     gains = _numbers(facts["gains"], 3) if "gains" in facts else None
     iou, psnr, inside = (_number(facts.get(name)) for name in ("iou", "psnr", "inside"))
     return ViewFacts(int(facts["view"]), iou, psnr, pose, str(facts.get("name", "")), inside, gains)
 
 
 def _numbers(values: Any, count: int) -> list[float]:
-    found = [float(value) for value in values]
-    if len(found) != count or not all(map(math.isfinite, found)):
-        raise ValueError(f"{found[:count]} instead of {count} finite numbers")
-    return found
+    numbers = [float(value) for value in values]
+    if len(numbers) != count or not all(map(math.isfinite, numbers)):
+        raise ValueError(f"{numbers[:count]} instead of {count} finite numbers")
+    return numbers
 
 
 def _number(value: Any) -> float | None:
@@ -151,13 +147,13 @@ def _rows(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
 
 
 def _losses(path: Path) -> list[Series]:
-    found: dict[str, Series] = {}
+    curves: dict[str, tuple[list[float], list[float]]] = {}
     with usable(path, "its losses"):
         for row in _rows(path, ("step", "phase", "loss")):
-            one = found.setdefault(row["phase"], Series(row["phase"], [], []))
-            one.x.append(float(row["step"]))  # type: ignore[attr-defined]
-            one.y.append(float(row["loss"]))  # type: ignore[attr-defined]
-    return list(found.values())
+            steps, losses = curves.setdefault(row["phase"], ([], []))
+            steps.append(float(row["step"]))
+            losses.append(float(row["loss"]))
+    return [Series(phase, *curve) for phase, curve in curves.items()]
 
 
 def _quality(path: Path) -> tuple[list[Series], list[Series]]:
@@ -190,23 +186,15 @@ LOOKS = (("colours", "Colours"), ("lit", "Lit"), ("shape", "Shape"), ("normals",
 def fit_page(folder: FitFolder, model: Model, side: int) -> Page:
     """model: that of the folder.  side: the longer side of a picture in the page, in pixels. Raises InputError where a file cannot be used."""
     report = folder.report
-    task = _dict(report.get("task"))
+    task = dictionary(report.get("task"))
     source = task.get("source") or folder.path.resolve().name
     kind = {"mesh": "pictures of a mesh", "photographs": "photographs"}.get(task.get("kind", ""), "pictures")
-    device = report["device"]
-    lead = [f"Shape and texture recovered from {kind}"]
-    if task.get("finished"):
-        lead.append(f", {str(task['finished'])[:16].replace('T', ' ')}")
-    lead.append(f", on {device.get('name', 'an unknown device')}.")
-    sections = [
-        _hero(folder, model, side),
-        _views(folder, side),
-        _pictures(folder),
-        _curves(folder),
-        _stages(folder),
-        _run(folder, model),
-    ]
-    return Page(str(source), "".join(lead), [part for part in sections if part is not None], model)
+    when = f", {str(task['finished'])[:16].replace('T', ' ')}" if task.get("finished") else ""
+    device = report["device"].get("name", "an unknown device")
+    sections = [_hero(folder, model, side), _views(folder, side), _pictures(folder)]
+    sections += [_curves(folder), _stages(folder), _run(folder, model)]
+    lead = f"Shape and texture recovered from {kind}{when}, on {device}."
+    return Page(str(source), lead, [part for part in sections if part is not None], model)
 
 
 def _hero(folder: FitFolder, model: Model, side: int) -> Markup:
@@ -219,29 +207,23 @@ def _hero(folder: FitFolder, model: Model, side: int) -> Markup:
     up = np.asarray(folder.up or (0.0, 1.0, 0.0))
     # Slightly from above, as people look at things.
     start = min(poses, key=lambda pose: abs(np.dot(pose["forward"], up) + DOWN))["forward"] if poses else None
+    chosen = "lit" if model.lit else "colours"
+    keys = "The recovered model; arrow keys turn it, + and - zoom"
     viewer = element(
         "div",
         _poster(folder, side),
-        element(
-            "canvas",
-            tabindex="0",
-            role="img",
-            aria_label="The recovered model; arrow keys turn it, + and - zoom",
-        ),
+        element("canvas", tabindex="0", role="img", aria_label=keys),
         element("p", "The 3D view needs JavaScript; this is a picture.", class_="say"),
         class_="viewer",
         data_up=json.dumps(up.tolist()),
         data_from=json.dumps(start),
         data_views=json.dumps(poses),
-        data_look="lit" if model.lit else "colours",
+        data_look=chosen,
     )
-    chosen = "lit" if model.lit else "colours"
-    looks = [
-        element(
-            "label", element("input", type="radio", name="look", value=name, checked=name == chosen), said
-        )
-        for name, said in LOOKS
-    ]
+    looks = []
+    for name, said in LOOKS:
+        button = element("input", type="radio", name="look", value=name, checked=name == chosen)
+        looks.append(element("label", button, said))
     tools = element(
         "div",
         element("fieldset", looks, aria_label="How the model is shown"),
@@ -273,33 +255,24 @@ def _poster(folder: FitFolder, side: int) -> Markup | None:
 
 def _key_figures(folder: FitFolder, model: Model) -> Markup:
     report = folder.report
-    held_out, train = (_dict(report["metrics"].get(name)) for name in ("heldout", "train"))
-    surface, time, hull = (_dict(report.get(name)) for name in ("surface", "time", "hull"))
+    held_out, train = (dictionary(report["metrics"].get(name)) for name in ("heldout", "train"))
+    surface, time, hull = (dictionary(report.get(name)) for name in ("surface", "time", "hull"))
     seen = held_out or train
     which = "held-out views" if held_out else "training views"
-    baseline = _dict(hull.get("heldout")).get("iou")
+    baseline = dictionary(hull.get("heldout")).get("iou")
     distance = surface.get("relative_chamfer")
     total = time.get("total_s")
+    colours = "equal" if seen and seen.get("psnr") is None else _some(seen.get("psnr"), 3, " dB")
+    inside = _some(seen.get("exposed_inside"), 3, " dB")
+    far = None if distance is None else f"{100 * distance:.2f} %"
     return figures(
         [
             ("Silhouettes, IoU", _some(seen.get("iou"), 3), which),
-            (
-                "Colours, PSNR",
-                "equal" if seen and seen.get("psnr") is None else _some(seen.get("psnr"), 3, " dB"),
-                which,
-            ),
-            (
-                "Colours inside",
-                _some(seen.get("exposed_inside"), 3, " dB"),
-                "3 pixels from all rims, exposures solved for",
-            ),
+            ("Colours, PSNR", colours, which),
+            ("Colours inside", inside, "3 pixels from all rims, exposures solved for"),
             ("Structure, SSIM", _some(seen.get("ssim"), 3), which),
             ("Visual hull, IoU", _some(baseline, 3), "of the same masks, a baseline"),
-            (
-                "Distance to the truth",
-                None if distance is None else f"{100 * distance:.2f} %",
-                "of the diagonal, mean",
-            ),
+            ("Distance to the truth", far, "of the diagonal, mean"),
             ("Faces", f"{model.faces:,}", _flaws(surface)),
             ("One step", _some(time.get("step_ms"), 3, " ms"), "forward, backward, update"),
             ("Whole run", None if total is None else _duration(total), "with loading and writing"),
@@ -317,28 +290,25 @@ def _flaws(surface: dict[str, Any]) -> str:
 
 
 def _views(folder: FitFolder, side: int) -> Markup | None:
-    groups, count = [], 0
+    groups = []
     for title, views in (("Held-out views", folder.held_out), ("Training views", folder.train)):
         if views is not None and views.facts:
-            groups.append(element("h3", title))
-            groups.append(_group(views, side, count if views is folder.train else _before(folder)))
+            groups += [
+                element("h3", title),
+                _group(views, side, 0 if views is folder.train else _before(folder)),
+            ]
     if not groups:
         sheet = folder.path / SHEET
         if not sheet.is_file():
             return None
-        picture = element(
-            "img", src=data_uri(scaled(first_frame(sheet), 2 * side)), alt="Views", class_="sheet"
-        )
+        source = data_uri(scaled(first_frame(sheet), 2 * side))
+        picture = element("img", src=source, alt="Views", class_="sheet")
         note = "From top to bottom: targets, the fit, their difference. This folder does not say what each view reached."
         return section("Views", picture, note=note)
     ramp = np.broadcast_to(colour(np.linspace(0, 1, 128)), (4, 128, 3))
-    scale = element(
-        "p",
-        "Error: 0",
-        element("img", src=data_uri(ramp, quality=95), alt="from dark to bright"),
-        f"{WORST:.0%} of the range of sRGB codes and more".replace("%", " %"),
-        class_="scale",
-    )
+    bar = element("img", src=data_uri(ramp, quality=95), alt="from dark to bright")
+    most = f"{100 * WORST:.0f} % of the range of sRGB codes and more"
+    scale = element("p", "Error: 0", bar, most, class_="scale")
     note = "Drag across a picture, or focus it and use the arrow keys: target on the left, fit on the right. Below it the error."
     return section("Views", scale, *groups, note=note)
 
@@ -374,62 +344,44 @@ def _group(views: Views, side: int, first_pose: int) -> Markup:
     pairs = sheet_cells(views.sheet, views.size, views.gap, len(views.facts))
     cards, pose = [], first_pose
     for facts, (target, result) in zip(views.facts, pairs, strict=True):
-        name = f"View {facts.view + 1}"
-        measured = [f"IoU {number(facts.iou)}"]
-        if facts.psnr is not None:
-            measured.append(f"{number(facts.psnr)} dB")
-        button = None
+        name, button = f"View {facts.view + 1}", None
+        measured = [f"IoU {number(facts.iou)}", *([] if facts.psnr is None else [f"{number(facts.psnr)} dB"])]
         if facts.pose is not None:
             button = element(
                 "button", "3D", type="button", data_view=pose, class_="needs-viewer", hidden=True,
                 title="Turn the model to this view", aria_label=f"Turn the model to {name.lower()}",
             )  # fmt: skip
             pose += 1
-        cards.append(
-            element(
-                "figure",
-                _compare(target, result, name, side),
-                element(
-                    "img", src=data_uri(scaled(error_map(target, result), side)), alt=f"Error of {name.lower()}",
-                    class_="error", loading="lazy",
-                ),
-                element("figcaption", element("b", name), " · ".join(measured), button),
-                class_="view",
-            )
-        )  # fmt: skip
+        source, alt = data_uri(scaled(error_map(target, result), side)), f"Error of {name.lower()}"
+        error = element("img", src=source, alt=alt, class_="error", loading="lazy")
+        caption = element("figcaption", element("b", name), " · ".join(measured), button)
+        cards.append(element("figure", _compare(target, result, name, side), error, caption, class_="view"))
     return element("div", cards, class_="views")
 
 
 def _compare(target: np.ndarray, result: np.ndarray, name: str, side: int) -> Markup:
     """A slider between two pictures of the same size."""
+    label = f"{name}: how much of the target is shown"
     return element(
         "div",
         element("img", src=data_uri(scaled(target, side)), alt=f"{name}: target"),
         element("img", src=data_uri(scaled(result, side)), alt=f"{name}: fit", class_="after"),
         element("span", "target", class_="l"),
         element("span", "fit", class_="r"),
-        element(
-            "input",
-            type="range",
-            min=0,
-            max=100,
-            value=50,
-            aria_label=f"{name}: how much of the target is shown",
-        ),
+        element("input", type="range", min=0, max=100, value=50, aria_label=label),
         class_="compare",
     )
 
 
 def _curves(folder: FitFolder) -> Markup | None:
-    charts = []
-    if folder.losses:
-        charts.append(line_chart("Loss", folder.losses, x_label="step", y_label="loss", log=True))
-    if folder.overlap:
-        charts.append(line_chart("IoU of the training views", folder.overlap, x_label="step", y_label="IoU"))
-    if folder.colours:
-        charts.append(
-            line_chart("PSNR of the training views, dB", folder.colours, x_label="step", y_label="PSNR in dB")
-        )
+    known = [
+        ("Loss", folder.losses, "loss", True),
+        ("IoU of the training views", folder.overlap, "IoU", False),
+        ("PSNR of the training views, dB", folder.colours, "PSNR in dB", False),
+    ]
+    charts = [
+        line_chart(a, curves, x_label="step", y_label=y, log=log) for a, curves, y, log in known if curves
+    ]
     note = "The loss is another one in every round, since radii, sizes and weights change; IoU and PSNR are comparable."
     return section("Curves", element("div", charts, class_="charts"), note=note) if charts else None
 
@@ -461,44 +413,29 @@ def _run(folder: FitFolder, model: Model) -> Markup:
         ("Driver", " ".join(str(device[name]) for name in ("driver", "version") if device.get(name))),
         ("First build", _some(time.get("first_build_ms"), 3, " ms")),
     ]
-    poses = _dict(report.get("poses"))
+    poses, parts = dictionary(report.get("poses")), dictionary(report.get("parts"))
     if "mean_degrees" in poses:
         facts.append(("Cameras turned by", f"{number(poses['mean_degrees'])}° in the mean"))
-    if "light" in _dict(report.get("material")):
+    if "light" in dictionary(report.get("material")):
         facts.append(("Light", report["material"]["light"]))
-    parts = _dict(report.get("parts"))
     if parts.get("result") is not None:
-        facts.append(
-            ("Connected parts", f"{number(parts['result'])}, of the target {number(parts.get('components'))}")
-        )
+        counts = f"{number(parts['result'])}, of the target {number(parts.get('components'))}"
+        facts.append(("Connected parts", counts))
     facts.append(("Model in this page", f"{size_text(len(model.data))}, GLB"))
-    listed = [
-        (element("dt", name), element("dd", value))
-        for name, value in facts
-        if value is not None and value != ""
-    ]
+    listed = [[element("dt", name), element("dd", value)] for name, value in facts if value not in (None, "")]
     rows = [
         [name, *(number(counts.get(key)) for key in ("functions", "substages", "stages"))]
         for name, counts in plan.items()
         if isinstance(counts, dict)
     ]
     plans = table(["Plan", "Functions", "SubStages", "Stages"], rows, caption="Packing") if rows else None
-    return section(
-        "Device and run",
-        element("dl", *(joined(*pair) for pair in listed), class_="facts"),
-        element("p"),
-        plans,
-    )
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    return section("Device and run", element("dl", listed, class_="facts"), element("p"), plans)
 
 
 def _some(value: Any, digits: int, unit: str = "") -> str | None:
     if value is None or isinstance(value, bool):
         return None
-    if not isinstance(value, int | float):
+    if not is_number(value):
         raise InputError(f"report.json has {value!r} where a number belongs; run `dressi fit` again")
     return f"{number(value, digits)}{unit}"
 

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from ..config import dressi_version
-from .parts.markup import Markup, element, joined
+from .parts.markup import Markup, element
 from .parts.model import Model
 
 MOST_BYTES = 10_000_000
@@ -45,35 +45,24 @@ class Page:
             element("title", self.title),
             element("style", Markup(asset("page.css"))),
         )
+        when = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
+        made = f"Made by dressi {dressi_version()} on {when}."
+        scripts = []
+        if self.model is not None:
+            made += f" {NOTICE}"
+            text = Markup(base64.b64encode(self.model.data).decode())
+            scripts.append(element("script", text, type="application/octet-stream", id="model"))
+            scripts += [element("script", Markup(asset(name))) for name in (THREE, "viewer.js")]
+        brand = element("p", "dressi", class_="brand")
         body = element(
             "body",
-            element(
-                "header",
-                element("p", "dressi", class_="brand"),
-                element("h1", self.title),
-                element("p", self.lead),
-            ),
+            element("header", brand, element("h1", self.title), element("p", self.lead)),
             element("main", self.sections),
-            element("footer", self._footer()),
-            self._model(),
+            element("footer", element("p", made)),
+            scripts,
             element("script", Markup(asset("page.js"))),
         )
         return f"<!doctype html>\n{element('html', head, body, lang='en')}\n".encode()
-
-    def _footer(self) -> Markup:
-        when = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
-        made = f"Made by dressi {dressi_version()} on {when}."
-        return element("p", joined(made, f" {NOTICE}" if self.model is not None else None))
-
-    def _model(self) -> Markup | None:
-        if self.model is None:
-            return None
-        text = base64.b64encode(self.model.data).decode()
-        return joined(
-            element("script", Markup(text), type="application/octet-stream", id="model"),
-            element("script", Markup(asset(THREE))),
-            element("script", Markup(asset("viewer.js"))),
-        )
 
 
 def asset(name: str) -> str:

@@ -466,12 +466,13 @@ def points_of(html: str) -> list[list[list[float | None]]]:
 
 
 def test_a_curve_goes_where_its_values_are():
-    html = line_chart("T", [Series("a", [0, 1, 2], [0.0, 1.0, 0.5])], x_label="x", y_label="y", zero=True)
+    html = line_chart("T", [Series("a", [0, 1, 2], [0.0, 1.0, 0.5])], x_label="x", y_label="y")
     path = re.search(r'<path d="(M[^"]*)" class="s0">', html)
     assert path is not None
     numbers = [float(n) for n in re.findall(r"-?[\d.]+", path[1].replace("h0", ""))]
     x, y = numbers[::2], numbers[1::2]
-    assert x == [0, 500, 1000] and y[0] == 1000 and y[1] < y[2] < y[0]
+    # The axis has 5 % of room below and above the values.
+    assert x == [0, 500, 1000] and y[0] == pytest.approx(1000 - 50 / 1.1, abs=0.1) and y[1] < y[2] < y[0]
     # The middle value lies half way between the others.
     assert y[2] == pytest.approx((y[0] + y[1]) / 2, abs=0.1)
 

@@ -168,10 +168,8 @@ def facts(device: Device) -> dict[str, Any]:
 
     vk, physical, capabilities = device.vk, device.physical, device.capabilities
     memory = vk.vkGetPhysicalDeviceMemoryProperties(physical.handle)
-    types, heaps = (
-        memory.memoryTypes[0 : memory.memoryTypeCount],
-        memory.memoryHeaps[0 : memory.memoryHeapCount],
-    )
+    types = memory.memoryTypes[0 : memory.memoryTypeCount]
+    heaps = memory.memoryHeaps[0 : memory.memoryHeapCount]
     gpus = find_gpus()
     return {
         "device": physical.as_dict(),

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..page import Page
 from ..parts.charts import timeline
-from ..parts.markup import Markup, details, element, figures, number, section, size_text, table
+from ..parts.markup import Markup, details, dictionary, element, figures, number, section, size_text, table
 from . import tables
 from .tables import BenchFolder, Measured, differs, figure9, short, table2, table3, table4, table5
 
@@ -20,47 +20,31 @@ QUIET = 0.1
 def bench_page(bench: BenchFolder) -> Page:
     """The whole page."""
     devices = " and ".join(bench.devices) or "no device"
-    parts = [
-        _summary(bench),
-        figure9(bench),
-        table2(bench),
-        table3(bench),
-        table4(bench),
-        table5(bench),
-        _alone(bench),
-        _devices(bench),
-        _stages(bench),
-        _failures(bench),
-        _machine(bench),
-    ]
-    lead = [f"dressi on {devices}."]
-    others = _others(bench)
+    makers = (
+        _summary, figure9, table2, table3, table4, table5, _alone, _devices, _stages, _failures, _machine
+    )  # fmt: skip
+    parts = [part for make in makers if (part := make(bench)) is not None]
+    lead, others = f"dressi on {devices}.", _others(bench)
     if others and others[len(others) // 2] > QUIET:
-        lead.append(
+        lead += (
             f" Other programs used {100 * others[len(others) // 2]:.0f} % of the processor meanwhile, so milliseconds are too"
             " long; ratios of one run are less disturbed."
         )
-    return Page("Benchmarks", "".join(lead), [part for part in parts if part is not None])
+    return Page("Benchmarks", lead, parts)
 
 
 def _others(bench: BenchFolder) -> list[float]:
     """The parts of the processor that other programs used, in order."""
-    found = [one.number("others") for one in bench.measured]
-    return sorted(share for share in found if share is not None)
+    shares = [one.number("others") for one in bench.measured]
+    return sorted(share for share in shares if share is not None)
 
 
 def _summary(bench: BenchFolder) -> Markup:
-    cells: list[tuple[str, str | None, str]] = [
-        (
-            "Results",
-            f"{len(bench.measured):,}",
-            f"{len(bench.failed)} failed" if bench.failed else "none failed",
-        )
-    ]
+    failed = f"{len(bench.failed)} failed" if bench.failed else "none failed"
+    cells: list[tuple[str, str | None, str]] = [("Results", f"{len(bench.measured):,}", failed)]
+    small = [one for one in bench.of("silhouette", "table4") if max(one.size) == 256]
     for device in bench.devices:
-        fast = [
-            one for one in bench.of("silhouette", "table4") if one.device == device and max(one.size) == 256
-        ]
+        fast = [one for one in small if one.device == device]
         if fast:
             best = min(fast, key=lambda one: one.step_ms)
             what = f"silhouettes, 256x256, {int(best.settings.get('faces', 0)):,} faces"
@@ -73,21 +57,14 @@ def _summary(bench: BenchFolder) -> Markup:
     middle = _middle_ratio(bench)
     if middle is not None:
         first, second = list(bench.devices)[:2]
-        cells.append(
-            ("Device against device", f"×{middle:.2f}", f"{short(second)} over {short(first)}, median")
-        )
+        remark = f"{short(second)} over {short(first)}, median"
+        cells.append(("Device against device", f"×{middle:.2f}", remark))
     return element("section", figures(cells), _contents(bench))
 
 
 def _contents(bench: BenchFolder) -> Markup:
-    places = {
-        "figure9": "Figure 9",
-        "table2": "Table 2",
-        "table3": "Table 3",
-        "table4": "Table 4",
-        "table5": "Table 5",
-    }
-    links = [element("a", said, href=f"#{case}") for case, said in places.items() if bench.of(case)]
+    places = [("figure9", "Figure 9"), *((f"table{k}", f"Table {k}") for k in range(2, 6))]
+    links = [element("a", said, href=f"#{case}") for case, said in places if bench.of(case)]
     links += [element("a", "Other cases", href="#other")] if bench.of(*ALONE) else []
     links += [element("a", "Devices", href="#devices")] if len(bench.devices) > 1 else []
     links.append(element("a", "Stages", href="#stages"))
@@ -95,29 +72,26 @@ def _contents(bench: BenchFolder) -> Markup:
 
 
 def _ratios_to_peers(one: Measured) -> list[float]:
-    peers = one.facts.get("peers")
-    found = [
-        one.number("peers", name, "ours_over_theirs") for name in (peers if isinstance(peers, dict) else {})
-    ]
-    return [ratio for ratio in found if ratio is not None]
+    ratios = [one.number("peers", name, "ours_over_theirs") for name in dictionary(one.facts.get("peers"))]
+    return [ratio for ratio in ratios if ratio is not None]
 
 
 def _pairs(bench: BenchFolder) -> list[dict[str, Measured]]:
-    """Works that more than one device has done; of table 3 the full plan alone, and not table 2, whose plans are for the
-    limits of other devices."""
+    """Works that more than one device has done, without table 2, whose plans are for the limits of other devices, and without the
+    ablations of table 3."""
     cases = [case for case in dict.fromkeys(one.case for one in bench.measured) if case != "table2"]
     groups = [group for group in bench.groups(*cases) if len(group) > 1]
-    full = [group for group in groups if _shipped(next(iter(group.values())))]
-    return sorted(full, key=lambda group: _place(next(iter(group.values()))))
+    full = [group for group in groups if _shipped(_first(group))]
+    return sorted(full, key=lambda g: (_first(g).case, _first(g).faces, _first(g).label, *_first(g).size))
+
+
+def _first(group: dict[str, Measured]) -> Measured:
+    return next(iter(group.values()))
 
 
 def _shipped(one: Measured) -> bool:
     """Whether the plan is that of the shipped options, with nothing switched off."""
     return one.facts.get("ablation", "full") == "full"
-
-
-def _place(one: Measured) -> tuple[Any, ...]:
-    return one.case, one.faces, one.label, *one.size
 
 
 def _middle_ratio(bench: BenchFolder) -> float | None:
@@ -164,16 +138,8 @@ def _alone(bench: BenchFolder) -> Markup | None:
         ]
         for one in sorted(mine, key=lambda one: ALONE.index(one.case))
     ]
-    head = [
-        "Case",
-        "Device",
-        "ms a step",
-        "device ms",
-        "first build, ms",
-        "moved a step",
-        "of a copy's bandwidth",
-        "reached",
-    ]
+    head = ["Case", "Device", "ms a step", "device ms", "first build, ms", "moved a step"]
+    head += ["of a copy's bandwidth", "reached"]
     note = (
         "A step is forward, backward and update, the median of timed batches after 20 steps. Device time is with a barrier after"
         " each Stage."
@@ -201,19 +167,16 @@ def _devices(bench: BenchFolder) -> Markup | None:
     names = list(bench.devices)
     rows = []
     for group in groups:
-        first = next(iter(group.values()))
+        first = _first(group)
         reference = group.get(names[0], first)
         row: list[Any] = [[first.case, element("small", f" {_what(first)}")]]
         row += [number(group[name].step_ms) if name in group else "–" for name in names]
         row += [_over(group.get(name), reference) for name in names[1:]]
-        agreement = next((found for one in group.values() if (found := one.agreement)), {})
+        agreement = next((one.agreement for one in group.values() if one.agreement), {})
         row += [differs(agreement, part) for part in ("image", "gradient", "last_loss")]
         rows.append(row)
-    head = [
-        "Case",
-        *(f"{short(name)}, ms" for name in names),
-        *(f"{short(name)} over {short(names[0])}" for name in names[1:]),
-    ]
+    head = ["Case", *(f"{short(name)}, ms" for name in names)]
+    head += [f"{short(name)} over {short(names[0])}" for name in names[1:]]
     head += ["image differs", "gradient differs", "last loss differs"]
     note = (
         "The same graph with the same targets, planned for each device. Differences are the largest of the first image and"
@@ -236,13 +199,10 @@ def _stages(bench: BenchFolder) -> Markup | None:
     shown = list(chosen.values())[:MOST_TIMELINES]
     if not shown:
         return None
-    parts = [
-        details(
-            [element("b", one.case), f" {_what(one)}, {short(one.device)}: {number(one.step_ms)} ms"],
-            timeline(one.stages),
-        )
-        for one in shown
-    ]
+    parts = []
+    for one in shown:
+        title = f" {_what(one)}, {short(one.device)}: {number(one.step_ms)} ms"
+        parts.append(details([element("b", one.case), title], timeline(one.stages)))
     note = "A step is a list of Stages: render passes and dispatches, recorded once. Milliseconds are with a barrier after each."
     return section("Stages", *parts, note=note, identity="stages")
 
@@ -257,26 +217,17 @@ def _failures(bench: BenchFolder) -> Markup | None:
 
 def _machine(bench: BenchFolder) -> Markup:
     facts = [one.facts for one in bench.measured]
-    machines = {
-        str(f["machine"].get("system")): f["machine"].get("cores")
-        for f in facts
-        if isinstance(f.get("machine"), dict)
-    }
-    listed: list[tuple[str, Any]] = [
-        (f"Device: {device}", driver) for device, driver in bench.devices.items()
-    ]
+    machines = {str(m.get("system")): m.get("cores") for f in facts if (m := dictionary(f.get("machine")))}
+    listed: list[tuple[str, Any]] = [(f"Device: {name}", driver) for name, driver in bench.devices.items()]
     listed += [("Machine", f"{system}, {number(cores)} cores") for system, cores in machines.items()]
     when = sorted(str(f["when"])[:16].replace("T", " ") for f in facts if f.get("when"))
     if when:
         listed.append(("Measured", when[0] if when[0] == when[-1] else f"from {when[0]} to {when[-1]}"))
     others = _others(bench)
     if others:
-        middle = others[len(others) // 2]
+        middle, most = (f"{100 * share:.0f} %" for share in (others[len(others) // 2], others[-1]))
         listed.append(
-            (
-                "Other programs",
-                f"used {100 * middle:.0f} % of the processor meanwhile (median), at most {100 * others[-1]:.0f} %",
-            )
+            ("Other programs", f"used {middle} of the processor meanwhile (median), at most {most}")
         )
     commits = list(dict.fromkeys(str(f["commit"]) for f in facts if f.get("commit")))
     if commits:

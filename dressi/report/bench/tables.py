@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import InputError, shown
 from ...render.io.files import read_json, usable
 from ..parts.charts import Series, StageRow, line_chart, stage_rows
-from ..parts.markup import Markup, element, number, section, table
+from ..parts.markup import Markup, dictionary, element, is_number, number, section, table
 
 PHASES = ("geometry", "texture")
 SHADED = "roughness"
@@ -27,55 +27,45 @@ def short(device: str) -> str:
     return device.partition(" (")[0].removesuffix(" Device")
 
 
+def _finder(mine: list[Measured], *names: str) -> Callable[..., Measured | None]:
+    """A function from values of these facts, and the name of a device, to the first result with them."""
+    results: dict[tuple[Any, ...], Measured] = {}
+    for one in mine:
+        results.setdefault((*(str(one.facts.get(name)) for name in names), one.device), one)
+    return lambda *values: results.get(values)
+
+
 def table2(bench: BenchFolder) -> Markup | None:
     """Packing under the limits of each platform."""
     mine = bench.of("table2")
     if not mine:
         return None
     devices = list(dict.fromkeys(one.device for one in mine))
-    profiles = list(dict.fromkeys(str(one.facts.get("profile")) for one in mine))
-
-    def find(profile: str, phase: str, device: str) -> Measured | None:
-        same = (
-            m
-            for m in mine
-            if (m.facts.get("profile"), m.facts.get("phase"), m.device) == (profile, phase, device)
-        )
-        return next(same, None)
-
+    find = _finder(mine, "profile", "phase")
     rows: list[list[Any]] = [["The paper"]]
-    marks: list[str | None] = [None]
     for one in TABLE2:
         attachments = "–" if one.attachments is None else f"{one.attachments:,}"
         counts = [_arrow(one.geometry), _arrow(one.texture)]
         rows.append([one.name, attachments, *counts, *map(number, one.ms), *[""] * 2 * len(devices)])
-        marks.append("paper")
+    marks: list[str | None] = [None, *["paper"] * len(TABLE2)]
     rows.append(
         ["Here: plans for the limits of a profile, and what that plan takes on the devices of this machine"]
     )
-    marks.append(None)
-    for profile in profiles:
+    for profile in dict.fromkeys(str(one.facts.get("profile")) for one in mine):
         counts = [_counts(find(profile, phase, devices[0])) for phase in PHASES]
         times = [_ms(find(profile, phase, device)) for device in devices for phase in PHASES]
-        rows.append([profile, _attachments(profile), *counts, "", "", *times])
-        marks.append(None)
-    head = [
-        "Platform or profile",
-        "Input attach\u00adments",
-        *(f"{phase}: Sub\u00adStages / Stages" for phase in PHASES),
-    ]
+        rows.append([profile, ATTACHMENTS.get(profile, "4"), *counts, "", "", *times])
+    marks += [None] * (len(rows) - len(marks))
+    head = ["Platform or profile", "Input attach\u00adments"]
+    head += [f"{phase}: Sub\u00adStages / Stages" for phase in PHASES]
     head += [f"{phase} ms, there" for phase in PHASES]
     head += [f"{phase} ms, {short(device)}" for device in devices for phase in PHASES]
     note = (
         "The cross-platform application, optimising geometry and then the texture. Counts are before → after the reactive"
         " cache. The paper's milliseconds are of that platform; ours are of this machine's devices, whatever the profile."
     )
-    return section(
-        "Packing under the limits of devices: table 2",
-        table(head, rows, classes=marks),
-        note=note,
-        identity="table2",
-    )
+    title = "Packing under the limits of devices: table 2"
+    return section(title, table(head, rows, classes=marks), note=note, identity="table2")
 
 
 def _arrow(counts: Sequence[Any]) -> str:
@@ -87,22 +77,8 @@ def _counts(one: Measured | None) -> str:
     plans = one.facts.get("profile_plan") if one is not None else None
     if not isinstance(plans, dict):
         return "–"
-    parts = [
-        plans.get(when, {}).get(key)
-        for when in ("before_cache", "after_cache")
-        for key in ("substages", "stages")
-    ]
-    return _arrow(parts)
-
-
-def _attachments(profile: str) -> str:
-    return {
-        "desktop": "1,048,576",
-        "turing": "1,048,576",
-        "uhd620": "8",
-        "lavapipe": "8",
-        "swiftshader": "8",
-    }.get(profile, "4")
+    each = [plans.get(when, {}) for when in ("before_cache", "after_cache")]
+    return _arrow([counts.get(key) for counts in each for key in ("substages", "stages")])
 
 
 def _ms(one: Measured | None) -> str:
@@ -114,28 +90,16 @@ def table3(bench: BenchFolder) -> Markup | None:
     mine = bench.of("table3")
     if not mine:
         return None
-    devices = list(dict.fromkeys(one.device for one in mine))
-
-    def find(name: str, phase: str, device: str) -> Measured | None:
-        same = (
-            m
-            for m in mine
-            if (m.facts.get("ablation"), m.facts.get("phase"), m.device) == (name, phase, device)
-        )
-        return next(same, None)
-
+    columns = [(p, d) for d in dict.fromkeys(one.device for one in mine) for p in (*PHASES, SHADED)]
+    find = _finder(mine, "ablation", "phase")
     rows = []
     for name, theirs in TABLE3.items():
         row: list[Any] = [name]
-        for value, full in zip(theirs, TABLE3["full"], strict=True):
-            row.append(_times(value, full))
-        for device in devices:
-            for phase in (*PHASES, SHADED):
-                one, full_one = find(name, phase, device), find("full", phase, device)
-                row.append(_slowdown(one, full_one))
+        row += [_times(value, full) for value, full in zip(theirs, TABLE3["full"], strict=True)]
+        row += [_slowdown(find(name, *column), find("full", *column)) for column in columns]
         rows.append(row)
     head = ["Without", "geometry, Mali-G76, paper", "texture, Mali-G76, paper"]
-    head += [f"{phase}, {short(device)}" for device in devices for phase in (*PHASES, SHADED)]
+    head += [f"{phase}, {short(device)}" for phase, device in columns]
     note = (
         "Milliseconds a step, and how many times as long as with everything. Variants ran in turns, in a random order in each"
         " round. CPU drivers pay little for a pass, and no bandwidth for what leaves the chip: what stage packing saves"
@@ -155,10 +119,8 @@ def _slowdown(one: Measured | None, full: Measured | None) -> Any:
         return number(one.step_ms)
     against = one.facts.get("against")
     same = isinstance(against, dict) and against.get("same_plan")
-    return [
-        *_times(one.step_ms, full.step_ms),
-        element("small", "same plan", class_="below") if same else None,
-    ]
+    remark = element("small", "same plan", class_="below") if same else None
+    return [*_times(one.step_ms, full.step_ms), remark]
 
 
 def table4(bench: BenchFolder) -> Markup | None:
@@ -168,15 +130,8 @@ def table4(bench: BenchFolder) -> Markup | None:
         " mean of six views of similar meshes; ours are of this machine's devices, one view. Compare with deodr, one thread"
         " of the same processor, which ran in turns with dressi in the same process."
     )
-    return _against_sizes(
-        bench,
-        "table4",
-        "Silhouettes by mesh and window: table 4",
-        note,
-        TABLE4,
-        lambda one: max(one.size),
-        "pixels",
-    )
+    title = "Silhouettes by mesh and window: table 4"
+    return _against_sizes(bench, "table4", title, note, TABLE4, lambda one: max(one.size), "pixels")
 
 
 def table5(bench: BenchFolder) -> Markup | None:
@@ -185,26 +140,17 @@ def table5(bench: BenchFolder) -> Markup | None:
         "The albedo of a known shape from pictures of 2048x2048 unless the row says otherwise: forward and backward, and here"
         " Adam, too. The paper's figures are of an RTX 2080."
     )
-    return _against_sizes(
-        bench,
-        "table5",
-        "Textures by size: table 5",
-        note,
-        TABLE5,
-        lambda one: int(one.settings.get("texture_size", 0)),
-        "texels",
-    )
+
+    def side(one: Measured) -> int:
+        return int(one.settings.get("texture_size", 0))
+
+    return _against_sizes(bench, "table5", "Textures by size: table 5", note, TABLE5, side, "texels")
 
 
 def _against_sizes(
-    bench: BenchFolder,
-    case: str,
-    title: str,
-    note: str,
-    theirs: dict[int, dict[int, tuple[float, float, float]]],
-    side: Callable[[Measured], int],
-    unit: str,
-) -> Markup | None:
+    bench: BenchFolder, case: str, title: str, note: str, theirs: dict[int, dict[int, tuple[float, float, float]]],
+    side: Callable[[Measured], int], unit: str,
+) -> Markup | None:  # fmt: skip
     mine = bench.of(case)
     if not mine:
         return None
@@ -218,16 +164,15 @@ def _against_sizes(
         for length in sorted({side(one) for one in of_mesh}):
             here = {one.device: one for one in of_mesh if side(one) == length}
             first = next(iter(here.values()))
-            windows = (
-                ""
-                if case == "table4" or max(first.size) == 2048
-                else f", window {first.size[0]}x{first.size[1]}"
-            )
-            row: list[Any] = [f"{length} {unit}{windows}"]
+            usual = case == "table4" or max(first.size) == 2048
+            window = "" if usual else f", window {first.size[0]}x{first.size[1]}"
+            row: list[Any] = [f"{length} {unit}{window}"]
             row += [number(value) for value in theirs[near].get(length, (None, None, None))]
             row += [_ms(here.get(device)) for device in devices]
             for name in peers:
-                row += _peer(here, devices[0], name)
+                one = here.get(devices[0], first)
+                ms, ratio = (one.number("peers", name, key) for key in ("step_ms", "ours_over_theirs"))
+                row += [number(ms), "–" if ratio is None else f"×{ratio:.2f}"]
             rows.append(row)
     head = [f"Side, {unit}", "Dressi, RTX 2080", "nvdiffrast, RTX 2080", "PyTorch3D, RTX 2080"]
     head += [f"here, {short(device)}" for device in devices]
@@ -235,12 +180,6 @@ def _against_sizes(
     missing = sorted({_missing(one, name) for one in mine for name in peers} - {""})
     remark = [element("p", f"Left out: {sentence}.", class_="note") for sentence in missing]
     return section(title, table(head, rows), *remark, note=note, identity=case)
-
-
-def _peer(here: dict[str, Measured], device: str, name: str) -> list[str]:
-    one = here.get(device) or next(iter(here.values()))
-    ms, ratio = one.number("peers", name, "step_ms"), one.number("peers", name, "ours_over_theirs")
-    return [number(ms), "–" if ratio is None else f"×{ratio:.2f}"]
 
 
 def _missing(one: Measured, name: str) -> str:
@@ -257,40 +196,24 @@ def figure9(bench: BenchFolder) -> Markup | None:
     for phase in dict.fromkeys(map(_phase, mine)):
         these = [one for one in mine if _phase(one) == phase]
         far = all(isinstance(one.facts.get("distances"), list) and one.facts["distances"] for one in these)
-        curves = [_values(one.facts["distances" if far else "losses"]) for one in these]
-        series = [
-            Series(short(one.device), list(range(len(curve))), curve)
-            for one, curve in zip(these, curves, strict=True)
-        ]
+        series = []
+        for one in these:
+            values = one.facts["distances" if far else "losses"]
+            curve = [float(v) if is_number(v) else None for v in values]
+            series.append(Series(short(one.device), range(len(curve)), curve))
         label = "distance of surfaces" if far else "loss"
         title = f"{phase.capitalize()}, {label}"
         charts.append(line_chart(title, series, x_label="step", y_label=label, log=True))
-    rows = [
-        [
-            _phase(one),
-            short(one.device),
-            number(one.number("quality", "last_loss")),
-            *(
-                differs(one.agreement, part) if one.agreement else "reference"
-                for part in ("last_loss", "image", "gradient")
-            ),
-        ]
-        for one in sorted(mine, key=_phase)
-    ]
+    rows = []
+    for one in sorted(mine, key=_phase):
+        parts = [differs(one.agreement, part) for part in ("last_loss", "image", "gradient")]
+        loss = number(one.number("quality", "last_loss"))
+        rows.append([_phase(one), short(one.device), loss, *(parts if one.agreement else ["reference"] * 3)])
     head = ["Phase", "Device", "last loss", "loss differs by", "first image by", "first gradient by"]
     note = f"{FIGURE9} Here the same, on every device of this machine, from the same start with the same targets."
-    return section(
-        "The same curve on every device: figure 9",
-        element("div", charts, class_="charts"),
-        element("p"),
-        table(head, rows, text_columns=2),
-        note=note,
-        identity="figure9",
-    )
-
-
-def _values(losses: Sequence[Any]) -> list[float | None]:
-    return [float(v) if isinstance(v, int | float) and not isinstance(v, bool) else None for v in losses]
+    parts = [element("div", charts, class_="charts"), element("p"), table(head, rows, text_columns=2)]
+    title = "The same curve on every device: figure 9"
+    return section(title, *parts, note=note, identity="figure9")
 
 
 def _phase(one: Measured) -> str:
@@ -300,7 +223,7 @@ def _phase(one: Measured) -> str:
 def differs(agreement: dict[str, Any], part: str) -> str:
     """How far a part is from that of the reference, and in how many of its texels."""
     value, share = agreement.get(part), agreement.get(f"{part}_share")
-    if not isinstance(value, int | float) or isinstance(value, bool):
+    if not is_number(value):
         return "–"
     said = "0" if value == 0 else f"{value:.1e}"
     return f"{said} ({100 * share:.2g} %)" if isinstance(share, float) and share > 0 else said
@@ -331,7 +254,7 @@ class Measured:
 
     @property
     def faces(self) -> int:
-        """Of its mesh; 0 without one."""
+        """How many its mesh has; 0 without a mesh."""
         return int(self.settings.get("faces", 0))
 
     @property
@@ -342,15 +265,14 @@ class Measured:
     @property
     def agreement(self) -> dict[str, Any]:
         """How far it is from the result of another device; empty for that one."""
-        found = self.facts.get("agreement")
-        return found if isinstance(found, dict) else {}
+        return dictionary(self.facts.get("agreement"))
 
     def number(self, *names: str) -> float | None:
         """A number deep in the facts; None where there is none."""
-        found: Any = self.facts
+        value: Any = self.facts
         for name in names:
-            found = found.get(name) if isinstance(found, dict) else None
-        return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+            value = dictionary(value).get(name)
+        return float(value) if is_number(value) else None
 
 
 @dataclass(frozen=True)
@@ -402,15 +324,15 @@ class BenchFolder:
 
     def groups(self, *cases: str) -> Iterator[dict[str, Measured]]:
         """Results of the same work, by device."""
-        found: dict[tuple[Any, ...], dict[str, Measured]] = {}
+        works: dict[tuple[Any, ...], dict[str, Measured]] = {}
         for one in self.of(*cases):
-            found.setdefault(one.key, {})[one.device] = one
-        yield from found.values()
+            works.setdefault(one.key, {})[one.device] = one
+        yield from works.values()
 
 
 def _speed(measured: list[Measured]) -> Callable[[Measured], float]:
-    """A key that puts results of the device first that is the fastest by the mean logarithm of its steps, in works that all
-    devices have done, or in all."""
+    """A key that sorts results by the speed of their devices: the mean logarithm of the steps, in the works that all devices have
+    done, or in all works where there are none."""
     works: dict[tuple[Any, ...], set[str]] = {}
     for one in measured:
         works.setdefault(one.key, set()).add(one.device)
@@ -423,12 +345,12 @@ def _speed(measured: list[Measured]) -> Callable[[Measured], float]:
 
 
 def _is_list_of_results(results: Any) -> bool:
-    return (
-        isinstance(results, list)
-        and bool(results)
-        and all(isinstance(one, dict) and isinstance(one.get("case"), str) for one in results)
-        and all("error" in one or "step_ms" in one for one in results)
-    )
+    return isinstance(results, list) and bool(results) and all(map(_is_result, results))
+
+
+def _is_result(one: Any) -> bool:
+    facts = dictionary(one)
+    return isinstance(facts.get("case"), str) and ("error" in facts or "step_ms" in facts)
 
 
 def _one(result: dict[str, Any]) -> Measured | Failed:
@@ -438,16 +360,9 @@ def _one(result: dict[str, Any]) -> Measured | Failed:
     settings = result["settings"]
     if not isinstance(settings, dict) or len(settings["size"]) != 2:
         raise ValueError("settings without a size")
-    return Measured(
-        result["case"],
-        str(result["label"]),
-        str(result["device"]),
-        str(result["driver"]),
-        settings,
-        float(result["step_ms"]),
-        result,
-        stage_rows(result.get("stages") or []),
-    )
+    label, device, driver = (str(result[name]) for name in ("label", "device", "driver"))
+    step_ms, stages = float(result["step_ms"]), stage_rows(result.get("stages") or [])
+    return Measured(result["case"], label, device, driver, settings, step_ms, result, stages)
 
 
 def _size(result: dict[str, Any]) -> str:
@@ -484,6 +399,10 @@ TABLE2 = (
     Platform("Arm Mali-G76", 4, (687, 142, 670, 132), (278, 187, 192, 86), (420.0, 189.5)),
 )
 
+ATTACHMENTS = {"desktop": "1,048,576", "turing": "1,048,576"} | dict.fromkeys(
+    ("uhd620", "lavapipe", "swiftshader"), "8"
+)
+"""Input attachments of profiles; those of the others are 4."""
 TABLE3 = {
     "full": (58.441, 30.874),
     "no stage packing": (110.686, 47.462),

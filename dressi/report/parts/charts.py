@@ -33,27 +33,23 @@ class Series:
 
 
 def line_chart(
-    title: str, series: Sequence[Series], *, x_label: str, y_label: str, log: bool = False, zero: bool = False
+    title: str, series: Sequence[Series], *, x_label: str, y_label: str, log: bool = False
 ) -> Markup:
-    """A figure with the curves and a legend. log: a logarithmic y axis, which leaves out what is not positive.  zero: the
-    y axis begins at 0."""
+    """A figure with the curves and a legend. log: a logarithmic y axis, which leaves out what is not positive."""
     curves = [_thinned(one, log) for one in series]
     points = [(x, y) for one in curves for x, y in zip(one.x, one.y, strict=True) if y is not None]
     if not points:
-        return element(
-            "figure", element("figcaption", title), element("p", "There are no values."), class_="chart"
-        )
+        empty = element("p", "There are no values.")
+        return element("figure", element("figcaption", title), empty, class_="chart")
     x_range = _spread(min(x for x, _ in points), max(x for x, _ in points))
-    y_range = _spread(*_limits([y for _, y in points], log, zero))
+    y_range = _spread(*_limits([y for _, y in points], log))
     place_x, place_y = _scale(x_range, False), _scale(y_range, log)
     x_ticks, y_ticks = _ticks(*x_range, 6), (_decades if log else _ticks)(*y_range, 6)
-    lines = [
-        element(
-            "path", d=_path(one, place_x, place_y, dots), class_=f"s{k % COLOURS}{' dots' if dots else ''}"
-        )
-        for k, one in enumerate(curves)
-        for dots in ((False, True) if one.marked or len(one.x) == 1 else (False,))
-    ]
+    lines = []
+    for k, one in enumerate(curves):
+        for dots in (False, True) if one.marked or len(one.x) == 1 else (False,):
+            kind = f"s{k % COLOURS}{' dots' if dots else ''}"
+            lines.append(element("path", d=_path(one, place_x, place_y, dots), class_=kind))
     grid = [element("path", d=f"M0 {1000 - 1000 * place_y(y):.1f}H1000", class_="grid") for y in y_ticks]
     drawing = element(
         "svg",
@@ -70,16 +66,8 @@ def line_chart(
         element("li", element("i", class_=f"s{k % COLOURS}"), one.name, element("output"))
         for k, one in enumerate(curves)
     ]
-    data = {
-        "x": list(x_range),
-        "y": list(y_range),
-        "log": log,
-        "label": x_label,
-        "series": [
-            [[_short(x), None if y is None else _short(y)] for x, y in zip(c.x, c.y, strict=True)]
-            for c in curves
-        ],
-    }
+    values = [[[_short(x), _short(y)] for x, y in zip(c.x, c.y, strict=True)] for c in curves]
+    data = {"x": list(x_range), "y": list(y_range), "log": log, "label": x_label, "series": values}
     return element(
         "figure",
         element("figcaption", title),
@@ -113,8 +101,8 @@ def _tick(value: float) -> str:
     return text if "e" not in text else text.replace("e-0", "e-").replace("e+0", "e")
 
 
-def _short(value: float) -> float:
-    return float(f"{value:.5g}")
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.5g}")
 
 
 def _drawn(value: float | None, log: bool) -> float | None:
@@ -124,27 +112,25 @@ def _drawn(value: float | None, log: bool) -> float | None:
 
 
 def _thinned(one: Series, log: bool) -> Series:
-    """At most ``MOST_POINTS`` points, each the mean of a stretch; what is not finite, beyond ``LARGEST``, or not positive on a log axis, is a gap."""
+    """At most ``MOST_POINTS`` points, each the mean of a stretch. Values that are not finite, beyond ``LARGEST``, or not positive on a
+    log axis become gaps."""
     points = [(x, _drawn(y, log)) for x, y in zip(one.x, one.y, strict=True) if abs(x) <= LARGEST]
-    one = Series(one.name, [x for x, _ in points], [y for _, y in points], one.marked)
-    y = one.y
+    x, y = [x for x, _ in points], [y for _, y in points]
     if len(y) <= MOST_POINTS:
-        return Series(one.name, list(one.x), y, one.marked)
+        return Series(one.name, x, y, one.marked)
     step, xs, ys = len(y) / MOST_POINTS, [], []
     for k in range(MOST_POINTS):
         low, high = int(k * step), max(int((k + 1) * step), int(k * step) + 1)
         values = [v for v in y[low:high] if v is not None]
-        xs.append(sum(one.x[low:high]) / (high - low))
+        xs.append(sum(x[low:high]) / (high - low))
         ys.append(sum(values) / len(values) if values else None)
     return Series(one.name, xs, ys, one.marked)
 
 
-def _limits(values: Sequence[float], log: bool, zero: bool) -> tuple[float, float]:
+def _limits(values: Sequence[float], log: bool) -> tuple[float, float]:
     low, high = min(values), max(values)
-    if log:
-        return low * 0.9, high * 1.1
     room = 0.05 * (high - low)
-    return (0.0 if zero else low - room), high + room
+    return (low * 0.9, high * 1.1) if log else (low - room, high + room)
 
 
 def _spread(low: float, high: float) -> tuple[float, float]:
@@ -167,11 +153,11 @@ def _ticks(low: float, high: float, count: int) -> list[float]:
     base = 10 ** math.floor(math.log10(raw))
     step = next(base * m for m in (1, 2, 5, 10) if base * m >= raw * 0.999)
     first = math.ceil(low / step - 1e-9)
-    found = []
-    while first * step <= high * (1 + 1e-12) + 1e-12 * step and len(found) < 20:
-        found.append(round(first * step, 12))
+    ticks = []
+    while first * step <= high * (1 + 1e-12) + 1e-12 * step and len(ticks) < 20:
+        ticks.append(round(first * step, 12))
         first += 1
-    return found
+    return ticks
 
 
 def _decades(low: float, high: float, count: int) -> list[float]:
@@ -179,9 +165,8 @@ def _decades(low: float, high: float, count: int) -> list[float]:
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     parts = (1, 2, 5) if last - first <= 3 else (1,)
     skip = max(1, math.ceil((last - first) / count))
-    found = [m * 10.0**k for k in range(first, last + 1, skip) for m in parts]
-    inside = [v for v in found if low <= v <= high]
-    return inside or _ticks(low, high, 4)
+    ticks = [m * 10.0**k for k in range(first, last + 1, skip) for m in parts]
+    return [v for v in ticks if low <= v <= high] or _ticks(low, high, 4)
 
 
 def _path(one: Series, place_x: Place, place_y: Place, dots: bool) -> str:
@@ -231,20 +216,14 @@ class StageRow:
 
 def stage_rows(stages: list[dict[str, Any]]) -> list[StageRow]:
     """Stages as files list them. Raises what damaged content raises."""
-    return [
-        StageRow(
-            str(stage["name"]),
-            str(stage.get("functions", "")),
-            _number(stage.get("ms")),
-            _number(stage.get("predicted_ms")),
-            int(stage["bytes"]),
+    rows = []
+    for stage in stages:
+        name, functions = str(stage["name"]), str(stage.get("functions", ""))
+        ms, predicted = (
+            None if t is None else float(t) for t in (stage.get("ms"), stage.get("predicted_ms"))
         )
-        for stage in stages
-    ]
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
+        rows.append(StageRow(name, functions, ms, predicted, int(stage["bytes"])))
+    return rows
 
 
 def timeline(stages: Sequence[StageRow]) -> Markup:
@@ -253,37 +232,27 @@ def timeline(stages: Sequence[StageRow]) -> Markup:
     measured = any(stage.ms is not None for stage in stages)
     moved = [float(stage.bytes) for stage in stages]
     how = "ms measured" if measured else "ms predicted (this device has no timestamps)"
-    return element(
-        "div",
+    strips = [
         _strip(stages, times, f"{number(sum(times))} {how}"),
         _strip(stages, moved, f"{size_text(sum(moved))} moved"),
-        details(
-            f"All {len(stages)} Stages in their order",
-            kinds_legend(stages, sums=True),
-            _table(stages, times, moved),
-        ),
-        class_="timeline",
-    )
+    ]
+    parts = kinds_legend(stages, sums=True), _table(stages, times, moved)
+    every = details(f"All {len(stages)} Stages in their order", *parts)
+    return element("div", strips, every, class_="timeline")
 
 
 def kinds_legend(stages: Sequence[StageRow], *, sums: bool = False) -> Markup:
     """What the colours of strips mean. sums: with the number of Stages of each kind, their time and bytes."""
-    kinds = sorted({stage.kind for stage in stages}, key=lambda kind: (_colour(kind), kind))
-    entries = [
-        element(
-            "li",
-            element("i", class_=f"s{_colour(kind)}"),
-            kind,
-            element("span", _sums(stages, kind)) if sums else None,
-        )
-        for kind in kinds
-    ]
+    entries = []
+    for kind in sorted({stage.kind for stage in stages}, key=lambda kind: (_colour(kind), kind)):
+        figures = element("span", _sums(stages, kind)) if sums else None
+        entries.append(element("li", element("i", class_=f"s{_colour(kind)}"), kind, figures))
     return element("ul", entries, class_="legend")
 
 
 def _time(stage: StageRow) -> float:
-    found = stage.ms if stage.ms is not None else stage.predicted_ms
-    return max(found or 0.0, 0.0)
+    ms = stage.ms if stage.ms is not None else stage.predicted_ms
+    return max(ms or 0.0, 0.0)
 
 
 def _colour(kind: str) -> int:
@@ -292,9 +261,8 @@ def _colour(kind: str) -> int:
 
 def _sums(stages: Sequence[StageRow], kind: str) -> str:
     mine = [stage for stage in stages if stage.kind == kind]
-    return (
-        f"{len(mine)} × · {duration_text(sum(map(_time, mine)))} ms · {size_text(sum(s.bytes for s in mine))}"
-    )
+    ms, moved = duration_text(sum(map(_time, mine))), size_text(sum(stage.bytes for stage in mine))
+    return f"{len(mine)} × · {ms} ms · {moved}"
 
 
 def _strip(stages: Sequence[StageRow], values: Sequence[float], said: str) -> Markup:
@@ -328,6 +296,5 @@ def _table(stages: Sequence[StageRow], times: Sequence[float], moved: Sequence[f
             row.append(duration_text(stage.predicted_ms))
         rows.append([*row, [bar(moved[k], most, "bytes"), size_text(stage.bytes)]])
     head = ["Stage", *(["Functions"] if functions else []), "ms"]
-    return table(
-        [*head, *(["predicted ms"] if predicted else []), "moved"], rows, text_columns=2 if functions else 1
-    )
+    head += [*(["predicted ms"] if predicted else []), "moved"]
+    return table(head, rows, text_columns=2 if functions else 1)

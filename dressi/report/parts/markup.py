@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
@@ -86,23 +87,14 @@ def table(
     rows: one of a single cell is a heading of those below it.  classes: of the rows.
     """
     rows = list(rows)
-    body = [
-        _row(row, text_columns, len(head), mark)
-        for row, mark in zip(rows, classes or [None] * len(rows), strict=True)
-    ]
-    top = [
-        element("th", cell, class_=None if k < text_columns else "n", scope="col")
-        for k, cell in enumerate(head)
-    ]
-    grid = element(
-        "table",
-        None if caption is None else element("caption", caption),
-        element("thead", element("tr", top)),
-        element("tbody", body),
-    )
-    return element(
-        "div", grid, class_="scroll", tabindex="0", role="region", aria_label=caption or str(head[0])
-    )
+    marks = classes or [None] * len(rows)
+    body = [_row(row, text_columns, len(head), mark) for row, mark in zip(rows, marks, strict=True)]
+    kinds = [None if k < text_columns else "n" for k in range(len(head))]
+    top = [element("th", cell, class_=kind, scope="col") for cell, kind in zip(head, kinds, strict=True)]
+    title = None if caption is None else element("caption", caption)
+    grid = element("table", title, element("thead", element("tr", top)), element("tbody", body))
+    label = caption or str(head[0])
+    return element("div", grid, class_="scroll", tabindex="0", role="region", aria_label=label)
 
 
 def _row(row: Sequence[Any], text_columns: int, width: int, mark: str | None) -> Markup:
@@ -118,30 +110,34 @@ def details(summary: Any, *children: Any, opened: bool = False) -> Markup:
     return element("details", element("summary", summary), *children, open=opened)
 
 
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def dictionary(value: Any) -> dict[str, Any]:
+    """The value; an empty one where it is no dictionary, as files may have it."""
+    return value if isinstance(value, dict) else {}
+
+
 def number(value: Any, digits: int = 3) -> str:
     """A number with so many significant digits, grouped; a dash where there is none.
 
     >>> number(1234.5), number(0.012345), number(None), number(3)
     ('1,234', '0.0123', '–', '3')
     """
-    if value is None or isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value) or not math.isfinite(value):
         return "–"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if value != value or value in (float("inf"), float("-inf")):
-        return "–"
+    if isinstance(value, int) or value == 0:
+        return f"{value:,.0f}"
     size = abs(value)
-    if size == 0:
-        return "0"
     if size >= 10 ** (digits - 1):
         return f"{value:,.0f}"
-    if 0 < size < 1e-4:
+    if size < 1e-4:
         return f"{value:.{digits - 1}e}"
-    whole = len(str(int(size))) if size >= 1 else 0
     if size >= 1:
-        return f"{value:.{max(digits - whole, 0)}f}"
+        return f"{value:.{max(digits - len(str(int(size))), 0)}f}"
     lead = 0
-    while size and size * 10 ** (lead + 1) < 1:
+    while size * 10 ** (lead + 1) < 1:
         lead += 1
     return f"{value:.{digits + lead}f}"
 
@@ -161,10 +157,11 @@ def size_text(count: Any) -> str:
     >>> size_text(2048), size_text(3_500_000)
     ('2.0 KiB', '3.3 MiB')
     """
-    if count is None or isinstance(count, bool) or not isinstance(count, int | float):
+    if not is_number(count):
         return "–"
-    value, units = float(count), ["bytes", "KiB", "MiB", "GiB"]
-    k = 0
-    while value >= 1024 and k < len(units) - 1:
-        value, k = value / 1024, k + 1
-    return f"{value:.0f} {units[k]}" if k == 0 else f"{value:.1f} {units[k]}"
+    if count < 1024:
+        return f"{count:.0f} bytes"
+    for power, unit in enumerate(("KiB", "MiB"), start=1):
+        if count < 1024 ** (power + 1):
+            return f"{count / 1024**power:.1f} {unit}"
+    return f"{count / 1024**3:.1f} GiB"

@@ -19,7 +19,6 @@ from ...render.formats import load_mesh, save_glb
 from ...render.io import read_image, resize
 from ...render.mesh import Mesh
 from ...render.mesh.remesh.remesh import decimate
-from .markup import size_text
 
 MOST_BYTES = 4_500_000
 """Of the model as a file; in the page it takes a third more."""
@@ -49,7 +48,7 @@ def page_model(path: Path, most: int = MOST_BYTES) -> Model:
     notes: list[str] = []
     if len(mesh.faces) * 36 > most:
         mesh = _coarser(mesh, MOST_FACES)
-        notes.append(f"{len(mesh.faces):,} of its {faces:,} faces, with colours at vertices")
+        notes = [_fewer(mesh, faces)]
     data = _encoded(mesh)
     for side in SIDES:
         if len(data) <= most:
@@ -57,22 +56,19 @@ def page_model(path: Path, most: int = MOST_BYTES) -> Model:
         smaller = _with_maps_of(mesh, side)
         if smaller is not mesh:
             data = _encoded(smaller)
-            notes = [note for note in notes if "texels" not in note] + [
-                f"maps of at most {side} texels a side"
+            notes = [
+                *(note for note in notes if "texels" not in note),
+                f"maps of at most {side} texels a side",
             ]
     if len(data) > most:
         mesh = _coarser(mesh, MOST_FACES // 4)
-        data, notes = (
-            _encoded(mesh),
-            [f"{len(mesh.faces):,} of its {faces:,} faces, with colours at vertices"],
-        )
+        data, notes = _encoded(mesh), [_fewer(mesh, faces)]
     said = f"Shown with {' and '.join(notes)}; the file in the folder has all." if notes else None
     return Model(data, faces, said, lit)
 
 
-def said_size(model: Model) -> str:
-    """How large the model in the page is, in words."""
-    return size_text(len(model.data))
+def _fewer(mesh: Mesh, faces: int) -> str:
+    return f"{len(mesh.faces):,} of its {faces:,} faces, with colours at vertices"
 
 
 def _encoded(mesh: Mesh) -> bytes:
@@ -101,6 +97,7 @@ def _with_maps_of(mesh: Mesh, side: int) -> Mesh:
 
 
 def _shrunk(values: np.ndarray, side: int) -> np.ndarray:
+    """The image with so many texels along its longer side."""
     height, width = values.shape[:2]
     factor = side / max(height, width)
     return resize(values, (max(round(width * factor), 1), max(round(height * factor), 1)))
@@ -181,24 +178,15 @@ def colour(share: np.ndarray) -> np.ndarray:
 
 def scaled(codes: np.ndarray, side: int) -> np.ndarray:
     """The picture, its longer side at most ``side`` pixels."""
-    height, width = codes.shape[:2]
-    factor = side / max(height, width)
-    if factor >= 1:
-        return codes
-    return resize(
-        np.asarray(codes, np.float32), (max(round(width * factor), 1), max(round(height * factor), 1))
-    )
+    return codes if side >= max(codes.shape[:2]) else _shrunk(np.asarray(codes, np.float32), side)
 
 
 def data_uri(codes: np.ndarray, *, quality: int = 88) -> str:
     """The picture as a text that an <img> shows: WebP, or PNG where Pillow has no WebP."""
     picture = Image.fromarray((np.clip(codes, 0, 1) * 255 + 0.5).astype(np.uint8))
-    stream, webp = io.BytesIO(), features.check("webp")
-    if webp:
-        picture.save(stream, "WEBP", quality=quality, method=4)
-    else:
-        picture.save(stream, "PNG", optimize=True)
-    kind = "webp" if webp else "png"
+    stream, kind = io.BytesIO(), "webp" if features.check("webp") else "png"
+    how = {"quality": quality, "method": 4} if kind == "webp" else {"optimize": True}
+    picture.save(stream, kind, **how)
     return f"data:image/{kind};base64,{base64.b64encode(stream.getvalue()).decode()}"
 
 
