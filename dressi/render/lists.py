@@ -27,14 +27,13 @@ def padded(values: np.ndarray, count: int) -> np.ndarray:
     >>> padded(np.ones((1, 2)), 2).tolist()
     [[1.0, 1.0], [0.0, 0.0]]
     """
-    found = np.zeros((count, *values.shape[1:]), values.dtype)
-    found[: len(values)] = values
-    return found
+    rows = np.zeros((count, *values.shape[1:]), values.dtype)
+    rows[: len(values)] = values
+    return rows
 
 
 def as_list(name: str, vtype: VType, value: Any) -> Variable:
-    """A list as a Variable: a Variable of that type as it is, an array (count, ...) as a leaf. Raises
-    GraphError."""
+    """A Variable of that type as it is, or an array (count, ...) as a leaf. Raises GraphError."""
     if isinstance(value, Variable):
         if value.vtype is not vtype:
             raise GraphError(f"{name} are a {vtype} list, not {value} (made at {value.where})")

@@ -1,5 +1,4 @@
-"""Faces: statistical models of heads, fitted to pictures, landmarks and depths (Dressi, appendix B.3,
-equation 8).
+"""Faces: statistical models of heads, fitted to pictures, landmarks and depths (Dressi, equation 8).
 
     model = load_face_model("face.npz")
     found = fit_face(model, camera, pictures=picture, landmarks=load_landmarks("landmarks.json"))

@@ -44,7 +44,7 @@ class Noise:
 
 
 ROUNDING = 1e-6
-"""By so much masks are outside of [0, 1] at most."""
+"""Masks are outside of [0, 1] by this at most."""
 WHITE = 0.999
 """Channels of pictures from here on are over-exposed: the light was at least this."""
 
@@ -73,27 +73,17 @@ class FaceData:
     clipped: Any = None
 
     def __post_init__(self) -> None:
-        cameras = self.cameras
-        if isinstance(cameras, Camera):
-            cameras = [cameras]
+        cameras = [self.cameras] if isinstance(self.cameras, Camera) else self.cameras
         if not isinstance(cameras, Cameras):
-            if not (
-                isinstance(cameras, Sequence) and cameras and all(isinstance(c, Camera) for c in cameras)
-            ):
-                raise InputError(
-                    f"cameras of a face are a Camera or a list of them, not {type(cameras).__name__}"
-                )
+            some = isinstance(cameras, Sequence) and cameras
+            if not (some and all(isinstance(camera, Camera) for camera in cameras)):
+                kind = type(cameras).__name__
+                raise InputError(f"cameras of a face are a Camera or a list of them, not {kind}")
             cameras = Cameras(cameras)
         object.__setattr__(self, "cameras", cameras)
-        width, height = cameras.size
-        shapes = {
-            "pictures": (height, width, 3),
-            "landmarks": (POINTS, 2),
-            "depths": (height, width),
-            "masks": (height, width),
-            "clipped": (height, width, 3),
-        }
-        for name, shape in shapes.items():
+        plane = cameras.size[::-1]
+        shapes = {"pictures": (*plane, 3), "landmarks": (POINTS, 2), "depths": plane, "masks": plane}
+        for name, shape in {**shapes, "clipped": (*plane, 3)}.items():
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, self._stack(name, shape))
         if self.pictures is not None and self.clipped is None:
@@ -132,15 +122,13 @@ class FaceData:
         if rows >= height:
             return self
         size = (max(round(width * rows / height), 1), rows)
-        smaller: dict[str, Any] = {
-            name: getattr(self, name) for name in ("pictures", "masks", "depths", "clipped")
-        }
+        smaller: dict[str, Any] = {}
         if self.depths is not None:
             whole = np.ones((height, width)) > 0
             smaller["depths"] = np.stack([depth_at(depth, whole, size) for depth in self.depths])
         for name in ("pictures", "masks", "clipped"):
-            if smaller[name] is not None:
-                smaller[name] = np.stack([resize(image, size) for image in smaller[name]])
+            if getattr(self, name) is not None:
+                smaller[name] = np.stack([resize(image, size) for image in getattr(self, name)])
         marks = None if self.landmarks is None else self.landmarks * np.divide(size, (width, height))
         return FaceData(self.cameras.resized(size), landmarks=marks, **smaller)
 

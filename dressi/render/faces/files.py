@@ -68,14 +68,12 @@ def load_face_model(path: str | os.PathLike) -> FaceModel:
         if "dressi_face" not in arrays:
             raise InputError(f"'{path}' is no face model: it has no array 'dressi_face' with its version")
         if (version := arrays["dressi_face"].tolist()) != VERSION:
-            raise InputError(
-                f"'{path}' is a face model of version {shown(version)}; this reads version {VERSION}"
-            )
+            told = f"a face model of version {shown(version)}; this reads version {VERSION}"
+            raise InputError(f"'{path}' is {told}")
         missing = [name for name in ("mean", "faces", "identity") if name not in arrays]
         if missing:
-            raise InputError(
-                f"'{path}' has no array '{missing[0]}'; a face model needs mean, faces and identity"
-            )
+            needs = "a face model needs mean, faces and identity"
+            raise InputError(f"'{path}' has no array '{missing[0]}'; {needs}")
         return _model(arrays)
 
 
@@ -87,9 +85,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             declared = sum(member.file_size for member in archive.infolist())
         if declared > LARGEST_FILE:
-            raise InputError(
-                f"'{path}' holds {declared:,} bytes of arrays, above the limit of {LARGEST_FILE:,}"
-            )
+            raise InputError(f"'{path}' holds {declared:,} bytes of arrays; the limit is {LARGEST_FILE:,}")
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
 
@@ -98,13 +94,11 @@ def _corners(faces: np.ndarray, points: np.ndarray) -> np.ndarray:
     """(T, 3): the triangles of triangles or quads (F, 3) or (F, 4), as numbers of their corners. A quad is
     cut inside; one that repeats its last vertex is one triangle."""
     if faces.ndim != 2 or faces.shape[1] not in (3, 4) or faces.dtype.kind not in "iu":
-        raise InputError(
-            f"faces of a face model are whole numbers (F, 3) or (F, 4), not {shown(faces.dtype)} {faces.shape}"
-        )
+        given = f"{shown(faces.dtype)} {faces.shape}"
+        raise InputError(f"faces of a face model are whole numbers (F, 3) or (F, 4), not {given}")
     if faces.size and not 0 <= faces.min() <= faces.max() < len(points):
-        raise InputError(
-            f"faces of a face model refer to vertex {faces.max()} of {len(points)}; copy the file again"
-        )
+        vertex = f"vertex {faces.max()} of {len(points)}"
+        raise InputError(f"faces of a face model refer to {vertex}; copy the file again")
     rows = triangulate(points[faces].reshape(-1, 3), np.full(len(faces), faces.shape[1]))[1]
     triangles = faces.reshape(-1)[rows]
     return rows[(triangles != np.roll(triangles, 1, axis=1)).all(1)]
@@ -125,9 +119,8 @@ def _mesh(mean: np.ndarray, faces: np.ndarray, uvs: Any, uv_faces: Any) -> Mesh:
 
 def _model(arrays: Mapping[str, np.ndarray]) -> FaceModel:
     mesh = _mesh(arrays["mean"], arrays["faces"], arrays.get("uvs"), arrays.get("uv_faces"))
-    more: dict[str, Any] = {
-        k: arrays[k] for k in ("expression", "landmarks", "albedo", "albedo_modes") if k in arrays
-    }
+    names = ("expression", "landmarks", "albedo", "albedo_modes")
+    more: dict[str, Any] = {k: arrays[k] for k in names if k in arrays}
     more |= {k: arrays[k].item() for k in ("millimetres", "expression_deviation") if k in arrays}
     more["expression_names"] = tuple(arrays.get("expression_names", np.zeros(0, "U1")).tolist())
     bounds = arrays.get("expression_bounds")
@@ -135,8 +128,7 @@ def _model(arrays: Mapping[str, np.ndarray]) -> FaceModel:
     names, regions = (arrays.get(name, np.zeros(0)) for name in ("region_names", "regions"))
     if len(names) != len(regions):
         raise InputError(f"a face model with {len(regions)} regions has {len(names)} region_names; name each")
-    if len(regions):
-        more["regions"] = dict(zip(arrays["region_names"].tolist(), arrays["regions"], strict=True))
+    more["regions"] = dict(zip(names.tolist(), regions, strict=True))
     return FaceModel(mesh, arrays["identity"], **more)
 
 
@@ -229,7 +221,8 @@ def load_landmarks(path: str | os.PathLike, size: tuple[int, int] | None = None)
         found = np.asarray(found, np.float64)
     if found.ndim not in (2, 3) or found.shape[-1] < 2 or found.shape[-2] not in COUNTS:
         raise InputError(
-            f"'{path}' has an array {found.shape}, not 68 points of Multi-PIE or 468 or 478 of MediaPipe; export all points"
+            f"'{path}' has an array {found.shape}, not 68 points of Multi-PIE or 468 or 478 of MediaPipe; export all"
+            " points"
         )
     found = found[..., :2] if found.shape[-2] == POINTS else found[..., MEDIAPIPE, :2]
     if np.isinf(found).any():
@@ -261,7 +254,6 @@ def _text(text: str, braces: bool) -> list[list[float]]:
     lines = [line for line in map(_NUMBER.findall, text.splitlines()) if line]
     for k, line in enumerate(lines):
         if len(line) != len(lines[0]) or len(line) < 2:
-            raise InputError(
-                f"landmark {k} has {len(line)} numbers, the first {len(lines[0])}; copy it again"
-            )
+            counts = f"{len(line)} numbers, the first {len(lines[0])}"
+            raise InputError(f"landmark {k} has {counts}; copy it again")
     return [[float(number) for number in line] for line in lines]

@@ -22,17 +22,17 @@ from .model import Face, FaceModel
 METHODS = ("levenberg_marquardt", "adam")
 RATES = {"identity": 0.1, "expression": 0.03, "zoom": 0.005, "albedo": 0.05, "light": 0.05}
 TURN, SHIFT, GROWTH = 0.01, 0.8, 0.004
-"""Of Adam at first: of weights and the light relative to its brightness, of poses in radians and millimetres,
-of the size."""
+"""Learning rates of Adam at first: of weights, and of the light relative to its brightness; of poses in radians
+and millimetres; of the size."""
 FORCING, GAIN = 0.2, 1e-3
-"""Of steps over pixels: the linear system far from the solution is solved roughly, in a third of the
-iterations, and a stage ends when a step gains less than a thousandth."""
+"""In stages over pixels the linear system is solved roughly far from the solution, in a third of the iterations,
+and a stage ends when a step gains less than this share."""
 GEOMETRY = ("identity", "expression", "pose", "zoom")
 
 
 class Stage(NamedTuple):
-    """learned: of what the options learn.  rows: of the pictures, relative to those of the options; 0:
-    landmarks alone. share: of the steps of the options."""
+    """learned: what is learned if the options say so.  rows, share: rows of the pictures (0: landmarks alone)
+    and steps, relative to those of the options."""
 
     learned: tuple[str, ...]
     rows: float
@@ -79,13 +79,10 @@ class FaceOptions:
             raise InputError(f"poses are {' or '.join(map(repr, POSES))}, not {self.poses!r}")
         if not isinstance(self.noise, Noise):
             raise InputError(f"the noise of a face is Noise(...), not {self.noise!r}")
-        counts = {
-            "steps": 1 if self.steps is None else self.steps,
-            "iterations": self.iterations,
-            "rows": self.rows,
-        }
-        for name, count in counts.items():
-            if not (isinstance(count, int | np.integer) and count >= 1):
+        for name in ("steps", "iterations", "rows"):
+            count = getattr(self, name)
+            whole = isinstance(count, int | np.integer) and count >= 1
+            if not (whole or (name == "steps" and count is None)):
                 raise InputError(f"{name} of FaceOptions is a whole number, at least 1, not {count!r}")
 
     @property
@@ -106,20 +103,20 @@ class FoundFace:
 
 
 class FaceFitter:
-    """Finds faces of one model in views of one kind: its engines are made at the first, and used again for
-    those that follow.
+    """Finds faces of one model in views of one kind: its engines are made for the first face and used again.
 
-    model: the model.  options: how.  ``with FaceFitter(model) as fitter: found = [fitter.fit(data) for data
-    in many]``.
+    model: the model.  options: how.
+
+        with FaceFitter(model) as fitter:
+            faces = [fitter.fit(data) for data in many]
     """
 
     def __init__(
         self, model: FaceModel, options: FaceOptions = FaceOptions(), make_engine: MakeEngine = default_engine
     ):
         if not isinstance(model, FaceModel):
-            raise InputError(
-                f"faces are found of a FaceModel, such as load_face_model gives, not {type(model).__name__}"
-            )
+            kind = type(model).__name__
+            raise InputError(f"faces are found of a FaceModel, such as load_face_model gives, not {kind}")
         self.model, self.options, self._make = model, options, make_engine
         self._made: dict[Any, tuple[Any, FaceGraph, dict[str, np.ndarray]]] = {}
 
@@ -145,15 +142,13 @@ class FaceFitter:
             face = replace(face, motion=np.tile(face.motion, (len(data.cameras), 1, 1)))
         if start is None and data.pictures is not None and model.albedo is not None:
             face = replace(face, light=_even(data, model))
-        costs = []
-        pixels = data.pictures is not None or data.depths is not None or data.masks is not None
+        costs, pixels = [], bool({*data.kinds} - {"landmarks"})
         for stage in STAGES:
             learned = tuple(name for name in stage.learned if name in options.learned)
-            drawn = stage.rows > 0
-            needed = pixels if drawn else data.landmarks is not None
+            needed = pixels if stage.rows else data.landmarks is not None
             if not learned or not needed:
                 continue
-            if drawn:
+            if stage.rows:
                 _check_visible(face, data)
             face, cost = self._run(stage, learned, data, face)
             costs.append(cost)
@@ -204,9 +199,7 @@ class FaceFitter:
             if "pose" in rates:
                 of[graph.unknowns["pose"][1]] = SHIFT / self.model.millimetres
             of |= dict.fromkeys(set(graph.unknowns.get("size", [])) & set(unknowns), GROWTH)
-            falling = {
-                leaf: optim.adam(optim.cosine(r, r / 20, steps), (0.9, 0.99)) for leaf, r in of.items()
-            }
+            falling = {x: optim.adam(optim.cosine(r, r / 20, steps), (0.9, 0.99)) for x, r in of.items()}
             engine.set_optimizer(optim.per_parameter(falling), unknowns)
         return engine, graph, engine.state()
 
@@ -225,17 +218,18 @@ def fit_face(
 ) -> FoundFace:
     """The parameters of a face that is seen in one or more views.
 
-    cameras, pictures, landmarks, depths, masks: as in ``FaceData``; of one picture, several, or pictures with
-    depths. start: parameters near the solution; without it landmarks tell where the face is. Minimises
-    equation 8 of Dressi (appendix B.3): landmarks, colours, truncated depths, and the priors of the weights,
-    in four stages: landmarks alone, twice; everything in pictures of half the rows; everything. Raises
-    InputError: no landmarks, a face that is not visible, arrays that do not fit.
+    cameras, pictures, landmarks, depths, masks: as in ``FaceData``.  start: parameters near the solution;
+    without it landmarks tell where the face is. Minimises equation 8 of Dressi (appendix B.3), landmarks,
+    colours, truncated depths, and the priors of the weights, in four stages: landmarks alone, twice; everything
+    in pictures of half the rows; everything. Raises InputError: no landmarks, a face that is not visible,
+    arrays that do not fit.
 
     >>> ball = primitives.icosphere(1)
     >>> model = FaceModel(ball, identity=ball.positions[None] * 0.1, landmarks=np.arange(68) % 42)
     >>> camera = Camera.perspective(45, (64, 64), (0, 0, 4), (0, 0, 0))
     >>> seen = camera.project(model.positions([1.0])[model.landmarks])[0]
-    >>> found = fit_face(model, camera, landmarks=seen, options=FaceOptions(learned=["identity"]), start=Face(model))
+    >>> options = FaceOptions(learned=["identity"])
+    >>> found = fit_face(model, camera, landmarks=seen, options=options, start=Face(model))
     >>> bool(abs(found.identity[0] - 1) < 0.1)
     True
     """

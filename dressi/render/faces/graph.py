@@ -1,8 +1,7 @@
-"""The parameters of a face as Variables, its picture, and the residuals of equation 8 of Dressi (appendix
-B.3).
+"""The parameters of a face as Variables, its picture, and the residuals of equation 8 of Dressi.
 
     x = R exp(r) (mean + sum of a_i identity_i + sum of b_e expression_e) + t + s
-    c = max(albedo + sum of d_k albedo_k, 0) E(n),      E: the irradiance of nine spherical harmonics, at the vertices
+    c = max(albedo + sum of d_k albedo_k, 0) E(n),      E: irradiance of nine spherical harmonics, at vertices
 
 Each residual is in standard deviations of what it measures, so that the weights of equation 8 are statements
 about noise.
@@ -56,8 +55,7 @@ LEARNED = ("identity", "expression", "pose", "zoom", "albedo", "light")
 
 
 class FaceGraph:
-    """A face in N views as a differentiable picture, and its residuals; ``values`` are for other data and
-    another start.
+    """A face in N views as a differentiable picture, and its residuals.
 
     data: what is seen.  start: the parameters at first.  poses: "shared", or "each" for a pose in each view.
     With masks the outlines count, by the form "outer". Colours and depths are compared where both the picture
@@ -84,14 +82,10 @@ class FaceGraph:
             else:
                 size = (array.shape[2], array.shape[1])
                 self._leaves[name] = Variable(vtype, size, len(array), name=name, data=array)
-        found = {"pose": ("rotation", "shift"), "light": ("light",), "zoom": ("zoom",)}
-        found |= {name: (name,) for name in ("identity", "expression", "albedo", "size")}
-        self.unknowns = {
-            name: [self._leaves[leaf] for leaf in own]
-            for name, own in found.items()
-            if own[0] in self._leaves
-        }
+        own, names = self._leaves, ("light", "zoom", "identity", "expression", "albedo", "size")
+        self.unknowns = {"pose": [own["rotation"], own["shift"]]}
         """Leaves by name of ``LEARNED``; those of modes that the model lacks are missing."""
+        self.unknowns |= {name: [own[name]] for name in names if name in own}
 
     def _inputs(self, data: FaceData, start: Face) -> dict[str, tuple[VType, np.ndarray]]:
         """Types and arrays of the leaves by name: lists (n, ...), images (N, H, W, ...). Raises
@@ -101,51 +95,57 @@ class FaceGraph:
         base = start.motion
         if base.ndim == 3 and (self.poses == "shared" or len(base) != views):
             raise InputError(
-                f"the start has {len(base)} poses; one is needed, or one for each of {views} views and poses='each'"
+                f"the start has {len(base)} poses; one is needed, or one for each of {views} views and"
+                " poses='each'"
             )
         if self.poses == "each" and base.ndim == 2:
             base = np.tile(base, (views, 1, 1))
         base = base.reshape(-1, 1, 1, 4, 4)
         nothing = np.zeros((len(base), 1, 1, 3))
-        found: dict[str, tuple[VType, np.ndarray]] = {
+
+        def number(value: Any) -> tuple[VType, np.ndarray]:
+            return FLOAT, np.full((1, 1, 1), value)
+
+        inputs: dict[str, tuple[VType, np.ndarray]] = {
             "cameras": (MAT4, cameras.matrices[:, None, None]),
             "base": (MAT4, base),
             "rotation": (VEC3, nothing),
             "shift": (VEC3, nothing),
-            "zoom": (FLOAT, np.full((1, 1, 1), np.log(start.zoom))),
+            "zoom": number(np.log(start.zoom)),
         }
         for name in ("identity", "expression", "albedo"):
             if len(weights := getattr(start, name)):
-                found[name] = (FLOAT, weights)
+                inputs[name] = (FLOAT, weights)
         if model.albedo is not None:
-            found["light"] = (VEC3, np.asarray(start.light, np.float64).reshape(COUNT, 3))
+            inputs["light"] = (VEC3, np.asarray(start.light, np.float64).reshape(COUNT, 3))
             brightness = float(np.abs(start.light[0]).mean()) + 1e-6
-            found["brightness"] = (FLOAT, np.full((1, 1, 1), 1 / (brightness * self.noise.light)))
+            inputs["brightness"] = number(1 / (brightness * self.noise.light))
         elif data.pictures is not None:
             raise InputError(
                 "this face model has no albedo, which pictures need; model.with_albedo(*procedural_albedo(model)) adds one"
             )
         if data.pictures is not None:
-            found["pictures"] = (VEC3, data.pictures)
-            found["clipped"] = (VEC3, (data.clipped > 0).astype(np.float64))
+            inputs["pictures"] = (VEC3, data.pictures)
+            inputs["clipped"] = (VEC3, (data.clipped > 0).astype(np.float64))
         if views == 1 and data.depths is None:
             eye = np.linalg.inv(cameras[0].view)[:3, 3]
             expression = start.expression / model.expression_deviation
             told = np.square(np.append(start.identity, expression)).sum()
             distance = np.linalg.norm(base[0, 0, 0, :3, 3] - eye)
-            found |= {
-                "eye": (VEC3, eye.reshape(1, 1, 1, 3)),
-                "modes": (FLOAT, np.full((1, 1, 1), np.sqrt(told))),
-                "nearness": (FLOAT, np.full((1, 1, 1), start.zoom / max(distance, 1e-9))),
-                "size": (FLOAT, np.zeros((1, 1, 1))),
-            }
             growth, drift = growing(start)
-            found |= {"growth": (FLOAT, growth), "drift": (VEC3, drift.reshape(1, 1, 1, 3))}
+            inputs |= {
+                "eye": (VEC3, eye.reshape(1, 1, 1, 3)),
+                "modes": number(np.sqrt(told)),
+                "nearness": number(start.zoom / max(distance, 1e-9)),
+                "size": number(0.0),
+                "growth": (FLOAT, growth),
+                "drift": (VEC3, drift.reshape(1, 1, 1, 3)),
+            }
         if data.depths is not None:
-            found["depths"] = (FLOAT, data.depths)
+            inputs["depths"] = (FLOAT, data.depths)
         if data.masks is not None:
-            found["outline"] = (FLOAT, signed_distances(data.masks, cameras.size))
-            found["inside"] = (FLOAT, (data.masks > 0.999).astype(np.float64))
+            inputs["outline"] = (FLOAT, signed_distances(data.masks, cameras.size))
+            inputs["inside"] = (FLOAT, (data.masks > 0.999).astype(np.float64))
         if data.landmarks is not None and model.landmarks is not None:
             known = data.known & (model.landmarks >= 0)
             width, height = cameras.size
@@ -153,23 +153,22 @@ class FaceGraph:
             unit = np.where(np.arange(POINTS) < JAW, 1 / self.noise.jaw, 1.0) * (256 / self.noise.landmarks)
             scale = (known * unit)[..., None] * np.array([width / height, 1.0])
             places = np.where(known[..., None], data.landmarks / np.array([width, height]), 0.5)
-            found |= {"landmarks": (VEC2, places[:, None]), "deviation": (VEC2, scale[:, None])}
-        return found
+            inputs |= {"landmarks": (VEC2, places[:, None]), "deviation": (VEC2, scale[:, None])}
+        return inputs
 
     def values(
         self, data: FaceData, start: Face, read: Sequence[Variable] | None = None
     ) -> dict[Variable, np.ndarray]:
-        """What to send to an engine for other data of the same kinds and sizes, by other cameras of the same
-        size, and another start.  read: Variables whose leaves count; default: the residuals made last. Raises
-        InputError."""
+        """Arrays to send for other data of the same kinds and sizes, and another start.  read: Variables whose
+        leaves count; default: the residuals made last. Raises InputError."""
         inputs = self._inputs(data, start)
         if {*inputs} != {*self._leaves} or data.cameras.size != self.cameras.size:
             raise InputError(
                 "the data have other kinds or sizes than those that this graph was made for; make another one"
             )
         wanted = self._read if read is None else {*leaves(read)}
-        found = {self._leaves[name]: array for name, (_, array) in inputs.items()}
-        return {leaf: array for leaf, array in found.items() if leaf in wanted}
+        arrays = {self._leaves[name]: array for name, (_, array) in inputs.items()}
+        return {leaf: array for leaf, array in arrays.items() if leaf in wanted}
 
     # ---- the face
     def _moved(self, mean: np.ndarray, pick: np.ndarray | slice) -> Variable:
@@ -220,8 +219,8 @@ class FaceGraph:
 
     @cached_property
     def colours(self) -> Variable:
-        """VEC3 list: the lit vertices. Faces have far more pixels than vertices have neighbours, and light
-        this smooth is linear between them."""
+        """VEC3 list: the lit vertices. There are far more pixels than vertices, and light this smooth is linear
+        between them."""
         turn, _ = rotation_and_translation(self.motion)
         normals = turn @ vertex_normals(self.positions, list_leaf("corners", IVEC3, self.model.mesh.faces))
         return self.albedo * F.maximum(harmonic_irradiance(self._leaves["light"], normals), 0.0)
@@ -246,14 +245,17 @@ class FaceGraph:
     def residuals(self, *, drawn: bool = True) -> dict[str, Variable | Robust]:
         """By name: landmarks, colour, depth, mask, as far as the data have them, and the priors.  drawn:
         whether there are those of pixels."""
-        terms = {"landmarks": self._landmarks}
+        terms = [("landmarks", "landmarks", self._landmarks)]
         if drawn:
-            terms |= {"pictures": self._colour, "depths": self._depth, "outline": self._mask}
-        names = {"pictures": "colour", "depths": "depth", "outline": "mask"}
-        found = {names.get(name, name): make() for name, make in terms.items() if name in self._leaves}
-        found |= self._priors(drawn)
-        self._read = {*leaves([r.residual if isinstance(r, Robust) else r for r in found.values()])}
-        return found
+            terms += [
+                ("colour", "pictures", self._colour),
+                ("depth", "depths", self._depth),
+                ("mask", "outline", self._mask),
+            ]
+        residuals = {name: make() for name, leaf, make in terms if leaf in self._leaves}
+        residuals |= self._priors(drawn)
+        self._read = {*leaves([r.residual if isinstance(r, Robust) else r for r in residuals.values()])}
+        return residuals
 
     def _landmarks(self) -> Robust:
         assert self.model.landmarks is not None
@@ -282,8 +284,7 @@ class FaceGraph:
         return drawn if inside is None else F.logical_and(drawn, F.greater(inside, 0.5))
 
     def _colour(self) -> Robust:
-        """What is over-exposed is at least as bright as the picture: only what is drawn darker counts
-        there."""
+        """Over-exposed light is at least as bright as the picture: only what is drawn darker counts there."""
         away = self.picture.colour - self._leaves["pictures"]
         away = away - F.hadamard(F.maximum(away, 0.0), self._leaves["clipped"])
         away = F.select(self._seen, away, (0.0, 0.0, 0.0))
@@ -310,22 +311,22 @@ class FaceGraph:
 
     def _priors(self, drawn: bool) -> dict[str, Variable | Robust]:
         model, own = self.model, self._leaves
-        found: dict[str, Variable | Robust] = {"identity": self.identity}
+        priors: dict[str, Variable | Robust] = {"identity": self.identity}
         if "expression" in own:
             weights = own["expression"]
-            found["expression"] = weights * (1 / model.expression_deviation)
+            priors["expression"] = weights * (1 / model.expression_deviation)
             if model.expression_bounds is not None:
                 low, high = model.expression_bounds
                 beyond = F.maximum(weights - high, 0.0) + F.minimum(weights - low, 0.0)
-                found["expression bounds"] = beyond * (10 / model.expression_deviation)
+                priors["expression bounds"] = beyond * (10 / model.expression_deviation)
         if "modes" in own:
-            found["distance"] = self._distance()
+            priors["distance"] = self._distance()
         if drawn and "albedo" in own:
-            found["albedo"] = own["albedo"]
+            priors["albedo"] = own["albedo"]
         if drawn and "pictures" in own:
             first = F.equal(F.linear_index(own["light"].size), 0)
-            found["light"] = F.select(first, (0.0, 0.0, 0.0), own["light"] * own["brightness"])
-        return found | {"zoom": own["zoom"] * (1 / self.noise.zoom)}
+            priors["light"] = F.select(first, (0.0, 0.0, 0.0), own["light"] * own["brightness"])
+        return priors | {"zoom": own["zoom"] * (1 / self.noise.zoom)}
 
     def leaves(self, learned: Sequence[str]) -> list[Variable]:
         """The leaves of some of ``LEARNED``, as far as the model has them."""
@@ -336,23 +337,18 @@ class FaceGraph:
     def found(self, engine: Any, start: Face) -> Face:
         """The face of the present values of an engine that was sent ``start``; what its residuals do not read
         is that of the start."""
-        read = {
-            name: np.asarray(engine.recv(leaf), np.float64)
-            for name, leaf in self._leaves.items()
-            if name in KEPT and leaf in self._read
-        }
-        found: dict[str, Any] = {
-            n: read[n].ravel() for n in ("identity", "expression", "albedo") if n in read
-        }
+        kept = [name for name in self._leaves if name in KEPT and self._leaves[name] in self._read]
+        read = {name: np.asarray(engine.recv(self._leaves[name]), np.float64) for name in kept}
+        face: dict[str, Any] = {n: read[n].ravel() for n in ("identity", "expression", "albedo") if n in read}
         if "size" in read:
-            growth = read["growth"].ravel()[: len(found["identity"])]
-            found["identity"] = found["identity"] + read["size"].item() * growth
+            growth = read["growth"].ravel()[: len(face["identity"])]
+            face["identity"] = face["identity"] + read["size"].item() * growth
         if "light" in read:
-            found["light"] = read["light"].reshape(COUNT, 3)
+            face["light"] = read["light"].reshape(COUNT, 3)
         if "base" in read:
             motion = motions_of(read)
-            found["motion"] = motion[0] if self.poses == "shared" else motion
-        return replace(start, zoom=float(np.exp(read["zoom"].item())), **found)
+            face["motion"] = motion[0] if self.poses == "shared" else motion
+        return replace(start, zoom=float(np.exp(read["zoom"].item())), **face)
 
 
 # Where a fit starts: the mean face in front of a camera, from its landmarks.
@@ -360,14 +356,13 @@ class FaceGraph:
 FEWEST = 6
 """Landmarks of a view that tell a pose."""
 FLATTEST = 0.05
-"""Of two directions of the landmarks, of which a camera shows each as large as the other."""
+"""Least ratio of the scales at which a camera shows two directions of the landmarks."""
 RIDGE = 1e-3
 """Of the weights that enlarge a face, relative to its modes."""
 
 
 def usable_landmarks(model: FaceModel, data: FaceData) -> np.ndarray:
-    """(N, 68) bool: those that are seen and that the model has. Raises InputError when no view has enough of
-    them."""
+    """(N, 68) bool: those that are seen and that the model has. Raises InputError when no view has enough."""
     if data.landmarks is None:
         raise InputError(
             "there are no landmarks; give landmarks=load_landmarks(file), or start= a Face near the solution"
@@ -379,7 +374,8 @@ def usable_landmarks(model: FaceModel, data: FaceData) -> np.ndarray:
     known = data.known & (model.landmarks >= 0)
     if known.sum(1).max() < FEWEST:
         raise InputError(
-            f"no view has {FEWEST} landmarks of the model, at most {known.sum(1).max()}; detect more, or give start="
+            f"no view has {FEWEST} landmarks of the model, at most {known.sum(1).max()}; detect more, or give"
+            " start="
         )
     return known
 
@@ -392,16 +388,14 @@ def start_motion(model: FaceModel, data: FaceData) -> np.ndarray:
     """
     known = usable_landmarks(model, data)
     assert model.landmarks is not None and data.landmarks is not None
-    points = model.mesh.positions[np.maximum(model.landmarks, 0)]
-    found = []
+    points, poses = model.mesh.positions[np.maximum(model.landmarks, 0)], []
     for view in np.flatnonzero(known.sum(1) >= FEWEST):
         camera, seen = data.cameras[int(view)], known[view]
-        pixels = np.concatenate([data.landmarks[view, seen], np.ones((seen.sum(), 1))], axis=1)
+        ones, middle = np.ones((seen.sum(), 1)), points[seen].mean(0)
+        pixels = np.concatenate([data.landmarks[view, seen], ones], axis=1)
         rays = (pixels @ np.linalg.inv(camera.intrinsics).T)[:, :2]
-        middle = points[seen].mean(0)
-        affine, *_ = np.linalg.lstsq(
-            np.concatenate([points[seen] - middle, np.ones((seen.sum(), 1))], axis=1), rays, rcond=None
-        )
+        rows = np.concatenate([points[seen] - middle, ones], axis=1)
+        affine, *_ = np.linalg.lstsq(rows, rays, rcond=None)
         rows, place = affine[:3].T, affine[3]
         scale = np.linalg.norm(rows, axis=1).mean()
         left, (wide, narrow), right = np.linalg.svd(rows, full_matrices=False)
@@ -413,19 +407,16 @@ def start_motion(model: FaceModel, data: FaceData) -> np.ndarray:
         own = np.eye(4)
         own[:3, :3], own[:3, 3] = turn, np.array([*place, 1.0]) / scale - turn @ middle
         motion = np.linalg.inv(camera.view) @ own
-        found.append((landmark_error(model, data, known, points, motion), motion))
-    if not found:
+        poses.append((landmark_error(data, known, points, motion), motion))
+    if not poses:
         raise InputError(
             "the landmarks of all views lie at one place or on one line, which tells no pose; detect them again"
         )
-    return min(found, key=lambda pair: pair[0])[1]
+    return min(poses, key=lambda pair: pair[0])[1]
 
 
-def landmark_error(
-    model: FaceModel, data: FaceData, known: np.ndarray, points: np.ndarray, motion: np.ndarray
-) -> float:
-    """Mean distance in pixels of landmarks of a model at ``points`` (68, 3) in a pose, infinite behind a
-    camera."""
+def landmark_error(data: FaceData, known: np.ndarray, points: np.ndarray, motion: np.ndarray) -> float:
+    """Mean distance in pixels of landmarks at ``points`` (68, 3) in a pose, infinite behind a camera."""
     assert data.landmarks is not None
     world = points @ motion[:3, :3].T + motion[:3, 3]
     away = []
@@ -438,8 +429,7 @@ def landmark_error(
 
 
 def growing(face: Face) -> tuple[np.ndarray, np.ndarray]:
-    """The weights of identity, (I,), that enlarge a face best, for e-fold growth about its origin, and what
-    it shifts by, (3,).
+    """The weights of identity (I,) that enlarge a face best, e-fold about its origin, and its shift (3,).
 
     >>> ball = primitives.icosphere(1)
     >>> growth, drift = growing(Face(FaceModel(ball, identity=ball.positions[None] * 0.1)))

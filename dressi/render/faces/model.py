@@ -19,22 +19,21 @@ POINTS = 68
 JAW = 17
 """Of these, the first ones lie on the contour of the jaw, not on places of the skin."""
 UNROUND = 1e-3
-"""By so much the columns of a rotation are off unit length and right angles at most."""
+"""The columns of a rotation are off unit length and right angles by this at most."""
 
 
 def table(what: str, values: Any, shape: tuple[int | None, ...], dtype: Any = np.float32) -> np.ndarray:
     """An array of numbers of a shape, None for any length. Raises InputError."""
-    found = np.asarray(values)
-    fits = found.ndim == len(shape) and all(n is None or n == m for n, m in zip(shape, found.shape))
+    array = np.asarray(values)
+    fits = array.ndim == len(shape) and all(n is None or n == m for n, m in zip(shape, array.shape))
     kinds = "iu" if np.dtype(dtype).kind in "iu" else "fiu"
-    if found.dtype.kind not in kinds or not fits:
+    if array.dtype.kind not in kinds or not fits:
         wanted = ", ".join("N" if n is None else str(n) for n in shape)
-        raise InputError(
-            f"{what} of a face model are an array ({wanted}), not {shown(found.dtype)} {found.shape}"
-        )
-    if not np.isfinite(found).all():
+        given = f"{shown(array.dtype)} {array.shape}"
+        raise InputError(f"{what} of a face model are an array ({wanted}), not {given}")
+    if not np.isfinite(array).all():
         raise InputError(f"{what} of a face model have values that are NaN or infinite; repair them")
-    return found.astype(dtype)
+    return array.astype(dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,19 +86,17 @@ class FaceModel:
         if self.landmarks is not None:
             points = table("landmarks", self.landmarks, (POINTS,), np.int64)
             if points.min() < -1 or points.max() >= count:
+                given = f"{points.min()} to {points.max()}"
                 raise InputError(
-                    f"landmarks of a face model are vertices 0 to {count - 1}, or -1, not {points.min()} to {points.max()}"
+                    f"landmarks of a face model are vertices 0 to {count - 1}, or -1, not {given}"
                 )
             object.__setattr__(self, "landmarks", points)
-        found = {}
-        for name, value in self.regions.items():
-            inside = np.asarray(value)
+        regions = {str(name): np.asarray(inside) for name, inside in self.regions.items()}
+        for name, inside in regions.items():
             if inside.dtype != bool or inside.shape != (count,):
-                raise InputError(
-                    f"the region '{shown(name)}' is an array ({count},) of bool, not {shown(inside.dtype)} {inside.shape}"
-                )
-            found[str(name)] = inside
-        object.__setattr__(self, "regions", found)
+                given = f"{shown(inside.dtype)} {inside.shape}"
+                raise InputError(f"the region '{shown(name)}' is an array ({count},) of bool, not {given}")
+        object.__setattr__(self, "regions", regions)
         for name in ("millimetres", "expression_deviation"):
             number = float(getattr(self, name))
             if not (np.isfinite(number) and number > 0):
@@ -111,8 +108,8 @@ class FaceModel:
     def __repr__(self) -> str:
         marks = 0 if self.landmarks is None else int((self.landmarks >= 0).sum())
         return (
-            f"FaceModel of {len(self.mesh.positions)} vertices: {len(self.identity)} identity, {len(self.expression)}"
-            f" expression and {len(self.albedo_modes)} albedo modes, {marks} landmarks"
+            f"FaceModel of {len(self.mesh.positions)} vertices: {len(self.identity)} identity,"
+            f" {len(self.expression)} expression and {len(self.albedo_modes)} albedo modes, {marks} landmarks"
         )
 
     def weights(self, what: str, values: Any) -> np.ndarray:
@@ -121,20 +118,19 @@ class FaceModel:
         modes = self.albedo_modes if what == "albedo" else getattr(self, what)
         if values is None:
             return np.zeros(len(modes))
-        found = np.asarray(values, np.float64)
-        if found.shape != (len(modes),):
-            raise InputError(f"{what} weights are {len(modes)} numbers, not {found.shape}")
-        if not np.isfinite(found).all():
+        weights = np.asarray(values, np.float64)
+        if weights.shape != (len(modes),):
+            raise InputError(f"{what} weights are {len(modes)} numbers, not {weights.shape}")
+        if not np.isfinite(weights).all():
             raise InputError(f"{what} weights have values that are NaN or infinite; repair them")
-        return found
+        return weights
 
     def positions(self, identity: Any = None, expression: Any = None) -> np.ndarray:
         """(V, 3) float64: the vertices, in coordinates of the model. Weights that are left out are 0. Raises
         InputError."""
-        parts = ((self.identity, "identity", identity), (self.expression, "expression", expression))
         moved = self.mesh.positions.copy()
-        for modes, what, values in parts:
-            moved += np.tensordot(self.weights(what, values), modes, axes=1)
+        moved += np.tensordot(self.weights("identity", identity), self.identity, axes=1)
+        moved += np.tensordot(self.weights("expression", expression), self.expression, axes=1)
         return moved
 
     def colours(self, albedo: Any = None) -> np.ndarray:
@@ -143,9 +139,8 @@ class FaceModel:
             raise InputError(
                 "this face model has no albedo; model.with_albedo(*procedural_albedo(model)) adds one"
             )
-        return np.maximum(
-            self.albedo + np.tensordot(self.weights("albedo", albedo), self.albedo_modes, axes=1), 0
-        )
+        weights = self.weights("albedo", albedo)
+        return np.maximum(self.albedo + np.tensordot(weights, self.albedo_modes, axes=1), 0)
 
     def with_albedo(self, albedo: np.ndarray, modes: np.ndarray | None = None) -> FaceModel:
         """The model with a mean albedo (V, 3) and modes (A, V, 3). Raises InputError."""
@@ -153,19 +148,13 @@ class FaceModel:
 
     def part(self, identity: int | None = None, expression: int | None = None) -> FaceModel:
         """The model with its first modes only. Raises InputError."""
-        names = self.expression_names[:expression]
-        return replace(
-            self,
-            identity=self.identity[:identity],
-            expression=self.expression[:expression],
-            expression_names=names,
-        )
+        modes, names = self.expression[:expression], self.expression_names[:expression]
+        return replace(self, identity=self.identity[:identity], expression=modes, expression_names=names)
 
 
 @dataclass(frozen=True, eq=False)
 class Face:
-    """The parameters of one face of a model: a shape, its place, its colours, the light, and the zoom of the
-    cameras.
+    """The parameters of one face: shape, place, colours, the light, and the zoom of the cameras.
 
     identity: (I,).  expression: (E,).  motion: (4, 4), or (N, 4, 4) for a place in each of N views: from the
     model to the world.  albedo: (A,).  light: (16, 3), spherical harmonics, degrees 0 to 2 count.  zoom:
@@ -193,9 +182,8 @@ class Face:
         turn = motion[..., :3, :3]
         away = np.abs(turn @ np.swapaxes(turn, -1, -2) - np.eye(3)).max()
         if not (np.isfinite(motion).all() and away < UNROUND and (np.linalg.det(turn) > 0).all()):
-            raise InputError(
-                "the motion of a face is a rotation and a shift of finite numbers; zoom and identity scale"
-            )
+            text = "the motion of a face is a rotation and a shift of finite numbers; zoom and identity scale"
+            raise InputError(text)
         object.__setattr__(self, "motion", motion)
         light = np.asarray(self.light, np.float64)
         if light.shape != (COUNT, 3) or not np.isfinite(light).all():
@@ -213,7 +201,7 @@ class Face:
         return self.positions() @ motion[:3, :3].T + motion[:3, 3]
 
     def mesh(self) -> Mesh:
-        """In coordinates of the model, with its albedo as colours of the vertices if it has one."""
+        """The mesh in coordinates of the model, with its albedo as colours of vertices if it has one."""
         mesh = replace(self.model.mesh, positions=self.positions(), normals=None, normal_faces=None)
         if self.model.albedo is not None:
             mesh = replace(mesh, colors=self.model.colours(self.albedo), color_faces=mesh.faces)
@@ -233,8 +221,7 @@ BLOOD = np.array([0.05, 0.45, 0.35])
 """Absorbance of red, green and blue, relative."""
 SAMPLES, UNEVEN = 200, 0.03
 DEFORMED, PAIRINGS, NEAREST = 40, 20, 3
-"""Identity modes that follow a scan; how often points are paired; vertices of a scan whose colours a vertex
-takes."""
+"""Identity modes that follow a scan; rounds of pairing; vertices of a scan whose colours a vertex takes."""
 LIPS, BROWS, CHEEK = (48, 60), ((17, 22), (22, 27)), (1, 15, 31, 35)
 """Landmarks of Multi-PIE."""
 
@@ -335,13 +322,12 @@ def procedural_albedo(
 def _smooth(points: np.ndarray) -> np.ndarray:
     """(V, 15): harmonics of degree 1 to 3 of the directions from the middle, of deviation 1."""
     away = points - (points.min(0) + points.max(0)) / 2
-    found = harmonics(away / np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-12))[:, 1:]
-    return (found - found.mean(0)) / np.maximum(found.std(0), 1e-9)
+    values = harmonics(away / np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-12))[:, 1:]
+    return (values - values.mean(0)) / np.maximum(values.std(0), 1e-9)
 
 
 def _places(model: FaceModel) -> list[tuple[np.ndarray, float, np.ndarray]]:
-    """Weights of vertices in [0, 1], deviation of the absorbance, its colour: of lips, brows, cheeks and
-    beard."""
+    """For lips, brows, cheeks and beard: weights of vertices in [0, 1], deviation and colour of the absorbance."""
     if model.landmarks is None or (model.landmarks < 0).any():
         return []
     points = model.mesh.positions

@@ -10,8 +10,8 @@ the opaque surface alone where it is opaque.
 Which edges count is what the forms differ in:
 
     outer      where p shows nothing, every edge.
-    contour    edges in front of the opaque surface that p shows, from the side on which their mesh is not, unless a layer of p
-               goes on to q: unless the plane of its face, extended to q, has the depth of the edge there.
+    contour    edges in front of the opaque surface that p shows, from the side on which their mesh is not,
+               unless a layer of p goes on to q: the plane of its face has the depth of the edge there.
 
 So the picture is continuous where a surface moves over a pixel centre: just beside the outline the margin
 shows the layers that come there. Where nothing is transparent, both are the forms of opaque meshes
@@ -96,9 +96,7 @@ class Margined(Layered):
 
 def outer_layers(peeled: Peeled, radius: Variable, *, edges: EdgeList | None = None) -> Margined:
     """Peeled faces with a soft margin outside of all of them; arguments of ``outer_form``."""
-    nearest = peeled.seen[0]
-
-    return _margined(peeled, radius, edges, lambda lines, ends, edge: F.less(nearest, 0))
+    return _margined(peeled, radius, edges, lambda lines, ends, edge: F.less(peeled.seen[0], 0))
 
 
 def contour_layers(
@@ -108,14 +106,14 @@ def contour_layers(
     ``contour_form``. Raises InputError for seams."""
     if seams:
         raise InputError(
-            "the contour form blends no lines on which transparent surfaces pass through each other; leave out seams, or take"
-            " form='antialias'"
+            "the contour form blends no lines on which transparent surfaces pass through each other;"
+            " leave out seams, or take form='antialias'"
         )
     layers = packed([F.to_float(face) for face in peeled.layers])
 
     def counts(lines: _Lines, ends: Variable, edge: Variable) -> Variable:
         row, size = F.lookup(lines.depths, edge), peeled.mesh.size
-        found = in_front(size, peeled.solid, lines.planes, ends, row)
+        counted = in_front(size, peeled.solid, lines.planes, ends, row)
         place = place_on(pixel_centres(size), ends.xy, ends.zw)
         depth, point = F.mix(row.x, row.y, place), F.mix(ends.xy, ends.zw, place)
         for k in range(len(peeled.layers)):
@@ -123,8 +121,8 @@ def contour_layers(
             plane = F.lookup(lines.planes, face)
             apart = F.abs(depth_at(plane, point) - depth)
             goes_on = F.less_equal(apart, MEETS * F.sum_components(F.abs(plane)))
-            found = F.select(F.logical_and(covered(face), goes_on), 0.0, found)
-        return found
+            counted = F.select(F.logical_and(covered(face), goes_on), 0.0, counted)
+        return counted
 
     return _margined(peeled, radius, edges, counts)
 
@@ -166,23 +164,16 @@ def _margined(
     sheets = [inner_surface(mesh, lines.edges, near, face) for face in (front, _behind(lines, near, front))]
     clear = [F.select(F.greater_equal(sheet.face, peeled.opaque), sheet.face, -1) for sheet in sheets]
     opaque = F.select(F.less(sheets[0].face, peeled.opaque), sheets[0].face, -1)
-    own = [unstacked(hard.panes.weights, len(peeled.layers)), [hard.solids.weights]]
     margin = soft_margin(near, radius, mesh.size)
-    return Margined(
-        hard.hard,
-        F.select(hard.hard, 1.0, margin),
-        hard.mesh,
-        peeled,
-        _stacked(mesh, [*peeled.layers, *clear], [*own[0], *(sheet.weights for sheet in sheets)]),
-        _stacked(mesh, [peeled.solid, opaque], [*own[1], sheets[0].weights]),
-        margin,
-        near.found,
-        tuple(before),
-    )
+    soft = F.select(hard.hard, 1.0, margin)
 
+    def surfaces(faces: Sequence[Variable], weights: Sequence[Variable]) -> Surface:
+        return Surface(mesh.faces, stacked_faces(faces), stacked(weights))
 
-def _stacked(mesh: DrawnMesh, faces: Sequence[Variable], weights: Sequence[Variable]) -> Surface:
-    return Surface(mesh.faces, stacked_faces(faces), stacked(weights))
+    own = unstacked(hard.panes.weights, len(peeled.layers))
+    panes = surfaces([*peeled.layers, *clear], [*own, *(sheet.weights for sheet in sheets)])
+    solids = surfaces([peeled.solid, opaque], [hard.solids.weights, sheets[0].weights])
+    return Margined(hard.hard, soft, hard.mesh, peeled, panes, solids, margin, near.found, tuple(before))
 
 
 def _behind(lines: _Lines, near: NearestPoint, front: Variable) -> Variable:
@@ -218,12 +209,11 @@ def draw_layers(form: Form, mesh: DrawnMesh, opaque: int, layers: int = 4, **opt
 
 
 def check_layered(form: Form, node: str = "") -> None:
-    """Raises InputError for a form that draws no layers. node: the name of one that is transparent, if it has
-    one."""
+    """Raises InputError for a form that draws no layers. node: the name of a transparent one, if any."""
     if form not in LAYERED:
         able = ", ".join(f"'{other.name}'" for other in LAYERED)
         what = f"node '{node}' is transparent, and the" if node else "the"
         raise InputError(
-            f"{what} {form.name} form draws no transparent surfaces, because its soft faces overlap along every edge of the mesh;"
-            f" take form={able}"
+            f"{what} {form.name} form draws no transparent surfaces, because its soft faces overlap along every"
+            f" edge of the mesh; take form={able}"
         )

@@ -46,7 +46,7 @@ class Summed(Transparent):
 
     @property
     def surfaces(self) -> tuple[Surface, ...]:
-        """Of the opaque faces."""
+        """Surfaces of the opaque faces."""
         return () if self.solid is None else self.solid.surfaces
 
     def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
@@ -62,11 +62,8 @@ class Summed(Transparent):
 
 
 def draw_summed(form: Form, mesh: DrawnMesh, opaque: int, **options: Any) -> Summed:
-    """The picture of a mesh whose faces from number ``opaque`` on are transparent, drawn by
-    ``summed_layers``.
-
-    form: of the opaque faces, with its options. Raises InputError.
-    """
+    """The picture of a mesh whose faces from number ``opaque`` on are transparent, drawn by ``summed_layers``.
+    form: of the opaque faces, with its options. Raises InputError."""
     solid = form.draw(replace(mesh, face_count=opaque), **options) if opaque else None
     hard = covered(mesh.face)
     return Summed(hard, hard if solid is None else solid.silhouette, mesh, opaque, solid)
@@ -84,9 +81,7 @@ def summed_layers(
     that the shading reads, and in the positions by what it interpolates and by the depths; not in what covers
     the centre of a pixel.
     """
-    limit = None
-    if opaque:
-        limit = depth_of(mesh, replace(mesh, face_count=opaque).face)
+    limit = depth_of(mesh, replace(mesh, face_count=opaque).face) if opaque else None
     transparent = F.greater_equal(F.linear_index(mesh.faces.size), opaque)
     low, high = _depths(mesh, transparent)
     drawn = replace(mesh, live=transparent)
@@ -96,16 +91,14 @@ def summed_layers(
 
         def value(face: Variable, depth: Variable) -> Any:
             colour, through = shade(mesh.surface(face))
-            found = of(colour, through, (depth - low) / (high - low) * 2.0 - 1.0)
-            return found if mesh.keep is None else (found, mesh.keep(face))
+            result = of(colour, through, (depth - low) / (high - low) * 2.0 - 1.0)
+            return result if mesh.keep is None else (result, mesh.keep(face))
 
         return drawn.summed(value, limit)
 
-    def weighted(_: Variable, through: Variable, z: Variable) -> Variable:
-        return powers(z) * mean(absorbance(through))
-
     totals = sums(lambda _, through, z: absorbance(through))
-    moments = sums(weighted) / F.maximum(mean(totals), LEAST)
+    weighted = sums(lambda _, through, z: powers(z) * mean(absorbance(through)))
+    moments = weighted / F.maximum(mean(totals), LEAST)
 
     def seen(through: Variable, z: Variable) -> Variable:
         """VEC3: how much light comes from a fragment to the eye."""
@@ -131,11 +124,9 @@ def _depths(mesh: DrawnMesh, chosen: Variable) -> tuple[Variable, Variable]:
 
 # Absorbance along a ray, and what its moments tell of how it is distributed (``layers.moments``).
 
-BIAS = 5e-5
-"""How far moments are moved to those of a spread distribution. Single precision needs it; less loses digits,
-more is less exact."""
-SPREAD = (0.0, 0.375, 0.0, 0.375)
-"""Moments of that distribution."""
+BIAS, SPREAD = 5e-5, (0.0, 0.375, 0.0, 0.375)
+"""How far moments are moved to those of a spread distribution, and these. Single precision needs it: less loses
+digits, more is less exact."""
 OWN = 0.25
 """How much of the absorbance at z lies before it."""
 LEAST = 1e-8
@@ -168,16 +159,14 @@ def share_before(moments: Variable, depth: Variable, own: float = OWN) -> Variab
     """
     b = F.mix(moments, SPREAD, BIAS)
     b1, b2, b3, b4 = b.x, b.y, b.z, b.w
-    # Cholesky factors of the Hankel matrix ((1, b1, b2), (b1, b2, b3), (b2, b3, b4)); then c = its inverse
-    # times (1, z, z^2).
+    # Cholesky factors of the Hankel matrix H of 1, b1, ... b4; then c = H^-1 (1, z, z^2).
     mixed = b3 - b1 * b2
     variance = b2 - b1 * b1
     slope = mixed / variance
     second = (depth * depth - b2 - slope * (depth - b1)) / (b4 - b2 * b2 - mixed * slope)
     first = (depth - b1) / variance - slope * second
     zeroth = 1.0 - (first * b1 + second * b2)
-    # The other two points of support are the roots of c_0 + c_1 x + c_2 x^2. One is at infinity where c_2 is
-    # 0.
+    # The other points of support are the roots of c_0 + c_1 x + c_2 x^2; one is at infinity where c_2 is 0.
     over = 1.0 / _apart(second)
     middle = first * over * -0.5
     root = F.sqrt(F.maximum(middle * middle - zeroth * over, LEAST))

@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 from ...ad import functional as F
 from ...ad.graph import Variable
@@ -47,8 +47,7 @@ class Peeled:
 
     @cached_property
     def missed(self) -> Variable:
-        """FLOAT mask: there are more transparent faces before the opaque one than layers; they are left out
-        of the picture."""
+        """FLOAT mask: there are more transparent faces before the opaque one than layers, and they are left out."""
         return covered(_next(self.mesh, self.opaque, self.solid, self.layers[-1]))
 
     @property
@@ -77,34 +76,35 @@ def peel(mesh: DrawnMesh, opaque: int, layers: int = 4) -> Peeled:
         solid = replace(mesh, face_count=opaque).face
     else:
         solid = F.expand(F.constant(-1), mesh.clip.batch, mesh.size)
-    found: list[Variable] = []
+    peeled: list[Variable] = []
     for _ in range(layers):
-        found.append(_next(mesh, opaque, solid, found[-1] if found else None))
-    return Peeled(mesh, opaque, solid, tuple(found))
+        peeled.append(_next(mesh, opaque, solid, peeled[-1] if peeled else None))
+    return Peeled(mesh, opaque, solid, tuple(peeled))
 
 
 def _next(mesh: DrawnMesh, opaque: int, solid: Variable, last: Variable | None) -> Variable:
-    """INT: the nearest transparent face before the face ``solid`` and, by (depth, face), after the face
-    ``last``."""
+    """INT: the nearest transparent face before the face ``solid`` and, by (depth, face), after ``last``."""
     limit = depth_of(mesh, solid)
     seen = replace(mesh, live=F.greater_equal(F.linear_index(mesh.faces.size), opaque))
-    before = None if last is None else depth_of(mesh, last)
-    own = None if last is None else F.select(covered(last), F.lookup(mesh.faces, F.maximum(last, 0)), -1)
+    before = None
+    if last is not None:
+        own = F.select(covered(last), F.lookup(mesh.faces, F.maximum(last, 0)), -1)
+        before = last, depth_of(mesh, last), own
 
     def fragment(face: Variable) -> tuple[Variable, Variable]:
         depth, kept = mesh.fragment(face)
         keep = F.less(depth, limit)
         if kept is not None:
             keep = F.logical_and(keep, kept)
-        if last is not None and before is not None and own is not None:
-            tied = F.logical_and(F.equal(depth, before), F.greater(face, last))
-            after = F.logical_or(F.greater(depth, before), tied)
-            one = F.logical_and(
-                F.less_equal(F.abs(depth - before), SAME), _meet(F.lookup(mesh.faces, face), own)
-            )
-            again = F.logical_or(F.equal(face, last), one)
-            keep = F.logical_and(keep, F.logical_and(after, F.logical_not(again)))
-        return depth, keep
+        if before is None:
+            return depth, keep
+        last, nearer, own = before
+        tied = F.logical_and(F.equal(depth, nearer), F.greater(face, last))
+        after = F.logical_or(F.greater(depth, nearer), tied)
+        alike = F.less_equal(F.abs(depth - nearer), SAME)
+        one = F.logical_and(alike, _meet(F.lookup(mesh.faces, face), own))
+        again = F.logical_or(F.equal(face, last), one)
+        return depth, F.logical_and(keep, F.logical_and(after, F.logical_not(again)))
 
     return seen.drawn(fragment)
 
@@ -117,11 +117,8 @@ def depth_of(mesh: DrawnMesh, face: Variable) -> Variable:
 
 def _meet(f: Variable, g: Variable) -> Variable:
     """FLOAT mask: two faces (IVEC3) share a corner."""
-    turned = F.swizzle(g, "yzx"), F.swizzle(g, "zxy")
-    same = F.max_component(F.to_float(F.equal(f, g)))
-    for other in turned:
-        same = F.maximum(same, F.max_component(F.to_float(F.equal(f, other))))
-    return same
+    turned = g, F.swizzle(g, "yzx"), F.swizzle(g, "zxy")
+    return reduce(F.maximum, [F.max_component(F.to_float(F.equal(f, other))) for other in turned])
 
 
 # What ways to draw transparent surfaces have in common.

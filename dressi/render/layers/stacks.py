@@ -4,10 +4,11 @@ A stack is what one place of the screen shows: the transparent surfaces, front t
 behind them.
 
     hard        one stack, at the centre of each pixel. No derivative by what covers the centre.
-    antialias   two more: of what the pixel and the next one to the right (below) show, at the edge that passes between
-                their centres (``forms.antialias``), on the other side of it. The whole stack is taken, because a surface that
-                ends moves all layers behind it one forward. So layers are composed first, and the composed pictures are
-                blended: the result is the mean over the pixel of the two composed pictures, exactly.
+    antialias   two more: of what the pixel and the next one to the right (below) show, at the edge that
+                passes between their centres (``forms.antialias``), on the other side of it. The whole stack
+                is taken, because a surface that ends moves all layers behind it one forward. So layers are
+                composed first, and the composed pictures are blended: the result is the mean over the pixel
+                of the two composed pictures, exactly.
 
 Where edges of several layers pass between two centres, the one of the first layer counts, and one of another
 part of the mesh (``slivers``).
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import NamedTuple
 
 from ...ad import functional as F
@@ -78,9 +79,8 @@ class Layered(Transparent):
     @cached_property
     def surfaces(self) -> tuple[Surface, ...]:
         """All of them, front to back. Differentiable in the positions."""
-        faces, weights = (
-            self._in_order(*(getattr(s, n) for s in (self.panes, self.solids))) for n in ("face", "weights")
-        )
+        faces = self._in_order(self.panes.face, self.solids.face)
+        weights = self._in_order(self.panes.weights, self.solids.weights)
         return tuple(Surface(self.mesh.faces, *one) for one in zip(faces, weights, strict=True))
 
     def _in_order(self, panes: Variable, solids: Variable) -> list[Variable]:
@@ -139,11 +139,11 @@ class AntialiasedLayers(Layered):
         return stacks * (self.depth - 1), stacks
 
     def _in_order(self, panes: Variable, solids: Variable) -> list[Variable]:
-        layers, found = self.depth - 1, []
+        layers, surfaces = self.depth - 1, []
         transparent = unstacked(panes, self.tiles[0])
         for k, solid in enumerate(unstacked(solids, self.tiles[1])):
-            found += [*transparent[k * layers : (k + 1) * layers], solid]
-        return found
+            surfaces += [*transparent[k * layers : (k + 1) * layers], solid]
+        return surfaces
 
     def _blended(self, colours: Sequence[Variable], through: Sequence[Variable], far: Like) -> Variable:
         stacks = [slice(k, k + self.depth) for k in range(0, len(colours), self.depth)]
@@ -191,16 +191,14 @@ def antialiased_layers(
     passing = passings([replace(mesh, seen=face) for face in peeled.seen], edges, with_seams)
     slivers: tuple[Crossed, ...] = ()
     if edges.parts is not None:
-        lines = PassingEdges(mesh, edges)
-        passing, slivers = zip(
-            *(crossed(peeled, lines, *one) for one in zip(passing, STEPS, strict=True)), strict=True
-        )
+        lines, pairs = PassingEdges(mesh, edges), zip(passing, STEPS, strict=True)
+        passing, slivers = zip(*(crossed(peeled, lines, *pair) for pair in pairs), strict=True)
     shown, face = stacked_faces(peeled.faces), Variable(INT, mesh.size, peeled.solid.batch)
     faces, places = [list(peeled.faces)], []
     for between, step in zip(passing, STEPS, strict=True):
         at_edge, place = taken_face(replace(mesh, seen=face), edges, between, step)
-        (found,) = over_tiles([at_edge], [face], [shown], count)
-        faces.append(unstacked(found, count))
+        (taken,) = over_tiles([at_edge], [face], [shown], count)
+        faces.append(unstacked(taken, count))
         places.append(place)
     layers = range(count - 1)
     panes = _surfaces(mesh, stacked_faces([stack[k] for stack in faces for k in layers]), places, len(layers))
@@ -225,8 +223,8 @@ def _surfaces(mesh: DrawnMesh, faces: Variable, stacks: Sequence[Variable] = (),
     weights = F.select(beside, barycentric(mesh.position, at, mesh.size, place=place, clamp=True), centre)
     places = stacked([p for p in (pixel_centres(mesh.size), *stacks) for _ in range(layers)])
     further = F.greater_equal(tile_index((1, 1), faces.batch), layers * tiles)
-    found = over_tiles([weights], [face, place, beside], [faces, places, further], count)
-    return Surface(mesh.faces, faces, found[0])
+    (weights,) = over_tiles([weights], [face, place, beside], [faces, places, further], count)
+    return Surface(mesh.faces, faces, weights)
 
 
 # Slivers: what is seen between two edges that pass between the same two pixel centres.
@@ -268,37 +266,33 @@ class Crossed(NamedTuple):
         stays = [F.logical_and(F.greater_equal(p, 0), F.not_equal(p, self.part)) for p in parts]
         before = [F.logical_and(s, F.less(z, nearest)) for s, z in zip(stays, depths, strict=True)]
         behind = [F.logical_and(s, F.logical_not(b)) for s, b in zip(stays, before, strict=True)]
-        found = [compose(before, *shaded), compose(begins, *own), compose(behind, *shaded)]
-        (first, clear), (second, between), (third, rest) = found
+        first, clear = compose(before, *shaded)
+        second, between = compose(begins, *own)
+        third, rest = compose(behind, *shaded)
         some = F.greater(self.sliver.near, 0.0)
         colour, clear = first + clear * (second + between * third), clear * between * rest
         return Taken(F.select(some, colour, 0.0), F.select(some, clear, 0.0))
 
-    def _gated(self, image: Variable) -> Variable:
-        """Constant where there is no sliver, so that what follows is computed on the other blocks of pixels
-        alone."""
-        return F.select(self.apart, image, 0)
-
     def _swapped(self, images: Sequence[Variable]) -> tuple[list[Variable], list[Variable]]:
         """The images at the pixel from which the part is left out or added to, and at the other one."""
-        pairs = [(self._gated(image), self._gated(_next(image, self.step))) for image in images]
-        return [F.select(self.from_next, b, a) for a, b in pairs], [
-            F.select(self.from_next, a, b) for a, b in pairs
-        ]
+        here, there = [], []
+        for image in images:
+            # Constant where there is no sliver: what follows is computed on the other blocks of pixels alone.
+            a, b = (F.select(self.apart, x, 0) for x in (image, _next(image, self.step)))
+            here.append(F.select(self.from_next, b, a))
+            there.append(F.select(self.from_next, a, b))
+        return here, there
 
 
 def crossed(peeled: Peeled, lines: PassingEdges, passing: Passing, step: Step) -> tuple[Passing, Crossed]:
     """The sliver behind the edge that passes, and that edge as it borders on the middle between the
     pixels."""
     parts = [lines.part_of_face(face) for face in peeled.faces]
-    all_parts = total(
-        [part * pow(31, k, LARGEST) for k, part in enumerate(parts)]
-    )  # other parts, another number
-    apart = Differs(all_parts, steps=STEPS).output
-    apart = Stored(apart).output
-    own, following = (
-        [F.select(apart, part, -1) for part in side] for side in (parts, [_next(p, step) for p in parts])
-    )
+    # Pixels that show other parts have another number.
+    number = total([part * pow(31, k, LARGEST) for k, part in enumerate(parts)])
+    apart = Stored(Differs(number, steps=STEPS).output).output
+    own = [F.select(apart, part, -1) for part in parts]
+    following = [F.select(apart, _next(part, step), -1) for part in parts]
     found = F.select(apart, Stored(passing.found).output, 0.0)
     first = F.select(apart, Stored(passing.part).output, -1)
     other, ends = F.constant(-1), F.constant(0.0)
@@ -314,17 +308,13 @@ def crossed(peeled: Peeled, lines: PassingEdges, passing: Passing, step: Step) -
     some = F.logical_and(some, F.greater_equal(F.minimum(first, other), 0))
     # The edge is one of the other part; it is seen where it lies before what is opaque beyond it.
     limit = depth_of(peeled.mesh, peeled.solid)
-    depths = (
-        F.select(some, d, 0.0) for d in (F.select(ends, 0.0, limit), F.select(ends, _next(limit, step), 0.0))
-    )
-    here, there = (F.vec2(face, depth) for face, depth in zip((0.0, some), depths, strict=True))
+    here = F.vec2(0.0, F.select(some, F.select(ends, 0.0, limit), 0.0))
+    there = F.vec2(some, F.select(some, F.select(ends, _next(limit, step), 0.0), 0.0))
     edge = lines.nearest(step, [(Stored(here).output, F.shift(Stored(there).output, *step))], [other])
     rest = lines.rest(edge, step)
     # Beyond the border there is no pair.
-    both, begin = (
-        F.logical_and(covered(edge), some),
-        F.select(found, F.select(apart, passing.rest, 0.0), MIDDLE),
-    )
+    both = F.logical_and(covered(edge), some)
+    begin = F.select(found, F.select(apart, passing.rest, 0.0), MIDDLE)
     near, far = (F.select(both, of(begin, rest), 0.0) for of in (F.maximum, F.minimum))
     middle = F.maximum(F.minimum(near, MIDDLE), far)
     middle = F.select(F.logical_and(both, found), middle, passing.rest)
@@ -339,12 +329,9 @@ def _next(image: Variable, step: Step) -> Variable:
 
 def _among(part: Variable, parts: Sequence[Variable]) -> Variable:
     """FLOAT mask: a part is one of several."""
-    found = F.equal(part, parts[0])
-    for one in parts[1:]:
-        found = F.logical_or(found, F.equal(part, one))
-    return found
+    return reduce(F.logical_or, [F.equal(part, one) for one in parts])
 
 
 def _depths(peeled: Peeled) -> list[Variable]:
-    """FLOAT: of the layers at the centre of each pixel."""
+    """FLOAT: depths of the layers at the centre of each pixel."""
     return [F.stop_gradient(depth_of(peeled.mesh, face)) for face in peeled.faces]

@@ -118,14 +118,13 @@ def estimate_bounds(
     half = 1.25 * min(max(extents), float(np.median(distances)))
     axis = (np.arange(grid) + 0.5) / grid * 2 - 1
     points = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3) * half + center
-    found = inside_masks(masks, cameras, points, (len(cameras) + 1) // 2, known)
-    if not found.any():
+    inside = inside_masks(masks, cameras, points, (len(cameras) + 1) // 2, known)
+    if not inside.any():
         return np.stack([center - typical, center + typical])
     # Parts within a cell of each other belong together: thin ones fall between the points of a coarse grid.
-    near = binary_dilation(found.reshape((grid,) * 3), np.ones((3, 3, 3)))
-    found = points[found & _largest(near).reshape(-1)]
-    cell = 2 * half / grid
-    return np.stack([found.min(0) - cell, found.max(0) + cell])
+    near = binary_dilation(inside.reshape((grid,) * 3), np.ones((3, 3, 3)))
+    points, cell = points[inside & _largest(near).reshape(-1)], 2 * half / grid
+    return np.stack([points.min(0) - cell, points.max(0) + cell])
 
 
 def check_cameras(cameras: Cameras, bounds: np.ndarray) -> None:
@@ -176,9 +175,8 @@ def _look_up(
 def _grid(
     masks: np.ndarray, known: np.ndarray, cameras: Cameras, bounds: np.ndarray, largest: bool
 ) -> np.ndarray:
-    """(C, C, C) uint8, found from coarse to fine: 0 for cells without a point of the hull, 2 for those that
-    lie in it altogether, 1 for the others. Only the last are divided, so that the work grows with the surface
-    of the hull."""
+    """(C, C, C) uint8, from coarse to fine: 0 for cells without a point of the hull, 2 for those that lie in
+    it altogether, 1 for the others. Only these are divided: the work grows with the surface of the hull."""
     outside = [_distances(mask | ~told) for mask, told in zip(masks, known, strict=True)]
     inside = [_distances(~(mask & told)) for mask, told in zip(masks, known, strict=True)]
     cells, side = np.indices((16,) * 3).reshape(3, -1).T, 16
@@ -221,9 +219,8 @@ def _silhouette(
     length = np.maximum(near, far).min(1) - start
     pixels = np.nonzero(length > 0)[0]
     covered = np.zeros(width * height, dtype=np.float32)
-    side = len(grid)
+    side, flat = len(grid), grid.reshape(-1)
     scale = side / (bounds[1] - bounds[0])
-    flat = grid.reshape(-1)
     count = _samples(cameras, bounds, step)
     # From coarse to fine: few samples decide most covered pixels; only the rest is sampled densely.
     for samples in sorted({max(count // 16, 8), count}):
@@ -253,8 +250,8 @@ def _kinds(
     outside: list[np.ndarray], inside: list[np.ndarray], cameras: Cameras, points: np.ndarray, reach: float
 ) -> np.ndarray:
     """(P,) uint8: 0 where nothing within `reach` of a point (P, 3) can lie in the hull, 2 where all of it
-    does, else 1. outside, inside: see ``_distances``, of the pixels that carve nothing and of those that are
-    not known to be covered."""
+    does, else 1. outside, inside: ``_distances`` to pixels that carve nothing, and to those that are not known
+    to be covered."""
     alive, sure = np.arange(len(points)), np.ones(len(points), dtype=bool)
     for to_covered, to_open, camera in zip(outside, inside, cameras, strict=True):
         # Row by row: arrays of one coordinate each are several times as fast as one of short rows.
@@ -293,10 +290,6 @@ def _samples(cameras: Cameras, bounds: np.ndarray, step: float) -> int:
         distance = max(float(np.linalg.norm(camera.center - center)) - radius / 2, 1e-9)
         most = max(most, 2 * radius * camera.intrinsics[:2, :2].max() / distance)
     return int(np.clip(np.ceil(most / step), 16, 4096))
-
-
-# Where masks of calibrated cameras show an object: the rays through their centroids, and the point nearest to
-# rays.
 
 
 def mask_rays(masks: np.ndarray, cameras: Cameras) -> tuple[np.ndarray, np.ndarray]:

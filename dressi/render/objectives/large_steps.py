@@ -41,8 +41,7 @@ from .sparse import Matrix, SparseMatrix, product, sparse_matrix
 BLOCK = 32
 """Approximate number of vertices in a block."""
 LEVELS = 3
-"""Number of cuts whose bands form one factor. One level more adds two passes; one level less makes longer
-rows."""
+"""Cuts whose bands form one factor. One level more adds two passes; one level less makes longer rows."""
 SMALLEST = 1e-8
 """Smaller entries of factors are dropped."""
 
@@ -89,8 +88,7 @@ def spread(mesh: Adjacency, strength: float) -> Spread:
 def large_steps(
     mesh: Adjacency, rate: optim.Rate, *, strength: float = 19.0, betas: tuple[float, float] = (0.9, 0.999)
 ) -> optim.Optimizer:
-    """The method at the top of this module with its AdamUniform; for parameters that are lists of the
-    vertices.
+    """The method at the top of this module with its AdamUniform; for lists of the vertices as parameters.
 
     rate: of AdamUniform, about how far u moves in a step, in units of the vertices.  strength: lambda. Raises
     InputError, GraphError.
@@ -124,8 +122,8 @@ def levels(system: Matrix) -> list[list[np.ndarray]]:
         parts = halves
     blocks[-1] = {number: [part] for number, part in enumerate(parts)}
     joined = [[np.concatenate(pieces) for pieces in level.values()] for level in reversed(blocks)]
-    found = [[block for block in level if len(block)] for level in joined]
-    return [level for level in found if level]
+    filled = [[block for block in level if len(block)] for level in joined]
+    return [level for level in filled if level]
 
 
 def _cut(pattern: Matrix, part: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -151,9 +149,7 @@ def partitioned_inverse(system: Matrix, blocks: Sequence[Sequence[np.ndarray]]) 
 
     blocks: of ``levels``; two factors for each level but the last, which has one.
     """
-    count = system.shape[0]
-    down, up = [], []
-    rest = system
+    count, down, up, rest = system.shape[0], [], [], system
     alive = np.ones(count)
     for level in blocks:
         here = np.zeros(count)

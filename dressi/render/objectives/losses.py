@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import reduce
 
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
@@ -20,7 +21,8 @@ def l1(image: Variable, target: Like, weight: Like | None = None, reduction: str
     >>> l1(Variable.of(np.zeros((4, 4, 3))), 0.5).shape
     (1, 1, 1)
     """
-    return _reduced(F.sum_components(F.abs(F.sub(image, target))), image, weight, reduction)
+    values = F.sum_components(F.abs(F.sub(image, target)))
+    return _weighted(values, weight, reduction, image.vtype.components)
 
 
 def l2(image: Variable, target: Like, weight: Like | None = None, reduction: str = "mean") -> Variable:
@@ -29,12 +31,7 @@ def l2(image: Variable, target: Like, weight: Like | None = None, reduction: str
     >>> l2(Variable.of(np.zeros((4, 4, 3))), 0.5).shape
     (1, 1, 1)
     """
-    difference = F.sub(image, target)
-    if difference.vtype.is_scalar:
-        squares = F.square(difference)
-    else:
-        squares = F.dot(difference, difference)
-    return _reduced(squares, image, weight, reduction)
+    return _weighted(squared(F.sub(image, target)), weight, reduction, image.vtype.components)
 
 
 def charbonnier(
@@ -51,47 +48,35 @@ def charbonnier(
     """
     if not scale > 0:
         raise InputError(f"the scale of a robust loss is positive, such as 0.01, not {scale}")
-    difference = F.sub(image, target)
-    squares = F.square(difference) if difference.vtype.is_scalar else F.dot(difference, difference)
+    squares = squared(F.sub(image, target))
     # The same as the formula above, without its cancellation.
-    values = squares / (F.sqrt(squares * (1 / scale**2) + 1.0) + 1.0)
+    return _weighted(squares / (F.sqrt(squares * (1 / scale**2) + 1.0) + 1.0), weight, reduction)
+
+
+def squared(values: Variable) -> Variable:
+    """FLOAT: squared lengths."""
+    return F.square(values) if values.vtype.is_scalar else F.dot(values, values)
+
+
+def _weighted(values: Variable, weight: Like | None, reduction: str, components: int = 1) -> Variable:
     if weight is not None:
         values = values * as_variable(weight)
     (width, height), batch, _ = values.domain
-    return reduced(values, width * height * batch, reduction)
-
-
-def _reduced(values: Variable, image: Variable, weight: Like | None, reduction: str) -> Variable:
-    if weight is not None:
-        values = values * as_variable(weight)
-    (width, height), batch, _ = values.domain
-    return reduced(values, width * height * batch * image.vtype.components, reduction)
-
-
-# How the terms of a loss become one number.
-
-
-def _mean(total: Variable, count: int | Variable) -> Variable:
-    return total / count if isinstance(count, Variable) else total * (1.0 / count)
-
-
-REDUCTIONS: dict[str, Callable[[Variable, int | Variable], Variable]] = {
-    "sum": lambda total, count: total,
-    "mean": _mean,
-}
-"""By name: from the sum of all terms and their number (or total weight) to the loss."""
+    return reduced(values, width * height * batch * components, reduction)
 
 
 def reduced(values: Variable, count: int | Variable, reduction: str) -> Variable:
-    """FLOAT 1x1: the sum of all texels and tiles of ``values`` (FLOAT), for "mean" over ``count``. Raises
-    InputError."""
-    if reduction not in REDUCTIONS:
+    """FLOAT 1x1: the sum of all texels and tiles of ``values`` (FLOAT), for "mean" over ``count``, their number
+    or total weight. Raises InputError."""
+    if reduction not in ("sum", "mean"):
         raise InputError(f"reduction is 'sum' or 'mean', not {reduction!r}")
-    return REDUCTIONS[reduction](F.sum(values), count)
+    total = F.sum(values)
+    if reduction == "sum":
+        return total
+    return total / count if isinstance(count, Variable) else total * (1.0 / count)
 
 
-# Structural similarity of images as a graph: one minus it is a loss. ``metrics.ssim`` is that of arrays under
-# masks.
+# Structural similarity as a graph: one minus it is a loss. ``metrics.ssim`` is that of arrays under masks.
 
 RADIUS, SIGMA = 5, 1.5
 """The window of the paper: 11x11 texels of a Gaussian."""
@@ -117,17 +102,16 @@ def structural_similarity(
     1.0
     """
     image, target = _pair(image, target, 2 * RADIUS + 1)
-    luminance, contrast = _similarities(image, target, data_range)
-    found = F.hadamard(luminance, contrast)
+    similarity = F.hadamard(*_similarities(image, target, data_range))
     if weight is None:
-        return _over_components(F.mean(found))
+        return _over_components(F.mean(similarity))
     _, given = operands(image, weight)
-    inside = F.crop(given, RADIUS, RADIUS, found.size)
+    inside = F.crop(given, RADIUS, RADIUS, similarity.size)
     if inside.channels != 1 or not inside.vtype.is_scalar:
         raise InputError(f"the weight of a similarity is FLOAT of one channel, not {weight}")
-    texels = found.batch // inside.batch * found.channels
+    texels = similarity.batch // inside.batch * similarity.channels
     total = F.maximum(F.sum(inside) * float(texels), 1e-6)
-    return _over_components(F.sum(found * inside)) / total
+    return _over_components(F.sum(similarity * inside)) / total
 
 
 def multiscale_structural_similarity(
@@ -149,17 +133,15 @@ def multiscale_structural_similarity(
     if not scales:
         raise InputError("a similarity over scales has one scale at least")
     image, target = _pair(image, target, (2 * RADIUS + 1) << (len(scales) - 1))
-    product = None
+    factors = []
     for number, exponent in enumerate(scales):
         if number:
             image, target = F.average_pool(image, 2), F.average_pool(target, 2)
         luminance, contrast = _similarities(image, target, data_range)
         last = number == len(scales) - 1
         mean = F.mean(F.hadamard(luminance, contrast) if last else contrast, "xy")
-        factor = F.pow(F.maximum(mean, 0.0), float(exponent))
-        product = factor if product is None else F.hadamard(product, factor)
-    assert product is not None
-    return _over_components(F.mean(product))
+        factors.append(F.pow(F.maximum(mean, 0.0), float(exponent)))
+    return _over_components(F.mean(reduce(F.hadamard, factors)))
 
 
 def _pair(image: Variable, target: Like, least: int) -> tuple[Variable, Variable]:
@@ -180,16 +162,12 @@ def _over_components(mean: Variable) -> Variable:
 def _similarities(x: Variable, y: Variable, data_range: float) -> tuple[Variable, Variable]:
     """(luminance, contrast times structure) where windows lie inside: equations 6 and 9 with 10."""
     c1, c2 = (K1 * data_range) ** 2, (K2 * data_range) ** 2
-    mean_x, mean_y = _blurred(x), _blurred(y)
+
+    def blurred(x: Variable) -> Variable:
+        return F.gaussian_blur(x, SIGMA, border=None, reach=RADIUS / SIGMA)
+
+    mean_x, mean_y = blurred(x), blurred(y)
     product, squares = F.hadamard(mean_x, mean_y), F.hadamard(mean_x, mean_x) + F.hadamard(mean_y, mean_y)
-    covariance = _blurred(F.hadamard(x, y)) - product
-    variances = _blurred(F.hadamard(x, x) + F.hadamard(y, y)) - squares
-    return _over(product, squares, c1), _over(covariance, variances, c2)
-
-
-def _over(above: Variable, below: Variable, c: float) -> Variable:
-    return F.div(above * 2.0 + c, below + c)
-
-
-def _blurred(x: Variable) -> Variable:
-    return F.gaussian_blur(x, SIGMA, border=None, reach=RADIUS / SIGMA)
+    covariance = blurred(F.hadamard(x, y)) - product
+    variances = blurred(F.hadamard(x, x) + F.hadamard(y, y)) - squares
+    return F.div(product * 2.0 + c1, squares + c1), F.div(covariance * 2.0 + c2, variances + c2)

@@ -6,10 +6,10 @@ import numpy as np
 from scipy.ndimage import correlate1d, distance_transform_edt
 from scipy.spatial import KDTree
 
-from dressi.errors import InputError
-from dressi.render.mesh import Mesh
-from dressi.render.mesh.queries import SurfaceDistance, sample_surface
-from dressi.render.surface.color import linear_to_srgb
+from ...errors import InputError
+from ..mesh import Mesh
+from ..mesh.queries import SurfaceDistance, sample_surface
+from ..surface.color import linear_to_srgb
 
 
 def iou(masks: np.ndarray, targets: np.ndarray, known: np.ndarray | None = None) -> float:
@@ -47,15 +47,12 @@ def psnr(images: np.ndarray, targets: np.ndarray, masks: np.ndarray) -> float:
     True
     """
     inside = _inside(images, targets, masks)
-    images, targets = np.asarray(images), np.asarray(targets)
-    return code_psnr(
-        linear_to_srgb(images[inside].astype(np.float64)), linear_to_srgb(targets[inside].astype(np.float64))
-    )
+    codes, wanted = (linear_to_srgb(np.asarray(x)[inside].astype(np.float64)) for x in (images, targets))
+    return code_psnr(codes, wanted)
 
 
 RIM = 3.0
-"""Pixels from the rim of a silhouette that are not in its ``interior``: masks of photographs are wrong by one
-or two."""
+"""Pixels from the rim that are not in an ``interior``: masks of photographs are wrong by one or two."""
 
 
 def interior(masks: np.ndarray, targets: np.ndarray, rim: float = RIM) -> np.ndarray:
@@ -73,19 +70,18 @@ def interior(masks: np.ndarray, targets: np.ndarray, rim: float = RIM) -> np.nda
 
 def code_gains(images: np.ndarray, targets: np.ndarray, inside: np.ndarray) -> np.ndarray:
     """(N, 3) factors of the sRGB codes of each view and channel of linear images (N, H, W, 3) that bring them
-    nearest to linear targets over the pixels ``inside`` (N, H, W), by least squares: the exposure and white
-    balance of a picture that nothing was learned from. 1 where nothing is inside.
+    nearest to linear targets over the pixels ``inside`` (N, H, W), by least squares. 1 where nothing is inside.
 
     >>> images = np.full((1, 4, 4, 3), 0.5)
     >>> code_gains(images, images, np.ones((1, 4, 4), bool)).tolist()
     [[1.0, 1.0, 1.0]]
     """
-    found = np.ones((len(images), 3))
-    for gain, image, target, pixels in zip(found, images, targets, np.asarray(inside), strict=True):
+    gains = np.ones((len(images), 3))
+    for gain, image, target, pixels in zip(gains, images, targets, np.asarray(inside), strict=True):
         codes, wanted = (linear_to_srgb(np.asarray(one[pixels], np.float64)) for one in (image, target))
         power = (codes**2).sum(0)
         np.divide((codes * wanted).sum(0), power, out=gain, where=power > 0)
-    return found
+    return gains
 
 
 def code_psnr(codes: np.ndarray, targets: np.ndarray) -> float:
@@ -149,8 +145,7 @@ def _inside(images: np.ndarray, targets: np.ndarray, masks: np.ndarray) -> np.nd
 
 
 def chamfer(a: Mesh | np.ndarray, b: Mesh | np.ndarray, count: int = 20_000, seed: int = 0) -> float:
-    """Mean distance from each surface to the other, averaged over both directions, in the units of the
-    meshes.
+    """Mean distance from each surface to the other, averaged over both directions, in units of the meshes.
 
     From `count` points on one mesh to those faces of the other that hold the nearest of as many points: equal
     meshes have next to none. Arrays (P, 3) are taken as points.
@@ -158,19 +153,11 @@ def chamfer(a: Mesh | np.ndarray, b: Mesh | np.ndarray, count: int = 20_000, see
     >>> bool(chamfer(primitives.cube(), primitives.cube(), count=5000) < 1e-4)
     True
     """
-    ends = ((a, b), (b, a))
-    found = [
-        _distances(
-            one if isinstance(one, np.ndarray) else sample_surface(one, count, seed), other, count
-        ).mean()
-        for one, other in ends
-    ]
-    return 0.5 * float(sum(found))
 
+    def mean(one: Mesh | np.ndarray, other: Mesh | np.ndarray) -> float:
+        points = one if isinstance(one, np.ndarray) else sample_surface(one, count, seed)
+        if isinstance(other, np.ndarray):
+            return float(np.asarray(KDTree(other).query(points)[0]).mean())
+        return float(SurfaceDistance(other, count).distances(points).mean())
 
-def _distances(points: np.ndarray, other: Mesh | np.ndarray, count: int) -> np.ndarray:
-    """(P,) from points (P, 3) to a mesh, with about ``count`` points on it to find the nearest faces, or to
-    other points."""
-    if isinstance(other, np.ndarray):
-        return np.asarray(KDTree(other).query(points)[0])
-    return SurfaceDistance(other, count).distances(points)
+    return 0.5 * (mean(a, b) + mean(b, a))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,7 @@ from ...errors import InputError, shown
 SHIPPED = Path(__file__).with_name("perceptual.safetensors")
 """Weights of a small network, which apps/pipelines/perceptual/train_perceptual.py trains."""
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of the sRGB codes of ImageNet, which VGG and AlexNet take normalised; LPIPS has the same numbers for codes
-in [-1, 1]."""
+"""Mean and deviation of the sRGB codes of ImageNet, by which VGG, AlexNet and LPIPS normalise."""
 LEAST = 1e-10
 """Squared length of features below which their direction fades."""
 
@@ -52,7 +52,8 @@ class Features:
     each. Raises InputError for other names and shapes.
 
     >>> first = {"features.0.weight": np.zeros((8, 3, 3, 3)), "features.0.bias": np.zeros(8)}
-    >>> Features({**first, "features.3.weight": np.zeros((4, 8, 3, 3)), "features.3.bias": np.zeros(4)}).layers[1].pooled
+    >>> second = {"features.3.weight": np.zeros((4, 8, 3, 3)), "features.3.bias": np.zeros(4)}
+    >>> Features({**first, **second}).layers[1].pooled
     True
     """
 
@@ -67,8 +68,8 @@ class Features:
                 scales[int(match[1])] = values.astype(np.float32)
         if not found:
             raise InputError(
-                "the weights are those of no network that is known here: there is no 'features.0.weight' of VGG or AlexNet"
-                " and no 'net.slice1.0.weight' of LPIPS"
+                "the weights are those of no network that is known here: there is no 'features.0.weight' of VGG or"
+                " AlexNet and no 'net.slice1.0.weight' of LPIPS"
             )
         _check(found)
         numbers = sorted(found)
@@ -96,8 +97,7 @@ class Features:
     @property
     def least(self) -> int:
         """Texels along each side that an image has at least: one at the last layer."""
-        pools = sum(layer.pooled for layer in self.layers)
-        return 63 if self.big else 1 << pools
+        return 63 if self.big else 1 << sum(layer.pooled for layer in self.layers)
 
     def of(self, image: Variable) -> list[Variable]:
         """The features that are compared, each FLOAT of as many channels as its layer has, divided by their
@@ -161,7 +161,7 @@ def _check_scales(scales: Mapping[int, np.ndarray], channels: Sequence[int]) -> 
 
 @cache
 def shipped_features() -> Features:
-    """Those of the network that comes with dressi: six layers of 3x3, 28,000 weights."""
+    """The network that comes with dressi: six layers of 3x3, 28,000 weights."""
     return Features(networks.load_safetensors(SHIPPED))
 
 
@@ -200,19 +200,16 @@ def perceptual(
         raise InputError(f"{image} and {other}, which are compared, are of one type and size")
     if weight is not None:
         image, other = image * weight, other * weight
-    found = perceptual_by_image(features, image, other)
-    return F.mean(found, "n")
+    return F.mean(perceptual_by_image(features, image, other), "n")
 
 
 def perceptual_by_image(features: Features, image: Variable, target: Variable) -> Variable:
     """FLOAT 1x1, a tile for each image of the batch: the distance of ``perceptual``."""
-    total = None
+    parts = []
     taps = [layer for layer in features.layers if layer.tapped]
     for layer, a, b in zip(taps, features.of(image), features.of(target), strict=True):
         squares = F.square(a - b)
         if layer.scale is not None:
             squares = squares * F.maximum(layer.scale, 0.0)
-        part = F.mean(F.sum(squares, "c"), "xy")
-        total = part if total is None else total + part
-    assert total is not None
-    return total
+        parts.append(F.mean(F.sum(squares, "c"), "xy"))
+    return reduce(operator.add, parts)

@@ -24,7 +24,7 @@ from ...ad.types import FLOAT, IVEC2, list_image
 from ...errors import InputError
 from ..forms.edges.edge_list import EdgeList
 from ..lists import list_data, list_leaf, padded
-from .losses import reduced
+from .losses import reduced, squared
 from .sparse import Matrix, Room, SparseMatrix, differences, sparse_matrix
 
 SHARPEST = 1e3
@@ -79,15 +79,15 @@ class Adjacency:
         same = self.count == other.count and np.array_equal(self.pairs, other.pairs)
         if self.weights.by_rows.room is None and not same:
             raise InputError("these are weights of other faces; make a new graph for them")
-        found = self.weights.data(other.weights.array)
+        arrays = self.weights.data(other.weights.array)
         for mine, new in ((self.inverse_mass, other.inverse_mass), (self.measure, other.measure)):
             if mine is not None and new is not None:
-                found[mine] = list_data(new).reshape(mine.shape)
+                arrays[mine] = list_data(new).reshape(mine.shape)
         # Made when a term first reads them; an engine takes no leaf that nothing reads.
         for name in self.__dict__.keys() & ({"edge_weights"} if same else {"edges", "edge_weights"}):
-            mine, rows = self.__dict__[name], list_data(getattr(other, name))
-            found[mine] = list_image(padded(rows, self._room))
-        return found
+            rows = list_data(getattr(other, name))
+            arrays[self.__dict__[name]] = list_image(padded(rows, self._room))
+        return arrays
 
     def lengths(self, positions: np.ndarray) -> np.ndarray:
         """(E,) lengths of the edges ``pairs`` for vertices (V, 3)."""
@@ -101,10 +101,7 @@ def _matrix(pairs: np.ndarray, weights: np.ndarray, count: int) -> Matrix:
 
 def _pairs(faces: np.ndarray, vertex_count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Edges (E, 2), how many faces each has, and the edge opposite to each corner (F, 3), -1 for a loop at a
-    vertex.
-
-    Raises InputError.
-    """
+    vertex. Raises InputError."""
     faces = np.asarray(faces)
     if faces.ndim != 2 or faces.shape[1] != 3 or len(faces) == 0:
         raise InputError(f"faces are an array (F, 3) of at least one triangle, not {faces.shape}")
@@ -166,28 +163,21 @@ def cotangent(faces: np.ndarray, positions: np.ndarray, *, borders: bool = True)
     cot = np.where(large, SHARPEST * np.sign(cosine), cosine / np.where(large, 1.0, doubled[:, None]))
     real = opposite >= 0
     weights = np.bincount(opposite[real], cot[real] / 2, len(pairs))
-    # Each vertex gets the part of its faces nearest to it (Voronoi); obtuse faces are split in a half and two
-    # quarters.
+    # Each vertex gets the part of its faces nearest to it (Voronoi); obtuse faces are cut into 1/2, 1/4, 1/4.
     across = cot * ((u - v) ** 2).sum(2) / 8
     near = np.roll(across, -1, axis=1) + np.roll(across, -2, axis=1)
     obtuse = np.where(cot < 0, 0.5, 0.25) * doubled[:, None] / 2
     share = np.where(cot.min(1, keepdims=True) < 0, obtuse, near)
-    areas = np.bincount(faces.reshape(-1), share.reshape(-1), len(positions))
-    return Adjacency(
-        len(positions),
-        pairs,
-        sparse_matrix(_matrix(pairs, weights, len(positions)), "cotangents"),
-        _inverse(areas, pairs, uses, borders),
-        list_leaf("areas", FLOAT, areas),
-    )
+    count = len(positions)
+    areas = np.bincount(faces.reshape(-1), share.reshape(-1), count)
+    matrix = sparse_matrix(_matrix(pairs, weights, count), "cotangents")
+    inverse = _inverse(areas, pairs, uses, borders)
+    return Adjacency(count, pairs, matrix, inverse, list_leaf("areas", FLOAT, areas))
 
 
 def laplacian(position: Variable, mesh: Adjacency) -> Variable:
     """List like ``position``: weighted differences to the neighbours over the vertex' mass; 0 where there are
-    none.
-
-    Differentiable in position (any float list of ``mesh.count`` entries).
-    """
+    none. Differentiable in position (any float list of ``mesh.count`` entries)."""
     return differences(mesh.weights, position) * mesh.inverse_mass
 
 
@@ -223,7 +213,7 @@ def dirichlet_loss(position: Variable, mesh: Adjacency, reduction: str = "mean")
     (1, 1, 1)
     """
     a, b = _ends(position, mesh)
-    return reduced(_squared(a - b) * mesh.edge_weights, mesh.edge_count, reduction)
+    return reduced(squared(a - b) * mesh.edge_weights, mesh.edge_count, reduction)
 
 
 def edge_length_loss(
@@ -266,7 +256,7 @@ def normal_consistency(position: Variable, edges: EdgeList, reduction: str = "me
         there = F.logical_and(there, F.greater_equal(edges.joints.z, 0))
     area = F.logical_and(F.greater(F.dot(first, first), 0.0), F.greater(F.dot(second, second), 0.0))
     # |m - n|^2 / 2 is 1 - m n for unit vectors, and exact where they are nearly the same.
-    fold = 0.5 * _squared(F.normalize(first) - F.normalize(second))
+    fold = 0.5 * squared(F.normalize(first) - F.normalize(second))
     pairs = F.max(F.sum(there), 1.0)
     return reduced(F.select(F.logical_and(there, area), fold, 0.0), pairs, reduction)
 
@@ -275,12 +265,8 @@ def _ends(position: Variable, mesh: Adjacency) -> tuple[Variable, Variable]:
     return F.lookup(position, mesh.edges.x), F.lookup(position, mesh.edges.y)
 
 
-def _squared(values: Variable) -> Variable:
-    return F.square(values) if values.vtype.is_scalar else F.dot(values, values)
-
-
 def _squares(vectors: Variable, mesh: Adjacency, reduction: str) -> Variable:
-    squares = _squared(vectors)
+    squares = squared(vectors)
     if mesh.measure is None:
         return reduced(squares, mesh.count, reduction)
     return reduced(squares * mesh.measure, F.sum(mesh.measure), reduction)

@@ -88,22 +88,18 @@ class SparseMatrix:
     def data(self, matrix: Matrix) -> dict[Variable, np.ndarray]:
         """Data to send, by leaf, for other values with the same pattern, or with any pattern there is room
         for. Raises InputError."""
-        found = {}
+        arrays = {}
         for mine, other in ((self.by_rows, matrix), (self.by_columns, matrix.T)):
             new = _rows(other, "", mine.room)
             if mine.room is not None:
-                found[mine.offsets] = new.offsets.data
-            elif not all(
-                np.array_equal(_places(a), _places(b))
-                for a, b in ((mine.offsets, new.offsets), (mine.entries, new.entries))
+                arrays[mine.offsets] = new.offsets.data
+            elif not (
+                np.array_equal(list_data(mine.offsets), list_data(new.offsets))
+                and np.array_equal(list_data(mine.entries)[:, 0], list_data(new.entries)[:, 0])
             ):
                 raise InputError("the matrix has entries at other places; make a new sparse_matrix of it")
-            found[mine.entries] = list_data(new.entries).reshape(mine.entries.shape)
-        return found
-
-
-def _places(leaf: Variable) -> np.ndarray:
-    return list_data(leaf)[:, 0] if leaf.vtype is VEC2 else list_data(leaf)
+            arrays[mine.entries] = list_data(new.entries).reshape(mine.entries.shape)
+        return arrays
 
 
 def sparse_matrix(matrix: Matrix, name: str = "matrix", room: Room | None = None) -> SparseMatrix:
@@ -112,13 +108,10 @@ def sparse_matrix(matrix: Matrix, name: str = "matrix", room: Room | None = None
     rows: Matrix = sparse.csr_array(matrix)
     if max(rows.shape) > MOST or not np.isfinite(rows.data).all():
         raise InputError(f"a matrix has finite values and at most {MOST} columns; this one is {rows.shape}")
-    by_rows = _rows(rows, name, room)
-    symmetric = rows.shape[0] == rows.shape[1] and abs(rows - rows.T).max() == 0
-    return SparseMatrix(
-        (int(rows.shape[0]), int(rows.shape[1])),
-        by_rows,
-        by_rows if symmetric else _rows(rows.T, f"{name} transposed", room),
-    )
+    by_rows, (height, width) = _rows(rows, name, room), rows.shape
+    symmetric = height == width and abs(rows - rows.T).max() == 0
+    by_columns = by_rows if symmetric else _rows(rows.T, f"{name} transposed", room)
+    return SparseMatrix((int(height), int(width)), by_rows, by_columns)
 
 
 def _rows(matrix: Matrix, name: str, room: Room | None = None) -> Rows:
@@ -130,21 +123,20 @@ def _rows(matrix: Matrix, name: str, room: Room | None = None) -> Rows:
         longest = int(np.diff(offsets).max(initial=0))
         if rows.nnz > room.entries or longest > room.longest:
             raise InputError(
-                f"the matrix has {rows.nnz} entries, {longest} in a row, and room for {room.entries} and {room.longest};"
-                " make a new sparse_matrix of it"
+                f"the matrix has {rows.nnz} entries, {longest} in a row, and room for {room.entries} and"
+                f" {room.longest}; make a new sparse_matrix of it"
             )
         entries = padded(entries, room.entries)
     return Rows(list_leaf(f"{name} offsets", INT, offsets), list_leaf(name, VEC2, entries), room)
 
 
 class SparseRows(PixelFunction):
-    """Base of the two Functions below. Inputs (values list, offsets INT list, entries VEC2 list): those of
-    the rows of ``matrix``. 0 beyond the last row. Linear in the values; asking for a derivative by the
-    entries raises GraphError.
+    """Base of the two Functions below: sums over the entries of the rows of ``matrix``, 0 beyond the last row.
 
-    length: 0, or how many entries of a row make a partial sum. The partial sums of a row lie in tiles behind
-    each other, so that a batch of N has N * ``parts`` tiles; made by the planner for devices on which long
-    rows are slow.
+    Inputs: values list, offsets INT list, entries VEC2 list. Linear in the values; asking for a derivative by
+    the entries raises GraphError.  length: 0, or how many entries of a row make a partial sum, which the
+    planner asks for on devices on which long rows are slow. The partial sums of a row lie in tiles behind
+    each other: a batch of N has N * ``parts`` tiles.
     """
 
     fields = ("matrix", "length")
@@ -217,13 +209,12 @@ class SparseRows(PixelFunction):
         size, batch, _ = self.output.domain
         total = np.zeros((len(values), self.parts, size[0] * size[1], *flat.shape[2:]))
         for sums, own in zip(total, flat, strict=True):
-            np.add.at(sums, (part, row), self.terms(own, row, entries[:, 0].astype(np.int64), entries[:, 1]))
+            weight = entries[:, 1].reshape(-1, *[1] * (own.ndim - 1))
+            np.add.at(sums, (part, row), self.terms(own, row, entries[:, 0].astype(np.int64)) * weight)
         return read_list(total.reshape(batch, size[1], size[0], *flat.shape[2:]), tile, y * size[0] + x)
 
-    def terms(
-        self, values: np.ndarray, row: np.ndarray, column: np.ndarray, weight: np.ndarray
-    ) -> np.ndarray:
-        """The term that each entry adds to its row."""
+    def terms(self, values: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+        """What each entry multiplies in the term that it adds to its row."""
         raise NotImplementedError
 
     def _only_values(self, asked: bool) -> None:
@@ -249,15 +240,15 @@ class SparseProduct(SparseRows):
     operations, fetches = 24.0, math.inf
     term = "entry.y * {other}"
 
-    def terms(self, values, row, column, weight):
-        return values[column] * weight.reshape(-1, *[1] * (values.ndim - 1))
+    def terms(self, values, row, column):
+        return values[column]
 
 
 class SparseDifference(SparseRows):
-    """Of a symmetric matrix: at entry i the sum of m_ij (x_j - x_i). It is its own transpose. Differences are
+    """For a symmetric matrix, at entry i the sum of m_ij (x_j - x_i). It is its own transpose. Differences are
     formed first, so no digits cancel when the values are far from the origin.
 
-        weights 1 along a triangle 0-1-2:   y0 = (x1 - x0) + (x2 - x0),   d(sum g_i y_i) / dx0 = -2 g0 + g1 + g2
+        weights 1 along a triangle 0-1-2:  y0 = (x1 - x0) + (x2 - x0),  d(sum g_i y_i) / dx0 = -2 g0 + g1 + g2
     """
 
     operations, fetches = 28.0, math.inf
@@ -268,8 +259,8 @@ class SparseDifference(SparseRows):
             raise self.fail("needs a symmetric matrix")
         return super().infer()
 
-    def terms(self, values, row, column, weight):
-        return (values[column] - values[row]) * weight.reshape(-1, *[1] * (values.ndim - 1))
+    def terms(self, values, row, column):
+        return values[column] - values[row]
 
 
 def product(matrix: SparseMatrix, values: Variable) -> Variable:
@@ -282,8 +273,5 @@ def product(matrix: SparseMatrix, values: Variable) -> Variable:
 
 def differences(matrix: SparseMatrix, values: Variable) -> Variable:
     """List like ``values``: at i the sum over j of m_ij (x_j - x_i), for a symmetric matrix. Differentiable
-    in values.
-
-    Raises GraphError.
-    """
+    in the values. Raises GraphError."""
     return SparseDifference(values, matrix).output

@@ -1,5 +1,4 @@
-"""A reconstruction in a folder, as COLMAP keeps it, with what it was made of: a later run of the same
-photographs reads it."""
+"""A reconstruction in a folder, as COLMAP keeps it: a later run of the same photographs reads it."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from .pictures import Picture, list_pictures
 from .world import guess_world
 
 VERSION = 4
-"""Of the way reconstructions are made: older ones are made anew."""
+"""Version of the way reconstructions are made: older ones are made anew."""
 MOST = 0.8
 """If less photographs get a camera, it is tried otherwise."""
 FACTS = "reconstruction.json"
@@ -72,12 +71,10 @@ def find_cameras(
     further.append((masked, True, "faint features, which takes longer"))
     for inside, thorough, said in further:
         if models.placed < MOST * len(pictures):
-            tell(
-                f"cameras of {models.placed} of {len(pictures)} photographs were found; once more, with {said} ..."
-            )
-            again = reconstruct(
-                pictures, own=own, masked=inside, thorough=thorough, ordered=ordered, tell=tell, stop=stop
-            )
+            first = f"cameras of {models.placed} of {len(pictures)} photographs were found"
+            tell(f"{first}; once more, with {said} ...")
+            how = {"own": own, "masked": inside, "thorough": thorough, "ordered": ordered}
+            again = reconstruct(pictures, **how, tell=tell, stop=stop)
             models = max(models, again, key=lambda found: found.placed)
     if 2 * models.placed < len(pictures):
         raise too_few(folder, pictures, models)
@@ -89,9 +86,8 @@ def find_cameras(
             place.mkdir(parents=True)
             model.write(str(place))
         except (OSError, RuntimeError, ValueError) as error:
-            raise InputError(
-                f"cannot write the cameras into '{place}': {error}; give another --out"
-            ) from None
+            text = f"cannot write the cameras into '{place}': {error}; give another --out"
+            raise InputError(text) from None
     write_json(facts, {"key": key, "notes": notes, "photographs": _table(pictures, models)})
     return Reconstruction(into / "sparse" / "0", tuple(notes), False)
 
@@ -103,8 +99,8 @@ def _key(pictures: Sequence[Picture], own: bool) -> dict[str, Any]:
 
 
 def _table(pictures: Sequence[Picture], models: Models) -> list[dict[str, Any]]:
-    """Of each photograph: whether it has a camera, its features, and those that other photographs confirm."""
-    placed = {image.name for image in models.found[0].images.values()}
+    """For each photograph: whether it has a camera, its features, and those that other photographs confirm."""
+    placed = models.names
     return [
         {
             "name": picture.name,
@@ -144,8 +140,7 @@ NAMED = 8
 
 def partial(pictures: Sequence[Picture], models: Models) -> list[str]:
     """Sentences on the photographs that are left out."""
-    model = models.found[0]
-    placed = {image.name for image in model.images.values()}
+    placed = models.names
     missing = [i for i, picture in enumerate(pictures) if picture.name not in placed]
     others = [
         group for other in models.found[1:] if not placed & (group := {i.name for i in other.images.values()})
@@ -160,19 +155,18 @@ def partial(pictures: Sequence[Picture], models: Models) -> list[str]:
     if others:
         counts = ", ".join(str(len(group)) for group in others)
         notes.append(
-            f"the photographs fall into {1 + len(others)} groups that show nothing in common, and the largest is taken; the"
-            f" others have {counts}: add photographs between them"
+            f"the photographs fall into {1 + len(others)} groups that show nothing in common, and the largest is"
+            f" taken; the others have {counts}: add photographs between them"
         )
     return notes
 
 
 def too_few(folder: Path, pictures: Sequence[Picture], models: Models) -> InputError:
     """That most photographs have no camera."""
-    placed = {image.name for model in models.found[:1] for image in model.images.values()}
+    placed = models.names
     missing = [i for i, picture in enumerate(pictures) if picture.name not in placed]
-    return InputError(
-        f"cameras of only {len(placed)} of {len(pictures)} photographs of '{folder}' were found; {cure(models, missing)}"
-    )
+    found = f"cameras of only {len(placed)} of {len(pictures)} photographs of '{folder}' were found"
+    return InputError(f"{found}; {cure(models, missing)}")
 
 
 def named(pictures: Sequence[Picture], chosen: Sequence[int]) -> str:
@@ -182,21 +176,21 @@ def named(pictures: Sequence[Picture], chosen: Sequence[int]) -> str:
 
 def cure(models: Models, missing: Sequence[int]) -> str:
     """Why these photographs have no camera, as far as their features say, and what helps."""
-    features = float(np.median(models.features[list(missing)]))
-    matches = models.matches[list(missing)]
-    links = float(np.median((matches >= LINKED).sum(1)))
-    shared = float(np.median(matches.max(1, initial=0) / np.maximum(models.features[list(missing)], 1)))
+    counts, matches = models.features[list(missing)], models.matches[list(missing)]
+    features, links = float(np.median(counts)), float(np.median((matches >= LINKED).sum(1)))
+    shared = float(np.median(matches.max(1, initial=0) / np.maximum(counts, 1)))
     if features < PLAIN:
         return (
-            f"they have few features ({features:.0f}): they are blurred, or show little texture. Take them sharp, and stand"
-            " the object on a printed sheet or a newspaper that does not move with respect to it"
+            f"they have few features ({features:.0f}): they are blurred, or show little texture. Take them sharp,"
+            " and stand the object on a printed sheet or a newspaper that does not move with respect to it"
         )
     if links < 1 or shared < SHARED:
         return (
-            "they show little that other photographs show: they hardly overlap, or are blurred. Take photographs at most"
-            " 15 degrees apart, all around, without moving the object"
+            "they show little that other photographs show: they hardly overlap, or are blurred. Take photographs at"
+            " most 15 degrees apart, all around, without moving the object"
         )
     return (
-        "what they share with others agrees with no place of the camera: the object has moved between photographs, or the"
-        " camera stayed or only turned. Move the camera around an object that stays, 10 to 15 degrees at a time"
+        "what they share with others agrees with no place of the camera: the object has moved between photographs,"
+        " or the camera stayed or only turned. Move the camera around an object that stays, 10 to 15 degrees at a"
+        " time"
     )

@@ -1,5 +1,4 @@
-"""Structure from motion with pycolmap: features of the photographs, their matches, and a model of cameras and
-points."""
+"""Structure from motion with pycolmap: features of photographs, their matches, a model of cameras and points."""
 
 from __future__ import annotations
 
@@ -8,6 +7,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,7 @@ LARGE = 40
 ``STRIDE``-th with all of those."""
 STRIDE, OVERLAP = 4, 8
 TWICE = 10
-"""Photographs of one camera that its principal point is found from, too; of fewer it is the middle of the
-picture."""
+"""Photographs of one camera that its principal point is found from; of fewer it is the middle of the picture."""
 OFF = 0.06
 """Most that the principal point may be off the middle, in widths of the picture."""
 WIDER = 3
@@ -51,8 +50,7 @@ PLACE_MATCHES, PLACE_SHARE = 12, 0.15
 """Of a thorough search, what the mapping starts from (matches and degrees between two photographs), and what
 it places a photograph by (matches with points, and their share of all its matches)."""
 TRIALS = 6
-"""Mappings of a thorough search from other random numbers: the first pair of photographs decides which shape
-is found."""
+"""Mappings of a thorough search from other random numbers: the first pair of photographs decides the shape."""
 
 Tell = Callable[[str], None]
 Poll = Callable[[], bool]
@@ -71,6 +69,11 @@ class Models:
     def placed(self) -> int:
         """How many photographs have a camera in the largest."""
         return self.found[0].num_reg_images() if self.found else 0
+
+    @property
+    def names(self) -> set[str]:
+        """The photographs that have a camera in the largest."""
+        return {image.name for model in self.found[:1] for image in model.images.values()}
 
 
 class Interrupted(Exception):
@@ -119,25 +122,21 @@ def reconstruct(
         _matches(colmap, run, len(pictures), work, ordered, thorough, tell)
         tell("placing the cameras ...")
         trials = [_mapped(colmap, run, work, thorough, SEED + i) for i in range(TRIALS if thorough else 1)]
-        masks = (
-            small_masks({numbered(i): picture for i, picture in enumerate(pictures)}) if thorough else None
-        )
+        copies = {numbered(i): picture for i, picture in enumerate(pictures)}
+        masks = small_masks(copies) if thorough else None
         models = max(trials, key=lambda models: _explained(models, masks))
         if models:
             models[0] = _refined(colmap, run, models[0])
         features, matches = _counts(colmap, pictures, work)
-    names = {
-        numbered(i): (picture, scale) for i, (picture, scale) in enumerate(zip(pictures, scales, strict=True))
-    }
     for model in models:
         for camera in model.cameras.values():
             image = next(image for image in model.images.values() if image.camera_id == camera.camera_id)
-            camera.rescale(*names[image.name][0].size)
+            camera.rescale(*copies[image.name].size)
         for image in model.images.values():
-            picture, scale = names[image.name]
-            image.name = picture.name
+            index = int(image.name[:5])
+            image.name = pictures[index].name
             for point in image.points2D:
-                point.xy = point.xy / scale
+                point.xy = point.xy / scales[index]
     return Models(models, features, matches)
 
 
@@ -147,7 +146,6 @@ def numbered(index: int) -> str:
 
 
 def database(work: Path) -> Path:
-    """The file with features and matches."""
     return work / "database.db"
 
 
@@ -199,9 +197,8 @@ def find_features(
             reader.mask_path = str(work / "masks")
         if first.focal is not None:
             middle = scale * first.size / 2
-            reader.camera_params = f"{first.focal * scale.mean()},{middle[0]},{middle[1]}" + ",0" * (
-                not thorough
-            )
+            params = f"{first.focal * scale.mean()},{middle[0]},{middle[1]}"
+            reader.camera_params = params if thorough else f"{params},0"
         run(
             colmap.extract_features, database(work), work / "images",
             image_names=[numbered(i) for i in group], camera_mode=colmap.CameraMode.SINGLE,
@@ -254,37 +251,35 @@ def _mapped(colmap: Any, run: Any, work: Path, thorough: bool, seed: int) -> lis
 
 
 def _refined(colmap: Any, run: Any, model: Any) -> Any:
-    """The model with principal points that its photographs agree on; as it is if they would be far off the
-    middle."""
+    """The model with principal points that its photographs agree on; as it is if these are far off the middle."""
     counts = Counter(image.camera_id for image in model.images.values())
     if min(counts.values()) < TWICE:
         return model
-    found = copy.deepcopy(model)
+    refined = copy.deepcopy(model)
     options = colmap.BundleAdjustmentOptions(refine_principal_point=True, print_summary=False)
     options.ceres.loss_function_type = colmap.LossFunctionType.SOFT_L1
     with silenced():  # it prints whatever the level
-        run(colmap.bundle_adjustment, found, options)
-    for camera in found.cameras.values():
-        off = np.array(
-            [camera.principal_point_x - camera.width / 2, camera.principal_point_y - camera.height / 2]
+        run(colmap.bundle_adjustment, refined, options)
+    for camera in refined.cameras.values():
+        right, down = (
+            camera.principal_point_x - camera.width / 2,
+            camera.principal_point_y - camera.height / 2,
         )
-        if np.abs(off).max() > OFF * max(camera.width, camera.height):
+        if max(abs(right), abs(down)) > OFF * max(camera.width, camera.height):
             return model
-    return found
+    return refined
 
 
 def _counts(colmap: Any, pictures: Sequence[Picture], work: Path) -> tuple[np.ndarray, np.ndarray]:
-    base = colmap.Database.open(database(work))
-    try:
+    """Features of each photograph, and matches of each pair."""
+    features, matches = np.zeros(len(pictures), int), np.zeros((len(pictures),) * 2, int)
+    with closing(colmap.Database.open(database(work))) as base:
         numbers = {image.image_id: int(image.name[:5]) for image in base.read_all_images()}
-        features, matches = np.zeros(len(pictures), int), np.zeros((len(pictures),) * 2, int)
         for image, index in numbers.items():
             features[index] = base.num_keypoints_for_image(image)
         for pair, count in zip(*base.read_two_view_geometry_num_inliers(), strict=True):
             a, b = (numbers[image] for image in colmap.pair_id_to_image_pair(pair))
             matches[a, b] = matches[b, a] = count
-    finally:
-        base.close()
     return features, matches
 
 
@@ -323,25 +318,23 @@ def runner(colmap: Any, stop: Poll) -> Callable[..., Any]:
 
 # Silhouettes as evidence for cameras: masks that the visual hull of all of them explains.
 #
-# Of a long lens two shapes explain the features about as well: one, and its mirror image in depth, which
+# With a long lens two shapes explain the features about as well: one, and its mirror image in depth, which
 # turns the other way. The silhouettes of only one of them have a hull that fills its masks.
 
 WIDTH = 96
-"""Pixels of the longer side of the masks that are compared: cameras that turn the other way are wrong by
-far."""
+"""Pixels of the longer side of the masks that are compared: cameras that turn the other way are far off."""
 
 
 def small_masks(pictures: Mapping[str, Picture]) -> dict[str, np.ndarray] | None:
     """(h, w) float32 of each photograph, by its name; None if one has neither a mask nor alpha."""
-    found = {}
+    masks = {}
     for name, picture in pictures.items():
         covered = picture.covered
         if covered is None:
             return None
-        found[name] = resize(
-            covered.astype(np.float32), scaled_size(picture.size, min(1.0, WIDTH / max(picture.size)))
-        )
-    return found
+        size = scaled_size(picture.size, min(1.0, WIDTH / max(picture.size)))
+        masks[name] = resize(covered.astype(np.float32), size)
+    return masks
 
 
 def agreement(model: Any, masks: Mapping[str, np.ndarray]) -> float:
@@ -367,14 +360,12 @@ def agreement(model: Any, masks: Mapping[str, np.ndarray]) -> float:
         return 0.0
 
 
-# Points of photographs whose cameras are known: features and their matches with pycolmap, seen from two or
-# more of them.
+# Points of photographs whose cameras are known: features that two or more of them show.
 
 WIDEST_PICTURE = 800
 """Pixels of the longer side of the copies that features are found in."""
 NEIGHBOURS, WIDE = 6, 50.0
-"""Others that a photograph is matched with: so many, and degrees between the optical axes that they may not
-exceed."""
+"""Others that a photograph is matched with: how many, and the most degrees between the optical axes."""
 
 
 def triangulate(
@@ -382,8 +373,7 @@ def triangulate(
 ) -> SparsePoints:
     """Points in the world of a calibration, with the indices of its views that see them.
 
-    tell: what is done now.  stop: polled; true raises ``Interrupted``. Raises InputError, without pycolmap
-    too.
+    tell: what is done now.  stop: polled; true raises ``Interrupted``. Raises InputError, also without pycolmap.
     """
     colmap, views = library(), calibration.views
     pictures = [Picture(view.image.name, view.image, view.camera.size, Exif()) for view in views]
@@ -401,13 +391,13 @@ def triangulate(
         )  # fmt: skip
         (work / "points").mkdir()
         model = run(colmap.triangulate_points, base, database(work), work / "images", work / "points")
-    found = list(model.points3D.values())
+    points = list(model.points3D.values())
     index = {number: int(image.name[:5]) for number, image in model.images.items()}
-    seen = [sorted({index[element.image_id] for element in point.track.elements}) for point in found]
+    seen = [sorted({index[element.image_id] for element in point.track.elements}) for point in points]
     return SparsePoints(
-        np.array([point.xyz for point in found]).reshape(-1, 3),
-        np.array([point.error for point in found]),
-        np.repeat(np.arange(len(found)), [len(one) for one in seen]),
+        np.array([point.xyz for point in points]).reshape(-1, 3),
+        np.array([point.error for point in points]),
+        np.repeat(np.arange(len(points)), [len(one) for one in seen]),
         np.array([view for one in seen for view in one], np.int64),
     )
 
@@ -427,23 +417,20 @@ def neighbours(views: list[View]) -> set[tuple[int, int]]:
 
 def _placed(colmap: Any, views: list[View], scales: list[np.ndarray], work: Path) -> Any:
     """A model without points of the cameras at the sizes of the copies, which the database gets, too."""
-    model, base = colmap.Reconstruction(), colmap.Database.open(database(work))
-    try:
+    model = colmap.Reconstruction()
+    with closing(colmap.Database.open(database(work))) as base:
         for image in sorted(base.read_all_images(), key=lambda image: image.name):
             view, scale = views[int(image.name[:5])], scales[int(image.name[:5])]
-            k = np.diag([*scale, 1.0]) @ view.camera.intrinsics
-            lens = view.lens
+            k, lens = np.diag([*scale, 1.0]) @ view.camera.intrinsics, view.lens
             size = np.round(scale * view.camera.size).astype(int).tolist()
+            distortion = [lens.k1, lens.k2, lens.p1, lens.p2, lens.k3, 0, 0, 0]
             camera = colmap.Camera(
-                camera_id=image.camera_id, model="FULL_OPENCV", width=size[0], height=size[1], has_prior_focal_length=True,
-                params=[k[0, 0], k[1, 1], k[0, 2], k[1, 2], lens.k1, lens.k2, lens.p1, lens.p2, lens.k3, 0, 0, 0],
+                camera_id=image.camera_id, model="FULL_OPENCV", width=size[0], height=size[1],
+                has_prior_focal_length=True, params=[k[0, 0], k[1, 1], k[0, 2], k[1, 2], *distortion],
             )  # fmt: skip
             base.update_camera(camera)
             model.add_camera_with_trivial_rig(camera)
             pose = colmap.Rigid3d(colmap.Rotation3d(view.camera.rotation), view.camera.translation)
-            model.add_image_with_trivial_frame(
-                colmap.Image(name=image.name, camera_id=image.camera_id, image_id=image.image_id), pose
-            )
-    finally:
-        base.close()
+            placed = colmap.Image(name=image.name, camera_id=image.camera_id, image_id=image.image_id)
+            model.add_image_with_trivial_frame(placed, pose)
     return model

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,7 +60,8 @@ class Picture:
         return np.array(_UP.get(self.exif.orientation, (0.0, -1.0, 0.0)))
 
 
-_UP = {3: (0.0, 1.0, 0.0), 4: (0.0, 1.0, 0.0), 5: (-1.0, 0.0, 0.0), 6: (-1.0, 0.0, 0.0), 7: (1.0, 0.0, 0.0), 8: (1.0, 0.0, 0.0)}  # fmt: skip
+_DOWN, _LEFT, _RIGHT = (0.0, 1.0, 0.0), (-1.0, 0.0, 0.0), (1.0, 0.0, 0.0)
+_UP = {3: _DOWN, 4: _DOWN, 5: _LEFT, 6: _LEFT, 7: _RIGHT, 8: _RIGHT}
 """By the orientation of EXIF: where the upper side of the scene is in the pixels as they are stored."""
 
 
@@ -76,8 +76,8 @@ def list_pictures(folder: Path) -> list[Picture]:
             break
     if len(files) < FEWEST:
         raise InputError(
-            f"'{folder}' has {len(files)} photographs, and cameras are found of {FEWEST} or more; add photographs from"
-            " other sides, 20 to 60 in all"
+            f"'{folder}' has {len(files)} photographs, and cameras are found of {FEWEST} or more; add photographs"
+            " from other sides, 20 to 60 in all"
         )
     root = folder.resolve()
     masks = [folder / place for place in MASK_FOLDERS if (folder / place).is_dir()]
@@ -188,24 +188,23 @@ def chosen_frames(video: Path, into: Path) -> tuple[Path, str]:
     chosen = choose(sharpness, motion)
     if len(chosen) == 0:
         raise InputError(
-            f"the camera of '{video}' hardly moves: things in its picture move by {motion.sum():.0%} of the width in"
-            f" {len(motion)} frames. Walk around the object slowly, all the way"
+            f"the camera of '{video}' hardly moves: things in its picture move by {motion.sum():.0%} of the width"
+            f" in {len(motion)} frames. Walk around the object slowly, all the way"
         )
     shutil.rmtree(into, ignore_errors=True)
     try:
         into.mkdir(parents=True)
     except OSError as error:
-        raise InputError(
-            f"cannot write the frames into '{into}': {reason(error)}; give another --out"
-        ) from None
+        text = f"cannot write the frames into '{into}': {reason(error)}; give another --out"
+        raise InputError(text) from None
     wanted = set(chosen.tolist())
     for number, frame in enumerate(_frames(video)):
         if number in wanted:
             picture = Image.fromarray(_upright(frame.to_ndarray(format="rgb24"), frame))
             picture.save(into / f"{number:06d}.jpg", quality=95)
     said = (
-        f"{len(chosen)} of {len(motion)} frames of '{video.name}' are used, the sharpest at equal distances along the way"
-        " of the camera"
+        f"{len(chosen)} of {len(motion)} frames of '{video.name}' are used, the sharpest at equal distances along"
+        " the way of the camera"
     )
     write_json(facts, {"key": key, "said": said})
     return into, said
@@ -226,10 +225,14 @@ def choose(sharpness: np.ndarray, motion: np.ndarray) -> np.ndarray:
         return np.zeros(0, dtype=int)
     count = int(np.clip(round(total / APART), FEWEST_FRAMES, MOST))
     part = np.minimum((way / total * count).astype(int), count - 1)
-    found = [np.flatnonzero(part == k) for k in range(count)]
-    # The last third of each part is left out, so that neighbours do not come from one place.
-    found = [frames[: max(-(-2 * len(frames) // 3), 1)] for frames in found if len(frames)]
-    return np.array([int(frames[np.argmax(sharpness[frames])]) for frames in found])
+    chosen = []
+    for k in range(count):
+        frames = np.flatnonzero(part == k)
+        if len(frames):
+            # The last third of each part is left out, so that neighbours do not come from one place.
+            frames = frames[: max(-(-2 * len(frames) // 3), 1)]
+            chosen.append(int(frames[np.argmax(sharpness[frames])]))
+    return np.array(chosen)
 
 
 def _looked_through(video: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -250,26 +253,23 @@ def _looked_through(video: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def moved(before: np.ndarray, now: np.ndarray) -> float:
-    """Pixels that things in a grey picture (H, W) have moved by, the median of its tiles, by phase
-    correlation."""
+    """Pixels that things in a grey picture (H, W) have moved by: the median of its tiles, by phase correlation."""
     height, width = (side // TILES for side in before.shape)
     window = np.hanning(height)[:, None] * np.hanning(width)
-    found = []
-    for row in range(TILES):
-        for column in range(TILES):
-            here = slice(row * height, (row + 1) * height), slice(column * width, (column + 1) * width)
-            first, second = ((part[here] - part[here].mean()) * window for part in (before, now))
-            if first.std() < 1.0:
-                continue
-            cross = np.fft.rfft2(second) * np.conj(np.fft.rfft2(first))
-            peaks = np.fft.irfft2(cross / np.maximum(np.abs(cross), 1e-6), s=(height, width))
-            y, x = np.unravel_index(int(np.argmax(peaks)), peaks.shape)
-            found.append(np.hypot(min(y, height - y), min(x, width - x)))
-    return float(np.median(found)) if found else 0.0
+    moves = []
+    for row, column in np.ndindex(TILES, TILES):
+        here = slice(row * height, (row + 1) * height), slice(column * width, (column + 1) * width)
+        first, second = ((part[here] - part[here].mean()) * window for part in (before, now))
+        if first.std() < 1.0:
+            continue
+        cross = np.fft.rfft2(second) * np.conj(np.fft.rfft2(first))
+        peaks = np.fft.irfft2(cross / np.maximum(np.abs(cross), 1e-6), s=(height, width))
+        y, x = np.unravel_index(int(np.argmax(peaks)), peaks.shape)
+        moves.append(np.hypot(min(y, height - y), min(x, width - x)))
+    return float(np.median(moves)) if moves else 0.0
 
 
-@contextmanager
-def _opened(video: Path) -> Iterator[Any]:
+def _frames(video: Path) -> Iterator[Any]:
     try:
         import av  # pyright: ignore[reportMissingImports]
     except ImportError:
@@ -278,27 +278,21 @@ def _opened(video: Path) -> Iterator[Any]:
         ) from None
     try:
         with av.open(str(video)) as container:
-            yield container
+            if not container.streams.video:
+                raise InputError(f"'{video}' has no pictures; give a video")
+            stream = container.streams.video[0]
+            stream.thread_type = "AUTO"
+            for number, frame in enumerate(container.decode(stream)):
+                if number >= LONGEST:
+                    raise InputError(
+                        f"'{video}' has more than {LONGEST} frames; cut it to the part that shows the object"
+                    )
+                yield frame
     except InputError:
         raise
     except Exception as error:  # FFmpeg's are of many kinds
-        raise InputError(
-            f"cannot read the video '{video}': {reason(error)}; export it again as MP4"
-        ) from None
-
-
-def _frames(video: Path) -> Iterator[Any]:
-    with _opened(video) as container:
-        if not container.streams.video:
-            raise InputError(f"'{video}' has no pictures; give a video")
-        stream = container.streams.video[0]
-        stream.thread_type = "AUTO"
-        for number, frame in enumerate(container.decode(stream)):
-            if number >= LONGEST:
-                raise InputError(
-                    f"'{video}' has more than {LONGEST} frames; cut it to the part that shows the object"
-                )
-            yield frame
+        text = f"cannot read the video '{video}': {reason(error)}; export it again as MP4"
+        raise InputError(text) from None
 
 
 def _upright(pixels: np.ndarray, frame: Any) -> np.ndarray:

@@ -1,5 +1,5 @@
-"""The world of a reconstruction, which photographs alone do not give: which way is up, where the ground is,
-and the unit."""
+"""The world of a reconstruction: which way is up, where the ground is, and the unit. Photographs alone do not
+tell them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 from ..cameras.views import DISTANCE
 
 ROLL = 4.0
-"""The horizontal axes of the pictures lie in a plane if they spread across it this many times less than along
-it."""
+"""The horizontal axes of pictures lie in a plane if they spread across it this many times less than along it."""
 STEEPEST = 25.0
 """Degrees between the normal of the ground and the upward direction of the pictures."""
 THICK = 0.01
@@ -23,10 +22,8 @@ TRIALS = 500
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """x -> scale * rotation @ x + translation takes the reconstruction to a world with y up.
-
-    said: how it was found, a sentence.
-    """
+    """x -> scale * rotation @ x + translation takes the reconstruction to a world with y up.  said: how it was
+    found, a sentence."""
 
     scale: float
     rotation: np.ndarray
@@ -63,8 +60,11 @@ def guess_world(centers: np.ndarray, rotations: np.ndarray, ups: np.ndarray, poi
     front = front / np.linalg.norm(front)
     rotation = np.stack([np.cross(up, front), up, front])
     scale = DISTANCE / distance
-    unit = f"one unit is 1/{DISTANCE:g} of the distance of the cameras: photographs do not show the size of things"
-    return World(scale, rotation, -scale * rotation @ focus, f"{said}; {unit}")
+    said = (
+        f"{said}; one unit is 1/{DISTANCE:g} of the distance of the cameras: photographs do not show the size of"
+        " things"
+    )
+    return World(scale, rotation, -scale * rotation @ focus, said)
 
 
 def looked_at(centers: np.ndarray, forward: np.ndarray) -> np.ndarray:
@@ -76,9 +76,9 @@ def looked_at(centers: np.ndarray, forward: np.ndarray) -> np.ndarray:
     across = np.eye(3) - forward[:, :, None] * forward[:, None]
     # A little of the nearest point to the centres keeps it defined where axes are parallel.
     matrix = across.sum(0) + 1e-6 * len(centers) * np.eye(3)
-    found = np.linalg.solve(matrix, np.einsum("nij,nj->i", across, centers) + 1e-6 * centers.sum(0))
-    if np.median(((found - centers) * forward).sum(1)) > 0:
-        return found
+    point = np.linalg.solve(matrix, np.einsum("nij,nj->i", across, centers) + 1e-6 * centers.sum(0))
+    if np.median(((point - centers) * forward).sum(1)) > 0:
+        return point
     spread = float(np.linalg.norm(centers - centers.mean(0), axis=1).max())
     return centers.mean(0) + forward.mean(0) * max(spread, 1.0)
 
@@ -93,8 +93,8 @@ def held_up(right: np.ndarray, held: np.ndarray) -> np.ndarray:
     values, axes = np.linalg.eigh(right.T @ right / len(right))
     level = axes[:, 0] * (1.0 if axes[:, 0] @ mean >= 0 else -1.0)
     steady = values[1] > max(ROLL * values[0], 0.02) and abs(level @ mean) > 0.3
-    found = level if steady else mean
-    return found / max(float(np.linalg.norm(found)), 1e-12)
+    up = level if steady else mean
+    return up / max(float(np.linalg.norm(up)), 1e-12)
 
 
 def find_ground(
@@ -117,8 +117,11 @@ def find_ground(
         if normal @ up < steepest:
             continue
         height = float(a @ normal)
-        count = _on_ground(points, centers, normal, height, thick)
-        if count is not None and (best is None or count > best[0]):
+        above = points @ normal - height
+        if (above < -2 * thick).mean() > BELOW or (centers @ normal - height).min() < 0:
+            continue
+        count = int((np.abs(above) < thick).sum())
+        if best is None or count > best[0]:
             best = count, normal, height
     if best is None or best[0] < GROUND * len(points):
         return None
@@ -130,13 +133,3 @@ def find_ground(
         normal = across * (1.0 if across @ normal > 0 else -1.0)
         height = float(middle @ normal)
     return normal, height
-
-
-def _on_ground(
-    points: np.ndarray, centers: np.ndarray, normal: np.ndarray, height: float, thick: float
-) -> int | None:
-    """How many points lie on a plane; None if a camera or too many points lie below it."""
-    above = points @ normal - height
-    if (above < -2 * thick).mean() > BELOW or (centers @ normal - height).min() < 0:
-        return None
-    return int((np.abs(above) < thick).sum())
