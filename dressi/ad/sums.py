@@ -22,7 +22,7 @@ from .graph import (
     as_variable,
 )
 from .ops.image.draws import Draw, FragmentGraph, check_root, held_triangles, split
-from .ops.image.lookup import Lookup, lookup, texel_of
+from .ops.image.lookup import Lookup, add_at, lookup, texel_of
 from .ops.pixel.arithmetic import Add
 from .ops.pixel.compare import less, not_equal, select
 from .ops.pixel.constant import is_constant
@@ -140,9 +140,7 @@ def _add(total: np.ndarray, where: np.ndarray, value: np.ndarray, *masks: np.nda
     kept = np.ones(len(value), bool)
     for mask in masks:
         kept &= mask
-    value = value.reshape(len(value), -1)[kept]
-    for c in range(total.shape[1]):
-        total[:, c] += np.bincount(where[kept], value[:, c], len(total))
+    add_at(total, where[kept], value.reshape(len(value), -1)[kept])
 
 
 def _pulled(

@@ -2,7 +2,6 @@
 
 from ..types import Domain, domain_of
 from .arrays import At
-from .edges import Edge
 from .function import (
     AccumulateFunction,
     DrawFunction,
@@ -16,21 +15,10 @@ from .function import (
     as_variable,
 )
 from .user_code import user_line
+from .work import Edge
 
 __all__ = [
-    "AccumulateFunction",
-    "At",
-    "Domain",
-    "DrawFunction",
-    "Edge",
-    "FragmentScatterFunction",
-    "Function",
-    "PixelFunction",
-    "RasterFunction",
-    "ReduceFunction",
-    "ScatterFunction",
-    "Variable",
-    "as_variable",
-    "domain_of",
-    "user_line",
-]
+    "AccumulateFunction", "At", "Domain", "DrawFunction", "Edge", "FragmentScatterFunction", "Function",
+    "PixelFunction", "RasterFunction", "ReduceFunction", "ScatterFunction", "Variable", "as_variable",
+    "domain_of", "user_line",
+]  # fmt: skip

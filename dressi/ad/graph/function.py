@@ -16,11 +16,10 @@ from ...errors import GraphError
 from ...figures import Figures
 from ..types import Access, Domain, Sampler, Size, VType, broadcast, domain_of, inferred_domain
 from .arrays import ArrayShape, At, array_of, doubt, layout_of
-from .edges import Reads
 from .operators import Operators, builders
 from .snippet import places_of
 from .user_code import of_dressi, user_line
-from .work import AxisWork, Work
+from .work import Reads, Work
 
 _serial = itertools.count()
 
@@ -368,7 +367,7 @@ class PixelFunction(Function):
     """
 
 
-class ReduceFunction(AxisWork, PixelFunction):
+class ReduceFunction(PixelFunction):
     """Kind REDUCE: each output texel is computed by a loop over the texels of the input along ``axis``, in the snippet.
 
     Declare ``combine`` if the texels along the axis are added up or the largest or smallest counts: devices with many lanes
@@ -383,6 +382,27 @@ class ReduceFunction(AxisWork, PixelFunction):
     >>> evaluate(F.apply(Product, Variable.of([1.0, 2.0, 3.0, 4.0, 5.0]))).item()
     120.0
     """
+
+    axis: str
+    combine: str = ""
+    """"add", "max" or "min" where that is all it does with the texels, by components. Planners may then split a long axis."""
+    unrolled: str | Any = ""
+    """A snippet of the same value to the bit whose one loop takes ``UNROLLED`` texels an iteration; no loop takes the rest.
+    Planners choose it where the input takes little to make."""
+
+    @property
+    def extent(self) -> int:
+        """The number of input texels for each output texel."""
+        (width, height), _, channels = domain = self.inputs[0].domain
+        return {"x": width, "y": height, "c": channels, "n": domain.batch}[self.axis]
+
+    @property
+    def iterations(self) -> int:
+        return self.extent
+
+    @property
+    def fetches(self) -> float:
+        return float(self.extent)
 
 
 class ScatterFunction(Function):

@@ -203,9 +203,7 @@ class IndexMap(NamedTuple):
         Both are maps of images alone, over the axes 0 to 3, and at most this one leaves its image: the texels that ``after``
         does not find are not those that this one would.
         """
-        found = [a.substituted(dict(enumerate(after.affines))) for a in self.affines]
-        known = [a for a in found if a is not None]
-        return IndexMap.to(known, self.border) if len(known) == len(found) else None
+        return self.substituted(dict(enumerate(after.affines)))
 
     def substituted(self, values: Mapping[int, Affine]) -> IndexMap | None:
         """The map over the axes of the values that some of its axes are given by; None if that is not affine."""

@@ -108,68 +108,29 @@ class Operators:
             " for a component, F.lookup for an entry of a list, F.take for an image of a batch and F.crop for a part of an image"
         )
 
-    def __add__(self, other: Any) -> Self:
-        return builders.add(self, other)
-
-    def __radd__(self, other: Any) -> Self:
-        return builders.add(other, self)
-
-    def __sub__(self, other: Any) -> Self:
-        return builders.sub(self, other)
-
-    def __rsub__(self, other: Any) -> Self:
-        return builders.sub(other, self)
-
-    def __mul__(self, other: Any) -> Self:
-        return builders.mul(self, other)
-
-    def __rmul__(self, other: Any) -> Self:
-        return builders.mul(other, self)
-
-    def __truediv__(self, other: Any) -> Self:
-        return builders.div(self, other)
-
-    def __rtruediv__(self, other: Any) -> Self:
-        return builders.div(other, self)
-
-    def __mod__(self, other: Any) -> Self:
-        return builders.mod(self, other)
-
-    def __rmod__(self, other: Any) -> Self:
-        return builders.mod(other, self)
-
-    def __pow__(self, other: Any) -> Self:
-        return builders.pow(self, other)
-
-    def __rpow__(self, other: Any) -> Self:
-        return builders.pow(other, self)
-
-    def __matmul__(self, other: Any) -> Self:
-        return builders.matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Self:
-        return builders.matmul(other, self)
-
-    def __pos__(self) -> Self:
-        return self
-
-    def __neg__(self) -> Self:
-        return builders.neg(self)
-
-    def __abs__(self) -> Self:
-        return builders.abs(self)
-
-    def __lt__(self, other: Any) -> Self:
-        return builders.less(self, other)
-
-    def __le__(self, other: Any) -> Self:
-        return builders.less_equal(self, other)
-
-    def __gt__(self, other: Any) -> Self:
-        return builders.less(other, self)
-
-    def __ge__(self, other: Any) -> Self:
-        return builders.less_equal(other, self)
+    # fmt: off
+    def __add__(self, other: Any) -> Self: return builders.add(self, other)
+    def __radd__(self, other: Any) -> Self: return builders.add(other, self)
+    def __sub__(self, other: Any) -> Self: return builders.sub(self, other)
+    def __rsub__(self, other: Any) -> Self: return builders.sub(other, self)
+    def __mul__(self, other: Any) -> Self: return builders.mul(self, other)
+    def __rmul__(self, other: Any) -> Self: return builders.mul(other, self)
+    def __truediv__(self, other: Any) -> Self: return builders.div(self, other)
+    def __rtruediv__(self, other: Any) -> Self: return builders.div(other, self)
+    def __mod__(self, other: Any) -> Self: return builders.mod(self, other)
+    def __rmod__(self, other: Any) -> Self: return builders.mod(other, self)
+    def __pow__(self, other: Any) -> Self: return builders.pow(self, other)
+    def __rpow__(self, other: Any) -> Self: return builders.pow(other, self)
+    def __matmul__(self, other: Any) -> Self: return builders.matmul(self, other)
+    def __rmatmul__(self, other: Any) -> Self: return builders.matmul(other, self)
+    def __pos__(self) -> Self: return self
+    def __neg__(self) -> Self: return builders.neg(self)
+    def __abs__(self) -> Self: return builders.abs(self)
+    def __lt__(self, other: Any) -> Self: return builders.less(self, other)
+    def __le__(self, other: Any) -> Self: return builders.less_equal(self, other)
+    def __gt__(self, other: Any) -> Self: return builders.less(other, self)
+    def __ge__(self, other: Any) -> Self: return builders.less_equal(other, self)
+    # fmt: on
 
     # The modules of dressi compare Variables as objects: they are keys, and members of lists and of tuples. Everybody else
     # means the values, as with <, and a mask in place of a truth value is never mistaken for one: it has none.
@@ -185,21 +146,13 @@ class Operators:
             return self is not other
         return builders.not_equal(self, other) if isinstance(other, _COMPARED) else NotImplemented
 
-    def __and__(self, other: Any) -> Self:
-        raise self._no("&", "logical_and")
-
-    def __or__(self, other: Any) -> Self:
-        raise self._no("|", "logical_or")
-
-    def __xor__(self, other: Any) -> Self:
-        raise self._no("^", "logical_xor")
-
-    def __invert__(self) -> Self:
-        raise self._no("~", "logical_not")
-
-    def __floordiv__(self, other: Any) -> Self:
-        raise self._no("//", "floor_divide")
-
+    # fmt: off
+    def __and__(self, other: Any) -> Self: raise self._no("&", "logical_and")
+    def __or__(self, other: Any) -> Self: raise self._no("|", "logical_or")
+    def __xor__(self, other: Any) -> Self: raise self._no("^", "logical_xor")
+    def __invert__(self) -> Self: raise self._no("~", "logical_not")
+    def __floordiv__(self, other: Any) -> Self: raise self._no("//", "floor_divide")
+    # fmt: on
     __rand__, __ror__, __rxor__, __rfloordiv__ = __and__, __or__, __xor__, __floordiv__
 
     def __getitem__(self, key: int | slice) -> Self:

@@ -18,19 +18,12 @@ _STANDARD = os.path.dirname(os.__file__) + os.sep
 _inside: dict[str, bool] = {}
 
 
-def _is_inside(file: str) -> bool:
-    """Whether a file belongs to dressi, the standard library or an installed package, or is no file at all."""
-    return (
-        file.startswith((_PACKAGE, _STANDARD, "<frozen"))
-        or "site-packages" in file
-        or "dist-packages" in file
-    )
-
-
 def _inside_of_package(frame: FrameType) -> bool:
+    """Whether a file belongs to dressi, the standard library or an installed package, or is no file at all."""
     file = frame.f_code.co_filename
     if file not in _inside:
-        _inside[file] = _is_inside(file)
+        packages = "site-packages" in file or "dist-packages" in file
+        _inside[file] = packages or file.startswith((_PACKAGE, _STANDARD, "<frozen"))
     return _inside[file]
 
 
@@ -61,14 +54,11 @@ def user_line(made: object = None) -> str:
         inside = _inside.get(frame.f_code.co_filename)
         if inside is None:
             inside = _inside_of_package(frame)
-        if not inside and not (frame.f_code.co_name == "__init__" and _holds(frame, made)):
+        making = made is not None and frame.f_code.co_name == "__init__"
+        if not inside and not (making and any(value is made for value in frame.f_locals.values())):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return "dressi"
-
-
-def _holds(frame: Any, made: object) -> bool:
-    return made is not None and any(value is made for value in frame.f_locals.values())
 
 
 def check_function(function: Any, arguments: int, what: str, cure: str) -> None:

@@ -1,15 +1,49 @@
-"""The work of one evaluation of a Function, as its class declares it. The planner uses these figures to decide whether
-to store a value or to compute it again; results do not depend on them."""
+"""What a Function reads, and the work of one evaluation, as its class declares it. The planner uses these figures to decide
+whether to store a value or to compute it again; results do not depend on them."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..types import Access
+from ..types import Access, Domain
 
 UNROLLED = 4
 """Texels that one iteration of an unrolled loop takes."""
+
+
+class Edge(NamedTuple):
+    """An input of a Function.  maker: the Function that computes it, None for a leaf.  near: whether it is read at the
+    invocation's own texel, of an image over the same domain."""
+
+    variable: Any
+    maker: Any
+    access: Access
+    near: bool
+
+
+class Reads:
+    """The edges of a Function, made once."""
+
+    if TYPE_CHECKING:
+        inputs: Any
+        output: Any
+        access: Any
+
+    @property
+    def working_domain(self) -> Domain:
+        """The domain over which it runs."""
+        return self.output.domain
+
+    @cached_property
+    def edges(self) -> tuple[Edge, ...]:
+        """Its inputs, in order."""
+        here, same = self.working_domain, Access.SAME_PIXEL
+        return tuple(
+            Edge(x, x.creator, access, access is same and x.domain == here)
+            for x, access in zip(self.inputs, self.access, strict=True)
+        )
 
 
 class Work:
@@ -66,33 +100,3 @@ class Work:
     def reads(self, k: int) -> float:
         """Texels of input ``k`` that one evaluation reads."""
         return float(self.fetches) if self.access[k] is Access.FETCH else 1.0
-
-
-class AxisWork(Work):
-    """Work of a Function that visits every texel of its input along ``axis``: "x", "y", "c" or "n".
-
-    ``combine``: "add", "max" or "min" where that is all it does with them, by components. Planners may then split a long axis.
-    """
-
-    combine: str = ""
-    unrolled: str | Any = ""
-    """A snippet of the same value to the bit whose one loop takes ``UNROLLED`` texels an iteration; no loop takes the rest.
-    Planners choose it where the input takes little to make."""
-
-    axis: str
-    if TYPE_CHECKING:
-        inputs: Any
-
-    @property
-    def extent(self) -> int:
-        """The number of input texels for each output texel."""
-        (width, height), _, channels = domain = self.inputs[0].domain
-        return {"x": width, "y": height, "c": channels, "n": domain.batch}[self.axis]
-
-    @property
-    def iterations(self) -> int:
-        return self.extent
-
-    @property
-    def fetches(self) -> float:
-        return float(self.extent)

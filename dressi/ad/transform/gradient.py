@@ -21,7 +21,7 @@ from ..graph import Domain, Function, PixelFunction, Variable
 from ..graph.operators import operator
 from ..ops.image.reduce import EVERY_AXIS, Expand, Sum, extents, fit, reduce_axes, zeros_like
 from ..ops.image.texels import entries_only
-from ..ops.pixel.arithmetic import hadamard
+from ..ops.pixel.arithmetic import hadamard, total
 from ..ops.pixel.constant import Like, constant, is_constant, operands
 from ..ops.pixel.vector import fill, sum_components
 from ..traversal import rebuilt, topological_order
@@ -220,17 +220,12 @@ def _check_floats(wrt: Sequence[Variable]) -> None:
 
 def _variables(given: Any, purpose: str, *, one: bool = False) -> list[Variable]:
     """One Variable, or (without ``one``) several, as a list. Raises GraphError. purpose: the begin of its message."""
-    found = (
-        [given]
-        if one or isinstance(given, Variable)
-        else list(given)
-        if isinstance(given, Iterable)
-        else [given]
-    )
-    for x in found:
+    single = one or isinstance(given, Variable) or not isinstance(given, Iterable)
+    variables: list[Any] = [given] if single else [*given]
+    for x in variables:
         if not isinstance(x, Variable):
             raise GraphError(f"{purpose}, not {x!r}")
-    return found
+    return variables
 
 
 def blocks_derivatives(function: Function) -> bool:
@@ -333,14 +328,6 @@ def _widen(g: Variable, vtype: VType) -> Variable:
     if g.vtype is not FLOAT:
         raise GraphError(f"the derivative {g} must be of type {vtype} or FLOAT (at {g.where})")
     return fill(g, vtype)
-
-
-def total(parts: Sequence[Variable]) -> Variable:
-    """The sum of one or more Variables."""
-    found = parts[0]
-    for part in parts[1:]:
-        found = found + part
-    return found
 
 
 # Derivatives of a small graph by its own inputs.

@@ -6,11 +6,12 @@ import gc
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 
 from ...config import config
 from ..graph import Function, Variable
 from ..ops.image.raster import Rasterize
-from ..ops.image.reduce import Expand
+from ..ops.image.reduce import Expand, extents
 from ..program import Program
 from ..traversal import topological_order
 from ..types import Access
@@ -29,23 +30,12 @@ def use_coverage_only(program: Program) -> Program:
     reads = [(f, k, x) for f in program.functions for k, x in enumerate(f.inputs)]
     needed = {x for f, k, x in reads if isinstance(x.creator, Rasterize) and k not in f.sign_only}
     needed.update(program.roots)
-    covering = {
-        f.output: Rasterize(
-            f.inputs[0],
-            f.inputs[1] if f.indexed else None,
-            f.live,
-            (),
-            f.size,
-            f.batch,
-            f.triangles,
-            f.triangles_per_face,
-            None,
-            f.disjoint,
-            covering=True,
-        ).output
-        for f in program.functions
-        if isinstance(f, Rasterize) and f.fragment is None and not f.covering and f.output not in needed
-    }
+    covering: dict[Variable, Variable] = {}
+    for f in program.functions:
+        if isinstance(f, Rasterize) and f.fragment is None and not f.covering and f.output not in needed:
+            other = copy(f)
+            other.covering = True
+            covering[f.output] = other.rebuild(*f.inputs).output
     return replaced(program, covering)
 
 
@@ -123,13 +113,9 @@ def _verify(function: Function) -> None:
     reached = function.working_domain
     for x, access in zip(function.inputs, function.access, strict=True):
         if access is Access.SAME_PIXEL:
-            for have, want in zip(
-                (*x.size, x.channels, x.batch), (*reached.size, reached.channels, reached.batch), strict=True
-            ):
-                if have not in (1, want):
-                    raise function.fail(
-                        f"{x} is read at the same pixel of {reached}; sizes must be equal or 1"
-                    )
+            pairs = zip(extents(x.domain), extents(reached), strict=True)
+            if any(have not in (1, want) for have, want in pairs):
+                raise function.fail(f"{x} is read at the same pixel of {reached}; sizes must be equal or 1")
 
 
 # Pausing Python's garbage collector while large graphs are built.

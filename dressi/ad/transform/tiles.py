@@ -12,7 +12,7 @@ from ..coordinates import tile_index
 from ..graph import Variable
 from ..ops.image.reduce import expand
 from ..ops.image.take import take
-from ..ops.pixel.arithmetic import div
+from ..ops.pixel.arithmetic import div, total
 from ..traversal import rebuilt, topological_order
 
 
@@ -25,13 +25,11 @@ def stacked(images: Sequence[Variable]) -> Variable:
     [1.0, 2.0, 3.0, 4.0]
     """
     count = max(image.batch for image in images)
-    found: Variable | None = None
-    for k, image in enumerate(images):
-        wide = image if image.batch == count else expand(image, count)
-        part = take(wide, tile_index((1, 1), len(images) * count) - k * count) if len(images) > 1 else wide
-        found = part if found is None else found + part
-    assert found is not None
-    return found
+    wide = [image if image.batch == count else expand(image, count) for image in images]
+    if len(wide) == 1:
+        return wide[0]
+    index = tile_index((1, 1), len(images) * count)
+    return total([take(image, index - k * count) for k, image in enumerate(wide)])
 
 
 def unstacked(batch: Variable, count: int) -> list[Variable]:

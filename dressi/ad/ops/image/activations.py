@@ -72,10 +72,7 @@ class Erf(Pointwise):
         _t,
     )
     expression = f"mix({_s} * {_middle}, sign($0) * ($operand(1.0) - exp(-{_t} * {_rest})), step($operand(1.0), abs($0)))"
-
-    @staticmethod
-    def compute(x):
-        return np.vectorize(math.erf, otypes=[np.float64])(x)
+    compute = staticmethod(lambda x: np.vectorize(math.erf, otypes=[np.float64])(x))
 
     def partials(self, x):
         return (exp(-square(x)) * (2.0 / math.sqrt(math.pi)),)
@@ -84,10 +81,7 @@ class Erf(Pointwise):
 class Softplus(Pointwise):
     operations = 26.0
     expression = "max($0, $operand(0.0)) + log($operand(1.0) + exp(-abs($0)))"
-
-    @staticmethod
-    def compute(x):
-        return np.logaddexp(x, 0.0)
+    compute = staticmethod(lambda x: np.logaddexp(x, 0.0))
 
     def partials(self, x):
         return (sigmoid(x),)

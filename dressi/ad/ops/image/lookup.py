@@ -8,14 +8,15 @@ from functools import cached_property
 import numpy as np
 
 from ...coordinates import table_maps
-from ...graph import Domain, PixelFunction, ScatterFunction, Variable, domain_of
-from ...types import FLOAT, INT, IVEC2, Access, Size, broadcast, size_of
+from ...graph import Domain, ScatterFunction, Variable, domain_of
+from ...types import FLOAT, INT, IVEC2, Size, broadcast, size_of
+from ..pixel.arithmetic import total
 from ..pixel.constant import Like, constant, integers, operands
 from ..pixel.matrix import max_component
 from .extremes import max as max_texel
 from .gather import Gather
 from .reduce import expand
-from .texels import entries_only
+from .texels import Picks, entries_only, where_inside
 
 __all__ = ["lookup", "scatter_add", "scatter_max"]
 
@@ -35,18 +36,14 @@ def texel_of(index: np.ndarray, scalar: bool, size: Size) -> tuple[np.ndarray, n
 _FEW = "; an array of two to four integers is one vector, and a list with vtype=INT"
 
 
-class Lookup(PixelFunction):
+class Lookup(Picks):
     """Inputs (table, index): the texel of the table at an INT or IVEC2 index, 0 where that is outside.
 
     A table with a batch is read in the tile of the output texel, a table of batch 1 in its only tile. Linear in the table;
     there is no derivative by the index.
     """
 
-    operations, fetches, decides_on = 8.0, 1.0, (1,)
-
-    @cached_property
-    def access(self):
-        return (Access.FETCH, Access.SAME_PIXEL)
+    operations, decides_on = 8.0, (1,)
 
     def infer(self):
         table, index = self.inputs
@@ -97,21 +94,13 @@ class Lookup(PixelFunction):
             x, y, inside = texel_of(index, self.inputs[1].vtype.is_scalar, (width, height))
             everywhere = bool(inside.all())
             values = table[at.tile if len(table) > 1 else np.zeros_like(at.tile), y, x]
-        if everywhere:
-            return values
-        return np.where(inside.reshape(inside.shape + (1,) * (values.ndim - inside.ndim)), values, 0)
+        return values if everywhere else where_inside(inside, values)
 
     def vjp(self, gy, i):
         table, index = self.inputs
         if i == 1 or table.vtype.is_int:
             return None
         return scatter_add(gy, index, table.size, table.batch, channels=table.channels)
-
-    def jvp(self, tangents):
-        tangent = tangents[0]
-        if tangent is None or self.output.vtype.is_int:
-            return None
-        return Lookup(tangent, self.inputs[1]).output
 
 
 UNBOUNDED_SCALARS = 1 << 17
@@ -173,11 +162,10 @@ class ScatterAdd(Scatter):
     def eval(self, *x):
         shape = self.output.tiled
         count = int(np.prod(shape[:3]))
-        total = np.zeros((count, self.output.vtype.components))
+        sums = np.zeros((count, self.output.vtype.components))
         for where, values in self._gathered(x):
-            for c in range(values.shape[1]):
-                total[:, c] += np.bincount(where, values[:, c], count)
-        return total.reshape(shape)
+            add_at(sums, where, values)
+        return sums.reshape(shape)
 
     def vjp(self, gy, i):
         if i % 2 == 0:
@@ -191,15 +179,19 @@ class ScatterAdd(Scatter):
         )
 
     def jvp(self, tangents):
-        total = None
-        for (_, index), tangent in zip(self.pairs, tangents[1::2], strict=True):
-            if tangent is not None:
-                tangent = _at_source(tangent, [index], self.source)
-                term = scatter_add(
-                    tangent, index, self.table.size, self.table.batch, channels=self.table.channels
-                )
-                total = term if total is None else total + term
-        return total
+        table = {"size": self.table.size, "batch": self.table.batch, "channels": self.table.channels}
+        terms = [
+            scatter_add(_at_source(tangent, [index], self.source), index, **table)
+            for (_, index), tangent in zip(self.pairs, tangents[1::2], strict=True)
+            if tangent is not None
+        ]
+        return total(terms) if terms else None
+
+
+def add_at(sums: np.ndarray, where: np.ndarray, values: np.ndarray) -> None:
+    """Adds rows of values to the rows ``where`` of the sums."""
+    for c in range(sums.shape[1]):
+        sums[:, c] += np.bincount(where, values[:, c], len(sums))
 
 
 class ScatterMax(Scatter):

@@ -8,26 +8,22 @@ import numpy as np
 
 from ...contract.contraction import ContractFunction
 from ...coordinates import affine
-from ...graph import Domain, PixelFunction, Variable
+from ...graph import Domain, Variable
 from ...graph.index_map import Affine, IndexMap
 from ...sub_graph import SubGraph
-from ...types import INT, Access
+from ...types import INT
 from ..pixel.compare import equal, select
 from ..pixel.constant import Like, integers, operands
 from .gather import Gather
-from .texels import fetch
+from .texels import Picks, fetch, where_inside
 
 __all__ = ["take"]
 
 
-class Take(PixelFunction):
+class Take(Picks):
     """Inputs (x, index): tile m of the output is tile index[m] of x, 0 where there is none."""
 
-    operations, fetches = 4.0, 1.0
-
-    @cached_property
-    def access(self):
-        return (Access.FETCH, Access.SAME_PIXEL)
+    operations = 4.0
 
     def infer(self):
         x, index = self.inputs
@@ -43,17 +39,11 @@ class Take(PixelFunction):
 
     def evaluate(self, at, x, index):
         inside = (index >= 0) & (index < x.shape[0])
-        values = fetch(x, at, tile=np.where(inside, index, 0))
-        return np.where(inside.reshape(inside.shape + (1,) * (values.ndim - 3)), values, 0)
+        return where_inside(inside, fetch(x, at, tile=np.where(inside, index, 0)))
 
     def vjp(self, gy, i):
         x, index = self.inputs
         return None if i == 1 or x.vtype.is_int else TakeTranspose(gy, index, x.tiles).output
-
-    def jvp(self, tangents):
-        if tangents[0] is None or self.output.vtype.is_int:
-            return None
-        return Take(tangents[0], self.inputs[1]).output
 
 
 class TakeTranspose(ContractFunction):

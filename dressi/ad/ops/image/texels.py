@@ -8,7 +8,7 @@ import numpy as np
 
 from ....errors import GraphError
 from ...coordinates import LinearIndex
-from ...graph import At, Domain, Variable
+from ...graph import At, Domain, PixelFunction, Variable
 from ...types import Access
 from ..pixel.compare import less, select
 from ..pixel.kinds import Linear
@@ -25,6 +25,26 @@ class Fetching(Linear):
 
     def known_value(self, known):
         return known[0] if 0 in known and not np.any(known[0]) else None
+
+
+class Picks(PixelFunction):
+    """Inputs (x, index): a texel of x that the index says, 0 where it says none. Linear in x; no derivative by the index."""
+
+    fetches = 1.0
+
+    @cached_property
+    def access(self):
+        return (Access.FETCH, Access.SAME_PIXEL)
+
+    def jvp(self, tangents):
+        if tangents[0] is None or self.output.vtype.is_int:
+            return None
+        return self.rebuild(tangents[0], self.inputs[1]).output
+
+
+def where_inside(inside: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The values of texels, 0 where these are not inside."""
+    return np.where(inside.reshape(inside.shape + (1,) * (values.ndim - inside.ndim)), values, 0)
 
 
 def fetch(values: np.ndarray, at: At, x=None, y=None, tile=None) -> np.ndarray:

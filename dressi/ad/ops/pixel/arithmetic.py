@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -11,23 +12,13 @@ from ...graph import Variable, user_line
 from ...graph.operators import operator
 from .compare import greater, greater_equal, less, less_equal, logical_and, logical_not
 from .constant import Like, constant, floats, operands
-from .kinds import Pointwise
+from .kinds import Piecewise, Pointwise
 from .math import floor
 
 __all__ = [
-    "add",
-    "clamp",
-    "div",
-    "hadamard",
-    "maximum",
-    "minimum",
-    "mix",
-    "mod",
-    "mul",
-    "smoothstep",
-    "step",
+    "add", "clamp", "div", "hadamard", "maximum", "minimum", "mix", "mod", "mul", "smoothstep", "step",
     "sub",
-]
+]  # fmt: skip
 
 
 class Add(Pointwise):
@@ -89,9 +80,7 @@ class Mod(Pointwise):
         # GLSL does not define % for negative integers, but it defines the division.
         return "$0 - ($0 / $1) * $1" if self.output.vtype.is_int else super().glsl
 
-    @staticmethod
-    def compute(a, b):
-        return np.fmod(a, b) if a.dtype.kind != "f" else a - b * np.floor(a / b)
+    compute = staticmethod(lambda a, b: np.fmod(a, b) if a.dtype.kind != "f" else a - b * np.floor(a / b))
 
     def partials(self, a, b):
         return constant(1.0), -floor(a / b)
@@ -122,10 +111,7 @@ class Clamp(Pointwise):
 
     exact = True
     expression, integers = "clamp($0, $1, $2)", True
-
-    @staticmethod
-    def compute(x, low, high):
-        return np.minimum(np.maximum(x, low), high)
+    compute = staticmethod(lambda x, low, high: np.minimum(np.maximum(x, low), high))
 
     def partials(self, x, low, high):
         above = greater(x, high)
@@ -137,25 +123,17 @@ class Mix(Pointwise):
     """a * (1 - t) + b * t."""
 
     expression = "mix($0, $1, $2)"
-
-    @staticmethod
-    def compute(a, b, t):
-        return a * (1.0 - t) + b * t
+    compute = staticmethod(lambda a, b, t: a * (1.0 - t) + b * t)
 
     def partials(self, a, b, t):
         return 1.0 - t, t, b - a
 
 
-class Step(Pointwise):
+class Step(Piecewise):
     """0 where x < edge, else 1; inputs edge and x."""
 
-    exact = True
-    zero_derivative = True
     expression = "step($0, $1)"
-
-    @staticmethod
-    def compute(edge, x):
-        return np.where(x < edge, 0.0, 1.0)
+    compute = staticmethod(lambda edge, x: np.where(x < edge, 0.0, 1.0))
 
 
 @operator
@@ -201,6 +179,11 @@ def mul(a: Like, b: Like) -> Variable:
                 f" (at {user_line()})"
             )
     return Mul(a, b).output
+
+
+def total(parts: Sequence[Variable]) -> Variable:
+    """The sum of one or more Variables."""
+    return reduce(add, parts)
 
 
 def hadamard(a: Like, b: Like) -> Variable:

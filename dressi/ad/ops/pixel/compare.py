@@ -11,69 +11,54 @@ from ...graph import PixelFunction, Variable
 from ...graph.operators import operator
 from ...types import VType, vector_type
 from .constant import Like, check_masks, constant, constant_value, floats, operands
-from .kinds import Pointwise, shortcut
+from .kinds import Piecewise, shortcut
 
 __all__ = [
-    "equal",
-    "greater",
-    "greater_equal",
-    "less",
-    "less_equal",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "not_equal",
-    "select",
-    "where",
-]
+    "equal", "greater", "greater_equal", "less", "less_equal", "logical_and", "logical_not", "logical_or",
+    "not_equal", "select", "where",
+]  # fmt: skip
 
 
 def _mask(test):
     return staticmethod(lambda a, b: test(a, b).astype(np.float64))
 
 
-class Less(Pointwise):
+class Comparison(Piecewise):
+    integers, mask = True, True
+
+
+class Less(Comparison):
     operations = 3.0
-    exact = True
-    zero_derivative = True
     expression, vector_expression = "float($0 < $1)", "$type(lessThan($0, $1))"
-    compute, integers, mask = _mask(np.less), True, True
+    compute = _mask(np.less)
 
     @property
     def sign_only(self):
         return (0,) if constant_value(self.inputs[1]) == 0 else ()
 
 
-class LessEqual(Pointwise):
+class LessEqual(Comparison):
     operations = 3.0
-    exact = True
-    zero_derivative = True
     expression, vector_expression = "float($0 <= $1)", "$type(lessThanEqual($0, $1))"
-    compute, integers, mask = _mask(np.less_equal), True, True
+    compute = _mask(np.less_equal)
 
     @property
     def sign_only(self):
         return (1,) if constant_value(self.inputs[0]) == 0 else ()
 
 
-class Equal(Pointwise):
-    exact = True
-    zero_derivative = True
+class Equal(Comparison):
     expression, vector_expression = "float($0 == $1)", "$type(equal($0, $1))"
-    compute, integers, mask = _mask(np.equal), True, True
+    compute = _mask(np.equal)
 
 
-class NotEqual(Pointwise):
-    exact = True
-    zero_derivative = True
+class NotEqual(Comparison):
     expression, vector_expression = "float($0 != $1)", "$type(notEqual($0, $1))"
-    compute, integers, mask = _mask(np.not_equal), True, True
+    compute = _mask(np.not_equal)
 
 
-class LogicalAnd(Pointwise):
+class LogicalAnd(Piecewise):
     operations = 3.0
-    exact = True
-    zero_derivative = True
     expression = "float($0 != 0.0 && $1 != 0.0)"
     vector_expression = "$type(notEqual($0, $type(0.0))) * $type(notEqual($1, $type(0.0)))"
     compute = _mask(np.logical_and)
@@ -82,10 +67,8 @@ class LogicalAnd(Pointwise):
         return self._zero_with_zero(known, 0, 1)
 
 
-class LogicalOr(Pointwise):
+class LogicalOr(Piecewise):
     operations = 3.0
-    exact = True
-    zero_derivative = True
     expression = "float($0 != 0.0 || $1 != 0.0)"
     vector_expression = "max($type(notEqual($0, $type(0.0))), $type(notEqual($1, $type(0.0))))"
     compute = _mask(np.logical_or)
@@ -96,15 +79,10 @@ class LogicalOr(Pointwise):
         return super().known_value(known)
 
 
-class LogicalNot(Pointwise):
-    exact = True
-    zero_derivative = True
+class LogicalNot(Piecewise):
     expression = "float($0 == 0.0)"
     vector_expression = "$type(equal($0, $type(0.0)))"
-
-    @staticmethod
-    def compute(x):
-        return np.where(x == 0, 1.0, 0.0)
+    compute = staticmethod(lambda x: np.where(x == 0, 1.0, 0.0))
 
 
 class Select(PixelFunction):
@@ -147,11 +125,10 @@ class Select(PixelFunction):
         out = self.output.vtype
         condition = self.inputs[0].vtype
         zero = "0" if condition.is_int else "0.0"
-        if condition.is_scalar:
+        if condition.is_scalar or not out.is_matrix:
             left, right = (_filled(f"${i}", self.inputs[i].vtype, out) for i in (1, 2))
-            return f"($0 != {zero} ? {left} : {right})"
-        if not out.is_matrix:
-            left, right = (_filled(f"${i}", self.inputs[i].vtype, out) for i in (1, 2))
+            if condition.is_scalar:
+                return f"($0 != {zero} ? {left} : {right})"
             return f"mix({right}, {left}, notEqual($0, {condition.glsl}({zero})))"
         column = vector_type(out.shape[0])
         parts = []

@@ -14,22 +14,9 @@ from .kinds import Pointwise
 from .math import square
 
 __all__ = [
-    "acos",
-    "asin",
-    "atan",
-    "atan2",
-    "cos",
-    "exp",
-    "exp2",
-    "inversesqrt",
-    "log",
-    "log2",
-    "pow",
-    "sigmoid",
-    "sin",
-    "sqrt",
-    "tan",
-]
+    "acos", "asin", "atan", "atan2", "cos", "exp", "exp2", "inversesqrt", "log", "log2", "pow", "sigmoid",
+    "sin", "sqrt", "tan",
+]  # fmt: skip
 
 
 class Exp(Pointwise):
@@ -83,10 +70,7 @@ class InverseSqrt(Pointwise):
 
     operations = 9.0
     expression = "inversesqrt($0)"
-
-    @staticmethod
-    def compute(x):
-        return 1.0 / np.sqrt(x)
+    compute = staticmethod(lambda x: 1.0 / np.sqrt(x))
 
     def partials(self, x):
         return (guarded(greater(x, 0.0), lambda x, y: hadamard(-0.5 * y, 1.0 / x), x, self.output),)
@@ -231,38 +215,35 @@ def sigmoid(x: Like) -> Variable:
     return Sigmoid(*floats(x)).output
 
 
-class Sin(Pointwise):
+class Trigonometric(Pointwise):
     operations = 31.0
     includes = ("trigonometry.glsl",)
+
+
+class Sin(Trigonometric):
     expression, compute = "dressi_sin($0)", np.sin
 
     def partials(self, x):
         return (cos(x),)
 
 
-class Cos(Pointwise):
-    operations = 31.0
-    includes = ("trigonometry.glsl",)
+class Cos(Trigonometric):
     expression, compute = "dressi_cos($0)", np.cos
 
     def partials(self, x):
         return (-sin(x),)
 
 
-class Tan(Pointwise):
-    operations = 31.0
-    includes = ("trigonometry.glsl",)
+class Tan(Trigonometric):
     expression, compute = "dressi_tan($0)", np.tan
 
     def partials(self, x):
         return (1.0 + square(self.output),)
 
 
-class Asin(Pointwise):
+class Asin(Trigonometric):
     """Derivative: 0 at -1 and 1, where it would be infinite."""
 
-    operations = 31.0
-    includes = ("trigonometry.glsl",)
     expression, compute = "dressi_asin($0)", np.arcsin
 
     def partials(self, x):
@@ -270,11 +251,9 @@ class Asin(Pointwise):
         return (guarded(greater(rest, 0.0), inversesqrt, rest),)
 
 
-class Acos(Pointwise):
+class Acos(Trigonometric):
     """Derivative: 0 at -1 and 1, where it would be infinite."""
 
-    operations = 31.0
-    includes = ("trigonometry.glsl",)
     expression, compute = "dressi_acos($0)", np.arccos
 
     def partials(self, x):

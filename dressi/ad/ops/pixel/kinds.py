@@ -75,6 +75,12 @@ class Pointwise(PixelFunction):
             return type(self).compute(*x)
 
 
+class Piecewise(Pointwise):
+    """A piecewise constant operation, which devices compute exactly."""
+
+    exact = zero_derivative = True
+
+
 @lru_cache(maxsize=4096)
 def spelled(
     expression: str, operands: tuple[VType, ...], vtype: VType, promote: bool, column: str = ""

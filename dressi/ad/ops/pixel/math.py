@@ -10,21 +10,12 @@ from ...graph import PixelFunction, Variable
 from ...graph.operators import operator
 from ...types import vector_type
 from .constant import Like, constant, floats, integers, operands
-from .kinds import Pointwise
+from .kinds import Piecewise, Pointwise
 
 __all__ = [
-    "abs",
-    "ceil",
-    "floor",
-    "fract",
-    "neg",
-    "round",
-    "sign",
-    "square",
-    "stop_gradient",
-    "to_float",
+    "abs", "ceil", "floor", "fract", "neg", "round", "sign", "square", "stop_gradient", "to_float",
     "to_int",
-]
+]  # fmt: skip
 
 
 class Neg(Pointwise):
@@ -45,39 +36,28 @@ class Abs(Pointwise):
         return (sign(x),)
 
 
-class Sign(Pointwise):
-    exact = True
-    zero_derivative = True
+class Sign(Piecewise):
     expression, compute, integers = "sign($0)", np.sign, True
 
 
-class Floor(Pointwise):
-    exact = True
-    zero_derivative = True
+class Floor(Piecewise):
     expression, compute = "floor($0)", np.floor
 
 
-class Ceil(Pointwise):
-    exact = True
-    zero_derivative = True
+class Ceil(Piecewise):
     expression, compute = "ceil($0)", np.ceil
 
 
-class Round(Pointwise):
+class Round(Piecewise):
     """Halves are rounded to the even neighbour."""
 
-    exact = True
-    zero_derivative = True
     expression, compute = "roundEven($0)", np.round
 
 
 class Fract(Pointwise):
     decides_on = None
     expression = "fract($0)"
-
-    @staticmethod
-    def compute(x):
-        return x - np.floor(x)
+    compute = staticmethod(lambda x: x - np.floor(x))
 
     def partials(self, x):
         return (constant(1.0),)
@@ -91,12 +71,10 @@ class Square(Pointwise):
         return (2.0 * x,)
 
 
-class StopGradient(Pointwise):
+class StopGradient(Piecewise):
     """The input itself, with derivative zero."""
 
     operations = 1.0
-    exact = True
-    zero_derivative = True
     expression, compute, integers = "$0", np.array, True
 
 
@@ -104,8 +82,7 @@ class Convert(PixelFunction):
     """Between integers and floats of the same width; floats are truncated toward zero. No derivative."""
 
     operations = 2.0
-    zero_derivative = True
-    exact = True
+    exact = zero_derivative = True
     fields = ("to_int",)
     to_int: bool
 

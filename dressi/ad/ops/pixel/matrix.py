@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -14,27 +14,16 @@ from .arithmetic import hadamard, maximum
 from .constant import Like, constant, floats
 from .geometry import cross
 from .kinds import Bilinear, Linear
-from .vector import XYZW, Construct, sum_components, swizzle
+from .vector import XYZW, Assembly, Construct, sum_components, swizzle
 
 __all__ = [
-    "column",
-    "component",
-    "determinant",
-    "inverse",
-    "mat2",
-    "mat3",
-    "mat4",
-    "max_component",
-    "outer",
+    "column", "component", "determinant", "inverse", "mat2", "mat3", "mat4", "max_component", "outer",
     "transpose",
-]
+]  # fmt: skip
 
 
-class Columns(PixelFunction):
+class Columns(Assembly):
     """The matrix with the given columns."""
-
-    operations = 2.0
-    exact = True
 
     def infer(self):
         order = len(self.inputs)
@@ -51,14 +40,6 @@ class Columns(PixelFunction):
 
     def vjp(self, gy, i):
         return column(gy, i)
-
-    def jvp(self, tangents):
-        if all(t is None for t in tangents):
-            return None
-        parts = [
-            constant(0.0, x.vtype) if t is None else t for t, x in zip(tangents, self.inputs, strict=True)
-        ]
-        return Columns(*parts).output
 
 
 class Column(Linear):
@@ -330,13 +311,7 @@ def max_component(x: Variable) -> Variable:
     >>> evaluate(F.max_component(Variable.of([1.0, 3.0, 2.0], VEC3))).item()
     3.0
     """
-    if x.vtype.is_matrix:
-        columns = [column(x, j) for j in range(x.vtype.shape[1])]
-        best = columns[0]
-        for c in columns[1:]:
-            best = maximum(best, c)
-        return max_component(best)
-    best = component(x, 0) if not x.vtype.is_scalar else x
-    for k in range(1, x.vtype.components):
-        best = maximum(best, component(x, k))
-    return best
+    if x.vtype.is_scalar:
+        return x
+    best = reduce(maximum, [component(x, k) for k in range(x.vtype.shape[-1])])
+    return max_component(best)

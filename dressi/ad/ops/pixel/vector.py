@@ -18,11 +18,22 @@ __all__ = ["fill", "ivec2", "ivec3", "ivec4", "sum_components", "swizzle", "vec2
 XYZW = "xyzw"
 
 
-class Construct(PixelFunction):
-    """A vector of the components of the inputs, in order. A single scalar fills all components."""
+class Assembly(PixelFunction):
+    """The base of vectors and matrices of which the inputs are parts."""
 
     operations, decides_on = 2.0, ()
     exact = True
+
+    def jvp(self, tangents):
+        if self.output.vtype.is_int or all(t is None for t in tangents):
+            return None
+        pairs = zip(tangents, self.inputs, strict=True)
+        return self.rebuild(*(constant(0.0, x.vtype) if t is None else t for t, x in pairs)).output
+
+
+class Construct(Assembly):
+    """A vector of the components of the inputs, in order. A single scalar fills all components."""
+
     fields = ("vtype",)
 
     def __init__(self, vtype: VType, *inputs: Variable):
@@ -61,14 +72,6 @@ class Construct(PixelFunction):
             return sum_components(gy)
         start = sum(x.vtype.components for x in self.inputs[:i])
         return swizzle(gy, XYZW[start : start + self.inputs[i].vtype.components])
-
-    def jvp(self, tangents):
-        if self.vtype.is_int or all(t is None for t in tangents):
-            return None
-        parts = [
-            constant(0.0, x.vtype) if t is None else t for t, x in zip(tangents, self.inputs, strict=True)
-        ]
-        return Construct(self.vtype, *parts).output
 
 
 class Swizzle(Linear):

@@ -156,8 +156,7 @@ class WrapTexel(PixelFunction):
     """IVEC2 to IVEC2: a texel brought inside an image of ``size``, by a name of ``WRAPS``."""
 
     operations = 12.0
-    zero_derivative = True
-    exact = True
+    exact = zero_derivative = True
     fields = ("size", "wrap")
     size: Size
     wrap: WrapName
@@ -181,8 +180,7 @@ class LevelPlace(PixelFunction):
     """Input: level, INT. IVEC4: its place (x, y, width, height) among ``layout``; levels beyond the last are the last."""
 
     operations = 10.0
-    zero_derivative = True
-    exact = True
+    exact = zero_derivative = True
     fields = ("layout",)
     layout: tuple[Place, ...]
 
@@ -215,8 +213,7 @@ class LevelTexel(PixelFunction):
     """
 
     operations = 16.0
-    zero_derivative = True
-    exact = True
+    exact = zero_derivative = True
     fields = ("wrap", "binary")
     wrap: WrapName
     binary: bool

@@ -10,7 +10,7 @@ from ....errors import GraphError
 from ...graph import PixelFunction, Variable
 from ...types import INT, IVEC2, IVEC4, VEC3
 from ..image.lookup import lookup
-from ..pixel.arithmetic import add, clamp, maximum
+from ..pixel.arithmetic import add, clamp, maximum, total
 from ..pixel.compare import equal, greater, less, select
 from ..pixel.constant import Like, constant, operands
 from ..pixel.elementary import atan2, sqrt
@@ -51,8 +51,7 @@ class CubeTexel(PixelFunction):
     others below it. One texel beyond an edge is that of the neighbouring face; beyond a corner there is none: (-1, -1)."""
 
     operations = 50.0
-    zero_derivative = True
-    exact = True
+    exact = zero_derivative = True
     includes = ("cube.glsl",)
     glsl = (
         "{ ivec3 found = cube_texel($0, $1, $2.z);\n"
@@ -194,22 +193,16 @@ def _level(
     place = uv * to_float(at.z) - 0.5
     corner = floor(place)
     fraction, first = place - corner, to_int(corner)
-    texels, weights, missing = [], [], None
+    texels, weights, missing = [], [], []
     for dy, wy in enumerate((1.0 - fraction.y, fraction.y)):
         for dx, wx in enumerate((1.0 - fraction.x, fraction.x)):
             texel = CubeTexel(add(first, (dx, dy)), face, at).output
             texels.append(texel)
             weights.append(wx * wy)
-            lost = select(less(texel.x, 0), weights[-1], 0.0)
-            missing = lost if missing is None else missing + lost
-    assert missing is not None
-    share = missing * (1.0 / 3.0)
-    total = None
-    for texel, weight in zip(texels, weights, strict=True):
-        value = lookup(image, texel) * (weight + share)  # a texel that does not exist is 0
-        total = value if total is None else total + value
-    assert total is not None
-    return total
+            missing.append(select(less(texel.x, 0), weights[-1], 0.0))
+    share = total(missing) * (1.0 / 3.0)
+    # A texel that does not exist is 0.
+    return total([lookup(image, texel) * (w + share) for texel, w in zip(texels, weights, strict=True)])
 
 
 def sphere_uv(direction: Like) -> Variable:

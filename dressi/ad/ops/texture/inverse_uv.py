@@ -8,10 +8,11 @@ import numpy as np
 
 from ....errors import GraphError
 from ...coordinates import linear_index, tile_index
-from ...graph import PixelFunction, Variable
+from ...graph import Variable
 from ...transform.gradient import local_gradient, local_jvp
 from ...types import INT, VEC2, Access, Size
 from ..image.lookup import scatter_add, scatter_max
+from ..image.texels import Picks, where_inside
 from ..pixel.arithmetic import hadamard, mod
 from ..pixel.compare import less, select
 from ..pixel.constant import Like, constant, floats
@@ -24,14 +25,10 @@ from .sample import check_texture, sample
 __all__ = ["inverse_uv", "sample_inverse_uv"]
 
 
-class GatherNumbered(PixelFunction):
+class GatherNumbered(Picks):
     """Inputs (x, number): the texel of x whose number, (tile * H + y) * W + x, is given; 0 for negative numbers."""
 
-    operations, fetches = 10.0, 1.0
-
-    @cached_property
-    def access(self):
-        return (Access.FETCH, Access.SAME_PIXEL)
+    operations = 10.0
 
     def infer(self):
         if self.inputs[1].vtype is not INT:
@@ -46,9 +43,7 @@ class GatherNumbered(PixelFunction):
 
     def evaluate(self, at, x, number):
         inside = (number >= 0) & (number < x.shape[0] * x.shape[1] * x.shape[2])
-        safe = np.where(inside, number, 0)
-        values = x.reshape((-1, *x.shape[3:]))[safe]
-        return np.where(inside.reshape(inside.shape + (1,) * (values.ndim - 3)), values, 0)
+        return where_inside(inside, x.reshape((-1, *x.shape[3:]))[np.where(inside, number, 0)])
 
     def vjp(self, gy, i):
         if i == 0 and not self.inputs[0].vtype.is_int:
@@ -57,11 +52,6 @@ class GatherNumbered(PixelFunction):
                 " derivatives"
             )
         return None
-
-    def jvp(self, tangents):
-        if tangents[0] is None or self.inputs[0].vtype.is_int:
-            return None
-        return GatherNumbered(tangents[0], self.inputs[1]).output
 
 
 class InverseUVSample(Alias):

@@ -14,7 +14,7 @@ from ...types import FLOAT, INT, VEC2, VEC3, Access, Size, whole
 from ..image.image import pad
 from ..image.lookup import lookup
 from ..image.resize import resize
-from ..pixel.arithmetic import add, clamp, hadamard, maximum, mix
+from ..pixel.arithmetic import add, clamp, hadamard, maximum, mix, total
 from ..pixel.compare import greater_equal, select
 from ..pixel.constant import Like, constant, integers, operands
 from ..pixel.elementary import inversesqrt, log2, sqrt
@@ -357,8 +357,7 @@ def mip_level(across: Like, down: Like, size: Size) -> Variable:
         raise GraphError(f"derivatives of uv are VEC2, not {across} and {down}")
     extent = (float(size[0]), float(size[1]))
     a, b = across * extent, down * extent
-    aa, bb, ab = dot(a, a), dot(b, b), dot(a, b)
-    return _log_length(aa, bb, ab)
+    return _log_length(a, b)
 
 
 def direction_level(direction: Like, across: Like, down: Like, texels: float) -> Variable:
@@ -380,11 +379,12 @@ def direction_level(direction: Like, across: Like, down: Like, texels: float) ->
     density = texels / (0.5 * math.pi)
     axis, scale = normalize(direction), inversesqrt(maximum(dot(direction, direction), LEAST)) * density
     a, b = ((x - axis * dot(axis, x)) * scale for x in (across, down))
-    return _log_length(dot(a, a), dot(b, b), dot(a, b))
+    return _log_length(a, b)
 
 
-def _log_length(aa: Variable, bb: Variable, ab: Variable) -> Variable:
-    """log2 of the largest singular value of the matrix with columns a and b, from their products."""
+def _log_length(a: Variable, b: Variable) -> Variable:
+    """log2 of the largest singular value of the matrix with columns a and b."""
+    aa, bb, ab = dot(a, a), dot(b, b), dot(a, b)
     # The eigenvalues of J^T J are half the sum of aa and bb, plus and minus this root.
     root = sqrt((aa - bb) * (aa - bb) + ab * ab * 4.0)
     return log2(maximum((aa + bb + root) * 0.5, LEAST)) * 0.5
@@ -426,10 +426,5 @@ def sample_anisotropic(
     d, minor, length = footprint_axis(hadamard(across, extent), hadamard(down, extent))
     level = log2(maximum(minor + length * (1.0 / taps**2), LEAST)) * 0.5
     along = hadamard(d, (1.0 / extent[0], 1.0 / extent[1]))
-    total = None
-    for k in range(taps):
-        moved = uv + along * ((k + 0.5) / taps - 0.5)
-        value = sample_levels(image, places, moved, level, wrap, layer)
-        total = value if total is None else total + value
-    assert total is not None
-    return total * (1.0 / taps)
+    moved = [uv + along * ((k + 0.5) / taps - 0.5) for k in range(taps)]
+    return total([sample_levels(image, places, x, level, wrap, layer) for x in moved]) * (1.0 / taps)
