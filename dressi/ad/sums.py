@@ -29,10 +29,9 @@ from .ops.pixel.constant import is_constant
 from .ops.pixel.geometry import cross, dot
 from .ops.pixel.math import to_float
 from .ops.pixel.vector import vec3
-from .transform.algebra import COMMUTATIVE, drop_derivative_marks
 from .transform.gradient import blocks_derivatives, depending, gradient, jvp, total, unbroadcast
 from .transform.rewrite import rewrite
-from .transform.simplify import RULES
+from .transform.rules import COMMUTATIVE, RULES, drop_derivative_marks
 from .traversal import topological_order
 from .types import FLOAT, INT, IVEC2, Access, Size, VType, size_of
 

@@ -115,23 +115,23 @@ class Contraction(Terms, PixelFunction):
         for x, values, m in zip(self.inputs, inputs, self.maps, strict=True):
             index, inside = [], np.ones(shape, bool)
             for affine, extent in zip(m.affines, shape_of(x), strict=True):
-                found = np.broadcast_to(affine.values(at), shape)
-                index.append(wrapped(found, extent, m.border))
+                place = np.broadcast_to(affine.values(at), shape)
+                index.append(wrapped(place, extent, m.border))
                 if m.border == "zero":
                     inside &= met((affine, extent), at)
             n, c, row, column = index
-            found = values[n * shape_of(x)[1] + c, row, column]
-            found[~inside] = 0
-            read.append(found.reshape(flat + x.vtype.shape))
+            texels = values[n * shape_of(x)[1] + c, row, column]
+            texels[~inside] = 0
+            read.append(texels.reshape(flat + x.vtype.shape))
         read += [np.broadcast_to(affine.values(at), shape).reshape(flat) for affine in self.indices]
         vtype = self.body.root.vtype
         given = dict(zip(self.body.formals, read, strict=True))
-        (found,) = self.body.evaluate(ORIGIN, lambda v, _: given[v])
-        found = np.broadcast_to(found, flat + vtype.shape)
-        found = np.array(found.reshape(shape + vtype.shape))
+        (terms,) = self.body.evaluate(ORIGIN, lambda v, _: given[v])
+        terms = np.broadcast_to(terms, flat + vtype.shape)
+        terms = np.array(terms.reshape(shape + vtype.shape))
         for guard in self.guards:
-            found[np.broadcast_to(~met(guard, at), shape)] = nothing(self.combine, vtype)
-        return found
+            terms[np.broadcast_to(~met(guard, at), shape)] = nothing(self.combine, vtype)
+        return terms
 
 
 class ContractFunction(Contraction):
@@ -162,9 +162,9 @@ class ContractFunction(Contraction):
         if self.place is not None:
             return self._scattered(self.place, inputs)[at.tile, at.y, at.x]
         combine, total = COMBINE[self.combine], None
-        for _, found in self._terms(at, inputs):
-            found = combine.reduce(found, axis=0)
-            total = found if total is None else combine(total, found)
+        for _, terms in self._terms(at, inputs):
+            terms = combine.reduce(terms, axis=0)
+            total = terms if total is None else combine(total, terms)
         return total
 
     def _scattered(self, place: IndexMap, inputs: Sequence[np.ndarray]) -> np.ndarray:
@@ -187,8 +187,8 @@ class ContractFunction(Contraction):
                 texel = texel * extent + wrapped(there, extent, place.border)
                 for a in several[1:]:
                     texel = texel * self.extents[a] + at[a].ravel()
-            found = self._values(at, inputs, (len(number), 1, 1, 1)).reshape(-1, *vtype.shape)
-            np.add.at(total, texel[inside], found[inside])
+            terms = self._values(at, inputs, (len(number), 1, 1, 1)).reshape(-1, *vtype.shape)
+            np.add.at(total, texel[inside], terms[inside])
         return total.reshape(self.output.tiled)
 
     def known_value(self, known):
@@ -232,8 +232,8 @@ class ContractFunction(Contraction):
         if self.indices:
             return False
         zeros = {v: np.zeros((1, 1, 1, *v.vtype.shape)) for v in self.body.formals}
-        (found,) = self.body.evaluate(ORIGIN, lambda v, _: zeros[v])
-        return not np.any(found)
+        (value,) = self.body.evaluate(ORIGIN, lambda v, _: zeros[v])
+        return not np.any(value)
 
     def shortened(self, most):
         parts = split(self, most)
@@ -247,8 +247,8 @@ class ContractFunction(Contraction):
             return None
         x, around = self.inputs[i], derivative.margins(self, i)
         if not any(map(any, around)) or not self.reduced:
-            return self._like(derivative.transposed(self, gy, i, self._chosen()))
-        wide = self._like(derivative.with_margins(self, gy, i, self._chosen(), around))
+            return self._made(derivative.transposed(self, gy, i, self._chosen()))
+        wide = self._made(derivative.with_margins(self, gy, i, self._chosen(), around))
         return None if wide is None else self._made(derivative.folded(wide, x, around, self.maps[i].border))
 
     def jvp(self, tangents):
@@ -256,17 +256,14 @@ class ContractFunction(Contraction):
             return None
         if self.sums and tangents[0] is not None:
             return self.rebuild(tangents[0]).output
-        return self._like(derivative.pushed(self, tangents, self._chosen()))
+        return self._made(derivative.pushed(self, tangents, self._chosen()))
 
     def _chosen(self) -> Variable | None:
         """The number of the term that gives the largest or smallest value; None for sums."""
         return None if self.combine == "add" else ContractIndex(*self.inputs, **self.form).output
 
-    def _like(self, made: derivative.Made | None) -> Variable | None:
-        return None if made is None else self._made(made)
-
-    def _made(self, made: derivative.Made) -> Variable:
-        return ContractFunction(*made.inputs, **made.fields).output
+    def _made(self, made: derivative.Made | None) -> Variable | None:
+        return None if made is None else ContractFunction(*made.inputs, **made.fields).output
 
 
 class ContractIndex(Contraction):
@@ -296,11 +293,8 @@ class ContractIndex(Contraction):
             return None
         stored = [store(x) for x in self.inputs]
         fields = self.form
-        best, term, number = (
-            ContractFunction(*stored, **fields).output,
-            Variable(self.body.root.vtype),
-            Variable(INT),
-        )
+        best = ContractFunction(*stored, **fields).output
+        term, number = Variable(self.body.root.vtype), Variable(INT)
         own = derivative.output_map(self, {a: Affine.axis(a) for a in range(len(self.extents))})
         formals, none = self.body.formals, int(nothing("min", INT))
         places, n = formals[len(self.inputs) :], len(self.inputs)
@@ -311,16 +305,16 @@ class ContractIndex(Contraction):
             "indices": (*self.indices, derivative.term_number(self)),
             "body": SubGraph((*formals[:n], term, *places, number), (body,)),
         }
-        found = ContractFunction(*stored, best, **fields).output
-        return select(equal(found, none), -1, found)
+        first = ContractFunction(*stored, best, **fields).output
+        return select(equal(first, none), -1, first)
 
     def evaluate(self, at, *inputs):
         sign, best, place = 1 if self.combine == "max" else -1, None, None
         none = sign * nothing(self.combine, self.body.root.vtype)
-        for numbers, found in self._terms(at, inputs):
-            found = sign * found
-            first = np.argmax(found, axis=0)
-            value = np.take_along_axis(found, first[None], 0)[0]
+        for numbers, terms in self._terms(at, inputs):
+            terms = sign * terms
+            first = np.argmax(terms, axis=0)
+            value = np.take_along_axis(terms, first[None], 0)[0]
             number = np.where(value > none, numbers[first], -1)
             if best is None or place is None:
                 best, place = value, number

@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ..graph import Variable
 from ..graph.index_map import Affine, IndexMap
@@ -30,6 +30,9 @@ from .terms import Guard, Terms, shape_of
 
 MORE = 2
 """A solution of so many times as many terms as there are is taken, since tests are cheaper than bounds of loops."""
+
+
+T = TypeVar("T", Affine, IndexMap)
 
 
 class Made(NamedTuple):
@@ -59,25 +62,18 @@ class Space(NamedTuple):
         moved = {a: Affine.axis(k) for k, a in enumerate(f.reduced_axes)}
         return Space(
             f.reduced,
-            tuple(mapped(m, moved) for m in f.maps),
-            mapped(f.place, moved),
+            tuple(valued(m, moved) for m in f.maps),
+            valued(f.place, moved),
             tuple((valued(a, moved), e) for a, e in f.guards),
             tuple(valued(a, moved) for a in f.indices),
         )
 
 
-def mapped(m: IndexMap, values: dict[int, Affine]) -> IndexMap:
-    """A map over other axes, in which it is affine."""
-    found = m.substituted(values)
-    assert found is not None
-    return found
-
-
-def valued(affine: Affine, values: dict[int, Affine]) -> Affine:
-    """The same of an index."""
-    found = affine.substituted(values)
-    assert found is not None
-    return found
+def valued(x: T, values: dict[int, Affine]) -> T:
+    """An index or a map over other axes, in which it is affine."""
+    same = x.substituted(values)
+    assert same is not None
+    return same
 
 
 class Solved(NamedTuple):
@@ -107,8 +103,8 @@ def solved(space: Space, m: IndexMap, shape: Sequence[int]) -> Solved:
     placed = _placed(space, m, shape)
     if not m.inside(shape, space.extents) and m.border != "zero":
         return placed
-    found = [_solved(space, m, shape, longest=longest) for longest in (False, True)]
-    best = min((s for s in found if s is not None), key=lambda s: math.prod(s.reduced), default=None)
+    solutions = [_solved(space, m, shape, longest=longest) for longest in (False, True)]
+    best = min((s for s in solutions if s is not None), key=lambda s: math.prod(s.reduced), default=None)
     if best is None:
         return placed
     most = MORE * max(readers_of(space, m, shape).iterations, 1)
@@ -130,7 +126,7 @@ def _placed(space: Space, m: IndexMap, shape: Sequence[int]) -> Solved:
     values |= {a: Affine.axis(len(shape) + k) for k, a in enumerate(kept)}
     guards = tuple((valued(a, values), e) for a, e in space.guards)
     reduced = tuple(space.extents[a] for a in kept)
-    return Solved(tuple((e,) for e in shape), values, reduced, guards, mapped(m, values))
+    return Solved(tuple((e,) for e in shape), values, reduced, guards, valued(m, values))
 
 
 def margins(f: Terms, k: int) -> list[tuple[int, int]]:
@@ -157,8 +153,8 @@ def folded(wide: Variable, x: Variable, around: Sequence[tuple[int, int]], borde
     """The sums, for each texel of x, of those that stand for it in an image with margins."""
     same = IndexMap.of()
     places = [Affine.axis(a, constant=-before) for a, (before, _) in enumerate(around)]
-    found = _placed(Space(shape_of(wide), (same,), same, (), ()), IndexMap.to(places, border), shape_of(x))
-    return Made([wide], {"maps": (mapped(same, found.values),), **found.fields})
+    terms = _placed(Space(shape_of(wide), (same,), same, (), ()), IndexMap.to(places, border), shape_of(x))
+    return Made([wide], {"maps": (valued(same, terms.values),), **terms.fields})
 
 
 def _solved(space: Space, m: IndexMap, shape: Sequence[int], *, longest: bool) -> Solved | None:
@@ -203,11 +199,11 @@ def _solved(space: Space, m: IndexMap, shape: Sequence[int], *, longest: bool) -
         by = coefficient(axis)
         sign = 1 if by > 0 else -1
         del left[axis]
-        found = Affine.of({a: sign * c for a, c in left.items()}, -sign * e.constant, abs(by), exact=True)
-        further = {a: v.substituted({axis: found}) for a, v in values.items()}
+        solution = Affine.of({a: sign * c for a, c in left.items()}, -sign * e.constant, abs(by), exact=True)
+        further = {a: v.substituted({axis: solution}) for a, v in values.items()}
         if any(v is None for v in further.values()):
             return None
-        values = {a: v for a, v in further.items() if v is not None} | {axis: found}
+        values = {a: v for a, v in further.items() if v is not None} | {axis: solution}
     kept = [a for a in extents if a >= first and a not in values]
     number = {a: Affine.axis(first + i) for i, a in enumerate(kept)}
     renamed = {a: v.substituted(number) for a, v in values.items()} | number
@@ -228,27 +224,27 @@ def _solved(space: Space, m: IndexMap, shape: Sequence[int], *, longest: bool) -
 
 def _filled(space: Space, affines: Sequence[Affine], shape: Sequence[int]) -> dict[int, list[int]]:
     """The axes of an input that several axes of the contraction fill, and those, the slowest first."""
-    found: dict[int, list[int]] = {}
+    filled: dict[int, list[int]] = {}
     for s, (affine, extent) in enumerate(zip(affines, shape, strict=True)):
         axes = sorted(affine.axes, key=affine.coefficient, reverse=True)
         reach = 1
         for a in reversed(axes):
             reach *= space.extents[a] if affine.coefficient(a) == reach else 0
-        new = not any(a in other for a in axes for other in found.values())
+        new = not any(a in other for a in axes for other in filled.values())
         if affine == Affine(affine.terms) and len(axes) > 1 and reach == extent and new:
-            found[s] = axes
-    return found
+            filled[s] = axes
+    return filled
 
 
 def output_map(f: Terms, values: dict[int, Affine]) -> IndexMap:
     """The texel of the output that the axes stand for, if these have the given values, which are whole."""
-    found = []
+    places = []
     for axes in f.axes:
         terms, radix = {}, 1
         for axis in reversed(axes):
             terms[axis], radix = radix, radix * f.extents[axis]
-        found.append(valued(Affine.of(terms), values))
-    return IndexMap.to(found)
+        places.append(valued(Affine.of(terms), values))
+    return IndexMap.to(places)
 
 
 def term_number(f: Terms) -> Affine:
@@ -271,21 +267,22 @@ def transposed(
     they are others than its own."""
     space = Space.of(f)
     seed = Variable(gy.vtype)
-    root = _slope(f, seed, k)
+    formal = f.body.formals[k]
+    root = f.body.pulled(formal, seed) if formal in leaves([f.body.root]) else None
     if root is None:
         return None
     m, shape = space.maps[k] if m is None else m, shape_of(f.inputs[k]) if shape is None else shape
-    own, found = space.own, _turned(space, f, m, shape)
-    if found is None:
-        found = solved(space, m, shape)
+    own, terms = space.own, _turned(space, f, m, shape)
+    if terms is None:
+        terms = solved(space, m, shape)
     else:
         own = own._replace(border="repeat")
-    made = _chosen(f, space, [gy], [seed], [own], root, chosen, found.values)
+    made = _chosen(f, space, [gy], [seed], [own], root, chosen, terms.values)
     if made is None:  # a division of a division
-        found = _placed(space, m, shape)
-        made = _chosen(f, space, [gy], [seed], [own], root, chosen, found.values)
+        terms = _placed(space, m, shape)
+        made = _chosen(f, space, [gy], [seed], [own], root, chosen, terms.values)
     assert made is not None
-    return Made(made.inputs, made.fields | found.fields)
+    return Made(made.inputs, made.fields | terms.fields)
 
 
 def _turned(space: Space, f: Terms, m: IndexMap, shape: Sequence[int]) -> Solved | None:
@@ -310,13 +307,6 @@ def _turned(space: Space, f: Terms, m: IndexMap, shape: Sequence[int]) -> Solved
     return Solved(
         tuple((e,) for e in shape), {a: Affine() for a in range(len(space.extents))} | values, (), ()
     )
-
-
-def _slope(f: Terms, seed: Variable, k: int) -> Variable | None:
-    formal = f.body.formals[k]
-    if formal not in leaves([f.body.root]):
-        return None
-    return f.body.pulled(formal, seed)
 
 
 def pushed(f: Terms, tangents: Sequence[Variable | None], chosen: Variable | None) -> Made | None:

@@ -100,9 +100,8 @@ class Readers:
         affine, extent = self.affines[step.source], self.taken[step.source]
         if len(self._reduced(step.source)) > 1:
             return 1 if affine.exact else (affine.divisor - 1) // abs(affine.coefficient(step.axis)) + 1
-        parts = [
-            a for a in affine.axes if a != step.axis
-        ]  # of parallel axes: which part of a split sum it is
+        # Which part of a split sum it is, in parallel axes.
+        parts = [a for a in affine.axes if a != step.axis]
         axes = np.ix_(*(np.arange(self.extents[a]) for a in (*parts, step.axis)))
         at = dict(zip((*parts, step.axis), axes, strict=True))
         index = affine.values(at)
@@ -111,8 +110,8 @@ class Readers:
             index = wrapped(index, extent, self.border)
         texel = (index >= 0) & (index < extent) & whole
         part = np.arange(index.size // index.shape[-1]).reshape(*index.shape[:-1], 1)
-        found = (part * extent + index)[texel]
-        return int(np.bincount(found).max()) if len(found) else 1
+        texels = (part * extent + index)[texel]
+        return int(np.bincount(texels).max()) if len(texels) else 1
 
     @cached_property
     def loops(self) -> dict[Step, int]:
@@ -205,21 +204,21 @@ class Readers:
         pass the tests, as all but the ones at borders do. None if there is no such number. names: of the axes that are
         known."""
         tests: list[str] = []
-        found = [dict(names)]
+        terms_names = [dict(names)]
         for step in self.steps:
             k, extent = step.source, self.extents[step.axis]
             if k is None or self.folds(k) != range(1):
                 return None
             terms, first, last, a = self._numerators(step)
-            if a != 1 or len(terms) > 1 or (last - first + 1) * len(found) > FEW:
+            if a != 1 or len(terms) > 1 or (last - first + 1) * len(terms_names) > FEW:
                 return None
             places = [Affine.of(terms, c) for c in range(first, last + 1)]
             low, high = places[0].bounds(self.extents)[0], places[-1].bounds(self.extents)[1]
             tests += places[0].inside_glsl(names, extent, (low, 0))
             tests += places[-1].inside_glsl(names, extent, (0, high))
             tests += [f"{names[self.own[k]]} != {end}" for end in self._ends(k)]
-            found = [r | {step.axis: f"({p.glsl(names)})"} for r in found for p in places]
-        return None if self.tests else (tests, found)
+            terms_names = [r | {step.axis: f"({p.glsl(names)})"} for r in terms_names for p in places]
+        return None if self.tests else (tests, terms_names)
 
     def _range(self, step: Step, names: Names) -> tuple[str, str]:
         """GLSL of the first and the last entry along an axis. At a clamped border the range goes to the end of the axis."""
@@ -246,12 +245,12 @@ class Readers:
     def _bounds_of(self, affine: Affine, k: int) -> tuple[int, int]:
         """The bounds of an Affine over the axes, and the index in a copy of the image along axis k."""
         folds = self.folds(k)
-        found = []
+        ends = []
         for index in (folds[0] * self._step(k), (folds[-1] + 1) * self._step(k) - 1 + self._overlap):
             known = affine.substituted({self._folded(k): Affine((), index)})
             assert known is not None
-            found += known.bounds(self.extents)
-        return min(found), max(found)
+            ends += known.bounds(self.extents)
+        return min(ends), max(ends)
 
     def _fold(self, k: int, names: Names) -> list[str]:
         """Lines that run what follows for each copy of the image beyond its border."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..graph.index_map import Affine, IndexMap
-from .derivative import Made, mapped, valued
+from .derivative import Made, valued
 from .terms import Guard, Terms
 
 
@@ -107,11 +107,11 @@ def _over(
         {
             "parallel": tuple(parallel),
             "reduced": tuple(reduced),
-            "maps": tuple(mapped(m, values) for m in f.maps),
+            "maps": tuple(valued(m, values) for m in f.maps),
             "guards": (*((valued(a, values), e) for a, e in f.guards), *guards),
             "combine": f.combine,
             "indices": tuple(valued(a, values) for a in f.indices),
             "body": f.body,
-            "place": None if f.place is None else mapped(f.place, values),
+            "place": None if f.place is None else valued(f.place, values),
         },
     )

@@ -58,15 +58,15 @@ def identity(vtype: VType) -> SubGraph:
 
 def is_product(body: SubGraph) -> bool:
     """Whether it is the product of its formals, each once."""
-    found: list[Variable] = []
+    factors: list[Variable] = []
     stack = [body.root]
     while stack:
         v = stack.pop()
         if isinstance(v.creator, Mul):
             stack.extend(v.creator.inputs)
         else:
-            found.append(v)
-    return len(found) == len(body.formals) and {*found} == {*body.formals}
+            factors.append(v)
+    return len(factors) == len(body.formals) and {*factors} == {*body.formals}
 
 
 class Terms:

@@ -270,8 +270,8 @@ class Function(Reads, Work):
         if not self.exact and any(np.any(x) for x in known.values()):
             return None
         values = [np.reshape(known[i], (1, 1, 1, *x.vtype.shape)) for i, x in enumerate(self.inputs)]
-        found = np.reshape(self.evaluate(_ORIGIN, *values), self.output.vtype.shape)
-        return found if self.exact or not found.any() else None
+        value = np.reshape(self.evaluate(_ORIGIN, *values), self.output.vtype.shape)
+        return value if self.exact or not value.any() else None
 
     @property
     def sign_only(self) -> tuple[int, ...]:

@@ -71,7 +71,7 @@ class Affine(NamedTuple):
 
         Of an exact value it is taken that it is whole: who puts one in asks for that elsewhere.
         """
-        found: dict[int, int] = {}
+        terms: dict[int, int] = {}
         constant, divisor = self.constant, 1
         floors = [a for a, _ in self.terms if a in values and not (values[a].whole or values[a].exact)]
         if floors and (len(floors) > 1 or self.coefficient(floors[0]) != 1 or self.exact):
@@ -82,11 +82,11 @@ class Affine(NamedTuple):
             if floors and common != value.divisor and axis != floors[0]:
                 return None
             old, new = common // divisor, k * common // value.divisor
-            found = {a: c * old for a, c in found.items()}
+            terms = {a: c * old for a, c in terms.items()}
             for a, c in value.terms:
-                found[a] = found.get(a, 0) + c * new
+                terms[a] = terms.get(a, 0) + c * new
             constant, divisor = constant * old + value.constant * new, common
-        return Affine.of(found, constant, divisor * self.divisor, self.exact)
+        return Affine.of(terms, constant, divisor * self.divisor, self.exact)
 
     def bounds(self, extents: Sequence[int] | Mapping[int, int]) -> tuple[int, int]:
         """The smallest and the largest value where every axis is within its extent."""
@@ -207,9 +207,9 @@ class IndexMap(NamedTuple):
 
     def substituted(self, values: Mapping[int, Affine]) -> IndexMap | None:
         """The map over the axes of the values that some of its axes are given by; None if that is not affine."""
-        found = [a.substituted(values) for a in self.affines]
-        known = [a for a in found if a is not None]
-        return IndexMap.to(known, self.border) if len(known) == len(found) else None
+        affines = [a.substituted(values) for a in self.affines]
+        known = [a for a in affines if a is not None]
+        return IndexMap.to(known, self.border) if len(known) == len(affines) else None
 
     def bordered(self, shape: Sequence[int], extents: Sequence[int] | Mapping[int, int]) -> IndexMap:
         """The same map, without a border that it never reaches."""
@@ -224,12 +224,12 @@ class IndexMap(NamedTuple):
     ) -> list[str]:
         """Expressions of the indices n, c, y, x over the names of the axes; where they leave an image of that shape those of the
         texels that the border says instead, but with "zero"."""
-        found = []
+        indices = []
         for affine, extent in zip(self.affines, shape, strict=True):
             bounds = affine.bounds(extents)
             text = affine.glsl(names, bounds[0])
-            found.append(text if self.border == "zero" else wrapped_glsl(text, extent, self.border, bounds))
-        return found
+            indices.append(text if self.border == "zero" else wrapped_glsl(text, extent, self.border, bounds))
+        return indices
 
     def footprint(self, extents: Sequence[int] | Mapping[int, int]) -> float:
         """How far from the texel (axis 2, axis 3) of the output it reads, in rows or columns, in the same image; infinity

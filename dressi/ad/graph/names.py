@@ -112,8 +112,8 @@ def gather(scope: dict[str, Any]) -> tuple[ModuleType, ...]:
     scope: the ``globals()`` of the module, with an underscore before the names of whatever else it has imported.
     """
     below = f"{scope['__package__']}."
-    found = [v for k, v in scope.items() if isinstance(v, FunctionType | type) and k[0] != "_"]
-    names = dict.fromkeys(v.__module__ for v in found if v.__module__.startswith(below))
+    members = [v for k, v in scope.items() if isinstance(v, FunctionType | type) and k[0] != "_"]
+    names = dict.fromkeys(v.__module__ for v in members if v.__module__.startswith(below))
     families = tuple(sys.modules[name] for name in names)
     scope["__all__"] = [name for family in families for name in family.__all__]
     for family in families:

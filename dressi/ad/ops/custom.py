@@ -76,9 +76,9 @@ def check_snippet(function: Function) -> None:
     if not isinstance(snippet, str):
         raise function.fail(f"its glsl is a string, not {snippet!r}")
     snippet = without_comments(snippet)
-    if not _is_own_snippet(type(function)) and (found := _RESERVED.search(snippet)):
+    if not _is_own_snippet(type(function)) and (reserved := _RESERVED.search(snippet)):
         raise function.fail(
-            f"its snippet uses the name {found[0]}; names that begin with dressi_ are those of the shaders"
+            f"its snippet uses the name {reserved[0]}; names that begin with dressi_ are those of the shaders"
         )
     for word in _WORD.findall(snippet):
         number = re.search(r"\d+$", word)

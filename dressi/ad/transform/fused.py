@@ -73,8 +73,8 @@ def _simple(formals: tuple[Variable, ...], root: Variable) -> SubGraph:
 def _slope(graph: SubGraph, i: int) -> SubGraph:
     """The gradient by one of the formals, over these and the gradient of the root."""
     seed = Variable(graph.root.vtype)
-    (found,) = gradient(graph.root, [graph.formals[i]], seed)
-    return _simple((*graph.formals, seed), found)
+    (slope,) = gradient(graph.root, [graph.formals[i]], seed)
+    return _simple((*graph.formals, seed), slope)
 
 
 class Whole(PixelFunction):
@@ -107,17 +107,17 @@ class Whole(PixelFunction):
 
     def evaluate(self, at: At, *x):
         given = dict(zip(self.graph.formals, x, strict=True))
-        (found,) = self.graph.evaluate(at, lambda v, _: given[v])
-        return found
+        (value,) = self.graph.evaluate(at, lambda v, _: given[v])
+        return value
 
     def known_value(self, known):
-        found = {self.graph.formals[i]: value for i, value in known.items()}
+        values = {self.graph.formals[i]: value for i, value in known.items()}
         for f in self.graph.functions:
-            here = {i: found[x] for i, x in enumerate(f.inputs) if x in found}
+            here = {i: values[x] for i, x in enumerate(f.inputs) if x in values}
             value = f.known_value(here) if here or not f.inputs else None
             if value is not None and np.isfinite(value).all():
-                found[f.output] = np.asarray(value, f.output.vtype.dtype)
-        return found.get(self.graph.root)
+                values[f.output] = np.asarray(value, f.output.vtype.dtype)
+        return values.get(self.graph.root)
 
     def vjp(self, gy, i):
         if self.slopes:

@@ -83,20 +83,20 @@ def backward(
     first = {f.joint: f for f in reversed(order) if f.joint is not None}
     together: dict[Any, dict[Function, Variable]] = {}
     for function in reversed(order):
-        joint, found = function.joint, []
+        joint, pulled = function.joint, []
         if function.output in parts:
             gy = totals[function.output] = total(parts.pop(function.output))
             if joint is None:
-                found = _pull(function, gy, active)
+                pulled = _pull(function, gy, active)
             else:
                 gy = fit(_widen(gy, function.output.vtype), function.output)
                 together.setdefault(joint, {})[function] = gy
         if joint is not None and joint in together and first[joint] is function:
             # All that reads one of them lies behind the first of them, and has been passed.
             wanted = [i for i, x in enumerate(function.inputs) if x in active and not x.vtype.is_int]
-            pulled = joint.pull(function, together.pop(joint), wanted)
-            found = [(function.inputs[i], g) for i, g in pulled.items()]
-        for x, g in found:
+            gradients = joint.pull(function, together.pop(joint), wanted)
+            pulled = [(function.inputs[i], g) for i, g in gradients.items()]
+        for x, g in pulled:
             parts.setdefault(x, []).append(g)
     totals.update((x, total(g)) for x, g in parts.items())
     return totals
@@ -199,10 +199,10 @@ def vjp(
 
 def _like(wrt: Sequence[Variable], totals: Mapping[Variable, Variable]) -> list[Variable]:
     """The gradient by each Variable with its type and domain; zero where there is none."""
-    found = [fit(totals[x], x) if x in totals else zeros_like(x) for x in wrt]
-    for x, g in zip(wrt, found, strict=True):
+    gradients = [fit(totals[x], x) if x in totals else zeros_like(x) for x in wrt]
+    for x, g in zip(wrt, gradients, strict=True):
         g.count = g.count if x.count is None else x.count  # the gradient of a list is a list
-    return found
+    return gradients
 
 
 def _check_seed(seed: Variable, y: Variable) -> None:
@@ -258,14 +258,14 @@ def _pull(function: Function, gy: Variable, active: set[Variable]) -> list[tuple
         gy = fit(gy, function.output)
     wanted = [i for i, x in enumerate(function.inputs) if x in active and not x.vtype.is_int]
     if isinstance(function, Sum):
-        found = [(i, gy) for i in wanted]  # its transpose is an Expand, but the gradient may stay small
+        parts = [(i, gy) for i in wanted]  # its transpose is an Expand, but the gradient may stay small
     elif type(function).vjp is Function.vjp:
         partials = function.partials(*function.inputs)
-        found = [(i, None if p is None else _scaled(gy, p)) for i in wanted for p in (partials[i],)]
+        parts = [(i, None if p is None else _scaled(gy, p)) for i in wanted for p in (partials[i],)]
     else:
-        found = [(i, function.vjp(gy, i)) for i in wanted]
+        parts = [(i, function.vjp(gy, i)) for i in wanted]
     result = []
-    for i, g in found:
+    for i, g in parts:
         if g is not None:
             x = function.inputs[i]
             if function.access[i] is Access.SAME_PIXEL and not isinstance(function, Expand):
@@ -339,8 +339,8 @@ Build = Callable[..., Variable]
 def local_gradient(build: Build, inputs: Sequence[Variable], i: int, seed: Variable) -> Variable:
     """The gradient of sum(seed * build(*inputs)) by input ``i``, as if the inputs were leaves."""
     *x, s = placeholders = [_placeholder(v) for v in (*inputs, seed)]
-    (found,) = gradient(build(*x), [x[i]], s)
-    return _filled(found, dict(zip(placeholders, (*inputs, seed), strict=True)))
+    (slope,) = gradient(build(*x), [x[i]], s)
+    return _filled(slope, dict(zip(placeholders, (*inputs, seed), strict=True)))
 
 
 def local_jvp(
@@ -351,9 +351,9 @@ def local_jvp(
     if not moved:
         return None
     x, along = [_placeholder(v) for v in inputs], [_placeholder(t) for _, t in moved]
-    (found,) = jvp([build(*x)], [x[i] for i, _ in moved], along)
+    (tangent,) = jvp([build(*x)], [x[i] for i, _ in moved], along)
     values = (*zip(x, inputs, strict=True), *zip(along, (t for _, t in moved), strict=True))
-    return _filled(found, dict(values))
+    return _filled(tangent, dict(values))
 
 
 def _placeholder(like: Variable) -> Variable:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from copy import copy
 from dataclasses import replace
+from functools import partial, reduce
 
 from ..graph import Domain, DrawFunction, Function, ScatterFunction, Variable
 from ..ops.image.extremes import ReduceMax
@@ -95,21 +96,15 @@ def _in_fours(f: DrawFunction, numbers: Iterable[int]) -> list[list[int]]:
 def merge_reductions(program: Program) -> Program:
     """sum(a) + sum(b) -> sum(a + b), and the same for the maximum, over one axis of images of one type and domain."""
 
-    def key(v: Variable) -> Hashable | None:
+    def key(kind: type[Reduce], v: Variable) -> Hashable | None:
         r = v.creator
-        return (r.axis, r.inputs[0].vtype, r.inputs[0].domain) if isinstance(r, Reduce) else None
+        return (r.axis, r.inputs[0].vtype, r.inputs[0].domain) if isinstance(r, kind) else None
 
-    for (
-        _
-    ) in "nyx":  # a reduction over three axes is three Functions; each round merges one, the last one first
+    # A reduction over three axes is three Functions; each round merges one, the last one first.
+    for _ in "nyx":
         for kind, reduction in ((Add, Sum), (Max, ReduceMax)):
-            merged = merged_terms(
-                program,
-                kind,
-                lambda v, reduction=reduction: key(v) if type(v.creator) is reduction else None,
-                lambda parts, kind=kind: _one_reduction(kind, parts),
-            )
-            program = replaced(program, merged)
+            by = merged_terms(program, kind, partial(key, reduction), partial(_one_reduction, kind))
+            program = replaced(program, by)
     return program
 
 
@@ -155,19 +150,14 @@ def _trees(
 
 
 def _tree(kind: type[Function], terms: list[Variable]) -> Variable:
-    total = terms[0]
-    for v in terms[1:]:
-        total = kind(total, v).output
-    return total
+    return reduce(lambda a, b: kind(a, b).output, terms)
 
 
 def _one_scatter(parts: list[Variable]) -> Variable:
     scatters = [v.creator for v in parts if isinstance(v.creator, ScatterAdd)]
     bounds = list(dict.fromkeys(s.inputs[0] for s in scatters))
     unbounded = [b for b in bounds if is_constant(b, float("inf"))]
-    bound, others = (unbounded[0], []) if unbounded else (bounds[0], bounds[1:])
-    for other in others:
-        bound = maximum(bound, other)
+    bound = unbounded[0] if unbounded else reduce(maximum, bounds)
     return ScatterAdd(scatters[0].table, bound, *(x for s in scatters for x in s.inputs[1:])).output
 
 

@@ -15,9 +15,9 @@ from ..ops.image.reduce import Expand, extents
 from ..program import Program
 from ..traversal import topological_order
 from ..types import Access
-from . import algebra, broadcasting, components
 from .merge import merge_reductions, merge_scatters
-from .rewrite import Pass, Rule, mapped, replaced, rewrite
+from .rewrite import Pass, mapped, replaced, rewrite
+from .rules import COMMUTATIVE, RULES
 
 # Rasterizations of which only the coverage is used: devices draw them without a depth attachment.
 
@@ -39,14 +39,9 @@ def use_coverage_only(program: Program) -> Program:
     return replaced(program, covering)
 
 
-RULES: tuple[Rule, ...] = (*algebra.RULES, *components.RULES, *broadcasting.RULES)
-"""Every rule preserves type, domain and, for finite inputs, value. The rules run on finished programs, after the
-derivatives were built."""
-
-
 def apply_rules(program: Program) -> Program:
     """Applies RULES until none fires: folds constants, merges duplicates, removes identities."""
-    rewriting = rewrite(program.roots, RULES, commutative=algebra.COMMUTATIVE)
+    rewriting = rewrite(program.roots, RULES, commutative=COMMUTATIVE)
     if config.debug >= 2 and rewriting.fired:
         counts = ", ".join(f"{name} {n}" for name, n in rewriting.fired.most_common())
         print(f"dressi: rewrites: {counts}", file=sys.stderr)

@@ -64,5 +64,5 @@ def over_tiles(
         return shared[x]
 
     rebuilt(topological_order(outputs), made, wide)
-    found = [made[y] if y in made else wide(y) for y in outputs]
-    return [y if y.batch == count * tiles else expand(y, count * tiles) for y in found]
+    results = [made[y] if y in made else wide(y) for y in outputs]
+    return [y if y.batch == count * tiles else expand(y, count * tiles) for y in results]

@@ -126,8 +126,8 @@ class Draw(DrawFunction):
             return known[v]
 
         shape = (1, 1, here.face.size)
-        found = graph.evaluate(at, read, dtype)
-        return [np.broadcast_to(a, shape + a.shape[3:]).reshape(here.face.size, *a.shape[3:]) for a in found]
+        roots = graph.evaluate(at, read, dtype)
+        return [np.broadcast_to(a, shape + a.shape[3:]).reshape(here.face.size, *a.shape[3:]) for a in roots]
 
 
 def held_triangles(position: Variable, faces: Variable | None) -> int:
@@ -262,13 +262,13 @@ class FragmentGraph(SubGraph):
     @cached_property
     def fetched(self) -> tuple[bool, ...]:
         """For each formal, whether a Function inside reads it at other texels than that of the fragment."""
-        found = {
+        elsewhere = {
             x
             for f in self.functions
             for x, a in zip(f.inputs, f.access, strict=True)
             if a is not Access.SAME_PIXEL
         }
-        return tuple(x in found for x in self.formals)
+        return tuple(x in elsewhere for x in self.formals)
 
 
 def split(

@@ -45,9 +45,9 @@ class Gather(ContractFunction):
         (channels,) = self.parallel[1]
         if channels == 1:
             return (self.map,)
-        found = self.map.substituted({0: Affine.of({0: channels, 1: 1}), 1: Affine()})
-        assert found is not None  # the number of a tile is whole
-        return (found._replace(n=Affine.axis(0), c=Affine.axis(1)) if self.own_tile else found,)
+        m = self.map.substituted({0: Affine.of({0: channels, 1: 1}), 1: Affine()})
+        assert m is not None  # the number of a tile is whole
+        return (m._replace(n=Affine.axis(0), c=Affine.axis(1)) if self.own_tile else m,)
 
     @property
     def footprint(self) -> float:

@@ -240,9 +240,9 @@ def lookup(table: Variable, index: Like) -> Variable:
     >>> evaluate(F.lookup(table, Variable.of([4, 0, 1, 9, -1]))).tolist()
     [50.0, 10.0, 20.0, 0.0, 0.0]
     """
-    found = Lookup(*operands(table), *integers(index))
-    gathered = _gathered(found)
-    return found.output if gathered is None else gathered
+    function = Lookup(*operands(table), *integers(index))
+    gathered = _gathered(function)
+    return function.output if gathered is None else gathered
 
 
 def _gathered(lookup: Lookup) -> Variable | None:
@@ -263,13 +263,13 @@ def _gathered(lookup: Lookup) -> Variable | None:
             return None
         read = first.output
     own = last.n.terms != ()
-    found = Gather(read, last, (read if own else index).domain._replace(size=index.size))
-    if not found.cheap:
+    second = Gather(read, last, (read if own else index).domain._replace(size=index.size))
+    if not second.cheap:
         return None
     return (
-        found.output
-        if found.output.domain == lookup.output.domain
-        else expand(found.output, lookup.output.batch, channels=lookup.output.channels)
+        second.output
+        if second.output.domain == lookup.output.domain
+        else expand(second.output, lookup.output.batch, channels=lookup.output.channels)
     )
 
 

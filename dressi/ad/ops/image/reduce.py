@@ -51,8 +51,8 @@ class Reduce(ReduceFunction, Contraction):
 
     def evaluate(self, at, x):
         x = x.reshape(*shape_of(self.inputs[0]), *x.shape[3:])
-        found = COMBINE[self.combine].reduce(x, axis=IMAGE_AXES.index(self.axis))
-        return fetch(found.reshape(self.output.tiled), at)
+        reduced = COMBINE[self.combine].reduce(x, axis=IMAGE_AXES.index(self.axis))
+        return fetch(reduced.reshape(self.output.tiled), at)
 
 
 class Sum(Reduce, Linear):

@@ -83,9 +83,9 @@ def take(x: Variable, index: Like) -> Variable:
     >>> evaluate(F.take(x, Variable(INT, batch=2, data=[[[2]], [[0]]]))).ravel().tolist()
     [30.0, 10.0]
     """
-    found = Take(*operands(x), *integers(index))
-    tiles = affine(found.inputs[1])
-    if tiles is None or (tiles[0] == Affine.axis(0) and found.output.tiles != found.inputs[0].tiles):
-        return found.output
-    gathered = Gather(found.inputs[0], IndexMap.of(n=tiles[0]), found.output.domain)
-    return gathered.output if gathered.cheap else found.output
+    function = Take(*operands(x), *integers(index))
+    tiles = affine(function.inputs[1])
+    if tiles is None or (tiles[0] == Affine.axis(0) and function.output.tiles != function.inputs[0].tiles):
+        return function.output
+    gathered = Gather(function.inputs[0], IndexMap.of(n=tiles[0]), function.output.domain)
+    return gathered.output if gathered.cheap else function.output

@@ -54,8 +54,8 @@ class CubeTexel(PixelFunction):
     exact = zero_derivative = True
     includes = ("cube.glsl",)
     glsl = (
-        "{ ivec3 found = cube_texel($0, $1, $2.z);\n"
-        "$y = found.z < 0 ? ivec2(-1) : $2.xy + found.xy + ivec2(0, found.z * $2.z); }"
+        "{ ivec3 inside = cube_texel($0, $1, $2.z);\n"
+        "$y = inside.z < 0 ? ivec2(-1) : $2.xy + inside.xy + ivec2(0, inside.z * $2.z); }"
     )
 
     def infer(self):
@@ -84,8 +84,8 @@ class CubeTexel(PixelFunction):
         x, y, z = np.moveaxis(p, -1, 0)
         turn, beside = 1 - 2 * (other & 1), [other < 2, other < 4]
         s, t = np.select(beside, [-turn * z, x], turn * x), np.select(beside, [-y, turn * z], -y)
-        found = np.stack([(s + width - 1) // 2, (t + width - 1) // 2 + other * width], -1)
-        return np.where((over > 0).all(-1)[..., None], -1, found + place[..., :2])
+        inside = np.stack([(s + width - 1) // 2, (t + width - 1) // 2 + other * width], -1)
+        return np.where((over > 0).all(-1)[..., None], -1, inside + place[..., :2])
 
 
 def cube_face(direction: Like) -> Variable:

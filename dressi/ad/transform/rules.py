@@ -1,12 +1,15 @@
-"""Rules of simplification: constants, arithmetic and selects."""
+"""Rules of simplification. Every rule preserves type, domain and, for finite inputs, value; they run on finished programs, after
+the derivatives were built."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from ..contract.contraction import ContractFunction
 from ..evaluate import coordinates
-from ..graph import Function, PixelFunction, Variable
-from ..ops.image.reduce import Expand
+from ..graph import Domain, Function, PixelFunction, ReduceFunction, ScatterFunction, Variable
+from ..ops.image.lookup import Lookup
+from ..ops.image.reduce import Expand, zeros
 from ..ops.pixel.arithmetic import Add, Div, Max, Min, Mul, Sub, add, div, hadamard, sub
 from ..ops.pixel.compare import LogicalNot, Select, select
 from ..ops.pixel.constant import SINGLE, Constant, constant, constant_value, is_constant
@@ -14,12 +17,15 @@ from ..ops.pixel.elementary import Exp, Exp2, InverseSqrt, Log, Log2, Sigmoid, S
 from ..ops.pixel.geometry import Dot, Length
 from ..ops.pixel.kinds import Alias
 from ..ops.pixel.math import Abs, Neg, Square, StopGradient, neg
-from ..types import Access
+from ..ops.pixel.matrix import Transpose
+from ..ops.pixel.vector import Construct, Spread, SumComponents, Swizzle
+from ..types import Access, vector_type
 from .rewrite import Rule, alike, if_alike, on
 
 COMMUTATIVE = frozenset({Add, Mul})
 
 
+# ---- constants, arithmetic and selects
 def fold_constants(function: Function) -> Variable | None:
     """f(constants) of one texel -> constant, if the result is finite on a device."""
     inputs = function.inputs
@@ -46,9 +52,9 @@ def select_known(function: Function) -> Variable | None:
     if a is b:
         return if_alike(a, function)
     known = constant_value(condition)
-    if known is None or np.any(known != 0) != np.all(known != 0):
+    if known is None or np.any(known) != np.all(known):
         return None
-    return if_alike(a if np.all(known != 0) else b, function)
+    return if_alike(a if np.all(known) else b, function)
 
 
 @on(Add)
@@ -250,24 +256,171 @@ def drop_derivative_marks(function: Function) -> Variable | None:
     return x if alike(x, function) else Expand(x, function.output.domain).output
 
 
+# ---- components of vectors and matrices
+@on(Swizzle)
+def swizzle_parts(function: Function) -> Variable | None:
+    """x.xyz -> x;  x.zyx.x -> x.z;  vec3(a, b, c).y -> b"""
+    keys, x = function.keys, function.inputs[0]  # type: ignore[attr-defined]
+    if keys == tuple(range(x.vtype.components)):
+        return x
+    match x.creator:
+        case Swizzle(keys=inner, inputs=(y,)):
+            return Swizzle(y, tuple(inner[k] for k in keys)).output
+        case Construct(inputs=parts) if len(parts) == x.vtype.components and len(keys) == 1:
+            return if_alike(parts[keys[0]], function)
+    return None
+
+
+@on(Add)
+def join_spreads(function: Function) -> Variable | None:
+    """vec3(a, 0, 0) + vec3(0, b, 0) -> vec3(a, b, 0): the sum of the gradients of single components"""
+    match function.inputs:
+        case (
+            Variable(creator=Spread(inputs=(a,), keys=first, width=width)),
+            Variable(creator=Spread(inputs=(b,), keys=second)),
+        ):
+            if len({*first, *second}) == len(first) + len(second):
+                both = Construct(vector_type(len(first) + len(second)), a, b).output
+                return Spread(both, (*first, *second), width).output
+    return None
+
+
+@on(Spread)
+def spread_all(function: Function) -> Variable | None:
+    """spread(x) -> swizzle(x), if it fills every component once"""
+    keys, width = function.keys, function.width  # type: ignore[attr-defined]
+    if len(keys) != width or len(set(keys)) != width:
+        return None
+    x = function.inputs[0]
+    order = tuple(keys.index(k) for k in range(width))
+    return x if order == tuple(range(width)) else Swizzle(x, order).output
+
+
+@on(Construct)
+def flat_construct(function: Function) -> Variable | None:
+    """vec3(vec2(a, b), c) -> vec3(a, b, c)"""
+    vtype, parts = function.output.vtype, function.inputs
+    if len(parts) == 1 and parts[0].vtype is vtype:
+        return parts[0]
+    flat: list[Variable] = []
+    for x in parts:
+        inner = x.creator
+        flat += inner.inputs if isinstance(inner, Construct) and not inner.fills else (x,)
+    if len(flat) == len(parts) or (len(parts) == 1 and parts[0].vtype.is_scalar):
+        return None
+    return Construct(vtype, *flat).output
+
+
+@on(SumComponents)
+def sum_of_products(function: Function) -> Variable | None:
+    """sum_components(a * b) -> dot(a, b)"""
+    match function.inputs[0].creator:
+        case Mul(inputs=(a, b)) if a.vtype is b.vtype and not a.vtype.is_matrix and not a.vtype.is_int:
+            return Dot(a, b).output
+    return None
+
+
+@on(Transpose)
+def transpose_twice(function: Function) -> Variable | None:
+    """transpose(transpose(m)) -> m"""
+    match function.inputs[0].creator:
+        case Transpose(inputs=(x,)):
+            return x
+    return None
+
+
+# ---- values that are broadcast to many texels, and reads of none
+@on(Expand)
+def expand_expand(function: Function) -> Variable | None:
+    """expand(x) to its own domain -> x;  expand(expand(x)) -> expand(x)"""
+    x = function.inputs[0]
+    if x.domain == function.output.domain:
+        return x
+    match x.creator:
+        case Expand(inputs=(y,)):
+            return Expand(y, function.output.domain).output
+    return None
+
+
+def _expanded(function: Function) -> list[int]:
+    """The indices of the inputs that are Expands and are read at the same pixel."""
+    kinds = isinstance(function, PixelFunction | ScatterFunction)
+    if not kinds or isinstance(function, ReduceFunction | Expand):
+        return []
+    reads = enumerate(zip(function.inputs, function.access, strict=True))
+    return [i for i, (x, a) in reads if isinstance(x.creator, Expand) and a is Access.SAME_PIXEL]
+
+
+def _without(function: Function, *expands: int) -> list[Variable]:
+    """The inputs with the given Expands removed."""
+    return [x.creator.inputs[0] if i in expands and x.creator else x for i, x in enumerate(function.inputs)]
+
+
+def expand_is_broadcast(function: Function) -> Variable | None:
+    """f(expand(x), y) -> f(x, y), if y has the whole domain"""
+    for i in _expanded(function):
+        inputs = _without(function, i)
+        if isinstance(function, ScatterFunction) and function.broadcast(*inputs[1:]) != function.source:
+            continue
+        small = function.rebuild(*inputs).output
+        if small.domain == function.output.domain:
+            return small
+    return None
+
+
+def expand_later(function: Function) -> Variable | None:
+    """f(expand(x), c) -> expand(f(x, c)) if x is one texel, unless f depends on the texel
+
+    Larger images are expanded first: computing before the expansion would take another pass.
+    """
+    expands = _expanded(function)
+    if not expands or isinstance(function, ScatterFunction):
+        return None
+    if function.places or any(a is not Access.SAME_PIXEL for a in function.access):
+        return None
+    small = function.rebuild(*_without(function, *expands)).output
+    one_texel = small.domain == Domain((1, 1), 1) and small.domain != function.output.domain
+    return Expand(small, function.output.domain).output if one_texel else None
+
+
+@on(Lookup)
+def lookup_expanded(function: Function) -> Variable | None:
+    """lookup(expand(table), i) -> lookup(table, i), if the index has the whole batch: all tiles share one table"""
+    table, index = function.inputs
+    match table.creator:
+        case Expand(inputs=(x,)) if x.size == table.size:
+            small = Lookup(x, index).output
+            return if_alike(small, function)
+    return None
+
+
+@on(ContractFunction)
+def contract_expanded(function: Function) -> Variable | None:
+    """contract(expand(x)) -> expand(contract(x)), if the expansion is to more tiles and each tile is made from that tile"""
+    assert isinstance(function, ContractFunction)
+    if not function.own_tile:
+        return None
+    x = function.inputs[0]
+    match x.creator:
+        case Expand(inputs=(y,)) if y.size == x.size:
+            return Expand(function.over_tiles(y).output, function.output.domain).output
+    return None
+
+
+@on(ContractFunction)
+def contract_nothing(function: Function) -> Variable | None:
+    """contract(x) -> 0, if it reads no texel of x or has no term, as a shift by more than an image and its gradient
+
+    lavapipe of Mesa 22 does not end when it compiles some functions of what it finds to be zero itself.
+    """
+    assert isinstance(function, ContractFunction)
+    return zeros(function.output.vtype, function.output.domain) if function.empty else None
+
+
 RULES: tuple[Rule, ...] = (
-    fold_constants,
-    select_known,
-    add_zero,
-    sub_zero,
-    mul_one,
-    div_one,
-    mul_constants,
-    neg_neg,
-    add_neg,
-    mul_neg,
-    join_selects,
-    drop_sign,
-    select_not,
-    select_again,
-    same_extreme,
-    log_of_exp,
-    exp_of_log,
-    square_of_root,
+    fold_constants, select_known, add_zero, sub_zero, mul_one, div_one, mul_constants, neg_neg, add_neg, mul_neg,
+    join_selects, drop_sign, select_not, select_again, same_extreme, log_of_exp, exp_of_log, square_of_root,
     drop_derivative_marks,
-)
+    swizzle_parts, join_spreads, spread_all, flat_construct, sum_of_products, transpose_twice,
+    contract_nothing, expand_expand, expand_is_broadcast, expand_later, lookup_expanded, contract_expanded,
+)  # fmt: skip
