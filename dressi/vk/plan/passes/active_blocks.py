@@ -13,7 +13,7 @@ gradient of that is sparse as well. A new Function declares what it knows in ``k
 If only some outputs of a SubStage are known outside, it is split, and the others (a residual that is wanted
 everywhere, say) are made by a second SubStage. Two rasters of the same primitives can share a list, such as peeled
 layers, of which each keeps fewer fragments than the one before. Whether a list pays is decided by an estimate of the
-work, with half of the blocks active.
+work, with the expected shares of active blocks (``lists``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ....ad.types import Access
 from ..analysis.dataflow import restrict
 from ..analysis.known_values import HIT_NOTHING, KnownValues, adds_nothing
 from ..context import Context
-from ..lists import ACTIVE, ActiveBlocks, BlockHits
+from ..lists import ACTIVE, ActiveBlocks, BlockHits, active_expected
 from ..model.cost import operations, planes
 from ..substage import (
     Binding,
@@ -277,7 +277,8 @@ class _Choice:
         """Time, in operations, that is saved in inactive blocks."""
         if not isinstance(s.work, (Undecided, ScatterDispatch)) or s.replaces or s.fused:
             return 0.0
-        return (1 - ACTIVE) * self._work(s) * self._rounds(s.domain) - self.cost.stage
+        share = active_expected(self.chosen[s]) if s in self.chosen else ACTIVE
+        return (1 - share) * self._work(s) * self._rounds(s.domain) - self.cost.stage
 
     def _work(self, s: SubStage) -> float:
         """Operations of one invocation."""
