@@ -175,9 +175,9 @@ OPTIONAL = frozenset(
 )
 """The names that ``PlanOptions.without`` may have."""
 
-TOGETHER = frozenset((compact_live_faces, draw_scatters, run_on_active_blocks))
-"""Passes that are judged together where they follow each other: a list costs a dispatch and a barrier, and one of them may pay
-only with the list of another."""
+TOGETHER = frozenset((compact_live_faces, draw_scatters, run_on_active_blocks, fuse_contractions, stage_operands))
+"""Passes that are judged together where they follow each other. A list costs a dispatch and a barrier, and one of them may pay
+only with the list of another. Contractions that share a dispatch are not staged, and which is faster the two passes show together."""
 
 
 def build_plan(
