@@ -87,13 +87,7 @@ from .passes.draws import compact_live_faces, draw_scatters
 from .passes.fusion import fuse_epilogues, fuse_horizontally
 from .passes.precision import contract_operations, narrow_intermediates
 from .passes.schedule_contractions import fuse_contractions, overlap_tiles, stage_operands, tile_products
-from .passes.storage import (
-    copy_leaves_first,
-    load_images,
-    pack_channels,
-    store_in_buffers,
-    update_in_place,
-)
+from .passes.storage import copy_leaves_first, load_images, pack_channels, store_in_buffers, update_in_place
 from .passes.store_operands import store_operands
 from .plan import Plan, Schedule
 from .predict.judge import Judge
@@ -141,10 +135,7 @@ LOWERINGS: tuple[Lowering, ...] = (
 """What replaces Functions by others that suit the device, by the Variables that are replaced. They are in
 ``lowering/``."""
 
-INSTEAD: dict[Pass, Pass] = {
-    pack_functions: one_function_each,
-    choose_lowering: subpasses_where_possible,
-}
+INSTEAD: dict[Pass, Pass] = {pack_functions: one_function_each, choose_lowering: subpasses_where_possible}
 """What runs for a pass that is switched off and cannot be left out."""
 
 _KEPT = frozenset(
@@ -175,7 +166,9 @@ OPTIONAL = frozenset(
 )
 """The names that ``PlanOptions.without`` may have."""
 
-TOGETHER = frozenset((compact_live_faces, draw_scatters, run_on_active_blocks, fuse_contractions, stage_operands))
+TOGETHER = frozenset(
+    (compact_live_faces, draw_scatters, run_on_active_blocks, fuse_contractions, stage_operands)
+)
 """Passes that are judged together where they follow each other. A list costs a dispatch and a barrier, and one of them may pay
 only with the list of another. Contractions that share a dispatch are not staged, and which is faster the two passes show together."""
 

@@ -235,10 +235,7 @@ def _edges(plan: Plan, name: dict[SubStage, str]) -> list[tuple[str, str, bool]]
 def plan_dot(plan: Plan) -> str:
     """The plan in Graphviz' language; dashed edges go through textures, others through attachments."""
     name = {s: f"s{k}" for k, s in enumerate(plan.sub_stages)}
-    lines = [
-        "digraph {",
-        '  node [shape=box, style="filled,rounded", fontname="monospace", fontsize=10]',
-    ]
+    lines = ["digraph {", '  node [shape=box, style="filled,rounded", fontname="monospace", fontsize=10]']
     for k, stage in enumerate(plan.stages):
         once = "once, " if stage in plan.static.stages else ""
         kind = "render pass" if stage.draws else "dispatch"

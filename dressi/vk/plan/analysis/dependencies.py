@@ -83,11 +83,7 @@ COPYING = 12.0
 
 
 def split_static(
-    program: Program,
-    changing: Leaves,
-    dependencies: Dependencies,
-    options: PlanOptions,
-    cost: DeviceModel,
+    program: Program, changing: Leaves, dependencies: Dependencies, options: PlanOptions, cost: DeviceModel
 ) -> tuple[tuple[Variable, ...], frozenset[Function]]:
     """The static values that a step reads, and static Functions that every step does again, since what they are made of takes fewer
     planes. changing: the leaves that steps update, and those that are expected to be sent between steps."""

@@ -289,10 +289,7 @@ def _in_items(f: TiledContraction) -> Rows:
     tile = () if axis is None or axis == f.layout.lane else (Unroll(names[axis], ITEM_ROWS),)
     parallel = {names[a] for a in f.layout.parallel}
     return exchanged(
-        f.schedule,
-        lambda row: isinstance(row, Unroll) and row.axis in parallel,
-        *tile,
-        At(shared=True),
+        f.schedule, lambda row: isinstance(row, Unroll) and row.axis in parallel, *tile, At(shared=True)
     )
 
 

@@ -80,12 +80,7 @@ def _reaches(later: Sequence[Collection[int]], start: int, goals: Collection[int
 # Two scalars in one image of two channels take one attachment and one fetch instead of two. A vector of three leaves the
 # fourth channel of its image unused, and a scalar can have it. Values are only packed if that takes no more bytes.
 
-_TYPES = {
-    (2, False): VType.VEC2,
-    (4, False): VType.VEC4,
-    (2, True): VType.IVEC2,
-    (4, True): VType.IVEC4,
-}
+_TYPES = {(2, False): VType.VEC2, (4, False): VType.VEC4, (2, True): VType.IVEC2, (4, True): VType.IVEC4}
 
 
 def pack_channels(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
