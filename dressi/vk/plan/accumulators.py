@@ -1,7 +1,8 @@
 """Scatters add in 64-bit fixed point: the layout of their accumulators. ``fixed_point.glsl`` adds to them.
 
-Integer addition modulo 2^64 is associative, so a sum has the same bits in any order of the additions, and with one 64-bit
-atomic or two 32-bit atomics and a carry. Each component of a table cell has one or several 64-bit accumulators, called *slots*:
+Integer addition modulo 2^64 is associative, so a sum has the same bits in any order of the additions, and
+with one 64-bit atomic or two 32-bit atomics and a carry. Each component of a table cell has one or several
+64-bit accumulators, called *slots*:
 
 - If the scatter has a *bound* on the absolute values, there is one slot. Its unit is 2^-bits of the power of two above the
   bound. A cell gets at most 2^k additions, and bits = min(40, 62 - k), so that the sum cannot overflow.
@@ -10,14 +11,14 @@ atomic or two 32-bit atomics and a carry. Each component of a table cell has one
   multiple of 2^-60 where that is smaller. A slot covers W = min(40 - k, 24) exponents: its addends have 23 + W bits and its
   sum at most 63.
 
-Most values are below 2^24. The few slots for these, the *near* ones, are all that a step usually touches. The *far* slots
-lie behind those of all cells, and behind them a slot of flags for each cell. Its first word says whether anything of the cell
-is in far slots, which are read only then. Its second word has two bits for each component: it got values of inf, or of -inf;
-NaN sets both. The sum is then what it is of floats. Tables that would need too much memory have no far slots (``FAR_BYTES``):
-they clamp values and report it.
+Most values are below 2^24. The few slots for these, the *near* ones, are all that a step usually touches. The
+*far* slots lie behind those of all cells, and behind them a slot of flags for each cell. Its first word says
+whether anything of the cell is in far slots, which are read only then. Its second word has two bits for each
+component: it got values of inf, or of -inf; NaN sets both. The sum is then what it is of floats. Tables that
+would need too much memory have no far slots (``FAR_BYTES``): they clamp values and report it.
 
-Example: 6 views of 256x256 with 9 pairs give k = ceil(log2(3538944)) = 22. With a bound, bits = 40. Without one, W = 18 and
-there are four near and six far slots.
+Example: 6 views of 256x256 with 9 pairs give k = ceil(log2(3538944)) = 22. With a bound, bits = 40. Without
+one, W = 18 and there are four near and six far slots.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ EXACT = 24  # integers of at most this many bits are exact as floats
 class Accumulators:
     """The accumulators of a table: ``cells`` texels, each with ``components``, each with ``slots``.
 
-    Sums use 64-bit integers, maxima (``adding`` is False) 32-bit integers.  bits: the unit of a slot is 2^-bits of the power
-    of two above the bound; 0 without a bound.  width: exponents that a slot covers.  slots: the near ones.  far: those for
-    larger values.
+    Sums use 64-bit integers, maxima (``adding`` is False) 32-bit integers.  bits: the unit of a slot is
+    2^-bits of the power of two above the bound; 0 without a bound.  width: exponents that a slot covers.
+    slots: the near ones.  far: those for larger values.
     """
 
     cells: int
@@ -73,7 +74,8 @@ class Accumulators:
         return replace(self, far=0).words + 2 * self.cells * int(self.far > 0)
 
     def bands(self, most: int) -> range:
-        """The first cell of each band: the part of the table that fits one storage buffer of so many bytes."""
+        """The first cell of each band: the part of the table that fits one storage buffer of so many
+        bytes."""
         return range(0, self.cells, most // (4 * self.words_of_cell))
 
     def buffer_numbers(self, most: int) -> int:
@@ -113,6 +115,7 @@ def _unbounded(cells: int, components: int, k: int) -> Accumulators:
 
 
 def accumulator_bytes(functions: Iterable[Function], most: int) -> int:
-    """Size of the buffer that all scatters among the Functions share, in bytes. most: that a storage buffer may have."""
+    """Size of the buffer that all scatters among the Functions share, in bytes. most: that a storage buffer
+    may have."""
     scatters = (f for f in functions if isinstance(f, ScatterFunction | FragmentScatterFunction))
     return 4 * max((accumulators_of(f).buffer_words(most) for f in scatters), default=0)

@@ -1,8 +1,9 @@
 """The compiler: a Program becomes a Plan. Read this first.
 
-A *Function* is one operation on images with a GLSL snippet. A *SubStage* is one shader: a subpass of a render pass, or
-a dispatch. A *Stage* is one render pass of several subpasses, or one dispatch. A *Schedule* is a list of Stages that run
-together. A *Plan* has two: ``static`` runs once after leaves were sent, ``step`` runs in every step.
+A *Function* is one operation on images with a GLSL snippet. A *SubStage* is one shader: a subpass of a render
+pass, or a dispatch. A *Stage* is one render pass of several subpasses, or one dispatch. A *Schedule* is a
+list of Stages that run together. A *Plan* has two: ``static`` runs once after leaves were sent, ``step`` runs
+in every step.
 
 0. ``lowered`` exchanges Functions for others that suit the device: the ``LOWERINGS`` below, one after the other.
 1. ``split_static`` separates what a step changes from what it does not (the reactive cache), and names the static
@@ -17,15 +18,15 @@ together. A *Plan* has two: ``static`` runs once after leaves were sent, ``step`
 6. ``assign_images`` gives every stored value an image with the usages that the shaders need; values that do not live at
    the same time share one.
 
-The driver skips a pass that ``PlanOptions`` leaves out; ``INSTEAD`` has what then runs for those that cannot be left out.
-Passes propose: the driver drops what a pass made if no order of execution is left, or if the ``Judge`` predicts that it
-takes longer (``JUDGED``). With DRESSI_CHECK it verifies the SubStages after every pass and the finished Plan; with
-DRESSI_DEBUG=2 it prints what every pass changed.
+The driver skips a pass that ``PlanOptions`` leaves out; ``INSTEAD`` has what then runs for those that cannot
+be left out. Passes propose: the driver drops what a pass made if no order of execution is left, or if the
+``Judge`` predicts that it takes longer (``JUDGED``). With DRESSI_CHECK it verifies the SubStages after every
+pass and the finished Plan; with DRESSI_DEBUG=2 it prints what every pass changed.
 
 To add a pass: write the function, add it to PASSES. To add a kind of work:
-write its class in ``substage`` (with the storage buffers and lists that it uses), and register its rules for GLSL
-(``glsl/generate``) and for commands (``run/record``). To add a limit: add the field to ``DeviceLimits``, and its count to
-``resources`` in ``substage`` under the same name.
+write its class in ``substage`` (with the storage buffers and lists that it uses), and register its rules for
+GLSL (``glsl/generate``) and for commands (``run/record``). To add a limit: add the field to ``DeviceLimits``,
+and its count to ``resources`` in ``substage`` under the same name.
 """
 
 from __future__ import annotations
@@ -150,8 +151,8 @@ _KEPT = frozenset(
     )
 )
 JUDGED: frozenset[Pass | Lowering] = frozenset((*PASSES, sum_by_faces)) - _KEPT
-"""Passes and lowerings whose result is kept only where it is predicted to be faster; of a lowering the whole step is scheduled
-with it and without. All others state why not."""
+"""Passes and lowerings whose result is kept only where it is predicted to be faster; of a lowering the whole
+step is scheduled with it and without. All others state why not."""
 
 OPTIONAL = frozenset(
     each.__name__
@@ -169,8 +170,9 @@ OPTIONAL = frozenset(
 TOGETHER = frozenset(
     (compact_live_faces, draw_scatters, run_on_active_blocks, fuse_contractions, stage_operands)
 )
-"""Passes that are judged together where they follow each other. A list costs a dispatch and a barrier, and one of them may pay
-only with the list of another. Contractions that share a dispatch are not staged, and which is faster the two passes show together."""
+"""Passes that are judged together where they follow each other. A list costs a dispatch and a barrier, and
+one of them may pay only with the list of another. Contractions that share a dispatch are not staged, and
+which is faster the two passes show together."""
 
 
 def build_plan(
@@ -186,14 +188,15 @@ def build_plan(
 ) -> Plan:
     """Packs a Program under the limits. Raises PlanError when something cannot fit.
 
-    changing: leaves that no step updates, but that are expected to be sent between steps; what depends on them is
-    packed together with what the steps update. gated: leaves are copied when a step begins wherever that leaves no copy
-    at its end, which a gate could not skip. every: the ``changing`` leaves have new values in every step, so that nothing that
-    depends on them is kept for the next.
+    changing: leaves that no step updates, but that are expected to be sent between steps; what depends on
+    them is packed together with what the steps update. gated: leaves are copied when a step begins wherever
+    that leaves no copy at its end, which a gate could not skip. every: the ``changing`` leaves have new
+    values in every step, so that nothing that depends on them is kept for the next.
 
-    ``program`` of the plan is the Program that was packed: loops longer than the ``longest_walk`` of the device model are
-    trees of short ones, a scatter that reads more images than the device allows is a sum of several, a draw that
-    does reads some of them as channels of others, and a Function copies a new value that is a leaf which the step overwrites, or that of another leaf too.
+    ``program`` of the plan is the Program that was packed: loops longer than the ``longest_walk`` of the
+    device model are trees of short ones, a scatter that reads more images than the device allows is a sum of
+    several, a draw that does reads some of them as channels of others, and a Function copies a new value that
+    is a leaf which the step overwrites, or that of another leaf too.
     """
     program.check()
     if unknown := sorted({*options.without} - OPTIONAL):
@@ -210,7 +213,8 @@ def build_plan(
 
 
 def _fitted(program: Program, make: Callable[[Program], Made]) -> Made:
-    """What is made of a program. Functions that do not fit are replaced by others that mean the same. Raises DoesNotFit."""
+    """What is made of a program. Functions that do not fit are replaced by others that mean the same. Raises
+    DoesNotFit."""
     while True:
         try:
             return make(program)
@@ -245,7 +249,8 @@ def _lowered(program: Program, lowerings: Sequence[Lowering], target: Target) ->
 
 
 def _faster(ways: Sequence[Program], title: str, target: Target) -> Program:
-    """The program whose step is predicted to be the fastest, of those that fit; the last one where none does."""
+    """The program whose step is predicted to be the fastest, of those that fit; the last one where none
+    does."""
 
     def sub_stages(program: Program) -> list[SubStage]:
         once, step = contexts(program, target)
@@ -270,7 +275,8 @@ def contexts(program: Program, target: Target, gated: bool = False) -> tuple[Con
     kept, repeated = split_static(program, moving, dependencies, options, cost)
 
     def context(roots: Iterable[Variable], given: Iterable[Variable], updates: Updates) -> Context:
-        """Of the Schedule that computes ``roots`` from leaves and from ``given``, and then makes the updates."""
+        """Of the Schedule that computes ``roots`` from leaves and from ``given``, and then makes the
+        updates."""
         roots, given = tuple(roots), frozenset(given)
         analysis = Analysis(
             [v for v in roots if v.creator is not None and v not in given],
@@ -334,8 +340,8 @@ def _build(program: Program, target: Target, shader_text: ShaderText, gated: boo
 
 
 def schedule(context: Context, moving: Leaves, title: str) -> Schedule:
-    """The Stages that compute the roots of a context, and the copies at their end. moving: the leaves that are new
-    in every step: what depends on them runs every time."""
+    """The Stages that compute the roots of a context, and the copies at their end. moving: the leaves that
+    are new in every step: what depends on them runs every time."""
     options, updates = context.options, context.updates
     judge = Judge(context.limits, context.cost, chooses=options.runs("choose_lowering"))
     ways: list[tuple[list[SubStage], Context]] = [([], context)]
@@ -366,7 +372,8 @@ def schedule(context: Context, moving: Leaves, title: str) -> Schedule:
 def _after(
     before: tuple[list[SubStage], Context], run: Pass, title: str, *, choose: bool
 ) -> list[tuple[list[SubStage], Context]]:
-    """What a pass makes of a schedule; with ``choose`` the schedule without it as well, if the pass changed it."""
+    """What a pass makes of a schedule; with ``choose`` the schedule without it as well, if the pass changed
+    it."""
     sub_stages, context = before
     made = run(sub_stages, context)
     following = context.following(made)

@@ -19,8 +19,8 @@ from .uses import Uses
 
 
 class Target(NamedTuple):
-    """What a program is lowered for: a device, its model, and the options of a plan.  changing: leaves that are expected to be
-    sent between steps."""
+    """What a program is lowered for: a device, its model, and the options of a plan.  changing: leaves that
+    are expected to be sent between steps."""
 
     limits: DeviceLimits
     model: DeviceModel = CPU
@@ -30,15 +30,16 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True)
 class Context:
-    """What a pass may ask about the schedule it works on. Frozen: the driver makes the next one after every pass.
+    """What a pass may ask about the schedule it works on. Frozen: the driver makes the next one after every
+    pass.
 
-    functions: all of the program, producers first.  roots: the Variables that the schedule computes.  given: those
-    that have values before it runs; leaves are not among them.  updates: pairs (leaf, new value) at its end.
-    named: outputs that a user reads by name, which need images of their own.  incremental: its Stages run again one
-    by one when leaves are sent, so that SubStages that depend on different leaves must stay apart.
-    gated: the step is behind a gate, which cannot skip copies at its end.
-    dependencies: the leaves that a value depends on.  analysis: order and readers of Functions, and which of them
-    every reader computes again.  uses: the index of the SubStages that the next pass gets.
+    functions: all of the program, producers first.  roots: the Variables that the schedule computes.  given:
+    those that have values before it runs; leaves are not among them.  updates: pairs (leaf, new value) at its
+    end.  named: outputs that a user reads by name, which need images of their own.  incremental: its Stages
+    run again one by one when leaves are sent, so that SubStages that depend on different leaves must stay
+    apart.  gated: the step is behind a gate, which cannot skip copies at its end.
+    dependencies: the leaves that a value depends on.  analysis: order and readers of Functions, and which of
+    them every reader computes again.  uses: the index of the SubStages that the next pass gets.
     """
 
     limits: DeviceLimits
@@ -57,13 +58,14 @@ class Context:
 
     @cached_property
     def fixed(self) -> frozenset[Variable]:
-        """Variables that need images of their own: roots, named outputs, leaves that are updated and their values."""
+        """Variables that need images of their own: roots, named outputs, leaves that are updated and their
+        values."""
         return frozenset((*self.roots, *self.named, *(v for pair in self.updates for v in pair)))
 
     @cached_property
     def unchanged(self) -> frozenset[Variable]:
-        """Variables whose images no pass packs or narrows: the fixed and the given ones, what draws of primitives read,
-        and the bounds of scatters."""
+        """Variables whose images no pass packs or narrows: the fixed and the given ones, what draws of
+        primitives read, and the bounds of scatters."""
         found = {*self.fixed, *self.given}
         for s in self.uses.sub_stages:
             if isinstance(s.work, PrimitiveWork):

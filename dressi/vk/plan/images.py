@@ -12,7 +12,8 @@ from .substage import SparseWork, SubStage
 
 
 class Usage(Flag):
-    """What an image is used for, as VkImageUsageFlagBits say it; or that it is none, but a range of a storage buffer."""
+    """What an image is used for, as VkImageUsageFlagBits say it; or that it is none, but a range of a storage
+    buffer."""
 
     SOURCE = 0x1
     TARGET = 0x2
@@ -54,8 +55,8 @@ _BOUND = {
 
 @dataclass(frozen=True)
 class ImageSlot:
-    """One VkImage: format by components and kind of number, size in texels, and what it is used for. A range of a storage
-    buffer is one line of words."""
+    """One VkImage: format by components and kind of number, size in texels, and what it is used for. A range
+    of a storage buffer is one line of words."""
 
     components: int  # 1, 2 or 4
     is_int: bool

@@ -1,8 +1,8 @@
 """Which images exist, and which Variables share one because they never live at the same time.
 
-Images of different formats or sizes never share memory. On the benchmarks' plans at 1024x1024 that would save nothing
-for silhouettes and 6 to 18 % for the face form and textures, for a layout transition of every aliased image in every
-step.
+Images of different formats or sizes never share memory. On the benchmarks' plans at 1024x1024 that would save
+nothing for silhouettes and 6 to 18 % for the face form and textures, for a layout transition of every aliased
+image in every step.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ ROOM = 1.1
 class Images:
     """The images of a plan.
 
-    slots: all of them. by_schedule: the slot number of each plane of each Variable that a schedule stores or reads; a
-    transient may have another slot in another schedule. passing: for each schedule, the attachments that only later
-    subpasses of their Stage read, so that they need not be stored. depths: the slots of rasters, and of the scatters
-    that draw the same triangles again.  ranges: of the values that lie in storage buffers; their slots are ranges.
+    slots: all of them. by_schedule: the slot number of each plane of each Variable that a schedule stores or
+    reads; a transient may have another slot in another schedule. passing: for each schedule, the attachments
+    that only later subpasses of their Stage read, so that they need not be stored. depths: the slots of
+    rasters, and of the scatters that draw the same triangles again.  ranges: of the values that lie in
+    storage buffers; their slots are ranges.
     """
 
     slots: tuple[ImageSlot, ...]
@@ -88,8 +89,8 @@ class _Free:
         self._of.setdefault(used, []).append((self.count, number))
 
     def take(self, usage: Usage) -> int | None:
-        """The slot whose uses grow least, storage images apart from attachments where possible: drivers compress
-        attachments, but few compress storage images. None if there is none."""
+        """The slot whose uses grow least, storage images apart from attachments where possible: drivers
+        compress attachments, but few compress storage images. None if there is none."""
 
         def growth(own: Usage) -> tuple[bool, int, int]:
             mixed = (Usage.STORAGE in own) != (Usage.STORAGE in usage)
@@ -120,8 +121,8 @@ class _Slots:
         return len(self.kinds) - 1
 
     def range(self, kind: ImageSlot, free: Free) -> int:
-        """The smallest free range that is long enough and at most twice as long, or a new one: a small value that lives long
-        would keep a long range from large ones."""
+        """The smallest free range that is long enough and at most twice as long, or a new one: a small value
+        that lives long would keep a long range from large ones."""
         long_enough = [k for k in free if k.in_buffer and kind.width <= k.width <= 2 * kind.width]
         fitting = sorted(long_enough, key=lambda k: k.width)
         for k in fitting:
@@ -158,11 +159,11 @@ def assign_images(
 ) -> Images:
     """A slot for every plane that is stored.
 
-    persistent: Variables with images of their own. replaces: new values written in place into the images of leaves.
-    The others take a free slot of their kind from the Stage that makes them to the last that reads them. Transients
-    of one schedule are dead while another runs, so schedules share their slots. share: False gives every value its
-    own. saving: images and ranges have room for values of a few texels more along a side, and for what the images of other
-    plans are used for, so that these share them.
+    persistent: Variables with images of their own. replaces: new values written in place into the images of
+    leaves. The others take a free slot of their kind from the Stage that makes them to the last that reads
+    them. Transients of one schedule are dead while another runs, so schedules share their slots. share: False
+    gives every value its own. saving: images and ranges have room for values of a few texels more along a
+    side, and for what the images of other plans are used for, so that these share them.
     """
     schedules = tuple(schedules)
     sub_stages = [s for stages in schedules for stage in stages for s in stage.sub_stages]
@@ -226,9 +227,10 @@ def _roomy(
     usage: Mapping[Variable, Usage],
     limits: DeviceLimits,
 ) -> dict[Variable, ImageSlot]:
-    """Slots that are a few texels larger along both sides, so that values which differ by the margin of a kernel share them, of
-    this plan or of others that run in turns: of values in ranges, and in images of which only their own texels are read and
-    written. Not where no value differs by so little, where that is much more, or more than devices have.
+    """Slots that are a few texels larger along both sides, so that values which differ by the margin of a
+    kernel share them, of this plan or of others that run in turns: of values in ranges, and in images of
+    which only their own texels are read and written. Not where no value differs by so little, where that is
+    much more, or more than devices have.
 
     1024 x 1024 texels, and 1026 x 1026 with the margin of 3 x 3 weights:    1040 x 1040
     """
@@ -275,8 +277,8 @@ def _ending(stages: Sequence[Stage]) -> dict[int, list[Variable]]:
 
 
 class _Depths:
-    """Depth images: one for each raster of a render pass, which other render passes use too; a raster that a scatter
-    draws again has its own."""
+    """Depth images: one for each raster of a render pass, which other render passes use too; a raster that a
+    scatter draws again has its own."""
 
     def __init__(self, slots: _Slots, limits: DeviceLimits, share: bool):
         self.of: dict[SubStage, int] = {}

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 UNLIMITED = 1 << 20
 PORTABILITY = "VK_KHR_portability_subset"
-"""The extension by which implementations on top of another interface, MoltenVK on Metal, make themselves known."""
+"""The extension by which implementations on top of another interface, MoltenVK on Metal, make themselves
+known."""
 LARGEST_WORKGROUP = 256
 """Invocations of a workgroup that combines their results in shared memory; devices have at least 128."""
 
@@ -31,12 +32,13 @@ _IMAGES = ("sampled_images", "storage_images", "input_attachments", "per_stage_r
 
 @dataclass(frozen=True)
 class Limit:
-    """One row of the table of limits, which everyone reads who asks a driver, compares devices or checks a plan.
+    """One row of the table of limits, which everyone reads who asks a driver, compares devices or checks a
+    plan.
 
-    reported: where a driver reports it: members of VkPhysicalDeviceLimits, of which the smallest counts, or a function of the
-    answers of a driver (``run.device.capabilities.Driver``); empty where none does.
-    minimum: what Vulkan guarantees.  needed: the least that plans need.  most: more than that is not made use of.
-    tighter: the stricter of the values of two devices.
+    reported: where a driver reports it: members of VkPhysicalDeviceLimits, of which the smallest counts, or a
+    function of the answers of a driver (``run.device.capabilities.Driver``); empty where none does.
+    minimum: what Vulkan guarantees.  needed: the least that plans need.  most: more than that is not made use
+    of.  tighter: the stricter of the values of two devices.
     words, cure: how an error names what is counted, and what to do about it.
     """
 
@@ -65,7 +67,8 @@ def _limit(default: Any, reported: str | Callable[[Any], Any] = "", minimum: Any
 class DeviceLimits:
     """Limits of a device, by the names of Vulkan's. ``violation`` says in a sentence what does not fit.
 
-    A new limit is one field here, and what counts against it: an entry of ``SubStage.descriptors``, or a pass that reads it.
+    A new limit is one field here, and what counts against it: an entry of ``SubStage.descriptors``, or a pass
+    that reads it.
     """
 
     max_image_dimension: int = _limit(16384, "maxImageDimension2D", 4096, needed=4096)
@@ -112,7 +115,8 @@ class DeviceLimits:
     """Of memory that the invocations of a workgroup share. Blocks of more than 16 KiB are not planned."""
     max_storage_buffer_bytes: int = _limit(1 << 27, "maxStorageBufferRange", most=1 << 32)
     max_loop_iterations: int = _limit(65535, cure="work on a smaller image, or axis by axis")
-    """Of all loops of an invocation together: lavapipe ends them there in silence, whatever their conditions say."""
+    """Of all loops of an invocation together: lavapipe ends them there in silence, whatever their conditions
+    say."""
     max_draw_indirect_count: int = _limit(
         UNLIMITED,
         lambda d: min(d.limits.maxDrawIndirectCount, UNLIMITED) if "multiDrawIndirect" in d.features else 1,
@@ -125,7 +129,8 @@ class DeviceLimits:
     )
     """Of storage buffers."""
     lazy_images: bool = _limit(False, lambda d: d.lazy_memory, tighter=max)
-    """Attachments that never leave their render pass need no memory. A profile can impose that on any device."""
+    """Attachments that never leave their render pass need no memory. A profile can impose that on any
+    device."""
     half_images: bool = _limit(True, lambda d: d.half_images, False)
     """Images of 16-bit floats can be used for all that those of 32 bits can."""
     filtered_images: bool = _limit(True, lambda d: d.offers("SAMPLED_IMAGE_FILTER_LINEAR"), False)
@@ -133,15 +138,17 @@ class DeviceLimits:
     float_blending: bool = _limit(True, lambda d: d.offers("COLOR_ATTACHMENT_BLEND"), False)
     """Draws add to attachments of 32-bit floats."""
     sub_texel_precision_bits: int = _limit(23, "subTexelPrecisionBits", 4)
-    """A sampler tells 2 to the power of so many places between two texels apart; those of most GPUs 256, of 8 bits."""
+    """A sampler tells 2 to the power of so many places between two texels apart; those of most GPUs 256, of 8
+    bits."""
     subgroup: int = _limit(1, lambda d: d.subgroup)
     """Invocations of a compute shader that can take values from each other (``subgroupShuffle``); 1: none."""
     dispatch_base: bool = _limit(True, lambda d: not d.is_lavapipe)
-    """Whether dispatches can begin at any workgroup. Indirect ones cannot: shaders of work behind a gate add the first
-    workgroup to their own, a push constant. An indirect dispatch of lavapipe begins where the dispatch before it began."""
+    """Whether dispatches can begin at any workgroup. Indirect ones cannot: shaders of work behind a gate add
+    the first workgroup to their own, a push constant. An indirect dispatch of lavapipe begins where the
+    dispatch before it began."""
     pair_images: bool = _limit(True, lambda d: PORTABILITY not in d.extensions)
-    """Whether a shader can read and write the same storage image of two components. Metal cannot: there values of two
-    components take images of four."""
+    """Whether a shader can read and write the same storage image of two components. Metal cannot: there
+    values of two components take images of four."""
     matrix: MatrixShape = _limit(NO_MATRIX, lambda d: d.matrix)  # noqa: RUF009
     """Products of matrices by subgroups, used with ``PlanOptions.half_products``."""
 
@@ -169,7 +176,8 @@ class DeviceLimits:
 
     @cached_property
     def images_in_any_case(self) -> int:
-        """So many images a subpass may read and write, whatever the bindings are, unless there are too many attachments."""
+        """So many images a subpass may read and write, whatever the bindings are, unless there are too many
+        attachments."""
         return min(self._allowed[name] for name in (*_IMAGES, "fragment_combined_output_resources"))
 
     def violation_of(self, used: Mapping[str, int]) -> str | None:
@@ -192,8 +200,8 @@ class DeviceLimits:
 
     @property
     def bilinear_error(self) -> float:
-        """How far a filtered read by the sampler may be off, relative to the range of the texels: a place between two texels is
-        off by up to one step, along both axes."""
+        """How far a filtered read by the sampler may be off, relative to the range of the texels: a place
+        between two texels is off by up to one step, along both axes."""
         return 2.0 * 2.0**-self.sub_texel_precision_bits
 
     def channels(self, vtype: VType) -> int:
@@ -259,9 +267,9 @@ class Tiling:
         return (tile // self.rows) * self.size[0], (tile % self.rows) * self.size[1]
 
 
-# The first three are what the paper compares: the attachments of a desktop, a laptop and a telephone. "minimum" is what
-# Vulkan guarantees. The others are what drivers report: NVIDIA's for Turing and later, Mesa's for Raspberry Pi 4 (V3DV)
-# and for CPUs (lavapipe 22.3), Google's for CPUs (SwiftShader).
+# The first three are what the paper compares: the attachments of a desktop, a laptop and a telephone.
+# "minimum" is what Vulkan guarantees. The others are what drivers report: NVIDIA's for Turing and later,
+# Mesa's for Raspberry Pi 4 (V3DV) and for CPUs (lavapipe 22.3), Google's for CPUs (SwiftShader).
 _MINIMUM = DeviceLimits(**{name: row.minimum for name, row in LIMITS.items()})
 PROFILES: dict[str, DeviceLimits] = {
     "desktop": DeviceLimits(sub_texel_precision_bits=8),

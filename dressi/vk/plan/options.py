@@ -65,11 +65,11 @@ class PlanOptions:
     A ``search`` or ``memory`` below 0 or that is no number raises InputError, and so does an unknown name in
     ``without`` when a plan is built.
 
-    Packed plans have the bits of ``BASELINE``, which has all flags False, on CPU drivers, with these exceptions: a
-    sampler is exact within the tolerance of ``F.sample``, and gathers, register tiles and sums by faces may round
-    the last bits of a sum otherwise. GPUs round sums and products the same in any shader, but quotients, roots and
-    other functions to some units of the last place, and not alike beside other operations (``dressi doctor --gpu``
-    shows how often).
+    Packed plans have the bits of ``BASELINE``, which has all flags False, on CPU drivers, with these
+    exceptions: a sampler is exact within the tolerance of ``F.sample``, and gathers, register tiles and sums
+    by faces may round the last bits of a sum otherwise. GPUs round sums and products the same in any shader,
+    but quotients, roots and other functions to some units of the last place, and not alike beside other
+    operations (``dressi doctor --gpu`` shows how often).
 
     >>> with DressiAD(options=PlanOptions(pack_stages=False)) as ad:
     ...     ad.evaluate(F.square(3.0)).item()

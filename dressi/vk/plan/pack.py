@@ -53,7 +53,8 @@ from .substage import (
 )
 from .uses import Uses
 
-# Functions to SubStages (paper 3.3.3 and A.8): greedy, from the end of the graph, under the limits of a device.
+# Functions to SubStages (paper 3.3.3 and A.8): greedy, from the end of the graph, under the limits of a
+# device.
 
 CROWDED = 16
 """Functions that are refused because the shader would grow too long, before a SubStage is closed."""
@@ -100,12 +101,12 @@ def _packed(context: Context, fuse: bool) -> list[SubStage]:
 
 
 def _fitting(counts: Counts, context: Context) -> Counts:
-    """The analysis to pack by. If a Function exceeds the limits together with what it computes again, that is stored:
-    at once for all Functions that have nothing of it in common, and for twice as many each time. Those that read something
-    else by that are tried again.
+    """The analysis to pack by. If a Function exceeds the limits together with what it computes again, that is
+    stored: at once for all Functions that have nothing of it in common, and for twice as many each time.
+    Those that read something else by that are tried again.
 
-    What is computed again besides is decided anew while no more than ``FEW`` Functions do not fit, and ``FEW`` times at most:
-    a decision takes as long as packing.
+    What is computed again besides is decided anew while no more than ``FEW`` Functions do not fit, and
+    ``FEW`` times at most: a decision takes as long as packing.
     """
     decided, most = 0, 1
     tried = counts.analysis.packed
@@ -147,21 +148,22 @@ def _again(analysis: Analysis, f: Function) -> frozenset[Function]:
 def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: bool) -> list[SubStage]:
     """SubStages of the Functions (producers first), in the order of execution.
 
-    dispatch: a SubStage that would exceed the attachments of a subpass becomes a compute shader, which may have more
-    images, instead of being split. One that overwrites a leaf may always, and so may one of a single Function, which
-    cannot be split.
+    dispatch: a SubStage that would exceed the attachments of a subpass becomes a compute shader, which may
+    have more images, instead of being split. One that overwrites a leaf may always, and so may one of a
+    single Function, which cannot be split.
 
     Functions that count in one part of an image alone share no SubStage with others (``parts_of``).
 
-    A Function is *ready* when everything that reads it is packed, a raster when what reads its FragmentValues is, too. The
-    open SubStage takes ready Functions of its mode and domain, unless one of its members fetches other texels of the newcomer
-    or a limit would be exceeded; when none fits, it is closed. The ready Function of the smallest image opens the next, among
-    equals the one nearest to the end: the more is done on small images, the more of the large ones is ready to share a shader.
+    A Function is *ready* when everything that reads it is packed, a raster when what reads its FragmentValues
+    is, too. The open SubStage takes ready Functions of its mode and domain, unless one of its members fetches
+    other texels of the newcomer or a limit would be exceeded; when none fits, it is closed. The ready
+    Function of the smallest image opens the next, among equals the one nearest to the end: the more is done
+    on small images, the more of the large ones is ready to share a shader.
 
-    On devices that run one invocation after the other a SubStage looks ahead: it may exceed the limits of images for a while,
-    and gives back what it took after it fitted last. The last scatter of a domain gives back what it took since it read the
-    fewest planes of others, if that saves more than a Stage takes: they have no scatter left to join, so that they share a
-    shader with what is given back.
+    On devices that run one invocation after the other a SubStage looks ahead: it may exceed the limits of
+    images for a while, and gives back what it took after it fitted last. The last scatter of a domain gives
+    back what it took since it read the fewest planes of others, if that saves more than a Stage takes: they
+    have no scatter left to join, so that they share a shader with what is given back.
     """
     analysis = counts.analysis
     inside = set(functions)
@@ -185,12 +187,14 @@ def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: b
             push(f)
 
     def newcomers(group: Group, key: tuple) -> list[Entry]:
-        """Ready Functions that may join: of the group's own key; and a scatter takes the makers of its values."""
+        """Ready Functions that may join: of the group's own key; and a scatter takes the makers of its
+        values."""
         keys = [key, (PixelFunction, *key[1:])] if group.scatters else [key]
         return [entry for k in keys for entry in ready.pop(k, [])]
 
     def makers(f: Function) -> list[Function]:
-        """What waits for a Function, and for the values that its fragments make; once for each value that these read."""
+        """What waits for a Function, and for the values that its fragments make; once for each value that
+        these read."""
         values = (
             x
             for g in (*with_it.get(f, ()), f)
@@ -266,7 +270,8 @@ def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: b
 
 
 def _put_back(ready: dict[tuple, list[Entry]], key: tuple, heap: list[Entry], mixed: bool) -> list[Entry]:
-    """Puts back the entries that a closed SubStage did not look at; returns those that cannot be put back as a whole."""
+    """Puts back the entries that a closed SubStage did not look at; returns those that cannot be put back as
+    a whole."""
     if not heap or mixed:
         return heap
     others = ready.pop(key, [])
@@ -283,20 +288,21 @@ def _key(counts: Counts, f: Function) -> tuple:
 # The open SubStage of the packer: which Functions may join it under the limits of a device.
 
 LARGEST_SHADER = 640
-"""The most Functions of one shader, those computed again included. The time that drivers take for hundreds of sines grows with
-their square: up to 256 2 to 5 ms for each, for four times as many 10 to 15 ms. But a glTF material under an environment map
-has 570 cheap ones, which compile as fast in one shader as in four, and one keeps the values in between in registers. CPU
-drivers have no registers to run out of. They get twice as many, in which roots, sines and longer ones (of so many operations)
-count ``SLOW``."""
+"""The most Functions of one shader, those computed again included. The time that drivers take for hundreds of
+sines grows with their square: up to 256 2 to 5 ms for each, for four times as many 10 to 15 ms. But a glTF
+material under an environment map has 570 cheap ones, which compile as fast in one shader as in four, and one
+keeps the values in between in registers. CPU drivers have no registers to run out of. They get twice as many,
+in which roots, sines and longer ones (of so many operations) count ``SLOW``."""
 SLOW, SLOW_OPERATIONS = 4, 9.0
 
 AHEAD = 2
-"""Where SubStages look ahead, the images of an open one may exceed the limits by this factor for a while: its backward half
-reads many values that the forward half, which follows, makes."""
+"""Where SubStages look ahead, the images of an open one may exceed the limits by this factor for a while: its
+backward half reads many values that the forward half, which follows, makes."""
 
 LARGEST_LOOPS = 16
-"""The most loops of one shader, those in what it makes again at other texels included. The time that LLVM takes for loops side
-by side grows with the cube of their number: 0.2 s for 9, 1.5 for 25, 15 for 49, the gradients of a learned 7x7 kernel."""
+"""The most loops of one shader, those in what it makes again at other texels included. The time that LLVM
+takes for loops side by side grows with the cube of their number: 0.2 s for 9, 1.5 for 25, 15 for 49, the
+gradients of a learned 7x7 kernel."""
 
 
 class DoesNotFit(PlanError):
@@ -346,7 +352,8 @@ class Counts:
         self._shares: list[tuple[Walk, int] | None] = [None] * len(analysis.order)
 
     def shares(self, f: Function) -> tuple[Walk, int]:
-        """What a Function adds to a shader, and to its length, in Functions that drivers compile fast. Counted once for all groups."""
+        """What a Function adds to a shader, and to its length, in Functions that drivers compile fast.
+        Counted once for all groups."""
         number = self.analysis.position[f]
         found = self._shares[number]
         if found is None:
@@ -489,8 +496,9 @@ class Group:
         return any(x in self.reads and x.size != (1, 1) for x, _, _ in self.analysis.stored_inputs(f))
 
     def _as_textures(self, count: dict[Binding, int], reads: dict[Variable, Binding]) -> None:
-        """Binds images that a draw reads at its own pixel as textures, from the largest number of planes on, until the attachments
-        fit: it cannot be a dispatch, and no Function of it can be split off. The images have to be made in a render pass before."""
+        """Binds images that a draw reads at its own pixel as textures, from the largest number of planes on,
+        until the attachments fit: it cannot be a dispatch, and no Function of it can be split off. The images
+        have to be made in a render pass before."""
         attached = [x for x, binding in reads.items() if binding is Binding.ATTACHMENT]
         for x in sorted(attached, key=lambda x: -len(x.vtype.planes)):
             if count[Binding.ATTACHMENT] <= self.limits.max_input_attachments:
@@ -512,8 +520,8 @@ class Group:
         return self.length >= self.counts.largest
 
     def crossing(self, pending: Container[Function]) -> int:
-        """Planes that it reads of Functions which could join it, at its own pixels. pending: the Functions that no SubStage has
-        yet."""
+        """Planes that it reads of Functions which could join it, at its own pixels. pending: the Functions
+        that no SubStage has yet."""
         return planes(
             v
             for v in self.reads
@@ -552,13 +560,14 @@ def _wider(a: Binding | None, b: Binding) -> Binding:
 
 # Parts of images: Functions whose values count at the texels of one part alone.
 #
-# The nodes of a scene share out the pixels, and each kind of them is shaded in its own way. A shader of all ways would compute each of
-# them at every pixel. The packer keeps them apart, so that each runs on the blocks of its own part (``run_on_active_blocks``).
+# The nodes of a scene share out the pixels, and each kind of them is shaded in its own way. A shader of all
+# ways would compute each of them at every pixel. The packer keeps them apart, so that each runs on the blocks
+# of its own part (``run_on_active_blocks``).
 
 
 def parts_of(analysis: Analysis, functions: Sequence[Function]) -> dict[Function, Hashable]:
-    """For Functions of the analysis that count in one part alone, the Function that ``divides`` it off; and for those that do,
-    what they have in common. functions: of the whole program, producers first."""
+    """For Functions of the analysis that count in one part alone, the Function that ``divides`` it off; and
+    for those that do, what they have in common. functions: of the whole program, producers first."""
     found: dict[Function, Function | None] = {}
     for part in functions:
         if part.divides and part.quiet is not None:
@@ -569,7 +578,8 @@ def parts_of(analysis: Analysis, functions: Sequence[Function]) -> dict[Function
 
 
 def _inside(analysis: Analysis, functions: Sequence[Function], part: Function) -> list[Function]:
-    """The Functions over the domain of a part whose values are known outside of it, or which such Functions alone read."""
+    """The Functions over the domain of a part whose values are known outside of it, or which such Functions
+    alone read."""
     follows = {part.output}
     behind = []
     for f in functions:
@@ -621,12 +631,13 @@ def one_sub_stage_each(sub_stages: Sequence[SubStage], context: Context) -> list
 
 
 def _in_passes(uses: Uses, keys: Sequence[Hashable], saving: bool = False) -> list[Stage]:
-    """Stages in the order of execution. keys: what SubStages of one render pass have in common; None stays alone. saving:
-    what makes the fewest bytes live is placed first; otherwise SubStages stay in their order where they can.
+    """Stages in the order of execution. keys: what SubStages of one render pass have in common; None stays
+    alone. saving: what makes the fewest bytes live is placed first; otherwise SubStages stay in their order
+    where they can.
 
-    Greedy from the end, as for Functions: a SubStage joins the open render pass when everything that reads it is
-    placed, it shares an attachment with a member (else the pass would gain nothing), and no image is an attachment
-    of one and a texture of another: Vulkan forbids both within one render pass.
+    Greedy from the end, as for Functions: a SubStage joins the open render pass when everything that reads it
+    is placed, it shares an attachment with a member (else the pass would gain nothing), and no image is an
+    attachment of one and a texture of another: Vulkan forbids both within one render pass.
     """
     stuck = uses.waits_for_itself
     if stuck is not None:

@@ -1,4 +1,5 @@
-"""A Program as a frozen, printable Plan: what runs once after a change of inputs, and what runs in every step; its picture."""
+"""A Program as a frozen, printable Plan: what runs once after a change of inputs, and what runs in every
+step; its picture."""
 
 from __future__ import annotations
 
@@ -41,9 +42,9 @@ class TooLarge(PlanError):
 class Schedule:
     """Stages that run together, in their order.
 
-    saved: pairs (old value, leaf): leaves are copied before the Stages run.  copies: pairs (leaf, new value): new values
-    are copied into leaves after them.  dependencies: of each Stage the leaves whose change makes it run again; None: it
-    runs every time.
+    saved: pairs (old value, leaf): leaves are copied before the Stages run.  copies: pairs (leaf, new value):
+    new values are copied into leaves after them.  dependencies: of each Stage the leaves whose change makes
+    it run again; None: it runs every time.
     """
 
     stages: tuple[Stage, ...]
@@ -64,12 +65,13 @@ class Schedule:
 class Plan(Figures):
     """``static`` runs when a leaf was sent, ``step`` in every step.
 
-    Of ``static``, and of those Stages of ``step`` that depend on ``changing`` leaves alone, only what depends on the
-    leaves that were sent runs.  kept: the values that must stay for that.  movable: leaves that are better treated as
-    ``changing`` if they are sent before every step.
+    Of ``static``, and of those Stages of ``step`` that depend on ``changing`` leaves alone, only what depends
+    on the leaves that were sent runs.  kept: the values that must stay for that.  movable: leaves that are
+    better treated as ``changing`` if they are sent before every step.
 
-    program: what was packed, after its lowering.  limits: that it was packed for.  images: of the values of both Schedules.
-    replaces: by new values that are written in place, the leaves whose images they overwrite.  shaders: of each SubStage.
+    program: what was packed, after its lowering.  limits: that it was packed for.  images: of the values of
+    both Schedules.  replaces: by new values that are written in place, the leaves whose images they
+    overwrite.  shaders: of each SubStage.
     """
 
     program: Program
@@ -98,8 +100,9 @@ class Plan(Figures):
 
     @property
     def schedule(self) -> Schedules:
-        """How its contractions are computed: the rows (``dressi.schedules``) of each, none of those that one invocation a texel
-        computes. Edited or not, it can be given to another plan by ``PlanOptions.schedules``."""
+        """How its contractions are computed: the rows (``dressi.schedules``) of each, none of those that one
+        invocation a texel computes. Edited or not, it can be given to another plan by
+        ``PlanOptions.schedules``."""
         rows: dict[Function, Rows] = {f: rows_of(s, f) for s in self.sub_stages for f in tiled_in(s)}
         every = ((f, f.whole if isinstance(f, TiledContraction) else f) for f in self.program.functions)
         return Schedules.of({nest: rows.get(f, ()) for f, nest in loop_nests(every).items()})
@@ -118,8 +121,8 @@ class Plan(Figures):
         )
 
     def synchronized(self, stages: Iterable[int], *, in_order: bool = False) -> list[Level[Command]]:
-        """The commands of these Stages, numbered through ``static`` and ``step``, and of the copies of a step, with the
-        barriers between them. in_order: all of a Stage before the next one."""
+        """The commands of these Stages, numbered through ``static`` and ``step``, and of the copies of a
+        step, with the barriers between them. in_order: all of a Stage before the next one."""
         stages = sorted(stages)
         read = {r.variable for k in stages for s in self.stages[k].sub_stages for r in s.reads}
         saved = [pair for pair in self.step.saved if pair[0] in read]
@@ -133,16 +136,17 @@ class Plan(Figures):
 
     @cached_property
     def levels(self) -> list[Level[Command]]:
-        """The commands of a step before which nothing was sent; each level has a barrier, a full one the first."""
+        """The commands of a step before which nothing was sent; each level has a barrier, a full one the
+        first."""
         first = len(self.static.stages)
         always = [first + k for k, own in enumerate(self.step.dependencies) if own is None]
         return self.synchronized(always)
 
     @cached_property
     def barriers(self) -> dict[int, int]:
-        """How many barriers of a step come right before commands of each Stage that always runs, numbered through
-        ``static`` and ``step``; those before the copies at the end have the number -1. The full barrier that a step begins
-        with is one of them."""
+        """How many barriers of a step come right before commands of each Stage that always runs, numbered
+        through ``static`` and ``step``; those before the copies at the end have the number -1. The full
+        barrier that a step begins with is one of them."""
         found: dict[int, int] = {}
         for level in self.levels:
             stage = next((c.stage for c in level.commands if c.stage >= 0), -1)
@@ -151,8 +155,8 @@ class Plan(Figures):
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """``functions`` packed, ``substages``, ``stages``, ``shaders`` that differ; ``image_bytes`` of all images,
-        depths too, and ``buffer_bytes`` of the accumulators of scatters."""
+        """``functions`` packed, ``substages``, ``stages``, ``shaders`` that differ; ``image_bytes`` of all
+        images, depths too, and ``buffer_bytes`` of the accumulators of scatters."""
         texts = {source for s in self.shaders.values() for source in s.sources.values()}
         return {
             "functions": len({f for s in self.sub_stages for f in s.functions}),

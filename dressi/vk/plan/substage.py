@@ -1,5 +1,5 @@
-"""SubStages and Stages: what packing produces, with the kinds of their work and how they get at stored values. Frozen data,
-printable and comparable as text.
+"""SubStages and Stages: what packing produces, with the kinds of their work and how they get at stored
+values. Frozen data, printable and comparable as text.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ GROUP = 64
 class SubStage:
     """One shader: a subpass or a dispatch.
 
-    work: what it is on the device.  functions: those packed here, producers first.  body: these and the ones computed
-    again at the same pixel. What is computed again at other texels follows from the inputs that are not among
-    ``reads``.  replaces: the leaf whose image an output overwrites.  channels: of Variables that share the channels of
-    an image with others, what is read instead, and their first channel.  narrow: the outputs whose images hold 16-bit
-    floats.  ranges: of the reads and outputs that lie in storage buffers.  contracted: the Functions whose products and sums the driver may fuse.
+    work: what it is on the device.  functions: those packed here, producers first.  body: these and the ones
+    computed again at the same pixel. What is computed again at other texels follows from the inputs that are
+    not among ``reads``.  replaces: the leaf whose image an output overwrites.  channels: of Variables that
+    share the channels of an image with others, what is read instead, and their first channel.  narrow: the
+    outputs whose images hold 16-bit floats.  ranges: of the reads and outputs that lie in storage buffers.
+    contracted: the Functions whose products and sums the driver may fuse.
     """
 
     work: Work
@@ -58,7 +59,8 @@ class SubStage:
 
     @property
     def one_line(self) -> bool:
-        """Whether its pixels are in one line, as those of a list: half of the fragments would idle, in blocks of 2x2."""
+        """Whether its pixels are in one line, as those of a list: half of the fragments would idle, in blocks
+        of 2x2."""
         return self.domain.size[1] == 1
 
     @property
@@ -104,7 +106,8 @@ class SubStage:
         return replace(self, work=Compute(self.fused, sparse), reads=reads)
 
     def as_subpass(self) -> SubStage:
-        """The same work on each pixel as a subpass. Leaves that it overwrites are its only input attachments."""
+        """The same work on each pixel as a subpass. Leaves that it overwrites are its only input
+        attachments."""
         if not self.replaces:
             return replace(self, work=Fragment(self.fused))
         leaves = set(self.replaces.values())
@@ -164,7 +167,8 @@ def resources(
         "storage_buffers": work.buffers + ranges,
     }
     used["per_stage_resources"] = sum(used.values())
-    # Attachments, storage images and buffers of a fragment shader, accumulators that it clears or adds to among them.
+    # Attachments, storage images and buffers of a fragment shader, accumulators that it clears or adds to
+    # among them.
     ranges += reads[Binding.STORAGE]
     outputs = written + ranges + isinstance(work, Scatter) if colors else 0
     used["fragment_combined_output_resources"] = max(
@@ -191,16 +195,16 @@ class Stage:
         return {v for s in self.sub_stages for v in (*s.outputs, *(r.variable for r in s.reads))}
 
 
-# The kinds of work. A new one is one class here, a rule for its GLSL in ``glsl/generate`` and one for its commands in
-# ``run/record``.
+# The kinds of work. A new one is one class here, a rule for its GLSL in ``glsl/generate`` and one for its
+# commands in ``run/record``.
 
 
 @dataclass(frozen=True, eq=False)
 class Work:
     """What a SubStage is on the device; the classes below are all there is.
 
-    draws: whether it is a subpass of a render pass.  makes: the list that it makes.  uses: the lists that tell where it
-    works or what it draws.  buffers: the storage buffers in its descriptor set.
+    draws: whether it is a subpass of a render pass.  makes: the list that it makes.  uses: the lists that
+    tell where it works or what it draws.  buffers: the storage buffers in its descriptor set.
     """
 
     name: ClassVar[str] = "work"
@@ -252,16 +256,17 @@ class PrimitiveWork(Work):
 
 @dataclass(frozen=True, eq=False)
 class PixelWork(Work):
-    """Work on each pixel by itself.  fused: SubStages over one texel that the first invocation does as well, or over one texel
-    a tile, done by the first of each tile; their outputs come last among those of the host."""
+    """Work on each pixel by itself.  fused: SubStages over one texel that the first invocation does as well,
+    or over one texel a tile, done by the first of each tile; their outputs come last among those of the
+    host."""
 
     fused: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Undecided(PixelWork):
-    """Work on each pixel that ``choose_lowering`` makes a Fragment or a Compute. Reads bound as attachments are those
-    that can be attachments."""
+    """Work on each pixel that ``choose_lowering`` makes a Fragment or a Compute. Reads bound as attachments
+    are those that can be attachments."""
 
     name: ClassVar[str] = "pixels"
 
@@ -299,8 +304,8 @@ class Accumulate(PrimitiveWork):
 
 @dataclass(frozen=True, eq=False)
 class Scatter(Work):
-    """Texels of the source add into accumulators, which a second shader resolves into the table.  epilogue: work on
-    each texel of the table that the second shader does instead of storing the table."""
+    """Texels of the source add into accumulators, which a second shader resolves into the table.  epilogue:
+    work on each texel of the table that the second shader does instead of storing the table."""
 
     epilogue: Any = None  # a SubStage
     name: ClassVar[str] = "scatter"
@@ -317,7 +322,8 @@ class ScatterDispatch(SparseWork, Scatter):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScatterDraw(PrimitiveWork, Scatter):
-    """A draw of the primitives of ``raster``, which has been drawn before: only pixels under them add anything."""
+    """A draw of the primitives of ``raster``, which has been drawn before: only pixels under them add
+    anything."""
 
     raster: RasterFunction
 
@@ -336,10 +342,12 @@ class FaceSums(Work):
 
 @dataclass(frozen=True, eq=False)
 class TiledCompute(Work):
-    """A dispatch of register tiles: each invocation computes several texels of a contraction, and what follows them in the body.
+    """A dispatch of register tiles: each invocation computes several texels of a contraction, and what
+    follows them in the body.
 
-    schedules: the rows (``model/schedules``) of contractions that read each other, so that only the last one writes, or whose
-    workgroups stage what they read; the others have schedules of their own, and workgroups of their own."""
+    schedules: the rows (``model/schedules``) of contractions that read each other, so that only the last one
+    writes, or whose workgroups stage what they read; the others have schedules of their own, and workgroups
+    of their own."""
 
     schedules: Mapping[Function, Any] = field(default_factory=dict)
     name: ClassVar[str] = "tiles"
@@ -347,7 +355,8 @@ class TiledCompute(Work):
 
 @dataclass(frozen=True, eq=False)
 class ListBlocks(Work):
-    """A dispatch that lists active blocks.  hits: of the images that decide; without them it looks at the one image itself."""
+    """A dispatch that lists active blocks.  hits: of the images that decide; without them it looks at the one
+    image itself."""
 
     blocks: ActiveBlocks
     hits: tuple[BlockHits, ...] = ()
@@ -403,8 +412,8 @@ class Read:
 
 
 def all_reads(first: Iterable[Read], second: Iterable[Read]) -> tuple[Read, ...]:
-    """The reads of one shader that does the work of two. An image that both read has the binding of the first; it is read
-    elsewhere, and then as a texture, if one of them does that."""
+    """The reads of one shader that does the work of two. An image that both read has the binding of the
+    first; it is read elsewhere, and then as a texture, if one of them does that."""
     found = {r.variable: r for r in first}
     for r in second:
         known = found.setdefault(r.variable, r)
@@ -416,8 +425,9 @@ def all_reads(first: Iterable[Read], second: Iterable[Read]) -> tuple[Read, ...]
 
 @dataclass(frozen=True, eq=False)
 class Range:
-    """Values of one format and size that one dispatch makes and the same SubStages read. They lie in one range of a storage
-    buffer, plane after plane, each with its texels row by row as an image of the value would have them.
+    """Values of one format and size that one dispatch makes and the same SubStages read. They lie in one
+    range of a storage buffer, plane after plane, each with its texels row by row as an image of the value
+    would have them.
 
     members: in the order of their planes.
     """
@@ -441,7 +451,8 @@ class Range:
         return self.components * sum(len(v.vtype.planes) for v in self.members)
 
     def part(self, v: Variable, texels: int) -> tuple[int, int]:
-        """The first byte of a member in the range, and how many there are. texels: of a plane, all tiles together."""
+        """The first byte of a member in the range, and how many there are. texels: of a plane, all tiles
+        together."""
         plane = 4 * self.components * texels
         return self.first[v] * plane, len(v.vtype.planes) * plane
 

@@ -1,4 +1,5 @@
-"""Who makes, reads and overwrites what: the one index of a list of SubStages, kept by the driver of the passes."""
+"""Who makes, reads and overwrites what: the one index of a list of SubStages, kept by the driver of the
+passes."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ from .substage import SubStage
 class Uses:
     """An index of SubStages; numbers are positions in their list.
 
-    maker: the SubStage that writes a Variable.  readers: the SubStages that read one, in the order of the list.
-    overwriter: the SubStage that writes a new value into the image of a leaf.  lister: the one that makes a list.
+    maker: the SubStage that writes a Variable.  readers: the SubStages that read one, in the order of the
+    list.  overwriter: the SubStage that writes a new value into the image of a leaf.  lister: the one that
+    makes a list.
     """
 
     def __init__(self, sub_stages: Iterable[SubStage]):
@@ -33,8 +35,8 @@ class Uses:
 
     @cached_property
     def later(self) -> list[set[int]]:
-        """For each SubStage those that must run after it: readers of its outputs, users of its list, and whoever
-        overwrites a leaf that it reads."""
+        """For each SubStage those that must run after it: readers of its outputs, users of its list, and
+        whoever overwrites a leaf that it reads."""
         later: list[set[int]] = [set() for _ in self.sub_stages]
         for k, s in enumerate(self.sub_stages):
             for used in s.work.uses:
@@ -52,7 +54,8 @@ class Uses:
 
     @cached_property
     def order(self) -> list[int]:
-        """An order of execution (Kahn's topological order), without the SubStages of cycles and those that wait for them."""
+        """An order of execution (Kahn's topological order), without the SubStages of cycles and those that
+        wait for them."""
         waiting = [0] * len(self.sub_stages)
         for later in self.later:
             for n in later:
@@ -67,10 +70,12 @@ class Uses:
 
     @property
     def waits_for_itself(self) -> SubStage | None:
-        """A SubStage of a cycle, or one that waits for it, if there is one: then no order of execution exists.
+        """A SubStage of a cycle, or one that waits for it, if there is one: then no order of execution
+        exists.
 
-        Merging two SubStages, or adding a read to one, can make a cycle where leaves are overwritten: whoever reads a
-        leaf must run before the SubStage that overwrites it, even if it has nothing else to do with that one.
+        Merging two SubStages, or adding a read to one, can make a cycle where leaves are overwritten: whoever
+        reads a leaf must run before the SubStage that overwrites it, even if it has nothing else to do with
+        that one.
         """
         ordered = set(self.order)
         return next((s for k, s in enumerate(self.sub_stages) if k not in ordered), None)
@@ -84,8 +89,8 @@ class Uses:
 def put_together(
     found: MutableSequence[SubStage | None], host: int, guest: int, together: SubStage, *, sure: bool = False
 ) -> bool:
-    """Puts a SubStage that does the work of two into the place of the host, and takes the guest away, unless one of them then
-    waits for itself. sure: whether that cannot be. Returns whether it was done."""
+    """Puts a SubStage that does the work of two into the place of the host, and takes the guest away, unless
+    one of them then waits for itself. sure: whether that cannot be. Returns whether it was done."""
     before = found[host], found[guest]
     found[host], found[guest] = together, None
     if sure or Uses(s for s in found if s is not None).can_run:

@@ -69,7 +69,8 @@ def limits_hold(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
 
 
 def functions_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
-    """Outputs are made by Functions of the SubStage, and these are of the kind and over the domain of its work."""
+    """Outputs are made by Functions of the SubStage, and these are of the kind and over the domain of its
+    work."""
     made = {f.output for f in s.functions}
     yield from (f"no Function of its own makes {v}" for v in s.outputs if v not in made)
     if isinstance(s.work, Raster):
@@ -101,7 +102,8 @@ def functions_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
 
 
 def bindings_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
-    """Attachments are read at the shader's own pixel by subpasses; vertex shaders fetch for draws of triangles alone."""
+    """Attachments are read at the shader's own pixel by subpasses; vertex shaders fetch for draws of
+    triangles alone."""
     drawable = s.draws or (isinstance(s.work, PixelWork) and not isinstance(s.work, Compute))
     attached = set(s.final.replaces.values()) if s.final is not s and s.final.draws else set()
     for read in s.reads:
@@ -118,7 +120,8 @@ def bindings_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
 
 
 def overwriting_is_safe(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
-    """What a SubStage overwrites it reads at its own pixel, and through the attachment it writes if it draws."""
+    """What a SubStage overwrites it reads at its own pixel, and through the attachment it writes if it
+    draws."""
     reads = {read.variable: read for read in s.reads}
     for new, leaf in s.replaces.items():
         if new not in s.outputs:
@@ -150,8 +153,9 @@ def lists_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
 
 
 def reads_are_enough(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
-    """What a shader needs it reads or can compute: at another texel only what is read there, or recomputed from it. Scatters,
-    rasters and contractions by register tiles have SubStages of their own and are recomputed nowhere."""
+    """What a shader needs it reads or can compute: at another texel only what is read there, or recomputed
+    from it. Scatters, rasters and contractions by register tiles have SubStages of their own and are
+    recomputed nowhere."""
     marked = {r.variable: r.elsewhere for r in s.reads}
     for part in dict.fromkeys((s, s.final, *s.final.fused)):
         made = {f.output for f in part.body}
@@ -275,8 +279,8 @@ def stages_are_render_passes(stage: Stage, limits: DeviceLimits) -> Iterator[str
 
 
 def images_hold_what_is_read(plan: Plan) -> list[str]:
-    """Runs the plan in mind, two steps of it: every image must hold the Variable that is read from it then, and every
-    list must have been made."""
+    """Runs the plan in mind, two steps of it: every image must hold the Variable that is read from it then,
+    and every list must have been made."""
     holds: dict[int, Variable | Range] = {}
     # Leaves that follow from others may be equal.
     held = {leaf: leaf for leaf in plan.program.leaves} | plan.images.ranges

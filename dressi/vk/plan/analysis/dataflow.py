@@ -16,16 +16,18 @@ from .known_values import under_draws
 from .rematerialization import Inlined, Numbered, Recomputing
 
 Stored = tuple[Variable, Access, int]
-"""What a Function reads of an image, how, and the number of the Function that makes it, -1 for none of the order."""
+"""What a Function reads of an image, how, and the number of the Function that makes it, -1 for none of the
+order."""
 
 
 class Analysis:
     """Functions between ``given`` (Variables that have values already) and ``roots``.
 
-    order: the Functions, producers first; position: their numbers in it.  packed: those whose values shaders store or
-    hand on, each in one SubStage; the others are computed again wherever they are read.  recomputed: those that the
-    cost model finds cheaper to compute again, at whatever texel a reader needs, than to store, and the ``trivial``
-    ones; not those in ``stored``.  inlined: constants, coordinates, and what is made of them.
+    order: the Functions, producers first; position: their numbers in it.  packed: those whose values shaders
+    store or hand on, each in one SubStage; the others are computed again wherever they are read.  recomputed:
+    those that the cost model finds cheaper to compute again, at whatever texel a reader needs, than to store,
+    and the ``trivial`` ones; not those in ``stored``.  inlined: constants, coordinates, and what is made of
+    them.
 
     Frozen: ``storing`` and ``agreeing_with`` return another Analysis.
     """
@@ -127,8 +129,9 @@ class Analysis:
         return list(reached)
 
     def _find_stored(self) -> None:
-        """``packed``: the Functions that must be packed; ``users``: of each, the packed consumers; ``levels``: distance
-        from the end in SubStages, 0 for what nothing reads, +1 across every edge that cannot be fused."""
+        """``packed``: the Functions that must be packed; ``users``: of each, the packed consumers;
+        ``levels``: distance from the end in SubStages, 0 for what nothing reads, +1 across every edge that
+        cannot be fused."""
         graph, same = self.graph, Access.SAME_PIXEL
         again, wanted = graph.flags(self.recomputed), graph.flags(r.creator for r in self.roots)
         self._again = again
@@ -163,7 +166,8 @@ class Analysis:
         return tuple(sorted(found, key=self.position.__getitem__))
 
     def body_of(self, function: Function, domain: Domain, known: AbstractSet[Function]) -> set[Function]:
-        """The Function and those recomputed for it at the same pixel over ``domain``, but for the ``known`` ones."""
+        """The Function and those recomputed for it at the same pixel over ``domain``, but for the ``known``
+        ones."""
         order, position, again, at = self.order, self.position, self._again, self.inlined.at
         inlined, same_pixel = self._inlined, self.graph.same_pixel
         found: set[Function] = set()
@@ -195,7 +199,8 @@ def restrict(
     work: Work,
     given: AbstractSet[Variable] = frozenset(),
 ) -> SubStage:
-    """What makes these outputs of a SubStage, or values inside of it; from images of ``given``, inside of it too."""
+    """What makes these outputs of a SubStage, or values inside of it; from images of ``given``, inside of it
+    too."""
     functions = _makers(s, outputs, given)
     made = {f.output for f in functions}
     reads: dict[Variable, bool] = {}

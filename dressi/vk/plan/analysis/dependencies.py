@@ -1,4 +1,5 @@
-"""What depends on which leaves: what must run again when they change, what runs once, and how a step updates them."""
+"""What depends on which leaves: what must run again when they change, what runs once, and how a step updates
+them."""
 
 from __future__ import annotations
 
@@ -48,9 +49,9 @@ class Dependencies:
         return NO_LEAVES.union(*(self.of(v) for v in read))
 
     def worth_changing(self, static: Iterable[SubStage], step: Iterable[SubStage]) -> Leaves:
-        """Leaves that the step would better treat as changing if they are sent often: something of theirs is stored
-        for the step, static shaders compute it together with what depends on other leaves, or it decides which blocks of
-        pixels are worked on, which only steps look at."""
+        """Leaves that the step would better treat as changing if they are sent often: something of theirs is
+        stored for the step, static shaders compute it together with what depends on other leaves, or it
+        decides which blocks of pixels are worked on, which only steps look at."""
         static = list(static)
         kept = {v for s in static for v in s.outputs}
         found = NO_LEAVES.union(*(self.of(r.variable) for s in step for r in s.reads if r.variable in kept))
@@ -63,7 +64,8 @@ class Dependencies:
 
 
 def crossing(stages: Iterable[tuple[Stage, Leaves | None]]) -> list[Variable]:
-    """Values that one Stage makes and another reads that may run without it: they need images of their own."""
+    """Values that one Stage makes and another reads that may run without it: they need images of their
+    own."""
     stages = list(stages)
     maker = {v: own for stage, own in stages for s in stage.sub_stages for v in s.outputs}
     read = [
@@ -85,8 +87,9 @@ COPYING = 12.0
 def split_static(
     program: Program, changing: Leaves, dependencies: Dependencies, options: PlanOptions, cost: DeviceModel
 ) -> tuple[tuple[Variable, ...], frozenset[Function]]:
-    """The static values that a step reads, and static Functions that every step does again, since what they are made of takes fewer
-    planes. changing: the leaves that steps update, and those that are expected to be sent between steps."""
+    """The static values that a step reads, and static Functions that every step does again, since what they
+    are made of takes fewer planes. changing: the leaves that steps update, and those that are expected to be
+    sent between steps."""
     dynamic = set(program.functions)
     if options.cache_static:
         dynamic = {f for f in dynamic if not changing.isdisjoint(dependencies.of(f.output))}
@@ -109,8 +112,8 @@ def split_static(
 
 
 def _copies(program: Program, dynamic: Collection[Function]) -> set[Function]:
-    """Static Functions that only arrange the texels of leaves anew, with borders or packed: a step that saves memory makes these
-    images for a while rather than keeping them."""
+    """Static Functions that only arrange the texels of leaves anew, with borders or packed: a step that saves
+    memory makes these images for a while rather than keeping them."""
     found: set[Function] = set()
     for f in program.functions:
         if (
@@ -158,8 +161,8 @@ def effective_updates(program: Program) -> Updates:
 
 
 def copied_by_work(program: Program, leaves: Collection[Variable]) -> Program:
-    """The program in which the new values of these leaves are computed copies, which can be written in place. A gate skips those;
-    it cannot skip a copy at the end of a step."""
+    """The program in which the new values of these leaves are computed copies, which can be written in place.
+    A gate skips those; it cannot skip a copy at the end of a step."""
     updates = ((leaf, StopGradient(new).output if leaf in leaves else new) for leaf, new in program.updates)
     return replace(program, updates=tuple(updates))
 
@@ -167,9 +170,10 @@ def copied_by_work(program: Program, leaves: Collection[Variable]) -> Program:
 def separate_updates(program: Program) -> Program:
     """The program in which every update has a computed value of its own, so that it can be written in place.
 
-    A new value that is a leaf which the step overwrites becomes a computed copy of it. With the updates ``previous =
-    current`` and ``current = current + 1`` a plain copy at the end of the step would read ``current`` after it was
-    overwritten. The new value of several leaves gets a computed copy for each but the first.
+    A new value that is a leaf which the step overwrites becomes a computed copy of it. With the updates
+    ``previous = current`` and ``current = current + 1`` a plain copy at the end of the step would read
+    ``current`` after it was overwritten. The new value of several leaves gets a computed copy for each but
+    the first.
     """
     moved = effective_updates(program)
     overwritten = {leaf for leaf, _ in moved}

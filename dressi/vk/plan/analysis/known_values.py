@@ -1,4 +1,5 @@
-"""Known values: what Functions make at pixels where some images have known values, such as -1 of a raster without a hit."""
+"""Known values: what Functions make at pixels where some images have known values, such as -1 of a raster
+without a hit."""
 
 from __future__ import annotations
 
@@ -22,15 +23,15 @@ def adds_nothing(f: ScatterFunction, known: Mapping[Variable, np.ndarray]) -> bo
 def values_where(
     functions: Iterable[Function], assumed: Mapping[Variable, np.ndarray]
 ) -> dict[Variable, np.ndarray]:
-    """The known values of Functions (producers first) at a pixel where Variables have the ``assumed`` values, as devices
-    store them. It holds the assumed values as well."""
+    """The known values of Functions (producers first) at a pixel where Variables have the ``assumed`` values,
+    as devices store them. It holds the assumed values as well."""
     (known,) = KnownValues(functions).around(assumed, 0)
     return known
 
 
 class KnownValues:
-    """``values_where`` of the same Functions under one assumption after the other. What is known without any is found once,
-    and under each only what follows from it is looked at."""
+    """``values_where`` of the same Functions under one assumption after the other. What is known without any
+    is found once, and under each only what follows from it is looked at."""
 
     def __init__(self, functions: Iterable[Function]):
         self.functions = tuple(functions)
@@ -44,8 +45,8 @@ class KnownValues:
     def around(
         self, assumed: Mapping[Variable, np.ndarray], halo: int
     ) -> tuple[dict[Variable, np.ndarray], ...]:
-        """At a pixel around which the assumed values hold within ``halo`` texels along both axes: what has its value within
-        0, 1, ..., ``halo`` texels."""
+        """At a pixel around which the assumed values hold within ``halo`` texels along both axes: what has
+        its value within 0, 1, ..., ``halo`` texels."""
         found: tuple[dict[Variable, np.ndarray], ...] = ()
         new = set(assumed)
         for level in range(halo + 1):
@@ -64,8 +65,8 @@ class KnownValues:
         around: Sequence[Mapping[Variable, np.ndarray]],
         affected: Iterable[int],
     ) -> dict[Variable, np.ndarray]:
-        """``known`` with what follows, given what has its value within 1, 2, ... texels; what is found is ``new``.
-        affected: the numbers of Functions to look at, beside those that read what is found."""
+        """``known`` with what follows, given what has its value within 1, 2, ... texels; what is found is
+        ``new``.  affected: the numbers of Functions to look at, beside those that read what is found."""
         drawn: list[RasterFunction] = []
         waiting = sorted(affected)
         last = -1
@@ -89,8 +90,8 @@ def _value_of(
     around: Sequence[Mapping[Variable, np.ndarray]],
     drawn: list[RasterFunction],
 ) -> np.ndarray | None:
-    """What a Function makes of known values; None if that is not known, or was before. drawn: the rasters with known values
-    so far."""
+    """What a Function makes of known values; None if that is not known, or was before. drawn: the rasters
+    with known values so far."""
     if f.output in known:
         drawn += [f] if isinstance(f, RasterFunction) else []
         return None
@@ -129,8 +130,8 @@ def _fetched(
 
 
 def _hits_within(f: RasterFunction, other: RasterFunction) -> bool:
-    """Whether ``f`` hits nothing wherever ``other`` hits nothing: it draws the same primitives with the same depths,
-    and keeps no more of their fragments."""
+    """Whether ``f`` hits nothing wherever ``other`` hits nothing: it draws the same primitives with the same
+    depths, and keeps no more of their fragments."""
     a, b = f.fragment, other.fragment
     shape = [(r.indexed, r.masked, r.size, r.batch, r.triangles, r.triangles_per_face) for r in (f, other)]
     if a is None or b is None or shape[0] != shape[1]:
@@ -149,7 +150,8 @@ def _hits_within(f: RasterFunction, other: RasterFunction) -> bool:
 
 
 def _structure(f: RasterFunction, numbers: dict[tuple, int]) -> dict[Variable, int]:
-    """A number for each Variable of the fragment sub-graph: equal ones have equal values in the same fragment."""
+    """A number for each Variable of the fragment sub-graph: equal ones have equal values in the same
+    fragment."""
     graph = f.fragment
     found = {graph.face: -1}
     keys = [(v, ("read", x.id)) for v, x in zip(graph.formals, f.externals, strict=True)]
@@ -162,8 +164,8 @@ def _structure(f: RasterFunction, numbers: dict[tuple, int]) -> dict[Variable, i
 
 
 def under_draws(order: Sequence[Function], roots: Iterable[Variable]) -> set[Function]:
-    """The scatters that add nothing where a raster of a list of live faces draws nothing, and what only they read: they visit
-    few pixels, and share no shader with work on all."""
+    """The scatters that add nothing where a raster of a list of live faces draws nothing, and what only they
+    read: they visit few pixels, and share no shader with work on all."""
     rasters = [f.output for f in order if isinstance(f, RasterFunction) and f.masked and f.fragment]
     scatters = [f for f in order if isinstance(f, ScatterFunction)]
     found: set[Function] = set()

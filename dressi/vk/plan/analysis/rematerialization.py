@@ -1,10 +1,10 @@
 """Rematerialization: which values every reader computes again instead of fetching them from an image.
 
-A value that another shader reads is either stored, or computed again by that shader, at its own pixel or at any texel
-that it fetches. The reader then runs the *cone* of the value: the Functions over the same pixels that it is made of. It
-fetches the inputs of the cone. This pays if the cone is small or seldom evaluated, and most of all if it saves a whole
-pass: passes over lists of vertices or over single texels cost far more than their arithmetic. A cone ends at values
-that others need as well, unless these are cheap.
+A value that another shader reads is either stored, or computed again by that shader, at its own pixel or at
+any texel that it fetches. The reader then runs the *cone* of the value: the Functions over the same pixels
+that it is made of. It fetches the inputs of the cone. This pays if the cone is small or seldom evaluated, and
+most of all if it saves a whole pass: passes over lists of vertices or over single texels cost far more than
+their arithmetic. A cone ends at values that others need as well, unless these are cheap.
 """
 
 from __future__ import annotations
@@ -33,27 +33,28 @@ LARGEST_BODY = 128
 """Functions that one value is computed again from, through cones that begin where others end."""
 
 LARGEST_CALL = 96
-"""Functions that drivers compile for one call of a value that is computed again at another texel, the calls in it
-included. These multiply along a chain of such values."""
+"""Functions that drivers compile for one call of a value that is computed again at another texel, the calls
+in it included. These multiply along a chain of such values."""
 
 LARGEST_CALLS = 160
-"""The most Functions in all calls of a shader. Drivers inline calls: SwiftShader ends the process where these need too much
-stack, which it did from about 500 on. The shaders of fits have up to 110."""
+"""The most Functions in all calls of a shader. Drivers inline calls: SwiftShader ends the process where these
+need too much stack, which it did from about 500 on. The shaders of fits have up to 110."""
 
 LARGEST_CONE = 48
-"""Functions of a cone that is recomputed; more make shaders that take long to compile. Those that all views share count, too,
-so that one view and many are planned alike."""
+"""Functions of a cone that is recomputed; more make shaders that take long to compile. Those that all views
+share count, too, so that one view and many are planned alike."""
 
 
 LONGEST_LOOP = 8192
-"""Loop iterations of one value, times how often an invocation asks for it, up to which it is recomputed: nested loops
-multiply, and drivers end what runs too long."""
+"""Loop iterations of one value, times how often an invocation asks for it, up to which it is recomputed:
+nested loops multiply, and drivers end what runs too long."""
 
 
 class _Input(NamedTuple):
-    """What a Function that can be computed again reads.  maker: of it, by number (-1: an image).  texels: those of one tile where a
-    loop runs over tiles.  repeats: evaluations that one invocation asks for.  joins: whether its maker joins the cone, unless that
-    is stored.  shared: whether it would, were it not the same for all views.  cost: operations of fetching it."""
+    """What a Function that can be computed again reads.  maker: of it, by number (-1: an image).  texels:
+    those of one tile where a loop runs over tiles.  repeats: evaluations that one invocation asks for.
+    joins: whether its maker joins the cone, unless that is stored.  shared: whether it would, were it not the
+    same for all views.  cost: operations of fetching it."""
 
     maker: int
     texels: float = 1.0
@@ -64,8 +65,8 @@ class _Input(NamedTuple):
 
 
 class _Cone(NamedTuple):
-    """functions: what is computed again.  cost: operations of one evaluation.  reads: of other Functions.  size: of the cone of
-    one view."""
+    """functions: what is computed again.  cost: operations of one evaluation.  reads: of other Functions.
+    size: of the cone of one view."""
 
     functions: dict[int, None]
     cost: float
@@ -76,8 +77,9 @@ class _Cone(NamedTuple):
 class Recomputing:
     """Finds the Functions of a graph that readers compute again, among ``packed`` (producers first).
 
-    levels: distance from the end in passes, if everything were stored.  trivial: those that are recomputed wherever they can
-    be.  constant: whether a Function costs nothing at a domain.  sparse: what is only needed ``under_draws``.
+    levels: distance from the end in passes, if everything were stored.  trivial: those that are recomputed
+    wherever they can be.  constant: whether a Function costs nothing at a domain.  sparse: what is only
+    needed ``under_draws``.
     """
 
     def __init__(
@@ -135,8 +137,8 @@ class Recomputing:
         return {self.graph.functions[k] for k in self._bounded(chosen)}
 
     def _bounded(self, chosen: bytearray) -> dict[int, frozenset[int]]:
-        """Those of the chosen Functions with which no shader gets more than ``LARGEST_BODY``, and no call more than
-        ``LARGEST_CALL``: a cone ends at values that may be computed again themselves, and so on."""
+        """Those of the chosen Functions with which no shader gets more than ``LARGEST_BODY``, and no call
+        more than ``LARGEST_CALL``: a cone ends at values that may be computed again themselves, and so on."""
         behind: dict[int, frozenset[int]] = {}
         called = [0.0] * len(self.graph.functions)  # Functions in the calls of a Function
         for k in self.order:
@@ -155,7 +157,8 @@ class Recomputing:
         return behind
 
     def _made_again(self, k: int, again: Container[int]) -> tuple[list[int], list[tuple[int, float]]]:
-        """The makers of inputs that a Function computes again: at its own pixel, and in how many calls at others."""
+        """The makers of inputs that a Function computes again: at its own pixel, and in how many calls at
+        others."""
         near: list[int] = []
         far: list[tuple[int, float]] = []
         f = self.graph.functions[k]
@@ -188,8 +191,8 @@ class Recomputing:
         return evaluations * (cost - planes * self.model.fetch) <= stored
 
     def _shares_shader(self, k: int, reads: Iterable[_Input]) -> bool:
-        """Whether a shader would make the value beside others: with a user; or, where only sparse users are near, with a maker
-        that is too dear to be computed again."""
+        """Whether a shader would make the value beside others: with a user; or, where only sparse users are
+        near, with a maker that is too dear to be computed again."""
         if self.near[k] or not self.under[k]:
             return bool(self.near[k])
         least, working = self.model.fetch + self.model.store, self.graph.working
@@ -217,7 +220,8 @@ class Recomputing:
         return found
 
     def _small(self) -> bytearray:
-        """The Functions whose values take less than a stage, with everything over the same pixels that makes them."""
+        """The Functions whose values take less than a stage, with everything over the same pixels that makes
+        them."""
         chain: dict[int, float] = {}
         small = bytearray(len(self.graph.functions))
         for k, total in self.operations.items():
@@ -256,7 +260,8 @@ class Recomputing:
         return self.cones[k]
 
     def _size(self, cone: Iterable[int]) -> int:
-        """The Functions of a cone, and of those that all views share the ones that would be among them for one view."""
+        """The Functions of a cone, and of those that all views share the ones that would be among them for
+        one view."""
         found = set(cone)
         heap = list({-i.maker for g in found for i in self.inputs[g] if i.shared})
         heapq.heapify(heap)
@@ -301,7 +306,8 @@ class Recomputing:
         return max(fetches(f, k), iterations(f, self.most)) if access is Access.FETCH else 1.0
 
     def _evaluations(self, f: Function, k: int, x: Variable, access: Access) -> float:
-        """How often the lanes need a texel of input ``k`` of a packed Function, one after the other, per tile."""
+        """How often the lanes need a texel of input ``k`` of a packed Function, one after the other, per
+        tile."""
         invocations, count = f.working_domain.area, LISTED if self.sparse[self.graph.number[f]] else 1.0
         if isinstance(f, DrawFunction) and f.masked and k == f.pulled - 1:
             return math.inf  # made once a face, not once a vertex
@@ -324,20 +330,22 @@ class Recomputing:
 
 
 def recomputable(f: Function) -> bool:
-    """Whether shaders of its readers can compute a Function: it is no scatter, raster or contraction by register tiles."""
+    """Whether shaders of its readers can compute a Function: it is no scatter, raster or contraction by
+    register tiles."""
     plain = isinstance(f, PixelFunction) and f.quiet is None
     return plain and all(a in (Access.SAME_PIXEL, Access.FETCH) for a in f.access)
 
 
-# A graph in numbers: Functions are numbered once, producers first, and what every analysis asks of them stands in lists.
+# A graph in numbers: Functions are numbered once, producers first, and what every analysis asks of them
+# stands in lists.
 
 
 class Numbered:
-    """functions: producers first; number: of each.  makers: of each the numbers of the Functions that make its inputs, in
-    order, -1 for leaves and for what is made elsewhere.  same_pixel: those of them that it reads at its own pixel.
-    elsewhere: those of other texels or domains.  working: the
-    domains over which they run.  joins: whether a Function can share a shader with the makers of what it reads at its own
-    pixel.  fusable: whether it can share one with such readers.
+    """functions: producers first; number: of each.  makers: of each the numbers of the Functions that make
+    its inputs, in order, -1 for leaves and for what is made elsewhere.  same_pixel: those of them that it
+    reads at its own pixel.  elsewhere: those of other texels or domains.  working: the domains over which
+    they run.  joins: whether a Function can share a shader with the makers of what it reads at its own pixel.
+    fusable: whether it can share one with such readers.
 
     Lists made by ``flags`` end with a 0 more: that of the number -1.
     """
@@ -375,10 +383,10 @@ class Numbered:
 
 # Trivial rematerialization: values that are computed again wherever they are read, whatever else is decided.
 #
-# *Inlined* values depend on no image: constants, coordinates, and what is made of them. *Trivial* values depend on leaves
-# and never change in a step, but an image of them would not be worth it. Examples are a radius and its reciprocal, or a
-# matrix and its transpose: whoever reads the second can read the first and compute. Storing it would take a shader that
-# runs once, an image, and a fetch in every reader.
+# *Inlined* values depend on no image: constants, coordinates, and what is made of them. *Trivial* values
+# depend on leaves and never change in a step, but an image of them would not be worth it. Examples are a
+# radius and its reciprocal, or a matrix and its transpose: whoever reads the second can read the first and
+# compute. Storing it would take a shader that runs once, an image, and a fetch in every reader.
 
 LARGEST_INLINED = 128
 """The most Functions of an inlined value: every shader that uses it contains them all."""
@@ -388,8 +396,8 @@ TRIVIAL = 0.25
 
 
 class Inlined:
-    """The Functions of inlined values among ``order`` (producers first): constants, and with ``rematerialize`` also
-    coordinates and what is made of them."""
+    """The Functions of inlined values among ``order`` (producers first): constants, and with
+    ``rematerialize`` also coordinates and what is made of them."""
 
     def __init__(self, order: Sequence[Function], rematerialize: bool):
         self.functions: set[Function] = set()
@@ -430,8 +438,8 @@ def trivial_functions(
     kept: AbstractSet[Variable],
     model: DeviceModel,
 ) -> set[Function]:
-    """Those of the Functions (producers first) that make trivial values: over a single texel, from leaves, with no
-    more planes read than made and few operations. Not those that are ``changing`` or ``kept``."""
+    """Those of the Functions (producers first) that make trivial values: over a single texel, from leaves,
+    with no more planes read than made and few operations. Not those that are ``changing`` or ``kept``."""
     functions = list(functions)
     needed = {x for f in functions for x in _needed_as_images(f)}
     reads: dict[Variable, frozenset[Variable]] = {}
@@ -466,16 +474,18 @@ def _needed_as_images(f: Function) -> list[Variable]:
     return needed
 
 
-# Operands: fewer planes that several values follow from, so that shaders can store those and make the values again.
+# Operands: fewer planes that several values follow from, so that shaders can store those and make the values
+# again.
 #
-# Of several values that other shaders read, all may follow by a little arithmetic from one of fewer planes, with what
-# these shaders read anyway: four texel numbers and four weights from a coordinate, the gradients by both ends of a blend
-# from that of the blend. (A value alone is a matter of ``rematerialization``, which does not look at what the readers
-# read besides.)
+# Of several values that other shaders read, all may follow by a little arithmetic from one of fewer planes,
+# with what these shaders read anyway: four texel numbers and four weights from a coordinate, the gradients by
+# both ends of a blend from that of the blend. (A value alone is a matter of ``rematerialization``, which does
+# not look at what the readers read besides.)
 
 
 class Cone(NamedTuple):
-    """The Functions that make a value from an operand; from values that are at hand anyway if that is None."""
+    """The Functions that make a value from an operand; from values that are at hand anyway if that is
+    None."""
 
     operand: Variable | None
     functions: frozenset[Function]
@@ -527,8 +537,8 @@ def is_constant(v: Variable) -> bool:
 
 
 def works_at_pixel(f: Function) -> bool:
-    """Whether a Function reads its inputs at its own pixel only, and reduces nothing. What divides an image is not made again:
-    lists of blocks look at it."""
+    """Whether a Function reads its inputs at its own pixel only, and reduces nothing. What divides an image
+    is not made again: lists of blocks look at it."""
     plain = isinstance(f, PixelFunction) and not isinstance(f, ReduceFunction) and not f.divides
     return plain and all(a is Access.SAME_PIXEL for a in f.access)
 
@@ -552,7 +562,8 @@ def best(
     cones: Mapping[Variable, Sequence[Cone]],
     gain: Callable[[Variable | None, Cones], float],
 ) -> set[Function]:
-    """The Functions to run again. Takes the operand that gains most, with all values that follow from it, until none gains."""
+    """The Functions to run again. Takes the operand that gains most, with all values that follow from it,
+    until none gains."""
     left, chosen = dict.fromkeys(values), set[Function]()
     while left:
         groups: dict[Variable | None, Cones] = {}
@@ -584,10 +595,11 @@ def static_operands(
     fixed: AbstractSet[Variable],
     model: DeviceModel,
 ) -> set[Function]:
-    """Static Functions that every step should run again, because the static values that it reads follow from fewer planes.
+    """Static Functions that every step should run again, because the static values that it reads follow from
+    fewer planes.
 
-    functions: all of the program, producers first. changing: those that a step runs. kept: the static values that it
-    reads. fixed: Variables that need images of their own."""
+    functions: all of the program, producers first. changing: those that a step runs. kept: the static values
+    that it reads. fixed: Variables that need images of their own."""
     position = {f: k for k, f in enumerate(functions)}
     kept = dict.fromkeys(kept)
     readable = {v: True for v in kept if v not in fixed and v.size != (1, 1)}

@@ -1,7 +1,7 @@
 """What work costs: the estimates by which a plan stores a value or computes it again.
 
-Everything is counted in operations of one invocation, from what Functions declare (``dressi.ad.graph.work``). Only ratios
-matter.
+Everything is counted in operations of one invocation, from what Functions declare (``dressi.ad.graph.work``).
+Only ratios matter.
 """
 
 from __future__ import annotations
@@ -36,26 +36,29 @@ def fetches(f: Function, k: int) -> float:
     return 1.0 if isinstance(f, ReduceFunction) and f.axis == "n" else f.reads(k)
 
 
-# How much a shader does in values that it makes again at other texels: iterations of loops, and Functions that drivers
-# inline.
+# How much a shader does in values that it makes again at other texels: iterations of loops, and Functions
+# that drivers inline.
 
 NOT_LONGER: Mapping[Function, int] = MappingProxyType({})
 LARGEST_UNROLLED = 16
 """Functions that make one texel of a loop that is unrolled: drivers inline every call."""
 VIEWS = 64
-"""Views up to which a plan for short loops stays the same: a loop over the tiles of a batch counts as no shorter."""
+"""Views up to which a plan for short loops stays the same: a loop over the tiles of a batch counts as no
+shorter."""
 
 
 def iterations(f: Function, most: int) -> int:
-    """Iterations of the loops of one Function, as decisions count them that allow ``most`` for an invocation."""
+    """Iterations of the loops of one Function, as decisions count them that allow ``most`` for an
+    invocation."""
     if most < VIEWS * VIEWS and isinstance(f, ReduceFunction) and f.axis == "n":
         return max(f.iterations, min(VIEWS, most // 4))
     return f.iterations
 
 
 class Walk(NamedTuple):
-    """Of one Function with all that it makes again at other texels: iterations of an invocation, the Functions that drivers compile
-    in its calls, and loops, its own among them; calls inside of calls included."""
+    """Of one Function with all that it makes again at other texels: iterations of an invocation, the
+    Functions that drivers compile in its calls, and loops, its own among them; calls inside of calls
+    included."""
 
     iterations: int
     functions: float
@@ -63,11 +66,12 @@ class Walk(NamedTuple):
 
 
 class Walks:
-    """What the Functions of shaders do. Drivers inline calls, and every level of a pyramid has four of the level before.
+    """What the Functions of shaders do. Drivers inline calls, and every level of a pyramid has four of the
+    level before.
 
-    made: whether a Function is made again where it is read; all others are stored.  most: see ``iterations``; 0 counts what there
-    is.  free: made Functions that take nothing to compile.  longer: the iterations of Functions whose lists grew since the plan
-    was made.
+    made: whether a Function is made again where it is read; all others are stored.  most: see ``iterations``;
+    0 counts what there is.  free: made Functions that take nothing to compile.  longer: the iterations of
+    Functions whose lists grew since the plan was made.
 
     A sum of 8 texels, each of which is a sum of 4 that nobody stored, walks 8 + 8 * 4 iterations.
     """
@@ -85,7 +89,8 @@ class Walks:
         self._of: dict[Function, Walk] = {}
 
     def of(self, f: Function) -> Walk:
-        """Of one Function. Inputs over its own pixels are made by Functions of the same shader, which count for themselves."""
+        """Of one Function. Inputs over its own pixels are made by Functions of the same shader, which count
+        for themselves."""
         if f in self._of:
             return self._of[f]
         own = self._longer.get(f, iterations(f, self._most))
@@ -120,7 +125,8 @@ def with_fragments(f: Function, own: int) -> int:
 
 
 def unrolls(f: Function, made: Callable[[Function], bool]) -> TypeGuard[ReduceFunction]:
-    """Whether a shader has the loop of a Function unrolled: its texels are stored, or made of few Functions and no others."""
+    """Whether a shader has the loop of a Function unrolled: its texels are stored, or made of few Functions
+    and no others."""
     if not isinstance(f, ReduceFunction) or not f.unrolled or f.axis == "n" or f.extent < UNROLLED:
         return False  # tiles are few
     maker = f.inputs[0].creator

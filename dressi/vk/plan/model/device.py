@@ -8,7 +8,8 @@ from math import inf
 from typing import Any
 
 WIDE_LOAD = 2.0
-"""Times as long as a texel of one component one of several takes on CPU drivers, which load those of each invocation by themselves."""
+"""Times as long as a texel of one component one of several takes on CPU drivers, which load those of each
+invocation by themselves."""
 LOOP = 10.0
 """Operations of one iteration of a loop, besides what it does."""
 
@@ -49,8 +50,8 @@ class DeviceModel:
     | prefers_attachments | whether attachments are much faster than storage images at updates in place |
 
     The planner compares times as *operations*: what one invocation does while every lane does one operation
-    (``operation`` seconds). ``fetch``, ``store`` and ``stage`` are a texel read, a texel written and the start of a
-    Stage in that unit. A plan depends on the ratios alone, and results never depend on any of it.
+    (``operation`` seconds). ``fetch``, ``store`` and ``stage`` are a texel read, a texel written and the
+    start of a Stage in that unit. A plan depends on the ratios alone, and results never depend on any of it.
     """
 
     name: str
@@ -110,8 +111,8 @@ class DeviceModel:
 
     @cached_property
     def wide(self) -> bool:
-        """Whether the invocations of a workgroup run at the same time, so that waiting for each other costs them little.
-        CPU drivers run them one after the other."""
+        """Whether the invocations of a workgroup run at the same time, so that waiting for each other costs
+        them little. CPU drivers run them one after the other."""
         return self.lanes >= 1024
 
     def load_seconds(self, components: int = 1) -> float:

@@ -1,4 +1,5 @@
-"""Device models as data: one for each class of device. Figures of real devices are measured by calibration."""
+"""Device models as data: one for each class of device. Figures of real devices are measured by
+calibration."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from ....errors import InputError
 from .device import DeviceModel
 
 CPU = DeviceModel(
-    # lavapipe and SwiftShader on two cores with 8 lanes each: measured with `dressi bench model --measure`. Fetches run
-    # as scalar code, so a texel costs as much as 40 operations.
+    # lavapipe and SwiftShader on two cores with 8 lanes each: measured with `dressi bench model --measure`.
+    # Fetches run as scalar code, so a texel costs as much as 40 operations.
     name="cpu",
     bandwidth=1e10,
     fragment_rate=1.6e10,
@@ -37,15 +38,16 @@ CPU = DeviceModel(
     straight_if_long=1280,
 )
 SWIFTSHADER = replace(CPU, name="swiftshader", image_load_rate=4e8, loop_body=512)
-"""As measured beside lavapipe; its loads from storage images are no faster than its fetches from textures. It compiles a loop of
-510 Functions in a second, of 640, the gradients of lit strands, in 200."""
+"""As measured beside lavapipe; its loads from storage images are no faster than its fetches from textures. It
+compiles a loop of 510 Functions in a second, of 640, the gradients of lit strands, in 200."""
 LAVAPIPE = replace(CPU, name="lavapipe", buffer_fetch_rate=3e9, straight=1280)
-"""A current one: neighbouring invocations load neighbours in a storage buffer together. Mesa 26 with LLVM 22 does, .25 ns a value
-and core beside .73 from an image; Mesa 22 with LLVM 15 does not, 1.1 ns. It compiles blocks of 1,280 products in as long as Mesa 22
-takes for 640; convolutions and matrix products take .88 to .91 of the time with these."""
+"""A current one: neighbouring invocations load neighbours in a storage buffer together. Mesa 26 with LLVM 22
+does, .25 ns a value and core beside .73 from an image; Mesa 22 with LLVM 15 does not, 1.1 ns. It compiles
+blocks of 1,280 products in as long as Mesa 22 takes for 640; convolutions and matrix products take .88 to .91
+of the time with these."""
 INTEGRATED = DeviceModel(
-    # A laptop's GPU of the class of Intel Xe or AMD Vega 8, from vendors' data sheets: two channels of DDR4, 1 to 2
-    # TFLOP/s, 30 GTexel/s, 15 GPixel/s. An addition counts as two operations here.
+    # A laptop's GPU of the class of Intel Xe or AMD Vega 8, from vendors' data sheets: two channels of DDR4,
+    # 1 to 2 TFLOP/s, 30 GTexel/s, 15 GPixel/s. An addition counts as two operations here.
     name="integrated",
     bandwidth=5e10,
     fragment_rate=1e12,
@@ -70,9 +72,10 @@ INTEGRATED = DeviceModel(
     prefers_attachments=False,
 )
 DESKTOP = DeviceModel(
-    # A desktop GPU of the class of GeForce RTX 3070 to 4080 or Radeon RX 6800, from vendors' data sheets: 450 to 900
-    # GB/s, 20 to 50 TFLOP/s, of which shaders of this kind reach a third, 300 to 500 GTexel/s, 100 to 200 GPixel/s.
-    # Barriers and passes are what profilers show for small work: a drain and refill of the pipeline.
+    # A desktop GPU of the class of GeForce RTX 3070 to 4080 or Radeon RX 6800, from vendors' data sheets: 450
+    # to 900 GB/s, 20 to 50 TFLOP/s, of which shaders of this kind reach a third, 300 to 500 GTexel/s, 100 to
+    # 200 GPixel/s. Barriers and passes are what profilers show for small work: a drain and refill of the
+    # pipeline.
     name="desktop",
     bandwidth=6e11,
     fragment_rate=1.2e13,
@@ -98,9 +101,9 @@ DESKTOP = DeviceModel(
     prefers_attachments=False,
 )
 DATA_CENTRE = DeviceModel(
-    # A data-centre GPU of the class of A100 or H100, from vendors' data sheets: 2 to 4 TB/s, 20 to 60 TFLOP/s, more
-    # lanes to fill. On an H100 two of 66 clusters draw, so fragments are 30 times slower than dispatches, and 24 raster
-    # units write 4e10 pixels a second.
+    # A data-centre GPU of the class of A100 or H100, from vendors' data sheets: 2 to 4 TB/s, 20 to 60
+    # TFLOP/s, more lanes to fill. On an H100 two of 66 clusters draw, so fragments are 30 times slower than
+    # dispatches, and 24 raster units write 4e10 pixels a second.
     name="data_centre",
     bandwidth=3e12,
     fragment_rate=7e11,
@@ -127,9 +130,9 @@ DATA_CENTRE = DeviceModel(
     prefers_attachments=False,
 )
 TILER = DeviceModel(
-    # A telephone's GPU of the class of Mali-G76 to G78 or Adreno 650, from vendors' data sheets: LPDDR4X, 0.5 to 1
-    # TFLOP/s in single precision, 30 GTexel/s. Starting a render pass bins all primitives and is slow; what stays in
-    # the pass never reaches memory.
+    # A telephone's GPU of the class of Mali-G76 to G78 or Adreno 650, from vendors' data sheets: LPDDR4X, 0.5
+    # to 1 TFLOP/s in single precision, 30 GTexel/s. Starting a render pass bins all primitives and is slow;
+    # what stays in the pass never reaches memory.
     name="tiler",
     bandwidth=3e10,
     fragment_rate=6e11,
@@ -163,7 +166,8 @@ PROFILES = {
     "lavapipe": CPU,
     "swiftshader": SWIFTSHADER,
 }
-"""The model of the device that each named profile of limits describes; the first of a model is that model's own."""
+"""The model of the device that each named profile of limits describes; the first of a model is that model's
+own."""
 RECORDS: dict[str, DeviceModel] = {
     m.name: m for m in (CPU, SWIFTSHADER, INTEGRATED, DESKTOP, DATA_CENTRE, TILER, LAVAPIPE)
 }
@@ -175,18 +179,19 @@ _NAMED = {
     _NVIDIA: "A30 A100 A800 H20 H100 H200 H800 GH200 B100 B200 B300 GB200 GB300",
     _AMD: "MI210 MI250 MI250X MI300A MI300X MI308X MI325X MI350X MI355X",
 }
-"""By PCI vendor: data-centre products. Drivers of all kinds have the product as a word of the device's name: "NVIDIA H100 80GB
-HBM3", "NVIDIA A100-SXM4-40GB", "AMD Instinct MI300X (RADV GFX942)"."""
+"""By PCI vendor: data-centre products. Drivers of all kinds have the product as a word of the device's name:
+"NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-40GB", "AMD Instinct MI300X (RADV GFX942)"."""
 _LLVMPIPE = "llvmpipe (LLVM "
 _CURRENT_LLVM = 20
-"""The first version of LLVM with which lavapipe counts as a current one; between 15 and 22 none was measured."""
+"""The first version of LLVM with which lavapipe counts as a current one; between 15 and 22 none was
+measured."""
 
 
 def record_of(kind: str, vendor: int = 0, name: str = "", tiler: bool = False) -> DeviceModel:
     """The record for a physical device.
 
-    kind: "cpu", "integrated", "discrete", "virtual" or "other".  vendor: its PCI vendor.  name: as its driver tells it.
-    tiler: whether it has memory for attachments that never leave their render pass.
+    kind: "cpu", "integrated", "discrete", "virtual" or "other".  vendor: its PCI vendor.  name: as its driver
+    tells it.  tiler: whether it has memory for attachments that never leave their render pass.
     """
     if kind == "cpu":
         version = name.removeprefix(_LLVMPIPE).partition(".")[0] if name.startswith(_LLVMPIPE) else ""

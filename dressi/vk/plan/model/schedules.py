@@ -1,9 +1,10 @@
 """Schedules of contractions as data: each row decides about one loop, one operand or one value.
 
-A contraction (``F.correlate``, ``F.matmul``, ``F.contract`` and their gradients) is a nest of loops: parallel axes make up its
-output, and inside of them lie the reduced ones. A schedule is a tuple of rows. Axes have names: ``n``, ``c``, ``y``, ``x`` are
-those of the output, where several make up one ``x0``, ``x1``, ... from the slowest on; ``r0``, ``r1``, ... are reduced. What no
-row names stays plain: workgroups divide a parallel axis among them, and a reduced axis is a serial loop (the K-loop).
+A contraction (``F.correlate``, ``F.matmul``, ``F.contract`` and their gradients) is a nest of loops: parallel
+axes make up its output, and inside of them lie the reduced ones. A schedule is a tuple of rows. Axes have
+names: ``n``, ``c``, ``y``, ``x`` are those of the output, where several make up one ``x0``, ``x1``, ... from
+the slowest on; ``r0``, ``r1``, ... are reduced. What no row names stays plain: workgroups divide a parallel
+axis among them, and a reduced axis is a serial loop (the K-loop).
 
     y = F.correlate(image, kernel)                                      # 3 x 3
     rows = schedules.Bind("x", 64), schedules.Unroll("y", 4), schedules.Unroll("r1", 3)
@@ -11,9 +12,9 @@ row names stays plain: workgroups divide a parallel axis among them, and a reduc
         ...
         print(ad.plan.schedule)
 
-Here the 64 invocations of a workgroup are neighbours in a row. Each computes a register tile of 4 rows, and the loop over the
-columns of the kernel, ``r1``, is unrolled. ``ad.plan.schedule`` has the rows of all contractions of a plan, those that the
-planner chose too, and can be given again.
+Here the 64 invocations of a workgroup are neighbours in a row. Each computes a register tile of 4 rows, and
+the loop over the columns of the kernel, ``r1``, is unrolled. ``ad.plan.schedule`` has the rows of all
+contractions of a plan, those that the planner chose too, and can be given again.
 
 rows: Split, SplitK, Bind, Reduce, Unroll, Shuffle, Pack, Tensorize, Stage, At
 of a plan: LoopNest (which contraction), Schedules (the rows of several); MatrixShape (of ``Tensorize``)
@@ -50,8 +51,8 @@ __all__ = [
 
 
 class MatrixShape(NamedTuple):
-    """Products of matrices that a subgroup of ``lanes`` invocations makes: rows x depth times depth x columns, of 16-bit
-    floats that are added in 32 bits. No rows where there are none."""
+    """Products of matrices that a subgroup of ``lanes`` invocations makes: rows x depth times depth x
+    columns, of 16-bit floats that are added in 32 bits. No rows where there are none."""
 
     rows: int = 0
     columns: int = 0
@@ -59,8 +60,8 @@ class MatrixShape(NamedTuple):
     lanes: int = 0
 
     def parts(self, rows: int, columns: int, lanes: int) -> tuple[int, int] | None:
-        """How many products below each other and beside each other each subgroup makes, of so many rows and columns of a workgroup
-        of ``lanes`` invocations; None where the subgroups would have unequal parts."""
+        """How many products below each other and beside each other each subgroup makes, of so many rows and
+        columns of a workgroup of ``lanes`` invocations; None where the subgroups would have unequal parts."""
         if lanes % self.lanes or rows % self.rows or columns % self.columns:
             return None
         groups, below = lanes // self.lanes, rows // self.rows
@@ -71,17 +72,19 @@ NO_MATRIX = MatrixShape()
 
 
 class Split(NamedTuple):
-    """A parallel axis becomes two: the outer one has the extent divided by ``factor``, the inner one has ``factor``."""
+    """A parallel axis becomes two: the outer one has the extent divided by ``factor``, the inner one has
+    ``factor``."""
 
     axis: str
     factor: int
 
 
 class SplitK(NamedTuple):
-    """A long sum becomes parts of at most ``terms`` terms (split-K), which lie along ``x``, or ``y`` for an output of one row.
+    """A long sum becomes parts of at most ``terms`` terms (split-K), which lie along ``x``, or ``y`` for an
+    output of one row.
 
-    Another contraction adds up the parts. together: so many neighbouring parts are one part of what it adds up, because the
-    invocations of a workgroup add them up before (``Reduce``)."""
+    Another contraction adds up the parts. together: so many neighbouring parts are one part of what it adds
+    up, because the invocations of a workgroup add them up before (``Reduce``)."""
 
     terms: int
     together: int = 1
@@ -95,39 +98,41 @@ class Bind(NamedTuple):
 
 
 class Reduce(NamedTuple):
-    """The same along the parts of a ``SplitK``; the invocations of a workgroup add up theirs in a tree, in shared memory."""
+    """The same along the parts of a ``SplitK``; the invocations of a workgroup add up theirs in a tree, in
+    shared memory."""
 
     axis: str
     lanes: int
 
 
 class Unroll(NamedTuple):
-    """A block has ``factor`` entries of an axis, written one after the other. Of a parallel axis they are the register tile:
-    each texel that an invocation loads serves several sums. Along the axis of ``Bind`` they are ``lanes`` apart."""
+    """A block has ``factor`` entries of an axis, written one after the other. Of a parallel axis they are the
+    register tile: each texel that an invocation loads serves several sums. Along the axis of ``Bind`` they
+    are ``lanes`` apart."""
 
     axis: str
     factor: int
 
 
 class Shuffle(NamedTuple):
-    """So many invocations of a subgroup load together what does not depend on the axis of ``Bind``, and take it from each
-    other by shuffles."""
+    """So many invocations of a subgroup load together what does not depend on the axis of ``Bind``, and take
+    it from each other by shuffles."""
 
     lanes: int
 
 
 class Pack(NamedTuple):
-    """Four neighbours of an operand along its axis n, c, y or x share a texel, which one load brings. A dispatch before packs
-    them. operand: its number among the inputs."""
+    """Four neighbours of an operand along its axis n, c, y or x share a texel, which one load brings. A
+    dispatch before packs them. operand: its number among the inputs."""
 
     operand: int
     axis: str
 
 
 class Tensorize(NamedTuple):
-    """A workgroup makes a product of two operands: ``rows`` entries of the axis ``row`` times ``columns`` of ``column``, from
-    ``depth`` terms of both that are staged in shared memory. shape: what ``shape.lanes`` invocations make of it at once: one
-    invocation in registers, or a subgroup by units for matrices."""
+    """A workgroup makes a product of two operands: ``rows`` entries of the axis ``row`` times ``columns`` of
+    ``column``, from ``depth`` terms of both that are staged in shared memory. shape: what ``shape.lanes``
+    invocations make of it at once: one invocation in registers, or a subgroup by units for matrices."""
 
     row: str
     column: str
@@ -138,14 +143,16 @@ class Tensorize(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """A workgroup loads what it reads of an operand into shared memory, once. operand: its number among the inputs."""
+    """A workgroup loads what it reads of an operand into shared memory, once. operand: its number among the
+    inputs."""
 
     operand: int
 
 
 class At(NamedTuple):
-    """The contraction is computed where its one reader, another contraction, needs it, around each block of that, and is not
-    stored (overlapped tiling): by each invocation in registers, or by a workgroup in shared memory (``shared``)."""
+    """The contraction is computed where its one reader, another contraction, needs it, around each block of
+    that, and is not stored (overlapped tiling): by each invocation in registers, or by a workgroup in shared
+    memory (``shared``)."""
 
     shared: bool = False
 
@@ -183,10 +190,11 @@ def axis_names(f: ContractFunction) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class LoopNest:
-    """Which contraction rows are about: equal for equal terms of images of equal types and sizes, in every graph.
+    """Which contraction rows are about: equal for equal terms of images of equal types and sizes, in every
+    graph.
 
-    key: the terms and sizes.  level: how many equal contractions lie one after the other before it.  text: its axes with their
-    extents, and which texel of each operand is read.
+    key: the terms and sizes.  level: how many equal contractions lie one after the other before it.  text:
+    its axes with their extents, and which texel of each operand is read.
 
     >>> x, w = Variable(FLOAT, (64, 48)), Variable(FLOAT, (3, 3))
     >>> nest = schedules.LoopNest.of(F.correlate(x, w))
@@ -227,7 +235,8 @@ class LoopNest:
 
 
 def loop_nests(functions: Iterable[tuple[Function, Function]]) -> dict[Function, LoopNest]:
-    """The contractions among Functions, producers first, each with what stood for it before a schedule was chosen."""
+    """The contractions among Functions, producers first, each with what stood for it before a schedule was
+    chosen."""
     found: dict[Function, LoopNest] = {}
     before: dict[
         Function, dict[Any, int]
@@ -246,7 +255,8 @@ def loop_nests(functions: Iterable[tuple[Function, Function]]) -> dict[Function,
 
 @dataclass(frozen=True)
 class Schedules:
-    """The rows of several contractions, in the order in which a plan computes them. No rows: by one invocation a texel.
+    """The rows of several contractions, in the order in which a plan computes them. No rows: by one
+    invocation a texel.
 
     >>> y = F.correlate(Variable(FLOAT, (64, 48)), Variable(FLOAT, (3, 3)))
     >>> rows = schedules.Bind("x", 64), schedules.Unroll("y", 4)

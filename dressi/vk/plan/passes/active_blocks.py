@@ -1,19 +1,20 @@
 """Sparse tiling: work on pixels skips the blocks in which a raster hit nothing.
 
-A raster is -1 where no primitive covers a pixel, and other Functions may declare a ``quiet`` value that they have nearly
-everywhere. If the outputs of a SubStage are known there (by ``Function.known_value``: through selects, products with zero,
-lookups out of range), its images are filled with those values, and a dispatch visits only the blocks of 8x8 pixels that
-contain another value, or have one within as many pixels as the work reads around its own (``Work.footprint``). The device makes the list of these blocks. A scatter of zeros
-needs no filling, and neither does an image that is only read under the same list. Images have the bits of the dense
+A raster is -1 where no primitive covers a pixel, and other Functions may declare a ``quiet`` value that they
+have nearly everywhere. If the outputs of a SubStage are known there (by ``Function.known_value``: through
+selects, products with zero, lookups out of range), its images are filled with those values, and a dispatch
+visits only the blocks of 8x8 pixels that contain another value, or have one within as many pixels as the work
+reads around its own (``Work.footprint``). The device makes the list of these blocks. A scatter of zeros needs
+no filling, and neither does an image that is only read under the same list. Images have the bits of the dense
 plan, except for the sign of zeros.
 
-To use this in a graph, say what holds outside, as a constant: ``F.select(F.greater_equal(face, 0), value, 0.0)``. The
-gradient of that is sparse as well. A new Function declares what it knows in ``known_value``.
+To use this in a graph, say what holds outside, as a constant: ``F.select(F.greater_equal(face, 0), value,
+0.0)``. The gradient of that is sparse as well. A new Function declares what it knows in ``known_value``.
 
 If only some outputs of a SubStage are known outside, it is split, and the others (a residual that is wanted
-everywhere, say) are made by a second SubStage. Two rasters of the same primitives can share a list, such as peeled
-layers, of which each keeps fewer fragments than the one before. Whether a list pays is decided by an estimate of the
-work, with the expected shares of active blocks (``lists``).
+everywhere, say) are made by a second SubStage. Two rasters of the same primitives can share a list, such as
+peeled layers, of which each keeps fewer fragments than the one before. Whether a list pays is decided by an
+estimate of the work, with the expected shares of active blocks (``lists``).
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ from ..uses import Uses
 
 
 def run_on_active_blocks(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages, some of them sparse, and those that make the lists. Only for schedules that run many times: they
-    update leaves, or depend on leaves that are sent again and again."""
+    """The SubStages, some of them sparse, and those that make the lists. Only for schedules that run many
+    times: they update leaves, or depend on leaves that are sent again and again."""
     if context.incremental or not any(f.quiet is not None for f in context.functions):
         return list(sub_stages)
     stored = context.uses.maker.keys()
@@ -141,8 +142,8 @@ class _Choice:
 
     # ---- lists
     def _narrowed(self, k: int, blocks: ActiveBlocks) -> ActiveBlocks:
-        """The list without the images that SubStage ``k`` does not need in it: soft edges are then worked on where there are
-        edges, and not everywhere inside of the outline."""
+        """The list without the images that SubStage ``k`` does not need in it: soft edges are then worked on
+        where there are edges, and not everywhere inside of the outline."""
         for pair in blocks.quiet if len(blocks.quiet) > 1 else ():
             rest = tuple(p for p in blocks.quiet if p is not pair)
             if rest and self._all_known(k, fewer := self.lists.fewer(blocks, rest)):
@@ -150,7 +151,8 @@ class _Choice:
         return blocks
 
     def _all_known(self, k: int, blocks: ActiveBlocks) -> bool:
-        """Whether all outputs of SubStage ``k`` are known outside of the blocks, and the list does not depend on it."""
+        """Whether all outputs of SubStage ``k`` are known outside of the blocks, and the list does not depend
+        on it."""
         known = self._known_outputs(self.sub_stages[k], blocks)
         return len(known) == len(self.sub_stages[k].outputs) and self._independent(k, blocks)
 
@@ -179,8 +181,9 @@ class _Choice:
     def split(
         self, s: SubStage, parts: Mapping[SubStage, tuple[SubStage, SubStage]]
     ) -> tuple[SubStage, SubStage] | None:
-        """A SubStage that makes the outputs known outside of blocks or not wanted there, and the values that the others
-        need of them; and one that makes the other outputs. None if one of the two would be empty. parts: of readers."""
+        """A SubStage that makes the outputs known outside of blocks or not wanted there, and the values that
+        the others need of them; and one that makes the other outputs. None if one of the two would be empty.
+        parts: of readers."""
         if self._saves(s) <= 0 or len(s.functions) < 2:
             return None
         for blocks in self.lists.over(s.domain):
@@ -221,7 +224,8 @@ class _Choice:
         return True
 
     def _between(self, s: SubStage, outputs: Iterable[Variable], blocks: ActiveBlocks) -> list[Variable]:
-        """Values that the SubStage makes, that are known outside of the blocks, and that the outputs are made of."""
+        """Values that the SubStage makes, that are known outside of the blocks, and that the outputs are made
+        of."""
         ends = self.lists.known(blocks).keys() & {f.output for f in s.functions}
         found = reached(outputs, lambda v: v.creator.inputs if v.creator in s.body and v not in ends else ())
         return [v for v in found if v in ends]
@@ -234,8 +238,8 @@ class _Choice:
         return self._saves(first) - self._fills(first) > extra
 
     def _follow_readers(self, s: SubStage) -> None:
-        """Runs a SubStage on a list of its readers or of others, or on that of all rasters, if its outputs are read under that
-        list alone, or are known outside of it."""
+        """Runs a SubStage on a list of its readers or of others, or on that of all rasters, if its outputs
+        are read under that list alone, or are known outside of it."""
         if s in self.chosen or self._saves(s) <= 0 or self.limits.violation(_dispatched(s)) is not None:
             return
         users = [self.chosen.get(r) for v in s.outputs for r, _ in self.readers.get(v, ())]
@@ -251,8 +255,9 @@ class _Choice:
                 return
 
     def _read_under(self, v: Variable, blocks: ActiveBlocks) -> bool:
-        """Whether an image is only read inside of the blocks and at the reader's own pixel, and decides on no list, for which
-        all of it is looked at. A raster that hits nothing outside of them may read it there: it discards those fragments."""
+        """Whether an image is only read inside of the blocks and at the reader's own pixel, and decides on no
+        list, for which all of it is looked at. A raster that hits nothing outside of them may read it there:
+        it discards those fragments."""
         if any(v in b.decided_by for b in {*self.chosen.values()}):
             return False
         if v in self.roots or v.domain != blocks.domain or isinstance(v.creator, ScatterFunction):
@@ -313,17 +318,18 @@ def _dispatched(s: SubStage, sparse: Sparse | None = None) -> SubStage:
 
 # The lists of active blocks that could be made, and the values that are known outside of their blocks.
 #
-# A list looks at images that are quiet nearly everywhere: rasters, which are -1 where they hit nothing, and Functions that
-# declare a ``quiet`` value. Work that reads the texels around its own (by a ``footprint``) needs a list with a halo: outside of its
-# blocks the images are quiet within so many pixels as well.
+# A list looks at images that are quiet nearly everywhere: rasters, which are -1 where they hit nothing, and
+# Functions that declare a ``quiet`` value. Work that reads the texels around its own (by a ``footprint``)
+# needs a list with a halo: outside of its blocks the images are quiet within so many pixels as well.
 
 WIDEST = 2
 """Pixels. Work around lines that one raster draws reads its neighbours, and its gradient theirs."""
 
 
 class BlockLists:
-    """The lists over the domains of a schedule. functions: of the schedule, producers first.  given: Variables that have values
-    before it runs.  stored: those that SubStages of it write.  shared: as in ``ActiveBlocks``."""
+    """The lists over the domains of a schedule. functions: of the schedule, producers first.  given:
+    Variables that have values before it runs.  stored: those that SubStages of it write.  shared: as in
+    ``ActiveBlocks``."""
 
     def __init__(
         self,
@@ -339,8 +345,9 @@ class BlockLists:
         self._known: dict[ActiveBlocks, tuple[dict[Variable, np.ndarray], ...]] = {}
 
     def over(self, domain: Domain) -> list[ActiveBlocks]:
-        """The lists that could be made over a domain: one from each quiet image, or from an image that was computed from
-        it; then one from all of them together; last those from all with halos, if any work has a footprint there."""
+        """The lists that could be made over a domain: one from each quiet image, or from an image that was
+        computed from it; then one from all of them together; last those from all with halos, if any work has
+        a footprint there."""
         if domain not in self._over:
             lists: list[ActiveBlocks] = []
             available: list[tuple[Variable, float]] = []
@@ -359,8 +366,8 @@ class BlockLists:
         return self._over[domain]
 
     def narrowest(self, lists: Sequence[ActiveBlocks]) -> ActiveBlocks | None:
-        """The first of the lists, or one within it that looks at Functions which declare that they are quiet. Layers of one
-        mesh share the list of the first: they are not that much fewer."""
+        """The first of the lists, or one within it that looks at Functions which declare that they are quiet.
+        Layers of one mesh share the list of the first: they are not that much fewer."""
         if not lists:
             return None
         found = lists[0]
@@ -377,8 +384,8 @@ class BlockLists:
         return [b for b in lists if len(b.quiet) == most]
 
     def joined(self, chosen: Mapping[SubStage, ActiveBlocks]) -> dict[SubStage, ActiveBlocks]:
-        """The choice with fewer lists: one with a halo serves for those with a narrower one, and for others with a halo
-        that look at some of its images. It has few more blocks, and each list costs a pass."""
+        """The choice with fewer lists: one with a halo serves for those with a narrower one, and for others
+        with a halo that look at some of its images. It has few more blocks, and each list costs a pass."""
         lists = tuple(dict.fromkeys(chosen.values()))
 
         def wider(one: ActiveBlocks) -> ActiveBlocks:

@@ -30,11 +30,11 @@ def may_be_dispatched(s: SubStage, limits: DeviceLimits) -> bool:
 
 # Work with more attachments than a subpass has: several subpasses of one render pass, or a dispatch.
 #
-# Packing lets such work grow into a compute shader, which may read and write more images. On a tiler that costs bandwidth:
-# a dispatch ends the render pass, so the tiles go to memory and come back. This pass splits the work into subpasses where
-# the model of the device predicts less time. The values between the subpasses are attachments that nobody else reads, so
-# they never leave the chip. Devices that are no tilers keep the dispatch: it reads each image once, subpasses that share
-# inputs read them several times.
+# Packing lets such work grow into a compute shader, which may read and write more images. On a tiler that
+# costs bandwidth: a dispatch ends the render pass, so the tiles go to memory and come back. This pass splits
+# the work into subpasses where the model of the device predicts less time. The values between the subpasses
+# are attachments that nobody else reads, so they never leave the chip. Devices that are no tilers keep the
+# dispatch: it reads each image once, subpasses that share inputs read them several times.
 
 
 def split_overflow(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
@@ -66,8 +66,8 @@ def _as_dispatch(s: SubStage, context: Context) -> float:
 def _as_parts(
     s: SubStage, parts: Sequence[SubStage], drawn: AbstractSet[Variable], context: Context
 ) -> float:
-    """Predicted seconds of subpasses. drawn: what other subpasses write; attachments of the same size stay on the chip
-    from the one that makes them."""
+    """Predicted seconds of subpasses. drawn: what other subpasses write; attachments of the same size stay on
+    the chip from the one that makes them."""
     model = context.cost
     inside = {v for part in parts for v in part.outputs}
     attached = {r.variable for part in parts for r in part.reads if r.binding is Binding.ATTACHMENT} - inside

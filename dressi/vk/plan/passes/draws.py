@@ -27,21 +27,23 @@ from ..substage import (
 
 # Live-face compaction: a draw with a mask draws only the faces that the mask leaves.
 #
-# A dispatch writes the numbers of the live faces, in order, and their count as arguments of indirect draws. The vertex
-# shader looks its face up in that list. Faces keep their order, which settles ties in depth, so the image has the bits
-# of the dense draw. If a SubStage computes the mask face by face, the same dispatch makes the list.
+# A dispatch writes the numbers of the live faces, in order, and their count as arguments of indirect draws.
+# The vertex shader looks its face up in that list. Faces keep their order, which settles ties in depth, so
+# the image has the bits of the dense draw. If a SubStage computes the mask face by face, the same dispatch
+# makes the list.
 #
-# A workgroup lists the faces of one *segment*. Each of its invocations counts the live faces of a run and learns from the
-# counts of those before it where its own begin. On devices with few lanes, where barriers inside of a workgroup are slow
-# (CPU drivers), it adds these counts up alone; on others a prefix sum of the whole workgroup does, with fewer faces for
-# each invocation. Every segment is a draw of its own, so that no workgroup waits for another.
+# A workgroup lists the faces of one *segment*. Each of its invocations counts the live faces of a run and
+# learns from the counts of those before it where its own begin. On devices with few lanes, where barriers
+# inside of a workgroup are slow (CPU drivers), it adds these counts up alone; on others a prefix sum of the
+# whole workgroup does, with fewer faces for each invocation. Every segment is a draw of its own, so that no
+# workgroup waits for another.
 
 _INDICES = 1 << 31  # vertices; shaders count them with an int
 
 
 def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages, with draws that have a mask drawing listed faces, and those that make the lists: the SubStage that
-    computes a mask, where it can."""
+    """The SubStages, with draws that have a mask drawing listed faces, and those that make the lists: the
+    SubStage that computes a mask, where it can."""
     limits = context.limits
     order = list(sub_stages)
     lists: dict[tuple, FaceList] = {}
@@ -88,12 +90,13 @@ def _making(s: SubStage, listed: FaceList, limits: DeviceLimits) -> SubStage | N
     return None if limits.violation(together) else together
 
 
-# Scatters as draws: a scatter that adds nothing outside of a raster's primitives draws these primitives again.
+# Scatters as draws: a scatter that adds nothing outside of a raster's primitives draws these primitives
+# again.
 #
-# A raster is -1 where no primitive covers a pixel. If all scattered values are known to be zero there (through selects,
-# products, lookups out of range), only pixels under the primitives matter. Drawing the primitives again visits only those
-# pixels; a fragment adds its values if its primitive is the winner of the pixel. A soft silhouette then costs its band
-# instead of the whole image.
+# A raster is -1 where no primitive covers a pixel. If all scattered values are known to be zero there
+# (through selects, products, lookups out of range), only pixels under the primitives matter. Drawing the
+# primitives again visits only those pixels; a fragment adds its values if its primitive is the winner of the
+# pixel. A soft silhouette then costs its band instead of the whole image.
 
 PIXELS_PER_VERTEX = 8
 """The cost of a vertex, in pixels of a scatter over the whole image. Measured on CPU drivers."""
@@ -102,9 +105,9 @@ PIXELS_PER_VERTEX = 8
 def draw_scatters(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
     """The SubStages, with scatters as draws where a raster of the same schedule bounds them.
 
-    Fission comes first. A SubStage that scatters may write images, too, such as the residual that the value of the
-    loss needs, and would have to visit every pixel for those. It is split: another SubStage writes the images, and the
-    scatter computes their values again at the few pixels that it visits.
+    Fission comes first. A SubStage that scatters may write images, too, such as the residual that the value
+    of the loss needs, and would have to visit every pixel for those. It is split: another SubStage writes the
+    images, and the scatter computes their values again at the few pixels that it visits.
     """
     limits = context.limits
     rasters = {v for s in sub_stages if isinstance(s.work, Raster) for v in s.outputs}
@@ -136,7 +139,8 @@ def _split(s: SubStage, context: Context) -> tuple[SubStage, SubStage]:
 
 
 def _drawn_where_possible(sub_stages: Sequence[SubStage], limits: DeviceLimits) -> list[SubStage]:
-    """The SubStages, with scatters of a table alone as draws where a raster of the same schedule bounds them."""
+    """The SubStages, with scatters of a table alone as draws where a raster of the same schedule bounds
+    them."""
     rasters = {
         f.output: (f, s, s.work.faces)
         for s in sub_stages

@@ -1,4 +1,5 @@
-"""Passes that put the work of two SubStages into one shader: below a scatter or a contraction, and beside larger work."""
+"""Passes that put the work of two SubStages into one shader: below a scatter or a contraction, and beside
+larger work."""
 
 from __future__ import annotations
 
@@ -15,20 +16,20 @@ from ..uses import put_together
 
 # Epilogue fusion: a scatter or a contraction by register tiles does the work of a reader of its result.
 #
-# The second shader of a scatter turns accumulators into the table, one texel an invocation. If the table has only one
-# reader and that works on the same texels, as an optimizer does on its gradient, the shader does that work as well. The
-# table never becomes an image.
+# The second shader of a scatter turns accumulators into the table, one texel an invocation. If the table has
+# only one reader and that works on the same texels, as an optimizer does on its gradient, the shader does
+# that work as well. The table never becomes an image.
 #
-# A shader of register tiles does what follows at each texel that it makes, as a bias and an activation, or a loss. Its own
-# result becomes an image where others read it too.
+# A shader of register tiles does what follows at each texel that it makes, as a bias and an activation, or a
+# loss. Its own result becomes an image where others read it too.
 
 LONGEST_END = 1024.0
 """Operations of an invocation of register tiles after them. They are written out for each of its texels."""
 
 
 def fuse_epilogues(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages; readers of a table become the epilogue of its scatter where they are the only ones, and the first reader
-    of a contraction by register tiles, that works on the same texels, joins it."""
+    """The SubStages; readers of a table become the epilogue of its scatter where they are the only ones, and
+    the first reader of a contraction by register tiles, that works on the same texels, joins it."""
     if context.incremental:
         return list(sub_stages)
     limits, needed, wide = context.limits, {*context.roots, *context.named}, context.cost.wide
@@ -70,8 +71,9 @@ def _join_tiles(
     *,
     loops: bool,
 ) -> None:
-    """Puts register tiles into the place of a reader that they can do the work of. loops: whether it may have any: CPU drivers are slow
-    where one is written out for each texel of an invocation, in a dispatch that also overwrites leaves."""
+    """Puts register tiles into the place of a reader that they can do the work of. loops: whether it may have
+    any: CPU drivers are slow where one is written out for each texel of an invocation, in a dispatch that
+    also overwrites leaves."""
     (table,) = s.outputs
     for reader in sorted(readers.get(table, ())):
         alone = order[reader]
@@ -88,8 +90,8 @@ def _join_tiles(
 
 
 def _with_tiles(s: SubStage, table: Variable, reader: SubStage, *, stored: bool) -> SubStage | None:
-    """Register tiles with a reader of what they make, None as below, or where that is much for an invocation. stored: whether others read
-    it, too."""
+    """Register tiles with a reader of what they make, None as below, or where that is much for an invocation.
+    stored: whether others read it, too."""
     (f,) = tiled_in(s)
     together = _beside(s, table, reader)
     work = sum(g.operations * g.output.vtype.components for g in reader.body) * f.layout.points
@@ -106,8 +108,8 @@ def _with_epilogue(s: SubStage, table: Variable, reader: SubStage) -> SubStage |
 
 
 def _beside(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None:
-    """The SubStage with the reads and outputs of its reader. None if the reader needs other texels, or overwrites what the
-    SubStage reads."""
+    """The SubStage with the reads and outputs of its reader. None if the reader needs other texels, or
+    overwrites what the SubStage reads."""
     if (
         not isinstance(reader.work, Undecided)
         or reader.domain != table.domain
@@ -127,14 +129,16 @@ def _beside(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None:
 
 # Horizontal fusion: work on a single texel joins a larger dispatch.
 #
-# A pass over one texel costs as much as a pass over thousands. If no other SubStage of the step reads the result, as with
-# the new value of a step counter, the first invocation of another dispatch computes it; work on one texel of each tile is done
-# by the first invocation of each tile, so that one problem and many have the same passes. The result gets an image of its own:
-# other SubStages can still read the old value, and a copy at the end of the step replaces it.
+# A pass over one texel costs as much as a pass over thousands. If no other SubStage of the step reads the
+# result, as with the new value of a step counter, the first invocation of another dispatch computes it; work
+# on one texel of each tile is done by the first invocation of each tile, so that one problem and many have
+# the same passes. The result gets an image of its own: other SubStages can still read the old value, and a
+# copy at the end of the step replaces it.
 
 
 def fuse_horizontally(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages; those over one texel, or one a tile, whose outputs no SubStage reads are fused into others."""
+    """The SubStages; those over one texel, or one a tile, whose outputs no SubStage reads are fused into
+    others."""
     if context.incremental:
         return list(sub_stages)
     limits, read = context.limits, context.uses.readers
@@ -166,7 +170,8 @@ def _may_be_fused(s: SubStage, read: Container[Variable]) -> bool:
 
 
 def _together(host: SubStage, small: SubStage, limits: DeviceLimits) -> SubStage | None:
-    """Both as one SubStage. None unless the host becomes a dispatch: it overwrites a leaf, or does not fit a subpass."""
+    """Both as one SubStage. None unless the host becomes a dispatch: it overwrites a leaf, or does not fit a
+    subpass."""
     if not isinstance(host.work, Undecided) or not (host.replaces or limits.violation(host.as_subpass())):
         return None
     if small.domain.tiles != 1 and small.domain[1:] != host.domain[1:]:

@@ -1,4 +1,5 @@
-"""Passes that round otherwise, where the options allow it: 16-bit floats between shaders, and fused products and sums."""
+"""Passes that round otherwise, where the options allow it: 16-bit floats between shaders, and fused products
+and sums."""
 
 from __future__ import annotations
 
@@ -13,14 +14,16 @@ from ..substage import Compute, Fragment, Scatter, SubStage, TiledCompute
 
 # 16-bit intermediates: what passes hand to each other on pixels takes half the bytes.
 #
-# Half floats have 11 significant bits and end at 65504. They serve colours, distances in pixels and their gradients; they
-# do not serve positions: with half positions the face form's gradient is off by a fifth. Where a program rasterizes, only
-# images over the pixels of a raster are narrow, because lists of vertices and faces hold positions. What rasters read,
-# integers, single texels and all that outlives a step stay as they are.
+# Half floats have 11 significant bits and end at 65504. They serve colours, distances in pixels and their
+# gradients; they do not serve positions: with half positions the face form's gradient is off by a fifth.
+# Where a program rasterizes, only images over the pixels of a raster are narrow, because lists of vertices
+# and faces hold positions. What rasters read, integers, single texels and all that outlives a step stay as
+# they are.
 #
-# What is added up stays wide as well: values that a shader with a scatter or a reduction reads, and those that make the
-# bound of a scatter. The summands of gradients are small: of a mean over a million pixels they are below 6e-8, the smallest
-# half float. And a scatter clamps what its bound does not cover: both have to see the same bits.
+# What is added up stays wide as well: values that a shader with a scatter or a reduction reads, and those
+# that make the bound of a scatter. The summands of gradients are small: of a mean over a million pixels they
+# are below 6e-8, the smallest half float. And a scatter clamps what its bound does not cover: both have to
+# see the same bits.
 
 
 def narrow_intermediates(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
@@ -73,12 +76,12 @@ def _adds(s: SubStage) -> bool:
 #   positive and leaves the other at zero, so that the pixel belongs to both or to none.
 # - Floors, comparisons and indices turn the last bit of a value into another texel.
 #
-# So this pass leaves ``precise`` on everything that such inputs depend on: those which classes of Functions name in
-# ``decides_on``, by default all. Compensated sums and fixed-point sums say ``precise`` in their own snippets. The rest is free:
-# gradients of smooth losses, optimizers, shading.
+# So this pass leaves ``precise`` on everything that such inputs depend on: those which classes of Functions
+# name in ``decides_on``, by default all. Compensated sums and fixed-point sums say ``precise`` in their own
+# snippets. The rest is free: gradients of smooth losses, optimizers, shading.
 #
-# Off by default, since packed plans promise the bits of the baseline. On lavapipe it
-# changed neither bits nor time. On GPU and tiler records all arithmetic together is 0 to 18 % of a predicted step.
+# Off by default, since packed plans promise the bits of the baseline. On lavapipe it changed neither bits nor
+# time. On GPU and tiler records all arithmetic together is 0 to 18 % of a predicted step.
 
 
 def contract_operations(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:

@@ -1,6 +1,8 @@
-"""Schedules of whole dispatches of register tiles: what a workgroup makes together, and which contractions share a dispatch.
+"""Schedules of whole dispatches of register tiles: what a workgroup makes together, and which contractions
+share a dispatch.
 
-Each pass proposes rows (``model/schedules``) for dispatches, and the predictor chooses between these and what there is:
+Each pass proposes rows (``model/schedules``) for dispatches, and the predictor chooses between these and what
+there is:
 
     overlap_tiles      At: contractions that read each other share a dispatch, and what is between them is never stored
     tile_products      Tensorize: a workgroup makes products of two operands together, block after block of both
@@ -54,11 +56,12 @@ ALIKE = 2.0
 
 # ---- the passes
 def overlap_tiles(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages, fewer where a contraction makes again what the ones before it made for it (overlapped tiling).
+    """The SubStages, fewer where a contraction makes again what the ones before it made for it (overlapped
+    tiling).
 
-    The third answer of rematerialization, beside storing a value and computing it again wherever it is read: once for each
-    block of the reader, with a margin as wide as the reader's kernel. The predictor decides between both and a dispatch for
-    each contraction."""
+    The third answer of rematerialization, beside storing a value and computing it again wherever it is read:
+    once for each block of the reader, with a margin as wide as the reader's kernel. The predictor decides
+    between both and a dispatch for each contraction."""
     if context.incremental:
         return list(sub_stages)
     uses, limits, model = context.uses, context.limits, context.cost
@@ -96,9 +99,9 @@ def overlap_tiles(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
 
 
 def tile_products(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages; products of two operands, matrix products and convolutions, are made by tiles of workgroups that stage
-    blocks of both where that is done sooner. An invocation by itself reads a row of its tile for each of its columns; a
-    workgroup reads it once for all of them."""
+    """The SubStages; products of two operands, matrix products and convolutions, are made by tiles of
+    workgroups that stage blocks of both where that is done sooner. An invocation by itself reads a row of its
+    tile for each of its columns; a workgroup reads it once for all of them."""
     given = [_as_given(s, context.limits) if _is_alone(s) and _by_hand(s) else s for s in sub_stages]
     return _each_alone(given, context, _soonest_product)
 
@@ -119,17 +122,19 @@ def _as_given(s: SubStage, limits: DeviceLimits) -> SubStage:
 
 
 def stage_operands(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages; workgroups of dispatches of one contraction stage regions of images where that is done sooner."""
+    """The SubStages; workgroups of dispatches of one contraction stage regions of images where that is done
+    sooner."""
     return _each_alone(sub_stages, context, lambda s, c: soonest_chain(s, c.limits, c.cost))
 
 
 def fuse_contractions(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages, fewer where independent contractions share a dispatch: its workgroups are divided among them.
+    """The SubStages, fewer where independent contractions share a dispatch: its workgroups are divided among
+    them.
 
-    First those of one level, at one distance from the start of the schedule, are merged where the limits allow it. Then what
-    is off the critical path moves to a later level, before what reads it. The gradient by the image of one layer and that
-    by the weights of the next need one barrier instead of two, and together they fill a device that the sums for a few
-    weights leave idle. Narrow devices gain nothing."""
+    First those of one level, at one distance from the start of the schedule, are merged where the limits
+    allow it. Then what is off the critical path moves to a later level, before what reads it. The gradient by
+    the image of one layer and that by the weights of the next need one barrier instead of two, and together
+    they fill a device that the sums for a few weights leave idle. Narrow devices gain nothing."""
     if context.incremental or not context.cost.wide:
         return list(sub_stages)
     uses = context.uses
@@ -166,8 +171,8 @@ def fuse_contractions(sub_stages: Sequence[SubStage], context: Context) -> list[
 def soonest(
     scheduled: Iterable[SubStage], limits: DeviceLimits, model: DeviceModel
 ) -> tuple[float, SubStage] | None:
-    """The seconds of the schedule of a dispatch that is done soonest, and the dispatch; None where there is none within the
-    limits."""
+    """The seconds of the schedule of a dispatch that is done soonest, and the dispatch; None where there is
+    none within the limits."""
     best, found, memo = math.inf, None, Memo()
     for s in scheduled:
         seconds = tiles_seconds(s, limits, model, memo)
@@ -195,8 +200,8 @@ def _each_alone(
     context: Context,
     search: Callable[[SubStage, Context], tuple[float, SubStage] | None],
 ) -> list[SubStage]:
-    """The SubStages; on wide devices those of one contraction, but for those that add up parts, by what a search finds if that
-    is done sooner."""
+    """The SubStages; on wide devices those of one contraction, but for those that add up parts, by what a
+    search finds if that is done sooner."""
     if context.incremental or not context.cost.wide:
         return list(sub_stages)
     result = []
@@ -237,8 +242,8 @@ def chain_schedules(s: SubStage, limits: DeviceLimits, model: DeviceModel) -> It
 
 
 def _every_chain(s: SubStage, model: DeviceModel) -> Iterator[SubStage]:
-    """The schedules by hand, if there are any. Else inner values in registers; then, on wide devices, in shared memory, with and
-    without the images that workgroups load more than once."""
+    """The schedules by hand, if there are any. Else inner values in registers; then, on wide devices, in
+    shared memory, with and without the images that workgroups load more than once."""
     *inner, last = tiled_in(s)
     if _by_hand(s):
         if inner:  # the last one may become an inner one later
@@ -390,8 +395,9 @@ def _product_fits(s: SubStage, limits: DeviceLimits) -> bool:
 def _together(
     host: SubStage | None, s: SubStage, limits: DeviceLimits, model: DeviceModel
 ) -> SubStage | None:
-    """Both as one SubStage; None where their workgroups differ in size, need too much memory together, or where those that
-    fill the device need different numbers of registers: a shader has as many as its largest branch."""
+    """Both as one SubStage; None where their workgroups differ in size, need too much memory together, or
+    where those that fill the device need different numbers of registers: a shader has as many as its largest
+    branch."""
     assert host is not None
     fs = [*tiled_in(host), *tiled_in(s)]
     filling = (f for f in fs if f.layout.groups * f.layout.lanes >= model.lanes)

@@ -1,4 +1,5 @@
-"""Where values lie that shaders hand to each other or to the next step, in the order in which the passes decide."""
+"""Where values lie that shaders hand to each other or to the next step, in the order in which the passes
+decide."""
 
 from __future__ import annotations
 
@@ -35,9 +36,9 @@ from .choose_lowering import may_be_dispatched
 def update_in_place(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
     """The SubStages, some of which overwrite leaves. The other updates are copied at the end of a step.
 
-    A SubStage may overwrite a leaf if it reads it at its own pixel only, or not at all, and if every other reader of
-    the leaf can run before it. It must fit a dispatch: a compute shader may load and store the same texel of a storage
-    image. ``choose_lowering`` may draw it instead.
+    A SubStage may overwrite a leaf if it reads it at its own pixel only, or not at all, and if every other
+    reader of the leaf can run before it. It must fit a dispatch: a compute shader may load and store the same
+    texel of a storage image. ``choose_lowering`` may draw it instead.
     """
     uses = context.uses
     later = [set(k) for k in uses.later]
@@ -77,8 +78,9 @@ def _reaches(later: Sequence[Collection[int]], start: int, goals: Collection[int
 
 # Channel packing: values that one SubStage makes and the same shaders read share the channels of an image.
 #
-# Two scalars in one image of two channels take one attachment and one fetch instead of two. A vector of three leaves the
-# fourth channel of its image unused, and a scalar can have it. Values are only packed if that takes no more bytes.
+# Two scalars in one image of two channels take one attachment and one fetch instead of two. A vector of three
+# leaves the fourth channel of its image unused, and a scalar can have it. Values are only packed if that
+# takes no more bytes.
 
 _TYPES = {(2, False): VType.VEC2, (4, False): VType.VEC4, (2, True): VType.IVEC2, (4, True): VType.IVEC4}
 
@@ -150,15 +152,16 @@ def _reading(s: SubStage, new: Variable, members: tuple[Variable, ...]) -> SubSt
     return replace(s, reads=reads, channels=channels)
 
 
-# Values that dispatches hand to other shaders lie in storage buffers where the device stores these faster than images.
+# Values that dispatches hand to other shaders lie in storage buffers where the device stores these faster
+# than images.
 #
-# CPU drivers pack each texel of a storage image into its format, invocation by invocation: lavapipe takes 16 to 27
-# nanoseconds for four floats, and 2 to 5 in a buffer. GPUs do both alike, and images have caches for neighbours in two
-# dimensions. The rates of the device model decide, value by value.
+# CPU drivers pack each texel of a storage image into its format, invocation by invocation: lavapipe takes 16
+# to 27 nanoseconds for four floats, and 2 to 5 in a buffer. GPUs do both alike, and images have caches for
+# neighbours in two dimensions. The rates of the device model decide, value by value.
 #
-# A value stays an image where hardware needs one: what draws write, what samplers filter, leaves, outputs and all that outlives
-# a step, and what vertices are pulled from. Values of one format that the same SubStages read share a range, since devices
-# allow few buffers in a shader. Those that save most come first.
+# A value stays an image where hardware needs one: what draws write, what samplers filter, leaves, outputs and
+# all that outlives a step, and what vertices are pulled from. Values of one format that the same SubStages
+# read share a range, since devices allow few buffers in a shader. Those that save most come first.
 
 
 def store_in_buffers(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
@@ -264,9 +267,9 @@ def _gain(v: Variable, reads: float, cost: DeviceModel) -> float:
 
 # Shaders load what they fetch from storage images where the device does that faster than from textures.
 #
-# Both read one texel. CPU drivers write the whole of their sampler around a fetch from a texture: lavapipe takes 1.8
-# nanoseconds for four floats, and .7 for a load from a storage image. GPUs read both through the same caches. The rates of
-# the device model decide.
+# Both read one texel. CPU drivers write the whole of their sampler around a fetch from a texture: lavapipe
+# takes 1.8 nanoseconds for four floats, and .7 for a load from a storage image. GPUs read both through the
+# same caches. The rates of the device model decide.
 #
 # Devices allow fewer storage images than textures in a shader. Those that are read most often come first.
 
@@ -299,22 +302,25 @@ def _loading(s: SubStage, narrow: frozenset[Variable], context: Context) -> SubS
     return loading(bisect_left(range(1, most + 1), True, key=too_many) if too_many(most) else most)
 
 
-# Copies before a step instead of behind it: a SubStage that reads a leaf at other pixels can overwrite it if it reads a copy.
+# Copies before a step instead of behind it: a SubStage that reads a leaf at other pixels can overwrite it if
+# it reads a copy.
 #
-# An update that is not made in place takes a copy of the new value into the leaf at the end of the step, behind a barrier
-# that nothing else needs. The old value can be copied instead, while the first Stages run: the maker of the new value
-# reads the copy and writes into the image of the leaf. As many texels are copied, with one barrier less.
+# An update that is not made in place takes a copy of the new value into the leaf at the end of the step,
+# behind a barrier that nothing else needs. The old value can be copied instead, while the first Stages run:
+# the maker of the new value reads the copy and writes into the image of the leaf. As many texels are copied,
+# with one barrier less.
 #
-# Worked example: ``step`` is read by every pixel of the optimizer, and its first invocation makes ``step + 1``.
+# Worked example: ``step`` is read by every pixel of the optimizer, and its first invocation makes ``step +
+# 1``.
 #
 #     project; draw; optimize; copy new -> step      4 levels of commands
 #     project, copy step -> old; draw; optimize      3 levels
 
 
 def copy_leaves_first(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages; makers of new values read copies of the leaves that they overwrite. Only if no copy is left at the end
-    of the step, and if that saves a barrier: all makers wait for something else, and no chain of SubStages gets longer. A
-    gated step pays the barrier."""
+    """The SubStages; makers of new values read copies of the leaves that they overwrite. Only if no copy is
+    left at the end of the step, and if that saves a barrier: all makers wait for something else, and no chain
+    of SubStages gets longer. A gated step pays the barrier."""
     found = list(sub_stages)
     placed = {leaf for s in found for leaf in s.replaces.values()}
     left = [(leaf, new) for leaf, new in context.updates if leaf not in placed]

@@ -121,7 +121,8 @@ class _Between:
         return first.intersection(*others)
 
     def _read_with(self, s: SubStage, elsewhere: bool) -> frozenset[Variable]:
-        """The Variables that a SubStage reads at every texel where it reads a value, at other texels or not."""
+        """The Variables that a SubStage reads at every texel where it reads a value, at other texels or
+        not."""
         if (s, elsewhere) not in self._near:
             own = self.reads[s].items()
             near = {x for x, r in own if r.elsewhere or not elsewhere or x.size == (1, 1)}
@@ -132,8 +133,8 @@ class _Between:
 def _following(
     common: Iterable[Variable], functions: Mapping[Function, frozenset[Variable]]
 ) -> dict[Variable, frozenset[Function]]:
-    """The Variables, and all values that Functions at the same pixel (producers first) make of them and of constants.
-    functions: with their inputs that are no constants."""
+    """The Variables, and all values that Functions at the same pixel (producers first) make of them and of
+    constants.  functions: with their inputs that are no constants."""
     known = dict.fromkeys(common, frozenset[Function]())
     for f, inputs in functions.items():
         if inputs <= known.keys() and f.output not in known:

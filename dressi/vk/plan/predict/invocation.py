@@ -1,7 +1,8 @@
 """What one shader invocation takes: operations, texels fetched, and how many of these wait for each other.
 
-The walk follows the generated GLSL: a value is loaded once where it is stored, its makers run once at the invocation's
-own pixel, and they run once for each texel that is fetched where the value is computed again instead.
+The walk follows the generated GLSL: a value is loaded once where it is stored, its makers run once at the
+invocation's own pixel, and they run once for each texel that is fetched where the value is computed again
+instead.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from ..substage import Binding, SubStage
 FILTERED = 2.0
 """Texels that a sampler fetches in the time in which it filters one."""
 TYPICAL_LOOP = 8
-"""Iterations of a loop of which only the data know how long it is: rows of a sparse matrix, faces around an edge."""
+"""Iterations of a loop of which only the data know how long it is: rows of a sparse matrix, faces around an
+edge."""
 
 
 class Invocation(NamedTuple):
-    """operations: arithmetic.  fetches: texels of textures and attachments, of all planes.  image_loads: of storage images.
-    loads: of storage buffers.  shared: words of memory that a workgroup shares.  walk: texels that the longest loop visits, loops inside
-    of loops multiplied.  chain: fetches that wait for each other.  products: operations of matrix products by subgroups."""
+    """operations: arithmetic.  fetches: texels of textures and attachments, of all planes.  image_loads: of
+    storage images.  loads: of storage buffers.  shared: words of memory that a workgroup shares.  walk:
+    texels that the longest loop visits, loops inside of loops multiplied.  chain: fetches that wait for each
+    other.  products: operations of matrix products by subgroups."""
 
     operations: float = 0.0
     fetches: float = 0.0
@@ -55,8 +58,8 @@ class Invocation(NamedTuple):
 
 
 def loops_of(f: Function) -> float:
-    """Iterations that one evaluation is expected to run, 0 without a loop: those that it declares, and ``TYPICAL_LOOP``,
-    or fewer where it declares fewer, where data decide."""
+    """Iterations that one evaluation is expected to run, 0 without a loop: those that it declares, and
+    ``TYPICAL_LOOP``, or fewer where it declares fewer, where data decide."""
     by_data = any(math.isinf(f.reads(k)) for k, a in enumerate(f.access) if a is Access.FETCH)
     if not by_data:
         return float(f.iterations)
@@ -64,7 +67,8 @@ def loops_of(f: Function) -> float:
 
 
 class Shader:
-    """Counts what shaders of a SubStage do. at_hand: Variables that cost nothing, passed from another shader."""
+    """Counts what shaders of a SubStage do. at_hand: Variables that cost nothing, passed from another
+    shader."""
 
     def __init__(self, s: SubStage, at_hand: Iterable[Variable] = ()):
         self._stored = {r.variable for r in s.reads} | set(s.channels)
@@ -75,7 +79,8 @@ class Shader:
         self._elsewhere: dict[Variable, Invocation] = {}
 
     def run(self, roots: Iterable[Variable], inside: Iterable[Function] = ()) -> Invocation:
-        """One evaluation of the roots at a pixel, by Functions ``inside`` (producers first) and whatever else they need."""
+        """One evaluation of the roots at a pixel, by Functions ``inside`` (producers first) and whatever else
+        they need."""
         counted = _Counted(self)
         for f in inside:
             counted.emit(f)
@@ -179,8 +184,8 @@ class _Counted:
 
 @dataclass(frozen=True)
 class Stores:
-    """What an invocation writes: texels of attachments, of storage images and of storage buffers, and values that it adds
-    with atomics."""
+    """What an invocation writes: texels of attachments, of storage images and of storage buffers, and values
+    that it adds with atomics."""
 
     attachments: float = 0.0
     images: float = 0.0
@@ -213,8 +218,8 @@ class Stores:
 class Load:
     """Work of one kind of shader: invocations, what each does, and what it stores.
 
-    dispatched: as compute shader.  vertices, filled: what the fixed-function part transforms, and the pixels of attachments
-    that it clears and tests.
+    dispatched: as compute shader.  vertices, filled: what the fixed-function part transforms, and the pixels
+    of attachments that it clears and tests.
     """
 
     invocations: int

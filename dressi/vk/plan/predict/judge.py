@@ -1,8 +1,8 @@
 """The judge: passes propose SubStages, and what is predicted to take longer than what was there is dropped.
 
-Each SubStage takes what its shaders do or what its images move, whichever is longer, and the start of its passes
-and dispatches with a barrier each; which of them will share a render pass is not known yet. Work on pixels that is still undecided
-counts as what ``decided`` makes of it.
+Each SubStage takes what its shaders do or what its images move, whichever is longer, and the start of its
+passes and dispatches with a barrier each; which of them will share a render pass is not known yet. Work on
+pixels that is still undecided counts as what ``decided`` makes of it.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Judge:
         self._known: dict[SubStage, float] = {}
 
     def fastest(self, ways: Sequence[tuple[Sequence[SubStage], float]]) -> int:
-        """The number of the way that takes the least time; the first one where others gain next to nothing. ways: the
-        SubStages of a schedule each, and the seconds of its copies."""
+        """The number of the way that takes the least time; the first one where others gain next to nothing.
+        ways: the SubStages of a schedule each, and the seconds of its copies."""
         if len(ways) == 1:
             return 0
         common = set(ways[0][0]).intersection(*(way for way, _ in ways[1:]))
@@ -65,7 +65,8 @@ class Judge:
         if isinstance(s.work, TiledCompute):
             return tiles_seconds(s, limits, model)
         passes, dispatches = launches_of(s)
-        # Rasters and sums of fragments open render passes. What follows from them counts as a subpass that joins one.
+        # Rasters and sums of fragments open render passes. What follows from them counts as a subpass that
+        # joins one.
         opens = isinstance(s.work, Raster | Accumulate | FragmentScatter)
         started = model.render_pass if opens else min(model.render_pass, model.dispatch)
         starts = passes * started + dispatches * model.dispatch + (passes + dispatches) * model.barrier
@@ -76,18 +77,18 @@ class Judge:
 
 # The choice between subpass and dispatch for work on each pixel.
 #
-# Packing leaves work on pixels undecided; it becomes a subpass or a dispatch, whichever fits and suits the device
-# model. Dispatches suit devices with slow fragments, and work over lists: fragments are shaded in blocks of at least 2x2,
-# so that half of them would idle on an image of one line.
+# Packing leaves work on pixels undecided; it becomes a subpass or a dispatch, whichever fits and suits the
+# device model. Dispatches suit devices with slow fragments, and work over lists: fragments are shaded in
+# blocks of at least 2x2, so that half of them would idle on an image of one line.
 #
-# Work that overwrites leaves is drawn if the driver writes attachments faster than storage images, on CPU drivers two to
-# five times. The image of the leaf is then input attachment and colour attachment at once. That is allowed because the
-# draw covers each pixel once and writes it after its fragment has read it.
+# Work that overwrites leaves is drawn if the driver writes attachments faster than storage images, on CPU
+# drivers two to five times. The image of the leaf is then input attachment and colour attachment at once.
+# That is allowed because the draw covers each pixel once and writes it after its fragment has read it.
 
 
 def decided(s: SubStage, limits: DeviceLimits, model: DeviceModel, *, chooses: bool = True) -> SubStage:
-    """Work on each pixel as a subpass or as a dispatch, whichever fits and suits the device model; other work as it is.
-    chooses: False for subpasses wherever possible."""
+    """Work on each pixel as a subpass or as a dispatch, whichever fits and suits the device model; other work
+    as it is.  chooses: False for subpasses wherever possible."""
     draws = not chooses or (model.prefers_attachments and not model.prefers_dispatches)
     if isinstance(s.work, Scatter):
         return _with_epilogue(s, limits, draws)
@@ -104,8 +105,8 @@ def decided(s: SubStage, limits: DeviceLimits, model: DeviceModel, *, chooses: b
 
 
 def _with_epilogue(s: SubStage, limits: DeviceLimits, draws: bool) -> SubStage:
-    """The scatter with an epilogue that overwrites leaves as a draw, with others as a dispatch. draws: whether work that
-    overwrites leaves is better drawn."""
+    """The scatter with an epilogue that overwrites leaves as a draw, with others as a dispatch. draws:
+    whether work that overwrites leaves is better drawn."""
     work = s.work
     assert isinstance(work, Scatter)
     epilogue = work.epilogue

@@ -1,11 +1,11 @@
 """What a step of a plan is predicted to take on a device of which only the model is known, Stage by Stage.
 
-The time of a SubStage is the largest of its work (operations, fetches and stores at the device's rates, by as many
-rounds as fill the lanes) and its longest chain of dependent fetches. That of a Stage is the sum of these or the time of
-its bytes, whichever is larger, plus the start of its passes or dispatches and its barriers.
+The time of a SubStage is the largest of its work (operations, fetches and stores at the device's rates, by as
+many rounds as fill the lanes) and its longest chain of dependent fetches. That of a Stage is the sum of these
+or the time of its bytes, whichever is larger, plus the start of its passes or dispatches and its barriers.
 
-Where the data decide, shares stand for them: ``COVERED`` of the pixels under a raster, ``LISTED`` under one that draws a
-list of live faces, ``ACTIVE`` of the blocks, ``LIVE`` of the faces.
+Where the data decide, shares stand for them: ``COVERED`` of the pixels under a raster, ``LISTED`` under one
+that draws a list of live faces, ``ACTIVE`` of the blocks, ``LIVE`` of the faces.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from .work import launches_of, loads_of
 
 @dataclass(frozen=True)
 class StagePrediction:
-    """One Stage: ``invocations``, ``operations`` and ``fetches`` (from buffers too) of all, ``bytes`` that leave the chip, ``walk``: texels
-    that one invocation visits in a loop, ``chain``: fetches of one invocation that wait for each other.
+    """One Stage: ``invocations``, ``operations`` and ``fetches`` (from buffers too) of all, ``bytes`` that
+    leave the chip, ``walk``: texels that one invocation visits in a loop, ``chain``: fetches of one
+    invocation that wait for each other.
 
     seconds: predicted.  measured: seconds by timestamps, None where nothing was measured.
     """
@@ -57,7 +58,8 @@ class StagePrediction:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Of the Stages that run in every step, in their order, with the copies before and after them as one more."""
+    """Of the Stages that run in every step, in their order, with the copies before and after them as one
+    more."""
 
     model: DeviceModel
     stages: tuple[StagePrediction, ...]
@@ -132,7 +134,8 @@ def _predict(plan: Plan, stage: Stage, barriers: int, model: DeviceModel) -> Sta
 
 
 def _on_tiles(s: SubStage, stage: Stage, plan: Plan) -> list[Load]:
-    """The shaders of a subpass on a tiler: the values that only this render pass uses stay in registers of the tile."""
+    """The shaders of a subpass on a tiler: the values that only this render pass uses stay in registers of
+    the tile."""
     first, *others = loads_of(s, plan.limits)
     made = {v for other in stage.sub_stages for v in other.outputs}
     read = planes(r.variable for r in s.reads if r.binding is Binding.ATTACHMENT and r.variable in made)
@@ -144,13 +147,15 @@ def _on_tiles(s: SubStage, stage: Stage, plan: Plan) -> list[Load]:
 
 # Bytes that a step moves, estimated from its plan.
 #
-# Every image that a SubStage reads or writes counts once, whole, and so do depths and accumulators. Texels that are
-# fetched many times count once, since caches hold them, and those of sparse draws count although nobody touches them.
+# Every image that a SubStage reads or writes counts once, whole, and so do depths and accumulators. Texels
+# that are fetched many times count once, since caches hold them, and those of sparse draws count although
+# nobody touches them.
 
 
 def stage_bytes(plan: Plan, stage: Stage, *, tiler: bool = False) -> int:
-    """Bytes of a Stage of the step. tiler: only those that cross the edge of the chip. Attachments that nobody reads
-    outside of their render pass stay in it, and so does the depth; an attachment of several subpasses is loaded once."""
+    """Bytes of a Stage of the step. tiler: only those that cross the edge of the chip. Attachments that
+    nobody reads outside of their render pass stay in it, and so does the depth; an attachment of several
+    subpasses is loaded once."""
     total = 0
     on_chip = {v for s in stage.sub_stages for v in s.outputs} if tiler and stage.draws else set()
     inside = plan.images.passing[1] if tiler else frozenset()

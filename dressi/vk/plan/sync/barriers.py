@@ -1,13 +1,14 @@
-"""Barriers between commands that depend on each other. Plain data and pure functions; Vulkan's numbers, no device.
+"""Barriers between commands that depend on each other. Plain data and pure functions; Vulkan's numbers, no
+device.
 
-Two commands depend on each other when they use the same resource and one of them writes it: a read after a write, a
-write after a read, a write after a write. ``synchronize`` puts every command on the first *level* behind all commands it
-depends on. Commands of a level run at the same time; between two levels is one barrier, with the stages and accesses of
-the dependencies that end behind it.
+Two commands depend on each other when they use the same resource and one of them writes it: a read after a
+write, a write after a read, a write after a write. ``synchronize`` puts every command on the first *level*
+behind all commands it depends on. Commands of a level run at the same time; between two levels is one
+barrier, with the stages and accesses of the dependencies that end behind it.
 
-Worked example, with resources a to d and commands in the order of the plan: 0 writes a; 1 reads a, writes b; 2 writes c;
-3 reads b and c. Levels: {0, 2}, {1}, {3}. One barrier after each Stage would be three; here are two, and 2 does not wait
-for 1.
+Worked example, with resources a to d and commands in the order of the plan: 0 writes a; 1 reads a, writes b;
+2 writes c; 3 reads b and c. Levels: {0, 2}, {1}, {3}. One barrier after each Stage would be three; here are
+two, and 2 does not wait for 1.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ WRITES = Access.SHADER_WRITE | Access.COLOR_WRITE | Access.DEPTH_WRITE | Access.
 
 @dataclass(frozen=True)
 class Use:
-    """What a command does with a resource: an image by its number in the plan, or a buffer by whatever stands for it."""
+    """What a command does with a resource: an image by its number in the plan, or a buffer by whatever stands
+    for it."""
 
     resource: Hashable
     stages: Pipe
@@ -67,7 +69,8 @@ class Use:
 
 @dataclass(frozen=True)
 class Barrier:
-    """What was ``written`` in the stages ``before`` can be ``seen`` in the stages ``after``, which wait for these."""
+    """What was ``written`` in the stages ``before`` can be ``seen`` in the stages ``after``, which wait for
+    these."""
 
     before: Pipe
     after: Pipe
@@ -96,8 +99,8 @@ C = TypeVar("C", bound=Used)
 
 @dataclass(frozen=True)
 class Level(Generic[C]):
-    """Commands that do not depend on each other, behind a barrier. The first level has none: what is recorded begins with
-    a full one."""
+    """Commands that do not depend on each other, behind a barrier. The first level has none: what is recorded
+    begins with a full one."""
 
     barrier: Barrier | None
     commands: tuple[C, ...]

@@ -17,9 +17,9 @@ STATUS, ACCUMULATORS = "status", "accumulators"
 
 
 class Part(Enum):
-    """Which commands of a Stage: transfers that prepare a dispatch; the render pass or dispatch; the resolution of what a
-    scatter added. Or the copy of a leaf that is kept while the step overwrites it, that of a new value into its leaf, and
-    the report of shaders to the host."""
+    """Which commands of a Stage: transfers that prepare a dispatch; the render pass or dispatch; the
+    resolution of what a scatter added. Or the copy of a leaf that is kept while the step overwrites it, that
+    of a new value into its leaf, and the report of shaders to the host."""
 
     SAVE = "save"
     PREPARE = "prepare"
@@ -33,8 +33,8 @@ class Part(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Command:
-    """Commands that are recorded together. stage: the number of their Stage. band: the first cell of the band of a table
-    that a scatter adds into. copy: (target, source)."""
+    """Commands that are recorded together. stage: the number of their Stage. band: the first cell of the band
+    of a table that a scatter adds into. copy: (target, source)."""
 
     part: Part
     uses: tuple[Use, ...]
@@ -132,7 +132,8 @@ def _work(s: SubStage, shaders: Shaders, images: Numbers, depths: Mapping[SubSta
 
 
 def _resolved(s: SubStage, shaders: Shaders, images: Numbers) -> Iterable[Use]:
-    """The second shader of a scatter: it reads the accumulators, empties them and writes the table, or does the epilogue."""
+    """The second shader of a scatter: it reads the accumulators, empties them and writes the table, or does
+    the epilogue."""
     sources = {part: text for part, text in shaders.sources.items() if part.startswith("resolve")}
     yield from _reads(sources, s, images)
     (pipe,) = {_PIPES[stage_of(part)] for part in sources} - {Pipe.VERTEX}
