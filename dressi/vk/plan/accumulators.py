@@ -74,8 +74,7 @@ class Accumulators:
         return replace(self, far=0).words + 2 * self.cells * int(self.far > 0)
 
     def bands(self, most: int) -> range:
-        """The first cell of each band: the part of the table that fits one storage buffer of so many
-        bytes."""
+        """The first cell of each band: a part of the table that fits a storage buffer of so many bytes."""
         return range(0, self.cells, most // (4 * self.words_of_cell))
 
     def buffer_numbers(self, most: int) -> int:
@@ -115,7 +114,6 @@ def _unbounded(cells: int, components: int, k: int) -> Accumulators:
 
 
 def accumulator_bytes(functions: Iterable[Function], most: int) -> int:
-    """Size of the buffer that all scatters among the Functions share, in bytes. most: that a storage buffer
-    may have."""
+    """Bytes of the buffer that all scatters among the Functions share. most: that a buffer may have."""
     scatters = (f for f in functions if isinstance(f, ScatterFunction | FragmentScatterFunction))
     return 4 * max((accumulators_of(f).buffer_words(most) for f in scatters), default=0)

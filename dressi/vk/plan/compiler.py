@@ -133,8 +133,7 @@ LOWERINGS: tuple[Lowering, ...] = (
     measure_bounds,  # large tables of sums get the largest value as a bound
     tile_contractions,  # large contractions are computed by register tiles
 )
-"""What replaces Functions by others that suit the device, by the Variables that are replaced. They are in
-``lowering/``."""
+"""What replaces Functions by others that suit the device, by the Variables that are replaced."""
 
 INSTEAD: dict[Pass, Pass] = {pack_functions: one_function_each, choose_lowering: subpasses_where_possible}
 """What runs for a pass that is switched off and cannot be left out."""
@@ -213,8 +212,7 @@ def build_plan(
 
 
 def _fitted(program: Program, make: Callable[[Program], Made]) -> Made:
-    """What is made of a program. Functions that do not fit are replaced by others that mean the same. Raises
-    DoesNotFit."""
+    """What is made of a program in which Functions that do not fit are replaced. Raises DoesNotFit."""
     while True:
         try:
             return make(program)
@@ -249,8 +247,7 @@ def _lowered(program: Program, lowerings: Sequence[Lowering], target: Target) ->
 
 
 def _faster(ways: Sequence[Program], title: str, target: Target) -> Program:
-    """The program whose step is predicted to be the fastest, of those that fit; the last one where none
-    does."""
+    """The program with the fastest predicted step of those that fit; the last one where none does."""
 
     def sub_stages(program: Program) -> list[SubStage]:
         once, step = contexts(program, target)
@@ -275,8 +272,7 @@ def contexts(program: Program, target: Target, gated: bool = False) -> tuple[Con
     kept, repeated = split_static(program, moving, dependencies, options, cost)
 
     def context(roots: Iterable[Variable], given: Iterable[Variable], updates: Updates) -> Context:
-        """Of the Schedule that computes ``roots`` from leaves and from ``given``, and then makes the
-        updates."""
+        """The Schedule that computes ``roots`` from leaves and ``given``, then makes the updates."""
         roots, given = tuple(roots), frozenset(given)
         analysis = Analysis(
             [v for v in roots if v.creator is not None and v not in given],
@@ -372,8 +368,7 @@ def schedule(context: Context, moving: Leaves, title: str) -> Schedule:
 def _after(
     before: tuple[list[SubStage], Context], run: Pass, title: str, *, choose: bool
 ) -> list[tuple[list[SubStage], Context]]:
-    """What a pass makes of a schedule; with ``choose`` the schedule without it as well, if the pass changed
-    it."""
+    """What a pass makes of a schedule; with ``choose`` also the schedule without it, if they differ."""
     sub_stages, context = before
     made = run(sub_stages, context)
     following = context.following(made)

@@ -58,8 +58,7 @@ class Context:
 
     @cached_property
     def fixed(self) -> frozenset[Variable]:
-        """Variables that need images of their own: roots, named outputs, leaves that are updated and their
-        values."""
+        """Variables with images of their own: roots, named outputs, updated leaves and their new values."""
         return frozenset((*self.roots, *self.named, *(v for pair in self.updates for v in pair)))
 
     @cached_property

@@ -12,8 +12,7 @@ from .substage import SparseWork, SubStage
 
 
 class Usage(Flag):
-    """What an image is used for, as VkImageUsageFlagBits say it; or that it is none, but a range of a storage
-    buffer."""
+    """What an image is used for, as VkImageUsageFlagBits, or that it is a range of a storage buffer."""
 
     SOURCE = 0x1
     TARGET = 0x2

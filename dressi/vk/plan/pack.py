@@ -53,8 +53,7 @@ from .substage import (
 )
 from .uses import Uses
 
-# Functions to SubStages (paper 3.3.3 and A.8): greedy, from the end of the graph, under the limits of a
-# device.
+# Functions to SubStages (paper 3.3.3 and A.8): greedy, from the end of the graph, under the limits.
 
 CROWDED = 16
 """Functions that are refused because the shader would grow too long, before a SubStage is closed."""
@@ -187,14 +186,12 @@ def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: b
             push(f)
 
     def newcomers(group: Group, key: tuple) -> list[Entry]:
-        """Ready Functions that may join: of the group's own key; and a scatter takes the makers of its
-        values."""
+        """Ready Functions of the group's key; a scatter also takes makers of its values."""
         keys = [key, (PixelFunction, *key[1:])] if group.scatters else [key]
         return [entry for k in keys for entry in ready.pop(k, [])]
 
     def makers(f: Function) -> list[Function]:
-        """What waits for a Function, and for the values that its fragments make; once for each value that
-        these read."""
+        """What waits for a Function and the values of its fragments, once for each value they read."""
         values = (
             x
             for g in (*with_it.get(f, ()), f)
@@ -270,8 +267,7 @@ def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: b
 
 
 def _put_back(ready: dict[tuple, list[Entry]], key: tuple, heap: list[Entry], mixed: bool) -> list[Entry]:
-    """Puts back the entries that a closed SubStage did not look at; returns those that cannot be put back as
-    a whole."""
+    """Puts back what a closed SubStage did not look at; returns what cannot be put back as a whole."""
     if not heap or mixed:
         return heap
     others = ready.pop(key, [])
@@ -352,8 +348,7 @@ class Counts:
         self._shares: list[tuple[Walk, int] | None] = [None] * len(analysis.order)
 
     def shares(self, f: Function) -> tuple[Walk, int]:
-        """What a Function adds to a shader, and to its length, in Functions that drivers compile fast.
-        Counted once for all groups."""
+        """What a Function adds to a shader: its walk, and its length in Functions that compile fast."""
         number = self.analysis.position[f]
         found = self._shares[number]
         if found is None:
@@ -520,8 +515,7 @@ class Group:
         return self.length >= self.counts.largest
 
     def crossing(self, pending: Container[Function]) -> int:
-        """Planes that it reads of Functions which could join it, at its own pixels. pending: the Functions
-        that no SubStage has yet."""
+        """Planes that it reads of ``pending`` Functions, which could join it, at its own pixels."""
         return planes(
             v
             for v in self.reads
@@ -578,8 +572,7 @@ def parts_of(analysis: Analysis, functions: Sequence[Function]) -> dict[Function
 
 
 def _inside(analysis: Analysis, functions: Sequence[Function], part: Function) -> list[Function]:
-    """The Functions over the domain of a part whose values are known outside of it, or which such Functions
-    alone read."""
+    """Functions over the domain of a part that are known outside of it, or read only by such ones."""
     follows = {part.output}
     behind = []
     for f in functions:

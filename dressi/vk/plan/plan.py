@@ -1,5 +1,4 @@
-"""A Program as a frozen, printable Plan: what runs once after a change of inputs, and what runs in every
-step; its picture."""
+"""A Program as a frozen, printable Plan: what runs once, what runs in every step; its picture."""
 
 from __future__ import annotations
 
@@ -136,8 +135,7 @@ class Plan(Figures):
 
     @cached_property
     def levels(self) -> list[Level[Command]]:
-        """The commands of a step before which nothing was sent; each level has a barrier, a full one the
-        first."""
+        """The commands of a step before which nothing was sent, with the barriers between them."""
         first = len(self.static.stages)
         always = [first + k for k, own in enumerate(self.step.dependencies) if own is None]
         return self.synchronized(always)

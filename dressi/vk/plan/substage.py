@@ -59,8 +59,7 @@ class SubStage:
 
     @property
     def one_line(self) -> bool:
-        """Whether its pixels are in one line, as those of a list: half of the fragments would idle, in blocks
-        of 2x2."""
+        """Whether its pixels are one line, as of a list: half of the 2x2 blocks of fragments would idle."""
         return self.domain.size[1] == 1
 
     @property
@@ -106,8 +105,7 @@ class SubStage:
         return replace(self, work=Compute(self.fused, sparse), reads=reads)
 
     def as_subpass(self) -> SubStage:
-        """The same work on each pixel as a subpass. Leaves that it overwrites are its only input
-        attachments."""
+        """The same work as a subpass. Leaves that it overwrites are its only input attachments."""
         if not self.replaces:
             return replace(self, work=Fragment(self.fused))
         leaves = set(self.replaces.values())
@@ -167,8 +165,7 @@ def resources(
         "storage_buffers": work.buffers + ranges,
     }
     used["per_stage_resources"] = sum(used.values())
-    # Attachments, storage images and buffers of a fragment shader, accumulators that it clears or adds to
-    # among them.
+    # Attachments, images and buffers that a fragment shader writes, accumulators among them.
     ranges += reads[Binding.STORAGE]
     outputs = written + ranges + isinstance(work, Scatter) if colors else 0
     used["fragment_combined_output_resources"] = max(
@@ -265,8 +262,7 @@ class PixelWork(Work):
 
 @dataclass(frozen=True, eq=False)
 class Undecided(PixelWork):
-    """Work on each pixel that ``choose_lowering`` makes a Fragment or a Compute. Reads bound as attachments
-    are those that can be attachments."""
+    """Work on each pixel, still a Fragment or a Compute. ATTACHMENT reads are those that could be."""
 
     name: ClassVar[str] = "pixels"
 
@@ -322,8 +318,7 @@ class ScatterDispatch(SparseWork, Scatter):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScatterDraw(PrimitiveWork, Scatter):
-    """A draw of the primitives of ``raster``, which has been drawn before: only pixels under them add
-    anything."""
+    """A draw of the primitives of ``raster``, drawn before: only pixels under them add anything."""
 
     raster: RasterFunction
 
@@ -355,8 +350,7 @@ class TiledCompute(Work):
 
 @dataclass(frozen=True, eq=False)
 class ListBlocks(Work):
-    """A dispatch that lists active blocks.  hits: of the images that decide; without them it looks at the one
-    image itself."""
+    """A dispatch that lists active blocks.  hits: of the images that decide; (): it looks at its image."""
 
     blocks: ActiveBlocks
     hits: tuple[BlockHits, ...] = ()
@@ -451,8 +445,7 @@ class Range:
         return self.components * sum(len(v.vtype.planes) for v in self.members)
 
     def part(self, v: Variable, texels: int) -> tuple[int, int]:
-        """The first byte of a member in the range, and how many there are. texels: of a plane, all tiles
-        together."""
+        """First byte of a member, and how many bytes. texels: of a plane, all tiles together."""
         plane = 4 * self.components * texels
         return self.first[v] * plane, len(v.vtype.planes) * plane
 

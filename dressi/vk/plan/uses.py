@@ -1,5 +1,4 @@
-"""Who makes, reads and overwrites what: the one index of a list of SubStages, kept by the driver of the
-passes."""
+"""Who makes, reads and overwrites what: the index of a list of SubStages."""
 
 from __future__ import annotations
 
@@ -54,8 +53,7 @@ class Uses:
 
     @cached_property
     def order(self) -> list[int]:
-        """An order of execution (Kahn's topological order), without the SubStages of cycles and those that
-        wait for them."""
+        """A topological order (Kahn) of the SubStages, without cycles and what waits for them."""
         waiting = [0] * len(self.sub_stages)
         for later in self.later:
             for n in later:

@@ -69,8 +69,7 @@ def limits_hold(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
 
 
 def functions_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
-    """Outputs are made by Functions of the SubStage, and these are of the kind and over the domain of its
-    work."""
+    """Outputs are made by its own Functions, of the kind and over the domain of its work."""
     made = {f.output for f in s.functions}
     yield from (f"no Function of its own makes {v}" for v in s.outputs if v not in made)
     if isinstance(s.work, Raster):
@@ -102,8 +101,7 @@ def functions_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
 
 
 def bindings_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
-    """Attachments are read at the shader's own pixel by subpasses; vertex shaders fetch for draws of
-    triangles alone."""
+    """Subpasses read attachments at their own pixel; only draws of triangles have vertex shaders."""
     drawable = s.draws or (isinstance(s.work, PixelWork) and not isinstance(s.work, Compute))
     attached = set(s.final.replaces.values()) if s.final is not s and s.final.draws else set()
     for read in s.reads:
@@ -120,8 +118,7 @@ def bindings_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
 
 
 def overwriting_is_safe(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
-    """What a SubStage overwrites it reads at its own pixel, and through the attachment it writes if it
-    draws."""
+    """What is overwritten is read at the own pixel, by draws through the attachment."""
     reads = {read.variable: read for read in s.reads}
     for new, leaf in s.replaces.items():
         if new not in s.outputs:

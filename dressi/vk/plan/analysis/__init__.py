@@ -1,2 +1,1 @@
-"""What the passes ask of a graph: dependencies, an order of execution, what to recompute, what is known
-where."""
+"""What passes ask of a graph: dependencies, order, what to compute again, what is known where."""

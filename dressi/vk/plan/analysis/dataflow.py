@@ -16,8 +16,7 @@ from .known_values import under_draws
 from .rematerialization import Inlined, Numbered, Recomputing
 
 Stored = tuple[Variable, Access, int]
-"""What a Function reads of an image, how, and the number of the Function that makes it, -1 for none of the
-order."""
+"""What a Function reads, how, and the number of the Function that makes it, -1 for none of the order."""
 
 
 class Analysis:
@@ -166,8 +165,7 @@ class Analysis:
         return tuple(sorted(found, key=self.position.__getitem__))
 
     def body_of(self, function: Function, domain: Domain, known: AbstractSet[Function]) -> set[Function]:
-        """The Function and those recomputed for it at the same pixel over ``domain``, but for the ``known``
-        ones."""
+        """The Function and those recomputed for it at the same pixel, but for the ``known`` ones."""
         order, position, again, at = self.order, self.position, self._again, self.inlined.at
         inlined, same_pixel = self._inlined, self.graph.same_pixel
         found: set[Function] = set()
@@ -199,8 +197,7 @@ def restrict(
     work: Work,
     given: AbstractSet[Variable] = frozenset(),
 ) -> SubStage:
-    """What makes these outputs of a SubStage, or values inside of it; from images of ``given``, inside of it
-    too."""
+    """What makes these outputs or inner values of a SubStage; ``given`` values are read from images."""
     functions = _makers(s, outputs, given)
     made = {f.output for f in functions}
     reads: dict[Variable, bool] = {}

@@ -1,5 +1,4 @@
-"""What depends on which leaves: what must run again when they change, what runs once, and how a step updates
-them."""
+"""What depends on which leaves: what runs again when they change, what runs once, how a step updates them."""
 
 from __future__ import annotations
 
@@ -64,8 +63,7 @@ class Dependencies:
 
 
 def crossing(stages: Iterable[tuple[Stage, Leaves | None]]) -> list[Variable]:
-    """Values that one Stage makes and another reads that may run without it: they need images of their
-    own."""
+    """Values between Stages that do not always run together: they need images of their own."""
     stages = list(stages)
     maker = {v: own for stage, own in stages for s in stage.sub_stages for v in s.outputs}
     read = [

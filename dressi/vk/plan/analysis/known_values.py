@@ -1,5 +1,4 @@
-"""Known values: what Functions make at pixels where some images have known values, such as -1 of a raster
-without a hit."""
+"""Known values: what Functions make where some images have known values, such as -1 of a raster."""
 
 from __future__ import annotations
 
@@ -150,8 +149,7 @@ def _hits_within(f: RasterFunction, other: RasterFunction) -> bool:
 
 
 def _structure(f: RasterFunction, numbers: dict[tuple, int]) -> dict[Variable, int]:
-    """A number for each Variable of the fragment sub-graph: equal ones have equal values in the same
-    fragment."""
+    """Numbers of the Variables of a fragment sub-graph: equal ones have equal values in a fragment."""
     graph = f.fragment
     found = {graph.face: -1}
     keys = [(v, ("read", x.id)) for v, x in zip(graph.formals, f.externals, strict=True)]

@@ -157,8 +157,7 @@ class Recomputing:
         return behind
 
     def _made_again(self, k: int, again: Container[int]) -> tuple[list[int], list[tuple[int, float]]]:
-        """The makers of inputs that a Function computes again: at its own pixel, and in how many calls at
-        others."""
+        """The makers of recomputed inputs: at the own pixel, and with how many calls at others."""
         near: list[int] = []
         far: list[tuple[int, float]] = []
         f = self.graph.functions[k]
@@ -220,8 +219,7 @@ class Recomputing:
         return found
 
     def _small(self) -> bytearray:
-        """The Functions whose values take less than a stage, with everything over the same pixels that makes
-        them."""
+        """Functions whose values take less than a stage, with all that makes them over the same pixels."""
         chain: dict[int, float] = {}
         small = bytearray(len(self.graph.functions))
         for k, total in self.operations.items():
@@ -260,8 +258,7 @@ class Recomputing:
         return self.cones[k]
 
     def _size(self, cone: Iterable[int]) -> int:
-        """The Functions of a cone, and of those that all views share the ones that would be among them for
-        one view."""
+        """The Functions of a cone, with those shared by all views that one view would count."""
         found = set(cone)
         heap = list({-i.maker for g in found for i in self.inputs[g] if i.shared})
         heapq.heapify(heap)
@@ -306,8 +303,7 @@ class Recomputing:
         return max(fetches(f, k), iterations(f, self.most)) if access is Access.FETCH else 1.0
 
     def _evaluations(self, f: Function, k: int, x: Variable, access: Access) -> float:
-        """How often the lanes need a texel of input ``k`` of a packed Function, one after the other, per
-        tile."""
+        """Times that the lanes need a texel of input ``k`` of a packed Function, per tile."""
         invocations, count = f.working_domain.area, LISTED if self.sparse[self.graph.number[f]] else 1.0
         if isinstance(f, DrawFunction) and f.masked and k == f.pulled - 1:
             return math.inf  # made once a face, not once a vertex
@@ -330,14 +326,12 @@ class Recomputing:
 
 
 def recomputable(f: Function) -> bool:
-    """Whether shaders of its readers can compute a Function: it is no scatter, raster or contraction by
-    register tiles."""
+    """Whether readers can compute a Function: it is no scatter, raster or contraction by register tiles."""
     plain = isinstance(f, PixelFunction) and f.quiet is None
     return plain and all(a in (Access.SAME_PIXEL, Access.FETCH) for a in f.access)
 
 
-# A graph in numbers: Functions are numbered once, producers first, and what every analysis asks of them
-# stands in lists.
+# A graph in numbers: Functions are numbered once, producers first, and lists hold what analyses ask of them.
 
 
 class Numbered:
@@ -474,8 +468,7 @@ def _needed_as_images(f: Function) -> list[Variable]:
     return needed
 
 
-# Operands: fewer planes that several values follow from, so that shaders can store those and make the values
-# again.
+# Operands: fewer planes that several values follow from, which shaders store instead.
 #
 # Of several values that other shaders read, all may follow by a little arithmetic from one of fewer planes,
 # with what these shaders read anyway: four texel numbers and four weights from a coordinate, the gradients by
@@ -484,8 +477,7 @@ def _needed_as_images(f: Function) -> list[Variable]:
 
 
 class Cone(NamedTuple):
-    """The Functions that make a value from an operand; from values that are at hand anyway if that is
-    None."""
+    """The Functions that make a value from an operand; None: from values that are at hand anyway."""
 
     operand: Variable | None
     functions: frozenset[Function]
@@ -562,8 +554,7 @@ def best(
     cones: Mapping[Variable, Sequence[Cone]],
     gain: Callable[[Variable | None, Cones], float],
 ) -> set[Function]:
-    """The Functions to run again. Takes the operand that gains most, with all values that follow from it,
-    until none gains."""
+    """The Functions to run again: of the operand that gains most with all its values, until none gains."""
     left, chosen = dict.fromkeys(values), set[Function]()
     while left:
         groups: dict[Variable | None, Cones] = {}

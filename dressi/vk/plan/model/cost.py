@@ -36,20 +36,17 @@ def fetches(f: Function, k: int) -> float:
     return 1.0 if isinstance(f, ReduceFunction) and f.axis == "n" else f.reads(k)
 
 
-# How much a shader does in values that it makes again at other texels: iterations of loops, and Functions
-# that drivers inline.
+# How much a shader does in values that it makes again at other texels: iterations, and inlined Functions.
 
 NOT_LONGER: Mapping[Function, int] = MappingProxyType({})
 LARGEST_UNROLLED = 16
 """Functions that make one texel of a loop that is unrolled: drivers inline every call."""
 VIEWS = 64
-"""Views up to which a plan for short loops stays the same: a loop over the tiles of a batch counts as no
-shorter."""
+"""Up to so many views a plan for short loops stays the same: a loop over tiles counts as no shorter."""
 
 
 def iterations(f: Function, most: int) -> int:
-    """Iterations of the loops of one Function, as decisions count them that allow ``most`` for an
-    invocation."""
+    """Iterations of the loops of a Function, as decisions count them that allow ``most``."""
     if most < VIEWS * VIEWS and isinstance(f, ReduceFunction) and f.axis == "n":
         return max(f.iterations, min(VIEWS, most // 4))
     return f.iterations
@@ -89,8 +86,7 @@ class Walks:
         self._of: dict[Function, Walk] = {}
 
     def of(self, f: Function) -> Walk:
-        """Of one Function. Inputs over its own pixels are made by Functions of the same shader, which count
-        for themselves."""
+        """One Function alone: makers at its own pixels are Functions of the same shader."""
         if f in self._of:
             return self._of[f]
         own = self._longer.get(f, iterations(f, self._most))
@@ -125,8 +121,7 @@ def with_fragments(f: Function, own: int) -> int:
 
 
 def unrolls(f: Function, made: Callable[[Function], bool]) -> TypeGuard[ReduceFunction]:
-    """Whether a shader has the loop of a Function unrolled: its texels are stored, or made of few Functions
-    and no others."""
+    """Whether the loop of a Function is unrolled: its texels are stored, or made of few Functions."""
     if not isinstance(f, ReduceFunction) or not f.unrolled or f.axis == "n" or f.extent < UNROLLED:
         return False  # tiles are few
     maker = f.inputs[0].creator

@@ -1,5 +1,4 @@
-"""Device models as data: one for each class of device. Figures of real devices are measured by
-calibration."""
+"""Device models as data, one for each class of device. Calibration measures those of real devices."""
 
 from __future__ import annotations
 
@@ -166,8 +165,7 @@ PROFILES = {
     "lavapipe": CPU,
     "swiftshader": SWIFTSHADER,
 }
-"""The model of the device that each named profile of limits describes; the first of a model is that model's
-own."""
+"""The model for each named profile of limits; the first profile of a model is the model's own."""
 RECORDS: dict[str, DeviceModel] = {
     m.name: m for m in (CPU, SWIFTSHADER, INTEGRATED, DESKTOP, DATA_CENTRE, TILER, LAVAPIPE)
 }
@@ -183,8 +181,7 @@ _NAMED = {
 "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-40GB", "AMD Instinct MI300X (RADV GFX942)"."""
 _LLVMPIPE = "llvmpipe (LLVM "
 _CURRENT_LLVM = 20
-"""The first version of LLVM with which lavapipe counts as a current one; between 15 and 22 none was
-measured."""
+"""With this LLVM lavapipe counts as a current one; versions between 15 and 22 were not measured."""
 
 
 def record_of(kind: str, vendor: int = 0, name: str = "", tiler: bool = False) -> DeviceModel:

@@ -72,8 +72,7 @@ NO_MATRIX = MatrixShape()
 
 
 class Split(NamedTuple):
-    """A parallel axis becomes two: the outer one has the extent divided by ``factor``, the inner one has
-    ``factor``."""
+    """A parallel axis becomes two: an inner one of ``factor`` entries, and an outer one."""
 
     axis: str
     factor: int
@@ -143,8 +142,7 @@ class Tensorize(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """A workgroup loads what it reads of an operand into shared memory, once. operand: its number among the
-    inputs."""
+    """A workgroup loads what it reads of an operand into shared memory. operand: its number."""
 
     operand: int
 
@@ -235,8 +233,7 @@ class LoopNest:
 
 
 def loop_nests(functions: Iterable[tuple[Function, Function]]) -> dict[Function, LoopNest]:
-    """The contractions among Functions, producers first, each with what stood for it before a schedule was
-    chosen."""
+    """The contractions among pairs: Function, and what stood for it before a schedule was chosen."""
     found: dict[Function, LoopNest] = {}
     before: dict[
         Function, dict[Any, int]

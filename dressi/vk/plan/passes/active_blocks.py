@@ -151,8 +151,7 @@ class _Choice:
         return blocks
 
     def _all_known(self, k: int, blocks: ActiveBlocks) -> bool:
-        """Whether all outputs of SubStage ``k`` are known outside of the blocks, and the list does not depend
-        on it."""
+        """Whether all outputs of a SubStage are known outside, and the list does not depend on it."""
         known = self._known_outputs(self.sub_stages[k], blocks)
         return len(known) == len(self.sub_stages[k].outputs) and self._independent(k, blocks)
 
@@ -224,8 +223,7 @@ class _Choice:
         return True
 
     def _between(self, s: SubStage, outputs: Iterable[Variable], blocks: ActiveBlocks) -> list[Variable]:
-        """Values that the SubStage makes, that are known outside of the blocks, and that the outputs are made
-        of."""
+        """Values of the SubStage, known outside of the blocks, that the outputs are made of."""
         ends = self.lists.known(blocks).keys() & {f.output for f in s.functions}
         found = reached(outputs, lambda v: v.creator.inputs if v.creator in s.body and v not in ends else ())
         return [v for v in found if v in ends]

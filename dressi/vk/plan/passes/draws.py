@@ -90,8 +90,7 @@ def _making(s: SubStage, listed: FaceList, limits: DeviceLimits) -> SubStage | N
     return None if limits.violation(together) else together
 
 
-# Scatters as draws: a scatter that adds nothing outside of a raster's primitives draws these primitives
-# again.
+# Scatters as draws: a scatter that adds nothing outside of a raster's primitives draws them again.
 #
 # A raster is -1 where no primitive covers a pixel. If all scattered values are known to be zero there
 # (through selects, products, lookups out of range), only pixels under the primitives matter. Drawing the
@@ -139,8 +138,7 @@ def _split(s: SubStage, context: Context) -> tuple[SubStage, SubStage]:
 
 
 def _drawn_where_possible(sub_stages: Sequence[SubStage], limits: DeviceLimits) -> list[SubStage]:
-    """The SubStages, with scatters of a table alone as draws where a raster of the same schedule bounds
-    them."""
+    """Scatters of a table alone become draws where a raster of the same schedule bounds them."""
     rasters = {
         f.output: (f, s, s.work.faces)
         for s in sub_stages

@@ -1,5 +1,4 @@
-"""Passes that put the work of two SubStages into one shader: below a scatter or a contraction, and beside
-larger work."""
+"""Passes that put the work of two SubStages into one shader."""
 
 from __future__ import annotations
 
@@ -137,8 +136,7 @@ def _beside(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None:
 
 
 def fuse_horizontally(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages; those over one texel, or one a tile, whose outputs no SubStage reads are fused into
-    others."""
+    """The SubStages; others do what is over one texel, or one a tile, and read by no SubStage."""
     if context.incremental:
         return list(sub_stages)
     limits, read = context.limits, context.uses.readers
@@ -170,8 +168,7 @@ def _may_be_fused(s: SubStage, read: Container[Variable]) -> bool:
 
 
 def _together(host: SubStage, small: SubStage, limits: DeviceLimits) -> SubStage | None:
-    """Both as one SubStage. None unless the host becomes a dispatch: it overwrites a leaf, or does not fit a
-    subpass."""
+    """Both as one SubStage. None unless the host has to be a dispatch: it overwrites leaves, or is too large."""
     if not isinstance(host.work, Undecided) or not (host.replaces or limits.violation(host.as_subpass())):
         return None
     if small.domain.tiles != 1 and small.domain[1:] != host.domain[1:]:

@@ -1,5 +1,4 @@
-"""Passes that round otherwise, where the options allow it: 16-bit floats between shaders, and fused products
-and sums."""
+"""Passes that round otherwise: 16-bit floats between shaders, and fused products and sums."""
 
 from __future__ import annotations
 

@@ -122,8 +122,7 @@ def _as_given(s: SubStage, limits: DeviceLimits) -> SubStage:
 
 
 def stage_operands(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages; workgroups of dispatches of one contraction stage regions of images where that is done
-    sooner."""
+    """The SubStages; workgroups of single contractions stage regions of images where that is faster."""
     return _each_alone(sub_stages, context, lambda s, c: soonest_chain(s, c.limits, c.cost))
 
 
@@ -171,8 +170,7 @@ def fuse_contractions(sub_stages: Sequence[SubStage], context: Context) -> list[
 def soonest(
     scheduled: Iterable[SubStage], limits: DeviceLimits, model: DeviceModel
 ) -> tuple[float, SubStage] | None:
-    """The seconds of the schedule of a dispatch that is done soonest, and the dispatch; None where there is
-    none within the limits."""
+    """The fastest schedule of a dispatch: its seconds, and the dispatch. None where none fits."""
     best, found, memo = math.inf, None, Memo()
     for s in scheduled:
         seconds = tiles_seconds(s, limits, model, memo)

@@ -1,5 +1,4 @@
-"""Where values lie that shaders hand to each other or to the next step, in the order in which the passes
-decide."""
+"""Where values lie that shaders hand to each other or to the next step, in the order of the passes."""
 
 from __future__ import annotations
 
@@ -152,8 +151,7 @@ def _reading(s: SubStage, new: Variable, members: tuple[Variable, ...]) -> SubSt
     return replace(s, reads=reads, channels=channels)
 
 
-# Values that dispatches hand to other shaders lie in storage buffers where the device stores these faster
-# than images.
+# Values between dispatches and other shaders lie in storage buffers where the device stores these faster.
 #
 # CPU drivers pack each texel of a storage image into its format, invocation by invocation: lavapipe takes 16
 # to 27 nanoseconds for four floats, and 2 to 5 in a buffer. GPUs do both alike, and images have caches for
@@ -302,8 +300,7 @@ def _loading(s: SubStage, narrow: frozenset[Variable], context: Context) -> SubS
     return loading(bisect_left(range(1, most + 1), True, key=too_many) if too_many(most) else most)
 
 
-# Copies before a step instead of behind it: a SubStage that reads a leaf at other pixels can overwrite it if
-# it reads a copy.
+# Copies before a step: a SubStage that reads a leaf at other pixels can overwrite it if it reads a copy.
 #
 # An update that is not made in place takes a copy of the new value into the leaf at the end of the step,
 # behind a barrier that nothing else needs. The old value can be copied instead, while the first Stages run:

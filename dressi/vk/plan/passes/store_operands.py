@@ -121,8 +121,7 @@ class _Between:
         return first.intersection(*others)
 
     def _read_with(self, s: SubStage, elsewhere: bool) -> frozenset[Variable]:
-        """The Variables that a SubStage reads at every texel where it reads a value, at other texels or
-        not."""
+        """The Variables that a SubStage reads wherever it reads a value, at other texels or not."""
         if (s, elsewhere) not in self._near:
             own = self.reads[s].items()
             near = {x for x, r in own if r.elsewhere or not elsewhere or x.size == (1, 1)}

@@ -22,8 +22,7 @@ from ..substage import Binding, SubStage
 FILTERED = 2.0
 """Texels that a sampler fetches in the time in which it filters one."""
 TYPICAL_LOOP = 8
-"""Iterations of a loop of which only the data know how long it is: rows of a sparse matrix, faces around an
-edge."""
+"""Iterations of a loop whose length the data decide: rows of a sparse matrix, faces around an edge."""
 
 
 class Invocation(NamedTuple):
@@ -67,8 +66,7 @@ def loops_of(f: Function) -> float:
 
 
 class Shader:
-    """Counts what shaders of a SubStage do. at_hand: Variables that cost nothing, passed from another
-    shader."""
+    """Counts what shaders of a SubStage do. at_hand: what other shaders pass, at no cost."""
 
     def __init__(self, s: SubStage, at_hand: Iterable[Variable] = ()):
         self._stored = {r.variable for r in s.reads} | set(s.channels)
@@ -79,8 +77,7 @@ class Shader:
         self._elsewhere: dict[Variable, Invocation] = {}
 
     def run(self, roots: Iterable[Variable], inside: Iterable[Function] = ()) -> Invocation:
-        """One evaluation of the roots at a pixel, by Functions ``inside`` (producers first) and whatever else
-        they need."""
+        """One evaluation of the roots at a pixel, by Functions ``inside`` and whatever else they need."""
         counted = _Counted(self)
         for f in inside:
             counted.emit(f)
@@ -184,8 +181,7 @@ class _Counted:
 
 @dataclass(frozen=True)
 class Stores:
-    """What an invocation writes: texels of attachments, of storage images and of storage buffers, and values
-    that it adds with atomics."""
+    """Texels that an invocation writes, by kind of storage, and values that it adds with atomics."""
 
     attachments: float = 0.0
     images: float = 0.0

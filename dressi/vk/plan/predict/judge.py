@@ -65,8 +65,7 @@ class Judge:
         if isinstance(s.work, TiledCompute):
             return tiles_seconds(s, limits, model)
         passes, dispatches = launches_of(s)
-        # Rasters and sums of fragments open render passes. What follows from them counts as a subpass that
-        # joins one.
+        # Rasters and sums of fragments open render passes; what follows from them joins one.
         opens = isinstance(s.work, Raster | Accumulate | FragmentScatter)
         started = model.render_pass if opens else min(model.render_pass, model.dispatch)
         starts = passes * started + dispatches * model.dispatch + (passes + dispatches) * model.barrier

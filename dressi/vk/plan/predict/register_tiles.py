@@ -29,8 +29,7 @@ Memo = dict[tuple[Variable, bool], Invocation]
 
 
 def loads_of_tiles(s: SubStage, memo: Memo | None = None) -> list[Load]:
-    """Invocations that compute several texels each, by loops around a block in which texels are loaded
-    once."""
+    """Invocations that compute several texels each, from texels that a block loads once."""
     memo = {} if memo is None else memo
     if not is_chain(s):
         return [_alone(f, others, s) for f, others in tiled_in(s).items()]
@@ -43,8 +42,7 @@ def loads_of_tiles(s: SubStage, memo: Memo | None = None) -> list[Load]:
 
 
 def tiles_seconds(s: SubStage, limits: DeviceLimits, model: DeviceModel, memo: Memo | None = None) -> float:
-    """What a dispatch of register tiles takes, with its start and a barrier. memo: kept for other schedules
-    of the same dispatch."""
+    """Seconds of a dispatch of register tiles, its start and a barrier. memo: for its other schedules."""
     loads = loads_of_tiles(s, memo)
     moved = sum(map(limits.bytes_of, (*(r.variable for r in s.reads), *s.outputs)))
     busy = sum(load.seconds(model) for load in loads)

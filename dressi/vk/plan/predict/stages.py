@@ -58,8 +58,7 @@ class StagePrediction:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Of the Stages that run in every step, in their order, with the copies before and after them as one
-    more."""
+    """Stages that run in every step, in their order; the copies around them are the last one."""
 
     model: DeviceModel
     stages: tuple[StagePrediction, ...]
@@ -134,8 +133,7 @@ def _predict(plan: Plan, stage: Stage, barriers: int, model: DeviceModel) -> Sta
 
 
 def _on_tiles(s: SubStage, stage: Stage, plan: Plan) -> list[Load]:
-    """The shaders of a subpass on a tiler: the values that only this render pass uses stay in registers of
-    the tile."""
+    """The shaders of a subpass on a tiler: what only this render pass uses stays on the chip."""
     first, *others = loads_of(s, plan.limits)
     made = {v for other in stage.sub_stages for v in other.outputs}
     read = planes(r.variable for r in s.reads if r.binding is Binding.ATTACHMENT and r.variable in made)

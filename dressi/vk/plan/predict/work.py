@@ -58,8 +58,7 @@ from .register_tiles import loads_of_tiles
 # The work of draws of triangles: vertices, and the fragments that they are expected to cover.
 
 PUT = 30.0
-"""Operations of adding one component to an accumulator in fixed point, and of turning one back into a
-float."""
+"""Operations of adding a component to a fixed-point accumulator, and of turning one into a float."""
 
 
 def raster_loads(work: Raster, s: SubStage, limits: DeviceLimits) -> list[Load]:
@@ -116,8 +115,7 @@ def _subpass(f: DrawFunction, s: SubStage, faces: FaceList | None, each: Invocat
 
 
 def _drawn(f: DrawFunction, faces: FaceList | None, each: Invocation, stores: Stores) -> Load:
-    """Vertices and fragments. stores: of a fragment; those that only fill the blocks of small faces store
-    nothing."""
+    """Vertices and fragments. stores: of a fragment; those that only fill blocks store nothing."""
     fragments = shaded = fragments_expected(f, faces)
     if not isinstance(f, RasterFunction):
         shaded = shaded_expected(f.triangles, fragments)
@@ -153,8 +151,7 @@ def _loads(work: Work, s: SubStage, limits: DeviceLimits) -> list[Load]:
 
 @_loads.register
 def _(work: PixelWork, s: SubStage, limits: DeviceLimits) -> list[Load]:
-    """All pixels, or those of active blocks; one invocation, or one a tile, does what is fused over one
-    texel."""
+    """All pixels or those of active blocks; one invocation, or one a tile, does what is fused."""
     sparse = work.sparse if isinstance(work, SparseWork) else None
     each = Shader(s).run(s.own_outputs, s.body)
     pixels = round((active_expected(sparse.blocks) if sparse else 1.0) * s.domain.texels)
@@ -228,8 +225,7 @@ def _(work: TiledCompute, s: SubStage, limits: DeviceLimits) -> list[Load]:
 
 @_loads.register
 def _(work: ListFaces, s: SubStage, limits: DeviceLimits) -> list[Load]:
-    """A workgroup a segment, each invocation with a run of its faces, then a sum over the workgroup's
-    counts."""
+    """A workgroup a segment, an invocation a run of faces, then a sum over the counts."""
     faces, lanes = work.faces, work.faces.invocations
     steps = float(LISTING) if lanes == LISTING else 4.0 * lanes.bit_length()
     each = Shader(s).run([*s.outputs, faces.live], s.body).times(faces.run).and_then(Invocation(steps))

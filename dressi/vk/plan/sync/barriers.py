@@ -55,8 +55,7 @@ WRITES = Access.SHADER_WRITE | Access.COLOR_WRITE | Access.DEPTH_WRITE | Access.
 
 @dataclass(frozen=True)
 class Use:
-    """What a command does with a resource: an image by its number in the plan, or a buffer by whatever stands
-    for it."""
+    """How a command uses a resource: the number of an image, or what stands for a buffer."""
 
     resource: Hashable
     stages: Pipe
@@ -69,8 +68,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Barrier:
-    """What was ``written`` in the stages ``before`` can be ``seen`` in the stages ``after``, which wait for
-    these."""
+    """What the stages ``before`` have ``written`` can be ``seen`` in the stages ``after``."""
 
     before: Pipe
     after: Pipe
@@ -99,8 +97,7 @@ C = TypeVar("C", bound=Used)
 
 @dataclass(frozen=True)
 class Level(Generic[C]):
-    """Commands that do not depend on each other, behind a barrier. The first level has none: what is recorded
-    begins with a full one."""
+    """Independent commands behind a barrier; the first level has none, it follows a full one."""
 
     barrier: Barrier | None
     commands: tuple[C, ...]

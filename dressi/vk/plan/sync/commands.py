@@ -132,8 +132,7 @@ def _work(s: SubStage, shaders: Shaders, images: Numbers, depths: Mapping[SubSta
 
 
 def _resolved(s: SubStage, shaders: Shaders, images: Numbers) -> Iterable[Use]:
-    """The second shader of a scatter: it reads the accumulators, empties them and writes the table, or does
-    the epilogue."""
+    """The second shader of a scatter: it empties accumulators into the table, or does the epilogue."""
     sources = {part: text for part, text in shaders.sources.items() if part.startswith("resolve")}
     yield from _reads(sources, s, images)
     (pipe,) = {_PIPES[stage_of(part)] for part in sources} - {Pipe.VERTEX}
