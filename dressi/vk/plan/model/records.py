@@ -7,35 +7,62 @@ from dataclasses import replace
 from ....errors import InputError
 from .device import DeviceModel
 
-CPU = DeviceModel(
-    # lavapipe and SwiftShader on two cores with 8 lanes each: measured with `dressi bench model --measure`.
-    # Fetches run as scalar code, so a texel costs as much as 40 operations.
-    name="cpu",
-    bandwidth=1e10,
-    fragment_rate=1.6e10,
-    compute_rate=1.6e10,
-    fetch_rate=4e8,
-    image_load_rate=1e9,
-    filter_rate=1e8,
-    store_rate=8e8,
-    image_store_rate=2.5e8,
-    buffer_store_rate=4e8,
-    buffer_fetch_rate=8e8,
-    atomic_rate=1.5e8,
-    fill_rate=2.5e8,
-    vertex_rate=1e7,
-    fetch_latency=3e-8,
-    barrier=2e-5,
-    render_pass=8e-5,
-    dispatch=4e-5,
-    lanes=16,
-    shared_rate=1e9,
-    longest_walk=1 << 20,
-    accumulators=144,
-    loop_body=1280,
-    straight=640,
-    straight_if_long=1280,
-)
+# CPU: lavapipe and SwiftShader on two cores with 8 lanes each, measured with `dressi bench model --measure`.
+# Fetches run as scalar code, so a texel costs as much as 40 operations.
+#
+# The others are classes, from vendors' data sheets; an addition counts as two operations:
+#
+# INTEGRATED: a laptop's GPU like Intel Xe or AMD Vega 8. Two channels of DDR4, 1 to 2 TFLOP/s, 30 GTexel/s,
+# 15 GPixel/s.
+# DESKTOP: GeForce RTX 3070 to 4080, Radeon RX 6800. 450 to 900 GB/s, 20 to 50 TFLOP/s, of which shaders of this
+# kind reach a third, 300 to 500 GTexel/s, 100 to 200 GPixel/s. Barriers and passes as profilers show them.
+# DATA_CENTRE: A100 or H100. 2 to 4 TB/s, 20 to 60 TFLOP/s, more lanes to fill. On an H100 two of 66 clusters
+# draw, so fragments are 30 times slower than dispatches, and 24 raster units write 4e10 pixels a second.
+# TILER: a telephone's GPU like Mali-G76 to G78 or Adreno 650. LPDDR4X, 0.5 to 1 TFLOP/s in single precision,
+# 30 GTexel/s. Starting a render pass bins all primitives and is slow; what stays in the pass never reaches
+# memory.
+_FIGURES = {
+    # CPU, INTEGRATED, DESKTOP, DATA_CENTRE, TILER
+    "bandwidth": (1e10, 5e10, 6e11, 3e12, 3e10),
+    "fragment_rate": (1.6e10, 1e12, 1.2e13, 7e11, 6e11),
+    "compute_rate": (1.6e10, 1e12, 1.2e13, 2.4e13, 4e11),
+    "fetch_rate": (4e8, 3e10, 3e11, 6e11, 2e10),
+    "image_load_rate": (1e9, 3e10, 3e11, 6e11, 2e10),
+    "filter_rate": (1e8, 1.5e10, 1.5e11, 3e11, 1e10),
+    "store_rate": (8e8, 1.5e10, 1e11, 4e10, 1e10),
+    "image_store_rate": (2.5e8, 1.5e10, 1e11, 1.5e11, 1e10),
+    "buffer_store_rate": (4e8, 1.5e10, 1e11, 1.5e11, 1e10),
+    "buffer_fetch_rate": (8e8, 3e10, 3e11, 6e11, 2e10),
+    "atomic_rate": (1.5e8, 1.5e10, 1e11, 1.5e11, 1e10),
+    "fill_rate": (2.5e8, 1.5e10, 1e11, 4e10, 1e10),
+    "vertex_rate": (1e7, 1e9, 5e9, 3e9, 5e8),
+    "fetch_latency": (3e-8, 4e-7, 4e-7, 5e-7, 6e-7),
+    "barrier": (2e-5, 4e-6, 2e-6, 2e-6, 1e-5),
+    "render_pass": (8e-5, 8e-6, 5e-6, 6e-6, 3e-5),
+    "dispatch": (4e-5, 3e-6, 2e-6, 2e-6, 1e-5),
+    "lanes": (16, 1 << 12, 1 << 15, 1 << 17, 1 << 12),
+    "longest_walk": (1 << 20, 256, 256, 256, 256),
+    "shared_rate": (1e9, 2e11, 2e12, 6e12, 2e10),
+    "matrix_rate": (1e9, 1e9, 4e13, 2e14, 1e9),
+    "accumulators": (144, 32, 32, 32, 32),
+    "loop_body": (1280, 640, 640, 640, 640),
+    "straight": (640, 128, 128, 128, 128),
+    "straight_if_long": (1280, 0, 0, 0, 0),
+    "tiler": (False, False, False, False, True),
+    "prefers_dispatches": (False, False, False, True, False),
+    "prefers_attachments": (True, False, False, False, True),
+}
+
+
+def _record(name: str, column: int) -> DeviceModel:
+    return DeviceModel(name, **{field: values[column] for field, values in _FIGURES.items()})
+
+
+CPU = _record("cpu", 0)
+INTEGRATED = _record("integrated", 1)
+DESKTOP = _record("desktop", 2)
+DATA_CENTRE = _record("data_centre", 3)
+TILER = _record("tiler", 4)
 SWIFTSHADER = replace(CPU, name="swiftshader", image_load_rate=4e8, loop_body=512)
 """As measured beside lavapipe; its loads from storage images are no faster than its fetches from textures. It
 compiles a loop of 510 Functions in a second, of 640, the gradients of lit strands, in 200."""
@@ -44,117 +71,6 @@ LAVAPIPE = replace(CPU, name="lavapipe", buffer_fetch_rate=3e9, straight=1280)
 does, .25 ns a value and core beside .73 from an image; Mesa 22 with LLVM 15 does not, 1.1 ns. It compiles
 blocks of 1,280 products in as long as Mesa 22 takes for 640; convolutions and matrix products take .88 to .91
 of the time with these."""
-INTEGRATED = DeviceModel(
-    # A laptop's GPU of the class of Intel Xe or AMD Vega 8, from vendors' data sheets: two channels of DDR4,
-    # 1 to 2 TFLOP/s, 30 GTexel/s, 15 GPixel/s. An addition counts as two operations here.
-    name="integrated",
-    bandwidth=5e10,
-    fragment_rate=1e12,
-    compute_rate=1e12,
-    fetch_rate=3e10,
-    image_load_rate=3e10,
-    filter_rate=1.5e10,
-    store_rate=1.5e10,
-    image_store_rate=1.5e10,
-    buffer_store_rate=1.5e10,
-    buffer_fetch_rate=3e10,
-    atomic_rate=1.5e10,
-    fill_rate=1.5e10,
-    vertex_rate=1e9,
-    fetch_latency=4e-7,
-    barrier=4e-6,
-    render_pass=8e-6,
-    dispatch=3e-6,
-    lanes=1 << 12,
-    shared_rate=2e11,
-    longest_walk=256,
-    prefers_attachments=False,
-)
-DESKTOP = DeviceModel(
-    # A desktop GPU of the class of GeForce RTX 3070 to 4080 or Radeon RX 6800, from vendors' data sheets: 450
-    # to 900 GB/s, 20 to 50 TFLOP/s, of which shaders of this kind reach a third, 300 to 500 GTexel/s, 100 to
-    # 200 GPixel/s. Barriers and passes are what profilers show for small work: a drain and refill of the
-    # pipeline.
-    name="desktop",
-    bandwidth=6e11,
-    fragment_rate=1.2e13,
-    compute_rate=1.2e13,
-    fetch_rate=3e11,
-    image_load_rate=3e11,
-    filter_rate=1.5e11,
-    store_rate=1e11,
-    image_store_rate=1e11,
-    buffer_store_rate=1e11,
-    buffer_fetch_rate=3e11,
-    atomic_rate=1e11,
-    fill_rate=1e11,
-    vertex_rate=5e9,
-    fetch_latency=4e-7,
-    barrier=2e-6,
-    render_pass=5e-6,
-    dispatch=2e-6,
-    lanes=1 << 15,
-    shared_rate=2e12,
-    matrix_rate=4e13,
-    longest_walk=256,
-    prefers_attachments=False,
-)
-DATA_CENTRE = DeviceModel(
-    # A data-centre GPU of the class of A100 or H100, from vendors' data sheets: 2 to 4 TB/s, 20 to 60
-    # TFLOP/s, more lanes to fill. On an H100 two of 66 clusters draw, so fragments are 30 times slower than
-    # dispatches, and 24 raster units write 4e10 pixels a second.
-    name="data_centre",
-    bandwidth=3e12,
-    fragment_rate=7e11,
-    compute_rate=2.4e13,
-    fetch_rate=6e11,
-    image_load_rate=6e11,
-    filter_rate=3e11,
-    store_rate=4e10,
-    image_store_rate=1.5e11,
-    buffer_store_rate=1.5e11,
-    buffer_fetch_rate=6e11,
-    atomic_rate=1.5e11,
-    fill_rate=4e10,
-    vertex_rate=3e9,
-    fetch_latency=5e-7,
-    barrier=2e-6,
-    render_pass=6e-6,
-    dispatch=2e-6,
-    lanes=1 << 17,
-    shared_rate=6e12,
-    matrix_rate=2e14,
-    longest_walk=256,
-    prefers_dispatches=True,
-    prefers_attachments=False,
-)
-TILER = DeviceModel(
-    # A telephone's GPU of the class of Mali-G76 to G78 or Adreno 650, from vendors' data sheets: LPDDR4X, 0.5
-    # to 1 TFLOP/s in single precision, 30 GTexel/s. Starting a render pass bins all primitives and is slow;
-    # what stays in the pass never reaches memory.
-    name="tiler",
-    bandwidth=3e10,
-    fragment_rate=6e11,
-    compute_rate=4e11,
-    fetch_rate=2e10,
-    image_load_rate=2e10,
-    filter_rate=1e10,
-    store_rate=1e10,
-    image_store_rate=1e10,
-    buffer_store_rate=1e10,
-    buffer_fetch_rate=2e10,
-    atomic_rate=1e10,
-    fill_rate=1e10,
-    vertex_rate=5e8,
-    fetch_latency=6e-7,
-    barrier=1e-5,
-    render_pass=3e-5,
-    dispatch=1e-5,
-    lanes=1 << 12,
-    shared_rate=2e10,
-    longest_walk=256,
-    tiler=True,
-)
 PROFILES = {
     "desktop": DESKTOP,
     "uhd620": INTEGRATED,
