@@ -17,7 +17,7 @@ from ..io import files
 from ..io.images import encode_png, linear_rgb, read_texture, resize, three_channels
 from ..io.pixels import decode_pixels
 from ..materials import GLTF, Map, Placement
-from ..mesh import Material, Mesh, joined, triangulate, weld, weld_values
+from ..mesh import Material, Mesh, joined, triangulate, weld
 from ..surface.color import linear_to_srgb, srgb_to_linear
 
 _IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
@@ -208,14 +208,14 @@ def _part(path: Path, name: str, look: _Material, tables: list[np.ndarray], corn
     mesh = Mesh(*weld(tables[0], corners[..., 0]), name=name or str(path), color=look.color)
     there = corners >= 0
     if there[..., 1].all():
-        mesh.uvs, mesh.uv_faces = weld_values(tables[1], corners[..., 1])
+        mesh.uvs, mesh.uv_faces = weld(tables[1], corners[..., 1])
     if there[..., 2].all():
-        mesh.normals, mesh.normal_faces = weld_values(tables[2], corners[..., 2])
+        mesh.normals, mesh.normal_faces = weld(tables[2], corners[..., 2])
     for k, what in ((1, "texture coordinates"), (2, "normals")):
         if there[..., k].any() and not there[..., k].all():
             warn(f"'{path}': some faces have no {what}, so none are used")
     if len(tables) > 3:
-        mesh.colors, mesh.color_faces = weld_values(tables[3], corners[..., 0])
+        mesh.colors, mesh.color_faces = weld(tables[3], corners[..., 0])
     if mesh.uvs is not None:
         mesh.texture = look.texture
     elif look.texture is not None:

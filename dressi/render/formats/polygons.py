@@ -16,7 +16,7 @@ import numpy as np
 from ...errors import InputError, shown, warn
 from ..io.files import Damaged, beside, check_counts, read_bytes, truncated, without_faces, write_files
 from ..io.images import encode_png, read_texture
-from ..mesh import Mesh, joined, triangulate, weld, weld_values
+from ..mesh import Mesh, joined, triangulate, weld
 from ..surface.color import linear_to_srgb, srgb_to_linear
 
 
@@ -131,14 +131,14 @@ def load_ply(path: Path) -> Mesh:
     mesh = Mesh(*weld(points, rows), name=str(path))
     normals = _table(vertex, ("nx", "ny", "nz"))
     if normals is not None:
-        mesh.normals, mesh.normal_faces = weld_values(normals, rows)
+        mesh.normals, mesh.normal_faces = weld(normals, rows)
     wedge = face.get("texcoord")
     uvs, uv_faces = next((t for names in _UVS if (t := _table(vertex, names)) is not None), None), rows
     if isinstance(wedge, _Lists) and (wedge.lengths == 2 * polygons.lengths).all():
         uvs, uv_faces = wedge.values.astype(np.float64).reshape(-1, 2), corners
     if uvs is not None:
         # v grows upward in PLY
-        mesh.uvs, mesh.uv_faces = weld_values(uvs * (1, -1) + (0, 1), uv_faces)
+        mesh.uvs, mesh.uv_faces = weld(uvs * (1, -1) + (0, 1), uv_faces)
     if not _coloured(path, mesh, vertex, rows):
         _coloured(path, mesh, face, np.repeat(polygon[:, None], 3, axis=1))
     elif any(set(names) <= face.keys() for names in _COLORS):
@@ -178,7 +178,7 @@ def _coloured(path: Path, mesh: Mesh, columns: _Columns, index: np.ndarray) -> b
         return False
     if not ((codes >= 0) & (codes <= 1)).all():
         raise Damaged("it has colours outside [0, 1]")
-    mesh.colors, mesh.color_faces = weld_values(srgb_to_linear(codes), index)
+    mesh.colors, mesh.color_faces = weld(srgb_to_linear(codes), index)
     alpha = _table(columns, ("alpha",), scale=True)
     if alpha is not None and (alpha < 1).any():
         warn(f"'{path}': the alpha of its colours was left out")
@@ -423,14 +423,12 @@ def load_off(path: Path) -> Mesh:
     colours = np.array(codes).reshape(-1, 3)
     coloured = np.isfinite(colours).all(axis=1)
     if points.shape[1] == 6:
-        mesh.colors, mesh.color_faces = weld_values(_linear_codes(points[:, 3:]), faces)
+        mesh.colors, mesh.color_faces = weld(_linear_codes(points[:, 3:]), faces)
         if coloured.any():
             warn(f"'{path}': its colours of faces were left out for those of vertices")
     elif coloured.any():
         colours[~coloured] = 1.0 if colours[coloured].max() <= 1 else 255.0
-        mesh.colors, mesh.color_faces = weld_values(
-            _linear_codes(colours), np.repeat(polygon[:, None], 3, axis=1)
-        )
+        mesh.colors, mesh.color_faces = weld(_linear_codes(colours), np.repeat(polygon[:, None], 3, axis=1))
     return mesh
 
 

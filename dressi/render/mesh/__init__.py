@@ -10,18 +10,9 @@ from dressi.render.mesh.joining import AtlasError, components, joined
 from dressi.render.mesh.material import Material
 from dressi.render.mesh.mesh import Mesh, SeamSplit
 from dressi.render.mesh.polygons import triangulate
-from dressi.render.mesh.rows import weld, weld_values
+from dressi.render.mesh.rows import weld
 from dressi.render.mesh.tangents import Tangents
 
 __all__ = [
-    "AtlasError",
-    "Material",
-    "Mesh",
-    "SeamSplit",
-    "Tangents",
-    "components",
-    "joined",
-    "triangulate",
-    "weld",
-    "weld_values",
-]
+    "AtlasError", "Material", "Mesh", "SeamSplit", "Tangents", "components", "joined", "triangulate", "weld",
+]  # fmt: skip

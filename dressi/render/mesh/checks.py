@@ -20,10 +20,9 @@ class SurfaceReport:
     """faces: their number.  closed: every edge has two faces with consistent orientation.  handles: of all components
     together, 0 for spheres and 1 for a torus; None for a mesh that is not closed.
 
-    volume: signed, in cubes of the mesh's unit; positive when normals point outward.  inside_out: number of faces whose back is
-    seen from outside; None for a mesh that is not closed.
-    self_intersecting: share in [0, 1] of faces that another face cuts or touches, other than along edges and
-    vertices that they share.
+    volume: signed, in cubes of the mesh's unit; positive when normals point outward.  inside_out: number of faces whose back
+    is seen from outside; None for a mesh that is not closed.  self_intersecting: share in [0, 1] of faces that another face
+    cuts or touches, other than along edges and vertices that they share.
 
     >>> from dressi.render.mesh.primitives import cube
     >>> report = check_surface(cube())
@@ -70,17 +69,17 @@ def winding_in_front(mesh: Mesh) -> np.ndarray:
     """
     corners = mesh.positions[mesh.faces] @ _LEAN.T
     middle = corners.mean(1)
-    found = crossings(middle[:, :2], corners)
+    line, face, height, turn = crossings(middle[:, :2], corners)
     beyond = np.zeros(len(corners), dtype=np.int64)
-    ahead = (found.line != found.face) & (found.height > middle[found.line, 2])
-    np.add.at(beyond, found.line[ahead], found.turn[ahead])
+    ahead = (line != face) & (height > middle[line, 2])
+    np.add.at(beyond, line[ahead], turn[ahead])
     # The ray starts in front of a face whose normal points along it, else behind the face, where the number is one more.
     return beyond - (projected_areas(corners) < 0)
 
 
 def intersecting_faces(mesh: Mesh, among: np.ndarray | None = None) -> np.ndarray:
-    """(P, 2) pairs of faces that cut or touch each other, other than along edges and vertices that they share; of which one is
-    ``among`` (F,) bool, if given.
+    """(P, 2) pairs of faces that cut or touch each other, other than along edges and vertices that they share; of which one
+    is ``among`` (F,) bool, if given.
 
     Two faces meet where an edge of one meets the other. The signs of the deciding volumes are exact: those that
     rounding could change are recomputed in rational numbers. Faces of one plane are not compared.
@@ -89,16 +88,16 @@ def intersecting_faces(mesh: Mesh, among: np.ndarray | None = None) -> np.ndarra
     pairs = overlapping_boxes(corners.min(1), corners.max(1), among)
     shared = (mesh.faces[pairs[:, 0], :, None] == mesh.faces[pairs[:, 1], None, :]).sum((1, 2))
     pairs = pairs[shared < 2]
-    found = np.zeros(len(pairs), dtype=bool)
+    meet = np.zeros(len(pairs), dtype=bool)
     for first, second in ((0, 1), (1, 0)):
         triangle = mesh.faces[pairs[:, second]]
         for k in range(3):
             edge = mesh.faces[pairs[:, first]][:, [k, (k + 1) % 3]]
             # An edge that ends in a shared vertex meets the other face there, and again only in its plane.
             apart = (edge[:, :, None] != triangle[:, None, :]).all((1, 2))
-            todo = np.nonzero(apart & ~found)[0]
-            found[todo] = _edge_meets(mesh.positions, edge[todo], triangle[todo])
-    return pairs[found]
+            todo = np.nonzero(apart & ~meet)[0]
+            meet[todo] = _edge_meets(mesh.positions, edge[todo], triangle[todo])
+    return pairs[meet]
 
 
 def _edge_meets(positions: np.ndarray, edge: np.ndarray, triangle: np.ndarray) -> np.ndarray:
@@ -106,11 +105,11 @@ def _edge_meets(positions: np.ndarray, edge: np.ndarray, triangle: np.ndarray) -
     a, b, c = triangle.T
     p, q = edge.T
     low, high = (_side(positions, np.stack([a, b, c, end], axis=1)) for end in (p, q))
-    found = (low * high <= 0) & (low != high)
-    rows = np.nonzero(found)[0]
+    meets = (low * high <= 0) & (low != high)
+    rows = np.nonzero(meets)[0]
     turns = [_side(positions, np.stack([p, q, x, y], axis=1)[rows]) for x, y in ((a, b), (b, c), (c, a))]
-    found[rows] = (np.min(turns, axis=0) >= 0) | (np.max(turns, axis=0) <= 0)
-    return found
+    meets[rows] = (np.min(turns, axis=0) >= 0) | (np.max(turns, axis=0) <= 0)
+    return meets
 
 
 def _side(positions: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -119,24 +118,17 @@ def _side(positions: np.ndarray, points: np.ndarray) -> np.ndarray:
     u, v, w = a - d, b - d, c - d
     volume = np.einsum("pi,pi->p", u, np.cross(v, w))
     # Shewchuk (1997), orient3d: the error is below 7.8e-16 times the sum of the absolute products.
-    size = np.einsum("pi,pi->p", np.abs(u), _absolute_cross(v, w))
+    y, z = np.abs(v), np.abs(w)
+    products = y[:, [1, 2, 0]] * z[:, [2, 0, 1]] + y[:, [2, 0, 1]] * z[:, [1, 2, 0]]
+    size = np.einsum("pi,pi->p", np.abs(u), products)
     sign = np.sign(volume).astype(np.int64)
     for i in np.nonzero(np.abs(volume) <= 1e-15 * size)[0]:
         sign[i] = _exact_side(positions[points[i]])
     return sign
 
 
-def _absolute_cross(v: np.ndarray, w: np.ndarray) -> np.ndarray:
-    v, w = np.abs(v), np.abs(w)
-    return v[:, [1, 2, 0]] * w[:, [2, 0, 1]] + v[:, [2, 0, 1]] * w[:, [1, 2, 0]]
-
-
 def _exact_side(points: np.ndarray) -> int:
-    a, b, c, d = ([Fraction(float(x)) for x in point] for point in points)
-    u, v, w = ([x - y for x, y in zip(point, d, strict=True)] for point in (a, b, c))
-    volume = (
-        u[0] * (v[1] * w[2] - v[2] * w[1])
-        + u[1] * (v[2] * w[0] - v[0] * w[2])
-        + u[2] * (v[0] * w[1] - v[1] * w[0])
-    )
+    a, b, c, d = np.array([[Fraction(float(x)) for x in point] for point in points])
+    # The cross product of NumPy is exact in rational numbers, too.
+    volume = (a - d) @ np.cross(b - d, c - d)
     return (volume > 0) - (volume < 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ...config import config
-from ...errors import InputError, shown
+from ...errors import InputError, shown, warn
 from ..materials import GLTF
 from .material import Material, bilinear, wrapped
 from .mesh import Mesh
-from .rows import weld, weld_values
+from .rows import drop_unused, weld
 
 _MARGIN = 2
 """Texels around each image of an atlas, so that bilinear lookups never reach its neighbour."""
@@ -33,7 +32,7 @@ class AtlasError(InputError):
     >>> joined([far, cube()], "two")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    dressi.render.mesh.joining.AtlasError: mesh 'two': the textures of its 2 materials, repeated as its UVs say, take ... megapixels ...
+    dressi.render.mesh.joining.AtlasError: mesh 'two': the textures of its 2 materials, repeated as its UVs say, take ...
     """
 
 
@@ -43,10 +42,10 @@ def joined(meshes: Sequence[Mesh], name: str) -> Mesh:
     meshes: with materials whose maps lie at the UVs as they are (no placements).  name: of the result.
 
     Vertices are welded. Colour factors that differ are multiplied into the vertex colours. Textures and maps that differ go
-    into one atlas with a margin of two texels, at their own resolution: bilinear lookups give what they gave before. A texture
-    that repeats is repeated in the atlas as often as its UVs ask for. Factors that differ and have a map, such as roughness,
-    become texels of it, except where that would cost UVs that no image needs. Normals and UVs are kept where all have them. A warning names what one mesh cannot hold. Raises
-    InputError for an atlas above `config.max_megapixels`.
+    into one atlas with a margin of two texels, at their own resolution: bilinear lookups give what they gave before. A
+    texture that repeats is repeated in the atlas as often as its UVs ask for. Factors that differ and have a map, such as
+    roughness, become texels of it, except where that would cost UVs that no image needs. Normals and UVs are kept where all
+    have them. A warning names what one mesh cannot hold. Raises InputError for an atlas above `config.max_megapixels`.
 
     >>> from dressi.render.mesh.primitives import cube
     >>> red, blue = cube(), cube().moved(cube().positions + 3)
@@ -61,15 +60,14 @@ def joined(meshes: Sequence[Mesh], name: str) -> Mesh:
     mesh = Mesh(*weld(positions, faces), name=name)
     normals = [(m.normals, m.normal_faces) for m in meshes]
     if all(values is not None for values, _ in normals):
-        mesh.normals, mesh.normal_faces = weld_values(*_stacked(normals))
+        mesh.normals, mesh.normal_faces = weld(*_stacked(normals))
         tangents = [(m.file_tangents, m.file_tangent_faces) for m in meshes]
         if all(values is not None for values, _ in tangents):
-            mesh.file_tangents, mesh.file_tangent_faces = weld_values(*_stacked(tangents))
+            mesh.file_tangents, mesh.file_tangent_faces = weld(*_stacked(tangents))
     elif any(values is not None for values, _ in normals):
-        _warn(name, "some parts have no normals, so those of the others were left out")
+        warn(f"mesh '{name}': some parts have no normals, so those of the others were left out")
     if any(m.colors is not None for m in meshes) or len({m.color for m in meshes}) > 1:
-        rows = [_corner_colours(m) for m in meshes]
-        mesh.colors, mesh.color_faces = weld_values(*_stacked(rows))
+        mesh.colors, mesh.color_faces = weld(*_stacked([_corner_colours(m) for m in meshes]))
     else:
         mesh.color = meshes[0].color
     looks = [_Look(m, m.material or Material()) for m in meshes]
@@ -89,10 +87,10 @@ def joined(meshes: Sequence[Mesh], name: str) -> Mesh:
         # UVs without images are those of a fit or a tool to come.
         mesh.material = first and _with_shared(name, first, own, set())
         if kept:
-            mesh.uvs, mesh.uv_faces = weld_values(*_stacked(uvs))
+            mesh.uvs, mesh.uv_faces = weld(*_stacked(uvs))
         return mesh
     atlas = _Atlas(name, looks, len(fields) + textured)
-    mesh.uvs, mesh.uv_faces = weld_values(*_stacked(atlas.uvs()))
+    mesh.uvs, mesh.uv_faces = weld(*_stacked(atlas.uvs()))
     if textured:
         white = np.ones((1, 1, 3), np.float32)
         mesh.texture = atlas.filled([white if x.texture is None else x.texture for x in looks])
@@ -164,23 +162,24 @@ class _Atlas:
         pixels = float(room.prod(1).sum()) * images
         if not pixels <= config.max_megapixels * 1_000_000:
             raise AtlasError(
-                f"mesh '{name}': the textures of its {len(looks)} materials, repeated as its UVs say, take {pixels / 1e6:.6g}"
-                f" megapixels as one atlas, above the limit of {config.max_megapixels}; load_scene keeps materials apart"
+                f"mesh '{name}': the textures of its {len(looks)} materials, repeated as its UVs say, take"
+                f" {pixels / 1e6:.6g} megapixels as one atlas, above the limit of {config.max_megapixels}; load_scene keeps"
+                " materials apart"
             )
         self.low, self.high = tiles.astype(np.int64).swapaxes(0, 1)
         self.at, self.size = _shelves(room.astype(np.int64))
 
     def uvs(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """UVs and their faces of each look."""
-        found = []
+        lists = []
         for number, uv in zip(self.of, self._uvs, strict=True):
             place = self.at[number] + _MARGIN + (uv - self.low[number]) * self.sizes[number]
-            found.append((place.reshape(-1, 2) / self.size, np.arange(uv.shape[0] * 3).reshape(-1, 3)))
-        return found
+            lists.append((place.reshape(-1, 2) / self.size, np.arange(uv.shape[0] * 3).reshape(-1, 3)))
+        return lists
 
     def filled(self, images: list[np.ndarray]) -> np.ndarray:
         """The atlas of an image for each look."""
-        found = np.zeros((self.size[1], self.size[0], *images[0].shape[2:]), np.float32)
+        atlas = np.zeros((self.size[1], self.size[0], *images[0].shape[2:]), np.float32)
         for number, look in enumerate(self.cells):
             image, size = images[self.looks.index(look)], self.sizes[number]
             wrap = look.material.wrap
@@ -194,8 +193,8 @@ class _Atlas:
                 for low, high, n, one in zip(self.low[number], self.high[number], size, wrap, strict=True)
             )
             x, y = self.at[number]
-            found[y : y + len(rows), x : x + len(columns)] = image[rows[:, None], columns]
-        return found
+            atlas[y : y + len(rows), x : x + len(columns)] = image[rows[:, None], columns]
+        return atlas
 
 
 def _shelves(room: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -249,10 +248,9 @@ def _with_shared(name: str, first: Material, all_of: list[Material], baked: set[
     if {"mask", "blend"} <= {m.alpha_mode for m in all_of}:
         differ.append("alpha_mode")
     if differ:
-        _warn(
-            name,
-            f"its {len(all_of)} materials differ in {', '.join(differ)}; those of '{shown(first.name)}' are used for all."
-            " load_scene keeps materials apart",
+        warn(
+            f"mesh '{name}': its {len(all_of)} materials differ in {', '.join(differ)}; those of '{shown(first.name)}' are used"
+            " for all. load_scene keeps materials apart"
         )
     # Opaque parts have an alpha of 1; cut-outs among translucent parts lose their sharp edge.
     mode = max((m.alpha_mode for m in all_of), key=_MODES.index)
@@ -274,10 +272,6 @@ def _stacked(lists: Sequence[tuple[Any, Any]]) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([rows for rows, _ in lists]), np.concatenate(faces)
 
 
-def _warn(name: str, text: str) -> None:
-    warnings.warn(f"mesh '{name}': {text}", stacklevel=5)
-
-
 # Connected components of a mesh.
 
 
@@ -297,9 +291,9 @@ def components(mesh: Mesh) -> list[Mesh]:
     order = np.argsort(part, kind="stable")
     groups = np.split(order, np.cumsum(np.bincount(part))[:-1])
     areas = np.bincount(part, weights=mesh.face_areas())
-    found = []
+    pieces = []
     for k in np.argsort(-areas, kind="stable"):
         piece = mesh.with_faces(groups[k])
-        rows, faces = np.unique(piece.faces, return_inverse=True)
-        found.append(replace(piece, positions=mesh.positions[rows], faces=faces.reshape(-1, 3)))
-    return found
+        positions, faces = drop_unused(piece.positions, piece.faces)
+        pieces.append(replace(piece, positions=positions, faces=faces))
+    return pieces

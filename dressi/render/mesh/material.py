@@ -131,12 +131,8 @@ class Material(KnownAttributes, _Rows):
         that are no normals: grey, the colours of a picture, or code values in [0, 1] that were not mapped to [-1, 1].
         """
         for what, row in GLTF.factors.items():
-            self._range(
-                what,
-                self._numbers(what, getattr(self, what), np.size(row.default) * np.ndim(row.default)),
-                row.least,
-                row.most,
-            )
+            values = self._numbers(what, getattr(self, what), np.size(row.default) * np.ndim(row.default))
+            self._range(what, values, row.least, row.most)
         if self.alpha_mode not in ALPHA_MODES:
             raise self._error(f"alpha_mode is '{self.alpha_mode}'; give one of {', '.join(ALPHA_MODES)}")
         if len(self.wrap) != 2 or not set(self.wrap) <= set(WRAPS):
@@ -196,16 +192,15 @@ class Material(KnownAttributes, _Rows):
 
     def _map(self, image: Map, values: Any) -> np.ndarray:
         array, what, channels = np.asarray(values), image.field, image.width
-        shape = f"(H, W, {channels})" if channels else "(H, W)"
         if channels == 0 and array.ndim == 3 and array.shape[-1] == 1:
             array = array[..., 0]
-        fits = array.ndim == (3 if channels else 2) and (not channels or array.shape[-1] == channels)
+        fits = array.ndim == 3 and array.shape[-1] == channels if channels else array.ndim == 2
         if not fits or 0 in array.shape:
+            shape = f"(H, W, {channels})" if channels else "(H, W)"
             raise self._error(f"{what} must be {shape}, not {array.shape}")
         if array.dtype.kind != "f":
-            raise self._error(
-                f"{what} must hold floats, not {array.dtype}; divide code values by their largest, such as 255"
-            )
+            cure = "divide code values by their largest, such as 255"
+            raise self._error(f"{what} must hold floats, not {array.dtype}; {cure}")
         return array
 
     def _numbers(self, what: str, given: Any, count: int) -> np.ndarray:
@@ -241,14 +236,12 @@ def wrapped(index: np.ndarray, size: int, wrap: str) -> np.ndarray:
     >>> [wrapped(np.arange(-2, 5), 3, wrap).tolist() for wrap in WRAPS]
     [[1, 2, 0, 1, 2, 0, 1], [0, 0, 0, 1, 2, 2, 2], [1, 0, 0, 1, 2, 2, 1]]
     """
-    match WRAPS.index(wrap):
-        case 0:
-            return index % size
-        case 1:
-            return np.clip(index, 0, size - 1)
-        case _:
-            turned = index % (2 * size)
-            return np.minimum(turned, 2 * size - 1 - turned)
+    if wrap == "repeat":
+        return index % size
+    if wrap == "clamp":
+        return np.clip(index, 0, size - 1)
+    turned = index % (2 * size)
+    return np.minimum(turned, 2 * size - 1 - turned)
 
 
 def bilinear(image: np.ndarray, uv: np.ndarray, wrap: tuple[str, str]) -> np.ndarray:

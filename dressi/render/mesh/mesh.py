@@ -5,13 +5,13 @@ Everything that a renderer sends to the device starts here, and everything that 
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dressi.errors import InputError, KnownAttributes
+from dressi.errors import InputError, KnownAttributes, warn
 from dressi.figures import Figures
 
 from ..compiled import compiled
@@ -23,15 +23,14 @@ from .tangents import Tangents, corner_tangents
 
 _STALE = dict.fromkeys(("normals", "normal_faces", "file_tangents", "file_tangent_faces"))
 """What a file says about a shape: dropped when the shape changes."""
-_CORNERS = (
-    ("uvs", 2, "UV"),
-    ("normals", 3, "normal"),
-    ("colors", 3, "colour"),
-    ("second_uvs", 2, "second UV"),
-    ("file_tangents", 4, "tangent"),
-)
-"""What lives on face corners: name, columns, and the word for one. Its faces are named without the s."""
-_ROWS = {what: columns for what, columns, _ in _CORNERS}
+_ROWS = {"positions": 3, "uvs": 2, "colors": 3, "normals": 3, "file_tangents": 4, "second_uvs": 2}
+"""Columns of the lists that faces refer to: one at vertices, the others at the corners of faces."""
+_FACES = {what: "faces" if what == "positions" else what[:-1] + "_faces" for what in _ROWS}
+_WORDS = {
+    "positions": "vertex", "uvs": "UV", "normals": "normal", "colors": "colour", "second_uvs": "second UV",
+    "file_tangents": "tangent",
+}  # fmt: skip
+"""Messages call one row so."""
 
 
 class SeamSplit(NamedTuple):
@@ -66,10 +65,11 @@ class Mesh(KnownAttributes, Shape, Figures):
     """A triangle mesh whose positions are welded, and whose UVs, normals and colours live on face corners.
 
     positions: (V, 3) float64.  faces: (F, 3) int64, counter-clockwise seen from outside; integers of any kind are taken,
-    and lists. uvs: (U, 2) float64 with uv_faces: (F, 3) int64, or both None. glTF convention: (0, 0) is the corner of
-    the first texel, v grows downward; coordinates outside [0, 1] repeat, or what the material's ``wrap`` says.
-    normals: (N, 3) float64 unit with normal_faces: (F, 3) int64, or both None: those of the file, for saving
-    and smooth shading; `vertex_normals` computes them from the shape.
+    and lists.
+    uvs: (U, 2) float64 with uv_faces: (F, 3) int64, or both None. glTF convention: (0, 0) is the corner of the first texel,
+    v grows downward; coordinates outside [0, 1] repeat, or what the material's ``wrap`` says.
+    normals: (N, 3) float64 unit with normal_faces: (F, 3) int64, or both None: those of the file, for saving and smooth
+    shading; `vertex_normals` computes them from the shape.
     texture: (H, W, 3) linear albedo or None.  color: (3,) linear factor that multiplies the texture.
     colors: (C, 3) float64 with color_faces: (F, 3) int64, or both None: vertex colours in linear light with sRGB
     primaries. color_faces may be left out when there is one colour a vertex (C = V). The albedo of a point is
@@ -79,8 +79,8 @@ class Mesh(KnownAttributes, Shape, Figures):
     file_tangents: (T, 4) float64 with file_tangent_faces: (F, 3) int64, or both None: those of the file; `tangents` gives
     them, or computes them from the UVs.
 
-    Attributes can be set later, too. Raises InputError when an array has another shape or type, and when an attribute is set
-    that there is not; `validate` and `clean` check the values.
+    Attributes can be set later, too. Raises InputError when an array has another shape or type, and when an attribute is
+    set that there is not; `validate` and `clean` check the values.
 
     >>> import numpy as np
     >>> mesh = Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], name="corner")
@@ -106,7 +106,7 @@ class Mesh(KnownAttributes, Shape, Figures):
     second_uv_faces: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        for name in ("positions", "faces", *_ROWS, *(what[:-1] + "_faces" for what in _ROWS)):
+        for name in (*_ROWS, *_FACES.values()):
             setattr(self, name, getattr(self, name))
         self._check_pairs()
 
@@ -117,8 +117,6 @@ class Mesh(KnownAttributes, Shape, Figures):
             return
         if name in _ROWS:
             value = value_rows(value, _ROWS[name], self.name, name)
-        elif name == "positions":
-            value = value_rows(value, 3, self.name, name)
         elif name.endswith("faces"):
             value = face_rows(value, self.name, name)
         super().__setattr__(name, value)
@@ -126,20 +124,28 @@ class Mesh(KnownAttributes, Shape, Figures):
             self.color_faces = self.faces
 
     def _check_pairs(self) -> None:
-        for what in _ROWS:
-            index = what[:-1] + "_faces"
+        for what, index in _FACES.items():
             if (getattr(self, what) is None) != (getattr(self, index) is None):
                 raise InputError(
                     f"mesh '{self.name}': {what} and {index} come in pairs; give both or neither"
                 )
 
+    def lists(self) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
+        """Of positions, and of UVs, normals, colours and tangents where there are some: the name of the rows, that of their
+        faces, and both."""
+        for what, index in _FACES.items():
+            if getattr(self, what) is not None:
+                yield what, index, getattr(self, what), getattr(self, index)
+
     def __repr__(self) -> str:
-        texture = (
-            "no texture" if self.texture is None else "{1}x{0} texture".format(*np.shape(self.texture)[:2])
-        )
         parts = [f"{len(self.positions)} vertices", f"{len(self.faces)} faces"]
-        parts += [f"{len(self.uvs)} UVs" if self.uvs is not None else "no UVs", texture]
-        parts += [f"{len(self.colors)} vertex colours"] if self.colors is not None else []
+        parts.append("no UVs" if self.uvs is None else f"{len(self.uvs)} UVs")
+        if self.texture is None:
+            parts.append("no texture")
+        else:
+            parts.append("{1}x{0} texture".format(*np.shape(self.texture)))
+        if self.colors is not None:
+            parts.append(f"{len(self.colors)} vertex colours")
         if len(self.positions):
             parts += ["bounds {} to {}".format(*([float(f"{x:.4g}") for x in row] for row in self.bounds()))]
         return f"Mesh '{self.name}': {', '.join(parts)}".replace(".0,", ",").replace(".0]", "]")
@@ -149,18 +155,32 @@ class Mesh(KnownAttributes, Shape, Figures):
     def validate(self) -> Mesh:
         """Return self; raise InputError when the arrays cannot be a mesh.
 
-        Refused: no faces, NaN or infinite positions, UVs or normals, indices out of range, index lists of
-        different lengths, colours that are code values from 0 to 255, and a material that `Material.validate` refuses, or that has maps without UVs. Degenerate faces
-        are allowed here, see `clean`.
+        Refused: no faces, NaN or infinite positions, UVs or normals, indices out of range, index lists of different lengths,
+        colours that are code values from 0 to 255, and a material that `Material.validate` refuses, or that has maps without
+        UVs. Degenerate faces are allowed here, see `clean`.
         """
         if len(self.faces) == 0:
             raise InputError(f"mesh '{self.name}' has no faces; give a mesh with at least one triangle")
         self._check_pairs()
-        self._check("positions", self.positions, "faces", self.faces, "vertex")
-        for what, _, one in _CORNERS:
-            values = getattr(self, what)
-            if values is not None:
-                self._check(what, values, what[:-1] + "_faces", getattr(self, what[:-1] + "_faces"), one)
+        for what, index, rows, faces in self.lists():
+            if faces.shape != self.faces.shape:
+                raise InputError(
+                    f"mesh '{self.name}': {index} has {len(faces)} rows for {len(self.faces)} faces; give one per face"
+                )
+            bad = ~np.isfinite(rows).all(axis=1)
+            if bad.any():
+                raise InputError(
+                    f"mesh '{self.name}': {_WORDS[what]} {int(np.argmax(bad))} of {what} is NaN or infinite"
+                    f" ({int(bad.sum())} such in all); repair the mesh"
+                )
+            wrong = ((faces < 0) | (faces >= len(rows))).any(axis=1)
+            if wrong.any():
+                face = int(np.argmax(wrong))
+                from_one = faces.min() == 1 and faces.max() == len(rows)
+                raise InputError(
+                    f"mesh '{self.name}': face {face} has {index} {faces[face].tolist()}, out of range for {len(rows)} {what};"
+                    + (" count from 0: faces - 1" if from_one else " repair the mesh")
+                )
         for what in ("texture", "color", "colors"):
             if getattr(self, what) is not None:
                 check_linear(f"{what} of mesh '{self.name}'", getattr(self, what))
@@ -168,31 +188,11 @@ class Mesh(KnownAttributes, Shape, Figures):
             self.material.validate().check_uvs(self.name, self.uvs is not None, self.second_uvs is not None)
         return self
 
-    def _check(self, what: str, values: np.ndarray, index_name: str, index: np.ndarray, one: str) -> None:
-        if index.shape != self.faces.shape:
-            raise InputError(
-                f"mesh '{self.name}': {index_name} has {len(index)} rows for {len(self.faces)} faces; give one per face"
-            )
-        bad = ~np.isfinite(values).all(axis=1)
-        if bad.any():
-            raise InputError(
-                f"mesh '{self.name}': {one} {int(np.argmax(bad))} of {what} is NaN or infinite"
-                f" ({int(bad.sum())} such in all); repair the mesh"
-            )
-        wrong = ((index < 0) | (index >= len(values))).any(axis=1)
-        if wrong.any():
-            face = int(np.argmax(wrong))
-            from_one = index.min() == 1 and index.max() == len(values)
-            raise InputError(
-                f"mesh '{self.name}': face {face} has {index_name} {index[face].tolist()}, out of range for"
-                f" {len(values)} {what}; " + ("count from 0: faces - 1" if from_one else "repair the mesh")
-            )
-
     def clean(self) -> Mesh:
         """A valid mesh without degenerate faces and unused vertices; raises InputError like `validate`.
 
-        A face is degenerate when two corners are the same vertex, or when its height is below 1e-7 of its
-        longest edge (nothing is left of its area in float32). Those are dropped with one warning.
+        A face is degenerate when two corners are the same vertex, or when its height is below 1e-7 of its longest edge
+        (nothing is left of its area in float32). Those are dropped with one warning.
         """
         self.validate()
         keep = ~self.degenerate_faces()
@@ -202,10 +202,8 @@ class Mesh(KnownAttributes, Shape, Figures):
             )
         mesh = self
         if not keep.all():
-            warnings.warn(
-                f"mesh '{self.name}': {int((~keep).sum())} of {len(keep)} faces are degenerate and were dropped",
-                stacklevel=2,
-            )
+            lost = int((~keep).sum())
+            warn(f"mesh '{self.name}': {lost} of {len(keep)} faces are degenerate and were dropped")
             mesh = self.with_faces(keep)
         positions, faces = drop_unused(mesh.positions, mesh.faces)
         return replace(mesh, positions=positions, faces=faces)
@@ -217,22 +215,19 @@ class Mesh(KnownAttributes, Shape, Figures):
         >>> len(cube().with_faces([0, 1]).faces)
         2
         """
-        names = ("faces", *(what[:-1] + "_faces" for what, _, _ in _CORNERS))
-        given = {name: getattr(self, name) for name in names}
-        return replace(self, **{name: rows[keep] for name, rows in given.items() if rows is not None})
+        return replace(self, **{index: faces[keep] for _, index, _, faces in self.lists()})
 
     def degenerate_faces(self) -> np.ndarray:
         """(F,) bool: faces that `clean` drops."""
-        a, b, c = (self.positions[self.faces[:, k]] for k in range(3))
-        longest2 = np.max([((p - q) ** 2).sum(1) for p, q in ((a, b), (b, c), (c, a))], axis=0)
-        twice_area = np.linalg.norm(np.cross(b - a, c - a), axis=1)
-        return twice_area <= 1e-7 * longest2
+        corners = self.positions[self.faces]
+        longest2 = ((corners - np.roll(corners, 1, axis=1)) ** 2).sum(2).max(1)
+        return np.linalg.norm(self._crosses(), axis=1) <= 1e-7 * longest2
 
     # ------------------------------------------------------------------ change
 
     def moved(self, positions: np.ndarray) -> Mesh:
-        """The same topology, UVs and albedo with other positions (V, 3). Normals and tangents of the file are dropped:
-        they are stale."""
+        """The same topology, UVs and albedo with other positions (V, 3). Normals and tangents of the file are dropped: they
+        are stale."""
         positions = np.asarray(positions, dtype=np.float64)
         if positions.shape != self.positions.shape:
             raise InputError(
@@ -246,15 +241,13 @@ class Mesh(KnownAttributes, Shape, Figures):
         return Mesh(positions, faces, color=self.color, name=self.name, material=material)
 
     def subdivide(self, times: int = 1) -> Mesh:
-        """Each face becomes four by its edges' midpoints, `times` times. UVs are kept, normals and tangents of
-        the file dropped."""
+        """Each face becomes four by its edges' midpoints, `times` times. UVs are kept, normals and tangents of the file
+        dropped."""
         mesh = replace(self, **_STALE)
         for _ in range(times):
             parts = {}
-            for what in ("positions", "uvs", "colors", "second_uvs"):
-                index = "faces" if what == "positions" else what[:-1] + "_faces"
-                if getattr(mesh, what) is not None:
-                    parts[what], parts[index] = midpoints(getattr(mesh, what), getattr(mesh, index))
+            for what, index, rows, faces in mesh.lists():
+                parts[what], parts[index] = midpoints(rows, faces)
             mesh = replace(mesh, **parts)
         return mesh
 
@@ -285,29 +278,23 @@ class Mesh(KnownAttributes, Shape, Figures):
         if tangents:
             values, faces = self.tangents()
             self = replace(self, file_tangents=values, file_tangent_faces=faces)
-        given = {
-            "uvs": self.uv_faces,
-            "colors": self.color_faces,
-            "normals": self.normal_faces if normals else None,
-            "file_tangents": self.file_tangent_faces if tangents else None,
-            "second_uvs": self.second_uv_faces,
-        }
-        given = {what: faces for what, faces in given.items() if faces is not None}
-        corners = [self.faces.reshape(-1), *(faces.reshape(-1) for faces in given.values())]
-        unique, index = np.unique(np.stack(corners, axis=1), axis=0, return_inverse=True)
+        left_out = {what for what, keep in (("normals", normals), ("file_tangents", tangents)) if not keep}
+        lists = [(what, rows, faces) for what, _, rows, faces in self.lists() if what not in left_out]
+        corners = np.stack([faces.reshape(-1) for *_, faces in lists], axis=1)
+        unique, index = np.unique(corners, axis=0, return_inverse=True)
+        split = {what: rows[unique[:, k]] for k, (what, rows, _) in enumerate(lists)}
         source = unique[:, 0]
-        found = {what: getattr(self, what)[unique[:, k]] for k, what in enumerate(given, 1)}
         if normals and self.normals is None:
-            found["normals"] = self.vertex_normals()[source]
+            split["normals"] = self.vertex_normals()[source]
         return SeamSplit(
-            positions=self.positions[source],
+            positions=split["positions"],
             faces=index.reshape(-1, 3),
-            uvs=found.get("uvs"),
-            normals=found.get("normals"),
+            uvs=split.get("uvs"),
+            normals=split.get("normals"),
             source=source,
-            colors=found.get("colors"),
-            tangents=found.get("file_tangents"),
-            second_uvs=found.get("second_uvs"),
+            colors=split.get("colors"),
+            tangents=split.get("file_tangents"),
+            second_uvs=split.get("second_uvs"),
         )
 
     def unwrap(self, resolution: int = 512, padding: int = 2) -> Mesh:
@@ -317,7 +304,6 @@ class Mesh(KnownAttributes, Shape, Figures):
         (`Material.without_maps`). Raises InputError without the package xatlas.
         """
         xatlas = compiled("xatlas", "xatlas", "Mesh.unwrap")
-
         atlas = xatlas.Atlas()
         # xatlas has absolute epsilons: a shape of unit size keeps tiny and huge meshes away from them.
         center, radius = self.bounding_sphere()
@@ -327,15 +313,13 @@ class Mesh(KnownAttributes, Shape, Figures):
         options.resolution, options.padding = resolution, padding
         atlas.generate(pack_options=options)
         _, index, uvs = atlas[0]
-        warnings.warn(
-            f"mesh '{self.name}': UVs for {len(self.faces)} faces were made by xatlas ({atlas.chart_count} charts)",
-            stacklevel=2,
-        )
+        count = atlas.chart_count
+        warn(f"mesh '{self.name}': UVs for {len(self.faces)} faces were made by xatlas ({count} charts)")
         material = None if self.material is None else self.material.without_maps()
-        faces = index.astype(np.int64)
-        found = replace(self, uvs=uvs.astype(np.float64), uv_faces=faces, texture=None, material=material)
         stale = dict.fromkeys(("file_tangents", "file_tangent_faces", "second_uvs", "second_uv_faces"))
-        return replace(found, **stale)
+        return replace(
+            self, uvs=uvs, uv_faces=index.astype(np.int64), texture=None, material=material, **stale
+        )
 
     def vertex_colors(self) -> np.ndarray:
         """(V, 3) linear light: one colour a vertex, the mean of its corners where they differ, white without colours.
@@ -345,13 +329,13 @@ class Mesh(KnownAttributes, Shape, Figures):
         >>> mesh.vertex_colors()[1].tolist()
         [0.0, 1.0, 0.0]
         """
-        found = np.zeros_like(self.positions)
+        total = np.zeros_like(self.positions)
         if self.colors is None or self.color_faces is None:
-            return found + 1
-        count = np.bincount(self.faces.reshape(-1), minlength=len(found))
-        np.add.at(found, self.faces.reshape(-1), self.colors[self.color_faces.reshape(-1)])
-        found[count == 0] = 1
-        return found / np.maximum(count, 1)[:, None]
+            return total + 1
+        count = np.bincount(self.faces.reshape(-1), minlength=len(total))
+        np.add.at(total, self.faces.reshape(-1), self.colors[self.color_faces.reshape(-1)])
+        total[count == 0] = 1
+        return total / np.maximum(count, 1)[:, None]
 
     def sample_texture(self, uv: np.ndarray) -> np.ndarray:
         """Albedo (..., 3) at UVs (..., 2): bilinear, times the colour factor; linear light. Outside [0, 1] the texture

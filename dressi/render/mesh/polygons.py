@@ -8,6 +8,7 @@ import numpy as np
 
 from ...errors import InputError
 from .mesh import Mesh
+from .rows import cross, ranges
 
 MOST_VISITS = 80_000_000
 """Corners that are looked at for all polygons of one call: seconds, and a jagged polygon of some 6,000 corners."""
@@ -37,11 +38,8 @@ def triangulate(points: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np
     lengths = np.asarray(lengths, np.int64)
     starts = np.cumsum(lengths) - lengths
     count = np.maximum(lengths - 2, 0)
-    polygon = np.repeat(np.arange(len(lengths)), count)
-    ends = np.cumsum(count)
-    k = np.arange(len(polygon)) - (ends - count)[polygon]
-    first = starts[polygon]
-    triangles = np.stack([first, first + k + 1, first + k + 2], axis=1)
+    polygon, second = ranges(starts + 1, count)
+    triangles = np.stack([starts[polygon], second, second + 1], axis=1)
     rings: dict[int, list[np.ndarray]] = defaultdict(list)
     for length in np.unique(lengths[lengths > 3]).tolist():
         rows = np.flatnonzero(lengths == length)
@@ -74,15 +72,11 @@ def _flat(points: np.ndarray) -> np.ndarray:
     return np.stack([np.where(normal[rows, axis, None] < 0, -u, u), v], axis=-1)
 
 
-def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
-
-
 def _cut(plane: np.ndarray, rings: dict[int, list[np.ndarray]]) -> np.ndarray:
     """(F, 3): the triangles of those rings (P, n) of corners, by their length, that their first fan does not cover.
 
     Longest first: each cut leaves shorter rings, so that all rings of one length are worked on at once."""
-    found: list[np.ndarray] = []
+    triangles = [np.zeros((0, 3), np.int64)]
     parts: dict[int, list[np.ndarray]] = defaultdict(list)
     visits = 0
     for length in range(max(rings, default=0), 2, -1):
@@ -94,20 +88,20 @@ def _cut(plane: np.ndarray, rings: dict[int, list[np.ndarray]]) -> np.ndarray:
                 turned = np.roll(left, -turn, axis=1)
                 covers = _is_fan(plane[turned]) | (length == 3)
                 if turn or not is_whole:
-                    found.append(_fans(turned[covers]))
+                    triangles.append(_fans(turned[covers]))
                 left = left[~covers]
                 if not len(left):
                     break
             if visits > MOST_VISITS:
                 raise InputError(
-                    f"polygons of up to {max(rings):,} corners are too jagged to be cut into triangles here; triangulate the mesh"
-                    " where it was made"
+                    f"polygons of up to {max(rings):,} corners are too jagged to be cut into triangles here; triangulate the"
+                    " mesh where it was made"
                 )
             if len(left):
                 visits += 4 * left.size
                 for piece in _split(plane, left):
                     parts[piece.shape[1]].append(piece)
-    return np.concatenate([np.zeros((0, 3), np.int64), *found])
+    return np.concatenate(triangles)
 
 
 def _joined(parts: list[np.ndarray]) -> list[np.ndarray]:
@@ -126,7 +120,7 @@ def _fans(ring: np.ndarray) -> np.ndarray:
 def _is_fan(at: np.ndarray) -> np.ndarray:
     """(P,) bool: whether the fans from the first corners of polygons (P, n, 2) cover them: no triangle is turned over."""
     spokes = at[:, 1:] - at[:, :1]
-    twice = _cross(spokes[:, :-1], spokes[:, 1:])
+    twice = cross(spokes[:, :-1], spokes[:, 1:])
     return np.minimum(twice, 0).sum(1) >= -_WASTE * np.abs(twice.sum(1)) - 1e-14
 
 
@@ -138,38 +132,38 @@ def _split(plane: np.ndarray, ring: np.ndarray) -> list[np.ndarray]:
     count, length = ring.shape
     rows = np.arange(count)
     at = plane[ring]
-    turn = _cross(at - np.roll(at, 1, axis=1), np.roll(at, -1, axis=1) - at)
-    # Corners that are twice in a row go first: an edge without length has no side, and says nothing of what a corner sees.
+    turn = cross(at - np.roll(at, 1, axis=1), np.roll(at, -1, axis=1) - at)
+    # Corners that are twice in a row go first: an edge without length has no side, so it cannot say what a corner sees.
     twice = (np.roll(at, -1, axis=1) == at).all(-1)
     corner = np.where(twice.any(1), twice.argmax(1), turn.argmax(1))
     # v becomes the first corner, b the second, a the last.
     ring = ring[rows[:, None], (corner[:, None] + np.arange(length)) % length]
     at = plane[ring]
     v, b, a = at[:, :1], at[:, 1:2], at[:, -1:]
-    height = _cross(a - b, at - b)
+    height = cross(a - b, at - b)
     # Strictly: corners on the sides belong to bridges, which lie on each other but for rounding.
-    inside = (_cross(v - a, at - a) > 1e-12) & (_cross(b - v, at - v) > 1e-12) & (height >= 0)
+    inside = (cross(v - a, at - a) > 1e-12) & (cross(b - v, at - v) > 1e-12) & (height >= 0)
     far = np.where(inside, height, -1.0)
     # Of corners at one place, which bridges to holes have, the one whose inner angle sees v.
     farthest = inside & (far == far.max(1, keepdims=True))
     if (farthest.sum(1) > 1).any():
         far = np.where(farthest & _sees(at, v), np.inf, far)
     other = np.where(inside.any(1), far.argmax(1), length - 1)
-    found: list[np.ndarray] = []
+    parts: list[np.ndarray] = []
     for k in np.unique(other).tolist():
         rows_k = ring[other == k]
         if k == length - 1:  # an ear: its triangle, and the ring without v
-            found += [rows_k[:, [-1, 0, 1]], rows_k[:, 1:]]
+            parts += [rows_k[:, [-1, 0, 1]], rows_k[:, 1:]]
         else:
-            found += [rows_k[:, : k + 1], np.concatenate([rows_k[:, k:], rows_k[:, :1]], axis=1)]
-    return found
+            parts += [rows_k[:, : k + 1], np.concatenate([rows_k[:, k:], rows_k[:, :1]], axis=1)]
+    return parts
 
 
 def _sees(at: np.ndarray, v: np.ndarray) -> np.ndarray:
     """(P, n) bool: whether the way from a corner to v starts inside the polygon."""
     before, after, way = np.roll(at, 1, axis=1) - at, np.roll(at, -1, axis=1) - at, v - at
-    convex = _cross(after, before) > 0
-    left, right = _cross(after, way) > 0, _cross(way, before) > 0
+    convex = cross(after, before) > 0
+    left, right = cross(after, way) > 0, cross(way, before) > 0
     return np.where(convex, left & right, left | right)
 
 

@@ -1,5 +1,4 @@
-"""Meshes that the project makes itself: spheres to start a fit from, shapes to test with, and the pear of the
-demo.
+"""Meshes that the project makes itself: spheres to start a fit from, shapes to test with, and the pear of the demo.
 
 All are closed (but for `random_mesh`), turned outward, and y is up.
 """
@@ -8,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dressi.render.mesh import Mesh, weld, weld_values
+from dressi.render.mesh import Mesh, weld
 from dressi.render.surface.color import srgb_to_linear
 
 _MARGIN = 0.5 / 256
@@ -18,20 +17,17 @@ _MARGIN = 0.5 / 256
 def octasphere(
     level: int = 4, radius: float = 1.0, center: tuple[float, float, float] = (0.0, 0.0, 0.0)
 ) -> Mesh:
-    """A sphere of 8 * 4**level faces whose texture is one square without gaps: the start of a fit with a
-    texture.
+    """A sphere of 8 * 4**level faces whose texture is one square without gaps: the start of a fit with a texture.
 
-    An octahedron is subdivided, and its upper half is the inner diamond of the square, its lower half the
-    four corners. UVs are cut along four edges from the equator to the south pole only, all of which lie on
-    the border of the square; they keep half a texel of a 256 texture away from it, so that wrapping does not
-    mix sides. level: 0 or more.  radius and center: in units of the mesh.
+    An octahedron is subdivided, and its upper half is the inner diamond of the square, its lower half the four corners. UVs
+    are cut along four edges from the equator to the south pole only, all of which lie on the border of the square; they keep
+    half a texel of a 256 texture away from it, so that wrapping does not mix sides. level: 0 or more.  radius and center: in
+    units of the mesh.
 
     >>> octasphere(2).faces.shape
     (128, 3)
     """
-    corners = np.array(
-        [[1, 0, 0], [0, 0, 1], [-1, 0, 0], [0, 0, -1], [0, 1, 0], [0, -1, 0]], dtype=np.float64
-    )
+    corners = np.array([[1.0, 0, 0], [0, 0, 1], [-1, 0, 0], [0, 0, -1], [0, 1, 0], [0, -1, 0]])
     faces = [[4, 1, 0], [4, 2, 1], [4, 3, 2], [4, 0, 3], [5, 0, 1], [5, 1, 2], [5, 2, 3], [5, 3, 0]]
     # East, south, west and north of the square's middle, the middle, and its corners: all the south pole.
     uvs = np.array([[2, 1], [1, 2], [0, 1], [1, 0], [1, 1], [2, 2], [0, 2], [0, 0], [2, 0]]) / 2
@@ -47,8 +43,8 @@ def icosphere(
 ) -> Mesh:
     """The most even sphere, of 20 * 4**subdivisions faces: for tests and silhouettes.
 
-    Each side of the icosahedron has its own half of one of twelve cells of the texture, apart from its
-    neighbours: no two faces share a texel, but there are many seams. `octasphere` has few.
+    Each side of the icosahedron has its own half of one of twelve cells of the texture, apart from its neighbours: no two
+    faces share a texel, but there are many seams. `octasphere` has few.
 
     >>> icosphere(1).is_closed()
     True
@@ -71,10 +67,8 @@ def icosphere(
     for side in range(20):
         row, column = divmod(side // 2, 4)
         uvs.append(((half if side % 2 == 0 else 1 - half) + (column, row)) / (4, 3))
-    uv_faces = np.arange(60).reshape(20, 3)
-    mesh = Mesh(
-        corners / np.linalg.norm(corners[0]), np.array(faces), np.concatenate(uvs), uv_faces, name="icosphere"
-    )
+    corners = corners / np.linalg.norm(corners[0])
+    mesh = Mesh(corners, np.array(faces), np.concatenate(uvs), np.arange(60).reshape(20, 3), name="icosphere")
     return _rounded(mesh, subdivisions, radius, center)
 
 
@@ -125,7 +119,7 @@ def cube(half: float = 1.0) -> Mesh:
             uvs.append([(side % 3 + 0.5 + 0.49 * x) / 3, (side // 3 + 0.5 - 0.49 * y) / 2])
         faces += [[base, base + 1, base + 2], [base, base + 2, base + 3]]
     corners = np.array(faces)
-    return Mesh(*weld(np.array(positions), corners), *weld_values(np.array(uvs), corners), name="cube")
+    return Mesh(*weld(np.array(positions), corners), *weld(np.array(uvs), corners), name="cube")
 
 
 def bumpy_ellipsoid(subdivisions: int = 3, seed: int = 0) -> Mesh:
@@ -252,25 +246,23 @@ def _pear_texture(size: int, profile: np.ndarray) -> np.ndarray:
 
 
 def _grid_mesh(positions: np.ndarray, uvs: np.ndarray, name: str) -> Mesh:
-    """Faces over a grid (A + 1, B + 1) that wraps where its border positions agree, without those at poles
-    that have no area. Seen from outside, a step in A goes right and a step in B goes down or up, whatever is
-    outward."""
+    """Faces over a grid (A + 1, B + 1) that wraps where its border positions agree, without those at poles that have no area.
+    Seen from outside, a step in A goes right and a step in B goes down or up, whatever is outward."""
     rows, columns = positions.shape[:2]
     index = np.arange(rows * columns).reshape(rows, columns)
     a, b, c, d = index[:-1, :-1], index[1:, :-1], index[1:, 1:], index[:-1, 1:]
-    corners = np.stack([np.stack([a, b, c], axis=-1), np.stack([a, c, d], axis=-1)], axis=2).reshape(-1, 3)
+    corners = np.stack([a, b, c, a, c, d], axis=-1).reshape(-1, 3)
     welded, faces = weld(positions.reshape(-1, 3), corners)
-    joined, uv_faces = weld_values(uvs.reshape(-1, 2), corners)
+    joined, uv_faces = weld(uvs.reshape(-1, 2), corners)
     whole = (faces[:, 0] != faces[:, 1]) & (faces[:, 1] != faces[:, 2]) & (faces[:, 2] != faces[:, 0])
     mesh = Mesh(welded, faces[whole], joined, uv_faces[whole], name=name)
     if mesh.signed_volume() < 0:
-        mesh = Mesh(welded, faces[whole][:, ::-1], joined, uv_faces[whole][:, ::-1], name=name)
+        mesh.faces, mesh.uv_faces = mesh.faces[:, ::-1], uv_faces[whole][:, ::-1]
     return mesh
 
 
 def _rounded(mesh: Mesh, times: int, radius: float, center: tuple[float, float, float]) -> Mesh:
-    """Subdivide and push out to the unit sphere each time: edges stay within a factor of 1.6 of each
-    other."""
+    """Subdivide and push out to the unit sphere each time: edges stay within a factor of 1.6 of each other."""
     for _ in range(times):
         mesh = mesh.subdivide()
         mesh.positions /= np.linalg.norm(mesh.positions, axis=1, keepdims=True)

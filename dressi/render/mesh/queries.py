@@ -8,6 +8,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from .mesh import Mesh
+from .rows import cross, ranges
 
 
 def _cells(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -27,8 +28,7 @@ def _cells(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
         total = counts.prod(1)
         if total.sum() < 100 * len(low):
             break
-    box = np.repeat(np.arange(len(low)), total)
-    rest = np.arange(len(box)) - np.repeat(np.cumsum(total) - total, total)
+    box, rest = ranges(np.zeros(len(low), np.int64), total)
     cell = np.zeros(len(box), dtype=np.int64)
     for axis in range(low.shape[1]):
         cell = cell * sides[axis] + first[box, axis] + rest % counts[box, axis]
@@ -46,14 +46,15 @@ def in_boxes(points: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.
         own = own * sides[axis] + place[:, axis]
     order = np.argsort(cell, kind="stable")
     start, end = (np.searchsorted(cell[order], own, side) for side in ("left", "right"))
-    point, place = _ranges(start, end - start)
-    found = box[order[place]]
-    keep = ((points[point] >= low[found]) & (points[point] <= high[found])).all(1)
-    return point[keep], found[keep]
+    point, place = ranges(start, end - start)
+    box = box[order[place]]
+    keep = ((points[point] >= low[box]) & (points[point] <= high[box])).all(1)
+    return point[keep], box[keep]
 
 
 def overlapping_boxes(low: np.ndarray, high: np.ndarray, among: np.ndarray | None = None) -> np.ndarray:
-    """(P, 2) pairs of boxes (F, D) that overlap or touch, the smaller number first; of which one is ``among`` (F,) bool, if given.
+    """(P, 2) pairs of boxes (F, D) that overlap or touch, the smaller number first; of which one is ``among`` (F,) bool, if
+    given.
 
     >>> low = np.array([[0.0], [1.0], [2.0]])
     >>> overlapping_boxes(low, low + 1).tolist(), overlapping_boxes(low, low + 1, low[:, 0] == 2).tolist()
@@ -68,7 +69,7 @@ def overlapping_boxes(low: np.ndarray, high: np.ndarray, among: np.ndarray | Non
     box, cell = box[order], cell[order]
     # Each entry is paired with the later ones of its cell.
     end = np.searchsorted(cell, cell, "right")
-    first, second = _ranges(np.arange(len(cell)) + 1, end - np.arange(len(cell)) - 1)
+    first, second = ranges(np.arange(len(cell)) + 1, end - np.arange(len(cell)) - 1)
     pairs = [np.zeros(0, np.int64)]
     for i in range(0, len(first), 4_000_000):
         a, b = box[first[i : i + 4_000_000]], box[second[i : i + 4_000_000]]
@@ -78,12 +79,6 @@ def overlapping_boxes(low: np.ndarray, high: np.ndarray, among: np.ndarray | Non
         # A pair as one number, which is sorted faster.
         pairs.append(np.minimum(a, b)[keep] * len(low) + np.maximum(a, b)[keep])
     return np.stack(np.divmod(np.unique(np.concatenate(pairs)), max(len(low), 1)), axis=1)
-
-
-def _ranges(start: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Row i, and start[i] + k for k below count[i], for all i."""
-    row = np.repeat(np.arange(len(start)), count)
-    return row, start[row] + np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
 
 
 class Crossings(NamedTuple):
@@ -108,7 +103,7 @@ def crossings(lines: np.ndarray, corners: np.ndarray) -> Crossings:
     keep = area[face] != 0
     line, face = line[keep], face[keep]
     at = lines[line]
-    weights = np.stack([_cross(q[face] - at, r[face] - at) for q, r in ((b, c), (c, a), (a, b))], axis=1)
+    weights = np.stack([cross(q[face] - at, r[face] - at) for q, r in ((b, c), (c, a), (a, b))], axis=1)
     weights /= area[face, None]
     hit = (weights >= 0).all(1)
     line, face = line[hit], face[hit]
@@ -119,11 +114,7 @@ def crossings(lines: np.ndarray, corners: np.ndarray) -> Crossings:
 def projected_areas(corners: np.ndarray) -> np.ndarray:
     """(F,) twice the signed areas of faces (F, 3, 3) seen along the axis: positive where the normal points along it."""
     a, b, c = corners[..., :2].transpose(1, 0, 2)
-    return _cross(b - a, c - a)
-
-
-def _cross(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    return u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0]
+    return cross(b - a, c - a)
 
 
 # Points on the surface of a mesh, and distances to it.

@@ -9,54 +9,48 @@ import numpy as np
 from dressi.errors import InputError
 
 
-def weld(positions: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Join vertices whose positions are equal as float32.
+def weld(values: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Join rows that are equal as float32: of positions, UVs, normals or colours.
 
-    positions: (P, 3) floats.  faces: integers of any shape that refer to them.  Returns the (V, 3) float64 positions that
-    are left, in order of their first one, and the faces that refer to these.
+    values: (n, columns) floats.  index: integers of any shape that refer to them, such as faces.  Returns the float64 rows
+    that are left, in order of their first one, and the integers that refer to these.
 
     >>> import numpy as np
     >>> positions, faces = weld(np.array([[0.0, 0, 0], [1, 0, 0], [0, 0, 0]]), np.array([[0, 1, 2]]))
     >>> len(positions), faces.tolist()
     (2, [[0, 1, 0]])
     """
-    with np.errstate(over="ignore"):  # beyond float32 is infinite, which the mesh refuses
-        keys = np.ascontiguousarray(
-            np.asarray(positions).astype(np.float32) + np.float32(0)
-        )  # -0.0 becomes 0.0
-    return _join(np.asarray(positions, dtype=np.float64), keys, np.asarray(faces))
-
-
-def weld_values(values: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Join rows of UVs (n, 2), normals (n, 3) or colours (n, 3) that are equal as float32, like `weld`.
-
-    >>> import numpy as np
-    >>> uvs, uv_faces = weld_values(np.array([[0.0, 0], [0, 0], [1, 0]]), np.array([[0, 1, 2]]))
-    >>> uvs.shape, uv_faces.tolist()
-    ((2, 2), [[0, 0, 1]])
-    """
-    return weld(values, index)
-
-
-def _join(values: np.ndarray, keys: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    if len(keys) == 0:
+    values, index = np.asarray(values, dtype=np.float64), np.asarray(index)
+    if len(values) == 0:
         return values, index
-    bits = keys.view(np.uint32).astype(np.uint64)
+    with np.errstate(over="ignore"):  # beyond float32 is infinite, which the mesh refuses
+        keys = np.ascontiguousarray(values.astype(np.float32) + np.float32(0))  # -0.0 becomes 0.0
+    bits = keys.view(np.uint32)
     # Numbers sort ten times faster than rows. Two different rows hardly ever have one number; then rows are sorted.
     number = np.zeros(len(bits), np.uint64)
-    for column in bits.T:
+    for column in bits.astype(np.uint64).T:
         number = (number ^ column) * np.uint64(0x9E3779B97F4A7C15)
         number ^= number >> np.uint64(29)
-    _, first, inverse = np.unique(number, return_index=True, return_inverse=True)
-    if not np.array_equal(keys.view(np.uint32)[first[inverse]], keys.view(np.uint32)):
-        rows = keys.view(np.dtype((np.void, keys.dtype.itemsize * keys.shape[1]))).reshape(-1)
-        _, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
-    order = np.argsort(
-        first
-    )  # np.unique sorts by value; keep the file's order, neighbours stay near in memory
+    first, own = first_ones(number)
+    if not np.array_equal(bits[first[own]], bits):
+        first, own = first_ones(
+            keys.view(np.dtype((np.void, keys.dtype.itemsize * keys.shape[1]))).reshape(-1)
+        )
+    return values[first], own[index]
+
+
+def first_ones(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each different value of a list is first, in this order, and for each value which of those it is.
+
+    >>> [found.tolist() for found in first_ones(np.array([7, 3, 7]))]
+    [[0, 1], [0, 1, 0]]
+    """
+    # np.unique sorts by value; in the order of a file neighbours stay near in memory.
+    _, first, own = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(first)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    return values[first[order]], rank[inverse.reshape(-1)][index]
+    return first[order], rank[own.reshape(-1)]
 
 
 def drop_unused(rows: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -74,8 +68,23 @@ def distinct(numbers: np.ndarray) -> np.ndarray:
     >>> distinct(np.array([3, 1, 3])).tolist()
     [1, 3]
     """
-    found = np.sort(numbers, axis=None)
-    return found[np.concatenate([np.ones(min(len(found), 1), bool), found[1:] != found[:-1]])]
+    numbers = np.sort(numbers, axis=None)
+    return numbers[np.concatenate([np.ones(min(len(numbers), 1), bool), numbers[1:] != numbers[:-1]])]
+
+
+def ranges(start: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Row i, and start[i] + k for k below count[i], for all i.
+
+    >>> [found.tolist() for found in ranges(np.array([5, 9]), np.array([2, 1]))]
+    [[0, 0, 1], [5, 6, 9]]
+    """
+    row = np.repeat(np.arange(len(start)), count)
+    return row, start[row] + np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+
+
+def cross(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """(...) u.x v.y - u.y v.x of (..., 2): twice the area that they span, positive where v is counter-clockwise of u."""
+    return u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0]
 
 
 def connected(start: np.ndarray, end: np.ndarray, count: int) -> np.ndarray:
@@ -137,7 +146,8 @@ def face_rows(values: Any, name: str, what: str) -> np.ndarray:
         )
     if array.dtype.kind not in "iu":
         raise InputError(
-            f"mesh '{name}': {what} must be int64 numbers of vertices, not {array.dtype}; did you swap positions and faces?"
+            f"mesh '{name}': {what} must be int64 numbers of vertices, not {array.dtype}; did you swap positions and"
+            " faces?"
         )
     if array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max:
         raise InputError(f"mesh '{name}': {what} contains {array.max()}, which is no number of a vertex")

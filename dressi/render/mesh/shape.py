@@ -25,21 +25,17 @@ class Shape:
 
     def face_normals(self) -> np.ndarray:
         """(F, 3): unit normals, zero for a degenerate face."""
-        a, b, c = (self.positions[self.faces[:, k]] for k in range(3))
-        return unit(np.cross(b - a, c - a))
+        return unit(self._crosses())
 
     def face_areas(self) -> np.ndarray:
         """(F,)."""
-        a, b, c = (self.positions[self.faces[:, k]] for k in range(3))
-        return 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
+        return 0.5 * np.linalg.norm(self._crosses(), axis=1)
 
     def vertex_normals(self) -> np.ndarray:
         """(V, 3): unit sums of area-weighted face normals, zero where there is none."""
-        a, b, c = (self.positions[self.faces[:, k]] for k in range(3))
-        weighted = np.cross(b - a, c - a)
-        normals = np.zeros_like(self.positions)
-        for k in range(3):
-            np.add.at(normals, self.faces[:, k], weighted)
+        normals, weighted = np.zeros_like(self.positions), self._crosses()
+        for corner in self.faces.T:
+            np.add.at(normals, corner, weighted)
         return unit(normals)
 
     def signed_volume(self) -> float:
@@ -95,6 +91,11 @@ class Shape:
     def euler_characteristic(self) -> int:
         """V - E + F over the vertices in use: 2 for one closed surface without holes, 0 for a torus."""
         return len(distinct(self.faces)) - len(self.edges()) + len(self.faces)
+
+    def _crosses(self) -> np.ndarray:
+        """(F, 3) normals as long as twice the areas."""
+        a, b, c = self.positions[self.faces.T]
+        return np.cross(b - a, c - a)
 
     def _half_edges(self) -> np.ndarray:
         return np.concatenate([self.faces[:, [0, 1]], self.faces[:, [1, 2]], self.faces[:, [2, 0]]])

@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .rows import connected, unit
+from .rows import connected, first_ones, unit
 
 
 class Tangents(NamedTuple):
     """Tangents of a mesh: `Mesh.tangents`.
 
     >>> from dressi.render.mesh.primitives import cube
-    >>> found = cube().tangents()
-    >>> found.values.shape, found.faces.shape
+    >>> tangents = cube().tangents()
+    >>> tangents.values.shape, tangents.faces.shape
     ((24, 4), (12, 3))
     """
 
@@ -77,12 +77,12 @@ def _along_u(corners: np.ndarray, uv: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def _angles(corners: np.ndarray, n: np.ndarray) -> np.ndarray:
     """(F, 3) angles of faces at their corners, seen along the normals there."""
-    found = []
+    angles = []
     for k in range(3):
         to, back = (corners[:, (k + step) % 3] - corners[:, k] for step in (1, 2))
         to, back = (unit(edge - _along(edge, n[:, k])) for edge in (to, back))
-        found.append(np.arccos(np.clip((to * back).sum(1), -1, 1)))
-    return np.stack(found, axis=1)
+        angles.append(np.arccos(np.clip((to * back).sum(1), -1, 1)))
+    return np.stack(angles, axis=1)
 
 
 def _meeting(point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -94,8 +94,8 @@ def _meeting(point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     # An edge of more than two faces connects each with the first that turns the other way.
     place = np.minimum(np.searchsorted(forward[order], backward), len(order) - 1)
     other = order[place]
-    found = np.nonzero((forward[other] == backward) & (start != end))[0]
-    return found, other[found]
+    half = np.nonzero((forward[other] == backward) & (start != end))[0]
+    return half, other[half]
 
 
 def _adopted(sign: np.ndarray, edges: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -111,19 +111,13 @@ def _adopted(sign: np.ndarray, edges: tuple[np.ndarray, np.ndarray]) -> np.ndarr
 
 def _groups(point: np.ndarray, sign: np.ndarray) -> np.ndarray:
     """(3F,) numbers of the groups of corners that share a tangent, in order of their first corner."""
-    a, b = _meeting(point)
-    keep = sign[a // 3] == sign[b // 3]
-    a, b = a[keep], b[keep]
-
-    def behind(edge: np.ndarray) -> np.ndarray:
-        return edge // 3 * 3 + (edge + 1) % 3
-
+    half, other = _meeting(point)
+    keep = sign[half // 3] == sign[other // 3]
+    half, other = half[keep], other[keep]
+    after, after_other = (edge - edge % 3 + (edge + 1) % 3 for edge in (half, other))
     # The start of a half edge is the end of the other one.
-    label = connected(np.concatenate([a, behind(a)]), np.concatenate([behind(b), b]), point.size)
-    _, first, group = np.unique(label, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[group]
+    label = connected(np.concatenate([half, after]), np.concatenate([after_other, other]), point.size)
+    return first_ones(label)[1]
 
 
 def _fill(

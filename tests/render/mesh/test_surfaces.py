@@ -13,7 +13,7 @@ from reference import both
 
 from dressi.errors import InputError
 from dressi.render.formats import load_mesh
-from dressi.render.mesh import Mesh, primitives, triangulate, weld_values
+from dressi.render.mesh import Mesh, primitives, triangulate, weld
 from dressi.render.mesh.checks import check_surface, intersecting_faces, winding_in_front
 from dressi.render.mesh.primitives import cube, pear
 from dressi.render.mesh.remesh import remesh, target_lengths
@@ -372,7 +372,7 @@ def test_a_fish_has_the_tangents_of_its_file(data):
     values, given = found.values[found.faces], mesh.file_tangents[mesh.file_tangent_faces]
     assert ((values[..., :3] * given[..., :3]).sum(-1) > np.cos(np.radians(1))).all()
     assert (values[..., 3] == given[..., 3]).all()
-    joined, _ = weld_values(given.reshape(-1, 4), np.arange(given.size // 4))
+    joined, _ = weld(given.reshape(-1, 4), np.arange(given.size // 4))
     assert len(joined) <= len(found.values) * 1.01
 
 

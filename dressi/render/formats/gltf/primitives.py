@@ -13,7 +13,7 @@ import numpy as np
 from ....errors import InputError
 from ...io.files import Damaged, check_counts
 from ...io.strands import line_strands
-from ...mesh import AtlasError, Material, Mesh, joined, weld, weld_values
+from ...mesh import AtlasError, Material, Mesh, joined, weld
 from ...strands.geometry import StrandGeometry
 from .document import Document, Placed
 from .material import Materials
@@ -199,16 +199,16 @@ class Primitives:
             if any(part.uvs is None for part in parts):
                 self.document.warn("has parts without UVs, which take the first texel's colour")
             values = [np.zeros((len(part.positions), 2)) if part.uvs is None else part.uvs for part in parts]
-            mesh.uvs, mesh.uv_faces = weld_values(np.concatenate(values), corners)
+            mesh.uvs, mesh.uv_faces = weld(np.concatenate(values), corners)
             if any(part.second_uvs is not None for part in parts):
                 rows = [
                     np.zeros((len(p.positions), 2)) if p.second_uvs is None else p.second_uvs for p in parts
                 ]
-                mesh.second_uvs, mesh.second_uv_faces = weld_values(np.concatenate(rows), corners)
+                mesh.second_uvs, mesh.second_uv_faces = weld(np.concatenate(rows), corners)
         if all(part.normals is not None for part in parts):
             values = np.concatenate([np.asarray(part.normals) for part in parts])
             values /= np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-30)
-            mesh.normals, mesh.normal_faces = weld_values(values, corners)
+            mesh.normals, mesh.normal_faces = weld(values, corners)
         chosen = self.materials.chosen([part.material for part in parts])
         if chosen is not None:
             key = chosen, mesh.uvs is None, mesh.second_uvs is None
@@ -222,7 +222,7 @@ class Primitives:
             length = np.linalg.norm(tangents[:, :3], axis=1, keepdims=True)
             if ((length > 1e-6) & (length < np.inf)).all() and (np.abs(tangents[:, 3]) == 1).all():
                 tangents = np.concatenate([tangents[:, :3] / length, tangents[:, 3:]], axis=1)
-                mesh.file_tangents, mesh.file_tangent_faces = weld_values(tangents, corners)
+                mesh.file_tangents, mesh.file_tangent_faces = weld(tangents, corners)
             else:
                 self.document.warn(
                     "has a TANGENT that is no direction with the sign 1 or -1; tangents are computed instead"
@@ -238,7 +238,7 @@ class Primitives:
                 * (1.0 if one else part.factor)
                 for part in parts
             ]
-            mesh.colors, mesh.color_faces = weld_values(np.concatenate(rows), corners)
+            mesh.colors, mesh.color_faces = weld(np.concatenate(rows), corners)
         return mesh
 
 

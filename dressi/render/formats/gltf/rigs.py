@@ -10,7 +10,7 @@ import numpy as np
 
 from ....errors import InputError
 from ...io.files import Damaged
-from ...mesh import Mesh, weld_values
+from ...mesh import Mesh, weld
 from ...scene.geometry import Geometry, TriangleGeometry, geometry_of
 from ...scene.morph import MOST_MODES, MorphGeometry
 from ...scene.skin import Skeleton, SkinnedGeometry
@@ -42,7 +42,7 @@ class Rigs:
         # Vertices are one where they are equal and move alike.
         columns = [part.positions, modes.transpose(1, 0, 2).reshape(count, -1), *(joints or ())]
         ends = np.cumsum([column.shape[1] for column in columns])
-        rows, faces = weld_values(np.concatenate(columns, axis=1), part.faces)
+        rows, faces = weld(np.concatenate(columns, axis=1), part.faces)
         mesh = self.primitives.dressed(Mesh(rows[:, :3], faces, name=name), [part], part.faces)
         mesh = mesh.validate()
         normal_modes = self._normal_modes(part, mesh, len(modes))
@@ -141,7 +141,7 @@ class Rigs:
         normals = np.asarray(part.normals)
         normals = normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
         rows = np.concatenate([normals, modes.transpose(1, 0, 2).reshape(len(normals), -1)], axis=1)
-        rows, mesh.normal_faces = weld_values(rows, part.faces)
+        rows, mesh.normal_faces = weld(rows, part.faces)
         mesh.normals = np.ascontiguousarray(rows[:, :3])
         return rows[:, 3:].reshape(len(rows), count, 3).transpose(1, 0, 2)
 

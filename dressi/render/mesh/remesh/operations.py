@@ -1,4 +1,4 @@
-"""Half-edges of faces, faces around vertices, and sets of edges that can be changed at the same time.
+"""What a round of remeshing does: splits, collapses and flips of edges, each of many that do not touch, and slides of vertices.
 
 Half-edge 3 f + k runs along face f from corner k to corner k + 1.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..mesh import Mesh
-from ..rows import connected, distinct, unit
+from ..rows import connected, distinct, drop_unused, ranges, unit
 
 
 @dataclass(frozen=True)
@@ -93,17 +93,15 @@ class Stars:
 
     def around(self, vertices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(row, half-edge): every half-edge from vertices[row], for all rows."""
-        begin, size = self.offsets[vertices], self.offsets[vertices + 1] - self.offsets[vertices]
-        row = np.repeat(np.arange(len(vertices)), size)
-        place = np.arange(len(row)) - np.repeat(np.cumsum(size) - size, size)
-        return row, self.order[begin[row] + place]
+        row, place = ranges(self.offsets[vertices], self.offsets[vertices + 1] - self.offsets[vertices])
+        return row, self.order[place]
 
 
 def ranks(cost: np.ndarray) -> np.ndarray:
     """(E,) distinct numbers from 0 on, in ascending order of the cost."""
-    found = np.empty(len(cost), dtype=np.int64)
-    found[np.argsort(cost, kind="stable")] = np.arange(len(cost))
-    return found
+    rank = np.empty(len(cost), dtype=np.int64)
+    rank[np.argsort(cost, kind="stable")] = np.arange(len(cost))
+    return rank
 
 
 def best_in_groups(rank: np.ndarray, groups: np.ndarray, count: int) -> np.ndarray:
@@ -128,21 +126,21 @@ def best_in_stars(rank: np.ndarray, ends: np.ndarray, faces: np.ndarray, count: 
 
 def on_seam(layers: list[np.ndarray], half: np.ndarray, twin: np.ndarray) -> np.ndarray:
     """(E,) bool: the two faces at the edge have different rows in one of the layers of faces (F, 3)."""
-    found = np.zeros(len(half), dtype=bool)
+    differs = np.zeros(len(half), dtype=bool)
     for faces in layers:
         row = faces.reshape(-1)
-        found |= (row[half] != row[after(twin)]) | (row[after(half)] != row[twin])
-    return found
+        differs |= (row[half] != row[after(twin)]) | (row[after(half)] != row[twin])
+    return differs
 
 
 # The mesh that remeshing works on: positions, fields of the vertices, UVs and colours as layers of rows and faces.
 #
 # Each layer has rows of values and, like ``Mesh``, faces that refer to them. Layer 0 holds what belongs to vertices: the
-# position, the target length of edges, then all fields. Further layers hold UVs and colours, which may differ between the faces at a vertex; such a
-# vertex lies on a seam. Operations only ever replace rows by convex combinations of rows of one face, of all layers alike.
-# So every attribute that is a linear function of the position stays one exactly.
+# position, the target length of edges, then all fields. Further layers hold UVs and colours, which may differ between the
+# faces at a vertex; such a vertex lies on a seam. Operations only ever replace rows by convex combinations of rows of one
+# face, of all layers alike. So every attribute that is a linear function of the position stays one exactly.
 
-_CORNERS = ("uvs", "uv_faces"), ("colors", "color_faces"), ("second_uvs", "second_uv_faces")
+_CARRIED = ("uvs", "colors", "second_uvs")
 
 
 @dataclass
@@ -173,9 +171,9 @@ class Layers:
 
     def owners(self, layer: int) -> np.ndarray:
         """(N_k,) the vertex of each row of a layer, -1 for rows that no face uses."""
-        found = np.full(len(self.values[layer]), -1)
-        found[self.faces[layer].reshape(-1)] = self.faces[0].reshape(-1)
-        return found
+        owners = np.full(len(self.values[layer]), -1)
+        owners[self.faces[layer].reshape(-1)] = self.faces[0].reshape(-1)
+        return owners
 
     def wedges(self, layer: int) -> np.ndarray:
         """(V,) number of rows that each vertex has in a layer: 1 off seams."""
@@ -184,65 +182,59 @@ class Layers:
 
     def compact(self) -> None:
         """Remove the rows that no face uses."""
+        self.fixed = drop_unused(self.fixed, self.faces[0])[0]
         for k, (values, faces) in enumerate(zip(self.values, self.faces, strict=True)):
-            used = np.zeros(len(values), dtype=bool)
-            used[faces] = True
-            self.values[k], self.faces[k] = values[used], (np.cumsum(used) - 1)[faces]
-            if k == 0:
-                self.fixed = self.fixed[used]
+            self.values[k], self.faces[k] = drop_unused(values, faces)
 
 
 def to_layers(mesh: Mesh, target: np.ndarray, fields: Mapping[str, np.ndarray]) -> Layers:
     """target: (V,).  fields: (V,) or (V, C) by name."""
     columns = [
-        mesh.positions,
-        target[:, None],
-        *(np.reshape(field, (len(mesh.positions), -1)) for field in fields.values()),
+        np.reshape(rows, (len(mesh.positions), -1)) for rows in (mesh.positions, target, *fields.values())
     ]
     values, faces = [np.concatenate(columns, axis=1, dtype=np.float64)], [mesh.faces.copy()]
-    for what, index in _CORNERS:
-        rows, own = getattr(mesh, what), getattr(mesh, index)
-        if rows is not None:
+    for what, _, rows, own in mesh.lists():
+        if what in _CARRIED:
             # Two vertices never share a row, so that a change at one leaves the other alone.
             pairs = np.stack([mesh.faces.reshape(-1), own.reshape(-1)], axis=1)
             unique, number = np.unique(pairs, axis=0, return_inverse=True)
             values.append(rows[unique[:, 1]])
             faces.append(number.reshape(-1, 3))
-    return Layers(values, faces, _fixed(mesh.faces, len(mesh.positions)))
-
-
-def _fixed(faces: np.ndarray, count: int) -> np.ndarray:
-    """(V,) bool: vertices on borders and on edges of three faces, and those where several fans of faces touch."""
-    edges = half_edges(faces, count)
-    found = np.zeros(count, dtype=bool)
-    alone = edges.twin < 0
-    found[edges.start[alone]] = found[edges.end[alone]] = True
+    # Vertices on borders and on edges of three faces, and those where several fans of faces touch.
+    count = len(mesh.positions)
+    edges = half_edges(mesh.faces, count)
     around = np.unique(np.stack([edges.start, fans(edges)], axis=1), axis=0)
-    return found | (np.bincount(around[:, 0], minlength=count) > 1)
+    fixed = np.bincount(around[:, 0], minlength=count) > 1
+    alone = edges.twin < 0
+    fixed[edges.start[alone]] = fixed[edges.end[alone]] = True
+    return Layers(values, faces, fixed)
 
 
 def from_layers(
     layers: Layers, mesh: Mesh, fields: Mapping[str, np.ndarray]
 ) -> tuple[Mesh, dict[str, np.ndarray]]:
     """The mesh, with name, texture and colour factor of ``mesh``, and the fields in their own shapes."""
-    parts = {
-        "positions": layers.positions.copy(),
-        "faces": layers.faces[0],
-        "normals": None,
-        "normal_faces": None,
-        "file_tangents": None,
-        "file_tangent_faces": None,
-    }
-    given = [pair for pair in _CORNERS if getattr(mesh, pair[0]) is not None]
+    stale = dict.fromkeys(("normals", "normal_faces", "file_tangents", "file_tangent_faces"))
+    parts = {"positions": layers.positions.copy(), "faces": layers.faces[0]}
+    given = [(what, index) for what, index, *_ in mesh.lists() if what in _CARRIED]
     for (what, index), values, faces in zip(given, layers.values[1:], layers.faces[1:], strict=True):
         parts |= {what: values, index: faces}
-    found, column = {}, 4
+    moved, column = {}, 4
     for name, field in fields.items():
         shape = np.shape(field)[1:]
         width = int(np.prod(shape))
-        found[name] = layers.values[0][:, column : column + width].reshape(-1, *shape)
+        moved[name] = layers.values[0][:, column : column + width].reshape(-1, *shape)
         column += width
-    return replace(mesh, **parts), found
+    return replace(mesh, **stale, **parts), moved
+
+
+def _ratios(layers: Layers) -> tuple[HalfEdges, np.ndarray, np.ndarray]:
+    """The half-edges, one of each edge that has a twin, and its length over the shorter of the targets at its ends."""
+    edges = half_edges(layers.faces[0], layers.count)
+    half = edges.inner
+    a, b = edges.start[half], edges.end[half]
+    length = np.linalg.norm(layers.positions[a] - layers.positions[b], axis=1)
+    return edges, half, length / np.minimum(layers.target[a], layers.target[b])
 
 
 # Splits edges at their midpoints.
@@ -256,16 +248,10 @@ def split_long(layers: Layers, most_faces: int) -> None:
     """Split edges longer than LONG times the target length, relative longest first, as long as there are at most
     ``most_faces`` faces. Borders are kept."""
     for _ in range(SPLIT_PASSES):
-        edges = half_edges(layers.faces[0], layers.count)
-        half = edges.inner
-        a, b = edges.start[half], edges.end[half]
-        length = np.linalg.norm(layers.positions[a] - layers.positions[b], axis=1)
-        ratio = length / np.minimum(layers.target[a], layers.target[b])
-        long = ratio > LONG
-        half, ratio = half[long], ratio[long]
-        best = best_in_groups(
-            ranks(-ratio), np.stack([half, edges.twin[half]], axis=1) // 3, len(layers.faces[0])
-        )
+        edges, half, ratio = _ratios(layers)
+        half, ratio = half[ratio > LONG], ratio[ratio > LONG]
+        faces = np.stack([half, edges.twin[half]], axis=1) // 3
+        best = best_in_groups(ranks(-ratio), faces, len(layers.faces[0]))
         half = half[best][np.argsort(-ratio[best])]
         half = half[: max(most_faces - len(layers.faces[0]), 0) // 2]
         if len(half) == 0:
@@ -320,14 +306,10 @@ def collapse_short(layers: Layers) -> None:
     """
     refused = np.zeros(0, dtype=np.int64)
     for _ in range(COLLAPSE_PASSES):
-        edges = half_edges(layers.faces[0], layers.count)
-        half = edges.inner
-        a, b = edges.start[half], edges.end[half]
-        length = np.linalg.norm(layers.positions[a] - layers.positions[b], axis=1)
-        ratio = length / np.minimum(layers.target[a], layers.target[b])
-        short = ratio < SHORT
-        short[short] = ~np.isin(edge_keys(a[short], b[short], layers.count), refused)
-        half, ratio, stays = _allowed(layers, edges, half[short], ratio[short])
+        edges, half, ratio = _ratios(layers)
+        half, ratio = half[ratio < SHORT], ratio[ratio < SHORT]
+        keep = ~np.isin(edge_keys(edges.start[half], edges.end[half], layers.count), refused)
+        half, ratio, stays = _allowed(layers, edges, half[keep], ratio[keep])
         if len(half) == 0:
             break
         ends = np.stack([edges.start[half], edges.end[half]], axis=1)
@@ -410,6 +392,7 @@ def _places(layers: Layers, edges: HalfEdges, half: np.ndarray, stays: np.ndarra
     corner = np.stack([edges.end[spoke], edges.third[spoke]], axis=1)
     dies = (corner == a[row][:, None]).any(1) | (corner == b[row][:, None]).any(1)
     quality = _quality(x, y, z)
+    before = np.maximum(np.linalg.norm(y - x, axis=1), np.linalg.norm(z - x, axis=1))
     length = np.linalg.norm(points[a] - points[b], axis=1)
     cost = np.full((len(half), len(PLACES)), np.inf)
     for k, place in enumerate(PLACES):
@@ -421,9 +404,7 @@ def _places(layers: Layers, edges: HalfEdges, half: np.ndarray, stays: np.ndarra
         bad |= _quality(p, y, z) < np.minimum(FLATTEST, quality)
         most = LONG * np.minimum(target[corner].min(1), target[a][row])
         reach = np.maximum(np.linalg.norm(y - p, axis=1), np.linalg.norm(z - p, axis=1))
-        bad |= reach > np.maximum(
-            most, np.maximum(np.linalg.norm(y - x, axis=1), np.linalg.norm(z - x, axis=1))
-        )
+        bad |= reach > np.maximum(most, before)
         wrong = np.bincount(row[bad & ~dies], minlength=len(half)) > 0
         away = np.bincount(row, area * ((p - x) * normal).sum(1) ** 2, len(half))
         away += 1e-3 * np.bincount(row, area, len(half)) * ((place - 0.5) * length) ** 2
@@ -487,30 +468,24 @@ def flip(layers: Layers, half: np.ndarray, twin: np.ndarray) -> None:
 
 def _excess(points: np.ndarray, a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> np.ndarray:
     """(E,) the angles at c and d together, minus pi."""
-    return (
-        _angle(points[a] - points[c], points[b] - points[c])
-        + _angle(points[a] - points[d], points[b] - points[d])
-        - np.pi
-    )
 
+    def angle(at: np.ndarray) -> np.ndarray:
+        u, v = points[a] - points[at], points[b] - points[at]
+        return np.arctan2(np.linalg.norm(np.cross(u, v), axis=1), (u * v).sum(1))
 
-def _angle(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    return np.arctan2(np.linalg.norm(np.cross(u, v), axis=1), (u * v).sum(1))
+    return angle(c) + angle(d) - np.pi
 
 
 def _flat(points: np.ndarray, a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> np.ndarray:
     """(E,) bool: the old faces a-b-c and b-a-d, and the new ones, have nearly one normal."""
-    old = [_normal(points, a, b, c), _normal(points, b, a, d)]
-    new = [_normal(points, a, d, c), _normal(points, d, b, c)]
-    mean = old[0] + old[1]
-    mean /= np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-30)
-    cosines = [(old[0] * old[1]).sum(1), *((normal * mean).sum(1) for normal in new)]
+
+    def normal(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        return unit(np.cross(points[b] - points[a], points[c] - points[a]))
+
+    one, other = normal(a, b, c), normal(b, a, d)
+    mean = unit(one + other)
+    cosines = [(one * other).sum(1), (normal(a, d, c) * mean).sum(1), (normal(d, b, c) * mean).sum(1)]
     return np.min(cosines, axis=0) > FLATTEST_FLIPPED
-
-
-def _normal(points: np.ndarray, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    cross = np.cross(points[b] - points[a], points[c] - points[a])
-    return cross / np.maximum(np.linalg.norm(cross, axis=1, keepdims=True), 1e-30)
 
 
 # Slides vertices over the surface, towards the middle of their neighbours.
@@ -549,8 +524,10 @@ def relax(layers: Layers) -> None:
     for k in range(1, len(layers.faces)):
         free &= layers.wedges(k) == 1
     for _ in range(TRIES):
-        new = _combined(points, faces, spoke, weights, free, np.arange(layers.count))
-        bad = _turned(new, faces, cross)
+        a, b, c = _combined(points, faces, spoke, weights, free, np.arange(layers.count))[faces.T]
+        turned = np.cross(b - a, c - a)
+        size = np.linalg.norm(turned, axis=1) * np.linalg.norm(cross, axis=1)
+        bad = ((turned * cross).sum(1) <= TURN_OF_RELAXED * size) & (size > 0)
         if not bad.any():
             break
         free[faces[bad]] = False
@@ -572,14 +549,13 @@ def _landing(
     third = (n * np.cross(u, q)).sum(1) / np.where(area > 0, area, 1.0)
     weights = np.stack([1 - second - third, second, third], axis=1)
     inside = np.where(area > 0, weights.min(1), -np.inf)
-    spoke, found = np.full(count, -1), np.zeros((count, 3))
+    # Of the faces around a vertex, the last in this order is the one that it lands on, or comes nearest to.
     order = np.argsort(inside, kind="stable")
-    spoke[vertex[order]], found[vertex[order]] = half[order], weights[order]
-    worst = np.full(count, -np.inf)
-    worst[vertex[order]] = inside[order]
-    spoke[worst < -1e-6] = -1
-    found = np.maximum(found, 0)
-    return spoke, found / np.maximum(found.sum(1, keepdims=True), 1e-30)
+    best = np.full(count, -1)
+    best[vertex[order]] = order
+    there = (best >= 0) & (inside[best] >= -1e-6)
+    shares = np.maximum(weights[best], 0)
+    return np.where(there, half[best], -1), shares / np.maximum(shares.sum(1, keepdims=True), 1e-30)
 
 
 def _combined(
@@ -594,13 +570,6 @@ def _combined(
     rows = np.nonzero((vertex >= 0) & free[vertex])[0]
     at = spoke[vertex[rows]]
     corners = np.stack([faces[at // 3, (at + k) % 3] for k in range(3)], axis=1)
-    found = values.copy()
-    found[rows] = np.einsum("vk,vkc->vc", weights[vertex[rows]], values[corners])
-    return found
-
-
-def _turned(points: np.ndarray, faces: np.ndarray, before: np.ndarray) -> np.ndarray:
-    a, b, c = (points[faces[:, k]] for k in range(3))
-    cross = np.cross(b - a, c - a)
-    size = np.linalg.norm(cross, axis=1) * np.linalg.norm(before, axis=1)
-    return ((cross * before).sum(1) <= TURN_OF_RELAXED * size) & (size > 0)
+    values = values.copy()
+    values[rows] = np.einsum("vk,vkc->vc", weights[vertex[rows]], values[corners])
+    return values

@@ -7,14 +7,13 @@ that do not touch, so that no loop runs over edges.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from ....errors import InputError
+from ....errors import InputError, warn
 from ..mesh import Mesh
 from ..rows import distinct
 from ..shape import Shape
@@ -53,14 +52,14 @@ def remesh(
 ) -> Remeshed:
     """The same surface, with edges of about the target lengths.
 
-    faces: about how many; the lengths then follow the curvature (``target_lengths``).  lengths: the target lengths instead, a
-    number or (V,), in units of the mesh.  most_faces: a bound that is kept exactly, as long as the mesh keeps it itself.
+    faces: about how many; the lengths then follow the curvature (``target_lengths``).  lengths: the target lengths instead,
+    a number or (V,), in units of the mesh.  most_faces: a bound that is kept exactly, as long as the mesh keeps it itself.
     fields: (V,) or (V, C) arrays at the vertices, such as the moments of an optimizer, by name.  rounds: how often.
 
     New values are convex combinations of old ones at corners of one face: fields, UVs and colours that are linear functions
     of the position stay so exactly, and what was not negative is not afterwards. Seams of UVs stay seams. The topology,
-    borders included, does not change; on borders and where three faces share an edge, nothing changes, and a warning says so.
-    Raises InputError.
+    borders included, does not change; on borders and where three faces share an edge, nothing changes, and a warning says
+    so. Raises InputError.
 
     >>> from dressi.render.mesh.primitives import icosphere
     >>> ball = icosphere(2)
@@ -85,10 +84,9 @@ def remesh(
     layers = to_layers(mesh, np.broadcast_to(wanted, len(mesh.positions)), fields)
     fixed = int(layers.fixed.sum())
     if fixed:
-        warnings.warn(
+        warn(
             f"mesh '{mesh.name}' is not closed or no manifold: {fixed} vertices on borders and seams of more than two faces"
-            " stay as they are",
-            stacklevel=2,
+            " stay as they are"
         )
     # Room for the splits first.
     collapse_short(layers)
@@ -125,8 +123,8 @@ def target_lengths(
 
     A chord of length L deviates from a surface of curvature k by k L^2 / 8, so an even deviation asks for L ~ 1 / sqrt(k)
     (Dunyach et al. 2013). bending: 0 ignores curvature, 1 follows it.  detail: (V,) factors on the density of faces, such as
-    the remaining error, about 1 in the mean. Lengths lie between FINEST and COARSEST times the uniform one and change by at most
-    GROWTH times the distance.
+    the remaining error, about 1 in the mean. Lengths lie between FINEST and COARSEST times the uniform one and change by at
+    most GROWTH times the distance.
 
     >>> from dressi.render.mesh.primitives import icosphere
     >>> ball = icosphere(3)
@@ -164,13 +162,14 @@ def _for_count(density: np.ndarray, around: np.ndarray, same: float, faces: floa
     """Lengths ~ 1 / sqrt(density), between their bounds, that give so many faces: bisection of their scale."""
     low, high = -6.0, 6.0
     while True:
-        scale = float(np.exp(0.5 * (low + high)))
-        wanted = np.clip(scale * same / np.sqrt(density), FINEST * same, COARSEST * same)
+        middle = 0.5 * (low + high)
+        wanted = np.clip(float(np.exp(middle)) * same / np.sqrt(density), FINEST * same, COARSEST * same)
         if high - low < 1e-3:
             return wanted
-        low, high = (
-            (0.5 * (low + high), high) if _count(around, wanted) > faces else (low, 0.5 * (low + high))
-        )
+        if _count(around, wanted) > faces:
+            low = middle
+        else:
+            high = middle
 
 
 def curvatures(shape: Shape, edges: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -190,15 +189,14 @@ def curvatures(shape: Shape, edges: np.ndarray, lengths: np.ndarray) -> np.ndarr
 
 def graded(wanted: np.ndarray, edges: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """(V,) the largest lengths below ``wanted`` (V,) that change along edges by at most GROWTH times their length."""
-    found = wanted.copy()
     for _ in range(len(wanted)):
-        limit = found.copy()
+        limit = wanted.copy()
         for one, other in (edges.T, edges.T[::-1]):
-            np.minimum.at(limit, one, found[other] + GROWTH * lengths)
-        if np.array_equal(limit, found):
+            np.minimum.at(limit, one, wanted[other] + GROWTH * lengths)
+        if np.array_equal(limit, wanted):
             break
-        found = limit
-    return found
+        wanted = limit
+    return wanted
 
 
 # Fewer faces for the same shape: quadric decimation (Garland and Heckbert 1997), by fast-simplification.
@@ -227,7 +225,8 @@ def decimate(mesh: Mesh, faces: int) -> Mesh:
 
 def decimate_closed(mesh: Mesh, faces: int, *, handles: bool = True) -> Mesh:
     """The shape of a closed mesh with about that many faces, closed and with the same handles; more faces if that needs
-    them. UVs, normals and textures are dropped. Surfaces that touch in a vertex get one each, so that the result is a manifold.
+    them. UVs, normals and textures are dropped. Surfaces that touch in a vertex get one each, so that the result is a
+    manifold.
 
     handles: False lets thin handles collapse, which takes fewer attempts and faces.
 
@@ -239,11 +238,11 @@ def decimate_closed(mesh: Mesh, faces: int, *, handles: bool = True) -> Mesh:
         count = int(more * faces)
         if count >= len(mesh.faces):
             break
-        found = _simplified(mesh, count, haste)
+        fewer = _simplified(mesh, count, haste)
         # Attempts with low aggressiveness may stop early.
-        same = not handles or found.euler_characteristic() == mesh.euler_characteristic()
-        if same and found.is_closed() and len(found.faces) <= 1.5 * count:
-            return _unpinched(found)
+        same = not handles or fewer.euler_characteristic() == mesh.euler_characteristic()
+        if same and fewer.is_closed() and len(fewer.faces) <= 1.5 * count:
+            return _unpinched(fewer)
     return _unpinched(mesh)
 
 
@@ -262,11 +261,6 @@ def _simplified(mesh: Mesh, faces: int, haste: int) -> Mesh:
 
     # Scaled to unit size: the library uses single precision and absolute tolerances.
     center, radius = mesh.bounding_sphere()
-    found = simplify(
-        ((mesh.positions - center) / max(radius, 1e-30)).astype("float32"),
-        mesh.faces.astype("int32"),
-        target_count=faces,
-        agg=haste,
-    )
-    points = found[0].astype(float) * radius + center
-    return mesh.with_shape(points, found[1]).clean()
+    unit = ((mesh.positions - center) / max(radius, 1e-30)).astype("float32")
+    points, fewer, *_ = simplify(unit, mesh.faces.astype("int32"), target_count=faces, agg=haste)
+    return mesh.with_shape(points.astype(float) * radius + center, fewer).clean()

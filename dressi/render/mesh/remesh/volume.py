@@ -53,11 +53,11 @@ def winding_numbers(mesh: Mesh, grid: Grid) -> np.ndarray:
     """
     corners = (mesh.positions[mesh.faces] - grid.origin) / grid.step
     columns = np.moveaxis(np.indices(grid.shape[:2]), 0, -1).reshape(-1, 2)
-    found = crossings(columns + _OFF, corners)
+    line, _, height, turn = crossings(columns + _OFF, corners)
     below = np.zeros((len(columns), grid.shape[2] + 1), dtype=np.int64)
     # Counted from above: a face whose normal points up starts the inside.
-    place = np.clip(np.ceil(found.height).astype(int), 0, grid.shape[2])
-    np.add.at(below, (found.line, place), found.turn)
+    place = np.clip(np.ceil(height).astype(int), 0, grid.shape[2])
+    np.add.at(below, (line, place), turn)
     above = below.sum(1, keepdims=True) - np.cumsum(below, axis=1)[:, :-1]
     return above.reshape(grid.shape)
 
@@ -89,12 +89,13 @@ def sample_count(mesh: Mesh, grid: Grid) -> int:
 
 
 def near_surface(mesh: Mesh, grid: Grid, count: int, reach: float) -> np.ndarray:
-    """(X, Y, Z) bool: at least the points that are nearer to the surface than ``reach`` cells, by ``count`` samples of it."""
-    found = np.zeros(grid.shape, bool)
+    """(X, Y, Z) bool: at least the points that are nearer to the surface than ``reach`` cells, by ``count`` samples of
+    it."""
+    near = np.zeros(grid.shape, bool)
     place = np.rint((sample_surface(mesh, count) - grid.origin) / grid.step).astype(int)
     inside = ((place >= 0) & (place < grid.shape)).all(1)
-    found[tuple(place[inside].T)] = True
-    return np.asarray(maximum_filter(found, 2 * int(np.ceil(reach) + 1) + 1), dtype=bool)
+    near[tuple(place[inside].T)] = True
+    return np.asarray(maximum_filter(near, 2 * int(np.ceil(reach) + 1) + 1), dtype=bool)
 
 
 def level_set(field: np.ndarray, grid: Grid, *, least: float = 0.01) -> Mesh:
@@ -113,42 +114,37 @@ def level_set(field: np.ndarray, grid: Grid, *, least: float = 0.01) -> Mesh:
     small = 1e-4 * grid.step
     field = np.where(np.abs(field) < small, np.where(field < 0, -small, small), field)
     points, faces = marching_cubes(field, 0.0)
-    faces = faces.astype(np.int64)
     mesh = Mesh(points * grid.step + grid.origin, faces)
     if mesh.signed_volume() < 0:
-        mesh = Mesh(mesh.positions, faces[:, ::-1])
+        mesh.faces = mesh.faces[:, ::-1]
     part = mesh.parts()
-    volumes = np.array(
-        [Mesh(mesh.positions, mesh.faces[part == k]).signed_volume() for k in range(part.max() + 1)]
-    )
-    keep = (volumes >= least * volumes.max())[part]
-    return Mesh(mesh.positions, mesh.faces[keep]).clean()
+    volumes = np.array([mesh.with_faces(part == k).signed_volume() for k in range(part.max() + 1)])
+    return mesh.with_faces((volumes >= least * volumes.max())[part]).clean()
 
 
 def surface_of(
     field: np.ndarray, grid: Grid, faces: int, *, least: float = 1e-3, kept: float = KEPT
 ) -> Mesh | None:
-    """The ``level_set``, with parts of at least ``least``, with about so many faces of even size, up to four times as many where
-    less than ``kept`` of the area would be left, as thin parts need them; None if that is no closed surface. Hardly any
+    """The ``level_set``, with parts of at least ``least``, with about so many faces of even size, up to four times as many
+    where less than ``kept`` of the area would be left, as thin parts need them; None if that is no closed surface. Hardly any
     face cuts another.
     """
-    found = level_set(field, grid, least=least)
-    if not found.is_closed():
+    whole = level_set(field, grid, least=least)
+    if not whole.is_closed():
         return None
     slopes = [np.gradient(field, grid.step, axis=k) for k in range(3)]
     # Marching cubes leave slivers, which decimation would collapse to tiny faces.
-    points = 0.5 * (found.positions + found.averaging() @ found.positions)
-    whole = found = decimate_closed(
-        _settled(found.moved(points), field, slopes, grid), 4 * faces, handles=False
-    )
+    points = 0.5 * (whole.positions + whole.averaging() @ whole.positions)
+    whole = _settled(whole.moved(points), field, slopes, grid)
+    mesh = whole = decimate_closed(whole, 4 * faces, handles=False)
     for most in (faces, 2 * faces, 4 * faces):
-        found = whole
+        mesh = whole
         for _ in range(2):
-            found = remesh(found, faces=int(1.1 * most), most_faces=most, rounds=2).mesh
-            found = _settled(found, field, slopes, grid)
-        if found.face_areas().sum() > kept * whole.face_areas().sum():
+            mesh = remesh(mesh, faces=int(1.1 * most), most_faces=most, rounds=2).mesh
+            mesh = _settled(mesh, field, slopes, grid)
+        if mesh.face_areas().sum() > kept * whole.face_areas().sum():
             break
-    return found
+    return mesh
 
 
 def _settled(mesh: Mesh, field: np.ndarray, slopes: list[np.ndarray], grid: Grid, times: int = 2) -> Mesh:
