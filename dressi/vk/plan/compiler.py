@@ -65,8 +65,7 @@ from .glsl.shaders import ShaderText
 from .images import usages
 from .lifetime import assign_images
 from .limits import DeviceLimits
-from .lowering.fragment_value import FragmentValue
-from .lowering.fuse_into_draws import fuse_into_draws, without
+from .lowering.fragment_value import FragmentValue, fuse_into_draws, without
 from .lowering.samplers import sample_in_hardware
 from .lowering.scatter import (
     FaceSum,

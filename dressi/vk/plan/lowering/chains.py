@@ -1,6 +1,6 @@
 """Chains: contractions of one dispatch that read each other, of which only the last one writes (overlapped tiling).
 
-What an inner one makes is needed around each block of the last one, farther out the more contractions follow: its *region*.
+The *region* of an inner one is what is needed of it around a block of the last one; it is larger the more contractions follow.
 Either the invocations of a workgroup make a region together, in shared memory, or each invocation makes what its own block
 reads, in registers (rows ``At``). Texels where regions overlap are made again; nothing is stored between. A workgroup may
 stage a region of an image, too (rows ``Stage``): a chain of one contraction is that alone.
@@ -11,7 +11,7 @@ stage a region of an image, too (rows ``Stage``): a chain of one contraction is 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -22,8 +22,7 @@ from ..model.schedules import At, Rows, Stage
 from ..substage import SubStage, TiledCompute
 from .register_tiles import PACKED, Layout, ProductLayout, TiledContraction, layout_of, places_read, tiled_in
 
-MOST_ROWS = 65535
-"""Workgroups along the second axis of a dispatch."""
+MOST_ROWS = 65535  # workgroups along the second axis of a dispatch
 
 
 class Link(NamedTuple):
@@ -43,8 +42,8 @@ class Link(NamedTuple):
 
 
 class Region(NamedTuple):
-    """The texels n, c, y, x of a value that a workgroup makes. origin: the first one, over the axes of the last contraction,
-    which stand for the first entries of the workgroup.  extents: how many along each axis."""
+    """The texels n, c, y, x of a value that a workgroup makes. origin: the first one, in terms of the workgroup's first
+    entries along the axes of the last contraction.  extents: how many along each axis."""
 
     origin: tuple[Affine, ...]
     extents: tuple[int, ...]
@@ -66,13 +65,7 @@ def rows_of(s: SubStage, f: TiledContraction) -> Rows:
 
 def grid_of(s: SubStage) -> tuple[int, int]:
     """The workgroups of a dispatch of register tiles, in rows."""
-    if is_chain(s):
-        return grid([links_of(s)[-1].layout])
-    return grid(f.layout for f in tiled_in(s))
-
-
-def grid(layouts: Iterable[Layout]) -> tuple[int, int]:
-    """The workgroups of all, in rows, of which devices allow MOST_ROWS."""
+    layouts = [links_of(s)[-1].layout] if is_chain(s) else [f.layout for f in tiled_in(s)]
     groups = sum(layout.groups for layout in layouts)
     across = -(-groups // MOST_ROWS)
     return across, -(-groups // across)
@@ -82,35 +75,35 @@ def links_of(s: SubStage) -> list[Link]:
     """The contractions of a chain, each before those that read it."""
     assert isinstance(s.work, TiledCompute)
     read = {x for f in s.body if isinstance(f, TiledContraction) for x in f.inputs}
-    found = []
+    links = []
     for f, others in tiled_in(s).items():
-        made = [v for v in (f.output, *(g.output for g in others)) if v in read]
-        found.append(Link(f, layout_of(f.part, s.work.schedules[f]), others, made[0] if made else None))
-    return found
+        result = next((v for v in (f.output, *(g.output for g in others)) if v in read), None)
+        links.append(Link(f, layout_of(f.part, s.work.schedules[f]), others, result))
+    return links
 
 
 def staged_in(links: Sequence[Link]) -> frozenset[Variable]:
     """The values that a workgroup makes or loads once, in shared memory."""
-    found: set[Variable] = set()
+    staged: set[Variable] = set()
     for link in links:
         for row in link.layout.rows:
             match row:
                 case Stage(operand):
-                    found.add(link.f.inputs[operand])
+                    staged.add(link.f.inputs[operand])
                 case At(shared=True):
-                    found.add(link.inner)
-    return frozenset(found)
+                    staged.add(link.inner)
+    return frozenset(staged)
 
 
 def image_axes(f: ContractFunction) -> dict[int, int] | None:
-    """Of each parallel axis the axis n, c, y, x (0 to 3) of the output that it is alone; None where several make up one."""
-    found = {}
+    """The axis n, c, y, x (0 to 3) of the output that each parallel axis is alone; None where several make up one."""
+    alone = {}
     for s, axes in enumerate(f.axes):
         long = [a for a in axes if f.extents[a] > 1]
         if len(long) > 1:
             return None
-        found |= dict.fromkeys(long, s)
-    return found
+        alone |= dict.fromkeys(long, s)
+    return alone
 
 
 # ---- workgroups that make regions
@@ -161,14 +154,12 @@ def _region(f: TiledContraction, k: int, spans: Mapping[int, tuple[Affine, int]]
             return None
         ends = [sorted((0, c * (spans[a][1] - 1))) for a, c in affine.terms]
         low, high = (sum(e[i] for e in ends) for i in (0, 1))
-        if s != f.packed[k]:
-            origin.append(first.plus(low))
-            extents.append(high - low + 1)
-            continue
-        if first.terms:
-            return None
-        low, high = (first.constant + low) // PACKED, (first.constant + high) // PACKED
-        origin.append(Affine((), low))
+        if s == f.packed[k]:
+            if first.terms:
+                return None
+            low, high = (first.constant + low) // PACKED, (first.constant + high) // PACKED
+            first = Affine()
+        origin.append(first.plus(low))
         extents.append(high - low + 1)
     return Region(tuple(origin), tuple(extents))
 
@@ -213,10 +204,10 @@ class RegionLayout(Layout):
     @property
     def kept(self) -> tuple[int, ...]:
         """Texels along n, c, y, x that the workgroup keeps: whole items."""
-        found = list(self.region.extents)
+        kept = list(self.region.extents)
         for a, s in self.image_axes.items():
-            found[s] = self.items[a] * self.tile.get(a, 1)
-        return tuple(found)
+            kept[s] = self.items[a] * self.tile.get(a, 1)
+        return tuple(kept)
 
 
 class StagedImage(NamedTuple):
@@ -267,13 +258,13 @@ def stageable(links: Sequence[Link]) -> set[Variable]:
     regions = regions_of(links, {link.result for link in links if link.result is not None})
     if regions is None:
         return set()
-    inner, found = regions[0], set[Variable]()
-    for link, k, region in regions[1]:
-        made = None if link.result is None else inner[link.result]
-        blocks = link.layout.lanes if made is None else made.texels / link.layout.points
-        if link.layout.distinct(k, link.f.packed[k]) * link.layout.iterations * blocks > region.texels:
-            found.add(link.f.inputs[k])
-    return found
+    (inner, others), images = regions, set[Variable]()
+    for link, k, region in others:
+        layout = link.layout
+        blocks = layout.lanes if link.result is None else inner[link.result].texels / layout.points
+        if layout.distinct(k, link.f.packed[k]) * layout.iterations * blocks > region.texels:
+            images.add(link.f.inputs[k])
+    return images
 
 
 def shared_words(s: SubStage) -> int:
@@ -298,8 +289,8 @@ class Evaluations(NamedTuple):
 
 
 def in_registers(links: Sequence[Link]) -> list[Evaluations] | None:
-    """What a block of the last contraction makes of each, the last one first; None where an inner one has loops, or an index is
-    none of sums."""
+    """What a block of the last contraction makes of each, the last one first; None where an inner one has loops, or an index
+    is no sum of multiples of axes."""
     last = links[-1]
     wanted: dict[Variable, list[frozenset[int]]] = {}
     found = []
@@ -329,9 +320,9 @@ def in_registers(links: Sequence[Link]) -> list[Evaluations] | None:
             places = places_read(f, k, entries, link.f.packed[k], absolute=True)
             if (inner or link is not last) and not all(affine.whole for affine in f.maps[k].affines):
                 return None
-            if inner and f.maps[k].border != "zero":
-                return None
             if inner:
+                if f.maps[k].border != "zero":
+                    return None
                 before = wanted.get(x, [frozenset[int]()] * 4)
                 wanted[x] = [a | b for a, b in zip(before, places, strict=True)]
             loads.append(math.prod(map(len, places)))

@@ -35,14 +35,10 @@ from ..model.schedules import (
 )
 from ..substage import GROUP, SubStage
 
-CHAIN = 32
-"""Additions one after the other into one accumulator. Longer sums are sums of such sums."""
-LINE = 16
-"""Words that caches load together."""
-PACKED = 4
-"""Neighbours in one texel of a ``Packed`` operand."""
-LONG = 128
-"""Sums of blocks of a product that are added as they are."""
+CHAIN = 32  # additions one after the other into one accumulator; longer sums are sums of such sums
+LINE = 16  # words that caches load together
+PACKED = 4  # neighbours in one texel of a ``Packed`` operand
+LONG = 128  # sums of blocks of a product that are added as they are; longer ones are compensated
 
 
 class Loop(NamedTuple):
@@ -56,16 +52,15 @@ class Loop(NamedTuple):
 
 def part_of(f: ContractFunction, rows: Rows) -> tuple[ContractFunction, dict[str, Any] | None]:
     """The contraction whose loops a schedule is about: f after its rows Split and SplitK, and the fields of what combines the
-    parts of the latter. Raises ValueError, which says why one of them does not fit."""
+    parts of SplitK. Raises ValueError, which says why one of them does not fit."""
     rest = None
     for row in rows:
         match row:
             case Split(name, factor):
                 axis = axis_names(f).index(name)
                 if axis in f.reduced_axes or factor < 2 or f.extents[axis] % factor:
-                    raise ValueError(
-                        f"{factor} has to divide the extent {f.extents[axis]} of a parallel axis"
-                    )
+                    extent = f.extents[axis]
+                    raise ValueError(f"{factor} has to divide the extent {extent} of a parallel axis")
                 made = interleaved(f, axis, factor)
             case SplitK(terms, together):
                 halves = split(f, terms, together)
@@ -81,8 +76,8 @@ def part_of(f: ContractFunction, rows: Rows) -> tuple[ContractFunction, dict[str
 class TiledContraction(Function):
     """A contraction by a schedule, a kind of Function of its own, made by the planner.
 
-    whole: the contraction, of which the terms count and not the inputs.  schedule: its rows.  by_hand: whether the user gave
-    them, so that no pass looks for others. With ``SplitK`` the output has the parts; with ``Reduce``, one entry for each workgroup.
+    whole: the contraction; its inputs do not count.  schedule: its rows.  by_hand: whether the user gave them, so that no pass
+    looks for others. With ``SplitK`` the output has the parts; with ``Reduce``, one entry for each workgroup.
     """
 
     fields = ("whole", "schedule", "by_hand")
@@ -117,7 +112,7 @@ class TiledContraction(Function):
 
     @cached_property
     def stores_inputs(self) -> bool:
-        """Not where a texel is read once: whoever reads it may make it as well."""
+        """False where each texel is read once: the reader may make it as well."""
         reads = self.part.terms * math.prod(self.part.shape)
         return len(self.inputs) != 1 or math.prod(shape_of(self.part.inputs[0])) < reads
 
@@ -148,8 +143,8 @@ class TiledContraction(Function):
         for k in range(layout.lanes):
             there = At(column + np.minimum(first + k, extent - 1), at.y, at.tile)
             inside = (first + k < extent).reshape(*first.shape, *[1] * len(self.output.vtype.shape))
-            found = np.asarray(part.evaluate(there, *unpacked))
-            total = COMBINE[combine](total, np.where(inside, found, none))
+            term = np.asarray(part.evaluate(there, *unpacked))
+            total = COMBINE[combine](total, np.where(inside, term, none))
         return total
 
     # ---- its work, of one invocation
@@ -187,7 +182,8 @@ class Layout:
 
     A *block* is what an invocation does without loops: ``tile`` entries of parallel axes, ``unrolled`` ones of reduced axes.
     lane, lanes: the axis along which neighbouring invocations are neighbours, and how many are in a workgroup.  tree: whether
-    these add up what they made.  subgroup: how many load together what does not depend on the lane.
+    these add up what they made.  subgroup: how many load together what does not depend on the lane.  bases: for each axis the
+    extent of the first entries of the blocks; the other entries of a block lie at fixed distances from its first.
     """
 
     def __init__(self, f: ContractFunction, rows: Rows, memo: dict | None = None):
@@ -198,27 +194,21 @@ class Layout:
         self.lane, self.lanes, self.tree, self.subgroup = -1, GROUP, False, 1
         self.tile: dict[int, int] = {}
         self.unrolled: dict[int, int] = {}
-        for row in rows:
-            self._apply(row)
-        self.step = {
-            a: self.tile.get(a, 1) * (self.lanes if a == self.lane else 1) for a in self.parallel
-        } | {a: self.unrolled.get(a, 1) for a in f.reduced_axes}
-        self.blocks = {a: -(-f.extents[a] // self.step[a]) for a in self.step}
-        self.bases = {
-            a: self.step[a] * (self.blocks[a] - 1) + (self.lanes if a == self.lane else 1) for a in self.step
-        }
-        """Of each axis the extent of the first entries of an invocation's block; it has others at fixed distances."""
-
-    def _apply(self, row) -> None:
-        """What a row decides. Rows Split and SplitK made the contraction itself; Pack, Stage and At are about operands."""
-        match row:
-            case Bind(name, lanes) | Reduce(name, lanes):
-                self.lane, self.lanes, self.tree = self._numbers[name], lanes, isinstance(row, Reduce)
-            case Unroll(name, factor):
-                axis = self._numbers[name]
-                (self.tile if axis in self.parallel else self.unrolled)[axis] = factor
-            case Shuffle(lanes):
-                self.subgroup = lanes
+        for (
+            row
+        ) in rows:  # Split and SplitK made the contraction itself; Pack, Stage and At are about operands
+            match row:
+                case Bind(name, lanes) | Reduce(name, lanes):
+                    self.lane, self.lanes, self.tree = self._numbers[name], lanes, isinstance(row, Reduce)
+                case Unroll(name, factor):
+                    axis = self._numbers[name]
+                    (self.tile if axis in self.parallel else self.unrolled)[axis] = factor
+                case Shuffle(lanes):
+                    self.subgroup = lanes
+        across = {a: self.lanes if a == self.lane else 1 for a in range(len(f.extents))}
+        self.step = {a: self.entries(a) * across[a] for a in across}
+        self.blocks = {a: -(-f.extents[a] // self.step[a]) for a in across}
+        self.bases = {a: self.step[a] * (self.blocks[a] - 1) + across[a] for a in across}
 
     @property
     def parallel(self) -> range:
@@ -246,10 +236,9 @@ class Layout:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """Of the axes of the output: a tree leaves an entry for each workgroup of the lane axis."""
-        if not self.tree:
-            return self.f.extents
-        return tuple(self.blocks[a] if a == self.lane else e for a, e in enumerate(self.f.extents))
+        """Extents of the output: a tree leaves an entry for each workgroup of the lane axis."""
+        parts = self.lane if self.tree else None
+        return tuple(self.blocks[a] if a == parts else e for a, e in enumerate(self.f.extents))
 
     @property
     def points(self) -> int:
@@ -267,7 +256,7 @@ class Layout:
         return math.prod(self.blocks[a] for a in self.f.reduced_axes)
 
     def entries(self, axis: int) -> int:
-        """Of an axis in a block."""
+        """Entries of an axis in a block."""
         return self.tile.get(axis) or self.unrolled.get(axis, 1)
 
     def shifts(self, axis: int) -> range:
@@ -289,7 +278,7 @@ class Layout:
         return -(-self.distinct(k, packed) // each)
 
     def loads_together(self, k: int) -> bool:
-        """Whether the invocations of a subgroup share the texels of an input, which lie at equal distances along each axis."""
+        """Whether invocations of a subgroup share the texels of an input, which lie at equal distances along each axis."""
         m = self.f.maps[k]
         if self.subgroup == 1 or self.tree or self.lane in m.axes or m.border != "zero":
             return False
@@ -301,7 +290,7 @@ class Layout:
         words, lane = float(self.f.inputs[k].vtype.components), self.lane
         affines = self.f.maps[k].affines[:3]
         if any(lane in affine.axes for affine in affines):
-            # Of rows that are each lane's own, which caches keep for the next block.
+            # Each lane has rows of its own, which caches keep for the next block.
             return 4.0 * LINE * words
         rows = 1.0
         for affine in affines:
@@ -312,7 +301,7 @@ class Layout:
         return 4.0 * words * rows * width / self.lanes
 
     def packable(self, k: int) -> int | None:
-        """The axis n, c, y, x of an input along which packing saves most loads, if any."""
+        """The axis n, c, y, x of an input along which packing saves most loads, if one does."""
         most = max(range(4), key=lambda s: self.packs_along(k, s))
         return most if self.packs_along(k, most) > 1 else None
 
@@ -335,8 +324,7 @@ class Layout:
 
     @cached_property
     def loops(self) -> tuple[list[Loop], list[Loop]]:
-        """The loops of an invocation, those outside of the inner accumulators and those inside, which make at most CHAIN
-        additions one after the other."""
+        """The loops outside of the inner accumulators and those inside, which make at most CHAIN additions in a row."""
         outer: list[Loop] = []
         inner: list[Loop] = []
         room = CHAIN
@@ -403,25 +391,25 @@ class ProductLayout(Layout):
 
     @property
     def parts(self) -> tuple[int, int]:
-        """How many of what is made at once each subgroup makes, or each invocation, below each other and beside each other."""
+        """Matrices that a subgroup makes below each other and beside each other; one of each for an invocation."""
         parts = self.product.shape.parts(self.product.rows, self.product.columns, self.lanes)
         assert parts is not None or not self.half, "subgroups have equal parts"
         return parts if self.half and parts is not None else (1, 1)
 
     @property
     def staged(self) -> tuple[int, int]:
-        """Numbers of the left and of the right operand that a workgroup has in shared memory."""
+        """Numbers of the left and of the right operand that a workgroup stages in shared memory."""
         return self.product.rows * self.product.depth, self.product.depth * self.product.columns
 
     @property
     def trip_count(self) -> float:
-        """Of all loops of an invocation together."""
+        """Iterations of all loops of an invocation together."""
         loads = sum(-(-staged // self.lanes) for staged in self.staged)
         return self.iterations * (1 + loads + self.product.depth)
 
     @property
     def compensated(self) -> bool:
-        """Whether so many sums of blocks are added that what roundings lose is kept."""
+        """Whether so many sums of blocks are added that they are compensated."""
         return self.iterations > LONG and not self.half
 
     @property
@@ -432,7 +420,7 @@ class ProductLayout(Layout):
 
     @property
     def shared_reads(self) -> float:
-        """Numbers that an invocation reads of them in a block, or a subgroup for it."""
+        """Numbers in shared memory that an invocation reads in a block; of a subgroup, its part."""
         shape = self.product.shape
         below, beside = self.parts
         return self.product.depth * (below * shape.rows + beside * shape.columns) / shape.lanes
@@ -468,24 +456,24 @@ def places_read(
 ) -> list[frozenset[int]]:
     """Along n, c, y, x the distances of the texels of an input that are read at entries of the axes, from the first one, or
     from the origin of the image (``absolute``)."""
-    found = []
+    places = []
     for s, affine in enumerate(f.maps[k].affines):
         divisor = affine.divisor * (PACKED if s == packed else 1)
         values = sums_of(affine, entries, affine.constant if absolute else 0)
-        found.append(frozenset(v // divisor for v in values))
-    return found
+        places.append(frozenset(v // divisor for v in values))
+    return places
 
 
 def tiled_in(s: SubStage) -> dict[TiledContraction, list[Function]]:
     """The contractions of a dispatch, each with what is done with its texels."""
-    found: dict[TiledContraction, list[Function]] = {}
+    contractions: dict[TiledContraction, list[Function]] = {}
     last: list[Function] = []
     for f in s.body:
         if isinstance(f, TiledContraction):
-            last = found[f] = []
+            last = contractions[f] = []
         else:
             last.append(f)
-    return found
+    return contractions
 
 
 # ---- operands whose neighbours share a texel

@@ -2,10 +2,9 @@
 
 A bilinear read from single texels takes four fetches and some thirty operations, one by the sampler takes one instruction.
 But samplers round: most know 256 places between two texels. So the sampler is used where the error that follows from the
-device's ``subTexelPrecisionBits`` is within the tolerance of the read (``F.sample``), and where the device model predicts that
-it is faster. Derivatives are
-built before, from single texels, so that they are exact in any case; where a derivative needs the texels anyway, reading
-them twice does not pay.
+device's ``subTexelPrecisionBits`` is within the tolerance of the read (``F.sample``), and where the device model predicts
+that it is faster. Derivatives are built before, from single texels, so they are exact in any case; where a derivative needs
+the texels anyway, reading them twice does not pay.
 """
 
 from __future__ import annotations
@@ -51,9 +50,8 @@ class HardwareSample(PixelFunction):
         extent = np.array(self.inputs[0].size)
 
         def texel(corner: np.ndarray) -> np.ndarray:
-            x, y = np.moveaxis(
-                corner % extent if self.wrap == "repeat" else np.clip(corner, 0, extent - 1), -1, 0
-            )
+            inside = corner % extent if self.wrap == "repeat" else np.clip(corner, 0, extent - 1)
+            x, y = np.moveaxis(inside, -1, 0)
             return texture[0, y, x]
 
         place = uv * extent
@@ -82,29 +80,23 @@ def sample_in_hardware(program: Program, target: Target) -> dict[Variable, Varia
     replace: dict[Variable, Variable] = {}
     for f in marks:
         value, texture, uv = f.inputs
-        use = (
-            options.runs("sample_in_hardware")
-            and _fits(f, limits)
-            and _seconds(texture, model) < _computed(f, readers, kept, model)
-        )
-        replace[f.output] = HardwareSample(texture, uv, filter=f.filter, wrap=f.wrap).output if use else value
+        replace[f.output] = value
+        if options.runs("sample_in_hardware") and _fits(f, limits):
+            seconds = planes([texture]) / model.filter_rate  # of one read by the sampler, with all lanes busy
+            if seconds < _computed(f, readers, kept, model):
+                replace[f.output] = HardwareSample(texture, uv, filter=f.filter, wrap=f.wrap).output
     return replace
 
 
 def _fits(f: Filtered, limits: DeviceLimits) -> bool:
-    """Whether the sampler can read the texture, and its error is tolerable. Close to a border the nearest texel of a sampler may
-    be the next one, which is off by the whole range."""
+    """Whether the sampler can read the texture, and its error is tolerable. Close to a border the nearest texel of a sampler
+    may be the next one, which is off by the whole range."""
     value, texture, uv = f.inputs
     if value.domain != uv.domain:
         return False
     if f.filter == "nearest":
         return f.tolerance >= 1
     return limits.filtered_images and limits.bilinear_error <= f.tolerance and texture.tiles == 1
-
-
-def _seconds(texture: Variable, model: DeviceModel) -> float:
-    """Of one read by the sampler, with all lanes busy."""
-    return planes([texture]) / model.filter_rate
 
 
 def _computed(

@@ -13,9 +13,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property, partial, reduce
-from typing import Any, TypeVar
+from itertools import islice
+from operator import add
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -65,8 +67,7 @@ from ..model.device import DeviceModel
 # draws that wait for each other.
 
 CHANNELS = 4
-VECTORS = {2: F.vec2, 3: F.vec3, 4: F.vec4}
-"""By their number of components."""
+VECTORS = {2: F.vec2, 3: F.vec3, 4: F.vec4}  # by their number of components
 Kind = TypeVar("Kind", bound=DrawFunction)
 
 
@@ -140,10 +141,7 @@ def _by_channels(group: Iterable[AccumulateFunction]) -> list[list[AccumulateFun
 def _kept(f: DrawFunction) -> Hashable:
     """What decides which fragments count; None if all do."""
     graph = f.fragment
-    if len(graph.roots) < 2:
-        return None
-    keep = replace(graph, roots=graph.roots[1:])
-    return keep, f.externals
+    return (replace(graph, roots=graph.roots[1:]), f.externals) if len(graph.roots) > 1 else None
 
 
 def _one_sum(sums: Sequence[AccumulateFunction]) -> dict[Variable, Variable]:
@@ -154,33 +152,27 @@ def _one_sum(sums: Sequence[AccumulateFunction]) -> dict[Variable, Variable]:
     values, keep = graph.roots[0::count], graph.roots[1:count]
     wide = VECTORS[sum(v.vtype.components for v in values)]
     graph = replace(graph, roots=(wide(*values), *keep))
-    together = Accumulate(
-        (*first.inputs[: first.pulled], *externals), first, graph, fixed_point=first.fixed_point
-    ).output
-    found, start = {}, 0
+    inputs = (*first.inputs[: first.pulled], *externals)
+    together = Accumulate(inputs, first, graph, fixed_point=first.fixed_point).output
+    parts, channels = {}, iter("xyzw")
     for f in sums:
-        end = start + f.output.vtype.components
-        found[f.output] = F.swizzle(together, "xyzw"[start:end])
-        start = end
-    return found
+        parts[f.output] = F.swizzle(together, "".join(islice(channels, f.output.vtype.components)))
+    return parts
 
 
 # Sums over the fragments of each face.
 #
 # Every fragment of a scatter adds to accumulators by atomic operations. If the faces are small and many, as the segments of
-# strands and points are, and each adds to entries that only its number decides, then one invocation a face visits the pixels of its
-# face, keeps its sums in registers, and stores them once. No fragment waits for another, and all scatters of one draw share the
-# visit:
+# strands and points are, and each adds to entries that only its number decides, then one invocation a face visits the pixels
+# of its face, keeps its sums in registers, and stores them once. No fragment waits for another, and all scatters of one draw
+# share the visit:
 #
 #     face 4 adds to entries 4 and 5    ->    entry 5 = sum of the ends of face 4 + sum of the starts of face 5
 #
 # So a scatter of fragments becomes one of faces, a short list. Where the number of the face alone decides the entries the host
 # knows them, and this is a gather (``gather_at_lists``).
 
-LARGEST = 64
-"""Pixels of a face, on average: one invocation visits them all, one after the other."""
-
-
+LARGEST = 64  # pixels of a face, on average: one invocation visits them all, one after the other
 BOXES = 2.5
 """Pixels that an invocation visits for each that its face covers: those of a box, and while others beside it go on."""
 
@@ -189,8 +181,8 @@ class FaceSum(Draw):
     """The sum of each root of ``fragment`` over the fragments of each face, by an invocation a face. A kind of Function of its
     own, made by the planner: FLOAT list of (component, face), all faces of the first component, then those of the next.
 
-    Which pixels a face covers is computed as drivers do, but not on their grid: a pixel whose centre lies within a hundredth of
-    a pixel of an edge may count here and not there.
+    A pixel is covered as drivers compute it, but not on their grid: one whose centre lies within a hundredth of a pixel of an
+    edge may count here and not there.
     """
 
     no_derivative = "is made when a plan is built; take derivatives of what it stands for"
@@ -213,8 +205,8 @@ class FaceSum(Draw):
             return 3.0 * self.triangles_per_face if k == 0 else 1.0
         formal = self.fragment.formals[k - self.pulled]
         functions = self.fragment.functions
-        found = sum(f.reads(n) for f in functions for n, x in enumerate(f.inputs) if x is formal)
-        return found if self.fragment.fetched[k - self.pulled] else 8.0 * max(found, 1.0)
+        reads = sum(f.reads(n) for f in functions for n, x in enumerate(f.inputs) if x is formal)
+        return reads if self.fragment.fetched[k - self.pulled] else 8.0 * max(reads, 1.0)
 
     @property
     def working_domain(self) -> Domain:
@@ -234,73 +226,60 @@ class FaceSum(Draw):
             for k, column in enumerate(np.concatenate(values, axis=1).T):
                 total[:, k] += np.bincount(place, column, self.batch * self.faces).reshape(self.batch, -1)
         (width, height), batch, _ = self.output.domain
-        found = np.zeros((batch, height * width))
-        found[:, : self.components * self.faces] = total.reshape(batch, -1)
-        return found.reshape(batch, height, width)
+        texels = np.zeros((batch, height * width))
+        texels[:, : self.components * self.faces] = total.reshape(batch, -1)
+        return texels.reshape(batch, height, width)
 
 
-_Scatters = Sequence[tuple[FragmentScatterFunction, list[Pair]]]
+class _Visit(NamedTuple):
+    """Scatters of one draw that share a visit, each with its pairs. graph: of what it adds, in which what several of them read
+    is computed once; externals: the images that it reads."""
 
-
-@dataclass(frozen=True, eq=False)
-class _Visit:
-    """Scatters of one draw that share a visit. graph: of what it adds, in which what several of them read is computed once;
-    externals: the images that it reads."""
-
-    scatters: _Scatters
+    scatters: Sequence[tuple[FragmentScatterFunction, list[Pair]]]
     graph: FragmentGraph
     externals: tuple[Variable, ...]
 
-    @classmethod
-    def of(cls, scatters: _Scatters) -> _Visit:
-        parts = [
-            (replace(f.fragment, roots=tuple(v for v, _ in pairs)), f.externals) for f, pairs in scatters
-        ]
-        return cls(scatters, *joined(parts))
+
+def _visit(scatters: Sequence[tuple[FragmentScatterFunction, list[Pair]]]) -> _Visit:
+    parts = [(replace(f.fragment, roots=tuple(v for v, _ in pairs)), f.externals) for f, pairs in scatters]
+    return _Visit(scatters, *joined(parts))
 
 
 def sum_by_faces(program: Program, target: Target) -> dict[Variable, Variable]:
-    """Scatters of fragments of small faces, by sums over these."""
+    """Scatters of fragments of small faces, by sums over these. As many as the device model allows in one loop share a visit."""
     replace: dict[Variable, Variable] = {}
-    for together in (
-        same_draws(program.functions, FragmentScatter) if target.options.runs("sum_by_faces") else ()
-    ):
-        found = [(f, pairs) for f in together if (pairs := _pairs(f)) is not None]
-        if found and _are_small(found[0][0]):
-            for visit in _visits(found, target.model.loop_body):
-                replace.update(_tables(visit))
+    for together in same_draws(program.functions, FragmentScatter) if target.options.runs("sum_by_faces") else ():
+        scatters = [(f, pairs) for f in together if (pairs := _pairs(f)) is not None]
+        if not scatters or fragments_expected(scatters[0][0], None) > LARGEST * scatters[0][0].faces:
+            continue
+        visits: list[_Visit] = []
+        for each in scatters:
+            more = _visit([*visits[-1].scatters, each]) if visits else None
+            if more is not None and len(more.graph.functions) <= target.model.loop_body:
+                visits[-1] = more
+            else:
+                visits.append(_visit([each]))
+        for visit in visits:
+            replace.update(_tables(visit))
     return replace
 
 
-def _visits(scatters: _Scatters, most: int) -> list[_Visit]:
-    """The scatters of one draw, in order, by those that share a visit, of so many Functions where each alone has fewer."""
-    found: list[_Visit] = []
-    for each in scatters:
-        more = _Visit.of([*found[-1].scatters, each]) if found else None
-        if more is not None and len(more.graph.functions) <= most:
-            found[-1] = more
-        else:
-            found.append(_Visit.of([each]))
-    return found
-
-
 def _pairs(f: FragmentScatterFunction) -> list[Pair] | None:
-    """The pairs of a scatter, with values of 0 where a fragment adds nothing; None if a pixel decides where it adds, or the depth
-    is used of faces of several triangles."""
+    """The pairs of a scatter, with values of 0 where a fragment adds nothing; None if a pixel decides where it adds, or if it
+    uses the depth of faces of several triangles."""
     graph = f.fragment
     if (graph.z is not None and f.triangles_per_face > 1) or f.size == (1, 1) or f.triangles_per_face > 2:
         return None
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for value, index in f.pairs:
         made = index.creator
-        kept = value
         if isinstance(made, Select) and is_constant(made.inputs[2], -1.0):
             index = made.inputs[1]
-            kept = F.select(made.inputs[0], value, 0.0)
+            value = F.select(made.inputs[0], value, 0.0)
         if index.vtype is not INT or not _by_face(f, index):
             return None
-        found.append((kept, index))
-    return found
+        pairs.append((value, index))
+    return pairs
 
 
 def _by_face(f: FragmentScatterFunction, index: Variable) -> bool:
@@ -318,11 +297,6 @@ def _by_face(f: FragmentScatterFunction, index: Variable) -> bool:
     return True
 
 
-def _are_small(f: FragmentScatterFunction) -> bool:
-    """Whether one invocation can visit the pixels of a face."""
-    return fragments_expected(f, None) <= LARGEST * f.faces
-
-
 def _tables(visit: _Visit) -> dict[Variable, Variable]:
     """The tables of the scatters of a visit, to which each face adds its sums."""
     first, graph = visit.scatters[0][0], visit.graph
@@ -330,7 +304,7 @@ def _tables(visit: _Visit) -> dict[Variable, Variable]:
     sums = FaceSum(*first.inputs[: first.pulled], *visit.externals, **{**fields, "fragment": graph}).output
     number = F.linear_index(list_size(first.faces))
     known: dict[bytes, Variable] = {}
-    found, start = {}, 0
+    tables, start = {}, 0
     for f, pairs in visit.scatters:
         parts = []
         for value, index in pairs:
@@ -340,8 +314,8 @@ def _tables(visit: _Visit) -> dict[Variable, Variable]:
             entry = _entries(f, index, number, known)
             parts.append(scatter_add(own, entry, f.table.size, f.table.batch))
             start += value.vtype.components
-        found[f.output] = total(parts)
-    return found
+        tables[f.output] = total(parts)
+    return tables
 
 
 def _entries(
@@ -388,45 +362,34 @@ class PixelSum(FragmentScatter):
 
 def measure_bounds(program: Program, target: Target) -> dict[Variable, Variable]:
     """Scatters without a bound whose accumulators cannot hold values of every magnitude, with the largest value as bound."""
-    unbounded = (f for f in program.functions if isinstance(f, ScatterFunction) and _clamps(f))
-    return {f.output: _measured(f) for f in unbounded}
-
-
-def _clamps(f: ScatterFunction) -> bool:
-    sums = accumulators_of(f)
-    return sums.adding and not (sums.bits or sums.far)
-
-
-def _measured(f: ScatterFunction) -> Variable:
-    largest = [max_texel(max_component(abs(value))) for value, _ in f.pairs]
-    return f.rebuild(reduce(maximum, largest), *f.inputs[1:]).output
+    measured = {}
+    for f in program.functions:
+        if isinstance(f, ScatterFunction):
+            sums = accumulators_of(f)
+            if sums.adding and not (sums.bits or sums.far):
+                largest = [max_texel(max_component(abs(value))) for value, _ in f.pairs]
+                measured[f.output] = f.rebuild(reduce(maximum, largest), *f.inputs[1:]).output
+    return measured
 
 
 def sum_in_fixed_point(program: Program, target: Target) -> dict[Variable, Variable]:
     """Sums over fragments that are not blended, as scatters. Raises PlanError on devices that can add fragments in no way."""
     limits = target.limits
-    sums = [
-        f
-        for f in program.functions
-        if isinstance(f, AccumulateFunction) and (f.fixed_point or not limits.float_blending)
-    ]
+    sums = [f for f in program.functions if isinstance(f, AccumulateFunction)]
+    sums = [f for f in sums if f.fixed_point or not limits.float_blending]
     adding = [*sums, *(f for f in program.functions if isinstance(f, FragmentScatterFunction))]
-    added = next(iter(adding), None)
-    if added is not None and not limits.fragment_atomics:
+    if adding and not limits.fragment_atomics:
+        added = adding[0]
         raise PlanError(
             f"{added!r} made at {added.where} cannot run on this device: its fragment shaders have no atomic operations"
             " (fragmentStoresAndAtomics); choose another device"
         )
-    return {f.output: in_fixed_point(f) for f in sums}
-
-
-def in_fixed_point(f: AccumulateFunction) -> Variable:
-    """The same sum as a scatter."""
-    graph = f.fragment
-    value, *keep = graph.roots
-    roots = kept_only([(value, pixel_coordinates(f.size, f.batch))], keep[0] if keep else None)
-    inside = replace(graph, roots=tuple(roots))
-    return PixelSum(f.inputs, f, inside, f.drawn).output
+    scatters = {}
+    for f in sums:
+        value, *keep = f.fragment.roots
+        roots = kept_only([(value, pixel_coordinates(f.size, f.batch))], keep[0] if keep else None)
+        scatters[f.output] = PixelSum(f.inputs, f, replace(f.fragment, roots=tuple(roots)), f.drawn).output
+    return scatters
 
 
 # Scatters by lists of indices: each texel of the table gathers what is added to it.
@@ -439,9 +402,10 @@ def in_fixed_point(f: AccumulateFunction) -> Variable:
 # The inverse lists are leaves of their own, which the workspace fills anew when the indices are sent.
 
 LONGEST = 64
-"""Of the lists that are gathered, in each tile: a longer one is a chain of reads that one invocation does alone."""
-MOST = 1 << 15
-"""Entries that a list may ever have, through all tiles. Some drivers end a loop after 65,535 iterations."""
+"""Entries of the lists that are gathered, in each tile: one invocation does the reads of a list one after the other."""
+MOST = (
+    1 << 15
+)  # entries that a list may ever have, through all tiles: some drivers end a loop after 65,535 iterations
 
 
 class InverseList(Variable):
@@ -492,10 +456,10 @@ def named_texels(indices: np.ndarray, scalar: bool, table: Domain, source: Domai
     those of the indices where each has a table of its own, else 1."""
     width, height = table.size
     x, y, inside = texel_of(indices, scalar, table.size)
-    found = np.where(inside, y * width + x, width * height)
-    tiles = source.tiles if table.tiles == 1 else len(found)
-    found = np.broadcast_to(found, (tiles, source.size[1], source.size[0]))
-    return found.reshape(1 if table.tiles == 1 else tiles, -1)
+    numbers = np.where(inside, y * width + x, width * height)
+    tiles = source.tiles if table.tiles == 1 else len(numbers)
+    numbers = np.broadcast_to(numbers, (tiles, source.size[1], source.size[0]))
+    return numbers.reshape(1 if table.tiles == 1 else tiles, -1)
 
 
 def lengths(texels: np.ndarray, table: Domain) -> np.ndarray:
@@ -523,18 +487,13 @@ class ListGather(PixelFunction):
         return (Access.FETCH, Access.SAME_PIXEL, Access.FETCH)
 
     @property
-    def _additions(self) -> float:
-        """For one texel of the table, on average and in one tile."""
-        (width, height), _, _ = self.source
-        return max(width * height / (self.table.size[0] * self.table.size[1]), 1.0)
-
-    @property
     def operations(self):
-        return 12.0 * self._additions
+        return 12.0 * self.fetches
 
     @property
     def fetches(self) -> float:
-        return self._additions
+        """One for each addition to a texel of the table, on average and in one tile."""
+        return max(self.source.area / self.table.area, 1.0)
 
     @property
     def iterations(self) -> int:
@@ -604,8 +563,8 @@ def _gathered(
     longest: Callable[[Variable, Domain, Domain], tuple[int, int] | None],
     inverse: Callable[[Variable, Domain, Domain, str], InverseList],
 ) -> Variable | None:
-    """The table of a scatter, with a gather for each pair whose index is a list; None if there is no such pair. longest, inverse:
-    ``_longest`` and ``InverseList``, once for each list."""
+    """The table of a scatter, with a gather for each pair whose index is a list; None if there is no such pair. longest,
+    inverse: ``_longest`` and ``InverseList``, once for each list."""
     bound = f.inputs[0]
     if isinstance(bound.creator, Constant) and np.isfinite(bound.creator.value).all():
         return None
@@ -622,10 +581,7 @@ def _gathered(
         gathers.append(gather.output)
     if not gathers:
         return None
-    total = with_pairs(f, others) if others else None
-    for term in gathers:
-        total = term if total is None else total + term
-    return total
+    return reduce(add, [with_pairs(f, others), *gathers] if others else gathers)
 
 
 def _longest(moving: Leaves, index: Variable, table: Domain, source: Domain) -> tuple[int, int] | None:
@@ -657,28 +613,18 @@ def counts_of(values: Mapping[Variable, np.ndarray]) -> dict[Variable, int]:
     return {v: int(x[..., 1].max(initial=0)) for v, x in values.items() if v.vtype is IVEC2}
 
 
-def _longer(functions: Iterable[Function], counts: Counts) -> dict[Function, int]:
-    """The iterations of the loops that have become longer than their plan counts."""
-    found = {}
-    for f in functions:
-        if f.ranges is not None:
-            now = counts.get(f.inputs[f.ranges], 0)
-            if now > f.iterations:
-                found[f] = now
-    return found
-
-
 def check_lengths(plan: Any, counts: Counts) -> None:
     """Raises InputError if the loops of a shader, all of them together, run longer than the device allows. plan: a ``Plan``."""
-    longer = _longer(plan.program.functions, counts)
+    looping = ((f, counts.get(f.inputs[f.ranges], 0)) for f in plan.program.functions if f.ranges is not None)
+    longer = {f: iterations for f, iterations in looping if iterations > f.iterations}  # than the plan counts
     for s in plan.sub_stages if longer else ():
         for part in dict.fromkeys((s, s.final)):
-            found, allowed = part.iterations_with(longer), plan.limits.max_loop_iterations
-            if found > allowed:
-                raise InputError(_sentence(longer, found, allowed))
+            iterations, allowed = part.iterations_with(longer), plan.limits.max_loop_iterations
+            if iterations > allowed:
+                raise InputError(_sentence(longer, iterations, allowed))
 
 
-def _sentence(longer: Mapping[Function, int], found: int, allowed: int) -> str:
+def _sentence(longer: Mapping[Function, int], iterations: int, allowed: int) -> str:
     f = max(longer, key=longer.__getitem__)
     assert f.ranges is not None
     leaf = f.inputs[f.ranges]
@@ -688,4 +634,4 @@ def _sentence(longer: Mapping[Function, int], found: int, allowed: int) -> str:
     else:
         what = f"{leaf} has a list of {longer[f]} entries"
         cure = "give it as the data of a new Variable, or send shorter lists"
-    return f"{what}: one shader would loop {found} times for each texel, the device allows {allowed}; {cure}"
+    return f"{what}: one shader would loop {iterations} times for each texel, the device allows {allowed}; {cure}"

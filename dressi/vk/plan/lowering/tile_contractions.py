@@ -50,95 +50,83 @@ from ..model.schedules import (
 from ..substage import GROUP
 from .register_tiles import PACKED, Layout, Packed, ProductLayout, TiledContraction, layout_of, part_of
 
-LARGEST = 16
-"""Entries of an axis in a block."""
-START_UNROLLED = (1, 4, LARGEST)
-"""The search starts with reduced axes of at most so many entries unrolled."""
-SUM = 4.0
-"""Operations of adding what a block gives to an accumulator, which need not be in a register."""
-SHUFFLE = 1.5
-"""Operations of taking a component from another invocation of the subgroup."""
+LARGEST = 16  # entries of an axis in a block
+START_UNROLLED = (1, 4, LARGEST)  # the search starts with reduced axes of at most so many entries unrolled
+SUM = 4.0  # operations of adding what a block gives to an accumulator, which need not be in a register
+SHUFFLE = 1.5  # operations of taking a component from another invocation of the subgroup
+GAIN = 0.8  # the part of the time that register tiles may take at most
+LONGEST = (
+    1 << 14
+)  # blocks of an invocation where all lanes are busy; else as many as texels that one may visit
+FULL = 4  # times as many invocations as lanes, from which on more of them gain nothing
+LEAST_LANES = 16  # entries of an axis along which invocations are neighbours
+BESIDE = 4  # entries beside each other at most that one invocation stores all of
+PARTS = (1, 4, 16, 64, 256)  # parts that a long contraction may be split into, for each lane of a workgroup
+SHARED_STEP = 5e-8  # seconds of one level of a workgroup's tree: a barrier, two reads and a write
+LONGEST_LOOPS = 65535  # iterations of all loops of an invocation of a product; lavapipe ends it there
+LEVELS = 32  # a Function that replaces another may be shortened again, so many times at most
+LEAST_TEXELS = 32  # entries of an axis that workgroups reduce: shorter ones leave most of a workgroup idle
 WORTH = 10.0
 """A contraction that takes less than so many starts of dispatches stays as it is: another shader has to be compiled."""
 WORTH_BESIDE = 2.0
 """The same of one that reads another contraction, or that another reads: both may become one dispatch."""
-GAIN = 0.8
-"""The part of the time that register tiles may take at most."""
 LONG_WORK = 1.0
 """A contraction that takes so many seconds, one texel an invocation, may have larger blocks: compiling these pays."""
-LONGEST = 1 << 14
-"""Blocks of an invocation where there are enough invocations for all lanes; else as many as texels that one may visit."""
-FULL = 4
-"""Times as many invocations as lanes, from which on more of them gain nothing."""
-LEAST_LANES = 16
-"""Of an axis along which invocations are neighbours."""
-BESIDE = 4
-"""Entries beside each other at most that one invocation stores all of."""
 NARROW = 16
-"""Invocations of a workgroup on CPU drivers, which run them a few at a time: with more each loop walks the same rows again."""
-SHARED_STEP = 5e-8
-"""Seconds of one level of the tree inside of a workgroup: a barrier of the workgroup, two reads and a write."""
-PARTS = (1, 4, 16, 64, 256)
-"""Parts that a long contraction may be split into, for each lane of a workgroup."""
-LONGEST_LOOPS = 65535
-"""Iterations of all loops of an invocation of a product; lavapipe ends it there."""
-LEVELS = 32
-"""Functions that replace others may be shortened again, so many times at most."""
-LEAST_TEXELS = 32
-"""Of an axis that workgroups reduce: shorter ones leave most of a workgroup idle."""
+"""Invocations of a workgroup on CPU drivers, which run a few at a time: with more each loop walks the same rows again."""
 
 
 def tile_contractions(program: Program, target: Target) -> dict[Variable, Variable]:
     """Large contractions, by register tiles; those that the user gave schedules for, by these."""
     limits, model, options, _ = target
-    found, given = {}, Schedules.of(options.schedules)
+    made, given = {}, Schedules.of(options.schedules)
     every = [f for f in program.functions if isinstance(f, ContractFunction)]
     near = beside(program.functions) if every else set[Function]()
     nests = loop_nests((f, f) for f in program.functions) if given else {}
     for f in every:
         rows = given.get(nests[f]) if given else None
         if rows:
-            found[f.output] = scheduled(f, checked(f, rows, limits), limits, model, by_hand=True)
+            made[f.output] = scheduled(f, checked(f, rows, limits), limits, model, by_hand=True)
         elif rows is None and options.runs("tile_contractions"):
-            found[f.output] = tiled(f, limits, model, beside=f in near)
-    return {v: y for v, y in found.items() if y is not None}
+            made[f.output] = tiled(f, limits, model, beside=f in near)
+    return {v: y for v, y in made.items() if y is not None}
 
 
 def beside(functions: Iterable[Function]) -> set[Function]:
-    """The contractions that read what another makes, but for Functions of one texel between them, and those others."""
-    found: set[Function] = set()
+    """Pairs of contractions of which one reads the other, directly or through Functions of one texel: all their members."""
+    paired: set[Function] = set()
     last: dict[Function, Function] = {}  # the contraction that a value follows from
     for f in functions:
         makers = [last[e.maker] for e in f.edges if e.maker in last]
         if isinstance(f, ContractFunction):
-            found.update((f, *makers) if makers else ())
+            paired.update((f, *makers) if makers else ())
             last[f] = f
         elif makers and all(e.near or e.maker not in last for e in f.edges):
             last[f] = makers[0]
-    return found
+    return paired
 
 
-def tiled(f: Function, limits: DeviceLimits, model: DeviceModel, *, beside: bool = False) -> Variable | None:
+def tiled(
+    f: ContractFunction, limits: DeviceLimits, model: DeviceModel, *, beside: bool = False
+) -> Variable | None:
     """The value of a contraction by register tiles, None where that gains nothing or cannot be. beside: whether it reads
     another, or is read by one."""
-    if not isinstance(f, ContractFunction) or f.combine != "add" or not is_float_sum(f):
+    if f.combine != "add" or not is_float_sum(f):
         return None
     shapes = tuple((x.vtype, x.domain) for x in f.inputs)
     worth = min(WORTH, WORTH_BESIDE) if beside else WORTH
-    found = chosen(Form((f.identity, shapes), limits, model, worth, without_inputs(f)))
-    return None if found is None else scheduled(f, found, limits, model)
+    choice = chosen(Form((f.identity, shapes), limits, model, worth, without_inputs(f)))
+    return None if choice is None else scheduled(f, choice, limits, model)
 
 
 def scheduled(
-    f: ContractFunction, found: Chosen, limits: DeviceLimits, model: DeviceModel, *, by_hand: bool = False
+    f: ContractFunction, choice: Chosen, limits: DeviceLimits, model: DeviceModel, *, by_hand: bool = False
 ) -> Variable:
     """The value of a contraction by its schedule: operands are packed before, and parts are added up."""
-    axes = {row.operand: row.axis for row in found.rows if isinstance(row, Pack)}
-    inputs = [
-        Packed(x, axis=IMAGE_AXES.index(axes[k])).output if k in axes else x for k, x in enumerate(f.inputs)
-    ]
-    y = TiledContraction(*inputs, whole=found.f, schedule=found.rows, by_hand=by_hand).output
-    return y if found.combined is None else combined(y, found.combined, limits, model)
+    axes = {row.operand: IMAGE_AXES.index(row.axis) for row in of_kind(choice.rows, Pack)}
+    inputs = [Packed(x, axis=axes[k]).output if k in axes else x for k, x in enumerate(f.inputs)]
+    y = TiledContraction(*inputs, whole=choice.f, schedule=choice.rows, by_hand=by_hand).output
+    return y if choice.combined is None else combined(y, choice.combined, limits, model)
 
 
 def without_inputs(f: ContractFunction) -> ContractFunction:
@@ -149,42 +137,38 @@ def without_inputs(f: ContractFunction) -> ContractFunction:
 
 # ---- schedules by hand
 def checked(f: ContractFunction, rows: Rows, limits: DeviceLimits) -> Chosen:
-    """A schedule that a user gave. Raises PlanError, which says which row does not fit and why. Whether a contraction can be
-    computed at its reader, and what a workgroup can stage, is known where dispatches are."""
+    """A schedule that a user gave. Raises PlanError, which says which row does not fit and why. Passes over dispatches check
+    whether a contraction can be computed at its reader, and what a workgroup can stage."""
     f = without_inputs(f)
     for k, row in enumerate(rows):
         reason = misfit(f, rows[:k], row, limits, in_product=bool(of_kind(rows, Tensorize)))
         if reason is not None:
             raise does_not_fit(f, row, reason)
     part, rest = part_of(f, rows)
-    layout = layout_of(part, rows)
-    binding = [row for row in rows if isinstance(row, Bind | Reduce)]
-    if not is_float_sum(f) or not binding:
-        reason = (
-            "Bind or Reduce is missing"
-            if is_float_sum(f)
-            else "register tiles are of sums of floats, not of matrices"
-        )
+    iterations, reason = layout_of(part, rows).iterations, None
+    if not is_float_sum(f):
+        reason = "register tiles are of sums of floats, not of matrices"
+    elif not any(isinstance(row, Bind | Reduce) for row in rows):
+        reason = "Bind or Reduce is missing"
+    if reason is not None:
         raise PlanError(f"the schedule of the contraction {LoopNest.of_function(f)} does not fit: {reason}")
-    if layout.iterations > limits.max_loop_iterations // 2:
-        raise does_not_fit(
-            f, rows[-1], f"loops of {layout.iterations} iterations are left; add SplitK or Unroll"
-        )
+    if iterations > limits.max_loop_iterations // 2:
+        reason = f"loops of {iterations} iterations are left; add SplitK or Unroll"
+        raise does_not_fit(f, rows[-1], reason)
     return Chosen(f, rows, rest if rest is not None and rest["reduced"] != (1,) else None)
 
 
 def does_not_fit(f: ContractFunction, row: Row, reason: str) -> PlanError:
     """The error of a row of a schedule by hand."""
-    return PlanError(
-        f"{row} in the schedule of the contraction {LoopNest.of_function(f)} does not fit: {reason}"
-    )
+    nest = LoopNest.of_function(f)
+    return PlanError(f"{row} in the schedule of the contraction {nest} does not fit: {reason}")
 
 
 def misfit(
     f: ContractFunction, before: Rows, row: Row, limits: DeviceLimits, *, in_product: bool
 ) -> str | None:
-    """Why a row does not fit a contraction after the rows before it, None where it does. in_product: whether one of the rows is
-    Tensorize, which takes components of packed operands by themselves."""
+    """Why a row does not fit a contraction after the rows before it, None where it does. in_product: whether one of the rows
+    is Tensorize, which takes components of packed operands by themselves."""
     part, rest = part_of(f, before)
     names, layout = axis_names(part), Layout(part, before)
     if isinstance(row, Split | Bind | Reduce | Unroll) and row.axis not in names:
@@ -208,13 +192,10 @@ def misfit(
                 return "a reduced axis is a loop; only parallel axes are bound"
             if not 1 <= lanes <= limits.max_workgroup_invocations:
                 return f"a workgroup of the device has 1 to {limits.max_workgroup_invocations} invocations"
-            if isinstance(row, Bind):
-                return (
-                    "its parts are added up by Reduce"
-                    if any(r.together > 1 for r in of_kind(before, SplitK))
-                    else None
-                )
             splits = of_kind(before, SplitK)
+            if isinstance(row, Bind):
+                together = any(split.together > 1 for split in splits)
+                return "its parts are added up by Reduce" if together else None
             if not splits or splits[0].together != lanes or axis != part.axes[3][-1]:
                 return "it reduces the last axis of x, after a SplitK of as many parts together as there are lanes"
             if lanes & (lanes - 1):
@@ -264,9 +245,8 @@ def _no_product(f: ContractFunction, before: Rows, row: Tensorize, limits: Devic
     if min(row[2:5]) < 1 or row.rows % shape.rows or row.columns % shape.columns or row.depth % shape.depth:
         return "its shape divides rows, columns and depth"
     if in_registers and row.rows // shape.rows * (row.columns // shape.columns) != lanes:
-        return (
-            f"there are {lanes} invocations, not one for each {shape.rows} x {shape.columns} of a workgroup"
-        )
+        part = f"{shape.rows} x {shape.columns}"
+        return f"there are {lanes} invocations, not one for each {part} of a workgroup"
     if not in_registers and shape.parts(row.rows, row.columns, lanes) is None:
         return "subgroups would have unequal parts"
     layout = ProductLayout(f, (*before, row))
@@ -278,12 +258,7 @@ def _no_product(f: ContractFunction, before: Rows, row: Tensorize, limits: Devic
 def sides_of(f: ContractFunction, least: int) -> tuple[int, int] | None:
     """The axes of rows and columns of a product: the longest ones that one operand has alone, columns of at least so many
     entries where neighbours are neighbours in the output; None of what is no sum of products of two images of numbers."""
-    if (
-        not f.product
-        or f.combine != "add"
-        or len(f.inputs) != 2
-        or any(x.vtype is not FLOAT for x in f.inputs)
-    ):
+    if not f.product or f.combine != "add" or [x.vtype for x in f.inputs] != [FLOAT, FLOAT]:
         return None
     if any(not any(m.axes.issuperset(affine.axes) for m in f.maps) for affine, _ in f.guards):
         return None
@@ -325,8 +300,8 @@ class Chosen(NamedTuple):
 
 @lru_cache(maxsize=256)
 def chosen(form: Form) -> Chosen | None:
-    """The schedule that is done soonest; None where one texel an invocation is as fast. Plans are made again and again, and
-    layers of a network are alike."""
+    """The schedule that is done soonest; None where one texel an invocation is as fast. Kept, because plans are made again
+    and again, and layers of a network are alike."""
     f, limits, model = form.f, form.limits, form.model
     plain = plain_seconds(f, model)
     if plain < form.worth * (model.dispatch + model.barrier):
@@ -357,8 +332,8 @@ def is_float_sum(f: ContractFunction) -> bool:
 def divisions(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> Iterator[tuple[Rows, bool]]:
     """The rows that split axes, and whether the invocations of a workgroup add up their parts in a tree.
 
-    First invocations visit entries of one stride, if there is one along their lanes: what the others between them read, they
-    need no tests for. Then there are none, and then parts, as long as an image holds these.
+    First, if an index has a stride along the lanes, invocations visit entries of one stride, which need no tests for what
+    the entries between them read. Then come no splits, and then parts, as long as an image holds these.
 
         gradient of every second column:    even columns have three of five weights, odd ones two
     """
@@ -407,7 +382,7 @@ def soonest(
     parallel = sum(a < f.reduced_axes.start for a in options)
     largest = model.accumulators // f.output.vtype.components
     unrolled = 2 * products / term_operations(f)
-    best, found = math.inf, dict.fromkeys(options, 1)
+    best, chosen = math.inf, dict.fromkeys(options, 1)
     for most in START_UNROLLED:
         own, reached = math.inf, None
         counts = {
@@ -424,14 +399,13 @@ def soonest(
                         continue
                     if key not in known:
                         known[key] = tile_seconds(Layout(f, rows(tried), memo), limits, model)
-                    seconds = known[key]
-                    if seconds < own:
-                        own, counts = seconds, tried
+                    if known[key] < own:
+                        own, counts = known[key], tried
                 if counts is not reached:
                     break
         if own < best:
-            best, found = own, counts
-    return best, rows(found)
+            best, chosen = own, counts
+    return best, rows(chosen)
 
 
 def entries(extent: int) -> list[int]:
@@ -452,15 +426,15 @@ def lanes_of(model: DeviceModel) -> int:
 
 
 def subgroup_of(limits: DeviceLimits, model: DeviceModel) -> int:
-    """Invocations that load together what does not depend on the lane: on CPU drivers, where the texels of an invocation are loaded
-    one after the other whether they are alike or not."""
+    """Invocations that load together what does not depend on the lane: on CPU drivers, where the texels of an invocation are
+    loaded one after the other whether they are alike or not."""
     alike = not model.wide and lanes_of(model) % limits.subgroup == 0
     return limits.subgroup if alike else 1
 
 
 def lane_axis(f: ContractFunction) -> int | None:
-    """The axis of the columns that varies fastest, but for a few entries beside each other, or of the rows or channels where there
-    are few columns."""
+    """The axis of the columns that varies fastest, but for a few entries beside each other, or of the rows or channels where
+    there are few columns."""
     views = view_axes(f)
     long = [[a for a in own if f.extents[a] > BESIDE] or own for own in reversed(f.axes)]
     axes = [own[-1] for own in long if own and own[-1] not in views]
@@ -469,14 +443,14 @@ def lane_axis(f: ContractFunction) -> int | None:
 
 @lru_cache(maxsize=4)
 def view_axes(f: ContractFunction) -> frozenset[int]:
-    """The axes of images that are worked on alike, or summed over: what has them has them as the number in the batch, and nothing
-    else there. One view and many have to plan alike, so that they count as one."""
-    found = set[int]()
-    for a in (*f.axes[0], *f.reduced_axes):
-        others = any(a in affine.axes for m in f.maps for affine in m.affines[1:])
-        if not others and all(m.n == Affine.axis(a) for m in f.maps if a in m.axes):
-            found.add(a)
-    return frozenset(found)
+    """The axes of images that are worked on alike, or summed over: each is the number in the batch, and nothing else, of every
+    input that has it. They count as one view, so that one view and many plan alike."""
+    return frozenset(
+        a
+        for a in (*f.axes[0], *f.reduced_axes)
+        if all(m.n == Affine.axis(a) for m in f.maps if a in m.axes)
+        and not any(a in affine.axes for m in f.maps for affine in m.affines[1:])
+    )
 
 
 def one_view(layout: Layout) -> tuple[int, int]:
@@ -496,8 +470,8 @@ def plain_seconds(f: ContractFunction, model: DeviceModel) -> float:
     term = load + (f.term_operations * f.output.vtype.components + LOOP) / model.compute_rate
     walk = math.prod(f.extents[a] for a in f.reduced_axes if a not in views)
     parts = -(-walk // model.longest_walk)
-    found = max(terms * term, min(walk, model.longest_walk) * model.fetch_latency)
-    return found + loop_seconds(parts, model) if parts > 1 else found
+    seconds = max(terms * term, min(walk, model.longest_walk) * model.fetch_latency)
+    return seconds + loop_seconds(parts, model) if parts > 1 else seconds
 
 
 def tile_seconds(layout: Layout, limits: DeviceLimits, model: DeviceModel) -> float:
@@ -536,13 +510,13 @@ def fills(layout: Layout, model: DeviceModel) -> bool:
 
 
 def term_operations(f: ContractFunction) -> float:
-    """Of a term and its addition."""
+    """Operations of a term and its addition."""
     scalar = f.product and f.output.vtype.is_scalar
     return 2.0 if scalar else f.term_operations * f.output.vtype.components
 
 
 def loads_seconds(layout: Layout, k: int, packed: int | None, model: DeviceModel) -> float:
-    """Of loading the texels of an input in a block."""
+    """Seconds of loading the texels of an input in a block."""
     words = PACKED if packed is not None else layout.f.inputs[k].vtype.components
     shuffled = words * layout.distinct(k, packed) * SHUFFLE if layout.loads_together(k) else 0.0
     return layout.loads(k, packed) * model.load_seconds(words) + shuffled / model.compute_rate
@@ -550,16 +524,16 @@ def loads_seconds(layout: Layout, k: int, packed: int | None, model: DeviceModel
 
 def packs(layout: Layout, model: DeviceModel) -> list[int | None]:
     """The axis along which each operand is packed, where that saves time."""
-    found: list[int | None] = []
+    axes: list[int | None] = []
+    groups, iterations = one_view(layout)
     for k, x in enumerate(layout.f.inputs):
         axis = layout.packable(k) if x.vtype is FLOAT else None
         if axis is not None:
             less = loads_seconds(layout, k, None, model) - loads_seconds(layout, k, axis, model)
-            groups, iterations = one_view(layout)
-            saved = groups * layout.lanes * iterations * less
-            axis = axis if saved > pack_seconds(layout.f, k, model) else None
-        found.append(axis)
-    return found
+            if groups * layout.lanes * iterations * less <= pack_seconds(layout.f, k, model):
+                axis = None
+        axes.append(axis)
+    return axes
 
 
 def packing_rows(layout: Layout, model: DeviceModel) -> Rows:
@@ -567,7 +541,7 @@ def packing_rows(layout: Layout, model: DeviceModel) -> Rows:
 
 
 def pack_seconds(f: ContractFunction, k: int, model: DeviceModel) -> float:
-    """Of packing an operand, one view of it."""
+    """Seconds of packing an operand, one view of it."""
     views = f.maps[k].n.axes
     shape = shape_of(f.inputs[k])
     texels = math.prod(shape[1:] if views and view_axes(f).issuperset(views) else shape) / PACKED
@@ -576,19 +550,19 @@ def pack_seconds(f: ContractFunction, k: int, model: DeviceModel) -> float:
 
 
 def combining_seconds(f: ContractFunction, parts: int, limits: DeviceLimits, model: DeviceModel) -> float:
-    """Of adding up so many parts of each texel."""
+    """Seconds of adding up so many parts of each texel."""
     start = min(tree_seconds(parts, limits, model), loop_seconds(parts, model))
     return start + f.output.domain.texels * parts * model.load_seconds()
 
 
 def loop_seconds(parts: int, model: DeviceModel) -> float:
-    """Of sums in levels of loops, few enough texels that only latencies count."""
+    """Seconds of sums in levels of loops, few enough texels that only latencies count."""
     levels = max(math.ceil(math.log(parts, model.longest_walk)), 1)
     return levels * (model.dispatch + model.barrier + parts ** (1 / levels) * model.fetch_latency)
 
 
 def tree_seconds(parts: int, limits: DeviceLimits, model: DeviceModel) -> float:
-    """Of sums by a workgroup each, likewise."""
+    """Seconds of sums by a workgroup each, likewise."""
     lanes = tree_lanes(parts, limits)
     run = -(-parts // lanes)
     if not model.wide or run > model.longest_walk:
@@ -615,8 +589,8 @@ def by_workgroups(f: ContractFunction, limits: DeviceLimits, model: DeviceModel)
         return None
     part, _ = part_of(f, (row,))
     rows = (row, Reduce(axis_names(part)[part.axes[3][-1]], lanes))
-    found = TiledContraction(*f.inputs, whole=f, schedule=rows, by_hand=False)
-    return found if found.iterations <= model.longest_walk else None
+    tree = TiledContraction(*f.inputs, whole=f, schedule=rows, by_hand=False)
+    return tree if tree.iterations <= model.longest_walk else None
 
 
 def tree_lanes(terms: int, limits: DeviceLimits, planes: int = 1) -> int:
@@ -627,11 +601,8 @@ def tree_lanes(terms: int, limits: DeviceLimits, planes: int = 1) -> int:
 def shorten_loops(program: Program, target: Target) -> Program:
     """The program with loops that the device can run, but for Functions that know no way; itself where all are short."""
     for _ in range(LEVELS):
-        shorter = {
-            f.output: y
-            for f in program.functions
-            if (y := shortened(f, target.limits, target.model)) is not None
-        }
+        values = {f.output: shortened(f, target.limits, target.model) for f in program.functions}
+        shorter = {v: y for v, y in values.items() if y is not None}
         if not shorter:
             break
         program = replaced(program, shorter)
