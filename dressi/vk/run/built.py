@@ -16,10 +16,10 @@ from ..plan.substage import Binding, FragmentScatter, ScatterDraw, Stage, SubSta
 from ..plan.sync.commands import Command, Part
 from .device.memory import DeviceBuffer
 from .gate import UNGATED, Gating
-from .record import Prepared, record, record_nothing
+from .record import Prepared, Target, record, record_nothing
 from .shaders.pipeline import PipelineCache, PipelineMaker, make_pool
 from .shaders.render_pass import DrawTarget, make_scatter_target, make_target
-from .slices import Cut, Item, Slice, Target, seconds_at_most
+from .slices import Cut, Item, Slice, seconds_at_most
 from .workspace import Images, Store
 
 RECORDINGS = 8  # command buffers kept for different sets of Stages

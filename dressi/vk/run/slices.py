@@ -10,33 +10,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ...ad.graph import Variable
-from ..plan.limits import DeviceLimits
-from ..plan.lists import WorkList
 from ..plan.model.device import DeviceModel
 from ..plan.plan import Plan
 from ..plan.predict.stages import stage_seconds
-from ..plan.substage import Range, SparseWork, Stage
+from ..plan.substage import SparseWork, Stage
 from ..plan.sync.barriers import Level
 from ..plan.sync.commands import Command, Part
-from .device.commands import Commands
-from .device.device import Device
-from .device.memory import DeviceBuffer, DeviceImage
-from .gate import Gate
-from .shaders.pipeline import Pipelines
 
 Area = tuple[int, int, int, int]
-MOST = 256
-"""Slices of a Stage."""
-SAFETY = 4.0
-"""What is predicted from the class of a device may take so many times as long."""
-
-FINER, WORTH, HEAVIER = 4.0, 0.7, 2.0
-"""A Stage gets at most so many times as many slices as before. They are worth it if one takes less than this part of the seconds of
-before; if it takes so many times as long, the work is another than before."""
+MOST = 256  # slices of a Stage
+SAFETY = 4.0  # what is predicted from the class of a device may take so many times as long
+FINER = 4.0  # a Stage gets at most so many times as many slices as before
+WORTH = 0.7  # finer slices are worth it if one takes less than this part of the seconds of before
+HEAVIER = 2.0  # a slice that takes so many times as long as before does other work than before
 
 
 class Slice(NamedTuple):
@@ -63,51 +51,6 @@ def common(a: Area, b: Area) -> Area:
     return x, y, min(a[0] + a[2], b[0] + b[2]) - x, min(a[1] + a[3], b[1] + b[3]) - y
 
 
-@dataclass(frozen=True)
-class Target:
-    """What recording needs of an executor: images of Variables, ranges of those in buffers, limits, and the lists made on
-    the device. gate: what switches the work off, if anything does. slice: the part of each Stage that is recorded."""
-
-    device: Device
-    commands: Commands
-    limits: DeviceLimits
-    images: dict[Variable, list[DeviceImage]]
-    ranges: dict[Variable, Range]
-    lists: dict[WorkList, DeviceBuffer]
-    gate: Gate | None = None
-    slice: Slice = WHOLE
-
-    def dispatch(self, buffer: Any, p: Pipelines, x: int, y: int) -> None:
-        """So many workgroups, or those of the slice; none if the gate is closed."""
-        left, top, across, down = self.slice.area(x, y)
-        if not (across and down):
-            return
-        if self.gate is not None:
-            self.begin_at(buffer, p, left, top)
-            self.gate.dispatch(buffer, across, down, 1)
-        else:
-            self.dispatch_from(buffer, p, left, top, across, down)
-
-    def dispatch_from(self, buffer: Any, p: Pipelines, left: int, top: int, across: int, down: int) -> None:
-        """So many workgroups, the first of which is this one, whatever gate there is."""
-        self.begin_at(buffer, p, left, top)
-        if p.based:
-            self.device.vk.vkCmdDispatch(buffer, across, down, 1)
-        else:
-            self.device.vk.vkCmdDispatchBase(buffer, left, top, 0, across, down, 1)
-
-    def begin_at(self, buffer: Any, p: Pipelines, left: int, top: int) -> None:
-        """The first workgroup of the next dispatch, for shaders that take it from a push constant."""
-        if p.based:
-            self.push(buffer, p, 0, left, top)
-
-    def push(self, buffer: Any, p: Pipelines, offset: int, *values: int) -> None:
-        """Set push constants, from a byte on."""
-        vk = self.device.vk
-        words = vk.ffi.new("int32_t[]", values)
-        vk.vkCmdPushConstants(buffer, p.layout, p.constant_flags, offset, 4 * len(values), words)
-
-
 class Item(NamedTuple):
     """A command of a level, or a slice of one."""
 
@@ -125,9 +68,8 @@ class _Tried(NamedTuple):
 
 
 def seconds_at_most(plan: Plan, record: DeviceModel, bound: float) -> list[float]:
-    """Of each Stage, those of ``static`` first: what is predicted from the class of a device may take ``SAFETY`` times as
-    long. Work on lists of blocks is cut only where it was measured to be too long: a slice of it starts a workgroup for every
-    block of the image, and most are not in the list."""
+    """Seconds of each Stage, those of ``static`` first, with ``SAFETY``. Work on lists of blocks is cut only where it was
+    measured to be too long: a slice of it starts a workgroup for every block of the image, and most are not in the list."""
 
     def sparse(stage: Stage) -> bool:
         return any(isinstance(s.work, SparseWork) and s.work.sparse is not None for s in stage.sub_stages)
@@ -139,10 +81,8 @@ def seconds_at_most(plan: Plan, record: DeviceModel, bound: float) -> list[float
 
 
 class Cut:
-    """Cuts the commands of a plan into pieces that take no longer than a bound.
-
-    seconds: of each Stage at most, as far as is known. What is measured corrects them.
-    """
+    """Cuts the commands of a plan into pieces that take no longer than a bound. seconds: of each Stage at most, as far as is
+    known; measurements correct them."""
 
     def __init__(self, seconds: list[float], bound: float):
         self._seconds, self._bound = list(seconds), bound
@@ -154,7 +94,7 @@ class Cut:
 
     def pieces(self, levels: Iterable[Level[Command]]) -> list[list[Item]]:
         """At least one piece; each is recorded into a command buffer."""
-        found: list[list[Item]] = [[]]
+        pieces: list[list[Item]] = [[]]
         total = 0.0
         for level in levels:
             for command in level.commands:
@@ -163,16 +103,16 @@ class Cut:
                 count = min(max(math.ceil(seconds / self._bound), 1), MOST)
                 for k in range(count):
                     total += seconds / count
-                    if found[-1] and total > self._bound:
-                        found.append([])
+                    if pieces[-1] and total > self._bound:
+                        pieces.append([])
                         total = seconds / count
-                    found[-1].append(Item(level, command, Slice(k, count)))
-        return found
+                    pieces[-1].append(Item(level, command, Slice(k, count)))
+        return pieces
 
     def correct(self, long: Iterable[tuple[Sequence[Item], float]]) -> None:
         """Pieces took these seconds, which is longer than the bound. Stages that share a piece get pieces of their own. Others
-        are cut finer as long as that makes pieces shorter: every slice of a draw transforms all vertices, and on a machine
-        with other work everything is slow."""
+        are cut finer as long as that makes pieces shorter. It may not: every slice of a draw transforms all vertices, and on a
+        machine with other work everything is slow."""
         slowest: dict[int, tuple[float, int]] = {}
         for items, seconds in long:
             counts = {i.command.stage: i.slice.of for i in items if i.command.stage >= 0}
