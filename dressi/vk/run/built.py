@@ -17,7 +17,7 @@ from ..plan.sync.commands import Command, Part
 from .device.memory import DeviceBuffer
 from .gate import UNGATED, Gating
 from .record import Prepared, Target, record, record_nothing
-from .shaders.pipeline import PipelineCache, PipelineMaker, make_pool
+from .shaders.pipeline import PipelineCache, PipelineMaker
 from .shaders.render_pass import DrawTarget, make_scatter_target, make_target
 from .slices import Cut, Item, Slice, seconds_at_most
 from .workspace import Images, Store
@@ -85,8 +85,8 @@ class BuiltPlan:
     def _begin(self, step: Target, cache: PipelineCache) -> None:
         """What belongs to the images of a step: of the plan itself, or of ``at``."""
         self._step = step
-        self._pool = make_pool(self.device, list(self.plan.shaders.values()))
-        self._maker = PipelineMaker(self.device, cache, self._pool)
+        resources = [shaders.resources for shaders in self.plan.shaders.values()]
+        self._maker = PipelineMaker(self.device, cache, resources)
         self._targets: list[DrawTarget] = []
         self._warming: list[Any] = []  # commands that make the driver compile
         self._recordings: OrderedDict[Stages, _Recording] = OrderedDict()
@@ -342,4 +342,3 @@ class BuiltPlan:
         for target in self._targets:
             for handle in (target.framebuffer, target.render_pass):
                 self.device.destroy(handle)
-        self.device.destroy(self._pool)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Hashable, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,13 +15,15 @@ from ....config import config
 from ...plan.glsl.shaders import Resource, Shaders, stage_of
 from ...plan.substage import Accumulate, FragmentScatter, ListFaces, ScatterDraw, SubStage
 from ..device.device import Device
-from ..device.memory import DeviceBuffer, DeviceImage
+from ..device.memory import DeviceBuffer
 from ..host import cache
 from ..shared import Reference
 from .errors import Shader
 from .pyglslang import compile_many
 from .render_pass import DrawTarget
 
+Images = Mapping[Variable, Sequence[Any]]
+Buffers = Mapping[str, DeviceBuffer]
 _FULL_SUBGROUPS = 2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT
 _DISPATCH_BASE = 0x10  # VK_PIPELINE_CREATE_DISPATCH_BASE_BIT: a dispatch may begin at any workgroup
 _FILTERS = {"nearest": "VK_FILTER_NEAREST", "bilinear": "VK_FILTER_LINEAR"}
@@ -31,8 +34,8 @@ _WRAPS = {"repeat": "VK_SAMPLER_ADDRESS_MODE_REPEAT", "clamp": "VK_SAMPLER_ADDRE
 class Pipelines:
     """Pipelines of one SubStage by shader (``draw``, ``compute``, ``resolve``), and its descriptor set.
 
-    bands: the values of the push constant with which a scatter runs, one after the other, if there are several. based:
-    whether the first workgroup of a dispatch is another, before it.
+    bands: the values of a push constant with which a scatter runs, one after the other, if there are several. based: whether
+    the push constant before it is the first workgroup of a dispatch.
     """
 
     layout: Any
@@ -73,38 +76,18 @@ def _digest(source: str) -> bytes:
     return hashlib.sha256(source.encode()).digest()
 
 
-def descriptor_type(vk: Any, kind: str) -> int:
-    """The VkDescriptorType of a ``Resource`` of this kind."""
-    return {
-        "texture": vk.VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE,
-        "sampler": vk.VK_DESCRIPTOR_TYPE_SAMPLER,
-        "attachment": vk.VK_DESCRIPTOR_TYPE_INPUT_ATTACHMENT,
-        "storage": vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
-        "load": vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
-        "buffer": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-        "status": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-        "blocks": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-        "list": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-        "hits": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-        "range": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-    }[kind.split()[0]]
+_IMAGES = {
+    "texture": "SAMPLED_IMAGE",
+    "sampler": "SAMPLER",
+    "attachment": "INPUT_ATTACHMENT",
+    "storage": "STORAGE_IMAGE",
+    "load": "STORAGE_IMAGE",
+}
 
 
-def make_pool(device: Device, all_shaders: list[Shaders]) -> Any:
-    """A descriptor pool with room for one set of each SubStage."""
-    vk = device.vk
-    counts: dict[int, int] = {}
-    for shaders in all_shaders:
-        for resource in shaders.resources:
-            kind = descriptor_type(vk, resource.kind)
-            counts[kind] = counts.get(kind, 0) + 1
-    sizes = [vk.VkDescriptorPoolSize(kind, count) for kind, count in counts.items()] or [
-        vk.VkDescriptorPoolSize(vk.VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE, 1)
-    ]
-    info = vk.VkDescriptorPoolCreateInfo(
-        maxSets=max(len(all_shaders), 1), poolSizeCount=len(sizes), pPoolSizes=sizes
-    )
-    return device.create("DescriptorPool", info)
+def _descriptor_type(vk: Any, kind: str) -> int:
+    """The VkDescriptorType of a ``Resource`` of this kind; those that are no images are storage buffers."""
+    return getattr(vk, f"VK_DESCRIPTOR_TYPE_{_IMAGES.get(kind, 'STORAGE_BUFFER')}")
 
 
 def _jobs(s: SubStage, shaders: Shaders) -> list[Shader]:
@@ -116,27 +99,33 @@ def _jobs(s: SubStage, shaders: Shaders) -> list[Shader]:
 
 
 class PipelineMaker:
-    """Makes the pipelines of one plan and holds them.
+    """Makes the pipelines of one plan and holds them, and a descriptor set for each of ``all_resources``.
 
-    All plans of a Device share them: dispatches of the same shader (those of peeled layers), and graphs that are
-    built again. Drivers compile each pipeline, which takes much longer than all else here. A shared object has the
-    debug name of the Stage that it was made for.
+    All plans of a Device share pipelines: dispatches of the same shader (those of peeled layers), and graphs that are built
+    again. Drivers compile each pipeline, which takes much longer than all else here. A shared object has the debug name of
+    the Stage that it was made for.
     """
 
-    def __init__(self, device: Device, pipelines: PipelineCache, pool: Any):
-        self.device, self.cache, self.pool = device, pipelines, pool
+    def __init__(
+        self, device: Device, pipelines: PipelineCache, all_resources: Collection[tuple[Resource, ...]]
+    ):
+        self.device, self.cache = device, pipelines
         self.made = 0  # pipelines that were not there before
         self._held: list[Reference] = []
+        vk = device.vk
+        kinds = [_descriptor_type(vk, r.kind) for resources in all_resources for r in resources]
+        counts = Counter(kinds or [vk.VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE])
+        sizes = [vk.VkDescriptorPoolSize(kind, count) for kind, count in counts.items()]
+        info = vk.VkDescriptorPoolCreateInfo(
+            maxSets=max(len(all_resources), 1), poolSizeCount=len(sizes), pPoolSizes=sizes
+        )
+        self._pool = device.create("DescriptorPool", info)
 
-    def compile(self, all_shaders: dict[SubStage, Shaders]) -> None:
+    def compile(self, all_shaders: Mapping[SubStage, Shaders]) -> None:
         """Make the modules of all shaders at once, but of those that lie in pipelines of the Device. The others are
         made when they are needed."""
-        there = {
-            source
-            for key in self.device.shared.keys
-            if isinstance(key, PipelineKey)
-            for source in key.sources
-        }
+        keys = (key for key in self.device.shared.keys if isinstance(key, PipelineKey))
+        there = {source for key in keys for source in key.sources}
         jobs = [job for s, shaders in all_shaders.items() for job in _jobs(s, shaders)]
         self.cache.compile(job for job in jobs if _digest(job.source) not in there)
 
@@ -149,8 +138,8 @@ class PipelineMaker:
         self,
         s: SubStage,
         shaders: Shaders,
-        images: dict[Variable, list[DeviceImage]],
-        buffers: dict[str, DeviceBuffer],
+        images: Images,
+        buffers: Buffers,
         target: DrawTarget | None,
         resolve: DrawTarget | None,
         subpass: int,
@@ -168,13 +157,10 @@ class PipelineMaker:
         if not isinstance(s.work, ListFaces):
             flags["list"] = vk.VK_SHADER_STAGE_VERTEX_BIT
         flags["storage"] = flags["buffer"] = flags["status"] = stage_flags & ~vk.VK_SHADER_STAGE_VERTEX_BIT
-        bindings = tuple(
-            (descriptor_type(vk, r.kind), flags.get(r.kind, stage_flags)) for r in shaders.resources
-        )
+        stages = [flags.get(r.kind, stage_flags) for r in shaders.resources]
         bytes_ = 8 * shaders.based + 4 * (len(shaders.bands) > 1)
-        key = LayoutKey(SetLayoutKey(bindings), (stage_flags, bytes_) if bytes_ else ())
-        set_layout, layout = self._layout(key, name)
-        descriptors = self._descriptors(set_layout, shaders.resources, images, buffers)
+        constants = (stage_flags, bytes_) if bytes_ else ()
+        key, layout, descriptors = self._bound(shaders.resources, stages, constants, images, buffers, name)
         jobs = dict(zip(shaders.sources, _jobs(s, shaders), strict=True))
         handles = {}
         if s.draws or adds_in_fragments:
@@ -188,22 +174,41 @@ class PipelineMaker:
                 handles[part] = self._compute(jobs[part], key, layout, f"{name} {part}")
         return Pipelines(layout, descriptors, handles, shaders.bands, stage_flags, shaders.based)
 
-    def _layout(self, key: LayoutKey, name: str) -> tuple[Any, Any]:
-        """The layouts of a descriptor set and of a pipeline."""
+    def make_dispatch(
+        self, job: Shader, resources: tuple[Resource, ...], images: Images, buffers: Buffers
+    ) -> Pipelines:
+        """The pipeline and descriptor set of a shader of no SubStage."""
+        stages = [self.device.vk.VK_SHADER_STAGE_COMPUTE_BIT] * len(resources)
+        key, layout, descriptors = self._bound(resources, stages, (), images, buffers, job.name)
+        handles = {"compute": self._compute(job, key, layout, job.name)}
+        return Pipelines(layout, descriptors, handles, range(1), 0, False)
+
+    def _bound(
+        self,
+        resources: Sequence[Resource],
+        stages: Sequence[int],
+        constants: tuple[int, ...],
+        images: Images,
+        buffers: Buffers,
+        name: str,
+    ) -> tuple[LayoutKey, Any, Any]:
+        """The layout of a pipeline, its key, and a descriptor set. stages: those that see each resource."""
         vk = self.device.vk
+        kinds = [_descriptor_type(vk, r.kind) for r in resources]
+        key = LayoutKey(SetLayoutKey(tuple(zip(kinds, stages, strict=True))), constants)
 
         def make_set_layout() -> Any:
             slots = [
                 vk.VkDescriptorSetLayoutBinding(
-                    binding=k, descriptorType=kind, descriptorCount=1, stageFlags=stages
+                    binding=k, descriptorType=kind, descriptorCount=1, stageFlags=flags
                 )
-                for k, (kind, stages) in enumerate(key.descriptors.bindings)
+                for k, (kind, flags) in enumerate(key.descriptors.bindings)
             ]
             info = vk.VkDescriptorSetLayoutCreateInfo(bindingCount=len(slots), pBindings=slots)
             return self.device.create("DescriptorSetLayout", info, name)
 
         def make_layout() -> Any:
-            ranges = [vk.VkPushConstantRange(key.constants[0], 0, key.constants[1])] if key.constants else []
+            ranges = [vk.VkPushConstantRange(constants[0], 0, constants[1])] if constants else []
             info = vk.VkPipelineLayoutCreateInfo(
                 setLayoutCount=1,
                 pSetLayouts=[set_layout],
@@ -213,51 +218,37 @@ class PipelineMaker:
             return self.device.create("PipelineLayout", info, name)
 
         set_layout = self._shared(key.descriptors, make_set_layout)
-        return set_layout, self._shared(key, make_layout)
-
-    def _descriptors(
-        self, set_layout: Any, resources: tuple[Resource, ...], images: Any, buffers: Any
-    ) -> Any:
-        vk = self.device.vk
+        layout = self._shared(key, make_layout)
         info = vk.VkDescriptorSetAllocateInfo(
-            descriptorPool=self.pool, descriptorSetCount=1, pSetLayouts=[set_layout]
+            descriptorPool=self._pool, descriptorSetCount=1, pSetLayouts=[set_layout]
         )
         descriptors = vk.vkAllocateDescriptorSets(self.device.handle, info)[0]
         writes, keep = [], []
-        for k, r in enumerate(resources):
+        for k, (r, kind) in enumerate(zip(resources, kinds, strict=True)):
             if r.sampler is not None:
-                info = vk.VkDescriptorImageInfo(self._sampler(r.sampler), None, 0)
-                extra = {"pImageInfo": [info]}
+                info = {"pImageInfo": [vk.VkDescriptorImageInfo(self._sampler(r.sampler), None, 0)]}
             elif r.variable is None or r.kind == "range":
                 buffer = buffers[r.kind] if r.variable is None else images[r.variable][0].buffer
-                info = vk.VkDescriptorBufferInfo(buffer.handle, 0, buffer.size)
-                extra = {"pBufferInfo": [info]}
+                info = {"pBufferInfo": [vk.VkDescriptorBufferInfo(buffer.handle, 0, buffer.size)]}
             else:
-                info = vk.VkDescriptorImageInfo(
-                    None, images[r.variable][r.plane].view, vk.VK_IMAGE_LAYOUT_GENERAL
-                )
-                extra = {"pImageInfo": [info]}
-            keep.append((info, extra))
-            writes.append(
-                vk.VkWriteDescriptorSet(
-                    dstSet=descriptors,
-                    dstBinding=k,
-                    descriptorCount=1,
-                    descriptorType=descriptor_type(vk, r.kind),
-                    **extra,
-                )
+                view = images[r.variable][r.plane].view
+                info = {"pImageInfo": [vk.VkDescriptorImageInfo(None, view, vk.VK_IMAGE_LAYOUT_GENERAL)]}
+            keep.append(info)
+            write = vk.VkWriteDescriptorSet(
+                dstSet=descriptors, dstBinding=k, descriptorCount=1, descriptorType=kind, **info
             )
+            writes.append(write)
         if writes:
             vk.vkUpdateDescriptorSets(self.device.handle, len(writes), writes, 0, None)
-        return descriptors
+        return key, layout, descriptors
 
     def _sampler(self, sampler: Sampler) -> Any:
         """The object for it: coordinates of 0 to 1 over the image, which has one level."""
         vk = self.device.vk
-        mode = getattr(vk, _WRAPS[sampler.wrap])
+        mode, filter = getattr(vk, _WRAPS[sampler.wrap]), getattr(vk, _FILTERS[sampler.filter])
         info = vk.VkSamplerCreateInfo(
-            magFilter=getattr(vk, _FILTERS[sampler.filter]),
-            minFilter=getattr(vk, _FILTERS[sampler.filter]),
+            magFilter=filter,
+            minFilter=filter,
             mipmapMode=vk.VK_SAMPLER_MIPMAP_MODE_NEAREST,
             addressModeU=mode,
             addressModeV=mode,
@@ -344,32 +335,32 @@ class PipelineMaker:
         return self._shared(PipelineKey(sources, key, state), make)
 
     def destroy(self) -> None:
-        """Release the pipelines and layouts."""
+        """Release the pipelines, layouts and descriptor sets."""
         for reference in reversed(self._held):
             self.device.release(reference)
         self._held.clear()
+        self.device.destroy(self._pool)
 
 
 # The fixed functions of a pipeline that draws: how depths are tested and colours are blended.
 
 
 class DrawState(NamedTuple):
-    """nearest: only what is nearer than what was drawn before is drawn. again: only where a raster drew anything. added:
-    colours are added to what the attachments hold."""
+    """nearest: draws only what is nearer than what was drawn before. again: draws only where a raster drew anything. added:
+    adds colours to what the attachments hold."""
 
     nearest: bool
     again: bool
     added: bool
 
     def depth_test(self, vk: Any) -> Any:
-        """A scatter that draws again passes where the raster left any depth: it is less than 1 there, that of the draw is 1."""
+        """A scatter that draws again, at depth 1, passes where the raster left a depth, which is less than 1."""
         compare = vk.VK_COMPARE_OP_GREATER if self.again else vk.VK_COMPARE_OP_LESS
         return vk.VkPipelineDepthStencilStateCreateInfo(
             depthTestEnable=self.nearest or self.again, depthWriteEnable=self.nearest, depthCompareOp=compare
         )
 
     def blending(self, vk: Any) -> Any:
-        """Of one attachment."""
         if not self.added:
             return vk.VkPipelineColorBlendAttachmentState(colorWriteMask=15)
         one, add = vk.VK_BLEND_FACTOR_ONE, vk.VK_BLEND_OP_ADD
@@ -386,7 +377,6 @@ class DrawState(NamedTuple):
 
 
 def state_of(s: SubStage) -> DrawState:
-    """Of the pipeline of a SubStage that draws."""
     return DrawState(s.has_depth, isinstance(s.work, ScatterDraw), isinstance(s.work, Accumulate))
 
 

@@ -15,9 +15,8 @@ from ..device.memory import DeviceImage
 
 @dataclass
 class DrawTarget:
-    """A render pass with its framebuffer and area. ``clears``: a clear value for each attachment up to the last one that is
-    cleared. ``compatibility``: equal for render passes with which the same pipelines may be used (Vulkan, Render Pass
-    Compatibility)."""
+    """A render pass with its framebuffer and area. clears: a value for each attachment up to the last one that is cleared.
+    compatibility: equal for render passes with which the same pipelines may be used (Vulkan, Render Pass Compatibility)."""
 
     render_pass: Any
     framebuffer: Any
@@ -66,8 +65,8 @@ def make_target(
     """A render pass with a subpass for each SubStage. Rasters clear their face to -1, what fragments write beside it
     to its background, and their depth to 1; sums over fragments begin at 0.
 
-    Attachments of Variables in ``passing`` are not stored; depths are stored if a scatter tests them later. may_skip:
-    the draws may be switched off, then stored attachments keep what they hold.
+    Attachments of Variables in ``passing`` are not stored; depths are stored if a scatter tests them later. may_skip: the
+    draws may be switched off; stored attachments then keep what they hold.
     """
     vk = device.vk
     table = _Attachments()
@@ -80,14 +79,13 @@ def make_target(
             if read.binding is Binding.ATTACHMENT
             for image in images[read.variable]
         ]
-        colors = [table.add(image, k, write=True) for v in s.colors for image in images[v]]
-        table.stored.update(
-            table.number[id(image)] for v in s.colors if v not in passing for image in images[v]
-        )
-        depth = None
-        if isinstance(s.work, Raster | Accumulate):
-            cleared = [_clear(vk, v) for v in s.colors for _ in images[v]]
-            table.cleared.update(zip(colors, cleared, strict=True))
+        colors, depth = [], None
+        for v in s.colors:
+            own = [table.add(image, k, write=True) for image in images[v]]
+            colors += own
+            table.stored.update(own if v not in passing else ())
+            if isinstance(s.work, Raster | Accumulate):
+                table.cleared.update(dict.fromkeys(own, _clear(vk, v)))
         if s.has_depth:
             depth = table.add(depths[s], k, write=True)
             table.cleared[depth] = vk.VkClearValue(depthStencil=vk.VkClearDepthStencilValue(1.0, 0))
@@ -96,25 +94,23 @@ def make_target(
                 table.stored.add(depth)
         descriptions.append((inputs, colors, depth))
     for k, (inputs, colors, depth) in enumerate(descriptions):
-        now = {*inputs, *colors} | ({depth} if depth is not None else set())
+        now = {*inputs, *colors, depth}
         preserved = [a for a in table.used if a not in now and a not in table.depth and table.used[a][0] < k]
         # Attachments that are loaded must also be preserved by the subpasses before their first use.
         preserved += [a for a in table.used if a in table.loaded and a not in now and table.used[a][0] > k]
         structure.append((tuple(inputs), tuple(colors), depth, tuple(preserved)))
-        subpasses.append(
-            vk.VkSubpassDescription(
-                pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS,
-                inputAttachmentCount=len(inputs),
-                pInputAttachments=[vk.VkAttachmentReference(a, general) for a in inputs],
-                colorAttachmentCount=len(colors),
-                pColorAttachments=[vk.VkAttachmentReference(a, general) for a in colors],
-                pDepthStencilAttachment=vk.VkAttachmentReference(depth, table.images[depth].layout)
-                if depth is not None
-                else None,
-                preserveAttachmentCount=len(preserved),
-                pPreserveAttachments=preserved,
-            )
+        tested = None if depth is None else vk.VkAttachmentReference(depth, table.images[depth].layout)
+        subpass = vk.VkSubpassDescription(
+            pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS,
+            inputAttachmentCount=len(inputs),
+            pInputAttachments=[vk.VkAttachmentReference(a, general) for a in inputs],
+            colorAttachmentCount=len(colors),
+            pColorAttachments=[vk.VkAttachmentReference(a, general) for a in colors],
+            pDepthStencilAttachment=tested,
+            preserveAttachmentCount=len(preserved),
+            pPreserveAttachments=preserved,
         )
+        subpasses.append(subpass)
     attachments, clears = [], []
     for k, image in enumerate(table.images):
         load = vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE
@@ -122,51 +118,11 @@ def make_target(
             load = vk.VK_ATTACHMENT_LOAD_OP_LOAD
         elif k in table.cleared:
             load = vk.VK_ATTACHMENT_LOAD_OP_CLEAR
-        store = vk.VK_ATTACHMENT_STORE_OP_DONT_CARE
-        if k in table.stored | table.loaded:
-            store = vk.VK_ATTACHMENT_STORE_OP_STORE
-        attachments.append(
-            vk.VkAttachmentDescription(
-                format=image.format,
-                samples=vk.VK_SAMPLE_COUNT_1_BIT,
-                loadOp=load,
-                storeOp=store,
-                stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
-                stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
-                initialLayout=image.layout,
-                finalLayout=image.layout,
-            )
-        )
+        attachments.append(_attachment(vk, image, load, stored=k in table.stored | table.loaded))
         clears.append(table.cleared.get(k) or vk.VkClearValue())
     del clears[max(table.cleared, default=-1) + 1 :]
     pairs = _ordered(table)
-    dependencies = [_dependency(vk, *pair) for pair in pairs]
-    render_pass = device.create(
-        "RenderPass",
-        vk.VkRenderPassCreateInfo(
-            attachmentCount=len(attachments),
-            pAttachments=attachments,
-            subpassCount=len(subpasses),
-            pSubpasses=subpasses,
-            dependencyCount=len(dependencies),
-            pDependencies=dependencies,
-        ),
-        name,
-    )
-    framebuffer = device.create(
-        "Framebuffer",
-        vk.VkFramebufferCreateInfo(
-            renderPass=render_pass,
-            attachmentCount=len(table.images),
-            pAttachments=[image.view for image in table.images],
-            width=size[0],
-            height=size[1],
-            layers=1,
-        ),
-        name,
-    )
-    formats = tuple(image.format for image in table.images)
-    return DrawTarget(render_pass, framebuffer, size, clears, (formats, tuple(structure), tuple(pairs)))
+    return _made(device, table.images, attachments, subpasses, tuple(structure), pairs, size, clears, name)
 
 
 def make_scatter_target(
@@ -174,50 +130,63 @@ def make_scatter_target(
 ) -> DrawTarget:
     """A render pass for draws that only add into buffers, tested against the depth of a raster, or not at all."""
     vk = device.vk
-    if depth is None:
-        return _made_scatter_target(device, [], None, [], size, name, ((), (((), (), None, ()),), ()))
-    attachment = vk.VkAttachmentDescription(
-        format=depth.format,
+    images = [] if depth is None else [depth]
+    attachments = [_attachment(vk, image, vk.VK_ATTACHMENT_LOAD_OP_LOAD, stored=True) for image in images]
+    reference = None if depth is None else vk.VkAttachmentReference(0, depth.layout)
+    subpass = vk.VkSubpassDescription(
+        pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS, pDepthStencilAttachment=reference
+    )
+    structure = (((), (), None if depth is None else 0, ()),)
+    return _made(device, images, attachments, [subpass], structure, [], size, [], name)
+
+
+def _attachment(vk: Any, image: DeviceImage, load: int, *, stored: bool) -> Any:
+    return vk.VkAttachmentDescription(
+        format=image.format,
         samples=vk.VK_SAMPLE_COUNT_1_BIT,
-        loadOp=vk.VK_ATTACHMENT_LOAD_OP_LOAD,
-        storeOp=vk.VK_ATTACHMENT_STORE_OP_STORE,
+        loadOp=load,
+        storeOp=vk.VK_ATTACHMENT_STORE_OP_STORE if stored else vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
         stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
         stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
-        initialLayout=depth.layout,
-        finalLayout=depth.layout,
+        initialLayout=image.layout,
+        finalLayout=image.layout,
     )
-    reference = vk.VkAttachmentReference(0, depth.layout)
-    compatibility = ((depth.format,), (((), (), 0, ()),), ())
-    return _made_scatter_target(device, [attachment], reference, [depth.view], size, name, compatibility)
 
 
-def _made_scatter_target(
+def _made(
     device: Device,
+    images: list[DeviceImage],
     attachments: list[Any],
-    depth: Any,
-    views: list[Any],
+    subpasses: list[Any],
+    structure: Hashable,
+    pairs: list[tuple[int, int]],
     size: tuple[int, int],
+    clears: list[Any],
     name: str,
-    compatibility: Hashable,
 ) -> DrawTarget:
+    """structure: of the subpasses, what decides with which pipelines they may be used. pairs: of subpasses that are ordered."""
     vk = device.vk
-    subpass = vk.VkSubpassDescription(
-        pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS, pDepthStencilAttachment=depth
-    )
+    dependencies = [_dependency(vk, *pair) for pair in pairs]
     info = vk.VkRenderPassCreateInfo(
-        attachmentCount=len(attachments), pAttachments=attachments, subpassCount=1, pSubpasses=[subpass]
+        attachmentCount=len(attachments),
+        pAttachments=attachments,
+        subpassCount=len(subpasses),
+        pSubpasses=subpasses,
+        dependencyCount=len(dependencies),
+        pDependencies=dependencies,
     )
     render_pass = device.create("RenderPass", info, name)
     info = vk.VkFramebufferCreateInfo(
         renderPass=render_pass,
-        attachmentCount=len(views),
-        pAttachments=views,
+        attachmentCount=len(images),
+        pAttachments=[image.view for image in images],
         width=size[0],
         height=size[1],
         layers=1,
     )
     framebuffer = device.create("Framebuffer", info, name)
-    return DrawTarget(render_pass, framebuffer, size, [], compatibility)
+    formats = tuple(image.format for image in images)
+    return DrawTarget(render_pass, framebuffer, size, clears, (formats, structure, tuple(pairs)))
 
 
 def _clear(vk: Any, v: Variable) -> Any:
@@ -225,8 +194,9 @@ def _clear(vk: Any, v: Variable) -> Any:
     missed = (-1,) if isinstance(v.creator, RasterFunction) else (0,)
     if isinstance(v.creator, FragmentValue):
         missed = v.creator.background
-    four = [*missed, *(0,) * (4 - len(missed))] if len(missed) > 1 else [*missed] * 4
-    color = {"int32": [int(x) for x in four]} if v.vtype.is_int else {"float32": [float(x) for x in four]}
+    number = int if v.vtype.is_int else float
+    four = [number(x) for x in ([*missed] * 4 if len(missed) == 1 else [*missed, 0, 0, 0])[:4]]
+    color = {"int32": four} if v.vtype.is_int else {"float32": four}
     return vk.VkClearValue(color=vk.VkClearColorValue(**color))
 
 
