@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from .vk.run.device.device import Device
     from .vk.run.engine import DressiAD
     from .vk.run.export import ExportedImage
-    from .vk.run.values.evaluations import evaluate
+    from .vk.run.evaluations import evaluate
 
 __version__ = "0.3.0"
 
@@ -96,7 +96,7 @@ _MODULES = (
     "vk.plan.options",
     "vk.run.device.device",
     "vk.run.device.choose",
-    "vk.run.values.evaluations",
+    "vk.run.evaluations",
     "vk.run.export",
     "vk.run.engine",
 )
@@ -176,7 +176,7 @@ def _default_engine() -> Any:
     """An engine on the device that is shared. Every picture sends its arrays, so the first plan is kept."""
     from .vk.plan.options import PlanOptions
     from .vk.run.engine import DressiAD
-    from .vk.run.values.evaluations import shared_device
+    from .vk.run.evaluations import shared_device
 
     return DressiAD(shared_device(), options=PlanOptions(adapt=False))
 

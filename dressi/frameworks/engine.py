@@ -25,7 +25,7 @@ from ..vk.run.device.memory import from_planes
 from ..vk.run.device.transfer import Exchange
 from ..vk.run.executor import VulkanExecutor
 from ..vk.run.measure.calibration import model_of
-from ..vk.run.values.evaluations import shared_device
+from ..vk.run.evaluations import shared_device
 from ..vk.run.workspace import Workspace
 from .operation import Layout, Operation, Parts, Spec, computed, spec_of
 

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from ...ad.graph import Variable
@@ -13,18 +14,16 @@ from ..plan.glsl.pixel import words_of
 from ..plan.lists import BlockHits
 from ..plan.plan import Plan
 from ..plan.substage import Binding, FragmentScatter, ScatterDraw, Stage, SubStage
-from ..plan.sync.commands import Command, Part
+from ..plan.sync.commands import Part
 from .device.memory import DeviceBuffer
 from .gate import UNGATED, Gating
 from .record import Prepared, Target, record, record_nothing
 from .shaders.pipeline import PipelineCache, PipelineMaker
 from .shaders.render_pass import DrawTarget, make_scatter_target, make_target
-from .slices import Cut, Item, Slice, seconds_at_most
+from .slices import Cut, Item, seconds_at_most
 from .workspace import Images, Store
 
 RECORDINGS = 8  # command buffers kept for different sets of Stages
-
-AfterStage = Callable[[Any, int], None]
 Stages = frozenset[int]
 
 
@@ -37,8 +36,9 @@ class _Recording(NamedTuple):
 
 
 class BuiltPlan:
-    """Runs a Plan. Stages have numbers, those of ``static`` first. ``stale``: the Stages that do not run in every
-    step and of which a leaf was sent since they last ran. fresh: the first plan of a program, whose outputs hold nothing."""
+    """Runs a Plan. Stages have numbers, those of ``static`` first. ``stale``: the Stages that do not run in every step and
+    of which a leaf was sent since they last ran. fresh: whether it is the first plan of a program, whose outputs hold
+    nothing yet."""
 
     def __init__(self, plan: Plan, store: Store, gating: Gating = UNGATED, *, fresh: bool = False):
         device, commands = store.device, store.commands
@@ -56,23 +56,19 @@ class BuiltPlan:
             for buffer in self._lists.values():
                 commands.zero(buffer)
         self._gating = gating
-        gates = (None, gating.gate)  # static work runs only when it is out of date, so it has no gate
-        runs = [
-            Target(device, commands, plan.limits, of, plan.images.ranges, self._lists, gate)
-            for of, gate in zip(images, gates, strict=True)
-        ]
+        of_static, of_step = images
+        # Static work runs only when it is out of date, so it has no gate.
+        static = Target(device, commands, plan.limits, of_static, plan.images.ranges, self._lists)
+        step = replace(static, images=of_step, gate=gating.gate)
         self._buffers = buffers
-        self._begin(runs[1], cache)
+        self._begin(step, cache)
         if not device.compiles_late:
             self._maker.compile(plan.shaders)
-        static, step = (
-            [self._prepare(stage, run) for stage in schedule.stages]
-            for schedule, run in zip(plan.schedules, runs, strict=True)
-        )
+        self._stages = [self._prepare(stage, static) for stage in plan.static.stages]
+        self._static_count = len(self._stages)
+        self._stages += [self._prepare(stage, step) for stage in plan.step.stages]
         cache.release_modules()
-        self._stages = [*static, *step]
         sources = [*plan.static.dependencies, *plan.step.dependencies]
-        self._static: Stages = frozenset(range(len(static)))
         self._always: Stages = frozenset(k for k, own in enumerate(sources) if own is None)
         self._follow: dict[Variable, list[int]] = {}
         for k, own in enumerate(sources):
@@ -83,7 +79,7 @@ class BuiltPlan:
         self._cut = Cut(seconds_at_most(plan, device.record, self._pace.bound), self._pace.bound)
 
     def _begin(self, step: Target, cache: PipelineCache) -> None:
-        """What belongs to the images of a step: of the plan itself, or of ``at``."""
+        """Starts what belongs to the images of a step: of the plan itself, or of ``at``."""
         self._step = step
         resources = [shaders.resources for shaders in self.plan.shaders.values()]
         self._maker = PipelineMaker(self.device, cache, resources)
@@ -93,15 +89,15 @@ class BuiltPlan:
         self._elsewhere: dict[tuple[int, ...], BuiltPlan] = {}
 
     def at(self, images: Images) -> BuiltPlan:
-        """The same plan with other images for leaves that change in every step; all else is shared, what is out of date as well."""
+        """The same plan with other images for leaves that change in every step; all else is shared, also ``stale``."""
         key = tuple(id(image) for leaf in images for image in images[leaf])
         if key not in self._elsewhere:
             own = self._step.images
             other = {id(old): new for leaf in images for old, new in zip(own.get(leaf, ()), images[leaf])}
             moved = {
-                v: [other.get(id(image), image) for image in found]
-                for v, found in own.items()
-                if any(id(image) in other for image in found)
+                v: [other.get(id(image), image) for image in held]
+                for v, held in own.items()
+                if any(id(image) in other for image in held)
             }
             made = self._elsewhere[key] = copy(self)
             made._begin(replace(self._step, images=own | moved), self._maker.cache)
@@ -111,7 +107,6 @@ class BuiltPlan:
             ]
         return self._elsewhere[key]
 
-    # ---- what is out of date
     def touch(self, leaf: Variable) -> None:
         """A leaf was sent."""
         self.stale.update(self._follow.get(leaf, ()))
@@ -123,7 +118,9 @@ class BuiltPlan:
         self.refine()
         try:
             for key, times in self.pending(n):
-                if times > 1 and self._doubtful(key):
+                recording = self._recordings[key]
+                expected = sum(map(self._cut.seconds, recording.pieces))
+                if times > 1 and recording.ticket == 0 and expected > self._pace.bound:
                     self._submit(key, 1)
                     self.commands.wait()
                     self.refine()
@@ -138,11 +135,6 @@ class BuiltPlan:
             self.commands.submit(*self.buffers(key), times=times)
         finally:  # after a ctrl-C it may be in flight
             self.submitted(key, self.commands.last)
-
-    def _doubtful(self, key: Stages) -> bool:
-        """Whether a recording that never ran may take longer than one submission should."""
-        found = self._recordings[key]
-        return found.ticket == 0 and sum(map(self._cut.seconds, found.pieces)) > self._pace.bound
 
     def refine(self) -> bool:
         """Cut finer what took longer than a submission should. Returns whether there was anything."""
@@ -165,14 +157,14 @@ class BuiltPlan:
     def pending(self, n: int) -> list[tuple[Stages, int]]:
         """Recordings of ``n`` steps, and how often each runs. They count as run; the caller submits them."""
         stale, rest = frozenset(self.stale), self._always
-        found: list[tuple[Stages, int]] = []
+        runs: list[tuple[Stages, int]] = []
         if stale and n:
-            found.append((self._recorded(stale | rest), 1))
+            runs.append((self._recorded(stale | rest), 1))
             self.stale.clear()
             n -= 1
         if n and (rest or self.plan.step.copies):
-            found.append((self._recorded(rest), n))
-        return found
+            runs.append((self._recorded(rest), n))
+        return runs
 
     def invalidate(self) -> None:
         """What was pending may not have run: everything is out of date."""
@@ -189,28 +181,24 @@ class BuiltPlan:
 
     def _recorded(self, stages: Stages) -> Stages:
         """Record the commands for these Stages and the copies of a step, unless they are kept. Returns their key."""
-        if stages in self._recordings:
-            self._recordings.move_to_end(stages)
-            return stages
-        if len(self._recordings) >= RECORDINGS:
-            _, oldest = self._recordings.popitem(last=False)
-            self.commands.wait(oldest.ticket)
-            self._release(oldest.buffers)
-        self._recordings[stages] = self._record(self._cut.pieces(self.plan.synchronized(stages)))
+        if stages not in self._recordings:
+            if len(self._recordings) >= RECORDINGS:
+                _, oldest = self._recordings.popitem(last=False)
+                self.commands.wait(oldest.ticket)
+                self._release(oldest.buffers)
+            self._recordings[stages] = self._record(self._cut.pieces(self.plan.synchronized(stages)))
+        self._recordings.move_to_end(stages)
         return stages
 
     def _record(self, pieces: list[list[Item]]) -> _Recording:
         """A command buffer for each piece. The last one looks at the flags of gates."""
 
-        def write(buffer: Any, items: Sequence[Item], last: bool) -> None:
-            self._write_items(buffer, items)
-            for gate in self._gating.flags if last else ():
+        def write(buffer: Any, number: int) -> None:
+            self._write_items(buffer, pieces[number])
+            for gate in self._gating.flags if number == len(pieces) - 1 else ():
                 gate.refresh(buffer)
 
-        buffers = [
-            self.commands.record(lambda b, items=items, k=k: write(b, items, k == len(pieces)))
-            for k, items in enumerate(pieces, 1)
-        ]
+        buffers = [self.commands.record(partial(write, number=k)) for k in range(len(pieces))]
         if self._gating.gate is not None:
             self.device.work.pace.gated.update(buffers)
         return _Recording(pieces, buffers, 0)
@@ -219,11 +207,11 @@ class BuiltPlan:
         for buffer in buffers:
             self.commands.release(buffer)
 
-    def record_step(self, begin: Callable[[Any], None], after_stage: AfterStage) -> list[Any]:
+    def record_step(self, begin: Callable[[Any], None], after_stage: Callable[[Any, int], None]) -> list[Any]:
         """The command buffers of a step before which nothing was sent. ``begin(buffer)`` is called before all else,
         ``after_stage(buffer, number)`` behind each of its Stages, those that are left out included."""
         pieces = self._cut.pieces(self.plan.synchronized(self._always, in_order=True))
-        first = len(self._static)
+        first = self._static_count
         left = list(range(first, len(self._stages)))
 
         def end_before(buffer: Any, stage: int) -> None:
@@ -237,7 +225,7 @@ class BuiltPlan:
             if number == len(pieces) - 1:
                 end_before(buffer, len(self._stages))
 
-        return [self.commands.record(lambda b, k=k: write(b, k)) for k in range(len(pieces))]
+        return [self.commands.record(partial(write, number=k)) for k in range(len(pieces))]
 
     def _write_items(
         self, buffer: Any, items: Sequence[Item], before: Callable[[Any, int], None] | None = None
@@ -250,55 +238,41 @@ class BuiltPlan:
             last = level
             if before is not None and command.part is not Part.SAVE:
                 before(buffer, command.stage if command.stage >= 0 else len(self._stages))
-            self._write(buffer, command, slice)
-
-    def _write(self, buffer: Any, command: Command, slice: Slice) -> None:
-        if command.stage >= 0:
-            record(self._stages[command.stage], buffer, command, slice)
-        elif command.copy is not None:
-            target, source = command.copy
-            self.commands.copy(buffer, self._step.images[source], self._step.images[target])
+            if command.stage >= 0:
+                record(self._stages[command.stage], buffer, command, slice)
+            elif command.copy is not None:
+                target, source = command.copy
+                self.commands.copy(buffer, self._step.images[source], self._step.images[target])
 
     # ---- building
     def _prepare(self, stage: Stage, run: Target) -> Prepared:
         names = "+".join(type(f).__name__ for s in stage.sub_stages for f in s.functions)
         name = f"stage {names}"[:90]
-        target = None
-        tiling = self.plan.limits.tiling(stage.sub_stages[0].domain)
-        size = (tiling.width, tiling.height)
+        device, first = self.device, stage.sub_stages[0]
+        target, resolve, size = None, None, self._size(first)
         if stage.draws:
             gated, passing = run.gate is not None, self.plan.images.passing[run is self._step]
-            target = make_target(
-                self.device, stage, run.images, self._depths, passing, size, name, may_skip=gated
-            )
-        elif isinstance(stage.sub_stages[0].work, ScatterDraw):
-            target = make_scatter_target(self.device, self._depths[stage.sub_stages[0]], size, name)
-        elif isinstance(stage.sub_stages[0].work, FragmentScatter):
-            target = make_scatter_target(self.device, None, size, name)
-        final, resolve = stage.sub_stages[0].final, None
-        if final is not stage.sub_stages[0] and final.draws:
-            tiling = self.plan.limits.tiling(final.domain)
-            size = (tiling.width, tiling.height)
-            resolve = make_target(self.device, Stage((final,)), run.images, {}, (), size, name)
+            target = make_target(device, stage, run.images, self._depths, passing, size, name, may_skip=gated)
+        elif isinstance(first.work, ScatterDraw | FragmentScatter):
+            depth = self._depths[first] if isinstance(first.work, ScatterDraw) else None
+            target = make_scatter_target(device, depth, size, name)
+        if first.final is not first and first.final.draws:
+            whole = Stage((first.final,))
+            resolve = make_target(device, whole, run.images, {}, (), self._size(first.final), name)
         self._targets += [t for t in (target, resolve) if t is not None]
-        before = self._maker.made
-        pipelines = [
-            self._maker.make(
-                s,
-                self.plan.shaders[s],
-                run.images,
-                {**self._buffers, **self._lists_of(s)},
-                target,
-                resolve,
-                k,
-                name,
-            )
-            for k, s in enumerate(stage.sub_stages)
-        ]
+        before, pipelines = self._maker.made, []
+        for k, s in enumerate(stage.sub_stages):
+            shaders, buffers = self.plan.shaders[s], {**self._buffers, **self._lists_of(s)}
+            made = self._maker.make(s, shaders, run.images, buffers, target, resolve, k, name)
+            pipelines.append(made)
         prepared = Prepared(run, stage, target, resolve, pipelines)
         if self.device.compiles_late and self._maker.made > before and self._untouched(stage):
             self._warm_up(prepared)
         return prepared
+
+    def _size(self, s: SubStage) -> tuple[int, int]:
+        tiling = self.plan.limits.tiling(s.domain)
+        return tiling.width, tiling.height
 
     def _warm_up(self, p: Prepared) -> None:
         """The driver compiles the shaders of a Stage in its own thread, while the host goes on with the next."""
@@ -321,10 +295,11 @@ class BuiltPlan:
 
     def _lists_of(self, s: SubStage) -> dict[str, DeviceBuffer]:
         """The lists that the shaders of a SubStage bind, by the names of their resources."""
-        found, made = {}, s.work.makes
-        for k, x in enumerate((*s.work.uses, *(() if made is None else (made,)))):
-            found[f"hits {k}" if isinstance(x, BlockHits) else x.resource] = self._lists[x]
-        return found
+        bound = [*s.work.uses, *([] if s.work.makes is None else [s.work.makes])]
+        return {
+            f"hits {k}" if isinstance(x, BlockHits) else x.resource: self._lists[x]
+            for k, x in enumerate(bound)
+        }
 
     def destroy(self) -> None:
         """Release the plan's own objects. Its work must have ended."""

@@ -27,12 +27,12 @@ from ..plan.options import DEFAULT, PlanOptions
 from ..plan.plan import Plan
 from .device.device import Device, defer_close
 from .device.transfer import Readback
+from .evaluations import Evaluations, Running, in_form, named
 from .executor import VulkanExecutor, limits_of
 from .export import ExportedImage, exported
 from .measure.calibration import model_of
 from .measure.search import searched
 from .runner import Runner, by_leaf, read_state
-from .values.evaluations import Evaluations, Running, in_form, named
 from .workspace import Workspace
 
 LOSS = "loss"
@@ -236,8 +236,8 @@ class DressiAD:
         The copy is queued after the steps so far; nothing waits for it. A handle stays valid when the graph is built
         again or this is closed. With 8 handles unread, the next call waits for the first of them.
         """
-        found = self._evaluations.read_one(self._find(variable))
-        return found.then(lambda value: value.reshape(())) if variable == LOSS else found
+        value = self._evaluations.read_one(self._find(variable))
+        return value.then(lambda array: array.reshape(())) if variable == LOSS else value
 
     def export(self, variable: Variable | str) -> ExportedImage:
         """The images on the device that hold what ``recv`` would give, as handles for a viewer on the same device.
@@ -251,8 +251,8 @@ class DressiAD:
         ...     ad.export("image").extent
         (6, 4)
         """
-        found = self._find(variable)
-        return exported(found, self._evaluations.images(found), self.device, self._workspace.limits)
+        v = self._find(variable)
+        return exported(v, self._evaluations.images(v), self.device, self._workspace.limits)
 
     def _find(self, variable: Variable | str) -> Variable:
         """A Variable to be read, given as itself or by name. Raises GraphError."""

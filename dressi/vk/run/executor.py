@@ -1,5 +1,4 @@
-"""Runs a Program on a device: plans it, builds the plan, and builds specialised plans for leaves that change
-often."""
+"""Runs a Program on a device: plans it, builds the plan, and builds specialised plans for leaves that change often."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ from .gate import UNGATED, Gating, can_be_gated, copies_new_values, draws_lists
 from .shaders.pyglslang import compile_glsl
 from .workspace import Store, Workspace, check_memory
 
-EVERYWHERE: Mapping[Variable, Variable] = {}  # leaves stand for themselves
+ITSELF: Mapping[Variable, Variable] = {}  # every leaf stands for itself
 PLANS = 3  # built plans that are kept, for patterns of sends that come back
 
 
@@ -40,11 +39,11 @@ class VulkanExecutor:
     """``send`` leaves, ``run(n)`` steps, ``recv`` leaves and outputs, ``close``.
 
     Reactive cache: values that no step changes are computed once; after a ``send`` only those that depend on the sent
-    leaves are computed again. Leaves that are sent before every step get a specialised plan, which is dropped when
-    the sends stop; leaves and outputs stay in their images. workspace: holds the leaves and is shared with other
-    executors; None: the executor has its own. cost: the device model to plan with, by default the record of the
-    device's class. Raises PlanError when the program does not fit the limits, OutOfMemoryError when it does not fit
-    the memory. changing: leaves that others write before every step. gating: gates of the program.
+    leaves are computed again. Leaves that are sent before every step get a specialised plan, which is dropped when the
+    sends stop; leaves and outputs stay in their images. workspace: holds the leaves and is shared with other executors;
+    None: the executor has its own. cost: the device model to plan with, by default the record of the device's class.
+    changing: leaves that others write before every step. gating: gates of the program. Raises PlanError when the program
+    does not fit the limits, OutOfMemoryError when it does not fit the memory.
     """
 
     def __init__(
@@ -61,15 +60,14 @@ class VulkanExecutor:
     ):
         device.check_thread()
         self.program, self.device = program, device
-        self._options = options
-        self._cost = cost or device.record
+        self._options, self._cost = options, cost or device.record
         self._limits = workspace.limits if workspace is not None else limits_of(device, limits)
-        if gating.gate is not None:
+        gated = gating.gate is not None
+        if gated:
             self._limits = replace(self._limits, dispatch_base=False)
         self._closed = False
         self._every = bool(changing)
         self._gated = False  # plans copy leaves when a step begins, so that a gate can skip it
-        gated = gating.gate is not None
         try:
             plan = self._first_plan(changing, workspace, gated=gated)
         except InputError:  # lists grew since the leaves got their data
@@ -113,8 +111,8 @@ class VulkanExecutor:
 
     # ---- values
     def send(self, variable: Variable, values: Any) -> None:
-        """Set a leaf, after all steps so far. Raises GraphError when the array does not fit, and for a Variable that
-        is no leaf of the program."""
+        """Set a leaf, after all steps so far. Raises GraphError when the array does not fit, and for a Variable that is no
+        leaf of the program."""
         self.send_many({variable: values})
 
     def send_many(self, values: Mapping[Variable, Any]) -> None:
@@ -138,15 +136,11 @@ class VulkanExecutor:
             check_lengths(built.plan, counts)
 
     def recv(self, variable: Variable) -> np.ndarray:
-        """A leaf (after the last step) or an output (before its update).
-
-        (batch, H, W) + vtype.shape.
-        """
+        """A leaf (after the last step) or an output (before its update), (batch, H, W) + vtype.shape."""
         return self.recv_async(variable).result()
 
     def recv_async(self, variable: Variable) -> Readback:
-        """The same as a handle. The copy is queued after all work so far; neither this call nor later steps wait for
-        it."""
+        """``recv`` as a handle. The copy is queued after all work so far; neither this call nor later steps wait for it."""
         self._check_open()
         variable = self._stands_for.get(variable, variable)
         return self.workspace.download(variable, self.images(variable))
@@ -185,15 +179,15 @@ class VulkanExecutor:
         if not self._computed:
             self.run()
 
-    def built(self, at: Mapping[Variable, Variable] = EVERYWHERE) -> BuiltPlan:
+    def built(self, at: Mapping[Variable, Variable] = ITSELF) -> BuiltPlan:
         """What ``run`` would submit, for callers that submit the work of several programs at once. at: leaves of the program ->
-        others of the workspace, whose images it reads and writes in their place; all of them are ``changing``. Raises as ``run``."""
+        others of the workspace, whose images it uses in their place; all of them are ``changing``. Raises as ``run``."""
         self._check_open()
         self._check_sent(at)
         held = self.workspace.hold(at.values())
         return self._built.at({leaf: held[other] for leaf, other in at.items()}) if at else self._built
 
-    def _check_sent(self, at: Mapping[Variable, Variable] = EVERYWHERE) -> None:
+    def _check_sent(self, at: Mapping[Variable, Variable] = ITSELF) -> None:
         missing = self.missing | self.workspace.missing.intersection(at.values())
         if missing:
             names = ", ".join(str(v) for v in sorted(missing, key=lambda v: v.id))
@@ -207,32 +201,28 @@ class VulkanExecutor:
     # ---- plans
     def _first_plan(self, changing: frozenset[Variable], workspace: Workspace | None, *, gated: bool) -> Plan:
         """A plan whose loops over lists the device can run. Raises InputError."""
-        plan = self._plan(changing)
-        if gated:
-            plan = self._gatable(plan)
+        plan = self._gatable(self._plan(changing)) if gated else self._plan(changing)
         leaves = plan.program.leaves
-        if workspace is None:
-            counts = counts_of({v: v.data for v in leaves if v.data is not None})
-        else:
-            counts = workspace.lengths(leaves)
-        check_lengths(plan, counts)
+        own = {v: v.data for v in leaves if v.data is not None}
+        check_lengths(plan, counts_of(own) if workspace is None else workspace.lengths(leaves))
         return plan
 
     def _gatable(self, plan: Plan) -> Plan:
         """A plan that a gate can switch off, in place of one whose new values are copied; if there is one."""
-        if copies_new_values(plan) and not draws_lists(plan):
-            # A dispatch computes new values on the side.
-            packed, without = self._options, (*self._options.without, "fuse_horizontally")
-            self._options = replace(packed, without=without)
+        if not copies_new_values(plan) or draws_lists(plan):
+            return plan
+        # A dispatch computes new values on the side.
+        packed, without = self._options, (*self._options.without, "fuse_horizontally")
+        self._options = replace(packed, without=without)
+        plan = self._plan(plan.changing)
+        if copies_new_values(plan):
+            # One dispatch reads leaves at other texels and computes their new values.
+            self._options, self._gated = packed, True
             plan = self._plan(plan.changing)
-            if copies_new_values(plan):
-                # One dispatch reads leaves at other texels and computes their new values.
-                self._options, self._gated = packed, True
-                plan = self._plan(plan.changing)
-            if copies_new_values(plan) and self._options.runs("update_in_place"):
-                # What register tiles and draws make is not written into leaves: work on pixels copies it, one dispatch more.
-                self.program = copied_by_work(self.program, {leaf for leaf, _ in plan.step.copies})
-                plan = self._plan(plan.changing)
+        if copies_new_values(plan) and self._options.runs("update_in_place"):
+            # Register tiles and draws do not write into leaves: work on pixels copies what they make, one dispatch more.
+            self.program = copied_by_work(self.program, {leaf for leaf, _ in plan.step.copies})
+            plan = self._plan(plan.changing)
         return plan
 
     def _plan(self, changing: frozenset[Variable]) -> Plan:
@@ -314,17 +304,16 @@ def limits_of(device: Device, imposed: DeviceLimits | None) -> DeviceLimits:
 def _debug(plan: Plan, device: Device) -> None:
     """Print and write what DRESSI_DEBUG and DRESSI_DUMP ask for."""
     if config.dump:
-        folder = Path(config.dump)
+        folder, key = Path(config.dump), plan.key[:12]
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{plan.key[:12]}.plan.txt").write_text(str(plan), encoding="utf-8")
-        (folder / f"{plan.key[:12]}.plan.dot").write_text(plan_dot(plan), encoding="utf-8")
-        (folder / f"{plan.key[:12]}.graph.dot").write_text(dot(plan.program), encoding="utf-8")
+        texts = {"plan.txt": str(plan), "plan.dot": plan_dot(plan), "graph.dot": dot(plan.program)}
         for k, s in enumerate(plan.sub_stages):
             for part, source in plan.shaders[s].sources.items():
-                (folder / f"{plan.key[:12]}.{k:03d}.{part}.glsl").write_text(source, encoding="utf-8")
-                (folder / f"{plan.key[:12]}.{k:03d}.{part}.spv").write_bytes(
-                    compile_glsl(source, stage_of(part), part, matrices=plan.shaders[s].matrices)
-                )
+                texts[f"{k:03d}.{part}.glsl"] = source
+                code = compile_glsl(source, stage_of(part), part, matrices=plan.shaders[s].matrices)
+                (folder / f"{key}.{k:03d}.{part}.spv").write_bytes(code)
+        for name, text in texts.items():
+            (folder / f"{key}.{name}").write_text(text, encoding="utf-8")
     if config.debug >= 1:
         print(f"dressi: {device.name}: {str(plan).splitlines()[0]}")
     if config.debug >= 3:
@@ -336,23 +325,17 @@ def _debug(plan: Plan, device: Device) -> None:
 
 # Which leaves are sent before every step (second half of the reactive cache; paper, figure 3).
 #
-# At first every leaf counts as static: a plan stores the values that depend on it alone and computes them again only
-# when it is sent. If a leaf is sent before every step, it is better planned as *changing*: those values are then packed
-# together with the step. When the sends stop, the same plan skips them at once; after more steps without a send the
-# leaf becomes static again.
+# At first every leaf counts as static: a plan stores the values that depend on it alone and computes them again only when it
+# is sent. If a leaf is sent before every step, it is better planned as *changing*: those values are then packed together with
+# the step. When the sends stop, the same plan skips them at once; after more steps without a send the leaf becomes static.
 
-PROMPT = 4
-"""Consecutive steps, each after a send, from which on a leaf is changing."""
-PATIENCE = 32
-"""Steps without a send after which a changing leaf becomes static; doubles with every such change of the leaf."""
+PROMPT = 4  # consecutive steps, each after a send, from which on a leaf is changing
+PATIENCE = 32  # steps without a send after which a changing leaf becomes static; doubles with every change of the leaf
 
 
 class Reactive:
-    """Counts sends and steps. ``changing``: the leaves to plan as changing now.
-
-    The patience with a leaf doubles, so it changes at most log2(steps / PATIENCE) times, whatever the pattern of
-    sends.
-    """
+    """Counts sends and steps. ``changing``: the leaves to plan as changing now. The patience with a leaf doubles, so it
+    changes at most log2(steps / PATIENCE) times, whatever the pattern of sends."""
 
     def __init__(self) -> None:
         self.changing: frozenset[Variable] = frozenset()

@@ -9,7 +9,6 @@ import numpy as np
 
 from ...ad.graph import Variable
 from ...ad.graph.user_code import user_level
-from ...ad.least_squares.energy import Energy
 from ...ad.least_squares.linear.conjugate_gradient import OUTCOME
 from ...ad.least_squares.linear.diagonal import diagonal
 from ...ad.least_squares.linear.vectors import Jacobian
@@ -24,19 +23,19 @@ from ..plan.compiler import build_plan
 from ..plan.model.device import DeviceModel
 from ..plan.options import PlanOptions
 from ..planning import bytes_in_parts, program_within
+from .evaluations import Evaluations
 from .executor import VulkanExecutor
 from .measure.calibration import model_of
 from .measure.timing import print_times
 from .steps import Steps, running
-from .values.evaluations import Evaluations
 from .workspace import Workspace
 
 
 class Runner:
     """Builds what runs the steps when it is needed, and again after ``forget``.
 
-    make: makes the executor of a Program; it takes the keywords of ``VulkanExecutor`` as well.  options, model:
-    that programs are planned with, to see what fits the bound of memory.
+    make: makes the executor of a Program; it takes the keywords of ``VulkanExecutor`` as well.  options, model: to plan
+    programs with, to see what fits the bound of memory.
     """
 
     def __init__(
@@ -57,42 +56,42 @@ class Runner:
         self._began = False  # a step of a least-squares solver has shown finite derivatives
 
     def program(self) -> Program:
-        """The simplified Program of a step. Of a least-squares solver only what records the losses."""
+        """The simplified Program of a step; for a least-squares solver, what records the losses."""
+        limits, options = self._workspace.limits, self._options
+
+        def taken(program: Program) -> int:
+            """Bytes that a program takes."""
+            cost = self._model or model_of(self._workspace.device)
+            return bytes_in_parts(
+                program,
+                lambda one, changing: build_plan(
+                    one, limits, shader_text, options, cost, changing, every=True
+                ),
+            )
+
         if self._program is None:
-            self._program = program_within(self._objective, self._options.memory, self._taken)
+            self._program = program_within(self._objective, options.memory, taken)
             if config.check:
                 verify(self._program)
         return self._program
 
-    def _taken(self, program: Program) -> int:
-        """Bytes that a program takes."""
-        cost = self._model or model_of(self._workspace.device)
-        return bytes_in_parts(
-            program,
-            lambda one, changing: build_plan(
-                one, self._workspace.limits, shader_text, self._options, cost, changing, every=True
-            ),
-        )
-
     def _build(self) -> VulkanExecutor | Steps:
-        if self._built is None:
-            if self._objective.uncounted():
-                warnings.warn(
-                    "the loss reads a counter of steps that the optimizer does not count; give it to the optimizer, as in"
-                    " Clocked(adam(rate), counter) or LevenbergMarquardt(counter=counter)",
-                    RuntimeWarning,
-                    stacklevel=user_level(),
-                )
-            procedure = self._objective.procedure()
-            if procedure is None:
-                self._built = running(self.program(), self._workspace, self._make)
-            else:
-                check_start(self._objective, self._evaluations)
-                warn_of_idle(self._objective, self._evaluations)
-                if config.check:
-                    for part in procedure.parts:
-                        verify(part.program)
-                self._built = Steps(procedure, self._workspace, self._make)
+        if self._built is not None:
+            return self._built
+        if self._objective.uncounted():
+            _warn(
+                "the loss reads a counter of steps that the optimizer does not count; give it to the optimizer, as in"
+                " Clocked(adam(rate), counter) or LevenbergMarquardt(counter=counter)"
+            )
+        procedure = self._objective.procedure()
+        if procedure is None:
+            self._built = running(self.program(), self._workspace, self._make)
+        else:
+            check_start(self._objective, self._evaluations)
+            warn_of_idle(self._objective, self._evaluations)
+            for part in procedure.parts if config.check else ():
+                verify(part.program)
+            self._built = Steps(procedure, self._workspace, self._make)
         return self._built
 
     @property
@@ -136,7 +135,7 @@ class Runner:
             self._built, self._began = None, False
 
     def print_times(self, stages: bool) -> None:
-        """Print the time of the longest submission, and those of the stages if ``stages``, where steps ran."""
+        """Print the time of the longest submission, and of each stage if ``stages``, where steps ran."""
         if self._built is None:
             return
         for executor in self.executors.values() if stages else ():
@@ -202,17 +201,14 @@ def by_leaf(
     more."""
     odd = set(state) - set(tree) if partial else set(state) ^ set(tree)
     if odd:
-        raise GraphError(
-            f"the state does not belong to this optimisation; it differs in: {', '.join(sorted(odd))}"
-            + ("" if partial else "; partial=True sets what there is")
-        )
+        names, cure = ", ".join(sorted(odd)), "" if partial else "; partial=True sets what there is"
+        raise GraphError(f"the state does not belong to this optimisation; it differs in: {names}{cure}")
     return {tree[name]: array for name, array in state.items()}
 
 
-# What is checked when a least-squares solver starts: residuals and derivatives that are no numbers stop it with a sentence.
+# Checks when a least-squares solver starts: residuals and derivatives that are no numbers stop it with a sentence.
 
-SMALLEST = 1e-30
-"""A cost below this may be zero only because squares are too small for 32 bits."""
+SMALLEST = 1e-30  # a cost below this may be zero only because squares are too small for 32 bits
 
 
 def check_start(objective: Objective, evaluations: Evaluations) -> None:
@@ -222,8 +218,14 @@ def check_start(objective: Objective, evaluations: Evaluations) -> None:
         return
     (cost,) = (r.result() for r in evaluations.read([loss]))
     if np.isfinite(cost).all():
-        if cost.item() < SMALLEST:
-            _check_underflow(energy, evaluations)
+        # A cost may be zero although residuals are not.
+        for k, residual in enumerate(energy.residuals if cost.item() < SMALLEST else ()):
+            largest = float(np.abs(evaluations.read([residual])[0].result()).max())
+            if largest > 0.0:
+                raise InputError(
+                    f"the squares of the residuals vanish in 32 bits: the largest value of residual {k} of the energy,"
+                    f" {residual}, is {largest:.2g}; scale the residuals"
+                )
         return
     for k, residual in enumerate(energy.residuals):
         (values,) = (r.result() for r in evaluations.read([residual]))
@@ -238,19 +240,6 @@ def check_start(objective: Objective, evaluations: Evaluations) -> None:
         f"the cost of the energy is {cost.item()} when the solver starts, although all residuals are finite: their squares"
         " overflow; scale the residuals"
     )
-
-
-def _check_underflow(energy: Energy, evaluations: Evaluations) -> None:
-    """Raises InputError if the cost is zero although residuals are not."""
-    for k, (residual, value) in enumerate(
-        zip(energy.residuals, evaluations.read(energy.residuals), strict=True)
-    ):
-        largest = float(np.abs(value.result()).max())
-        if largest > 0.0:
-            raise InputError(
-                f"the squares of the residuals vanish in 32 bits: the largest value of residual {k} of the energy,"
-                f" {residual}, is {largest:.2g}; scale the residuals"
-            )
 
 
 def check_derivatives(objective: Objective, evaluations: Evaluations) -> None:
@@ -292,19 +281,15 @@ def _solved(objective: Objective, evaluations: Evaluations) -> bool:
 def warn_of_losses(losses: Sequence[float], objective: Objective, evaluations: Evaluations) -> None:
     """Warns when a recorded cost is infinite or NaN, as after such values were sent; or the last linear solve."""
     bad = [k for k, loss in enumerate(losses) if not np.isfinite(loss)]
-    if not bad and losses and not _solved(objective, evaluations):
-        warnings.warn(
-            "the derivative of the residuals was infinite or NaN in the last step, although their cost is finite; the"
-            " unknowns stay where they are",
-            RuntimeWarning,
-            stacklevel=user_level(),
-        )
     if bad:
-        warnings.warn(
+        _warn(
             f"the cost was {losses[bad[0]]} before step {bad[0]}; the unknowns stay where they are until finite values are"
-            " sent to the leaves that the residuals read",
-            RuntimeWarning,
-            stacklevel=user_level(),
+            " sent to the leaves that the residuals read"
+        )
+    elif losses and not _solved(objective, evaluations):
+        _warn(
+            "the derivative of the residuals was infinite or NaN in the last step, although their cost is finite; the"
+            " unknowns stay where they are"
         )
 
 
@@ -321,9 +306,11 @@ def warn_of_idle(objective: Objective, evaluations: Evaluations) -> None:
         numbers = value.result()
         idle = int(np.count_nonzero(numbers == 0.0))
         if idle:
-            warnings.warn(
+            _warn(
                 f"{idle} of the {numbers.size} numbers of {p} change no residual where the solver starts: the"
-                " system is singular, and they stay where they are",
-                RuntimeWarning,
-                stacklevel=user_level(),
+                " system is singular, and they stay where they are"
             )
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, RuntimeWarning, stacklevel=user_level())

@@ -23,8 +23,8 @@ class Reference:
 class SharedObjects:
     """Finds objects by a key that says all that they are made from, and counts who uses them.
 
-    An object without references stays for the next user of its key: a graph that is built again finds its pipelines.
-    Of those ``KEPT`` stay at most. This only keeps the books; a Device makes and destroys the objects.
+    An object without references stays for the next user of its key: a graph that is built again finds its pipelines. At most
+    ``KEPT`` of those stay. This only keeps the books; a Device makes and destroys the objects.
     """
 
     def __init__(self) -> None:

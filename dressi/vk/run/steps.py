@@ -7,7 +7,9 @@ recorded commands as usual. A step is the sequence of these command buffers, and
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -36,7 +38,7 @@ class MakeExecutor(Protocol):
 
 
 class _Recorded(NamedTuple):
-    """Work that was recorded. recordings: those that the command buffers belong to."""
+    """Recorded work. recordings: those that the command buffers belong to."""
 
     buffers: list[Any]
     recordings: dict[tuple[BuiltPlan, Stages], None]
@@ -59,15 +61,14 @@ class Steps:
         except BaseException:
             self.close()
             raise
-        updated = set(procedure.updated)
         read = {leaf for e in self._executors.values() for leaf in e.leaves}
         self._own = frozenset((*procedure.restart, *procedure.scratch))
-        self.leaves = frozenset(read.union(updated, procedure.stood_for))
+        self.leaves = frozenset(read.union(procedure.updated, procedure.stood_for))
         self._shut = False  # by an interrupt
         workspace.device.work.on_interrupt[self._end_early] = None
         self._fresh = True  # something was sent since the last step
         self._noting = False
-        self._settled = False  # the last that happened was a step
+        self._settled = False  # nothing has happened since the last step
         self._again: _Recorded | None = None  # a step after a step
         workspace.watch(self)
 
@@ -81,39 +82,34 @@ class Steps:
             if part.program in self._executors:
                 continue
             own = [leaf for leaf, _ in part.program.updates]
-            gating = Gating(
-                self._gates[part.gate] if part.gate is not None else None,
-                tuple(gate for flag, gate in self._gates.items() if flag in own),
-            )
-            self._executors[part.program] = make(
-                part.program, changing=self.procedure.changing(part), gating=gating
-            )
+            flags = tuple(gate for flag, gate in self._gates.items() if flag in own)
+            gating = Gating(self._gates[part.gate] if part.gate is not None else None, flags)
+            changing = self.procedure.changing(part)
+            self._executors[part.program] = make(part.program, changing=changing, gating=gating)
         workspace.hold(self.procedure.stood_for)
         for copies in self.procedure.sequence:
             if isinstance(copies, Copies) and copies.pairs and copies not in self._copies:
-                self._copies[copies] = self._commands.record(lambda b, c=copies: self._write_copies(b, c))
-        self._refresh = self._commands.record(self._write_refresh)
+                self._copies[copies] = self._commands.record(partial(self._write_copies, copies))
+        self._refresh = self._commands.record(partial(self._write_refresh, self._gates))
 
-    def _write_copies(self, buffer: Any, copies: Copies) -> None:
+    def _write_copies(self, copies: Copies, buffer: Any) -> None:
         held = self._workspace.hold(leaf for pair in copies.pairs for leaf in pair)
         for source, target in copies.pairs:
             self._commands.copy(buffer, held[source], held[target])
-        for flag in self._gates.keys() & {target for _, target in copies.pairs}:
-            self._gates[flag].refresh(buffer)
+        self._write_refresh(self._gates.keys() & {target for _, target in copies.pairs}, buffer)
 
-    def _write_refresh(self, buffer: Any) -> None:
-        for gate in self._gates.values():
-            gate.refresh(buffer)
+    def _write_refresh(self, flags: Iterable[Variable], buffer: Any) -> None:
+        for flag in flags:
+            self._gates[flag].refresh(buffer)
 
     @property
     def executors(self) -> dict[str, VulkanExecutor]:
         """The executor of each part by its name, the one that runs most often first."""
-        runs: dict[str, int] = {}
+        runs: Counter[str] = Counter()
         for part in self.procedure.parts:
-            runs[part.name] = runs.get(part.name, 0) + part.times
+            runs[part.name] += part.times
         programs = {part.name: part.program for part in self.procedure.parts}
-        names = sorted(runs, key=lambda name: -runs[name])
-        return {name: self._executors[programs[name]] for name in names}
+        return {name: self._executors[programs[name]] for name, _ in runs.most_common()}
 
     # ---- what is out of date
     def changed(self, leaf: Variable) -> None:
@@ -183,10 +179,11 @@ class Steps:
 
     def _one_step(self) -> _Recorded:
         """One step from here. It counts as run."""
-        found = _Recorded([], {})
+        step = _Recorded([], {})
         for part in self.procedure.sequence:
             if isinstance(part, Copies):
-                found.buffers.extend(self._copies[part] for _ in part.pairs[:1])
+                if part.pairs:
+                    step.buffers.append(self._copies[part])
                 self._tell((target for _, target in part.pairs), None)
                 continue
             executor = self._executors[part.program]
@@ -194,10 +191,10 @@ class Steps:
                 self._built[part] = executor.built(part.at)
             built = self._built[part]
             for key, times in built.pending(part.times):
-                found.buffers.extend(built.buffers(key) * times)
-                found.recordings[built, key] = None
+                step.buffers.extend(built.buffers(key) * times)
+                step.recordings[built, key] = None
             self._tell(part.updated, executor)
-        return found
+        return step
 
     def _tell(self, leaves: Iterable[Variable], by: VulkanExecutor | None) -> None:
         self._noting = True
@@ -214,7 +211,7 @@ class Steps:
 
     @property
     def plan(self) -> Plan:
-        """Of the program that runs most often."""
+        """The plan of the program that runs most often."""
         return next(iter(self.executors.values())).plan
 
     @property

@@ -1,5 +1,4 @@
-"""What the programs of one optimisation share on a device: the images of leaves, transient images, commands,
-pipelines.
+"""What the programs of one optimisation share on a device: images of leaves, transient images, commands, pipelines.
 
 The program of the steps and the programs that only read (``DressiAD.recv``, ``evaluate``) work on the same images of
 leaves. Nothing is copied between them. When one of them changes a leaf, it tells the others.
@@ -80,8 +79,8 @@ class Inlet:
 
 
 class Workspace:
-    """Images of leaves, transient images, accumulators. Only one plan runs at a time, so all plans share the images
-    and buffers whose contents need not outlive a run."""
+    """Images of leaves, transient images, accumulators. Only one plan runs at a time, so all plans share the images and
+    buffers whose contents need not outlive a run."""
 
     def __init__(self, device: Device, limits: DeviceLimits):
         device.check_thread()
@@ -148,12 +147,11 @@ class Workspace:
         return {**self.counts, **counts_of(new)}
 
     def followers(self, values: Mapping[Variable, np.ndarray]) -> dict[Variable, np.ndarray]:
-        """The inverse lists that are held of those of these leaves that are indices. Raises InputError."""
+        """The new values of inverse lists that are held and follow from these leaves. Raises InputError."""
         return {one: one.of(array) for leaf, array in values.items() for one in self._lists.get(leaf, ())}
 
     def send_many(self, values: Mapping[Variable, Any]) -> None:
-        """Set several leaves in one submission, after all steps so far. Raises GraphError or InputError before any of them
-        is set."""
+        """Set several leaves in one submission, after all steps so far. Raises GraphError or InputError before any is set."""
         arrays: dict[Variable, np.ndarray] = {}
         for variable, array in values.items():
             if not variable.is_leaf:
@@ -258,13 +256,13 @@ class Workspace:
 
     def transients(self, slots: Mapping[int, ImageSlot], names: Sequence[str]) -> dict[int, Stored]:
         """An image or range for each slot number, which other plans use before and after."""
-        found, lacking = self._match(slots)
+        stored, lacking = self._match(slots)
         for k in lacking:
             pool = self._transient.setdefault(replace(slots[k], usage=NOTHING), [])
-            found[k] = make_stored(self.device, slots[k], names[k])
-            pool.append(found[k])
-        self.commands.initialize([found[k] for k in lacking], [])
-        return found
+            stored[k] = make_stored(self.device, slots[k], names[k])
+            pool.append(stored[k])
+        self.commands.initialize([stored[k] for k in lacking], [])
+        return stored
 
     def lacking(self, slots: Mapping[int, ImageSlot]) -> list[int]:
         """The slot numbers for which ``transients`` would make new images."""
@@ -272,29 +270,28 @@ class Workspace:
 
     def _match(self, slots: Mapping[int, ImageSlot]) -> tuple[dict[int, Stored], list[int]]:
         """Images of other plans that may be used for all that these slots are, and the slot numbers without one."""
-        found: dict[int, Stored] = {}
+        stored: dict[int, Stored] = {}
         lacking = []
         free = {kind: list(pool) for kind, pool in self._transient.items()}
         for k, slot in slots.items():
             pool = free.get(replace(slot, usage=NOTHING), [])
             fitting = [image for image in pool if not slot.usage & ~image.slot.usage]
             if fitting:
-                found[k] = min(fitting, key=lambda image: image.slot.usage.value.bit_count())
-                pool.remove(found[k])
+                stored[k] = min(fitting, key=lambda image: image.slot.usage.value.bit_count())
+                pool.remove(stored[k])
             else:
                 lacking.append(k)
-        return found, lacking
+        return stored, lacking
 
     def buffers_of(self, plan: Plan) -> dict[str, DeviceBuffer]:
-        """``buffer``: accumulators for the plan's scatters, one after the other. ``status``: a flag that shaders
-        set."""
+        """``buffer``: accumulators for the plan's scatters, one after the other. ``status``: a flag that shaders set."""
         size = max(plan.counts["buffer_bytes"], 4)
-        found = self.accumulators(size)
-        if found is None:
-            found = DeviceBuffer(self.device, size, "accumulators of scatters", host=False)
-            self._accumulators.append(found)
-            self.commands.zero(found)  # every scatter leaves zeros behind
-        return {"buffer": found, "status": self.status}
+        buffer = self.accumulators(size)
+        if buffer is None:
+            buffer = DeviceBuffer(self.device, size, "accumulators of scatters", host=False)
+            self._accumulators.append(buffer)
+            self.commands.zero(buffer)  # every scatter leaves zeros behind
+        return {"buffer": buffer, "status": self.status}
 
     def accumulators(self, size: int) -> DeviceBuffer | None:
         """A buffer for accumulators of so many bytes, if there is one."""
@@ -303,11 +300,11 @@ class Workspace:
     def saturated(self) -> bool:
         """Whether a scatter had to clamp values since the last call. Wait for the steps first."""
         if self._closed:
-            found, self._clamped = self._clamped, False
-            return found
+            clamped, self._clamped = self._clamped, False
+            return clamped
         status = self.status.mapped.view(np.int32)
-        found, status[0] = bool(status[0]), 0
-        return found
+        clamped, status[0] = bool(status[0]), 0
+        return clamped
 
     def warn_of_clamped(self) -> None:
         """Warns if a scatter had to clamp values since the last call. Whatever reads values calls it."""
@@ -321,8 +318,7 @@ class Workspace:
 
     @contextmanager
     def undo_on_error(self) -> Iterator[None]:
-        """If the block raises, everything that it made is destroyed and forgotten. The block must not change
-        values."""
+        """If the block raises, everything that it made is destroyed and forgotten. The block must not change values."""
         lengths = {slot: len(pool) for slot, pool in self._transient.items()}
         count = len(self._accumulators)
         try:
@@ -344,9 +340,9 @@ class Workspace:
             self.device.close()
 
     def close(self) -> None:
-        """Release everything; values on their way to the host arrive first. If the work does not end after a ctrl-C,
-        the Device releases it. Idempotent: the collector may end a generator, which closes its engine, after it has
-        registered that engine to be closed."""
+        """Release everything; values on their way to the host arrive first. If the work does not end after a ctrl-C, the
+        Device releases it. Idempotent: the collector may end a generator, which closes its engine, after it has registered
+        that engine to be closed."""
         if self._closed or not self.device.settle():
             return
         self._clamped = self.saturated()
@@ -368,8 +364,7 @@ Images = dict[Variable, list[DeviceImage]]
 
 
 class Store:
-    """``of``: the images of everything that can be read: leaves, which the workspace owns, and outputs, which this
-    owns."""
+    """of: the images of all that can be read: leaves, which the workspace owns, and outputs, which this owns."""
 
     def __init__(self, program: Program, workspace: Workspace):
         self.workspace, self.device, self.commands = workspace, workspace.device, workspace.commands
@@ -381,8 +376,7 @@ class Store:
         self.commands.initialize(readable, readable)
 
     def images_of(self, plan: Plan) -> tuple[list[Images], dict[SubStage, DeviceImage], list[Stored]]:
-        """The images of all Variables in each schedule of a plan; the depths of SubStages; the images that belong to
-        the plan alone."""
+        """The images of all Variables in each schedule of a plan, the depths of SubStages, and the plan's own images."""
         slots, numbers, names = plan.images.slots, plan.images.of, plan.images.names
         made: dict[int, Stored] = {}
         for v, images in self.of.items():
@@ -392,15 +386,16 @@ class Store:
         self.commands.initialize(new, [])
         rest = {k: slot for k, slot in enumerate(slots) if k not in made}
         made |= self.workspace.transients(rest, names)
-        # What attaches, samples or copies a Variable asks for images: a range is bound where a shader reads a buffer.
+        # Attachments, samplers and copies ask for images alone; a range is bound where a shader reads a buffer.
         placed = cast(dict[int, DeviceImage], made)
         by_schedule = [{v: [placed[k] for k in of[v]] for v in of} for of in plan.images.by_schedule]
         return by_schedule, {s: placed[k] for s, k in plan.images.depths.items()}, new
 
     def destroy(self) -> None:
         """Destroy the images of the outputs. The work on them must have ended."""
-        for image in [image for images in self._own.values() for image in images]:
-            image.destroy(self.device)
+        for images in self._own.values():
+            for image in images:
+                image.destroy(self.device)
 
 
 def _kept(plan: Plan) -> set[int]:
@@ -410,8 +405,8 @@ def _kept(plan: Plan) -> set[int]:
 
 
 def check_memory(plan: Plan, workspace: Workspace, held: Container[Variable] = ()) -> None:
-    """Raises OutOfMemoryError when the images and accumulators of a plan do not fit into the memory budget, before
-    any of them is made. held: outputs that have images; leaves have them in the workspace."""
+    """Raises OutOfMemoryError when the images and accumulators of a plan do not fit into the memory budget, before any of
+    them is made. held: outputs that have images; leaves have them in the workspace."""
     images = plan.images
     shared = {*plan.program.leaves, *plan.program.outputs.values()}
     there = {k for v in shared if v in workspace or v in held for k in images.of.get(v, ())}

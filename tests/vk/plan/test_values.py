@@ -13,7 +13,7 @@ from dressi.ad.objective import HISTORY
 from dressi.ad.optim import Clocked, clock, exponential, per_parameter
 from dressi.ad.traversal import leaves
 from dressi.vk.run.executor import VulkanExecutor
-from dressi.vk.run.values.evaluations import Evaluator, evaluate
+from dressi.vk.run.evaluations import Evaluator, evaluate
 
 
 def scene():

@@ -248,7 +248,7 @@ PLACES = [
     (pipeline, "compile_many"),
     (PipelineCache, "release_modules"),
     (PipelineMaker, "make"),
-    (built, "make_pool"),
+    (built, "PipelineMaker"),
     (Commands, "initialize"),
     (Commands, "record"),
     (Commands, "submit"),

@@ -7,27 +7,26 @@ import atexit
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....ad.graph import Variable
-from ....ad.program import Program
-from ....ad.transform.rewrite import substitute
-from ....ad.transform.simplify import simplify
-from ....ad.traversal import leaves, structure
-from ....errors import GraphError
-from ..device.device import Device
-from ..device.memory import DeviceImage
-from ..device.transfer import Readback
-from ..executor import VulkanExecutor
-from ..measure.calibration import model_of
-from ..steps import Steps, running
-from ..workspace import Workspace
+from ...ad.graph import Variable
+from ...ad.program import Program
+from ...ad.transform.rewrite import substitute
+from ...ad.transform.simplify import simplify
+from ...ad.traversal import leaves, structure
+from ...errors import GraphError
+from .device.device import Device
+from .device.memory import DeviceImage
+from .device.transfer import Readback
+from .executor import VulkanExecutor
+from .measure.calibration import model_of
+from .steps import Steps, running
+from .workspace import Workspace
 
-KEPT = 8
-"""Programs that are kept, the least recently used one being dropped."""
+KEPT = 8  # programs that are kept, the least recently used one being dropped
 
 MakeExecutor = Callable[..., VulkanExecutor]
 Running = VulkanExecutor | Steps
@@ -36,8 +35,8 @@ Running = VulkanExecutor | Steps
 class Evaluations:
     """Programs without updates. Each computes what is out of date since its last run.
 
-    ``outputs``: Variables by name. Those that are computed share one program, which computes all of them when one is
-    asked for. Programs whose images were exported are kept until the end.
+    outputs: Variables by name. Those that are computed share one program, which computes all of them when one is asked for.
+    Programs whose images were exported are kept until the end.
     """
 
     def __init__(self, workspace: Workspace, make: MakeExecutor):
@@ -47,27 +46,22 @@ class Evaluations:
         self._keys: OrderedDict[tuple[Variable, ...], Hashable] = OrderedDict()
         self._exporting: dict[Running, None] = {}
 
-    @property
-    def computed(self) -> list[Variable]:
-        """The outputs that are no leaves."""
-        return list(dict.fromkeys(v for v in self.outputs.values() if not v.is_leaf))
-
     def read(self, variables: Sequence[Variable]) -> list[Readback]:
         """Present values, queued: nothing waits. Leaves as they are, everything else is computed together. Raises
         GraphError for a leaf without values."""
-        computed = list(dict.fromkeys(v for v in variables if not v.is_leaf))
-        found: dict[Variable, Readback] = {}
+        computed = _computed(variables)
+        values: dict[Variable, Readback] = {}
         if computed:
             executor, stored = self._up_to_date(computed)
-            found |= {v: executor.recv_async(stored[v]) for v in computed}
+            values |= {v: executor.recv_async(stored[v]) for v in computed}
         given = list(dict.fromkeys(v for v in variables if v.is_leaf))
         self._workspace.hold(given)
-        found |= {v: self._workspace.read(v) for v in given}
-        found = {v: value.then(v.as_given) for v, value in found.items()}
-        return [found[v] for v in variables]
+        values |= {v: self._workspace.read(v) for v in given}
+        values = {v: value.then(v.as_given) for v, value in values.items()}
+        return [values[v] for v in variables]
 
     def wait(self) -> None:
-        """Wait until all programs are done, whichever is asked: they share the device's commands."""
+        """Wait until all programs are done. They share the device's commands, so any one of them is asked."""
         for executor in list(self._kept.values())[:1]:
             executor.wait()
 
@@ -87,7 +81,7 @@ class Evaluations:
         return executor.images(stored[variable])
 
     def _with_outputs(self, variable: Variable) -> list[Variable]:
-        computed = self.computed
+        computed = _computed(self.outputs.values())
         return computed if variable in computed else [variable]
 
     def _up_to_date(self, variables: Sequence[Variable]) -> tuple[Running, dict[Variable, Variable]]:
@@ -100,7 +94,7 @@ class Evaluations:
     @property
     def running(self) -> Running:
         """The program that computes all outputs. Raises GraphError where there are none."""
-        if not (computed := self.computed):
+        if not (computed := _computed(self.outputs.values())):
             raise GraphError("nothing to compute; call set_loss and set_optimizer, or set_output")
         return self.executor(computed)
 
@@ -135,6 +129,11 @@ class Evaluations:
             self._kept.popitem()[1].close()
 
 
+def _computed(variables: Iterable[Variable]) -> list[Variable]:
+    """Those that are no leaves, once each."""
+    return list(dict.fromkeys(v for v in variables if not v.is_leaf))
+
+
 def named(outputs: dict[str, Variable], name: str) -> Variable:
     """The Variable of a name. Raises GraphError that lists the names there are."""
     if name not in outputs:
@@ -143,24 +142,22 @@ def named(outputs: dict[str, Variable], name: str) -> Variable:
 
 
 def in_form(outputs: Any, read: Callable[[list[Variable]], list[Any]], find: Callable[[Any], Any]) -> Any:
-    """What ``read`` makes of Variables, in the form in which a user gave them: one, a sequence or a mapping of them.
-
-    find: turns what stands for a Variable, a name for example, into one. Raises GraphError for anything else."""
+    """What ``read`` makes of Variables, in the form in which a user gave them: one, a sequence or a mapping of them. find: turns
+    what stands for a Variable, a name for example, into one. Raises GraphError for anything else."""
     if isinstance(outputs, Mapping):
         return dict(zip(outputs, in_form(list(outputs.values()), read, find), strict=True))
     single = isinstance(outputs, Variable | str)
     given = [outputs] if single else outputs
-    found = [find(v) for v in given] if isinstance(given, Sequence) else None
-    if found is None or not all(isinstance(v, Variable) for v in found):
+    variables: list[Any] = [find(v) for v in given] if isinstance(given, Sequence) else [None]
+    if not all(isinstance(v, Variable) for v in variables):
         raise GraphError(f"evaluate takes Variables, or a list or dict of them, not {outputs!r}")
-    values = read(found)
+    values = read(variables)
     return values[0] if single else values
 
 
 # ``evaluate``: values of Variables on a shared device, without an engine.
 
-KEPT_PROGRAMS = 16
-"""Programs that an Evaluator keeps, the least recently used one being dropped."""
+KEPT_PROGRAMS = 16  # of an Evaluator, the least recently used one being dropped
 
 
 class _Kept(NamedTuple):
@@ -208,14 +205,12 @@ class Evaluator:
             own = substitute(outputs, dict(zip(given, stand_ins, strict=True)))
             # An output that is a leaf needs no program, but a place in its answer.
             program = simplify(Program({str(k): v for k, v in enumerate(own)}))
-            executor = VulkanExecutor(
-                program, self.device, cost=model_of(self.device), workspace=self._workspace
-            )
+            cost = model_of(self.device)
+            executor = VulkanExecutor(program, self.device, cost=cost, workspace=self._workspace)
             # What was simplified away is not sent.
             self._workspace.hold(stand_ins)
-            self._kept[key] = _Kept(
-                stand_ins, [program.outputs[str(k)] for k in range(len(own))], executor, {}
-            )
+            kept_outputs = [program.outputs[str(k)] for k in range(len(own))]
+            self._kept[key] = _Kept(stand_ins, kept_outputs, executor, {})
             while len(self._kept) > KEPT_PROGRAMS:
                 self._end(self._kept.popitem(last=False)[1])
         self._kept.move_to_end(key)
