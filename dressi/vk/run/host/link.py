@@ -45,23 +45,25 @@ def link_static(folder: Path) -> Path:
     # Machines with other processors and C libraries may share a home folder.
     system = hashlib.sha256(repr((platform.machine(), platform.libc_ver())).encode()).hexdigest()[:8]
     key = f"{fingerprint(whole + plain)}-{system}.json"
-    known = _known(key)
-    if known is not None:
+    if (known := _known(key)) is not None:
         return known
     place = cache.trusted_folder(_FOLDER, make=True)
     made = _link(whole, plain, place)
+    if place is None:
+        return made
     digest = hashlib.sha256(made.read_bytes()).hexdigest()
-    target = made
-    if place is not None:
-        try:
-            _to_disk(made)
-            target = place / f"libglslang-{digest[:16]}{made.suffix}"
-            os.replace(made, target)
-            made.parent.rmdir()
-            cache.save(_MANIFESTS, key, json.dumps({"name": target.name, "sha256": digest}).encode())
-        except OSError:
-            target = made  # a full disk: link again in the next process
-            atexit.register(shutil.rmtree, made.parent, ignore_errors=True)
+    target = place / f"libglslang-{digest[:16]}{made.suffix}"
+    try:
+        with open(
+            made, "rb+"
+        ) as file:  # on disk before it is renamed: a crash leaves the old file or the complete new one
+            os.fsync(file.fileno())
+        os.replace(made, target)
+        made.parent.rmdir()
+        cache.save(_MANIFESTS, key, json.dumps({"name": target.name, "sha256": digest}).encode())
+    except OSError:  # a full disk: link again in the next process
+        atexit.register(shutil.rmtree, made.parent, ignore_errors=True)
+        return made
     return target
 
 
@@ -88,8 +90,7 @@ def _known(key: str) -> Path | None:
 
 
 def _link(whole: list[Path], plain: list[Path], place: Path | None) -> Path:
-    """Link into a new folder that nobody else can write, in ``place`` or else in the system's folder for temporary
-    files."""
+    """Link into a new folder that nobody else can write, in ``place`` or in the system's folder for temporary files."""
     linker = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     if linker is None:
         raise OSError(f"{whole[0]} needs a C++ compiler (c++, g++ or clang++) to be linked")
@@ -109,12 +110,3 @@ def _link(whole: list[Path], plain: list[Path], place: Path | None) -> Path:
         raise OSError(f"linking {whole[0]} failed: {result.stderr.decode(errors='replace').strip()}")
     made.chmod(0o700)
     return made
-
-
-def _to_disk(file: Path) -> None:
-    """Flush a file before it is renamed, so that a crash leaves the old file or the complete new one."""
-    handle = os.open(file, os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -19,8 +19,7 @@ from typing import Any
 
 from ....errors import ShaderError
 from ..host.link import fingerprint
-from .errors import Shader as Shader
-from .errors import shader_error
+from .errors import Shader, shader_error
 
 _EXTENSIONS = {"vertex": "vert", "fragment": "frag", "compute": "comp"}
 
@@ -31,10 +30,9 @@ class Compiler(ABC):
 
     in_process = True
 
-    def __init__(self, kind: str, files: Sequence[Path]):
-        self.kind = kind
-        self.identity = f"{kind} {fingerprint(files)}"
-        self.path = files[0]
+    def __init__(self, kind: str, path: Path):
+        self.kind, self.path = kind, path
+        self.identity = f"{kind} {fingerprint([path])}"
 
     @property
     def multiplies(self) -> bool:
@@ -64,24 +62,20 @@ LIMITS = [
 ]
 
 
+_pointer, _text, _int, _size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
+_BEFORE_CODE = "language stage client client_version target_language target_language_version"
+_BEHIND_CODE = "default_version default_profile force_default_version_and_profile forward_compatible messages"
+
+
 class _Input(ctypes.Structure):
     """glslang_input_t. Later releases append callbacks for #include; zeros mean that there are none."""
 
     _fields_ = [
-        ("language", ctypes.c_int),
-        ("stage", ctypes.c_int),
-        ("client", ctypes.c_int),
-        ("client_version", ctypes.c_int),
-        ("target_language", ctypes.c_int),
-        ("target_language_version", ctypes.c_int),
-        ("code", ctypes.c_char_p),
-        ("default_version", ctypes.c_int),
-        ("default_profile", ctypes.c_int),
-        ("force_default_version_and_profile", ctypes.c_int),
-        ("forward_compatible", ctypes.c_int),
-        ("messages", ctypes.c_int),
-        ("resource", ctypes.c_void_p),
-        ("later", ctypes.c_void_p * 16),
+        *((name, _int) for name in _BEFORE_CODE.split()),
+        ("code", _text),
+        *((name, _int) for name in _BEHIND_CODE.split()),
+        ("resource", _pointer),
+        ("later", _pointer * 16),
     ]
 
 
@@ -94,8 +88,8 @@ _LANGUAGE = {"vertex": 0, "fragment": 4, "compute": 5}
 
 _PROBE = "#version 450\n#extension GL_KHR_cooperative_matrix : require\nvoid main() {}\n"
 
-_pointer, _text, _int, _size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
-_SIGNATURES = {
+_Signatures = dict[str, tuple[Any, list[Any]]]
+_GLSLANG: _Signatures = {
     "initialize_process": (_int, []),
     "shader_create": (_pointer, [ctypes.POINTER(_Input)]),
     "shader_delete": (None, [_pointer]),
@@ -113,19 +107,21 @@ _SIGNATURES = {
 }
 
 
-class GlslangLibrary(Compiler):
-    """glslang's C interface in a shared library, or, before release 14, in two: the other one writes SPIR-V. OSError or AttributeError when `path` is not one."""
+def _declare(library: Any, prefix: str, signatures: _Signatures) -> None:
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, prefix + name)
+        function.restype, function.argtypes = result, arguments
 
-    def __init__(self, path: Path, identity_files: Sequence[Path] | None = None):
-        super().__init__("glslang", identity_files or [path])
-        self.path = path
-        library = load_with_partner(
-            path, path.name.replace("glslang", "SPIRV", 1), "glslang_program_SPIRV_generate"
-        )
-        for name, (result, arguments) in _SIGNATURES.items():
-            function = getattr(library, f"glslang_{name}")
-            function.restype, function.argtypes = result, arguments
-        self._library = library
+
+class GlslangLibrary(Compiler):
+    """glslang's C interface in a shared library, or, before release 14, in two: the other one writes SPIR-V. Raises OSError or
+    AttributeError when `path` is not one."""
+
+    def __init__(self, path: Path):
+        super().__init__("glslang", path)
+        partner = path.name.replace("glslang", "SPIRV", 1)
+        self._library = library = load_with_partner(path, partner, "glslang_program_SPIRV_generate")
+        _declare(library, "glslang_", _GLSLANG)
         self._generate = self._generator(library)
         self._resource = self._default_resource(library, path)
         if not library.glslang_initialize_process():
@@ -140,7 +136,7 @@ class GlslangLibrary(Compiler):
     def _generator(self, library: Any) -> Callable[[int, int], None]:
         """Writes the SPIR-V of a program, without the validator of SPIRV-Tools where it can be left out.
 
-        By default glslang runs it on each module, which takes 40 % of the time, and keeps what it says to itself. The
+        By default glslang runs it on each module, which takes 40 % of the time, and does not show what it finds. The
         validation layer of Vulkan runs the same one.
         """
         with suppress(AttributeError):
@@ -150,12 +146,10 @@ class GlslangLibrary(Compiler):
         return library.glslang_program_SPIRV_generate
 
     def _default_resource(self, library: Any, path: Path) -> int:
-        for candidate in (
-            library,
-            path.with_name(path.name.replace("glslang", "glslang-default-resource-limits", 1)),
-        ):
+        beside = path.with_name(path.name.replace("glslang", "glslang-default-resource-limits", 1))
+        for candidate in (library, beside):
             with suppress(OSError, AttributeError):
-                loaded = ctypes.CDLL(str(candidate)) if isinstance(candidate, Path) else candidate
+                loaded = ctypes.CDLL(str(beside)) if candidate is beside else library
                 loaded.glslang_default_resource.restype = ctypes.c_void_p
                 self._keep = loaded
                 return loaded.glslang_default_resource()
@@ -164,8 +158,7 @@ class GlslangLibrary(Compiler):
         return ctypes.addressof(self._keep)
 
     def compile(self, shaders: Sequence[Shader]) -> list[bytes]:
-        # ctypes releases the interpreter's lock during a call, so threads compile in parallel. Few shaders do
-        # not need it.
+        # ctypes releases the interpreter's lock during a call, so threads compile in parallel. Few shaders do not need it.
         if len(shaders) < 8:
             return [self._one(shader) for shader in shaders]
         with ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
@@ -190,16 +183,13 @@ class GlslangLibrary(Compiler):
         unit = glslang.glslang_shader_create(job)
         program = None
         try:
-            if not glslang.glslang_shader_preprocess(unit, job) or not glslang.glslang_shader_parse(
-                unit, job
-            ):
-                raise shader_error(shader, glslang.glslang_shader_get_info_log(unit).decode(errors="replace"))
+            parsed = glslang.glslang_shader_preprocess(unit, job) and glslang.glslang_shader_parse(unit, job)
+            if not parsed:
+                raise shader_error(shader, glslang.glslang_shader_get_info_log(unit))
             program = glslang.glslang_program_create()
             glslang.glslang_program_add_shader(program, unit)
             if not glslang.glslang_program_link(program, _MESSAGES):
-                raise shader_error(
-                    shader, glslang.glslang_program_get_info_log(program).decode(errors="replace")
-                )
+                raise shader_error(shader, glslang.glslang_program_get_info_log(program))
             self._generate(program, stage)
             words = glslang.glslang_program_SPIRV_get_size(program)
             if not words:
@@ -212,29 +202,27 @@ class GlslangLibrary(Compiler):
 
 
 _SHADERC_KINDS = {"vertex": 0, "fragment": 1, "compute": 2}
+_SHADERC: _Signatures = {
+    "compiler_initialize": (_pointer, []),
+    "compile_options_initialize": (_pointer, []),
+    "compile_options_set_target_env": (None, [_pointer, _int, ctypes.c_uint32]),
+    "compile_options_set_optimization_level": (None, [_pointer, _int]),
+    "compile_into_spv": (_pointer, [_pointer, _text, _size, _int, _text, _text, _pointer]),
+    "result_get_compilation_status": (_int, [_pointer]),
+    "result_get_error_message": (_text, [_pointer]),
+    "result_get_length": (_size, [_pointer]),
+    "result_get_bytes": (_pointer, [_pointer]),
+    "result_release": (None, [_pointer]),
+}
 
 
 class ShadercLibrary(Compiler):
-    """shaderc's C interface in a shared library (glslang inside). OSError or AttributeError when `path` is not
-    one."""
+    """shaderc's C interface in a shared library (glslang inside). Raises OSError or AttributeError when `path` is not one."""
 
     def __init__(self, path: Path):
-        super().__init__("shaderc", [path])
+        super().__init__("shaderc", path)
         self._library = library = ctypes.CDLL(str(path))
-        for name, result, arguments in (
-            ("compiler_initialize", _pointer, []),
-            ("compile_options_initialize", _pointer, []),
-            ("compile_options_set_target_env", None, [_pointer, _int, ctypes.c_uint32]),
-            ("compile_options_set_optimization_level", None, [_pointer, _int]),
-            ("compile_into_spv", _pointer, [_pointer, _text, _size, _int, _text, _text, _pointer]),
-            ("result_get_compilation_status", _int, [_pointer]),
-            ("result_get_error_message", _text, [_pointer]),
-            ("result_get_length", _size, [_pointer]),
-            ("result_get_bytes", _pointer, [_pointer]),
-            ("result_release", None, [_pointer]),
-        ):
-            function = getattr(library, f"shaderc_{name}")
-            function.restype, function.argtypes = result, arguments
+        _declare(library, "shaderc_", _SHADERC)
         self._compiler = library.shaderc_compiler_initialize()
         self._options = library.shaderc_compile_options_initialize()
         library.shaderc_compile_options_set_target_env(self._options, 0, _VULKAN_VERSION)
@@ -251,12 +239,9 @@ class ShadercLibrary(Compiler):
         )
         try:
             if library.shaderc_result_get_compilation_status(result):
-                raise shader_error(
-                    shader, library.shaderc_result_get_error_message(result).decode(errors="replace")
-                )
-            return ctypes.string_at(
-                library.shaderc_result_get_bytes(result), library.shaderc_result_get_length(result)
-            )
+                raise shader_error(shader, library.shaderc_result_get_error_message(result))
+            length = library.shaderc_result_get_length(result)
+            return ctypes.string_at(library.shaderc_result_get_bytes(result), length)
         finally:
             library.shaderc_result_release(result)
 
@@ -267,48 +252,38 @@ class CompilerProgram(Compiler):
     in_process = False
 
     def __init__(self, path: Path):
-        super().__init__("glslc" if path.stem == "glslc" else "glslangValidator", [path])
+        super().__init__("glslc" if path.stem == "glslc" else "glslangValidator", path)
 
     def compile(self, shaders: Sequence[Shader]) -> list[bytes]:
         with tempfile.TemporaryDirectory(prefix="dressi-glsl-") as folder:
             inputs = [Path(folder) / f"{i}.{_EXTENSIONS[shader.stage]}" for i, shader in enumerate(shaders)]
             for file, shader in zip(inputs, shaders, strict=True):
                 file.write_text(shader.source, encoding="utf-8")
+
+            def call(*arguments: str) -> str:
+                command = [str(self.path), *arguments]
+                result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+                return result.stdout + result.stderr
+
+            def validator(name: str) -> str:
+                return call("-V", "--target-env", "vulkan1.1", "-o", f"{name}.spv", name)
+
+            names = [file.name for file in inputs]
             if self.kind == "glslc":
-                logs = [
-                    self._call(
-                        ["--target-env=vulkan1.1", "-O0", "-c", *(file.name for file in inputs)], folder
-                    )
-                ]
-                logs *= len(inputs)
+                logs = [call("--target-env=vulkan1.1", "-O0", "-c", *names)] * len(inputs)
             else:
                 # glslangValidator links all files of a call into one program, so each file needs a process.
                 with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-                    logs = list(pool.map(lambda file: self._validator(file.name, folder), inputs))
-            return [
-                self._result(shader, file, log)
-                for shader, file, log in zip(shaders, inputs, logs, strict=True)
-            ]
-
-    def _validator(self, name: str, folder: str) -> str:
-        return self._call(["-V", "--target-env", "vulkan1.1", "-o", f"{name}.spv", name], folder)
-
-    def _call(self, arguments: list[str], folder: str) -> str:
-        result = subprocess.run(
-            [str(self.path), *arguments], cwd=folder, capture_output=True, text=True, check=False
-        )
-        return result.stdout + result.stderr
-
-    def _result(self, shader: Shader, file: Path, log: str) -> bytes:
-        output = file.with_name(file.name + ".spv")
-        if not output.is_file():
-            about = [
-                line
-                for line in log.splitlines()
-                if file.name in line or line.startswith(("ERROR", "WARNING"))
-            ]
-            raise shader_error(shader, "\n".join(about) or log)
-        return output.read_bytes()
+                    logs = list(pool.map(validator, names))
+            results = []
+            for shader, file, log in zip(shaders, inputs, logs, strict=True):
+                output = file.with_name(file.name + ".spv")
+                if not output.is_file():
+                    lines = log.splitlines()
+                    about = [x for x in lines if file.name in x or x.startswith(("ERROR", "WARNING"))]
+                    raise shader_error(shader, "\n".join(about) or log)
+                results.append(output.read_bytes())
+            return results
 
 
 # Shared libraries that come in two parts.
@@ -350,11 +325,11 @@ def _both(path: Path, other: Path) -> Parts:
     system.dlinfo.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
     system.dlerror.restype = ctypes.c_char_p
     space = ctypes.c_long(_LM_ID_NEWLM)
-    found = []
+    loaded = []
     for file in (path, other):
         handle = system.dlmopen(space.value, str(file).encode(), _RTLD_NOW)
         # The first library opens the namespace, and its names are those that all others in it see.
         if handle is None or system.dlinfo(handle, _RTLD_DI_LMID, ctypes.byref(space)):
             raise OSError((system.dlerror() or b"cannot be loaded").decode(errors="replace"))
-        found.append(ctypes.CDLL(str(file), handle=handle))
-    return Parts(*found)
+        loaded.append(ctypes.CDLL(str(file), handle=handle))
+    return Parts(*loaded)

