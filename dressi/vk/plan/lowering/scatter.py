@@ -248,7 +248,9 @@ def _visit(scatters: Sequence[tuple[FragmentScatterFunction, list[Pair]]]) -> _V
 def sum_by_faces(program: Program, target: Target) -> dict[Variable, Variable]:
     """Scatters of fragments of small faces, by sums over these. As many as the device model allows in one loop share a visit."""
     replace: dict[Variable, Variable] = {}
-    for together in same_draws(program.functions, FragmentScatter) if target.options.runs("sum_by_faces") else ():
+    for together in (
+        same_draws(program.functions, FragmentScatter) if target.options.runs("sum_by_faces") else ()
+    ):
         scatters = [(f, pairs) for f in together if (pairs := _pairs(f)) is not None]
         if not scatters or fragments_expected(scatters[0][0], None) > LARGEST * scatters[0][0].faces:
             continue
