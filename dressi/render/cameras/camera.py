@@ -1,8 +1,8 @@
 """Pinhole cameras and their Vulkan clip matrices.
 
-A camera looks along +z with x to the right and y down, like OpenCV and like Vulkan's clip space: nothing is
-flipped anywhere. Pixel coordinates are continuous: (0, 0) is the outer corner of the first pixel and (0.5,
-0.5) its centre, so that `clip -> pixel` is (ndc * 0.5 + 0.5) * (W, H).
+A camera looks along +z with x to the right and y down, like OpenCV and like Vulkan's clip space: nothing is flipped
+anywhere. Pixel coordinates are continuous: (0, 0) is the outer corner of the first pixel and (0.5, 0.5) its centre, so that
+`clip -> pixel` is (ndc * 0.5 + 0.5) * (W, H).
 """
 
 from __future__ import annotations
@@ -48,28 +48,21 @@ class Camera:
             try:
                 array = np.array(getattr(self, field), dtype=np.float64)
             except (TypeError, ValueError):
-                raise InputError(f"camera '{self.name}': {field} must be numbers of shape {shape}") from None
+                raise self._error(f"{field} must be numbers of shape {shape}") from None
             if array.shape != shape or not np.isfinite(array).all():
-                raise InputError(
-                    f"camera '{self.name}': {field} must be {shape} finite numbers, not {array.tolist()}"
-                )
+                raise self._error(f"{field} must be {shape} finite numbers, not {array.tolist()}")
             object.__setattr__(self, field, array)
         object.__setattr__(self, "size", _size(self.name, self.size))
         if self.intrinsics[0, 0] <= 0 or self.intrinsics[1, 1] <= 0:
-            raise InputError(
-                f"camera '{self.name}': focal lengths must be positive, not {self.intrinsics.tolist()}"
-            )
-        if (
-            np.abs(self.rotation @ self.rotation.T - np.eye(3)).max() > 1e-3
-            or np.linalg.det(self.rotation) < 0
-        ):
-            raise InputError(
-                f"camera '{self.name}': rotation must be a rotation matrix, not {self.rotation.tolist()}"
-            )
+            raise self._error(f"focal lengths must be positive, not {self.intrinsics.tolist()}")
+        turn = self.rotation
+        if np.abs(turn @ turn.T - np.eye(3)).max() > 1e-3 or np.linalg.det(turn) < 0:
+            raise self._error(f"rotation must be a rotation matrix, not {turn.tolist()}")
         if not 0 < self.near < self.far:
-            raise InputError(
-                f"camera '{self.name}': 0 < near < far is needed, not {self.near} and {self.far}"
-            )
+            raise self._error(f"0 < near < far is needed, not {self.near} and {self.far}")
+
+    def _error(self, text: str) -> InputError:
+        return InputError(f"camera '{self.name}': {text}")
 
     @classmethod
     def pinhole(
@@ -84,8 +77,8 @@ class Camera:
         far: float = 100.0,
         name: str = "camera",
     ) -> Camera:
-        """From a calibration. pixel_center: the coordinate that K gives to the centre of the first pixel, 0
-        (OpenCV, most calibrations) or 0.5 (corner convention)."""
+        """From a calibration. pixel_center: the coordinate that K gives to the centre of the first pixel, 0 (OpenCV, most
+        calibrations) or 0.5 (corner convention)."""
         k = np.array(intrinsics, dtype=np.float64)
         if k.shape != (3, 3) or abs(k[2, 2]) < 1e-12:
             raise InputError(f"camera '{name}': K must be a 3x3 matrix that ends in 1, not {k.tolist()}")
@@ -104,8 +97,7 @@ class Camera:
         far: float = 100.0,
         name: str = "camera",
     ) -> Camera:
-        """Centred camera at `eye` towards `target`. fov_y: vertical field of view in degrees; square
-        pixels."""
+        """Centred camera at `eye` towards `target`. fov_y: vertical field of view in degrees; square pixels."""
         if not 0 < fov_y < 180:
             raise InputError(
                 f"camera '{name}': the field of view must be inside (0, 180) degrees, not {fov_y}"
@@ -147,8 +139,7 @@ class Camera:
         return self.projection @ self.view
 
     def project(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Pixels (..., 2) and depths (...) along the axis of world points (..., 3). Depths <= 0 are
-        behind."""
+        """Pixels (..., 2) and depths (...) along the axis of world points (..., 3). Depths <= 0 are behind."""
         local = np.asarray(points) @ self.rotation.T + self.translation
         image = local @ self.intrinsics.T
         depth = local[..., 2]
@@ -156,8 +147,7 @@ class Camera:
             return image[..., :2] / depth[..., None], depth
 
     def rays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Origin (3,) and directions (H, W, 3) in the world through the pixel centres, one unit of depth
-        long."""
+        """Origin (3,) and directions (H, W, 3) in the world through the pixel centres, one unit of depth long."""
         width, height = self.size
         x, y = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
         local = np.stack([x, y, np.ones_like(x)], axis=-1) @ np.linalg.inv(self.intrinsics).T
@@ -195,11 +185,11 @@ class Camera:
         return replace(self, near=near, far=far)
 
     def around(self, center: np.ndarray, radius: float) -> Camera:
-        """The same view with clip depths that hold four radii around an object, and never less than a
-        twentieth of the distance away: so that a growing mesh is not clipped during a fit.
+        """The same view with clip depths that hold four radii around an object, and never less than a twentieth of the
+        distance away: so that a growing mesh is not clipped during a fit.
 
-        Place and angle of view stay: an object outside of the picture stays there. ``cameras.views.frame`` makes a camera that
-        shows all of it. Raises InputError when the camera looks away from the object.
+        Place and angle of view stay: an object outside of the picture stays there. ``cameras.views.frame`` makes a camera
+        that shows all of it. Raises InputError when the camera looks away from the object.
         """
         depth = float(self.forward @ (np.asarray(center) - self.center))
         if depth <= 0:
@@ -244,12 +234,12 @@ class Cameras(Sequence[Camera]):
         self.cameras = tuple(cameras)
         if not self.cameras:
             raise InputError("no cameras; give at least one view")
+        first = self.cameras[0]
         for camera in self.cameras:
-            if camera.size != self.cameras[0].size:
+            if camera.size != first.size:
                 raise InputError(
-                    "all views must have one size: camera '{}' has {}x{}, camera '{}' has {}x{}".format(
-                        self.cameras[0].name, *self.cameras[0].size, camera.name, *camera.size
-                    )
+                    f"all views must have one size: camera '{first.name}' has {first.size[0]}x{first.size[1]}, camera"
+                    f" '{camera.name}' has {camera.size[0]}x{camera.size[1]}"
                 )
 
     def __len__(self) -> int:

@@ -16,13 +16,11 @@ All functions are differentiable in all arguments.
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from ...ad import functional as F
 from ...ad.types import MAT3, MAT4, VEC3, VEC4
-from ...errors import InputError
+from ...errors import InputError, warn
 from .rigid import (
     arrays_too,
     invert,
@@ -36,8 +34,6 @@ UP_AND_BACK = (1.0, -1.0, -1.0)
 """Signs of the axes of an OpenGL, NeRF or Blender camera."""
 LEFT_AND_UP = (-1.0, -1.0, 1.0)
 """Signs of the axes of a PyTorch3D camera."""
-
-
 PARALLEL = 1e-4
 """Sine of the angle below which two directions are taken for parallel."""
 
@@ -46,27 +42,34 @@ def check_convention(matrices: np.ndarray) -> None:
     """Warns when matrices (N, 4, 4) from the world to clip space look like those of another convention: transposed, or with
     y up as in OpenGL.
 
-    w is even for a parallel projection; for a perspective, depth and w grow along the axis of the camera. So row 3 is 0 but for
-    its end, or parallel to row 2, and depth grows at least as fast as w; in a transposed matrix column 3 is. Right, down and
-    forward are right-handed; right, up and forward are left-handed.
+    w is even for a parallel projection; for a perspective, depth and w grow along the axis of the camera. So row 3 is 0 but
+    for its end, or parallel to row 2, and depth grows at least as fast as w; in a transposed matrix column 3 is. Right, down
+    and forward are right-handed; right, up and forward are left-handed.
     """
     if all(not _projects(m) and _projects(m.T) for m in matrices):
-        warnings.warn(
+        warn(
             "the matrices look transposed: here a column vector is multiplied from the right, clip = matrix @ (x, y, z, 1);"
-            " give matrix.swapaxes(-1, -2)",
-            stacklevel=5,
+            " give matrix.swapaxes(-1, -2)"
         )
     elif (np.linalg.det(matrices[:, [0, 1, 3], :3]) < 0).all():
-        warnings.warn(
+        warn(
             "the matrices mirror the picture, as those for OpenGL do here: Vulkan's clip space has y down and depth in"
-            " [0, 1]; give clip_from_opengl(matrix), or negate row 0 if a mirror image is meant",
-            stacklevel=5,
+            " [0, 1]; give clip_from_opengl(matrix), or negate row 0 if a mirror image is meant"
         )
+
+
+def _projects(matrix: np.ndarray) -> bool:
+    """Whether a matrix (4, 4) may be one to clip space; depth may also shrink with w (reversed)."""
+    depth, w = matrix[2, :3], matrix[3, :3]
+    if not w.any():
+        return True
+    parallel = np.linalg.norm(np.cross(w, depth)) <= PARALLEL * np.linalg.norm(w) * np.linalg.norm(depth)
+    return bool(parallel and not 0 < depth @ w < (1 - PARALLEL) * (w @ w))
 
 
 def check_affine(name: str, matrices: np.ndarray) -> None:
-    """Raises InputError for matrices (..., 4, 4) whose last row is not (0, 0, 0, 1): such as those of the convention in which rows
-    are multiplied from the left, which hold the translation there.
+    """Raises InputError for matrices (..., 4, 4) whose last row is not (0, 0, 0, 1): such as those of the convention in which
+    rows are multiplied from the left, which hold the translation there.
 
     >>> moved = np.eye(4)
     >>> moved[3, :3] = 1.0
@@ -78,27 +81,18 @@ def check_affine(name: str, matrices: np.ndarray) -> None:
     matrices = np.asarray(matrices)
     if matrices.shape[-2:] != (4, 4):
         return
-    rows, end = matrices.reshape(-1, 4, 4)[:, 3], np.array([0.0, 0, 0, 1])
-    wrong = (np.abs(rows - end) > 1e-5).any(axis=1)
+    matrices, end = matrices.reshape(-1, 4, 4), np.array([0.0, 0, 0, 1])
+    wrong = (np.abs(matrices[:, 3] - end) > 1e-5).any(axis=1)
     if not wrong.any():
         return
-    k = int(np.argmax(wrong))
-    row = ", ".join(f"{x:.4g}" for x in rows[k])
-    if np.abs(matrices.reshape(-1, 4, 4)[k, :, 3] - end).max() <= 1e-5:
+    matrix = matrices[int(np.argmax(wrong))]
+    row = ", ".join(f"{x:.4g}" for x in matrix[3])
+    if np.abs(matrix[:, 3] - end).max() <= 1e-5:
         raise InputError(
             f"{name} has its translation in the last row, ({row}): here a column is multiplied from the right, matrix @"
             f" (x, y, z, 1); give {name}.swapaxes(-1, -2)"
         )
     raise InputError(f"the last row of {name} is ({row}); that of a rigid or affine motion is (0, 0, 0, 1)")
-
-
-def _projects(matrix: np.ndarray) -> bool:
-    """Whether a matrix (4, 4) may be one to clip space; depth may also shrink with w (reversed)."""
-    depth, w = matrix[2, :3], matrix[3, :3]
-    if not w.any():
-        return True
-    parallel = np.linalg.norm(np.cross(w, depth)) <= PARALLEL * np.linalg.norm(w) * np.linalg.norm(depth)
-    return bool(parallel and not 0 < depth @ w < (1 - PARALLEL) * (w @ w))
 
 
 def _signed(matrix, signs):

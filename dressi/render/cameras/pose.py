@@ -74,10 +74,9 @@ class Poses:
         """
         base = self._views(engine.recv)
         zero = np.zeros((len(self.cameras), 1, 1, 3))
-        for leaf, values in (
-            (self.base, base[:, None, None]), (self.rotation, zero), (self.translation, zero),
-        ):  # fmt: skip
-            engine.send(leaf, values)
+        engine.send(self.base, base[:, None, None])
+        engine.send(self.rotation, zero)
+        engine.send(self.translation, zero)
 
     def _views(self, recv: Callable[[Variable], np.ndarray]) -> np.ndarray:
         """(N, 4, 4): exp(rotation, translation) base."""
@@ -136,9 +135,7 @@ def turned(camera: Camera, rotation: np.ndarray, translation: np.ndarray, center
     """The camera with an increment (3,), (3,) about a point of the world (3,), as ``poses`` define it."""
     made = poses(Cameras([camera]), center)
     values = {made.rotation: rotation, made.translation: translation}
-    return made.found(
-        lambda leaf: np.reshape(values[leaf] if leaf in values else list_data(leaf), leaf.shape)
-    )[0]
+    return made.found(lambda leaf: np.reshape(values.get(leaf, list_data(leaf)), leaf.shape))[0]
 
 
 # Matrices of views as leaves, and cameras in units of the scene.
@@ -146,16 +143,12 @@ def turned(camera: Camera, rotation: np.ndarray, translation: np.ndarray, center
 
 def matrices_leaf(matrices: np.ndarray) -> Variable:
     """(N, 4, 4) matrices as a MAT4 leaf of one texel and N tiles."""
-    return Variable(MAT4, (1, 1), len(matrices), name="matrices", data=_tiles(matrices))
-
-
-def _tiles(matrices: np.ndarray) -> np.ndarray:
-    return np.asarray(matrices)[:, None, None]
+    return Variable(MAT4, (1, 1), len(matrices), name="matrices", data=np.asarray(matrices)[:, None, None])
 
 
 def send_matrices(engine: Engine, leaf: Variable, matrices: np.ndarray) -> None:
     """Other views, as many as the leaf has tiles."""
-    engine.send(leaf, _tiles(matrices))
+    engine.send(leaf, np.asarray(matrices)[:, None, None])
 
 
 def unit_matrices(cameras: Cameras, center: np.ndarray, radius: float) -> np.ndarray:
@@ -167,17 +160,11 @@ def unit_matrices(cameras: Cameras, center: np.ndarray, radius: float) -> np.nda
 
 def unit_cameras(cameras: Cameras, center: np.ndarray, radius: float) -> Cameras:
     """The cameras for positions in units of the scene: the pictures are those of ``unit_matrices``."""
-    return Cameras(
-        [
-            replace(
-                camera,
-                translation=(camera.rotation @ center + camera.translation) / radius,
-                near=camera.near / radius,
-                far=camera.far / radius,
-            )
-            for camera in cameras
-        ]
-    )
+    moved = []
+    for camera in cameras:
+        shift = (camera.rotation @ center + camera.translation) / radius
+        moved.append(replace(camera, translation=shift, near=camera.near / radius, far=camera.far / radius))
+    return Cameras(moved)
 
 
 def world_cameras(cameras: Cameras, center: np.ndarray, radius: float) -> Cameras:

@@ -18,14 +18,9 @@ from ...ad.graph import Variable
 from ...ad.types import MAT3, MAT4, VEC3, VEC4, VType
 from ...errors import GraphError, InputError
 
-# Functions with one definition for arrays and Variables.
-#
-# Functions of this package are written once, on Variables. Called with arrays, lists or numbers alone, they compute the
-# same graph in NumPy (float64) and give arrays; with a Variable among the arguments they give Variables.
-
 
 def arrays_too(**types: VType) -> Callable[[Callable], Callable]:
-    """Lets a function of Variables take arrays.
+    """Lets a function of Variables take arrays: it then computes the same graph in NumPy (float64).
 
     types: the type of each argument that may be an array or a Variable; other arguments pass as they are.
 
@@ -48,10 +43,9 @@ def arrays_too(**types: VType) -> Callable[[Callable], Callable]:
                     given[name] = _variable(function.__name__, name, given[name], vtype)
                 return function(*bound.args, **bound.kwargs)
             arrays = {n: _array(function.__name__, n, given[n], t) for n, t in types.items()}
+            axes = [array.shape[: array.ndim - len(types[name].shape)] for name, array in arrays.items()]
             try:
-                leading = np.broadcast_shapes(
-                    *(a.shape[: a.ndim - len(types[n].shape)] for n, a in arrays.items())
-                )
+                leading = np.broadcast_shapes(*axes)
             except ValueError:
                 shapes = ", ".join(f"{n} {a.shape}" for n, a in arrays.items())
                 raise InputError(
@@ -62,20 +56,17 @@ def arrays_too(**types: VType) -> Callable[[Callable], Callable]:
                 (n, tuple(v) if isinstance(v, list) else v) for n, v in given.items() if n not in types
             )
             leaves, single, run = graph(tiles, rest)
-            found = run(
-                {
-                    leaves[n]: np.broadcast_to(a, leading + types[n].shape).reshape(
-                        tiles, 1, 1, *types[n].shape
-                    )
-                    for n, a in arrays.items()
-                }
-            )
-            shaped = [
-                np.broadcast_to(a[:, 0, 0], (tiles, *v.vtype.shape)).reshape(leading + v.vtype.shape)
-                for v, a in zip(run.outputs, found, strict=True)
-            ]
-            clean = tuple(a + 0.0 for a in shaped)  # no -0.0
-            return clean[0] if single else clean
+            inputs = {}
+            for name, array in arrays.items():
+                shape = types[name].shape
+                inputs[leaves[name]] = np.broadcast_to(array, leading + shape).reshape(tiles, 1, 1, *shape)
+            results = []
+            for variable, array in zip(run.outputs, run(inputs), strict=True):
+                shape = variable.vtype.shape
+                results.append(
+                    np.broadcast_to(array[:, 0, 0], (tiles, *shape)).reshape(leading + shape) + 0.0
+                )
+            return results[0] if single else tuple(results)  # + 0.0: no -0.0
 
         @functools.lru_cache(maxsize=64)
         def graph(tiles: int, rest: tuple) -> tuple[dict[str, Variable], bool, Evaluator]:
@@ -119,10 +110,8 @@ def _variable(function: str, name: str, value: Any, vtype: VType) -> Variable:
             raise GraphError(f"{function}: {name} is a {vtype}, not {value} (at {value.where})")
         return value
     array = _array(function, name, value, vtype)
-    return F.constant(array, vtype) if array.shape == vtype.shape else _leaf(name, vtype, array)
-
-
-def _leaf(name: str, vtype: VType, array: np.ndarray) -> Variable:
+    if array.shape == vtype.shape:
+        return F.constant(array, vtype)
     tiles = array.reshape(-1, 1, 1, *vtype.shape)
     return Variable(vtype, (1, 1), len(tiles), name=name, data=tiles)
 
@@ -234,9 +223,8 @@ def _look_at(eye, target, up):
     # Too near to the vertical: the axis that is farthest from the line of sight stands in for the upward direction.
     ax, ay, az = (F.abs(forward[i]) for i in range(3))
     on_x = F.logical_and(F.less_equal(ax, ay), F.less_equal(ax, az))
-    other = F.select(
-        on_x, (1.0, 0.0, 0.0), F.select(F.less_equal(ay, az), F.constant((0.0, 1.0, 0.0)), (0.0, 0.0, 1.0))
-    )
+    other = F.select(F.less_equal(ay, az), F.constant((0.0, 1.0, 0.0)), (0.0, 0.0, 1.0))
+    other = F.select(on_x, (1.0, 0.0, 0.0), other)
     vertical = F.less(F.dot(right, right), 1e-12 * F.dot(up, up))
     right = F.normalize(F.select(vertical, F.cross(forward, other), right))
     rotation = F.transpose(F.mat3(right, F.cross(forward, right), forward))
@@ -285,10 +273,8 @@ def rotation_and_shift(rotation: Variable) -> tuple[Variable, Variable]:
     twice = F.outer(rotation, rotation)  # skew @ skew + square
     one = F.constant(np.eye(3), MAT3)
     a, b, c = _coefficients(square)
-    return (
-        one * (1.0 - b * square) + skew * a + twice * b,
-        one * (1.0 - c * square) + skew * b + twice * c,
-    )
+    turn = one * (1.0 - b * square) + skew * a + twice * b
+    return turn, one * (1.0 - c * square) + skew * b + twice * c
 
 
 @arrays_too(rotation=VEC3)

@@ -1,7 +1,6 @@
 """Cameras around an object: the training and held-out rings of `--target`, and turntables.
 
-Azimuth 0 looks from +z, 90 degrees from +x; elevation is above the horizon; y is up unless another axis is
-given.
+Azimuth 0 looks from +z, 90 degrees from +x; elevation is above the horizon; y is up unless another axis is given.
 """
 
 from __future__ import annotations
@@ -37,9 +36,8 @@ def frame(
     size, radius = size_of(size), float(np.linalg.norm(high - low)) / 2 or 1.0
     # The sphere around the box touches the shorter side of the picture.
     half = np.arctan(np.tan(np.radians(FOV_Y / 2)) * min(1.0, size[0] / size[1]))
-    return orbit((low + high) / 2, radius, [azimuth], [elevation], size, distance=1.02 / float(np.sin(half)))[
-        0
-    ]
+    distance = 1.02 / float(np.sin(half))
+    return orbit((low + high) / 2, radius, [azimuth], [elevation], size, distance=distance)[0]
 
 
 def orbit(
@@ -61,7 +59,14 @@ def orbit(
     if not (np.isfinite(radius) and radius > 0):
         raise InputError(f"the object's radius must be positive, not {radius}")
     center = np.asarray(center, dtype=np.float64)
-    side, upward, front = _frame(np.asarray(up, dtype=np.float64))
+    # Right-handed unit axes: x, y and z themselves when y is up.
+    upward = np.asarray(up, dtype=np.float64) / np.linalg.norm(up)
+    front = np.array([0.0, 0.0, 1.0])
+    if abs(upward @ front) > 0.9:
+        front = np.array([0.0, -1.0, 0.0])
+    front = front - (front @ upward) * upward
+    front /= np.linalg.norm(front)
+    side = np.cross(upward, front)
     cameras = []
     for i, (azimuth, elevation) in enumerate(zip(azimuths, elevations, strict=True)):
         a, e = np.radians(azimuth), np.radians(elevation)
@@ -85,8 +90,7 @@ def ring(center: np.ndarray, radius: float, count: int, size: tuple[int, int]) -
 
 
 def held_out_ring(center: np.ndarray, radius: float, size: tuple[int, int]) -> Cameras:
-    """The twelve held-out views of a fit: azimuth 15 + 30j, elevation 0, 20, -20, 45 degrees in
-    turn."""
+    """The twelve held-out views of a fit: azimuth 15 + 30j, elevation 0, 20, -20, 45 degrees in turn."""
     index = np.arange(12)
     return orbit(center, radius, 15.0 + 30.0 * index, np.array([0.0, 20.0, -20.0, 45.0])[index % 4], size)
 
@@ -108,8 +112,8 @@ def turntable(
 def upward(cameras: Cameras) -> np.ndarray:
     """(3,) an estimate of the upward direction of photographs, a unit vector.
 
-    It is the mean of the images' upward directions where they agree. Where they do not (a ring of cameras
-    around the image's horizontal axis), it is the normal of the plane that the cameras lie in.
+    It is the mean of the images' upward directions where they agree. Where they do not (a ring of cameras around the image's
+    horizontal axis), it is the normal of the plane that the cameras lie in.
     """
     mean = np.mean([camera.up for camera in cameras], axis=0)
     if np.linalg.norm(mean) > 0.3:
@@ -117,14 +121,3 @@ def upward(cameras: Cameras) -> np.ndarray:
     offsets = cameras.centers - cameras.centers.mean(0)
     normal = np.linalg.svd(offsets)[2][-1]
     return normal * (1 if normal[np.argmax(np.abs(normal))] > 0 else -1)
-
-
-def _frame(up: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Right-handed unit axes (side, up, front); (x, y, z) itself when y is up."""
-    upward_axis = up / np.linalg.norm(up)
-    front = np.array([0.0, 0.0, 1.0])
-    if abs(upward_axis @ front) > 0.9:
-        front = np.array([0.0, -1.0, 0.0])
-    front = front - (front @ upward_axis) * upward_axis
-    front /= np.linalg.norm(front)
-    return np.cross(upward_axis, front), upward_axis, front

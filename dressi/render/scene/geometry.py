@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from ...ad.graph import Variable
+from ...ad.types import VType, list_image, list_size
 from ...errors import InputError, KnownAttributes
 from ..mesh import Mesh
 
 
 class Geometry(ABC):
-    """Base of the shapes of nodes. One object in several nodes is drawn several times: its leaves are shared, and gradients by
-    them are sums over the nodes."""
+    """Base of the shapes of nodes. One object in several nodes is drawn several times: its leaves are shared, and gradients
+    by them are sums over the nodes."""
 
     name: str = "mesh"
 
@@ -40,8 +41,8 @@ class Geometry(ABC):
 
     @property
     def rest(self) -> Any:
-        """Positions before anything moves them, (V, 3) or a VEC3 list, by which faces that share no vertices are joined; None if
-        there are none."""
+        """Positions before anything moves them, (V, 3) or a VEC3 list, by which faces that share no vertices are joined;
+        None if there are none."""
         return None if self.mesh is None else self.mesh.positions
 
     @abstractmethod
@@ -90,20 +91,20 @@ class TriangleGeometry(KnownAttributes, Geometry):
         uv_faces: Any = None,
         texture: Any = None,
     ):
-        self._given = {
+        given = {
             "positions": positions,
             "colours": colours,
             "uvs": uvs,
             "uv_faces": uv_faces,
             "texture": texture,
         }
-        self._given = {name: value for name, value in self._given.items() if value is not None}
-        self._pair = None
+        self._given = {name: value for name, value in given.items() if value is not None}
+        self._mesh = self._pair = None
         if isinstance(mesh, Mesh):
             self._mesh, self.name, self._own_positions = mesh, mesh.name, mesh.positions
         elif isinstance(mesh, tuple) and len(mesh) == 2 and not isinstance(mesh[1], Mesh):
-            self._mesh, self._pair, self.name = None, (mesh[0], np.asarray(mesh[1])), "mesh"
-            self._own_positions = mesh[0]
+            self._pair = {"positions": mesh[0], "faces": np.asarray(mesh[1])}
+            self.name, self._own_positions = "mesh", mesh[0]
         else:
             raise InputError(
                 f"render takes a Mesh, a Scene or a pair (positions, faces), not {type(mesh).__name__};"
@@ -128,7 +129,7 @@ class TriangleGeometry(KnownAttributes, Geometry):
 
     def lists(self) -> dict[str, Any]:
         if self._pair is not None:
-            return {"positions": self._pair[0], "faces": self._pair[1]} | self._given
+            return self._pair | self._given
         assert self._mesh is not None
         return mesh_lists(self._mesh, self._given)
 
@@ -136,23 +137,24 @@ class TriangleGeometry(KnownAttributes, Geometry):
 def mesh_lists(mesh: Mesh, given: dict[str, Any]) -> dict[str, Any]:
     """The lists of a mesh, with those given instead: UVs bring their texture, and new positions have no normals."""
     mesh.validate()
-    found: dict[str, Any] = {"positions": mesh.positions, "faces": mesh.faces, "colour": mesh.color}
+    lists: dict[str, Any] = {"positions": mesh.positions, "faces": mesh.faces, "colour": mesh.color}
     if mesh.uvs is not None and "uvs" not in given:
-        found |= {"uvs": mesh.uvs, "uv_faces": mesh.uv_faces, "texture": mesh.texture}
+        lists |= {"uvs": mesh.uvs, "uv_faces": mesh.uv_faces, "texture": mesh.texture}
     if mesh.second_uvs is not None:
-        found |= {"second_uvs": mesh.second_uvs, "second_uv_faces": mesh.second_uv_faces}
+        lists |= {"second_uvs": mesh.second_uvs, "second_uv_faces": mesh.second_uv_faces}
     if mesh.colors is not None and "colours" not in given:
-        found |= {"colours": mesh.colors, "colour_faces": mesh.color_faces}
+        lists |= {"colours": mesh.colors, "colour_faces": mesh.color_faces}
     if mesh.normals is not None and "positions" not in given:
-        found |= {"normals": mesh.normals, "normal_faces": mesh.normal_faces}
-    return found | given
+        lists |= {"normals": mesh.normals, "normal_faces": mesh.normal_faces}
+    return lists | given
 
 
 def geometry_of(value: Any) -> Geometry:
     """A geometry as it is; that of a mesh or of a pair (positions, faces). Raises InputError."""
     if isinstance(value, (str, PathLike)):
         raise InputError(
-            f"a node has a shape, not the name of a file: load_mesh('{value}') is one mesh, load_scene('{value}') all nodes of it"
+            f"a node has a shape, not the name of a file: load_mesh('{value}') is one mesh, load_scene('{value}') all nodes"
+            " of it"
         )
     return value if isinstance(value, Geometry) else TriangleGeometry(value)
 
@@ -162,3 +164,10 @@ def count_of(positions: Any) -> int | None:
     if isinstance(positions, Variable):
         return None
     return np.shape(positions)[-2] if np.ndim(positions) > 1 else 0
+
+
+def tiled_list(name: str, vtype: VType, values: np.ndarray) -> Variable:
+    """(K, ...) or (N, K, ...) as a list of K entries, of 1 or N tiles."""
+    rows = values.reshape(-1, *values.shape[values.ndim - 1 - len(vtype.shape) :])
+    data = np.concatenate([list_image(row) for row in rows])
+    return Variable(vtype, list_size(rows.shape[1]), len(rows), name=name, data=data)

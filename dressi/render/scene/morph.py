@@ -13,7 +13,7 @@ from ...ad.types import FLOAT, VEC3, list_image, list_size
 from ...errors import InputError, KnownAttributes
 from ..lists import list_leaf
 from ..mesh import Mesh
-from .geometry import MovedGeometry, mesh_lists
+from .geometry import MovedGeometry, mesh_lists, tiled_list
 
 MOST_MODES = 4096
 """A row of an image."""
@@ -42,8 +42,8 @@ class MorphGeometry(KnownAttributes, MovedGeometry):
     """A mesh whose vertices are moved by weighted displacements: positions + sum of weights[m] * modes[m].
 
     mesh: a ``Mesh``.  modes: (M, V, 3), in coordinates of the mesh.  weights: (M,), (N, M) for N tiles, or a FLOAT list of M
-    entries, batch 1 or N.  normal_modes: (M, K, 3), displacements of the K normals of the mesh; without them normals are those of
-    the moved shape.  positions: instead of those of the mesh, (V, 3) or a VEC3 list.  names: of the modes.
+    entries, batch 1 or N.  normal_modes: (M, K, 3), displacements of the K normals of the mesh; without them normals are
+    those of the moved shape.  positions: instead of those of the mesh, (V, 3) or a VEC3 list.  names: of the modes.
 
     Differentiable in weights and positions: an exact sum, and its transpose. The modes are data. Raises InputError.
 
@@ -77,53 +77,44 @@ class MorphGeometry(KnownAttributes, MovedGeometry):
         self.normal_modes = None
         if normal_modes is not None:
             if mesh.normals is None:
-                raise InputError(f"mesh '{self.name}' has no normals that normal_modes could move")
+                raise self._error("it has no normals that normal_modes could move")
             self.normal_modes = self._table("normal_modes", normal_modes, len(mesh.normals))
             if len(self.normal_modes) != count:
-                raise InputError(
-                    f"mesh '{self.name}': {len(self.normal_modes)} normal_modes for {count} modes"
-                )
+                raise self._error(f"{len(self.normal_modes)} normal_modes for {count} modes")
         if self.names and len(self.names) != count:
-            raise InputError(f"mesh '{self.name}': {len(self.names)} names for {count} modes")
+            raise self._error(f"{len(self.names)} names for {count} modes")
         self.weights = self._weights(weights, count)
         self.positions = mesh.positions if positions is None else positions
         if not isinstance(self.positions, Variable):
             self.positions = np.asarray(self.positions, np.float64)
             if self.positions.shape != mesh.positions.shape:
-                raise InputError(
-                    f"mesh '{self.name}': positions are {mesh.positions.shape}, not {self.positions.shape}"
-                )
+                raise self._error(f"positions are {mesh.positions.shape}, not {self.positions.shape}")
+
+    def _error(self, text: str) -> InputError:
+        return InputError(f"mesh '{self.name}': {text}")
 
     def _table(self, what: str, values: Any, count: int) -> np.ndarray:
         table = np.asarray(values)
-        if (
-            table.dtype.kind not in "fiu"
-            or table.ndim != 3
-            or table.shape[1:] != (count, 3)
-            or not len(table)
-        ):
-            raise InputError(
-                f"mesh '{self.name}': {what} are an array (M, {count}, 3), not {table.dtype} {table.shape}"
-            )
+        fits = table.ndim == 3 and table.shape[1:] == (count, 3) and len(table)
+        if not fits or table.dtype.kind not in "fiu":
+            raise self._error(f"{what} are an array (M, {count}, 3), not {table.dtype} {table.shape}")
         if len(table) > MOST_MODES:
-            raise InputError(f"mesh '{self.name}': {len(table):,} {what}, above the limit of {MOST_MODES:,}")
+            raise self._error(f"{len(table):,} {what}, above the limit of {MOST_MODES:,}")
         if not np.isfinite(table).all():
-            raise InputError(f"mesh '{self.name}': {what} have values that are NaN or infinite; repair them")
+            raise self._error(f"{what} have values that are NaN or infinite; repair them")
         return table if table.dtype == np.float32 else table.astype(np.float64)
 
     def _weights(self, values: Any, count: int) -> np.ndarray | Variable:
         if isinstance(values, Variable):
             if values.vtype is not FLOAT or values.size != list_size(count):
-                raise InputError(
-                    f"mesh '{self.name}': weights are a FLOAT list of {count} entries, size {list_size(count)}, not {values}"
-                    f" (made at {values.where})"
+                raise self._error(
+                    f"weights are a FLOAT list of {count} entries, size {list_size(count)}, not {values} (made at"
+                    f" {values.where})"
                 )
             return values
         array = np.asarray(values, np.float64)
         if array.ndim not in (1, 2) or array.shape[-1] != count or not np.isfinite(array).all():
-            raise InputError(
-                f"mesh '{self.name}': weights are {count} finite numbers, or (N, {count}), not {array.shape}"
-            )
+            raise self._error(f"weights are {count} finite numbers, or (N, {count}), not {array.shape}")
         return array
 
     def weighted(self, weights: Any) -> MorphGeometry:
@@ -133,14 +124,8 @@ class MorphGeometry(KnownAttributes, MovedGeometry):
         >>> MorphGeometry(cube, cube.positions[None], [0.0]).weighted([1.0]).lists()["positions"].max().item()
         2.0
         """
-        return MorphGeometry(
-            self._mesh,
-            self.modes,
-            weights,
-            normal_modes=self.normal_modes,
-            positions=self.positions,
-            names=self.names,
-        )
+        own = {"normal_modes": self.normal_modes, "positions": self.positions, "names": self.names}
+        return MorphGeometry(self._mesh, self.modes, weights, **own)
 
     @cached_property
     def moved(self) -> np.ndarray | Variable:
@@ -163,14 +148,13 @@ class MorphGeometry(KnownAttributes, MovedGeometry):
             return mean + np.tensordot(self.weights, modes, axes=1)
         weights = self.weights
         if not isinstance(weights, Variable):
-            rows = np.concatenate([list_image(row) for row in weights.reshape(-1, len(modes))])
-            weights = Variable(FLOAT, list_size(len(modes)), len(rows), name="weights", data=rows)
+            weights = tiled_list("weights", FLOAT, weights)
         if not isinstance(mean, Variable):
             mean = list_leaf(name, VEC3, mean)
         return mean + weighted_sum(f"modes of {name}", modes, weights)
 
     def lists(self) -> dict[str, Any]:
-        found = mesh_lists(self._mesh, {"positions": self.moved})
+        lists = mesh_lists(self._mesh, {"positions": self.moved})
         if self.normals is not None:
-            found |= {"normals": self.normals, "normal_faces": self._mesh.normal_faces}
-        return found
+            lists |= {"normals": self.normals, "normal_faces": self._mesh.normal_faces}
+        return lists

@@ -37,14 +37,14 @@ class Node:
     """A shape with a material at a place. Raises InputError.
 
     geometry: a ``Mesh`` with its own texture, colours and material, a pair (positions, faces), or a ``Geometry``:
-    ``TriangleGeometry``, ``MorphGeometry``, ``SkinnedGeometry``; or a ``StrandGeometry`` or ``PointGeometry``. Nodes that share one object are instances: Variables in it are
-    shared, and gradients by them are sums.
+    ``TriangleGeometry``, ``MorphGeometry``, ``SkinnedGeometry``; or a ``StrandGeometry`` or ``PointGeometry``. Nodes that
+    share one object are instances: Variables in it are shared, and gradients by them are sums.
     material: a ``Material`` instead of the mesh's, parts that replace those of the mesh, as ``render`` takes them: values,
-    maps or Variables by name, or a surface of one's own, a ``Bsdf``. Of strands and points a function of a ``StrandPoint``, such
-    as ``KajiyaKay``; by default strands are lit by that model, and points have their colours.
+    maps or Variables by name, or a surface of one's own, a ``Bsdf``. Of strands and points a function of a ``StrandPoint``,
+    such as ``KajiyaKay``; by default strands are lit by that model, and points have their colours.
     to_world: from coordinates of the geometry to the world, (4, 4), (N, 4, 4) or a MAT4 1x1 with 1 or N tiles; None for the
-    world itself. Differentiable. In a mirror faces are turned, so that their fronts stay outside; whether a Variable mirrors is
-    taken from the value that it was made with.
+    world itself. Differentiable. In a mirror faces are turned, so that their fronts stay outside; whether a Variable mirrors
+    is taken from the value that it was made with.
     name: in messages, files and ``Scene.replace``; by default that of the geometry.
 
     >>> Node(primitives.cube(), {"metallic": 1.0}, name="box").name
@@ -56,34 +56,26 @@ class Node:
     to_world: np.ndarray | Variable | None
     name: str
 
-    def __init__(
-        self,
-        geometry: Any,
-        material: Any = None,
-        to_world: Any = None,
-        name: str | None = None,
-    ):
+    def __init__(self, geometry: Any, material: Any = None, to_world: Any = None, name: str | None = None):
         fibres = isinstance(geometry, (StrandGeometry, PointGeometry))
         shape = geometry if fibres else geometry_of(geometry)
         name = shape.name if name is None else name
         if not isinstance(name, str):
             raise InputError(f"the name of a node is a text, not {name!r}")
         if fibres and not (material is None or callable(material)):
+            kind = type(material).__name__
             raise InputError(
-                f"node '{name}': the material of strands and points is a function of a StrandPoint, such as KajiyaKay, not"
-                f" {type(material).__name__}"
+                f"node '{name}': the material of strands and points is a function of a StrandPoint, such as KajiyaKay, not {kind}"
             )
         if not fibres and material is not None and not isinstance(material, (Material, Mapping, Bsdf)):
+            kind = type(material).__name__
             raise InputError(
-                f"node '{name}': material is a Material, parts of one by name or a Bsdf, not {type(material).__name__}"
+                f"node '{name}': material is a Material, parts of one by name or a Bsdf, not {kind}"
             )
-        for field, value in (
-            ("geometry", shape),
-            ("material", material),
-            ("to_world", _matrix(name, to_world)),
-            ("name", name),
-        ):
-            object.__setattr__(self, field, value)
+        object.__setattr__(self, "geometry", shape)
+        object.__setattr__(self, "material", material)
+        object.__setattr__(self, "to_world", _matrix(name, to_world))
+        object.__setattr__(self, "name", name)
 
     def __repr__(self) -> str:
         parts = [type(self.geometry).__name__]
@@ -92,8 +84,7 @@ class Node:
         elif self.material is not None:
             parts.append(f"material {type(self.material).__name__}")
         if self.to_world is not None:
-            variable = isinstance(self.to_world, Variable)
-            parts.append("to_world a Variable" if variable else "placed")
+            parts.append("to_world a Variable" if isinstance(self.to_world, Variable) else "placed")
         return f"Node('{self.name}': {', '.join(parts)})"
 
 
@@ -113,9 +104,8 @@ def _matrix(name: str, value: Any) -> np.ndarray | Variable | None:
     except (TypeError, ValueError):
         array = np.zeros(0)
     if array.ndim not in (2, 3) or array.shape[-2:] != (4, 4) or not len(array):
-        raise InputError(
-            f"node '{name}': to_world is a matrix (4, 4) or (N, 4, 4), not of shape {np.shape(value)}"
-        )
+        shape = np.shape(value)
+        raise InputError(f"node '{name}': to_world is a matrix (4, 4) or (N, 4, 4), not of shape {shape}")
     if not np.isfinite(array).all():
         raise InputError(f"node '{name}': to_world has values that are NaN or infinite; repair it")
     check_affine("to_world", array)
@@ -147,8 +137,9 @@ class Scene:
         nodes = tuple(nodes)
         for k, node in enumerate(nodes):
             if not isinstance(node, Node):
+                kind = type(node).__name__
                 raise InputError(
-                    f"node {k} of a scene is a Node, not {type(node).__name__}; write Node(mesh, material, to_world)"
+                    f"node {k} of a scene is a Node, not {kind}; write Node(mesh, material, to_world)"
                 )
         if not nodes:
             raise InputError("a scene needs at least one node")
@@ -161,10 +152,10 @@ class Scene:
     def __repr__(self) -> str:
         names = [node.name for node in self.nodes[:SHOWN]]
         more = ", ..." if len(self.nodes) > SHOWN else ""
-        found = [f"{_counted(len(self.nodes), 'node')}: {', '.join(names)}{more}"]
+        parts = [f"{_counted(len(self.nodes), 'node')}: {', '.join(names)}{more}"]
         for count, one in ((len(self.cameras), "camera"), (len(self.lights), "light")):
-            found += [_counted(count, one)] if count else []
-        return f"Scene({'; '.join(found)})"
+            parts += [_counted(count, one)] if count else []
+        return f"Scene({'; '.join(parts)})"
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes)

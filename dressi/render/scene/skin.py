@@ -10,11 +10,11 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...ad.types import INT, IVEC4, MAT4, VEC3, VEC4, list_image, list_size
+from ...ad.types import INT, IVEC4, MAT4, VEC3, VEC4, list_size
 from ...errors import InputError, KnownAttributes, shown
 from ..cameras.conventions import check_affine
 from ..lists import list_leaf
-from .geometry import Geometry, MovedGeometry, geometry_of
+from .geometry import Geometry, MovedGeometry, geometry_of, tiled_list
 
 SLACK = 0.02
 """How far weights of a vertex may add up to something else than 1: files hold them in 8 bits."""
@@ -24,11 +24,12 @@ class SkinnedGeometry(KnownAttributes, MovedGeometry):
     """A mesh that joints move: a vertex p goes to the sum of weight * joint @ inverse_bind @ p over its joints.
 
     geometry: a ``Mesh`` or a ``MorphGeometry``, in the pose in which it was bound.  joints: (V, 4 n) numbers of joints.
-    weights: (V, 4 n), not negative, which add up to 1 for each vertex.  inverse_bind: (K, 4, 4), from the world to each joint in
-    that pose.  skeleton: a ``Skeleton`` of K joints, or their matrices to the world: (K, 4, 4), (N, K, 4, 4) or a MAT4 list.
-    The result lies in the world of the skeleton. Normals turn by the cofactors of the blended matrix.
+    weights: (V, 4 n), not negative, which add up to 1 for each vertex.  inverse_bind: (K, 4, 4), from the world to each joint
+    in that pose.  skeleton: a ``Skeleton`` of K joints, or their matrices to the world: (K, 4, 4), (N, K, 4, 4) or a MAT4
+    list. The result lies in the world of the skeleton. Normals turn by the cofactors of the blended matrix.
 
-    Differentiable in the matrices, and in what the geometry is differentiable in. Raises InputError with the name of the mesh.
+    Differentiable in the matrices, and in what the geometry is differentiable in. Raises InputError with the name of the
+    mesh.
 
     >>> cube = primitives.cube()
     >>> joints, weights = np.zeros((8, 4), int), np.eye(4)[np.zeros(8, int)]
@@ -56,22 +57,21 @@ class SkinnedGeometry(KnownAttributes, MovedGeometry):
         count = len(self.inverse_bind)
         self.joints, self.weights = np.asarray(joints), np.asarray(weights, np.float64)
         self._check(count)
-        self.skeleton = skeleton
+        check_affine("inverse_bind", self.inverse_bind)
         places = skeleton.local if isinstance(skeleton, Skeleton) else skeleton
         if isinstance(places, Variable):
-            fits = places.vtype is MAT4 and places.size == list_size(count)
-        else:
-            self.skeleton = skeleton if isinstance(skeleton, Skeleton) else np.asarray(skeleton, np.float64)
-            fits = np.ndim(places) in (3, 4) and np.shape(places)[-3:] == (count, 4, 4)
-        check_affine("inverse_bind", self.inverse_bind)
-        if fits and isinstance(self.skeleton, np.ndarray):
-            check_affine("skeleton", self.skeleton)
-        if not fits:
+            if places.vtype is not MAT4 or places.size != list_size(count):
+                raise self._error(
+                    f"the skeleton has {count} joints, as inverse_bind says: a MAT4 list or ({count}, 4, 4), not {places}"
+                )
+        elif np.ndim(places) not in (3, 4) or np.shape(places)[-3:] != (count, 4, 4):
             raise self._error(
-                f"the skeleton has {count} joints, as inverse_bind says: a MAT4 list or ({count}, 4, 4), not {places}"
-                if isinstance(places, Variable)
-                else f"the skeleton has matrices {np.shape(places)}, and inverse_bind has {count} joints"
+                f"the skeleton has matrices {np.shape(places)}, and inverse_bind has {count} joints"
             )
+        elif not isinstance(skeleton, Skeleton):
+            skeleton = np.asarray(skeleton, np.float64)
+            check_affine("skeleton", skeleton)
+        self.skeleton = skeleton
 
     def _check(self, count: int) -> None:
         vertices = len(self._mesh.positions)
@@ -109,7 +109,7 @@ class SkinnedGeometry(KnownAttributes, MovedGeometry):
         """From the pose in which it was bound to the world, a joint each."""
         world = self.skeleton.world() if isinstance(self.skeleton, Skeleton) else self.skeleton
         if isinstance(world, Variable):
-            return F.store(F.matmul(world, matrices_list("inverse bind matrices", self.inverse_bind)))
+            return F.store(F.matmul(world, tiled_list("inverse bind matrices", MAT4, self.inverse_bind)))
         return world @ self.inverse_bind
 
     def _blended(self, rows: np.ndarray) -> np.ndarray | Variable:
@@ -131,16 +131,14 @@ class SkinnedGeometry(KnownAttributes, MovedGeometry):
 
     @cached_property
     def _lists(self) -> dict[str, Any]:
-        found = dict(self.bound.lists())
-        every = np.arange(self.vertex_count)
-        matrices = self._blended(every)
-        found["positions"] = _placed(matrices, found["positions"])
-        if found.get("normals") is not None:
+        lists = dict(self.bound.lists())
+        lists["positions"] = _placed(self._blended(np.arange(self.vertex_count)), lists["positions"])
+        if lists.get("normals") is not None:
             # Normals belong to corners of faces: each to the vertex there.
-            owner = np.zeros(len(self._mesh.normals) if self._mesh.normals is not None else 0, np.int64)
-            owner[np.asarray(found["normal_faces"])] = self._mesh.faces
-            found["normals"] = _turned(self._blended(owner), found["normals"])
-        return found
+            owner = np.zeros(0 if self._mesh.normals is None else len(self._mesh.normals), np.int64)
+            owner[np.asarray(lists["normal_faces"])] = self._mesh.faces
+            lists["normals"] = _turned(self._blended(owner), lists["normals"])
+        return lists
 
     def lists(self) -> dict[str, Any]:
         return self._lists
@@ -149,11 +147,11 @@ class SkinnedGeometry(KnownAttributes, MovedGeometry):
 def _variables(matrices: np.ndarray | Variable, rows: Any) -> tuple[Variable, Variable]:
     """Both as lists of one batch."""
     if not isinstance(matrices, Variable):
-        matrices = matrices_list("blended matrices", matrices)
+        matrices = tiled_list("blended matrices", MAT4, matrices)
     if not isinstance(rows, Variable):
         rows = list_leaf("rows", VEC3, rows)
     batch = max(matrices.batch, rows.batch)
-    return (matrices, F.expand(rows, batch) if rows.batch < batch else rows)
+    return matrices, F.expand(rows, batch) if rows.batch < batch else rows
 
 
 def _placed(matrices: np.ndarray | Variable, rows: Any) -> np.ndarray | Variable:
@@ -180,9 +178,9 @@ def _turned(matrices: np.ndarray | Variable, rows: Any) -> np.ndarray | Variable
 class Skeleton(KnownAttributes):
     """Joints, of which each has a place in another or in the world.
 
-    parents: for each of K joints the number of its parent, -1 for the world.  local: from each joint to its parent, (K, 4, 4),
-    (N, K, 4, 4), or a MAT4 list of K entries, batch 1 or N.  names: of the joints. Differentiable in local. Raises InputError:
-    a joint that is its own ancestor, shapes that do not fit.
+    parents: for each of K joints the number of its parent, -1 for the world.  local: from each joint to its parent,
+    (K, 4, 4), (N, K, 4, 4), or a MAT4 list of K entries, batch 1 or N.  names: of the joints. Differentiable in local. Raises
+    InputError: a joint that is its own ancestor, shapes that do not fit.
 
     >>> up = np.eye(4)
     >>> up[1, 3] = 1.0
@@ -208,34 +206,28 @@ class Skeleton(KnownAttributes):
             raise InputError(
                 f"joint '{shown(self.names[k])}' has the parent {self.parents[k]}, and there are {count} joints"
             )
-        self._steps = self._ancestors()
-        self.local = self._matrices(local, count)
-
-    def _ancestors(self) -> list[np.ndarray]:
-        """For each joint its parent, then the parent's parent, then the ancestor of twice that: -1 beyond the world."""
-        steps, step = [], self.parents
+        # For each joint its parent, then the parent's parent, then the ancestor of twice that: -1 beyond the world.
+        self._steps, step = [], self.parents
         while (step >= 0).any():
-            if len(steps) > len(self.parents).bit_length():
+            if len(self._steps) > count.bit_length():
                 k = int(np.argmax(step >= 0))
                 raise InputError(f"joint '{shown(self.names[k])}' is its own ancestor; mend its parents")
-            steps.append(step)
+            self._steps.append(step)
             step = np.where(step >= 0, step[np.maximum(step, 0)], -1)
-        return steps
-
-    def _matrices(self, local: Any, count: int) -> np.ndarray | Variable:
         if isinstance(local, Variable):
             if local.vtype is not MAT4 or local.size != list_size(count):
                 raise InputError(
                     f"the places of {count} joints are a MAT4 list of as many, not {local} (made at {local.where})"
                 )
-            return local
-        array = np.asarray(local, np.float64)
-        if array.ndim not in (3, 4) or array.shape[-3:] != (count, 4, 4) or not np.isfinite(array).all():
-            raise InputError(
-                f"the places of {count} joints are finite matrices ({count}, 4, 4) or (N, {count}, 4, 4), not {array.shape}"
-            )
-        check_affine("local", array)
-        return array
+        else:
+            local = np.asarray(local, np.float64)
+            if local.ndim not in (3, 4) or local.shape[-3:] != (count, 4, 4) or not np.isfinite(local).all():
+                raise InputError(
+                    f"the places of {count} joints are finite matrices ({count}, 4, 4) or (N, {count}, 4, 4), not"
+                    f" {local.shape}"
+                )
+            check_affine("local", local)
+        self.local = local
 
     def posed(self, local: Any) -> Skeleton:
         """The same joints at other places in their parents. Raises InputError."""
@@ -253,13 +245,6 @@ class Skeleton(KnownAttributes):
                 # Stored: readers would multiply all ways again.
                 place = F.store(F.select(F.less(numbers, 0), place, joined))
             else:
-                found = place[..., np.maximum(step, 0), :, :] @ place
-                place = np.where((step >= 0)[:, None, None], found, place)
+                joined = place[..., np.maximum(step, 0), :, :] @ place
+                place = np.where((step >= 0)[:, None, None], joined, place)
         return place
-
-
-def matrices_list(name: str, matrices: np.ndarray) -> Variable:
-    """Matrices (K, 4, 4) or (N, K, 4, 4) as a MAT4 list."""
-    rows = matrices.reshape(-1, *matrices.shape[-3:])
-    data = np.concatenate([list_image(row) for row in rows])
-    return Variable(MAT4, list_size(matrices.shape[-3]), len(rows), name=name, data=data)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...errors import InputError
+from ...errors import InputError, warn
 
 CODES = 16.0
 """Colours above this are code values, not linear light in [0, 1]: whole numbers for sure, others probably."""
@@ -36,9 +35,9 @@ def linear_to_srgb(values: np.ndarray) -> np.ndarray:
 
 
 def check_linear(name: str, values: Any, radiance: bool = False) -> None:
-    """Raises InputError for colours that are 8-bit or 16-bit code values, which are 255 times too bright as linear light. Warns
-    for others that are far above 1; a few times 1 is light that a display cannot show. radiance: of lights, which has no bound, so
-    that only the type tells code values.
+    """Raises InputError for colours that are 8-bit or 16-bit code values, which are 255 times too bright as linear light.
+    Warns for others that are far above 1; a few times 1 is light that a display cannot show. radiance: of lights, which has
+    no bound, so that only the type tells code values.
 
     >>> check_linear("texture", np.full((1, 1, 3), 200, np.uint8))
     Traceback (most recent call last):
@@ -56,9 +55,8 @@ def check_linear(name: str, values: Any, radiance: bool = False) -> None:
             f" srgb_to_linear({name.split()[0]} / {largest if most <= largest else 65535})"
         )
     if most > CODES and not radiance:
-        warnings.warn(
-            f"{name} has values up to {most:.4g}; linear colours of surfaces lie in [0, 1]: divide code values by 255 first",
-            stacklevel=4,
+        warn(
+            f"{name} has values up to {most:.4g}; linear colours of surfaces lie in [0, 1]: divide code values by 255 first"
         )
 
 

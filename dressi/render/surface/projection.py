@@ -96,8 +96,8 @@ def _projected(position: Variable, *, aspect: float) -> Variable:
 
 
 def eye_of(matrices: Variable) -> Variable:
-    """VEC3: the places of the cameras of projections, one a view: what the rows of x, y and w of a matrix take to 0. A parallel
-    projection has none, and sees all from so far that directions are alike."""
+    """VEC3: the places of the cameras of projections, one a view: what the rows of x, y and w of a matrix take to 0. A
+    parallel projection has none, and sees all from so far that directions are alike."""
     rows = F.transpose(matrices)
     x, y, w = (F.column(rows, k) for k in (0, 1, 3))
     far, across = is_parallel(matrices), F.cross(x.xyz, y.xyz)
@@ -108,8 +108,8 @@ def eye_of(matrices: Variable) -> Variable:
 
 
 def is_parallel(matrices: Variable) -> Variable:
-    """FLOAT mask, one a view: whether matrices (MAT4) to clip space are parallel projections, whose w is the same everywhere. No
-    derivative."""
+    """FLOAT mask, one a view: whether matrices (MAT4) to clip space are parallel projections, whose w is the same everywhere.
+    No derivative."""
     rows = F.transpose(F.stop_gradient(matrices))
     x, y, w = (F.column(rows, k).xyz for k in (0, 1, 3))
     return F.less(F.abs(F.dot(F.cross(x, y), w)), 1e-6 * F.length(x) * F.length(y) * F.length(w) + 1e-30)
@@ -118,8 +118,8 @@ def is_parallel(matrices: Variable) -> Variable:
 def view_depth(clip: Variable, matrices: Variable) -> Variable:
     """FLOAT list: the distance from the camera along its axis, w, of clip positions (VEC4 list) by matrices (MAT4, one a view).
 
-    A parallel projection has no place of a camera, and its w is the same everywhere: its depth is z / w, 0 at the near plane and
-    1 at the far one, so that (far - near) times it is the distance from the near plane. Differentiable in clip."""
+    A parallel projection has no place of a camera, and its w is the same everywhere: its depth is z / w, 0 at the near plane
+    and 1 at the far one, so that (far - near) times it is the distance from the near plane. Differentiable in clip."""
     return depth_of_zw(F.swizzle(clip, "zw"), matrices)
 
 

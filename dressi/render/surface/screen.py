@@ -25,8 +25,9 @@ from .projection import Projected, clip_list, finite, project
 AREA_MINIMUM = 1e-10
 """Faces with twice the projected area at most this, in square image heights, are dropped."""
 OUTSIDE = 0.1
-"""Barycentric weights are at least minus this. Drivers round corners to a grid of up to 1/16 pixel, so that a sliver may cover a
-centre that lies many times its width beside it: what is extrapolated to there is noise, and other noise on other drivers."""
+"""Barycentric weights are at least minus this. Drivers round corners to a grid of up to 1/16 pixel, so that a sliver may
+cover a centre that lies many times its width beside it: what is extrapolated to there is noise, and other noise on other
+drivers."""
 CULLING = {"none": 0, "back": 1}
 
 
@@ -64,7 +65,8 @@ def present(v: Variable) -> Variable:
 
 
 def spanned(u: Variable, v: Variable) -> Variable:
-    """FLOAT: u.y v.x - u.x v.y, twice the area that two VEC2 span, positive when counter-clockwise for the viewer (y down)."""
+    """FLOAT: u.y v.x - u.x v.y, twice the area that two VEC2 span, positive when counter-clockwise for the viewer (y
+    down)."""
     return u.y * v.x - u.x * v.y
 
 
@@ -97,8 +99,8 @@ def is_present(v: np.ndarray) -> np.ndarray:
 
 
 def shown_faces(faces: Variable, vertex: Variable, cull: int) -> Variable:
-    """FLOAT list like ``faces`` (IVEC3): 0 for those that are not drawn: a missing corner, all corners too near or too far, no
-    area, or turned away with ``cull`` 1.  vertex: ``Projected.vertex``."""
+    """FLOAT list like ``faces`` (IVEC3): 0 for those that are not drawn: a missing corner, all corners too near or too far,
+    no area, or turned away with ``cull`` 1.  vertex: ``Projected.vertex``."""
     return shown(*(F.lookup(vertex, F.component(faces, i)) for i in range(3)), cull=cull)
 
 
@@ -182,26 +184,13 @@ class DrawnMesh:
 
     def drawn(self, fragment: Fragment | None) -> Variable:
         """INT: the face whose fragment wins, -1 for none (``F.rasterize``). Without ``fragment`` the nearest one wins."""
-        return F.rasterize(
-            self.clip,
-            self.faces,
-            size=self.size,
-            triangles=self.face_count,
-            live=self._shown,
-            fragment=fragment,
-        )
+        how = {"size": self.size, "triangles": self.face_count, "live": self._shown}
+        return F.rasterize(self.clip, self.faces, fragment=fragment, **how)
 
     def summed(self, value: Callable[[Variable, Variable], Any], limit: Variable | None = None) -> Variable:
         """The sum of ``value(face, depth)`` over all fragments at each pixel, nearer than ``limit`` (``F.accumulate``)."""
-        return F.accumulate(
-            self.clip,
-            self.faces,
-            size=self.size,
-            triangles=self.face_count,
-            live=self._shown,
-            value=value,
-            limit=limit,
-        )
+        how = {"size": self.size, "triangles": self.face_count, "live": self._shown}
+        return F.accumulate(self.clip, self.faces, value=value, limit=limit, **how)
 
     @cached_property
     def _shown(self) -> Variable:
@@ -245,8 +234,8 @@ def pixel_rays(
     table = F.swizzle(position, "xyw")
     rows = F.transpose(F.mat3(*(F.lookup(table, i) for i in at)))
     if place is None:
-        # One product: of two, the simplifier makes one in images but not in the fragments of draws. Depths that are compared
-        # between the two (``layers.peel``) would differ in their last bit.
+        # One product: of two, the simplifier makes one in images but not in the fragments of draws. Depths that are
+        # compared between the two (``layers.peel``) would differ in their last bit.
         ray = (F.to_float(F.pixel_coordinates(size)) + 0.5) * (2.0 / size[0], 2.0 / size[1]) - 1.0
     else:
         ray = place * (2.0 * size[1] / size[0], 2.0) - 1.0
@@ -259,8 +248,8 @@ def barycentric(
     """VEC3: perspective-correct weights of the three corners at each pixel; they add up to 1.
 
     position: VEC4 clip-space list (vertices behind the viewer are allowed).  place: VEC2, places on the screen instead of
-    the pixel centres. Outside of the face weights are negative and extrapolate, down to -OUTSIDE; with ``clamp`` they are cut
-    at 0. Those that are cut are normalised. (0, 0, 0) where there is no face. Differentiable in position and place.
+    the pixel centres. Outside of the face weights are negative and extrapolate, down to -OUTSIDE; with ``clamp`` they are
+    cut at 0. Those that are cut are normalised. (0, 0, 0) where there is no face. Differentiable in position and place.
 
     >>> face, clip = Variable(INT, (32, 32), name="face"), Variable.of(np.ones((3, 4)))
     >>> barycentric(clip, corners(face, np.array([[0, 1, 2]])), (32, 32)).vtype
@@ -319,20 +308,6 @@ def covered(face: Variable) -> Variable:
     FLOAT
     """
     return F.greater_equal(face, 0)
-
-
-__all__ = [
-    "Corners",
-    "DrawnMesh",
-    "Surface",
-    "barycentric",
-    "corners",
-    "covered",
-    "interpolate",
-    "pixel_centres",
-    "rasterize_hard",
-    "with_margin",
-]
 
 
 # Normals of faces and of vertices.

@@ -68,11 +68,11 @@ def texture_colour(
 ) -> Variable:
     """The texture (float image of colours, linear) at uv (VEC2) where there is a face (INT, -1: none), else 0.
 
-    Bilinear, or with ``level`` (FLOAT, ``uv_level``) trilinear; (0, 0) is the corner of the first texel, v grows
-    downward.  wrap: a name of ``F.sample``, or two, along u and v.  gradient: "exact" adds the gradients of all pixels to the texels they read (``scatter_add``);
-    "inverse_uv" (section 3.3 of the paper) lets each texel take that of one pixel which shows it, chosen anew by a
-    Sobol jitter each step: ``step`` is then an INT 1x1 Variable that counts up.  layers, layer: of a stack of textures, as
-    ``F.sample`` takes them. Raises InputError.
+    Bilinear, or with ``level`` (FLOAT, ``uv_level``) trilinear; (0, 0) is the corner of the first texel, v grows downward.
+    wrap: a name of ``F.sample``, or two, along u and v.  gradient: "exact" adds the gradients of all pixels to the texels they
+    read (``scatter_add``); "inverse_uv" (section 3.3 of the paper) lets each texel take that of one pixel which shows it,
+    chosen anew by a Sobol jitter each step: ``step`` is then an INT 1x1 Variable that counts up.  layers, layer: of a stack
+    of textures, as ``F.sample`` takes them. Raises InputError.
 
     >>> texture_colour(Variable(VEC3, (64, 64)), Variable(VEC2, (32, 32)), Variable(INT, (32, 32))).shape
     (1, 32, 32, 3)
