@@ -1,1 +1,1 @@
-"""Contractions: sums (products, largest values) over axes of values that are read at affine places of images."""
+"""Contractions: sums (products, maxima) over axes of values read at affine places of images."""

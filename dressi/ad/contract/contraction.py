@@ -1,5 +1,5 @@
-"""The Function behind convolutions, matrix products, poolings, and images that are moved, cut or repeated: a body reduced over
-axes, of texels at affine places."""
+"""The Function behind convolutions, matrix products, poolings, and images that are moved, cut or repeated: a
+body reduced over axes, of texels at affine places."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ ORIGIN = At(*(np.zeros((1, 1, 1), int),) * 3)
 
 
 class Contraction(Terms, PixelFunction):
-    """The base of Functions of the terms of a contraction."""
+    """The base of the Functions over the terms of a contraction."""
 
     @cached_property
     def product(self) -> bool:
-        """Whether the body is the product of its formals, each once."""
         return is_product(self.body)
 
     @cached_property
@@ -54,7 +53,7 @@ class Contraction(Terms, PixelFunction):
 
     @property
     def term_operations(self) -> float:
-        """Of one term and its addition, for one component."""
+        """Operations of one term and its addition, for one component."""
         return self.body.operations / self.output.vtype.components + 2.0
 
     @property
@@ -93,8 +92,8 @@ class Contraction(Terms, PixelFunction):
 
     # ---- its terms in NumPy
     def _terms(self, at: At, inputs: Sequence[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The numbers of terms, counted over the reduced axes, the last one fastest, and their values at the texels: (terms,
-        tiles, H, W) + shape of the type."""
+        """Chunks of (numbers of terms, counted with the last reduced axis fastest; their values at the
+        texels, of shape (terms, tiles, H, W) + vtype.shape)."""
         own: dict[int, Any] = {}
         places = (at.tile // self.shape[1], at.tile % self.shape[1], at.y, at.x)
         for place, axes in zip(places, self.axes, strict=True):
@@ -109,7 +108,7 @@ class Contraction(Terms, PixelFunction):
             yield numbers, self._values(own | inner, inputs, (len(numbers), *texels))
 
     def _values(self, at: dict[int, Any], inputs: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-        """The values of the body where the axes have these values; what no terms combine to where a guard is not met."""
+        """The values of the body at these values of the axes; the neutral value where a guard is not met."""
         flat = (shape[0] * shape[1], *shape[2:])
         read = []
         for x, values, m in zip(self.inputs, inputs, self.maps, strict=True):
@@ -139,13 +138,15 @@ class ContractFunction(Contraction):
 
         out[i] = sum over r of body(input 0 [map 0 (i, r)], input 1 [map 1 (i, r)], ...)
 
-    Axes are numbered: first the *parallel* ones, ``parallel[k]`` the extents of those that make up axis k of the output (n,
-    c, y, x; of several the first varies slowest), then the ``reduced`` ones. maps: which texel of each input is read; beyond
-    its image their borders say which, or it is 0. guards: where one is not met, a term does not count. combine: "add", "max" or "min". body: over one
-    formal for each input, then one INT formal for each of ``indices``. No terms give 0 for "add", else -inf or inf.
+    Axes are numbered: first the *parallel* ones, then the ``reduced`` ones. ``parallel[k]`` are the extents
+    of those that make up axis k of the output (n, c, y, x), the slowest first. maps: which texel of each
+    input is read; beyond the image its border says which, or it is 0. guards: terms whose guard is not met do
+    not count. combine: "add", "max" or "min". body: over one formal for each input, then one INT formal for
+    each of ``indices``. No terms give 0 for "add", else -inf or inf.
 
-    place: None, or which texel of the output a term adds to, over the reduced axes (and of several that make up an axis those
-    behind the first); the maps do not depend on the texel then, and loops run over the terms that add to it:
+    place: None, or the texel of the output that a term adds to, over the reduced axes (and those behind the
+    first of a parallel group). The maps then do not depend on the texel, and loops run over the terms that
+    add to it:
 
         out[place(r)] += body(input 0 [map 0 (r)], input 1 [map 1 (r)], ...)
     """
@@ -168,7 +169,7 @@ class ContractFunction(Contraction):
         return total
 
     def _scattered(self, place: IndexMap, inputs: Sequence[np.ndarray]) -> np.ndarray:
-        """All texels, where terms add to their ``place``."""
+        """All texels of a contraction with a ``place``."""
         own = [axes[0] for axes in self.axes]
         axes = [a for a in range(len(self.extents)) if a not in own]
         extents, vtype = [self.extents[a] for a in axes], self.output.vtype
@@ -192,14 +193,14 @@ class ContractFunction(Contraction):
         return total.reshape(self.output.tiled)
 
     def known_value(self, known):
-        """Zero where all that is read is zero, and makes zero."""
+        """Zero where all inputs are zero and the body keeps zero."""
         if len(known) < len(self.inputs) or self.combine != "add" or any(map(np.any, known.values())):
             return None
         return np.zeros(self.output.vtype.shape) if self._keeps_zero else None
 
     @property
     def own_tile(self) -> bool:
-        """Whether it has one input, and makes each tile from that tile of it."""
+        """Whether it has one input and makes each tile from the same tile of it."""
         if self.place is not None or len(self.inputs) != 1 or self.shape[:2] != shape_of(self.inputs[0])[:2]:
             return False
         (m,) = self.maps
@@ -207,7 +208,7 @@ class ContractFunction(Contraction):
         return m[:2] == (Affine.axis(0), Affine.axis(1)) and not any({0, 1} & {*a.axes} for a in other)
 
     def over_tiles(self, x: Variable) -> Function:
-        """The same of the tiles of an image x, where ``own_tile`` says so."""
+        """The same contraction of an image with other tiles, where ``own_tile`` holds."""
         if "parallel" not in self.fields:  # it follows from the input
             return self.rebuild(x)
         return ContractFunction(
@@ -216,7 +217,7 @@ class ContractFunction(Contraction):
 
     @property
     def empty(self) -> bool:
-        """Whether all terms are zero, because there are none or they are made of what is beyond an image."""
+        """Whether all terms are zero, because there are none or they read beyond an image."""
         if self.combine != "add":
             return False
         inside = [*self.guards]
@@ -228,7 +229,6 @@ class ContractFunction(Contraction):
 
     @cached_property
     def _keeps_zero(self) -> bool:
-        """Whether the body of zeros is zero."""
         if self.indices:
             return False
         zeros = {v: np.zeros((1, 1, 1, *v.vtype.shape)) for v in self.body.formals}
@@ -259,7 +259,7 @@ class ContractFunction(Contraction):
         return self._made(derivative.pushed(self, tangents, self._chosen()))
 
     def _chosen(self) -> Variable | None:
-        """The number of the term that gives the largest or smallest value; None for sums."""
+        """The number of the largest or smallest term; None for sums."""
         return None if self.combine == "add" else ContractIndex(*self.inputs, **self.form).output
 
     def _made(self, made: derivative.Made | None) -> Variable | None:
@@ -267,8 +267,8 @@ class ContractFunction(Contraction):
 
 
 class ContractIndex(Contraction):
-    """INT (IVECn): the number of the first of the largest (smallest) terms, by components, counted over the reduced axes, the
-    last one fastest; -1 where there is none."""
+    """INT (IVECn), by components: the number of the first of the largest (smallest) terms, counted over the
+    reduced axes, the last one fastest; -1 where there is none."""
 
     zero_derivative = True
 
@@ -287,8 +287,7 @@ class ContractIndex(Contraction):
         return index_glsl(self)
 
     def shortened(self, most):
-        """The smallest number of a term that is the best one. What is read is stored: made again, a term may differ in its last
-        bit."""
+        """The smallest number of a best term. Inputs are stored: recomputed, terms may differ in a bit."""
         if self.terms <= most:
             return None
         stored = [store(x) for x in self.inputs]
@@ -325,7 +324,7 @@ class ContractIndex(Contraction):
 
 
 class SumOfParts(ContractFunction):
-    """The sums of every ``parts`` consecutive tiles, as images of so many channels. For sums that are too long for one loop."""
+    """Sums every ``parts`` consecutive tiles: the last step of sums too long for one loop."""
 
     fields = ("parts", "channels")
     parts: int
@@ -354,8 +353,8 @@ def reduced(
     combine: str,
     guards: tuple[Guard, ...] = (),
 ) -> ContractFunction:
-    """Texels of an image reduced along one axis, the axis 4. shape: n, c, y, x of the output, the axes 0 to 3. places: n, c, y,
-    x of the texels."""
+    """An image reduced along one axis, the axis 4. shape: n, c, y, x of the output, the axes 0 to 3. places:
+    n, c, y, x of the texels read."""
     parallel = tuple((n,) for n in shape)
     return ContractFunction(x, parallel, (extent,), (IndexMap.to(places),), guards, combine)
 

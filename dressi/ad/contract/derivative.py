@@ -1,15 +1,16 @@
 """Derivatives of contractions, which are contractions.
 
-The gradient by an input sums, for each of its texels j, over all terms that read it: the indices of the output and of the
-reduced axes that solve map(i, r) = j. Each axis of the input is an equation, solved for one axis; the others are reduced.
-A division in the map leaves an axis of its remainders. What the solved axes may not be stands in guards. An axis of the input
-that axes of the contraction fill, as 8 * c + z does for 8 values of z, is made of these, and nothing is to be solved.
+The gradient by an input sums, for each of its texels j, over all terms that read it: the indices of the
+output and of the reduced axes that solve map(i, r) = j. Each axis of the input is an equation, solved for one
+axis; the others are reduced. A division in the map leaves an axis of its remainders. What the solved axes may
+not be stands in guards. An axis of the input that axes of the contraction fill, as 8 * c + z does for 8
+values of z, is made of these, and nothing is to be solved.
 
     out[y] = sum over d of x[2 y + d] w[d]:    j = 2 y + d,    gx[j] = sum over d of gy[(j - d) / 2] w[d], where that is whole
 
-Where that has no solution, or one of many more terms than there are, all axes are reduced, and map(i, r) is the ``place`` of a
-term; so it is where indices leave the input and others of its texels are read. Of what reduces axes itself the gradient is
-first that of an input with margins, which these texels stand in.
+Where that has no solution, or one of many more terms than there are, all axes are reduced, and map(i, r) is
+the ``place`` of a term; so it is where indices leave the input and others of its texels are read. Of what
+reduces axes itself the gradient is first that of an input with margins, which these texels stand in.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from .readers import Readers, readers
 from .terms import Guard, Terms, shape_of
 
 MORE = 2
-"""A solution of so many times as many terms as there are is taken, since tests are cheaper than bounds of loops."""
+"""A solution may have so many times as many terms: tests are cheaper than bounds of loops."""
 
 
 T = TypeVar("T", Affine, IndexMap)
@@ -43,8 +44,8 @@ class Made(NamedTuple):
 
 
 class Space(NamedTuple):
-    """The terms of a contraction over axes of their own: those of a ``place`` are the reduced ones alone. own: the texel of the
-    output that a term adds to."""
+    """The terms of a contraction over axes of their own; with a ``place`` these are the reduced ones alone.
+    own: the texel of the output that a term adds to."""
 
     extents: tuple[int, ...]
     maps: tuple[IndexMap, ...]
@@ -70,16 +71,19 @@ class Space(NamedTuple):
 
 
 def valued(x: T, values: dict[int, Affine]) -> T:
-    """An index or a map over other axes, in which it is affine."""
+    """Substitutes axes of an index or a map, which stays affine."""
     same = x.substituted(values)
     assert same is not None
     return same
 
 
 class Solved(NamedTuple):
-    """The terms that read a texel of an input. parallel: the extents of the axes of those texels, as in a contraction.
-    values: the axes of the contraction over these, and the axes that are reduced.  reduced: the extents of the latter.  guards:
-    where a term is none of the contraction.  place: what is not solved, over the new axes."""
+    """The terms that read a texel of an input.
+
+    parallel: the extents of the axes of those texels, as in a contraction. values: the axes of the
+    contraction over these and the reduced axes. reduced: the extents of the latter. guards: out-of-range
+    values of solved axes, and the old guards. place: what is not solved, over the new axes.
+    """
 
     parallel: tuple[tuple[int, ...], ...]
     values: dict[int, Affine]
@@ -89,7 +93,7 @@ class Solved(NamedTuple):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Those of a contraction that say which terms there are."""
+        """The fields of a contraction that say which terms there are."""
         return {
             "parallel": self.parallel,
             "reduced": self.reduced,
@@ -99,7 +103,7 @@ class Solved(NamedTuple):
 
 
 def solved(space: Space, m: IndexMap, shape: Sequence[int]) -> Solved:
-    """The terms that read each texel of an input of that shape (n, c, y, x) by a map, as few as are found."""
+    """The terms that read each texel of an input of a shape (n, c, y, x), in the shortest form."""
     placed = _placed(space, m, shape)
     if not m.inside(shape, space.extents) and m.border != "zero":
         return placed
@@ -112,7 +116,6 @@ def solved(space: Space, m: IndexMap, shape: Sequence[int]) -> Solved:
 
 
 def readers_of(space: Space, m: IndexMap, shape: Sequence[int]) -> Readers:
-    """The terms that read a texel of an input of that shape by a map."""
     placed = _placed(space, m, shape)
     assert placed.place is not None
     extents = (*shape, *placed.reduced)
@@ -120,7 +123,7 @@ def readers_of(space: Space, m: IndexMap, shape: Sequence[int]) -> Readers:
 
 
 def _placed(space: Space, m: IndexMap, shape: Sequence[int]) -> Solved:
-    """The terms by their place: nothing is solved."""
+    """The terms by their place, with no equation solved."""
     kept = [a for a, e in enumerate(space.extents) if e > 1]
     values = {a: Affine() for a in range(len(space.extents))}
     values |= {a: Affine.axis(len(shape) + k) for k, a in enumerate(kept)}
@@ -130,7 +133,7 @@ def _placed(space: Space, m: IndexMap, shape: Sequence[int]) -> Solved:
 
 
 def margins(f: Terms, k: int) -> list[tuple[int, int]]:
-    """How far indices leave input k on both sides of the axes n, c, y, x, and read other texels instead."""
+    """How far indices leave input k on both sides of the axes n, c, y, x, where a border moves them."""
     m = f.maps[k]
     if m.border == "zero":
         return [(0, 0)] * len(m.affines)
@@ -142,7 +145,7 @@ def margins(f: Terms, k: int) -> list[tuple[int, int]]:
 def with_margins(
     f: Terms, gy: Variable, k: int, chosen: Variable | None, around: Sequence[tuple[int, int]]
 ) -> Made | None:
-    """The gradient by input k with margins, in which the texels stand that its border says."""
+    """The gradient by input k, enlarged by the margins that its border fills."""
     m = f.maps[k]
     moved = IndexMap.to([a.plus(before) for a, (before, _) in zip(m.affines, around, strict=True)])
     shape = [sum(ends) + e for ends, e in zip(around, shape_of(f.inputs[k]), strict=True)]
@@ -150,7 +153,7 @@ def with_margins(
 
 
 def folded(wide: Variable, x: Variable, around: Sequence[tuple[int, int]], border: str) -> Made:
-    """The sums, for each texel of x, of those that stand for it in an image with margins."""
+    """Sums the texels of an image with margins into the texels of x that its border put there."""
     same = IndexMap.of()
     places = [Affine.axis(a, constant=-before) for a, (before, _) in enumerate(around)]
     terms = _placed(Space(shape_of(wide), (same,), same, (), ()), IndexMap.to(places, border), shape_of(x))
@@ -158,8 +161,8 @@ def folded(wide: Variable, x: Variable, around: Sequence[tuple[int, int]], borde
 
 
 def _solved(space: Space, m: IndexMap, shape: Sequence[int], *, longest: bool) -> Solved | None:
-    """longest: whether equations are solved for the axes of the largest extents, which are then not reduced, and not for those
-    of the smallest coefficients, by which nothing is divided. None where there is no such form."""
+    """Solves the equations for axes with the smallest coefficients, so that few divide; or, with ``longest``,
+    for those of the largest extents, which are then not reduced. None where there is no such form."""
     affines = m.affines
     filled = _filled(space, affines, shape)
     parallel = tuple(tuple(space.extents[a] for a in filled.get(s, ())) or (e,) for s, e in enumerate(shape))
@@ -223,7 +226,7 @@ def _solved(space: Space, m: IndexMap, shape: Sequence[int], *, longest: bool) -
 
 
 def _filled(space: Space, affines: Sequence[Affine], shape: Sequence[int]) -> dict[int, list[int]]:
-    """The axes of an input that several axes of the contraction fill, and those, the slowest first."""
+    """The axes of an input that several axes of the contraction fill, with these, slowest first."""
     filled: dict[int, list[int]] = {}
     for s, (affine, extent) in enumerate(zip(affines, shape, strict=True)):
         axes = sorted(affine.axes, key=affine.coefficient, reverse=True)
@@ -237,7 +240,7 @@ def _filled(space: Space, affines: Sequence[Affine], shape: Sequence[int]) -> di
 
 
 def output_map(f: Terms, values: dict[int, Affine]) -> IndexMap:
-    """The texel of the output that the axes stand for, if these have the given values, which are whole."""
+    """The texel of the output at which the axes have these values, which are whole."""
     places = []
     for axes in f.axes:
         terms, radix = {}, 1
@@ -263,8 +266,8 @@ def transposed(
     m: IndexMap | None = None,
     shape: Sequence[int] | None = None,
 ) -> Made | None:
-    """The gradient by input k. chosen: the number of the term that counts, where one alone does. m, shape: of the input, where
-    they are others than its own."""
+    """The gradient by input k. chosen: the number of the one term that counts, None where all do. m, shape:
+    replace the map and shape of the input."""
     space = Space.of(f)
     seed = Variable(gy.vtype)
     formal = f.body.formals[k]
@@ -286,8 +289,7 @@ def transposed(
 
 
 def _turned(space: Space, f: Terms, m: IndexMap, shape: Sequence[int]) -> Solved | None:
-    """Where the texels of an input are read around its ends, each once, as by a shift: the one term of each texel, whose axes
-    go around, too. None where it is not so."""
+    """The single term of each texel where all are read once, around the ends, as by a shift; else None."""
     plain = f.place is None and len(space.extents) == len(shape) and not f.guards and not f.indices
     if m.border != "repeat" or not plain or len(f.inputs) > 1 or m.inside(shape, space.extents):
         return None
@@ -310,7 +312,6 @@ def _turned(space: Space, f: Terms, m: IndexMap, shape: Sequence[int]) -> Solved
 
 
 def pushed(f: Terms, tangents: Sequence[Variable | None], chosen: Variable | None) -> Made | None:
-    """The derivative along tangents of the inputs; None where all are zero."""
     moving = [i for i, t in enumerate(tangents) if t is not None]
     if not moving:
         return None
@@ -334,9 +335,9 @@ def _chosen(
     chosen: Variable | None,
     values: dict[int, Affine],
 ) -> Made | None:
-    """A sum over the body ``root``, which follows from ``seeds``, read from ``inputs`` by ``maps``, and from what the body of
-    f follows from, whose axes have these values. chosen: the number of the term of f that counts. None where that is not
-    affine."""
+    """A sum over the body ``root``, which follows from ``seeds`` (read from ``inputs`` by ``maps``) and from
+    the formals of f, whose axes have these values. chosen: the number of the term of f that counts. None
+    where a map is not affine."""
     indices = [*space.indices]
     numbers = [*f.body.formals[len(f.inputs) :]]
     if chosen is not None:

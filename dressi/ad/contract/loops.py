@@ -1,4 +1,4 @@
-"""GLSL of contractions: one loop for each reduced axis, one inside the other, or none where the terms are few."""
+"""GLSL of contractions: one loop for each reduced axis, nested; none where the terms are few."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ LONG_READERS = 256
 
 
 def contraction_glsl(f: Terms) -> str:
-    """Statements that set ``$y``. Every loop has a sum of its own, so that errors grow with the longest axes, not with the
-    number of terms."""
+    """Statements that set ``$y``. Every loop has its own sum: errors grow with the longest axis."""
     if f.selects:
         return _selection(f)
     inner = "$y += dressi_term;" if f.combine == "add" else f"$y = {f.combine}($y, dressi_term);"
@@ -41,8 +40,8 @@ def _selection(f: Terms) -> str:
 
 
 def unrolled_glsl(f: Terms) -> str:
-    """The same sum along one axis, to the bit: an iteration reads ``UNROLLED`` texels before it adds the first, and no loop
-    takes those that are left."""
+    """The same sum along one axis, to the bit: an iteration reads ``UNROLLED`` texels before it adds the
+    first; no loop takes the rest."""
     names, (axis,), (extent,) = names_of(range(len(f.extents))), f.reduced_axes, f.reduced
     kind, end = f.output.vtype.glsl, extent - extent % UNROLLED
     lost, add = _adder(f, axis, "$y", "dressi_lost0")
@@ -74,7 +73,6 @@ def index_glsl(f: Terms) -> str:
 
 
 def names_of(axes: Iterable[int]) -> dict[int, str]:
-    """The names of axes in GLSL."""
     return {axis: f"dressi_a{axis}" for axis in axes}
 
 
@@ -98,7 +96,7 @@ def _places(f: Terms) -> tuple[str, str, str, str]:
 
 
 def _texel(f: Terms, k: int, names: Mapping[int, str]) -> tuple[list[str], str]:
-    """Tests of whether the texel of input k is inside, where it is 0 beyond, and an expression that reads it."""
+    """(tests that the texel of input k is inside, an expression that reads it)."""
     x, m = f.inputs[k], f.maps[k]
     shape = shape_of(x)
     n, c, y, column = m.glsl(names, shape, f.extents)
@@ -116,7 +114,7 @@ def _texel(f: Terms, k: int, names: Mapping[int, str]) -> tuple[list[str], str]:
 
 
 def term(f: Terms, then: str, names: Mapping[int, str] | None = None) -> str:
-    """Statements that set ``dressi_term`` to the value of the body, and use it, where the guards are met. names: of the axes."""
+    """Sets ``dressi_term`` to the value of the body and runs ``then`` where the guards are met."""
     names = names_of(range(len(f.extents))) if names is None else names
     tests = [test for guard in f.guards for test in _tests(f, guard, names)]
     lines, values = [], {}
@@ -141,14 +139,14 @@ def _tests(f: Terms, guard: Guard, names: Mapping[int, str]) -> list[str]:
 
 
 def _each(f: Terms) -> Iterable[dict[int, str]]:
-    """The names of the axes for each term: numbers, of those that are reduced."""
+    """The names of the axes for each term; reduced ones are numbers."""
     outer = names_of(range(f.reduced_axes.start))
     for index in np.ndindex(*f.reduced):
         yield outer | {a: str(i) for a, i in zip(f.reduced_axes, index, strict=True)}
 
 
 def _read(f: Terms, add: str) -> str:
-    """Statements that add the terms whose place is the texel: straight where their number is known, else in loops."""
+    """Adds the terms whose place is the texel: unrolled where their number is known, else in loops."""
     known = names_of(range(f.reduced_axes.start)) | {a: "0" for a in f.reduced_axes if f.extents[a] == 1}
     tests, several = f.readers.straight(known) or ([], [])
     straight = "\n".join(term(f, add if k else "$y = dressi_term;", names) for k, names in enumerate(several))
@@ -167,7 +165,7 @@ def _loop(f: Terms, axis: int) -> str:
 
 
 def _nested(f: Terms, inner: str) -> str:
-    """The statement ``inner`` for every term."""
+    """Runs ``inner`` for every term."""
     text = term(f, inner)
     for axis in reversed(f.reduced_axes):
         text = f"{_loop(f, axis)} {text}"
@@ -175,7 +173,7 @@ def _nested(f: Terms, inner: str) -> str:
 
 
 def _summed(f: Terms, level: int) -> str:
-    """Statements that set the sum of a level, ``$y`` for the outermost, to the sum over its axis and all inside of it."""
+    """Sets the sum of a level (``$y`` for the outermost) to the sum over its axis and all axes inside."""
     kind, total = f.output.vtype.glsl, f"dressi_s{level}" if level else "$y"
     start = f"precise {kind} {total} = {kind}(0);" if level else f"{total} = {kind}(0);"
     if level == len(f.reduced):
@@ -191,7 +189,7 @@ def _summed(f: Terms, level: int) -> str:
 
 
 def _adder(f: Terms, axis: int, total: str, lost: str) -> tuple[str, Callable[[str], str]]:
-    """(what the sum along an axis has to declare, statements that add a value to it)."""
+    """(the declarations of a sum along an axis, statements that add a value to it)."""
     if f.extents[axis] < f.long or f.output.vtype.is_int:
         return "", lambda value: f"{total} += {value};"
     kind = f.output.vtype.glsl

@@ -1,8 +1,9 @@
-"""The terms that add to a texel of the output, where their ``place`` is not solved for: bounds of the loops over them.
+"""The terms that add to a texel of the output, where their ``place`` is not solved for: bounds of the loops
+over them.
 
-A term adds to texel q where floor((a r_j + rest) / d) = q_k for every axis k of the output. A reduced axis r_j that is the only
-one still open in such an equation is between two bounds; an axis that no equation bounds runs over all its entries; equations
-that are left are tests.
+A term adds to texel q where floor((a r_j + rest) / d) = q_k for every axis k of the output. A reduced axis
+r_j that is the only one still open in such an equation is between two bounds; an axis that no equation bounds
+runs over all its entries; equations that are left are tests.
 
     out(x / 3) += in(x)     x from 3 q to 3 q + 2
     out(x, x) += in(x)      x is q_x, where that is q_y
@@ -35,13 +36,16 @@ class Step(NamedTuple):
 
 @lru_cache(4096)
 def readers(place: IndexMap, own: tuple[int, ...], extents: tuple[int, ...], free: range) -> Readers:
-    """The Readers of a place, which equal contractions share."""
+    """Equal contractions share their Readers."""
     return Readers(place, own, extents, free)
 
 
 class Readers:
-    """taken: the extents n, c, y, x of the output; axis k of it is axis ``own[k]`` of the contraction.  extents: of all axes.
-    free: the reduced ones."""
+    """Bounds of the loops over terms.
+
+    taken: the extents n, c, y, x of the output; axis k of it is axis ``own[k]`` of the contraction. extents:
+    of all axes. free: the reduced ones.
+    """
 
     def __init__(self, place: IndexMap, own: Sequence[int], extents: Sequence[int], free: Sequence[int]):
         self.own, self.extents, self.free, self.border = own, extents, free, place.border
@@ -63,22 +67,21 @@ class Readers:
         self.tests = tuple(k for k in left if self.affines[k].terms or self.taken[k] > 1 or self.leaves(k))
 
     def leaves(self, k: int) -> bool:
-        """Whether the place along an axis of the output is outside of it for some term."""
+        """Whether the place of some term is outside of the output along axis k."""
         return not self.affines[k].within(self.taken[k], self.extents)
 
     def _reduced(self, k: int) -> list[int]:
-        """The reduced axes of the place along axis k."""
         return [a for a in self.affines[k].axes if a in self.free]
 
     def _bounded(self, k: int, open_axes: set[int]) -> int | None:
-        """The axis that the place along axis k bounds, once others are known; None if it bounds none."""
+        """The axis that the place along axis k bounds once the others are known; None if it bounds none."""
         axes = self._reduced(k)
         free = [a for a in axes if a in open_axes]
         simple = self.border == "zero" or len(axes) == 1 or not self.leaves(k)
         return free[0] if len(free) == 1 and simple else None
 
     def folds(self, k: int) -> range:
-        """The copies of the image beside each other that places reach into."""
+        """The copies of the image, side by side, that places reach into."""
         if self.border not in (*MIRRORED, "repeat") or not self.leaves(k) or self.taken[k] == 1:
             return range(1)
         (low, high), step, overlap = self.affines[k].bounds(self.extents), self._step(k), self._overlap
@@ -86,7 +89,7 @@ class Readers:
 
     @property
     def _overlap(self) -> int:
-        """The texels that two neighbouring copies share: an even copy has both of its ends, an odd one neither."""
+        """The texels that neighbouring copies share: an even copy has both ends, an odd one neither."""
         return MIRRORED.get(self.border, 0)
 
     def _step(self, k: int) -> int:
@@ -126,13 +129,13 @@ class Readers:
 
     @cached_property
     def average(self) -> float:
-        """About how many terms are looked at for each texel: its own, and those that fail a test."""
+        """About how many terms a texel looks at: its own, and those that fail a test."""
         named = {axis for a in self.affines for axis in a.axes}
         every = [self.extents[s.axis] for s in self.steps if s.source is None and s.axis in named]
         return max(prod(every), prod(self.extents[a] for a in self.free) / prod(self.taken))
 
     def _numerators(self, step: Step) -> tuple[dict[int, int], int, int, int]:
-        """(terms, c, c', a): a > 0 times the entry along the axis is between the sum of the terms and c, and that and c'."""
+        """(terms, c, c', a): a > 0 times the entry along the axis lies between terms + c and terms + c'."""
         k = step.source
         assert k is not None
         affine, a = self.affines[k], self.affines[k].coefficient(step.axis)
@@ -143,16 +146,16 @@ class Readers:
         return terms, low, high, abs(a)
 
     def _folded(self, k: int) -> int:
-        """The number of the axis that is the index in a copy of the image along axis k."""
+        """The number of the axis that is the index in a copy of the image."""
         return len(self.extents) + k
 
     def bounds(self, step: Step) -> tuple[Affine, Affine]:
-        """The first and the last entry along the axis whose terms are there, by the axes that are known."""
+        """The first and the last entry along the axis, by the axes that are known."""
         terms, low, high, a = self._numerators(step)
         return Affine.of(terms, low + a - 1, a), Affine.of(terms, high, a)
 
     def single(self, step: Step) -> Affine | None:
-        """The one entry along the axis, if it is one, or one at the most."""
+        """The one entry along the axis, where there is at most one."""
         k = step.source
         if k is None or step in self.loops or (self.border in ("clamp", *MIRRORED) and self.leaves(k)):
             return None
@@ -161,7 +164,7 @@ class Readers:
 
     # ---- GLSL
     def glsl(self, names: Mapping[int, str], body: Callable[[Names], str]) -> str:
-        """Statements that run the body for each term, over the names of all axes. names: of those that are known."""
+        """Statements that run the body for each term. names: of the axes that are known."""
         known = dict(names)
         tests, lines = list(self.tests), []
         for step in (None, *self.steps):
@@ -175,7 +178,7 @@ class Readers:
         return text + " }" * (text.count("{") - text.count("}"))
 
     def _opened(self, step: Step, names: Names) -> list[str]:
-        """Lines that run what follows for each entry along an axis, and name it."""
+        """Opens a loop over an axis, or declares its one entry, and names it."""
         name, extent, k, lines = f"dressi_a{step.axis}", self.extents[step.axis], step.source, []
         low, high = "0", str(extent - 1)
         if k is not None:
@@ -191,7 +194,7 @@ class Readers:
         return [*lines, f"for (int {name} = {low}; {name} <= {high}; ++{name}) {{"]
 
     def _test(self, k: int, names: Names) -> str:
-        """GLSL of whether the place of a term along axis k is that of the texel."""
+        """GLSL: whether the place of a term along axis k is that of the texel."""
         index, bounds = self.affines[k], self.affines[k].bounds(self.extents)
         text = index.glsl(names, bounds[0])
         if self.border != "zero":
@@ -200,9 +203,9 @@ class Readers:
         return " && ".join([*whole, f"{text} == {names[self.own[k]]}"])
 
     def straight(self, names: Mapping[int, str]) -> tuple[list[str], list[Names]] | None:
-        """(tests, the names of the axes of each term) for texels that have one number of terms, ``FEW`` at most: those that
-        pass the tests, as all but the ones at borders do. None if there is no such number. names: of the axes that are
-        known."""
+        """(tests, the names of the axes of each term) where all texels that pass the tests have one number of
+        terms, at most ``FEW``; all but those at borders pass. None if there is no such number. names: of the
+        axes that are known."""
         tests: list[str] = []
         terms_names = [dict(names)]
         for step in self.steps:
@@ -221,7 +224,7 @@ class Readers:
         return None if self.tests else (tests, terms_names)
 
     def _range(self, step: Step, names: Names) -> tuple[str, str]:
-        """GLSL of the first and the last entry along an axis. At a clamped border the range goes to the end of the axis."""
+        """GLSL of the first and the last entry along an axis, up to its end at a clamped border."""
         k, extent = step.source, self.extents[step.axis]
         assert k is not None
         first, last = self.bounds(step)
@@ -237,13 +240,13 @@ class Readers:
         )
 
     def _ends(self, k: int) -> list[int]:
-        """The texels along axis k that get what is beyond a clamped border."""
+        """The texels along axis k that a clamped border reads from beyond."""
         (least, most), last = self.affines[k].bounds(self.extents), self.taken[k] - 1
         ends = [0] * (least < 0) + [last] * (most > last)
         return ends if self.border == "clamp" or (self.border != "zero" and self.taken[k] == 1) else []
 
     def _bounds_of(self, affine: Affine, k: int) -> tuple[int, int]:
-        """The bounds of an Affine over the axes, and the index in a copy of the image along axis k."""
+        """The bounds of an Affine over the axes and the index in a copy of the image along axis k."""
         folds = self.folds(k)
         ends = []
         for index in (folds[0] * self._step(k), (folds[-1] + 1) * self._step(k) - 1 + self._overlap):
@@ -253,7 +256,7 @@ class Readers:
         return min(ends), max(ends)
 
     def _fold(self, k: int, names: Names) -> list[str]:
-        """Lines that run what follows for each copy of the image beyond its border."""
+        """Opens a loop over the copies of the image beyond its border."""
         folds, step, q = self.folds(k), self._step(k), names[self.own[k]]
         if folds == range(1):
             return []

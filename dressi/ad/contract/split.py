@@ -1,4 +1,4 @@
-"""Long contractions as short ones (split reductions): parts of the reduced axes stay, and a second contraction combines them."""
+"""Split reductions: parts of the reduced axes stay, and a second contraction combines them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .terms import Guard, Terms
 
 
 def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]] | None:
-    """A contraction of at most ``most`` terms whose output has one texel more for each part, and the fields of the contraction
-    that combines these. None where nothing is to be split.
+    """Splits a contraction into parts of at most ``most`` terms: (partial contraction, fields of the one that
+    combines its parts). None where nothing is to be split.
 
-    Parts stand next to each other in a row, or in a column where the output is one row. The last axes stay in parts, so that
-    neighbours in a row of parts read neighbours in a row of the inputs; of an axis of which only a part stays, every P-th entry
-    is in one part. together: so many parts next to each other, of the last axis that has any, are one part of what is combined:
-    who computes them adds them up.
+    Parts stand next to each other in a row, or in a column where the output is one row. The last axes stay in
+    parts, so that neighbours in a row of parts read neighbours in a row of the inputs; of an axis of which
+    only a part stays, every P-th entry is in one part. together: so many parts next to each other, of the
+    last axis that has any, are added up by whoever computes them.
 
         sum of 512 x 512 products for each of 3 x 3 weights, most 8192:   32 parts of 512 rows x 16 columns,   sums of 32
     """
@@ -77,14 +77,13 @@ def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]]
 
 
 def stride_of(f: Terms, axis: int) -> int:
-    """Of how many neighbours along a parallel axis one is what a stride visits: for entries so far from each other it is known
-    alike whether indices that have to be whole are so."""
+    """The distance of entries along a parallel axis for which all exact indices are whole, or not, alike."""
     affines = (*(a for m in f.maps for a in m.affines), *(a for a, _ in f.guards))
     return math.lcm(*(a.divisor // math.gcd(a.divisor, a.coefficient(axis)) for a in affines if a.exact))
 
 
 def interleaved(f: Terms, axis: int, count: int) -> Made:
-    """The same contraction with a parallel axis as two: of entries that far from each other, and of the ``count`` between them."""
+    """Splits a parallel axis into two: entries ``count`` apart, and the ``count`` entries between them."""
     values = {a: Affine.axis(a + (a > axis)) for a in range(len(f.extents))}
     values[axis] = Affine.of({axis: count, axis + 1: 1})
     parallel = []
@@ -101,7 +100,7 @@ def _over(
     reduced: Sequence[int],
     guards: Sequence[Guard] = (),
 ) -> Made:
-    """The same terms over other axes, which the old ones are given by. guards: further ones."""
+    """The same terms over other axes. values: the old axes over the new ones. guards: further ones."""
     return Made(
         list(f.inputs),
         {

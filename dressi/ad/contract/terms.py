@@ -29,13 +29,12 @@ def shape_of(x: Variable) -> tuple[int, int, int, int]:
 
 
 def domain_of_shape(shape: Sequence[int]) -> Domain:
-    """The domain of an image with the extents n, c, y, x."""
     n, c, y, x = shape
     return Domain((x, y), n * c, c)
 
 
 def nothing(combine: str, vtype: VType) -> float:
-    """What no terms combine to."""
+    """The neutral value: the result of no terms."""
     if combine == "add":
         return 0
     numbers = np.iinfo(np.int32)
@@ -44,20 +43,18 @@ def nothing(combine: str, vtype: VType) -> float:
 
 
 def nothing_glsl(combine: str, vtype: VType) -> str:
-    """The same in GLSL."""
     low, high = ("-2147483647 - 1", "2147483647") if vtype.is_int else ("-1.0 / 0.0", "1.0 / 0.0")
     return f"{vtype.glsl}({ {'add': '0', 'max': low, 'min': high}[combine] })"
 
 
 @lru_cache(64)
 def identity(vtype: VType) -> SubGraph:
-    """The body that is what is read."""
     value = Variable(vtype)
     return SubGraph((value,), (value,))
 
 
 def is_product(body: SubGraph) -> bool:
-    """Whether it is the product of its formals, each once."""
+    """Whether a body is the product of its formals, each once."""
     factors: list[Variable] = []
     stack = [body.root]
     while stack:
@@ -70,8 +67,8 @@ def is_product(body: SubGraph) -> bool:
 
 
 class Terms:
-    """What the terms of a contraction are made of. Fields: see ``ContractFunction``; by default what is read of one input is added
-    up."""
+    """What the terms of a contraction are made of. Fields: see ``ContractFunction``; the defaults sum what is
+    read of one input."""
 
     fields = ("parallel", "reduced", "maps", "guards", "combine", "indices", "body", "place")
     parallel: tuple[tuple[int, ...], ...]
@@ -90,12 +87,12 @@ class Terms:
 
     @property
     def form(self) -> dict[str, Any]:
-        """The fields of the same contraction of other inputs."""
+        """The fields of an equal contraction of other inputs."""
         return {name: getattr(self, name) for name in Terms.fields}
 
     @cached_property
     def extents(self) -> tuple[int, ...]:
-        """Of all axes, by their numbers."""
+        """The extents of all axes, by number."""
         return (*itertools.chain(*self.parallel), *self.reduced)
 
     @cached_property
@@ -136,7 +133,7 @@ class Terms:
 
     @property
     def straight(self) -> bool:
-        """Whether the terms are written one after the other, instead of loops inside of each other."""
+        """Whether the terms are unrolled instead of nested loops."""
         loops = sum(extent > 1 for extent in self.reduced)
         return self.terms == 1 or (loops > 1 and self.terms <= FEW and len(self.inputs) == 1)
 
@@ -147,5 +144,5 @@ class Terms:
 
     @property
     def terms(self) -> int:
-        """Of one texel of the output."""
+        """The number of terms of one texel of the output."""
         return math.prod(self.reduced)

@@ -12,7 +12,7 @@ from ..types import Domain, Size, VType, list_image, list_size, list_values, mat
 
 
 def array_of(values: Any) -> np.ndarray:
-    """The values as an array, as they are. Raises GraphError for nested lists that are no rectangle, and what else NumPy refuses."""
+    """The values as an array. Raises GraphError where NumPy refuses, as for lists of unequal lengths."""
     try:
         return np.asarray(values)
     except DressiError:
@@ -24,7 +24,7 @@ def array_of(values: Any) -> np.ndarray:
 
 
 class Layout(NamedTuple):
-    """What an array holds: one value, a list of ``count`` entries, or an image of ``channels``; ``batch`` of them."""
+    """``batch`` values, lists of ``count`` entries, or images of ``channels``."""
 
     vtype: VType
     size: Size
@@ -85,7 +85,7 @@ def _guess(array: np.ndarray) -> tuple[VType, tuple[int, ...]]:
 
 
 def _several(vtype: VType, lead: tuple[int, ...]) -> str:
-    """What texels of a type with these axes are, for an error."""
+    """Names texels of a type with these axes, for an error."""
     if not lead:
         return f"one {vtype}"
     if len(lead) == 1:
@@ -95,7 +95,7 @@ def _several(vtype: VType, lead: tuple[int, ...]) -> str:
 
 
 def doubt(array: np.ndarray) -> str | None:
-    """What an array without a type may mean beside what it is taken as, and how to say which; None where there is no doubt."""
+    """What else an array without a type may mean, and how to say which; None where there is no doubt."""
     shape, last = array.shape, array.shape[-1] if array.ndim else 0
     integer = array.dtype.kind in "iu"
     vector, number = vector_type(max(min(last, 4), 1), integer=integer), vector_type(1, integer=integer)
@@ -114,7 +114,7 @@ def doubt(array: np.ndarray) -> str | None:
 
 
 class ArrayShape:
-    """The NumPy arrays of a Variable: their shape, what can be sent to it and how it comes back."""
+    """The NumPy arrays of a Variable: their shape, what can be sent to it, and how it comes back."""
 
     __slots__ = ()
     vtype: VType
@@ -126,14 +126,15 @@ class ArrayShape:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the NumPy array that holds the values: (batch, H, W) + vtype.shape, of several channels (batch, channels,
-        H, W) + vtype.shape."""
+        """Shape of the NumPy array of values: (batch, H, W) + vtype.shape, or with several channels (batch,
+        channels, H, W) + vtype.shape."""
         tiles = (self.batch,) if self.channels == 1 else (self.batch, self.channels)
         return (*tiles, self.size[1], self.size[0], *self.vtype.shape)
 
     @property
     def tiled(self) -> tuple[int, ...]:
-        """The shape with one axis for all tiles: (tiles, H, W) + vtype.shape. ``Function.evaluate`` has arrays of it.
+        """The shape with one axis for all tiles: (tiles, H, W) + vtype.shape. ``Function.evaluate`` has
+        arrays of it.
 
         >>> x = Variable(FLOAT, (4, 3), batch=2, channels=5)
         >>> x.shape, x.tiled, x.batch, x.channels, x.tiles
@@ -151,7 +152,8 @@ class ArrayShape:
         return self.tiles // self.channels
 
     def as_given(self, values: np.ndarray) -> np.ndarray:
-        """Values of shape ``shape`` in the form in which the user gave them: lists without padding, and without a batch of 1.
+        """Values of shape ``shape`` in the form in which the user gave them: lists without padding, and
+        without a batch of 1.
 
         >>> vertices = Variable.of(np.zeros((5, 3)))
         >>> vertices.as_given(np.ones(vertices.shape)).shape
@@ -200,7 +202,7 @@ class ArrayShape:
 
 
 class At(NamedTuple):
-    """The texels at which NumPy evaluates a Function: coordinates and tile, each of which broadcasts to (N, H, W)."""
+    """The texels at which NumPy evaluates a Function; each array broadcasts to (N, H, W)."""
 
     x: np.ndarray
     y: np.ndarray

@@ -1,5 +1,4 @@
-"""Variables and Functions: the values of a computation and the operations between them, and the kinds of these. Both are
-immutable."""
+"""Variables and Functions, the values of a computation and the operations between them; immutable."""
 
 from __future__ import annotations
 
@@ -27,14 +26,16 @@ _serial = itertools.count()
 class Variable(ArrayShape, Operators, Figures):
     """An image value: ``vtype`` for each texel, ``size`` (W, H) of a tile, ``batch`` tiles.
 
-    A Variable made by a user is a *leaf*: its values come from ``data`` (an array that fits ``shape``, kept as
-    it is) or are sent to the engine later. Every other Variable is the output of its ``creator``, a Function.
-    Arithmetic operators, comparisons, ``@``, indexing and swizzles (``v.xy``) build Functions. ``==`` is ``F.equal``, a
-    mask, which has no truth value; Variables are keys of dictionaries and members of sets by identity, and ``is`` compares
-    the objects, as in ``any(v is x for v in several)``. Variables are immutable.
+    A Variable made by a user is a *leaf*: its values come from ``data`` (an array that fits ``shape``, kept
+    as it is) or are sent to the engine later. Every other Variable is the output of its ``creator``, a
+    Function. Arithmetic operators, comparisons, ``@``, indexing and swizzles (``v.xy``) build Functions.
+    ``==`` is ``F.equal``, a mask, which has no truth value; Variables are keys of dictionaries and members of
+    sets by identity, and ``is`` compares the objects, as in ``any(v is x for v in several)``. Variables are
+    immutable.
 
-    domain: size, tiles and channels: an image with channels has one tile a channel, one after the other. name: used by errors and saved states. count: number of entries of a list, None for images.
-    id: a serial number. where: the line of user code that made it. Raises GraphError if type, size, batch or data do not
+    domain: size, tiles and channels: an image with channels has one tile a channel, one after the other.
+    name: used by errors and saved states. count: number of entries of a list, None for images. id: a serial
+    number. where: the line of user code that made it. Raises GraphError if type, size, batch or data do not
     fit.
 
     >>> image = Variable(VEC3, (64, 48), name="photograph")  # a leaf without values: send them, or pass them to evaluate
@@ -77,7 +78,7 @@ class Variable(ArrayShape, Operators, Figures):
 
     @classmethod
     def made(cls, creator: Function, vtype: VType, domain: Domain, name: str | None = None) -> Variable:
-        """The output of a Function. The constructor of the Function calls this."""
+        """The output of a Function, called by its constructor."""
         self = object.__new__(cls)
         self.id, self.where = next(_serial), creator.where
         if type(domain) is not Domain or type(vtype) is not VType:
@@ -98,12 +99,14 @@ class Variable(ArrayShape, Operators, Figures):
     ) -> Variable:
         """A leaf that holds ``values``, with type, size and batch from the array's shape.
 
-        A last axis of length 2 to 4 holds the components of a vector. The axes before it are () for one texel, (V,) for
-        a list of V entries, (H, W) for an image, (N, H, W) for N images, or, with a type, (N, C, H, W) for N images of C
-        channels. vtype: the type, needed if the shape fits two types, as (3, 3) does, or suggests the wrong one. batched: the first axis is the batch (views), so that (N, 4, 4)
-        with MAT4 holds N matrices and (N, V, 3) N lists. ``recv`` returns lists, and what is computed from them entry by
-        entry, as lists: (V, ...) or (N, V, ...). Integers give INT types, everything else gives floats. Raises
-        GraphError; warns where a shape without vtype may mean something else, as two to four numbers do.
+        A last axis of length 2 to 4 holds the components of a vector. The axes before it are () for one
+        texel, (V,) for a list of V entries, (H, W) for an image, (N, H, W) for N images, or, with a type, (N,
+        C, H, W) for N images of C channels. vtype: the type, needed if the shape fits two types, as (3, 3)
+        does, or suggests the wrong one. batched: the first axis is the batch (views), so that (N, 4, 4) with
+        MAT4 holds N matrices and (N, V, 3) N lists. ``recv`` returns lists, and what is computed from them
+        entry by entry, as lists: (V, ...) or (N, V, ...). Integers give INT types, everything else gives
+        floats. Raises GraphError; warns where a shape without vtype may mean something else, as two to four
+        numbers do.
 
         >>> Variable.of([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0]])
         VEC3 #... (2x1)
@@ -121,7 +124,7 @@ class Variable(ArrayShape, Operators, Figures):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the Variable was made by a user and holds values, instead of being computed by a Function."""
+        """Whether a user made the Variable, and no Function computes it."""
         return self.creator is None
 
     def __str__(self) -> str:
@@ -148,7 +151,6 @@ _ORIGIN = At(*(np.zeros((1, 1, 1), int),) * 3)
 
 @cache
 def _known(kind: type[Function]) -> frozenset[str]:
-    """The attributes that every application of a class has: inputs, output, fields and cached properties."""
     names = {"inputs", "where", "output", *kind.fields}
     for base in kind.__mro__:
         names.update(name for name, value in vars(base).items() if isinstance(value, cached_property))
@@ -169,16 +171,17 @@ class Function(Reads, Work):
       others; ``zero_derivative = True`` if the output is piecewise constant, as that of ``floor``;
       ``no_derivative``, a sentence that says why there is none and what to use instead.
 
-    If a Function with a float output declares none of these, asking for its derivative raises GraphError. If it declares
-    ``vjp`` alone, forward mode raises; if it declares ``jvp`` alone, reverse mode does. None as a partial, or returned by
-    ``vjp`` or ``jvp``, means that the derivative by that input is zero. Second derivatives go through the Functions that
-    ``vjp`` builds, so these need derivatives of their own.
+    If a Function with a float output declares none of these, asking for its derivative raises GraphError. If
+    it declares ``vjp`` alone, forward mode raises; if it declares ``jvp`` alone, reverse mode does. None as a
+    partial, or returned by ``vjp`` or ``jvp``, means that the derivative by that input is zero. Second
+    derivatives go through the Functions that ``vjp`` builds, so these need derivatives of their own.
 
-    A snippet is GLSL in which ``$0``, ``$1`` stand for the inputs: an expression for SAME_PIXEL, the name of a
-    function ``(ivec2 texel, int tile)`` for FETCH, ``(vec2 uv)`` for SAMPLE. ``$y`` is the output; a snippet without ``$y`` is an expression.
-    ``$size``, ``$batch`` and ``$type`` describe the output, ``$size0`` and so on an input. ``pixel`` (ivec2, inside the
-    tile) and ``tile`` (int) are the texel that the shader computes. ``includes`` names the GLSL files that the snippet
-    needs: full paths, paths relative to the file of the class, or names of dressi's own shaders.
+    A snippet is GLSL in which ``$0``, ``$1`` stand for the inputs: an expression for SAME_PIXEL, the name of
+    a function ``(ivec2 texel, int tile)`` for FETCH, ``(vec2 uv)`` for SAMPLE. ``$y`` is the output; a
+    snippet without ``$y`` is an expression. ``$size``, ``$batch`` and ``$type`` describe the output,
+    ``$size0`` and so on an input. ``pixel`` (ivec2, inside the tile) and ``tile`` (int) are the texel that
+    the shader computes. ``includes`` names the GLSL files that the snippet needs: full paths, paths relative
+    to the file of the class, or names of dressi's own shaders.
     """
 
     fields: ClassVar[tuple[str, ...]] = ()
@@ -191,7 +194,7 @@ class Function(Reads, Work):
     joint: Any = None  # shared by Functions whose gradients are taken together, by its ``pull``
 
     def __init__(self, *given: Any, **fields: Any):
-        """given: the inputs, and behind them values of fields, in the order of these."""
+        """given: the inputs, then values of fields in their order."""
         self.inputs = tuple(itertools.takewhile(lambda x: isinstance(x, Variable), given))
         more = given[len(self.inputs) :]
         if len(more) > len(self.fields) or not fields.keys().isdisjoint(self.fields[: len(more)]):
@@ -236,8 +239,8 @@ class Function(Reads, Work):
         )
 
     def evaluate(self, at: At, *x: np.ndarray) -> np.ndarray:
-        """Values at the texels ``at``. SAME_PIXEL inputs are given at those texels, FETCH inputs as whole images of shape
-        (N, H, W) + vtype.shape."""
+        """Values at the texels ``at``. SAME_PIXEL inputs are given at those texels, FETCH inputs as whole
+        images of shape (N, H, W) + vtype.shape."""
         return self.eval(*x)
 
     def partials(self, *x: Variable) -> tuple[Variable | None, ...]:
@@ -247,23 +250,24 @@ class Function(Reads, Work):
         raise self.fail(self.no_derivative or self._undeclared())
 
     def vjp(self, gy: Variable, i: int) -> Variable | None:
-        """The gradient of input ``i``, given the gradient of the output; None if it is zero. The caller sums it over the
-        axes along which the input was broadcast."""
+        """The gradient of input ``i``, given the gradient of the output; None if it is zero. The caller sums
+        it over the axes along which the input was broadcast."""
         raise self.fail(self._undeclared())
 
     def jvp(self, tangents: Sequence[Variable | None]) -> Variable | None:
-        """The derivative of the output along the tangents of the inputs; None for a tangent or the result is zero.
+        """The derivative of the output along the tangents of the inputs; None for a tangent or the result is
+        zero.
 
-        A tangent has the type of its input. Its domain broadcasts to that of the input, and equals it if the Function
-        reads any input by FETCH."""
+        A tangent has the type of its input. Its domain broadcasts to that of the input, and equals it if the
+        Function reads any input by FETCH."""
         raise self.fail(self._undeclared())
 
     def known_value(self, known: Mapping[int, np.ndarray]) -> np.ndarray | None:
-        """The value of the output at texels where the inputs numbered in ``known`` have the given values; None if it
-        depends on other inputs.
+        """The value of the output at texels where the inputs numbered in ``known`` have the given values;
+        None if it depends on other inputs.
 
-        Values have the shape of their types. The planner does not compute texels whose values are known. A product with
-        zero counts as zero. A Function that is not ``exact`` must turn zeros into exact zeros.
+        Values have the shape of their types. The planner does not compute texels whose values are known. A
+        product with zero counts as zero. A Function that is not ``exact`` must turn zeros into exact zeros.
         """
         if self.places or len(known) < len(self.inputs) or {*self.access} != {Access.SAME_PIXEL}:
             return None
@@ -290,7 +294,8 @@ class Function(Reads, Work):
         )
 
     def _zero_with_zero(self, known: Mapping[int, np.ndarray], *factors: int) -> np.ndarray | None:
-        """``known_value`` of a Function whose output is zero if any of these inputs is zero, as that of a product."""
+        """``known_value`` of a Function whose output is zero if any of these inputs is zero, as that of a
+        product."""
         if any(i in known and not np.any(known[i]) for i in factors):
             return np.zeros(self.output.vtype.shape)
         return Function.known_value(self, known)
@@ -303,8 +308,8 @@ class Function(Reads, Work):
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """Equal for two applications that compute the same of equal inputs: class and attributes, and the snippet if the
-        instance has attributes that are no fields, since the snippet may depend on them."""
+        """Equal for two applications that compute the same of equal inputs: class and attributes, and the
+        snippet if the instance has attributes that are no fields, since it may depend on them."""
         if self._own_state():
             return (type(self), self.attributes, self.glsl)
         return (type(self), self.attributes)
@@ -316,7 +321,7 @@ class Function(Reads, Work):
 
     @cached_property
     def places(self) -> frozenset[str]:
-        """Which of ``pixel`` and ``tile`` the snippet uses. If neither, its value does not depend on the texel."""
+        """Which of ``pixel`` and ``tile`` the snippet uses; if neither, all texels have one value."""
         return places_of(self.glsl)
 
     def rebuild(self, *inputs: Variable) -> Function:
@@ -332,12 +337,12 @@ class Function(Reads, Work):
         return new
 
     def fail(self, reason: str) -> GraphError:
-        """An error that names the Function, its inputs and the line of user code: ``raise self.fail(...)``."""
+        """An error that names the Function, its inputs and the user's line: ``raise self.fail(...)``."""
         inputs = ", ".join(map(str, self.inputs))
         return GraphError(f"{type(self).__name__}({inputs}): {reason} (at {self.where})")
 
     def broadcast(self, *variables: Variable) -> Domain:
-        """The domain that the given inputs (default: all read at the same pixel) broadcast to. Raises GraphError."""
+        """The domain that the given inputs, by default all read at the same pixel, broadcast to."""
         if not variables:
             same, pairs = self.access is _same_pixel(len(self.inputs)), zip(self.inputs, self.access)
             variables = self.inputs if same else tuple(x for x, a in pairs if a is Access.SAME_PIXEL)
@@ -354,8 +359,8 @@ class Function(Reads, Work):
 class PixelFunction(Function):
     """Kind PIXEL: the snippet computes each output texel, in any order.
 
-    A subclass declares ``glsl``, ``infer`` (type and domain), ``eval`` (the meaning in NumPy) and a derivative; see
-    ``help(PixelFunction.__base__)`` for all it may declare, and ``F.apply``.
+    A subclass declares ``glsl``, ``infer`` (type and domain), ``eval`` (the meaning in NumPy) and a
+    derivative; see ``help(PixelFunction.__base__)`` for all it may declare, and ``F.apply``.
 
     >>> class Cube(PixelFunction):
     ...     glsl = "$0 * $0 * $0"
@@ -368,11 +373,12 @@ class PixelFunction(Function):
 
 
 class ReduceFunction(PixelFunction):
-    """Kind REDUCE: each output texel is computed by a loop over the texels of the input along ``axis``, in the snippet.
+    """Kind REDUCE: each output texel is computed by a loop over the texels of the input along ``axis``, in
+    the snippet.
 
-    Declare ``combine`` if the texels along the axis are added up or the largest or smallest counts: devices with many lanes
-    then split a long axis. Otherwise the loop stays whole, or the class says itself what is shorter: see ``shortened`` of
-    ``dressi.ad.graph.work``.
+    Declare ``combine`` if the texels along the axis are added up or the largest or smallest counts: devices
+    with many lanes then split a long axis. Otherwise the loop stays whole, or the class says itself what is
+    shorter: see ``shortened`` of ``dressi.ad.graph.work``.
 
     >>> class Product(ReduceFunction):
     ...     axis, access = "x", (Access.FETCH,)
@@ -385,10 +391,11 @@ class ReduceFunction(PixelFunction):
 
     axis: str
     combine: str = ""
-    """"add", "max" or "min" where that is all it does with the texels, by components. Planners may then split a long axis."""
+    """"add", "max" or "min" where that is all it does with the texels, by components. Planners may then split
+    a long axis."""
     unrolled: str | Any = ""
-    """A snippet of the same value to the bit whose one loop takes ``UNROLLED`` texels an iteration; no loop takes the rest.
-    Planners choose it where the input takes little to make."""
+    """A snippet of the same value to the bit whose one loop takes ``UNROLLED`` texels an iteration; no loop
+    takes the rest. Planners choose it where the input takes little to make."""
 
     @property
     def extent(self) -> int:
@@ -406,12 +413,14 @@ class ReduceFunction(PixelFunction):
 
 
 class ScatterFunction(Function):
-    """Kind SCATTER: each texel of the *source* domain adds to texels of the output table, or raises their maximum.
+    """Kind SCATTER: each texel of the *source* domain adds to texels of the output table, or raises their
+    maximum.
 
-    ``inputs`` are ``(bound, value0, index0, value1, index1, ...)``. ``bound`` is a FLOAT 1x1, at least the largest
-    absolute value: the scale of the fixed-point sums. Values and indices are read at the source pixel. Indices are INT
-    (row by row through the table) or IVEC2 (texel); those outside the table are ignored. ``table`` is the domain of the
-    output: all tiles share a table of batch 1, otherwise each source tile has its own. ``operation`` is "add" or "max".
+    ``inputs`` are ``(bound, value0, index0, value1, index1, ...)``. ``bound`` is a FLOAT 1x1, at least the
+    largest absolute value: the scale of the fixed-point sums. Values and indices are read at the source
+    pixel. Indices are INT (row by row through the table) or IVEC2 (texel); those outside the table are
+    ignored. ``table`` is the domain of the output: all tiles share a table of batch 1, otherwise each source
+    tile has its own. ``operation`` is "add" or "max".
     """
 
     fields = ("table", "operation")
@@ -428,18 +437,18 @@ class ScatterFunction(Function):
 
     @property
     def pairs(self) -> list[tuple[Variable, Variable]]:
-        """(value, index) pairs."""
         return list(zip(self.inputs[1::2], self.inputs[2::2], strict=True))
 
 
 class DrawFunction(Function):
     """The base of the kinds that draw triangles and run a sub-graph in every fragment.
 
-    ``inputs`` are ``(position, [faces,] [live,] *externals)``: clip positions VEC4 as a list, faces IVEC3 (absent: three
-    consecutive positions make a triangle), a mask of the live faces, which are drawn (absent: all are), and the images
-    that the fragment sub-graph reads. ``indexed`` and ``masked`` tell whether faces and mask are there. ``fragment`` is
-    the sub-graph, a ``FragmentGraph``. ``size`` and ``batch`` are of the images drawn into. ``triangles`` is the number of
-    triangles drawn, ``triangles_per_face`` the number that make a face.
+    ``inputs`` are ``(position, [faces,] [live,] *externals)``: clip positions VEC4 as a list, faces IVEC3
+    (absent: three consecutive positions make a triangle), a mask of the live faces, which are drawn (absent:
+    all are), and the images that the fragment sub-graph reads. ``indexed`` and ``masked`` tell whether faces
+    and mask are there. ``fragment`` is the sub-graph, a ``FragmentGraph``. ``size`` and ``batch`` are of the
+    images drawn into. ``triangles`` is the number of triangles drawn, ``triangles_per_face`` the number that
+    make a face.
     """
 
     fields = ("indexed", "masked", "size", "batch", "triangles", "triangles_per_face", "fragment")
@@ -455,7 +464,6 @@ class DrawFunction(Function):
 
     @property
     def drawn(self) -> Domain:
-        """The domain of the fragments."""
         return Domain(self.size, self.batch)
 
     @property
@@ -474,7 +482,6 @@ class DrawFunction(Function):
 
     @property
     def live(self) -> Variable | None:
-        """The mask of the live faces, None if all are drawn."""
         return self.inputs[self.pulled - 1] if self.masked else None
 
     @property
@@ -486,8 +493,8 @@ class DrawFunction(Function):
 class RasterFunction(DrawFunction):
     """Kind RASTER: draws triangles; the output is the INT number of the winning face, -1 for none.
 
-    See ``DrawFunction`` for the inputs. ``disjoint`` promises that the triangles of one face never overlap. ``covering``:
-    the output is 0 at every covered pixel, instead of the number of the face.
+    See ``DrawFunction`` for the inputs. ``disjoint`` promises that the triangles of one face never overlap.
+    ``covering``: the output is 0 at every covered pixel, instead of the number of the face.
     """
 
     fields = (*DrawFunction.fields, "disjoint", "covering")
@@ -496,10 +503,12 @@ class RasterFunction(DrawFunction):
 
 
 class AccumulateFunction(DrawFunction):
-    """Kind ACCUMULATE: draws triangles; the output is the sum of the first root of ``fragment`` over all fragments of a pixel.
+    """Kind ACCUMULATE: draws triangles; the output is the sum of the first root of ``fragment`` over all
+    fragments of a pixel.
 
-    See ``DrawFunction`` for the inputs. ``fixed_point``: the sums are those of 64-bit integers, which are the same on every
-    device that computes the same values; otherwise devices add floats, in the order of the triangles.
+    See ``DrawFunction`` for the inputs. ``fixed_point``: the sums are those of 64-bit integers, which are the
+    same on every device that computes the same values; otherwise devices add floats, in the order of the
+    triangles.
     """
 
     fields = (*DrawFunction.fields, "fixed_point")
@@ -509,9 +518,9 @@ class AccumulateFunction(DrawFunction):
 class FragmentScatterFunction(DrawFunction):
     """Kind FRAGMENT SCATTER: draws triangles; every fragment adds values to texels of the output table.
 
-    See ``DrawFunction`` for the inputs. The roots of ``fragment`` are (value0, index0, value1, index1, ...), with indices
-    as in ``ScatterFunction``. ``table`` is the domain of the output: all tiles share a table of batch 1, otherwise each
-    tile has its own. Sums are in fixed point.
+    See ``DrawFunction`` for the inputs. The roots of ``fragment`` are (value0, index0, value1, index1, ...),
+    with indices as in ``ScatterFunction``. ``table`` is the domain of the output: all tiles share a table of
+    batch 1, otherwise each tile has its own. Sums are in fixed point.
     """
 
     fields = (*DrawFunction.fields, "table")

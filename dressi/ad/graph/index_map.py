@@ -1,7 +1,8 @@
-"""Which texels a Function reads, as data: integer affine functions of axes, and maps of one for each axis of an image.
+"""Which texels a Function reads, as data: integer affine functions of axes, and maps of one for each axis of
+an image.
 
-An axis is a number, its position among the axes of whatever owns the map: those of the output first (``n c y x`` of an
-image), then those that it reduces. Values of axes are integers from 0 on.
+An axis is a number, its position among the axes of whatever owns the map: those of the output first (``n c y
+x`` of an image), then those that it reduces. Values of axes are integers from 0 on.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ import numpy as np
 IMAGE_AXES = "ncyx"
 """The axes of an image, in the order of its array: number in the batch, channel, row, column."""
 BORDERS = ("zero", "clamp", "mirror", "reflect", "repeat")
-"""What is read beyond an image: 0, the nearest texel, the texels mirrored with the one at the edge repeated (NumPy's
-"symmetric"), the same without repeating it (NumPy's "reflect"), or those of the other side."""
+"""What is read beyond an image: 0, the nearest texel, the texels mirrored with the one at the edge repeated
+(NumPy's "symmetric"), the same without repeating it (NumPy's "reflect"), or those of the other side."""
 
 
 class Affine(NamedTuple):
     """floor((sum of coefficient * axis + constant) / divisor).
 
-    terms: (axis, coefficient), sorted by the axes, no coefficient 0. exact: there is no such texel where the quotient is not
-    whole, as for the texels between those that a stride visits.
+    terms: (axis, coefficient), sorted by the axes, no coefficient 0. exact: there is no such texel where the
+    quotient is not whole, as for the texels between those that a stride visits.
 
     >>> index = Affine.of({0: 1, 3: 2}, -1)
     >>> index, index.values({0: 5, 3: 2}), index.bounds((8, 1, 1, 3))
@@ -37,7 +38,7 @@ class Affine(NamedTuple):
 
     @classmethod
     def of(cls, terms: Mapping[int, int], constant: int = 0, divisor: int = 1, exact: bool = False) -> Affine:
-        """The same with what the divisor, the coefficients and the constant share taken out. A divisor is positive."""
+        """Divides out what divisor, coefficients and constant share. The divisor is positive."""
         kept = {axis: k for axis, k in terms.items() if k}
         shared = math.gcd(divisor, *kept.values())
         if shared > 1 and (not exact or constant % shared == 0):
@@ -52,7 +53,7 @@ class Affine(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether it is a sum of multiples of axes: nothing is divided."""
+        """Whether nothing is divided."""
         return self.divisor == 1
 
     @property
@@ -63,13 +64,12 @@ class Affine(NamedTuple):
         return dict(self.terms).get(axis, 0)
 
     def plus(self, constant: int) -> Affine:
-        """Its value and a number more."""
         return self._replace(constant=self.constant + constant * self.divisor)
 
     def substituted(self, values: Mapping[int, Affine]) -> Affine | None:
-        """Itself over the axes of the values that some of its axes are given by; None if that is not affine.
+        """Replaces axes by their values over other axes; None if the result is not affine.
 
-        Of an exact value it is taken that it is whole: who puts one in asks for that elsewhere.
+        An exact value is assumed to be whole: the caller has to test it.
         """
         terms: dict[int, int] = {}
         constant, divisor = self.constant, 1
@@ -97,26 +97,26 @@ class Affine(NamedTuple):
         return low // self.divisor, high // self.divisor
 
     def within(self, extent: int, extents: Sequence[int] | Mapping[int, int]) -> bool:
-        """Whether it is in [0, extent), and whole, wherever every axis is within its extent."""
+        """Whether it is whole and in [0, extent) for all axes within their extents."""
         low, high = self.bounds(extents)
         return not self.exact and low >= 0 and high < extent
 
     def values(self, at: Mapping[int, Any]) -> Any:
-        """Its value where the axes have these values: integers, or arrays that broadcast."""
+        """Its value at these values of the axes: integers, or arrays that broadcast."""
         total: Any = self.constant
         for axis, k in self.terms:
             total = total + k * at[axis]
         return total // self.divisor
 
     def whole_at(self, at: Mapping[int, Any]) -> Any:
-        """Whether there is such a texel: False where it is exact and the quotient is not whole."""
+        """False where it is exact and the quotient is not whole."""
         if not self.exact:
             return True
         return self._replace(divisor=1, exact=False).values(at) % self.divisor == 0
 
     def glsl(self, names: Mapping[int, str], low: int | None = None) -> str:
-        """An expression of its value over the names of the axes. low: the smallest value, if it is known. Integers of GLSL
-        round to zero, so a sum that may be negative is moved."""
+        """GLSL of its value. low: the smallest value, if known: integer division rounds to zero in GLSL, so a
+        sum that may be negative is shifted."""
         text = self.sum_glsl(names)
         if self.whole:
             return text
@@ -127,7 +127,7 @@ class Affine(NamedTuple):
         return f"(({text}) >= 0 ? ({text}) / {self.divisor} : -((-({text}) + {self.divisor - 1}) / {self.divisor}))"
 
     def sum_glsl(self, names: Mapping[int, str]) -> str:
-        """An expression of what is divided."""
+        """GLSL of the dividend."""
         parts = [
             names[a] if k == 1 else f"-{names[a]}" if k == -1 else f"{k} * {names[a]}" for a, k in self.terms
         ]
@@ -136,7 +136,7 @@ class Affine(NamedTuple):
         return " + ".join(parts).replace("+ -", "- ")
 
     def inside_glsl(self, names: Mapping[int, str], extent: int, bounds: tuple[int, int]) -> list[str]:
-        """Conditions under which it is whole and in [0, extent). bounds: of its values."""
+        """Conditions that it is whole and in [0, extent). bounds: of its values."""
         low, high = bounds
         text = self.glsl(names) if self.exact or self.whole else self.sum_glsl(names)
         scale = self.divisor if not (self.exact or self.whole) else 1
@@ -164,7 +164,8 @@ class Affine(NamedTuple):
 
 
 class IndexMap(NamedTuple):
-    """The texel of an image that is read: one Affine for each of its axes, and what is read beyond its border.
+    """The texel of an image that is read: one Affine for each of its axes, and what is read beyond its
+    border.
 
     >>> shift = IndexMap.of(x=Affine.axis(3, constant=-1))
     >>> shift.compose(shift)
@@ -179,13 +180,12 @@ class IndexMap(NamedTuple):
 
     @classmethod
     def of(cls, *, border: str = "zero", **axes: Affine) -> IndexMap:
-        """The texel of the output itself, the axes 0 to 3, but for the axes given."""
+        """The texel of the output itself (axes 0 to 3), except for the axes given."""
         same = {name: Affine.axis(k) for k, name in enumerate(IMAGE_AXES)}
         return cls(border=border, **(same | axes))
 
     @classmethod
     def to(cls, affines: Sequence[Affine], border: str = "zero") -> IndexMap:
-        """The map to the indices n, c, y, x."""
         n, c, y, x = affines
         return cls(n, c, y, x, border)
 
@@ -198,32 +198,32 @@ class IndexMap(NamedTuple):
         return frozenset(axis for affine in self.affines for axis in affine.axes)
 
     def compose(self, after: IndexMap) -> IndexMap | None:
-        """The map of what reads, by ``after``, an image that is read by this map; None if that is not one map.
+        """The map of what reads, by ``after``, an image read by this map; None if that is not one map.
 
-        Both are maps of images alone, over the axes 0 to 3, and at most this one leaves its image: the texels that ``after``
-        does not find are not those that this one would.
+        Both are maps of images over the axes 0 to 3, and at most this one leaves its image: the two would not
+        find the same texels missing.
         """
         return self.substituted(dict(enumerate(after.affines)))
 
     def substituted(self, values: Mapping[int, Affine]) -> IndexMap | None:
-        """The map over the axes of the values that some of its axes are given by; None if that is not affine."""
+        """Replaces axes by their values over other axes; None if the result is not affine."""
         affines = [a.substituted(values) for a in self.affines]
         known = [a for a in affines if a is not None]
         return IndexMap.to(known, self.border) if len(known) == len(affines) else None
 
     def bordered(self, shape: Sequence[int], extents: Sequence[int] | Mapping[int, int]) -> IndexMap:
-        """The same map, without a border that it never reaches."""
+        """The same map, with border "zero" if it never leaves the image."""
         return self._replace(border="zero") if self.inside(shape, extents) else self
 
     def inside(self, shape: Sequence[int], extents: Sequence[int] | Mapping[int, int]) -> bool:
-        """Whether it never leaves an image of the shape (n, c, y, x)."""
+        """Whether it never leaves an image of shape (n, c, y, x)."""
         return all(a.within(e, extents) for a, e in zip(self.affines, shape, strict=True))
 
     def glsl(
         self, names: Mapping[int, str], shape: Sequence[int], extents: Sequence[int] | Mapping[int, int]
     ) -> list[str]:
-        """Expressions of the indices n, c, y, x over the names of the axes; where they leave an image of that shape those of the
-        texels that the border says instead, but with "zero"."""
+        """GLSL of the indices n, c, y, x. Outside of an image of that shape they are those of the texels that
+        the border names; with "zero" they stay outside."""
         indices = []
         for affine, extent in zip(self.affines, shape, strict=True):
             bounds = affine.bounds(extents)
@@ -232,8 +232,8 @@ class IndexMap(NamedTuple):
         return indices
 
     def footprint(self, extents: Sequence[int] | Mapping[int, int]) -> float:
-        """How far from the texel (axis 2, axis 3) of the output it reads, in rows or columns, in the same image; infinity
-        where that grows with the texel or the image is another."""
+        """The largest distance, in rows or columns, between the texel (axis 2, axis 3) of the output and what
+        it reads of the same image; infinity where it grows with the texel or the image is another."""
         far = 0.0
         if self.border == "repeat" or self.n != Affine.axis(0) or self.c not in (Affine.axis(1), Affine()):
             return math.inf
@@ -254,8 +254,8 @@ MIRRORED = {"mirror": 0, "reflect": 1}
 
 
 def mirror_period(extent: int, border: str) -> tuple[int, int]:
-    """(period, last): mirrored texels recur every ``period`` texels; texel i of a period is texel last - i, too. An image of
-    one texel is that texel everywhere."""
+    """(period, last): mirrored texels recur every ``period`` texels, and texel i of a period equals texel
+    last - i. An image of one texel is that texel everywhere."""
     overlap = MIRRORED[border]
     return max(2 * (extent - overlap), 1), 2 * extent - 1 - overlap
 
@@ -278,7 +278,7 @@ def wrapped(index: Any, extent: int, border: str) -> Any:
 
 
 def wrapped_glsl(index: str, extent: int, border: str, bounds: tuple[int, int]) -> str:
-    """The same as an expression of GLSL. bounds: of the index, so that only what can happen is written."""
+    """GLSL of ``wrapped``. bounds: of the index, so that only what can happen is written."""
     low, high = bounds
     if low >= 0 and high < extent:
         return index

@@ -106,10 +106,12 @@ _CURES = {name: cure for cure, names in _ELSEWHERE.items() for name in names.spl
 
 
 def gather(scope: dict[str, Any]) -> tuple[ModuleType, ...]:
-    """The families of a public module: the modules below it whose functions and classes it imports with a star, in that order.
-    Sets its ``__all__`` to all names of theirs, and lists these at the end of its docstring.
+    """The families of a public module: the modules below it whose functions and classes it imports with a
+    star, in that order. Sets its ``__all__`` to all names of theirs, and lists these at the end of its
+    docstring.
 
-    scope: the ``globals()`` of the module, with an underscore before the names of whatever else it has imported.
+    scope: the ``globals()`` of the module, with an underscore before the names of whatever else it has
+    imported.
     """
     below = f"{scope['__package__']}."
     members = [v for k, v in scope.items() if isinstance(v, FunctionType | type) and k[0] != "_"]
@@ -125,12 +127,11 @@ def gather(scope: dict[str, Any]) -> tuple[ModuleType, ...]:
 
 
 def register(names: Iterable[str]) -> None:
-    """Names of F, which errors offer."""
     operations.update(names)
 
 
 def cure(name: str) -> str:
-    """What to write instead of a name that is not there, as the end of a sentence: "; use F.sum". Empty if nothing is near."""
+    """The end of a sentence that names what to write instead, as "; use F.sum". Empty if nothing is near."""
     if name in _CURES:
         return f"; use {_CURES[name]}"
     near = [name] if name in operations else get_close_matches(name, sorted(operations), 1, 0.75)

@@ -1,8 +1,8 @@
 """The operators of Variables: ``a + b``, ``a < b``, ``m @ v``, ``v.xy``, ``abs(a)``.
 
-The operations are defined above the graph, in the families of ``dressi.ad.ops``. A family registers the builders that
-have an operator with ``@operator``, and so do the derivatives, which are built with the families; importing ``dressi.ad``
-imports all of them.
+The operations are defined above the graph, in the families of ``dressi.ad.ops``. A family registers the
+builders that have an operator with ``@operator``, and so do the derivatives, which are built with the
+families; importing ``dressi.ad`` imports all of them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ B = TypeVar("B", bound=Builder)
 
 
 class _Builders:
-    """The registered builders, each under the name of the function that was registered: of operators, and the derivatives, which
-    Functions that contain graphs ask for."""
+    """The registered builders by name: of the operators, and derivatives for Functions that hold graphs."""
 
     add: Builder
     sub: Builder
@@ -75,7 +74,7 @@ class Operators:
     __hash__ = object.__hash__
 
     def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, **options: Any) -> Self:
-        """NumPy numbers and arrays on the left leave their operators to the Variable."""
+        """NumPy values on the left leave their operators to the Variable."""
         build = getattr(builders, _UFUNCS.get(function.__name__, ""), None)
         if build is not None and method == "__call__" and not options:
             return build(*(inputs[::-1] if function.__name__.startswith("greater") else inputs))
@@ -93,7 +92,7 @@ class Operators:
         )
 
     def _one(self, key: Any, asks: FrameType) -> Self:
-        """The Variable, if ``[key]`` can mean nothing but a component; dressi's own code means components. Raises GraphError."""
+        """The Variable, if ``[key]`` can only mean a component, as it does in dressi. Raises GraphError."""
         single = self.size == (1, 1) and self.tiles == 1 and self.count is None
         if single or of_dressi(asks):
             return self
@@ -132,8 +131,9 @@ class Operators:
     def __ge__(self, other: Any) -> Self: return builders.less_equal(other, self)
     # fmt: on
 
-    # The modules of dressi compare Variables as objects: they are keys, and members of lists and of tuples. Everybody else
-    # means the values, as with <, and a mask in place of a truth value is never mistaken for one: it has none.
+    # The modules of dressi compare Variables as objects: they are keys, and members of lists and of tuples.
+    # Everybody else means the values, as with <, and a mask in place of a truth value is never mistaken for
+    # one: it has none.
     def __eq__(self, other: Any) -> Any:
         """The mask ``F.equal``: 1.0 where values are equal, else 0.0."""
         if isinstance(other, Operators) and of_dressi(sys._getframe(1)):

@@ -19,15 +19,15 @@ def without_comments(glsl: str) -> str:
 
 @lru_cache(maxsize=4096)
 def places_of(glsl: str) -> frozenset[str]:
-    """Which of ``pixel`` and ``tile``, the texel that a shader computes, a snippet names. A member ``x.pixel`` is neither."""
+    """Which of ``pixel`` and ``tile``, the texel of the shader, a snippet names; ``x.pixel`` is neither."""
     return frozenset(_PLACE.findall(without_comments(glsl)))
 
 
 class Template(NamedTuple):
     """A snippet as a format with a gap for each of its words (kind, number of an input).
 
-    inputs: those numbers, where all words are the values of inputs.  statements: whether it assigns its value itself.
-    most: the largest number of an input, -1 where there is none.
+    inputs: those numbers, where all words are inputs. statements: whether it assigns ``$y`` itself. most: the
+    largest number of an input, or -1.
     """
 
     text: str
@@ -39,7 +39,6 @@ class Template(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def template_of(glsl: str) -> Template:
-    """The template of a snippet."""
     glsl = without_comments(glsl)
     words = tuple((kind, int(number) if number else None) for kind, number in _WORD.findall(glsl))
     inputs = tuple(number for kind, number in words if not kind and number is not None)
@@ -57,7 +56,8 @@ LOST = "precise $type lost = $type(0);\n"
 
 
 def add_compensated(term: str, total: str = "$y", lost: str = "lost", kind: str = "$type") -> str:
-    """Statements that add a term to ``total`` (Kahan): the rounding error of an addition is kept in ``lost`` and added to the
-    next term, so long sums are as exact as short ones. Both are ``precise``, of the type ``kind``, and start from 0."""
+    """Statements of a compensated addition (Kahan): ``lost`` keeps the rounding error and corrects the next
+    term, so that long sums are as exact as short ones. Both are ``precise``, of the type ``kind``, and start
+    from 0."""
     step = f"precise {kind} t = {term} - {lost}; precise {kind} sum = {total} + t;"
     return f"{step} {lost} = (sum - {total}) - t; {total} = sum;"

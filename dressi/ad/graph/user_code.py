@@ -1,4 +1,4 @@
-"""The user's code: where a Variable or Function was made, for error messages, and functions that users give."""
+"""The user's code: the line that made a Variable or Function, and functions that users give."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _inside: dict[str, bool] = {}
 
 
 def _inside_of_package(frame: FrameType) -> bool:
-    """Whether a file belongs to dressi, the standard library or an installed package, or is no file at all."""
+    """Whether a file belongs to dressi, the standard library or a package, or is no file at all."""
     file = frame.f_code.co_filename
     if file not in _inside:
         packages = "site-packages" in file or "dist-packages" in file
@@ -28,7 +28,7 @@ def _inside_of_package(frame: FrameType) -> bool:
 
 
 def of_dressi(frame: FrameType) -> bool:
-    """Whether the code of a frame is dressi's own. Methods that ``dataclass`` writes are in no file: their module counts."""
+    """Whether a frame runs code of dressi. Methods of a ``dataclass`` have no file: their module counts."""
     file = frame.f_code.co_filename
     if file == "<string>":
         return str(frame.f_globals.get("__name__")).startswith(f"{_NAME}.")
@@ -62,8 +62,8 @@ def user_line(made: object = None) -> str:
 
 
 def check_function(function: Any, arguments: int, what: str, cure: str) -> None:
-    """Raises GraphError unless a function of the user takes so many positional arguments. what: its name in the sentence.
-    cure: what to write instead."""
+    """Raises GraphError unless a function of the user takes so many positional arguments. what: its name in
+    the sentence. cure: what to write instead."""
     if not callable(function):
         raise GraphError(f"{what} is a function, not {function!r}; {cure}")
     try:

@@ -1,5 +1,5 @@
-"""What a Function reads, and the work of one evaluation, as its class declares it. The planner uses these figures to decide
-whether to store a value or to compute it again; results do not depend on them."""
+"""What a Function reads, and the work of one evaluation, as its class declares it. The planner uses these
+figures to decide whether to store a value or to compute it again; results do not depend on them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ UNROLLED = 4
 
 
 class Edge(NamedTuple):
-    """An input of a Function.  maker: the Function that computes it, None for a leaf.  near: whether it is read at the
-    invocation's own texel, of an image over the same domain."""
+    """An input of a Function. maker: the Function that computes it, None for a leaf. near: whether it is read
+    at the invocation's own texel, of an image over the same domain."""
 
     variable: Any
     maker: Any
@@ -24,8 +24,6 @@ class Edge(NamedTuple):
 
 
 class Reads:
-    """The edges of a Function, made once."""
-
     if TYPE_CHECKING:
         inputs: Any
         output: Any
@@ -33,12 +31,12 @@ class Reads:
 
     @property
     def working_domain(self) -> Domain:
-        """The domain over which it runs."""
+        """The domain over which the Function runs."""
         return self.output.domain
 
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
-        """Its inputs, in order."""
+        """The inputs, in order."""
         here, same = self.working_domain, Access.SAME_PIXEL
         return tuple(
             Edge(x, x.creator, access, access is same and x.domain == here)
@@ -77,8 +75,8 @@ class Work:
     operations: float | Any = 16.0
     iterations: int | Any = 0
     ranges: int | None = None
-    """The number of the input, IVEC2 (first, count), whose counts are the iterations. If that is a leaf, they follow what
-    is sent to it."""
+    """The number of the input, IVEC2 (first, count), whose counts are the iterations. If that is a leaf, they
+    follow what is sent to it."""
     fetches: float | Any = math.inf
     footprint: float | Any = math.inf
     quiet: float | None = None
@@ -88,13 +86,14 @@ class Work:
     recomputes_inputs: bool = False
     """Whether whoever reads its inputs computes them again, whatever that costs."""
     saves_memory: bool = False
-    """Whether it is there for the sake of memory: the planner orders what runs so that few bytes live at a time."""
+    """Whether it exists to save memory: the planner orders what runs so that few bytes live at a time."""
     if TYPE_CHECKING:
         access: Any
 
     def shortened(self, most: int) -> Any:
-        """A Variable equal to the output, from Functions that loop at most ``most`` times each; None, the default, where
-        no way is known. Planners ask for it where one invocation that loops longer would keep thousands waiting."""
+        """A Variable equal to the output, from Functions that loop at most ``most`` times each; None, the
+        default, if no way is known. Planners ask for it where one longer loop would keep thousands of
+        invocations waiting."""
         return None
 
     def reads(self, k: int) -> float:

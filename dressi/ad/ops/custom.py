@@ -23,11 +23,12 @@ _KNOWN = re.compile(r"\d+|y|(size|batch|type)\d*")
 def apply(kind: type[Function], *inputs: Like, **fields: Any) -> Variable:
     """The output of a Function of your own, applied to Variables, numbers and arrays.
 
-    kind: a class of kind ``PixelFunction`` (``ReduceFunction``, ...) that declares ``infer``, ``glsl``, ``eval`` and its
-    derivative; see ``dressi.PixelFunction``. inputs: any types that its ``infer`` takes. fields: hashable values of the
-    names that the class lists in ``fields``; a class with its own ``__init__`` gets them as they are. Two applications with
-    equal class, fields, snippet and inputs become one. Raises GraphError if a field is not declared, if the snippet names
-    an input that is not there, or if ``infer`` refuses the inputs.
+    kind: a class of kind ``PixelFunction`` (``ReduceFunction``, ...) that declares ``infer``, ``glsl``,
+    ``eval`` and its derivative; see ``dressi.PixelFunction``. inputs: any types that its ``infer`` takes.
+    fields: hashable values of the names that the class lists in ``fields``; a class with its own ``__init__``
+    gets them as they are. Two applications with equal class, fields, snippet and inputs become one. Raises
+    GraphError if a field is not declared, if the snippet names an input that is not there, or if ``infer``
+    refuses the inputs.
 
     >>> class Scale(PixelFunction):
     ...     fields = ("factor",)
@@ -68,7 +69,7 @@ def _is_own_snippet(kind: type[Function]) -> bool:
 
 
 def check_snippet(function: Function) -> None:
-    """Raises GraphError if the snippet of a Function names an input, or anything else, that does not exist."""
+    """Raises GraphError if the snippet names an input or a word that does not exist."""
     try:
         snippet = function.glsl
     except AttributeError:

@@ -25,12 +25,12 @@ def fused(
 ) -> Callable[..., Variable]:
     """A decorator of functions that build a graph of Functions which read their inputs at the own texel.
 
-    A call adds one Function to the graph instead of dozens, which takes less time to plan; its snippet, its meaning in NumPy and
-    its derivatives are those of the graph, and its gradients are one Function each too. Arguments are Variables by place, which
-    broadcast, and hashable values by name.
+    A call adds one Function to the graph instead of dozens, which takes less time to plan; its snippet, its
+    meaning in NumPy and its derivatives are those of the graph, and its gradients are one Function each too.
+    Arguments are Variables by place, which broadcast, and hashable values by name.
 
-    slope: of a FLOAT, builds its gradient by argument number ``by``, where that has a form of its own that is cheaper, or right where
-    the graph is not smooth. Second derivatives are those of this form.
+    slope: of a FLOAT, builds its gradient by argument number ``by``, where that has a form of its own that is
+    cheaper, or right where the graph is not smooth. Second derivatives are those of this form.
 
     >>> @fused
     ... def softened(x, *, width):
@@ -55,7 +55,7 @@ def fused(
 
 
 def _simple(formals: tuple[Variable, ...], root: Variable) -> SubGraph:
-    """The graph of the root, simplified; Functions made by ``fused`` are their graphs in it."""
+    """The graph of the root, simplified, with Functions made by ``fused`` replaced by their graphs."""
     made: dict[Variable, Variable] = {}
 
     def rebuilt_of(x: Variable) -> Variable:
@@ -71,15 +71,14 @@ def _simple(formals: tuple[Variable, ...], root: Variable) -> SubGraph:
 
 @cache
 def _slope(graph: SubGraph, i: int) -> SubGraph:
-    """The gradient by one of the formals, over these and the gradient of the root."""
+    """The gradient by one formal, over the formals and the gradient of the root."""
     seed = Variable(graph.root.vtype)
     (slope,) = gradient(graph.root, [graph.formals[i]], seed)
     return _simple((*graph.formals, seed), slope)
 
 
 class Whole(PixelFunction):
-    """Inputs: the formals of ``graph``, whose root it computes; ``slopes`` are its gradients by them, if they are given. Made by
-    ``fused``."""
+    """Inputs: the formals of ``graph``, whose root it computes. slopes: its gradients by them, if given."""
 
     fields = ("graph", "slopes")
     graph: SubGraph
@@ -135,7 +134,7 @@ class Whole(PixelFunction):
 
 
 def _again(graph: SubGraph, *x: Variable) -> Variable:
-    """The root, by ordinary Functions."""
+    """The root, built of ordinary Functions."""
     made = dict(zip(graph.formals, x, strict=True))
     rebuilt(graph.functions, made)
     return made.get(graph.root, graph.root)

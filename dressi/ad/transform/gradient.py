@@ -1,12 +1,13 @@
-"""Derivatives as graphs: reverse mode (gradient) and forward mode (jvp), built from the derivatives of each Function.
+"""Derivatives as graphs: reverse mode (gradient) and forward mode (jvp), built from the derivatives of each
+Function.
 
 Both results are graphs of Functions and can be differentiated again. If a docstring says that a Function is
-differentiable, derivatives of every order exist, or the docstring says which raise GraphError. Derivatives are those
-almost everywhere: comparisons, rounding and integers have derivative zero, and jumps are ignored.
+differentiable, derivatives of every order exist, or the docstring says which raise GraphError. Derivatives
+are those almost everywhere: comparisons, rounding and integers have derivative zero, and jumps are ignored.
 
-Gradients stay as small as they are: the gradient of a mean is one texel, not an image. Where an input was broadcast, its
-gradient is summed over the axes on which the input has extent 1. If the gradient itself has extent 1 on such an axis, it
-is multiplied by the number of texels instead.
+Gradients stay as small as they are: the gradient of a mean is one texel, not an image. Where an input was
+broadcast, its gradient is summed over the axes on which the input has extent 1. If the gradient itself has
+extent 1 on such an axis, it is multiplied by the number of texels instead.
 
     y = a + b, a one texel, b 4x4, loss = sum(y):  gy = 1 (one texel);  d/da = 16 * gy,  d/db = gy (broadcasts)
 """
@@ -36,13 +37,15 @@ def gradient(
     *,
     allow_unused: bool = True,
 ) -> list[Variable]:
-    """d loss / d each of ``wrt`` (leaves or intermediates), each with the type, size and batch of its Variable.
+    """d loss / d each of ``wrt`` (leaves or intermediates), each with the type, size and batch of its
+    Variable.
 
-    loss: FLOAT, one texel, batch 1. With a ``seed`` of the same type, and of a domain that broadcasts to that of the loss,
-    the loss may be any image, and the result is the gradient of sum(seed * loss). If the loss does not depend on a
-    Variable, its gradient is zero, or, without ``allow_unused``, an error. No gradient flows through integers, nor through
-    Functions whose derivative is declared zero. Gradients of gradients, and ``jvp`` of gradients, are second derivatives.
-    Raises GraphError, also if the loss depends on a Variable through a Function that declares no derivative.
+    loss: FLOAT, one texel, batch 1. With a ``seed`` of the same type, and of a domain that broadcasts to that
+    of the loss, the loss may be any image, and the result is the gradient of sum(seed * loss). If the loss
+    does not depend on a Variable, its gradient is zero, or, without ``allow_unused``, an error. No gradient
+    flows through integers, nor through Functions whose derivative is declared zero. Gradients of gradients,
+    and ``jvp`` of gradients, are second derivatives. Raises GraphError, also if the loss depends on a
+    Variable through a Function that declares no derivative.
 
     >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
     >>> (slope,) = gradient(F.sum(F.square(x)), [x])
@@ -74,8 +77,8 @@ def gradient(
 def backward(
     seeds: Mapping[Variable, Sequence[Variable]], wrt: Sequence[Variable], given: Sequence[Variable] = ()
 ) -> dict[Variable, Variable]:
-    """The gradients of all Variables between ``wrt`` and those with seeds, the parts of their gradients. given: Variables that
-    count as leaves."""
+    """The gradients of all Variables between ``wrt`` and those with seeds. seeds: the parts of their
+    gradients. given: Variables that count as leaves."""
     order = topological_order(list(seeds), given)
     active = depending(order, wrt)
     parts = {y: list(given) for y, given in seeds.items() if y in active}
@@ -108,11 +111,13 @@ def jvp(
     inputs: Variable | Sequence[Variable],
     tangents: Like | Sequence[Like],
 ) -> list[Variable]:
-    """The derivative of each output along ``tangents`` of ``inputs``, with the types and domains of the outputs.
+    """The derivative of each output along ``tangents`` of ``inputs``, with the types and domains of the
+    outputs.
 
-    outputs, inputs: one Variable or several. tangents: one for each input, a Variable, number or array that broadcasts to
-    its type and domain; None is zero. Applied to a ``gradient`` this is the product of the Hessian with the tangents.
-    Raises GraphError, also if an output depends on an input through a Function that declares no derivative.
+    outputs, inputs: one Variable or several. tangents: one for each input, a Variable, number or array that
+    broadcasts to its type and domain; None is zero. Applied to a ``gradient`` this is the product of the
+    Hessian with the tangents. Raises GraphError, also if an output depends on an input through a Function
+    that declares no derivative.
 
     >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
     >>> evaluate(jvp([F.square(x)], [x], [0.5])[0]).tolist()
@@ -153,10 +158,12 @@ def jvp(
 
 
 def hvp(loss: Variable, wrt: Variable | Sequence[Variable], along: Like | Sequence[Like]) -> list[Variable]:
-    """The product of the Hessian of the loss by ``wrt`` with the directions ``along``: one Variable like each of ``wrt``.
+    """The product of the Hessian of the loss by ``wrt`` with the directions ``along``: one Variable like each
+    of ``wrt``.
 
-    It is the forward derivative of the ``gradient``, exact where the loss is smooth. loss: FLOAT, one texel. along: as the
-    tangents of ``jvp``. Raises GraphError, which names the Function if one has no second derivative.
+    It is the forward derivative of the ``gradient``, exact where the loss is smooth. loss: FLOAT, one texel.
+    along: as the tangents of ``jvp``. Raises GraphError, which names the Function if one has no second
+    derivative.
 
     >>> x = Variable.of(2.0)
     >>> evaluate(hvp(x**3, [x], [1.0]))[0].item()
@@ -172,9 +179,9 @@ def vjp(
 ) -> list[Variable]:
     """The products of the seeds with the Jacobian: the gradient of the sum of seed * output by each input.
 
-    outputs, inputs: one Variable or several. seeds: one for each output, a Variable, number or array that broadcasts to its
-    type and domain; None is zero. The results have the types and domains of the inputs. It is the transpose of ``jvp``.
-    Raises GraphError as ``gradient`` does.
+    outputs, inputs: one Variable or several. seeds: one for each output, a Variable, number or array that
+    broadcasts to its type and domain; None is zero. The results have the types and domains of the inputs. It
+    is the transpose of ``jvp``. Raises GraphError as ``gradient`` does.
 
     >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
     >>> evaluate(vjp([F.square(x)], [x], [0.5])[0]).tolist()
@@ -198,7 +205,7 @@ def vjp(
 
 
 def _like(wrt: Sequence[Variable], totals: Mapping[Variable, Variable]) -> list[Variable]:
-    """The gradient by each Variable with its type and domain; zero where there is none."""
+    """The gradients with type and domain of each Variable; zero where there is none."""
     gradients = [fit(totals[x], x) if x in totals else zeros_like(x) for x in wrt]
     for x, g in zip(wrt, gradients, strict=True):
         g.count = g.count if x.count is None else x.count  # the gradient of a list is a list
@@ -219,7 +226,7 @@ def _check_floats(wrt: Sequence[Variable]) -> None:
 
 
 def _variables(given: Any, purpose: str, *, one: bool = False) -> list[Variable]:
-    """One Variable, or (without ``one``) several, as a list. Raises GraphError. purpose: the begin of its message."""
+    """One Variable, or without ``one`` several, as a list. purpose: the start of the error message."""
     single = one or isinstance(given, Variable) or not isinstance(given, Iterable)
     variables: list[Any] = [given] if single else [*given]
     for x in variables:
@@ -229,7 +236,7 @@ def _variables(given: Any, purpose: str, *, one: bool = False) -> list[Variable]
 
 
 def blocks_derivatives(function: Function) -> bool:
-    """Whether no derivative passes through the Function: its output is integer, or its derivative is declared zero."""
+    """Whether no derivative passes: the output is integer, or the derivative is declared zero."""
     return function.output.vtype.is_int or function.zero_derivative
 
 
@@ -252,7 +259,7 @@ def depending(order: Sequence[Function], wrt: Sequence[Variable]) -> set[Variabl
 
 
 def _pull(function: Function, gy: Variable, active: set[Variable]) -> list[tuple[Variable, Variable]]:
-    """(input, contribution to its gradient) for each active input, in their order. gy: the gradient of the output."""
+    """(input, its part of the gradient) for each active input, in order. gy: the gradient of the output."""
     gy = _widen(gy, function.output.vtype)
     if not _is_local(function) and not isinstance(function, Sum):
         gy = fit(gy, function.output)
@@ -286,7 +293,7 @@ def _push(function: Function, tangents: Sequence[Variable | None]) -> Variable |
 
 
 def _scaled(x: Variable, partial: Variable) -> Variable:
-    """x * partial by components (matrices too), without the multiplication when the partial is 1 or -1."""
+    """x * partial by components, without the multiplication when the partial is 1 or -1."""
     if partial.vtype.is_scalar and is_constant(partial, 1.0):
         return x
     if partial.vtype.is_scalar and is_constant(partial, -1.0):
@@ -295,14 +302,14 @@ def _scaled(x: Variable, partial: Variable) -> Variable:
 
 
 def _is_local(function: Function) -> bool:
-    """Whether each texel depends only on the same texel of the inputs, so that derivatives may stay small."""
+    """Whether each texel depends only on that texel of the inputs, so that derivatives may stay small."""
     if isinstance(function, Expand) or not isinstance(function, PixelFunction):
         return False
     return all(a is Access.SAME_PIXEL for a in function.access)
 
 
 def unbroadcast(g: Variable, x: Variable, ran_over: Domain) -> Variable:
-    """The gradient of x: ``g``, the gradient at every texel of ``ran_over``, summed over the axes along which x was broadcast."""
+    """The gradient of x: ``g``, over the domain ``ran_over``, summed over the axes where x was broadcast."""
     if x.vtype is FLOAT and g.vtype is not FLOAT:
         g = sum_components(g)
     factor, axes = 1, ""
@@ -346,7 +353,7 @@ def local_gradient(build: Build, inputs: Sequence[Variable], i: int, seed: Varia
 def local_jvp(
     build: Build, inputs: Sequence[Variable], tangents: Sequence[Variable | None]
 ) -> Variable | None:
-    """The derivative of build(*inputs) along the tangents, as if the inputs were leaves; None if all tangents are None."""
+    """The derivative of build(*inputs) along the tangents, as if inputs were leaves; None if it is zero."""
     moved = [(i, t) for i, t in enumerate(tangents) if t is not None]
     if not moved:
         return None
@@ -361,7 +368,6 @@ def _placeholder(like: Variable) -> Variable:
 
 
 def _filled(y: Variable, values: dict[Variable, Variable]) -> Variable:
-    """The graph of y with the placeholders replaced by Variables."""
     made = dict(values)
     rebuilt(topological_order([y]), made)
     return made.get(y, y)

@@ -1,5 +1,4 @@
-"""Passes that merge Functions which do the same work side by side into one; and the reverse, for devices that cannot read
-as much in one pass."""
+"""Passes that merge Functions which do the same work side by side, or halve what reads too much."""
 
 from __future__ import annotations
 
@@ -24,11 +23,12 @@ Key = Callable[[Variable], Hashable | None]
 
 
 def merge_scatters(program: Program) -> Program:
-    """A sum of scatters from one source domain into tables of one type and domain -> one scatter of all their pairs.
+    """A sum of scatters from one source domain into tables of one type and domain -> one scatter of all their
+    pairs.
 
-    scatter(v, i) + (x + scatter(w, j)) -> x + scatter(v, i, w, j). The new bound is the largest of the bounds, so that
-    every addition fits. Scatters with different source domains are not merged: a pair of one texel would broadcast over
-    the larger source and be added once for each of its texels.
+    scatter(v, i) + (x + scatter(w, j)) -> x + scatter(v, i, w, j). The new bound is the largest of the
+    bounds, so that every addition fits. Scatters with different source domains are not merged: a pair of one
+    texel would broadcast over the larger source and be added once for each of its texels.
     """
 
     def key(v: Variable) -> Hashable | None:
@@ -47,8 +47,9 @@ def halve_scatter(program: Program, f: ScatterFunction) -> Program:
 
 
 def pack_externals(program: Program, f: DrawFunction) -> Program:
-    """What the fragments of a draw read at their own pixel, and values of one texel, as components of fewer images: floats and
-    vectors of one domain together, up to four components. The Program itself where there are no two of these."""
+    """Packs what fragments read at their own pixel, and values of one texel, into components of fewer images:
+    floats and vectors of one domain together, up to four components. Returns the program itself if there are
+    no two of these."""
     graph, alike = f.fragment, dict[Domain, list[int]]()
     for k, (x, fetched) in enumerate(zip(f.externals, graph.fetched if graph else (), strict=True)):
         if not (fetched or x.vtype.is_int or x.vtype.is_matrix or x.vtype.components > 3):
@@ -94,7 +95,7 @@ def _in_fours(f: DrawFunction, numbers: Iterable[int]) -> list[list[int]]:
 
 
 def merge_reductions(program: Program) -> Program:
-    """sum(a) + sum(b) -> sum(a + b), and the same for the maximum, over one axis of images of one type and domain."""
+    """sum(a) + sum(b) -> sum(a + b), and for the maximum, over one axis of images of one type and domain."""
 
     def key(kind: type[Reduce], v: Variable) -> Hashable | None:
         r = v.creator
@@ -111,8 +112,8 @@ def merge_reductions(program: Program) -> Program:
 def merged_terms(
     program: Program, kind: type[Function], key: Key, merge: Callable[[list[Variable]], Variable]
 ) -> dict[Variable, Variable]:
-    """By each tree of ``kind``, an associative Function of two inputs, the tree over merged terms that can replace it. key: terms
-    with equal keys are merged, if nothing else reads them."""
+    """Maps each tree of ``kind``, an associative Function of two inputs, to a tree over merged terms. key:
+    terms with equal keys are merged if nothing else reads them."""
     replace: dict[Variable, Variable] = {}
     if not any(isinstance(f, kind) and any(key(x) is not None for x in f.inputs) for f in program.functions):
         return replace

@@ -13,9 +13,9 @@ from ..program import Program
 from ..traversal import topological_order
 
 Rule = Callable[[Function], Variable | None]
-"""Returns a Variable equal to the output of the Function, of the same type and domain, or None if the rule does not
-apply. The inputs of the Function are already rewritten. Every application must make the graph smaller or bring it nearer
-to a normal form; otherwise the driver stops with an error."""
+"""Returns a Variable equal to the output of the Function, of the same type and domain, or None if the rule
+does not apply. The inputs of the Function are already rewritten. Every application must make the graph
+smaller or bring it nearer to a normal form; otherwise the driver stops with an error."""
 
 Pass = Callable[[Program], Program]
 
@@ -36,13 +36,12 @@ def alike(x: Variable, function: Function) -> bool:
 
 
 def if_alike(x: Variable, function: Function) -> Variable | None:
-    """x if it can replace the output of the Function, else None."""
     return x if alike(x, function) else None
 
 
 @dataclass
 class Rewriting:
-    """The result of the driver: the new Variable of each old one, and how often each rule fired, by its name."""
+    """The new Variable of each old one, and how often each rule fired, by name."""
 
     mapping: dict[Variable, Variable] = field(default_factory=dict)
     fired: Counter[str] = field(default_factory=Counter)
@@ -59,9 +58,10 @@ def rewrite(
 ) -> Rewriting:
     """Rewrites everything that the roots depend on. Equal Functions (class, attributes, inputs) become one.
 
-    replace: Variables to replace by others of the same type and domain, before the rules apply. A replacement must not
-    depend on the Variable that it replaces. commutative: classes for which f(a, b) equals f(b, a). Leaves stay the same
-    objects. Iterative, and linear in the number of Functions. Raises GraphError if rules run in circles.
+    replace: Variables to replace by others of the same type and domain, before the rules apply. A replacement
+    must not depend on the Variable that it replaces. commutative: classes for which f(a, b) equals f(b, a).
+    Leaves stay the same objects. Iterative, and linear in the number of Functions. Raises GraphError if rules
+    run in circles.
     """
     done: dict[Variable, Variable] = {}
     forward: dict[Variable, Variable] = dict(replace or {})
@@ -134,7 +134,7 @@ def _first(rules: Sequence[Rule], function: Function, fired: Counter[str]) -> Va
 
 
 def substitute(roots: Sequence[Variable], replace: Mapping[Variable, Variable]) -> list[Variable]:
-    """The roots with some Variables replaced by others of the same type and domain. Nothing else changes."""
+    """The roots with some Variables replaced by others of the same type and domain."""
     for old, new in replace.items():
         if (old.vtype, old.domain) != (new.vtype, new.domain):
             raise GraphError(f"{new} cannot stand for {old}: types, sizes and batches must be equal")
@@ -143,7 +143,7 @@ def substitute(roots: Sequence[Variable], replace: Mapping[Variable, Variable]) 
 
 
 def replaced(program: Program, by: Mapping[Variable, Variable]) -> Program:
-    """The program with some Variables replaced by others of the same type and domain; itself where there are none."""
+    """The program with some Variables replaced by others of the same type and domain."""
     return mapped(program, rewrite(program.roots, (), by)) if by else program
 
 

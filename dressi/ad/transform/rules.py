@@ -1,5 +1,5 @@
-"""Rules of simplification. Every rule preserves type, domain and, for finite inputs, value; they run on finished programs, after
-the derivatives were built."""
+"""Rules of simplification. Every rule preserves type, domain and, for finite inputs, value; they run on
+finished programs, after the derivatives were built."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def mul_neg(function: Function) -> Variable | None:
 
 @on(Add, Sub)
 def join_selects(function: Function) -> Variable | None:
-    """select(c, a, 0) - select(c, 0, b) -> select(c, a, -b): the sum of the gradients of both branches of a select"""
+    """select(c, a, 0) - select(c, 0, b) -> select(c, a, -b): the sum of the gradients of both branches"""
     match function.inputs:
         case (Variable(creator=Select(inputs=(c, a, b))), Variable(creator=Select(inputs=(d, e, f)))):
             if c is d and all(is_constant(x, 0.0) or is_constant(y, 0.0) for x, y in ((a, e), (b, f))):
@@ -207,7 +207,7 @@ def log_of_exp(function: Function) -> Variable | None:
 
 @on(Exp, Exp2)
 def exp_of_log(function: Function) -> Variable | None:
-    """exp(log(a)) -> a where a is not negative, whatever it is: of a negative one the logarithm is NaN, which stays"""
+    """exp(log(a)) -> a where a is never negative: the logarithm of a negative number is NaN, which stays"""
     inner = function.inputs[0].creator
     if isinstance(inner, Log if isinstance(function, Exp) else Log2) and not_negative(inner.inputs[0]):
         return inner.inputs[0]
@@ -216,7 +216,7 @@ def exp_of_log(function: Function) -> Variable | None:
 
 @on(Square, Mul)
 def square_of_root(function: Function) -> Variable | None:
-    """sqrt(a)^2 -> a and (1 / sqrt(a))^2 -> 1 / a, where a is not negative, whatever it is"""
+    """sqrt(a)^2 -> a and (1 / sqrt(a))^2 -> 1 / a, where a is never negative"""
     x = function.inputs[0]
     if function.inputs[-1] is not x:
         return None
@@ -233,8 +233,7 @@ def square_of_root(function: Function) -> Variable | None:
 
 
 def not_negative(x: Variable, depth: int = 4) -> bool:
-    """Whether a value is at least 0 for all inputs, as squares, exponentials, lengths and maxima with such a constant are. depth:
-    of the Functions that are looked at."""
+    """Whether a value is at least 0 for all inputs, looking at Functions down to ``depth``."""
     match x.creator if depth else None:
         case Constant() as c:
             return all(v >= 0 for v in c.value)
@@ -251,7 +250,7 @@ def not_negative(x: Variable, depth: int = 4) -> bool:
 
 @on(StopGradient, Alias)
 def drop_derivative_marks(function: Function) -> Variable | None:
-    """stop_gradient(x) -> x, alias(x, ...) -> x: Functions that only affect derivatives, which are already built"""
+    """stop_gradient(x) -> x, alias(x, ...) -> x: they only affect derivatives, which are built already"""
     x = function.inputs[0]
     return x if alike(x, function) else Expand(x, function.output.domain).output
 
@@ -352,7 +351,6 @@ def _expanded(function: Function) -> list[int]:
 
 
 def _without(function: Function, *expands: int) -> list[Variable]:
-    """The inputs with the given Expands removed."""
     return [x.creator.inputs[0] if i in expands and x.creator else x for i, x in enumerate(function.inputs)]
 
 
@@ -385,7 +383,7 @@ def expand_later(function: Function) -> Variable | None:
 
 @on(Lookup)
 def lookup_expanded(function: Function) -> Variable | None:
-    """lookup(expand(table), i) -> lookup(table, i), if the index has the whole batch: all tiles share one table"""
+    """lookup(expand(table), i) -> lookup(table, i), if the index has the whole batch"""
     table, index = function.inputs
     match table.creator:
         case Expand(inputs=(x,)) if x.size == table.size:
@@ -396,7 +394,7 @@ def lookup_expanded(function: Function) -> Variable | None:
 
 @on(ContractFunction)
 def contract_expanded(function: Function) -> Variable | None:
-    """contract(expand(x)) -> expand(contract(x)), if the expansion is to more tiles and each tile is made from that tile"""
+    """contract(expand(x)) -> expand(contract(x)), if x is expanded to tiles that are made one by one"""
     assert isinstance(function, ContractFunction)
     if not function.own_tile:
         return None
@@ -409,7 +407,8 @@ def contract_expanded(function: Function) -> Variable | None:
 
 @on(ContractFunction)
 def contract_nothing(function: Function) -> Variable | None:
-    """contract(x) -> 0, if it reads no texel of x or has no term, as a shift by more than an image and its gradient
+    """contract(x) -> 0, if it reads no texel of x or has no term, as a shift by more than an image and its
+    gradient
 
     lavapipe of Mesa 22 does not end when it compiles some functions of what it finds to be zero itself.
     """

@@ -23,7 +23,7 @@ from .rules import COMMUTATIVE, RULES
 
 
 def use_coverage_only(program: Program) -> Program:
-    """If only the coverage of a raster is used, its output is reduced to that, and devices drop the depth attachment.
+    """If only the coverage of a raster is used, the depth attachment is dropped.
 
     less_equal(0, rasterize(...)) -> less_equal(0, rasterize(..., covering))
     """
@@ -49,13 +49,13 @@ def apply_rules(program: Program) -> Program:
 
 
 def merge_parallel(program: Program) -> Program:
-    """Merges scatters, and reductions, whose results are added, and simplifies again."""
+    """Merges scatters and reductions whose results are added, and simplifies again."""
     merged = merge_reductions(merge_scatters(program))
     return program if merged is program else apply_rules(merged)
 
 
 def copy_updated_outputs(program: Program) -> Program:
-    """Copies outputs that are now leaves which the step updates: an output has the value from before the update."""
+    """Copies outputs that are leaves which the step updates: an output has the value before the update."""
     updated = {leaf for leaf, _ in program.updates}
     if updated.isdisjoint(program.outputs.values()):
         return program
@@ -67,7 +67,8 @@ PASSES: tuple[Pass, ...] = (apply_rules, merge_parallel, use_coverage_only, copy
 
 
 def simplify(program: Program) -> Program:
-    """The same program with fewer and simpler Functions. Names, and the leaves that it updates, stay the same.
+    """The same program with fewer and simpler Functions. Names, and the leaves that it updates, stay the
+    same.
 
     With DRESSI_CHECK=1 the graph is verified after every pass, with DRESSI_DEBUG=2 the rewrites are shown.
     """
@@ -120,8 +121,9 @@ def _verify(function: Function) -> None:
 def paused() -> Iterator[None]:
     """No garbage collection inside the block.
 
-    A pass over 100,000 Functions allocates millions of objects that all stay alive. Scanning them for reference cycles
-    again and again takes as long as the pass itself. The next collection after the block frees what has become garbage.
+    A pass over 100,000 Functions allocates millions of objects that all stay alive. Scanning them for
+    reference cycles again and again takes as long as the pass itself. The next collection after the block
+    frees what has become garbage.
     """
     enabled = gc.isenabled()
     gc.disable()

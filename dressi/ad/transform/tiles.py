@@ -1,7 +1,7 @@
 """Several images of one size as the tiles of one batch, and a graph that is computed for all of them at once.
 
-What a graph does for each of K images costs K copies of its Functions, which are K shaders to build. As tiles of one batch they
-are one: the graph is built once, for placeholders, and then rebuilt over the batch.
+What a graph does for each of K images costs K copies of its Functions, which are K shaders to build. As tiles
+of one batch they are one: the graph is built once, for placeholders, and then rebuilt over the batch.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def stacked(images: Sequence[Variable]) -> Variable:
 
 
 def unstacked(batch: Variable, count: int) -> list[Variable]:
-    """The ``count`` images that ``stacked`` would make this batch of. Differentiable."""
+    """The ``count`` images that ``stacked`` made this batch of. Differentiable."""
     tiles = batch.batch // count
     if count == 1:
         return [batch]
@@ -43,11 +43,11 @@ def unstacked(batch: Variable, count: int) -> list[Variable]:
 def over_tiles(
     outputs: Sequence[Variable], placeholders: Sequence[Variable], values: Sequence[Variable], count: int
 ) -> list[Variable]:
-    """What a graph makes of ``stacked`` values.
+    """Applies a graph to ``stacked`` values. Differentiable in the values and in what else the graph reads.
 
-    outputs: of the graph, each with N tiles or one.  placeholders: leaves that the graph reads, of batch N or 1.  values: for each
-    of them a batch of ``count`` times its tiles. The outputs have ``count`` N tiles. Other Variables that the graph reads are the
-    same for all. Differentiable in the values and in these.
+    outputs: of the graph, each with N tiles or one. placeholders: leaves that the graph reads, of batch N or
+    1. values: for each of them a batch of ``count`` times its tiles. The outputs have ``count`` N tiles.
+    Other Variables are the same for all tiles.
     """
     tiles = max(x.batch for x in (*outputs, *placeholders))
     index = tile_index((1, 1), count * tiles)

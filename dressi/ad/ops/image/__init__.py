@@ -1,1 +1,1 @@
-"""Functions that read other texels: windows, reductions, activations, lookups and scatters, draws of triangles."""
+"""Functions that read other texels: windows, reductions, lookups and scatters, draws of triangles."""

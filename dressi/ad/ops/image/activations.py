@@ -21,11 +21,11 @@ __all__ = ["erf", "gelu", "leaky_relu", "log_softmax", "relu", "silu", "softmax"
 
 
 class Tanh(Pointwise):
-    """From exp(-2 |x|), which cannot overflow; below .15 from the series, where the quotient would lose digits."""
+    """From exp(-2 |x|), which cannot overflow; below .15 from the series, which keeps its digits."""
 
     operations = 32.0
-    # 1 - tanh(0.15) is far from 0, and the term after x^7 is below 1e-8 of x there. The series of large x is not to be
-    # computed: drivers mix by x + (y - x) * a, which would round to its digits.
+    # 1 - tanh(0.15) is far from 0, and the term after x^7 is below 1e-8 of x there. The series of large x is
+    # not to be computed: drivers mix by x + (y - x) * a, which would round to its digits.
     _s = "clamp($0, -0.15, 0.15)"
     expression = (
         f"mix({_s} * ($operand(1.0) - {_s} * {_s} * ($operand(0.33333333) - {_s} * {_s} * ($operand(0.13333333)"
@@ -48,11 +48,12 @@ def _horner(coefficients: Sequence[float], at: str) -> str:
 
 
 class Erf(Pointwise):
-    """Two polynomials, fitted to 2 units of the last place: erf(x) / x in x^2 to |x| = 1, and -log(1 - erf(t)) / t from there on."""
+    """Two polynomials, fitted to 2 units of the last place: of erf(x) / x in x^2 to |x| = 1, then of -log(1 -
+    erf(t)) / t."""
 
     operations = 60.0
-    # The middle is computed from x clamped to 1, and the rest from |x| clamped to 1 to 4, where erf rounds to 1: neither
-    # overflows where the other one counts.
+    # The middle is computed from x clamped to 1, and the rest from |x| clamped to 1 to 4, where erf rounds to
+    # 1: neither overflows where the other one counts.
     _s, _t = "clamp($0, -1.0, 1.0)", "clamp(abs($0), 1.0, 4.0)"
     _middle = _horner(
         (1.12837913, -0.376123438, 0.112803167, -0.0267150542, 0.00492176203, -0.000564805986),
@@ -90,7 +91,8 @@ class Softplus(Pointwise):
 def tanh(x: Like) -> Variable:
     """Hyperbolic tangent by components, in [-1, 1].
 
-    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative 1 - y**2. Nothing overflows for large x.
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative 1 - y**2. Nothing overflows for
+    large x.
 
     >>> round(evaluate(F.tanh(0.5)).item(), 4), evaluate(F.tanh(-100.0)).item()
     (0.4621, -1.0)
@@ -112,7 +114,8 @@ def erf(x: Like) -> Variable:
 def softplus(x: Like) -> Variable:
     """log(1 + exp(x)) by components: a smooth ``relu``, positive.
 
-    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative ``sigmoid(x)``. Nothing overflows for large x.
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative ``sigmoid(x)``. Nothing overflows
+    for large x.
 
     >>> round(evaluate(F.softplus(0.0)).item(), 4), evaluate(F.softplus(100.0)).item()
     (0.6931, 100.0)
@@ -135,8 +138,8 @@ def relu(x: Like) -> Variable:
 def leaky_relu(x: Like, slope: float = 0.01) -> Variable:
     """x where it is positive, else ``slope`` times x, by components.
 
-    x: FLOAT, VECn or MATn. slope: a number in [0, 1]. The result has the type and domain of x. Derivative 1 or the slope.
-    Raises GraphError.
+    x: FLOAT, VECn or MATn. slope: a number in [0, 1]. The result has the type and domain of x. Derivative 1
+    or the slope. Raises GraphError.
 
     >>> evaluate(F.leaky_relu([-1.0, 2.0], 0.25)).ravel().tolist()
     [-0.25, 2.0]
@@ -160,10 +163,11 @@ def silu(x: Like) -> Variable:
 
 
 def gelu(x: Like, approximate: str = "none") -> Variable:
-    """x times the probability that a standard normal number is below x, by components. Hendrycks and Gimpel, GELUs.
+    """x times the probability that a standard normal number is below x, by components. Hendrycks and Gimpel,
+    GELUs.
 
-    x: FLOAT, VECn or MATn. approximate: "none" for the probability by ``erf``, or "tanh" for the paper's approximation, as in
-    PyTorch. The result has the type and domain of x. Differentiable. Raises GraphError.
+    x: FLOAT, VECn or MATn. approximate: "none" for the probability by ``erf``, or "tanh" for the paper's
+    approximation, as in PyTorch. The result has the type and domain of x. Differentiable. Raises GraphError.
 
     >>> round(evaluate(F.gelu(1.0)).item(), 4)
     0.8413
@@ -181,9 +185,9 @@ def gelu(x: Like, approximate: str = "none") -> Variable:
 def softmax(x: Like, axes: str = "c") -> Variable:
     """Weights that sum to 1 along axes of an image: exp(x) over its sum.
 
-    x: FLOAT, with any channels; VECn: each component by itself. axes: letters of "xycn", by default the channels. The result
-    has the type and domain of x. Differentiable. Nothing overflows: the largest value is subtracted first. Raises GraphError
-    for other axes.
+    x: FLOAT, with any channels; VECn: each component by itself. axes: letters of "xycn", by default the
+    channels. The result has the type and domain of x. Differentiable. Nothing overflows: the largest value is
+    subtracted first. Raises GraphError for other axes.
 
     >>> evaluate(F.softmax(Variable.of([[0.0, np.log(3.0), -1e4, -1e4, -1e4]]), "x")).round(4).ravel().tolist()
     [0.25, 0.75, 0.0, 0.0, 0.0]
@@ -196,7 +200,8 @@ def softmax(x: Like, axes: str = "c") -> Variable:
 def log_softmax(x: Like, axes: str = "c") -> Variable:
     """The logarithm of ``softmax``, exact where that is too small for a float: for cross entropies.
 
-    x: FLOAT or VECn, and axes: as for ``softmax``. The result has the type and domain of x. Differentiable. Raises GraphError.
+    x: FLOAT or VECn, and axes: as for ``softmax``. The result has the type and domain of x. Differentiable.
+    Raises GraphError.
 
     >>> evaluate(F.log_softmax(Variable.of([[0.0, -200.0, -200.0, -200.0, -200.0]]), "x")).ravel().tolist()
     [0.0, -200.0, -200.0, -200.0, -200.0]

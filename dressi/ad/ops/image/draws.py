@@ -1,7 +1,7 @@
 """Draws of triangles: their inputs, which pixels they cover, and the sub-graph that runs in every fragment.
 
-Clip space is Vulkan's: x to the right, y down, z in [0, w]; ndc -> pixel is (ndc * 0.5 + 0.5) * (W, H), and the
-centre of pixel (x, y) is (x + 0.5, y + 0.5).
+Clip space is Vulkan's: x to the right, y down, z in [0, w]; ndc -> pixel is (ndc * 0.5 + 0.5) * (W, H), and
+the centre of pixel (x, y) is (x + 0.5, y + 0.5).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAIRS = 1 << 19
 
 
 class Fragments(NamedTuple):
-    """Fragments side by side: arrays of one shape (count,). at: their pixels and tiles, (1, 1, count) each. z: z / w."""
+    """Fragments side by side, arrays (count,). at: their pixels and tiles, (1, 1, count). z: z / w."""
 
     at: At
     face: np.ndarray
@@ -83,7 +83,7 @@ class Draw(DrawFunction):
 
     # ---- in NumPy
     def fragments(self, x: tuple[np.ndarray, ...], *, once: bool) -> Iterator[Fragments]:
-        """All fragments, in chunks of bounded memory. once: a pixel centre on an edge belongs to one of the triangles beside
+        """All fragments, in chunks. once: a pixel centre on an edge belongs to one of the triangles beside
         it, as on devices; otherwise to both."""
         corners = self._corners(x)
         flat = corners.reshape(-1, 3, 4)
@@ -92,8 +92,7 @@ class Draw(DrawFunction):
             yield Fragments(at, triangle // self.triangles_per_face, z)
 
     def _corners(self, x: tuple[np.ndarray, ...]) -> np.ndarray:
-        """Clip positions of the corners, (batch, triangles, 3, 4). They are 0 for indices out of range and for faces that are
-        not live."""
+        """Clip positions (batch, triangles, 3, 4); 0 for indices out of range and faces that are not live."""
         corners = self._all_corners(x)
         if not self.masked:
             return corners
@@ -113,7 +112,7 @@ class Draw(DrawFunction):
         return np.where(valid[..., None], position[tile, np.where(valid, faces, 0)], 0)
 
     def values(self, here: Fragments, x: tuple[np.ndarray, ...]) -> list[np.ndarray]:
-        """The roots of the sub-graph in some fragments, arrays (fragments,) + vtype.shape."""
+        """The roots of the sub-graph, arrays (fragments,) + vtype.shape."""
         graph, at, dtype = self.fragment, here.at, x[0].dtype
         whole = dict(zip(graph.formals, x[self.pulled :], strict=True))
         known = dict(zip(graph.given, (here.face.reshape(1, 1, -1), here.z.reshape(1, 1, -1)), strict=False))
@@ -131,13 +130,11 @@ class Draw(DrawFunction):
 
 
 def held_triangles(position: Variable, faces: Variable | None) -> int:
-    """How many triangles the lists hold."""
     held = position if faces is None else faces
     return held.size[0] * held.size[1] // (3 if faces is None else 1)
 
 
 def check_root(v: Variable, what: str) -> None:
-    """Raises GraphError unless a root of a fragment is FLOAT."""
     if v.vtype is not FLOAT:
         raise GraphError(f"{what} of a fragment are FLOAT, not {v} (at {v.where})")
 
@@ -154,15 +151,17 @@ def _gather(image: np.ndarray, at: At) -> np.ndarray:
 def _covered(corners: np.ndarray, triangles: int, size: Size, once: bool) -> Iterator[tuple[np.ndarray, ...]]:
     """(tile, triangle, x, y, depth) of covered pixels, in chunks of bounded memory.
 
-    ``corners``: (batch * triangles, 3, 4). A centre exactly on an edge belongs to the triangles on both sides, or with
-    ``once`` to that to the right of the edge, and of a level edge to that below (the top-left rule). A triangle that reaches
-    behind the eye (w <= 0) is drawn as far as it lies before it. A triangle without area, or with a corner that is not
-    finite, covers nothing. Fragments with depths outside [0, 1] are dropped.
+    ``corners``: (batch * triangles, 3, 4). A centre exactly on an edge belongs to the triangles on both
+    sides, or with ``once`` to that to the right of the edge, and of a level edge to that below (the top-left
+    rule). A triangle that reaches behind the eye (w <= 0) is drawn as far as it lies before it. A triangle
+    without area, or with a corner that is not finite, covers nothing. Fragments with depths outside [0, 1]
+    are dropped.
     """
     clip = np.asarray(corners, np.float64)
     good = np.flatnonzero(np.isfinite(clip).all(axis=(1, 2)) & (clip[..., 3] > 0).any(axis=1))
     clip = clip[good]
-    # Triangles before the eye are divided by w. The others stay homogeneous; their bounds are the whole image.
+    # Triangles before the eye are divided by w. The others stay homogeneous; their bounds are the whole
+    # image.
     before = np.all(clip[..., 3] > 0, axis=1)
     clip[before] /= clip[before][..., 3:]
     w, z = clip[..., 3], clip[..., 2]
@@ -190,7 +189,8 @@ def _covered(corners: np.ndarray, triangles: int, size: Size, once: bool) -> Ite
         offset = np.arange(k.size) - (start[k] - start[at])
         px = low[k, 0] + offset % extent[k, 0]
         py = low[k, 1] + offset // extent[k, 0]
-        # Olano and Greer 1997: divided by the determinant, these are the weights of the corners, divided by w, at the pixel.
+        # Olano and Greer 1997: divided by the determinant, these are the weights of the corners, divided by
+        # w, at the pixel.
         dx = [across[i][k] - (px + 0.5) * heavy[i][k] for i in range(3)]
         dy = [down[i][k] - (py + 0.5) * heavy[i][k] for i in range(3)]
         sides = [dx[i] * dy[j] - dx[j] * dy[i] for i, j in ((1, 2), (2, 0), (0, 1))]
@@ -213,7 +213,7 @@ def _covered(corners: np.ndarray, triangles: int, size: Size, once: bool) -> Ite
 def _inwards(
     xy: np.ndarray, w: np.ndarray, area: np.ndarray, i: int, j: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How the weight opposite to the edge of corners i and j changes to the right, and down, times a positive factor."""
+    """The change of the weight opposite to the edge (i, j) to the right and down, times a positive factor."""
     right = w[:, j] * xy[:, i, 1] - w[:, i] * xy[:, j, 1]
     down = w[:, i] * xy[:, j, 0] - w[:, j] * xy[:, i, 0]
     return right * np.sign(area), down * np.sign(area)
@@ -235,11 +235,12 @@ Fragment = Callable[[Variable], tuple[Any, Any]]
 
 @dataclass(frozen=True, eq=False)
 class FragmentGraph(SubGraph):
-    """A graph over the face and the images that fragments read.
+    """The graph that a draw runs in every fragment.
 
-    formals: one leaf for each external image of the draw, in order. roots: of a rasterization the depth, FLOAT in [0, 1], and
-    maybe a FLOAT mask, 0 where the fragment is discarded; see the kinds of draws. face: INT, the number of the face. z: FLOAT,
-    the depth z / w that the rasterizer interpolates at the pixel, where fragments may use it.
+    formals: one leaf for each external image of the draw, in order. roots: of a rasterization the depth,
+    FLOAT in [0, 1], and maybe a FLOAT mask, 0 where the fragment is discarded; see the kinds of draws. face:
+    INT, the number of the face. z: FLOAT, the interpolated depth z / w at the pixel, where fragments may use
+    it.
     """
 
     face: Variable
@@ -251,17 +252,16 @@ class FragmentGraph(SubGraph):
 
     @property
     def keep(self) -> Variable | None:
-        """None keeps all fragments."""
         return self.roots[1] if len(self.roots) > 1 else None
 
     @property
     def given(self) -> tuple[Variable, ...]:
-        """What the rasterizer knows of a fragment: the face, and its depth."""
+        """What the rasterizer knows of a fragment."""
         return (self.face,) if self.z is None else (self.face, self.z)
 
     @cached_property
     def fetched(self) -> tuple[bool, ...]:
-        """For each formal, whether a Function inside reads it at other texels than that of the fragment."""
+        """For each formal, whether a Function reads it at other texels than the fragment's."""
         elsewhere = {
             x
             for f in self.functions
@@ -274,7 +274,7 @@ class FragmentGraph(SubGraph):
 def split(
     face: Variable, roots: Sequence[Variable], z: Variable | None = None
 ) -> tuple[FragmentGraph, tuple[Variable, ...]]:
-    """The fragment graph of ``roots``, and the outer Variables that its formals stand for."""
+    """(the fragment graph of ``roots``, the outer Variables that its formals stand for)."""
     order = topological_order(roots)
     given = (face,) if z is None else (face, z)
     moving: set[Variable] = {*given}
@@ -322,7 +322,7 @@ def split(
 
 
 def _movable(f: Function, domain: Domain) -> bool:
-    """Whether f has the same values if it is computed in the fragments of ``domain`` instead of in an image of its own."""
+    """Whether f has the same values in the fragments of ``domain`` as in an image of its own."""
     if any(a is not Access.SAME_PIXEL for a in f.access):
         return False
     own = f.output.domain

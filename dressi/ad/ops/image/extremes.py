@@ -18,12 +18,12 @@ __all__ = ["max", "min"]
 
 
 class ReduceExtreme(Reduce):
-    """The largest or smallest texel along the axis, by components. The gradient goes to the first of equal texels."""
+    """The gradient goes to the first of equal texels."""
 
     operations: Any = 6.0
 
     def _chosen(self) -> Variable:
-        """A mask of the texels of the input that give the output: one along the axis, by components."""
+        """A mask of the texels that give the output: one along the axis, by components."""
         (x,) = self.inputs
         return equal(ContractIndex(x, **self.form).output, along(x, self.axis))
 
@@ -37,14 +37,10 @@ class ReduceExtreme(Reduce):
 
 
 class ReduceMax(ReduceExtreme):
-    """The largest, by components."""
-
     combine = "max"
 
 
 class ReduceMin(ReduceExtreme):
-    """The smallest, by components."""
-
     combine = "min"
 
 
@@ -71,11 +67,12 @@ def _axes(name: str, b: Like | str | None, axes: str | None) -> str | None:
 def max(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variable:
     """The larger of two, or the largest texel of an image.
 
-    ``max(a, b)`` is ``maximum(a, b)``: by components, if they are equal the gradient goes to a. ``max(a)``, ``max(a, "xy")`` and
-    ``max(a, axes="xy")``: the largest texel along the axes (letters of "xycn" as for ``sum``), by components.
+    ``max(a, b)`` is ``maximum(a, b)``: by components, if they are equal the gradient goes to a. ``max(a)``,
+    ``max(a, "xy")`` and ``max(a, axes="xy")``: the largest texel along the axes (letters of "xycn" as for
+    ``sum``), by components.
 
-    a: FLOAT, VECn, INT or IVECn. The result has its type, and extent 1 along the axes. Differentiable; among equal texels
-    along an axis the first gets the gradient (y before x before n). Raises GraphError.
+    a: FLOAT, VECn, INT or IVECn. The result has its type, and extent 1 along the axes. Differentiable; among
+    equal texels along an axis the first gets the gradient (y before x before n). Raises GraphError.
 
     >>> evaluate(F.max(Variable.of([3.0, 9.0, 1.0, 4.0, 5.0]))).item()
     9.0
@@ -90,11 +87,12 @@ def max(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
 def min(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variable:
     """The smaller of two, or the smallest texel of an image.
 
-    ``min(a, b)`` is ``minimum(a, b)``: by components, if they are equal the gradient goes to a. ``min(a)``, ``min(a, "xy")`` and
-    ``min(a, axes="xy")``: the smallest texel along the axes (letters of "xycn" as for ``sum``), by components.
+    ``min(a, b)`` is ``minimum(a, b)``: by components, if they are equal the gradient goes to a. ``min(a)``,
+    ``min(a, "xy")`` and ``min(a, axes="xy")``: the smallest texel along the axes (letters of "xycn" as for
+    ``sum``), by components.
 
-    a: FLOAT, VECn, INT or IVECn. The result has its type, and extent 1 along the axes. Differentiable; among equal texels
-    along an axis the first gets the gradient (y before x before n). Raises GraphError.
+    a: FLOAT, VECn, INT or IVECn. The result has its type, and extent 1 along the axes. Differentiable; among
+    equal texels along an axis the first gets the gradient (y before x before n). Raises GraphError.
 
     >>> evaluate(F.min(Variable.of([3.0, 9.0, 1.0, 4.0, 5.0]))).item()
     1.0

@@ -14,14 +14,14 @@ from ...graph import Domain, Variable
 from ...graph.index_map import Affine, IndexMap
 
 MOST = 256
-"""The largest number of texels that a transpose may sum in one loop. What sums more is gathered axis by axis."""
+"""The most texels that a transpose sums in one loop; beyond it images are gathered axis by axis."""
 
 
 class Gather(ContractFunction):
-    """Texel p of the output is texel ``map`` of p of the input, or what its border says where that is outside.
+    """Texel p of the output is texel ``map`` of p of the input, or what its border says outside.
 
-    domain: of the output; its batch and channels are those of the input if the map leaves these axes alone. The map takes all
-    tiles for images without channels. A contraction of one term; its transpose has those that read a texel.
+    domain: of the output; its batch and channels are those of the input if the map leaves these axes alone.
+    The map takes all tiles for images without channels. A contraction of one term.
     """
 
     fields = ("map", "domain")
@@ -55,7 +55,7 @@ class Gather(ContractFunction):
 
     @cached_property
     def readers_of_texels(self) -> Readers:
-        """The texels of the output that read a texel of the input."""
+        """The inverse map: the output texels that read an input texel."""
         return readers_of(Space.of(self), self.maps[0], image_shape(self.inputs[0]))
 
     @property
@@ -69,7 +69,7 @@ class Gather(ContractFunction):
 
     @property
     def cheap(self) -> bool:
-        """Whether its transpose reads about as few texels as it does itself."""
+        """Whether the transpose reads about as few texels as the gather."""
         readers = self.readers_of_texels
         written = prod(self.shape) / prod(image_shape(self.inputs[0]))
         return readers.iterations <= MOST and readers.average <= max(4 * written, 1.0)
@@ -78,8 +78,8 @@ class Gather(ContractFunction):
 def gather(
     x: Variable, size: tuple[int, int], across: Affine, down: Affine, border: str = "zero"
 ) -> Variable:
-    """An image of another size whose columns are the columns ``across`` of x, and its rows the rows ``down``; axis by axis
-    where that keeps the sums of the transpose short."""
+    """An image of another size that reads the columns ``across`` and rows ``down`` of x; axis by axis if that
+    keeps the sums of the transpose short."""
     whole = Gather(x, IndexMap.of(x=across, y=down, border=border), x.domain._replace(size=size))
     if whole.readers_of_texels.iterations <= MOST or across == Affine.axis(3) or down == Affine.axis(2):
         return whole.output

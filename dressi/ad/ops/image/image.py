@@ -18,9 +18,10 @@ COLUMN, ROW = 3, 2
 def shift(x: Variable, dx: int, dy: int, border: str = "clamp") -> Variable:
     """The image moved by (dx, dy) texels: output (x, y) is input (x - dx, y - dy).
 
-    x: any type. border: what comes in from outside, "clamp" (the nearest texel), "zero", "repeat" (the texels of the other
-    side), "mirror" (the texels mirrored at the edge, which itself is repeated) or "reflect" (without repeating it). The result has the type and domain of x.
-    Differentiable. Raises GraphError where dx or dy is no whole number.
+    x: any type. border: what comes in from outside, "clamp" (the nearest texel), "zero", "repeat" (the texels
+    of the other side), "mirror" (the texels mirrored at the edge, which itself is repeated) or "reflect"
+    (without repeating it). The result has the type and domain of x. Differentiable. Raises GraphError where
+    dx or dy is no whole number.
 
     >>> x = Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0]])
     >>> evaluate(F.shift(x, 2, 0)).ravel().tolist(), evaluate(F.shift(x, -1, 0, "zero")).ravel().tolist()
@@ -34,7 +35,8 @@ def shift(x: Variable, dx: int, dy: int, border: str = "clamp") -> Variable:
 def crop(x: Variable, x0: int, y0: int, size: Size) -> Variable:
     """The part of each tile that starts at texel (x0, y0) and has the given size (W, H).
 
-    x: any type; the result has its type and batch. Differentiable. Raises GraphError where the part is not inside the tile.
+    x: any type; the result has its type and batch. Differentiable. Raises GraphError where the part is not
+    inside the tile.
 
     >>> x = Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 10.0]])
     >>> evaluate(F.crop(x, 1, 1, (2, 1))).ravel().tolist()
@@ -50,8 +52,9 @@ def crop(x: Variable, x0: int, y0: int, size: Size) -> Variable:
 def pad(x: Variable, left: int, top: int, right: int, bottom: int, border: str = "zero") -> Variable:
     """Each tile with a margin: the given number of texels on each side.
 
-    x: any type; the result has its type and batch. left, top, right, bottom: whole, at least 0. border: what the margin
-    holds, "zero", "clamp", "repeat", "mirror" or "reflect" as for ``shift``. Differentiable. Raises GraphError.
+    x: any type; the result has its type and batch. left, top, right, bottom: whole, at least 0. border: what
+    the margin holds, "zero", "clamp", "repeat", "mirror" or "reflect" as for ``shift``. Differentiable.
+    Raises GraphError.
 
     >>> x = Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0]])
     >>> evaluate(F.pad(x, 1, 0, 2, 0)).ravel().tolist(), evaluate(F.pad(x, 1, 0, 2, 0, "mirror")).ravel().tolist()
@@ -66,7 +69,7 @@ def pad(x: Variable, left: int, top: int, right: int, bottom: int, border: str =
 
 
 def _moved(x: Variable, size: Size, dx: int, dy: int, border: str) -> Variable:
-    """Texel (dx, dy) of x comes first. Raises GraphError for a border that is none."""
+    """Texel (dx, dy) of x comes first."""
     if border not in BORDERS:
         raise GraphError(f"the border of {x} is one of {', '.join(map(repr, BORDERS))}, not {border!r}")
     return gather(x, size, Affine.axis(COLUMN, 1, dx), Affine.axis(ROW, 1, dy), border)
@@ -75,8 +78,8 @@ def _moved(x: Variable, size: Size, dx: int, dy: int, border: str) -> Variable:
 def flip(x: Variable, axes: str = "x") -> Variable:
     """Each tile with its texels in reverse order along the axes: "x" (left and right exchanged), "y" or "xy".
 
-    x: any type; the result has its type and domain. Differentiable. Raises GraphError for other axes, and for a list of
-    several rows.
+    x: any type; the result has its type and domain. Differentiable. Raises GraphError for other axes, and for
+    a list of several rows.
 
     >>> evaluate(F.flip(Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0]]), "x")).ravel().tolist()
     [5.0, 4.0, 3.0, 2.0, 1.0]
@@ -94,8 +97,8 @@ def flip(x: Variable, axes: str = "x") -> Variable:
 def swap_axes(x: Variable) -> Variable:
     """Each tile with x and y exchanged: output (x, y) is input (y, x).
 
-    x: any type, size (W, H); the result has its type and batch, and size (H, W). (``transpose`` is of the matrices that the
-    texels hold.) Differentiable. Raises GraphError for a list of several rows.
+    x: any type, size (W, H); the result has its type and batch, and size (H, W). (``transpose`` is of the
+    matrices that the texels hold.) Differentiable. Raises GraphError for a list of several rows.
 
     >>> evaluate(F.swap_axes(Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 10.0]])))[0, 1].tolist()
     [2.0, 7.0]
@@ -106,10 +109,12 @@ def swap_axes(x: Variable) -> Variable:
 
 
 def subsample(x: Variable, step: int | tuple[int, int], first: tuple[int, int] = (0, 0)) -> Variable:
-    """Every ``step``-th texel of each tile, from texel ``first`` on: output (x, y) is input (first + step * (x, y)).
+    """Every ``step``-th texel of each tile, from texel ``first`` on: output (x, y) is input (first + step *
+    (x, y)).
 
-    x: any type; the result has its type and batch. step: whole, above 0, or two such for x and y. first: (x, y) inside the
-    tile. Differentiable. Raises GraphError. (``resize`` with "area" takes the mean of what is left out.)
+    x: any type; the result has its type and batch. step: whole, above 0, or two such for x and y. first: (x,
+    y) inside the tile. Differentiable. Raises GraphError. (``resize`` with "area" takes the mean of what is
+    left out.)
 
     >>> evaluate(F.subsample(Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0]]), (2, 1), (1, 0))).ravel().tolist()
     [2.0, 4.0]
@@ -125,8 +130,8 @@ def subsample(x: Variable, step: int | tuple[int, int], first: tuple[int, int] =
 def repeat(x: Variable, times: int | tuple[int, int]) -> Variable:
     """Each texel repeated along both axes: output (x, y) is input (x / times, y / times), rounded down.
 
-    x: any type; the result has its type and batch. times: whole, above 0, or two such for x and y. Differentiable. Raises
-    GraphError.
+    x: any type; the result has its type and batch. times: whole, above 0, or two such for x and y.
+    Differentiable. Raises GraphError.
 
     >>> evaluate(F.repeat(Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0]]), (2, 1))).ravel().tolist()
     [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0, 5.0, 5.0]
@@ -138,6 +143,5 @@ def repeat(x: Variable, times: int | tuple[int, int]) -> Variable:
 
 
 def _two(value: int | tuple[int, int], what: str) -> tuple[int, int]:
-    """A whole number above 0 for each axis."""
     x, y = value if isinstance(value, tuple) else (value, value)
     return whole(x, what, 1), whole(y, what, 1)

@@ -39,8 +39,8 @@ _FEW = "; an array of two to four integers is one vector, and a list with vtype=
 class Lookup(Picks):
     """Inputs (table, index): the texel of the table at an INT or IVEC2 index, 0 where that is outside.
 
-    A table with a batch is read in the tile of the output texel, a table of batch 1 in its only tile. Linear in the table;
-    there is no derivative by the index.
+    A table with a batch is read in the tile of the output texel, a table of batch 1 in its only tile. Linear
+    in the table; there is no derivative by the index.
     """
 
     operations, decides_on = 8.0, (1,)
@@ -104,13 +104,10 @@ class Lookup(Picks):
 
 
 UNBOUNDED_SCALARS = 1 << 17
-"""The largest number of scalars in a tile of a table for which a scatter needs no bound: its accumulators then hold all
-magnitudes."""
+"""The most scalars in a tile of a table whose scatter needs no bound: its sums hold all magnitudes."""
 
 
 class Scatter(ScatterFunction):
-    """The base of the scatters; see ScatterFunction for the inputs."""
-
     def __init__(self, table: Domain, *inputs: Variable):
         self.table = table
         super().__init__(*inputs)
@@ -135,7 +132,7 @@ class Scatter(ScatterFunction):
         return vtypes.pop(), self.table
 
     def _gathered(self, x: tuple[np.ndarray, ...]):
-        """For each pair: (flat positions in the table, values (count, components)) of the texels inside of it."""
+        """For each pair: (flat positions in the table, values (count, components)) of the texels inside."""
         (width, height), batch, _ = self.table
         source = self.source
         shape = (source.tiles, source.size[1], source.size[0])
@@ -149,7 +146,7 @@ class Scatter(ScatterFunction):
 
 
 class ScatterAdd(Scatter):
-    """Adds the values into a table of zeros: the exact transpose of ``Lookup``; linear in the values."""
+    """The exact transpose of ``Lookup``: adds the values into a table of zeros. Linear in the values."""
 
     fields = ("table", "operation")
     operation = "add"
@@ -195,7 +192,7 @@ def add_at(sums: np.ndarray, where: np.ndarray, values: np.ndarray) -> None:
 
 
 class ScatterMax(Scatter):
-    """The largest value written to each texel of a table of -1; INT. No derivative."""
+    """The largest value written to each texel, -1 where there is none."""
 
     zero_derivative = True
     fields = ("table", "operation")
@@ -215,15 +212,15 @@ class ScatterMax(Scatter):
 
 
 def with_pairs(f: ScatterFunction, pairs: Sequence[tuple[Variable, Variable]]) -> Variable:
-    """The scatter of only these pairs of f, which are still added once for each texel of the source of f: its size or batch
-    may come from another pair alone."""
+    """The scatter of only these pairs of f, still added once for each texel of f's source, whose size or
+    batch may come from another pair."""
     (value, index), *others = pairs
     rest = [index, *(x for pair in others for x in pair)]
     return f.rebuild(f.inputs[0], _at_source(value, rest, f.source), *rest).output
 
 
 def _at_source(value: Variable, others: Sequence[Variable], source: Domain) -> Variable:
-    """The value, expanded if it and the others do not broadcast to the whole source."""
+    """The value, expanded unless it and the others broadcast to the whole source."""
     whole = broadcast([x.domain for x in (value, *others)]) == source
     return value if whole else expand(value, source.batch, source.size, source.channels)
 
@@ -231,10 +228,11 @@ def _at_source(value: Variable, others: Sequence[Variable], source: Domain) -> V
 def lookup(table: Variable, index: Like) -> Variable:
     """The texel of a table at a computed index, 0 where the index is outside.
 
-    table: any type. index: INT, counted row by row (x = index % W), or IVEC2 (x, y). A table of batch N > 1 is read in the
-    tile of the output texel, a table of batch 1 is shared by all tiles. The result has the type of the table and the domain
-    of the index, with the batch of the table if that is larger. Differentiable in the table; the transpose is
-    ``scatter_add``. Indices have no derivative. Raises GraphError if types or batches do not fit.
+    table: any type. index: INT, counted row by row (x = index % W), or IVEC2 (x, y). A table of batch N > 1
+    is read in the tile of the output texel, a table of batch 1 is shared by all tiles. The result has the
+    type of the table and the domain of the index, with the batch of the table if that is larger.
+    Differentiable in the table; the transpose is ``scatter_add``. Indices have no derivative. Raises
+    GraphError if types or batches do not fit.
 
     >>> table = Variable.of([10.0, 20.0, 30.0, 40.0, 50.0])
     >>> evaluate(F.lookup(table, Variable.of([4, 0, 1, 9, -1]))).tolist()
@@ -246,8 +244,7 @@ def lookup(table: Variable, index: Like) -> Variable:
 
 
 def _gathered(lookup: Lookup) -> Variable | None:
-    """The same by an index map, where the index is affine in the texel and the transpose costs no more: it is exact, and
-    needs no scatter."""
+    """The lookup by an index map, if the index is affine in the texel and the transpose costs no more."""
     table, index = lookup.inputs
     if index.size == (1, 1):
         return None  # picks one texel: the many picks of a kernel share a scatter
@@ -283,12 +280,14 @@ def scatter_add(
 ) -> Variable:
     """Adds each value at its index into a table of zeros; indices outside of it are ignored.
 
-    values: FLOAT, VECn or MATn. index: INT (row by row) or IVEC2, as in ``lookup``; values and index broadcast. size, batch:
-    of the table. With ``batch`` 1 all tiles add into one table, otherwise ``batch`` is that of the values and each tile has
-    its own table, and so has each channel: ``channels`` is 1, or that of the values. bound: FLOAT of one texel, at least the largest absolute value, the scale of the fixed-point sums. By
-    default it is computed for large tables; small tables hold sums of every magnitude (a bound of infinity), and NaN and infinite
-    values make what they make of sums of floats. Values above a bound are clamped to it and NaN is left out; whatever reads a
-    value then warns (RuntimeWarning). The result has the type of the values. Differentiable in the values. Raises GraphError.
+    values: FLOAT, VECn or MATn. index: INT (row by row) or IVEC2, as in ``lookup``; values and index
+    broadcast. size, batch: of the table. With ``batch`` 1 all tiles add into one table, otherwise ``batch``
+    is that of the values and each tile has its own table, and so has each channel: ``channels`` is 1, or that
+    of the values. bound: FLOAT of one texel, at least the largest absolute value, the scale of the
+    fixed-point sums. By default it is computed for large tables; small tables hold sums of every magnitude (a
+    bound of infinity), and NaN and infinite values make what they make of sums of floats. Values above a
+    bound are clamped to it and NaN is left out; whatever reads a value then warns (RuntimeWarning). The
+    result has the type of the values. Differentiable in the values. Raises GraphError.
 
     >>> values, index = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0]), Variable.of([0, 0, 1, 2, 9])
     >>> evaluate(F.scatter_add(values, index, (3, 1))).ravel().tolist()
@@ -307,7 +306,8 @@ def scatter_add(
 def scatter_max(values: Variable, index: Like, size: Size, batch: int = 1) -> Variable:
     """The largest value written to each texel of a table, -1 where there is none.
 
-    values: INT. index, size, batch: as for ``scatter_add``. The result is INT. No derivative. Raises GraphError.
+    values: INT. index, size, batch: as for ``scatter_add``. The result is INT. No derivative. Raises
+    GraphError.
 
     >>> values, index = Variable.of([1, 2, 3, 4, 5]), Variable.of([0, 0, 1, 1, 0])
     >>> evaluate(F.scatter_max(values, index, (3, 1))).ravel().tolist()
@@ -319,5 +319,5 @@ def scatter_max(values: Variable, index: Like, size: Size, batch: int = 1) -> Va
 
 
 def _of_entries(values: Variable, index: Variable, nothing: int) -> Variable:
-    """The values; where they or the indices are a list, what fills its last row adds ``nothing``."""
+    """The values, with ``nothing`` behind the last entry of a list."""
     return entries_only(entries_only(values, nothing), nothing, of=index)

@@ -1,8 +1,8 @@
 """Rasterization: the number of the face that wins each pixel.
 
-Clip space is Vulkan's: x to the right, y down, z in [0, w]; ndc -> pixel is (ndc * 0.5 + 0.5) * (W, H), and the
-centre of pixel (x, y) is (x + 0.5, y + 0.5). The result is an INT image without derivative. Values that depend smoothly on
-the geometry are computed from the winning face by ordinary Functions.
+Clip space is Vulkan's: x to the right, y down, z in [0, w]; ndc -> pixel is (ndc * 0.5 + 0.5) * (W, H), and
+the centre of pixel (x, y) is (x + 0.5, y + 0.5). The result is an INT image without derivative. Values that
+depend smoothly on the geometry are computed from the winning face by ordinary Functions.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Rasterize(Draw, RasterFunction):
                 for mask in keep:
                     alive &= mask != 0
                 depth, face, px, py, tile = (a[alive] for a in (np.clip(depth, 0, 1), face, px, py, tile))
-            # Depths are compared in the precision that devices store, so that faces which meet in an edge tie there too.
+            # Depths are compared in the precision that devices store, so that faces which meet in an edge tie
+            # there too.
             depth, pixel = depth.astype(np.float32), (tile * height + py) * width + px
             order = np.lexsort((face, depth, pixel))
             first = order[np.diff(pixel[order], prepend=-1) != 0]
@@ -80,24 +81,27 @@ def rasterize(
     fragment: Fragment | None = None,
     disjoint: bool | None = None,
 ) -> Variable:
-    """The number of the winning face at every pixel, -1 where there is none: INT of ``size``, without derivative.
+    """The number of the winning face at every pixel, -1 where there is none: INT of ``size``, without
+    derivative.
 
-    position: VEC4 list in clip space; its batch (or that of faces or of what the fragment reads) is the batch of
-    the result.  faces: IVEC3 list; absent, three consecutive positions make a triangle.  triangles: how many are
-    drawn, by default all of the list; triangle t belongs to face t // triangles_per_face. Nothing is culled, both
-    sides are drawn. Triangles that reach behind the eye (w <= 0), or outside of the depths 0 to 1, are clipped.
+    position: VEC4 list in clip space; its batch (or that of faces or of what the fragment reads) is the batch
+    of the result.  faces: IVEC3 list; absent, three consecutive positions make a triangle.  triangles: how
+    many are drawn, by default all of the list; triangle t belongs to face t // triangles_per_face. Nothing is
+    culled, both sides are drawn. Triangles that reach behind the eye (w <= 0), or outside of the depths 0 to
+    1, are clipped.
 
-    live: FLOAT or INT list, one texel a face; a face whose texel is 0 is not drawn. If most are 0, devices list the live
-    faces in order and draw only those. Its batch is 1 or that of the result, and counts towards it.
+    live: FLOAT or INT list, one texel a face; a face whose texel is 0 is not drawn. If most are 0, devices
+    list the live faces in order and draw only those. Its batch is 1 or that of the result, and counts towards
+    it.
 
-    Without ``fragment`` the nearest face wins, by the interpolated z / w. Otherwise ``fragment(face)`` returns
-    ``(depth, keep)``: the FLOAT depth, in [0, 1), and a FLOAT mask (or None) that is 0 where the fragment is discarded.
-    Fragments with a depth of 1 or more never win. The fragment may use any outer Variables, and PixelFunctions over
-    ``face`` (INT); what does not depend on ``face`` is computed once a pixel, outside of the rasterization. If depths are
-    equal the face with the lower number wins.
+    Without ``fragment`` the nearest face wins, by the interpolated z / w. Otherwise ``fragment(face)``
+    returns ``(depth, keep)``: the FLOAT depth, in [0, 1), and a FLOAT mask (or None) that is 0 where the
+    fragment is discarded. Fragments with a depth of 1 or more never win. The fragment may use any outer
+    Variables, and PixelFunctions over ``face`` (INT); what does not depend on ``face`` is computed once a
+    pixel, outside of the rasterization. If depths are equal the face with the lower number wins.
 
-    disjoint: promises that the triangles of one face never overlap, so that a pixel has at most one fragment of the
-    winning face; by default true if a face is one triangle. Raises GraphError.
+    disjoint: promises that the triangles of one face never overlap, so that a pixel has at most one fragment
+    of the winning face; by default true if a face is one triangle. Raises GraphError.
 
     >>> position = Variable.of([[-1.0, -1, 0, 1], [1, -1, 0, 1], [-1, 1, 0, 1]], VEC4)  # half of the image
     >>> evaluate(F.rasterize(position, size=(4, 3)))[0].tolist()

@@ -26,7 +26,7 @@ EVERY_AXIS = "xycn"
 
 
 class Reduce(ReduceFunction, Contraction):
-    """A contraction along one axis of an image: "x", "y", "n" for the images of the batch, or "c" for channels."""
+    """A contraction along one axis of an image: "x", "y", "c" (channels) or "n" (the images of the batch)."""
 
     fields = ("axis",)
 
@@ -71,11 +71,8 @@ class Sum(Reduce, Linear):
 
 
 class Expand(Linear):
-    """A size or batch of 1 broadcast to ``domain``.
-
-    The transpose sums over the batch even if the batch is 1, so that a plan for one view has the passes of a plan for
-    many.
-    """
+    """Broadcasts axes of extent 1 to ``domain``. The transpose sums over the batch even if it is 1, so that a
+    plan for one view has the passes of a plan for many."""
 
     operations = 1.0
     exact = True
@@ -106,7 +103,7 @@ class Expand(Linear):
 
 
 def check_axes(axes: Any) -> None:
-    """Raises GraphError for axes that are not letters of "xycn"; numbers of axes get the letters that they stand for."""
+    """Raises GraphError for axes that are not letters of "xycn"; names the letters meant by numbers."""
     if isinstance(axes, str) and not set(axes) - set(EVERY_AXIS):
         return
     numbers: list[Any] = [*axes] if isinstance(axes, tuple | list) else [axes]
@@ -118,22 +115,23 @@ def check_axes(axes: Any) -> None:
 
 
 def reduce_axes(kind: type[Reduce], x: Variable, axes: str) -> Variable:
-    """x reduced along the given axes, in the order y, x, n: every texel, whatever it holds. Raises GraphError for other axes."""
+    """x reduced along axes, in the order y, x, c, n; texels behind the last entry of a list count."""
     check_axes(axes)
     one_texel = x.size == (1, 1)
     # y first: neighbouring invocations then read neighbouring texels.
     for axis in "yxcn":
         if axis in axes:
             function = kind(x, axis)
-            # The batch of an image is reduced even if it is 1: a plan for one view has the passes of a plan for many.
+            # The batch of an image is reduced even if it is 1: a plan for one view has the passes of a plan
+            # for many.
             keep = function.extent > 1 or (axis == "n" and not one_texel)
             x = function.output if keep else x
     return x
 
 
 def reduce_entries(kind: type[Reduce], x: Variable, axes: str, neutral: float) -> Variable:
-    """``reduce_axes`` of an image, or of the entries of a list. neutral: what changes no result. Raises GraphError as well for
-    one of "x" and "y" where a list has several rows."""
+    """``reduce_axes`` of an image, or of the entries of a list. neutral: the value that changes no result.
+    Raises GraphError as well for one of "x" and "y" if a list has several rows."""
     check_axes(axes)
     if x.count is not None and x.size[1] > 1 and ("x" in axes) != ("y" in axes):
         raise GraphError(
@@ -150,11 +148,10 @@ def extents(domain: Domain) -> tuple[int, int, int, int]:
 def sum(x: Like, axes: str = EVERY_AXIS) -> Variable:
     """The sum of the texels along axes of an image.
 
-    x: any type, (W, H) with a batch. axes: letters of "xycn": "x" and "y" inside a tile, "c" over channels, "n" over the batch;
-    default: all. The
-    result has the type of x, and extent 1 along these axes. Float sums are compensated on devices. Of a list the entries are
-    summed, not what fills its last row. Differentiable. Raises GraphError for other axes. Components are summed separately;
-    ``sum_components`` adds them.
+    x: any type, (W, H) with a batch. axes: letters of "xycn": "x" and "y" inside a tile, "c" over channels,
+    "n" over the batch; default: all. The result has the type of x, and extent 1 along these axes. Float sums
+    are compensated on devices. Of a list the entries are summed, not what fills its last row. Differentiable.
+    Raises GraphError for other axes. Components are summed separately; ``sum_components`` adds them.
 
     >>> x = Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 10.0]])
     >>> evaluate(F.sum(x)).item(), evaluate(F.sum(x, "x")).ravel().tolist()
@@ -167,8 +164,8 @@ def sum(x: Like, axes: str = EVERY_AXIS) -> Variable:
 def mean(x: Like, axes: str = EVERY_AXIS) -> Variable:
     """The mean of the texels along axes of an image.
 
-    x: FLOAT, VECn or MATn. axes: as for ``sum``. The result has the type of x, and extent 1 along these axes. Differentiable.
-    Raises GraphError.
+    x: FLOAT, VECn or MATn. axes: as for ``sum``. The result has the type of x, and extent 1 along these axes.
+    Differentiable. Raises GraphError.
 
     >>> evaluate(F.mean(Variable.of([1.0, 2.0, 3.0, 4.0, 5.0]))).item()
     3.0
@@ -185,9 +182,9 @@ def expand(
 ) -> Variable:
     """x repeated to a batch, a size and channels: one value or image for many.
 
-    x: any type. batch, size, channels: of the result, by default those of x; along each axis x has the same extent or 1. (Operations
-    broadcast by themselves.) Differentiable: the gradient is summed over the axes, and always over a batch of 1. Raises
-    GraphError.
+    x: any type. batch, size, channels: of the result, by default those of x; along each axis x has the same
+    extent or 1. (Operations broadcast by themselves.) Differentiable: the gradient is summed over the axes,
+    and always over a batch of 1. Raises GraphError.
 
     >>> evaluate(F.expand(2.0, batch=2, size=(3, 1))).tolist()
     [[[2.0, 2.0, 2.0]], [[2.0, 2.0, 2.0]]]
@@ -200,8 +197,8 @@ def expand(
 def fit(x: Variable, like: Variable) -> Variable:
     """x with the type and domain of another Variable; x itself if it has them already.
 
-    x: the type of ``like``, or a scalar that fills it; each extent is that of ``like`` or 1. Differentiable. Raises GraphError
-    where x does not broadcast.
+    x: the type of ``like``, or a scalar that fills it; each extent is that of ``like`` or 1. Differentiable.
+    Raises GraphError where x does not broadcast.
 
     >>> evaluate(F.fit(Variable.of(2.0), Variable(VEC2, (2, 1)))).tolist()
     [[[[2.0, 2.0], [2.0, 2.0]]]]
@@ -223,7 +220,8 @@ def zeros_like(x: Variable) -> Variable:
 def zeros(vtype: VType, domain: Domain | tuple[Size, int]) -> Variable:
     """Zeros of a type and a domain.
 
-    vtype: FLOAT, VEC3, INT, ...; domain: ((W, H), batch). A constant: no derivative. Raises GraphError for other domains.
+    vtype: FLOAT, VEC3, INT, ...; domain: ((W, H), batch). A constant: no derivative. Raises GraphError for
+    other domains.
 
     >>> evaluate(F.zeros(FLOAT, ((3, 2), 1))).tolist()
     [[[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]]

@@ -19,8 +19,8 @@ __all__ = ["resize"]
 FILTERS = ("nearest", "bilinear", "area", "cubic")
 
 TAPS = 256
-"""The largest number of texels that one texel of the output, or of the transpose, may read from both axes at once. Beyond
-it images are resized axis by axis, so that loops stay short and their sums exact."""
+"""The largest number of texels that one texel of the output, or of the transpose, may read from both axes at
+once. Beyond it images are resized axis by axis, so that loops stay short and their sums exact."""
 
 
 def weights(count_in: int, count_out: int, kind: str) -> np.ndarray:
@@ -47,7 +47,7 @@ def catmull_rom(d: np.ndarray) -> np.ndarray:
 
 
 def taps(count_in: int, count_out: int, kind: str) -> int:
-    """The largest number of texels that one texel reads along an axis, forward or in the transpose."""
+    """The most texels that one texel reads along an axis, forward or in the transpose."""
     if count_in == count_out:
         return 1
     spare = {"bilinear": 2, "cubic": 4}.get(kind, 0)
@@ -59,8 +59,8 @@ def taps(count_in: int, count_out: int, kind: str) -> int:
 class Resize(Fetching):
     """Each output texel is a weighted mean of nearby input texels; or the transpose of that."""
 
-    # length: 0, or the number of taps of a partial sum. The partial sums of a texel are then in consecutive tiles, one for
-    # each block of the input in turn, and only one axis changes.
+    # length: 0, or the number of taps of a partial sum. The partial sums of a texel are then in consecutive
+    # tiles, one for each block of the input in turn, and only one axis changes.
     fields = ("size", "filter", "transposed", "length")
     size: Size
     filter: str
@@ -114,8 +114,8 @@ class Resize(Fetching):
 
     @cached_property
     def _doubles(self) -> bool:
-        """Whether one side has exactly twice the texels of the other along both axes, as in a pyramid: then no loop is
-        needed. "area" shrinks and "bilinear" enlarges, or the transposes of these."""
+        """Whether one side has exactly twice the texels of the other along both axes, as in a pyramid, so
+        that no loop is needed: "area" shrinks and "bilinear" enlarges, or the transposes of these."""
         (width, height), (other, high) = self.inputs[0].size, self.size
         if self.length or self.filter == "cubic":
             return False
@@ -131,14 +131,15 @@ class Resize(Fetching):
             x = "$0(2 * pixel + ivec2({}, {}), tile)"
             return "$y = 0.25 * (" + " + ".join(x.format(i, j) for j in (0, 1) for i in (0, 1)) + ");"
         if not self.transposed:
-            # Texel 2 i lies a quarter of a texel before the centre of texel i, texel 2 i + 1 a quarter behind it.
+            # Texel 2 i lies a quarter of a texel before the centre of texel i, texel 2 i + 1 a quarter behind
+            # it.
             return (
                 "{ ivec2 near = pixel / 2; ivec2 far = clamp(near + 2 * (pixel & 1) - 1, ivec2(0), $size0 - 1);\n"
                 "$y = 0.5625 * $0(near, tile) + 0.1875 * ($0(ivec2(far.x, near.y), tile) + $0(ivec2(near.x, far.y), tile))"
                 " + 0.0625 * $0(far, tile); }"
             )
-        # Along an axis the texels 2 i - 1 to 2 i + 2 count 1/4, 3/4, 3/4, 1/4; beyond the border what is missing of 1 at
-        # the outermost texels falls to themselves.
+        # Along an axis the texels 2 i - 1 to 2 i + 2 count 1/4, 3/4, 3/4, 1/4; beyond the border what is
+        # missing of 1 at the outermost texels falls to themselves.
         rows = []
         for j, v in enumerate(("outer.y", "inner.y", "inner.w", "outer.w")):
             for i, u in enumerate(("outer.x", "inner.x", "inner.z", "outer.z")):
@@ -164,7 +165,7 @@ class Resize(Fetching):
 
     @property
     def iterations(self) -> int:
-        """The iterations of two nested loops, one for each axis."""
+        """Iterations of the two nested loops."""
         return 0 if self._doubles else self.length or self._taps
 
     @property
@@ -213,9 +214,10 @@ class Resize(Fetching):
 def resize(x: Variable, size: Size, filter: str = "bilinear") -> Variable:
     """Each tile at another size. Tiles stretch from edge to edge; texel centres are at i + 0.5.
 
-    x: any type; INT types with "nearest" only. size: (W, H). filter: "nearest"; "bilinear" (of the two nearest texels an
-    axis, clamped; for enlarging); "cubic" (Catmull-Rom, of the four nearest an axis, clamped; for enlarging, sharper); "area" (mean of
-    what the output texel covers; for shrinking). The result has the type and batch of x. Differentiable. Raises GraphError.
+    x: any type; INT types with "nearest" only. size: (W, H). filter: "nearest"; "bilinear" (of the two
+    nearest texels an axis, clamped; for enlarging); "cubic" (Catmull-Rom, of the four nearest an axis,
+    clamped; for enlarging, sharper); "area" (mean of what the output texel covers; for shrinking). The result
+    has the type and batch of x. Differentiable. Raises GraphError.
 
     >>> evaluate(F.resize(Variable.of([[1.0, 3.0, 5.0, 7.0, 9.0, 11.0]]), (3, 1), "area")).ravel().tolist()
     [2.0, 6.0, 10.0]

@@ -76,8 +76,8 @@ class TakeTranspose(ContractFunction):
 def take(x: Variable, index: Like) -> Variable:
     """Tiles picked from a batch: tile m of the result is tile index[m] of x, 0 where x has none.
 
-    x: any type. index: INT of one texel with batch M; the result has the type and size of x and batch M. Differentiable in x.
-    Raises GraphError.
+    x: any type. index: INT of one texel with batch M; the result has the type and size of x and batch M.
+    Differentiable in x. Raises GraphError.
 
     >>> x = Variable.of([[10.0], [20.0], [30.0]], FLOAT, batched=True)
     >>> evaluate(F.take(x, Variable(INT, batch=2, data=[[[2]], [[0]]]))).ravel().tolist()

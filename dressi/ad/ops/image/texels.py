@@ -28,7 +28,7 @@ class Fetching(Linear):
 
 
 class Picks(PixelFunction):
-    """Inputs (x, index): a texel of x that the index says, 0 where it says none. Linear in x; no derivative by the index."""
+    """Inputs (x, index): the texel of x that the index names, 0 where it names none. Linear in x."""
 
     fetches = 1.0
 
@@ -43,12 +43,12 @@ class Picks(PixelFunction):
 
 
 def where_inside(inside: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The values of texels, 0 where these are not inside."""
     return np.where(inside.reshape(inside.shape + (1,) * (values.ndim - inside.ndim)), values, 0)
 
 
 def fetch(values: np.ndarray, at: At, x=None, y=None, tile=None) -> np.ndarray:
-    """``values[tile, y, x]`` at the texels ``at``, or at the given coordinates. Axes of length 1 broadcast."""
+    """``values[tile, y, x]`` at the texels ``at``, or at the given coordinates. Axes of length 1
+    broadcast."""
     indices = (at.tile if tile is None else tile, at.y if y is None else y, at.x if x is None else x)
     return values[tuple(0 * i if n == 1 else i for n, i in zip(values.shape[:3], indices, strict=True))]
 
@@ -59,7 +59,7 @@ def is_padded(x: Variable) -> bool:
 
 
 def check_one_row(x: Variable, what: str) -> None:
-    """Raises GraphError for a list in several rows: across their ends its entries are no neighbours."""
+    """Raises GraphError for a list in several rows: entries across their ends are no neighbours."""
     if x.count is not None and x.size[1] > 1:
         raise GraphError(
             f"{what} of {x}, a list of {x.count} entries, would break it at the ends of rows of {x.size[0]}; make an image of"
@@ -68,8 +68,8 @@ def check_one_row(x: Variable, what: str) -> None:
 
 
 def entries_only(x: Variable, outside: float = 0, of: Variable | None = None) -> Variable:
-    """The list x with ``outside`` behind its last entry; x itself if there is no such texel. The gradient is that of x at
-    the entries, 0 behind them. of: the list whose entries these are, if it is not x."""
+    """The list x with ``outside`` behind its last entry, where its gradient is 0; x itself if there is no
+    such texel. of: the list whose entries these are, if it is not x."""
     rows = x if of is None else of
     if not is_padded(rows):
         return x
@@ -79,6 +79,5 @@ def entries_only(x: Variable, outside: float = 0, of: Variable | None = None) ->
 
 
 def extreme_numbers(x: Variable) -> tuple[float, float]:
-    """The smallest and the largest number of the type of x."""
     numbers = np.iinfo(np.int32) if x.vtype.is_int else np.finfo(np.float32)
     return float(numbers.min), float(numbers.max)

@@ -1,1 +1,1 @@
-"""Functions of values at one pixel: arithmetic, elementary functions, comparisons, vectors, matrices, random numbers."""
+"""Functions of values at one pixel: arithmetic, comparisons, vectors, matrices, random numbers."""

@@ -51,8 +51,6 @@ class Mul(Pointwise):
 
 
 class Div(Pointwise):
-    """By components. Quotients of integers are truncated toward zero."""
-
     expression, integers, promote = "$0 / $1", True, False
 
     @staticmethod
@@ -69,8 +67,6 @@ class Div(Pointwise):
 
 
 class Mod(Pointwise):
-    """Floats: a - b * floor(a / b). Integers: the remainder of the truncating division."""
-
     decides_on = None
     operations = 5.0
     expression, integers, promote = "mod($0, $1)", True, True
@@ -87,8 +83,6 @@ class Mod(Pointwise):
 
 
 class Min(Pointwise):
-    """If the inputs are equal, the gradient goes to the first."""
-
     exact = True
     expression, compute, integers = "min($0, $1)", np.minimum, True
 
@@ -97,8 +91,6 @@ class Min(Pointwise):
 
 
 class Max(Pointwise):
-    """If the inputs are equal, the gradient goes to the first."""
-
     exact = True
     expression, compute, integers = "max($0, $1)", np.maximum, True
 
@@ -107,8 +99,6 @@ class Max(Pointwise):
 
 
 class Clamp(Pointwise):
-    """min(max(x, low), high). On the bounds the gradient goes to x."""
-
     exact = True
     expression, integers = "clamp($0, $1, $2)", True
     compute = staticmethod(lambda x, low, high: np.minimum(np.maximum(x, low), high))
@@ -120,8 +110,6 @@ class Clamp(Pointwise):
 
 
 class Mix(Pointwise):
-    """a * (1 - t) + b * t."""
-
     expression = "mix($0, $1, $2)"
     compute = staticmethod(lambda a, b, t: a * (1.0 - t) + b * t)
 
@@ -130,8 +118,6 @@ class Mix(Pointwise):
 
 
 class Step(Piecewise):
-    """0 where x < edge, else 1; inputs edge and x."""
-
     expression = "step($0, $1)"
     compute = staticmethod(lambda edge, x: np.where(x < edge, 0.0, 1.0))
 
@@ -140,8 +126,9 @@ class Step(Piecewise):
 def add(a: Like, b: Like) -> Variable:
     """a + b by components; the operator ``+``.
 
-    a, b: one type, or one of them a FLOAT (INT), which broadcasts over the components of the other. Differentiable in both.
-    Raises GraphError if one holds integers and the other floats, or if types or domains do not fit.
+    a, b: one type, or one of them a FLOAT (INT), which broadcasts over the components of the other.
+    Differentiable in both. Raises GraphError if one holds integers and the other floats, or if types or
+    domains do not fit.
 
     >>> evaluate(F.add((1.0, 2.0), 0.5)).ravel().tolist()
     [1.5, 2.5]
@@ -165,8 +152,9 @@ def sub(a: Like, b: Like) -> Variable:
 def mul(a: Like, b: Like) -> Variable:
     """a * b by components; the operator ``*``.
 
-    a, b: as for ``add``, but a matrix can only be scaled by a FLOAT. Differentiable in both. Raises GraphError, also for the
-    product of two matrices, or of a matrix and a vector: that is ``matmul`` or ``hadamard``.
+    a, b: as for ``add``, but a matrix can only be scaled by a FLOAT. Differentiable in both. Raises
+    GraphError, also for the product of two matrices, or of a matrix and a vector: that is ``matmul`` or
+    ``hadamard``.
 
     >>> evaluate(F.mul((1.0, 2.0), (3.0, 4.0))).ravel().tolist()
     [3.0, 8.0]
@@ -201,7 +189,8 @@ def hadamard(a: Like, b: Like) -> Variable:
 def div(a: Like, b: Like) -> Variable:
     """a / b by components; the operator ``/``. Quotients of integers are truncated.
 
-    a, b: types as for ``add``. Division by zero gives infinity or NaN. Differentiable in both (floats). Raises GraphError.
+    a, b: types as for ``add``. Division by zero gives infinity or NaN. Differentiable in both (floats).
+    Raises GraphError.
 
     >>> evaluate(F.div((1.0, 3.0), 2.0)).ravel().tolist()
     [0.5, 1.5]
@@ -215,8 +204,8 @@ def div(a: Like, b: Like) -> Variable:
 def mod(a: Like, b: Like) -> Variable:
     """The remainder of a division by components; the operator ``%``.
 
-    a, b: types as for ``add``. Floats: a - b * floor(a / b), with the sign of b. Integers: a - (a / b) * b, with the sign of
-    a. Derivatives 1 and -floor(a / b) (floats). Raises GraphError.
+    a, b: types as for ``add``. Floats: a - b * floor(a / b), with the sign of b. Integers: a - (a / b) * b,
+    with the sign of a. Derivatives 1 and -floor(a / b) (floats). Raises GraphError.
 
     >>> evaluate(F.mod((5.5, -0.5), 2.0)).ravel().tolist()
     [1.5, 1.5]
@@ -227,7 +216,8 @@ def mod(a: Like, b: Like) -> Variable:
 def minimum(a: Like, b: Like) -> Variable:
     """The smaller of a and b by components.
 
-    a, b: types as for ``add``. The gradient goes to the smaller one, to a where they are equal. Raises GraphError.
+    a, b: types as for ``add``. The gradient goes to the smaller one, to a where they are equal. Raises
+    GraphError.
 
     >>> evaluate(F.minimum((1.0, 5.0), (3.0, 4.0))).ravel().tolist()
     [1.0, 4.0]
@@ -238,7 +228,8 @@ def minimum(a: Like, b: Like) -> Variable:
 def maximum(a: Like, b: Like) -> Variable:
     """The larger of a and b by components.
 
-    a, b: types as for ``add``. The gradient goes to the larger one, to a where they are equal. Raises GraphError.
+    a, b: types as for ``add``. The gradient goes to the larger one, to a where they are equal. Raises
+    GraphError.
 
     >>> evaluate(F.maximum((1.0, 5.0), (3.0, 4.0))).ravel().tolist()
     [3.0, 5.0]
@@ -249,7 +240,8 @@ def maximum(a: Like, b: Like) -> Variable:
 def clamp(x: Like, low: Like = 0.0, high: Like = 1.0) -> Variable:
     """min(max(x, low), high) by components.
 
-    x, low, high: types as for ``add``. The gradient goes to x inside and on the bounds, else to the bound. Raises GraphError.
+    x, low, high: types as for ``add``. The gradient goes to x inside and on the bounds, else to the bound.
+    Raises GraphError.
 
     >>> evaluate(F.clamp([-0.5, 0.25, 2.0])).ravel().tolist()
     [0.0, 0.25, 1.0]
@@ -282,7 +274,8 @@ def step(edge: Like, x: Like) -> Variable:
 def smoothstep(low: Like, high: Like, x: Like) -> Variable:
     """t * t * (3 - 2 t) with t = clamp((x - low) / (high - low), 0, 1), by components.
 
-    low, high, x: FLOAT, VECn or MATn as for ``add``; low < high. Differentiable in all three. Raises GraphError.
+    low, high, x: FLOAT, VECn or MATn as for ``add``; low < high. Differentiable in all three. Raises
+    GraphError.
 
     >>> evaluate(F.smoothstep(0.0, 4.0, [-1.0, 1.0, 2.0])).ravel().tolist()
     [0.0, 0.15625, 0.5]

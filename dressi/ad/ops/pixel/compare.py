@@ -1,4 +1,4 @@
-"""Masks: comparisons, logic and selection. A mask is a FLOAT or VECn of 1.0 and 0.0; any nonzero value counts as true."""
+"""Comparisons, logic and selection. Masks are FLOAT or VECn of 1.0 and 0.0; any nonzero value is true."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ class LogicalNot(Piecewise):
 
 
 class Select(PixelFunction):
-    """Inputs (condition, a, b): a where the condition is not 0, else b. NaN of the other branch does not pass through.
+    """Inputs (condition, a, b): a where the condition is not 0, else b. NaN of the other branch does not pass
+    through.
 
     The condition is a scalar (FLOAT, INT), or has the shape of the output and selects by components.
     """
@@ -175,8 +176,8 @@ def _filled(text: str, vtype: VType, out: VType) -> str:
 def less(a: Like, b: Like) -> Variable:
     """A mask of 1.0 and 0.0: a < b by components; the operator ``<``.
 
-    a, b: one type, or one of them a FLOAT (INT); the mask of integers is a float mask too. Derivative zero. Raises
-    GraphError if one holds integers and the other floats.
+    a, b: one type, or one of them a FLOAT (INT); the mask of integers is a float mask too. Derivative zero.
+    Raises GraphError if one holds integers and the other floats.
 
     >>> evaluate(F.less((1.0, 2.0, 3.0), 2.0)).ravel().tolist()
     [1.0, 0.0, 0.0]
@@ -186,7 +187,8 @@ def less(a: Like, b: Like) -> Variable:
 
 @operator
 def less_equal(a: Like, b: Like) -> Variable:
-    """A mask of 1.0 and 0.0: a <= b by components; the operator ``<=``. Types as for ``less``; derivative zero.
+    """A mask of 1.0 and 0.0: a <= b by components; the operator ``<=``. Types as for ``less``; derivative
+    zero.
 
     >>> evaluate(F.less_equal((1.0, 2.0, 3.0), 2.0)).ravel().tolist()
     [1.0, 1.0, 0.0]
@@ -204,7 +206,8 @@ def greater(a: Like, b: Like) -> Variable:
 
 
 def greater_equal(a: Like, b: Like) -> Variable:
-    """A mask of 1.0 and 0.0: a >= b by components; the operator ``>=``. Types as for ``less``; derivative zero.
+    """A mask of 1.0 and 0.0: a >= b by components; the operator ``>=``. Types as for ``less``; derivative
+    zero.
 
     >>> evaluate(F.greater_equal((1.0, 2.0, 3.0), 2.0)).ravel().tolist()
     [0.0, 1.0, 1.0]
@@ -214,7 +217,8 @@ def greater_equal(a: Like, b: Like) -> Variable:
 
 @operator
 def equal(a: Like, b: Like) -> Variable:
-    """A mask of 1.0 and 0.0: a == b by components; the operator ``==``. Types as for ``less``; derivative zero.
+    """A mask of 1.0 and 0.0: a == b by components; the operator ``==``. Types as for ``less``; derivative
+    zero.
 
     >>> evaluate(F.equal((1.0, 2.0, 3.0), 2.0)).ravel().tolist()
     [0.0, 1.0, 0.0]
@@ -224,7 +228,8 @@ def equal(a: Like, b: Like) -> Variable:
 
 @operator
 def not_equal(a: Like, b: Like) -> Variable:
-    """A mask of 1.0 and 0.0: a != b by components; the operator ``!=``. Types as for ``less``; derivative zero.
+    """A mask of 1.0 and 0.0: a != b by components; the operator ``!=``. Types as for ``less``; derivative
+    zero.
 
     >>> evaluate(F.not_equal((1.0, 2.0, 3.0), 2.0)).ravel().tolist()
     [1.0, 0.0, 1.0]
@@ -270,10 +275,11 @@ def logical_not(a: Like) -> Variable:
 def select(condition: Like, a: Like, b: Like) -> Variable:
     """a where the condition is not 0, else b.
 
-    condition: FLOAT or INT for whole texels; VECn, IVECn or MATn to choose by components. a, b: one type, or one of them a
-    scalar. Domains broadcast. Differentiable in a and b; the gradient of the branch not taken is 0 even where its value is
-    NaN. (An infinite factor inside that branch still makes 0 * inf in the backward pass; guard its argument.) Raises
-    GraphError if types do not fit, and for a condition of True or False, which is no comparison of values.
+    condition: FLOAT or INT for whole texels; VECn, IVECn or MATn to choose by components. a, b: one type, or
+    one of them a scalar. Domains broadcast. Differentiable in a and b; the gradient of the branch not taken
+    is 0 even where its value is NaN. (An infinite factor inside that branch still makes 0 * inf in the
+    backward pass; guard its argument.) Raises GraphError if types do not fit, and for a condition of True or
+    False, which is no comparison of values.
 
     >>> evaluate(F.select((1.0, 0.0), (5.0, 6.0), -1.0)).ravel().tolist()
     [5.0, -1.0]
@@ -288,7 +294,8 @@ def select(condition: Like, a: Like, b: Like) -> Variable:
 def where(condition: Like, a: Like, b: Like) -> Variable:
     """``select`` by its NumPy name: a where the condition is not 0, else b.
 
-    condition, a, b: types as for ``select``. Differentiable in a and b. Raises GraphError if types do not fit.
+    condition, a, b: types as for ``select``. Differentiable in a and b. Raises GraphError if types do not
+    fit.
 
     >>> x = Variable.of([-1.0, 4.0], FLOAT)
     >>> evaluate(F.where(x > 0.0, F.sqrt(x), 0.0)).ravel().tolist()
@@ -300,8 +307,8 @@ def where(condition: Like, a: Like, b: Like) -> Variable:
 def guarded(condition: Variable, value: Callable[..., Variable], *x: Variable) -> Variable:
     """value(*x) where the condition holds, else 0: keeps infinities out of derivatives.
 
-    The derivatives of the result are finite as well, if ``value`` of ones is finite: they are taken with x replaced by 1
-    where the condition does not hold. (Those of a plain select would contain 0 * inf.)
+    The derivatives of the result are finite as well, if ``value`` of ones is finite: they are taken with x
+    replaced by 1 where the condition does not hold. (Those of a plain select would contain 0 * inf.)
     """
     safe = value(*(select(condition, v, 1.0) for v in x))
     return shortcut(select(condition, value(*x), 0.0), select(condition, safe, 0.0))

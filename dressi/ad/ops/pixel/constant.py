@@ -35,15 +35,14 @@ def float_literal(value: float) -> str:
 
 
 def int_literal(value: int) -> str:
-    """A GLSL expression of a 32-bit integer."""
     return str(value) if value > -(2**31) else "int(0x80000000u)"
 
 
 class Constant(PixelFunction):
-    """One value for all texels: one texel, no inputs, written into the shader as a literal.
+    """One texel that is the value of all, written into the shader as a literal.
 
-    ``value`` is a flat tuple of the components, those of matrices row by row. NumPy uses the float64 values, devices the
-    nearest float32.
+    ``value`` is a flat tuple of the components, those of matrices row by row. NumPy uses the float64 values,
+    devices the nearest float32.
     """
 
     operations = 1.0
@@ -63,7 +62,6 @@ class Constant(PixelFunction):
 
     @property
     def array(self) -> np.ndarray:
-        """The value with the shape of the type."""
         dtype = np.int64 if self.vtype.is_int else np.float64
         return np.array(self.value, dtype).reshape(self.vtype.shape)
 
@@ -94,9 +92,10 @@ class Constant(PixelFunction):
 def constant(value: Like, vtype: VType | None = None) -> Variable:
     """A constant of one texel, written into the shader.
 
-    value: a number, a tuple of 2 to 4 numbers, or a square matrix ``[row][column]`` of order 2 to 4. Without ``vtype``
-    integers make INT and IVECn, anything else FLOAT, VECn and MATn; a single number fills all components of ``vtype``. No
-    derivative. Raises GraphError for other shapes, and for integers of more than 32 bits. A value that changes is a leaf: ``Variable.of``.
+    value: a number, a tuple of 2 to 4 numbers, or a square matrix ``[row][column]`` of order 2 to 4. Without
+    ``vtype`` integers make INT and IVECn, anything else FLOAT, VECn and MATn; a single number fills all
+    components of ``vtype``. No derivative. Raises GraphError for other shapes, and for integers of more than
+    32 bits. A value that changes is a leaf: ``Variable.of``.
 
     >>> F.constant((1.0, 2.0, 3.0)), F.constant(7), F.constant(0.5, VEC2)
     (VEC3 Constant#... (1x1), INT Constant#... (1x1), VEC2 Constant#... (1x1))
@@ -134,8 +133,8 @@ def constant(value: Like, vtype: VType | None = None) -> Variable:
 
 
 def constant_value(x: Variable) -> np.ndarray | None:
-    """The value of a constant, a NumPy array of the shape of its type; None if x is not a constant. The array is not part of
-    the graph and has no derivative.
+    """The value of a constant, a NumPy array of the shape of its type; None if x is not a constant. The array
+    is not part of the graph and has no derivative.
 
     >>> F.constant_value(F.constant((1.0, 2.0))), F.constant_value(Variable.of(1.0))
     (array([1., 2.]), None)
@@ -149,10 +148,10 @@ def is_constant(x: Variable, number: float) -> bool:
 
 
 def operands(*values: Like, beside: Sequence[Variable] = (), matrices: bool = False) -> list[Variable]:
-    """The values as Variables. Numbers become constants: integers if all Variables among the values hold integers, else
-    floats. Arrays as large as a Variable among the values or ``beside`` them become leaves. Square arrays of order 2 to 4
-    are matrices where the operation takes ``matrices`` or one of these Variables is one; elsewhere they may be small images:
-    GraphError asks which."""
+    """The values as Variables. Numbers become constants: integers if all Variables among the values hold
+    integers, else floats. Arrays as large as a Variable among the values or ``beside`` them become leaves.
+    Square arrays of order 2 to 4 are matrices if the operation takes ``matrices`` or one of these Variables
+    is one; elsewhere they may be small images, and GraphError asks which."""
     variables = [v for v in values if isinstance(v, Variable)]
     integer = bool(variables) and all(v.vtype.is_int for v in variables)
     forms = (*variables, *beside)
@@ -160,7 +159,6 @@ def operands(*values: Like, beside: Sequence[Variable] = (), matrices: bool = Fa
 
 
 def floats(*values: Like, matrices: bool = False) -> list[Variable]:
-    """The values as Variables; numbers become FLOAT constants, arrays what they become in ``operands``."""
     variables = [v for v in values if isinstance(v, Variable)]
     return [v if isinstance(v, Variable) else _literal(v, False, variables, matrices) for v in values]
 
@@ -171,7 +169,7 @@ def integers(*values: Like) -> list[Variable]:
 
 
 def check_masks(*values: Like) -> None:
-    """Raises GraphError if one of the values is a truth value of Python, which ``is``, ``in`` and ``not`` give: no mask is meant."""
+    """Raises GraphError for truth values of Python, as ``is``, ``in`` and ``not`` give: no mask is meant."""
     for value in values:
         if isinstance(value, (bool, np.bool_)):
             raise GraphError(
@@ -220,7 +218,7 @@ def _literal(value: Like, integer: bool, beside: Sequence[Variable] = (), matric
 
 
 def _image(array: np.ndarray, beside: Sequence[Variable]) -> Variable | None:
-    """A leaf that holds the array, if it has the form of one of the Variables; else None."""
+    """A leaf that holds the array, if it has the form of one of the Variables."""
     for v in beside:
         for vtype in dict.fromkeys((v.vtype, vector_type(1, integer=array.dtype.kind == "i"))):
             lead = array.shape[: array.ndim - len(vtype.shape)]
@@ -231,7 +229,8 @@ def _image(array: np.ndarray, beside: Sequence[Variable]) -> Variable | None:
             if len(lead) == 2 and v.count is not None and lead == (v.tiles, v.count):
                 return Variable.of(array, vtype, batched=True)
             if v.channels > 1 and len(lead) > 2:
-                # (3, H, W) is one image of three channels here, not three images, which would broadcast against them.
+                # (3, H, W) is one image of three channels here, not three images, which would broadcast
+                # against them.
                 if (1,) * (4 - len(lead)) + lead == (v.batch, v.channels, v.size[1], v.size[0]):
                     return Variable(vtype, v.size, v.batch, channels=v.channels, data=array)
             elif lead in ((v.size[1], v.size[0]), (v.tiles, v.size[1], v.size[0])):

@@ -1,4 +1,4 @@
-"""Elementary functions by components: powers, roots, exponentials, logarithms, trigonometry. Angles are in radians."""
+"""Powers, roots, exponentials, logarithms, trigonometry, by components. Angles are in radians."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ class Exp2(Pointwise):
 
 
 class Log(Pointwise):
-    """Derivative: 0 where the logarithm is undefined, so that a select which avoids those values has a finite gradient."""
-
     operations = 9.0
     expression, compute = "log($0)", np.log
 
@@ -46,8 +44,6 @@ class Log(Pointwise):
 
 
 class Log2(Pointwise):
-    """Derivative: as for Log."""
-
     operations = 9.0
     expression, compute = "log2($0)", np.log2
 
@@ -56,8 +52,6 @@ class Log2(Pointwise):
 
 
 class Sqrt(Pointwise):
-    """Derivative: 0 at 0, where it would be infinite."""
-
     operations = 9.0
     expression, compute = "sqrt($0)", np.sqrt
 
@@ -66,8 +60,6 @@ class Sqrt(Pointwise):
 
 
 class InverseSqrt(Pointwise):
-    """Derivative: 0 at 0, where it would be infinite."""
-
     operations = 9.0
     expression = "inversesqrt($0)"
     compute = staticmethod(lambda x: 1.0 / np.sqrt(x))
@@ -77,8 +69,6 @@ class InverseSqrt(Pointwise):
 
 
 class Pow(Pointwise):
-    """a to the power b, for a >= 0. At a = 0 both derivatives are 0."""
-
     operations = 9.0
     expression, compute = "pow($0, $1)", np.power
 
@@ -89,8 +79,6 @@ class Pow(Pointwise):
 
 
 class Sigmoid(Pointwise):
-    """1 / (1 + exp(-x)). Neither the value nor the derivative overflows."""
-
     operations = 26.0
     # The argument of exp is never positive, so it cannot overflow.
     expression = "mix(exp(-abs($0)), $operand(1.0), step(0.0, $0)) / (1.0 + exp(-abs($0)))"
@@ -129,8 +117,8 @@ def exp2(x: Like) -> Variable:
 def log(x: Like) -> Variable:
     """Natural logarithm of x > 0, by components.
 
-    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative 1 / x; 0 where x <= 0, so that a ``select`` which
-    avoids those values has a finite gradient.
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative 1 / x; 0 where x <= 0, so that a
+    ``select`` which avoids those values has a finite gradient.
 
     >>> round(evaluate(F.log(10.0)).item(), 4)
     2.3026
@@ -152,8 +140,8 @@ def log2(x: Like) -> Variable:
 def sqrt(x: Like) -> Variable:
     """Square root of x >= 0, by components.
 
-    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative 1 / (2 sqrt(x)); 0 at 0, where it would be
-    infinite.
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative 1 / (2 sqrt(x)); 0 at 0, where it
+    would be infinite.
 
     >>> evaluate(F.sqrt([1.0, 4.0, 9.0])).ravel().tolist()
     [1.0, 2.0, 3.0]
@@ -176,8 +164,9 @@ def inversesqrt(x: Like) -> Variable:
 def pow(a: Like, b: Like) -> Variable:
     """a to the power b by components; the operator ``**``.
 
-    a, b: FLOAT, VECn or MATn as for ``add``; a >= 0. If b is a whole Python number from 0 to 8 the power is a product, and a
-    may be negative. Differentiable in both; at a = 0 the derivatives are 0 (those of products are exact). Raises GraphError.
+    a, b: FLOAT, VECn or MATn as for ``add``; a >= 0. If b is a whole Python number from 0 to 8 the power is a
+    product, and a may be negative. Differentiable in both; at a = 0 the derivatives are 0 (those of products
+    are exact). Raises GraphError.
 
     >>> evaluate(F.pow(Variable.of(-3.0), 2)).item()
     9.0
@@ -206,8 +195,8 @@ def _power(a: Variable, exponent: int) -> Variable:
 def sigmoid(x: Like) -> Variable:
     """1 / (1 + exp(-x)) by components, in [0, 1].
 
-    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative y (1 - y). Neither the value nor the derivative
-    overflows for large x.
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative y (1 - y). Neither the value nor
+    the derivative overflows for large x.
 
     >>> evaluate(F.sigmoid([0.0, 100.0])).ravel().tolist()
     [0.5, 1.0]
@@ -242,8 +231,6 @@ class Tan(Trigonometric):
 
 
 class Asin(Trigonometric):
-    """Derivative: 0 at -1 and 1, where it would be infinite."""
-
     expression, compute = "dressi_asin($0)", np.arcsin
 
     def partials(self, x):
@@ -252,8 +239,6 @@ class Asin(Trigonometric):
 
 
 class Acos(Trigonometric):
-    """Derivative: 0 at -1 and 1, where it would be infinite."""
-
     expression, compute = "dressi_acos($0)", np.arccos
 
     def partials(self, x):
@@ -270,8 +255,6 @@ class Atan(Pointwise):
 
 
 class Atan2(Pointwise):
-    """Angle of the point (x, y), inputs y and x. The derivative at the origin is 0."""
-
     decides_on = None
     operations = 9.0
     expression, compute = "atan($0, $1)", np.arctan2
@@ -288,8 +271,8 @@ class Atan2(Pointwise):
 def sin(x: Like) -> Variable:
     """Sine by components.
 
-    x: FLOAT, VECn or MATn, in radians; below 8192 in magnitude on devices. The result has its type and domain. Derivative
-    cos(x).
+    x: FLOAT, VECn or MATn, in radians; below 8192 in magnitude on devices. The result has its type and
+    domain. Derivative cos(x).
 
     >>> round(evaluate(F.sin(np.pi / 6)).item(), 4)
     0.5
@@ -300,8 +283,8 @@ def sin(x: Like) -> Variable:
 def cos(x: Like) -> Variable:
     """Cosine by components.
 
-    x: FLOAT, VECn or MATn, in radians; below 8192 in magnitude on devices. The result has its type and domain. Derivative
-    -sin(x).
+    x: FLOAT, VECn or MATn, in radians; below 8192 in magnitude on devices. The result has its type and
+    domain. Derivative -sin(x).
 
     >>> round(evaluate(F.cos(np.pi / 3)).item(), 4)
     0.5
@@ -312,8 +295,8 @@ def cos(x: Like) -> Variable:
 def tan(x: Like) -> Variable:
     """Tangent by components.
 
-    x: FLOAT, VECn or MATn, in radians; below 8192 in magnitude on devices. The result has its type and domain. Derivative
-    1 + tan(x)**2.
+    x: FLOAT, VECn or MATn, in radians; below 8192 in magnitude on devices. The result has its type and
+    domain. Derivative 1 + tan(x)**2.
 
     >>> round(evaluate(F.tan(np.pi / 4)).item(), 4)
     1.0
@@ -324,8 +307,8 @@ def tan(x: Like) -> Variable:
 def asin(x: Like) -> Variable:
     """Arc sine by components, in radians in [-pi/2, pi/2].
 
-    x: FLOAT, VECn or MATn in [-1, 1]. The result has its type and domain. Derivative 1 / sqrt(1 - x**2); 0 at -1 and 1,
-    where it would be infinite.
+    x: FLOAT, VECn or MATn in [-1, 1]. The result has its type and domain. Derivative 1 / sqrt(1 - x**2); 0 at
+    -1 and 1, where it would be infinite.
 
     >>> round(evaluate(F.asin(0.5)).item(), 4)
     0.5236
@@ -336,8 +319,8 @@ def asin(x: Like) -> Variable:
 def acos(x: Like) -> Variable:
     """Arc cosine by components, in radians in [0, pi].
 
-    x: FLOAT, VECn or MATn in [-1, 1]. The result has its type and domain. Derivative -1 / sqrt(1 - x**2); 0 at -1 and 1,
-    where it would be infinite.
+    x: FLOAT, VECn or MATn in [-1, 1]. The result has its type and domain. Derivative -1 / sqrt(1 - x**2); 0
+    at -1 and 1, where it would be infinite.
 
     >>> round(evaluate(F.acos(0.5)).item(), 4)
     1.0472
@@ -359,8 +342,8 @@ def atan(x: Like) -> Variable:
 def atan2(y: Like, x: Like) -> Variable:
     """The angle of the point (x, y) in radians, in (-pi, pi], by components.
 
-    y, x: FLOAT, VECn or MATn as for ``add``. Differentiable in both; undefined, with derivative 0, at the origin. Raises
-    GraphError.
+    y, x: FLOAT, VECn or MATn as for ``add``. Differentiable in both; undefined, with derivative 0, at the
+    origin. Raises GraphError.
 
     >>> round(evaluate(F.atan2(1.0, -1.0)).item(), 4)
     2.3562

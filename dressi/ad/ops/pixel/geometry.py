@@ -19,8 +19,6 @@ __all__ = ["cross", "distance", "dot", "length", "normalize", "reflect", "refrac
 
 
 class Dot(Bilinear):
-    """FLOAT: the products of the components, added."""
-
     operations = 2.0
 
     def infer(self):
@@ -41,8 +39,6 @@ class Dot(Bilinear):
 
 
 class Cross(Bilinear):
-    """VEC3: the vector product."""
-
     operations = 2.0
     glsl = "cross($0, $1)"
 
@@ -61,8 +57,6 @@ class Cross(Bilinear):
 
 
 class Length(PixelFunction):
-    """Euclidean length; the derivative at 0 is 0."""
-
     operations, decides_on = 9.0, ()
     glsl = "length($0)"
 
@@ -83,8 +77,6 @@ class Length(PixelFunction):
 
 
 class Normalize(PixelFunction):
-    """x / length(x), and 0 where x is 0, where the derivative is 0 as well."""
-
     operations, decides_on = 14.0, ()
 
     def infer(self):
@@ -122,7 +114,8 @@ class Normalize(PixelFunction):
 def dot(a: Like, b: Like) -> Variable:
     """The scalar product of two vectors.
 
-    a, b: VECn of one type (two FLOATs multiply). The result is FLOAT. Differentiable in both. Raises GraphError.
+    a, b: VECn of one type (two FLOATs multiply). The result is FLOAT. Differentiable in both. Raises
+    GraphError.
 
     >>> evaluate(F.dot((1.0, 2.0, 3.0), (4.0, 5.0, 6.0))).item()
     32.0
@@ -144,7 +137,8 @@ def cross(a: Like, b: Like) -> Variable:
 def length(x: Like) -> Variable:
     """The Euclidean length of each vector.
 
-    x: FLOAT or VECn. The result is FLOAT, of the domain of x. Derivative x / length(x); 0 at 0. Raises GraphError.
+    x: FLOAT or VECn. The result is FLOAT, of the domain of x. Derivative x / length(x); 0 at 0. Raises
+    GraphError.
 
     >>> evaluate(F.length((3.0, 4.0))).item()
     5.0
@@ -155,7 +149,8 @@ def length(x: Like) -> Variable:
 def distance(a: Like, b: Like) -> Variable:
     """The Euclidean distance of two points, length(a - b).
 
-    a, b: FLOAT or VECn of one type. The result is FLOAT. Differentiable in both; 0 where they meet. Raises GraphError.
+    a, b: FLOAT or VECn of one type. The result is FLOAT. Differentiable in both; 0 where they meet. Raises
+    GraphError.
 
     >>> evaluate(F.distance((1.0, 1.0), (4.0, 5.0))).item()
     5.0
@@ -166,7 +161,8 @@ def distance(a: Like, b: Like) -> Variable:
 def normalize(x: Like) -> Variable:
     """x / length(x), and 0 where x is 0.
 
-    x: FLOAT or VECn. The result has its type and domain. Differentiable; the derivative at 0 is 0. Raises GraphError.
+    x: FLOAT or VECn. The result has its type and domain. Differentiable; the derivative at 0 is 0. Raises
+    GraphError.
 
     >>> evaluate(F.normalize((0.0, -2.0, 0.0))).ravel().tolist()
     [0.0, -1.0, 0.0]
@@ -177,7 +173,8 @@ def normalize(x: Like) -> Variable:
 def reflect(i: Like, n: Like) -> Variable:
     """The direction i mirrored at a surface: i - 2 dot(n, i) n.
 
-    i, n: VECn of one type; n the unit normal. The result is a VECn. Differentiable in both. Raises GraphError.
+    i, n: VECn of one type; n the unit normal. The result is a VECn. Differentiable in both. Raises
+    GraphError.
 
     >>> evaluate(F.reflect((1.0, -1.0), (0.0, 1.0))).ravel().tolist()
     [1.0, 1.0]
@@ -189,8 +186,9 @@ def reflect(i: Like, n: Like) -> Variable:
 def refract(i: Like, n: Like, eta: Like) -> Variable:
     """The direction i refracted at a surface by Snell's law; 0 at total reflection.
 
-    i, n: unit VECn of one type, i toward the surface and n the normal on its side. eta: FLOAT, the index of refraction where
-    i comes from over the one beyond. The result is a unit VECn. Differentiable in all three. Raises GraphError.
+    i, n: unit VECn of one type, i toward the surface and n the normal on its side. eta: FLOAT, the index of
+    refraction where i comes from over the one beyond. The result is a unit VECn. Differentiable in all three.
+    Raises GraphError.
 
     >>> evaluate(F.refract((0.0, -1.0), (0.0, 1.0), 0.75)).ravel().tolist()
     [0.0, -1.0]

@@ -1,4 +1,4 @@
-"""Hints for the planner, for whoever knows better: what is stored in an image, and what every reader computes again."""
+"""Hints for the planner: what is stored in an image, and what every reader computes again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["recompute", "store"]
 
 
 class Hint(Linear):
-    """The base of Functions whose output is their input."""
+    """The base of Functions that return their input."""
 
     operations = 1.0
     exact = True
@@ -30,7 +30,7 @@ class Hint(Linear):
 
 
 class Later(Hint):
-    """Inputs (x, later...): x, for readers that run when what is later is there."""
+    """Identity with control dependencies. Inputs (x, later...): x, for readers that run after the others."""
 
     fetches = 0.0
     stores_inputs = True
@@ -50,19 +50,16 @@ class Later(Hint):
 
 
 class Store(Hint):
-    """The input is stored."""
-
     stores_inputs = True
 
 
 class Recompute(Hint):
-    """The input is computed again by whoever reads it."""
-
     recomputes_inputs = True
 
 
 def store(x: Like) -> Variable:
-    """x, which the plan stores in an image or a buffer: what reads it in other passes, or at other texels, loads it.
+    """x, which the plan stores in an image or a buffer: what reads it in other passes, or at other texels,
+    loads it.
 
     x: any type; the result has its type and domain. Results do not depend on it, only times. Differentiable.
 
@@ -76,7 +73,8 @@ def store(x: Like) -> Variable:
 def recompute(x: Like) -> Variable:
     """x, which every pass computes again wherever it reads it, as far as shaders may grow.
 
-    x: any type; the result has its type and domain. Results do not depend on it, only times and memory. Differentiable.
+    x: any type; the result has its type and domain. Results do not depend on it, only times and memory.
+    Differentiable.
 
     >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
     >>> evaluate(F.sum(F.recompute(F.square(x)))).item()

@@ -1,4 +1,4 @@
-"""Kinds of Functions of one pixel: component-wise, linear in one input, linear in each of two; shortcuts of first derivatives."""
+"""Kinds of Functions of one pixel: component-wise, linear, bilinear; shortcuts of first derivatives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...types import Access, VType, vector_type
 
 
 def component_sum(x: np.ndarray) -> np.ndarray:
-    """The sums over the last axis, of a few components: by columns, which takes a third of the time of ``sum``."""
+    """Sums the last axis, of a few components, by columns: a third of the time of ``sum``."""
     total = x[..., 0]
     for k in range(1, x.shape[-1]):
         total = total + x[..., k]
@@ -25,8 +25,8 @@ class Pointwise(PixelFunction):
     """The same scalar operation on each component; a FLOAT (INT) broadcasts over vectors and matrices.
 
     ``expression`` is GLSL over vectors and scalars of one type; matrices are done column by column.
-    ``$operand`` in it is the type of the operands, ``$type`` that of the result. ``vector_expression`` replaces
-    it if GLSL writes the operation differently for vectors. ``compute`` is the meaning in NumPy.
+    ``$operand`` in it is the type of the operands, ``$type`` that of the result. ``vector_expression``
+    replaces it if GLSL writes the operation differently for vectors. ``compute`` is the meaning in NumPy.
     """
 
     operations, decides_on = 2.0, ()
@@ -85,7 +85,7 @@ class Piecewise(Pointwise):
 def spelled(
     expression: str, operands: tuple[VType, ...], vtype: VType, promote: bool, column: str = ""
 ) -> str:
-    """The snippet of an expression for operands of these types. column: what takes one out of the matrices among them."""
+    """The snippet for operands of these types. column: appended to matrices, to take one column."""
     operand = vector_type(vtype.components, integer=any(x.is_int for x in operands)).glsl
 
     def token(match: re.Match[str]) -> str:
@@ -139,11 +139,11 @@ class Bilinear(PixelFunction):
 
 # Shortcuts: first derivatives in a cheaper form than the graph from which second derivatives are taken.
 #
-# Some first derivatives have a form that is cheaper than the graph that differentiation builds, and has the same value: a
-# fused shader function, or a graph without the terms that are zero. Differentiating the cheap form would give a wrong
-# second derivative, or none. So a shortcut pairs the cheap form with the ordinary graph: the value is that of the former,
-# the derivatives are those of the latter. In programs without second derivatives nothing reads the ordinary graph, and
-# simplification drops it.
+# Some first derivatives have a form that is cheaper than the graph that differentiation builds, and has the
+# same value: a fused shader function, or a graph without the terms that are zero. Differentiating the cheap
+# form would give a wrong second derivative, or none. So a shortcut pairs the cheap form with the ordinary
+# graph: the value is that of the former, the derivatives are those of the latter. In programs without second
+# derivatives nothing reads the ordinary graph, and simplification drops it.
 #
 #     distance to a line: d = |p - q(t)|, where d does not change with t to first order. The gradient by q with constant t
 #     is right. Its derivative with constant t is wrong, because the nearest point q moves along the line.
@@ -179,7 +179,7 @@ class AliasBeside(Alias):
 
 
 class Shortcut(Alias):
-    """Inputs (short, exact), which have equal values: the value of the first, the derivatives of the second."""
+    """Inputs (short, exact) of equal values: the value of the first, the derivatives of the second."""
 
     def infer(self):
         short, exact = self.inputs
@@ -195,5 +195,6 @@ class Shortcut(Alias):
 
 
 def shortcut(short: Variable, exact: Variable) -> Variable:
-    """``short``, with the derivatives of ``exact``. The two have equal types and values; sizes and batches broadcast."""
+    """``short``, with the derivatives of ``exact``. The two have equal types and values; sizes and batches
+    broadcast."""
     return Shortcut(short, exact).output

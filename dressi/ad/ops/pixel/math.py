@@ -27,8 +27,6 @@ class Neg(Pointwise):
 
 
 class Abs(Pointwise):
-    """Derivative: the sign; 0 at 0."""
-
     exact = True
     expression, compute, integers = "abs($0)", np.abs, True
 
@@ -49,8 +47,6 @@ class Ceil(Piecewise):
 
 
 class Round(Piecewise):
-    """Halves are rounded to the even neighbour."""
-
     expression, compute = "roundEven($0)", np.round
 
 
@@ -72,14 +68,12 @@ class Square(Pointwise):
 
 
 class StopGradient(Piecewise):
-    """The input itself, with derivative zero."""
-
     operations = 1.0
     expression, compute, integers = "$0", np.array, True
 
 
 class Convert(PixelFunction):
-    """Between integers and floats of the same width; floats are truncated toward zero. No derivative."""
+    """Between integers and floats of the same width; floats are truncated toward zero."""
 
     operations = 2.0
     exact = zero_derivative = True
@@ -107,7 +101,8 @@ class Convert(PixelFunction):
 def neg(x: Like) -> Variable:
     """-x by components.
 
-    x: any type (FLOAT, VECn, MATn, INT, IVECn). The result has its type and domain. Derivative -1; integers have none.
+    x: any type (FLOAT, VECn, MATn, INT, IVECn). The result has its type and domain. Derivative -1; integers
+    have none.
 
     >>> evaluate(F.neg([1.0, -2.0])).ravel().tolist()
     [-1.0, 2.0]
@@ -119,7 +114,8 @@ def neg(x: Like) -> Variable:
 def abs(x: Like) -> Variable:
     """Absolute value by components.
 
-    x: any type (FLOAT, VECn, MATn, INT, IVECn). The result has its type and domain. Derivative: the sign of x, 0 at 0.
+    x: any type (FLOAT, VECn, MATn, INT, IVECn). The result has its type and domain. Derivative: the sign of
+    x, 0 at 0.
 
     >>> evaluate(F.abs([1.5, -2.5])).ravel().tolist()
     [1.5, 2.5]
@@ -141,7 +137,8 @@ def sign(x: Like) -> Variable:
 def floor(x: Like) -> Variable:
     """The largest whole number that is at most x, as a float, by components.
 
-    x: FLOAT, VECn or MATn. The result has its type and domain; ``to_int`` converts it to INT. Derivative zero.
+    x: FLOAT, VECn or MATn. The result has its type and domain; ``to_int`` converts it to INT. Derivative
+    zero.
 
     >>> evaluate(F.floor([1.5, -1.5])).ravel().tolist()
     [1.0, -2.0]
@@ -206,9 +203,11 @@ def stop_gradient(x: Like) -> Variable:
 
 
 def to_float(x: Like) -> Variable:
-    """Integers as floats: INT becomes FLOAT, IVECn becomes VECn; floats are returned as they are, with their derivative.
+    """Integers as floats: INT becomes FLOAT, IVECn becomes VECn; floats are returned as they are, with their
+    derivative.
 
-    x: any type. The result has its domain. Exact up to 2**24 on devices. Raises GraphError if x is not a number.
+    x: any type. The result has its domain. Exact up to 2**24 on devices. Raises GraphError if x is not a
+    number.
 
     >>> evaluate(F.to_float(Variable.of(7)) / 2.0).item()
     3.5
@@ -218,7 +217,8 @@ def to_float(x: Like) -> Variable:
 
 
 def to_int(x: Like) -> Variable:
-    """Floats as integers: FLOAT becomes INT, VECn becomes IVECn, truncated toward zero; integers are returned as they are.
+    """Floats as integers: FLOAT becomes INT, VECn becomes IVECn, truncated toward zero; integers are returned
+    as they are.
 
     x: any type but matrices. The result has its domain. No derivative passes. Raises GraphError.
 

@@ -1,4 +1,4 @@
-"""Matrices: columns, products, inverse; components by number. NumPy indexes matrices [row, column], GLSL by columns."""
+"""Columns, products, inverse, components. NumPy indexes matrices [row, column], GLSL by columns."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ __all__ = [
 
 
 class Columns(Assembly):
-    """The matrix with the given columns."""
-
     def infer(self):
         order = len(self.inputs)
         if order not in (2, 3, 4) or any(x.vtype is not vector_type(order) for x in self.inputs):
@@ -43,8 +41,6 @@ class Columns(Assembly):
 
 
 class Column(Linear):
-    """Column ``number`` of a matrix."""
-
     operations = 1.0
     exact = True
     fields = ("number",)
@@ -69,8 +65,6 @@ class Column(Linear):
 
 
 class Transpose(Linear):
-    """Rows and columns exchanged."""
-
     operations = 2.0
     exact = True
     glsl = "transpose($0)"
@@ -110,8 +104,6 @@ class MatMul(Bilinear):
 
 
 class Outer(Bilinear):
-    """The matrix of products: element [i, j] is a[i] * b[j]."""
-
     operations = 2.0
     glsl = "outerProduct($0, $1)"
 
@@ -130,8 +122,6 @@ class Outer(Bilinear):
 
 
 class Inverse(PixelFunction):
-    """The inverse matrix; not finite where the matrix is singular."""
-
     operations = 31.0
     glsl = "inverse($0)"
 
@@ -217,7 +207,8 @@ def mat4(*columns: Like) -> Variable:
 def column(m: Variable, j: int) -> Variable:
     """Column j of a matrix; the operator ``m[j]``.
 
-    m: MATn. j: 0 to n - 1; negative numbers count from the end. The result is a VECn. Differentiable. Raises GraphError.
+    m: MATn. j: 0 to n - 1; negative numbers count from the end. The result is a VECn. Differentiable. Raises
+    GraphError.
 
     >>> m = Variable.of([[1.0, 2.0], [3.0, 4.0]], MAT2)
     >>> evaluate(F.column(m, 1)).ravel().tolist()
@@ -227,7 +218,7 @@ def column(m: Variable, j: int) -> Variable:
 
 
 def product(a: Variable, b: Variable) -> Variable:
-    """The product of matrices and vectors, texel by texel: MATn @ MATn, MATn @ VECn, or VECn @ MATn of a row vector."""
+    """Products of matrices and vectors: MATn @ MATn, MATn @ VECn, or VECn @ MATn of a row vector."""
     if b.vtype.is_matrix and not a.vtype.is_matrix and not a.vtype.is_scalar:
         return MatMul(transpose(b), a).output
     return MatMul(a, b).output
@@ -258,8 +249,8 @@ def inverse(m: Like) -> Variable:
 def determinant(m: Like) -> Variable:
     """The determinant of a matrix.
 
-    m: MATn. The result is FLOAT, of its domain. Differentiable; at singular MAT4 the derivative is not finite. Raises
-    GraphError.
+    m: MATn. The result is FLOAT, of its domain. Differentiable; at singular MAT4 the derivative is not
+    finite. Raises GraphError.
 
     >>> evaluate(F.determinant([[1.0, 2.0], [3.0, 5.0]])).round(4).item()
     -1.0
@@ -282,8 +273,9 @@ def outer(a: Like, b: Like) -> Variable:
 def component(x: Variable, key: int | slice | tuple[int, int]) -> Variable:
     """A part of a vector or matrix by number; the operator ``x[key]``.
 
-    x: a vector: key is a number (a scalar results) or a slice (a shorter vector). x: a matrix: key is the number of a column
-    (VECn), or (row, column) of an element. Negative numbers count from the end. Differentiable. Raises GraphError.
+    x: a vector: key is a number (a scalar results) or a slice (a shorter vector). x: a matrix: key is the
+    number of a column (VECn), or (row, column) of an element. Negative numbers count from the end.
+    Differentiable. Raises GraphError.
 
     >>> x = Variable.of([1.0, 2.0, 3.0], VEC3)
     >>> evaluate([F.component(x, -1), x[0]])[0].item(), evaluate(x[:2]).ravel().tolist()
@@ -306,7 +298,8 @@ def component(x: Variable, key: int | slice | tuple[int, int]) -> Variable:
 def max_component(x: Variable) -> Variable:
     """The largest component of a vector or matrix.
 
-    x: any type. The result is FLOAT (INT), of the domain of x. The gradient goes to the largest, the first of equal ones.
+    x: any type. The result is FLOAT (INT), of the domain of x. The gradient goes to the largest, the first of
+    equal ones.
 
     >>> evaluate(F.max_component(Variable.of([1.0, 3.0, 2.0], VEC3))).item()
     3.0

@@ -89,9 +89,9 @@ class Sobol2(PixelFunction):
 def random(seed: Like, counter: Like, size: Size, batch: int = 1) -> Variable:
     """Random numbers, uniform in [0, 1) in steps of 2**-24: a hash of seed, counter, texel and tile.
 
-    seed, counter: INT Variables (one texel, or the domain of the result) or Python ints; send another counter for other
-    numbers. size (W, H), batch: of the result, FLOAT. The same on all devices and on the host. No derivative. Raises
-    GraphError.
+    seed, counter: INT Variables (one texel, or the domain of the result) or Python ints; send another counter
+    for other numbers. size (W, H), batch: of the result, FLOAT. The same on all devices and on the host. No
+    derivative. Raises GraphError.
 
     >>> a, b = F.random(1, 0, (64, 64)), F.random(1, 1, (64, 64))
     >>> 0.4 < evaluate(F.mean(a)).item() < 0.6, evaluate(F.mean(F.equal(a, b))).item() < 0.01
@@ -104,8 +104,8 @@ def random(seed: Like, counter: Like, size: Size, batch: int = 1) -> Variable:
 def sobol2(index: Like) -> Variable:
     """Points of the two-dimensional Sobol sequence in [0, 1), cut to 24 bits, exact.
 
-    index: INT, the number of the point. The result is VEC2 of its domain. Any 2**k points from a multiple of 2**k on fall
-    into different cells of width 2**-k in each dimension. No derivative. Raises GraphError.
+    index: INT, the number of the point. The result is VEC2 of its domain. Any 2**k points from a multiple of
+    2**k on fall into different cells of width 2**-k in each dimension. No derivative. Raises GraphError.
 
     >>> evaluate(F.sobol2(Variable.of([0, 1, 2, 3], INT))).tolist()
     [[0.0, 0.0], [0.5, 0.5], [0.25, 0.75], [0.75, 0.25]]

@@ -19,7 +19,7 @@ XYZW = "xyzw"
 
 
 class Assembly(PixelFunction):
-    """The base of vectors and matrices of which the inputs are parts."""
+    """The base of vectors and matrices made of their inputs."""
 
     operations, decides_on = 2.0, ()
     exact = True
@@ -32,7 +32,7 @@ class Assembly(PixelFunction):
 
 
 class Construct(Assembly):
-    """A vector of the components of the inputs, in order. A single scalar fills all components."""
+    """The components of the inputs, in order. A single scalar fills all components."""
 
     fields = ("vtype",)
 
@@ -102,7 +102,7 @@ class Swizzle(Linear):
 
 
 class Spread(Linear):
-    """Transpose of Swizzle: input component k is added to output component ``keys[k]``; other components are 0."""
+    """Transpose of Swizzle: adds input component k to output component ``keys[k]``; others are 0."""
 
     operations = 2.0
     fields = ("keys", "width")
@@ -135,8 +135,6 @@ class Spread(Linear):
 
 
 class SumComponents(Linear):
-    """All components of a vector or matrix added to a scalar."""
-
     @property
     def operations(self) -> float:
         return float(self.inputs[0].vtype.components)
@@ -163,8 +161,6 @@ class SumComponents(Linear):
 
 
 class Fill(Linear):
-    """A matrix with the scalar in every element."""
-
     operations = 2.0
     exact = True
     fields = ("vtype",)
@@ -201,8 +197,9 @@ def _vector(vtype: VType, parts: tuple[Like, ...]) -> Variable:
 def vec2(*parts: Like) -> Variable:
     """VEC2 of scalars, as in GLSL.
 
-    parts: two scalars, one that fills both components, or one longer vector that is cut. Integers are converted. Domains
-    broadcast. Differentiable in float parts. Raises GraphError if the components do not add up.
+    parts: two scalars, one that fills both components, or one longer vector that is cut. Integers are
+    converted. Domains broadcast. Differentiable in float parts. Raises GraphError if the components do not
+    add up.
 
     >>> evaluate(F.vec2(1.0, 2.0)).ravel().tolist()
     [1.0, 2.0]
@@ -213,8 +210,8 @@ def vec2(*parts: Like) -> Variable:
 def vec3(*parts: Like) -> Variable:
     """VEC3 of scalars and vectors, as in GLSL.
 
-    parts: three components in all, one scalar that fills them, or a VEC4 that is cut. Integers are converted. Domains
-    broadcast. Differentiable in float parts. Raises GraphError if the components do not add up.
+    parts: three components in all, one scalar that fills them, or a VEC4 that is cut. Integers are converted.
+    Domains broadcast. Differentiable in float parts. Raises GraphError if the components do not add up.
 
     >>> evaluate(F.vec3((1.0, 2.0), 3.0)).ravel().tolist()
     [1.0, 2.0, 3.0]
@@ -225,8 +222,8 @@ def vec3(*parts: Like) -> Variable:
 def vec4(*parts: Like) -> Variable:
     """VEC4 of scalars and vectors, as in GLSL.
 
-    parts: four components in all, or one scalar that fills them. Integers are converted. Domains broadcast. Differentiable
-    in float parts. Raises GraphError if the components do not add up.
+    parts: four components in all, or one scalar that fills them. Integers are converted. Domains broadcast.
+    Differentiable in float parts. Raises GraphError if the components do not add up.
 
     >>> evaluate(F.vec4((1.0, 2.0, 3.0), 1.0)).ravel().tolist()
     [1.0, 2.0, 3.0, 1.0]
@@ -271,8 +268,9 @@ def ivec4(*parts: Like) -> Variable:
 def swizzle(x: Like, names: str) -> Variable:
     """Components of a vector by name, in any order and repeated; the attribute ``x.zyx``.
 
-    x: VECn or IVECn; a scalar has ``"x"`` only. names: 1 to 4 letters of ``"xyzw"`` or of ``"rgba"``. The result is a vector
-    of as many components, of the domain of x. Differentiable. Raises GraphError for components that x lacks.
+    x: VECn or IVECn; a scalar has ``"x"`` only. names: 1 to 4 letters of ``"xyzw"`` or of ``"rgba"``. The
+    result is a vector of as many components, of the domain of x. Differentiable. Raises GraphError for
+    components that x lacks.
 
     >>> evaluate(F.swizzle((1.0, 2.0, 3.0), "zzx")).ravel().tolist()
     [3.0, 3.0, 1.0]
@@ -302,7 +300,8 @@ def sum_components(x: Variable) -> Variable:
 def fill(x: Variable, vtype: VType) -> Variable:
     """The scalar x in every component of a type.
 
-    x: FLOAT (INT). vtype: the type of the result, whose domain is that of x. Differentiable. Raises GraphError.
+    x: FLOAT (INT). vtype: the type of the result, whose domain is that of x. Differentiable. Raises
+    GraphError.
 
     >>> evaluate(F.fill(Variable.of(2.0), VEC3)).ravel().tolist()
     [2.0, 2.0, 2.0]

@@ -1,4 +1,4 @@
-"""Textures: which texel stands at integer coordinates outside of an image, or of a level in an image of levels."""
+"""Which texel stands at integer coordinates outside of a texture, or of a level in an image of levels."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Place = tuple[int, int, int, int]
 class Wrap:
     """How texels outside of an extent are brought inside.
 
-    periods: after how many extents along x and y the texels repeat; None: never. fold, fold_glsl: bring the remainder by
-    the period, or the texel itself, into the extent; the GLSL changes ``rest`` by ``extent`` (both ivec2), or, without
-    periods, declares ``rest`` from ``{texel}``.
+    periods: after how many extents along x and y the texels repeat; None: never. fold, fold_glsl: bring the
+    remainder by the period, or the texel itself, into the extent; the GLSL changes ``rest`` by ``extent``
+    (both ivec2), or, without periods, declares ``rest`` from ``{texel}``.
     """
 
     periods: tuple[int, int] | None
@@ -60,8 +60,7 @@ REMAINDER_FIXED = (
     "ivec2 period = {period}, rest = {texel} - ({texel} / period) * period;\n"
     "rest += period * ivec2(lessThan(rest, ivec2(0)));\n"
 )
-"""Of a constant extent. The division truncates, so the remainder may be negative; GLSL does not define % for negative
-numbers."""
+"""Of a constant extent. GLSL does not define % for negative numbers, and its division truncates."""
 
 
 def _mirrored(rest: np.ndarray, extent: np.ndarray) -> np.ndarray:
@@ -75,7 +74,7 @@ def _over_the_pole(rest: np.ndarray, extent: np.ndarray) -> np.ndarray:
 
 
 NOWHERE = -(1 << 24)
-"""A texel that is outside of every image, wherever a level or a layer stands in it: a lookup there gives 0."""
+"""A texel outside of every image, wherever a level or a layer stands in it: a lookup there gives 0."""
 
 
 def _outside_is_nowhere(texel: np.ndarray, extent: np.ndarray) -> np.ndarray:
@@ -105,7 +104,7 @@ WRAPS = {
         even=True,
     ),
 }
-"""By name. "sphere" is for equirectangular maps: u repeats; beyond a pole the rows come back, shifted by half the width."""
+"""By name. "sphere" is for equirectangular maps: beyond a pole rows come back, shifted by half the width."""
 AXIS_WRAPS = tuple(name for name, wrap in WRAPS.items() if not wrap.even)
 """Those that say what happens along each axis alone."""
 
@@ -116,8 +115,6 @@ WrapName = str | tuple[str, str]
 
 @dataclass(frozen=True)
 class WrapByAxis:
-    """One way along x and another along y."""
-
     along: Wrap
     down: Wrap
     even: bool = False
@@ -148,12 +145,11 @@ def wrap_of(name: WrapName) -> Wrap | WrapByAxis:
 
 
 def one_wrap(name: WrapName) -> WrapName:
-    """One name for two that are equal."""
     return name[0] if isinstance(name, tuple) and len(set(name)) == 1 else name
 
 
 class WrapTexel(PixelFunction):
-    """IVEC2 to IVEC2: a texel brought inside an image of ``size``, by a name of ``WRAPS``."""
+    """IVEC2 to IVEC2: a texel brought inside an image of ``size`` by a name of ``WRAPS``."""
 
     operations = 12.0
     exact = zero_derivative = True
@@ -177,7 +173,7 @@ class WrapTexel(PixelFunction):
 
 
 class LevelPlace(PixelFunction):
-    """Input: level, INT. IVEC4: its place (x, y, width, height) among ``layout``; levels beyond the last are the last."""
+    """Input: level INT. IVEC4: its place (x, y, width, height) in ``layout``, clamped to the last level."""
 
     operations = 10.0
     exact = zero_derivative = True
@@ -207,10 +203,8 @@ class LevelPlace(PixelFunction):
 
 
 class LevelTexel(PixelFunction):
-    """Inputs (texel IVEC2, place IVEC4): the texel in an image in which its level stands at ``place``.
-
-    The texel is brought inside its level by a name of ``WRAPS``. binary: all sides are powers of two.
-    """
+    """Inputs (texel IVEC2, place IVEC4): the texel, brought inside its level by a name of ``WRAPS``, in the
+    image where the level stands at ``place``. binary: all sides are powers of two."""
 
     operations = 16.0
     exact = zero_derivative = True
@@ -234,12 +228,11 @@ class LevelTexel(PixelFunction):
 
 
 def is_binary(places: tuple[Place, ...]) -> bool:
-    """Whether the sides of all levels are powers of two."""
     return all(side & (side - 1) == 0 for place in places for side in place[2:])
 
 
 def _series(places: tuple[Place, ...]) -> bool:
-    """Whether these are the levels of a square binary pyramid: level 0 on top, the others in a row below it."""
+    """Whether these are the levels of a square binary pyramid: level 0 on top, the others in a row below."""
     first, below = places[0][2], places[-1][1]
     series = [(0, 0, first, first)]
     series += [(first - (first >> (k - 1)), below, first >> k, first >> k) for k in range(1, len(places))]

@@ -23,8 +23,8 @@ __all__ = ["cube_face", "cube_uv", "sample_cube", "sample_sphere", "sphere_uv"]
 
 
 class CubeFace(PixelFunction):
-    """Input: direction, VEC3. INT: the face of a cube map, 0 to 5 for +X, -X, +Y, -Y, +Z, -Z: the axis with the largest
-    component. Of equal ones Z is taken before Y, and Y before X, as in Vulkan."""
+    """Input: direction VEC3. INT: the face of a cube map, 0 to 5 for +X, -X, +Y, -Y, +Z, -Z: the axis of the
+    largest component. Of equal ones Z comes before Y, and Y before X, as in Vulkan."""
 
     operations = 10.0
     zero_derivative = True
@@ -47,8 +47,9 @@ class CubeFace(PixelFunction):
 
 
 class CubeTexel(PixelFunction):
-    """Inputs (texel IVEC2, face INT, place IVEC4): the texel in an image in which the first face stands at ``place``, and the
-    others below it. One texel beyond an edge is that of the neighbouring face; beyond a corner there is none: (-1, -1)."""
+    """Inputs (texel IVEC2, face INT, place IVEC4): the texel in an image with the first face at ``place`` and
+    the others below it. One texel beyond an edge is that of the neighbouring face; beyond a corner it is (-1,
+    -1)."""
 
     operations = 50.0
     exact = zero_derivative = True
@@ -91,8 +92,8 @@ class CubeTexel(PixelFunction):
 def cube_face(direction: Like) -> Variable:
     """INT: the face of a cube map that a direction meets, 0 to 5 for +X, -X, +Y, -Y, +Z, -Z.
 
-    direction: VEC3, of any length. It is the axis of the largest component; of equal ones Z is taken before Y, and Y before
-    X, as in Vulkan. No derivative. Raises GraphError.
+    direction: VEC3, of any length. It is the axis of the largest component; of equal ones Z is taken before
+    Y, and Y before X, as in Vulkan. No derivative. Raises GraphError.
 
     >>> evaluate(F.cube_face((0.1, -2.0, 0.5))).item()
     3
@@ -103,9 +104,9 @@ def cube_face(direction: Like) -> Variable:
 def cube_uv(direction: Like, face: Variable | None = None) -> Variable:
     """VEC2: where a direction meets the plane of a face of a cube map; on the face itself it is in [0, 1].
 
-    direction: VEC3, of any length; (0, 0, 0) is taken as the centre of a face. face: INT, by default ``cube_face``. (0, 0)
-    is the corner of the first texel, v grows downward, and faces are turned as in Vulkan. Differentiable in the direction.
-    Raises GraphError.
+    direction: VEC3, of any length; (0, 0, 0) is taken as the centre of a face. face: INT, by default
+    ``cube_face``. (0, 0) is the corner of the first texel, v grows downward, and faces are turned as in
+    Vulkan. Differentiable in the direction. Raises GraphError.
 
     >>> evaluate(F.cube_uv((2.0, 1.0, 0.0))).ravel().tolist()
     [0.5, 0.25]
@@ -127,15 +128,16 @@ def sample_cube(
 ) -> Variable:
     """The cube map in a direction, seamless across edges and corners of faces.
 
-    cube: FLOAT, VECn or MATn of size (W, 6 W): the faces +X, -X, +Y, -Y, +Z, -Z below each other, turned as in Vulkan (seen
-    from the inside, x to the right and y down are -Z -Y, +Z -Y, +X +Z, +X -Z, +X -Y, -X -Y of the world); batch 1 (shared)
-    or that of the direction. direction: VEC3, of any length. The result has the type of the map and the domain of the
-    direction. Differentiable in the map, in the direction unless the filter is "nearest", and in the level. Raises GraphError.
+    cube: FLOAT, VECn or MATn of size (W, 6 W): the faces +X, -X, +Y, -Y, +Z, -Z below each other, turned as
+    in Vulkan (seen from the inside, x to the right and y down are -Z -Y, +Z -Y, +X +Z, +X -Z, +X -Y, -X -Y of
+    the world); batch 1 (shared) or that of the direction. direction: VEC3, of any length. The result has the
+    type of the map and the domain of the direction. Differentiable in the map, in the direction unless the
+    filter is "nearest", and in the level. Raises GraphError.
 
-    filter: "nearest", "bilinear", or "trilinear" with ``level`` (FLOAT, usually ``direction_level``): 0 is the map, and the
-    faces of each level have half the width of the one before, rounded down; its texels are means of texels of the same face.
-    Beyond an edge a face goes on with the texels of its neighbour. At a corner three texels meet; the weight of the fourth,
-    which does not exist, is shared equally among them.
+    filter: "nearest", "bilinear", or "trilinear" with ``level`` (FLOAT, usually ``direction_level``): 0 is
+    the map, and the faces of each level have half the width of the one before, rounded down; its texels are
+    means of texels of the same face. Beyond an edge a face goes on with the texels of its neighbour. At a
+    corner three texels meet; the weight of the fourth, which does not exist, is shared equally among them.
 
     >>> cube = Variable(FLOAT, (1, 6), data=np.arange(6.0).reshape(1, 6, 1))
     >>> evaluate(F.sample_cube(cube, (0.0, -3.0, 1.0), "nearest")).item()
@@ -179,8 +181,9 @@ def sample_cube_levels(
 ) -> Variable:
     """The two levels beside ``level``, each bilinear at uv of a face, mixed by its fraction.
 
-    image: it holds the first face of level k at ``places[k]``, which is square, and the others below it. The sizes of levels
-    need not be related. face, uv: ``cube_face`` and ``cube_uv``. Differentiable in image, uv and level.
+    image: it holds the first face of level k at ``places[k]``, which is square, and the others below it. The
+    sizes of levels need not be related. face, uv: ``cube_face`` and ``cube_uv``. Differentiable in image, uv
+    and level.
     """
     return between_levels(level, len(places), lambda k: _level(image, places, face, uv, k))
 
@@ -206,11 +209,12 @@ def _level(
 
 
 def sphere_uv(direction: Like) -> Variable:
-    """VEC2: where a direction meets an equirectangular map: u = 1/2 + atan2(x, -z) / (2 pi), v = acos(y / length) / pi.
+    """VEC2: where a direction meets an equirectangular map: u = 1/2 + atan2(x, -z) / (2 pi), v = acos(y /
+    length) / pi.
 
-    direction: VEC3, of any length but 0; Y is up. So the middle of the map is -Z, +X is to the right of it, and its first
-    row is +Y. At the poles u is 1/2. Differentiable in the direction; the derivative of u is 0 at the poles and grows beyond
-    all bounds beside them. Raises GraphError.
+    direction: VEC3, of any length but 0; Y is up. So the middle of the map is -Z, +X is to the right of it,
+    and its first row is +Y. At the poles u is 1/2. Differentiable in the direction; the derivative of u is 0
+    at the poles and grows beyond all bounds beside them. Raises GraphError.
 
     >>> evaluate(F.sphere_uv((2.0, 0.0, 0.0))).ravel().tolist()
     [0.75, 0.5]
@@ -231,13 +235,14 @@ def sample_sphere(
 ) -> Variable:
     """The equirectangular map in a direction: ``sample`` at ``sphere_uv``, with wrap "sphere".
 
-    texture: FLOAT, VECn or MATn, usually twice as wide as high; batch 1 (shared) or that of the direction. direction: VEC3, of
-    any length but 0. filter: "nearest", "bilinear", or "trilinear" with ``level`` (FLOAT, usually ``direction_level``). The
-    result has the type of the map and the domain of the direction. Differentiable in the map, in the direction unless the
-    filter is "nearest", and in the level. Raises GraphError.
+    texture: FLOAT, VECn or MATn, usually twice as wide as high; batch 1 (shared) or that of the direction.
+    direction: VEC3, of any length but 0. filter: "nearest", "bilinear", or "trilinear" with ``level`` (FLOAT,
+    usually ``direction_level``). The result has the type of the map and the domain of the direction.
+    Differentiable in the map, in the direction unless the filter is "nearest", and in the level. Raises
+    GraphError.
 
-    The value is continuous along every path but one that turns around a pole on the spot. The width is even, so that each
-    texel of the first and last row has one opposite to it across the pole.
+    The value is continuous along every path but one that turns around a pole on the spot. The width is even,
+    so that each texel of the first and last row has one opposite to it across the pole.
 
     >>> sky = Variable(FLOAT, (4, 2), data=np.array([[[3.0, 3.0, 3.0, 3.0], [1.0, 1.0, 1.0, 1.0]]]))  # up, and down
     >>> evaluate(F.sample_sphere(sky, (0.2, 1.0, 0.1), "nearest")).item()

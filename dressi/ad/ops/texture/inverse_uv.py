@@ -26,7 +26,7 @@ __all__ = ["inverse_uv", "sample_inverse_uv"]
 
 
 class GatherNumbered(Picks):
-    """Inputs (x, number): the texel of x whose number, (tile * H + y) * W + x, is given; 0 for negative numbers."""
+    """Inputs (x, number): the texel of x of that number, (tile * H + y) * W + x; 0 for negative numbers."""
 
     operations = 10.0
 
@@ -55,11 +55,12 @@ class GatherNumbered(Picks):
 
 
 class InverseUVSample(Alias):
-    """Inputs (value, texture, uv, mask, table, scale): the value. The gradient of the texture is read through the table.
+    """Inputs (value, texture, uv, mask, table, scale): the value. The gradient of the texture is read through
+    the table.
 
-    ``value`` is the texture sampled at uv, ``table`` comes from ``inverse_uv``, ``scale`` is a factor for the gradient of
-    each texel. The gradient by uv is exact. The gradient by the texture is an estimate: its derivative, and the forward
-    derivative by the texture, raise GraphError.
+    ``value`` is the texture sampled at uv, ``table`` comes from ``inverse_uv``, ``scale`` is a factor for the
+    gradient of each texel. The gradient by uv is exact. The gradient by the texture is an estimate: its
+    derivative, and the forward derivative by the texture, raise GraphError.
     """
 
     fetches = 0.0
@@ -85,7 +86,7 @@ class InverseUVSample(Alias):
 
 
 def _claims(uv: Variable, mask: Variable, size: Size, jitter: Variable) -> Variable:
-    """IVEC2: the texel of the inverse UV table that each pixel claims, (-1, -1) for none."""
+    """IVEC2: the texel that each pixel claims, (-1, -1) for none."""
     if uv.vtype is not VEC2 or jitter.vtype is not VEC2:
         raise GraphError(f"uv and jitter must be VEC2, not {uv} and {jitter}")
     place = uv * (float(size[0]), float(size[1])) - 0.5 + jitter
@@ -96,12 +97,13 @@ def _claims(uv: Variable, mask: Variable, size: Size, jitter: Variable) -> Varia
 def inverse_uv(uv: Variable, mask: Like, size: Size, jitter: Like = (0.5, 0.5), batch: int = 1) -> Variable:
     """The inverse UV table (Dressi, algorithm 1): for each texel one screen pixel that shows it, -1 for none.
 
-    uv: VEC2 on the screen; it repeats. mask: FLOAT, 0 where the screen shows nothing. size, batch: of the texture (batch 1,
-    or that of uv). jitter: VEC2 in [0, 1), usually ``F.sobol2(step)``. A pixel claims the texel
-    ``floor(uv * size - 0.5 + jitter)``, one of the four that bilinear sampling reads; with uniform jitter, with the
-    probability of its weight. With the default jitter it claims the texel that contains it. If several pixels claim a texel
-    one of them wins, by a hash of its number and the jitter that does not depend on the order of execution. Returns INT of
-    domain (size, batch): the number of the pixel, (tile * H + y) * W + x. Not differentiable. Raises GraphError.
+    uv: VEC2 on the screen; it repeats. mask: FLOAT, 0 where the screen shows nothing. size, batch: of the
+    texture (batch 1, or that of uv). jitter: VEC2 in [0, 1), usually ``F.sobol2(step)``. A pixel claims the
+    texel ``floor(uv * size - 0.5 + jitter)``, one of the four that bilinear sampling reads; with uniform
+    jitter, with the probability of its weight. With the default jitter it claims the texel that contains it.
+    If several pixels claim a texel one of them wins, by a hash of its number and the jitter that does not
+    depend on the order of execution. Returns INT of domain (size, batch): the number of the pixel, (tile * H
+    + y) * W + x. Not differentiable. Raises GraphError.
 
     >>> uv = Variable.of([[[0.125, 0.5], [0.875, 0.5]]], VEC2)
     >>> evaluate(F.inverse_uv(uv, 1.0, (4, 1))).ravel().tolist()
@@ -111,8 +113,8 @@ def inverse_uv(uv: Variable, mask: Like, size: Size, jitter: Like = (0.5, 0.5), 
     width, height = uv.size
     pixels = width * height * uv.tiles
     number = linear_index(uv.size, uv.tiles) + tile_index(uv.size, uv.tiles) * (width * height)
-    # The key is (random rank, number) in 31 bits. With the number alone the same pixels would always win, and the others
-    # would never contribute to the texture (measured: 1 to 4 dB lost on a noisy image).
+    # The key is (random rank, number) in 31 bits. With the number alone the same pixels would always win, and
+    # the others would never contribute to the texture (measured: 1 to 4 dB lost on a noisy image).
     ranks = 1 << max(31 - pixels.bit_length(), 0)
     rank = random(to_int(jitter.y * 2.0**24), to_int(jitter.x * 2.0**24), uv.size, uv.tiles)
     key = to_int(rank * float(ranks)) * pixels + number
@@ -123,18 +125,21 @@ def inverse_uv(uv: Variable, mask: Like, size: Size, jitter: Like = (0.5, 0.5), 
 def sample_inverse_uv(
     texture: Variable, uv: Variable, mask: Like, jitter: Like = (0.5, 0.5), *, count: bool = True
 ) -> Variable:
-    """``sample(texture, uv)`` whose gradient by the texture is read through the inverse UV table (Dressi, 3.3.2).
+    """``sample(texture, uv)`` whose gradient by the texture is read through the inverse UV table (Dressi,
+    3.3.2).
 
-    Arguments, types and result as for ``sample`` (bilinear, repeat) and ``inverse_uv``. The gradient by uv is exact and can
-    be differentiated again. The gradient by the texture is an estimate, whose derivatives raise GraphError: each pixel
-    claims one of its four texels, with the probability of its weight if jitter is uniform in [0, 1)^2, and a texel gets the
-    gradient of one pixel that claims it, times the number of claims.
+    Arguments, types and result as for ``sample`` (bilinear, repeat) and ``inverse_uv``. The gradient by uv is
+    exact and can be differentiated again. The gradient by the texture is an estimate, whose derivatives raise
+    GraphError: each pixel claims one of its four texels, with the probability of its weight if jitter is
+    uniform in [0, 1)^2, and a texel gets the gradient of one pixel that claims it, times the number of
+    claims.
 
-    - If pixels are at least a texel apart in the texture, no two claim the same texel, and the mean over the jitter is the
-      exact gradient.
-    - If the texture is magnified, the mean has the right scale, and the pixels that share a texel are chosen equally often.
-    - With ``count=False``, the algorithm of the paper, there is no factor: in the second case the gradient is too small by
-      the number of claims, but no additions are needed.
+    - If pixels are at least a texel apart in the texture, no two claim the same texel, and the mean over the
+      jitter is the exact gradient.
+    - If the texture is magnified, the mean has the right scale, and the pixels that share a texel are chosen
+      equally often.
+    - With ``count=False``, the algorithm of the paper, there is no factor: in the second case the gradient is
+      too small by the number of claims, but no additions are needed.
 
     >>> texture = Variable.of([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]])
     >>> uv = Variable.of([[[0.25, 0.5], [0.75, 0.5]]], VEC2)  # the centres of texels 1 and 4

@@ -33,8 +33,8 @@ HARDWARE_WRAPS = frozenset({"repeat", "clamp"})
 class Filtered(PixelFunction):
     """Inputs (value, texture, uv): the value, which is the texture at uv, computed from single texels.
 
-    A planner may read the texture with the device's own sampler instead, where that is off by at most ``tolerance`` of the
-    range of the texture's values. Derivatives are those of the value.
+    A planner may use the device's sampler instead, if that is off by at most ``tolerance`` of the range of
+    the texture's values. Derivatives are those of the value.
     """
 
     operations, fetches = 0.0, 0.0
@@ -129,37 +129,40 @@ def sample(
     layer: Like | None = None,
     tolerance: float = 1e-3,
 ) -> Variable:
-    """The texture at uv: (0, 0) is the corner of texel (0, 0), v grows downward, texel i has its centre at (i + 0.5) / W.
+    """The texture at uv: (0, 0) is the corner of texel (0, 0), v grows downward, texel i has its centre at (i
+    + 0.5) / W.
 
-    texture: FLOAT, VECn or MATn; batch 1 (shared) or that of uv (own tile). uv: VEC2. The result has the type of the
-    texture and the domain of uv. Differentiable in the texture (exactly: the transpose is ``scatter_add``), in uv unless
-    the filter is "nearest", and in level, across and down. Raises GraphError.
+    texture: FLOAT, VECn or MATn; batch 1 (shared) or that of uv (own tile). uv: VEC2. The result has the type
+    of the texture and the domain of uv. Differentiable in the texture (exactly: the transpose is
+    ``scatter_add``), in uv unless the filter is "nearest", and in level, across and down. Raises GraphError.
 
     filter: "nearest" is the texel that contains uv, "bilinear" the mean of the four around it by distance.
 
-    - "trilinear" mixes the two mip levels beside ``level`` (FLOAT, usually ``mip_level``), each bilinear. Level 0 is the
-      texture; each level has half the width and height of the one before, rounded down (for the wrap "sphere" to an even
-      width), and its texels are means. Levels are clamped to those there are.
-    - "anisotropic" takes ``across`` and ``down``, VEC2, the derivatives of uv by one pixel to the right and one pixel down.
-      J has them as columns, in texels, and the singular values s1 >= s2; d is s1's axis in the texture, with the length
-      sqrt(s1^2 - s2^2). The value is the mean of n = ``taps`` (1 to 16) trilinear samples at uv + ((k + 1/2) / n - 1/2) d,
-      k = 0 ... n - 1, all of level log2 sqrt(s2^2 + |d|^2 / n^2). So the second moments of the taps and of their level
-      add up to those of the footprint, and where it is a circle the filter is trilinear. It is smooth in J but there.
+    - "trilinear" mixes the two mip levels beside ``level`` (FLOAT, usually ``mip_level``), each bilinear.
+      Level 0 is the texture; each level has half the width and height of the one before, rounded down (for
+      the wrap "sphere" to an even width), and its texels are means. Levels are clamped to those there are.
+    - "anisotropic" takes ``across`` and ``down``, VEC2, the derivatives of uv by one pixel to the right and
+      one pixel down. J has them as columns, in texels, and the singular values s1 >= s2; d is s1's axis in
+      the texture, with the length sqrt(s1^2 - s2^2). The value is the mean of n = ``taps`` (1 to 16)
+      trilinear samples at uv + ((k + 1/2) / n - 1/2) d, k = 0 ... n - 1, all of level log2 sqrt(s2^2 + |d|^2
+      / n^2). So the second moments of the taps and of their level add up to those of the footprint, and where
+      it is a circle the filter is trilinear. It is smooth in J but there.
 
-    wrap: "repeat", "clamp", "mirror" (every other repetition is mirrored), "zero" (texels outside are 0) or "sphere"
-    (equirectangular maps, see ``sample_sphere``: u repeats; beyond a pole the rows come back, shifted by half the width,
-    which should be even); or two of the others, along u and v.
+    wrap: "repeat", "clamp", "mirror" (every other repetition is mirrored), "zero" (texels outside are 0) or
+    "sphere" (equirectangular maps, see ``sample_sphere``: u repeats; beyond a pole the rows come back,
+    shifted by half the width, which should be even); or two of the others, along u and v.
 
-    layers, layer: a stack of so many textures of one size stands below each other in one image; ``layer`` (INT) chooses
-    one, clamped to those there are; a FLOAT mixes the two beside it, and is differentiable, as the third axis of a volume. uv
-    spans one layer, and a filter or a level never mixes texels of two.
+    layers, layer: a stack of so many textures of one size stands below each other in one image; ``layer``
+    (INT) chooses one, clamped to those there are; a FLOAT mixes the two beside it, and is differentiable, as
+    the third axis of a volume. uv spans one layer, and a filter or a level never mixes texels of two.
 
-    tolerance: a device may read the texture with its own sampler if that is faster and is off by at most so much of the
-    range of the texture's values. A sampler knows 2^b places between two texels, with b the device's ``subTexelPrecisionBits``
-    (``dressi devices``), and a bilinear read is off by up to 2^(1 - b): 0.008 with the 8 bits of most GPUs (0.005 measured on
-    an H100). So the default always computes from single texels there, to the precision of 32-bit floats; ``tolerance=0.01`` is
-    for where speed is worth more. A "nearest" read may take the texel beside, an error of 1. Only "nearest" and "bilinear" with
-    "repeat" or "clamp" of single textures without tiles are read so; all else is computed from single texels.
+    tolerance: a device may read the texture with its own sampler if that is faster and is off by at most so
+    much of the range of the texture's values. A sampler knows 2^b places between two texels, with b the
+    device's ``subTexelPrecisionBits`` (``dressi devices``), and a bilinear read is off by up to 2^(1 - b):
+    0.008 with the 8 bits of most GPUs (0.005 measured on an H100). So the default always computes from single
+    texels there, to the precision of 32-bit floats; ``tolerance=0.01`` is for where speed is worth more. A
+    "nearest" read may take the texel beside, an error of 1. Only "nearest" and "bilinear" with "repeat" or
+    "clamp" of single textures without tiles are read so; all else is computed from single texels.
 
     >>> texture = Variable.of([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]])
     >>> evaluate(F.sample(texture, (0.25, 0.5))).item()
@@ -214,8 +217,8 @@ def sample(
 
 
 def bilinear(place: Variable, texel: Callable[[Variable], Variable]) -> Variable:
-    """The mean of the four texels around ``place`` by their distance. place: VEC2, in texels; the centre of the first is
-    (0.5, 0.5). texel: the value of a texel, IVEC2."""
+    """The mean of the four texels around ``place`` by distance. place: VEC2, in texels; (0.5, 0.5) is the
+    centre of the first. texel: the value of a texel, IVEC2."""
     place = place - 0.5
     corner = floor(place)
     fraction, first = place - corner, to_int(corner)
@@ -238,7 +241,7 @@ def sample_level(
     wrap: WrapName,
     layer: Variable | None = None,
 ) -> Variable:
-    """One level (INT) of an image of levels, bilinear at uv. Arguments as for ``sample_levels``."""
+    """One level (INT), bilinear at uv. Arguments as for ``sample_levels``."""
     place, binary = level_place(places, level, layer), is_binary(places)
 
     def texel(at: Variable) -> Variable:
@@ -257,7 +260,7 @@ def sample_nearest(
 
 
 def between_levels(level: Variable, count: int, one: Callable[[Variable], Variable]) -> Variable:
-    """``one`` of the two levels (INT) beside ``level`` (FLOAT, clamped to those there are), mixed by its fraction."""
+    """``one`` of the two levels (INT) beside ``level`` (FLOAT, clamped), mixed by its fraction."""
     level = clamp(level, 0.0, float(count - 1))
     lower = floor(level)
     first = to_int(lower)
@@ -274,11 +277,11 @@ def sample_levels(
 ) -> Variable:
     """The two levels beside ``level``, each bilinear at uv, mixed by its fraction.
 
-    image: FLOAT, VECn or MATn; it holds level k at ``places[k]``, (x, y, width, height). The sizes of levels need not be
-    related, for example ``mip_places``, or an environment map that is filtered for several roughnesses. uv: VEC2, in each
-    level (0, 0) is the corner of its first texel. level: FLOAT, clamped to those there are. wrap: a ``WrapName``.
-    layer: INT, of a stack: a place is that of the first layer, the others follow below it. Differentiable in image, uv and
-    level.
+    image: FLOAT, VECn or MATn; it holds level k at ``places[k]``, (x, y, width, height). The sizes of levels
+    need not be related, for example ``mip_places``, or an environment map that is filtered for several
+    roughnesses. uv: VEC2, in each level (0, 0) is the corner of its first texel. level: FLOAT, clamped to
+    those there are. wrap: a ``WrapName``. layer: INT, of a stack: a place is that of the first layer, the
+    others follow below it. Differentiable in image, uv and level.
     """
     return between_levels(level, len(places), lambda k: sample_level(image, places, uv, k, wrap, layer))
 
@@ -290,7 +293,7 @@ LEAST = 1e-20
 
 
 def mip_sizes(size: Size, even: bool = False) -> list[Size]:
-    """The sizes of all levels: each half the one before, rounded down, until one texel. even: odd widths are one less."""
+    """The sizes of all levels: each half the one before, rounded down. even: odd widths are one less."""
     sizes = [size]
     while sizes[-1] != (1, 1):
         width, height = (max(side // 2, 1) for side in sizes[-1])
@@ -311,16 +314,15 @@ def mip_places(size: Size, layers: int = 1, even: bool = False) -> tuple[Place, 
 
 
 def mipmaps(texture: Variable, layers: int = 1, even: bool = False) -> Variable:
-    """One image with all levels of a texture at their ``mip_places``. A texel of a level is the mean of the texels of the
-    level before that it covers; texels of two layers never mix. Differentiable; for one texel a layer the result is the
-    texture."""
+    """One image with all levels of a texture at their ``mip_places``. A texel of a level is the mean of the
+    texels that it covers in the level before; layers never mix. Differentiable."""
     return join_levels(mip_levels(texture, layers, even))
 
 
 def mip_levels(
     texture: Variable, layers: int = 1, even: bool = False, count: int | None = None
 ) -> list[Variable]:
-    """The levels of ``mipmaps`` as images of their own, the texture first; the first ``count`` of them. Differentiable."""
+    """The first ``count`` levels of ``mipmaps``, by default all, as separate images. Differentiable."""
     levels = [texture]
     for width, height in mip_sizes((texture.size[0], texture.size[1] // layers), even)[1:count]:
         levels.append(resize(levels[-1], (width, height * layers), "area"))
@@ -328,10 +330,11 @@ def mip_levels(
 
 
 def join_levels(levels: Sequence[Variable]) -> Variable:
-    """One image with all of these levels at their ``mip_places``. Differentiable."""
+    """One image with these levels at their ``mip_places``. Differentiable."""
     if len(levels) == 1:
         return levels[0]
-    # From the smallest level up: every step copies the levels behind it once, into an image that is as small as can be.
+    # From the smallest level up: every step copies the levels behind it once, into an image that is as small
+    # as can be.
     row = levels[-1]
     for image in reversed(levels[1:-1]):
         (width, height), (rest, low) = image.size, row.size
@@ -342,12 +345,12 @@ def join_levels(levels: Sequence[Variable]) -> Variable:
 
 
 def mip_level(across: Like, down: Like, size: Size) -> Variable:
-    """FLOAT: the level of a texture of ``size`` whose texels are as long as a pixel is in it: log2 of the largest singular
-    value of the Jacobian of the texel by the pixel.
+    """FLOAT: the level of a texture of ``size`` whose texels are as long as a pixel is in it: log2 of the
+    largest singular value of the Jacobian of the texel by the pixel.
 
-    across, down: VEC2, the derivatives of uv by one pixel to the right and one pixel down. Below 0 where the texture is
-    magnified; ``sample`` takes these as level 0. Differentiable in both, but where the footprint is a circle. Raises
-    GraphError.
+    across, down: VEC2, the derivatives of uv by one pixel to the right and one pixel down. Below 0 where the
+    texture is magnified; ``sample`` takes these as level 0. Differentiable in both, but where the footprint
+    is a circle. Raises GraphError.
 
     >>> evaluate(F.mip_level((0.5, 0.0), (0.0, 0.125), (16, 16))).item()
     3.0
@@ -361,14 +364,15 @@ def mip_level(across: Like, down: Like, size: Size) -> Variable:
 
 
 def direction_level(direction: Like, across: Like, down: Like, texels: float) -> Variable:
-    """FLOAT: the level of a cube map or an equirectangular map whose texels are as long as a pixel is in it: log2 of the
-    longest axis of the pixel's footprint on the unit sphere, in texels.
+    """FLOAT: the level of a cube map or an equirectangular map whose texels are as long as a pixel is in it:
+    log2 of the longest axis of the pixel's footprint on the unit sphere, in texels.
 
-    direction: VEC3 of any length but 0. across, down: VEC3, its derivatives by one pixel to the right and one pixel down.
-    texels: in a quarter turn, which is the width of a face of a cube map, and half the height of an equirectangular map.
-    It is measured on the sphere, so that the level is continuous over edges and poles; texels of cube maps are up to 1.27
-    times as long at the centre of a face as this mean, and those of equirectangular maps narrower toward the poles.
-    Differentiable in all three, but where the footprint is a circle. Raises GraphError.
+    direction: VEC3 of any length but 0. across, down: VEC3, its derivatives by one pixel to the right and one
+    pixel down. texels: in a quarter turn, which is the width of a face of a cube map, and half the height of
+    an equirectangular map. It is measured on the sphere, so that the level is continuous over edges and
+    poles; texels of cube maps are up to 1.27 times as long at the centre of a face as this mean, and those of
+    equirectangular maps narrower toward the poles. Differentiable in all three, but where the footprint is a
+    circle. Raises GraphError.
 
     >>> evaluate(F.direction_level((0.0, 0.0, -2.0), (np.pi / 8, 0.0, 0.0), (0.0, 0.0, 1.0), 64)).item()
     3.0
@@ -394,10 +398,12 @@ def _log_length(a: Variable, b: Variable) -> Variable:
 
 
 def footprint_axis(a: Variable, b: Variable) -> tuple[Variable, Variable, Variable]:
-    """(d, minor, length): of the matrix J with columns a and b (VEC2), with the singular values s1 and s2, the vector d
-    for which d d^T = J J^T - s2^2 (VEC2, of either sign, along the longest axis), s2^2 and |d|^2 = s1^2 - s2^2.
+    """(d, minor, length): of the matrix J with columns a and b (VEC2), with the singular values s1 and s2,
+    the vector d for which d d^T = J J^T - s2^2 (VEC2, of either sign, along the longest axis), s2^2 and |d|^2
+    = s1^2 - s2^2.
 
-    With the complex number z = (A - C) + 2 B i of J J^T = ((A, B), (B, C)), |d|^2 is |z| and d the square root of z.
+    With the complex number z = (A - C) + 2 B i of J J^T = ((A, B), (B, C)), |d|^2 is |z| and d the square
+    root of z.
     """
     x, y, both = a.x * a.x + b.x * b.x, a.y * a.y + b.y * b.y, a.x * a.y + b.x * b.y
     difference = x - y
@@ -421,7 +427,7 @@ def sample_anisotropic(
     wrap: WrapName,
     layer: Variable | None = None,
 ) -> Variable:
-    """The mean of ``taps`` trilinear samples; see ``F.sample``. The other arguments as for ``sample_levels``."""
+    """The mean of ``taps`` trilinear samples, see ``F.sample``. Other arguments as for ``sample_levels``."""
     extent = (float(places[0][2]), float(places[0][3]))
     d, minor, length = footprint_axis(hadamard(across, extent), hadamard(down, extent))
     level = log2(maximum(minor + length * (1.0 / taps**2), LEAST)) * 0.5
