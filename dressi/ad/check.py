@@ -24,10 +24,10 @@ def check_gradient(
 ) -> float:
     """The largest relative error of gradient and jvp against central differences in float64.
 
-    y: a float image computed from the leaves ``wrt``, or a callable that computes it from them. The loss is sum(w * y)
-    with random w. Leaves of up to 16 numbers are checked number by number, larger ones along ``directions`` random
-    directions; jvp along one random direction of all leaves. Errors are relative to the largest derivative by the leaf:
-    1e-6 is excellent, 1e-3 is wrong. Choose values away from kinks.
+    y: a float image computed from the leaves ``wrt``, or a callable that computes it from them. The loss is
+    sum(w * y) with random w. Leaves of up to 16 numbers are checked number by number, larger ones along
+    ``directions`` random directions; jvp along one random direction of all leaves. Errors are relative to the
+    largest derivative by the leaf: 1e-6 is excellent, 1e-3 is wrong. Choose values away from kinks.
     """
     y = y if isinstance(y, Variable) else y(*wrt)
     if y.vtype.is_int:

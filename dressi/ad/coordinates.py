@@ -79,7 +79,8 @@ class TileIndex(Coordinates):
 
 
 def pixel_coordinates(size: Size, batch: int = 1) -> Variable:
-    """IVEC2: the texel (x, y) inside its tile, for every texel of a size (W, H) and batch. Its centre is (x + 0.5, y + 0.5).
+    """IVEC2: the texel (x, y) inside its tile, for every texel of a size (W, H) and batch. Its centre is (x +
+    0.5, y + 0.5).
 
     No derivative. Raises GraphError for sizes that are not whole and positive.
 
@@ -90,7 +91,8 @@ def pixel_coordinates(size: Size, batch: int = 1) -> Variable:
 
 
 def linear_index(size: Size, batch: int = 1) -> Variable:
-    """INT: y * W + x, for every texel of a size (W, H) and batch; the entry of a list that an image holds row by row.
+    """INT: y * W + x, for every texel of a size (W, H) and batch; the entry of a list that an image holds row
+    by row.
 
     No derivative. Raises GraphError for sizes that are not whole and positive.
 
@@ -117,7 +119,8 @@ def shape_of(domain: Domain) -> tuple[int, int, int, int]:
     return tiles, 1, height, width
 
 
-# Indices that are affine in the texel, with or without a border: found by looking at what computes them, or at their values.
+# Indices that are affine in the texel, with or without a border: found by looking at what computes them, or
+# at their values.
 
 Affines = tuple[Affine, ...]
 """One for each component of an integer value, over the axes n, c, y, x of its texels."""
@@ -125,7 +128,8 @@ LARGEST = 1 << 31
 
 
 def affine(index: Variable) -> Affines | None:
-    """The components of an INT or IVECn as affine functions of the texel; None if they are not, or may overflow."""
+    """The components of an INT or IVECn as affine functions of the texel; None if they are not, or may
+    overflow."""
     found: dict[Variable, Affines] = {}
     stack = [index]
     while stack:
@@ -150,9 +154,9 @@ def affine(index: Variable) -> Affines | None:
 
 
 def table_maps(table: Variable, index: Variable) -> list[IndexMap]:
-    """The maps by which ``F.lookup`` reads a table at an affine index, one after the other: two where rows and columns have
-    different borders. Empty where the index is not affine within a border, or where an INT, which counts the rows one after the
-    other, has no column and row that are."""
+    """The maps by which ``F.lookup`` reads a table at an affine index, one after the other: two where rows
+    and columns have different borders. Empty where the index is not affine within a border, or where an INT,
+    which counts the rows one after the other, has no column and row that are."""
     parts, extents = affine(index), shape_of(index.domain)
     if parts is not None:
         x, y = parts if len(parts) == 2 else _column_and_row(parts[0], table.size, extents) or (None, None)
@@ -267,9 +271,9 @@ Fit = tuple[Affine, str]
 
 
 def _fits(table: Variable, index: Variable) -> tuple[Fit, Fit] | None:
-    """(column, row) of the texels of a table that an index reads, each affine in one axis within a border; None if they are
-    not. Clamped, mirrored, wrapped and rounded indices are found, by integers or floats, as they equal such a one at every
-    texel."""
+    """(column, row) of the texels of a table that an index reads, each affine in one axis within a border;
+    None if they are not. Clamped, mirrored, wrapped and rounded indices are found, by integers or floats, as
+    they equal such a one at every texel."""
     needed = _needed(index)
     if needed is None:
         return None
@@ -313,7 +317,8 @@ def _values(index: Variable, axes: tuple[int, ...]) -> np.ndarray:
 
 
 def _needed(index: Variable) -> tuple[frozenset[int], ...] | None:
-    """The axes n, y, x (0, 2, 3) that each component of a value depends on; None if it depends on anything else."""
+    """The axes n, y, x (0, 2, 3) that each component of a value depends on; None if it depends on anything
+    else."""
     found: dict[Variable, tuple[frozenset[int], ...]] = {}
     for f in topological_order([index]):
         components = f.output.vtype.components
@@ -338,8 +343,8 @@ def _needed(index: Variable) -> tuple[frozenset[int], ...] | None:
 
 
 def _fitted(values: np.ndarray, extent: int, axis: int) -> Fit | None:
-    """An Affine of the axis, and a border, that read these texels of ``extent``; None if there are none. Values that are no
-    texels may be any others that are none.
+    """An Affine of the axis, and a border, that read these texels of ``extent``; None if there are none.
+    Values that are no texels may be any others that are none.
 
     >>> _fitted(np.array([0, 0, 0, 1, 2, 3, 3]), 4, 3), _fitted(np.array([2, 1, 0, 1, 2]), 3, 3), _fitted(np.array([0, 2, 1]), 4, 3)
     ((a3 - 2, 'clamp'), (a3 - 2, 'reflect'), None)
@@ -384,7 +389,8 @@ def _fitted(values: np.ndarray, extent: int, axis: int) -> Fit | None:
 def _through(
     at: np.ndarray, values: np.ndarray, inner: np.ndarray, axis: int, extent: int, border: str
 ) -> Iterator[Affine]:
-    """Affines of an axis that have the values where these are ``inner``, beyond its border where they are not."""
+    """Affines of an axis that have the values where these are ``inner``, beyond its border where they are
+    not."""
     x, v = at[inner], values[inner]
     if len(x) == 0:
         # Nothing is read, or texels at the edge alone: a step between them.

@@ -29,13 +29,15 @@ def coordinates(domain: Domain) -> At:
 def values_at(
     function: Function, at: At, inputs: Sequence[np.ndarray], dtype: Any = np.float64
 ) -> np.ndarray:
-    """The values of one Function at the texels ``at``: int64, or ``dtype`` for floats. Axes of extent 1 may remain."""
+    """The values of one Function at the texels ``at``: int64, or ``dtype`` for floats. Axes of extent 1 may
+    remain."""
     result = np.asarray(function.evaluate(at, *inputs))
     return result.astype(np.int64 if function.output.vtype.is_int else dtype, copy=False)
 
 
 def with_tiles(array: np.ndarray, x: Variable, domain: Domain) -> np.ndarray:
-    """The array of an input with the tiles of a domain, or with one tile: its batch and its channels broadcast."""
+    """The array of an input with the tiles of a domain, or with one tile: its batch and its channels
+    broadcast."""
     if x.tiles == 1 or (x.tiles, x.channels) == (domain.tiles, domain.channels):
         return array
     apart = array.reshape(x.batch, x.channels, *array.shape[1:])
@@ -44,7 +46,8 @@ def with_tiles(array: np.ndarray, x: Variable, domain: Domain) -> np.ndarray:
 
 
 def leaf_value(leaf: Variable, given: Any = None) -> np.ndarray:
-    """``given``, or else the data of the leaf, as an array of its shape. Raises GraphError if there is neither."""
+    """``given``, or else the data of the leaf, as an array of its shape. Raises GraphError if there is
+    neither."""
     if given is not None:
         return leaf.conform(given)
     if leaf.data is None:
@@ -55,7 +58,8 @@ def leaf_value(leaf: Variable, given: Any = None) -> np.ndarray:
 
 
 class Evaluator:
-    """Evaluates ``outputs`` for given values of the leaves. Intermediate values are dropped after their last use."""
+    """Evaluates ``outputs`` for given values of the leaves. Intermediate values are dropped after their last
+    use."""
 
     def __init__(self, outputs: Iterable[Variable], dtype: Any = np.float64):
         self.outputs = tuple(outputs)
@@ -71,8 +75,8 @@ class Evaluator:
         for variable, k in last.items():
             if variable not in kept:
                 self.drop[k].append(variable)
-        # What a call needs of each Function is looked up once: graphs of small images are evaluated thousands of times for
-        # differences, and the look-ups took a third of that.
+        # What a call needs of each Function is looked up once: graphs of small images are evaluated thousands
+        # of times for differences, and the look-ups took a third of that.
         self.work = [(f, coordinates(f.working_domain), f.output.tiled) for f in self.order]
 
     def __call__(self, values: Mapping[Variable, Any] | None = None) -> list[np.ndarray]:
@@ -116,8 +120,8 @@ def evaluate(
 ) -> list[np.ndarray]:
     """Values of ``outputs``, arrays of shape (batch, H, W) + vtype.shape; integers are int64.
 
-    Leaves take their values from ``values``, else from their data; GraphError names a leaf that has neither. Division by
-    zero and overflow give infinity or NaN without a warning, as on a device.
+    Leaves take their values from ``values``, else from their data; GraphError names a leaf that has neither.
+    Division by zero and overflow give infinity or NaN without a warning, as on a device.
     """
     for variable in values or ():
         if not variable.is_leaf:
@@ -130,7 +134,8 @@ MOST_WORK = 3e7
 
 
 def known_value(variable: Variable) -> np.ndarray | None:
-    """The value by the data of the leaves, as ``evaluate`` gives it; None where a leaf has none, or it takes long to compute."""
+    """The value by the data of the leaves, as ``evaluate`` gives it; None where a leaf has none, or it takes
+    long to compute."""
     if variable.is_leaf:
         return variable.data
     functions = topological_order([variable])
@@ -153,13 +158,15 @@ class NumpyExecutor:
         self._evaluator = Evaluator(program.roots, dtype)
 
     def send(self, variable: Variable, array: Any) -> None:
-        """Sets the values of a leaf. Raises GraphError if they do not fit, or the program does not use the leaf."""
+        """Sets the values of a leaf. Raises GraphError if they do not fit, or the program does not use the
+        leaf."""
         if variable not in self._leaves:
             raise GraphError(f"{variable} is not a leaf of this program")
         self._state[variable] = variable.conform(array)
 
     def recv(self, variable: Variable) -> np.ndarray:
-        """The current values of a leaf, or the values of an output that the last run computed, before its updates."""
+        """The current values of a leaf, or the values of an output that the last run computed, before its
+        updates."""
         if variable in self._leaves and variable.is_leaf:
             return np.array(leaf_value(variable, self._state.get(variable)))
         if variable not in self._results:

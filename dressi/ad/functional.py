@@ -8,13 +8,15 @@ The examples in the docstrings run after these two lines::
     image = Variable.of(np.random.rand(48, 64, 3))              # VEC3, 64x48
     evaluate(F.sum_components(F.mean(F.square(image - 0.5))))    # FLOAT, one texel
 
-Arguments (``Like``) are Variables, numbers, tuples of 2 to 4 numbers, or arrays as large as a Variable beside them. Square
-arrays of order 2 to 4 are matrices for operations on matrices and beside a Variable that is one; elsewhere they may be images,
-and GraphError asks: ``F.constant`` makes a matrix, ``Variable.of(values, FLOAT)`` an image. *Types* are those of one texel: FLOAT, VECn, MATn and INT, IVECn with n from 2 to 4. A FLOAT (INT) broadcasts
-over components. Integers and floats do not mix, but Python numbers take the type of the Variables beside them. *Domains*
-are ((W, H), batch); along each axis they are equal or 1, and 1 broadcasts. If types or domains do not fit, GraphError names
-the operation and the line of your code. Undefined values, as of 1 / 0 or log(-1), are infinity or NaN, as in IEEE 754.
-Unless a docstring says otherwise, second derivatives exist.
+Arguments (``Like``) are Variables, numbers, tuples of 2 to 4 numbers, or arrays as large as a Variable beside
+them. Square arrays of order 2 to 4 are matrices for operations on matrices and beside a Variable that is one;
+elsewhere they may be images, and GraphError asks: ``F.constant`` makes a matrix, ``Variable.of(values,
+FLOAT)`` an image. *Types* are those of one texel: FLOAT, VECn, MATn and INT, IVECn with n from 2 to 4. A
+FLOAT (INT) broadcasts over components. Integers and floats do not mix, but Python numbers take the type of
+the Variables beside them. *Domains* are ((W, H), batch); along each axis they are equal or 1, and 1
+broadcasts. If types or domains do not fit, GraphError names the operation and the line of your code.
+Undefined values, as of 1 / 0 or log(-1), are infinity or NaN, as in IEEE 754. Unless a docstring says
+otherwise, second derivatives exist.
 
 The operations by family, with the file of ``dressi/ad`` that holds them:
 """
@@ -22,7 +24,8 @@ The operations by family, with the file of ``dressi/ad`` that holds them:
 from typing import Any
 
 # ruff: noqa: F403, I001
-# A family names its operations in its own __all__. A new family is a line here; they are listed in this order.
+# A family names its operations in its own __all__. A new family is a line here; they are listed in this
+# order.
 from .ops.pixel.constant import *
 from .ops.pixel.arithmetic import *
 from .ops.pixel.math import *

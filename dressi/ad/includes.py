@@ -25,8 +25,8 @@ def is_own(kind: type) -> bool:
 def included_files(f: Function) -> Iterator[str]:
     """The files that the snippet of a Function includes: names of files in ``shaders/``, or full paths.
 
-    A name is looked up in the folder of the class that declares ``includes``, then among dressi's own shaders. Raises
-    GraphError if it is in neither.
+    A name is looked up in the folder of the class that declares ``includes``, then among dressi's own
+    shaders. Raises GraphError if it is in neither.
     """
     names = (f.includes,) if isinstance(f.includes, str | os.PathLike) else f.includes
     for name in names:

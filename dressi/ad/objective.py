@@ -1,4 +1,5 @@
-"""The objective of an optimisation: loss, optimizer, parameters and their state; and the program of one step."""
+"""The objective of an optimisation: loss, optimizer, parameters and their state; and the program of one
+step."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ HISTORY = 1024  # losses that the device keeps before the host has to read them
 
 
 class Objective:
-    """Set the loss and the optimizer, in any order; ``program`` is what a step computes. Setters raise GraphError."""
+    """Set the loss and the optimizer, in any order; ``program`` is what a step computes. Setters raise
+    GraphError."""
 
     def __init__(self) -> None:
         self.loss: Variable | None = None
@@ -60,7 +62,8 @@ class Objective:
     def set_optimizer(
         self, optimizer: Optimizer | LeastSquares | None, parameters: Sequence[Variable], keep_state: bool
     ) -> None:
-        """The optimizer of the given leaves, with new state. keep_state: states whose name, type and domain agree are kept."""
+        """The optimizer of the given leaves, with new state. keep_state: states whose name, type and domain
+        agree are kept."""
         if optimizer is None:
             if len(parameters):
                 raise GraphError("parameters without an optimizer; give one, for example adam(0.01)")
@@ -95,8 +98,8 @@ class Objective:
             raise GraphError("a parameter is given twice; give each once")
 
     def _check_used(self, loss: Variable, energy: Energy | None, parameters: Sequence[Variable]) -> None:
-        """Raises GraphError if the loss, or the residuals of an energy, do not depend on a parameter. What tells is the gradient,
-        which the next step needs."""
+        """Raises GraphError if the loss, or the residuals of an energy, do not depend on a parameter. What
+        tells is the gradient, which the next step needs."""
         residuals = () if energy is None else energy.residuals
         for p in parameters if residuals else ():
             if depending(topological_order(residuals), [p]).isdisjoint(residuals):
@@ -133,8 +136,8 @@ class Objective:
         return 0 if self.loss is None else longest_loop([self.loss])
 
     def program(self, checkpoints: int | None = None) -> Program:
-        """All updates of a step, simplified: parameters, the optimizer's state, the history of losses. checkpoints: of the loops
-        that say none, for their gradients."""
+        """All updates of a step, simplified: parameters, the optimizer's state, the history of losses.
+        checkpoints: of the loops that say none, for their gradients."""
         loss = self.loss
         if loss is not None and checkpoints is not None:
             loss = with_checkpoints(loss, checkpoints)
@@ -146,7 +149,8 @@ class Objective:
         return simplify(program)
 
     def procedure(self) -> Procedure | None:
-        """The Programs of a step of a least-squares solver, simplified; None with another optimizer, or none."""
+        """The Programs of a step of a least-squares solver, simplified; None with another optimizer, or
+        none."""
         if not isinstance(self.optimizer, LeastSquares):
             return None
         if self.energy is None:

@@ -1,4 +1,5 @@
-"""A Program: what one step computes, and the values that the next step starts from. A Procedure: several Programs in sequence."""
+"""A Program: what one step computes, and the values that the next step starts from. A Procedure: several
+Programs in sequence."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from .traversal import topological_order
 class Program(Figures):
     """Named outputs, and updates: pairs (leaf, new value).
 
-    A run computes outputs and new values from the leaves as they are. Then every updated leaf takes its new value, all at
-    once.
+    A run computes outputs and new values from the leaves as they are. Then every updated leaf takes its new
+    value, all at once.
     """
 
     outputs: Mapping[str, Variable] = field(default_factory=dict)
@@ -43,8 +44,8 @@ class Program(Figures):
         return tuple(topological_order(self.roots))
 
     def check(self) -> None:
-        """Raises GraphError if an update does not fit its leaf, a leaf is updated twice, or a user's snippet names what
-        there is not."""
+        """Raises GraphError if an update does not fit its leaf, a leaf is updated twice, or a user's snippet
+        names what there is not."""
         for f in self.functions:
             for g in (f, *(f.fragment.functions if isinstance(f, DrawFunction) and f.fragment else ())):
                 if not is_own(type(g)):
@@ -60,16 +61,18 @@ class Program(Figures):
                 raise GraphError(f"the new value {new} of {leaf} must have its type, size and batch")
 
 
-# A Procedure: what one step runs, where one Program is not enough: Programs in sequence, some of them many times.
+# A Procedure: what one step runs, where one Program is not enough: Programs in sequence, some of them many
+# times.
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
     """A Program that runs ``times`` times in a row.
 
-    at: leaves of the program -> leaves of their type and domain whose values they stand for in this run, so that it reads
-    and writes those; none of them twice. gate: a FLOAT leaf of one texel, with a batch or not. While all its tiles are zero the Program does nothing: devices skip
-    its work. Its updates must keep all leaves as they are then, so that a run that is not skipped has the same result.
+    at: leaves of the program -> leaves of their type and domain whose values they stand for in this run, so
+    that it reads and writes those; none of them twice. gate: a FLOAT leaf of one texel, with a batch or not.
+    While all its tiles are zero the Program does nothing: devices skip its work. Its updates must keep all
+    leaves as they are then, so that a run that is not skipped has the same result.
     """
 
     name: str
@@ -95,9 +98,9 @@ class Copies:
 class Procedure:
     """Parts that share leaves and run in order. What a part updates, the next one reads.
 
-    scratch: leaves that nobody reads between steps. unmet: FLOAT leaves of one texel that are 0 after a step, and what is said where one is
-    not. restart: leaves that get the value 1 when any other leaf was sent, before the next step: what was learned from the
-    old values is out of date.
+    scratch: leaves that nobody reads between steps. unmet: FLOAT leaves of one texel that are 0 after a step,
+    and what is said where one is not. restart: leaves that get the value 1 when any other leaf was sent,
+    before the next step: what was learned from the old values is out of date.
     """
 
     sequence: tuple[Part | Copies, ...]
@@ -128,8 +131,8 @@ class Procedure:
         return tuple(dict.fromkeys([*named, *(leaf for pair in self.copies for leaf in pair)]))
 
     def changing(self, part: Part) -> frozenset[Variable]:
-        """The leaves that others write between the runs of a part. What a repeated program computes from the values of other
-        programs is computed once, before its first run."""
+        """The leaves that others write between the runs of a part. What a repeated program computes from the
+        values of other programs is computed once, before its first run."""
         runs = [p for p in self.parts if p.program is part.program]
         found = frozenset(target for _, target in self.copies).union(*(p.at for p in runs))
         if part.times > 1 or len(runs) > 1:

@@ -8,14 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from html import escape
 
-from .graph import (
-    DrawFunction,
-    FragmentScatterFunction,
-    Function,
-    ReduceFunction,
-    ScatterFunction,
-    Variable,
-)
+from .graph import DrawFunction, FragmentScatterFunction, Function, ReduceFunction, ScatterFunction, Variable
 from .ops.pixel.constant import Constant
 from .program import Program
 from .traversal import leaves, topological_order
@@ -42,7 +35,8 @@ def _parts(shown: Shown) -> tuple[list[Variable], dict[Variable, list[str]]]:
 
 
 def _numbers(roots: Sequence[Variable]) -> dict[Variable, str]:
-    """A name for each Variable, the same in every run: $name for leaves, numbers for constants, %0, %1, ... for the rest."""
+    """A name for each Variable, the same in every run: $name for leaves, numbers for constants, %0, %1, ...
+    for the rest."""
     names: dict[Variable, str] = {}
     count = itertools.count()
     for leaf in leaves(roots):
@@ -81,7 +75,8 @@ def _short(text: str) -> str:
 def listing(shown: Shown) -> str:
     """One line for each Function, producers first: ``%3  FLOAT 64x64 x 2  Mul(%1, %2)  : loss``.
 
-    ``$name`` is a leaf. ``[]`` marks an input that is read at other texels, ``[v]`` an input of the vertex shader.
+    ``$name`` is a leaf. ``[]`` marks an input that is read at other texels, ``[v]`` an input of the vertex
+    shader.
     """
     roots, labels = _parts(shown)
     names = _numbers(roots)
@@ -117,7 +112,8 @@ COLOURS = {
 
 
 def _nodes(shown: Shown) -> tuple[list[Node], list[Edge]]:
-    """([(name, kind, text)], [(from, to, fetched)]), producers first. Constants appear in the text of their consumers."""
+    """([(name, kind, text)], [(from, to, fetched)]), producers first. Constants appear in the text of their
+    consumers."""
     roots, labels = _parts(shown)
     names = _numbers(roots)
     nodes, edges = [], []
@@ -139,7 +135,8 @@ def _nodes(shown: Shown) -> tuple[list[Node], list[Edge]]:
 
 
 def dot(shown: Shown) -> str:
-    """The graph in the language of Graphviz. Dashed edges are reads of other texels; colours are kinds of Functions."""
+    """The graph in the language of Graphviz. Dashed edges are reads of other texels; colours are kinds of
+    Functions."""
     return _dot(*_nodes(shown))
 
 
@@ -153,8 +150,8 @@ def _dot(nodes: list[Node], edges: list[Edge]) -> str:
 
 
 def svg(shown: Shown, graphviz: bool = True, most: int | None = None) -> str:
-    """The graph as SVG text, laid out by Graphviz if it is installed, else in plain layers.  most: how many boxes it has; those
-    farthest from the results are left out and counted."""
+    """The graph as SVG text, laid out by Graphviz if it is installed, else in plain layers.  most: how many
+    boxes it has; those farthest from the results are left out and counted."""
     nodes, edges = _nodes(shown)
     if most is not None and len(nodes) > most:
         nodes, edges = _nearest(nodes, edges, most)
@@ -180,7 +177,8 @@ def _nearest(nodes: list[Node], edges: list[Edge], most: int) -> tuple[list[Node
 
 
 def draw(text: str, nodes: list[Node], edges: list[Edge], graphviz: bool = True) -> str:
-    """An SVG of the Graphviz text; without Graphviz, of nodes (name, kind, text) and edges in plain layers."""
+    """An SVG of the Graphviz text; without Graphviz, of nodes (name, kind, text) and edges in plain
+    layers."""
     program = shutil.which("dot") if graphviz else None
     if program:
         done = subprocess.run([program, "-Tsvg"], input=text, capture_output=True, text=True, check=False)
@@ -190,7 +188,8 @@ def draw(text: str, nodes: list[Node], edges: list[Edge], graphviz: bool = True)
 
 
 def _layered(nodes: list[Node], edges: list[Edge]) -> str:
-    """An SVG in layers: each node one layer below its lowest producer, leaves right above their first reader, and near the mean position of its producers."""
+    """An SVG in layers: each node one layer below its lowest producer, leaves right above their first reader,
+    and near the mean position of its producers."""
     producers: dict[str, list[str]] = {name: [] for name, *_ in nodes}
     for a, b, _ in edges:
         producers[b].append(a)

@@ -22,8 +22,8 @@ from .types import Access
 class SubGraph:
     """A graph over placeholders. Graphs of equal structure are equal.
 
-    formals: leaf Variables that stand for what the owner puts in. roots: what is computed. For bodies all of them have one
-    texel.
+    formals: leaf Variables that stand for what the owner puts in. roots: what is computed. For bodies all of
+    them have one texel.
     """
 
     formals: tuple[Variable, ...]
@@ -50,7 +50,8 @@ class SubGraph:
     def evaluate(
         self, at: At, read: Callable[[Variable, Access], np.ndarray], dtype: Any = np.float64
     ) -> list[np.ndarray]:
-        """The roots at texels. read: the values of placeholders, for all texels where these are not read at their own."""
+        """The roots at texels. read: the values of placeholders, for all texels where these are not read at
+        their own."""
         known: dict[Variable, np.ndarray] = {}
 
         def value(v: Variable, access: Access) -> np.ndarray:
@@ -69,7 +70,8 @@ class SubGraph:
         return builders.jvp(list(self.roots), list(formals), list(tangents))
 
     def glsl(self, names: Mapping[Variable, str], prefix: str) -> tuple[list[str], str]:
-        """Statements that compute the root, and its name. names: of the formals. prefix: of the names that are made."""
+        """Statements that compute the root, and its name. names: of the formals. prefix: of the names that
+        are made."""
         known, lines = dict(names), []
         for k, f in enumerate(self.functions):
             name = known[f.output] = f"{prefix}{k}"
@@ -89,7 +91,8 @@ class SubGraph:
 
     @cached_property
     def includes(self) -> tuple[str, ...]:
-        """The GLSL files that the Functions inside include, found from where each is defined: the owner includes them."""
+        """The GLSL files that the Functions inside include, found from where each is defined: the owner
+        includes them."""
         return tuple(dict.fromkeys(name for f in self.functions for name in included_files(f)))
 
     @cached_property

@@ -1,4 +1,5 @@
-"""Sums over all fragments of drawn triangles, at each pixel or in tables. Their derivatives are built with ``transform``."""
+"""Sums over all fragments of drawn triangles, at each pixel or in tables. Their derivatives are built with
+``transform``."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ from .types import FLOAT, INT, IVEC2, Access, Size, VType, size_of
 
 # Accumulation: sums over all fragments of drawn triangles.
 #
-# ``F.accumulate`` adds at every pixel; its gradient by a list adds what each fragment contributes to the entries that it
-# looked up.
+# ``F.accumulate`` adds at every pixel; its gradient by a list adds what each fragment contributes to the
+# entries that it looked up.
 
 __all__ = ["accumulate"]
 
@@ -50,11 +51,7 @@ class Accumulate(Draw, AccumulateFunction):
     """See :func:`accumulate`. The roots of the sub-graph are the value, and maybe the mask ``keep``."""
 
     def __init__(
-        self,
-        inputs: Sequence[Variable],
-        like: DrawFunction | None,
-        graph: FragmentGraph,
-        **fields: Any,
+        self, inputs: Sequence[Variable], like: DrawFunction | None, graph: FragmentGraph, **fields: Any
     ):
         if like is not None:
             fields = {name: getattr(like, name) for name in DrawFunction.fields} | fields
@@ -150,8 +147,8 @@ def _pulled(
     keep: Sequence[Variable],
     actual: dict[Variable, Variable],
 ) -> Variable | None:
-    """The gradient of input ``i`` of a draw: fragments add to the pixel where they read it, or to the texels that they
-    fetched."""
+    """The gradient of input ``i`` of a draw: fragments add to the pixel where they read it, or to the texels
+    that they fetched."""
     x = f.inputs[i]
     if x.vtype.is_int or 0 < i < f.pulled:
         return None
@@ -197,29 +194,30 @@ def accumulate(
     limit: Variable | float | None = None,
     fixed_point: bool = False,
 ) -> Variable:
-    """The sum over all fragments of drawn triangles at every pixel, 0 where there are none; of ``size``, and of the type
-    of the value.
+    """The sum over all fragments of drawn triangles at every pixel, 0 where there are none; of ``size``, and
+    of the type of the value.
 
-    position, faces, triangles, triangles_per_face, live: as for ``rasterize``. Every triangle counts, not only the nearest.
-    Of two triangles that meet in an edge one covers a pixel centre on it.
+    position, faces, triangles, triangles_per_face, live: as for ``rasterize``. Every triangle counts, not
+    only the nearest. Of two triangles that meet in an edge one covers a pixel centre on it.
 
-    value: ``value(face, depth)`` builds the value of a fragment, FLOAT, VECn or MATn, from the number of its face (INT) and
-    its depth (FLOAT in [0, 1], the z / w that the rasterizer interpolates at the pixel centre). It may use any outer
-    Variables: images of ``size`` or of one texel, at the fragment's pixel, and lists and textures by ``lookup`` and
-    ``sample``; and PixelFunctions over face and depth. It returns the value, or (value, keep), where keep is a FLOAT mask:
-    fragments where it is 0 are not counted.
+    value: ``value(face, depth)`` builds the value of a fragment, FLOAT, VECn or MATn, from the number of its
+    face (INT) and its depth (FLOAT in [0, 1], the z / w that the rasterizer interpolates at the pixel
+    centre). It may use any outer Variables: images of ``size`` or of one texel, at the fragment's pixel, and
+    lists and textures by ``lookup`` and ``sample``; and PixelFunctions over face and depth. It returns the
+    value, or (value, keep), where keep is a FLOAT mask: fragments where it is 0 are not counted.
 
-    limit: FLOAT, an image of ``size`` or one texel: only fragments nearer than that, with a depth less than it, count.
+    limit: FLOAT, an image of ``size`` or one texel: only fragments nearer than that, with a depth less than
+    it, count.
 
-    fixed_point: devices add floats in the order of the triangles by their blending units, so that runs on one device agree
-    to the bit. With ``fixed_point``, and where a device cannot blend floats of 32 bits, sums are those of 64-bit integers
-    between 2^-60 and 2^24, by atomic operations.
+    fixed_point: devices add floats in the order of the triangles by their blending units, so that runs on one
+    device agree to the bit. With ``fixed_point``, and where a device cannot blend floats of 32 bits, sums are
+    those of 64-bit integers between 2^-60 and 2^24, by atomic operations.
 
-    Differentiable in what the value reads: images, lists, textures; and in the positions as far as the value uses ``depth``
-    (with one triangle a face). Which pixels a triangle covers, ``keep`` and ``limit`` count as constant: a value that fades
-    to zero towards the border of its triangle, computed from positions that it looks up, has the right derivative by these.
-    Gradients are sums over all fragments, too: of images by this Function, of lists by a scatter in fixed point. Raises
-    GraphError.
+    Differentiable in what the value reads: images, lists, textures; and in the positions as far as the value
+    uses ``depth`` (with one triangle a face). Which pixels a triangle covers, ``keep`` and ``limit`` count as
+    constant: a value that fades to zero towards the border of its triangle, computed from positions that it
+    looks up, has the right derivative by these. Gradients are sums over all fragments, too: of images by this
+    Function, of lists by a scatter in fixed point. Raises GraphError.
 
     >>> position = Variable.of(2 * [[-1.0, -1, 0, 1], [1, -1, 0, 1], [-1, 1, 0, 1]], VEC4)  # half of the image, twice
     >>> alpha = Variable.of([0.25, 0.5], FLOAT)
@@ -278,9 +276,10 @@ Seeded = tuple[Variable, Variable]
 class Inside:
     """The sub-graph of a draw over leaves of its own.
 
-    face, z: of the fragment. pixel: leaves over all fragments, for the externals that are read at the fragment's pixel, by
-    their numbers among the inputs of the draw. table: leaves for the inputs that are fetched from. roots: those of the
-    sub-graph. readers: (Function, number of its input, number of the input of the draw) of every fetch.
+    face, z: of the fragment. pixel: leaves over all fragments, for the externals that are read at the
+    fragment's pixel, by their numbers among the inputs of the draw. table: leaves for the inputs that are
+    fetched from. roots: those of the sub-graph. readers: (Function, number of its input, number of the input
+    of the draw) of every fetch.
     """
 
     f: DrawFunction
@@ -325,11 +324,13 @@ class Inside:
 
     # ---- derivatives
     def by_pixel(self, seeded: Sequence[Seeded], k: int) -> Variable | None:
-        """The gradient by input ``k`` of the draw where it is read at the fragment's own pixel; None if it is zero."""
+        """The gradient by input ``k`` of the draw where it is read at the fragment's own pixel; None if it is
+        zero."""
         return _by(self.pixel[k], seeded) if k in self.pixel else None
 
     def by_table(self, seeded: Sequence[Seeded], k: int) -> list[Pair]:
-        """The gradient by input ``k`` of the draw where it is fetched from, as what each fragment adds to it."""
+        """The gradient by input ``k`` of the draw where it is fetched from, as what each fragment adds to
+        it."""
         readers = [(g, i) for g, i, number in self.readers if number == k]
         found = _scattered(readers, seeded)
         return found + (self._by_depth(seeded) if k == 0 else [])
@@ -344,7 +345,8 @@ class Inside:
         return _scattered(readers, [(depth, slope)])
 
     def depth(self) -> Variable:
-        """The depth of the fragment of a face as a function of the positions: those of the plane through its corners."""
+        """The depth of the fragment of a face as a function of the positions: those of the plane through its
+        corners."""
         f = self.f
         if f.triangles_per_face != 1:
             raise f.fail(
@@ -368,8 +370,8 @@ class Inside:
     def along(
         self, roots: Sequence[Variable], tangents: Sequence[Variable | None]
     ) -> tuple[list[Variable | None], dict[Variable, Variable]]:
-        """The derivatives of some roots along tangents of the inputs of the draw, None if they are zero; and the leaves that
-        stand for the tangents."""
+        """The derivatives of some roots along tangents of the inputs of the draw, None if they are zero; and
+        the leaves that stand for the tangents."""
         leaves, moved, actual = [], [], {}
         for k, tangent in enumerate(tangents):
             if tangent is None or tangent.vtype.is_int:
@@ -409,8 +411,9 @@ def simplified(
     roots: Sequence[Variable],
     standing: Mapping[Variable, Variable] | None = None,
 ) -> tuple[FragmentGraph, tuple[Variable, ...]]:
-    """A sub-graph of these roots after simplification, without the depth if it is not used, and the images that it reads.
-    standing: what leaves stand for. Marks such as ``stop_gradient`` stay: derivatives are still to be taken."""
+    """A sub-graph of these roots after simplification, without the depth if it is not used, and the images
+    that it reads. standing: what leaves stand for. Marks such as ``stop_gradient`` stay: derivatives are
+    still to be taken."""
     simple = rewrite(roots, KEEPING_MARKS, dict(standing or {}), COMMUTATIVE)
     roots = [simple[r] for r in roots]
     used = any(z in f.inputs for f in topological_order(roots)) or z in roots
@@ -420,8 +423,9 @@ def simplified(
 def joined(
     parts: Sequence[tuple[FragmentGraph, Sequence[Variable]]],
 ) -> tuple[FragmentGraph, tuple[Variable, ...]]:
-    """One sub-graph with the roots of several over one domain, in order, and the images that it reads. What two of them compute
-    alike is computed once. parts: sub-graphs, each with the images that its formals stand for."""
+    """One sub-graph with the roots of several over one domain, in order, and the images that it reads. What
+    two of them compute alike is computed once. parts: sub-graphs, each with the images that its formals stand
+    for."""
     face = parts[0][0].face
     z = next((graph.z for graph, _ in parts if graph.z is not None), None)
     formals: dict[Variable, Variable] = {}
@@ -460,7 +464,8 @@ def _by(x: Variable, seeded: Sequence[Seeded]) -> Variable | None:
 
 
 def _scattered(readers: Iterable[tuple[Function, int]], seeded: Sequence[Seeded]) -> list[Pair]:
-    """What each fragment adds to the gradient by the table that some Functions fetch from as the given input."""
+    """What each fragment adds to the gradient by the table that some Functions fetch from as the given
+    input."""
     pairs: list[Pair] = []
     for g, i in readers:
         if blocks_derivatives(g) or g.inputs[i].vtype.is_int:

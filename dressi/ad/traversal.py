@@ -14,8 +14,8 @@ _MADE = object()
 
 
 def reached(start: Iterable[T], following: Callable[[T], Iterable[T]]) -> dict[T, None]:
-    """Everything that can be reached, each once, in the order in which it is found: what follows last is visited first.
-    Iterative.
+    """Everything that can be reached, each once, in the order in which it is found: what follows last is
+    visited first. Iterative.
 
     >>> list(reached([12], lambda n: [n // 2, n // 3] if n else []))
     [12, 4, 1, 0, 2, 6, 3]
@@ -55,8 +55,9 @@ def rebuilt(
     known: MutableMapping[Variable, Variable],
     other: Callable[[Variable], Variable] = lambda x: x,
 ) -> None:
-    """Adds to ``known``, what stands for some Variables, what the Functions compute of it. functions: producers first; those that
-    read nothing known stay. other: what stands for the other inputs of the rest."""
+    """Adds to ``known``, what stands for some Variables, what the Functions compute of it. functions:
+    producers first; those that read nothing known stay. other: what stands for the other inputs of the
+    rest."""
     for f in functions:
         if not known.keys().isdisjoint(f.inputs):
             known[f.output] = f.rebuild(*(known[x] if x in known else other(x) for x in f.inputs)).output
@@ -65,7 +66,8 @@ def rebuilt(
 def topological_order(roots: Iterable[Variable], given: Iterable[Variable] = ()) -> list[Function]:
     """All Functions that the roots depend on, producers first. Equal graphs give equal orders. Iterative.
 
-    given: Variables that have their values already: the order is that without them, less what only they need."""
+    given: Variables that have their values already: the order is that without them, less what only they
+    need."""
     roots, behind = tuple(roots), {v.creator for v in given}
     order: list[Function] = []
     done: set[Function | None] = {None}  # a leaf has no creator
@@ -100,8 +102,8 @@ def leaves(roots: Iterable[Variable]) -> list[Variable]:
 
 
 def structure(roots: Iterable[Variable], given: Iterable[Variable]) -> tuple[Any, ...]:
-    """A key of what a graph computes. It is equal for graphs of equal Functions, with equal versions of the files that
-    these include, over leaves of equal types and domains.
+    """A key of what a graph computes. It is equal for graphs of equal Functions, with equal versions of the
+    files that these include, over leaves of equal types and domains.
 
     given: the leaves; the k-th leaf of one graph stands for the k-th leaf of the other.
     """

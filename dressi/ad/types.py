@@ -17,7 +17,8 @@ Size = tuple[int, int]
 
 
 def whole(value: Any, what: str, least: int | None = None) -> int:
-    """``value`` as an int. Raises GraphError if it is not a whole number, or less than ``least``. Never rounds.
+    """``value`` as an int. Raises GraphError if it is not a whole number, or less than ``least``. Never
+    rounds.
 
     what: the name of the value, for the error.
     """
@@ -36,7 +37,8 @@ def whole(value: Any, what: str, least: int | None = None) -> int:
 
 
 def size_of(value: Any, what: str = "a size") -> Size:
-    """``value`` as (W, H). Raises GraphError if it is not two whole numbers of at least 1. what: its name, for the error."""
+    """``value`` as (W, H). Raises GraphError if it is not two whole numbers of at least 1. what: its name,
+    for the error."""
     try:
         width, height = value
     except (TypeError, ValueError):
@@ -45,7 +47,8 @@ def size_of(value: Any, what: str = "a size") -> Size:
 
 
 class Domain(NamedTuple):
-    """Tiles of one size: those of the channels of the images of a batch. Channel c of image n is tile n * channels + c."""
+    """Tiles of one size: those of the channels of the images of a batch. Channel c of image n is tile n *
+    channels + c."""
 
     size: Size
     tiles: int
@@ -170,11 +173,12 @@ def matrix_type(order: int) -> VType:
 
 
 class Access(Enum):
-    """How a Function reads one of its inputs. The class of the Function lists one Access an input in ``access``.
+    """How a Function reads one of its inputs. The class of the Function lists one Access an input in
+    ``access``.
 
-    SAME_PIXEL: the texel at the coordinates of the output texel; sizes and batches of 1 broadcast. FETCH: any texels, by
-    integer coordinates. PULL: any texels, by the vertex shader. SAMPLE: anywhere between texels, by the device's sampler;
-    the Function has a ``sampler``. Planners use SAMPLE, see ``F.sample``.
+    SAME_PIXEL: the texel at the coordinates of the output texel; sizes and batches of 1 broadcast. FETCH: any
+    texels, by integer coordinates. PULL: any texels, by the vertex shader. SAMPLE: anywhere between texels,
+    by the device's sampler; the Function has a ``sampler``. Planners use SAMPLE, see ``F.sample``.
 
     >>> F.shift(Variable.of([1.0, 2.0, 3.0, 4.0, 5.0]), 1, 0).creator.access
     (<Access.FETCH: 'fetch'>,)
@@ -199,8 +203,8 @@ class Sampler(NamedTuple):
 
 
 LIST_WIDTH = 4096
-"""The largest width of the image that stores a list (vertices, faces, corners). Entry i is texel (i % W, i // W). Every
-Vulkan device supports images of this width."""
+"""The largest width of the image that stores a list (vertices, faces, corners). Entry i is texel (i % W, i //
+W). Every Vulkan device supports images of this width."""
 
 
 def list_size(count: int) -> Size:

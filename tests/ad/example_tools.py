@@ -15,7 +15,8 @@ from dressi.ad.types import FLOAT, VType
 
 @dataclass(frozen=True)
 class Example:
-    """A graph: its output, and the leaves by which the output is differentiable there (not all, maybe none)."""
+    """A graph: its output, and the leaves by which the output is differentiable there (not all, maybe
+    none)."""
 
     output: Variable
     wrt: tuple[Variable, ...] = ()
@@ -39,7 +40,8 @@ def leaf(vtype: VType = FLOAT, size=SIZE, batch=1, low=-1.0, high=1.0, *, salt=0
 
 
 def apart(vtype: VType = FLOAT, size=SIZE, batch=1, *, offset=0.3, salt=0) -> Variable:
-    """A leaf of distinct values k + offset, k whole numbers around 0: no ties, and no kink of floor or abs."""
+    """A leaf of distinct values k + offset, k whole numbers around 0: no ties, and no kink of floor or
+    abs."""
     shape = (batch, size[1], size[0], *vtype.shape)
     count = int(np.prod(shape))
     order = np.random.default_rng(zlib.crc32(repr((shape, salt)).encode())).permutation(count)

@@ -1,4 +1,5 @@
-"""Small graphs for coordinates and for reads by an index map; and random maps, with the matrices that they stand for."""
+"""Small graphs for coordinates and for reads by an index map; and random maps, with the matrices that they
+stand for."""
 
 import itertools
 import random
@@ -48,10 +49,7 @@ add(gather.Gather, example(lambda x: F.pad(x, 1, 1, 1, 1), of(IVEC2, SIZE, 1, 1,
 for d in ((1, 0), (-2, 1), (0, -3), (7, 5), (-6, -9), (0, 0)):
     for b in ("clamp", "repeat", "mirror", "reflect"):
         add(gather.Gather, example(lambda x, d=d, b=b: F.shift(x, *d, b), of(FLOAT, SIZE, BATCH)))
-        add(
-            gather.Gather,
-            example(lambda x, d=d, b=b: pulled(F.shift(x, *d, b), x), of(VEC2, SIZE, BATCH)),
-        )
+        add(gather.Gather, example(lambda x, d=d, b=b: pulled(F.shift(x, *d, b), x), of(VEC2, SIZE, BATCH)))
 add(gather.Gather, example(lambda x: F.shift(x, 1, 1), of(FLOAT, (1, 4))))
 for size in ((8, 3), (2, 2), (10, 8), (5, 7), (1, 1)):
     add(gather.Gather, example(lambda x, s=size: F.resize(x, s, "nearest"), of(VEC2, SIZE, BATCH)))

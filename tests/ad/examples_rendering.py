@@ -1,4 +1,5 @@
-"""Examples of the Functions of rendering: filtered sampling, rasterization, sums over fragments; see ``examples``."""
+"""Examples of the Functions of rendering: filtered sampling, rasterization, sums over fragments; see
+``examples``."""
 
 import itertools
 

@@ -1,9 +1,9 @@
 """Random small least-squares problems, and their Jacobian as a dense matrix.
 
-Residuals read the unknowns by shifts, crops, lookups and broadcasting, and are smooth functions behind that. Values that are
-computed by texel may be read in these ways again (``computed``), or be summed over axes (``reduced``). They may also be
-contracted (``contracted``): stencils over channels, parts of channels, linear layers and convolutions, whose weights may be
-unknowns, and loops.
+Residuals read the unknowns by shifts, crops, lookups and broadcasting, and are smooth functions behind that.
+Values that are computed by texel may be read in these ways again (``computed``), or be summed over axes
+(``reduced``). They may also be contracted (``contracted``): stencils over channels, parts of channels, linear
+layers and convolutions, whose weights may be unknowns, and loops.
 """
 
 from __future__ import annotations
@@ -184,9 +184,10 @@ def draw(
     contracted: bool = False,
     problems: int | None = None,
 ) -> Drawn:
-    """One to three unknowns, and one to three residuals. ways: in which a residual reads an unknown, at most; with one, a texel
-    of a residual depends on one texel of each unknown. computed, reduced, contracted: as the module says. problems: that
-    residuals do not mix, an image of the batch of all unknowns and residuals each."""
+    """One to three unknowns, and one to three residuals. ways: in which a residual reads an unknown, at most;
+    with one, a texel of a residual depends on one texel of each unknown. computed, reduced, contracted: as
+    the module says. problems: that residuals do not mix, an image of the batch of all unknowns and residuals
+    each."""
     builder = Builder(random, problems)
     unknowns = tuple(builder.unknown(k) for k in range(random.randint(1, 3)))
     axes = ("x", "y", "xy", "xyn", "xyc", "xycn") if problems is None else ("x", "y", "xy", "xyc")

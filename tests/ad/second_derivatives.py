@@ -1,4 +1,5 @@
-"""Products of Hessians with vectors in both ways that the graph gives them, and as differences of the gradient."""
+"""Products of Hessians with vectors in both ways that the graph gives them, and as differences of the
+gradient."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +19,8 @@ def directions(wrt: Sequence[Variable], seed: int = 0) -> list[Variable]:
 
 
 def weighted(y: Variable, seed: int = 1) -> Variable:
-    """A loss that is not linear in the image y: its gradient reaches every Function with a cotangent that moves."""
+    """A loss that is not linear in the image y: its gradient reaches every Function with a cotangent that
+    moves."""
     weight = Variable(
         y.vtype,
         y.size,

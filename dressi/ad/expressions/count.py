@@ -52,8 +52,9 @@ class _Tally:
 
 
 def as_written(outputs: Sequence[Variable]) -> Operations:
-    """The operations of all components of all Functions as they are; a Function is counted once however often it is read.
-    Lengths and directions count as the sums, products and roots that they are, other Functions as calls, one a component."""
+    """The operations of all components of all Functions as they are; a Function is counted once however often
+    it is read. Lengths and directions count as the sums, products and roots that they are, other Functions as
+    calls, one a component."""
     noted, calls = Counter[str](), Counter[str]()
     stack = [f for f in topological_order(outputs) if not isinstance(f, Constant)]
     while stack:
@@ -77,8 +78,8 @@ def as_written(outputs: Sequence[Variable]) -> Operations:
 
 @paused()
 def fewest(outputs: Sequence[Variable], product_cost: float = 1.0) -> Operations:
-    """The operations of the components of the outputs at the fewest that are found; Functions that read other texels stay, and
-    so does what they read. product_cost: as for ``F.source``."""
+    """The operations of the components of the outputs at the fewest that are found; Functions that read other
+    texels stay, and so does what they read. product_cost: as for ``F.source``."""
     order = [f for f in topological_order(outputs) if not isinstance(f, Constant)]
     reader, apart = Reader(Table()), [f for f in order if not readable(f)]
     values = reader.read([*outputs, *(x for f in apart for x in f.inputs)])
@@ -100,7 +101,8 @@ def _tallies(noted: Counter[str], shape: tuple[int, ...]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Operations:
-    """adds: sums, differences and changes of sign. multiplies: products. divides: quotients. calls: Functions by name."""
+    """adds: sums, differences and changes of sign. multiplies: products. divides: quotients. calls: Functions
+    by name."""
 
     adds: int
     multiplies: int
@@ -144,8 +146,8 @@ WAYS: tuple[tuple[float, int | None], ...] = ((inf, None), (20_000, 2), (5_000, 
 
 
 def shortest(table: Table, roots: Sequence[Scaled], product_cost: float = 1.0) -> Steps:
-    """Steps that compute the roots: the cheapest of those with and without products written out before. product_cost: what a
-    product costs in sums, at least 1."""
+    """Steps that compute the roots: the cheapest of those with and without products written out before.
+    product_cost: what a product costs in sums, at least 1."""
     order = table.order([r.entry for r in roots])
     ways = [
         reduced(Lowering(table).lower(roots, order), around=around, product_cost=product_cost)

@@ -1,4 +1,5 @@
-"""Sums of products get more common factors: products of sums are multiplied out, or spread over other terms."""
+"""Sums of products get more common factors: products of sums are multiplied out, or spread over other
+terms."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ LONGEST = 4
 
 
 def distribute(steps: Steps, around: int) -> bool:
-    """x (v c + w s) + c y + c z + ... -> x v c + x w s + c y + c z + ...: multiplies out the sums of which each term has a factor
-    in common with so many terms ``around``, whoever else reads them. Whether anything changed."""
+    """x (v c + w s) + c y + c z + ... -> x v c + x w s + c y + c z + ...: multiplies out the sums of which
+    each term has a factor in common with so many terms ``around``, whoever else reads them. Whether anything
+    changed."""
     changed = False
     for n in steps.order():
         if steps.kinds[n] != SUM or len(steps.terms[n]) < 2:
@@ -45,7 +47,8 @@ def distribute(steps: Steps, around: int) -> bool:
 
 
 def _is_spread(steps: Steps, n: int, readers: Counter[int], around: int) -> bool:
-    """Whether a value is a sum of which each term has a factor of so many other terms. readers: of each factor how many."""
+    """Whether a value is a sum of which each term has a factor of so many other terms. readers: of each
+    factor how many."""
     return (
         steps.kinds[n] == SUM
         and len(steps.terms[n]) <= LONGEST
@@ -54,8 +57,8 @@ def _is_spread(steps: Steps, n: int, readers: Counter[int], around: int) -> bool
 
 
 def regroup(steps: Steps) -> bool:
-    """x (a c + b s) + c y + s z -> c (x a + y) + s (x b + z), one product fewer, where nothing else reads the sums and products.
-    Whether anything changed."""
+    """x (a c + b s) + c y + s z -> c (x a + y) + s (x b + z), one product fewer, where nothing else reads the
+    sums and products. Whether anything changed."""
     order = steps.order()
     uses = steps.uses(order)
     changed = False
@@ -117,8 +120,8 @@ def _without(steps: Steps, n: int, factor: int, more: Sequence[int] = ()) -> int
     return factors[0] if len(factors) == 1 else steps.add(PRODUCT, factors)
 
 
-# Two crossed sums of two products each take three products: Gauss's way to multiply complex numbers, for users to whom a product
-# is dearer than a sum.
+# Two crossed sums of two products each take three products: Gauss's way to multiply complex numbers, for
+# users to whom a product is dearer than a sum.
 
 
 class _Half(NamedTuple):
@@ -142,15 +145,17 @@ class _Cross(NamedTuple):
 
     @property
     def left(self) -> list[tuple[int, int, int]]:
-        """(sign, a, b) of d - k or d + k, the coefficient that is left in each: the sum of a and b with this sign, a < b."""
+        """(sign, a, b) of d - k or d + k, the coefficient that is left in each: the sum of a and b with this
+        sign, a < b."""
         halves = (self.first, self.second)
         return [(-h.sign * h.other, min(h.d, self.k), max(h.d, self.k)) for h in halves]
 
 
 def cross(steps: Steps, product_cost: float) -> bool:
-    """k p + d q, k q + e p -> t + (d - k) q, t + (e - k) p with t = k (p + q): one product fewer for one sum more, and two sums for all
-    pairs with the same k, d and e. Rotations of several vectors by one angle and products with symmetric matrices consist of
-    such pairs. Done where the products that it saves, at their cost in sums, are worth it. Whether anything changed."""
+    """k p + d q, k q + e p -> t + (d - k) q, t + (e - k) p with t = k (p + q): one product fewer for one sum
+    more, and two sums for all pairs with the same k, d and e. Rotations of several vectors by one angle and
+    products with symmetric matrices consist of such pairs. Done where the products that it saves, at their
+    cost in sums, are worth it. Whether anything changed."""
     order = steps.order()
     groups = defaultdict[tuple[tuple[int, int, int], ...], list[_Cross]](list)
     for found in _crosses(steps, order):

@@ -86,7 +86,8 @@ _SPELLED: dict[type, tuple[str, str, str | None]] = {
 
 @dataclass(frozen=True)
 class _Language:
-    """How a language writes a function. column: its place in the table; head: of inputs and number of outputs."""
+    """How a language writes a function. column: its place in the table; head: of inputs and number of
+    outputs."""
 
     column: int
     head: Callable[[str, Sequence[str], int], list[str]]
@@ -130,13 +131,14 @@ def source(
 ) -> str:
     """The text of a function that computes the components of the outputs, with few operations.
 
-    outputs: float Variables that Functions of one texel make of named leaves. language: "c" (a header, double), "glsl"
-    (float) or "numpy" (a module; the arguments may be arrays). name: that of the function. product_cost: of a product in sums, at
-    least 1: the dearer products are, the more sums replace them. The arguments are the components
-    of the leaves in the order in which they were made: ``p`` of a FLOAT, ``p_x``, ``p_y`` of a vector, ``m_01`` of row 0 and
-    column 1 of a matrix. Derivatives are written as what they are: outputs may be those of ``jacobian``. The results are the
-    components of the outputs in order. Raises GraphError for a leaf without a name, for names that the language cannot take
-    or that occur twice, for a product_cost below 1, and for Functions that read other texels.
+    outputs: float Variables that Functions of one texel make of named leaves. language: "c" (a header,
+    double), "glsl" (float) or "numpy" (a module; the arguments may be arrays). name: that of the function.
+    product_cost: of a product in sums, at least 1: the dearer products are, the more sums replace them. The
+    arguments are the components of the leaves in the order in which they were made: ``p`` of a FLOAT,
+    ``p_x``, ``p_y`` of a vector, ``m_01`` of row 0 and column 1 of a matrix. Derivatives are written as what
+    they are: outputs may be those of ``jacobian``. The results are the components of the outputs in order.
+    Raises GraphError for a leaf without a name, for names that the language cannot take or that occur twice,
+    for a product_cost below 1, and for Functions that read other texels.
 
     >>> x = Variable.of(2.0, name="x")
     >>> print(F.source(F.square(x) + 1.0, "numpy", "f"))

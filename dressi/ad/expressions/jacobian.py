@@ -1,8 +1,9 @@
 """Jacobians, Hessians and derivatives of any order of computations of one texel, with few operations.
 
-The components of all values become expressions (``table``), in which equal ones are one. Derivatives are eliminated forward
-(a pass an input) and in reverse (a pass an output), and the way with fewer operations is kept. The result is Variables
-again, of as many texels as the outputs have: a Jacobian of an image is an image.
+The components of all values become expressions (``table``), in which equal ones are one. Derivatives are
+eliminated forward (a pass an input) and in reverse (a pass an output), and the way with fewer operations is
+kept. The result is Variables again, of as many texels as the outputs have: a Jacobian of an image is an
+image.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ def jacobian(
 ) -> list[list[Variable]]:
     """The derivative of each component of the outputs by each of the inputs, at every texel.
 
-    outputs, inputs: float Variables, one or several; an input may be a leaf or an intermediate. Texels do not mix: what the
-    outputs compute from the inputs are Functions of one texel, and an input of one texel counts as the value at each texel.
-    Row k is of component k, counted through all outputs (those of a matrix row by row); its entry j has the type of input j
-    and the domain of the output. limit: the number of operations above which it is refused; None for no limit.
-    Differentiable again. Raises GraphError for integers, for an input that reaches an output through other texels, or
-    through a Function that declares no derivative.
+    outputs, inputs: float Variables, one or several; an input may be a leaf or an intermediate. Texels do not
+    mix: what the outputs compute from the inputs are Functions of one texel, and an input of one texel counts
+    as the value at each texel. Row k is of component k, counted through all outputs (those of a matrix row by
+    row); its entry j has the type of input j and the domain of the output. limit: the number of operations
+    above which it is refused; None for no limit. Differentiable again. Raises GraphError for integers, for an
+    input that reaches an output through other texels, or through a Function that declares no derivative.
 
     >>> p = Variable.of([[3.0, 4.0]], VEC2)
     >>> ((square,), (product,)) = F.jacobian([F.dot(p, p), p.x * p.y], p)
@@ -74,8 +75,9 @@ def hessian(
 ) -> list[list[Variable]]:
     """The second derivatives of a scalar by all pairs of components of the inputs, at every texel.
 
-    y: FLOAT of any domain. inputs, limit: as for ``jacobian``. Row k is of component k, counted through all inputs: the
-    derivative of dy/dx_k; its entry j has the type of input j and the domain of y. Raises GraphError as ``jacobian`` does.
+    y: FLOAT of any domain. inputs, limit: as for ``jacobian``. Row k is of component k, counted through all
+    inputs: the derivative of dy/dx_k; its entry j has the type of input j and the domain of y. Raises
+    GraphError as ``jacobian`` does.
 
     >>> x = Variable.of([[2.0, 3.0]], VEC2)
     >>> rows = F.hessian(x.x**3 * x.y, x)
@@ -98,8 +100,9 @@ def hessian(
 def derivative(y: Variable, x: Variable, order: int = 1, *, limit: int | None = LIMIT) -> Variable:
     """The derivative of some order of y by a scalar x, at every texel.
 
-    y: a float Variable. x: FLOAT. order: 0 or more. The result has the type of y and the domain of y and x. limit: as for
-    ``jacobian``. Raises GraphError as ``jacobian`` does, and if the derivative takes more operations than the limit.
+    y: a float Variable. x: FLOAT. order: 0 or more. The result has the type of y and the domain of y and x.
+    limit: as for ``jacobian``. Raises GraphError as ``jacobian`` does, and if the derivative takes more
+    operations than the limit.
 
     >>> x = Variable.of([0.0, 1.0, 2.0, 3.0, 4.0])
     >>> evaluate(F.derivative(x**4, x, order=3)).ravel().tolist()
@@ -122,8 +125,8 @@ def derivative(y: Variable, x: Variable, order: int = 1, *, limit: int | None = 
 
 
 def _best(table: Table, roots: Sequence[Scaled], wanted: Sequence[Scaled], limit: int | None) -> Steps:
-    """The derivatives of the roots by each of the entries wanted, row by row: forward or in reverse. What they add to the table
-    estimates their operations, before any is counted."""
+    """The derivatives of the roots by each of the entries wanted, row by row: forward or in reverse. What
+    they add to the table estimates their operations, before any is counted."""
     found, entries, begun = Derivatives(table), [x.entry for x in wanted], len(table)
     ways = list[Steps]()
     if len(wanted) <= 4 * len(roots):
@@ -307,7 +310,8 @@ class Derivatives:
         self.table = table
         self._partials: dict[int, list[tuple[int, Scaled]]] = {}
         self._declared: dict[Hashable, tuple[Function, Sequence[Variable | None], list[Any]]] = {}
-        """Of a Function: one of it, its derivative by each input, and the order in which a reader reads these."""
+        """Of a Function: one of it, its derivative by each input, and the order in which a reader reads
+        these."""
 
     def partials(self, entry: int) -> list[tuple[int, Scaled]]:
         """(entry it is made of, derivative by that entry)."""

@@ -1,7 +1,8 @@
-"""Rational numbers, an int where they are whole, else a ``Ratio`` in lowest terms; and samples of them in finite fields.
+"""Rational numbers, an int where they are whole, else a ``Ratio`` in lowest terms; and samples of them in
+finite fields.
 
-The class Fraction of the standard library checks the types of what it gets at every step; in graphs of 100,000 Functions this took
-a sixth of the time. Functions here take both kinds.
+The class Fraction of the standard library checks the types of what it gets at every step; in graphs of
+100,000 Functions this took a sixth of the time. Functions here take both kinds.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import NamedTuple
 
 
 class Ratio(NamedTuple):
-    """A rational number that is not whole, in lowest terms; the denominator is positive. Equal ones have equal hashes."""
+    """A rational number that is not whole, in lowest terms; the denominator is positive. Equal ones have
+    equal hashes."""
 
     numerator: int
     denominator: int
@@ -103,7 +105,8 @@ def of_float(value: float) -> Rational:
 
 
 RANGE = 2**60
-"""Constants above it, and below its inverse, stay where they are: joined, they would leave the range of single precision."""
+"""Constants above it, and below its inverse, stay where they are: joined, they would leave the range of
+single precision."""
 
 
 def is_in_range(c: Rational) -> bool:
@@ -133,24 +136,26 @@ def rounded(c: Rational) -> Rational:
 
 # Samples of expressions in finite fields, which tell whether two expressions are one.
 #
-# A rational expression is evaluated exactly at three random points of the integers modulo SMALL. Expressions that are multiples of
-# each other have equal quotients of the three values; expressions that are not have equal quotients with a probability below
-# (degree / SMALL)^2, which is nothing (the lemma of Schwartz and Zippel). Which multiple they are of each other, their values modulo
-# PRIME say, if its numerator and denominator are no longer than those of four floats: few expressions are asked, so that these values are
-# computed then. Constants are the rational numbers that they are as floats, so that the test is exact, and what holds only but for
-# rounding is not found.
+# A rational expression is evaluated exactly at three random points of the integers modulo SMALL. Expressions
+# that are multiples of each other have equal quotients of the three values; expressions that are not have
+# equal quotients with a probability below (degree / SMALL)^2, which is nothing (the lemma of Schwartz and
+# Zippel). Which multiple they are of each other, their values modulo PRIME say, if its numerator and
+# denominator are no longer than those of four floats: few expressions are asked, so that these values are
+# computed then. Constants are the rational numbers that they are as floats, so that the test is exact, and
+# what holds only but for rounding is not found.
 
 PRIME = 2**521 - 1
 SMALL = 0x1921FB54442D185D
 """Inverses modulo a number of one machine word are ten times faster. The digits are those of pi / 2, no sum of a few powers of two: 2^28
 - 2^-33, a difference of two floats, would be zero modulo 2^61 - 1."""
 _LARGEST = 1 << 240
-"""Numerator and denominator of a ratio that is recognised. One that is longer is taken for another with a probability of _LARGEST^2 / PRIME."""
+"""Numerator and denominator of a ratio that is recognised. One that is longer is taken for another with a
+probability of _LARGEST^2 / PRIME."""
 
 
 class Sample(NamedTuple):
-    """The values a, a x and a y of an expression at three points. Multiples of it have the same x and y, which a product has
-    without an inverse."""
+    """The values a, a x and a y of an expression at three points. Multiples of it have the same x and y,
+    which a product has without an inverse."""
 
     a: int
     x: int
@@ -253,7 +258,8 @@ def on_long_circle(angle: tuple[int, int, int]) -> tuple[int, int]:
 
 
 def to_rational(v: int) -> Rational | None:
-    """The rational number of small numerator and denominator that the field writes as ``v``; None if there is none."""
+    """The rational number of small numerator and denominator that the field writes as ``v``; None if there is
+    none."""
     if v < _LARGEST:
         return v
     if PRIME - v < _LARGEST:

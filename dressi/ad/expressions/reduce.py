@@ -1,5 +1,5 @@
-"""Fewer operations for the same values: nested sums and products become one, common factors are taken out of sums, and
-parts that occur several times are computed once."""
+"""Fewer operations for the same values: nested sums and products become one, common factors are taken out of
+sums, and parts that occur several times are computed once."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ LONGEST = 12
 
 
 def flatten(steps: Steps, order: Sequence[int]) -> list[int]:
-    """a + (b + c) -> a + b + c, and for products, where nothing else reads the inner one. order: that of the steps; the new one is
-    returned."""
+    """a + (b + c) -> a + b + c, and for products, where nothing else reads the inner one. order: that of the
+    steps; the new one is returned."""
     kinds, terms = steps.kinds, steps.terms
     readers, read = steps.reads(order)
     uses, read = steps.uses_of(read), np.abs(read)
@@ -80,8 +80,8 @@ def _without_numbers(steps: Steps, n: int) -> tuple[int, ...]:
 
 
 def join_numbers(steps: Steps, kind: int, terms: Sequence[int]) -> Sequence[int]:
-    """The terms of a sum or product with one constant at most, and none that changes nothing: 2 + x + 3 -> 5 + x. Constants whose
-    sum or product leaves the range of single precision stay apart."""
+    """The terms of a sum or product with one constant at most, and none that changes nothing: 2 + x + 3 -> 5
+    + x. Constants whose sum or product leaves the range of single precision stay apart."""
     numbers = [m for m in terms if steps.kinds[abs(m)] == NUMBER]
     neutral = 0 if kind == SUM else 1
     if not numbers or (len(numbers) == 1 and steps.of[abs(numbers[0])] not in (0, neutral)):
@@ -103,7 +103,8 @@ def join_numbers(steps: Steps, kind: int, terms: Sequence[int]) -> Sequence[int]
 
 
 def constant_of(steps: Steps, n: int) -> Rational | None:
-    """The value of a Function of constants, in double precision; None if single precision does not hold it, or it is unknown."""
+    """The value of a Function of constants, in double precision; None if single precision does not hold it,
+    or it is unknown."""
     function = steps.of[n][0]
     if not issubclass(function, Pointwise) or function.eval is not Pointwise.eval:
         return None
@@ -116,7 +117,8 @@ def constant_of(steps: Steps, n: int) -> Rational | None:
 
 
 def take_out_factors(steps: Steps, order: Sequence[int]) -> bool:
-    """a b + a c -> a (b + c), where nothing else reads the products. order: that of the steps. Whether anything changed."""
+    """a b + a c -> a (b + c), where nothing else reads the products. order: that of the steps. Whether
+    anything changed."""
     kinds, operands, uses = steps.kinds, steps.operands, steps.uses(order)
     changed = False
     some, products = _with_common_factors(steps, np.array(uses), order), set[int]()
@@ -190,8 +192,9 @@ def _repeats(steps: Steps, uses: Sequence[int], operands: Sequence[int]) -> bool
 
 
 def unify(steps: Steps, order: Sequence[int]) -> list[int]:
-    """Equal values become one, and a sum or product of one operand that operand. order: that of the steps; the new one, which is
-    shorter if anything changed, is returned. Values that are as they were at the last call are not compared with each other again."""
+    """Equal values become one, and a sum or product of one operand that operand. order: that of the steps;
+    the new one, which is shorter if anything changed, is returned. Values that are as they were at the last
+    call are not compared with each other again."""
     same, kinds, terms, operands = dict[int, int](), steps.kinds, steps.terms, steps.operands
     fresh, keys, known, places = steps.fresh, steps.keys, steps.first, steps.places(order)
     new = dict[int, None]()  # constants that are not in the order yet
@@ -244,8 +247,8 @@ def unify(steps: Steps, order: Sequence[int]) -> list[int]:
 
 
 def expand(steps: Steps) -> None:
-    """Products become products of what is no product, also where others read the inner ones: parts that several have are
-    found again, maybe others."""
+    """Products become products of what is no product, also where others read the inner ones: parts that
+    several have are found again, maybe others."""
     for n in steps.order():
         if steps.kinds[n] == PRODUCT:
             flat = [k for m in steps.operands[n] for k in steps.factors(m)]
@@ -254,9 +257,9 @@ def expand(steps: Steps) -> None:
 
 
 def reduced(steps: Steps, *, around: int | None = None, product_cost: float = 1.0) -> Steps:
-    """The steps, just lowered, with fewer operations; they are changed. around: products are written out before, and multiplied
-    out where that gives sums more common factors (see ``distribute``); None leaves them as they are. product_cost: in sums;
-    above 1 products are saved at the price of sums."""
+    """The steps, just lowered, with fewer operations; they are changed. around: products are written out
+    before, and multiplied out where that gives sums more common factors (see ``distribute``); None leaves
+    them as they are. product_cost: in sums; above 1 products are saved at the price of sums."""
     order = range(len(steps))
     if around is not None:
         expand(steps)
@@ -284,8 +287,8 @@ Pair = tuple[int, int, int]
 
 
 def share_pairs(steps: Steps, kind: int, order: Sequence[int]) -> None:
-    """Pairs of operands that several sums (products) have are computed once; the pair of most of them first. order: that of the
-    steps."""
+    """Pairs of operands that several sums (products) have are computed once; the pair of most of them first.
+    order: that of the steps."""
     bags, where = _Bags(steps), _Users(steps, [n for n in order if steps.kinds[n] == kind])
     heap = [(-gain, p) for p, users in where.items() if (gain := _gain(users, bags, p)) > 1]
     heapq.heapify(heap)
@@ -347,7 +350,8 @@ class _Bags(dict[int, dict[int, int]]):
 
 
 class _Users(dict[Pair, set[int]]):
-    """The sums (products) found that have a pair, of pairs that several have, that one may have twice, or that are asked."""
+    """The sums (products) found that have a pair, of pairs that several have, that one may have twice, or
+    that are asked."""
 
     def __init__(self, steps: Steps, found: Sequence[int]):
         self.span = len(steps)
@@ -412,9 +416,10 @@ def _gain(users: Iterable[int], bags: Mapping[int, Mapping[int, int]], pair: Pai
 
 
 def place_signs(steps: Steps, order: Sequence[int]) -> list[int]:
-    """Negates sums, and products of a constant, whose readers want them negative: neither costs anything. Products of other
-    values, quotients and sines hand the wish on to what they are made of. Signs that are left stay at the roots and at the
-    arguments of Functions. order: that of the steps; the new one is returned."""
+    """Negates sums, and products of a constant, whose readers want them negative: neither costs anything.
+    Products of other values, quotients and sines hand the wish on to what they are made of. Signs that are
+    left stay at the roots and at the arguments of Functions. order: that of the steps; the new one is
+    returned."""
     kinds, operands = steps.kinds, steps.operands
     products = [n for n in order if kinds[n] == PRODUCT]
     readers, factors = steps.reads(products)
@@ -460,8 +465,8 @@ def place_signs(steps: Steps, order: Sequence[int]) -> list[int]:
 
 
 def _negative(steps: Steps, order: Sequence[int], numbers: dict[int, int]) -> set[int]:
-    """The sums, and the products of a constant, of which more readers want the negative value, given what is decided for their readers.
-    numbers: the constant of each product that has one."""
+    """The sums, and the products of a constant, of which more readers want the negative value, given what is
+    decided for their readers. numbers: the constant of each product that has one."""
     kinds, operands = steps.kinds, steps.operands
     wishes = [0] * len(steps)
     through = defaultdict[int, list[int]](list)

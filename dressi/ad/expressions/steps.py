@@ -1,7 +1,7 @@
 """Expressions as the operations that compute them: sums and products of many operands, then of two.
 
-Sums and products hold any number of operands until the end, so that common parts can be found whatever the order in which they were
-written.
+Sums and products hold any number of operands until the end, so that common parts can be found whatever the
+order in which they were written.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ GIVEN, NUMBER, SUM, PRODUCT, RECIPROCAL, CALL = range(6)
 class Steps:
     """Numbered values and the roots, in lists of numbers.
 
-    Value n is made of ``terms[n]``; a term -m is value m with its sign changed, in sums and Functions. Without signs they are
-    ``operands[n]``. A value that occurs twice is there twice. The first sign of a sum is positive, unless all are negative. Value 0 is
-    the number 0. ``roots`` are terms.
+    Value n is made of ``terms[n]``; a term -m is value m with its sign changed, in sums and Functions.
+    Without signs they are ``operands[n]``. A value that occurs twice is there twice. The first sign of a sum
+    is positive, unless all are negative. Value 0 is the number 0. ``roots`` are terms.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,8 @@ class Steps:
         self.rows = Rows(self.terms)
         self.operands: list[Sequence[int]] = [()]
         self.of: dict[int, Any] = {0: 0}
-        """The names of symbols, the numbers that constants are, classes and values of the fields of Functions."""
+        """The names of symbols, the numbers that constants are, classes and values of the fields of
+        Functions."""
         self.roots: list[int] = []
         self.fresh = set[int]()
         """Values that were made or changed since ``unify`` compared them."""
@@ -140,8 +141,8 @@ def _most(votes: Sequence[Rational]) -> Rational:
 class Lowering:
     """Steps of entries of a table.
 
-    An entry is computed at the scale at which most of what reads it wants it, so that 0.7 x y, once computed, is there for
-    all its readers. Products take any scale of their factors.
+    An entry is computed at the scale at which most of what reads it wants it, so that 0.7 x y, once computed,
+    is there for all its readers. Products take any scale of their factors.
     """
 
     def __init__(self, table: Table):
@@ -226,7 +227,8 @@ class Lowering:
         return self._product[key]
 
     def _form(self, entry: int, wanted: Rational | None) -> tuple[Rational, int]:
-        """(c, value): the value is c times the entry, c the scale wanted where it costs nothing or is wanted."""
+        """(c, value): the value is c times the entry, c the scale wanted where it costs nothing or is
+        wanted."""
         form = self.table.forms[entry]
         if type(form) is Product:
             return self._of_factors(form.factors, wanted)
@@ -274,7 +276,8 @@ class Lowering:
 
 
 class Rows:
-    """Lists of whole numbers, behind each other in one array; only those that are new or changed are copied into it again.
+    """Lists of whole numbers, behind each other in one array; only those that are new or changed are copied
+    into it again.
 
     Reading all lists of a large graph takes a fifteenth of the time that it takes from the lists themselves.
     """
@@ -290,7 +293,8 @@ class Rows:
             self._changed.append(n)
 
     def of(self, numbers: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The items of these rows in order: (for each of them, the place of its row among the numbers; items)."""
+        """The items of these rows in order: (for each of them, the place of its row among the numbers;
+        items)."""
         self._copy()
         numbers = np.asarray(numbers, int)
         lengths = self._lengths[numbers]

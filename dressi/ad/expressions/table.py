@@ -1,10 +1,11 @@
 """A table of scalar expressions in which equal ones are one, whatever way they were written.
 
-An expression is a rational number times an entry of the table (``Scaled``). An entry is known by its sample in finite fields
-(``Sample``): a sum or a product whose sample is that of an entry, or a multiple of it, is that entry, which keeps the *form*
-in which it was first written. So (a + b)(a - b) and a a - b b are one entry, x - x is zero, sin(x)^2 + cos(x)^2 is one, and the
-derivative of a recurrence that is a member of the recurrence is found to be that member. Values are equal where both ways of writing
-are finite: x / x is 1, also where x is 0, and exp(log x), sqrt(x) sqrt(x) and 1 / (1 / sqrt(x))^2 are x, also where x is negative.
+An expression is a rational number times an entry of the table (``Scaled``). An entry is known by its sample
+in finite fields (``Sample``): a sum or a product whose sample is that of an entry, or a multiple of it, is
+that entry, which keeps the *form* in which it was first written. So (a + b)(a - b) and a a - b b are one
+entry, x - x is zero, sin(x)^2 + cos(x)^2 is one, and the derivative of a recurrence that is a member of the
+recurrence is found to be that member. Values are equal where both ways of writing are finite: x / x is 1,
+also where x is 0, and exp(log x), sqrt(x) sqrt(x) and 1 / (1 / sqrt(x))^2 are x, also where x is negative.
 """
 
 from __future__ import annotations
@@ -223,7 +224,8 @@ class Table:
                 return Scaled(rounded(times(scale, inner.factor)), inner.entry)
         factors = tuple(sorted([item for item in powers.items() if item[1]]))
         if not is_in_range(scale := rounded(scale)):
-            # The factors by which it is written have a range that single precision holds; their product may have not.
+            # The factors by which it is written have a range that single precision holds; their product may
+            # have not.
             return self._apart(scale, self.product([(Scaled(1, entry), power) for entry, power in factors]))
         if not factors or (len(factors) == 1 and factors[0][1] == 1):
             return scaled((scale, factors[0][0] if factors else ONE))
@@ -240,7 +242,8 @@ class Table:
         return scaled((scale, known.entry)) if known.factor == 1 else self._in_range(known, scale)
 
     def _roots_met(self, powers: dict[int, int]) -> dict[int, int]:
-        """The same powers; products are written out if a square of a root in them comes out, as in (x / sqrt(y))^2."""
+        """The same powers; products are written out if a square of a root in them comes out, as in (x /
+        sqrt(y))^2."""
         flat, stack = dict[int, int](), [*powers.items()]
         while stack:
             entry, power = stack.pop()
@@ -259,8 +262,9 @@ class Table:
         return product_of([self._inverses[entry]] * -power) if power < -1 else self._inverses[entry]
 
     def call(self, function: Hashable, arguments: Iterable[Scaled]) -> Scaled:
-        """A Function of the arguments. Sine and cosine know their symmetry and that their squares add up to 1; a logarithm undoes an
-        exponential and the reverse, and a maximum, minimum or select of equal values, or of one with these values, is a value."""
+        """A Function of the arguments. Sine and cosine know their symmetry and that their squares add up to
+        1; a logarithm undoes an exponential and the reverse, and a maximum, minimum or select of equal
+        values, or of one with these values, is a value."""
         arguments, sign = tuple(arguments), 1
         if kind_of(function) in _INVERSE:
             simpler = self._inverted(kind_of(function), *arguments)
@@ -315,7 +319,8 @@ class Table:
         return None
 
     def _taken(self, function: Hashable, condition: Scaled, x: Scaled, branch: int) -> Scaled:
-        """x, or its branch if it is a select by the same condition: select(c, select(c, a, b), d) is select(c, a, d)."""
+        """x, or its branch if it is a select by the same condition: select(c, select(c, a, b), d) is
+        select(c, a, d)."""
         form = self.forms[x.entry]
         if type(form) is Call and form.function == function and form.arguments[0].entry == condition.entry:
             return self.multiplied(Scaled(x.factor, ONE), form.arguments[branch])
@@ -382,12 +387,14 @@ class Table:
 
 # Which multiple of an entry a form is, if its samples say that it is one.
 #
-# Both are evaluated modulo PRIME, whose numbers are long enough to hold numerator and denominator of the ratio. In a large table, what
-# lies deeper than a few levels below them is drawn at random first, as if it were given: if two draws give one ratio, it is the ratio
-# whatever the values are. Only if they differ, everything below is evaluated.
+# Both are evaluated modulo PRIME, whose numbers are long enough to hold numerator and denominator of the
+# ratio. In a large table, what lies deeper than a few levels below them is drawn at random first, as if it
+# were given: if two draws give one ratio, it is the ratio whatever the values are. Only if they differ,
+# everything below is evaluated.
 
 LEVELS, FEW = 4, 1_000
-"""So many levels below a form and an entry are evaluated first, where more than FEW entries have no value yet."""
+"""So many levels below a form and an entry are evaluated first, where more than FEW entries have no value
+yet."""
 
 
 class Multiples:

@@ -1,1 +1,2 @@
-"""Operators of image pipelines, composed of contractions, tables and operations of one texel: all are differentiable."""
+"""Operators of image pipelines, composed of contractions, tables and operations of one texel: all are
+differentiable."""

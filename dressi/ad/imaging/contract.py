@@ -1,5 +1,5 @@
-"""Contractions in index notation, ``out[y, x] = image[y + dy, x + dx] * weight[dy, dx]``, read as Python: the extents of axes
-from the operands, borders, and the Function."""
+"""Contractions in index notation, ``out[y, x] = image[y + dy, x + dx] * weight[dy, dx]``, read as Python: the
+extents of axes from the operands, borders, and the Function."""
 
 from __future__ import annotations
 
@@ -72,16 +72,7 @@ class Index(NamedTuple):
 
 FUNCTIONS: dict[str, Callable[..., Variable]] = {
     name: getattr(module, name)
-    for module in (
-        activations,
-        arithmetic,
-        compare,
-        elementary,
-        geometry,
-        math,
-        matrix,
-        vector,
-    )
+    for module in (activations, arithmetic, compare, elementary, geometry, math, matrix, vector)
     for name in module.__all__
     if name not in ("softmax", "log_softmax", "fill", "swizzle")  # of axes, or of what is no value
 } | {"min": arithmetic.minimum, "max": arithmetic.maximum}
@@ -105,10 +96,10 @@ OPERATORS: dict[type[ast.AST], Callable[..., Variable]] = {
 class Notation:
     """An expression as data.
 
-    output: the axes of the output, as many as are written, each of one axis or of several, the slowest first, whose
-    ``radices`` are what these are multiplied by.  reads: (name of the operand, indices n, c, y, x),
-    each once.  formals: a placeholder for each of them.  indices: the axes whose values are used, each with its INT
-    placeholder.  root: the body over all placeholders.  Raises GraphError.
+    output: the axes of the output, as many as are written, each of one axis or of several, the slowest first,
+    whose ``radices`` are what these are multiplied by.  reads: (name of the operand, indices n, c, y, x),
+    each once.  formals: a placeholder for each of them.  indices: the axes whose values are used, each with
+    its INT placeholder.  root: the body over all placeholders.  Raises GraphError.
     """
 
     def __init__(self, text: str, given: Mapping[str, Any]):
@@ -310,9 +301,10 @@ def contract(
     that nothing is. extents: of axes by their names.
     operands: Variables (any type), numbers, and whole numbers for indices, by their names.
 
-    The extent of an axis is that of what it indexes alone. Of an axis y in ``image[s * y + dy]`` it is with a border that of
-    the image, divided by s and rounded up, and else the largest for which nothing beyond the image is read. Differentiable by
-    all operands; the derivatives are contractions. Raises GraphError, which names the axis.
+    The extent of an axis is that of what it indexes alone. Of an axis y in ``image[s * y + dy]`` it is with a
+    border that of the image, divided by s and rounded up, and else the largest for which nothing beyond the
+    image is read. Differentiable by all operands; the derivatives are contractions. Raises GraphError, which
+    names the axis.
 
     >>> image, weight = Variable.of(np.arange(20.0).reshape(4, 5)), Variable.of([[0.0, 1.0, 0.0]], FLOAT)
     >>> blur = F.contract("out[y, x] = image[y + dy - 1, x + dx - 1] * w[dy, dx]", border="zero", image=image, w=np.ones((3, 3)) / 9)
@@ -333,8 +325,8 @@ def contract(
 
 
 class Contraction:
-    """A notation with the indices of all four axes of each operand, and the extents of its axes. Raises GraphError where
-    these do not follow, or an index leaves its image."""
+    """A notation with the indices of all four axes of each operand, and the extents of its axes. Raises
+    GraphError where these do not follow, or an index leaves its image."""
 
     def __init__(self, notation: Notation, border: str | None, given: Mapping[str, int]):
         self.notation, self.border = notation, border
@@ -361,7 +353,8 @@ class Contraction:
         return [*((name,) for name in LEADING[: len(IMAGE_AXES) - len(names)]), *names]
 
     def _whole(self, k: int, written: Sequence[Index]) -> list[Index]:
-        """The indices n, c, y, x of a read: those of the last axes of the array, which others run along with the output."""
+        """The indices n, c, y, x of a read: those of the last axes of the array, which others run along with
+        the output."""
         shape = shape_of(self.variables[k])
         found = [None] * (len(IMAGE_AXES) - len(written)) + [*written]
         if len(written) == 3 and shape[1] == 1:
@@ -428,7 +421,8 @@ class Contraction:
                 reach *= self.extents[axis]
 
     def _most(self, index: Index, axis: str, extent: int) -> int:
-        """The extent of an axis for which nothing beyond the image is read, or, with a border, that of the image."""
+        """The extent of an axis for which nothing beyond the image is read, or, with a border, that of the
+        image."""
         by = index.terms_by_axis[axis]
         if self.border is not None:
             return -(-extent * index.divisor // abs(by))

@@ -53,15 +53,16 @@ def correlate(
     groups: int = 1,
     border: str | None = "zero",
 ) -> Variable:
-    """The image correlated with a kernel, as the layers of networks do: out[y, x] = sum of image[y + dy - r, x + dx - r] *
-    weight[dy, dx].
+    """The image correlated with a kernel, as the layers of networks do: out[y, x] = sum of image[y + dy - r,
+    x + dx - r] * weight[dy, dx].
 
-    image: FLOAT with any number of channels, or VECn. weight: FLOAT, of the size of the kernel. One kernel alone serves all
-    channels and components; a batch of O kernels with I channels makes O channels from I * groups (torch's (O, I, H, W)).
-    stride, dilation: one number, or (x, y): texels from one texel of the output to the next, and from one weight to the next.
-    groups: the channels are that many independent parts. border: one of those of ``contract``, with the kernel
-    centred, its texel (size - 1) // 2 over the texel of the output, and an output of the size of the image divided by the
-    stride; None keeps the texels for which the whole kernel is inside. Differentiable in both. Raises GraphError.
+    image: FLOAT with any number of channels, or VECn. weight: FLOAT, of the size of the kernel. One kernel
+    alone serves all channels and components; a batch of O kernels with I channels makes O channels from I *
+    groups (torch's (O, I, H, W)). stride, dilation: one number, or (x, y): texels from one texel of the
+    output to the next, and from one weight to the next. groups: the channels are that many independent parts.
+    border: one of those of ``contract``, with the kernel centred, its texel (size - 1) // 2 over the texel of
+    the output, and an output of the size of the image divided by the stride; None keeps the texels for which
+    the whole kernel is inside. Differentiable in both. Raises GraphError.
 
     >>> image = Variable.of(np.arange(20.0).reshape(4, 5))
     >>> evaluate(F.correlate(image, Variable.of(np.ones((3, 3)), FLOAT), border=None))[0].tolist()
@@ -81,8 +82,8 @@ def convolve(
 ) -> Variable:
     """The image convolved with a kernel: ``correlate`` with the kernel turned by 180 degrees.
 
-    image, weight, stride, dilation, groups, border, and the result: as for ``correlate``, with FLOAT or VECn images.
-    Differentiable in image and weight. Raises GraphError.
+    image, weight, stride, dilation, groups, border, and the result: as for ``correlate``, with FLOAT or VECn
+    images. Differentiable in image and weight. Raises GraphError.
 
     >>> row = Variable.of([[0.0, 0.0, 1.0, 0.0, 0.0, 0.0]])
     >>> evaluate(F.convolve(row, Variable.of([[1.0, 2.0, 3.0]], FLOAT))).ravel().tolist()
@@ -113,7 +114,8 @@ def _correlated(
     numbers: dict[str, Any] = {"sy": sy, "sx": sx, "dy": dy, "dx": dx}
     if weight.vtype is not FLOAT:
         raise GraphError(f"the kernel {weight} is FLOAT")
-    # The first weight lies this many texels before the texel of the output, or behind it where the kernel is turned.
+    # The first weight lies this many texels before the texel of the output, or behind it where the kernel is
+    # turned.
     numbers |= {
         axis: (0 if border is None else (extent - 1) // 2) * by
         if not flipped
@@ -152,11 +154,12 @@ def correlate_transposed(
     groups: int = 1,
     border: str | None = "zero",
 ) -> Variable:
-    """The transpose of ``correlate`` in its image: spreads every texel with the kernel, and enlarges by the stride.
+    """The transpose of ``correlate`` in its image: spreads every texel with the kernel, and enlarges by the
+    stride.
 
-    image: FLOAT or VECn, of the domain that ``correlate(like, weight, ...)`` has. like: an image of the type and domain of the
-    result, of which only these are used. weight, stride, dilation, groups, border: as for ``correlate``. Differentiable in
-    image and weight. Raises GraphError.
+    image: FLOAT or VECn, of the domain that ``correlate(like, weight, ...)`` has. like: an image of the type
+    and domain of the result, of which only these are used. weight, stride, dilation, groups, border: as for
+    ``correlate``. Differentiable in image and weight. Raises GraphError.
 
     >>> small = Variable.of([[1.0, 2.0]], FLOAT)
     >>> evaluate(F.correlate_transposed(small, Variable.of([[1.0, 10.0]], FLOAT), Variable(FLOAT, (4, 1)), stride=2)).ravel().tolist()
@@ -186,8 +189,8 @@ def _pool(x: Variable, window: Pair, stride: Pair | None, combine: str) -> Varia
 def max_pool(x: Variable, window: Pair, stride: Pair | None = None) -> Variable:
     """The largest value in each window.
 
-    x: FLOAT, any channels. window, stride: one number, or (x, y); windows are inside the image, and by default side by side.
-    Differentiable: the gradient goes to the first of equal values. Raises GraphError.
+    x: FLOAT, any channels. window, stride: one number, or (x, y); windows are inside the image, and by
+    default side by side. Differentiable: the gradient goes to the first of equal values. Raises GraphError.
 
     >>> evaluate(F.max_pool(Variable.of([[1.0, 5.0, 2.0, 3.0, 4.0, 0.0]]), (2, 1))).ravel().tolist()
     [5.0, 3.0, 4.0]
@@ -207,7 +210,8 @@ def min_pool(x: Variable, window: Pair, stride: Pair | None = None) -> Variable:
 
 
 def max_pool_index(x: Variable, window: Pair, stride: Pair | None = None) -> Variable:
-    """INT: the number of the largest value in each window, row by row from its first texel; the first of equal ones.
+    """INT: the number of the largest value in each window, row by row from its first texel; the first of
+    equal ones.
 
     Arguments as for ``max_pool``. No derivative. Raises GraphError.
 
@@ -222,7 +226,8 @@ def max_pool_index(x: Variable, window: Pair, stride: Pair | None = None) -> Var
 def average_pool(x: Variable, window: Pair, stride: Pair | None = None) -> Variable:
     """The mean of each window.
 
-    x: FLOAT, VECn or MATn, any channels. window, stride: as for ``max_pool``. Differentiable. Raises GraphError.
+    x: FLOAT, VECn or MATn, any channels. window, stride: as for ``max_pool``. Differentiable. Raises
+    GraphError.
 
     >>> evaluate(F.average_pool(Variable.of([[1.0, 5.0, 2.0, 3.0, 4.0, 0.0]]), (2, 1))).ravel().tolist()
     [3.0, 2.5, 2.0]
@@ -234,8 +239,8 @@ def average_pool(x: Variable, window: Pair, stride: Pair | None = None) -> Varia
 def window_max(x: Variable, radius: int, axis: str) -> Variable:
     """The largest value within ``radius`` texels along an axis, inside the tile, by components.
 
-    x: FLOAT, VECn, INT or IVECn. radius: whole, at least 0. axis: "x" or "y". The result has the type and domain of x.
-    Differentiable; among equal texels the first gets the gradient. Raises GraphError.
+    x: FLOAT, VECn, INT or IVECn. radius: whole, at least 0. axis: "x" or "y". The result has the type and
+    domain of x. Differentiable; among equal texels the first gets the gradient. Raises GraphError.
 
     >>> evaluate(F.window_max(Variable.of([1.0, 5.0, 2.0, 0.0, 3.0]), 1, "x")).ravel().tolist()
     [5.0, 5.0, 5.0, 3.0, 3.0]
@@ -246,8 +251,8 @@ def window_max(x: Variable, radius: int, axis: str) -> Variable:
 def window_min(x: Variable, radius: int, axis: str) -> Variable:
     """The smallest value within ``radius`` texels along an axis, inside the tile, by components.
 
-    x: FLOAT, VECn, INT or IVECn. radius: whole, at least 0. axis: "x" or "y". The result has the type and domain of x.
-    Differentiable; among equal texels the first gets the gradient. Raises GraphError.
+    x: FLOAT, VECn, INT or IVECn. radius: whole, at least 0. axis: "x" or "y". The result has the type and
+    domain of x. Differentiable; among equal texels the first gets the gradient. Raises GraphError.
 
     >>> evaluate(F.window_min(Variable.of([1.0, 5.0, 2.0, 0.0, 3.0]), 1, "x")).ravel().tolist()
     [1.0, 1.0, 0.0, 0.0, 0.0]
@@ -274,11 +279,12 @@ def _window(x: Variable, radius: int, axis: str, combine: str) -> Variable:
 
 @operator
 def matmul(a: Like, b: Like) -> Variable:
-    """The product of matrices; the operator ``@``. Of matrices and vectors in texels, or of images as matrices.
+    """The product of matrices; the operator ``@``. Of matrices and vectors in texels, or of images as
+    matrices.
 
-    a, b: MATn @ MATn is a MATn, MATn @ VECn is a VECn, and VECn @ MATn is a VECn (a row vector), texel by texel. FLOAT
-    images are matrices of H rows and W columns, for every tile: (H, K) @ (K, W). Differentiable in both. Raises GraphError if
-    the orders differ.
+    a, b: MATn @ MATn is a MATn, MATn @ VECn is a VECn, and VECn @ MATn is a VECn (a row vector), texel by
+    texel. FLOAT images are matrices of H rows and W columns, for every tile: (H, K) @ (K, W). Differentiable
+    in both. Raises GraphError if the orders differ.
 
     >>> m = Variable.of([[1.0, 2.0], [3.0, 4.0]], MAT2)
     >>> evaluate(F.matmul(m, (1.0, 10.0))).ravel().tolist()

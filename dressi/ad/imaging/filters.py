@@ -41,9 +41,9 @@ __all__ = [
 def gaussian_blur(x: Variable, sigma: float, border: str | None = "clamp", *, reach: float = 3.0) -> Variable:
     """The image blurred by a Gaussian, row by row and column by column.
 
-    x: FLOAT, VECn or MATn, any channels. sigma: its standard deviation in texels, above 0. The kernel ends at ``reach``
-    sigma and sums to 1. border: as for ``correlate``. The result has type and domain of x, or without a border what lies inside. Differentiable in x. Raises
-    GraphError.
+    x: FLOAT, VECn or MATn, any channels. sigma: its standard deviation in texels, above 0. The kernel ends at
+    ``reach`` sigma and sums to 1. border: as for ``correlate``. The result has type and domain of x, or
+    without a border what lies inside. Differentiable in x. Raises GraphError.
 
     >>> (100 * evaluate(F.gaussian_blur(Variable.of([[0.0, 0.0, 1.0, 0.0, 0.0]]), 0.8))).round().ravel().tolist()
     [2.0, 23.0, 50.0, 23.0, 2.0]
@@ -64,8 +64,8 @@ def _separable(x: Variable, kernel: np.ndarray, border: str | None) -> Variable:
 def box_blur(x: Variable, radius: int) -> Variable:
     """The mean of the texels within ``radius`` along both axes, of those that there are.
 
-    x: FLOAT, VECn or MATn, any channels. radius: whole, at least 0. The result has type and domain of x. Differentiable.
-    Raises GraphError.
+    x: FLOAT, VECn or MATn, any channels. radius: whole, at least 0. The result has type and domain of x.
+    Differentiable. Raises GraphError.
 
     >>> evaluate(F.box_blur(Variable.of([[0.0, 3.0, 6.0, 0.0, 0.0]]), 1)).ravel().tolist()
     [1.5, 3.0, 3.0, 2.0, 0.0]
@@ -79,11 +79,12 @@ def box_blur(x: Variable, radius: int) -> Variable:
 
 
 def guided_filter(image: Variable, guide: Variable, radius: int, eps: float = 1e-3) -> Variable:
-    """The image as a function of the guide, linear in every window: it keeps the guide's edges (He, Sun and Tang, 2010).
+    """The image as a function of the guide, linear in every window: it keeps the guide's edges (He, Sun and
+    Tang, 2010).
 
-    image: FLOAT or VECn. guide: FLOAT, or VEC3 for a FLOAT image, of the same domain. radius: of the windows, in texels.
-    eps: added to the guide's variance; where that is smaller the result is the mean. The result has type and domain of the
-    image. Differentiable in both. Raises GraphError.
+    image: FLOAT or VECn. guide: FLOAT, or VEC3 for a FLOAT image, of the same domain. radius: of the windows,
+    in texels. eps: added to the guide's variance; where that is smaller the result is the mean. The result
+    has type and domain of the image. Differentiable in both. Raises GraphError.
 
     >>> step = Variable.of([[0.0, 0.0, 0.0, 1.0, 1.0, 1.0]])
     >>> bool(np.allclose(evaluate(F.guided_filter(step, step, 1, 1e-9) - step), 0.0))
@@ -114,9 +115,9 @@ def histogram(
 ) -> Variable:
     """A soft histogram: every texel is shared by the two bins whose centres are beside its value.
 
-    x: FLOAT, any channels. bins: their number, at least 2, from ``low`` to ``high``; values beyond the outermost centres
-    count for these. weight: FLOAT, what a texel counts, 1 by default. The result is FLOAT (bins, 1) for every tile and
-    channel. Differentiable in x and weight. Raises GraphError.
+    x: FLOAT, any channels. bins: their number, at least 2, from ``low`` to ``high``; values beyond the
+    outermost centres count for these. weight: FLOAT, what a texel counts, 1 by default. The result is FLOAT
+    (bins, 1) for every tile and channel. Differentiable in x and weight. Raises GraphError.
 
     >>> evaluate(F.histogram(Variable.of([[0.1, 0.3, 0.5, 0.9, 2.0]]), 5)).round(6).ravel().tolist()
     [1.0, 1.0, 1.0, 0.0, 2.0]
@@ -139,10 +140,11 @@ HALVING = np.outer([1, 3, 3, 1], [1, 3, 3, 1]) / 64.0
 
 
 def gaussian_pyramid(x: Variable, levels: int) -> list[Variable]:
-    """The image, and ``levels`` times the half of it, each blurred by (1, 3, 3, 1) / 8 along both axes and subsampled.
+    """The image, and ``levels`` times the half of it, each blurred by (1, 3, 3, 1) / 8 along both axes and
+    subsampled.
 
-    x: FLOAT or VECn, any channels. Extents are halved and rounded up. The result is a list of levels + 1 images of the type
-    of x, the finest first. Differentiable. Raises GraphError.
+    x: FLOAT or VECn, any channels. Extents are halved and rounded up. The result is a list of levels + 1
+    images of the type of x, the finest first. Differentiable. Raises GraphError.
 
     >>> [level.size for level in F.gaussian_pyramid(Variable(VEC3, (40, 25)), 3)]
     [(40, 25), (20, 13), (10, 7), (5, 4)]
@@ -156,10 +158,11 @@ def gaussian_pyramid(x: Variable, levels: int) -> list[Variable]:
 
 
 def laplacian_pyramid(x: Variable, levels: int) -> list[Variable]:
-    """What each level of the Gaussian pyramid has beyond the next one, enlarged; the last is the coarsest level itself.
+    """What each level of the Gaussian pyramid has beyond the next one, enlarged; the last is the coarsest
+    level itself.
 
-    x: FLOAT or VECn, any channels. The result is a list of levels + 1 images of the type of x; ``collapse_pyramid`` makes the
-    image of it, exactly. Differentiable. Raises GraphError.
+    x: FLOAT or VECn, any channels. The result is a list of levels + 1 images of the type of x;
+    ``collapse_pyramid`` makes the image of it, exactly. Differentiable. Raises GraphError.
 
     >>> x = Variable.of(np.arange(30.0).reshape(5, 6))
     >>> bool(np.allclose(evaluate(F.collapse_pyramid(F.laplacian_pyramid(x, 2)) - x), 0.0, atol=1e-6))
@@ -173,8 +176,8 @@ def laplacian_pyramid(x: Variable, levels: int) -> list[Variable]:
 def collapse_pyramid(levels: Sequence[Variable]) -> Variable:
     """The image of a Laplacian pyramid: every level is enlarged (bilinear) and added to the next finer one.
 
-    levels: FLOAT or VECn images, the finest first. The result has the type and domain of the first. Differentiable. Raises
-    GraphError.
+    levels: FLOAT or VECn images, the finest first. The result has the type and domain of the first.
+    Differentiable. Raises GraphError.
 
     >>> fine, coarse = Variable.of(np.zeros((2, 4))), Variable.of([[3.0, 3.0]], FLOAT)
     >>> evaluate(F.collapse_pyramid([fine, coarse])).ravel().tolist()
@@ -197,15 +200,16 @@ def local_laplacian(
     levels: int = 4,
     bands: int = 8,
 ) -> Variable:
-    """The local Laplacian filter: detail and contrast without halos (Paris, Hasinoff and Kautz, 2011), by bands of values
-    (Aubry and others, 2014).
+    """The local Laplacian filter: detail and contrast without halos (Paris, Hasinoff and Kautz, 2011), by
+    bands of values (Aubry and others, 2014).
 
-    Around each of ``bands`` values g the image becomes contrast * (x - g) + g + detail * (x - g) exp(-(x - g)^2 / (2
-    sigma^2)); the pyramid of the result takes every coefficient from the bands beside the local mean.
+    Around each of ``bands`` values g the image becomes contrast * (x - g) + g + detail * (x - g) exp(-(x -
+    g)^2 / (2 sigma^2)); the pyramid of the result takes every coefficient from the bands beside the local
+    mean.
 
-    x: FLOAT from 0 to 1, without channels. detail: above 0 for more of it, below for less. contrast: 1 keeps it; numbers or
-    FLOAT of one texel. sigma: differences of values that are detail. levels: of the pyramids. The result has type and domain of x. Differentiable
-    in x, detail and contrast. Raises GraphError.
+    x: FLOAT from 0 to 1, without channels. detail: above 0 for more of it, below for less. contrast: 1 keeps
+    it; numbers or FLOAT of one texel. sigma: differences of values that are detail. levels: of the pyramids.
+    The result has type and domain of x. Differentiable in x, detail and contrast. Raises GraphError.
 
     >>> x = Variable.of(np.random.default_rng(0).random((12, 16)))
     >>> bool(np.allclose(evaluate(F.local_laplacian(x, 0.0, 1.0, levels=2) - x), 0.0, atol=1e-6))
@@ -232,7 +236,8 @@ def local_laplacian(
     return collapse_pyramid([*chosen, means[-1]])
 
 
-# Recurrences along an axis: recursive filters and linear scans, in a number of passes that grows by the logarithm.
+# Recurrences along an axis: recursive filters and linear scans, in a number of passes that grows by the
+# logarithm.
 
 SMALLEST = 1e-9
 """Powers of the decay that are smaller count as zero."""
@@ -241,12 +246,13 @@ SMALLEST = 1e-9
 def recurrence(x: Variable, decay: Like, axis: str = "x", *, reverse: bool = False) -> Variable:
     """A linear recurrence along an axis: y[i] = x[i] + decay[i] * y[i - 1], from y[-1] = 0 on.
 
-    It is computed by doubling, in log2 of the extent passes. With decays for every texel this is an edge-aware recursive
-    filter or the scan of a recurrent layer; a MATn makes recurrences of order n.
+    It is computed by doubling, in log2 of the extent passes. With decays for every texel this is an
+    edge-aware recursive filter or the scan of a recurrent layer; a MATn makes recurrences of order n.
 
-    x: FLOAT or VECn, any channels. decay: a number, or FLOAT, or for a VECn a MATn that multiplies y[i - 1] from the left;
-    its domain broadcasts to that of x. axis: "x" or "y". reverse: from the last texel on, y[i] = x[i] + decay[i] * y[i + 1].
-    The result has type and domain of x. Differentiable in both. Raises GraphError.
+    x: FLOAT or VECn, any channels. decay: a number, or FLOAT, or for a VECn a MATn that multiplies y[i - 1]
+    from the left; its domain broadcasts to that of x. axis: "x" or "y". reverse: from the last texel on, y[i]
+    = x[i] + decay[i] * y[i + 1]. The result has type and domain of x. Differentiable in both. Raises
+    GraphError.
 
     >>> evaluate(F.recurrence(Variable.of([[1.0, 0.0, 0.0, 4.0, 0.0]]), 0.5)).ravel().tolist()
     [1.0, 0.5, 0.25, 4.125, 2.0625]
@@ -283,9 +289,10 @@ def recurrence(x: Variable, decay: Like, axis: str = "x", *, reverse: bool = Fal
 def recursive_blur(x: Variable, sigma: float, passes: int = 2) -> Variable:
     """The image blurred by recursive filters: its cost does not grow with sigma but by its logarithm.
 
-    Each pass is a decaying exponential to both sides, along rows and columns, divided by what of it lies inside the image;
-    more passes come nearer to a Gaussian. x: FLOAT or VECn, any channels. sigma: standard deviation of the kernel of all
-    passes, in texels, above 0. The result has type and domain of x. Differentiable. Raises GraphError.
+    Each pass is a decaying exponential to both sides, along rows and columns, divided by what of it lies
+    inside the image; more passes come nearer to a Gaussian. x: FLOAT or VECn, any channels. sigma: standard
+    deviation of the kernel of all passes, in texels, above 0. The result has type and domain of x.
+    Differentiable. Raises GraphError.
 
     >>> evaluate(F.recursive_blur(Variable.of(np.full((3, 5), 2.0)), 4.0)).round(6)[0, 0].tolist()
     [2.0, 2.0, 2.0, 2.0, 2.0]

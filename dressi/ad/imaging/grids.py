@@ -28,13 +28,15 @@ TALLEST = 4096
 
 
 def slice_grid(grid: Variable, guide: Variable, depths: int | None = None) -> Variable:
-    """The values of a bilateral grid at every texel of a guide: linear in the column, in the row, and in the guide's value.
+    """The values of a bilateral grid at every texel of a guide: linear in the column, in the row, and in the
+    guide's value.
 
-    grid: any float type, (columns, rows), ``depths`` channels for each channel of the result: channel k * depths + z holds
-    depth z of channel k. By default all channels are depths. guide: FLOAT from 0 to 1, without channels; values outside are
-    clamped. The centres of cells are at (i + 0.5) / columns, and those of depths at (z + 0.5) / depths, as in HDRnet;
-    beyond the outermost centres the outermost cells count. The result has the type of the grid and the size of the guide. Batches
-    are equal or 1. Differentiable in grid (a contraction again, no scatter) and guide. Raises GraphError.
+    grid: any float type, (columns, rows), ``depths`` channels for each channel of the result: channel k *
+    depths + z holds depth z of channel k. By default all channels are depths. guide: FLOAT from 0 to 1,
+    without channels; values outside are clamped. The centres of cells are at (i + 0.5) / columns, and those
+    of depths at (z + 0.5) / depths, as in HDRnet; beyond the outermost centres the outermost cells count. The
+    result has the type of the grid and the size of the guide. Batches are equal or 1. Differentiable in grid
+    (a contraction again, no scatter) and guide. Raises GraphError.
 
     >>> grid = Variable(FLOAT, (1, 1), channels=4, data=np.reshape([0.0, 10.0, 20.0, 30.0], (1, 4, 1, 1)))
     >>> evaluate(F.slice_grid(grid, Variable.of([[0.125, 0.25, 0.5, 0.9, 2.0]]))).ravel().tolist()
@@ -62,8 +64,8 @@ def slice_grid(grid: Variable, guide: Variable, depths: int | None = None) -> Va
 
 
 class Cells(NamedTuple):
-    """The depths and rows of cells of a grid whose columns are those of the texels already, with a row more above and below.
-    rows, height: of cells and of texels. channels: of the result."""
+    """The depths and rows of cells of a grid whose columns are those of the texels already, with a row more
+    above and below. rows, height: of cells and of texels. channels: of the result."""
 
     rows: int
     height: int
@@ -72,7 +74,8 @@ class Cells(NamedTuple):
 
     @property
     def first(self) -> dict[str, Any]:
-        """The row y of texels is below the row (step * y + start) // over of cells, and takes what is left of the next one."""
+        """The row y of texels is below the row (step * y + start) // over of cells, and takes what is left of
+        the next one."""
         found = {"step": 2 * self.rows, "start": self.rows + self.height, "over": 2 * self.height}
         return {name: n // gcd(*found.values()) for name, n in found.items()}
 
@@ -109,7 +112,8 @@ class Cells(NamedTuple):
 
 
 class GridSlice(AliasBeside):
-    """Inputs (value, grid, depth): the first, ``cells.near`` of the others. Gradients by the grid are contractions."""
+    """Inputs (value, grid, depth): the first, ``cells.near`` of the others. Gradients by the grid are
+    contractions."""
 
     fields = ("cells",)
     cells: Cells
@@ -126,17 +130,19 @@ class GridSlice(AliasBeside):
 
 
 def hats(texels: int, count: int) -> np.ndarray:
-    """(count, texels): how much of each cell a texel takes, which is between two of them, or beyond the last one."""
+    """(count, texels): how much of each cell a texel takes, which is between two of them, or beyond the last
+    one."""
     place = np.clip((np.arange(texels) + 0.5) * count / texels - 0.5, 0, count - 1)
     return np.maximum(1 - np.abs(place - np.arange(count)[:, None]), 0)
 
 
 def splat_grid(values: Variable, guide: Variable, size: Size, depths: int) -> Variable:
-    """Adds every texel to the cells of a bilateral grid around it: the transpose of ``slice_grid`` in the grid.
+    """Adds every texel to the cells of a bilateral grid around it: the transpose of ``slice_grid`` in the
+    grid.
 
-    values: FLOAT, VECn or MATn of the size of the guide, any channels. guide: FLOAT from 0 to 1. size: (columns, rows).
-    depths: at least 2. The result has the type of the values, that size, and ``depths`` channels for each channel of them.
-    Differentiable in values and guide. Raises GraphError.
+    values: FLOAT, VECn or MATn of the size of the guide, any channels. guide: FLOAT from 0 to 1. size:
+    (columns, rows). depths: at least 2. The result has the type of the values, that size, and ``depths``
+    channels for each channel of them. Differentiable in values and guide. Raises GraphError.
 
     >>> guide = Variable.of([[0.25, 0.25, 0.5, 0.75]], FLOAT)
     >>> evaluate(F.splat_grid(F.zeros_like(guide) + 1.0, guide, (1, 1), 2)).ravel().tolist()
@@ -155,9 +161,10 @@ def bilateral_filter(
 ) -> Variable:
     """The mean of near texels of similar values, by a bilateral grid (Chen, Paris and Durand, 2007).
 
-    image: FLOAT, VEC2 or VEC3, without channels. guide: FLOAT from 0 to 1 of that size; by default the image, which is FLOAT
-    then. cell: the edge of a cell in texels. depths: cells from the value 0 to 1. blurs: how often (1, 2, 1) / 4 blurs the
-    grid along its three axes. The result has type and domain of the image. Differentiable in both. Raises GraphError.
+    image: FLOAT, VEC2 or VEC3, without channels. guide: FLOAT from 0 to 1 of that size; by default the image,
+    which is FLOAT then. cell: the edge of a cell in texels. depths: cells from the value 0 to 1. blurs: how
+    often (1, 2, 1) / 4 blurs the grid along its three axes. The result has type and domain of the image.
+    Differentiable in both. Raises GraphError.
 
     >>> step = Variable.of([[0.0] * 8 + [1.0] * 8] * 8)
     >>> bool(np.allclose(evaluate(F.bilateral_filter(step, cell=4.0) - step), 0.0))

@@ -24,8 +24,8 @@ PATTERNS = ("RGGB", "BGGR", "GRBG", "GBRG")
 def bayer_filter(size: Size, pattern: str = "RGGB") -> Variable:
     """VEC3: 1 in the component that the sensor measures at a texel, 0 in the others.
 
-    size: (W, H). pattern: the colours of the first two texels of the first row and of the second: "RGGB", "BGGR", "GRBG" or
-    "GBRG". No derivative: it is constant. Raises GraphError.
+    size: (W, H). pattern: the colours of the first two texels of the first row and of the second: "RGGB",
+    "BGGR", "GRBG" or "GBRG". No derivative: it is constant. Raises GraphError.
 
     >>> evaluate(F.bayer_filter((2, 1), "GRBG"))[0, 0].tolist()
     [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
@@ -42,8 +42,8 @@ def _cell(pattern: str) -> np.ndarray:
 def bayer_mosaic(image: Variable, pattern: str = "RGGB") -> Variable:
     """What a sensor behind a Bayer filter measures of an image: one component at every texel.
 
-    image: VEC3 without channels. pattern: as for ``bayer_filter``. The result is FLOAT of its domain. Differentiable. Raises
-    GraphError.
+    image: VEC3 without channels. pattern: as for ``bayer_filter``. The result is FLOAT of its domain.
+    Differentiable. Raises GraphError.
 
     >>> evaluate(F.bayer_mosaic(Variable.of(np.full((2, 2, 3), (1.0, 2.0, 3.0))))).ravel().tolist()
     [1.0, 2.0, 2.0, 3.0]
@@ -56,8 +56,9 @@ def bayer_mosaic(image: Variable, pattern: str = "RGGB") -> Variable:
 def space_to_depth(x: Variable, block: int = 2) -> Variable:
     """Blocks of texels as channels: the inverse of ``depth_to_space``.
 
-    x: any type; its extents are multiples of ``block``. Channel c of x becomes the channels block^2 c + block row + column.
-    The result has the type of x and size (W / block, H / block). Differentiable. Raises GraphError.
+    x: any type; its extents are multiples of ``block``. Channel c of x becomes the channels block^2 c + block
+    row + column. The result has the type of x and size (W / block, H / block). Differentiable. Raises
+    GraphError.
 
     >>> evaluate(F.space_to_depth(Variable.of([[1.0, 2.0, 5.0, 6.0], [3.0, 4.0, 7.0, 8.0]], FLOAT)))[0, :, 0].T.tolist()
     [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]
@@ -77,8 +78,8 @@ def space_to_depth(x: Variable, block: int = 2) -> Variable:
 def depth_to_space(x: Variable, block: int = 2) -> Variable:
     """Channels as blocks of texels, as PyTorch's PixelShuffle.
 
-    x: any type, with a multiple of block^2 channels: channel block^2 c + block row + column becomes a texel of channel c. The
-    result has the type of x and size (W block, H block). Differentiable. Raises GraphError.
+    x: any type, with a multiple of block^2 channels: channel block^2 c + block row + column becomes a texel
+    of channel c. The result has the type of x and size (W block, H block). Differentiable. Raises GraphError.
 
     >>> x = Variable(FLOAT, (1, 1), channels=4, data=np.reshape([1.0, 2.0, 3.0, 4.0], (1, 4, 1, 1)))
     >>> evaluate(F.depth_to_space(x))[0].tolist()
@@ -99,9 +100,10 @@ def depth_to_space(x: Variable, block: int = 2) -> Variable:
 def demosaic(raw: Variable, pattern: str = "RGGB", method: str = "malvar") -> Variable:
     """The image of a Bayer mosaic, by linear filters.
 
-    raw: FLOAT, extents even. pattern: as for ``bayer_filter``. method: "bilinear", or "malvar": bilinear with the gradients
-    of the measured component as correction (Malvar, He and Cutler, 2004). Beyond the border the outermost blocks of 2 x 2
-    texels repeat. The result is VEC3 of the domain of raw. Differentiable. Raises GraphError.
+    raw: FLOAT, extents even. pattern: as for ``bayer_filter``. method: "bilinear", or "malvar": bilinear with
+    the gradients of the measured component as correction (Malvar, He and Cutler, 2004). Beyond the border the
+    outermost blocks of 2 x 2 texels repeat. The result is VEC3 of the domain of raw. Differentiable. Raises
+    GraphError.
 
     >>> grey = F.bayer_mosaic(Variable.of(np.full((4, 6, 3), 0.5)))
     >>> bool(np.allclose(evaluate(F.demosaic(grey)), 0.5))

@@ -37,9 +37,10 @@ NEIGHBOURS = tuple((dx, dy) for dy in (-1, 0, 1) for dx in (-1, 0, 1))
 def warp(image: Variable, flow: Variable, border: WrapName = "clamp") -> Variable:
     """The image read at every texel plus its flow, bilinear: output p is image(p + flow(p)).
 
-    image: FLOAT with any number of channels, or VECn; batch 1 (shared) or that of the flow. flow: VEC2 in texels, x to the right and y
-    down; its size is that of the result. border: what lies beyond the image, "clamp", "zero", "mirror" or "repeat".
-    Differentiable in both: in the image by gathers where neighbours come from neighbours, else by a scatter. Raises GraphError.
+    image: FLOAT with any number of channels, or VECn; batch 1 (shared) or that of the flow. flow: VEC2 in
+    texels, x to the right and y down; its size is that of the result. border: what lies beyond the image,
+    "clamp", "zero", "mirror" or "repeat". Differentiable in both: in the image by gathers where neighbours
+    come from neighbours, else by a scatter. Raises GraphError.
 
     >>> image = Variable.of([[0.0, 10.0, 20.0, 30.0, 40.0]])
     >>> evaluate(F.warp(image, Variable.of(np.full((1, 5, 2), (0.5, 0.0))))).ravel().tolist()
@@ -52,7 +53,8 @@ def warp(image: Variable, flow: Variable, border: WrapName = "clamp") -> Variabl
 
 
 def _back(place: Variable, size: Size) -> Variable:
-    """About where texels of an image of this size are read: two steps towards it, which meet where flows change slowly."""
+    """About where texels of an image of this size are read: two steps towards it, which meet where flows
+    change slowly."""
     here = to_float(pixel_coordinates(size)) + 0.5
     at = here
     for _ in range(2):
@@ -63,7 +65,8 @@ def _back(place: Variable, size: Size) -> Variable:
 
 
 def _read(image: Variable, place: Variable, back: Variable, border: WrapName) -> Variable:
-    """The image at places in texels, centres at halves. back: about where each texel of the image is read, in texels of the result."""
+    """The image at places in texels, centres at halves. back: about where each texel of the image is read, in
+    texels of the result."""
     if image.channels > 1:
         return _by_channels(image, lambda x: _read(x, place, back, border))
     value = _sampled(image, place, border)
@@ -114,11 +117,12 @@ class Missed(Later):
 
 
 class Warped(AliasBeside):
-    """Inputs (value, image, place, back): the value, which is the image at the places, with a cheaper gradient by the image.
+    """Inputs (value, image, place, back): the value, which is the image at the places, with a cheaper
+    gradient by the image.
 
-    Where neighbours are read by neighbours, the gradient of a texel is gathered from the 3x3 results around ``back``, the place
-    where it is likely to be read. What these miss, magnified parts and what lies beyond a border, is scattered: the sum of the
-    two is exact, however good ``back`` is.
+    Where neighbours are read by neighbours, the gradient of a texel is gathered from the 3x3 results around
+    ``back``, the place where it is likely to be read. What these miss, magnified parts and what lies beyond a
+    border, is scattered: the sum of the two is exact, however good ``back`` is.
     """
 
     fields = ("border",)
@@ -167,8 +171,8 @@ class Warped(AliasBeside):
 def transform_points(matrix: Like, points: Like) -> Variable:
     """Points of the plane under a homography, (x / w, y / w) of matrix @ (x, y, 1).
 
-    matrix: MAT3. points: VEC2. Domains broadcast. The result is VEC2. Points of the line that goes to infinity give
-    infinity or NaN. Differentiable in both. Raises GraphError.
+    matrix: MAT3. points: VEC2. Domains broadcast. The result is VEC2. Points of the line that goes to
+    infinity give infinity or NaN. Differentiable in both. Raises GraphError.
 
     >>> evaluate(F.transform_points(np.diag([1.0, 1.0, 2.0]), (3.0, 4.0))).ravel().tolist()
     [1.5, 2.0]
@@ -185,10 +189,11 @@ def warp_homography(
 ) -> Variable:
     """The image under a homography, bilinear: output p is image(matrix @ p).
 
-    image: FLOAT with any number of channels, or VECn; batch 1 (shared) or that of the matrix. matrix: MAT3, which takes places of the
-    result, in texels (x to the right, y down, centres of texels at halves, the corner of the image is 0), to places of the
-    image; one texel, with a batch, or one for every texel. Affine matrices end with the row (0, 0, 1). size: (W, H) of the
-    result, by default that of the image. border: as for ``warp``. Differentiable in both. Raises GraphError.
+    image: FLOAT with any number of channels, or VECn; batch 1 (shared) or that of the matrix. matrix: MAT3,
+    which takes places of the result, in texels (x to the right, y down, centres of texels at halves, the
+    corner of the image is 0), to places of the image; one texel, with a batch, or one for every texel. Affine
+    matrices end with the row (0, 0, 1). size: (W, H) of the result, by default that of the image. border: as
+    for ``warp``. Differentiable in both. Raises GraphError.
 
     >>> image = Variable.of([[0.0, 10.0, 20.0, 30.0, 40.0]])
     >>> evaluate(F.warp_homography(image, np.array([[1, 0, 2.0], [0, 1, 0], [0, 0, 1]]))).ravel().tolist()

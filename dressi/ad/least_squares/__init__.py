@@ -5,7 +5,8 @@
     ad.set_optimizer(LevenbergMarquardt(), [x, y])
     ad.step(10)
 
-``Energy`` is the list with its cost, ``Jacobian`` multiplies by J and its transpose, ``diagonal`` gives diag(J^T J).
+``Energy`` is the list with its cost, ``Jacobian`` multiplies by J and its transpose, ``diagonal`` gives
+diag(J^T J).
 
 The names by file of ``dressi/ad``:
 """

@@ -1,4 +1,5 @@
-"""Energies of residuals, E(x) = 1/2 sum |r_k(x)|^2, their robust kernels, and computed arrays in residuals."""
+"""Energies of residuals, E(x) = 1/2 sum |r_k(x)|^2, their robust kernels, and computed arrays in
+residuals."""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ __all__ = ["Energy", "Kernel", "Robust", "cauchy", "huber", "linearized", "tukey
 
 # Robust kernels: costs that grow more slowly than the square, so that outliers weigh less.
 #
-# A kernel maps the squared norm s = |r|^2 of a residual at one texel to rho(s); the cost is 1/2 rho(s). Near zero rho(s) = s.
-# The solvers use iteratively reweighted least squares: every step multiplies r by sqrt(rho'(s)), held constant.
+# A kernel maps the squared norm s = |r|^2 of a residual at one texel to rho(s); the cost is 1/2 rho(s). Near
+# zero rho(s) = s. The solvers use iteratively reweighted least squares: every step multiplies r by
+# sqrt(rho'(s)), held constant.
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,8 @@ def cauchy(width: float) -> Kernel:
 
 
 def tukey(width: float) -> Kernel:
-    """Constant beyond a norm of ``width``, where residuals have no influence at all (Tukey's biweight). width > 0. Raises
-    GraphError.
+    """Constant beyond a norm of ``width``, where residuals have no influence at all (Tukey's biweight). width
+    > 0. Raises GraphError.
 
     >>> evaluate(least_squares.tukey(1.0).weight(Variable.of(3.0))).item()
     0.0
@@ -115,8 +117,8 @@ def tukey(width: float) -> Kernel:
 class Robust(NamedTuple):
     """A residual with its kernel, for the list that ``DressiAD.set_loss`` takes.
 
-    residual: any float type. At each texel the kernel gets the squared norm of all components together. Each channel has texels of
-    its own; ``F.from_channels`` makes components of up to four, for one kernel of all.
+    residual: any float type. At each texel the kernel gets the squared norm of all components together. Each
+    channel has texels of its own; ``F.from_channels`` makes components of up to four, for one kernel of all.
 
     >>> x = Variable.of([0.0, 0.1, 9.0, 0.2, 0.1], name="x")
     >>> energy = least_squares.Energy([least_squares.Robust(x, least_squares.tukey(1.0))])
@@ -134,9 +136,9 @@ Residual = Variable | Robust
 class Energy:
     """A list of residuals. ``cost()`` is what a least-squares solver minimises.
 
-    residuals: Variables of any float type, size, channels and batch, or ``Robust`` ones. A weight is a factor of the residual: the root
-    of the weight of its square. What a mask or a border excludes is zero: ``F.select(valid, r, 0.0)``. Raises GraphError for
-    anything else.
+    residuals: Variables of any float type, size, channels and batch, or ``Robust`` ones. A weight is a factor
+    of the residual: the root of the weight of its square. What a mask or a border excludes is zero:
+    ``F.select(valid, r, 0.0)``. Raises GraphError for anything else.
 
     >>> x = Variable.of([1.0, 2.0, 4.0, 7.0, 11.0], name="x")
     >>> energy = least_squares.Energy([F.crop(x, 1, 0, (4, 1)) - F.crop(x, 0, 0, (4, 1)), 0.5 * x])
@@ -163,7 +165,8 @@ class Energy:
         self.kernels: tuple[Kernel | None, ...] = tuple(k for _, k in found)
 
     def cost(self, axes: str = WHOLE) -> Variable:
-        """The cost, FLOAT of one texel; with axes "xyc" that of every image, FLOAT of one texel with the batch."""
+        """The cost, FLOAT of one texel; with axes "xyc" that of every image, FLOAT of one texel with the
+        batch."""
         return total([F.sum(0.5 * self._rho(r, k), axes) for r, k in zip(self.residuals, self.kernels)])
 
     def _rho(self, r: Variable, kernel: Kernel | None) -> Variable:
@@ -171,7 +174,8 @@ class Energy:
         return s if kernel is None else kernel.rho(s)
 
     def decrease(self, after: Energy, axes: str = WHOLE) -> Variable:
-        """The cost of this minus that of ``after``, the same energy at other unknowns; exact where the two are nearly equal.
+        """The cost of this minus that of ``after``, the same energy at other unknowns; exact where the two
+        are nearly equal.
 
         Squares are subtracted texel by texel: |a|^2 - |b|^2 = (a - b) . (a + b).
         """
@@ -190,26 +194,29 @@ class Energy:
         return Energy([r if k is None else Robust(r, k) for r, k in pairs])
 
     def linearized(self) -> list[Variable]:
-        """The residuals as the solver sees them: those with a kernel times sqrt(rho'), which is held constant."""
+        """The residuals as the solver sees them: those with a kernel times sqrt(rho'), which is held
+        constant."""
         return [
             r if k is None else r * F.stop_gradient(F.sqrt(k.weight(squared_norm(r))))
             for r, k in zip(self.residuals, self.kernels)
         ]
 
 
-# Computed arrays: values whose derivatives are images, made once for all products with the Jacobian (Opt, section 5).
+# Computed arrays: values whose derivatives are images, made once for all products with the Jacobian (Opt,
+# section 5).
 
 
 def linearized(y: Variable, inputs: Variable | Sequence[Variable]) -> Variable:
     """``y``, with its derivative by ``inputs`` as images that are computed once in a nonlinear step.
 
-    An iteration of conjugate gradients multiplies by the Jacobian twice, and computes again what is cheaper than to read.
-    Where long arithmetic stands between a few values and ``y``, as in the shading of a normal, the product needs only the
-    slopes S_k = dy / dx_k at each texel:  dy = sum_k S_k dx_k.
+    An iteration of conjugate gradients multiplies by the Jacobian twice, and computes again what is cheaper
+    than to read. Where long arithmetic stands between a few values and ``y``, as in the shading of a normal,
+    the product needs only the slopes S_k = dy / dx_k at each texel:  dy = sum_k S_k dx_k.
 
-    y: any float type, computed texel by texel from ``inputs``. inputs: computed Variables or leaves of float types. All else
-    that y reads is held constant. Type, size, channels and batch are those of y. First derivatives are exact, second ones are zero.
-    Raises GraphError where y reads an input at other texels, or reads none of them.
+    y: any float type, computed texel by texel from ``inputs``. inputs: computed Variables or leaves of float
+    types. All else that y reads is held constant. Type, size, channels and batch are those of y. First
+    derivatives are exact, second ones are zero. Raises GraphError where y reads an input at other texels, or
+    reads none of them.
 
     >>> x = Variable.of([1.0, 2.0, 4.0, 7.0, 11.0], name="x")
     >>> step = x - F.shift(x, 1, 0)

@@ -65,7 +65,8 @@ class LeastSquares(Method):
             raise GraphError(f"{name} of {type(self).__name__} is a finite number {bound}, not {value!r}")
 
     def states(self, parameters: Sequence[Variable]) -> State:
-        """New state leaves by name, the step counter included. Raises GraphError for parameters that cannot be unknowns."""
+        """New state leaves by name, the step counter included. Raises GraphError for parameters that cannot
+        be unknowns."""
         for p in parameters:
             if p.vtype.is_int:
                 raise GraphError(f"{p} holds integers and cannot be an unknown of least squares")
@@ -103,8 +104,8 @@ class LeastSquares(Method):
         state: State,
         record: Updates,
     ) -> Procedure:
-        """The parts of a nonlinear step. moving: the parameters that are not frozen. record: further updates of the first
-        part, which linearizes; they may read the state's ``cost``, as it was one step before."""
+        """The parts of a nonlinear step. moving: the parameters that are not frozen. record: further updates
+        of the first part, which linearizes; they may read the state's ``cost``, as it was one step before."""
         solve = Solve(self, energy, parameters, moving, state)
         return Procedure((*solve.parts(record), *self.ends(solve)), solve.restart)
 
@@ -120,13 +121,14 @@ ARMIJO = 1e-4
 class GaussNewton(LeastSquares):
     """Gauss-Newton: minimises half the sum of squared residuals; for ``DressiAD.set_optimizer``.
 
-    A step solves J^T J d = -J^T r by conjugate gradients and moves the unknowns by t d, with t the first of 1, 1/2, 1/4, ...
-    for which the cost falls by at least 1e-4 t of what the slope promises (Armijo). For linear residuals one step with
-    enough iterations is the solution.
+    A step solves J^T J d = -J^T r by conjugate gradients and moves the unknowns by t d, with t the first of
+    1, 1/2, 1/4, ... for which the cost falls by at least 1e-4 t of what the slope promises (Armijo). For
+    linear residuals one step with enough iterations is the solution.
 
     iterations, tolerance, function_tolerance, independent, reset, forcing, preconditioner, counter: as for
-    ``LevenbergMarquardt``. line_search: halvings at most; if none helps, the unknowns stay where they are and the problem
-    ends. 0: t = 1 without a look at the cost. Unknowns that no residual determines stay where they are. Raises GraphError.
+    ``LevenbergMarquardt``. line_search: halvings at most; if none helps, the unknowns stay where they are and
+    the problem ends. 0: t = 1 without a look at the cost. Unknowns that no residual determines stay where
+    they are. Raises GraphError.
 
     >>> x = Variable.of([0.0, 0.0, 0.0, 0.0, 0.0], name="x")
     >>> with DressiAD() as ad:
@@ -186,10 +188,10 @@ RADIUS, SHRINK = "radius", "radius_divisor"
 class LevenbergMarquardt(LeastSquares):
     """Levenberg-Marquardt: minimises half the sum of squared residuals; for ``DressiAD.set_optimizer``.
 
-    A step solves (J^T J + D / radius) d = -J^T r, D = clamp(diag(J^T J), diagonal), by conjugate gradients, and moves the
-    unknowns by d if the cost falls by more than min_relative_decrease of what the quadratic model says. The radius then
-    grows by up to 3 times; otherwise it shrinks by 2, 4, 8, ... (Madsen, Nielsen and Tingleff; constants of Ceres). A
-    step that would make the cost infinite or NaN is not taken.
+    A step solves (J^T J + D / radius) d = -J^T r, D = clamp(diag(J^T J), diagonal), by conjugate gradients,
+    and moves the unknowns by d if the cost falls by more than min_relative_decrease of what the quadratic
+    model says. The radius then grows by up to 3 times; otherwise it shrinks by 2, 4, 8, ... (Madsen, Nielsen
+    and Tingleff; constants of Ceres). A step that would make the cost infinite or NaN is not taken.
 
     iterations: of conjugate gradients at most. tolerance: they end when one lowers the model by less than tolerance / k of
     what all k did. function_tolerance: a problem has converged when a step changes its cost by less than this part; further

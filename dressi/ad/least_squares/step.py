@@ -31,7 +31,8 @@ RUNNING, COST = "running", "cost"
 
 
 class Method(ABC):
-    """What a step needs of a solver: its options, and how it damps the linear system and moves the unknowns."""
+    """What a step needs of a solver: its options, and how it damps the linear system and moves the
+    unknowns."""
 
     iterations: int
     tolerance: float
@@ -107,8 +108,8 @@ class Solve:
 
     @cached_property
     def drawn(self) -> dict[Variable, Variable]:
-        """Leaves for what the residuals rasterize at the present unknowns. Rasterizing has no derivative, so that products
-        with J read these leaves and draw nothing."""
+        """Leaves for what the residuals rasterize at the present unknowns. Rasterizing has no derivative, so
+        that products with J read these leaves and draw nothing."""
         values = [f.output for f in rasters(self.jacobian.residuals)]
         zeros = [np.zeros(v.shape, int) for v in values]
         return {
@@ -153,7 +154,8 @@ class Solve:
         return Normal(product, list(diagonal), damping, kind, self.names, values, self.coarse)
 
     def begin(self, diagonal: Sequence[Variable], gradient: Sequence[Variable], cost: Variable) -> Updates:
-        """Updates that set up the preconditioner over a diagonal of J^T J, and begin the linear solve. cost: the present one."""
+        """Updates that set up the preconditioner over a diagonal of J^T J, and begin the linear solve. cost:
+        the present one."""
         bare = self._normal(diagonal, {})
         values = bare.preconditioner.setup(bare.apply, bare.whole, self.names, self.products)
         self.kept = list(values)
@@ -231,8 +233,8 @@ class Solve:
         ]
 
     def _begun(self, record: Updates) -> Updates:
-        """What the first part of a step updates in any case: the cost, the leaves ``drawn``, the solver's numbers, and what is
-        recorded while a problem runs."""
+        """What the first part of a step updates in any case: the cost, the leaves ``drawn``, the solver's
+        numbers, and what is recorded while a problem runs."""
         running = F.max(self.running, "n")
         return [
             (self.state[COST], self.energy.cost(self.axes)),

@@ -24,7 +24,8 @@ def loop(
     until: Callable[..., Variable] | None = None,
     checkpoints: int | None = None,
 ) -> Variable | tuple[Variable, ...]:
-    """A body applied ``count`` times to a state: iterations of a solver, steps along a ray, layers of a recurrent network.
+    """A body applied ``count`` times to a state: iterations of a solver, steps along a ray, layers of a
+    recurrent network.
 
     body: gets the state, one Variable or several of any type, and returns the new one, of the same types and domains. It gets
     no number of the iteration: a counter is one more state. It is called once; what it reads beside the state, such as
@@ -36,10 +37,11 @@ def loop(
     be: where an iteration leaves as much as its state, 20 of them run 39 times with 9, 49 with 6, and 54 with 5. 0 means about
     2 sqrt(count): nearly the time of another forward pass. ``PlanOptions(memory=...)`` chooses a number where None is given.
 
-    The result is the last state: a Variable, or a tuple. Differentiable in the state and in all that the body reads; values and
-    gradients are those of the body written count times. In an engine the graph, the plan and the shaders have the body once, and
-    its commands repeat; so has the gradient. Bodies that read no other texel of the state become one shader of all iterations,
-    which ends texel by texel and warns of nothing. Raises GraphError.
+    The result is the last state: a Variable, or a tuple. Differentiable in the state and in all that the body
+    reads; values and gradients are those of the body written count times. In an engine the graph, the plan
+    and the shaders have the body once, and its commands repeat; so has the gradient. Bodies that read no
+    other texel of the state become one shader of all iterations, which ends texel by texel and warns of
+    nothing. Raises GraphError.
 
     >>> (root,) = F.loop(lambda x: 0.5 * (x + 2.0 / x), [Variable.of(1.0)], 6)
     >>> round(evaluate(root).item(), 6)
@@ -89,11 +91,13 @@ def loop(
 def checkpoint(
     function: Callable[..., Variable | Sequence[Variable]], *inputs: Variable
 ) -> Variable | tuple[Variable, ...]:
-    """function(*inputs), of which the gradient keeps only the inputs: what lies between is computed again when it is needed.
+    """function(*inputs), of which the gradient keeps only the inputs: what lies between is computed again
+    when it is needed.
 
-    A long chain of segments so needs the memory of one of them and of their inputs, for the time of another forward pass.
-    function: gets Variables and returns one or several, of any type. inputs: any types. The result is what the function
-    returns, a Variable or a tuple. Differentiable in the inputs and all else that the function reads. Raises GraphError.
+    A long chain of segments so needs the memory of one of them and of their inputs, for the time of another
+    forward pass. function: gets Variables and returns one or several, of any type. inputs: any types. The
+    result is what the function returns, a Variable or a tuple. Differentiable in the inputs and all else that
+    the function reads. Raises GraphError.
 
     >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
     >>> y = F.checkpoint(lambda x: F.square(F.square(x)), x)

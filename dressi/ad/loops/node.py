@@ -1,7 +1,9 @@
-"""The nodes of loops: a body that is there once, and how often it is applied; and the gradient, a loop backwards.
+"""The nodes of loops: a body that is there once, and how often it is applied; and the gradient, a loop
+backwards.
 
-A ``Looped`` is one state after the last iteration, a ``Reversed`` one gradient. Procedures run them as Programs that repeat, see
-``parts``; ``written_out`` is for plans that cannot repeat anything, and for derivatives of second order.
+A ``Looped`` is one state after the last iteration, a ``Reversed`` one gradient. Procedures run them as
+Programs that repeat, see ``parts``; ``written_out`` is for plans that cannot repeat anything, and for
+derivatives of second order.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from ..types import Access
 
 
 class LoopFunction(Function):
-    """Kind: one of the results of a loop, whose inputs are read as whole images. ``loop``, ``number``: which."""
+    """Kind: one of the results of a loop, whose inputs are read as whole images. ``loop``, ``number``:
+    which."""
 
     fields: tuple[str, ...] = ("loop", "number")
     loop: Loop
@@ -89,8 +92,8 @@ class Looped(LoopFunction):
 
 
 class Reversed(LoopFunction):
-    """Inputs (state..., captured..., seed of each float state...): the gradient of one of the float states, or of one of the
-    captured inputs, whose numbers are ``wanted``."""
+    """Inputs (state..., captured..., seed of each float state...): the gradient of one of the float states,
+    or of one of the captured inputs, whose numbers are ``wanted``."""
 
     fields = ("loop", "wanted", "number")
     wanted: tuple[int, ...]
@@ -215,7 +218,8 @@ def _gradients(
 
 
 def _laid_out(loop: Loop, inputs: Sequence[Variable]) -> list[Variable]:
-    """The last state. Its gradient reads states at equal distances; what lies between two of them is computed again at once."""
+    """The last state. Its gradient reads states at equal distances; what lies between two of them is computed
+    again at once."""
     values, formals = list(inputs[: loop.width]), loop.body.formals[: loop.width]
     one = Segment.between(formals, loop.at(inputs, formals))
     if loop.kept is None:
@@ -229,8 +233,8 @@ def _laid_out(loop: Loop, inputs: Sequence[Variable]) -> list[Variable]:
 
 
 def repeated(one: Segment, values: Sequence[Variable], count: int) -> list[Variable]:
-    """The segment ``count`` times. States between are stored, so that each time is planned alike, and shaders are shared;
-    those of one texel alone are worth one shader together."""
+    """The segment ``count`` times. States between are stored, so that each time is planned alike, and shaders
+    are shared; those of one texel alone are worth one shader together."""
     values = list(values)
     for _ in range(count):
         values = one.at(values)
@@ -243,11 +247,13 @@ def repeated(one: Segment, values: Sequence[Variable], count: int) -> list[Varia
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """A body between formal states and their next values, applied ``count`` times. Equal where the bodies have equal structure.
+    """A body between formal states and their next values, applied ``count`` times. Equal where the bodies
+    have equal structure.
 
-    body: its formals are the state, then what the body reads beside it, so that it captures nothing. checkpoints: states that
-    are kept at a time for the gradient, from which others are computed again; None: everything is kept. ends: whether the last state
-    tells where the loop has ended: where it is not 0 all states stay as they are.
+    body: its formals are the state, then what the body reads beside it, so that it captures nothing.
+    checkpoints: states that are kept at a time for the gradient, from which others are computed again; None:
+    everything is kept. ends: whether the last state tells where the loop has ended: where it is not 0 all
+    states stay as they are.
     """
 
     body: Segment
@@ -292,8 +298,9 @@ class Loop:
         return self.body.at([*state, *inputs[self.width : len(self.body.formals)]])
 
     def reverse(self, wanted: tuple[int, ...]) -> Segment:
-        """Gradients of one iteration. Formals: those of the body, then the gradients of the next float states. Roots: the gradients
-        of the float states, then of the formals that are ``wanted``. Written once for each ``wanted``."""
+        """Gradients of one iteration. Formals: those of the body, then the gradients of the next float
+        states. Roots: the gradients of the float states, then of the formals that are ``wanted``. Written
+        once for each ``wanted``."""
         if wanted not in self._reverses:
             formals, roots = self.body.formals, self.body.roots
             seeds = [formal(roots[k]) for k in self.floats]
@@ -358,7 +365,8 @@ TOGETHER = 4
 class Segment:
     """Functions between ``formals``, leaves that stand for given values, and ``roots``.
 
-    functions: those that depend on the formals, producers first. captured: Variables from outside that they read.
+    functions: those that depend on the formals, producers first. captured: Variables from outside that they
+    read.
     """
 
     formals: tuple[Variable, ...]
@@ -399,8 +407,9 @@ class Segment:
         return [known.get(r, r) for r in self.roots]
 
     def joined(self, given: Sequence[Variable], *, again: bool) -> list[Variable]:
-        """The roots, whose gradients are taken together, before those of what comes before the segment. again: for them the
-        segment is computed again from the given values, instead of being read as it was stored."""
+        """The roots, whose gradients are taken together, before those of what comes before the segment.
+        again: for them the segment is computed again from the given values, instead of being read as it was
+        stored."""
         made = self.at(given)
         shared = Joint(self, None if again else tuple(made))
         return [
@@ -411,7 +420,8 @@ class Segment:
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """What the results of one segment at one place share. stored: its roots there, None where they are computed again."""
+    """What the results of one segment at one place share. stored: its roots there, None where they are
+    computed again."""
 
     segment: Segment
     stored: tuple[Variable, ...] | None
@@ -419,7 +429,8 @@ class Joint:
     def pull(
         self, function: Function, gradients: Mapping[Function, Variable], wanted: Sequence[int]
     ) -> dict[int, Variable]:
-        """The gradients of the inputs numbered in ``wanted``, from those of the results. function: that makes any of them."""
+        """The gradients of the inputs numbered in ``wanted``, from those of the results. function: that makes
+        any of them."""
         count = len(self.segment.formals)
         later = max(gradients.values(), key=lambda g: g.size[0] * g.size[1] * g.tiles)
         given, outside = list(function.inputs[1 : 1 + count]), function.inputs[1 + count :]
@@ -443,7 +454,8 @@ class Joint:
 
 
 class Recomputed(AliasBeside):
-    """Inputs (value, given..., captured...): the value, with the gradient of its segment at the given values."""
+    """Inputs (value, given..., captured...): the value, with the gradient of its segment at the given
+    values."""
 
     fields = ("joint", "number")
     joint: Joint

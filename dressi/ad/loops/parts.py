@@ -1,7 +1,8 @@
-"""A Program with loops as a Procedure: what comes before a loop, its body as often as it is applied, and what follows.
+"""A Program with loops as a Procedure: what comes before a loop, its body as often as it is applied, and what
+follows.
 
-What one part makes and another reads lies in leaves between them. Each body is one Program over the leaves of its state: it is
-planned once, see ``runs``.
+What one part makes and another reads lies in leaves between them. Each body is one Program over the leaves of
+its state: it is planned once, see ``runs``.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def in_parts(program: Program) -> Procedure:
 
 
 class _Layout:
-    """What runs when. What is made before the first loop has level 0, and what needs loops one more than the last of these."""
+    """What runs when. What is made before the first loop has level 0, and what needs loops one more than the
+    last of these."""
 
     def __init__(self, program: Program):
         self.program, self.scratch = program, list[Variable]()
@@ -159,21 +161,23 @@ class _Layout:
 
 # One loop at its place in a Procedure: its iterations, and its gradient by them, as a Schedule says.
 #
-# The states of one time lie in leaves, its slot. A Program of one iteration reads a slot and writes another: which ones, each of its
-# runs says, so that a state that is kept lies where it was made and is read there. Nothing is copied, except where a condition ends the
-# loop: an iteration that is skipped changes nothing, so there it starts from a copy of the state, in the slot of the next one.
+# The states of one time lie in leaves, its slot. A Program of one iteration reads a slot and writes another:
+# which ones, each of its runs says, so that a state that is kept lies where it was made and is read there.
+# Nothing is copied, except where a condition ends the loop: an iteration that is skipped changes nothing, so
+# there it starts from a copy of the state, in the slot of the next one.
 
 Pairs = list[tuple[Variable, Variable]]
 Leaf = Callable[[Variable, str], Variable]
 Slot = tuple[Variable, ...]
 Tape = dict[Variable, Variable]  # values of a body -> leaves for them
 CHEAP = 4
-"""Iterations in the snippet of a Function that reads other texels: up to so many, its values are made again for the gradient."""
+"""Iterations in the snippet of a Function that reads other texels: up to so many, its values are made again
+for the gradient."""
 
 
 class Run:
-    """A loop at one place. results: leaves of the last state. flag: a leaf that is not 0 while the loop goes on; None where no condition
-    ends it. all: what a slot has leaves for."""
+    """A loop at one place. results: leaves of the last state. flag: a leaf that is not 0 while the loop goes
+    on; None where no condition ends it. all: what a slot has leaves for."""
 
     def __init__(self, node: LoopFunction, level: int, leaf: Leaf):
         self.node, self.level, self._leaf, self.loop = node, level, leaf, node.loop
@@ -211,7 +215,8 @@ class Run:
     # ---- slots
     @cached_property
     def next(self) -> Slot:
-        """Where a program of one iteration puts the next state. One that may be skipped puts it in the place of the old one."""
+        """Where a program of one iteration puts the next state. One that may be skipped puts it in the place
+        of the old one."""
         if self.flag is not None:
             return self.results
         found = tuple(self._leaf(x, f"next {x.name}") for x in self.results)
@@ -255,8 +260,8 @@ class Run:
     def run(
         self, source: Slot, target: Slot, count: int = 1, *, between: Slot = (), tape: Slot = ()
     ) -> list[Part | Copies]:
-        """From the state in one slot to that in another, so many iterations later. between: a slot for the states of more than one.
-        tape: where what an iteration leaves for the gradient is put, if it is."""
+        """From the state in one slot to that in another, so many iterations later. between: a slot for the
+        states of more than one. tape: where what an iteration leaves for the gradient is put, if it is."""
         assert self.back is not None
         leaves = self.back.tape.values() if tape else ()
         name, program = ("loop", self.body) if tape or not self.back.tape else ("loop ahead", self.ahead)
@@ -276,8 +281,8 @@ class Run:
 
 
 class Back:
-    """The gradient of a run. results: leaves of the gradients of the float states, then of the sums of the gradients of what is
-    captured."""
+    """The gradient of a run. results: leaves of the gradients of the float states, then of the sums of the
+    gradients of what is captured."""
 
     def __init__(self, node: Reversed, level: int, run: Run, leaf: Leaf):
         self.node, self.level, self.run, self._leaf = node, level, run, leaf
@@ -298,8 +303,8 @@ class Back:
         return [*zip(self.moving, seeds, strict=True), *((x, zeros_like(x)) for x in self.sums)]
 
     def prepare(self, captured: Sequence[Variable]) -> None:
-        """Makes the programs of one iteration: of its state and of what the body leaves for it, ``tape``, values in the body that are
-        costly; and of the state alone."""
+        """Makes the programs of one iteration: of its state and of what the body leaves for it, ``tape``,
+        values in the body that are costly; and of the state alone."""
         run, body, reverse = self.run, self.node.loop.body, self.node.loop.reverse(self.node.wanted)
         used = {f.output for f in reverse.functions}
         costly = [f.output for f in body.functions if f.output in used and _is_costly(f)]
@@ -325,7 +330,8 @@ class Back:
         return self.way
 
     def walk(self) -> tuple[list[Part | Copies], list[Part | Copies]]:
-        """The iterations up to the last state, and from there the gradients of all of them, the last one first."""
+        """The iterations up to the last state, and from there the gradients of all of them, the last one
+        first."""
         run, loop, taped = self.run, self.node.loop, [*self.tape.values()]
         sizes = [sum(prod(x.shape) for x in leaves) for leaves in (taped, run.results)]
         schedule = Schedule(loop.count, loop.kept, ceil(sizes[0] / sizes[1]))
@@ -380,8 +386,8 @@ class Back:
 
 
 def passed_on(program: Program) -> Program:
-    """New values that contractions and the like make reach their leaves through a pass that can write into these: a copy behind
-    the others could not be skipped when the loop has ended."""
+    """New values that contractions and the like make reach their leaves through a pass that can write into
+    these: a copy behind the others could not be skipped when the loop has ended."""
     pairs = [
         (leaf, Expand(new, new.domain).output if new.creator and _is_costly(new.creator) else new)
         for leaf, new in program.updates
@@ -395,21 +401,25 @@ def _is_costly(f: Function) -> bool:
     return not local and (not isinstance(f, PixelFunction) or f.iterations > CHEAP)
 
 
-# Which states of a loop its gradient keeps, and when it runs iterations again: the schedule with the fewest of them.
+# Which states of a loop its gradient keeps, and when it runs iterations again: the schedule with the fewest
+# of them.
 #
-# With few states kept at a time the gradient runs from one of them up to the middle of what is left, keeps that state too, and goes back
-# over what comes after it first (Griewank and Walther, "Revolve", ACM TOMS 26, 2000). Here an iteration may leave values that its
-# gradient reads beside the state that it started from; where there is room these are kept as well, and nothing runs again.
+# With few states kept at a time the gradient runs from one of them up to the middle of what is left, keeps
+# that state too, and goes back over what comes after it first (Griewank and Walther, "Revolve", ACM TOMS 26,
+# 2000). Here an iteration may leave values that its gradient reads beside the state that it started from;
+# where there is room these are kept as well, and nothing runs again.
 
 NEVER = 1 << 40
 MOST = 128
-"""States up to which the best schedule is looked for; with more of them free it goes on as if there were so many."""
+"""States up to which the best schedule is looked for; with more of them free it goes on as if there were so
+many."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the gradient walks back over ``count`` iterations. kept: states that may be kept at a time, the one among them that the
-    walk starts from; None: as many as there are. beside: what an iteration leaves for its gradient, in states; 0: nothing."""
+    """How the gradient walks back over ``count`` iterations. kept: states that may be kept at a time, the one
+    among them that the walk starts from; None: as many as there are. beside: what an iteration leaves for its
+    gradient, in states; 0: nothing."""
 
     count: int
     kept: int | None
@@ -427,8 +437,9 @@ class Schedule:
         return self.room == self._everything(self.count)
 
     def ahead(self, count: int, free: int) -> int:
-        """Of the last ``count`` iterations of a part, at least 2, from a kept state: how many run before the next state is kept; 0:
-        one, and what it leaves is kept as well. free: states that may be kept, with the first one."""
+        """Of the last ``count`` iterations of a part, at least 2, from a kept state: how many run before the
+        next state is kept; 0: one, and what it leaves is kept as well. free: states that may be kept, with
+        the first one."""
         if free >= self._everything(count):
             return 0
         return int(_best(self.count, self.beside, min(free, MOST))[count])
@@ -440,8 +451,9 @@ class Schedule:
 
 @cache
 def _rows(count: int, beside: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """For each number of states, from 0 on, what ``_best`` has found so far: of 0 to ``count`` iterations the fewest that run, and
-    ``ahead``. With one state two iterations have no gradient: what the second starts from must be kept while it runs."""
+    """For each number of states, from 0 on, what ``_best`` has found so far: of 0 to ``count`` iterations the
+    fewest that run, and ``ahead``. With one state two iterations have no gradient: what the second starts
+    from must be kept while it runs."""
     none, one, ahead = np.full(count + 1, NEVER), np.full(count + 1, NEVER), np.zeros(count + 1, int)
     one[:2] = 0, min(beside, 1)
     return [(none, ahead), (one, ahead)]

@@ -6,8 +6,9 @@
     ad.set_optimizer(adamw(0.01), networks.variables(net))
     networks.save_safetensors("net.safetensors", networks.arrays(net, ad))
 
-Values are images of channels: a texel is a pixel, or a token of a sequence (T, 1). Activations are in F: relu, gelu, silu,
-softplus, sigmoid, tanh, leaky_relu, softmax. Examples run after ``import numpy as np`` and ``from dressi import *``.
+Values are images of channels: a texel is a pixel, or a token of a sequence (T, 1). Activations are in F:
+relu, gelu, silu, softplus, sigmoid, tanh, leaky_relu, softmax. Examples run after ``import numpy as np`` and
+``from dressi import *``.
 
 The names by file of ``dressi/ad``:
 """

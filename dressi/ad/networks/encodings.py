@@ -18,12 +18,13 @@ __all__ = ["fourier_features", "hash_grid", "hash_grid_init", "sinusoidal_positi
 
 
 def fourier_features(x: Variable, frequencies: int | np.ndarray, include: bool = False) -> Variable:
-    """Sines and cosines of positions: of pi 2^k times each coordinate (Mildenhall et al., NeRF, equation 4), or of 2 pi times
-    random products (Tancik et al., Fourier Features).
+    """Sines and cosines of positions: of pi 2^k times each coordinate (Mildenhall et al., NeRF, equation 4),
+    or of 2 pi times random products (Tancik et al., Fourier Features).
 
-    x: FLOAT of D channels, or VECn of D components.  frequencies: how many octaves k = 0, 1, ..., or an array (M, D), such as
-    normal numbers times a scale.  include: whether x itself is there too, at first. The result is FLOAT of 2 M channels, all
-    sines before all cosines, with M = D times the octaves, coordinate by coordinate. Differentiable in x. Raises GraphError.
+    x: FLOAT of D channels, or VECn of D components.  frequencies: how many octaves k = 0, 1, ..., or an array
+    (M, D), such as normal numbers times a scale.  include: whether x itself is there too, at first. The
+    result is FLOAT of 2 M channels, all sines before all cosines, with M = D times the octaves, coordinate by
+    coordinate. Differentiable in x. Raises GraphError.
 
     >>> networks.fourier_features(Variable(VEC2, (64, 64)), 6).channels
     24
@@ -47,8 +48,8 @@ def fourier_features(x: Variable, frequencies: int | np.ndarray, include: bool =
 def sinusoidal_positions(length: int, channels: int) -> Variable:
     """Positions of tokens, to be added to them. Vaswani et al., Attention Is All You Need, section 3.5.
 
-    length: tokens, a row. channels: an even number; sines and cosines take turns. The result is FLOAT (length, 1) of these
-    channels, a constant without derivative. Raises GraphError.
+    length: tokens, a row. channels: an even number; sines and cosines take turns. The result is FLOAT
+    (length, 1) of these channels, a constant without derivative. Raises GraphError.
 
     >>> evaluate(networks.sinusoidal_positions(3, 2)).shape
     (1, 2, 1, 3)
@@ -69,8 +70,9 @@ PRIMES = (1, 2654435761, 805459861)
 
 
 class GridIndex(PixelFunction):
-    """Input IVEC2 or IVEC3, a vertex of a grid of ``resolution`` cells: INT, its place in a table of ``entries``. Row by row
-    where the table holds all vertices, else by the hash of Mueller et al., equation 4."""
+    """Input IVEC2 or IVEC3, a vertex of a grid of ``resolution`` cells: INT, its place in a table of
+    ``entries``. Row by row where the table holds all vertices, else by the hash of Mueller et al., equation
+    4."""
 
     operations = 10.0
     zero_derivative = True
@@ -114,10 +116,11 @@ class GridIndex(PixelFunction):
 def hash_grid_init(
     rng: np.random.Generator, levels: int = 8, entries: int = 1 << 14, features: int = 2
 ) -> dict[str, np.ndarray]:
-    """Arrays for ``hash_grid``: "tables" (levels, entries, features), uniform in [-1e-4, 1e-4] as in the paper.
+    """Arrays for ``hash_grid``: "tables" (levels, entries, features), uniform in [-1e-4, 1e-4] as in the
+    paper.
 
-    rng: numpy.random.default_rng(seed). levels: of resolution. entries: of each table, a power of two. features: of each
-    entry, 2 to 4. Raises GraphError.
+    rng: numpy.random.default_rng(seed). levels: of resolution. entries: of each table, a power of two.
+    features: of each entry, 2 to 4. Raises GraphError.
 
     >>> networks.hash_grid_init(np.random.default_rng(0), levels=4, entries=256)["tables"].shape
     (4, 256, 2)
@@ -132,7 +135,8 @@ def hash_grid_init(
 
 
 def resolutions(levels: int, coarsest: int, finest: int) -> list[int]:
-    """Cells along each side of every level, from coarse to fine by a constant factor: equations 2 and 3. Raises GraphError."""
+    """Cells along each side of every level, from coarse to fine by a constant factor: equations 2 and 3.
+    Raises GraphError."""
     if not 1 <= coarsest <= finest:
         raise GraphError(
             f"resolutions of a hash grid go from coarse to fine, not from {coarsest} to {finest}"
@@ -142,11 +146,13 @@ def resolutions(levels: int, coarsest: int, finest: int) -> list[int]:
 
 
 def hash_grid(layer: Weights, x: Variable, coarsest: int = 16, finest: int = 512) -> Variable:
-    """Features at positions, interpolated in grids from coarse to fine. Mueller et al., Instant Neural Graphics Primitives.
+    """Features at positions, interpolated in grids from coarse to fine. Mueller et al., Instant Neural
+    Graphics Primitives.
 
-    layer: "tables", see ``hash_grid_init``.  x: VEC2 or VEC3 in [0, 1]; what lies outside is moved to the border.  coarsest,
-    finest: cells along each side of the first and the last level. The result is FLOAT, of levels times features channels.
-    Differentiable in the tables and, inside of cells, in x. Raises GraphError.
+    layer: "tables", see ``hash_grid_init``.  x: VEC2 or VEC3 in [0, 1]; what lies outside is moved to the
+    border.  coarsest, finest: cells along each side of the first and the last level. The result is FLOAT, of
+    levels times features channels. Differentiable in the tables and, inside of cells, in x. Raises
+    GraphError.
 
     >>> grid = networks.parameters(networks.hash_grid_init(np.random.default_rng(0), levels=4, entries=256))
     >>> networks.hash_grid(grid, Variable(VEC2, (32, 32)), 4, 64).shape

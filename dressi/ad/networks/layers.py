@@ -33,7 +33,8 @@ Weights = Mapping[str, Variable]
 
 
 def features(x: Like, what: str) -> Variable:
-    """An image of channels: FLOAT as it is, the components of VECn as channels. Raises GraphError. what: who asks."""
+    """An image of channels: FLOAT as it is, the components of VECn as channels. Raises GraphError. what: who
+    asks."""
     (x,) = operands(x)
     if x.vtype is FLOAT:
         return x
@@ -66,9 +67,9 @@ def of_channels(layer: Weights, name: str, channels: int, what: str) -> Variable
 def linear(layer: Weights, x: Variable) -> Variable:
     """A linear map of the channels of each texel: weight x + bias.
 
-    layer: "weight", a FLOAT matrix (O, I), and perhaps "bias" of O channels; see ``linear_init``.  x: FLOAT of I channels, or
-    VECn of I components, of any size and batch: pixels of images, or tokens of sequences. The result is FLOAT of O channels.
-    Differentiable in all. Raises GraphError.
+    layer: "weight", a FLOAT matrix (O, I), and perhaps "bias" of O channels; see ``linear_init``.  x: FLOAT
+    of I channels, or VECn of I components, of any size and batch: pixels of images, or tokens of sequences.
+    The result is FLOAT of O channels. Differentiable in all. Raises GraphError.
 
     >>> layer = networks.parameters({"weight": np.array([[1.0, 2.0, 3.0]]), "bias": np.array([10.0])})
     >>> evaluate(networks.linear(layer, Variable.of(np.ones((1, 1, 3))))).item()
@@ -91,9 +92,10 @@ def biased(layer: Weights, x: Variable, what: str) -> Variable:
 def convolution(layer: Weights, x: Variable, **options: Any) -> Variable:
     """A layer of a convolutional network: the correlation with the weight, and the bias.
 
-    layer: "weight", FLOAT (O, I, H, W), and perhaps "bias" of O channels; see ``convolution_init``.  x: FLOAT channels, or
-    VECn.  options: stride, dilation, groups and border of ``F.correlate``; with the default border "zero" a 3x3 kernel has
-    what PyTorch calls padding=1. The result is FLOAT of O channels. Differentiable in all. Raises GraphError.
+    layer: "weight", FLOAT (O, I, H, W), and perhaps "bias" of O channels; see ``convolution_init``.  x: FLOAT
+    channels, or VECn.  options: stride, dilation, groups and border of ``F.correlate``; with the default
+    border "zero" a 3x3 kernel has what PyTorch calls padding=1. The result is FLOAT of O channels.
+    Differentiable in all. Raises GraphError.
 
     >>> layer = networks.parameters(networks.convolution_init(np.random.default_rng(0), 3, 8))
     >>> networks.convolution(layer, Variable(VEC3, (32, 24), batch=2), stride=2).shape
@@ -115,9 +117,9 @@ def mlp(
 ) -> Variable:
     """A multilayer perceptron at each texel: linear layers with an activation between them.
 
-    layers: parameters of ``linear`` layers, see ``mlp_init``.  x: FLOAT channels, or VECn.  activation: after all layers but
-    the last, such as ``F.relu``.  last: after the last one, such as ``F.sigmoid``; None: nothing. The result is FLOAT of the
-    channels of the last layer. Differentiable in all. Raises GraphError.
+    layers: parameters of ``linear`` layers, see ``mlp_init``.  x: FLOAT channels, or VECn.  activation: after
+    all layers but the last, such as ``F.relu``.  last: after the last one, such as ``F.sigmoid``; None:
+    nothing. The result is FLOAT of the channels of the last layer. Differentiable in all. Raises GraphError.
 
     >>> layers = networks.parameters(networks.mlp_init(np.random.default_rng(0), (2, 16, 3)))
     >>> networks.mlp(layers, Variable(VEC2, (64, 64)), F.silu, F.sigmoid).shape
@@ -154,11 +156,13 @@ EPS = 1e-5
 def batch_norm(
     layer: Weights, x: Variable, statistics: tuple[Variable, Variable] | None = None, eps: float = EPS
 ) -> Variable:
-    """Each channel normalised over all texels and images of the batch. Ioffe and Szegedy, Batch Normalization.
+    """Each channel normalised over all texels and images of the batch. Ioffe and Szegedy, Batch
+    Normalization.
 
-    layer: "weight" and "bias" of C channels, see ``norm_init``.  x: FLOAT of C channels.  statistics: mean and variance to
-    use instead, FLOAT of C channels and one texel, for inference: those of the training set, by ``batch_statistics``.  eps:
-    added to the variance. The result has the domain of x. Differentiable in all. Raises GraphError.
+    layer: "weight" and "bias" of C channels, see ``norm_init``.  x: FLOAT of C channels.  statistics: mean
+    and variance to use instead, FLOAT of C channels and one texel, for inference: those of the training set,
+    by ``batch_statistics``.  eps: added to the variance. The result has the domain of x. Differentiable in
+    all. Raises GraphError.
 
     >>> layer = networks.parameters(networks.norm_init(8))
     >>> networks.batch_norm(layer, Variable(FLOAT, (32, 24), batch=2, channels=8)).shape
@@ -185,8 +189,8 @@ def batch_statistics(x: Variable) -> tuple[Variable, Variable]:
 def group_norm(layer: Weights, x: Variable, groups: int, eps: float = EPS) -> Variable:
     """Groups of channels of each image normalised together over its texels. Wu and He, Group Normalization.
 
-    layer, x, eps: as for ``batch_norm``.  groups: of equally many neighbouring channels; as many as channels for an instance
-    norm. The result has the domain of x. Differentiable in all. Raises GraphError.
+    layer, x, eps: as for ``batch_norm``.  groups: of equally many neighbouring channels; as many as channels
+    for an instance norm. The result has the domain of x. Differentiable in all. Raises GraphError.
 
     >>> layer = networks.parameters(networks.norm_init(8))
     >>> networks.group_norm(layer, Variable(FLOAT, (32, 24), batch=2, channels=8), groups=4).shape
@@ -214,9 +218,11 @@ def group_norm(layer: Weights, x: Variable, groups: int, eps: float = EPS) -> Va
 
 
 def layer_norm(layer: Weights, x: Variable, eps: float = EPS) -> Variable:
-    """The channels of each texel normalised by themselves, as in transformers. Ba, Kiros and Hinton, Layer Normalization.
+    """The channels of each texel normalised by themselves, as in transformers. Ba, Kiros and Hinton, Layer
+    Normalization.
 
-    layer, x, eps: as for ``batch_norm``. The result has the domain of x. Differentiable in all. Raises GraphError.
+    layer, x, eps: as for ``batch_norm``. The result has the domain of x. Differentiable in all. Raises
+    GraphError.
 
     >>> layer = networks.parameters(networks.norm_init(8))
     >>> networks.layer_norm(layer, Variable(FLOAT, (16, 1), batch=2, channels=8)).shape
@@ -228,10 +234,11 @@ def layer_norm(layer: Weights, x: Variable, eps: float = EPS) -> Variable:
 
 
 def rms_norm(layer: Weights, x: Variable, eps: float = EPS) -> Variable:
-    """The channels of each texel over the root of their mean square. Zhang and Sennrich, Root Mean Square Layer Normalization.
+    """The channels of each texel over the root of their mean square. Zhang and Sennrich, Root Mean Square
+    Layer Normalization.
 
-    layer: "weight" of C channels, see ``norm_init``, and perhaps "bias".  x, eps: as for ``batch_norm``. The result has the
-    domain of x. Differentiable in all. Raises GraphError.
+    layer: "weight" of C channels, see ``norm_init``, and perhaps "bias".  x, eps: as for ``batch_norm``. The
+    result has the domain of x. Differentiable in all. Raises GraphError.
 
     >>> layer = networks.parameters(networks.norm_init(8, bias=False))
     >>> networks.rms_norm(layer, Variable(FLOAT, (16, 1), batch=2, channels=8)).shape
@@ -253,10 +260,11 @@ def attention(
 ) -> Variable:
     """Softmax of scaled products, times values. Vaswani et al., Attention Is All You Need, equation 1.
 
-    query: FLOAT of C channels, a row of Tq tokens for each image of the batch: size (Tq, 1).  key, value: the same with Tk
-    tokens; value may have other channels.  heads: divide the channels; each attends by itself.  bias: FLOAT (Tk, Tq), added
-    to the products of all heads before the softmax, such as -1e9 where a token may not look. The result is FLOAT (Tq, 1) of
-    the channels of value. Differentiable in all. Raises GraphError.
+    query: FLOAT of C channels, a row of Tq tokens for each image of the batch: size (Tq, 1).  key, value: the
+    same with Tk tokens; value may have other channels.  heads: divide the channels; each attends by itself.
+    bias: FLOAT (Tk, Tq), added to the products of all heads before the softmax, such as -1e9 where a token
+    may not look. The result is FLOAT (Tq, 1) of the channels of value. Differentiable in all. Raises
+    GraphError.
 
     >>> x = Variable(FLOAT, (16, 1), batch=2, channels=8)
     >>> networks.attention(x, x, x, heads=2).shape
@@ -291,9 +299,10 @@ def self_attention(
 ) -> Variable:
     """Attention of tokens to each other, with linear layers before and after.
 
-    layer: parameters of the linear layers "query", "key", "value" and "output", see ``attention_init``.  x: FLOAT of C
-    channels, a row of tokens (T, 1) for each image of the batch.  heads, bias: as for ``attention``. The result is FLOAT (T, 1) of
-    the channels of "output". Differentiable in all. Raises GraphError.
+    layer: parameters of the linear layers "query", "key", "value" and "output", see ``attention_init``.  x:
+    FLOAT of C channels, a row of tokens (T, 1) for each image of the batch.  heads, bias: as for
+    ``attention``. The result is FLOAT (T, 1) of the channels of "output". Differentiable in all. Raises
+    GraphError.
 
     >>> layer = networks.parameters(networks.attention_init(np.random.default_rng(0), 8))
     >>> tokens = networks.windows(Variable(FLOAT, (16, 8), channels=8), 4)
@@ -312,8 +321,9 @@ def self_attention(
 def windows(x: Variable, size: int) -> Variable:
     """The windows of an image side by side, each as a row of tokens, as Swin transformers have them.
 
-    x: FLOAT (W, H), any channels; the size of the windows divides W and H.  size: texels along each side. The result is FLOAT (size *
-    size, 1) with the channels of x and a batch of its windows, row by row, image by image. Differentiable. Raises GraphError.
+    x: FLOAT (W, H), any channels; the size of the windows divides W and H.  size: texels along each side. The
+    result is FLOAT (size * size, 1) with the channels of x and a batch of its windows, row by row, image by
+    image. Differentiable. Raises GraphError.
 
     >>> networks.windows(Variable(FLOAT, (16, 8), batch=2, channels=3), 4).shape
     (16, 3, 1, 16)

@@ -1,4 +1,5 @@
-"""Weights of networks: trees of arrays on the host, the first ones, and the same trees of Variables in a graph."""
+"""Weights of networks: trees of arrays on the host, the first ones, and the same trees of Variables in a
+graph."""
 
 from __future__ import annotations
 
@@ -47,10 +48,11 @@ class Parameter(Variable):
 def parameters(tree: Tree, name: str = "") -> Tree:
     """The same tree with a FLOAT leaf for each array, named by its path, such as "decoder.0.weight".
 
-    tree: a dict, list or tuple of arrays, however deep. What an array becomes follows from its axes: () one texel; (C,) one
-    texel of C channels, a bias; (O, I) a matrix of O rows, the weight of ``linear``; (O, I, H, W) a batch of O kernels with I
-    channels, the weight of ``convolution``; (L, T, F) a batch of L lists of T vectors of F <= 4 components, the tables of
-    ``hash_grid``. These are the shapes of PyTorch. name: the path of the tree itself. Raises GraphError for other arrays.
+    tree: a dict, list or tuple of arrays, however deep. What an array becomes follows from its axes: () one
+    texel; (C,) one texel of C channels, a bias; (O, I) a matrix of O rows, the weight of ``linear``; (O, I,
+    H, W) a batch of O kernels with I channels, the weight of ``convolution``; (L, T, F) a batch of L lists of
+    T vectors of F <= 4 components, the tables of ``hash_grid``. These are the shapes of PyTorch. name: the
+    path of the tree itself. Raises GraphError for other arrays.
 
     >>> networks.parameters({"layer": {"weight": np.zeros((4, 3)), "bias": np.zeros(4)}})
     {'layer': {'weight': FLOAT layer.weight (3x4), 'bias': FLOAT layer.bias (1x1, 4 channels)}}
@@ -99,7 +101,8 @@ def _joined(name: str, key: Any) -> str:
 def flat(tree: Tree, name: str = "") -> dict[str, Any]:
     """The leaves of a tree by their paths, in order: the state_dict of PyTorch.
 
-    tree: a dict, list or tuple of anything, such as arrays or FLOAT Variables. name: the path of the tree itself.
+    tree: a dict, list or tuple of anything, such as arrays or FLOAT Variables. name: the path of the tree
+    itself.
 
     >>> networks.flat({"layer": [{"bias": 1}, {"bias": 2}]})
     {'layer.0.bias': 1, 'layer.1.bias': 2}
@@ -116,7 +119,8 @@ def flat(tree: Tree, name: str = "") -> dict[str, Any]:
 def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
     """The tree of dicts whose paths are the names of leaves: the reverse of ``flat``, with dicts for lists.
 
-    leaves: by names with dots, such as ``load_safetensors`` gives. Numbers are in their order, whatever that of the names is. Raises GraphError where a name is both a leaf and the beginning of another.
+    leaves: by names with dots, such as ``load_safetensors`` gives. Numbers are in their order, whatever that
+    of the names is. Raises GraphError where a name is both a leaf and the beginning of another.
 
     >>> networks.nested({"layer.0.bias": 1, "layer.1.bias": 2})
     {'layer': {'0': {'bias': 1}, '1': {'bias': 2}}}
@@ -138,7 +142,8 @@ def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_order(tree: Tree) -> Tree:
-    """Dicts whose keys are numbers in the order of these: files have theirs in the order of names, "10" before "2"."""
+    """Dicts whose keys are numbers in the order of these: files have theirs in the order of names, "10"
+    before "2"."""
     if not isinstance(tree, dict):
         return tree
     keys = sorted(tree, key=int) if all(key.isdecimal() and len(key) < 10 for key in tree) else [*tree]
@@ -165,8 +170,8 @@ def variables(tree: Tree) -> list[Variable]:
 def arrays(tree: Tree, engine: Any = None) -> Tree:
     """The same tree with the value of each parameter: float32, of the shape that its array had.
 
-    tree: of FLOAT parameters.  engine: the DressiAD that trains them; None: the values that they were made with. Raises
-    GraphError.
+    tree: of FLOAT parameters.  engine: the DressiAD that trains them; None: the values that they were made
+    with. Raises GraphError.
 
     >>> layer = networks.parameters({"weight": np.ones((2, 3)), "bias": np.zeros(2)})
     >>> networks.arrays(layer)["weight"].tolist()
@@ -193,8 +198,8 @@ def assigned(tree: Tree, values: Tree) -> dict[Variable, np.ndarray]:
     """New values of parameters, as ``DressiAD.send_many`` and ``evaluate`` take them.
 
     tree: of FLOAT parameters.  values: a tree of arrays with the same paths, or a flat dict of them, such as
-    ``load_safetensors`` gives; axes of length 1 may differ. Raises GraphError where one is missing, too many, or of another
-    shape.
+    ``load_safetensors`` gives; axes of length 1 may differ. Raises GraphError where one is missing, too many,
+    or of another shape.
 
     >>> layer = networks.parameters({"weight": np.ones((2, 3)), "bias": np.zeros(2)})
     >>> values = networks.assigned(layer, {"weight": np.zeros((2, 3, 1, 1)), "bias": np.ones(2)})
@@ -233,7 +238,8 @@ Scheme = Callable[[np.random.Generator, Sequence[int]], np.ndarray]
 
 
 def fans(shape: Sequence[int]) -> tuple[int, int]:
-    """How many inputs each output of a weight (O, I) or (O, I, H, W) has, and outputs each input. Raises GraphError."""
+    """How many inputs each output of a weight (O, I) or (O, I, H, W) has, and outputs each input. Raises
+    GraphError."""
     if len(shape) < 2 or min(shape) < 1:
         raise GraphError(f"a weight is (O, I) or (O, I, H, W), not of shape {tuple(shape)}")
     texels = math.prod(shape[2:])
@@ -243,10 +249,12 @@ def fans(shape: Sequence[int]) -> tuple[int, int]:
 def kaiming_normal(
     rng: np.random.Generator, shape: Sequence[int], gain: float = math.sqrt(2.0), fan: str = "in"
 ) -> np.ndarray:
-    """A weight of normal numbers whose standard deviation is gain / sqrt(fan). He et al., Delving Deep into Rectifiers.
+    """A weight of normal numbers whose standard deviation is gain / sqrt(fan). He et al., Delving Deep into
+    Rectifiers.
 
-    rng: numpy.random.default_rng(seed). shape: (O, I) or (O, I, H, W). gain: sqrt(2) before a ReLU, 1 before nothing, 5/3
-    before a tanh. fan: "in" keeps the size of values, "out" that of gradients. The array is float64. Raises GraphError.
+    rng: numpy.random.default_rng(seed). shape: (O, I) or (O, I, H, W). gain: sqrt(2) before a ReLU, 1 before
+    nothing, 5/3 before a tanh. fan: "in" keeps the size of values, "out" that of gradients. The array is
+    float64. Raises GraphError.
 
     >>> bool(0.9 < networks.kaiming_normal(np.random.default_rng(0), (64, 200)).std() * 10 < 1.1)
     True
@@ -257,7 +265,8 @@ def kaiming_normal(
 def kaiming_uniform(
     rng: np.random.Generator, shape: Sequence[int], gain: float = math.sqrt(2.0), fan: str = "in"
 ) -> np.ndarray:
-    """A weight of uniform numbers in [-b, b], b = gain sqrt(3 / fan). Arguments and result as for ``kaiming_normal``.
+    """A weight of uniform numbers in [-b, b], b = gain sqrt(3 / fan). Arguments and result as for
+    ``kaiming_normal``.
 
     >>> bool(abs(networks.kaiming_uniform(np.random.default_rng(0), (8, 6), gain=1.0)).max() < 0.71)
     True
@@ -267,10 +276,11 @@ def kaiming_uniform(
 
 
 def xavier_normal(rng: np.random.Generator, shape: Sequence[int], gain: float = 1.0) -> np.ndarray:
-    """A weight of normal numbers whose variance is gain^2 2 / (fan in + fan out). Glorot and Bengio, equation 16.
+    """A weight of normal numbers whose variance is gain^2 2 / (fan in + fan out). Glorot and Bengio, equation
+    16.
 
-    rng: numpy.random.default_rng(seed). shape: (O, I) or (O, I, H, W). gain: as for ``kaiming_normal``. The array is float64.
-    Raises GraphError.
+    rng: numpy.random.default_rng(seed). shape: (O, I) or (O, I, H, W). gain: as for ``kaiming_normal``. The
+    array is float64. Raises GraphError.
 
     >>> bool(0.9 < networks.xavier_normal(np.random.default_rng(0), (100, 100)).std() * 10 < 1.1)
     True
@@ -279,8 +289,8 @@ def xavier_normal(rng: np.random.Generator, shape: Sequence[int], gain: float = 
 
 
 def xavier_uniform(rng: np.random.Generator, shape: Sequence[int], gain: float = 1.0) -> np.ndarray:
-    """A weight of uniform numbers in [-b, b], b = gain sqrt(6 / (fan in + fan out)). Arguments and result as for
-    ``xavier_normal``.
+    """A weight of uniform numbers in [-b, b], b = gain sqrt(6 / (fan in + fan out)). Arguments and result as
+    for ``xavier_normal``.
 
     >>> bool(abs(networks.xavier_uniform(np.random.default_rng(0), (3, 3))).max() < 1.0)
     True
@@ -300,8 +310,8 @@ def linear_init(
 ) -> dict[str, np.ndarray]:
     """Arrays for ``linear``: weight (outputs, inputs), and bias (outputs,) of zeros.
 
-    rng: numpy.random.default_rng(seed). inputs, outputs: numbers of channels. bias: whether there is one. scheme: draws the
-    weight, such as ``xavier_uniform``. Raises GraphError.
+    rng: numpy.random.default_rng(seed). inputs, outputs: numbers of channels. bias: whether there is one.
+    scheme: draws the weight, such as ``xavier_uniform``. Raises GraphError.
 
     >>> {name: array.shape for name, array in networks.linear_init(np.random.default_rng(0), 3, 8).items()}
     {'weight': (8, 3), 'bias': (8,)}
@@ -319,10 +329,11 @@ def convolution_init(
     bias: bool = True,
     scheme: Scheme = kaiming_normal,
 ) -> dict[str, np.ndarray]:
-    """Arrays for ``convolution``: weight (outputs, inputs / groups, size, size), and bias (outputs,) of zeros.
+    """Arrays for ``convolution``: weight (outputs, inputs / groups, size, size), and bias (outputs,) of
+    zeros.
 
-    size: rows and columns of the kernels. groups: independent parts of the channels. Other arguments as for ``linear_init``.
-    Raises GraphError.
+    size: rows and columns of the kernels. groups: independent parts of the channels. Other arguments as for
+    ``linear_init``. Raises GraphError.
 
     >>> {name: array.shape for name, array in networks.convolution_init(np.random.default_rng(0), 3, 8).items()}
     {'weight': (8, 3, 3, 3), 'bias': (8,)}
@@ -342,7 +353,8 @@ def _weighed(weight: np.ndarray, bias: bool) -> dict[str, np.ndarray]:
 
 
 def norm_init(channels: int, *, bias: bool = True) -> dict[str, np.ndarray]:
-    """Arrays for ``batch_norm``, ``group_norm``, ``layer_norm`` and ``rms_norm``: weight (C,) of ones, bias (C,) of zeros.
+    """Arrays for ``batch_norm``, ``group_norm``, ``layer_norm`` and ``rms_norm``: weight (C,) of ones, bias
+    (C,) of zeros.
 
     channels: C. bias: whether there is one; RMS norms have none.
 
@@ -357,8 +369,8 @@ def mlp_init(
 ) -> list[dict[str, np.ndarray]]:
     """Arrays for ``mlp``: a layer from each number of channels to the next.
 
-    widths: channels of the input, of the hidden layers, and of the output. Other arguments as for ``linear_init``. Raises
-    GraphError.
+    widths: channels of the input, of the hidden layers, and of the output. Other arguments as for
+    ``linear_init``. Raises GraphError.
 
     >>> [layer["weight"].shape for layer in networks.mlp_init(np.random.default_rng(0), (2, 16, 16, 3))]
     [(16, 2), (16, 16), (3, 16)]
@@ -372,7 +384,8 @@ def mlp_init(
 def attention_init(
     rng: np.random.Generator, channels: int, *, bias: bool = True, scheme: Scheme = xavier_uniform
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Arrays for ``self_attention``: linear layers "query", "key", "value" and "output", from channels to channels.
+    """Arrays for ``self_attention``: linear layers "query", "key", "value" and "output", from channels to
+    channels.
 
     channels: of the tokens. Other arguments as for ``linear_init``. Raises GraphError.
 

@@ -28,8 +28,9 @@ LONGEST = 100_000_000
 def load_safetensors(path: str | Path) -> dict[str, np.ndarray]:
     """The arrays of a .safetensors file by name.
 
-    path: of the file. Types are those of the file, with float32 for bfloat16; a NumPy array each. ``networks.nested`` makes a
-    tree of them. The file is not trusted: nothing in it is executed, and what does not fit is refused. Raises InputError.
+    path: of the file. Types are those of the file, with float32 for bfloat16; a NumPy array each.
+    ``networks.nested`` makes a tree of them. The file is not trusted: nothing in it is executed, and what
+    does not fit is refused. Raises InputError.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -124,8 +125,8 @@ def _whole_numbers(values: Any) -> bool:
 def save_safetensors(path: str | Path, tree: Any, metadata: Mapping[str, str] | None = None) -> None:
     """Write arrays into a .safetensors file, which PyTorch, JAX and others read.
 
-    path: of the file. tree: a dict of NumPy arrays, or a tree of them such as ``networks.arrays`` gives; names are paths,
-    such as "layer.0.weight". metadata: texts by name. Raises InputError.
+    path: of the file. tree: a dict of NumPy arrays, or a tree of them such as ``networks.arrays`` gives;
+    names are paths, such as "layer.0.weight". metadata: texts by name. Raises InputError.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:

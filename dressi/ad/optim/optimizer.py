@@ -1,4 +1,5 @@
-"""The interface of optimizers: stateless objects that add updates of parameters and state leaves to a program."""
+"""The interface of optimizers: stateless objects that add updates of parameters and state leaves to a
+program."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ VANISHED = 1e-36
 class Built(NamedTuple):
     """The updates that an optimizer adds to a program.
 
-    parameters: the new value of each parameter, a Variable of its type. updates: pairs (state leaf, new value).
+    parameters: the new value of each parameter, a Variable of its type. updates: pairs (state leaf, new
+    value).
 
     >>> built = sgd(0.25).build([Variable.of(5.0, name="x")], [Variable.of(2.0)])
     >>> [leaf.name for leaf, _ in built.updates]
@@ -38,10 +40,11 @@ class Built(NamedTuple):
 
 
 class Optimizer(ABC):
-    """Turns gradients into directions, which are *added* to the parameters. The object is stateless; states are leaf Variables.
+    """Turns gradients into directions, which are *added* to the parameters. The object is stateless; states
+    are leaf Variables.
 
-    A subclass declares ``init`` (its state leaves) and ``update`` (directions and new states). ``Stateless`` is a part
-    without state. ``DressiAD.set_optimizer`` calls ``build``.
+    A subclass declares ``init`` (its state leaves) and ``update`` (directions and new states). ``Stateless``
+    is a part without state. ``DressiAD.set_optimizer`` calls ``build``.
 
     >>> x, slope = Variable.of(5.0, name="x"), Variable.of(2.0)
     >>> sorted(adam(0.25).states([x]))
@@ -52,23 +55,24 @@ class Optimizer(ABC):
 
     @abstractmethod
     def init(self, parameters: Sequence[Variable]) -> State:
-        """New state leaves by name: "<parameter>.<state>", where the state is one word. They do not include the step
-        counter."""
+        """New state leaves by name: "<parameter>.<state>", where the state is one word. They do not include
+        the step counter."""
 
     @abstractmethod
     def update(
         self, gradients: Sequence[Variable], state: State, parameters: Sequence[Variable]
     ) -> tuple[list[Variable], State]:
-        """(directions, new values of the state leaves of this part). ``state`` holds all leaves and ``"step"``."""
+        """(directions, new values of the state leaves of this part). ``state`` holds all leaves and
+        ``"step"``."""
 
     def build(
         self, parameters: Sequence[Variable], gradients: Sequence[Variable], state: State | None = None
     ) -> Built:
         """New parameters, and the updates of all state including the step counter.
 
-        parameters: float Variables with different names (those without a name are called parameter0, ...). gradients:
-        Variables of the same types; sizes and batches may broadcast. state: leaves to continue from, of an earlier call
-        of ``states``; by default new ones. Raises GraphError.
+        parameters: float Variables with different names (those without a name are called parameter0, ...).
+        gradients: Variables of the same types; sizes and batches may broadcast. state: leaves to continue
+        from, of an earlier call of ``states``; by default new ones. Raises GraphError.
         """
         if len(parameters) != len(gradients):
             raise GraphError(f"{len(parameters)} parameters but {len(gradients)} gradients")
@@ -110,7 +114,8 @@ def check_clock(counter: Any) -> None:
 
 
 def names(parameters: Sequence[Variable]) -> list[str]:
-    """A name for each of ``parameters``: its own, or parameter0, parameter1, ... Raises GraphError if two are equal.
+    """A name for each of ``parameters``: its own, or parameter0, parameter1, ... Raises GraphError if two are
+    equal.
 
     >>> optim.names([Variable.of(1.0, name="vertices"), Variable.of(1.0)])
     ['vertices', 'parameter1']
@@ -142,8 +147,8 @@ def moment(parameter: Variable, name: str) -> Variable:
 
 
 def flushed(moment: Variable) -> Variable:
-    """``moment`` with 0 in components below VANISHED. When a gradient has become zero, moments would decay to subnormal
-    numbers, which are several times slower on processors."""
+    """``moment`` with 0 in components below VANISHED. When a gradient has become zero, moments would decay to
+    subnormal numbers, which are several times slower on processors."""
     return F.select(F.less(F.abs(moment), VANISHED), 0.0, moment)
 
 

@@ -80,7 +80,8 @@ def _merge(state: State, more: State) -> None:
 class Stateless(Optimizer):
     """A part of an optimizer that maps each gradient by itself.
 
-    function: (gradient, state, parameter) to the new gradient; all are Variables, state["step"] is the step counter, INT.
+    function: (gradient, state, parameter) to the new gradient; all are Variables, state["step"] is the step
+    counter, INT.
 
     >>> x, slope = Variable.of(5.0), Variable.of(-2.0)
     >>> signs = optim.Stateless(lambda gradient, state, parameter: F.sign(gradient))
@@ -119,8 +120,8 @@ class Trace(Optimizer):
 class Clocked(Optimizer):
     """An optimizer with a given step counter, so that the loss can depend on the step.
 
-    optimizer: computes the updates. counter: INT of one texel, from ``clock``. The loss may use it for weights
-    (``rate_at``), random numbers, or to pick views. Raises GraphError.
+    optimizer: computes the updates. counter: INT of one texel, from ``clock``. The loss may use it for
+    weights (``rate_at``), random numbers, or to pick views. Raises GraphError.
 
     >>> step, x = optim.clock(), Variable.of(0.0, name="x")
     >>> with DressiAD() as ad:
@@ -185,9 +186,11 @@ class PerParameter(Optimizer):
 
 
 class BiasCorrection(PixelFunction):
-    """Input FLOAT t > 0: 1 / (1 - b^t), accurate in single precision even if b^t is nearly 1, as in the first steps with b = 0.999.
+    """Input FLOAT t > 0: 1 / (1 - b^t), accurate in single precision even if b^t is nearly 1, as in the first
+    steps with b = 0.999.
 
-    With x = -t ln b this is 1 / (1 - exp(-x)), and (1 + x/2 + x^2/12) / x for small x: off by x^4 / 720, 2e-7 at 0.1.
+    With x = -t ln b this is 1 / (1 - exp(-x)), and (1 + x/2 + x^2/12) / x for small x: off by x^4 / 720, 2e-7
+    at 0.1.
     """
 
     operations = 20.0
@@ -257,8 +260,9 @@ class ScaleByAdam(Optimizer):
 class ScaleByAdamUniform(ScaleByAdam):
     """Adam with one scale for a whole parameter: the largest second moment of all its components.
 
-    Nicolet, Jacobson and Jakob, Large Steps in Inverse Rendering of Geometry, section 4.3. The direction stays that of
-    the first moment, while Adam's own scaling by components would undo a linear map of the gradient.
+    Nicolet, Jacobson and Jakob, Large Steps in Inverse Rendering of Geometry, section 4.3. The direction
+    stays that of the first moment, while Adam's own scaling by components would undo a linear map of the
+    gradient.
     """
 
     def _second(self, name, v, state):
@@ -309,7 +313,8 @@ def scale(factor: Rate) -> Optimizer:
 def scale_by_learning_rate(rate: Rate) -> Optimizer:
     """A part that multiplies by minus the rate: descent.
 
-    rate: a number of at least 0, a FLOAT Variable of one texel, or a schedule. Raises GraphError for other rates.
+    rate: a number of at least 0, a FLOAT Variable of one texel, or a schedule. Raises GraphError for other
+    rates.
 
     >>> x, slope = Variable.of(5.0), Variable.of(2.0)
     >>> evaluate(optim.scale_by_learning_rate(0.25).build([x], [slope]).parameters)[0].item()
@@ -332,7 +337,8 @@ def scale_by_adam(betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) 
 
 
 def scale_by_adam_uniform(betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Optimizer:
-    """The part of ``adam_uniform`` before the learning rate: m / (sqrt(max v) + eps), see :class:`ScaleByAdamUniform`.
+    """The part of ``adam_uniform`` before the learning rate: m / (sqrt(max v) + eps), see
+    :class:`ScaleByAdamUniform`.
 
     betas, eps: as for ``scale_by_adam``. Raises GraphError.
 
@@ -344,7 +350,8 @@ def scale_by_adam_uniform(betas: tuple[float, float] = (0.9, 0.999), eps: float 
 
 
 def scale_by_amsgrad(betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Optimizer:
-    """The part of ``amsgrad`` before the learning rate: m / (sqrt(largest v so far) + eps), see :class:`ScaleByAmsgrad`.
+    """The part of ``amsgrad`` before the learning rate: m / (sqrt(largest v so far) + eps), see
+    :class:`ScaleByAmsgrad`.
 
     betas, eps: as for ``scale_by_adam``. Raises GraphError.
 
@@ -397,8 +404,8 @@ def clip_by_value(limit: float) -> Optimizer:
 def sgd(lr: Rate, momentum: float = 0.0, nesterov: bool = False) -> Optimizer:
     """Gradient descent: x <- x - lr m with m <- momentum m + g.
 
-    lr: a number of at least 0, a FLOAT Variable of one texel, or a schedule. momentum: in [0, 1); nesterov looks one step ahead. Raises
-    GraphError.
+    lr: a number of at least 0, a FLOAT Variable of one texel, or a schedule. momentum: in [0, 1); nesterov
+    looks one step ahead. Raises GraphError.
 
     >>> x, slope = Variable.of(5.0), Variable.of(2.0)
     >>> evaluate(sgd(0.25).build([x], [slope]).parameters)[0].item()
@@ -411,7 +418,8 @@ def sgd(lr: Rate, momentum: float = 0.0, nesterov: bool = False) -> Optimizer:
 def adam(lr: Rate, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Optimizer:
     """Adam: x <- x - lr m / (sqrt(v) + eps) with bias-corrected moments. Kingma and Ba, algorithm 1.
 
-    lr: a number of at least 0, a FLOAT Variable of one texel, or a schedule. betas: two numbers in [0, 1). eps >= 0. Raises GraphError.
+    lr: a number of at least 0, a FLOAT Variable of one texel, or a schedule. betas: two numbers in [0, 1).
+    eps >= 0. Raises GraphError.
 
     >>> x = Variable.of(5.0, name="x")
     >>> with DressiAD() as ad:
@@ -427,9 +435,11 @@ def adam(lr: Rate, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8)
 def adamw(
     lr: Rate, decay: float = 0.01, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
 ) -> Optimizer:
-    """Adam with decoupled weight decay: x <- x - lr (m / sqrt(v) + decay x). Loshchilov and Hutter, algorithm 2.
+    """Adam with decoupled weight decay: x <- x - lr (m / sqrt(v) + decay x). Loshchilov and Hutter, algorithm
+    2.
 
-    decay: a number of at least 0, or a FLOAT Variable of one texel. Other arguments as for ``adam``. Raises GraphError.
+    decay: a number of at least 0, or a FLOAT Variable of one texel. Other arguments as for ``adam``. Raises
+    GraphError.
 
     >>> x, slope = Variable.of(4.0), Variable.of(2.0)
     >>> evaluate(adamw(0.25, decay=0.5).build([x], [slope]).parameters)[0].round(4).item()  # 4 - 0.25 * (1 + 0.5 * 4)
@@ -439,10 +449,11 @@ def adamw(
 
 
 def adam_uniform(lr: Rate, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Optimizer:
-    """Adam with one scale for a whole parameter: its fastest component moves by about lr a step. For vertices, and for maps.
+    """Adam with one scale for a whole parameter: its fastest component moves by about lr a step. For
+    vertices, and for maps.
 
-    Nicolet, Jacobson and Jakob, Large Steps, section 4.3; see :class:`ScaleByAdamUniform`. Arguments as for ``adam``. Raises
-    GraphError.
+    Nicolet, Jacobson and Jakob, Large Steps, section 4.3; see :class:`ScaleByAdamUniform`. Arguments as for
+    ``adam``. Raises GraphError.
 
     >>> x, slope = Variable.of([0.0, 0.0], VEC2), Variable.of([2.0, 1.0], VEC2)
     >>> evaluate(adam_uniform(0.5).build([x], [slope]).parameters)[0].round(4).ravel().tolist()
@@ -452,7 +463,8 @@ def adam_uniform(lr: Rate, betas: tuple[float, float] = (0.9, 0.999), eps: float
 
 
 def amsgrad(lr: Rate, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Optimizer:
-    """Adam whose second moment never shrinks, see :class:`ScaleByAmsgrad`. Arguments as for ``adam``. Raises GraphError.
+    """Adam whose second moment never shrinks, see :class:`ScaleByAmsgrad`. Arguments as for ``adam``. Raises
+    GraphError.
 
     >>> x, slope = Variable.of(5.0), Variable.of(2.0)
     >>> evaluate(amsgrad(0.25).build([x], [slope]).parameters)[0].round(4).item()
@@ -464,8 +476,8 @@ def amsgrad(lr: Rate, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e
 def per_parameter(optimizers: Mapping[Variable, Optimizer], default: Optimizer | None = None) -> Optimizer:
     """A different optimizer for each parameter, with one step counter.
 
-    optimizers: by parameter. default: the optimizer of all other parameters. Raises GraphError, when it is used, for a
-    parameter without name or optimizer.
+    optimizers: by parameter. default: the optimizer of all other parameters. Raises GraphError, when it is
+    used, for a parameter without name or optimizer.
 
     >>> x, y = Variable.of(0.0, name="x"), Variable.of(0.0, name="y")
     >>> optimizer = per_parameter({x: sgd(0.5)}, default=sgd(0.25))

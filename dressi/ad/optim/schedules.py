@@ -1,7 +1,7 @@
 """Schedules: functions from the step counter to a learning rate or a weight, computed on the device.
 
-Every number of a schedule may be a FLOAT Variable of one texel instead. Then it is data: ``send`` changes it without a
-new plan.
+Every number of a schedule may be a FLOAT Variable of one texel instead. Then it is data: ``send`` changes it
+without a new plan.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ Rate = float | Variable | Schedule
 def rate_at(rate: Rate, step: Variable, what: str = "a rate or weight", least: float = -math.inf) -> Any:
     """The value of a rate in a step: a number, or a FLOAT Variable of one texel.
 
-    rate: a number, a FLOAT Variable of one texel, or a schedule. step: the step counter, FLOAT, or INT as ``optim.clock``
-    makes it. what, least: its name and its smallest value, for errors. Raises GraphError for other rates.
+    rate: a number, a FLOAT Variable of one texel, or a schedule. step: the step counter, FLOAT, or INT as
+    ``optim.clock`` makes it. what, least: its name and its smallest value, for errors. Raises GraphError for
+    other rates.
 
     >>> evaluate(optim.rate_at(optim.linear(0.0, 1.0, 4), Variable.of(3))).item()
     0.75
@@ -53,8 +54,8 @@ def rate_at(rate: Rate, step: Variable, what: str = "a rate or weight", least: f
 
 
 def check_rate(rate: Any, what: str = "a rate or weight", least: float = -math.inf) -> None:
-    """Raises GraphError unless the rate is a number, a FLOAT Variable of one texel, or a schedule. what, least: as for
-    ``check_number``."""
+    """Raises GraphError unless the rate is a number, a FLOAT Variable of one texel, or a schedule. what,
+    least: as for ``check_number``."""
     if isinstance(rate, Variable) or not callable(rate):
         check_number(rate, what, least, "a number, a FLOAT Variable of one texel, or a schedule")
 
@@ -67,8 +68,9 @@ def check_number(
     *,
     above: bool = False,
 ) -> None:
-    """Raises GraphError unless the value is a finite number of at least ``least``, or a FLOAT Variable of one texel. what: its
-    name. above: whether the least value itself is refused, too. Of a Variable the value is checked that it holds when it is given."""
+    """Raises GraphError unless the value is a finite number of at least ``least``, or a FLOAT Variable of one
+    texel. what: its name. above: whether the least value itself is refused, too. Of a Variable the value is
+    checked that it holds when it is given."""
     known = value
     if isinstance(value, Variable):
         if value.vtype is not FLOAT or value.domain != Domain((1, 1), 1):
@@ -84,7 +86,8 @@ def check_number(
 
 
 def check_constant(value: Any, what: str, least: float, below: float = math.inf) -> None:
-    """Raises GraphError unless the value is a number of at least ``least`` and below ``below``, and no Variable. what: its name."""
+    """Raises GraphError unless the value is a number of at least ``least`` and below ``below``, and no
+    Variable. what: its name."""
     if not is_finite(value) or not least <= value < below:
         ends = (
             f"is a finite number of at least {least:g}"
@@ -100,7 +103,8 @@ def is_finite(value: Any) -> bool:
 
 
 def constant(value: Number) -> Schedule:
-    """A schedule that is always ``value``, a number or a FLOAT Variable of one texel. Raises GraphError for other values.
+    """A schedule that is always ``value``, a number or a FLOAT Variable of one texel. Raises GraphError for
+    other values.
 
     >>> evaluate(optim.constant(0.5)(Variable.of(3.0))).item()
     0.5
@@ -152,8 +156,8 @@ def cosine(start: Number, end: Number, steps: Number) -> Schedule:
 def piecewise(pieces: Sequence[tuple[Number, Number]]) -> Schedule:
     """A schedule of constant pieces.
 
-    pieces: [(first step, value), ...] with increasing steps, numbers or FLOAT Variables of one texel. Before the first
-    step the first value holds. Raises GraphError if the steps decrease.
+    pieces: [(first step, value), ...] with increasing steps, numbers or FLOAT Variables of one texel. Before
+    the first step the first value holds. Raises GraphError if the steps decrease.
 
     >>> evaluate(optim.piecewise([(0, 1.0), (10, 0.5)])(Variable.of(10.0))).item()
     0.5
@@ -164,8 +168,8 @@ def piecewise(pieces: Sequence[tuple[Number, Number]]) -> Schedule:
 def joined(pieces: Sequence[tuple[Number, Schedule]]) -> Schedule:
     """Schedules one after the other, each counting from its own first step.
 
-    pieces: [(first step, schedule), ...] with increasing steps; first steps are numbers or FLOAT Variables of one texel. Before
-    the first step the first schedule holds, at 0. Raises GraphError if the steps decrease.
+    pieces: [(first step, schedule), ...] with increasing steps; first steps are numbers or FLOAT Variables of
+    one texel. Before the first step the first schedule holds, at 0. Raises GraphError if the steps decrease.
 
     >>> both = optim.joined([(0, optim.constant(1.0)), (10, optim.linear(1.0, 0.0, 4))])
     >>> evaluate(both(Variable.of(11.0))).item()
@@ -188,7 +192,8 @@ def joined(pieces: Sequence[tuple[Number, Schedule]]) -> Schedule:
 
 
 def warm_up(rate: Number | Schedule, steps: Number) -> Schedule:
-    """A rate that grows linearly to its full value in the first ``steps`` steps, beginning with 1 / steps of it.
+    """A rate that grows linearly to its full value in the first ``steps`` steps, beginning with 1 / steps of
+    it.
 
     rate: a number, a FLOAT Variable of one texel, or a schedule. steps > 0. Raises GraphError.
 

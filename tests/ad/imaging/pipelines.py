@@ -1,4 +1,5 @@
-"""Operators of image pipelines on small leaves: one graph for each, with the leaves that it is differentiable by."""
+"""Operators of image pipelines on small leaves: one graph for each, with the leaves that it is differentiable
+by."""
 
 from __future__ import annotations
 

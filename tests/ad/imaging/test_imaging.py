@@ -1,4 +1,5 @@
-"""Operators of image pipelines: their values against loops in NumPy and SciPy, their derivatives against differences."""
+"""Operators of image pipelines: their values against loops in NumPy and SciPy, their derivatives against
+differences."""
 
 import numpy as np
 import pytest

@@ -118,7 +118,8 @@ def test_gradients_of_conjugate_gradients_are_the_implicit_ones():
     solution, adjoint = np.linalg.solve(system, right), np.linalg.solve(system, weight)
     for mine, implicit in zip(found, (-adjoint @ solution.T, adjoint), strict=True):
         difference = mine[0] - implicit
-        # Iterations know A by A p alone, and A is symmetric: its gradient is compared as that of a symmetric matrix.
+        # Iterations know A by A p alone, and A is symmetric: its gradient is compared as that of a symmetric
+        # matrix.
         both = difference if difference.shape[1] == 1 else difference + difference.T
         assert np.abs(both).max() < 1e-5 * np.abs(implicit).max()
 

@@ -125,7 +125,8 @@ def case_attention():
 
 
 def case_window_attention():
-    """In windows of 2x2, with layers that pass everything on: each window's tokens attend to each other alone."""
+    """In windows of 2x2, with layers that pass everything on: each window's tokens attend to each other
+    alone."""
     x = image(2, (4, 2))
     passes = {"weight": np.eye(2)}
     p = networks.parameters(dict.fromkeys(("query", "key", "value", "output"), passes))

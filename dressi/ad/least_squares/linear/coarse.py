@@ -1,11 +1,13 @@
 """A coarse space for lists: a few smooth functions on a graph, with the exact inverse of the system on them.
 
-Smooth errors of a long chain of entries take plain conjugate gradients as many iterations as the chain is long, and those of
-elastic meshes many times more. They are nearly affine in pieces. With P the functions, one a column,
+Smooth errors of a long chain of entries take plain conjugate gradients as many iterations as the chain is
+long, and those of elastic meshes many times more. They are nearly affine in pieces. With P the functions, one
+a column,
 
     z = r / d + P (P^T A P)^-1 P^T r.
 
-A list gets the shares of the centres of a ``graph``, and for vectors these times the coordinates of where the unknown starts.
+A list gets the shares of the centres of a ``graph``, and for vectors these times the coordinates of where the
+unknown starts.
 """
 
 from __future__ import annotations
@@ -42,8 +44,9 @@ SINGULAR = 1e-5
 
 @dataclass(frozen=True)
 class Layout:
-    """How many functions there are. functions: of each list, and the number of its first coefficient. count: coefficients.
-    tiles: of each list. Short lists all have as many, so that their work is done together; the rest is empty."""
+    """How many functions there are. functions: of each list, and the number of its first coefficient. count:
+    coefficients. tiles: of each list. Short lists all have as many, so that their work is done together; the
+    rest is empty."""
 
     centres: int
     functions: dict[str, tuple[int, int]]
@@ -86,9 +89,10 @@ class Layout:
 class Functions:
     """The functions of a list, and the places of their coefficients among all.
 
-    tiles: FLOAT, a tile for each function. columns: the same, a function a texel along x and the entries along y, a row of the
-    list a tile. begin: INT tiles, the number of the first coefficient of each function. index, unit: along the coefficients, the
-    function and the component that each belongs to. Numbers below zero are none.
+    tiles: FLOAT, a tile for each function. columns: the same, a function a texel along x and the entries
+    along y, a row of the list a tile. begin: INT tiles, the number of the first coefficient of each function.
+    index, unit: along the coefficients, the function and the component that each belongs to. Numbers below
+    zero are none.
     """
 
     tiles: Variable
@@ -180,8 +184,8 @@ class Coarse:
         return total([f.coefficients(x) for f, x in self._own(r)])
 
     def _prolonged(self, s: Vector, diagonal: Vector) -> list[Variable]:
-        """P s, a tile of s for each function. diagonal: of J^T J; where it is zero, nothing determines an unknown, and P is
-        zero."""
+        """P s, a tile of s for each function. diagonal: of J^T J; where it is zero, nothing determines an
+        unknown, and P is zero."""
         rest, found = iter(s), []
         for f, d in zip(self.functions, diagonal, strict=True):
             whole = F.zeros_like(d) if f is None else F.sum(f.tiles * next(rest), "n")
@@ -189,8 +193,8 @@ class Coarse:
         return found
 
     def apply(self, r: Vector, diagonal: Vector) -> tuple[list[Variable], Updates]:
-        """P (P^T A P)^-1 P^T r: zero as long as the inverse is not made. And updates of leaves that hold its coefficients: what
-        is an update is stored, and not computed again for each entry."""
+        """P (P^T A P)^-1 P^T r: zero as long as the inverse is not made. And updates of leaves that hold its
+        coefficients: what is an update is stored, and not computed again for each entry."""
         along = self._coefficients(r)
         found = [F.sum(rows * along, "x") for rows in self._rows()]
         return self._prolonged(found, diagonal), list(zip(self.column, found, strict=True))
@@ -201,8 +205,9 @@ class Coarse:
         return [(self.state[AGE], self.state[AGE] + iterations)]
 
     def due(self, active: Variable, iterations: Variable) -> Variable:
-        """FLOAT mask: whether the inverse is made now. active: whether the solve goes on after its first iterations. It is made
-        at once in the beginning, and anew when the iterations since then are as many as it takes."""
+        """FLOAT mask: whether the inverse is made now. active: whether the solve goes on after its first
+        iterations. It is made at once in the beginning, and anew when the iterations since then are as many
+        as it takes."""
         return F.logical_and(active, F.greater_equal(self.state[AGE] + iterations, float(self.layout.count)))
 
     def begun(self, due: Variable, direction: Vector, diagonal: Vector) -> Updates:
@@ -217,18 +222,17 @@ class Coarse:
     def made(self, iterations: Variable) -> Updates:
         """Updates when the inverse has been made, after so many iterations of this solve."""
         state = self.state
-        return [
-            (state[AGE], -iterations),
-            (state[OPEN], state[OPEN] * 0.0),
-        ]
+        return [(state[AGE], -iterations), (state[OPEN], state[OPEN] * 0.0)]
 
     def _function(self, k: Variable, direction: Vector, diagonal: Vector, chosen: Variable) -> Updates:
-        """Function k in the place of the direction: a product with what is stored costs no more than another."""
+        """Function k in the place of the direction: a product with what is stored costs no more than
+        another."""
         found = self._prolonged([f.place(k) for f in self.functions if f is not None], diagonal)
         return [(p, F.select(chosen, x, p)) for p, x in zip(direction, found, strict=True)]
 
     def bordered(self, apply: Callable[[Vector], list[Variable]], direction: Vector) -> Updates:
-        """What is added to the inverse of C = P^T A P for one more row and column of C, column c for number k:
+        """What is added to the inverse of C = P^T A P for one more row and column of C, column c for number
+        k:
 
             v = e_k - C^-1 c,  C^-1 + v v^T / (c_k - c . C^-1 c)
 
@@ -285,7 +289,8 @@ def _values(share: np.ndarray, x: Variable) -> np.ndarray:
     return np.concatenate(found, 1).T.reshape(-1, x.size[1], x.size[0])
 
 
-# Lists as the nodes of a graph: which entries residuals read together, and shares of a few centres in all of them.
+# Lists as the nodes of a graph: which entries residuals read together, and shares of a few centres in all of
+# them.
 #
 # Computed once, on the host, from the data that the indices have when the solver is set up.
 
@@ -294,11 +299,12 @@ POWER = 4.0
 
 
 def shares(residuals: Sequence[Variable], lists: Sequence[Variable], centres: int) -> list[np.ndarray] | None:
-    """The share of each centre in the entries of each list, (entries, centres), rows that add up to 1; 0 for entries that no
-    residual reads together with others. None if the graph has more parts than centres, or no edge.
+    """The share of each centre in the entries of each list, (entries, centres), rows that add up to 1; 0 for
+    entries that no residual reads together with others. None if the graph has more parts than centres, or no
+    edge.
 
-    The first centre lies at an end of the graph, each further one as far from the others as possible. The shares are
-    (h + 1/2)^-4 of the edges h to the centre, divided by their sum (Shepard).
+    The first centre lies at an end of the graph, each further one as far from the others as possible. The
+    shares are (h + 1/2)^-4 of the edges h to the centre, divided by their sum (Shepard).
     """
     ends = [0, *np.cumsum([int(np.prod(x.size)) for x in lists]).tolist()]
     edges = [pair for r in residuals for pair in _edges(r, lists, ends[:-1])]
@@ -314,8 +320,8 @@ def shares(residuals: Sequence[Variable], lists: Sequence[Variable], centres: in
 
 
 def _distances(pairs: np.ndarray, count: int, centres: int) -> np.ndarray | None:
-    """(entries, centres) edges between each entry and each centre; infinite for other parts of the graph. None if a part has
-    no centre. pairs: (2, E) entries."""
+    """(entries, centres) edges between each entry and each centre; infinite for other parts of the graph.
+    None if a part has no centre. pairs: (2, E) entries."""
     start, end = np.concatenate([pairs, pairs[::-1]], 1)
     order = np.argsort(start, kind="stable")
     offsets, end = np.searchsorted(start[order], np.arange(count + 1)), end[order]
@@ -330,7 +336,8 @@ def _distances(pairs: np.ndarray, count: int, centres: int) -> np.ndarray | None
 
 
 def _away(node: np.intp, offsets: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Edges from one entry to each other, breadth first. The edges of entry n lead to end[offsets[n]:offsets[n + 1]]."""
+    """Edges from one entry to each other, breadth first. The edges of entry n lead to
+    end[offsets[n]:offsets[n + 1]]."""
     distance = np.full(len(offsets) - 1, np.inf)
     distance[node] = level = 0
     front = np.array([node])
@@ -345,7 +352,8 @@ def _away(node: np.intp, offsets: np.ndarray, end: np.ndarray) -> np.ndarray:
 
 
 def _edges(residual: Variable, lists: Sequence[Variable], first: Sequence[int]) -> list[np.ndarray]:
-    """Pairs (2, E) of entries that one texel of a residual reads, of all lists one after another: star-shaped."""
+    """Pairs (2, E) of entries that one texel of a residual reads, of all lists one after another:
+    star-shaped."""
     read = [at for x, k in zip(lists, first, strict=True) for at in _entries(residual, x, lists, k)]
     if len(read) < 2:
         return []
@@ -357,8 +365,8 @@ def _edges(residual: Variable, lists: Sequence[Variable], first: Sequence[int]) 
 
 
 def _entries(residual: Variable, x: Variable, lists: Sequence[Variable], first: int) -> list[np.ndarray]:
-    """The entries of one list that each texel of a residual reads, plus ``first``, for each path; -1 for none. None at all
-    where the indices follow from the unknowns, or have no values."""
+    """The entries of one list that each texel of a residual reads, plus ``first``, for each path; -1 for
+    none. None at all where the indices follow from the unknowns, or have no values."""
     functions = selections(residual, x)
     if functions is None or any(_moves(f, lists) for f in functions):
         return []

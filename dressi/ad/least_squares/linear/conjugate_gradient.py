@@ -1,7 +1,8 @@
-"""Preconditioned conjugate gradients for the normal equations (J^T J + D) d = -J^T r (Opt, figure 6), as two Programs.
+"""Preconditioned conjugate gradients for the normal equations (J^T J + D) d = -J^T r (Opt, figure 6), as two
+Programs.
 
-``start`` is part of the linearisation, ``iterate`` is run again and again. All of it stays on the device: step lengths and
-the decision to stop are Variables, one for each problem.
+``start`` is part of the linearisation, ``iterate`` is run again and again. All of it stays on the device:
+step lengths and the decision to stop are Variables, one for each problem.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from .vectors import Updates, Vector, dot, like, quotient, reciprocal, scalar, s
 
 @dataclass
 class Normal:
-    """The system J^T J + D that is solved. product: multiplies by J^T J. diagonal: of J^T J. damping: D, if any. values:
-    what the preconditioner knows of the system. coarse: what it adds for lists, if anything."""
+    """The system J^T J + D that is solved. product: multiplies by J^T J. diagonal: of J^T J. damping: D, if
+    any. values: what the preconditioner knows of the system. coarse: what it adds for lists, if anything."""
 
     product: Operator
     diagonal: list[Variable]
@@ -58,12 +59,12 @@ NUMBERS = ("residual_energy", "model_decrease", "inner_iterations", "enough_ener
 OUTCOME = NUMBERS[:2]
 """Numbers that are infinite or NaN after a solve if J^T r was."""
 FACTORS = ("alpha", "beta")
-"""Numbers that only an iteration itself reads. As state they are stored once, so that no later pass needs the old values
-of the numbers that they follow from, and all of these are overwritten in place."""
+"""Numbers that only an iteration itself reads. As state they are stored once, so that no later pass needs the
+old values of the numbers that they follow from, and all of these are overwritten in place."""
 SOLVING = "solving"
 FLOOR = 1e-12
-"""The part of the squared residual at which rounding to 32 bits leaves nothing to gain. What is left is noise; a singular system
-has no curvature along some of it, and steps along that would have no bound."""
+"""The part of the squared residual at which rounding to 32 bits leaves nothing to gain. What is left is
+noise; a singular system has no curvature along some of it, and steps along that would have no bound."""
 NOISE = 5e-11
 """The same of the cost: J^T r is known to about a hundred roundings of the residuals."""
 
@@ -78,9 +79,9 @@ def states(parameters: Sequence[Variable], names: Sequence[str], problems: int) 
 class ConjugateGradient:
     """The updates of the state of the iterations.
 
-    change: the solution d so far. tolerance: the solve ends when an iteration lowers the quadratic model by less than
-    tolerance / k of what all k did (Nash and Sofer; Ceres, q_tolerance). forcing: it also ends when the residual, in the
-    norm of the preconditioner, is below this part of what it was.
+    change: the solution d so far. tolerance: the solve ends when an iteration lowers the quadratic model by
+    less than tolerance / k of what all k did (Nash and Sofer; Ceres, q_tolerance). forcing: it also ends when
+    the residual, in the norm of the preconditioner, is below this part of what it was.
     """
 
     def __init__(self, state: State, names: Sequence[str], axes: str, tolerance: float, forcing: float):
@@ -93,8 +94,8 @@ class ConjugateGradient:
         self._state = state
 
     def start(self, system: Normal, gradient: Vector, allowed: Variable, cost: Variable) -> Updates:
-        """Updates that begin the solve with d = 0. gradient: J^T r. allowed: FLOAT mask, the problems to solve. cost: of each
-        problem; one whose gradient is no more than its rounding errors is not solved."""
+        """Updates that begin the solve with d = 0. gradient: J^T r. allowed: FLOAT mask, the problems to
+        solve. cost: of each problem; one whose gradient is no more than its rounding errors is not solved."""
         b = [-g for g in gradient]
         z, held = system.precondition(b)
         energy = dot(b, z, self.axes)
@@ -119,8 +120,8 @@ class ConjugateGradient:
         ]
 
     def restart(self, system: Normal) -> Updates:
-        """Updates that go on from the solution so far with another preconditioner. The solve ends at the same part of the
-        residual."""
+        """Updates that go on from the solution so far with another preconditioner. The solve ends at the same
+        part of the residual."""
         z, held = system.precondition(self.residual)
         energy = dot(self.residual, z, self.axes)
         return [
@@ -131,7 +132,8 @@ class ConjugateGradient:
         ]
 
     def iterate(self, system: Normal, *, anew: bool = False) -> Updates:
-        """Updates of one iteration. anew: computes the residual from the solution, against drift of rounding."""
+        """Updates of one iteration. anew: computes the residual from the solution, against drift of
+        rounding."""
         p = self.direction
         q = system.apply(p)
         curvature = dot(p, q, self.axes)

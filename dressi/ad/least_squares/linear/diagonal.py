@@ -1,17 +1,18 @@
 """The diagonal of J^T J, from squared partial derivatives.
 
-A residual of a stencil or of a graph reads each unknown along *paths*: chains of shifts, crops, parts of channels and lookups,
-the empty one too. All else is computed texel by texel, in front of a selection or behind it. A path A selects texels, so it is a matrix of
-zeros and ones, and the residual's share of the diagonal is exact:
+A residual of a stencil or of a graph reads each unknown along *paths*: chains of shifts, crops, parts of
+channels and lookups, the empty one too. All else is computed texel by texel, in front of a selection or
+behind it. A path A selects texels, so it is a matrix of zeros and ones, and the residual's share of the
+diagonal is exact:
 
     r = f(A_1 x, A_2 x, ...):    diag(J^T J) = sum_a A_a^T (df / d(A_a x))^2
 
-If g is computed texel by texel, lookup(g(x), i) is g(lookup(x, i)) and reads x along lookup(., i). Index maps after each
-other are one, so that there and back is no path of its own. If one residual still reads one texel along two paths, as at
-a clamped border, the squares are added, not the sum squared.
+If g is computed texel by texel, lookup(g(x), i) is g(lookup(x, i)) and reads x along lookup(., i). Index maps
+after each other are one, so that there and back is no path of its own. If one residual still reads one texel
+along two paths, as at a clamped border, the squares are added, not the sum squared.
 
-A contraction of a few terms, as a stencil over channels or a small convolution has, is the sum of its body at so many
-selections (``unrolled``).
+A contraction of a few terms, as a stencil over channels or a small convolution has, is the sum of its body at
+so many selections (``unrolled``).
 
 Residuals of another shape, such as rendered images, have no such form; ``probes`` serves them.
 """
@@ -38,11 +39,11 @@ from .vectors import inner, joined, squared_norm, units
 __all__ = ["diagonal"]
 
 SELECTIONS: tuple[type[Function], ...] = (Lookup, Take, Expand)
-"""Functions whose output texels are texels of their first input, or zero; and so are contractions of one term that is what
-they read."""
+"""Functions whose output texels are texels of their first input, or zero; and so are contractions of one term
+that is what they read."""
 FEW_TERMS = 16
-"""Terms of a contraction up to which they are selections of their own. Each costs about as much as a product with J^T, and
-random probes take as many."""
+"""Terms of a contraction up to which they are selections of their own. Each costs about as much as a product
+with J^T, and random probes take as many."""
 
 Path = tuple[Hashable, ...]
 """The selections on the way from an unknown, in their order."""
@@ -51,7 +52,8 @@ Flow = dict[Path, list[Variable]]
 
 
 def selections(residual: Variable, unknown: Variable) -> list[Function] | None:
-    """The selections between an unknown and a residual, in topological order. None: the rest is not computed texel by texel."""
+    """The selections between an unknown and a residual, in topological order. None: the rest is not computed
+    texel by texel."""
     depending, found = {unknown}, []
     for function in topological_order([residual]):
         read = [i for i, x in enumerate(function.inputs) if x in depending]
@@ -73,8 +75,9 @@ def selects(function: Function) -> bool:
 
 
 def unrolled(residual: Variable, unknowns: Iterable[Variable]) -> Variable:
-    """The residual with contractions of few terms of what follows from the unknowns as sums over selections. Of contractions
-    behind each other the last ones stay: their terms read the same texels along many paths, whose squares do not add up."""
+    """The residual with contractions of few terms of what follows from the unknowns as sums over selections.
+    Of contractions behind each other the last ones stay: their terms read the same texels along many paths,
+    whose squares do not add up."""
     order, unknowns = topological_order([residual]), list(unknowns)
     active, new = depending(order, unknowns), dict[Variable, Variable]()
     summed: set[Variable] = set()  # what follows from an unknown through more than one term
@@ -123,7 +126,7 @@ def _unrolled(f: ContractFunction, inputs: Sequence[Variable]) -> Variable:
 
 
 def selection(x: Variable, place: IndexMap, parallel: tuple[tuple[int, ...], ...]) -> Variable:
-    """The texels of x at the places of a map. parallel: the extents of the axes n, c, y, x, as in a contraction."""
+    """The texels of x at the places of a map. parallel: the extents of the axes n, c, y, x of the result."""
     return ContractFunction(x, parallel, (), (place,)).output
 
 
@@ -133,7 +136,8 @@ def texel_by_texel(function: Function, read: Sequence[int]) -> bool:
 
 
 class Paths:
-    """The paths from an unknown along selections: what is read there, and the derivatives of all that follows."""
+    """The paths from an unknown along selections: what is read there, and the derivatives of all that
+    follows."""
 
     def __init__(self, unknown: Variable, functions: Sequence[Function]):
         self.unknown = unknown
@@ -148,8 +152,8 @@ class Paths:
             self._flows[function.output] = flow
 
     def _extended(self, path: Path, function: Function) -> Path:
-        """The path with one more selection. Index maps after each other are one: there and back is no path of its own, and
-        what is outside on the way is zero in the derivatives."""
+        """The path with one more selection. Index maps after each other are one: there and back is no path of
+        its own, and what is outside on the way is zero in the derivatives."""
         table, x = function.inputs[0], self.read[path]
         if x.domain != table.domain:  # what was broadcast on the way has its texels everywhere
             path = (*path, (Expand, table.domain))
@@ -169,7 +173,8 @@ class Paths:
         return further
 
     def flow(self, value: Variable) -> Flow:
-        """The derivatives of a value that is computed texel by texel from the unknown and what is selected."""
+        """The derivatives of a value that is computed texel by texel from the unknown and what is
+        selected."""
         if value in self._flows:
             return self._flows[value]
         flows = {x: self._flows[x] for x in self._cut(value)}
@@ -181,8 +186,8 @@ class Paths:
         return found
 
     def _cut(self, value: Variable) -> list[Variable]:
-        """The unknown and the selected values that the derivative of a value follows from, without those that are behind
-        another of them."""
+        """The unknown and the selected values that the derivative of a value follows from, without those that
+        are behind another of them."""
         seen, waiting, found = {value}, [value], []
         while waiting:
             x = waiting.pop()
@@ -220,7 +225,8 @@ class Texels(NamedTuple):
 
 
 def selected(function: Function, x: Variable) -> Variable:
-    """The selection that a Function makes, of x instead of its first input. x may have extent 1 where that has more."""
+    """The selection that a Function makes, of x instead of its first input. x may have extent 1 where that
+    has more."""
     table = function.inputs[0]
     found = function.jvp((F.fit(x, table), *(None for _ in function.inputs[1:])))  # selections are linear
     assert found is not None
@@ -228,8 +234,8 @@ def selected(function: Function, x: Variable) -> Variable:
 
 
 def local_diagonal(residual: Variable, unknown: Variable, functions: Sequence[Function]) -> list[Variable]:
-    """The shares of one residual in the diagonal for one unknown, like the unknown; none if it does not read it. functions:
-    the ``selections`` between them."""
+    """The shares of one residual in the diagonal for one unknown, like the unknown; none if it does not read
+    it. functions: the ``selections`` between them."""
     paths = Paths(unknown, functions)
     shares = []
     for path, tangents in paths.flow(residual).items():
@@ -241,7 +247,8 @@ def local_diagonal(residual: Variable, unknown: Variable, functions: Sequence[Fu
 
 
 class Diagonal(NamedTuple):
-    """values: diag(J^T J) of the residuals that are local, one Variable like each unknown. rest: the other residuals."""
+    """values: diag(J^T J) of the residuals that are local, one Variable like each unknown. rest: the other
+    residuals."""
 
     values: list[Variable]
     rest: list[Variable]

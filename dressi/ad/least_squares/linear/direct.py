@@ -1,8 +1,9 @@
-"""Linear systems for residuals that are dear to compute, such as rendered images: as a matrix, made at once or by column,
-and the diagonal by probes.
+"""Linear systems for residuals that are dear to compute, such as rendered images: as a matrix, made at once
+or by column, and the diagonal by probes.
 
-A system of a few unknowns (``solved``): all columns J e_k are computed at once, so that they share what the residuals are made of: one rendering serves J^T J and
-J^T r, where conjugate gradients would need one in each iteration. The matrix is factorised in one texel:
+A system of a few unknowns (``solved``): all columns J e_k are computed at once, so that they share what the
+residuals are made of: one rendering serves J^T J and J^T r, where conjugate gradients would need one in each
+iteration. The matrix is factorised in one texel:
 
     (J^T J + D) d = -J^T r,    S (J^T J + D) S = L P L^T,  S = diag(J^T J + D)^(-1/2),  L unit lower triangular, P diagonal.
 """
@@ -45,7 +46,8 @@ SINGULAR = 1e-6
 
 @dataclass(frozen=True)
 class Solution:
-    """diagonal, change: that of J^T J, and d, one Variable like each unknown. decrease: half of -d^T J^T r."""
+    """diagonal, change: that of J^T J, and d, one Variable like each unknown. decrease: half of -d^T J^T
+    r."""
 
     diagonal: list[Variable]
     change: list[Variable]
@@ -55,8 +57,8 @@ class Solution:
 def solved(
     jacobian: Jacobian, axes: str, damping: Callable[[list[Variable]], list[Variable] | None]
 ) -> Solution:
-    """The solution of the damped system at the residuals of the Jacobian. axes: that products sum over, of all or of each
-    image. damping: D for the diagonal of J^T J, FLOATs."""
+    """The solution of the damped system at the residuals of the Jacobian. axes: that products sum over, of
+    all or of each image. damping: D for the diagonal of J^T J, FLOATs."""
     places = [_places(x, axes == EACH) for x in jacobian.unknowns]
     units_of = [(i, place) for i, own in enumerate(places) for place in own]
     still = [F.zeros_like(x) for x in jacobian.unknowns]
@@ -118,7 +120,8 @@ def _sums(images: Sequence[Variable], axes: str) -> list[Variable]:
 
 
 def _factorised(matrix: dict[tuple[int, int], Variable], right: Sequence[Variable]) -> list[Variable]:
-    """The solution of a symmetric system, entries (i, j) with j <= i, by L P L^T of the matrix scaled to a unit diagonal."""
+    """The solution of a symmetric system, entries (i, j) with j <= i, by L P L^T of the matrix scaled to a
+    unit diagonal."""
     count = len(right)
     scale = [F.sqrt(reciprocal(matrix[k, k])) for k in range(count)]
     lower: dict[tuple[int, int], Variable] = {}
@@ -142,10 +145,11 @@ def _factorised(matrix: dict[tuple[int, int], Variable], right: Sequence[Variabl
     return [x * s for x, s in zip(found, scale, strict=True)]
 
 
-# J^T J of some dozens of unknowns as a matrix, for residuals that are dear to compute, such as rendered images.
+# J^T J of some dozens of unknowns as a matrix, for residuals that are dear to compute, such as rendered
+# images.
 #
-# A Program that is run once for each number k of the unknowns stores column k, J^T J e_k. The iterations of conjugate gradients
-# then multiply by the matrix and render nothing: they may be as many as it takes.
+# A Program that is run once for each number k of the unknowns stores column k, J^T J e_k. The iterations of
+# conjugate gradients then multiply by the matrix and render nothing: they may be as many as it takes.
 #
 # The unknowns have one texel. Rows are kept like the unknown that they belong to, one column a texel along x:
 #
@@ -154,7 +158,8 @@ def _factorised(matrix: dict[tuple[int, int], Variable], right: Sequence[Variabl
 
 @dataclass
 class Columns:
-    """The matrix of a problem. probe: INT leaf, the number of the column that is computed. independent: each image is a problem."""
+    """The matrix of a problem. probe: INT leaf, the number of the column that is computed. independent: each
+    image is a problem."""
 
     jacobian: Jacobian
     probe: Variable
@@ -205,9 +210,9 @@ class Columns:
 
 # The diagonal of J^T J for residuals that are not computed texel by texel, such as rendered images.
 #
-# A Program is run again and again, each time with the next probe. For a few unknowns the probes are the unit vectors:
-# |J e_k|^2 is entry k of the diagonal, exactly. For many they are seeds z of random signs: the mean of (J^T z)^2 is the
-# diagonal, and is never negative.
+# A Program is run again and again, each time with the next probe. For a few unknowns the probes are the unit
+# vectors: |J e_k|^2 is entry k of the diagonal, exactly. For many they are seeds z of random signs: the mean
+# of (J^T z)^2 is the diagonal, and is never negative.
 
 PROBE = "probe"
 FEW = 64
@@ -223,7 +228,8 @@ def counter() -> Variable:
 
 @dataclass
 class Probes:
-    """The Program of one probe. diagonal: state leaves that collect the entries. independent: a problem for each image."""
+    """The Program of one probe. diagonal: state leaves that collect the entries. independent: a problem for
+    each image."""
 
     jacobian: Jacobian
     diagonal: Sequence[Variable]

@@ -37,8 +37,8 @@ class Preconditioner(ABC):
         return {}
 
     def setup(self, apply: Operator, diagonal: Vector, names: Sequence[str], jacobian: Jacobian) -> Values:
-        """The values of the state leaves. apply: multiplies by the system; diagonal: of the system. jacobian: of the residuals by
-        the unknowns."""
+        """The values of the state leaves. apply: multiplies by the system; diagonal: of the system. jacobian:
+        of the residuals by the unknowns."""
         return {}
 
     @abstractmethod
@@ -46,7 +46,8 @@ class Preconditioner(ABC):
         """The product with a residual."""
 
     def layout(self, unknowns: Sequence[Variable], names: Sequence[str]) -> Layout | None:
-        """The coarse space of those unknowns that are lists, if there is one. Its inverse is added to ``apply``."""
+        """The coarse space of those unknowns that are lists, if there is one. Its inverse is added to
+        ``apply``."""
         return None
 
 
@@ -72,35 +73,39 @@ class Jacobi(Preconditioner):
 
 @dataclass(frozen=True)
 class Multilevel(Preconditioner):
-    """Jacobi on every level of a pyramid, added up (Bramble, Pasciak and Xu), for unknowns that are images; for lists, Jacobi
-    and a coarse space.
+    """Jacobi on every level of a pyramid, added up (Bramble, Pasciak and Xu), for unknowns that are images;
+    for lists, Jacobi and a coarse space.
 
-    Smooth errors take as many iterations of plain conjugate gradients as an image has texels across; levels take them at
-    once. With P_l the bilinear prolongations, R = P^T, and the diagonal d of the system A:
+    Smooth errors take as many iterations of plain conjugate gradients as an image has texels across; levels
+    take them at once. With P_l the bilinear prolongations, R = P^T, and the diagonal d of the system A:
 
         z = r / d + m P_1 (W_1 s_1 + P_2 (W_2 s_2 + ...)),  s_1 = R m r,  s_l = R s_(l-1)
 
-    The weights W_l approximate the inverse of the diagonal of the coarse system without computing it. A constant e shows
-    which part of d constants feel: mass = m A m e; the rest, ell = m^2 d - mass, comes from differences. A hat function of
-    half width 2^l has h = 2^(l+1)/3 + 2^-l/3 as the sum of squares along one axis and 2^(1-l) as that of differences, so
+    The weights W_l approximate the inverse of the diagonal of the coarse system without computing it. A
+    constant e shows which part of d constants feel: mass = m A m e; the rest, ell = m^2 d - mass, comes from
+    differences. A hat function of half width 2^l has h = 2^(l+1)/3 + 2^-l/3 as the sum of squares along one
+    axis and 2^(1-l) as that of differences, so
 
         a = sigma h 2^-l R^l ell / 4^l,  b = h^2 R^l mass / 4^l,  W_l = a / (a + b)^2
 
-    where W_l is 1/(a + b) times the elliptic part a / (a + b): levels help nothing where constants are held. The factor m =
-    min(1, theta ell / mass) takes texels that are held, by constraints for example, out of the levels.
+    where W_l is 1/(a + b) times the elliptic part a / (a + b): levels help nothing where constants are held.
+    The factor m = min(1, theta ell / mass) takes texels that are held, by constraints for example, out of the
+    levels.
 
-    Each channel of an image has its own pyramid. smallest: an axis with fewer nodes ends it. Unknowns whose neighbours no residual reads get Jacobi alone. In a
-    system of J^T J of 512x512 texels an iteration takes about 16 short passes more.
+    Each channel of an image has its own pyramid. smallest: an axis with fewer nodes ends it. Unknowns whose
+    neighbours no residual reads get Jacobi alone. In a system of J^T J of 512x512 texels an iteration takes
+    about 16 short passes more.
 
-    Lists whose entries residuals read together, as ``F.lookup`` does along the edges of a mesh, get a coarse space instead:
-    smooth functions around a few centres of the graph, and for vectors these times the coordinates from which the unknown
-    starts. The inverse of the system on them is added to Jacobi. It takes as many products with the system as there are
-    coefficients, and is made in the first solve that takes more than ten iterations, and anew when as many iterations have
-    passed. The graph is that of the data the indices have when the solver is set up; it stays when others are sent.
+    Lists whose entries residuals read together, as ``F.lookup`` does along the edges of a mesh, get a coarse
+    space instead: smooth functions around a few centres of the graph, and for vectors these times the
+    coordinates from which the unknown starts. The inverse of the system on them is added to Jacobi. It takes
+    as many products with the system as there are coefficients, and is made in the first solve that takes more
+    than ten iterations, and anew when as many iterations have passed. The graph is that of the data the
+    indices have when the solver is set up; it stays when others are sent.
 
-    coefficients: of the coarse space at most. Jacobi alone is for lists of fewer than 128 entries, lists with a batch, graphs
-    of more parts than centres, indices that follow from the unknowns or have no data, and solvers of at most 128
-    ``iterations``, whose systems are easy.
+    coefficients: of the coarse space at most. Jacobi alone is for lists of fewer than 128 entries, lists with
+    a batch, graphs of more parts than centres, indices that follow from the unknowns or have no data, and
+    solvers of at most 128 ``iterations``, whose systems are easy.
 
     >>> GaussNewton(preconditioner=least_squares.Multilevel(smallest=16)).preconditioner.smallest
     16
@@ -193,20 +198,21 @@ class Multilevel(Preconditioner):
 
 # ---- levels of an image: nodes on the even texels
 def coarser(size: Size) -> Size:
-    """The nodes of the next level of an image of this size. Node I lies on texel 2 I; for an even size the last one lies beyond
-    the end."""
+    """The nodes of the next level of an image of this size. Node I lies on texel 2 I; for an even size the
+    last one lies beyond the end."""
     return size[0] // 2 + 1, size[1] // 2 + 1
 
 
 def prolonged(nodes: Variable, size: Size) -> Variable:
-    """Texels of an image of ``size`` from its nodes: the node itself on even texels, the mean of two or four between."""
+    """Texels of an image of ``size`` from its nodes: the node itself on even texels, the mean of two or four
+    between."""
     extents = {"y": size[1], "x": size[0], "j": 2, "i": 2}
     return F.contract("out[y, x] = nodes[(y + j) // 2, (x + i) // 2] * 0.25", extents=extents, nodes=nodes)
 
 
 def restricted(x: Variable) -> Variable:
-    """Nodes from texels, the transpose of ``prolonged``: the sum over the 3x3 texels around each node with weights 1, 1/2 and
-    1/4; zero outside."""
+    """Nodes from texels, the transpose of ``prolonged``: the sum over the 3x3 texels around each node with
+    weights 1, 1/2 and 1/4; zero outside."""
     width, height = coarser(x.size)
     return F.contract(
         "out[y, x] = image[2 * y + j - 1, 2 * x + i - 1] * (1.0 if j == 1 else 0.5) * (1.0 if i == 1 else 0.5)",
@@ -229,7 +235,8 @@ def reads_neighbours(residual: Variable, unknown: Variable) -> bool:
 
 
 def _shifts(function: ContractFunction, active: set[Variable]) -> bool:
-    """Whether it reads other rows or columns of some of its inputs at a fixed distance, in whichever channels."""
+    """Whether it reads other rows or columns of some of its inputs at a fixed distance, in whichever
+    channels."""
     same = {"border": "zero", "n": Affine.axis(0), "c": Affine()}
     far = [
         m._replace(**same).footprint(function.extents)
@@ -244,7 +251,8 @@ def _shifts(function: ContractFunction, active: set[Variable]) -> bool:
 ORDERS: dict[int, VType] = {2: MAT2, 3: MAT3, 4: MAT4}
 """The type of a block by the number of components of the unknown."""
 NEAR, ROUNDED = 1e-3, 1e-6
-"""Parts of the diagonal: NEAR is added to a block before it is inverted, ROUNDED is about its rounding error in 32 bits."""
+"""Parts of the diagonal: NEAR is added to a block before it is inverted, ROUNDED is about its rounding error
+in 32 bits."""
 
 
 def block_type(unknown: Variable) -> VType | None:
@@ -253,8 +261,8 @@ def block_type(unknown: Variable) -> VType | None:
 
 
 def couplings(residuals: Sequence[Variable], unknown: Variable) -> Variable | None:
-    """The blocks of J^T J for one unknown, MATn of its domain, with a zero diagonal; None if there are none. Of residuals that
-    read the unknown along paths; see ``diagonal``."""
+    """The blocks of J^T J for one unknown, MATn of its domain, with a zero diagonal; None if there are none.
+    Of residuals that read the unknown along paths; see ``diagonal``."""
     shares: list[Variable] = []
     for r in (unrolled(r, [unknown]) for r in residuals):
         functions = selections(r, unknown)
@@ -273,13 +281,14 @@ def couplings(residuals: Sequence[Variable], unknown: Variable) -> Variable | No
 
 
 def inverse(diagonal: Variable, rest: Variable | None, vtype: VType) -> Variable:
-    """About the inverse of the blocks B with a diagonal D and entries beside it, MATn, symmetric and positive definite:
+    """About the inverse of the blocks B with a diagonal D and entries beside it, MATn, symmetric and positive
+    definite:
 
         2 M - M B M,    M = C^-1 (B + ROUNDED D) C^-1,    C = B + NEAR D
 
-    It is B^-1 where B is not nearly singular, and about D^-1 along what B does not determine. There B^-1 would multiply the
-    rounding errors of a residual until conjugate gradients diverge. Components that no residual determines get 1, and stay
-    where they are: their part of a residual is zero.
+    It is B^-1 where B is not nearly singular, and about D^-1 along what B does not determine. There B^-1
+    would multiply the rounding errors of a residual until conjugate gradients diverge. Components that no
+    residual determines get 1, and stay where they are: their part of a residual is zero.
     """
     n = vtype.shape[0]
     own = F.select(F.greater(diagonal, VANISHED), diagonal, 1.0)
@@ -294,8 +303,8 @@ def inverse(diagonal: Variable, rest: Variable | None, vtype: VType) -> Variable
 
 
 def _inverse(matrix: Mapping[tuple[int, int], Variable], n: int, vtype: VType) -> Variable:
-    """The inverse of a symmetric matrix, entries (i, j) with j <= i, by L P L^T. Cofactors, as in ``F.inverse``, lose three
-    digits more of four components."""
+    """The inverse of a symmetric matrix, entries (i, j) with j <= i, by L P L^T. Cofactors, as in
+    ``F.inverse``, lose three digits more of four components."""
     lower: dict[tuple[int, int], Variable] = {}
     scaled: dict[tuple[int, int], Variable] = {}  # L times P
     pivots: list[Variable] = []
@@ -326,8 +335,8 @@ def _diagonal_matrix(d: Variable, vtype: VType) -> Variable:
 
 @dataclass(frozen=True)
 class BlockJacobi(Preconditioner):
-    """Multiplies by the inverse of the block of each texel: components of an unknown that act together, as the coordinates of
-    a point on a plane, are solved together. Unknowns that are no vectors get Jacobi.
+    """Multiplies by the inverse of the block of each texel: components of an unknown that act together, as
+    the coordinates of a point on a plane, are solved together. Unknowns that are no vectors get Jacobi.
 
     >>> LevenbergMarquardt(preconditioner=least_squares.BlockJacobi()).preconditioner
     BlockJacobi()

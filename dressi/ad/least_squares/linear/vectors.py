@@ -1,7 +1,9 @@
-"""Vectors of a solver: lists with a Variable for each unknown, their products, also with the Jacobian, and their numbers.
+"""Vectors of a solver: lists with a Variable for each unknown, their products, also with the Jacobian, and
+their numbers.
 
-An unknown is a Variable with its type, size, channels and batch. All of its numbers count: products sum over components,
-texels, channels and the batch. Of independent problems each image of the batch is one, with all of its channels.
+An unknown is a Variable with its type, size, channels and batch. All of its numbers count: products sum over
+components, texels, channels and the batch. Of independent problems each image of the batch is one, with all
+of its channels.
 """
 
 from __future__ import annotations
@@ -56,8 +58,8 @@ def quotient(a: Variable, b: Variable) -> Variable:
 
 
 def reciprocal(diagonal: Variable) -> Variable:
-    """1 / x by components, and 0 where x is not above 0, or so small that 1 / x overflows: unknowns that nothing determines
-    stay where they are."""
+    """1 / x by components, and 0 where x is not above 0, or so small that 1 / x overflows: unknowns that
+    nothing determines stay where they are."""
     positive = F.greater(diagonal, VANISHED)
     return F.select(positive, 1.0 / F.select(positive, diagonal, 1.0), 0.0)
 
@@ -88,7 +90,8 @@ def joined(parts: Sequence[Variable], vtype: VType) -> Variable:
 
 
 def texels_of(x: Variable, independent: bool) -> int:
-    """How many texels of one problem an unknown has, those of all channels. independent: each image is a problem."""
+    """How many texels of one problem an unknown has, those of all channels. independent: each image is a
+    problem."""
     return x.domain.area * (x.channels if independent else x.tiles)
 
 
@@ -107,8 +110,9 @@ def texel_number(x: Variable, independent: bool) -> Variable:
 
 
 def unit_vector(x: Variable, first: int, number: Variable, independent: bool) -> Variable:
-    """The part in one unknown of the vector with a 1 at ``number`` and 0 elsewhere. first: the number of the first component
-    of the unknown among those of all. number: INT of one texel, or of a domain that broadcasts with the unknown."""
+    """The part in one unknown of the vector with a 1 at ``number`` and 0 elsewhere. first: the number of the
+    first component of the unknown among those of all. number: INT of one texel, or of a domain that
+    broadcasts with the unknown."""
     components = x.vtype.components
     start = texel_number(x, independent) * components + first
     return joined([F.equal(start + c, number) for c in range(components)], x.vtype)
@@ -118,9 +122,11 @@ def unit_vector(x: Variable, first: int, number: Variable, independent: bool) ->
 
 
 class Jacobian:
-    """Products with the Jacobian J of residuals by unknowns, without the matrix: ``forward`` J p, ``reverse`` J^T s.
+    """Products with the Jacobian J of residuals by unknowns, without the matrix: ``forward`` J p, ``reverse``
+    J^T s.
 
-    residuals, unknowns: Variables of float types. Vectors are lists with a Variable for each residual, or each unknown.
+    residuals, unknowns: Variables of float types. Vectors are lists with a Variable for each residual, or
+    each unknown.
 
     >>> x = Variable.of([1.0, 2.0, 4.0, 7.0, 11.0], name="x")
     >>> jacobian = least_squares.Jacobian([F.square(x)], [x])
@@ -138,6 +144,7 @@ class Jacobian:
         return jvp(self.residuals, self.unknowns, list(p))
 
     def reverse(self, s: Sequence[Variable]) -> list[Variable]:
-        """J^T s, of the types and domains of the unknowns. s: one Variable for each residual, taken as constant."""
+        """J^T s, of the types and domains of the unknowns. s: one Variable for each residual, taken as
+        constant."""
         products = [F.sum(inner(r, F.stop_gradient(v))) for r, v in zip(self.residuals, s, strict=True)]
         return gradient(total(products), self.unknowns)
