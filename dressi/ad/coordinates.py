@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -79,8 +79,7 @@ class TileIndex(Coordinates):
 
 
 def pixel_coordinates(size: Size, batch: int = 1) -> Variable:
-    """IVEC2: the texel (x, y) inside its tile, for every texel of a size (W, H) and batch. Its centre is (x +
-    0.5, y + 0.5).
+    """IVEC2: the texel (x, y) in its tile, for a size (W, H) and batch. Its centre is (x + 0.5, y + 0.5).
 
     No derivative. Raises GraphError for sizes that are not whole and positive.
 
@@ -91,8 +90,7 @@ def pixel_coordinates(size: Size, batch: int = 1) -> Variable:
 
 
 def linear_index(size: Size, batch: int = 1) -> Variable:
-    """INT: y * W + x, for every texel of a size (W, H) and batch; the entry of a list that an image holds row
-    by row.
+    """INT: y * W + x, for a size (W, H) and batch: the entry of a list that an image holds row by row.
 
     No derivative. Raises GraphError for sizes that are not whole and positive.
 
@@ -119,8 +117,7 @@ def shape_of(domain: Domain) -> tuple[int, int, int, int]:
     return tiles, 1, height, width
 
 
-# Indices that are affine in the texel, with or without a border: found by looking at what computes them, or
-# at their values.
+# Indices that are affine in the texel: read off what computes them, or, with a border, off their values.
 
 Affines = tuple[Affine, ...]
 """One for each component of an integer value, over the axes n, c, y, x of its texels."""
@@ -128,35 +125,24 @@ LARGEST = 1 << 31
 
 
 def affine(index: Variable) -> Affines | None:
-    """The components of an INT or IVECn as affine functions of the texel; None if they are not, or may
-    overflow."""
-    found: dict[Variable, Affines] = {}
-    stack = [index]
-    while stack:
-        v = stack[-1]
-        if v in found:
-            stack.pop()
-            continue
-        rule = RULES.get(type(v.creator))
-        if rule is None or v.creator is None:
+    """The components of an INT or IVECn as affine functions of the texel; None if not affine, or if they may overflow."""
+    known: dict[Variable, Affines] = {}
+    for f in topological_order([index]):
+        rule = RULES.get(type(f))
+        if rule is None or any(x not in known for x in f.inputs):
             return None
-        waiting = [x for x in v.creator.inputs if x not in found]
-        if waiting:
-            stack += waiting
-            continue
-        value = rule(v.creator, *(found[x] for x in v.creator.inputs))
-        if value is None or any(
-            max(map(abs, a._replace(divisor=1).bounds(shape_of(v.domain)))) >= LARGEST for a in value
-        ):
+        value = rule(f, *(known[x] for x in f.inputs))
+        shape = shape_of(f.output.domain)
+        if value is None or any(max(map(abs, a._replace(divisor=1).bounds(shape))) >= LARGEST for a in value):
             return None
-        found[v] = value
-    return found[index]
+        known[f.output] = value
+    return known.get(index)
 
 
 def table_maps(table: Variable, index: Variable) -> list[IndexMap]:
-    """The maps by which ``F.lookup`` reads a table at an affine index, one after the other: two where rows
-    and columns have different borders. Empty where the index is not affine within a border, or where an INT,
-    which counts the rows one after the other, has no column and row that are."""
+    """The maps that replace ``F.lookup`` at an affine index: two, in sequence, where rows and columns have
+    different borders. Empty if the index, or the column and row that an INT stands for, are not affine within
+    a border."""
     parts, extents = affine(index), shape_of(index.domain)
     if parts is not None:
         x, y = parts if len(parts) == 2 else _column_and_row(parts[0], table.size, extents) or (None, None)
@@ -171,12 +157,8 @@ def table_maps(table: Variable, index: Variable) -> list[IndexMap]:
     if across == down or any(inside):
         return [IndexMap.of(x=x, y=y, border=down if inside[0] else across)]
     row = y.axes[0] if y.axes else 2
-    return [IndexMap.of(y=_on(y, 2), border=down), IndexMap.of(x=x, y=Affine.axis(row), border=across)]
-
-
-def _on(affine: Affine, axis: int) -> Affine:
-    """The same of another axis."""
-    return Affine.of({axis: sum(k for _, k in affine.terms)}, affine.constant, affine.divisor)
+    by_rows = Affine.of({2: sum(k for _, k in y.terms)}, y.constant, y.divisor)
+    return [IndexMap.of(y=by_rows, border=down), IndexMap.of(x=x, y=Affine.axis(row), border=across)]
 
 
 def _column_and_row(
@@ -206,11 +188,19 @@ def _places(f: Any) -> Affines:
 
 def _combined(f: Any, *values: Affines, scales: tuple[int, ...]) -> Affines | None:
     """The sum of the values times the scales, by components."""
-    width = max(map(len, values))
-    rows = zip(*(v * width if len(v) == 1 else v for v in values), strict=True)
     whole = Affine.of(dict(enumerate(scales)))
-    found = [whole.substituted(dict(enumerate(row))) for row in rows]
-    return None if any(a is None for a in found) else tuple(found)  # type: ignore[return-value]
+    return _all(whole.substituted(dict(enumerate(row))) for row in zip(*_wide(values), strict=True))
+
+
+def _wide(values: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Scalars broadcast over the components of the widest value."""
+    width = max(map(len, values))
+    return [v * width if len(v) == 1 else v for v in values]
+
+
+def _all(parts: Iterable[Affine | None]) -> Affines | None:
+    components = tuple(parts)
+    return None if None in components else components  # type: ignore[return-value]
 
 
 def _number(value: Affines) -> int | None:
@@ -219,12 +209,10 @@ def _number(value: Affines) -> int | None:
 
 
 def _product(f: Any, a: Affines, b: Affines) -> Affines | None:
-    width = f.output.vtype.components
     for x, scale in ((a, b), (b, a)):
         if not any(s.terms for s in scale):
-            pairs = zip(*(v * width if len(v) == 1 else v for v in (x, scale)), strict=True)
-            found = [_combined(f, (e,), scales=(s.constant,)) for e, s in pairs]
-            return None if None in found else tuple(parts[0] for parts in found if parts)
+            pairs = zip(*_wide((x, scale)), strict=True)
+            return _all(Affine.of({0: s.constant}).substituted({0: e}) for e, s in pairs)
     return None
 
 
@@ -232,8 +220,7 @@ def _quotient(f: Any, a: Affines, b: Affines) -> Affines | None:
     d = _number(b)
     if d is None or d < 1 or any(x.bounds(shape_of(f.output.domain))[0] < 0 for x in a):
         return None  # devices round quotients to zero
-    found = [Affine.of({0: 1}, 0, d).substituted({0: x}) for x in a]
-    return None if any(x is None for x in found) else tuple(found)  # type: ignore[return-value]
+    return _all(Affine.of({0: 1}, 0, d).substituted({0: x}) for x in a)
 
 
 def _remainder(f: Any, a: Affines, b: Affines) -> Affines | None:
@@ -241,8 +228,8 @@ def _remainder(f: Any, a: Affines, b: Affines) -> Affines | None:
     return a if d is not None and all(x.within(d, shape_of(f.output.domain)) for x in a) else None
 
 
-def _parts(f: Any, *values: Affines) -> Affines:
-    together = sum(values, ())
+def _parts(f: Any, *values: tuple[Any, ...]) -> tuple[Any, ...]:
+    together: tuple[Any, ...] = sum(values, ())
     return together * f.output.vtype.components if len(together) == 1 else together
 
 
@@ -262,18 +249,15 @@ RULES: dict[Any, Callable[..., Affines | None]] = {
 }
 
 
-# ---- indices that are affine within a border: found by their values, whatever computes them
-LONGEST = 1 << 16
-"""Values of an index: of one with more no border is looked for."""
-STRIDES = range(1, 33)
-"""Divisors that are tried."""
+# ---- indices that are affine within a border: recognised by their values, whatever computes them
+LONGEST = 1 << 16  # an index with more values is not tried
+STRIDES = range(1, 33)  # divisors that are tried
 Fit = tuple[Affine, str]
 
 
 def _fits(table: Variable, index: Variable) -> tuple[Fit, Fit] | None:
     """(column, row) of the texels of a table that an index reads, each affine in one axis within a border;
-    None if they are not. Clamped, mirrored, wrapped and rounded indices are found, by integers or floats, as
-    they equal such a one at every texel."""
+    None if they are not. Clamped, mirrored, wrapped and rounded indices equal such a one at every texel."""
     needed = _needed(index)
     if needed is None:
         return None
@@ -289,16 +273,15 @@ def _fits(table: Variable, index: Variable) -> tuple[Fit, Fit] | None:
         return None if x is None or y is None else (x, y)
     if max(width, height) > LONGEST or any(len(axes) > 1 or 0 in axes for axes in needed):
         return None
-    found: list[Fit] = []
+    fits: list[Fit] = []
     for k, axes in enumerate(needed):
         axis = min(axes, default=3)
         values = _values(index, (axis,)).reshape(-1, index.vtype.components)[:, k]
-        values = np.broadcast_to(values, (width if axis == 3 else height,))
-        fit = _fitted(values, table.size[k], axis)
+        fit = _fitted(np.broadcast_to(values, (width if axis == 3 else height,)), table.size[k], axis)
         if fit is None:
             return None
-        found.append(fit)
-    return (found[0], found[1]) if len(found) == 2 else (found[0], (Affine(), "zero"))
+        fits.append(fit)
+    return (fits[0], fits[1]) if len(fits) == 2 else (fits[0], (Affine(), "zero"))
 
 
 def _values(index: Variable, axes: tuple[int, ...]) -> np.ndarray:
@@ -317,37 +300,35 @@ def _values(index: Variable, axes: tuple[int, ...]) -> np.ndarray:
 
 
 def _needed(index: Variable) -> tuple[frozenset[int], ...] | None:
-    """The axes n, y, x (0, 2, 3) that each component of a value depends on; None if it depends on anything
-    else."""
-    found: dict[Variable, tuple[frozenset[int], ...]] = {}
+    """The axes n, y, x (0, 2, 3) that each component depends on; None if it depends on anything else."""
+    known: dict[Variable, tuple[frozenset[int], ...]] = {}
     for f in topological_order([index]):
         components = f.output.vtype.components
-        if not all(x in found for x in f.inputs) or {*f.access} - {Access.SAME_PIXEL}:
+        if not all(x in known for x in f.inputs) or {*f.access} - {Access.SAME_PIXEL}:
             return None
-        given = [found[x] for x in f.inputs]
+        given = [known[x] for x in f.inputs]
         if isinstance(f, PixelCoordinates | LinearIndex | TileIndex):
-            found[f.output] = tuple(frozenset(a.axes) for a in _places(f))
+            axes = tuple(frozenset(a.axes) for a in _places(f))
         elif f.places or not isinstance(f, PixelFunction):
             return None
         elif isinstance(f, Swizzle):
-            found[f.output] = tuple(given[0][k] for k in f.keys)
+            axes = tuple(given[0][k] for k in f.keys)
         elif isinstance(f, Construct):
-            together = sum(given, ())
-            found[f.output] = together * components if len(together) == 1 else together
-        elif isinstance(f, Pointwise | Convert | Select):
-            wide = [g * components if len(g) == 1 else g for g in given]
-            found[f.output] = tuple(frozenset().union(*axes) for axes in zip(*wide, strict=True))
+            axes = _parts(f, *given)
+        elif given and isinstance(f, Pointwise | Convert | Select):
+            axes = tuple(frozenset[int]().union(*component) for component in zip(*_wide(given), strict=True))
         else:
-            found[f.output] = (frozenset().union(*(axes for g in given for axes in g)),) * components
-    return found.get(index)
+            axes = (frozenset[int]().union(*sum(given, ())),)
+        known[f.output] = axes * components if len(axes) == 1 else axes
+    return known.get(index)
 
 
 def _fitted(values: np.ndarray, extent: int, axis: int) -> Fit | None:
-    """An Affine of the axis, and a border, that read these texels of ``extent``; None if there are none.
-    Values that are no texels may be any others that are none.
+    """An Affine of the axis, and a border, that read these texels of ``extent``; None if there are none. Values
+    outside of the extent need not agree.
 
-    >>> _fitted(np.array([0, 0, 0, 1, 2, 3, 3]), 4, 3), _fitted(np.array([2, 1, 0, 1, 2]), 3, 3), _fitted(np.array([0, 2, 1]), 4, 3)
-    ((a3 - 2, 'clamp'), (a3 - 2, 'reflect'), None)
+    >>> _fitted(np.array([0, 0, 0, 1, 2, 3, 3]), 4, 3), _fitted(np.array([2, 1, 0, 1, 2]), 3, 3)
+    ((a3 - 2, 'clamp'), (a3 - 2, 'reflect'))
     """
     at = np.arange(len(values))
     texel = (values >= 0) & (values < extent)
@@ -375,25 +356,22 @@ def _fitted(values: np.ndarray, extent: int, axis: int) -> Fit | None:
             for start in starts
             for turn in (0, -1, 1)
         ]
-        found = [p for p in places if fits(p, border)]
-        if found:
-
-            def leaving(affine: Affine) -> int:
-                low, high = affine.bounds({axis: len(values)})
-                return max(-low, 0) + max(high + 1 - extent, 0)
-
-            return min(found, key=leaving), border
+        fitting = [p for p in places if fits(p, border)]
+        if fitting:
+            # The one that leaves the extent least.
+            bounds = [p.bounds({axis: len(values)}) for p in fitting]
+            beyond = [max(-low, 0) + max(high + 1 - extent, 0) for low, high in bounds]
+            return fitting[beyond.index(min(beyond))], border
     return None
 
 
 def _through(
     at: np.ndarray, values: np.ndarray, inner: np.ndarray, axis: int, extent: int, border: str
 ) -> Iterator[Affine]:
-    """Affines of an axis that have the values where these are ``inner``, beyond its border where they are
-    not."""
+    """Affines of an axis that have the values where these are ``inner``, and lie beyond the border elsewhere."""
     x, v = at[inner], values[inner]
     if len(x) == 0:
-        # Nothing is read, or texels at the edge alone: a step between them.
+        # Only texels at the edge are read, or none: a step between them.
         if border == "clamp" and extent == 2:
             up = np.flatnonzero(np.diff(values))
             if len(up) == 1:

@@ -29,15 +29,13 @@ def coordinates(domain: Domain) -> At:
 def values_at(
     function: Function, at: At, inputs: Sequence[np.ndarray], dtype: Any = np.float64
 ) -> np.ndarray:
-    """The values of one Function at the texels ``at``: int64, or ``dtype`` for floats. Axes of extent 1 may
-    remain."""
+    """The values of one Function at the texels ``at``, int64 or ``dtype``. Axes of extent 1 may remain."""
     result = np.asarray(function.evaluate(at, *inputs))
     return result.astype(np.int64 if function.output.vtype.is_int else dtype, copy=False)
 
 
 def with_tiles(array: np.ndarray, x: Variable, domain: Domain) -> np.ndarray:
-    """The array of an input with the tiles of a domain, or with one tile: its batch and its channels
-    broadcast."""
+    """The array of an input, its batch and channels broadcast to the tiles of a domain. One tile stays one."""
     if x.tiles == 1 or (x.tiles, x.channels) == (domain.tiles, domain.channels):
         return array
     apart = array.reshape(x.batch, x.channels, *array.shape[1:])
@@ -46,8 +44,7 @@ def with_tiles(array: np.ndarray, x: Variable, domain: Domain) -> np.ndarray:
 
 
 def leaf_value(leaf: Variable, given: Any = None) -> np.ndarray:
-    """``given``, or else the data of the leaf, as an array of its shape. Raises GraphError if there is
-    neither."""
+    """``given``, or else the data of the leaf, as an array of its shape. Raises GraphError without either."""
     if given is not None:
         return leaf.conform(given)
     if leaf.data is None:
@@ -58,25 +55,18 @@ def leaf_value(leaf: Variable, given: Any = None) -> np.ndarray:
 
 
 class Evaluator:
-    """Evaluates ``outputs`` for given values of the leaves. Intermediate values are dropped after their last
-    use."""
+    """Evaluates ``outputs`` for given values of the leaves. Drops intermediate values after their last use."""
 
     def __init__(self, outputs: Iterable[Variable], dtype: Any = np.float64):
         self.outputs = tuple(outputs)
         self.dtype = np.dtype(dtype)
         self.order = topological_order(self.outputs)
-        last: dict[Variable, int] = {}
-        for k, function in enumerate(self.order):
-            last[function.output] = k
-            for x in function.inputs:
-                last[x] = k
-        kept = set(self.outputs)
+        last = {v: k for k, f in enumerate(self.order) for v in (f.output, *f.inputs)}
         self.drop: list[list[Variable]] = [[] for _ in self.order]
-        for variable, k in last.items():
-            if variable not in kept:
-                self.drop[k].append(variable)
-        # What a call needs of each Function is looked up once: graphs of small images are evaluated thousands
-        # of times for differences, and the look-ups took a third of that.
+        for variable in last.keys() - set(self.outputs):
+            self.drop[last[variable]].append(variable)
+        # Looked up once: central differences evaluate small graphs thousands of times, and the look-ups took a
+        # third of that.
         self.work = [(f, coordinates(f.working_domain), f.output.tiled) for f in self.order]
 
     def __call__(self, values: Mapping[Variable, Any] | None = None) -> list[np.ndarray]:
@@ -92,8 +82,8 @@ class Evaluator:
                 arrays[function.output] = self._run(function, at, shape, inputs)
                 for x in drop:
                     del arrays[x]
-        found = [arrays[v] if v in arrays else self._leaf(v, values) for v in self.outputs]
-        return [a.reshape(v.shape) for a, v in zip(found, self.outputs, strict=True)]
+        results = [arrays[v] if v in arrays else self._leaf(v, values) for v in self.outputs]
+        return [a.reshape(v.shape) for a, v in zip(results, self.outputs, strict=True)]
 
     def _leaf(self, leaf: Variable, values: Mapping[Variable, Any]) -> np.ndarray:
         array = leaf_value(leaf, values.get(leaf)).reshape(leaf.tiled)
@@ -129,13 +119,11 @@ def evaluate(
     return Evaluator(outputs, dtype)(values)
 
 
-MOST_WORK = 3e7
-"""Operations: a value that takes more is not known to ``known_value``."""
+MOST_WORK = 3e7  # operations of ``known_value``
 
 
 def known_value(variable: Variable) -> np.ndarray | None:
-    """The value by the data of the leaves, as ``evaluate`` gives it; None where a leaf has none, or it takes
-    long to compute."""
+    """``evaluate`` by the data of the leaves; None if a leaf has none, or it takes over MOST_WORK operations."""
     if variable.is_leaf:
         return variable.data
     functions = topological_order([variable])
@@ -158,22 +146,18 @@ class NumpyExecutor:
         self._evaluator = Evaluator(program.roots, dtype)
 
     def send(self, variable: Variable, array: Any) -> None:
-        """Sets the values of a leaf. Raises GraphError if they do not fit, or the program does not use the
-        leaf."""
+        """Sets the values of a leaf. Raises GraphError if they do not fit, or the leaf is not of this program."""
         if variable not in self._leaves:
             raise GraphError(f"{variable} is not a leaf of this program")
         self._state[variable] = variable.conform(array)
 
     def recv(self, variable: Variable) -> np.ndarray:
-        """The current values of a leaf, or the values of an output that the last run computed, before its
-        updates."""
+        """The current values of a leaf, or those of an output in the last run, before its updates."""
         if variable in self._leaves and variable.is_leaf:
             return np.array(leaf_value(variable, self._state.get(variable)))
         if variable not in self._results:
-            known = variable in set(self.program.roots)
-            raise GraphError(
-                f"{variable} is not computed yet; run first" if known else f"{variable} is no output"
-            )
+            why = "not computed yet; run first" if variable in self.program.roots else "no output"
+            raise GraphError(f"{variable} is {why}")
         return np.array(self._results[variable])
 
     def run(self, n: int = 1) -> None:

@@ -24,8 +24,7 @@ The operations by family, with the file of ``dressi/ad`` that holds them:
 from typing import Any
 
 # ruff: noqa: F403, I001
-# A family names its operations in its own __all__. A new family is a line here; they are listed in this
-# order.
+# A family names its operations in its own __all__. A new family is a line here, in the order of the listing.
 from .ops.pixel.constant import *
 from .ops.pixel.arithmetic import *
 from .ops.pixel.math import *

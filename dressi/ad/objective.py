@@ -1,5 +1,4 @@
-"""The objective of an optimisation: loss, optimizer, parameters and their state; and the program of one
-step."""
+"""The objective of an optimisation: loss, optimizer, parameters and state; and the program of one step."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ HISTORY = 1024  # losses that the device keeps before the host has to read them
 
 
 class Objective:
-    """Set the loss and the optimizer, in any order; ``program`` is what a step computes. Setters raise
-    GraphError."""
+    """Set loss and optimizer in any order; ``program`` is what a step computes. Setters raise GraphError."""
 
     def __init__(self) -> None:
         self.loss: Variable | None = None
@@ -62,8 +60,7 @@ class Objective:
     def set_optimizer(
         self, optimizer: Optimizer | LeastSquares | None, parameters: Sequence[Variable], keep_state: bool
     ) -> None:
-        """The optimizer of the given leaves, with new state. keep_state: states whose name, type and domain
-        agree are kept."""
+        """The optimizer of the given leaves. keep_state: keeps states whose name, type and domain agree."""
         if optimizer is None:
             if len(parameters):
                 raise GraphError("parameters without an optimizer; give one, for example adam(0.01)")
@@ -74,7 +71,15 @@ class Objective:
                 f"the optimizer is made by adam(rate), sgd(rate), GaussNewton(), ..., not {optimizer!r}"
             )
         parameters = list[Variable]([parameters] if isinstance(parameters, Variable) else parameters)
-        self._check_parameters(parameters)
+        if not parameters:
+            raise GraphError("an optimizer needs parameters: a list of leaf Variables")
+        for p in parameters:
+            if not isinstance(p, Variable):
+                raise GraphError(f"parameters are leaf Variables, not {p!r}")
+            if not p.is_leaf:
+                raise GraphError(f"{p} is computed; only leaf Variables can be optimised")
+        if len(set(parameters)) < len(parameters):
+            raise GraphError("a parameter is given twice; give each once")
         state = optimizer.states(parameters)
         if self.loss is not None:
             self._check_used(self.loss, self.energy, parameters)
@@ -86,20 +91,8 @@ class Objective:
         self.optimizer, self.parameters, self.state = optimizer, parameters, state
         self.frozen &= set(parameters)
 
-    def _check_parameters(self, parameters: Sequence[Variable]) -> None:
-        if not parameters:
-            raise GraphError("an optimizer needs parameters: a list of leaf Variables")
-        for p in parameters:
-            if not isinstance(p, Variable):
-                raise GraphError(f"parameters are leaf Variables, not {p!r}")
-            if not p.is_leaf:
-                raise GraphError(f"{p} is computed; only leaf Variables can be optimised")
-        if len(set(parameters)) < len(parameters):
-            raise GraphError("a parameter is given twice; give each once")
-
     def _check_used(self, loss: Variable, energy: Energy | None, parameters: Sequence[Variable]) -> None:
-        """Raises GraphError if the loss, or the residuals of an energy, do not depend on a parameter. What
-        tells is the gradient, which the next step needs."""
+        """Raises GraphError if the loss, or the residuals of an energy, do not depend on a parameter."""
         residuals = () if energy is None else energy.residuals
         for p in parameters if residuals else ():
             if depending(topological_order(residuals), [p]).isdisjoint(residuals):
@@ -107,7 +100,7 @@ class Objective:
                     f"no residual of the energy depends on {p}; leave it out, and look for integers, comparisons or"
                     " F.stop_gradient on the way"
                 )
-        if parameters:
+        if parameters:  # the gradient raises, and is kept for the next step
             slopes = gradient(loss, parameters, allow_unused=False)
             self._slopes = loss, dict(zip(parameters, slopes, strict=True))
 
@@ -118,12 +111,11 @@ class Objective:
                 raise GraphError(f"{p} is not among the parameters of the optimizer")
         return set(parameters)
 
-    def uncounted(self) -> list[Variable]:
-        """Counters of steps that the loss reads, and the optimizer does not count."""
+    def uncounted(self) -> bool:
+        """Whether the loss reads a counter of steps that the optimizer does not count."""
         if self.loss is None or self.optimizer is None:
-            return []
-        counted = set(self.state.values())
-        return [v for v in leaves([self.loss]) if isinstance(v, Clock) and v not in counted]
+            return False
+        return any(isinstance(v, Clock) and v not in self.state.values() for v in leaves([self.loss]))
 
     @property
     def solves(self) -> bool:
@@ -132,12 +124,12 @@ class Objective:
 
     @property
     def iterations(self) -> int:
-        """Of the longest loop of the loss whose checkpoints can be chosen."""
+        """Iterations of the longest loop of the loss whose checkpoints can be chosen."""
         return 0 if self.loss is None else longest_loop([self.loss])
 
     def program(self, checkpoints: int | None = None) -> Program:
         """All updates of a step, simplified: parameters, the optimizer's state, the history of losses.
-        checkpoints: of the loops that say none, for their gradients."""
+        checkpoints: for loops that choose none."""
         loss = self.loss
         if loss is not None and checkpoints is not None:
             loss = with_checkpoints(loss, checkpoints)
@@ -149,8 +141,7 @@ class Objective:
         return simplify(program)
 
     def procedure(self) -> Procedure | None:
-        """The Programs of a step of a least-squares solver, simplified; None with another optimizer, or
-        none."""
+        """The Programs of a step of a least-squares solver, simplified; None with any other optimizer."""
         if not isinstance(self.optimizer, LeastSquares):
             return None
         if self.energy is None:
@@ -176,25 +167,21 @@ class Objective:
         if loss is None:
             raise GraphError("an optimizer needs a loss; call set_loss first")
         moving = [p for p in self.parameters if p not in self.frozen]
-        (of, found), self._slopes = self._slopes, (None, {})
-        if of is not loss or list(found) != moving:
-            found = dict(zip(moving, gradient(loss, moving), strict=True))
+        (of, slopes), self._slopes = self._slopes, (None, {})
+        if of is not loss or list(slopes) != moving:
+            slopes = dict(zip(moving, gradient(loss, moving), strict=True))
         # The optimizer gets all parameters, so that names and step counters stay the same.
-        gradients = [found[p] if p in found else F.zeros_like(p) for p in self.parameters]
+        gradients = [slopes[p] if p in slopes else F.zeros_like(p) for p in self.parameters]
         built = optimizer.build(self.parameters, gradients, self.state)
         still = {n for p, n in zip(self.parameters, names(self.parameters)) if p in self.frozen}
         name_of = {v: name for name, v in self.state.items()}
         moved = zip(self.parameters, built.parameters, strict=True)
-        return [
-            *((p, new) for p, new in moved if p in found),
-            *((v, new) for v, new in built.updates if owner(name_of[v]) not in still),
-        ]
+        updates = [(p, new) for p, new in moved if p in slopes]
+        return updates + [(v, new) for v, new in built.updates if owner(name_of[v]) not in still]
 
     def tree(self) -> dict[str, Variable]:
         """Parameters and state by name."""
-        tree = {v.name or f"parameter{k}": v for k, v in enumerate(self.parameters)}
-        tree.update(self.state)
-        return tree
+        return {v.name or f"parameter{k}": v for k, v in enumerate(self.parameters)} | self.state
 
 
 def reduced(loss: Variable) -> str:

@@ -1,5 +1,4 @@
-"""A Program: what one step computes, and the values that the next step starts from. A Procedure: several
-Programs in sequence."""
+"""A Program: what one step computes and what the next starts from. A Procedure: Programs in sequence."""
 
 from __future__ import annotations
 
@@ -19,8 +18,7 @@ from .traversal import topological_order
 class Program(Figures):
     """Named outputs, and updates: pairs (leaf, new value).
 
-    A run computes outputs and new values from the leaves as they are. Then every updated leaf takes its new
-    value, all at once.
+    A run computes outputs and new values from the leaves as they are, then updates all leaves at once.
     """
 
     outputs: Mapping[str, Variable] = field(default_factory=dict)
@@ -34,9 +32,8 @@ class Program(Figures):
     @cached_property
     def leaves(self) -> tuple[Variable, ...]:
         """Leaves that are read or updated, in the order in which they were made."""
-        found = {*self.roots, *(x for f in self.functions for x in f.inputs)}
-        found = {v for v in found if v.is_leaf} | {leaf for leaf, _ in self.updates}
-        return tuple(sorted(found, key=lambda v: v.id))
+        read = {v for v in (*self.roots, *(x for f in self.functions for x in f.inputs)) if v.is_leaf}
+        return tuple(sorted(read | {leaf for leaf, _ in self.updates}, key=lambda v: v.id))
 
     @cached_property
     def functions(self) -> tuple[Function, ...]:
@@ -44,8 +41,7 @@ class Program(Figures):
         return tuple(topological_order(self.roots))
 
     def check(self) -> None:
-        """Raises GraphError if an update does not fit its leaf, a leaf is updated twice, or a user's snippet
-        names what there is not."""
+        """Raises GraphError for an update that does not fit, a second one of a leaf, or an invalid snippet."""
         for f in self.functions:
             for g in (f, *(f.fragment.functions if isinstance(f, DrawFunction) and f.fragment else ())):
                 if not is_own(type(g)):
@@ -61,18 +57,13 @@ class Program(Figures):
                 raise GraphError(f"the new value {new} of {leaf} must have its type, size and batch")
 
 
-# A Procedure: what one step runs, where one Program is not enough: Programs in sequence, some of them many
-# times.
-
-
 @dataclass(frozen=True, eq=False)
 class Part:
     """A Program that runs ``times`` times in a row.
 
-    at: leaves of the program -> leaves of their type and domain whose values they stand for in this run, so
-    that it reads and writes those; none of them twice. gate: a FLOAT leaf of one texel, with a batch or not.
-    While all its tiles are zero the Program does nothing: devices skip its work. Its updates must keep all
-    leaves as they are then, so that a run that is not skipped has the same result.
+    at: leaves of the program -> leaves of their type and domain that this run reads and writes instead; none
+    of them twice. gate: a FLOAT leaf of one texel, with a batch or not. While all its tiles are zero devices
+    skip the Program, so its updates must then keep all leaves as they are.
     """
 
     name: str
@@ -96,11 +87,11 @@ class Copies:
 
 @dataclass(frozen=True, eq=False)
 class Procedure:
-    """Parts that share leaves and run in order. What a part updates, the next one reads.
+    """What one step runs: parts that share leaves, in order. What a part updates, the next one reads.
 
-    scratch: leaves that nobody reads between steps. unmet: FLOAT leaves of one texel that are 0 after a step,
-    and what is said where one is not. restart: leaves that get the value 1 when any other leaf was sent,
-    before the next step: what was learned from the old values is out of date.
+    scratch: leaves that nobody reads between steps. unmet: FLOAT leaves of one texel with the warning that a
+    value other than 0 after a step gives. restart: leaves that are set to 1 before a step if any other leaf
+    was sent: what was learned from the old values is out of date.
     """
 
     sequence: tuple[Part | Copies, ...]
@@ -126,15 +117,15 @@ class Procedure:
 
     @cached_property
     def stood_for(self) -> tuple[Variable, ...]:
-        """Leaves whose values those of some program stand for, and that are copied."""
+        """Leaves that stand in for leaves of a program, or that are copied."""
         named = [leaf for part in self.parts for leaf in part.at.values()]
         return tuple(dict.fromkeys([*named, *(leaf for pair in self.copies for leaf in pair)]))
 
     def changing(self, part: Part) -> frozenset[Variable]:
-        """The leaves that others write between the runs of a part. What a repeated program computes from the
-        values of other programs is computed once, before its first run."""
+        """The leaves that change between the runs of a part. A repeated program counts what other programs
+        write as constant: it computes from that once, before its first run."""
         runs = [p for p in self.parts if p.program is part.program]
-        found = frozenset(target for _, target in self.copies).union(*(p.at for p in runs))
+        leaves = frozenset(target for _, target in self.copies).union(*(p.at for p in runs))
         if part.times > 1 or len(runs) > 1:
-            return found
-        return found.union(*(p.updated for p in self.parts if p.program is not part.program))
+            return leaves
+        return leaves.union(*(p.updated for p in self.parts if p.program is not part.program))

@@ -35,8 +35,7 @@ def _parts(shown: Shown) -> tuple[list[Variable], dict[Variable, list[str]]]:
 
 
 def _numbers(roots: Sequence[Variable]) -> dict[Variable, str]:
-    """A name for each Variable, the same in every run: $name for leaves, numbers for constants, %0, %1, ...
-    for the rest."""
+    """Names that are the same in every run: $name for leaves, numbers for constants, %0, %1, ... for the rest."""
     names: dict[Variable, str] = {}
     count = itertools.count()
     for leaf in leaves(roots):
@@ -60,12 +59,8 @@ def _operation(f: Function, names: dict[Variable, str]) -> str:
 def _title(f: Function) -> str:
     if isinstance(f, Constant):
         return repr(f)
-    values = ", ".join(f"{k}={_value(v)}" for k, v in zip(f.fields, f.attributes, strict=True))
+    values = ", ".join(f"{k}={_short(str(v))}" for k, v in zip(f.fields, f.attributes, strict=True))
     return type(f).__name__ + (f"<{values}>" if values else "")
-
-
-def _value(value: object) -> str:
-    return _short(str(value))
 
 
 def _short(text: str) -> str:
@@ -80,27 +75,29 @@ def listing(shown: Shown) -> str:
     """
     roots, labels = _parts(shown)
     names = _numbers(roots)
-    rows = [(names[v], v, "leaf") for v in leaves(roots)]
+    rows = [(v, "leaf") for v in leaves(roots)]
     rows += [
-        (names[f.output], f.output, _operation(f, names))
+        (f.output, _operation(f, names))
         for f in topological_order(roots)
         if not isinstance(f, Constant) or f.output in labels
     ]
-    width = max((len(name) for name, _, _ in rows), default=0)
-    types = max((len(f"{v.vtype} {v.domain}") for _, v, _ in rows), default=0)
+    width = max((len(names[v]) for v, _ in rows), default=0)
+    types = max((len(f"{v.vtype} {v.domain}") for v, _ in rows), default=0)
     lines = []
-    for name, v, operation in rows:
-        called = f"  : {', '.join(labels[v])}" if v in labels else ""
-        lines.append(f"{name:<{width}}  {f'{v.vtype} {v.domain}':<{types}}  {operation}{called}")
+    for v, operation in rows:
+        label = f"  : {', '.join(labels[v])}" if v in labels else ""
+        lines.append(f"{names[v]:<{width}}  {f'{v.vtype} {v.domain}':<{types}}  {operation}{label}")
     return "\n".join(lines) + "\n"
 
 
-def _kind(f: Function) -> str:
-    kinds = {FragmentScatterFunction: "scatter", DrawFunction: "raster", ScatterFunction: "scatter"}
-    kinds[ReduceFunction] = "reduce"
-    return next((name for kind, name in kinds.items() if isinstance(f, kind)), "pixel")
-
-
+# The first that fits; a scatter of fragments is a draw, too.
+KINDS = {
+    FragmentScatterFunction: "scatter",
+    DrawFunction: "raster",
+    ScatterFunction: "scatter",
+    ReduceFunction: "reduce",
+    Function: "pixel",
+}
 COLOURS = {
     "leaf": "#d8e8f8",
     "pixel": "#f4f4f4",
@@ -112,31 +109,28 @@ COLOURS = {
 
 
 def _nodes(shown: Shown) -> tuple[list[Node], list[Edge]]:
-    """([(name, kind, text)], [(from, to, fetched)]), producers first. Constants appear in the text of their
-    consumers."""
+    """Nodes (name, kind, text) and edges (from, to, fetched), producers first. Constants are text of their readers."""
     roots, labels = _parts(shown)
     names = _numbers(roots)
-    nodes, edges = [], []
-    for v in leaves(roots):
-        nodes.append((names[v], "leaf", f"{v.name or 'leaf'}\n{v.vtype} {v.domain}"))
-    shown_roots = set(roots)
+    nodes = [(names[v], "leaf", f"{v.name or 'leaf'}\n{v.vtype} {v.domain}") for v in leaves(roots)]
+    edges = []
     for f in topological_order(roots):
-        if isinstance(f, Constant) and f.output not in shown_roots:
+        if isinstance(f, Constant) and f.output not in labels:
             continue
         text = f"{_title(f)}\n{f.output.vtype} {f.output.domain}"
         constants = [_number(x.creator) for x in f.inputs if isinstance(x.creator, Constant)]
         text += f"\nwith {', '.join(constants)}" if constants else ""
         text += f"\n{', '.join(labels[f.output])}" if f.output in labels else ""
-        nodes.append((names[f.output], _kind(f), text))
+        kind = next(name for kind, name in KINDS.items() if isinstance(f, kind))
+        nodes.append((names[f.output], kind, text))
         for x, a in zip(f.inputs, f.access, strict=True):
-            if not isinstance(x.creator, Constant) or x in shown_roots:
+            if not isinstance(x.creator, Constant) or x in labels:
                 edges.append((names[x], names[f.output], a is not Access.SAME_PIXEL))
     return nodes, edges
 
 
 def dot(shown: Shown) -> str:
-    """The graph in the language of Graphviz. Dashed edges are reads of other texels; colours are kinds of
-    Functions."""
+    """The graph as Graphviz text. Dashed edges read other texels; colours are kinds of Functions."""
     return _dot(*_nodes(shown))
 
 
@@ -150,8 +144,8 @@ def _dot(nodes: list[Node], edges: list[Edge]) -> str:
 
 
 def svg(shown: Shown, graphviz: bool = True, most: int | None = None) -> str:
-    """The graph as SVG text, laid out by Graphviz if it is installed, else in plain layers.  most: how many
-    boxes it has; those farthest from the results are left out and counted."""
+    """The graph as SVG text, laid out by Graphviz if it is installed, else in plain layers.  most: the largest
+    number of boxes; those farthest from the results are left out and counted."""
     nodes, edges = _nodes(shown)
     if most is not None and len(nodes) > most:
         nodes, edges = _nearest(nodes, edges, most)
@@ -159,7 +153,7 @@ def svg(shown: Shown, graphviz: bool = True, most: int | None = None) -> str:
 
 
 def _nearest(nodes: list[Node], edges: list[Edge], most: int) -> tuple[list[Node], list[Edge]]:
-    """The nodes with the fewest steps to a node that nothing reads, and one for the rest."""
+    """The ``most`` - 1 nodes with the fewest steps to a node that nothing reads, and one for the rest."""
     readers: dict[str, list[str]] = {name: [] for name, *_ in nodes}
     for a, b, _ in edges:
         readers[a].append(b)
@@ -170,15 +164,12 @@ def _nearest(nodes: list[Node], edges: list[Edge], most: int) -> tuple[list[Node
     rest = ("...", "rest", f"... {len(nodes) - len(kept)} more")
     near = [e for e in edges if e[0] in kept and e[1] in kept]
     from_rest = dict.fromkeys(b for a, b, _ in edges if a not in kept and b in kept)
-    return (
-        [rest, *(node for node in nodes if node[0] in kept)],
-        [*(("...", b, False) for b in from_rest), *near],
-    )
+    left = [rest, *(node for node in nodes if node[0] in kept)]
+    return left, [*(("...", b, False) for b in from_rest), *near]
 
 
 def draw(text: str, nodes: list[Node], edges: list[Edge], graphviz: bool = True) -> str:
-    """An SVG of the Graphviz text; without Graphviz, of nodes (name, kind, text) and edges in plain
-    layers."""
+    """An SVG of the Graphviz text; without Graphviz, of the nodes and edges in plain layers."""
     program = shutil.which("dot") if graphviz else None
     if program:
         done = subprocess.run([program, "-Tsvg"], input=text, capture_output=True, text=True, check=False)
@@ -188,8 +179,8 @@ def draw(text: str, nodes: list[Node], edges: list[Edge], graphviz: bool = True)
 
 
 def _layered(nodes: list[Node], edges: list[Edge]) -> str:
-    """An SVG in layers: each node one layer below its lowest producer, leaves right above their first reader,
-    and near the mean position of its producers."""
+    """An SVG in layers. Each node is one layer below its lowest producer, near the mean position of all; a leaf
+    is right above its first reader."""
     producers: dict[str, list[str]] = {name: [] for name, *_ in nodes}
     for a, b, _ in edges:
         producers[b].append(a)
@@ -197,27 +188,23 @@ def _layered(nodes: list[Node], edges: list[Edge]) -> str:
     layers: dict[int, list[str]] = {}
     for name, *_ in nodes:  # producers come first
         depth[name] = 1 + max((depth[p] for p in producers[name]), default=-1)
-    for name, *_ in nodes:  # what has no producers stands right above its first reader
+    for name, *_ in nodes:
         if not producers[name]:
             depth[name] = max(min((depth[b] for a, b, _ in edges if a == name), default=1) - 1, 0)
         layers.setdefault(depth[name], []).append(name)
     texts = {name: [_short(line) for line in text.split("\n")] for name, _, text in nodes}
     kinds = {name: kind for name, kind, _ in nodes}
     place: dict[str, tuple[float, float]] = {}
-    box: dict[str, tuple[int, int]] = {
-        n: (7 * max(map(len, t)) + 12, 13 * len(t) + 8) for n, t in texts.items()
-    }
+    box = {n: (7 * max(map(len, t)) + 12, 13 * len(t) + 8) for n, t in texts.items()}
     top, right = 10.0, 0.0
-    for k in sorted(layers):
-        layer = layers[k]
-
-        def wish(name: str) -> float:
+    for _, layer in sorted(layers.items()):
+        wishes = {}
+        for name in layer:
             xs = [place[p][0] for p in producers[name]]
-            return sum(xs) / len(xs) if xs else 0.0
-
+            wishes[name] = sum(xs) / len(xs) if xs else 0.0
         left = 10.0
-        for name in sorted(layer, key=wish):
-            x = max(left, wish(name) - box[name][0] / 2)
+        for name in sorted(layer, key=wishes.__getitem__):
+            x = max(left, wishes[name] - box[name][0] / 2)
             place[name] = (x + box[name][0] / 2, top)
             left = x + box[name][0] + 14
         right = max(right, left)

@@ -22,8 +22,8 @@ from .types import Access
 class SubGraph:
     """A graph over placeholders. Graphs of equal structure are equal.
 
-    formals: leaf Variables that stand for what the owner puts in. roots: what is computed. For bodies all of
-    them have one texel.
+    formals: leaf Variables that stand for what the owner puts in. roots: what is computed. In bodies all have
+    one texel.
     """
 
     formals: tuple[Variable, ...]
@@ -50,8 +50,7 @@ class SubGraph:
     def evaluate(
         self, at: At, read: Callable[[Variable, Access], np.ndarray], dtype: Any = np.float64
     ) -> list[np.ndarray]:
-        """The roots at texels. read: the values of placeholders, for all texels where these are not read at
-        their own."""
+        """The roots at texels. read: the values of a placeholder, of all texels unless the access is SAME_PIXEL."""
         known: dict[Variable, np.ndarray] = {}
 
         def value(v: Variable, access: Access) -> np.ndarray:
@@ -62,28 +61,24 @@ class SubGraph:
         return [value(v, Access.SAME_PIXEL) for v in self.roots]
 
     def pulled(self, formal: Variable, seed: Variable) -> Variable:
-        """The gradient of seed * root by a formal, over the formals and the seed."""
+        """The gradient of seed * root by a formal, as a graph over the formals and the seed."""
         return builders.gradient(self.root, [formal], seed=seed)[0]
 
     def pushed(self, formals: Sequence[Variable], tangents: Sequence[Variable]) -> list[Variable]:
-        """The derivatives of the roots along tangents of some formals, over the formals and these."""
+        """The derivatives of the roots along tangents of some formals, as graphs over the formals and tangents."""
         return builders.jvp(list(self.roots), list(formals), list(tangents))
 
     def glsl(self, names: Mapping[Variable, str], prefix: str) -> tuple[list[str], str]:
-        """Statements that compute the root, and its name. names: of the formals. prefix: of the names that
-        are made."""
+        """Statements that compute the root, and its name. names: of the formals. prefix: of new names."""
         known, lines = dict(names), []
         for k, f in enumerate(self.functions):
             name = known[f.output] = f"{prefix}{k}"
             template = template_of(f.glsl)
-            gaps = [
-                name
-                if kind == "y"
-                else _property(kind, f.output if number is None else f.inputs[number])
-                if kind
-                else known[f.inputs[number or 0]]
-                for kind, number in template.words
-            ]
+            gaps = []
+            for kind, number in template.words:
+                v = f.output if number is None else f.inputs[number]
+                properties = {"y": name, "size": "ivec2(1, 1)", "batch": "1", "type": v.vtype.glsl}
+                gaps.append(properties[kind] if kind else known[f.inputs[number or 0]])
             text = template.text % tuple(gaps)
             declared = f"precise {f.output.vtype.glsl} {name}"
             lines.append(f"{declared}; {{ {text} }}" if template.statements else f"{declared} = {text};")
@@ -91,13 +86,12 @@ class SubGraph:
 
     @cached_property
     def includes(self) -> tuple[str, ...]:
-        """The GLSL files that the Functions inside include, found from where each is defined: the owner
-        includes them."""
+        """The GLSL files that the Functions inside include."""
         return tuple(dict.fromkeys(name for f in self.functions for name in included_files(f)))
 
     @cached_property
     def operations(self) -> float:
-        """Of one evaluation."""
+        """Operations of one evaluation."""
         return float(sum(f.operations * f.output.vtype.components for f in self.functions))
 
     def __eq__(self, other: object) -> bool:
@@ -108,7 +102,3 @@ class SubGraph:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.functions)} functions of {len(self.formals)} values)"
-
-
-def _property(kind: str, v: Variable) -> str:
-    return {"size": "ivec2(1, 1)", "batch": "1", "type": v.vtype.glsl}[kind]

@@ -1,5 +1,8 @@
-"""Sums over all fragments of drawn triangles, at each pixel or in tables. Their derivatives are built with
-``transform``."""
+"""Sums over all fragments of drawn triangles, at each pixel or in tables.
+
+``F.accumulate`` adds at every pixel; its gradient by a list adds what each fragment contributes to the entries
+that it looked up. Derivatives are built with ``transform``.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +39,6 @@ from .transform.rules import COMMUTATIVE, RULES, drop_derivative_marks
 from .traversal import topological_order
 from .types import FLOAT, INT, IVEC2, Access, Size, VType, size_of
 
-# Accumulation: sums over all fragments of drawn triangles.
-#
-# ``F.accumulate`` adds at every pixel; its gradient by a list adds what each fragment contributes to the
-# entries that it looked up.
-
 __all__ = ["accumulate"]
 
 Value = Callable[[Variable, Variable], Any]
@@ -53,9 +51,7 @@ class Accumulate(Draw, AccumulateFunction):
     def __init__(
         self, inputs: Sequence[Variable], like: DrawFunction | None, graph: FragmentGraph, **fields: Any
     ):
-        if like is not None:
-            fields = {name: getattr(like, name) for name in DrawFunction.fields} | fields
-        super().__init__(*inputs, **{**fields, "fragment": graph})
+        super().__init__(*inputs, **{**_fields_of(like), **fields, "fragment": graph})
 
     def infer(self) -> tuple[VType, Domain]:
         self.check_inputs()
@@ -92,8 +88,7 @@ class FragmentScatter(Draw, FragmentScatterFunction):
     """See FragmentScatterFunction; linear in the values."""
 
     def __init__(self, inputs: Sequence[Variable], like: DrawFunction, graph: FragmentGraph, table: Domain):
-        fields = {name: getattr(like, name) for name in DrawFunction.fields}
-        super().__init__(*inputs, **{**fields, "fragment": graph, "table": table})
+        super().__init__(*inputs, **{**_fields_of(like), "fragment": graph, "table": table})
 
     def infer(self) -> tuple[VType, Domain]:
         self.check_inputs()
@@ -131,11 +126,13 @@ class FragmentScatter(Draw, FragmentScatterFunction):
         return _scatter(self, inside, pairs, [], self.table, actual) if pairs else None
 
 
+def _fields_of(like: DrawFunction | None) -> dict[str, Any]:
+    return {} if like is None else {name: getattr(like, name) for name in DrawFunction.fields}
+
+
 def _add(total: np.ndarray, where: np.ndarray, value: np.ndarray, *masks: np.ndarray) -> None:
     """Adds values (fragments, ...) to rows of ``total``, where no mask is False."""
-    kept = np.ones(len(value), bool)
-    for mask in masks:
-        kept &= mask
+    kept = np.logical_and.reduce([np.ones(len(value), bool), *masks])
     add_at(total, where[kept], value.reshape(len(value), -1)[kept])
 
 
@@ -147,12 +144,12 @@ def _pulled(
     keep: Sequence[Variable],
     actual: dict[Variable, Variable],
 ) -> Variable | None:
-    """The gradient of input ``i`` of a draw: fragments add to the pixel where they read it, or to the texels
-    that they fetched."""
+    """The gradient of input ``i``: fragments add to the pixel where they read it, or to texels that they fetched."""
     x = f.inputs[i]
     if x.vtype.is_int or 0 < i < f.pulled:
         return None
-    slope, pairs = inside.by_pixel(seeded, i), inside.by_table(seeded, i)
+    slope = _by(inside.pixel[i], seeded) if i in inside.pixel else None
+    pairs = inside.by_table(seeded, i)
     near = None if slope is None else _summed(f, inside, [slope, *keep], actual)
     if i >= f.pulled and not f.fragment.fetched[i - f.pulled]:
         return near
@@ -194,8 +191,7 @@ def accumulate(
     limit: Variable | float | None = None,
     fixed_point: bool = False,
 ) -> Variable:
-    """The sum over all fragments of drawn triangles at every pixel, 0 where there are none; of ``size``, and
-    of the type of the value.
+    """The sum over all fragments of drawn triangles at every pixel, of the type of their value; 0 where none are.
 
     position, faces, triangles, triangles_per_face, live: as for ``rasterize``. Every triangle counts, not
     only the nearest. Of two triangles that meet in an edge one covers a pixel centre on it.
@@ -206,8 +202,7 @@ def accumulate(
     lists and textures by ``lookup`` and ``sample``; and PixelFunctions over face and depth. It returns the
     value, or (value, keep), where keep is a FLOAT mask: fragments where it is 0 are not counted.
 
-    limit: FLOAT, an image of ``size`` or one texel: only fragments nearer than that, with a depth less than
-    it, count.
+    limit: FLOAT, an image of ``size`` or one texel: only fragments with a depth less than that count.
 
     fixed_point: devices add floats in the order of the triangles by their blending units, so that runs on one
     device agree to the bit. With ``fixed_point``, and where a device cannot blend floats of 32 bits, sums are
@@ -216,8 +211,8 @@ def accumulate(
     Differentiable in what the value reads: images, lists, textures; and in the positions as far as the value
     uses ``depth`` (with one triangle a face). Which pixels a triangle covers, ``keep`` and ``limit`` count as
     constant: a value that fades to zero towards the border of its triangle, computed from positions that it
-    looks up, has the right derivative by these. Gradients are sums over all fragments, too: of images by this
-    Function, of lists by a scatter in fixed point. Raises GraphError.
+    looks up, has the right derivative by these. Gradients by lists are scatters in fixed point. Raises
+    GraphError.
 
     >>> position = Variable.of(2 * [[-1.0, -1, 0, 1], [1, -1, 0, 1], [-1, 1, 0, 1]], VEC4)  # half of the image, twice
     >>> alpha = Variable.of([0.25, 0.5], FLOAT)
@@ -229,24 +224,23 @@ def accumulate(
     triangles = held_triangles(position, faces) if triangles is None else triangles
     batch = max(x.tiles for x in (position, faces, live) if x is not None)
     face, depth = Variable(INT, size, batch, name="face"), Variable(FLOAT, size, batch, name="depth")
-    made = value(face, depth)
-    found, keep = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
-    if found is None:
+    result = value(face, depth)
+    made, keep = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
+    if made is None:
         raise GraphError(
             "value(face, depth) of F.accumulate returns the value of a fragment, or (value, keep), not None"
         )
-    masks = [] if keep is None else [as_variable(keep)]
+    mask = None if keep is None else as_variable(keep)
+    if mask is not None:
+        check_root(mask, "masks")
     if limit is not None:
         limit = as_variable(limit)
         check_root(limit, "the limits")
         if limit.size not in ((1, 1), size):
             raise GraphError(f"the limit {limit} is one texel or of {size[0]}x{size[1]} (at {limit.where})")
-        masks.append(less(depth, limit))
-    for mask in masks:
-        check_root(mask, "masks")
-    roots = [as_variable(found), *masks[:1]]
-    if len(masks) > 1:
-        roots[1] = masks[0] * masks[1]
+        nearer = less(depth, limit)
+        mask = nearer if mask is None else mask * nearer
+    roots = [as_variable(made)] if mask is None else [as_variable(made), mask]
     graph, externals = simplified(face, depth, roots)
     return Accumulate(
         (position, *(x for x in (faces, live) if x is not None), *externals),
@@ -276,10 +270,9 @@ Seeded = tuple[Variable, Variable]
 class Inside:
     """The sub-graph of a draw over leaves of its own.
 
-    face, z: of the fragment. pixel: leaves over all fragments, for the externals that are read at the
-    fragment's pixel, by their numbers among the inputs of the draw. table: leaves for the inputs that are
-    fetched from. roots: those of the sub-graph. readers: (Function, number of its input, number of the input
-    of the draw) of every fetch.
+    face, z: of the fragment. pixel: leaves over all fragments for the inputs that are read at the fragment's
+    pixel, by their numbers among the inputs of the draw. table: leaves for the inputs that are fetched from.
+    readers: (Function, number of its input, number of the input of the draw) of every fetch.
     """
 
     f: DrawFunction
@@ -299,7 +292,10 @@ class Inside:
         def read(v: Variable, access: Access) -> Variable:
             if v in made:
                 return made[v]
-            return self._pixel(number[v]) if access is Access.SAME_PIXEL else self._table(number[v])
+            k = number[v]
+            if access is not Access.SAME_PIXEL:
+                return self._table(k)
+            return self.pixel.setdefault(k, self.over_fragments(self.f.inputs[k]))
 
         for g in graph.functions:
             inside = g.rebuild(*map(read, g.inputs, g.access))
@@ -315,38 +311,23 @@ class Inside:
         """A leaf of that type over the domain of the fragments."""
         return Variable(like.vtype, self.f.size, self.f.batch, name=like.name)
 
-    def _pixel(self, k: int) -> Variable:
-        return self.pixel.setdefault(k, self.over_fragments(self.f.inputs[k]))
-
     def _table(self, k: int) -> Variable:
         x = self.f.inputs[k]
         return self.table.setdefault(k, Variable(x.vtype, x.size, x.batch, name=x.name))
 
     # ---- derivatives
-    def by_pixel(self, seeded: Sequence[Seeded], k: int) -> Variable | None:
-        """The gradient by input ``k`` of the draw where it is read at the fragment's own pixel; None if it is
-        zero."""
-        return _by(self.pixel[k], seeded) if k in self.pixel else None
-
     def by_table(self, seeded: Sequence[Seeded], k: int) -> list[Pair]:
-        """The gradient by input ``k`` of the draw where it is fetched from, as what each fragment adds to
-        it."""
-        readers = [(g, i) for g, i, number in self.readers if number == k]
-        found = _scattered(readers, seeded)
-        return found + (self._by_depth(seeded) if k == 0 else [])
-
-    def _by_depth(self, seeded: Sequence[Seeded]) -> list[Pair]:
-        """What each fragment adds to the gradient by the positions through its depth."""
-        slope = _by(self.z, seeded)
+        """What each fragment adds to the gradient by the table that is input ``k`` of the draw."""
+        pairs = _scattered([(g, i) for g, i, number in self.readers if number == k], seeded)
+        slope = _by(self.z, seeded) if k == 0 else None
         if slope is None:
-            return []
-        depth = self.depth()
+            return pairs
+        depth = self.depth()  # positions count through it, too
         readers = [(g, 0) for g in topological_order([depth]) if g.inputs[:1] == (self.table[0],)]
-        return _scattered(readers, [(depth, slope)])
+        return pairs + _scattered(readers, [(depth, slope)])
 
     def depth(self) -> Variable:
-        """The depth of the fragment of a face as a function of the positions: those of the plane through its
-        corners."""
+        """The depth of a fragment as a function of the positions: that of the plane through the face's corners."""
         f = self.f
         if f.triangles_per_face != 1:
             raise f.fail(
@@ -370,8 +351,8 @@ class Inside:
     def along(
         self, roots: Sequence[Variable], tangents: Sequence[Variable | None]
     ) -> tuple[list[Variable | None], dict[Variable, Variable]]:
-        """The derivatives of some roots along tangents of the inputs of the draw, None if they are zero; and
-        the leaves that stand for the tangents."""
+        """The derivatives of some roots along tangents of the inputs of the draw, None where zero; and
+        {leaf: the tangent that it stands for}."""
         leaves, moved, actual = [], [], {}
         for k, tangent in enumerate(tangents):
             if tangent is None or tangent.vtype.is_int:
@@ -389,11 +370,11 @@ class Inside:
                 actual[along] = tangent
                 leaves.append(leaf)
                 moved.append(along)
-        found: list[Variable | None] = []
-        for root in roots:
-            active = depending(topological_order([root]), leaves)
-            found.append(jvp([root], leaves, moved)[0] if leaves and root in active else None)
-        return found, actual
+        along_roots = [
+            jvp([root], leaves, moved)[0] if root in depending(topological_order([root]), leaves) else None
+            for root in roots
+        ]
+        return along_roots, actual
 
     # ---- back to draws
     def outside(
@@ -411,9 +392,8 @@ def simplified(
     roots: Sequence[Variable],
     standing: Mapping[Variable, Variable] | None = None,
 ) -> tuple[FragmentGraph, tuple[Variable, ...]]:
-    """A sub-graph of these roots after simplification, without the depth if it is not used, and the images
-    that it reads. standing: what leaves stand for. Marks such as ``stop_gradient`` stay: derivatives are
-    still to be taken."""
+    """A simplified sub-graph of these roots, without the depth if it is not used, and the images that it reads.
+    standing: what leaves stand for. Marks such as ``stop_gradient`` stay for derivatives."""
     simple = rewrite(roots, KEEPING_MARKS, dict(standing or {}), COMMUTATIVE)
     roots = [simple[r] for r in roots]
     used = any(z in f.inputs for f in topological_order(roots)) or z in roots
@@ -423,9 +403,8 @@ def simplified(
 def joined(
     parts: Sequence[tuple[FragmentGraph, Sequence[Variable]]],
 ) -> tuple[FragmentGraph, tuple[Variable, ...]]:
-    """One sub-graph with the roots of several over one domain, in order, and the images that it reads. What
-    two of them compute alike is computed once. parts: sub-graphs, each with the images that its formals stand
-    for."""
+    """One sub-graph with the roots of several over one domain, and the images that it reads; equal parts are
+    computed once. parts: sub-graphs, each with the images that its formals stand for."""
     face = parts[0][0].face
     z = next((graph.z for graph, _ in parts if graph.z is not None), None)
     formals: dict[Variable, Variable] = {}
@@ -443,11 +422,11 @@ def joined(
 
 def kept_only(pairs: Sequence[Pair], keep: Variable | None) -> list[Variable]:
     """The roots of a scatter of pairs, one for each index: fragments that ``keep`` drops add nothing."""
-    found: dict[Variable, list[Variable]] = {}
+    by_index: dict[Variable, list[Variable]] = {}
     for value, index in pairs:
-        found.setdefault(index, []).append(value)
+        by_index.setdefault(index, []).append(value)
     roots = []
-    for index, values in found.items():
+    for index, values in by_index.items():
         kept = index if keep is None else select(not_equal(keep, 0.0), index, -1)
         roots += [total(values), kept]
     return roots
@@ -455,17 +434,16 @@ def kept_only(pairs: Sequence[Pair], keep: Variable | None) -> list[Variable]:
 
 def _by(x: Variable, seeded: Sequence[Seeded]) -> Variable | None:
     """The gradient by a leaf or a value of the fragments; None if it is zero."""
-    found = [
+    slopes = [
         gradient(y, [x], seed)[0]
         for y, seed in seeded
         if not y.vtype.is_int and y in depending(topological_order([y]), [x])
     ]
-    return total(found) if found else None
+    return total(slopes) if slopes else None
 
 
 def _scattered(readers: Iterable[tuple[Function, int]], seeded: Sequence[Seeded]) -> list[Pair]:
-    """What each fragment adds to the gradient by the table that some Functions fetch from as the given
-    input."""
+    """What each fragment adds to the gradient by a table. readers: Functions that fetch from it, and as which input."""
     pairs: list[Pair] = []
     for g, i in readers:
         if blocks_derivatives(g) or g.inputs[i].vtype.is_int:
@@ -476,10 +454,10 @@ def _scattered(readers: Iterable[tuple[Function, int]], seeded: Sequence[Seeded]
     return pairs
 
 
-def _pairs_of(g: Function, found: Variable | None, table: Variable) -> list[Pair]:
-    """The pairs of the scatters that are added up in the gradient by a table."""
+def _pairs_of(g: Function, slope: Variable | None, table: Variable) -> list[Pair]:
+    """The pairs of the scatters whose sum is the gradient by a table."""
     pairs: list[Pair] = []
-    stack = [] if found is None else [found]
+    stack = [] if slope is None else [slope]
     while stack:
         v = stack.pop()
         made = v.creator

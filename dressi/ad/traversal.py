@@ -9,25 +9,23 @@ from .graph import Function, Variable
 from .includes import versions
 
 T = TypeVar("T")
-_MADE = object()
-"""Follows what the last one that was begun is made from."""
+_MADE = object()  # on the stack below what something is made from
 
 
 def reached(start: Iterable[T], following: Callable[[T], Iterable[T]]) -> dict[T, None]:
-    """Everything that can be reached, each once, in the order in which it is found: what follows last is
-    visited first. Iterative.
+    """Everything that can be reached, each once, depth first: what follows last is visited first. Iterative.
 
     >>> list(reached([12], lambda n: [n // 2, n // 3] if n else []))
     [12, 4, 1, 0, 2, 6, 3]
     """
-    found: dict[T, None] = {}
+    visited: dict[T, None] = {}
     stack = list(start)
     while stack:
         x = stack.pop()
-        if x not in found:
-            found[x] = None
+        if x not in visited:
+            visited[x] = None
             stack += following(x)
-    return found
+    return visited
 
 
 def producers_first(start: Iterable[T], makers: Callable[[T], Iterable[T]]) -> list[T]:
@@ -36,14 +34,14 @@ def producers_first(start: Iterable[T], makers: Callable[[T], Iterable[T]]) -> l
     >>> producers_first([12], lambda n: [n // 2, n // 3] if n else [])
     [0, 1, 2, 4, 3, 6, 12]
     """
-    order, begun, found = list[T](), list[T](), set[T]()
+    order, begun, visited = list[T](), list[T](), set[T]()
     stack: list[Any] = list(start)
     while stack:
         x = stack.pop()
         if x is _MADE:
             order.append(begun.pop())
-        elif x not in found:
-            found.add(x)
+        elif x not in visited:
+            visited.add(x)
             begun.append(x)
             stack.append(_MADE)
             stack += makers(x)
@@ -55,9 +53,8 @@ def rebuilt(
     known: MutableMapping[Variable, Variable],
     other: Callable[[Variable], Variable] = lambda x: x,
 ) -> None:
-    """Adds to ``known``, what stands for some Variables, what the Functions compute of it. functions:
-    producers first; those that read nothing known stay. other: what stands for the other inputs of the
-    rest."""
+    """Rebuilds the Functions that read a key of ``known`` with its values, and adds their new outputs to it.
+    functions: producers first. other: maps the remaining inputs."""
     for f in functions:
         if not known.keys().isdisjoint(f.inputs):
             known[f.output] = f.rebuild(*(known[x] if x in known else other(x) for x in f.inputs)).output
@@ -66,8 +63,7 @@ def rebuilt(
 def topological_order(roots: Iterable[Variable], given: Iterable[Variable] = ()) -> list[Function]:
     """All Functions that the roots depend on, producers first. Equal graphs give equal orders. Iterative.
 
-    given: Variables that have their values already: the order is that without them, less what only they
-    need."""
+    given: Variables that have values already; what only they need is left out of the order."""
     roots, behind = tuple(roots), {v.creator for v in given}
     order: list[Function] = []
     done: set[Function | None] = {None}  # a leaf has no creator
@@ -95,18 +91,13 @@ def topological_order(roots: Iterable[Variable], given: Iterable[Variable] = ())
 def leaves(roots: Iterable[Variable]) -> list[Variable]:
     """All leaf Variables that the roots depend on, in the order in which they were made."""
     roots = list(roots)
-    found = {r for r in roots if r.is_leaf}
-    for function in topological_order(roots):
-        found.update(x for x in function.inputs if x.is_leaf)
-    return sorted(found, key=lambda v: v.id)
+    read = {*roots, *(x for function in topological_order(roots) for x in function.inputs)}
+    return sorted((v for v in read if v.is_leaf), key=lambda v: v.id)
 
 
 def structure(roots: Iterable[Variable], given: Iterable[Variable]) -> tuple[Any, ...]:
-    """A key of what a graph computes. It is equal for graphs of equal Functions, with equal versions of the
-    files that these include, over leaves of equal types and domains.
-
-    given: the leaves; the k-th leaf of one graph stands for the k-th leaf of the other.
-    """
+    """A key of what a graph computes, equal for graphs of equal Functions, with equal versions of included
+    files, over leaves of equal types and domains. given: the leaves; those of two graphs correspond in order."""
     number = {v: k for k, v in enumerate(given)}
     roots = tuple(roots)
     lines: list[Any] = [(v.vtype, v.domain) for v in number]

@@ -17,28 +17,23 @@ Size = tuple[int, int]
 
 
 def whole(value: Any, what: str, least: int | None = None) -> int:
-    """``value`` as an int. Raises GraphError if it is not a whole number, or less than ``least``. Never
-    rounds.
-
-    what: the name of the value, for the error.
-    """
+    """``value`` as an int, never rounded. Raises GraphError unless it is a whole number of at least ``least``.
+    what: its name, for the error."""
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
-        number = operator.index(value)
-    except TypeError:
         integral = isinstance(value, (float, np.floating)) and float(value).is_integer()
-        if not integral:
-            raise GraphError(f"{what} must be a whole number, not {value!r}") from None
-        number = int(value)
+        exact: Any = int(value) if integral else value
+        number = operator.index(exact)
+    except TypeError:
+        raise GraphError(f"{what} must be a whole number, not {value!r}") from None
     if least is not None and number < least:
         raise GraphError(f"{what} must be at least {least}, not {number}")
     return number
 
 
 def size_of(value: Any, what: str = "a size") -> Size:
-    """``value`` as (W, H). Raises GraphError if it is not two whole numbers of at least 1. what: its name,
-    for the error."""
+    """``value`` as (W, H). Raises GraphError, with the name ``what``, unless it is two whole numbers above 0."""
     try:
         width, height = value
     except (TypeError, ValueError):
@@ -47,8 +42,7 @@ def size_of(value: Any, what: str = "a size") -> Size:
 
 
 class Domain(NamedTuple):
-    """Tiles of one size: those of the channels of the images of a batch. Channel c of image n is tile n *
-    channels + c."""
+    """A batch of images with channels, as tiles of one size: channel c of image n is tile n * channels + c."""
 
     size: Size
     tiles: int
@@ -66,8 +60,8 @@ class Domain(NamedTuple):
 
     @property
     def texels(self) -> int:
-        """Of all tiles together."""
-        return self.size[0] * self.size[1] * self.tiles
+        """Texels of all tiles together."""
+        return self.area * self.tiles
 
     def __str__(self) -> str:
         text = f"{self.size[0]}x{self.size[1]}" + (f" x {self.batch}" if self.batch != 1 else "")
@@ -91,10 +85,7 @@ def inferred_domain(given: Any) -> Domain | None:
 
 
 def broadcast(domains: Sequence[Domain]) -> Domain | None:
-    """The domain that all of these broadcast to; None if they differ along an axis where neither is 1.
-
-    No domains: one texel.
-    """
+    """The domain that all broadcast to, one texel for none; None if two differ where neither is 1."""
     first = domains[0] if domains else Domain((1, 1), 1)
     if all(domain == first for domain in domains):
         return first
@@ -142,7 +133,7 @@ class VType(Enum):
         self.is_matrix = len(shape) == 2
         self.is_scalar = not shape
         self.planes = (shape[0],) * shape[1] if self.is_matrix and shape[0] > 2 else (self.components,)
-        """Components in each of the images that store this type. MAT3 and MAT4 take one image a column."""
+        """Components in each image that stores this type. MAT3 and MAT4 take one image a column."""
 
     @property
     def dtype(self) -> type:
@@ -173,8 +164,7 @@ def matrix_type(order: int) -> VType:
 
 
 class Access(Enum):
-    """How a Function reads one of its inputs. The class of the Function lists one Access an input in
-    ``access``.
+    """How a Function reads one of its inputs: its ``access`` lists one of these for each.
 
     SAME_PIXEL: the texel at the coordinates of the output texel; sizes and batches of 1 broadcast. FETCH: any
     texels, by integer coordinates. PULL: any texels, by the vertex shader. SAMPLE: anywhere between texels,
@@ -203,8 +193,8 @@ class Sampler(NamedTuple):
 
 
 LIST_WIDTH = 4096
-"""The largest width of the image that stores a list (vertices, faces, corners). Entry i is texel (i % W, i //
-W). Every Vulkan device supports images of this width."""
+"""The largest width of the image of a list (vertices, faces, corners), which every Vulkan device supports.
+Entry i is texel (i % W, i // W)."""
 
 
 def list_size(count: int) -> Size:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -71,8 +73,7 @@ PRIMES = (1, 2654435761, 805459861)
 
 class GridIndex(PixelFunction):
     """Input IVEC2 or IVEC3, a vertex of a grid of ``resolution`` cells: INT, its place in a table of
-    ``entries``. Row by row where the table holds all vertices, else by the hash of Mueller et al., equation
-    4."""
+    ``entries``, row by row if all vertices fit, else by the hash of Mueller et al., equation 4."""
 
     operations = 10.0
     zero_derivative = True
@@ -116,8 +117,7 @@ class GridIndex(PixelFunction):
 def hash_grid_init(
     rng: np.random.Generator, levels: int = 8, entries: int = 1 << 14, features: int = 2
 ) -> dict[str, np.ndarray]:
-    """Arrays for ``hash_grid``: "tables" (levels, entries, features), uniform in [-1e-4, 1e-4] as in the
-    paper.
+    """Arrays for ``hash_grid``: "tables" (levels, entries, features), uniform in [-1e-4, 1e-4].
 
     rng: numpy.random.default_rng(seed). levels: of resolution. entries: of each table, a power of two.
     features: of each entry, 2 to 4. Raises GraphError.
@@ -135,8 +135,7 @@ def hash_grid_init(
 
 
 def resolutions(levels: int, coarsest: int, finest: int) -> list[int]:
-    """Cells along each side of every level, from coarse to fine by a constant factor: equations 2 and 3.
-    Raises GraphError."""
+    """Cells along a side of every level, which grow by a constant factor: equations 2, 3. Raises GraphError."""
     if not 1 <= coarsest <= finest:
         raise GraphError(
             f"resolutions of a hash grid go from coarse to fine, not from {coarsest} to {finest}"
@@ -146,13 +145,11 @@ def resolutions(levels: int, coarsest: int, finest: int) -> list[int]:
 
 
 def hash_grid(layer: Weights, x: Variable, coarsest: int = 16, finest: int = 512) -> Variable:
-    """Features at positions, interpolated in grids from coarse to fine. Mueller et al., Instant Neural
-    Graphics Primitives.
+    """Features at positions, interpolated in grids. Mueller et al., Instant Neural Graphics Primitives.
 
     layer: "tables", see ``hash_grid_init``.  x: VEC2 or VEC3 in [0, 1]; what lies outside is moved to the
     border.  coarsest, finest: cells along each side of the first and the last level. The result is FLOAT, of
-    levels times features channels. Differentiable in the tables and, inside of cells, in x. Raises
-    GraphError.
+    levels times features channels. Differentiable in the tables and, in cells, in x. Raises GraphError.
 
     >>> grid = networks.parameters(networks.hash_grid_init(np.random.default_rng(0), levels=4, entries=256))
     >>> networks.hash_grid(grid, Variable(VEC2, (32, 32)), 4, 64).shape
@@ -163,33 +160,23 @@ def hash_grid(layer: Weights, x: Variable, coarsest: int = 16, finest: int = 512
         raise GraphError(f"the tables of a hash grid are (levels, entries, features), not {tables}")
     if x.vtype not in (VEC2, VEC3) or x.channels > 1:
         raise GraphError(f"a hash grid takes positions VEC2 or VEC3, not {x}")
-    cells = resolutions(tables.batch, coarsest, finest)
-    found = [_interpolated(tables, level, n, x) for level, n in enumerate(cells)]
-    return F.concatenate_channels(*(F.to_channels(each) for each in found))
-
-
-def _interpolated(tables: Variable, level: int, cells: int, x: Variable) -> Variable:
-    """VECn: the features of one level at positions, linear along each axis."""
-    assert tables.count is not None
-    place = F.clamp(x, 0.0, 1.0) * float(cells)
-    lower = F.minimum(F.floor(place), float(cells - 1))
-    within, vertex = place - lower, F.to_int(lower)
-    table = tables if tables.batch == 1 else F.take(tables, level)
-    total = None
-    for corner in itertools.product((0, 1), repeat=x.vtype.components):
-        index = GridIndex(vertex + corner, cells, tables.count).output
-        part = F.lookup(table, index) * _weight(within, corner)
-        total = part if total is None else total + part
-    assert total is not None
-    return total
+    levels = []
+    for level, cells in enumerate(resolutions(tables.batch, coarsest, finest)):
+        place = F.clamp(x, 0.0, 1.0) * float(cells)
+        lower = F.minimum(F.floor(place), float(cells - 1))
+        within, vertex = place - lower, F.to_int(lower)
+        table = tables if tables.batch == 1 else F.take(tables, level)
+        parts = []
+        for corner in itertools.product((0, 1), repeat=x.vtype.components):
+            index = GridIndex(vertex + corner, cells, tables.count).output
+            parts.append(F.lookup(table, index) * _weight(within, corner))
+        levels.append(F.to_channels(functools.reduce(operator.add, parts)))
+    return F.concatenate_channels(*levels)
 
 
 def _weight(within: Variable, corner: Sequence[int]) -> Variable:
+    """The weight of a corner of a cell: linear along each axis."""
     sides = [
         F.component(within, k) if high else 1.0 - F.component(within, k) for k, high in enumerate(corner)
     ]
-    weight = sides[0]
-    for side in sides[1:]:
-        weight = weight * side
-    assert weight.vtype is FLOAT
-    return weight
+    return functools.reduce(operator.mul, sides)

@@ -33,8 +33,7 @@ Weights = Mapping[str, Variable]
 
 
 def features(x: Like, what: str) -> Variable:
-    """An image of channels: FLOAT as it is, the components of VECn as channels. Raises GraphError. what: who
-    asks."""
+    """An image of channels: those of FLOAT, or the components of VECn. Raises GraphError. what: who asks."""
     (x,) = operands(x)
     if x.vtype is FLOAT:
         return x
@@ -48,20 +47,20 @@ def weight_of(layer: Weights, name: str, what: str) -> Variable:
     if not isinstance(layer, Mapping) or name not in layer:
         has = ", ".join(map(str, layer)) if isinstance(layer, Mapping) else type(layer).__name__
         raise GraphError(f"{what} takes parameters with {name!r}, not {has or 'none'}")
-    found = layer[name]
-    if not isinstance(found, Variable):
+    weight = layer[name]
+    if not isinstance(weight, Variable):
         raise GraphError(
-            f"{name!r} of {what} is no Variable, but {type(found).__name__}; networks.parameters makes them"
+            f"{name!r} of {what} is no Variable, but {type(weight).__name__}; networks.parameters makes them"
         )
-    return found
+    return weight
 
 
 def of_channels(layer: Weights, name: str, channels: int, what: str) -> Variable:
     """A parameter of one number a channel. Raises GraphError for others."""
-    found = weight_of(layer, name, what)
-    if (found.size, found.batch) != ((1, 1), 1) or found.channels != channels:
-        raise GraphError(f"{name!r} of {what} has {channels} channels and one texel, not {found}")
-    return found
+    weight = weight_of(layer, name, what)
+    if (weight.size, weight.batch) != ((1, 1), 1) or weight.channels != channels:
+        raise GraphError(f"{name!r} of {what} has {channels} channels and one texel, not {weight}")
+    return weight
 
 
 def linear(layer: Weights, x: Variable) -> Variable:
@@ -139,13 +138,12 @@ def mlp(
 
 
 def _activated(function: Callable[[Variable], Variable], x: Variable, what: str) -> Variable:
-    """function(x). Raises GraphError unless that is a Variable."""
     cure = f"F.{function}" if str(function) in F.__all__ else "F.relu, F.tanh, F.silu"
     check_function(function, 1, what, f"give the operation itself, such as {cure}")
-    found = function(x)
-    if not isinstance(found, Variable):
-        raise GraphError(f"{what} returns a Variable, not {found!r}")
-    return found
+    value = function(x)
+    if not isinstance(value, Variable):
+        raise GraphError(f"{what} returns a Variable, not {value!r}")
+    return value
 
 
 # Normalisations: values less their mean, over their standard deviation, scaled and moved by channel.
@@ -156,8 +154,7 @@ EPS = 1e-5
 def batch_norm(
     layer: Weights, x: Variable, statistics: tuple[Variable, Variable] | None = None, eps: float = EPS
 ) -> Variable:
-    """Each channel normalised over all texels and images of the batch. Ioffe and Szegedy, Batch
-    Normalization.
+    """Each channel normalised over all texels of the batch. Ioffe and Szegedy, Batch Normalization.
 
     layer: "weight" and "bias" of C channels, see ``norm_init``.  x: FLOAT of C channels.  statistics: mean
     and variance to use instead, FLOAT of C channels and one texel, for inference: those of the training set,
@@ -202,27 +199,23 @@ def group_norm(layer: Weights, x: Variable, groups: int, eps: float = EPS) -> Va
     per = x.channels // groups
 
     def mean(values: Variable) -> Variable:
-        found = F.mean(values, "xy")
-        if per > 1:
-            found = F.contract(
-                "out[n, g, y, x] = m[n, per * g + c, y, x]", m=found, per=per, extents={"g": groups, "c": per}
-            )
-            found = F.contract(
-                "out[n, per * g + c, y, x] = m[n, g, y, x]", m=found, per=per, extents={"c": per}
-            )
-            found = found * (1.0 / per)
-        return found
+        means = F.mean(values, "xy")
+        if per == 1:
+            return means
+        sums = F.contract(
+            "out[n, g, y, x] = m[n, per * g + c, y, x]", m=means, per=per, extents={"g": groups, "c": per}
+        )
+        spread = F.contract("out[n, per * g + c, y, x] = m[n, g, y, x]", m=sums, per=per, extents={"c": per})
+        return spread * (1.0 / per)
 
     centred = x - mean(x)
     return _scaled(layer, centred * F.inversesqrt(mean(F.square(centred)) + eps), "a group norm")
 
 
 def layer_norm(layer: Weights, x: Variable, eps: float = EPS) -> Variable:
-    """The channels of each texel normalised by themselves, as in transformers. Ba, Kiros and Hinton, Layer
-    Normalization.
+    """The channels of each texel normalised together. Ba, Kiros and Hinton, Layer Normalization.
 
-    layer, x, eps: as for ``batch_norm``. The result has the domain of x. Differentiable in all. Raises
-    GraphError.
+    layer, x, eps: as for ``batch_norm``. The result has the domain of x. Differentiable. Raises GraphError.
 
     >>> layer = networks.parameters(networks.norm_init(8))
     >>> networks.layer_norm(layer, Variable(FLOAT, (16, 1), batch=2, channels=8)).shape
@@ -234,8 +227,7 @@ def layer_norm(layer: Weights, x: Variable, eps: float = EPS) -> Variable:
 
 
 def rms_norm(layer: Weights, x: Variable, eps: float = EPS) -> Variable:
-    """The channels of each texel over the root of their mean square. Zhang and Sennrich, Root Mean Square
-    Layer Normalization.
+    """Channels over the root of their mean square. Zhang and Sennrich, Root Mean Square Layer Normalization.
 
     layer: "weight" of C channels, see ``norm_init``, and perhaps "bias".  x, eps: as for ``batch_norm``. The
     result has the domain of x. Differentiable in all. Raises GraphError.
@@ -301,8 +293,7 @@ def self_attention(
 
     layer: parameters of the linear layers "query", "key", "value" and "output", see ``attention_init``.  x:
     FLOAT of C channels, a row of tokens (T, 1) for each image of the batch.  heads, bias: as for
-    ``attention``. The result is FLOAT (T, 1) of the channels of "output". Differentiable in all. Raises
-    GraphError.
+    ``attention``. The result is FLOAT (T, 1) of the channels of "output". Differentiable. Raises GraphError.
 
     >>> layer = networks.parameters(networks.attention_init(np.random.default_rng(0), 8))
     >>> tokens = networks.windows(Variable(FLOAT, (16, 8), channels=8), 4)
@@ -312,10 +303,9 @@ def self_attention(
     x = features(x, "attention")
     for name in ("query", "key", "value", "output"):
         if name not in layer:
-            weight_of({}, name, "attention")
+            weight_of({}, name, "attention")  # raises
     query, key, value = (linear(layer[name], x) for name in ("query", "key", "value"))
-    found = attention(query, key, value, heads, bias)
-    return linear(layer["output"], found)
+    return linear(layer["output"], attention(query, key, value, heads, bias))
 
 
 def windows(x: Variable, size: int) -> Variable:

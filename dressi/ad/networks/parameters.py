@@ -1,11 +1,10 @@
-"""Weights of networks: trees of arrays on the host, the first ones, and the same trees of Variables in a
-graph."""
+"""Weights of networks: initial trees of arrays on the host, and the same trees of Variables in a graph."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -57,11 +56,16 @@ def parameters(tree: Tree, name: str = "") -> Tree:
     >>> networks.parameters({"layer": {"weight": np.zeros((4, 3)), "bias": np.zeros(4)}})
     {'layer': {'weight': FLOAT layer.weight (3x4), 'bias': FLOAT layer.bias (1x1, 4 channels)}}
     """
+    return _mapped(tree, _parameter, name)
+
+
+def _mapped(tree: Tree, function: Callable[[Any, str], Any], name: str = "") -> Tree:
+    """The tree with function(leaf, path) for each leaf. Tuples and lists keep their type."""
     if isinstance(tree, Mapping):
-        return {key: parameters(below, _joined(name, key)) for key, below in tree.items()}
+        return {key: _mapped(below, function, _joined(name, key)) for key, below in tree.items()}
     if isinstance(tree, (list, tuple)):
-        return type(tree)(parameters(below, _joined(name, key)) for key, below in enumerate(tree))
-    return _parameter(tree, name)
+        return type(tree)(_mapped(below, function, _joined(name, key)) for key, below in enumerate(tree))
+    return function(tree, name)
 
 
 def _parameter(values: Any, name: str) -> Parameter:
@@ -101,19 +105,14 @@ def _joined(name: str, key: Any) -> str:
 def flat(tree: Tree, name: str = "") -> dict[str, Any]:
     """The leaves of a tree by their paths, in order: the state_dict of PyTorch.
 
-    tree: a dict, list or tuple of anything, such as arrays or FLOAT Variables. name: the path of the tree
-    itself.
+    tree: a dict, list or tuple of anything, such as arrays or FLOAT Variables. name: the path of the tree.
 
     >>> networks.flat({"layer": [{"bias": 1}, {"bias": 2}]})
     {'layer.0.bias': 1, 'layer.1.bias': 2}
     """
-    if isinstance(tree, Mapping):
-        below: Iterator[tuple[Any, Any]] = iter(tree.items())
-    elif isinstance(tree, (list, tuple)):
-        below = iter(enumerate(tree))
-    else:
-        return {name: tree}
-    return {path: leaf for key, part in below for path, leaf in flat(part, _joined(name, key)).items()}
+    leaves: dict[str, Any] = {}
+    _mapped(tree, lambda leaf, path: leaves.update({path: leaf}), name)
+    return leaves
 
 
 def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,8 +141,7 @@ def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_order(tree: Tree) -> Tree:
-    """Dicts whose keys are numbers in the order of these: files have theirs in the order of names, "10"
-    before "2"."""
+    """Sorts dicts whose keys are numbers: files are sorted by name, "10" before "2"."""
     if not isinstance(tree, dict):
         return tree
     keys = sorted(tree, key=int) if all(key.isdecimal() and len(key) < 10 for key in tree) else [*tree]
@@ -158,40 +156,36 @@ def variables(tree: Tree) -> list[Variable]:
     >>> networks.variables(networks.parameters([np.zeros((4, 3)), np.zeros(4)]))
     [FLOAT 0 (3x4), FLOAT 1 (1x1, 4 channels)]
     """
-    found = flat(tree)
-    for name, leaf in found.items():
+    leaves = flat(tree)
+    for name, leaf in leaves.items():
         if not isinstance(leaf, Variable):
             raise GraphError(
-                f"the parameter '{shown(name)}' is no Variable, but {type(leaf).__name__}; networks.parameters makes them"
+                f"the parameter '{shown(name)}' is no Variable, but {type(leaf).__name__}; networks.parameters"
+                " makes them"
             )
-    return list(found.values())
+    return list(leaves.values())
 
 
 def arrays(tree: Tree, engine: Any = None) -> Tree:
     """The same tree with the value of each parameter: float32, of the shape that its array had.
 
-    tree: of FLOAT parameters.  engine: the DressiAD that trains them; None: the values that they were made
-    with. Raises GraphError.
+    tree: FLOAT parameters.  engine: the DressiAD that trains them; None: their first values. Raises GraphError.
 
     >>> layer = networks.parameters({"weight": np.ones((2, 3)), "bias": np.zeros(2)})
     >>> networks.arrays(layer)["weight"].tolist()
     [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
     """
     leaves = variables(tree)
-    values = [leaf_value(x, None) for x in leaves] if engine is None else engine.evaluate(leaves)
-    told = iter(zip(leaves, values, strict=True))
+    values = [leaf_value(x) for x in leaves] if engine is None else engine.evaluate(leaves)
+    value_of = dict(zip(leaves, values, strict=True))
 
-    def rebuilt(part: Tree) -> Tree:
-        if isinstance(part, Mapping):
-            return {key: rebuilt(below) for key, below in part.items()}
-        if isinstance(part, (list, tuple)):
-            return type(part)(rebuilt(below) for below in part)
-        leaf, value = next(told)
+    def array(leaf: Variable, name: str) -> np.ndarray:
+        value = value_of[leaf]
         if leaf.count is not None and value.shape != getattr(leaf, "array_shape", None):
             value = value.reshape(leaf.batch, -1, *leaf.vtype.shape)[:, : leaf.count]
         return np.asarray(value, np.float32).reshape(getattr(leaf, "array_shape", value.shape))
 
-    return rebuilt(tree)
+    return _mapped(tree, array)
 
 
 def assigned(tree: Tree, values: Tree) -> dict[Variable, np.ndarray]:
@@ -215,31 +209,27 @@ def assigned(tree: Tree, values: Tree) -> dict[Variable, np.ndarray]:
         raise GraphError(
             f"there is no parameter '{shown(extra[0])}' for its values; leave it out, or rename it"
         )
-    found = {}
+    new = {}
     for name, leaf in leaves.items():
         array, shape = np.asarray(given[name]), getattr(leaf, "array_shape", leaf.shape)
-        if array.dtype.kind != "f" or _solid(array.shape) != _solid(shape):
+        same = [n for n in array.shape if n != 1] == [n for n in shape if n != 1]
+        if array.dtype.kind != "f" or not same:
             raise GraphError(
                 f"the parameter '{shown(name)}' takes floats of shape {shape}, not {array.dtype} of {array.shape}"
             )
         table = (leaf.batch, leaf.count, *leaf.vtype.shape)
-        found[leaf] = array.reshape(leaf.shape if leaf.count is None else table)
-    return found
+        new[leaf] = array.reshape(leaf.shape if leaf.count is None else table)
+    return new
 
 
-def _solid(shape: Sequence[int]) -> tuple[int, ...]:
-    return tuple(extent for extent in shape if extent != 1)
-
-
-# First weights of layers, as arrays: Kaiming, Xavier, and the trees that layers take.
+# Initial weights of layers, as arrays: Kaiming, Xavier, and the trees that layers take.
 
 Scheme = Callable[[np.random.Generator, Sequence[int]], np.ndarray]
 """Draws a weight of a shape."""
 
 
 def fans(shape: Sequence[int]) -> tuple[int, int]:
-    """How many inputs each output of a weight (O, I) or (O, I, H, W) has, and outputs each input. Raises
-    GraphError."""
+    """(inputs of each output, outputs of each input) of a weight (O, I) or (O, I, H, W). Raises GraphError."""
     if len(shape) < 2 or min(shape) < 1:
         raise GraphError(f"a weight is (O, I) or (O, I, H, W), not of shape {tuple(shape)}")
     texels = math.prod(shape[2:])
@@ -249,8 +239,7 @@ def fans(shape: Sequence[int]) -> tuple[int, int]:
 def kaiming_normal(
     rng: np.random.Generator, shape: Sequence[int], gain: float = math.sqrt(2.0), fan: str = "in"
 ) -> np.ndarray:
-    """A weight of normal numbers whose standard deviation is gain / sqrt(fan). He et al., Delving Deep into
-    Rectifiers.
+    """Normal numbers with standard deviation gain / sqrt(fan). He et al., Delving Deep into Rectifiers.
 
     rng: numpy.random.default_rng(seed). shape: (O, I) or (O, I, H, W). gain: sqrt(2) before a ReLU, 1 before
     nothing, 5/3 before a tanh. fan: "in" keeps the size of values, "out" that of gradients. The array is
@@ -265,8 +254,7 @@ def kaiming_normal(
 def kaiming_uniform(
     rng: np.random.Generator, shape: Sequence[int], gain: float = math.sqrt(2.0), fan: str = "in"
 ) -> np.ndarray:
-    """A weight of uniform numbers in [-b, b], b = gain sqrt(3 / fan). Arguments and result as for
-    ``kaiming_normal``.
+    """Uniform numbers in [-b, b], b = gain sqrt(3 / fan). Arguments and result as for ``kaiming_normal``.
 
     >>> bool(abs(networks.kaiming_uniform(np.random.default_rng(0), (8, 6), gain=1.0)).max() < 0.71)
     True
@@ -276,8 +264,7 @@ def kaiming_uniform(
 
 
 def xavier_normal(rng: np.random.Generator, shape: Sequence[int], gain: float = 1.0) -> np.ndarray:
-    """A weight of normal numbers whose variance is gain^2 2 / (fan in + fan out). Glorot and Bengio, equation
-    16.
+    """Normal numbers with variance gain^2 2 / (fan in + fan out). Glorot and Bengio, equation 16.
 
     rng: numpy.random.default_rng(seed). shape: (O, I) or (O, I, H, W). gain: as for ``kaiming_normal``. The
     array is float64. Raises GraphError.
@@ -289,8 +276,7 @@ def xavier_normal(rng: np.random.Generator, shape: Sequence[int], gain: float = 
 
 
 def xavier_uniform(rng: np.random.Generator, shape: Sequence[int], gain: float = 1.0) -> np.ndarray:
-    """A weight of uniform numbers in [-b, b], b = gain sqrt(6 / (fan in + fan out)). Arguments and result as
-    for ``xavier_normal``.
+    """Uniform numbers in [-b, b], b = gain sqrt(6 / (fan in + fan out)). Arguments as for ``xavier_normal``.
 
     >>> bool(abs(networks.xavier_uniform(np.random.default_rng(0), (3, 3))).max() < 1.0)
     True
@@ -329,8 +315,7 @@ def convolution_init(
     bias: bool = True,
     scheme: Scheme = kaiming_normal,
 ) -> dict[str, np.ndarray]:
-    """Arrays for ``convolution``: weight (outputs, inputs / groups, size, size), and bias (outputs,) of
-    zeros.
+    """Arrays for ``convolution``: weight (outputs, inputs / groups, size, size), bias (outputs,) of zeros.
 
     size: rows and columns of the kernels. groups: independent parts of the channels. Other arguments as for
     ``linear_init``. Raises GraphError.
@@ -353,10 +338,9 @@ def _weighed(weight: np.ndarray, bias: bool) -> dict[str, np.ndarray]:
 
 
 def norm_init(channels: int, *, bias: bool = True) -> dict[str, np.ndarray]:
-    """Arrays for ``batch_norm``, ``group_norm``, ``layer_norm`` and ``rms_norm``: weight (C,) of ones, bias
-    (C,) of zeros.
+    """Arrays for normalisations such as ``batch_norm``: weight (C,) of ones, bias (C,) of zeros.
 
-    channels: C. bias: whether there is one; RMS norms have none.
+    channels: C. bias: whether there is one; an ``rms_norm`` has none.
 
     >>> {name: array.tolist() for name, array in networks.norm_init(2).items()}
     {'weight': [1.0, 1.0], 'bias': [0.0, 0.0]}
@@ -377,17 +361,15 @@ def mlp_init(
     """
     if len(widths) < 2:
         raise GraphError(f"an MLP has the widths of its input and its output at least, not {list(widths)}")
-    pairs = itertools.pairwise(widths)
-    return [linear_init(rng, a, b, bias=bias, scheme=scheme) for a, b in pairs]
+    return [linear_init(rng, a, b, bias=bias, scheme=scheme) for a, b in itertools.pairwise(widths)]
 
 
 def attention_init(
     rng: np.random.Generator, channels: int, *, bias: bool = True, scheme: Scheme = xavier_uniform
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Arrays for ``self_attention``: linear layers "query", "key", "value" and "output", from channels to
-    channels.
+    """Arrays for ``self_attention``: the square linear layers "query", "key", "value" and "output".
 
-    channels: of the tokens. Other arguments as for ``linear_init``. Raises GraphError.
+    channels: those of the tokens. Other arguments as for ``linear_init``. Raises GraphError.
 
     >>> list(networks.attention_init(np.random.default_rng(0), 8))
     ['query', 'key', 'value', 'output']

@@ -21,8 +21,7 @@ TYPES = {
     "U16": "<u2", "U8": "u1", "BOOL": "?",
 }  # fmt: skip
 BFLOAT = "BF16"
-LONGEST = 100_000_000
-"""Bytes of a header, as the format limits it."""
+LONGEST = 100_000_000  # bytes of a header, by the format
 
 
 def load_safetensors(path: str | Path) -> dict[str, np.ndarray]:
@@ -72,30 +71,25 @@ def _arrays(data: bytes) -> dict[str, np.ndarray]:
         raise _Wrong("its header is no JSON object")
     body = memoryview(data)[8 + length :]
     header.pop("__metadata__", None)
-    found, spans = {}, []
-    for name, entry in header.items():
-        array, span = _array(name, entry, body)
-        found[name] = array
-        spans.append(span)
+    arrays = {name: _array(name, entry, body) for name, entry in header.items()}
     reached = 0
-    for begin, end in sorted(spans):
+    for begin, end in sorted(tuple(entry["data_offsets"]) for entry in header.values()):
         if begin != reached:
             raise _Wrong("its arrays overlap, or leave gaps")
         reached = end
     if reached != len(body):
         raise _Wrong(f"{len(body) - reached} bytes follow the last array")
-    return found
+    return arrays
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
         raise _Wrong("its header has a name twice")
-    return found
+    return entries
 
 
-def _array(name: str, entry: Any, body: memoryview) -> tuple[np.ndarray, tuple[int, int]]:
-    """An array from its row of the header, and the bytes that it takes."""
+def _array(name: str, entry: Any, body: memoryview) -> np.ndarray:
     entry = entry if isinstance(entry, dict) else {}
     shape, span, kind = entry.get("shape"), entry.get("data_offsets"), entry.get("dtype")
     if not (
@@ -109,11 +103,11 @@ def _array(name: str, entry: Any, body: memoryview) -> tuple[np.ndarray, tuple[i
     dtype = np.dtype(TYPES.get(kind, "<u2"))
     if len(shape) > 32 or math.prod(shape) * dtype.itemsize != span[1] - span[0]:
         raise _Wrong(f"'{shown(name)}' has another number of bytes than its shape {shown(shape)}")
-    flat = np.frombuffer(body[span[0] : span[1]], dtype)
+    numbers = np.frombuffer(body[span[0] : span[1]], dtype)
     if kind == BFLOAT:
-        flat = (flat.astype(np.uint32) << 16).view(np.float32)
+        numbers = (numbers.astype(np.uint32) << 16).view(np.float32)
     try:
-        return flat.reshape(shape).copy(), (span[0], span[1])
+        return numbers.reshape(shape).copy()
     except ValueError:  # a product of 0 says nothing about the other extents
         raise _Wrong(f"'{shown(name)}' has the shape {shown(shape)}, which no array has") from None
 

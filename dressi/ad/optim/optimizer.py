@@ -129,11 +129,6 @@ def names(parameters: Sequence[Variable]) -> list[str]:
     return found
 
 
-def owner(state: str) -> str:
-    """The name of the parameter that a state leaf belongs to: states are called "<parameter>.<state>"."""
-    return state.rpartition(".")[0]
-
-
 def moment(parameter: Variable, name: str) -> Variable:
     """A state leaf like the parameter, 0 at first."""
     return Variable(
@@ -150,6 +145,11 @@ def flushed(moment: Variable) -> Variable:
     """``moment`` with 0 in components below VANISHED. When a gradient has become zero, moments would decay to
     subnormal numbers, which are several times slower on processors."""
     return F.select(F.less(F.abs(moment), VANISHED), 0.0, moment)
+
+
+def owner(state: str) -> str:
+    """The name of the parameter of a state leaf: states are called "<parameter>.<state>"."""
+    return state.rpartition(".")[0]
 
 
 def _like(value: Variable, leaf: Variable) -> Variable:
