@@ -1,32 +1,41 @@
-"""The solvers Gauss-Newton and Levenberg-Marquardt, and the options and state that they share."""
+"""The solvers Gauss-Newton and Levenberg-Marquardt, and the Programs of a step that they share: linearize,
+solve the linear system, move the unknowns."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from numbers import Real
 
 import numpy as np
 
 from ...errors import GraphError
 from .. import functional as F
-from ..graph import Variable
+from ..graph import RasterFunction, Variable
 from ..optim.optimizer import STEP, State, check_clock, clock, names
-from ..program import Part, Procedure
+from ..program import Part, Procedure, Program
+from ..transform.rewrite import substitute
+from ..transform.simplify import simplify
+from ..traversal import topological_order
 from ..types import whole
 from .energy import Energy
-from .linear.conjugate_gradient import states
-from .linear.direct import counter
-from .linear.preconditioner import Multilevel, Plain, Preconditioner
-from .linear.vectors import Updates, dot, quotient, scalar, set_flag
-from .step import COST, RUNNING, Method, Solve, finite
+from .linear import direct
+from .linear.coarse import OPEN, SHORT, Coarse
+from .linear.conjugate_gradient import SOLVING, ConjugateGradient, Normal, states
+from .linear.diagonal import diagonal
+from .linear.preconditioner import Multilevel, Plain, Preconditioner, Values
+from .linear.vectors import EACH, WHOLE, Jacobian, Updates, dot, numbers_of, quotient, scalar, set_flag
 
 __all__ = ["GaussNewton", "LeastSquares", "LevenbergMarquardt"]
 
+FIRST = 10  # iterations of a solve after which a coarse space may be made
+RUNNING, COST = "running", "cost"
+
 
 @dataclass(frozen=True)
-class LeastSquares(Method):
+class LeastSquares(ABC):
     """The options of a least-squares solver; see ``GaussNewton`` and ``LevenbergMarquardt``."""
 
     iterations: int = 100
@@ -65,32 +74,26 @@ class LeastSquares(Method):
             raise GraphError(f"{name} of {type(self).__name__} is a finite number {bound}, not {value!r}")
 
     def states(self, parameters: Sequence[Variable]) -> State:
-        """New state leaves by name, the step counter included. Raises GraphError for parameters that cannot
-        be unknowns."""
+        """New state leaves by name, with the step counter. Raises GraphError for what cannot be an unknown."""
         for p in parameters:
             if p.vtype.is_int:
                 raise GraphError(f"{p} holds integers and cannot be an unknown of least squares")
-        problems = self._problems(parameters)
-        own = names(parameters)
-        found = {**states(parameters, own, problems), **self.inverse.states(parameters, own)}
-        found |= {n: scalar(n, problems, value) for n, value in self._numbers().items()}
-        made = [scalar(RUNNING, problems, 1.0), scalar(COST, problems), counter()]
-        return {
-            **found,
-            **{str(leaf.name): leaf for leaf in made},
-            STEP: self.counter if self.counter is not None else clock(),
-        }
-
-    def _problems(self, parameters: Sequence[Variable]) -> int:
-        if not self.independent:
-            return 1
-        batches = {p.batch for p in parameters}
+        batches = {p.batch for p in parameters} if self.independent else {1}
         if len(batches) > 1:
             raise GraphError(
                 "independent problems need unknowns of one batch, an image for each problem, not "
                 f"{', '.join(map(str, parameters))}"
             )
-        return batches.pop() if batches else 1
+        problems = batches.pop() if batches else 1
+        own = names(parameters)
+        numbers = {**self._numbers(), RUNNING: 1.0, COST: 0.0}
+        return {
+            **states(parameters, own, problems),
+            **self.inverse.states(parameters, own),
+            **{name: scalar(name, problems, value) for name, value in numbers.items()},
+            direct.PROBE: direct.counter(),
+            STEP: self.counter if self.counter is not None else clock(),
+        }
 
     @abstractmethod
     def _numbers(self) -> dict[str, float]:
@@ -105,9 +108,261 @@ class LeastSquares(Method):
         record: Updates,
     ) -> Procedure:
         """The parts of a nonlinear step. moving: the parameters that are not frozen. record: further updates
-        of the first part, which linearizes; they may read the state's ``cost``, as it was one step before."""
+        of the first part; they may read the state's ``cost``, which is that of the step before."""
         solve = Solve(self, energy, parameters, moving, state)
-        return Procedure((*solve.parts(record), *self.ends(solve)), solve.restart)
+        return Procedure((*solve.parts(record), *self.ends(solve)), restart=(solve.running,))
+
+    def begins(self, solve: Solve) -> Updates:
+        """Updates of the solver's own numbers when a step begins."""
+        return []
+
+    def damping(self, solve: Solve, diagonal: Sequence[Variable]) -> list[Variable] | None:
+        """What is added to the diagonal of the system, one Variable for each unknown; None: nothing."""
+        return None
+
+    @abstractmethod
+    def ends(self, solve: Solve) -> list[Part]:
+        """The parts of a step behind the linear solve: they move the unknowns."""
+
+
+@dataclass
+class Solve:
+    """One energy with its unknowns and state: builds the Programs of a step."""
+
+    solver: LeastSquares
+    energy: Energy
+    parameters: Sequence[Variable]
+    moving: Sequence[Variable]
+    state: State
+    names: list[str] = field(init=False)
+    kept: list[str] = field(default_factory=list, init=False)  # state leaves that the preconditioner uses
+    axes: str = field(init=False)
+    cg: ConjugateGradient = field(init=False)
+
+    def __post_init__(self) -> None:
+        solver, problems = self.solver, self.running.batch
+        self.names = [n for p, n in zip(self.parameters, names(self.parameters)) if p in self.moving]
+        self.axes = EACH if solver.independent else WHOLE
+        self.cg = ConjugateGradient(self.state, self.names, self.axes, solver.tolerance, solver.forcing)
+        for r in self.energy.residuals if solver.independent else ():
+            if r.batch != problems:
+                raise GraphError(
+                    f"the residual {r} has a batch of {r.batch} and the unknowns of {problems}, but independent"
+                    " problems have an image each in both; Variable.of(array, batched=True) takes the first axis as"
+                    " the batch"
+                )
+
+    @property
+    def running(self) -> Variable:
+        """FLOAT mask: the problems that have not converged."""
+        return self.state[RUNNING]
+
+    @cached_property
+    def jacobian(self) -> Jacobian:
+        return Jacobian(self.energy.linearized(), self.moving)
+
+    @cached_property
+    def drawn(self) -> dict[Variable, Variable]:
+        """Leaves for what the residuals rasterize at the present unknowns. Rasterizing has no derivative, so
+        that products with J read these leaves and draw nothing."""
+        leaves = {}
+        for k, f in enumerate(rasters(self.jacobian.residuals)):
+            v, zeros = f.output, np.zeros(f.output.shape, int)
+            leaves[v] = Variable(v.vtype, v.size, v.batch, channels=v.channels, name=f"drawn {k}", data=zeros)
+        return leaves
+
+    @property
+    def present(self) -> Energy:
+        """The energy at the present unknowns, over the leaves ``drawn``."""
+        return self.energy.with_residuals(substitute(self.energy.residuals, self.drawn))
+
+    def over_drawn(self, residuals: Sequence[Variable]) -> Jacobian:
+        """The Jacobian of residuals over the leaves ``drawn``."""
+        return Jacobian(substitute(residuals, self.drawn), self.moving)
+
+    @cached_property
+    def numbers(self) -> int:
+        """How many numbers of one problem are unknown."""
+        return sum(numbers_of(x, self.solver.independent) for x in self.moving)
+
+    @cached_property
+    def columns(self) -> direct.Columns | None:
+        """J^T J as a matrix, for rendered residuals of few numbers in unknowns of one texel."""
+        texels = all(x.size == (1, 1) for x in self.moving)
+        if not (self.drawn and self.numbers <= direct.FEW and texels):
+            return None
+        return direct.Columns(self.products, self.state[direct.PROBE], self.solver.independent)
+
+    @cached_property
+    def products(self) -> Jacobian:
+        """The Jacobian that the linear solve multiplies by, over the leaves ``drawn``."""
+        return self.over_drawn(self.jacobian.residuals)
+
+    @cached_property
+    def coarse(self) -> Coarse | None:
+        """The coarse space of lists, if the preconditioner has one for them."""
+        layout = self.solver.inverse.layout(self.parameters, names(self.parameters))
+        if layout is None or self.columns or self.solver.iterations <= SHORT:
+            return None
+        return Coarse.of(self.jacobian.residuals, self.moving, self.names, layout, self.state)
+
+    def _normal(self, diagonal: Sequence[Variable], values: Values) -> Normal:
+        j = self.products
+        product = self.columns or (lambda p: j.reverse(j.forward(p)))
+        damping, kind = self.solver.damping(self, diagonal), self.solver.inverse
+        return Normal(product, list(diagonal), damping, kind, self.names, values, self.coarse)
+
+    def begin(self, diagonal: Sequence[Variable], gradient: Sequence[Variable], cost: Variable) -> Updates:
+        """Updates that set up the preconditioner over a diagonal of J^T J, and begin the linear solve."""
+        bare = self._normal(diagonal, {})
+        values = bare.preconditioner.setup(bare.apply, bare.whole, self.names, self.products)
+        self.kept = list(values)
+        start = self.cg.start(replace(bare, values=values), gradient, self.running, cost)
+        if self.coarse:
+            start += self.coarse.older(self.cg.inner)
+        return [*((self.state[name], value) for name, value in values.items()), *start]
+
+    @cached_property
+    def system(self) -> Normal:
+        """The system of this step, over the state leaves."""
+        return self._normal(self.cg.diagonal, {name: self.state[name] for name in self.kept})
+
+    def parts(self, record: Updates) -> list[Part]:
+        """Linearize, and solve the linear system."""
+        cg, j = self.cg, self.jacobian
+        if self.drawn and self.numbers <= direct.MOST:
+            return [self._direct(record)]
+        # Many pixels read the few numbers along many paths, whose squares do not add up.
+        tried = [r for r in j.residuals if self.numbers <= direct.FEW and (self.columns or rasters([r]))]
+        squares, rest = diagonal([r for r in j.residuals if r not in tried], self.moving)
+        rest = [*tried, *rest]
+        gradient = j.reverse(j.residuals)
+        first: Updates = [
+            *zip(cg.diagonal, squares, strict=True),
+            *zip(cg.gradient, gradient, strict=True),
+            *self._begun(record),
+        ]
+        if not rest and not self.drawn:
+            first += self.begin(squares, gradient, self.energy.cost(self.axes))
+            return [self.part("linearize", first, gate=self.running), *self._iterations()]
+        # What sets up the solve may read leaves that the first part updates.
+        parts = [self.part("linearize", first, gate=self.running)]
+        if rest:
+            parts.append(self._probing(rest))
+        number = self.state[direct.PROBE]
+        begin = [*self.begin(cg.diagonal, cg.gradient, self.state[COST]), (number, number * 0)]
+        return [*parts, self.part("start", begin, gate=self.running), *self._iterations()]
+
+    def _iterations(self) -> list[Part]:
+        """The parts that run the iterations; the last one of each period renews the residual."""
+        system, reset, count = self.system, self.solver.reset, self.solver.iterations
+        plain = self.part("iterate", self.cg.iterate(system), gate=self.cg.active)
+        anew = plain
+        if reset:
+            anew = self.part("renew", self.cg.iterate(system, anew=True), gate=self.cg.active)
+
+        def iterations(count: int) -> list[Part]:
+            if not reset:
+                return [replace(plain, times=count)]
+            periods, left = divmod(count, reset)
+            period = [replace(plain, times=reset - 1), anew]
+            return [part for part in (*period * periods, replace(plain, times=left)) if part.times]
+
+        if self.coarse is None:
+            return iterations(count)
+        # After the first iterations the coarse system is inverted, when that is due.
+        cg, coarse, opened = self.cg, self.coarse, self.state[OPEN]
+        due = coarse.due(cg.active, cg.inner)
+        again = [*cg.restart(system), *coarse.made(cg.inner)]
+        rows = [
+            self.part("coarse", coarse.bordered(system.apply, cg.direction), gate=opened),
+            self.part("grow", coarse.grown(cg.direction, cg.diagonal), gate=opened),
+        ]
+        return [
+            *iterations(FIRST),
+            self.part("judge", coarse.begun(due, cg.direction, cg.diagonal), gate=cg.active),
+            *rows * coarse.layout.count,
+            self.part("restart", again, gate=opened),
+            *iterations(count - FIRST),
+        ]
+
+    def _begun(self, record: Updates) -> Updates:
+        """Updates of every first part: the cost, the leaves ``drawn``, the solver's numbers, the record."""
+        running = F.max(self.running, "n")
+        return [
+            (self.state[COST], self.energy.cost(self.axes)),
+            *((leaf, drawn) for drawn, leaf in self.drawn.items()),
+            *self.solver.begins(self),
+            *((leaf, F.select(running, new, leaf)) for leaf, new in record),
+        ]
+
+    def _direct(self, record: Updates) -> Part:
+        """The part that linearizes and solves the linear system of few unknowns as a matrix."""
+        cg = self.cg
+        solution = direct.solved(self.jacobian, self.axes, lambda squares: self.solver.damping(self, squares))
+        updates: Updates = [
+            *zip(cg.diagonal, solution.diagonal, strict=True),
+            *zip(cg.change, solution.change, strict=True),
+            (cg.decrease, solution.decrease),
+            *self._begun(record),
+        ]
+        return self.part("linearize", updates, gate=self.running)
+
+    def _probing(self, residuals: Sequence[Variable]) -> Part:
+        """The part that adds the diagonal of residuals that are not local, or makes the matrix."""
+        if self.columns:
+            updates = self.columns.updates(self.cg.diagonal)
+            return self.part("probe", updates, self.columns.count, gate=self.running)
+        updates, count = direct.probes(
+            self.over_drawn(residuals), self.cg.diagonal, self.state[direct.PROBE], self.solver.independent
+        )
+        return self.part("probe", updates, count, gate=self.running)
+
+    def part(self, name: str, updates: Updates, times: int = 1, gate: Variable | None = None) -> Part:
+        """A simplified Program with a name."""
+        program = Program({}, tuple(updates))
+        program.check()
+        return Part(name, simplify(program), times, gate)
+
+    # ---- what the ends of a step need
+    def at(self, step: Variable | None = None) -> Energy:
+        """The energy at the unknowns plus the change, or ``step`` times it."""
+        places = [Variable(x.vtype, x.size, x.batch, channels=x.channels, count=x.count) for x in self.moving]
+        residuals = substitute(self.energy.residuals, dict(zip(self.moving, places, strict=True)))
+        moved = dict(zip(places, self.moved(step), strict=True))
+        return self.energy.with_residuals(substitute(residuals, moved))
+
+    def moved(self, step: Variable | None = None) -> list[Variable]:
+        """The unknowns plus the change, or ``step`` times it."""
+        change = self.cg.change if step is None else [d * step for d in self.cg.change]
+        return [x + d for x, d in zip(self.moving, change, strict=True)]
+
+    def ended(self, converged: Variable) -> Updates:
+        """Updates of the flag of problems that still run, those that converged now left out."""
+        return set_flag(self.state, RUNNING, F.logical_and(self.running, F.logical_not(converged)))
+
+    def counted(self) -> Updates:
+        """The update of the step counter; and no linear solve goes on, if its iterations did not end it."""
+        ended = set_flag(self.state, SOLVING, self.cg.active * 0.0)
+        return [(self.state[STEP], self.state[STEP] + 1), *ended]
+
+    def take(self, accepted: Variable, moved: Sequence[Variable]) -> Updates:
+        """New values of the unknowns where a step is accepted."""
+        return [(x, F.select(accepted, y, x)) for x, y in zip(self.moving, moved, strict=True)]
+
+    def settled(self, gain: Variable) -> Variable:
+        """Whether a decrease of the cost is below the function tolerance."""
+        return F.less_equal(F.abs(gain), self.solver.function_tolerance * self.state[COST])
+
+
+def rasters(residuals: Sequence[Variable]) -> list[RasterFunction]:
+    """What the residuals rasterize, in topological order."""
+    return [f for f in topological_order(residuals) if isinstance(f, RasterFunction)]
+
+
+def finite(x: Variable) -> Variable:
+    """FLOAT mask: x is a number below 1e38, neither infinite nor NaN."""
+    return F.less(F.abs(x), np.float32(1e38).item())
 
 
 # Gauss-Newton with a backtracking line search.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,35 +20,18 @@ from ... import functional as F
 from ...graph import Variable
 from ...ops.pixel.constant import integers
 from ...ops.pixel.random import Random
-from ...optim.optimizer import State
 from ...transform.gradient import total
 from ...types import FLOAT, INT, Domain
-from .vectors import (
-    EACH,
-    WHOLE,
-    Jacobian,
-    Updates,
-    inner,
-    joined,
-    numbers_of,
-    reciprocal,
-    squared_norm,
-    texel_number,
-    texels_of,
-    unit_vector,
-    units,
-)
+from . import vectors
+from .vectors import EACH, WHOLE, Jacobian, Updates, inner, joined, numbers_of, reciprocal, units
 
-MOST = 8
-"""Numbers among the unknowns of a problem up to which the matrix is made."""
+MOST = 8  # numbers of a problem up to which the matrix is made at once
 SINGULAR = 1e-6
 """Pivots up to this, relative to the diagonal, count as zero: what they belong to stays where it is."""
 
 
-@dataclass(frozen=True)
-class Solution:
-    """diagonal, change: that of J^T J, and d, one Variable like each unknown. decrease: half of -d^T J^T
-    r."""
+class Solution(NamedTuple):
+    """diagonal: of J^T J, like the unknowns. change: d, like the unknowns. decrease: half of -d^T J^T r."""
 
     diagonal: list[Variable]
     change: list[Variable]
@@ -57,8 +41,8 @@ class Solution:
 def solved(
     jacobian: Jacobian, axes: str, damping: Callable[[list[Variable]], list[Variable] | None]
 ) -> Solution:
-    """The solution of the damped system at the residuals of the Jacobian. axes: that products sum over, of
-    all or of each image. damping: D for the diagonal of J^T J, FLOATs."""
+    """The solution of the damped system at the residuals of the Jacobian. axes: those that products sum over.
+    damping: D for the diagonal of J^T J, FLOATs."""
     places = [_places(x, axes == EACH) for x in jacobian.unknowns]
     units_of = [(i, place) for i, own in enumerate(places) for place in own]
     still = [F.zeros_like(x) for x in jacobian.unknowns]
@@ -67,23 +51,22 @@ def solved(
     ]
     matrix, right = _normal(columns, jacobian.residuals, axes)
     squares = [matrix[k, k] for k in range(len(columns))]
-    added = damping(squares)
-    for k, d in enumerate(added or ()):
+    for k, d in enumerate(damping(squares) or ()):
         matrix[k, k] = squares[k] + d
-    found = _factorised(matrix, [-g for g in right])
+    change = _solution(matrix, [-g for g in right])
 
     def assembled(values: list[Variable]) -> list[Variable]:
         rest = iter(values)
         return [total([place * next(rest) for place in own]) for own in places]
 
-    decrease = total([-0.5 * (g * d) for g, d in zip(right, found, strict=True)])
-    return Solution(assembled(squares), assembled(found), decrease)
+    decrease = total([-0.5 * (g * d) for g, d in zip(right, change, strict=True)])
+    return Solution(assembled(squares), assembled(change), decrease)
 
 
 def _places(x: Variable, independent: bool) -> list[Variable]:
     """e_k for each number of an unknown, like it; of independent problems for all at once."""
-    index = texel_number(x, independent)
-    masks = [F.select(F.equal(index, k), 1.0, 0.0) for k in range(texels_of(x, independent))]
+    index = vectors.texel_number(x, independent)
+    masks = [F.select(F.equal(index, k), 1.0, 0.0) for k in range(vectors.texels_of(x, independent))]
     return masks if x.vtype is FLOAT else [mask * unit for mask in masks for unit in units(x.vtype)]
 
 
@@ -107,42 +90,27 @@ def _sums(images: Sequence[Variable], axes: str) -> list[Variable]:
     groups: dict[Domain, list[int]] = {}
     for k, image in enumerate(images):
         groups.setdefault(image.domain, []).append(k)
-    found: dict[int, Variable] = {}
+    sums: dict[int, Variable] = {}
     for group in groups.values():
         for first in range(0, len(group), 4):
             four = group[first : first + 4]
             if len(four) < 4:
-                found |= {k: F.sum(images[k], axes) for k in four}
+                sums |= {k: F.sum(images[k], axes) for k in four}
                 continue
-            sums = F.sum(F.vec4(*(images[k] for k in four)), axes)
-            found |= {k: F.component(sums, c) for c, k in enumerate(four)}
-    return [found[k] for k in range(len(images))]
+            together = F.sum(F.vec4(*(images[k] for k in four)), axes)
+            sums |= {k: F.component(together, c) for c, k in enumerate(four)}
+    return [sums[k] for k in range(len(images))]
 
 
-def _factorised(matrix: dict[tuple[int, int], Variable], right: Sequence[Variable]) -> list[Variable]:
-    """The solution of a symmetric system, entries (i, j) with j <= i, by L P L^T of the matrix scaled to a
-    unit diagonal."""
-    count = len(right)
-    scale = [F.sqrt(reciprocal(matrix[k, k])) for k in range(count)]
-    lower: dict[tuple[int, int], Variable] = {}
-    scaled: dict[tuple[int, int], Variable] = {}  # L times P
-    inverse: list[Variable] = []
-    for i in range(count):
-        for j in range(i + 1):
-            parts = [matrix[i, j] * scale[i] * scale[j]]
-            parts += [-(scaled[i, k] * lower[j, k]) for k in range(j)]
-            entry = total(parts)
-            if j < i:
-                scaled[i, j], lower[i, j] = entry, entry * inverse[j]
-            else:
-                inverse.append(reciprocal(F.select(F.greater(entry, SINGULAR), entry, 0.0)))
-    found = [b * s for b, s in zip(right, scale, strict=True)]
-    for i in range(count):
-        found[i] = total([found[i], *(-(lower[i, k] * found[k]) for k in range(i))])
-    found = [y * p for y, p in zip(found, inverse, strict=True)]
-    for i in reversed(range(count)):
-        found[i] = total([found[i], *(-(lower[k, i] * found[k]) for k in range(i + 1, count))])
-    return [x * s for x, s in zip(found, scale, strict=True)]
+def _solution(matrix: vectors.Lower, right: Sequence[Variable]) -> list[Variable]:
+    """The solution of a symmetric system, by L P L^T of the matrix scaled to a unit diagonal."""
+    scale = [F.sqrt(reciprocal(matrix[k, k])) for k in range(len(right))]
+    scaled = {(i, j): entry * scale[i] * scale[j] for (i, j), entry in matrix.items()}
+    lower, pivots = vectors.factorised(
+        scaled, len(right), lambda entry, i: reciprocal(F.select(F.greater(entry, SINGULAR), entry, 0.0))
+    )
+    values = vectors.substituted(lower, pivots, [b * s for b, s in zip(right, scale, strict=True)])
+    return [x * s for x, s in zip(values, scale, strict=True)]
 
 
 # J^T J of some dozens of unknowns as a matrix, for residuals that are dear to compute, such as rendered
@@ -167,9 +135,7 @@ class Columns:
 
     def __post_init__(self) -> None:
         unknowns = self.jacobian.unknowns
-        counts = [numbers_of(x, self.independent) for x in unknowns]
-        self.count = sum(counts)
-        self._first = [sum(counts[:k]) for k in range(len(counts))]
+        self.count = sum(numbers_of(x, self.independent) for x in unknowns)
         self._rows = [
             Variable(
                 x.vtype, (self.count, 1), x.batch, channels=x.channels, name=f"rows {k}",
@@ -178,14 +144,9 @@ class Columns:
             for k, x in enumerate(unknowns)
         ]  # fmt: skip
 
-    @staticmethod
-    def fits(unknowns: Sequence[Variable]) -> bool:
-        """Whether all unknowns have one texel."""
-        return all(x.size == (1, 1) for x in unknowns)
-
     def updates(self, diagonal: Sequence[Variable]) -> Updates:
         """What one run stores. diagonal: state leaves that collect that of the matrix, 0 at first."""
-        places = self._unit(self.jacobian.unknowns, self.probe)
+        places = vectors.unit_vector(self.jacobian.unknowns, self.probe, self.independent)
         column = self.jacobian.reverse(self.jacobian.forward(places))
         here = F.equal(F.linear_index((self.count, 1)), self.probe)
         return [
@@ -196,16 +157,10 @@ class Columns:
 
     def __call__(self, p: Sequence[Variable]) -> list[Variable]:
         """J^T J p, by the stored columns."""
-        index = F.linear_index((self.count, 1))
-        values = []
-        for x, place in zip(p, self._unit(p, index), strict=True):
-            values.append(F.sum(inner(place, x), "c" if self.independent else "cn"))
+        places = vectors.unit_vector(p, F.linear_index((self.count, 1)), self.independent)
+        axes = "c" if self.independent else "cn"
+        values = [F.sum(inner(place, x), axes) for x, place in zip(p, places, strict=True)]
         return [F.sum(rows * total(values), "x") for rows in self._rows]
-
-    def _unit(self, unknowns: Sequence[Variable], index: Variable) -> list[Variable]:
-        """e_k in each unknown, for the INT k at each texel of ``index``."""
-        pairs = zip(unknowns, self._first, strict=True)
-        return [unit_vector(x, first, index, self.independent) for x, first in pairs]
 
 
 # The diagonal of J^T J for residuals that are not computed texel by texel, such as rendered images.
@@ -226,50 +181,24 @@ def counter() -> Variable:
     return Variable(INT, name=PROBE, data=np.zeros((1, 1, 1), np.int64))
 
 
-@dataclass
-class Probes:
-    """The Program of one probe. diagonal: state leaves that collect the entries. independent: a problem for
-    each image."""
-
-    jacobian: Jacobian
-    diagonal: Sequence[Variable]
-    state: State
-    independent: bool
-
-    @property
-    def count(self) -> int:
-        """How many probes there are."""
-        return self._numbers if self._numbers <= FEW else SEEDS
-
-    @property
-    def _numbers(self) -> int:
-        return sum(numbers_of(x, self.independent) for x in self.jacobian.unknowns)
-
-    def updates(self) -> Updates:
-        """What one probe adds to the diagonal, and the counter."""
-        shares = self._columns() if self._numbers <= FEW else self._seeds()
-        added = [(d, d + share) for d, share in zip(self.diagonal, shares, strict=True)]
-        return [*added, (self.state[PROBE], self.state[PROBE] + 1)]
-
-    def _columns(self) -> list[Variable]:
-        """e_k |J e_k|^2 for the probe k: nothing in all entries but one."""
-        places, first = [], 0
-        for x in self.jacobian.unknowns:
-            places.append(unit_vector(x, first, self.state[PROBE], self.independent))
-            first += numbers_of(x, self.independent)
-        products = self.jacobian.forward(places)
-        axes = EACH if self.independent else WHOLE
-        square = total([F.sum(squared_norm(p), axes) for p in products])
-        return [place * square for place in places]
-
-    def _seeds(self) -> list[Variable]:
-        """(J^T z)^2 over the number of seeds."""
-        seeds = []
-        for k, r in enumerate(self.jacobian.residuals):
+def probes(
+    jacobian: Jacobian, diagonal: Sequence[Variable], probe: Variable, independent: bool
+) -> tuple[Updates, int]:
+    """What one probe adds to the diagonal and its counter, and how many probes there are. independent: each
+    image is a problem."""
+    count = sum(numbers_of(x, independent) for x in jacobian.unknowns)
+    if count <= FEW:  # e_k |J e_k|^2 for the probe k: nothing in all entries but one
+        places = vectors.unit_vector(jacobian.unknowns, probe, independent)
+        axes = EACH if independent else WHOLE
+        square = total([F.sum(vectors.squared_norm(p), axes) for p in jacobian.forward(places)])
+        shares = [place * square for place in places]
+    else:  # (J^T z)^2 over the number of seeds
+        count, seeds = SEEDS, []
+        for k, r in enumerate(jacobian.residuals):
             drawn = [
-                Random(*integers(977 * k + c, self.state[PROBE]), r.domain).output
-                for c in range(r.vtype.components)
+                Random(*integers(977 * k + c, probe), r.domain).output for c in range(r.vtype.components)
             ]
             seeds.append(joined([F.select(F.less(x, 0.5), -1.0, 1.0) for x in drawn], r.vtype))
-        products = self.jacobian.reverse(seeds)
-        return [F.hadamard(p, p) * (1.0 / SEEDS) for p in products]
+        shares = [F.hadamard(p, p) * (1.0 / SEEDS) for p in jacobian.reverse(seeds)]
+    added = [(d, d + share) for d, share in zip(diagonal, shares, strict=True)]
+    return [*added, (probe, probe + 1)], count

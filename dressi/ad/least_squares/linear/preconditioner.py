@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from ...optim.optimizer import VANISHED, State
 from ...transform.gradient import blocks_derivatives, gradient, total
 from ...traversal import topological_order
 from ...types import MAT2, MAT3, MAT4, Size, VType
+from . import vectors
 from .coarse import Layout
 from .diagonal import Paths, selections, unrolled
 from .vectors import Jacobian, Vector, inner, joined, like, reciprocal, units
@@ -292,45 +293,19 @@ def inverse(diagonal: Variable, rest: Variable | None, vtype: VType) -> Variable
     """
     n = vtype.shape[0]
     own = F.select(F.greater(diagonal, VANISHED), diagonal, 1.0)
-    block = _diagonal_matrix(own * (1.0 + ROUNDED), vtype)
+    rounded = own * (1.0 + ROUNDED)
+    block = total([rounded[k] * constant(np.diag(np.eye(n)[k]), vtype) for k in range(n)])
     block = block if rest is None else block + rest
     c = {(i, j): F.component(block, (i, j)) for i in range(n) for j in range(i + 1)}
     c |= {(k, k): F.component(own, k) * (1.0 + NEAR) for k in range(n)}
-    near = _inverse(c, n, vtype)
-    found = near @ block @ near
-    found = 2.0 * found - found @ block @ found  # a step of Newton's iteration for the inverse
-    return 0.5 * (found + F.transpose(found))
-
-
-def _inverse(matrix: Mapping[tuple[int, int], Variable], n: int, vtype: VType) -> Variable:
-    """The inverse of a symmetric matrix, entries (i, j) with j <= i, by L P L^T. Cofactors, as in
-    ``F.inverse``, lose three digits more of four components."""
-    lower: dict[tuple[int, int], Variable] = {}
-    scaled: dict[tuple[int, int], Variable] = {}  # L times P
-    pivots: list[Variable] = []
-    for i in range(n):
-        for j in range(i + 1):
-            entry = total([matrix[i, j], *(-(scaled[i, k] * lower[j, k]) for k in range(j))])
-            if j < i:
-                scaled[i, j], lower[i, j] = entry, entry * pivots[j]
-            else:
-                pivots.append(1.0 / F.maximum(entry, 0.1 * NEAR * matrix[i, i]))
-    entries: list[Variable] = []
-    for column in range(n):
-        x = [F.constant(1.0 if k == column else 0.0) for k in range(n)]
-        for i in range(n):
-            x[i] = total([x[i], *(-(lower[i, k] * x[k]) for k in range(column, i))])
-        x = [value * pivot for value, pivot in zip(x, pivots, strict=True)]
-        for i in reversed(range(n)):
-            x[i] = total([x[i], *(-(lower[k, i] * x[k]) for k in range(i + 1, n))])
-        entries += x
-    return joined(entries, vtype)
-
-
-def _diagonal_matrix(d: Variable, vtype: VType) -> Variable:
-    """The matrix with the components of d on its diagonal."""
-    n = vtype.shape[0]
-    return total([d[k] * constant(np.diag(np.eye(n)[k]), vtype) for k in range(n)])
+    # L P L^T: cofactors, as in ``F.inverse``, lose three digits more of four components.
+    lower, pivots = vectors.factorised(c, n, lambda entry, i: 1.0 / F.maximum(entry, 0.1 * NEAR * c[i, i]))
+    columns = [[F.constant(1.0 if k == column else 0.0) for k in range(n)] for column in range(n)]
+    solutions = [vectors.substituted(lower, pivots, x, k) for k, x in enumerate(columns)]
+    near = joined([entry for column in solutions for entry in column], vtype)
+    about = near @ block @ near
+    about = 2.0 * about - about @ block @ about  # a step of Newton's iteration for the inverse
+    return 0.5 * (about + F.transpose(about))
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,12 @@
-"""Vectors of a solver: lists with a Variable for each unknown, their products, also with the Jacobian, and
-their numbers.
+"""Vectors of a solver: lists with a Variable for each unknown, and their products, also with the Jacobian.
 
-An unknown is a Variable with its type, size, channels and batch. All of its numbers count: products sum over
-components, texels, channels and the batch. Of independent problems each image of the batch is one, with all
-of its channels.
+Products sum over all numbers of an unknown: components, texels, channels and the batch. If problems are
+independent, each image of the batch is one, with all of its channels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -51,17 +49,15 @@ def scalar(name: str, problems: int, value: float = 0.0) -> Variable:
     return Variable(FLOAT, (1, 1), problems, name=name, data=np.full((problems, 1, 1), value))
 
 
-def quotient(a: Variable, b: Variable) -> Variable:
+def quotient(a: Variable | float, b: Variable) -> Variable:
     """a / b, and 0 where b is not above 0, or so small that its reciprocal overflows."""
     positive = F.greater(b, VANISHED)
     return F.select(positive, a / F.select(positive, b, 1.0), 0.0)
 
 
 def reciprocal(diagonal: Variable) -> Variable:
-    """1 / x by components, and 0 where x is not above 0, or so small that 1 / x overflows: unknowns that
-    nothing determines stay where they are."""
-    positive = F.greater(diagonal, VANISHED)
-    return F.select(positive, 1.0 / F.select(positive, diagonal, 1.0), 0.0)
+    """1 / x by components, 0 as for ``quotient``: unknowns that nothing determines stay where they are."""
+    return quotient(1.0, diagonal)
 
 
 def inner(a: Variable, b: Variable) -> Variable:
@@ -90,8 +86,7 @@ def joined(parts: Sequence[Variable], vtype: VType) -> Variable:
 
 
 def texels_of(x: Variable, independent: bool) -> int:
-    """How many texels of one problem an unknown has, those of all channels. independent: each image is a
-    problem."""
+    """How many texels of one problem an unknown has, in all channels. independent: each image is a problem."""
     return x.domain.area * (x.channels if independent else x.tiles)
 
 
@@ -109,21 +104,56 @@ def texel_number(x: Variable, independent: bool) -> Variable:
     return index + tile * x.domain.area
 
 
-def unit_vector(x: Variable, first: int, number: Variable, independent: bool) -> Variable:
-    """The part in one unknown of the vector with a 1 at ``number`` and 0 elsewhere. first: the number of the
-    first component of the unknown among those of all. number: INT of one texel, or of a domain that
-    broadcasts with the unknown."""
-    components = x.vtype.components
-    start = texel_number(x, independent) * components + first
-    return joined([F.equal(start + c, number) for c in range(components)], x.vtype)
+def unit_vector(unknowns: Vector, number: Variable, independent: bool) -> list[Variable]:
+    """The vector with a 1 at ``number`` among the numbers of all unknowns, and 0 elsewhere. number: INT of a
+    domain that broadcasts with the unknowns."""
+    parts, first = [], 0
+    for x in unknowns:
+        start = texel_number(x, independent) * x.vtype.components + first
+        parts.append(joined([F.equal(start + c, number) for c in range(x.vtype.components)], x.vtype))
+        first += numbers_of(x, independent)
+    return parts
+
+
+Lower = dict[tuple[int, int], Variable]
+"""Entries (i, j) with j <= i of a small matrix, FLOATs."""
+
+
+def factorised(
+    matrix: Lower, count: int, inverted: Callable[[Variable, int], Variable]
+) -> tuple[Lower, list[Variable]]:
+    """L P L^T of a symmetric matrix: L, and the inverse of P. inverted: the inverse of pivot i."""
+    lower: Lower = {}
+    scaled: Lower = {}  # L times P
+    pivots: list[Variable] = []
+    for i in range(count):
+        for j in range(i + 1):
+            entry = total([matrix[i, j], *(-(scaled[i, k] * lower[j, k]) for k in range(j))])
+            if j < i:
+                scaled[i, j], lower[i, j] = entry, entry * pivots[j]
+            else:
+                pivots.append(inverted(entry, i))
+    return lower, pivots
+
+
+def substituted(
+    lower: Lower, pivots: Sequence[Variable], right: Sequence[Variable], first: int = 0
+) -> list[Variable]:
+    """(L P L^T)^-1 b, of which the numbers before ``first`` are 0."""
+    x, count = list(right), len(right)
+    for i in range(count):
+        x[i] = total([x[i], *(-(lower[i, k] * x[k]) for k in range(first, i))])
+    x = [value * pivot for value, pivot in zip(x, pivots, strict=True)]
+    for i in reversed(range(count)):
+        x[i] = total([x[i], *(-(lower[k, i] * x[k]) for k in range(i + 1, count))])
+    return x
 
 
 # Products with a Jacobian, without the matrix.
 
 
 class Jacobian:
-    """Products with the Jacobian J of residuals by unknowns, without the matrix: ``forward`` J p, ``reverse``
-    J^T s.
+    """Products with the Jacobian of residuals by unknowns, without the matrix: ``forward``, ``reverse``.
 
     residuals, unknowns: Variables of float types. Vectors are lists with a Variable for each residual, or
     each unknown.
@@ -144,7 +174,6 @@ class Jacobian:
         return jvp(self.residuals, self.unknowns, list(p))
 
     def reverse(self, s: Sequence[Variable]) -> list[Variable]:
-        """J^T s, of the types and domains of the unknowns. s: one Variable for each residual, taken as
-        constant."""
+        """J^T s, like the unknowns. s: one Variable for each residual, taken as constant."""
         products = [F.sum(inner(r, F.stop_gradient(v))) for r, v in zip(self.residuals, s, strict=True)]
         return gradient(total(products), self.unknowns)
