@@ -50,8 +50,8 @@ def _find(f: Function, name: str) -> str:
         pass
     place = f"in {folder}, where {kind.__name__} is defined, nor among dressi's own shaders"
     raise GraphError(
-        f"{kind.__name__} includes {name!r}, which is no file{'' if os.path.isabs(name) else f' {place}'}; "
-        f"give its path from there, or a full one (applied at {f.where})"
+        f"{kind.__name__} includes {name!r}, which is no file{'' if os.path.isabs(name) else f' {place}'};"
+        f" give its path from there, or a full one (applied at {f.where})"
     )
 
 

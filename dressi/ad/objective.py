@@ -97,8 +97,8 @@ class Objective:
         for p in parameters if residuals else ():
             if depending(topological_order(residuals), [p]).isdisjoint(residuals):
                 raise GraphError(
-                    f"no residual of the energy depends on {p}; leave it out, and look for integers, comparisons or"
-                    " F.stop_gradient on the way"
+                    f"no residual of the energy depends on {p}; leave it out, and look for integers,"
+                    " comparisons or F.stop_gradient on the way"
                 )
         if parameters:  # the gradient raises, and is kept for the next step
             slopes = gradient(loss, parameters, allow_unused=False)

@@ -331,8 +331,8 @@ class Inside:
         f = self.f
         if f.triangles_per_face != 1:
             raise f.fail(
-                "the derivative by the depth of a fragment needs triangles_per_face=1; compute the depth from the lists, or "
-                "use F.stop_gradient(depth)"
+                "the derivative by the depth of a fragment needs triangles_per_face=1; compute the depth from"
+                " the lists, or use F.stop_gradient(depth)"
             )
         position = self._table(0)
         if f.indexed:
@@ -467,7 +467,7 @@ def _pairs_of(g: Function, slope: Variable | None, table: Variable) -> list[Pair
             pairs += made.pairs
         elif not is_constant(v, 0.0):
             raise GraphError(
-                f"{g!r} reads {table} in the fragments of a draw, and its gradient by that is no sum of scatters; read lists by"
-                f" F.lookup and textures by F.sample (at {g.where})"
+                f"{g!r} reads {table} in the fragments of a draw, and its gradient by that is no sum of"
+                f" scatters; read lists by F.lookup and textures by F.sample (at {g.where})"
             )
     return pairs

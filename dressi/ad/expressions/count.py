@@ -52,23 +52,19 @@ class _Tally:
 
 
 def as_written(outputs: Sequence[Variable]) -> Operations:
-    """The operations of all components of all Functions as they are; a Function is counted once however often
-    it is read. Lengths and directions count as the sums, products and roots that they are, other Functions as
-    calls, one a component."""
+    """The operations of all components of all Functions as they are, each Function once. Lengths and directions
+    count as the sums, products and roots that they are, other Functions as calls, one a component."""
     noted, calls = Counter[str](), Counter[str]()
+    one = np.empty((), object)
+    one[()] = _Tally(noted)
     stack = [f for f in topological_order(outputs) if not isinstance(f, Constant)]
     while stack:
         f = stack.pop()
         algebra = ALGEBRA.get(type(f))
         if algebra is not None:
             shape = f.output.vtype.shape if isinstance(f, Pointwise) else ()
-            algebra(
-                f,
-                *(
-                    _tallies(noted, (1,) * len(shape) if shape and x.vtype.is_scalar else x.vtype.shape)
-                    for x in f.inputs
-                ),
-            )
+            shapes = [x.vtype.shape or (1,) * len(shape) for x in f.inputs]
+            algebra(f, *(np.broadcast_to(one, (1, 1, 1, *s)) for s in shapes))
         elif isinstance(f, Whole) or (type(f) in ORDINARY and not f.inputs[0].vtype.is_scalar):
             stack.extend(g for g in topological_order([ordinary(f)[1]]) if not isinstance(g, Constant))
         else:
@@ -78,22 +74,16 @@ def as_written(outputs: Sequence[Variable]) -> Operations:
 
 @paused()
 def fewest(outputs: Sequence[Variable], product_cost: float = 1.0) -> Operations:
-    """The operations of the components of the outputs at the fewest that are found; Functions that read other
-    texels stay, and so does what they read. product_cost: as for ``F.source``."""
+    """The fewest operations known for the components of the outputs; Functions that read other texels stay, and
+    so does what they read. product_cost: as for ``F.source``."""
     order = [f for f in topological_order(outputs) if not isinstance(f, Constant)]
     reader, apart = Reader(Table()), [f for f in order if not readable(f)]
     values = reader.read([*outputs, *(x for f in apart for x in f.inputs)])
-    found = count(shortest(reader.table, [x for y in values for x in y], product_cost))
-    calls = Counter(found.calls)
+    operations = count(shortest(reader.table, [x for y in values for x in y], product_cost))
+    calls = Counter(operations.calls)
     for f in apart:
         calls[type(f).__name__.lower()] += f.output.vtype.components
-    return replace(found, calls=dict(calls))
-
-
-def _tallies(noted: Counter[str], shape: tuple[int, ...]) -> np.ndarray:
-    one = np.empty((), object)
-    one[()] = _Tally(noted)
-    return np.broadcast_to(one, (1, 1, 1, *shape))
+    return replace(operations, calls=dict(calls))
 
 
 # How many operations steps take.
@@ -101,8 +91,7 @@ def _tallies(noted: Counter[str], shape: tuple[int, ...]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Operations:
-    """adds: sums, differences and changes of sign. multiplies: products. divides: quotients. calls: Functions
-    by name."""
+    """adds: sums, differences and changes of sign. calls: Functions by name."""
 
     adds: int
     multiplies: int
@@ -146,8 +135,8 @@ WAYS: tuple[tuple[float, int | None], ...] = ((inf, None), (20_000, 2), (5_000, 
 
 
 def shortest(table: Table, roots: Sequence[Scaled], product_cost: float = 1.0) -> Steps:
-    """Steps that compute the roots: the cheapest of those with and without products written out before.
-    product_cost: what a product costs in sums, at least 1."""
+    """The cheapest steps for the roots, with or without products written out before. product_cost: in sums, at
+    least 1."""
     order = table.order([r.entry for r in roots])
     ways = [
         reduced(Lowering(table).lower(roots, order), around=around, product_cost=product_cost)
@@ -158,5 +147,6 @@ def shortest(table: Table, roots: Sequence[Scaled], product_cost: float = 1.0) -
 
 
 def fewest_of(ways: Sequence[Steps], product_cost: float = 1.0) -> Steps:
-    """The first of the cheapest."""
-    return min(ways, key=lambda steps: count(steps).cost(product_cost)) if len(ways) > 1 else ways[0]
+    if len(ways) == 1:
+        return ways[0]
+    return min(ways, key=lambda steps: count(steps).cost(product_cost))

@@ -1,5 +1,4 @@
-"""Sums of products get more common factors: products of sums are multiplied out, or spread over other
-terms."""
+"""More common factors in sums of products: products of sums are multiplied out, or spread over other terms."""
 
 from __future__ import annotations
 
@@ -14,9 +13,8 @@ LONGEST = 4
 
 
 def distribute(steps: Steps, around: int) -> bool:
-    """x (v c + w s) + c y + c z + ... -> x v c + x w s + c y + c z + ...: multiplies out the sums of which
-    each term has a factor in common with so many terms ``around``, whoever else reads them. Whether anything
-    changed."""
+    """x (v c + w s) + c y + c z + ... -> x v c + x w s + c y + c z + ...: multiplies out sums if each term has a
+    factor in common with ``around`` other terms, whoever else reads them. Whether anything changed."""
     changed = False
     for n in steps.order():
         if steps.kinds[n] != SUM or len(steps.terms[n]) < 2:
@@ -28,10 +26,16 @@ def distribute(steps: Steps, around: int) -> bool:
         for term in steps.terms[n]:
             m = abs(term)
             own = {*steps.factors(m)}
-            inner = next(
-                (k for k in own if len(own) > 1 and _is_spread(steps, k, readers - Counter(own), around)),
-                None,
+            others = readers - Counter(own)
+            spread = (
+                k
+                for k in own
+                if len(own) > 1
+                and steps.kinds[k] == SUM
+                and len(steps.terms[k]) <= LONGEST
+                and all(any(others[f] >= around for f in steps.factors(t)) for t in steps.operands[k])
             )
+            inner = next(spread, None)
             if inner is None:
                 terms.append(term)
                 continue
@@ -46,28 +50,18 @@ def distribute(steps: Steps, around: int) -> bool:
     return changed
 
 
-def _is_spread(steps: Steps, n: int, readers: Counter[int], around: int) -> bool:
-    """Whether a value is a sum of which each term has a factor of so many other terms. readers: of each
-    factor how many."""
-    return (
-        steps.kinds[n] == SUM
-        and len(steps.terms[n]) <= LONGEST
-        and all(any(readers[f] >= around for f in steps.factors(k)) for k in steps.operands[n])
-    )
-
-
 def regroup(steps: Steps) -> bool:
-    """x (a c + b s) + c y + s z -> c (x a + y) + s (x b + z), one product fewer, where nothing else reads the
-    sums and products. Whether anything changed."""
+    """x (a c + b s) + c y + s z -> c (x a + y) + s (x b + z), one product fewer, if nothing else reads the sums
+    and products. Whether anything changed."""
     order = steps.order()
     uses = steps.uses(order)
     changed = False
     for n in order:
         if steps.kinds[n] == SUM:
             for place, m in enumerate(steps.operands[n]):
-                found = _regrouped(steps, uses, steps.terms[n], place) if uses[m] == 1 else None
-                if found is not None:
-                    steps.put(n, SUM, found)
+                terms = _regrouped(steps, uses, steps.terms[n], place) if uses[m] == 1 else None
+                if terms is not None:
+                    steps.put(n, SUM, terms)
                     uses += [0] * (len(steps) - len(uses))  # what is new stays as it is
                     changed = True
                     break
@@ -75,7 +69,7 @@ def regroup(steps: Steps) -> bool:
 
 
 def _regrouped(steps: Steps, uses: Sequence[int], terms: Sequence[int], place: int) -> list[int] | None:
-    """The terms of a sum, of which that at a place is spread over others; None if it cannot be."""
+    """The terms of a sum after the one at a place was spread over others; None if it cannot be."""
     m = abs(terms[place])
     own = (k for k in steps.factors(m) if steps.kinds[k] == SUM and uses[k] == 1)
     inner = next(own, None)
@@ -101,15 +95,15 @@ def _regrouped(steps: Steps, uses: Sequence[int], terms: Sequence[int], place: i
         pairs.append((term if terms[place] > 0 else -term, factor, left.pop(at)))
     rest = list(steps.operands[m])
     rest.remove(inner)
-    found = list(left.values())
+    new = list(left.values())
     for term, factor, other in pairs:
         sign = 1 if other > 0 else -1
         inside = [
             _without(steps, abs(other), factor),
             _without(steps, abs(term), factor, rest) * (1 if (term > 0) == (other > 0) else -1),
         ]
-        found.append(sign * steps.add(PRODUCT, [factor, steps.add(SUM, inside)]))
-    return found
+        new.append(sign * steps.add(PRODUCT, [factor, steps.add(SUM, inside)]))
+    return new
 
 
 def _without(steps: Steps, n: int, factor: int, more: Sequence[int] = ()) -> int:
@@ -120,8 +114,8 @@ def _without(steps: Steps, n: int, factor: int, more: Sequence[int] = ()) -> int
     return factors[0] if len(factors) == 1 else steps.add(PRODUCT, factors)
 
 
-# Two crossed sums of two products each take three products: Gauss's way to multiply complex numbers, for
-# users to whom a product is dearer than a sum.
+# Two crossed sums of two products take three products: Gauss's way to multiply complex numbers, for users to
+# whom a product is dearer than a sum.
 
 
 class _Half(NamedTuple):
@@ -145,21 +139,19 @@ class _Cross(NamedTuple):
 
     @property
     def left(self) -> list[tuple[int, int, int]]:
-        """(sign, a, b) of d - k or d + k, the coefficient that is left in each: the sum of a and b with this
-        sign, a < b."""
+        """(sign, a, b) of the coefficient that is left in each half, d - k or d + k: a + sign b, a < b."""
         halves = (self.first, self.second)
         return [(-h.sign * h.other, min(h.d, self.k), max(h.d, self.k)) for h in halves]
 
 
 def cross(steps: Steps, product_cost: float) -> bool:
-    """k p + d q, k q + e p -> t + (d - k) q, t + (e - k) p with t = k (p + q): one product fewer for one sum
-    more, and two sums for all pairs with the same k, d and e. Rotations of several vectors by one angle and
-    products with symmetric matrices consist of such pairs. Done where the products that it saves, at their
-    cost in sums, are worth it. Whether anything changed."""
+    """k p + d q, k q + e p -> t + (d - k) q, t + (e - k) p with t = k (p + q), if the products cost more than the
+    sums: one product fewer for one sum more, and two sums for all pairs with the same k, d and e. Rotations of
+    several vectors by one angle and products with symmetric matrices have such pairs. Whether anything changed."""
     order = steps.order()
     groups = defaultdict[tuple[tuple[int, int, int], ...], list[_Cross]](list)
-    for found in _crosses(steps, order):
-        groups[tuple(sorted(found.left))].append(found)
+    for one in _crosses(steps, order):
+        groups[tuple(sorted(one.left))].append(one)
     terms = {n: list(steps.terms[n]) for n in order if steps.kinds[n] == SUM}
     taken, known = set[tuple[int, int]](), dict[tuple[int, int, int], int]()
     for left, members in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
@@ -177,10 +169,10 @@ def cross(steps: Steps, product_cost: float) -> bool:
                 known[sign, a, b] = steps.add(SUM, [a, sign * b])
         for one in free:
             shared = steps.add(PRODUCT, [one.k, steps.add(SUM, [one.p, one.q])])
-            for h, factor, found in zip((one.first, one.second), (one.q, one.p), one.left, strict=True):
-                turn = -1 if found[0] < 0 and h.d > one.k else 1  # a - b is k - d
+            for h, factor, rest in zip((one.first, one.second), (one.q, one.p), one.left, strict=True):
+                turn = -1 if rest[0] < 0 and h.d > one.k else 1  # a - b is k - d
                 terms[h.n][h.places[0]] = h.sign * shared
-                terms[h.n][h.places[1]] = h.other * turn * steps.add(PRODUCT, [known[found], factor])
+                terms[h.n][h.places[1]] = h.other * turn * steps.add(PRODUCT, [known[rest], factor])
     for n in {n for n, _ in taken}:
         steps.put(n, SUM, terms[n])
     return bool(taken)
@@ -215,12 +207,7 @@ def _crosses(steps: Steps, order: Sequence[int]) -> Iterator[_Cross]:
 
 
 def _factors(steps: Steps, uses: Sequence[int], n: int) -> Sequence[int]:
-    """The two factors of a product of no constant that only one sum reads; () for others."""
+    """The two factors, no constants, of a product that only one sum reads; () for others."""
     factors = steps.factors(n)
-    return (
-        factors
-        if len({*factors}) == len(factors) == 2
-        and uses[n] == 1
-        and all(steps.kinds[m] != NUMBER for m in factors)
-        else ()
-    )
+    two = len({*factors}) == len(factors) == 2 and uses[n] == 1
+    return factors if two and all(steps.kinds[m] != NUMBER for m in factors) else ()

@@ -4,31 +4,12 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
 
 from ...errors import GraphError
 from ..graph import Variable
-from ..ops.pixel.arithmetic import Clamp, Max, Min, Mod, Step
-from ..ops.pixel.compare import Equal, Less, LessEqual, LogicalAnd, LogicalNot, LogicalOr, NotEqual, Select
-from ..ops.pixel.elementary import (
-    Acos,
-    Asin,
-    Atan,
-    Atan2,
-    Cos,
-    Exp,
-    Exp2,
-    Log,
-    Log2,
-    Pow,
-    Sigmoid,
-    Sin,
-    Sqrt,
-    Tan,
-)
-from ..ops.pixel.math import Abs, Ceil, Floor, Fract, Round, Sign, StopGradient
+from ..ops.pixel import arithmetic, compare, elementary, math
 from ..transform.simplify import paused
 from .count import shortest
 from .reader import Reader, floats
@@ -37,87 +18,89 @@ from .table import Table
 
 __all__ = ["source"]
 
-# Class -> how C, NumPy and GLSL write it; where GLSL is None it is written as in C.
-_SPELLED: dict[type, tuple[str, str, str | None]] = {
-    Sqrt: ("sqrt({0})", "np.sqrt({0})", None),
-    Sin: ("sin({0})", "np.sin({0})", None),
-    Cos: ("cos({0})", "np.cos({0})", None),
-    Tan: ("tan({0})", "np.tan({0})", None),
-    Asin: ("asin({0})", "np.arcsin({0})", None),
-    Acos: ("acos({0})", "np.arccos({0})", None),
-    Atan: ("atan({0})", "np.arctan({0})", None),
-    Atan2: ("atan2({0}, {1})", "np.arctan2({0}, {1})", "atan({0}, {1})"),
-    Exp: ("exp({0})", "np.exp({0})", None),
-    Exp2: ("exp2({0})", "np.exp2({0})", None),
-    Log: ("log({0})", "np.log({0})", None),
-    Log2: ("log2({0})", "np.log2({0})", None),
-    Pow: ("pow({0}, {1})", "np.power({0}, {1})", None),
-    Sigmoid: ("(1.0 / (1.0 + exp(-({0}))))", "(1.0 / (1.0 + np.exp(-({0}))))", None),
-    Abs: ("fabs({0})", "np.abs({0})", "abs({0})"),
-    Sign: ("(double)(({0} > 0.0) - ({0} < 0.0))", "np.sign({0})", "sign({0})"),
-    Floor: ("floor({0})", "np.floor({0})", None),
-    Ceil: ("ceil({0})", "np.ceil({0})", None),
-    Round: ("rint({0})", "np.round({0})", "roundEven({0})"),
-    Fract: ("({0} - floor({0}))", "({0} - np.floor({0}))", "fract({0})"),
-    StopGradient: ("{0}", "{0}", None),
-    Min: ("fmin({0}, {1})", "np.minimum({0}, {1})", "min({0}, {1})"),
-    Max: ("fmax({0}, {1})", "np.maximum({0}, {1})", "max({0}, {1})"),
-    Clamp: ("fmin(fmax({0}, {1}), {2})", "np.minimum(np.maximum({0}, {1}), {2})", "clamp({0}, {1}, {2})"),
-    Mod: ("({0} - {1} * floor({0} / {1}))", "({0} - {1} * np.floor({0} / {1}))", "mod({0}, {1})"),
-    Step: ("({1} < {0} ? 0.0 : 1.0)", "np.where({1} < {0}, 0.0, 1.0)", None),
-    Less: ("({0} < {1} ? 1.0 : 0.0)", "np.where({0} < {1}, 1.0, 0.0)", None),
-    LessEqual: ("({0} <= {1} ? 1.0 : 0.0)", "np.where({0} <= {1}, 1.0, 0.0)", None),
-    Equal: ("({0} == {1} ? 1.0 : 0.0)", "np.where({0} == {1}, 1.0, 0.0)", None),
-    NotEqual: ("({0} != {1} ? 1.0 : 0.0)", "np.where({0} != {1}, 1.0, 0.0)", None),
-    LogicalAnd: (
-        "({0} != 0.0 && {1} != 0.0 ? 1.0 : 0.0)",
-        "np.where(({0} != 0.0) & ({1} != 0.0), 1.0, 0.0)",
-        None,
-    ),
-    LogicalOr: (
-        "({0} != 0.0 || {1} != 0.0 ? 1.0 : 0.0)",
-        "np.where(({0} != 0.0) | ({1} != 0.0), 1.0, 0.0)",
-        None,
-    ),
-    LogicalNot: ("({0} == 0.0 ? 1.0 : 0.0)", "np.where({0} == 0.0, 1.0, 0.0)", None),
-    Select: ("({0} != 0.0 ? {1} : {2})", "np.where({0} != 0.0, {1}, {2})", None),
-}
+
+def _mask(c: str, numpy: str | None = None) -> tuple[str, str]:
+    """1 where a condition holds, else 0."""
+    return f"({c} ? 1.0 : 0.0)", f"np.where({numpy or c}, 1.0, 0.0)"
 
 
-@dataclass(frozen=True)
-class _Language:
-    """How a language writes a function. column: its place in the table; head: of inputs and number of
-    outputs."""
+# Class -> how C, NumPy and GLSL write it; where GLSL is left out it is written as in C.
+_SPELLED: dict[type, tuple[str, ...]] = {
+    elementary.Sqrt: ("sqrt({0})", "np.sqrt({0})"),
+    elementary.Sin: ("sin({0})", "np.sin({0})"),
+    elementary.Cos: ("cos({0})", "np.cos({0})"),
+    elementary.Tan: ("tan({0})", "np.tan({0})"),
+    elementary.Asin: ("asin({0})", "np.arcsin({0})"),
+    elementary.Acos: ("acos({0})", "np.arccos({0})"),
+    elementary.Atan: ("atan({0})", "np.arctan({0})"),
+    elementary.Atan2: ("atan2({0}, {1})", "np.arctan2({0}, {1})", "atan({0}, {1})"),
+    elementary.Exp: ("exp({0})", "np.exp({0})"),
+    elementary.Exp2: ("exp2({0})", "np.exp2({0})"),
+    elementary.Log: ("log({0})", "np.log({0})"),
+    elementary.Log2: ("log2({0})", "np.log2({0})"),
+    elementary.Pow: ("pow({0}, {1})", "np.power({0}, {1})"),
+    elementary.Sigmoid: ("(1.0 / (1.0 + exp(-({0}))))", "(1.0 / (1.0 + np.exp(-({0}))))"),
+    math.Abs: ("fabs({0})", "np.abs({0})", "abs({0})"),
+    math.Sign: ("(double)(({0} > 0.0) - ({0} < 0.0))", "np.sign({0})", "sign({0})"),
+    math.Floor: ("floor({0})", "np.floor({0})"),
+    math.Ceil: ("ceil({0})", "np.ceil({0})"),
+    math.Round: ("rint({0})", "np.round({0})", "roundEven({0})"),
+    math.Fract: ("({0} - floor({0}))", "({0} - np.floor({0}))", "fract({0})"),
+    math.StopGradient: ("{0}", "{0}"),
+    arithmetic.Min: ("fmin({0}, {1})", "np.minimum({0}, {1})", "min({0}, {1})"),
+    arithmetic.Max: ("fmax({0}, {1})", "np.maximum({0}, {1})", "max({0}, {1})"),
+    arithmetic.Clamp: (
+        "fmin(fmax({0}, {1}), {2})", "np.minimum(np.maximum({0}, {1}), {2})", "clamp({0}, {1}, {2})",
+    ),
+    arithmetic.Mod: (
+        "({0} - {1} * floor({0} / {1}))", "({0} - {1} * np.floor({0} / {1}))", "mod({0}, {1})",
+    ),
+    arithmetic.Step: ("({1} < {0} ? 0.0 : 1.0)", "np.where({1} < {0}, 0.0, 1.0)"),
+    compare.Less: _mask("{0} < {1}"),
+    compare.LessEqual: _mask("{0} <= {1}"),
+    compare.Equal: _mask("{0} == {1}"),
+    compare.NotEqual: _mask("{0} != {1}"),
+    compare.LogicalAnd: _mask("{0} != 0.0 && {1} != 0.0", "({0} != 0.0) & ({1} != 0.0)"),
+    compare.LogicalOr: _mask("{0} != 0.0 || {1} != 0.0", "({0} != 0.0) | ({1} != 0.0)"),
+    compare.LogicalNot: _mask("{0} == 0.0"),
+    compare.Select: ("({0} != 0.0 ? {1} : {2})", "np.where({0} != 0.0, {1}, {2})"),
+}  # fmt: skip
+
+
+class _Language(NamedTuple):
+    """How a language writes a function. column: its place in the table. output: a parameter for the results."""
 
     column: int
-    head: Callable[[str, Sequence[str], int], list[str]]
+    head: str
+    argument: str
+    output: str
     declare: str
     result: str
-    tail: Sequence[str]
-    reserved: frozenset[str] = frozenset()
+    tail: str
+    reserved: str
 
 
-def _c_head(name: str, inputs: Sequence[str], outputs: int) -> list[str]:
-    given = "".join(f"double {x}, " for x in inputs)
-    guard = f"DRESSI_{name.upper()}_H"
-    return [f"#ifndef {guard}", f"#define {guard}", "", "#include <math.h>", "",
-            f"static inline void {name}({given}double out[{outputs}]) {{"]  # fmt: skip
-
-
-def _glsl_head(name: str, inputs: Sequence[str], outputs: int) -> list[str]:
-    return [f"void {name}({''.join(f'float {x}, ' for x in inputs)}out float result[{outputs}]) {{"]
-
-
-def _numpy_head(name: str, inputs: Sequence[str], outputs: int) -> list[str]:
-    return ["import numpy as np", "", "", f"def {name}({', '.join(inputs)}):", f"    out = [0.0] * {outputs}"]
-
-
-_C_WORDS = "auto break case char const continue default do double else enum extern float for goto if int long out return " \
-    "short signed sizeof static struct switch typedef union unsigned void volatile while inline"  # fmt: skip
+_C_WORDS = (
+    "auto break case char const continue default do double else enum extern float for goto if int long out"
+    " return short signed sizeof static struct switch typedef union unsigned void volatile while inline"
+)
 LANGUAGES = {
-    "c": _Language(0, _c_head, "    const double {0} = {1};", "    out[{0}] = {1};", ["}", "", "#endif"], frozenset(_C_WORDS.split())),
-    "numpy": _Language(1, _numpy_head, "    {0} = {1}", "    out[{0}] = {1}", ["    return out"], frozenset({*keyword.kwlist, "np", "out"})),
-    "glsl": _Language(2, _glsl_head, "    float {0} = {1};", "    result[{0}] = {1};", ["}"], frozenset({*_C_WORDS.split(), "result", "in", "inout", "uniform", "buffer", "input", "output", "sample"})),
+    "c": _Language(
+        0,
+        "#ifndef DRESSI_{upper}_H\n#define DRESSI_{upper}_H\n\n#include <math.h>\n\n"
+        "static inline void {name}({parameters}) {{",
+        "double {}", "double out[{}]", "    const double {0} = {1};", "    out[{0}] = {1};", "}\n\n#endif",
+        _C_WORDS,
+    ),
+    "numpy": _Language(
+        1, "import numpy as np\n\n\ndef {name}({parameters}):\n    out = [0.0] * {count}",
+        "{}", "", "    {0} = {1}", "    out[{0}] = {1}", "    return out", " ".join([*keyword.kwlist, "np out"]),
+    ),
+    "glsl": _Language(
+        2, "void {name}({parameters}) {{",
+        "float {}", "out float result[{}]", "    float {0} = {1};", "    result[{0}] = {1};", "}",
+        f"{_C_WORDS} result in inout uniform buffer input output sample",
+    ),
 }  # fmt: skip
 
 
@@ -165,19 +148,19 @@ def source(
     names = {(v, k): text for v in leaves for k, text in enumerate(_names(v))}
     given = list(names.values())
     for text in [name, *given]:
-        if not re.fullmatch(r"[A-Za-z]\w*", text) or text in to.reserved or re.fullmatch(r"t\d+", text):
-            raise GraphError(
-                f"{language} cannot have {text!r} as a name: give the {'function' if text == name else 'leaf'} another name="
-            )
+        taken = text in to.reserved.split() or re.fullmatch(r"t\d+", text)
+        if taken or not re.fullmatch(r"[A-Za-z]\w*", text):
+            what = "function" if text == name else "leaf"
+            raise GraphError(f"{language} cannot have {text!r} as a name: give the {what} another name=")
     twice = next((x for x in given if given.count(x) > 1), None)
     if twice:
         raise GraphError(f"two leaves are named {twice!r}: give one of them another name=")
     steps = shortest(reader.table, roots, product_cost)
-    lines = to.head(name, given, len(roots))
-    written = _Body(steps, to, names)
-    lines += written.lines
-    lines += [to.result.format(k, written.term(r) if r else "0.0") for k, r in enumerate(steps.roots)]
-    return "\n".join([*lines, *to.tail, ""])
+    parameters = [to.argument.format(x) for x in given] + [to.output.format(len(roots))] * bool(to.output)
+    head = to.head.format(name=name, upper=name.upper(), parameters=", ".join(parameters), count=len(roots))
+    body = _Body(steps, to, names)
+    results = [to.result.format(k, body.term(r) if r else "0.0") for k, r in enumerate(steps.roots)]
+    return "\n".join([head, *body.lines, *results, to.tail, ""])
 
 
 def _names(v: Variable) -> list[str]:
@@ -234,7 +217,7 @@ class _Body:
                 raise GraphError(
                     f"{function.__name__} cannot be written as text; write it with operations of F"
                 )
-            text = spelled[self.to.column] or spelled[0]
+            text = spelled[self.to.column if self.to.column < len(spelled) else 0]
             return text.format(*(f"({self.term(m)})" if m < 0 else self._text[m] for m in terms))
         first, *rest = sorted(terms, key=lambda m: m < 0)
         return self.term(first) + "".join(f" {'+' if m > 0 else '-'} {self._text[abs(m)]}" for m in rest)

@@ -1,15 +1,15 @@
 """Jacobians, Hessians and derivatives of any order of computations of one texel, with few operations.
 
 The components of all values become expressions (``table``), in which equal ones are one. Derivatives are
-eliminated forward (a pass an input) and in reverse (a pass an output), and the way with fewer operations is
-kept. The result is Variables again, of as many texels as the outputs have: a Jacobian of an image is an
-image.
+eliminated forward (a pass an input) and in reverse (a pass an output); the cheaper way is kept. The result is
+Variables with the texels of the outputs: the Jacobian of an image is an image.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 from ...errors import GraphError
@@ -90,10 +90,8 @@ def hessian(
     (y,) = outputs
     table, reader, (root,) = _read([y], inputs)
     wanted = [x for v in inputs for x in reader.leaves[v]]
-    found = Derivatives(table)
-    first = found.adjoints(root, [x.entry for x in wanted])
-    steps = _best(table, first, wanted, limit)
-    return _rows(steps, inputs, [y.domain] * len(wanted), limit)
+    slopes = Derivatives(table).adjoints(root, [x.entry for x in wanted])
+    return _rows(_best(table, slopes, wanted, limit), inputs, [y.domain] * len(wanted), limit)
 
 
 @paused()
@@ -115,9 +113,9 @@ def derivative(y: Variable, x: Variable, order: int = 1, *, limit: int | None = 
         raise GraphError(f"the order of a derivative is 0, 1, ..., not {order!r}")
     (y,), (x,) = outputs, inputs
     table, reader, roots = _read([y], [x])
-    found, entry, begun = Derivatives(table), reader.leaves[x][0].entry, len(table)
+    derivatives, entry, begun = Derivatives(table), reader.leaves[x][0].entry, len(table)
     for _ in range(order):
-        roots = found.tangents(roots, {entry: UNIT})
+        roots = derivatives.tangents(roots, {entry: UNIT})
         _refuse(len(table) - begun, limit)
     steps = shortest(table, roots)
     _refuse(count(steps).total, limit)
@@ -125,22 +123,22 @@ def derivative(y: Variable, x: Variable, order: int = 1, *, limit: int | None = 
 
 
 def _best(table: Table, roots: Sequence[Scaled], wanted: Sequence[Scaled], limit: int | None) -> Steps:
-    """The derivatives of the roots by each of the entries wanted, row by row: forward or in reverse. What
-    they add to the table estimates their operations, before any is counted."""
-    found, entries, begun = Derivatives(table), [x.entry for x in wanted], len(table)
+    """The derivatives of the roots by each of the entries wanted, row by row: forward or in reverse. The growth
+    of the table estimates their operations before they are counted."""
+    derivatives, entries, begun = Derivatives(table), [x.entry for x in wanted], len(table)
     ways = list[Steps]()
     if len(wanted) <= 4 * len(roots):
         columns = list[list[Scaled]]()
         for x in entries:
-            columns.append(found.tangents(roots, {n: UNIT if n == x else ZERO for n in entries}))
+            columns.append(derivatives.tangents(roots, {n: UNIT if n == x else ZERO for n in entries}))
             _refuse(len(table) - begun, limit)
         ways.append(shortest(table, [c[k] for k in range(len(roots)) for c in columns]))
     if len(roots) <= 4 * len(wanted):
-        rows = list[list[Scaled]]()
+        entries_by_row = list[Scaled]()
         for r in roots:
-            rows.append(found.adjoints(r, entries))
+            entries_by_row += derivatives.adjoints(r, entries)
             _refuse(len(table) - begun, limit)
-        ways.append(shortest(table, [x for row in rows for x in row]))
+        ways.append(shortest(table, entries_by_row))
     return fewest_of(ways)
 
 
@@ -160,8 +158,8 @@ def _refuse(operations: int, limit: int | None) -> None:
         raise GraphError(f"the limit is a number of operations, or None for no limit, not {limit!r}")
     if limit is not None and operations > limit:
         raise GraphError(
-            f"the derivative takes about {operations:,} operations a texel, more than the limit of {limit:,}: take it by fewer "
-            "inputs or of a lower order, use jvp or gradient, or pass limit=None"
+            f"the derivative takes about {operations:,} operations a texel, more than the limit of {limit:,}:"
+            " take it by fewer inputs or of a lower order, use jvp or gradient, or pass limit=None"
         )
 
 
@@ -175,7 +173,8 @@ def _read(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> tuple[Tabl
     for x in inputs:
         if not any(all(n in (1, m) for n, m in zip(_extents(x), _extents(y), strict=True)) for y in outputs):
             raise GraphError(
-                f"{x} has other texels than {outputs[0]}: the inputs of a Jacobian have one texel, or those of an output"
+                f"{x} has other texels than {outputs[0]}: the inputs of a Jacobian have one texel, or those"
+                " of an output"
             )
     return reader.table, reader, [x for y in outputs for x in reader.known[y]]
 
@@ -188,9 +187,8 @@ def _same_texel(reader: Reader, outputs: Sequence[Variable], inputs: Sequence[Va
     """Raises GraphError where an input reaches an output in another way than through expressions."""
     reached = set(inputs)
     for f in topological_order(outputs):
-        if f.output in reached or reached.isdisjoint(f.inputs):
-            continue
-        if f.output.vtype.is_int or f.zero_derivative:
+        constant_output = f.output.vtype.is_int or f.zero_derivative
+        if f.output in reached or reached.isdisjoint(f.inputs) or constant_output:
             continue
         if _is_undeclared(type(f)):
             f.partials(*f.inputs)  # raises, and says why
@@ -213,8 +211,7 @@ class Writer:
     """Writes the values of steps as scalar Variables. Symbols are (Variable, component)."""
 
     def __init__(self, steps: Steps):
-        self.steps = steps
-        self.made: dict[int, Variable] = {}
+        self.steps, self.made = steps, dict[int, Variable]()
         order = steps.order()
         self.uses = steps.uses(order)
         for n in order:
@@ -242,32 +239,21 @@ class Writer:
             function, fields = of
             given = [as_variable(self._term(m)) for m in self.steps.terms[n]]
             return function(*given, **dict(zip(function.fields, fields, strict=True))).output
-        return self._sum(self.steps.terms[n])
-
-    def _sum(self, terms: Sequence[int]) -> Variable:
-        first, *rest = sorted(terms, key=lambda m: m < 0)
-        found = self._term(first)
+        first, *rest = sorted(self.steps.terms[n], key=lambda m: m < 0)
+        total = self._term(first)
         for m in rest:
-            found = found + self.made[m] if m > 0 else found - self.made[-m]
-        return found
+            total = total + self.made[m] if m > 0 else total - self.made[-m]
+        return total
 
     def _product(self, factors: Sequence[int]) -> Variable:
         below = [n for n in factors if self.steps.kinds[n] == RECIPROCAL and self.uses[n] == 1]
         above, counted = list[Variable](), Counter(n for n in factors if n not in below[:1])
         while counted:  # x x x x -> (x x)(x x)
-            found = None
-            for n, power in counted.items():
-                if power % 2:
-                    found = self.made[n] if found is None else hadamard(found, self.made[n])
-            if found is not None:
-                above.append(found)
+            odd = [self.made[n] for n, power in counted.items() if power % 2]
+            above += [reduce(hadamard, odd)] if odd else []
             counted = Counter({self._square(n): power // 2 for n, power in counted.items() if power > 1})
-        total = above[0]
-        for v in above[1:]:
-            total = hadamard(total, v)
-        if below:
-            total = total / self.made[self.steps.operands[below[0]][0]]
-        return total
+        total = reduce(hadamard, above)
+        return total / self.made[self.steps.operands[below[0]][0]] if below else total
 
     def _square(self, n: int) -> int:
         square = self.steps.add(PRODUCT, [n, n])
@@ -284,20 +270,15 @@ def component_of(v: Variable, number: int) -> Variable:
 
 def of_components(parts: Sequence[Variable], vtype: VType, domain: Domain) -> Variable:
     """The Variable of a type and domain that has these components, those of a matrix row by row."""
-    found: Any
     if vtype.is_scalar:
-        (found,) = parts
+        (value,) = parts
     elif vtype.is_matrix:
         rows, columns = vtype.shape
-        vectors = [_vector([parts[i * columns + j] for i in range(rows)]) for j in range(columns)]
-        found = Columns(*vectors).output
+        vectors = [parts[j::columns] for j in range(columns)]
+        value = Columns(*(Construct(vector_type(rows), *v).output for v in vectors)).output
     else:
-        found = _vector(parts)
-    return found if found.domain == domain else Expand(found, domain).output
-
-
-def _vector(parts: Sequence[Variable]) -> Variable:
-    return Construct(vector_type(len(parts)), *parts).output
+        value = Construct(vtype, *parts).output
+    return value if value.domain == domain else Expand(value, domain).output
 
 
 # Derivatives of expressions: forward and reverse elimination, by the derivatives that the Functions declare.
@@ -310,8 +291,7 @@ class Derivatives:
         self.table = table
         self._partials: dict[int, list[tuple[int, Scaled]]] = {}
         self._declared: dict[Hashable, tuple[Function, Sequence[Variable | None], list[Any]]] = {}
-        """Of a Function: one of it, its derivative by each input, and the order in which a reader reads
-        these."""
+        """By class and fields: a Function, its derivative by each input, and the order in which these are read."""
 
     def partials(self, entry: int) -> list[tuple[int, Scaled]]:
         """(entry it is made of, derivative by that entry)."""
@@ -329,12 +309,11 @@ class Derivatives:
             if len(factors) == 2 and factors[0][1] == factors[1][1] == 1:
                 (a, _), (b, _) = factors
                 return [(a, scaled((1, b))), (b, scaled((1, a)))]
-            found = []
+            slopes = []
             for n, power in factors:
-                rest = [(Scaled(1, m), p - (m == n)) for m, p in factors]
-                d = table.product(rest)
-                found.append((n, Scaled(times(d.factor, power), d.entry)))
-            return found
+                d = table.product([(Scaled(1, m), p - (m == n)) for m, p in factors])
+                slopes.append((n, Scaled(times(d.factor, power), d.entry)))
+            return slopes
         if type(form) is Call:
             slopes = self._of_call(entry, form.function, form.arguments)
             return [
@@ -377,10 +356,8 @@ class Derivatives:
         order = self.table.order([root.entry])
         active = set(wanted)
         for entry in order:
-            for n, _ in self.partials(entry):
-                if n in active:
-                    active.add(entry)
-                    break
+            if any(n in active for n, _ in self.partials(entry)):
+                active.add(entry)
         parts = defaultdict[int, list[Scaled]](list, {root.entry: [Scaled(root.factor, ONE)]})
         totals: dict[int, Scaled] = {}
         for entry in reversed(order):

@@ -217,7 +217,8 @@ class Notation:
         terms = sorted(index.terms, key=lambda term: -term[1])
         if not terms or index.constant or index.divisor != 1 or terms[-1][1] != 1:
             self.fail(
-                f"has the index {ast.unparse(node)!r} on the left; that is an axis, or as 2 * x + dx, which dx fills"
+                f"has the index {ast.unparse(node)!r} on the left; that is an axis, or as 2 * x + dx, which"
+                " dx fills"
             )
         self.radices.append(tuple(k for _, k in terms))
         return tuple(a for a, _ in terms)
@@ -256,8 +257,8 @@ class Notation:
                 if not by.terms and by.constant > 0 and by.divisor == 1:
                     return x._replace(divisor=x.divisor * by.constant)
         self.fail(
-            f"has the index {ast.unparse(node)!r}; an index is a sum of multiples of axes and numbers, which may be divided"
-            " by // (for others use F.lookup)"
+            f"has the index {ast.unparse(node)!r}; an index is a sum of multiples of axes and numbers, which"
+            " may be divided by // (for others use F.lookup)"
         )
 
     def _scaled(self, index: Index, by: int, node: ast.expr) -> Index:
@@ -416,7 +417,8 @@ class Contraction:
             for axis, radix in zip(reversed(axes), reversed(radices), strict=True):
                 if radix != reach:
                     self.notation.fail(
-                        f"multiplies the axis {axis} on the left by {radix}; what is added to it has {reach} values"
+                        f"multiplies the axis {axis} on the left by {radix}; what is added to it has {reach}"
+                        " values"
                     )
                 reach *= self.extents[axis]
 

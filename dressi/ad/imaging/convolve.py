@@ -133,7 +133,8 @@ def _correlated(
         raise GraphError(f"{image} has components, and {weight} channels; use F.to_channels(image)")
     if channels != inputs * groups or outputs % groups:
         raise GraphError(
-            f"{weight} makes {outputs} channels from {inputs} in each of {groups} groups; {image} has {channels}"
+            f"{weight} makes {outputs} channels from {inputs} in each of {groups} groups; {image} has"
+            f" {channels}"
         )
     if groups == 1:
         text = f"out[n, o, y, x] = image[n, c, {place}] * weight[o, c, j, i]"

@@ -47,8 +47,8 @@ def slice_grid(grid: Variable, guide: Variable, depths: int | None = None) -> Va
         raise GraphError(f"the guide of a grid is FLOAT without channels, not {guide}")
     if grid.vtype.is_int or depths < 2 or grid.channels % depths:
         raise GraphError(
-            f"a grid holds floats of two depths at least, each depth a channel for each of the result; {grid} has {depths}"
-            f" in {grid.channels} channels"
+            f"a grid holds floats of two depths at least, each depth a channel for each of the result; {grid}"
+            f" has {depths} in {grid.channels} channels"
         )
     (width, height), (columns, rows) = guide.size, grid.size
     # A row more above and below, so that every row of texels lies between two.

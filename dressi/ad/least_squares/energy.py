@@ -153,7 +153,8 @@ class Energy:
         for r, kernel in found:
             if not isinstance(r, Variable):
                 raise GraphError(
-                    f"a residual is a Variable, or Robust(Variable, kernel), not {r!r}; F makes one of numbers"
+                    f"a residual is a Variable, or Robust(Variable, kernel), not {r!r}; F makes one of"
+                    " numbers"
                 )
             if r.vtype.is_int:
                 raise GraphError(f"the residual {r} holds integers; convert it with F.to_float")
@@ -247,8 +248,8 @@ def _check(y: Variable, inputs: Sequence[Variable]) -> None:
             continue
         if not texel_by_texel(function, read):
             raise GraphError(
-                f"{y} is not computed texel by texel from the inputs of linearized: {type(function).__name__} (made at"
-                f" {function.output.where}) reads other texels; make its output an input"
+                f"{y} is not computed texel by texel from the inputs of linearized: {type(function).__name__}"
+                f" (made at {function.output.where}) reads other texels; make its output an input"
             )
         depending.add(function.output)
     if y not in depending or y in ends:

@@ -54,7 +54,8 @@ class LeastSquares(ABC):
             check_clock(self.counter)
         if self.preconditioner is not None and not isinstance(self.preconditioner, Preconditioner):
             raise GraphError(
-                f"a preconditioner is Jacobi(), BlockJacobi(), Multilevel() or None, not {self.preconditioner!r}"
+                "a preconditioner is Jacobi(), BlockJacobi(), Multilevel() or None, not"
+                f" {self.preconditioner!r}"
             )
         for name in ("tolerance", "function_tolerance"):
             self._number(name, 0.0)
@@ -81,8 +82,8 @@ class LeastSquares(ABC):
         batches = {p.batch for p in parameters} if self.independent else {1}
         if len(batches) > 1:
             raise GraphError(
-                "independent problems need unknowns of one batch, an image for each problem, not "
-                f"{', '.join(map(str, parameters))}"
+                "independent problems need unknowns of one batch, an image for each problem, not"
+                f" {', '.join(map(str, parameters))}"
             )
         problems = batches.pop() if batches else 1
         own = names(parameters)
@@ -147,9 +148,9 @@ class Solve:
         for r in self.energy.residuals if solver.independent else ():
             if r.batch != problems:
                 raise GraphError(
-                    f"the residual {r} has a batch of {r.batch} and the unknowns of {problems}, but independent"
-                    " problems have an image each in both; Variable.of(array, batched=True) takes the first axis as"
-                    " the batch"
+                    f"the residual {r} has a batch of {r.batch} and the unknowns of {problems}, but"
+                    " independent problems have an image each in both; Variable.of(array, batched=True)"
+                    " takes the first axis as the batch"
                 )
 
     @property

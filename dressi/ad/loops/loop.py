@@ -63,8 +63,8 @@ def loop(
         body,
         width,
         "the body of a loop",
-        "it gets the state alone: a counter of the iterations is one more state,"
-        " F.loop(lambda k, x: (k + 1, ...), (F.constant(0), x), count)",
+        "it gets the state alone: a counter of the iterations is one more state, F.loop(lambda k, x: (k + 1,"
+        " ...), (F.constant(0), x), count)",
     )
     if until is not None:
         check_function(until, width, "the condition that ends a loop", "it gets the state, as the body does")
@@ -134,5 +134,6 @@ def _check(values: Sequence[Variable], made: Sequence[Variable]) -> None:
     for old, new in zip(values, made, strict=True):
         if (old.vtype, old.domain) != (new.vtype, new.domain):
             raise GraphError(
-                f"the body of a loop makes {new} of {old}; type, size, batch and channels stay the same, see F.expand"
+                f"the body of a loop makes {new} of {old}; type, size, batch and channels stay the same, see"
+                " F.expand"
             )

@@ -66,8 +66,8 @@ class LoopFunction(Function):
     def unfinished(self) -> str:
         """What is said of a loop whose condition was not met."""
         return (
-            f"the loop made at {self.where} did not meet its condition in {self.loop.count} iterations; raise its count, or"
-            " loosen the condition"
+            f"the loop made at {self.where} did not meet its condition in {self.loop.count} iterations; raise"
+            " its count, or loosen the condition"
         )
 
     def jvp(self, tangents):

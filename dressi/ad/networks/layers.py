@@ -320,7 +320,8 @@ def windows(x: Variable, size: int) -> Variable:
     """
     down, across = _windows_in(x.size, size)
     return F.contract(
-        "out[down * across * n + across * a + b, c, 0 * z + z, s * j + i] = x[n, c, s * a + j + z, s * b + i]",
+        "out[down * across * n + across * a + b, c, 0 * z + z, s * j + i]"
+        " = x[n, c, s * a + j + z, s * b + i]",
         x=x, s=size, down=down, across=across, extents={"a": down, "b": across, "j": size, "i": size, "z": 1},
     )  # fmt: skip
 

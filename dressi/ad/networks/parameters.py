@@ -73,7 +73,8 @@ def _parameter(values: Any, name: str) -> Parameter:
     if array is None or array.dtype.kind != "f":
         what = values if array is None else f"an array of {array.dtype}"
         raise GraphError(
-            f"the parameter '{shown(name)}' is an array of floats, not {what}; leave it out of the tree, or convert it"
+            f"the parameter '{shown(name)}' is an array of floats, not {what}; leave it out of the tree, or"
+            " convert it"
         )
     shape = array.shape
     match shape:
@@ -89,8 +90,8 @@ def _parameter(values: Any, name: str) -> Parameter:
             leaf = cast(Parameter, Parameter.of(array, vector_type(features), batched=True, name=name))
         case _:
             raise GraphError(
-                f"the parameter '{shown(name)}' has the shape {shape}; parameters are (C,), (O, I), (O, I, H, W), or tables"
-                " (L, T, F) with F <= 4"
+                f"the parameter '{shown(name)}' has the shape {shape}; parameters are (C,), (O, I), (O, I, H,"
+                " W), or tables (L, T, F) with F <= 4"
             )
     if leaf.data is None:
         leaf.data = leaf.conform(array.reshape(leaf.shape))
@@ -160,8 +161,8 @@ def variables(tree: Tree) -> list[Variable]:
     for name, leaf in leaves.items():
         if not isinstance(leaf, Variable):
             raise GraphError(
-                f"the parameter '{shown(name)}' is no Variable, but {type(leaf).__name__}; networks.parameters"
-                " makes them"
+                f"the parameter '{shown(name)}' is no Variable, but {type(leaf).__name__};"
+                " networks.parameters makes them"
             )
     return list(leaves.values())
 
@@ -215,7 +216,8 @@ def assigned(tree: Tree, values: Tree) -> dict[Variable, np.ndarray]:
         same = [n for n in array.shape if n != 1] == [n for n in shape if n != 1]
         if array.dtype.kind != "f" or not same:
             raise GraphError(
-                f"the parameter '{shown(name)}' takes floats of shape {shape}, not {array.dtype} of {array.shape}"
+                f"the parameter '{shown(name)}' takes floats of shape {shape}, not {array.dtype} of"
+                f" {array.shape}"
             )
         table = (leaf.batch, leaf.count, *leaf.vtype.shape)
         new[leaf] = array.reshape(leaf.shape if leaf.count is None else table)

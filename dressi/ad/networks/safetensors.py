@@ -48,8 +48,8 @@ def load_safetensors(path: str | Path) -> dict[str, np.ndarray]:
         return _arrays(data)
     except _Wrong as error:
         raise InputError(
-            f"'{path}' is no safetensors file that can be read: {error}; save it again, with safetensors.torch.save_file"
-            " or networks.save_safetensors"
+            f"'{path}' is no safetensors file that can be read: {error}; save it again, with"
+            " safetensors.torch.save_file or networks.save_safetensors"
         ) from None
 
 
@@ -98,7 +98,8 @@ def _array(name: str, entry: Any, body: memoryview) -> np.ndarray:
         raise _Wrong(f"'{shown(name)}' has no shape, or lies outside of the file")
     if not isinstance(kind, str) or (kind not in TYPES and kind != BFLOAT):
         raise _Wrong(
-            f"'{shown(name)}' is of the type {shown(repr(kind), 20)}, which is none of {', '.join([*TYPES, BFLOAT])}"
+            f"'{shown(name)}' is of the type {shown(repr(kind), 20)}, which is none of"
+            f" {', '.join([*TYPES, BFLOAT])}"
         )
     dtype = np.dtype(TYPES.get(kind, "<u2"))
     if len(shape) > 32 or math.prod(shape) * dtype.itemsize != span[1] - span[0]:
@@ -136,7 +137,8 @@ def save_safetensors(path: str | Path, tree: Any, metadata: Mapping[str, str] | 
         code = codes.get(array.dtype.newbyteorder("<"))
         if code is None:
             raise InputError(
-                f"'{shown(name)}' is an array of {array.dtype}, which safetensors files do not hold; use float32"
+                f"'{shown(name)}' is an array of {array.dtype}, which safetensors files do not hold; use"
+                " float32"
             )
         bits = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
         header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [at, at + len(bits)]}

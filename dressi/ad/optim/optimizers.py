@@ -65,8 +65,8 @@ def _check_parts(parts: Iterable[Any]) -> None:
     for part in parts:
         if not isinstance(part, Optimizer):
             raise GraphError(
-                f"a part of an optimizer is made by adam(rate), sgd(rate), ..., not {part!r}; a least-squares solver moves all"
-                " unknowns together and stands alone, GaussNewton(counter=step)"
+                f"a part of an optimizer is made by adam(rate), sgd(rate), ..., not {part!r}; a least-squares"
+                " solver moves all unknowns together and stands alone, GaussNewton(counter=step)"
             )
 
 

@@ -216,7 +216,8 @@ def restricted(x: Variable) -> Variable:
     weights 1, 1/2 and 1/4; zero outside."""
     width, height = coarser(x.size)
     return F.contract(
-        "out[y, x] = image[2 * y + j - 1, 2 * x + i - 1] * (1.0 if j == 1 else 0.5) * (1.0 if i == 1 else 0.5)",
+        "out[y, x] = image[2 * y + j - 1, 2 * x + i - 1]"
+        " * (1.0 if j == 1 else 0.5) * (1.0 if i == 1 else 0.5)",
         border="zero",
         extents={"y": height, "x": width, "j": 3, "i": 3},
         image=x,
