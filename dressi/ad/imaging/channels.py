@@ -7,7 +7,7 @@ from ..contract.contraction import ContractFunction
 from ..contract.terms import shape_of
 from ..graph import Variable
 from ..graph.index_map import Affine, IndexMap
-from ..ops.pixel.arithmetic import add
+from ..ops.pixel.arithmetic import total
 from ..ops.pixel.constant import operands
 from ..ops.pixel.matrix import component
 from ..ops.pixel.vector import Construct
@@ -19,8 +19,7 @@ __all__ = ["channel", "channels", "concatenate_channels", "from_channels", "to_c
 def channels(x: Variable, first: int, count: int) -> Variable:
     """Channels first to first + count - 1 of an image, as an image of ``count`` channels.
 
-    x: any type. The result has its type, size and batch. Differentiable. Raises GraphError where x has fewer
-    channels.
+    x: any type. The result has its type, size and batch. Differentiable. Raises GraphError beyond the last one.
 
     >>> F.channels(Variable(FLOAT, (8, 8), batch=2, channels=5), 1, 3)
     FLOAT ContractFunction#... (8x8 x 2, 3 channels)
@@ -57,7 +56,7 @@ def concatenate_channels(*images: Variable) -> Variable:
     given = operands(*images)
     if not given:
         raise GraphError("there are no images whose channels are to be put together")
-    first, total = given[0], sum(x.channels for x in given)
+    first, count = given[0], sum(x.channels for x in given)
     for x in given:
         if (x.vtype, x.size, x.batch) != (first.vtype, first.size, first.batch):
             raise GraphError(
@@ -65,12 +64,9 @@ def concatenate_channels(*images: Variable) -> Variable:
             )
     parts, before = [], 0
     for x in given:
-        parts.append(_placed(x, -before, total))
+        parts.append(_placed(x, -before, count))
         before += x.channels
-    found = parts[0]
-    for part in parts[1:]:
-        found = add(found, part)
-    return found
+    return total(parts)
 
 
 def _placed(x: Variable, first: int, count: int) -> Variable:
@@ -83,8 +79,7 @@ def _placed(x: Variable, first: int, count: int) -> Variable:
 def to_channels(x: Variable) -> Variable:
     """The components of texels as channels.
 
-    x: VECn or IVECn without channels. The result is FLOAT (INT) with n channels. Differentiable. Raises
-    GraphError.
+    x: VECn or IVECn without channels. The result is FLOAT (INT) of n channels. Differentiable. Raises GraphError.
 
     >>> photograph = Variable(VEC3, (64, 48))
     >>> F.to_channels(photograph).shape

@@ -23,8 +23,7 @@ from ..types import FLOAT, INT, whole
 
 __all__ = ["contract"]
 
-LEADING = ("the batch", "the channels", "the rows")
-"""The names of the axes n, c and y where they are left out."""
+LEADING = ("the batch", "the channels", "the rows")  # names of the axes n, c and y where they are left out
 
 
 class Index(NamedTuple):
@@ -35,17 +34,10 @@ class Index(NamedTuple):
     divisor: int = 1
 
     @property
-    def terms_by_axis(self) -> dict[str, int]:
-        return dict(self.terms)
-
-    @property
     def alone(self) -> str | None:
         """The axis that it is, None if it is more than that."""
-        return (
-            self.terms[0][0]
-            if self == Index(self.terms[:1]) and self.terms and self.terms[0][1] == 1
-            else None
-        )
+        axis = self.terms[0][0] if self.terms else ""
+        return axis if self == Index(((axis, 1),)) else None
 
     def affine(self, numbers: Mapping[str, int]) -> Affine:
         return Affine.of({numbers[a]: k for a, k in self.terms}, self.constant, self.divisor)
@@ -55,12 +47,12 @@ class Index(NamedTuple):
 
     def plus(self, other: Index) -> Index:
         """The sum of two, of which at most one is divided."""
-        divisor = self.divisor * other.divisor
         a, b = self.scaled(other.divisor), other.scaled(self.divisor)
-        terms = a.terms_by_axis
+        terms = dict(a.terms)
         for axis, k in b.terms:
             terms[axis] = terms.get(axis, 0) + k
-        return Index(tuple((x, k) for x, k in terms.items() if k), a.constant + b.constant, divisor)
+        kept = tuple((axis, k) for axis, k in terms.items() if k)
+        return Index(kept, a.constant + b.constant, self.divisor * other.divisor)
 
     def __str__(self) -> str:
         names = [a for a, _ in self.terms]
@@ -94,12 +86,11 @@ OPERATORS: dict[type[ast.AST], Callable[..., Variable]] = {
 
 
 class Notation:
-    """An expression as data.
+    """An expression as data. Raises GraphError.
 
-    output: the axes of the output, as many as are written, each of one axis or of several, the slowest first,
-    whose ``radices`` are what these are multiplied by.  reads: (name of the operand, indices n, c, y, x),
-    each once.  formals: a placeholder for each of them.  indices: the axes whose values are used, each with
-    its INT placeholder.  root: the body over all placeholders.  Raises GraphError.
+    output: the written axes of the output. Each is made of one axis or of several, the slowest first;
+    ``radices`` are their factors.  reads: (name of the operand, its indices) -> placeholder.  indices: axes
+    whose values are used -> INT placeholder.  root: the body over all placeholders.
     """
 
     def __init__(self, text: str, given: Mapping[str, Any]):
@@ -110,7 +101,7 @@ class Notation:
         self.reads: dict[tuple[str, tuple[Index, ...]], Variable] = {}
         self._used: set[str] = set()
         self.indices: dict[str, Variable] = {}
-        self.axes: dict[str, None] = {}
+        self.axes: dict[str, None] = {}  # in the order of their first use
         self.radices: list[tuple[int, ...]] = []
         self._check_text()
         try:
@@ -170,7 +161,7 @@ class Notation:
                 self._used.add(name)
                 return self.numbers[name]
             case ast.Name(id=name):
-                self._known(name)
+                self.axes.setdefault(name)
                 if name not in self.indices:
                     self.indices[name] = Variable(INT)
                 return math.to_float(self.indices[name])
@@ -223,10 +214,6 @@ class Notation:
         self.radices.append(tuple(k for _, k in terms))
         return tuple(a for a, _ in terms)
 
-    def _known(self, name: str) -> None:
-        """Notes an axis in the order of its first use."""
-        self.axes.setdefault(name)
-
     def _index(self, node: ast.expr) -> Index:
         """An index as an affine function of axes."""
         match node:
@@ -236,7 +223,7 @@ class Notation:
                 self._used.add(name)
                 return Index((), self.numbers[name])
             case ast.Name(id=name) if name not in self.operands:
-                self._known(name)
+                self.axes.setdefault(name)
                 return Index(((name, 1),))
             case ast.UnaryOp(op=ast.USub(), operand=x):
                 return self._scaled(self._index(x), -1, node)
@@ -291,43 +278,43 @@ def contract(
 ) -> Variable:
     """A sum over axes, written with indices: convolutions, matrix products, reductions, slices of grids.
 
-    expression: ``out[...] = ...``. The axes on the left are those of the result; every other axis is summed over. Indices
-    are those of arrays: row and column, ``[y, x]``, before them the channel if there are any, before that the number in the
-    batch. What is left out runs along, as in other operations. An index is a sum of multiples of axes and whole numbers,
-    and may be divided by a number with ``//``. The right side is arithmetic of operands, numbers and axes (their values),
-    with comparisons, ``a if c else b``, and the functions of F of one texel.
-    combine: "add", or "max" or "min" for the largest or smallest term instead of the sum. border: what is read beyond an
-    image along any of its axes, the batch and the channels among them: "zero", "clamp" (the nearest texel), "mirror" (with the
-    texel at the edge repeated, NumPy's "symmetric"), "reflect" (without repeating it) or "repeat"; None, the default, means
-    that nothing is. extents: of axes by their names.
-    operands: Variables (any type), numbers, and whole numbers for indices, by their names.
+    expression: ``out[...] = ...``. The axes on the left are those of the result; every other axis is summed over.
+    Indices are those of arrays: row and column, ``[y, x]``, before them the channel if there are any, before that
+    the number in the batch. Axes that are left out run along, as in other operations. An index is a sum of
+    multiples of axes and whole numbers, and may be divided by a number with ``//``. The right side is arithmetic
+    of operands, numbers and axes (their values), with comparisons, ``a if c else b``, and the functions of F of
+    one texel. combine: "add", or "max" or "min" for the largest or smallest term instead of the sum. border: what
+    is read beyond an image along any axis, also the batch and the channels: "zero", "clamp" (the nearest texel),
+    "mirror" (the texel at the edge twice, NumPy's "symmetric"), "reflect" (once) or "repeat"; None refuses such
+    reads. extents: of axes by their names. operands: Variables (any type), numbers, and whole numbers for
+    indices, by their names.
 
-    The extent of an axis is that of what it indexes alone. Of an axis y in ``image[s * y + dy]`` it is with a
-    border that of the image, divided by s and rounded up, and else the largest for which nothing beyond the
-    image is read. Differentiable by all operands; the derivatives are contractions. Raises GraphError, which
-    names the axis.
+    An axis has the extent of what it indexes alone. An axis y in ``image[s * y + dy]`` has, with a border, the
+    extent of the image divided by s and rounded up, else the largest for which nothing beyond the image is read.
+    Differentiable by all operands; the derivatives are contractions. Raises GraphError, which names the axis.
 
     >>> image, weight = Variable.of(np.arange(20.0).reshape(4, 5)), Variable.of([[0.0, 1.0, 0.0]], FLOAT)
-    >>> blur = F.contract("out[y, x] = image[y + dy - 1, x + dx - 1] * w[dy, dx]", border="zero", image=image, w=np.ones((3, 3)) / 9)
+    >>> box, text = np.ones((3, 3)) / 9, "out[y, x] = image[y + dy - 1, x + dx - 1] * w[dy, dx]"
+    >>> blur = F.contract(text, border="zero", image=image, w=box)
     >>> blur.size, F.contract("out[y, x] = image[y, 2 * x + dx] * w[0, dx]", image=image, w=weight).size
     ((5, 4), (2, 4))
     >>> product = F.contract("out[y, x] = a[y, k] * b[k, x]", a=image, b=np.ones((5, 7)))
     >>> product.size, evaluate(product)[0, 1].tolist()
     ((7, 4), [35.0, 35.0, 35.0, 35.0, 35.0, 35.0, 35.0])
     """
-    found = Notation(expression, operands)
+    notation = Notation(expression, operands)
     if combine not in COMBINE:
-        found.fail(f"combines terms by {combine!r}; that is one of {', '.join(COMBINE)}")
+        notation.fail(f"combines terms by {combine!r}; that is one of {', '.join(COMBINE)}")
     if border is not None and border not in BORDERS:
-        found.fail(f"has the border {border!r}; that is one of {', '.join(BORDERS)}")
-    if combine != "add" and not found.root.vtype.is_scalar:
-        found.fail(f"combines a {found.root.vtype.name} by {combine!r}; that takes scalars")
-    return Contraction(found, border, extents or {}).output_of(combine)
+        notation.fail(f"has the border {border!r}; that is one of {', '.join(BORDERS)}")
+    if combine != "add" and not notation.root.vtype.is_scalar:
+        notation.fail(f"combines a {notation.root.vtype.name} by {combine!r}; that takes scalars")
+    return Contraction(notation, border, extents or {}).output_of(combine)
 
 
 class Contraction:
-    """A notation with the indices of all four axes of each operand, and the extents of its axes. Raises
-    GraphError where these do not follow, or an index leaves its image."""
+    """A notation with four indices for each operand, and the extents of its axes. Raises GraphError if these do
+    not follow, or an index leaves its image."""
 
     def __init__(self, notation: Notation, border: str | None, given: Mapping[str, int]):
         self.notation, self.border = notation, border
@@ -354,14 +341,13 @@ class Contraction:
         return [*((name,) for name in LEADING[: len(IMAGE_AXES) - len(names)]), *names]
 
     def _whole(self, k: int, written: Sequence[Index]) -> list[Index]:
-        """The indices n, c, y, x of a read: those of the last axes of the array, which others run along with
-        the output."""
+        """The indices n, c, y, x of a read: axes that are not written run along with the output."""
         shape = shape_of(self.variables[k])
-        found = [None] * (len(IMAGE_AXES) - len(written)) + [*written]
+        indices = [None] * (len(IMAGE_AXES) - len(written)) + [*written]
         if len(written) == 3 and shape[1] == 1:
-            found = [written[0], None, *written[1:]]
+            indices = [written[0], None, *written[1:]]
         whole = []
-        for name, index, extent in zip((*LEADING, "the columns"), found, shape, strict=True):
+        for name, index, extent in zip((*LEADING, "the columns"), indices, shape, strict=True):
             if index is None and extent > 1 and (name,) not in self.output:
                 self.notation.fail(
                     f"reads {self.names[k]!r} by {len(written)} indices, but it has {extent} along {name}"
@@ -379,9 +365,7 @@ class Contraction:
         """Extents of the axes that index an image alone."""
         for k, s, index, extent in self._reads():
             axis = index.alone
-            if axis is None:
-                continue
-            if axis in given:
+            if axis is None or axis in given:
                 continue
             if self.extents.setdefault(axis, extent) != extent:
                 self.notation.fail(
@@ -395,20 +379,20 @@ class Contraction:
             if axis in LEADING:
                 self.extents.setdefault(axis, 1)
         while missing := [a for a in self.axes if a not in self.extents]:
-            found: dict[str, int] = {}
+            extents: dict[str, int] = {}
             for k, s, index, extent in self._reads():
-                new = [a for a in index.terms_by_axis if a in missing]
+                new = [a for a, _ in index.terms if a in missing]
                 if len(new) == 1:
                     (axis,) = new
                     most = self._most(index, axis, extent)
-                    found[axis] = min(found.get(axis, most), most)
+                    extents[axis] = min(extents.get(axis, most), most)
                     if most < 1:
                         self._leaves(k, s, index, extent)
-            if not found:
+            if not extents:
                 self.notation.fail(
                     f"does not tell the extent of the axis {missing[0]}; give extents={{{missing[0]!r}: ...}}"
                 )
-            self.extents |= found
+            self.extents |= extents
 
     def _filled(self) -> None:
         """Raises GraphError where the axes on the left leave gaps between texels or meet in one."""
@@ -423,27 +407,23 @@ class Contraction:
                 reach *= self.extents[axis]
 
     def _most(self, index: Index, axis: str, extent: int) -> int:
-        """The extent of an axis for which nothing beyond the image is read, or, with a border, that of the
-        image."""
-        by = index.terms_by_axis[axis]
+        """The largest extent of an axis that reads nothing beyond the image; with a border that of the image."""
+        by = dict(index.terms)[axis]
         if self.border is not None:
             return -(-extent * index.divisor // abs(by))
-        low, high = index.constant, index.constant
-        for a, c in index.terms:
-            if a != axis:
-                low, high = low + min(c * (self.extents[a] - 1), 0), high + max(c * (self.extents[a] - 1), 0)
+        reach = [c * (self.extents[a] - 1) for a, c in index.terms if a != axis]
+        low = index.constant + sum(r for r in reach if r < 0)
+        high = index.constant + sum(r for r in reach if r > 0)
         room = extent * index.divisor - 1 - high if by > 0 else low
         return room // abs(by) + 1
 
     def _leaves(self, k: int, s: int, index: Index, extent: int) -> NoReturn:
-        axis = IMAGE_AXES[s]
-        hint = f"give a border ({', '.join(map(repr, BORDERS))}), or extents="
         self.notation.fail(
-            f"reads {self.names[k]!r} at {index} along {axis}, which leaves [0, {extent}); {hint}"
+            f"reads {self.names[k]!r} at {index} along {IMAGE_AXES[s]}, which leaves [0, {extent}); give a"
+            f" border ({', '.join(map(repr, BORDERS))}), or extents="
         )
 
     def output_of(self, combine: str) -> Variable:
-        """The contraction."""
         number = {axis: i for i, axis in enumerate(self.axes)}
         extents = [self.extents[a] for a in self.axes]
         maps = []
@@ -454,8 +434,7 @@ class Contraction:
                 )
             affines = [i.affine(number) for i in self.indices[k]]
             for s, (affine, extent) in enumerate(zip(affines, shape_of(x), strict=True)):
-                beyond = not affine.within(extent, extents)
-                if beyond and self.border is None:
+                if self.border is None and not affine.within(extent, extents):
                     self._leaves(k, s, self.indices[k][s], extent)
             maps.append(IndexMap.to(affines, self.border or "zero").bordered(shape_of(x), extents))
         notation = self.notation

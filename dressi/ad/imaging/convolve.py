@@ -53,8 +53,7 @@ def correlate(
     groups: int = 1,
     border: str | None = "zero",
 ) -> Variable:
-    """The image correlated with a kernel, as the layers of networks do: out[y, x] = sum of image[y + dy - r,
-    x + dx - r] * weight[dy, dx].
+    """The image correlated with a kernel: out[y, x] = sum of image[y + dy - r, x + dx - r] * weight[dy, dx].
 
     image: FLOAT with any number of channels, or VECn. weight: FLOAT, of the size of the kernel. One kernel
     alone serves all channels and components; a batch of O kernels with I channels makes O channels from I *
@@ -111,17 +110,13 @@ def _correlated(
     outputs, inputs, height, width = shape_of(weight)
     if border is None and ((height - 1) * dy >= image.size[1] or (width - 1) * dx >= image.size[0]):
         raise GraphError(f"{image} is smaller than the kernel {weight}; give it a border, such as 'zero'")
-    numbers: dict[str, Any] = {"sy": sy, "sx": sx, "dy": dy, "dx": dx}
     if weight.vtype is not FLOAT:
         raise GraphError(f"the kernel {weight} is FLOAT")
-    # The first weight lies this many texels before the texel of the output, or behind it where the kernel is
-    # turned.
-    numbers |= {
-        axis: (0 if border is None else (extent - 1) // 2) * by
-        if not flipped
-        else ((extent - 1) - (0 if border is None else (extent - 1) // 2)) * by
-        for axis, extent, by in (("oy", height, dy), ("ox", width, dx))
-    }
+    # The first weight lies oy, ox before the texel of the output, or behind it if the kernel is turned.
+    before, left = (0 if border is None else (extent - 1) // 2 for extent in (height, width))
+    if flipped:
+        before, left = height - 1 - before, width - 1 - left
+    numbers: dict[str, Any] = {"sy": sy, "sx": sx, "dy": dy, "dx": dx, "oy": before * dy, "ox": left * dx}
     sign = ("+", "-") if not flipped else ("-", "+")
     place = f"sy * y {sign[0]} dy * j {sign[1]} oy, sx * x {sign[0]} dx * i {sign[1]} ox"
     if outputs * inputs == 1 and groups == 1:
@@ -155,15 +150,14 @@ def correlate_transposed(
     groups: int = 1,
     border: str | None = "zero",
 ) -> Variable:
-    """The transpose of ``correlate`` in its image: spreads every texel with the kernel, and enlarges by the
-    stride.
+    """The transpose of ``correlate``: spreads every texel with the kernel, and enlarges by the stride.
 
     image: FLOAT or VECn, of the domain that ``correlate(like, weight, ...)`` has. like: an image of the type
     and domain of the result, of which only these are used. weight, stride, dilation, groups, border: as for
     ``correlate``. Differentiable in image and weight. Raises GraphError.
 
-    >>> small = Variable.of([[1.0, 2.0]], FLOAT)
-    >>> evaluate(F.correlate_transposed(small, Variable.of([[1.0, 10.0]], FLOAT), Variable(FLOAT, (4, 1)), stride=2)).ravel().tolist()
+    >>> small, kernel = Variable.of([[1.0, 2.0]], FLOAT), Variable.of([[1.0, 10.0]], FLOAT)
+    >>> evaluate(F.correlate_transposed(small, kernel, Variable(FLOAT, (4, 1)), stride=2)).ravel().tolist()
     [1.0, 10.0, 2.0, 20.0]
     """
     made = correlate(like, weight, stride=stride, dilation=dilation, groups=groups, border=border)
@@ -174,17 +168,12 @@ def correlate_transposed(
 
 def _pool(x: Variable, window: Pair, stride: Pair | None, combine: str) -> Variable:
     (x,) = operands(x)
-    (height, width), by = pair(window, "a window"), pair(window if stride is None else stride, "a stride")
+    height, width = pair(window, "a window")
+    sy, sx = pair(window if stride is None else stride, "a stride")
     if height > x.size[1] or width > x.size[0]:
         raise GraphError(f"{x} is smaller than a window of {width}x{height}; use F.pad, or a smaller window")
-    return contract(
-        "out[y, x] = image[sy * y + j, sx * x + i]",
-        combine=combine,
-        extents={"j": height, "i": width},
-        image=x,
-        sy=by[0],
-        sx=by[1],
-    )
+    text, extents = "out[y, x] = image[sy * y + j, sx * x + i]", {"j": height, "i": width}
+    return contract(text, combine=combine, extents=extents, image=x, sy=sy, sx=sx)
 
 
 def max_pool(x: Variable, window: Pair, stride: Pair | None = None) -> Variable:
@@ -211,8 +200,7 @@ def min_pool(x: Variable, window: Pair, stride: Pair | None = None) -> Variable:
 
 
 def max_pool_index(x: Variable, window: Pair, stride: Pair | None = None) -> Variable:
-    """INT: the number of the largest value in each window, row by row from its first texel; the first of
-    equal ones.
+    """INT: the number of the first largest value in each window, row by row from its first texel.
 
     Arguments as for ``max_pool``. No derivative. Raises GraphError.
 
@@ -227,8 +215,7 @@ def max_pool_index(x: Variable, window: Pair, stride: Pair | None = None) -> Var
 def average_pool(x: Variable, window: Pair, stride: Pair | None = None) -> Variable:
     """The mean of each window.
 
-    x: FLOAT, VECn or MATn, any channels. window, stride: as for ``max_pool``. Differentiable. Raises
-    GraphError.
+    x: FLOAT, VECn or MATn, any channels. window, stride: as for ``max_pool``. Differentiable. Raises GraphError.
 
     >>> evaluate(F.average_pool(Variable.of([[1.0, 5.0, 2.0, 3.0, 4.0, 0.0]]), (2, 1))).ravel().tolist()
     [3.0, 2.5, 2.0]
@@ -280,8 +267,7 @@ def _window(x: Variable, radius: int, axis: str, combine: str) -> Variable:
 
 @operator
 def matmul(a: Like, b: Like) -> Variable:
-    """The product of matrices; the operator ``@``. Of matrices and vectors in texels, or of images as
-    matrices.
+    """The product of matrices and vectors in texels, or of images as matrices; the operator ``@``.
 
     a, b: MATn @ MATn is a MATn, MATn @ VECn is a VECn, and VECn @ MATn is a VECn (a row vector), texel by
     texel. FLOAT images are matrices of H rows and W columns, for every tile: (H, K) @ (K, W). Differentiable

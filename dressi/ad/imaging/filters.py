@@ -56,7 +56,6 @@ def gaussian_blur(x: Variable, sigma: float, border: str | None = "clamp", *, re
 
 
 def _separable(x: Variable, kernel: np.ndarray, border: str | None) -> Variable:
-    """Correlated with a row, and then with the same as a column."""
     row = correlate(x, Variable.of(kernel[None], FLOAT), border=border)
     return correlate(row, Variable.of(kernel[:, None], FLOAT), border=border)
 
@@ -71,16 +70,14 @@ def box_blur(x: Variable, radius: int) -> Variable:
     [1.5, 3.0, 3.0, 2.0, 0.0]
     """
     radius = whole(radius, "the radius", 0)
-    counts = [
-        np.minimum(np.arange(n) + radius, n - 1) - np.maximum(np.arange(n) - radius, 0) + 1 for n in x.size
-    ]
+    places = [np.arange(n) for n in x.size]
+    counts = [np.minimum(at + radius, at[-1]) - np.maximum(at - radius, 0) + 1 for at in places]
     across, down = Variable.of(1.0 / counts[0][None], FLOAT), Variable.of(1.0 / counts[1][:, None], FLOAT)
     return _separable(x, np.ones(2 * radius + 1), "zero") * across * down
 
 
 def guided_filter(image: Variable, guide: Variable, radius: int, eps: float = 1e-3) -> Variable:
-    """The image as a function of the guide, linear in every window: it keeps the guide's edges (He, Sun and
-    Tang, 2010).
+    """The image, linear in the guide in every window: it keeps the guide's edges (He, Sun and Tang, 2010).
 
     image: FLOAT or VECn. guide: FLOAT, or VEC3 for a FLOAT image, of the same domain. radius: of the windows,
     in texels. eps: added to the guide's variance; where that is smaller the result is the mean. The result
@@ -140,26 +137,24 @@ HALVING = np.outer([1, 3, 3, 1], [1, 3, 3, 1]) / 64.0
 
 
 def gaussian_pyramid(x: Variable, levels: int) -> list[Variable]:
-    """The image, and ``levels`` times the half of it, each blurred by (1, 3, 3, 1) / 8 along both axes and
-    subsampled.
+    """The image, halved ``levels`` times: blurred by (1, 3, 3, 1) / 8 along both axes and subsampled.
 
-    x: FLOAT or VECn, any channels. Extents are halved and rounded up. The result is a list of levels + 1
-    images of the type of x, the finest first. Differentiable. Raises GraphError.
+    x: FLOAT or VECn, any channels. Extents are rounded up. The result is a list of levels + 1 images of the type
+    of x, the finest first. Differentiable. Raises GraphError.
 
     >>> [level.size for level in F.gaussian_pyramid(Variable(VEC3, (40, 25)), 3)]
     [(40, 25), (20, 13), (10, 7), (5, 4)]
     """
-    found = [x]
+    pyramid = [x]
     for _ in range(whole(levels, "the number of levels", 0)):
-        if max(found[-1].size) == 1:
+        if max(pyramid[-1].size) == 1:
             raise GraphError(f"{x} cannot be halved {levels} times; give fewer levels")
-        found.append(correlate(found[-1], Variable.of(HALVING, FLOAT), stride=2, border="mirror"))
-    return found
+        pyramid.append(correlate(pyramid[-1], Variable.of(HALVING, FLOAT), stride=2, border="mirror"))
+    return pyramid
 
 
 def laplacian_pyramid(x: Variable, levels: int) -> list[Variable]:
-    """What each level of the Gaussian pyramid has beyond the next one, enlarged; the last is the coarsest
-    level itself.
+    """Each level of the Gaussian pyramid minus the next one, enlarged; the last is the coarsest level itself.
 
     x: FLOAT or VECn, any channels. The result is a list of levels + 1 images of the type of x;
     ``collapse_pyramid`` makes the image of it, exactly. Differentiable. Raises GraphError.
@@ -185,10 +180,10 @@ def collapse_pyramid(levels: Sequence[Variable]) -> Variable:
     """
     if not levels:
         raise GraphError("a pyramid has at least one level")
-    found = levels[-1]
+    image = levels[-1]
     for level in reversed(levels[:-1]):
-        found = level + resize(found, level.size)
-    return found
+        image = level + resize(image, level.size)
+    return image
 
 
 def local_laplacian(
@@ -200,12 +195,11 @@ def local_laplacian(
     levels: int = 4,
     bands: int = 8,
 ) -> Variable:
-    """The local Laplacian filter: detail and contrast without halos (Paris, Hasinoff and Kautz, 2011), by
-    bands of values (Aubry and others, 2014).
+    """The local Laplacian filter (Paris, Hasinoff and Kautz, 2011): detail and contrast without halos.
 
-    Around each of ``bands`` values g the image becomes contrast * (x - g) + g + detail * (x - g) exp(-(x -
-    g)^2 / (2 sigma^2)); the pyramid of the result takes every coefficient from the bands beside the local
-    mean.
+    It remaps the image around each of ``bands`` values g (Aubry and others, 2014):
+    contrast * (x - g) + g + detail * (x - g) exp(-(x - g)^2 / (2 sigma^2)). The pyramid of the result takes every
+    coefficient from the bands beside the local mean.
 
     x: FLOAT from 0 to 1, without channels. detail: above 0 for more of it, below for less. contrast: 1 keeps
     it; numbers or FLOAT of one texel. sigma: differences of values that are detail. levels: of the pyramids.
@@ -224,23 +218,16 @@ def local_laplacian(
     away = x - Variable(FLOAT, channels=bands, data=values)
     remapped = x + (contrast - 1.0) * away + detail * away * exp(away * away * (-0.5 / sigma**2))
     means, details = gaussian_pyramid(x, levels), laplacian_pyramid(remapped, levels)
-    chosen = [
-        contract(
-            "out[c, y, x] = detail[k, y, x] * max(1 - abs(place[y, x] - k), 0)",
-            detail=fine,
-            extents={"c": 1},
-            place=clamp(mean * (bands - 1.0), 0.0, bands - 1.0),
-        )
-        for mean, fine in zip(means, details[:-1])
-    ]
+    chosen, text = [], "out[c, y, x] = detail[k, y, x] * max(1 - abs(place[y, x] - k), 0)"
+    for mean, fine in zip(means, details[:-1]):
+        place = clamp(mean * (bands - 1.0), 0.0, bands - 1.0)
+        chosen.append(contract(text, detail=fine, extents={"c": 1}, place=place))
     return collapse_pyramid([*chosen, means[-1]])
 
 
-# Recurrences along an axis: recursive filters and linear scans, in a number of passes that grows by the
-# logarithm.
+# Recurrences along an axis: recursive filters and linear scans, in log2 of the extent passes.
 
-SMALLEST = 1e-9
-"""Powers of the decay that are smaller count as zero."""
+SMALLEST = 1e-9  # smaller powers of the decay count as zero
 
 
 def recurrence(x: Variable, decay: Like, axis: str = "x", *, reverse: bool = False) -> Variable:

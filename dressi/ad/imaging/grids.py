@@ -22,14 +22,11 @@ from .contract import contract
 
 __all__ = ["bilateral_filter", "slice_grid", "splat_grid"]
 
-
-TALLEST = 4096
-"""Rows of an image that holds the depths of a grid below each other, which every device allows."""
+TALLEST = 4096  # rows of an image of all depths of a grid: every device allows them
 
 
 def slice_grid(grid: Variable, guide: Variable, depths: int | None = None) -> Variable:
-    """The values of a bilateral grid at every texel of a guide: linear in the column, in the row, and in the
-    guide's value.
+    """The values of a bilateral grid at every texel of a guide: linear in column, row and the guide's value.
 
     grid: any float type, (columns, rows), ``depths`` channels for each channel of the result: channel k *
     depths + z holds depth z of channel k. By default all channels are depths. guide: FLOAT from 0 to 1,
@@ -64,8 +61,8 @@ def slice_grid(grid: Variable, guide: Variable, depths: int | None = None) -> Va
 
 
 class Cells(NamedTuple):
-    """The depths and rows of cells of a grid whose columns are those of the texels already, with a row more
-    above and below. rows, height: of cells and of texels. channels: of the result."""
+    """A grid whose columns are those of the texels already, with a row of cells more above and below. rows,
+    height: of cells and of texels. channels: of the result."""
 
     rows: int
     height: int
@@ -74,20 +71,16 @@ class Cells(NamedTuple):
 
     @property
     def first(self) -> dict[str, Any]:
-        """The row y of texels is below the row (step * y + start) // over of cells, and takes what is left of
-        the next one."""
-        found = {"step": 2 * self.rows, "start": self.rows + self.height, "over": 2 * self.height}
-        return {name: n // gcd(*found.values()) for name, n in found.items()}
+        """The row y of texels lies between (step * y + start) // over and the next row of cells."""
+        numbers = {"step": 2 * self.rows, "start": self.rows + self.height, "over": 2 * self.height}
+        return {name: n // gcd(*numbers.values()) for name, n in numbers.items()}
 
     def near(self, grid: Variable, depth: Variable) -> Variable:
         """The result from the two depths beside each texel. The derivative by the grid is a scatter."""
         extent, over, place = self.rows + 2, self.first["over"], pixel_coordinates(depth.size)
         top = self.first["step"] * place.y + self.first["start"]
-        tall = contract(
-            f"out[o, {extent} * z + r, x] = grid[{self.depths} * o + z, r, x]",
-            grid=grid,
-            extents={"z": self.depths, "o": self.channels},
-        )
+        text = f"out[o, {extent} * z + r, x] = grid[{self.depths} * o + z, r, x]"
+        tall = contract(text, grid=grid, extents={"z": self.depths, "o": self.channels})
         depths = minimum(floor(depth), self.depths - 2.0)
         row, share = to_int(depths) * extent + top / over, to_float(top % over) / float(over)
         (a, b), (c, d) = (
@@ -112,8 +105,7 @@ class Cells(NamedTuple):
 
 
 class GridSlice(AliasBeside):
-    """Inputs (value, grid, depth): the first, ``cells.near`` of the others. Gradients by the grid are
-    contractions."""
+    """Inputs (value, grid, depth): value, ``cells.near`` of the others. Gradients by the grid are contractions."""
 
     fields = ("cells",)
     cells: Cells
@@ -130,8 +122,7 @@ class GridSlice(AliasBeside):
 
 
 def hats(texels: int, count: int) -> np.ndarray:
-    """(count, texels): how much of each cell a texel takes, which is between two of them, or beyond the last
-    one."""
+    """(count, texels): how much of each cell a texel takes, linear between two of them, constant beyond the last."""
     place = np.clip((np.arange(texels) + 0.5) * count / texels - 0.5, 0, count - 1)
     return np.maximum(1 - np.abs(place - np.arange(count)[:, None]), 0)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...errors import GraphError
@@ -60,7 +58,8 @@ def space_to_depth(x: Variable, block: int = 2) -> Variable:
     row + column. The result has the type of x and size (W / block, H / block). Differentiable. Raises
     GraphError.
 
-    >>> evaluate(F.space_to_depth(Variable.of([[1.0, 2.0, 5.0, 6.0], [3.0, 4.0, 7.0, 8.0]], FLOAT)))[0, :, 0].T.tolist()
+    >>> x = Variable.of([[1.0, 2.0, 5.0, 6.0], [3.0, 4.0, 7.0, 8.0]], FLOAT)
+    >>> evaluate(F.space_to_depth(x))[0, :, 0].T.tolist()
     [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]
     """
     block = whole(block, "a block", 1)
@@ -68,11 +67,13 @@ def space_to_depth(x: Variable, block: int = 2) -> Variable:
         raise GraphError(f"{x} is not of whole blocks of {block} texels; crop or pad it")
     if block == 1:
         return x
-    text = "out[n, s * c + b * p + q, y, x] = a[n, c, b * y + p, b * x + q]"
+    extents = {"p": block, "q": block}
     if x.channels == 1:
-        text = "out[n, b * p + q, y, x] = a[n, 0, b * y + p, b * x + q]"
-    given: dict[str, Any] = {"s": block * block} if x.channels > 1 else {}
-    return contract(text, a=x, b=block, extents={"p": block, "q": block}, **given)
+        return contract(
+            "out[n, b * p + q, y, x] = a[n, 0, b * y + p, b * x + q]", a=x, b=block, extents=extents
+        )
+    text = "out[n, s * c + b * p + q, y, x] = a[n, c, b * y + p, b * x + q]"
+    return contract(text, a=x, b=block, s=block * block, extents=extents)
 
 
 def depth_to_space(x: Variable, block: int = 2) -> Variable:
@@ -111,33 +112,30 @@ def demosaic(raw: Variable, pattern: str = "RGGB", method: str = "malvar") -> Va
     """
     if raw.vtype is not FLOAT or raw.channels > 1:
         raise GraphError(f"a mosaic is FLOAT without channels, not {raw}")
-    if method not in FILTERS:
-        raise GraphError(f"a mosaic is interpolated by one of {', '.join(FILTERS)}, not by {method!r}")
+    if method not in METHODS:
+        raise GraphError(f"a mosaic is interpolated by one of {', '.join(METHODS)}, not by {method!r}")
     weight = Variable(FLOAT, (3, 3), 12, channels=4, data=_weights(pattern, method))
     made = correlate(space_to_depth(raw), weight, border="clamp")
     return from_channels(depth_to_space(made))
 
 
-GREEN = (
-    np.array([[0, 0, -1, 0, 0], [0, 0, 2, 0, 0], [-1, 2, 4, 2, -1], [0, 0, 2, 0, 0], [0, 0, -1, 0, 0]]) / 8
-)
-BESIDE = (
-    np.array([[0, 0, 0.5, 0, 0], [0, -1, 0, -1, 0], [-1, 4, 5, 4, -1], [0, -1, 0, -1, 0], [0, 0, 0.5, 0, 0]])
-    / 8
-)
-ACROSS = (
-    np.array(
-        [[0, 0, -1.5, 0, 0], [0, 2, 0, 2, 0], [-1.5, 0, 6, 0, -1.5], [0, 2, 0, 2, 0], [0, 0, -1.5, 0, 0]]
-    )
-    / 8
-)
+METHODS = ("bilinear", "malvar")
 MIDDLE = np.pad([[1, 2, 1], [2, 4, 2], [1, 2, 1]], 1)
+GREEN, BESIDE, ACROSS = np.array([
+    [[0, 0, -1, 0, 0], [0, 0, 2, 0, 0], [-1, 2, 4, 2, -1], [0, 0, 2, 0, 0], [0, 0, -1, 0, 0]],
+    [[0, 0, 0.5, 0, 0], [0, -1, 0, -1, 0], [-1, 4, 5, 4, -1], [0, -1, 0, -1, 0], [0, 0, 0.5, 0, 0]],
+    [[0, 0, -1.5, 0, 0], [0, 2, 0, 2, 0], [-1.5, 0, 6, 0, -1.5], [0, 2, 0, 2, 0], [0, 0, -1.5, 0, 0]],
+]) / 8  # fmt: skip
 
 
-def _malvar(colours: np.ndarray, row: int, column: int, wanted: int) -> np.ndarray:
+def _kernel(method: str, colours: np.ndarray, row: int, column: int, wanted: int) -> np.ndarray:
     """The 5 x 5 kernel of a colour at a place of the cell."""
     if colours[row, column] == wanted:
         return np.pad([[1.0]], 2)
+    if method == "bilinear":
+        rows, columns = np.ogrid[row - 2 : row + 3, column - 2 : column + 3]
+        kernel = MIDDLE * (colours[rows % 2, columns % 2] == wanted)
+        return kernel / kernel.sum()
     if wanted == 1:
         return GREEN
     if colours[row, 1 - column] == wanted:
@@ -145,21 +143,11 @@ def _malvar(colours: np.ndarray, row: int, column: int, wanted: int) -> np.ndarr
     return BESIDE.T if colours[1 - row, column] == wanted else ACROSS
 
 
-def _bilinear(colours: np.ndarray, row: int, column: int, wanted: int) -> np.ndarray:
-    if colours[row, column] == wanted:
-        return np.pad([[1.0]], 2)
-    rows, columns = np.ogrid[row - 2 : row + 3, column - 2 : column + 3]
-    kernel = MIDDLE * (colours[rows % 2, columns % 2] == wanted)
-    return kernel / kernel.sum()
-
-
-FILTERS = {"bilinear": _bilinear, "malvar": _malvar}
-
-
 def _weights(pattern: str, method: str) -> np.ndarray:
     """(12, 4, 3, 3): the kernels between blocks, channel 4 colour + 2 row + column of the result."""
-    colours, found = _cell(pattern).argmax(-1), np.zeros((3, 2, 2, 2, 2, 3, 3))
+    colours, weights = _cell(pattern).argmax(-1), np.zeros((3, 2, 2, 2, 2, 3, 3))
     for wanted, row, column, j, i in np.ndindex(3, 2, 2, 5, 5):
         (by, y), (bx, x) = divmod(row + j - 2, 2), divmod(column + i - 2, 2)
-        found[wanted, row, column, y, x, by + 1, bx + 1] = FILTERS[method](colours, row, column, wanted)[j, i]
-    return found.reshape(12, 4, 3, 3)
+        kernel = _kernel(method, colours, row, column, wanted)
+        weights[wanted, row, column, y, x, by + 1, bx + 1] = kernel[j, i]
+    return weights.reshape(12, 4, 3, 3)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ...errors import GraphError
 from ..coordinates import pixel_coordinates
 from ..graph import Domain, Variable
 from ..ops.image.extremes import max as max_texel
 from ..ops.image.lookup import ScatterAdd, lookup
 from ..ops.image.reduce import Sum, fit, reduce_axes
-from ..ops.pixel.arithmetic import clamp, maximum, mix
+from ..ops.pixel.arithmetic import clamp, maximum, mix, total
 from ..ops.pixel.compare import select
 from ..ops.pixel.constant import Like, constant, operands
 from ..ops.pixel.hints import Later, recompute, store
@@ -27,10 +25,8 @@ from .convolve import matmul
 
 __all__ = ["transform_points", "warp", "warp_homography"]
 
-INSIDE = ("clamp", "zero")
-"""Borders beyond which no texel is read that lies elsewhere inside."""
-FAR = 1e6
-"""Beyond all places, in texels."""
+INSIDE = ("clamp", "zero")  # borders that read no other texels inside
+FAR = 1e6  # texels: beyond all places
 NEIGHBOURS = tuple((dx, dy) for dy in (-1, 0, 1) for dx in (-1, 0, 1))
 
 
@@ -53,8 +49,7 @@ def warp(image: Variable, flow: Variable, border: WrapName = "clamp") -> Variabl
 
 
 def _back(place: Variable, size: Size) -> Variable:
-    """About where texels of an image of this size are read: two steps towards it, which meet where flows
-    change slowly."""
+    """About where texels of an image of this size are read: two fixed-point steps, exact for slow flows."""
     here = to_float(pixel_coordinates(size)) + 0.5
     at = here
     for _ in range(2):
@@ -65,10 +60,19 @@ def _back(place: Variable, size: Size) -> Variable:
 
 
 def _read(image: Variable, place: Variable, back: Variable, border: WrapName) -> Variable:
-    """The image at places in texels, centres at halves. back: about where each texel of the image is read, in
-    texels of the result."""
+    """The image at places in texels, centres at halves. back: the texel of the result that about reads each
+    texel of the image. Four channels at a time are read as the components of one texel."""
     if image.channels > 1:
-        return _by_channels(image, lambda x: _read(x, place, back, border))
+        pieces = []
+        for k in range(0, image.channels, 4):
+            parts = [channel(image, c) for c in range(k, min(k + 4, image.channels))]
+            if len(parts) == 1:
+                pieces.append(_read(parts[0], place, back, border))
+                continue
+            vector = {2: vec2, 3: vec3, 4: vec4}[len(parts)](*parts)
+            packed = _read(vector, place, back, border)
+            pieces += [swizzle(packed, component) for component in "xyzw"[: len(parts)]]
+        return concatenate_channels(*pieces)
     value = _sampled(image, place, border)
     if border not in INSIDE or image.vtype.is_int or image.vtype.is_matrix:
         return value
@@ -76,7 +80,6 @@ def _read(image: Variable, place: Variable, back: Variable, border: WrapName) ->
 
 
 def _sampled(image: Variable, place: Variable, border: WrapName) -> Variable:
-    """Bilinear."""
     (width, height) = image.size
     if border not in INSIDE:
         return sample(image, place * (1.0 / width, 1.0 / height), "bilinear", border, tolerance=0)
@@ -88,7 +91,6 @@ def _sampled(image: Variable, place: Variable, border: WrapName) -> Variable:
 
 
 def _inside(image: Variable, place: Variable, border: WrapName) -> Variable:
-    """Places whose texels are those that count, or none."""
     width, height = image.size
     return clamp(place, (0.5, 0.5), (width - 0.5, height - 0.5)) if border == "clamp" else place
 
@@ -100,29 +102,18 @@ def _corners(place: Variable) -> tuple[list[Variable], Variable]:
     return [texel + (i, j) for j in (0, 1) for i in (0, 1)], recompute(place - 0.5 - corner)
 
 
-def _by_channels(image: Variable, read: Callable[[Variable], Variable]) -> Variable:
-    """Four channels at a time are read as the components of one texel."""
-    found = []
-    for k in range(0, image.channels, 4):
-        parts = [channel(image, c) for c in range(k, min(k + 4, image.channels))]
-        packed = read(parts[0] if len(parts) == 1 else {2: vec2, 3: vec3, 4: vec4}[len(parts)](*parts))
-        found += [packed] if len(parts) == 1 else [swizzle(packed, "xyzw"[c]) for c in range(len(parts))]
-    return concatenate_channels(*found)
-
-
 class Missed(Later):
-    """Of x, which is 0 nearly everywhere: its readers alone then run on the blocks where it is not."""
+    """x, which is 0 nearly everywhere, so that only its readers run on the blocks where it is not."""
 
     quiet = 0
 
 
 class Warped(AliasBeside):
-    """Inputs (value, image, place, back): the value, which is the image at the places, with a cheaper
-    gradient by the image.
+    """Inputs (value, image, place, back): the value, the image at the places, with a cheaper gradient by it.
 
     Where neighbours are read by neighbours, the gradient of a texel is gathered from the 3x3 results around
-    ``back``, the place where it is likely to be read. What these miss, magnified parts and what lies beyond a
-    border, is scattered: the sum of the two is exact, however good ``back`` is.
+    ``back``, which are likely to read it. What these miss, magnified parts and beyond a border, is scattered: the
+    sum of the two is exact, however good ``back`` is.
     """
 
     fields = ("border",)
@@ -136,8 +127,8 @@ class Warped(AliasBeside):
         exact = backward({y: [gy]}, [x], (image, place)).get(x)
         if i == 2 or exact is None:
             return exact
-        found = self._transposed(gy)
-        return shortcut(found if image.batch == gy.batch else reduce_axes(Sum, found, "n"), fit(exact, image))
+        cheap = self._transposed(gy)
+        return shortcut(cheap if image.batch == gy.batch else reduce_axes(Sum, cheap, "n"), fit(exact, image))
 
     def jvp(self, tangents):
         _, image, place, _ = self.inputs
@@ -151,12 +142,12 @@ class Warped(AliasBeside):
         known = max_component(abs(back)) < FAR
         near = store(to_int(floor(select(known, back, -FAR))))  # one choice for all that reads it
         here = to_float(pixel_coordinates(image.size)) + 0.5
-        gathered: Variable | None = None
+        parts = []
         for dx, dy in NEIGHBOURS:
             at = near + (dx, dy)
             weight = maximum(1.0 - abs(lookup(place, at) - here), 0.0)
-            part = lookup(gy, at) * (weight.x * weight.y)
-            gathered = part if gathered is None else gathered + part
+            parts.append(lookup(gy, at) * (weight.x * weight.y))
+        gathered = total(parts)
         (texels, fraction), own, pairs = _corners(place), pixel_coordinates(gy.size), []
         far = [recompute(max_component(abs(own - lookup(near, texel))) > 1) for texel in texels]
         missed = store(Missed(far[0] + far[1] + far[2] + far[3], gy).output)
