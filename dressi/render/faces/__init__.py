@@ -20,17 +20,6 @@ from .graph import FaceGraph
 from .model import Face, FaceModel, procedural_albedo, scan_colours
 
 __all__ = [
-    "Face",
-    "FaceData",
-    "FaceFitter",
-    "FaceGraph",
-    "FaceModel",
-    "FaceOptions",
-    "FoundFace",
-    "fit_face",
-    "load_face_model",
-    "load_landmarks",
-    "procedural_albedo",
-    "save_face_model",
-    "scan_colours",
-]
+    "Face", "FaceData", "FaceFitter", "FaceGraph", "FaceModel", "FaceOptions", "FoundFace", "fit_face",
+    "load_face_model", "load_landmarks", "procedural_albedo", "save_face_model", "scan_colours",
+]  # fmt: skip

@@ -1,14 +1,13 @@
-"""Masks for photographs without masks, from what all of them look at: the cameras, the points of a
-reconstruction, colours.
+"""Masks for photographs without masks, from the cameras, the points of a reconstruction, and colours.
 
-1. The object lies in a sphere around the point that the cameras look at. Points of the reconstruction in it, above the
-   ground, are on the object; the others, and pixels whose rays miss the sphere, are background. Of cameras that were given,
-   points are those that pycolmap finds, if it is installed.
+1. The object lies in a sphere around the point that the cameras look at. Points of the reconstruction in it,
+   above the ground, are on the object; the others, and pixels whose rays miss the sphere, are background. For
+   cameras that were given, points are those that pycolmap finds, if it is installed.
 2. Colours seen so far as object and as background give each pixel the odds of being object.
-3. In each picture, odds spread to neighbours of like colours: min sum w (q_i - q_j)^2 + sum c (q_i - p_i)^2, w falls with
-   the difference of colours, p is the odds as a share, and c how sure they are (a random walker with priors).
-4. Of a grid, the cells count that nearly all other pictures that see them hold for object. They correct the odds of pixels
-   whose rays meet such cells, or none; and from 2 again.
+3. In each picture, odds spread to neighbours of like colours: min sum w (q_i - q_j)^2 + sum c (q_i - p_i)^2. w
+   falls with the difference of colours, p is the odds as a share, c how sure they are (a random walker).
+4. The cells of a grid count that nearly all other pictures that see them hold for object. They correct the odds
+   of pixels whose rays meet such cells, or none; and from 2 again.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from scipy.ndimage import (
     binary_erosion,
     binary_fill_holes,
     gaussian_filter,
-    label,
     zoom,
 )
 from scipy.sparse.linalg import cg
@@ -37,6 +35,7 @@ from ..io.calibration import Calibration, View, sparse_points
 from ..io.colmap import SparsePoints
 from ..io.images import read_image, resize, scaled_size, to_linear_rgb
 from ..io.photos import WAYS
+from ..objectives.hull import labelled
 from ..reconstruct.world import find_ground, looked_at
 
 WIDTH, OUTLINED = 256, 1280
@@ -47,11 +46,10 @@ FAR = 1.4
 """Radii of the sphere: points farther away are background."""
 FEWEST = 3
 FEW, CORE = 20, 0.3
-"""Points or pixels that colours are taken from in any case; radius of the middle of the sphere, relative to
-it."""
+"""Points or pixels that colours are taken from in any case; relative radius of the middle of the sphere."""
 ROUNDS = 4
 CELLS = 80
-"""Of the grid, along each side."""
+"""Cells along each side of the grid."""
 AGREE = 0.85
 """Share of the pictures that see a cell of the object which hold it for object."""
 SEEN = 0.15
@@ -67,8 +65,7 @@ TOLD = 0.05
 ABOVE = 0.012
 """Distances of the cameras: a point or cell this high above the ground does not lie on it."""
 SPREADS = 2.0
-"""How many times as far as what stands on it the ground spreads at least: a plane that does not is the foot
-of the object."""
+"""The ground spreads so many times as far as what stands on it; a smaller plane is the foot of the object."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +86,6 @@ class Small:
     def shape(self) -> tuple[int, int]:
         return self.colour.shape[0], self.colour.shape[1]
 
-    def place(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of points (P, 3)."""
-        return _place(self.view, self.shape, points)
-
 
 def common_masks(calibration: Calibration, points: SparsePoints | None = None) -> dict[Path, np.ndarray]:
     """(H, W) bool masks of the photographs by their files, at their own sizes. points: that are known of the
@@ -100,11 +93,10 @@ def common_masks(calibration: Calibration, points: SparsePoints | None = None) -
     views = calibration.views
     if len(views) < FEWEST:
         raise InputError(
-            f"the photographs of '{calibration.path}' have no mask, and masks are found from {FEWEST} photographs or more; give"
-            f" {WAYS}"
+            f"the photographs of '{calibration.path}' have no mask, and masks are found from {FEWEST} photographs or"
+            f" more; give {WAYS}"
         )
-    found = sparse_points(calibration.model, views) if points is None else points
-    region = Region.of(calibration, found)
+    region = Region.of(calibration, sparse_points(calibration.model, views) if points is None else points)
     smalls = [_small(view, region.cells) for view in views]
     fixed = [region.sure(i, small) for i, small in enumerate(smalls)]
     shares = [region.first(small, odds) for small, odds in zip(smalls, fixed, strict=True)]
@@ -116,15 +108,11 @@ def common_masks(calibration: Calibration, points: SparsePoints | None = None) -
             for small, sure, colour, hint, before in zip(smalls, fixed, told, hints, shares, strict=True)
         ]
         hints = _hints(smalls, shares, region)
-    masks = {
-        view.image: _full(view, share.reshape(small.shape))
-        for view, small, share in zip(views, smalls, shares, strict=True)
-    }
+    pairs = zip(smalls, shares, strict=True)
+    masks = {small.view.image: _full(small.view, share.reshape(small.shape)) for small, share in pairs}
     if not any(mask.any() for mask in masks.values()):
-        raise InputError(
-            f"the photographs of '{calibration.path}' look at no common object that stands out; give masks, or"
-            f" {WAYS}"
-        )
+        what = f"the photographs of '{calibration.path}' look at no common object that stands out"
+        raise InputError(f"{what}; give masks, or {WAYS}")
     return masks
 
 
@@ -148,28 +136,21 @@ class Region:
         distance = float(np.median(np.linalg.norm(centers - middle, axis=1)))
         radius = REACH * distance
         if calibration.bounds is not None:
-            middle, radius = (
-                calibration.bounds.mean(0),
-                0.55 * float(np.linalg.norm(np.ptp(calibration.bounds, axis=0))),
-            )
-        up = np.mean([camera.up for camera in cameras], axis=0)
-        ground = find_ground(
-            found.positions, centers, up / max(float(np.linalg.norm(up)), 1e-9), 0.01 * distance
-        )
-        near = np.linalg.norm(found.positions - middle, axis=1) < radius
-        if ground is not None and not _spreads(found.positions, near, *ground, ABOVE * distance):
+            middle = calibration.bounds.mean(0)
+            radius = 0.55 * float(np.linalg.norm(np.ptp(calibration.bounds, axis=0)))
+        up, points = np.mean([camera.up for camera in cameras], axis=0), found.positions
+        ground = find_ground(points, centers, up / max(float(np.linalg.norm(up)), 1e-9), 0.01 * distance)
+        away = np.linalg.norm(points - middle, axis=1)
+        near, far = away < radius, away > FAR * radius
+        if ground is not None and not _spreads(points, near, *ground, ABOVE * distance):
             ground = None
         if ground is not None:
             ground = ground[0], ground[1] + ABOVE * distance
-            near &= found.positions @ ground[0] > ground[1]
-        far = np.linalg.norm(found.positions - middle, axis=1) > FAR * radius
-        if ground is not None:
-            far |= found.positions @ ground[0] < ground[1]
+            near &= points @ ground[0] > ground[1]
+            far |= points @ ground[0] < ground[1]
         seen = [found.seen_by(i) for i in range(len(cameras))]
-        return cls(
-            middle, radius, [found.positions[s[near[s]]] for s in seen],
-            [found.positions[s[far[s]]] for s in seen], ground,
-        )  # fmt: skip
+        on, others = ([points[s[chosen[s]]] for s in seen] for chosen in (near, far))
+        return cls(middle, radius, on, others, ground)
 
     @cached_property
     def cells(self) -> np.ndarray:
@@ -188,11 +169,10 @@ class Region:
 
     def sure(self, number: int, small: Small) -> np.ndarray:
         """(h w,) odds of the pixels that are known before colours are compared, 0 elsewhere."""
-        odds = np.where(
-            _covered(small, np.ones(len(self.cells), bool), self.wide(small)), 0.0, -SURE
-        ).reshape(-1)
+        met = _covered(small, np.ones(len(self.cells), bool), self.wide(small))
+        odds = np.where(met, 0.0, -SURE).reshape(-1)
         for points, value in ((self.seen_others[number], -SURE), (self.seen_points[number], SURE)):
-            place, seen = small.place(points)
+            place, seen = _place(small.view, small.shape, points)
             odds[place[seen]] = value
         return odds
 
@@ -230,8 +210,8 @@ def _covered(small: Small, chosen: np.ndarray, wide: int) -> np.ndarray:
 
 def _hints(smalls: Sequence[Small], shares: Sequence[np.ndarray], region: Region) -> list[np.ndarray]:
     """(h w,) odds of each picture by cells that nearly all pictures that see them hold for object: more where
-    rays meet such cells, less where they meet none that may be, either of them or of those that too few see.
-    Holes of pictures count as object here: a dark door before a dark background is missing in all of them."""
+    rays meet such cells, less where they meet none, nor any that too few see. Holes of pictures count as object
+    here: a dark door before a dark background is missing in all of them."""
     seen, held = (np.zeros(len(smalls[0].sees), np.int32) for _ in range(2))
     for small, share in zip(smalls, shares, strict=True):
         filled = np.asarray(binary_fill_holes((share > 0.5).reshape(small.shape))).reshape(-1)
@@ -242,19 +222,14 @@ def _hints(smalls: Sequence[Small], shares: Sequence[np.ndarray], region: Region
     hints = []
     for small in smalls:
         wide = region.wide(small)
-        deep = ~_grown(~_covered(small, agreed, wide), wide)
-        near = _grown(_covered(small, possible, wide), wide)
-        hints.append(np.where(deep, HINT, np.where(near, 0.0, -HINT)).reshape(-1))
+        shallow = binary_dilation(~_covered(small, agreed, wide), iterations=wide)
+        near = binary_dilation(_covered(small, possible, wide), iterations=wide)
+        hints.append(np.where(shallow, np.where(near, 0.0, -HINT), HINT).reshape(-1))
     return hints
 
 
-def _grown(mask: np.ndarray, pixels: int) -> np.ndarray:
-    return np.asarray(binary_dilation(mask, iterations=pixels))
-
-
 def _place(view: View, shape: tuple[int, int], points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Flat indices (P,) of the pixels of points (P, 3), through the lens, and whether they are in the picture
-    (h, w)."""
+    """Flat indices (P,) of the pixels of points (P, 3), through the lens, and whether the picture has them."""
     camera, (height, width) = view.camera, shape
     at = points @ camera.rotation.T + camera.translation
     front = at[:, 2] > 1e-9
@@ -314,12 +289,8 @@ def _full(view: View, share: np.ndarray) -> np.ndarray:
     scale = min(1.0, OUTLINED / max(full))
     codes = resize(codes, scaled_size(full, scale))
     height, width = codes.shape[:2]
-    large = np.asarray(
-        zoom(
-            share, (height / share.shape[0], width / share.shape[1]), order=1, grid_mode=True, mode="nearest"
-        )
-    )
-    mask = large > 0.5
+    factors = height / share.shape[0], width / share.shape[1]
+    mask = np.asarray(zoom(share, factors, order=1, grid_mode=True, mode="nearest")) > 0.5
     if mask.any():
         mask = clean(sharpened(codes, mask), SPECK)
     return mask if scale == 1.0 else resize(mask.astype(np.float32), full) > 0.5
@@ -328,12 +299,12 @@ def _full(view: View, share: np.ndarray) -> np.ndarray:
 # Odds of being object by colour: of histograms of what was seen so far as object and as background.
 
 BINS, BLUR = 32, 0.5
-"""Of the histograms, along each axis of CIELAB, and how far counts spread, in bins."""
+"""Bins along each axis of CIELAB, and how far counts spread, in bins."""
 TILES, COARSE, ELSEWHERE = 8, 4, 0.2
-"""Tiles along each side of a picture and bins in one of theirs; least share that a colour of the background
+"""Tiles along each side of a picture, bins in one of theirs, and the least share that a colour of the background
 keeps where no background around has it."""
 MOST_ODDS = 3.0
-"""Of a colour."""
+"""Most odds of a colour."""
 
 
 class Binned(Protocol):
@@ -366,18 +337,14 @@ def colour_odds(smalls: Sequence[Binned], shares: Sequence[np.ndarray]) -> list[
     front, back = histogram(every, share > 0.75), histogram(every, share < 0.25)
     odds = []
     for small, own in zip(smalls, shares, strict=True):
-        behind = 0.5 * back + 0.5 * histogram(small.bins, own < 0.25)
-        ratio = np.log(
-            (front + 1e-5).reshape(-1)[small.bins]
-            / (behind.reshape(-1)[small.bins] * _around(small, own) + 1e-5)
-        )
-        odds.append(np.clip(ratio, -MOST_ODDS, MOST_ODDS))
+        behind = (0.5 * back + 0.5 * histogram(small.bins, own < 0.25)).reshape(-1)[small.bins]
+        before = (front + 1e-5).reshape(-1)[small.bins]
+        odds.append(np.clip(np.log(before / (behind * _around(small, own) + 1e-5)), -MOST_ODDS, MOST_ODDS))
     return odds
 
 
 def _around(small: Binned, share: np.ndarray) -> np.ndarray:
-    """(h w,) how often the background around a pixel has its colour, relative to that of the whole picture,
-    ELSEWHERE to 1."""
+    """(h w,) how often the background around a pixel has its colour, relative to the whole, ELSEWHERE to 1."""
     height, width = small.shape
     y, x = np.mgrid[:height, :width]
     tile = (y * TILES // height * TILES + x * TILES // width).reshape(-1)
@@ -393,50 +360,37 @@ def _around(small: Binned, share: np.ndarray) -> np.ndarray:
 # From the contrast of a picture to a clean mask: noise threshold, connected components, sharp outlines.
 
 SEEN_SHARE = 3.0
-"""Smallest CIELAB distance that counts as a difference: just above what is noticeable, and above JPEG
-artefacts."""
+"""Smallest CIELAB distance that counts: just above what is noticeable, and above JPEG artefacts."""
 NOISE = 4.0
 """The noise threshold lies this many standard deviations of the background above its median."""
 PART, HOLE = 0.05, 0.01
-"""Parts smaller than this share of the largest are dropped, holes smaller than this share of the mask are
-filled."""
+"""Parts smaller than this share of the largest are dropped, holes smaller than this share of a mask filled."""
+
+
+_XYZ = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+)
 
 
 def lab(codes: np.ndarray) -> np.ndarray:
     """(H, W, 3) CIELAB of sRGB codes (H, W, 1, 3 or 4); alpha is ignored."""
     linear = to_linear_rgb(codes)
-    matrix = np.array(
-        [
-            [0.4124564, 0.3575761, 0.1804375],
-            [0.2126729, 0.7151522, 0.0721750],
-            [0.0193339, 0.1191920, 0.9503041],
-        ]
-    )
-    t = (linear @ matrix.T) / matrix.sum(1)
+    t = (linear @ _XYZ.T) / _XYZ.sum(1)
     f = np.where(t > (6 / 29) ** 3, np.cbrt(t), t / (3 * (6 / 29) ** 2) + 4 / 29)
-    return np.stack(
-        [116 * f[..., 1] - 16, 500 * (f[..., 0] - f[..., 1]), 200 * (f[..., 1] - f[..., 2])], axis=-1
-    )
+    x, y, z = np.moveaxis(f, -1, 0)
+    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=-1)
 
 
 def clean(mask: np.ndarray, hole: float = HOLE) -> np.ndarray:
     """A mask without specks, small parts and holes smaller than a share of it."""
     core = binary_dilation(binary_erosion(mask, np.ones((2, 2))), np.ones((3, 3)))
     mask = mask & core
-    number, count = _labels(mask)
-    if count > 1:
-        areas = np.bincount(number.reshape(-1))[1:]
-        mask = mask & np.append(False, areas >= PART * areas.max())[number]
-    number, _ = _labels(binary_fill_holes(mask) & ~mask)
-    areas = np.bincount(number.reshape(-1))
+    number, areas = labelled(mask)
+    if len(areas) > 2:
+        mask = mask & np.append(False, areas[1:] >= PART * areas[1:].max())[number]
+    number, areas = labelled(binary_fill_holes(mask) & ~mask)
     areas[0] = mask.size
     return mask | (areas < max(hole * mask.sum(), 1))[number]
-
-
-def _labels(mask: np.ndarray) -> tuple[np.ndarray, int]:
-    number = np.zeros(mask.shape, dtype=np.int32)
-    count = label(mask, output=number)
-    return number, int(count)  # pyright: ignore[reportArgumentType]
 
 
 def border(shape: tuple[int, ...]) -> np.ndarray:
@@ -456,19 +410,16 @@ def least_distance(distance: np.ndarray) -> float:
 
 def grown(value: np.ndarray, least: float, sure: float) -> np.ndarray:
     """(H, W) bool: connected parts above ``least`` that contain a pixel above ``sure`` (hysteresis)."""
-    number, count = _labels(value > least)
-    found = np.zeros(count + 1, dtype=bool)
-    found[np.unique(number[value > sure])] = True
-    found[0] = False
-    return found[number]
+    number, areas = labelled(value > least)
+    kept = np.zeros(len(areas), dtype=bool)
+    kept[np.unique(number[value > sure])] = True
+    kept[0] = False
+    return kept[number]
 
 
 def sharpened(codes: np.ndarray, mask: np.ndarray, background: np.ndarray | None = None) -> np.ndarray:
-    """The mask with its outline moved to where a pixel, a linear mix of both sides, is half object and half
-    background.
-
-    Only pixels beside the outline change, or two pixels deep if the background (codes) is known.
-    """
+    """The mask with its outline moved to where a pixel, a linear mix of both sides, is half object. Only pixels
+    beside the outline change, or two pixels deep if the background (codes) is known."""
     linear = to_linear_rgb(codes).astype(np.float32)
     inner, outer = (_eroded(part, 2) for part in (mask, ~mask))
     front, here = _means(linear, inner)
@@ -490,8 +441,7 @@ def _eroded(mask: np.ndarray, pixels: int) -> np.ndarray:
 
 
 def _means(image: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The Gaussian mean of the pixels of a mask (H, W) around each pixel, and their total weight in [0,
-    1]."""
+    """The Gaussian mean of the pixels of a mask (H, W) around each pixel, and their total weight, at most 1."""
     weight = gaussian_filter(where.astype(np.float32), 1.0)
     total = gaussian_filter(image * where[..., None], (1.0, 1.0, 0))
     return total / np.maximum(weight, 1e-6)[..., None], weight

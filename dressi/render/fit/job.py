@@ -31,7 +31,7 @@ from .options import FitOptions
 from .options.schedule import fitted_rounds, shape_rounds
 from .phases.bundle import adjusted
 from .phases.materials import MaterialFit, Recovery
-from .phases.remeshed import mended, refined, unfolded_from
+from .phases.remeshed import healed, opened, refined, unfolded, unfolded_from
 from .phases.shape import ShapeRound
 from .phases.texture import OF_PHOTOGRAPHS, PARTS, SMOOTHNESS, TextureRound
 from .start.choice import fits, start_anew, start_mesh
@@ -244,15 +244,19 @@ class FitJob:
         return found
 
     def _mended(self, number: int, before: Found, found: Found) -> Mesh:
-        """The mesh after a round without holes and folds that masks contradict; a given topology is kept."""
+        """The mesh after a round: folds healed, or smoothed where faces stay, and holes of masks opened where the
+        round says so; a given topology is kept."""
         mesh = found.mesh
         if self.keeps_faces or number > len(self.rounds):
             return mesh
         if number == len(self.rounds):
             return unfolded_from(mesh, before.mesh)
         matrices = self.dataset.matrices if found.cameras is None else found.cameras.matrices
-        train, size = self.dataset.train, self.options.texels
-        return mended(mesh, self.rounds[number], matrices, train.masks, train.known, size)
+        train, plan = self.dataset.train, self.rounds[number]
+        mesh = healed(mesh, pixels=max(train.masks.shape[1:])) if plan.faces else unfolded(mesh)
+        if not plan.opens:
+            return mesh
+        return opened(mesh, matrices, train.masks, train.known, resolution=self.options.texels) or mesh
 
     def _begun_anew(self, number: int, cameras: Cameras) -> Mesh | None:
         """What stereo finds by the cameras that round ``number`` has found, both in units of the scene; None

@@ -196,9 +196,15 @@ def _grid(
 
 def _largest(grid: np.ndarray) -> np.ndarray:
     """The connected part with the most cells of a bool grid."""
-    labels = np.zeros(grid.shape, dtype=np.int32)
-    label(grid, np.ones((3, 3, 3)), output=labels)
-    return grid & (labels == 1 + np.argmax(np.bincount(labels.reshape(-1), minlength=2)[1:]))
+    labels, sizes = labelled(grid, np.ones((3, 3, 3)))
+    return grid & (labels == 1 + np.argmax(np.append(sizes[1:], 0)))
+
+
+def labelled(mask: np.ndarray, structure: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of the connected parts of a bool array, from 1 on, 0 outside; and the size of each number."""
+    number = np.zeros(mask.shape, dtype=np.int32)
+    label(mask, structure, output=number)
+    return number, np.bincount(number.reshape(-1))
 
 
 def _silhouette(

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.ndimage import label
 
 from ....errors import InputError
 from ....figures import Figures
@@ -20,7 +19,7 @@ from ...engine import MakeEngine
 from ...io import Photos
 from ...mesh import Mesh
 from ...mesh.primitives import octasphere
-from ...objectives.hull import estimate_bounds, sphere_of
+from ...objectives.hull import estimate_bounds, labelled, sphere_of
 from ...scene.scene import Scene
 from ...shading.lights import LightSource
 from .textures import fringe
@@ -32,8 +31,7 @@ MOST_PIXELS = 1 << 28
 TARGET_SAMPLES = 16
 """Samples of a pixel of a picture that is drawn of a mesh, by default."""
 PHOTO_SAMPLES = 4
-"""Samples of a pixel of a result that is compared with photographs, whose pixels are means over their
-area."""
+"""Samples a pixel of results that are compared with photographs, whose pixels are means over their area."""
 LARGEST_SIZE = 4096
 """Largest number of rows that a message proposes."""
 
@@ -64,10 +62,7 @@ class Observations:
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """center, radius: bounding sphere of the object; units of the scene are relative to it.  bounds: (2, 3)
-    box of the object.
-
-    reference: the true mesh in the world, where there is one.
-    """
+    box of the object.  reference: the true mesh in the world, where there is one."""
 
     train: Observations
     held_out: Observations | None
@@ -113,7 +108,8 @@ class Dataset:
     def start(self, subdivisions: int) -> Mesh:
         """A sphere in units of the scene, with place and size estimated from the masks."""
         middle, size = self._extent()
-        return octasphere(subdivisions, size, (float(middle[0]), float(middle[1]), float(middle[2])))
+        x, y, z = middle.tolist()
+        return octasphere(subdivisions, size, (x, y, z))
 
     def _extent(self) -> tuple[np.ndarray, float]:
         """Middle (3,) and radius of a sphere to start from, in units of the scene."""
@@ -141,9 +137,7 @@ def mesh_dataset(
     pixels.  light: on the material of the mesh; None: unlit.  scene: what is drawn in place of the mesh,
     which then is its shape alone: several nodes, each with its material. Raises InputError.
     """
-    center, radius = mesh.bounding_sphere()
-    if not radius > 0:
-        raise InputError(f"mesh '{mesh.name}' has no extent; give a mesh with some area")
+    center, radius = _sphere(mesh)
     if not SMALLEST <= radius <= LARGEST:
         raise InputError(
             f"mesh '{mesh.name}' has a radius of {radius:.3g} units, past what pictures in float32 can be of;"
@@ -151,86 +145,75 @@ def mesh_dataset(
         )
     if views * size[0] * size[1] > MOST_PIXELS:
         raise InputError(
-            f"{views} views of {size[0]}x{size[1]} pixels do not fit into memory; give fewer --views or a smaller"
-            f" --size, {MOST_PIXELS} pixels in all at most"
+            f"{views} views of {size[0]}x{size[1]} pixels do not fit into memory; give fewer --views or a"
+            f" smaller --size, {MOST_PIXELS} pixels in all at most"
         )
-    train = _pictures(mesh, ring(center, radius, views, size), make_engine, samples, light, scene)
+
+    def pictures(cameras: Cameras) -> Observations | None:
+        """The views in which the mesh is visible; None if there is none."""
+        masks, colors = draw(scene or mesh, cameras, make_engine, samples, light)
+        seen = np.asarray((masks >= 0.5).any((1, 2)))
+        if not seen.any():
+            return None
+        chosen = Cameras([camera for camera, there in zip(cameras, seen, strict=True) if there])
+        return Observations(chosen, masks[seen], colors[seen], samples=samples)
+
+    train = pictures(ring(center, radius, views, size))
     if train is None:
         raise InputError(f"mesh '{mesh.name}' covers no pixel of any view; {_remedy(mesh, radius, size[1])}")
     if len(train.cameras) < views:
         warnings.warn(
-            f"mesh '{mesh.name}' covers no pixel of {views - len(train.cameras)} of {views} views, which see it edge-on;"
-            " they are left out",
+            f"mesh '{mesh.name}' covers no pixel of {views - len(train.cameras)} of {views} views, which see it"
+            " edge-on; they are left out",
             stacklevel=2,
         )
-    held_out = _pictures(mesh, held_out_ring(center, radius, size), make_engine, samples, light, scene)
+    held_out = pictures(held_out_ring(center, radius, size))
     return Dataset(train, held_out, center, radius, mesh.bounds(), np.array([0.0, 1.0, 0.0]), mesh)
+
+
+def _sphere(mesh: Mesh) -> tuple[np.ndarray, float]:
+    center, radius = mesh.bounding_sphere()
+    if not radius > 0:
+        raise InputError(f"mesh '{mesh.name}' has no extent; give a mesh with some area")
+    return center, radius
 
 
 def planned_dataset(mesh: Mesh, views: int, size: tuple[int, int]) -> Dataset:
     """The dataset of ``mesh_dataset`` with a grey disc in every picture: for plans, which depend on sizes and
-    types alone.
-
-    Raises InputError where the mesh has no extent."""
-    center, radius = mesh.bounding_sphere()
-    if not radius > 0:
-        raise InputError(f"mesh '{mesh.name}' has no extent; give a mesh with some area")
+    types alone. Raises InputError where the mesh has no extent."""
+    center, radius = _sphere(mesh)
     width, height = size
     y, x = np.mgrid[:height, :width]
     disc = np.hypot(x - 0.5 * (width - 1), y - 0.5 * (height - 1)) < max(0.3 * min(size), 1.0)
     masks = np.repeat(disc[None].astype(np.float32), views, axis=0)
-    pictures = Observations(
-        ring(center, radius, views, size), masks, 0.5 * np.repeat(masks[..., None], 3, axis=-1)
-    )
+    colors = 0.5 * np.repeat(masks[..., None], 3, axis=-1)
+    pictures = Observations(ring(center, radius, views, size), masks, colors)
     return Dataset(pictures, None, center, radius, mesh.bounds(), np.array([0.0, 1.0, 0.0]), mesh)
 
 
-def _pictures(
-    mesh: Mesh,
-    cameras: Cameras,
-    make_engine: MakeEngine,
-    samples: int,
-    light: LightSource | None,
-    scene: Scene | None = None,
-) -> Observations | None:
-    """The views in which the mesh is visible; None if there is none."""
-    masks, colors = draw(scene or mesh, cameras, make_engine, samples, light)
-    seen = np.asarray((masks >= 0.5).any((1, 2)))
-    if not seen.any():
-        return None
-    chosen = Cameras([camera for camera, there in zip(cameras, seen, strict=True) if there])
-    return Observations(chosen, masks[seen], colors[seen], samples=samples)
-
-
 def _remedy(mesh: Mesh, radius: float, rows: int) -> str:
-    """The cure for a mesh that covers no pixel: other views of a flat mesh, higher resolution for a thin
-    one."""
+    """The cure for a mesh that covers no pixel: other views of a flat mesh, more pixels for a thin one."""
     axes = np.linalg.svd(mesh.positions - mesh.positions.mean(0), full_matrices=False)[2]
     extent = float(np.sort(np.ptp(mesh.positions @ axes.T, axis=0))[-2])
     pixel = 2 * DISTANCE * radius * float(np.tan(np.radians(FOV_Y / 2))) / rows
     if extent > 2 * pixel:
         return "it is flat and all views see it edge-on: give --views 6 or more, or a mesh that has some thickness"
     thin = f"it is {extent:.2g} units thin where a pixel is {pixel:.2g} wide"
-    wanted = (
-        int(np.ceil(2 * pixel / max(extent, 1e-300) * rows)) if extent > 1e-3 * pixel else LARGEST_SIZE + 1
-    )
+    wanted = np.ceil(2 * pixel / max(extent, 1e-300) * rows)
     if wanted <= LARGEST_SIZE:
-        return f"{thin}: use --size {wanted}"
+        return f"{thin}: use --size {int(wanted)}"
     return f"{thin}: make it at least {2 * pixel:.2g} thick"
 
 
 def photo_dataset(photos: Photos, hold_out: bool = True) -> Dataset:
-    """Photographs, every fourth held out unless none is to be. Raises InputError if no training view is
-    left."""
+    """Photographs, every fourth held out unless none is to be. Raises InputError if no training view is left."""
     center, radius = sphere_of(photos.bounds)
 
     def part(index: np.ndarray) -> Observations:
-        cameras = Cameras([photos.cameras.cameras[i] for i in index])
+        cameras, masks = Cameras([photos.cameras.cameras[i] for i in index]), photos.masks[index]
         known = None if photos.known is None else photos.known[index]
         depths = None if photos.depths is None else photos.depths[index]
-        return Observations(
-            cameras, photos.masks[index], photos.targets[index], known, PHOTO_SAMPLES, depths, True
-        )
+        return Observations(cameras, masks, photos.targets[index], known, PHOTO_SAMPLES, depths, True)
 
     learned = photos.train if hold_out else np.arange(len(photos.names))
     if len(learned) == 0:
@@ -246,8 +229,8 @@ def photo_dataset(photos: Photos, hold_out: bool = True) -> Dataset:
 
 @dataclass(frozen=True)
 class Progress:
-    """done, total: steps of all phases.  doing: what happens now, for people.  iou, psnr: of the training
-    views at the last look (``Quality``), None before."""
+    """done, total: steps of all phases.  iou, psnr: of the training views at the last look (``Quality``), None
+    before.  doing: what happens now, for people."""
 
     phase: str
     done: int
@@ -291,21 +274,17 @@ class FitResult(Figures):
     finished: bool
     texts: dict[str, str] = field(default_factory=dict)
     cameras: Cameras | None = None
-    """The refined training cameras in the world, aligned to the given ones by the best similarity; None
-    without ``refine_poses``."""
+    """The refined training cameras in the world, aligned to the given ones; None without ``refine_poses``."""
     earlier_s: float = 0.0
     """Seconds spent in the runs that this one resumed."""
     quality: list[Quality] = field(default_factory=list)
-    """IoU and PSNR of the training views from time to time, those of runs that this one resumed included;
-    empty where nobody watched."""
+    """IoU and PSNR of the training views from time to time, of earlier runs too; empty where nobody watched."""
     light: LightSource | None = None
     """What the result is lit by, where its material was recovered; None: colours are as they are, unlit."""
     exposures: np.ndarray | None = None
-    """(N,) factors of the linear light of the training views, where exposures were recovered with the
-    material."""
+    """(N,) factors of the linear light of the training views, if exposures were recovered with the material."""
     gains: np.ndarray | None = None
-    """(N, 3) factors of the sRGB codes of the training views that the texture was found with; None without
-    exposures."""
+    """(N, 3) factors of the sRGB codes of the training views, with the texture; None without exposures."""
     steered: list[tuple[int, str, float]] = field(default_factory=list)
     """Steps of the fit so far, name and value of every factor that a person changed meanwhile (``Controls``).
     Such a fit is not found again from its options alone."""
@@ -331,13 +310,10 @@ class Parts:
 
     @classmethod
     def of(cls, dataset: Dataset) -> Parts:
-        train = dataset.train
-        known = train.known
-        apart = sum(
-            regions(mask, None if known is None else known[i]) > 1 for i, mask in enumerate(train.masks)
-        )
+        masks, known = dataset.train.masks, dataset.train.known
+        apart = sum(regions(mask, None if known is None else known[i]) > 1 for i, mask in enumerate(masks))
         count = None if dataset.reference is None else dataset.reference.component_count()
-        return cls(count, len(train.masks), apart)
+        return cls(count, len(masks), apart)
 
     def note(self, start: int = 1) -> str | None:
         """A sentence that says what a mesh with this many connected components cannot reach, with the cure;
@@ -345,20 +321,19 @@ class Parts:
         cure = "fit each object by itself, or give --init a mesh of as many parts, such as a sphere about where each is"
         here = f"apart in {self.apart} of {self.views} views"
         surface = "one closed surface" if start == 1 else f"a surface of {start} parts"
-        if self.components is not None:
-            if self.components <= start:
+        bridged = f"the fit makes {surface}, which leaves out some of them or joins them by bridges"
+        if self.components is None:
+            # A single mask among several may be wrong.
+            if self.apart < min(2, self.views) or start > 1:
                 return None
-            what = f"the target has {self.components} connected components"
-            if self.apart == 0:
-                return f"{what} that touch or hide each other in all views: the fit makes {surface} around all of them"
-            return f"{what}, {here}: the fit makes {surface}, which leaves out some of them or joins them by bridges; {cure}"
-        # A single mask among several may be wrong.
-        if self.apart < min(2, self.views) or start > 1:
+            several = f"the masks show several objects, {here}: {bridged}"
+            return f"{several}; remove what is not the object from the masks, {cure}"
+        if self.components <= start:
             return None
-        return (
-            f"the masks show several objects, {here}: the fit makes {surface}, which leaves out some of them or joins"
-            f" them by bridges; remove what is not the object from the masks, {cure}"
-        )
+        what = f"the target has {self.components} connected components"
+        if self.apart == 0:
+            return f"{what} that touch or hide each other in all views: the fit makes {surface} around all of them"
+        return f"{what}, {here}: {bridged}; {cure}"
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -371,15 +346,12 @@ def regions(mask: np.ndarray, known: np.ndarray | None = None) -> int:
     may be connected there.
     """
     mask = np.asarray(mask) >= 0.5
-    number = np.zeros(mask.shape, dtype=np.int32)
-    label(mask, np.ones((3, 3)), output=number)
-    areas = np.bincount(number.reshape(-1))
+    number, areas = labelled(mask, np.ones((3, 3)))
     large = areas >= max(LEAST * mask.sum(), 1)
     large[0] = False
     told = np.ones(mask.shape, dtype=bool) if known is None else np.asarray(known) > 0
     edge = ~np.pad(told, 1)
     beside = edge[:-2, 1:-1] | edge[2:, 1:-1] | edge[1:-1, :-2] | edge[1:-1, 2:]
-    cut = large.copy()
-    cut[:] = False
+    cut = np.zeros(len(areas), dtype=bool)
     cut[np.unique(number[beside & mask])] = True
     return int((large & ~cut).sum()) + int((large & cut).any())

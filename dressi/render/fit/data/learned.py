@@ -37,19 +37,14 @@ class Learned(NamedTuple):
 
 
 def learned(dataset: Dataset) -> Learned:
-    """Of the training views of a dataset. A single view is used twice.
-
-    So values of a view always have another domain than shared values, and one view gets the same plan as
-    many. The losses are means and do not change.
-    """
+    """The arrays of the training views. A single view is used twice: so values of a view always have another
+    domain than shared values, and one view gets the same plan as many. The losses are means and stay the same."""
     train = dataset.train
     depths = None if train.depths is None else train.depths / dataset.radius
-    found = Learned(dataset.matrices, train.masks, train.colors, train.known, depths)
+    views = Learned(dataset.matrices, train.masks, train.colors, train.known, depths)
     if len(dataset.matrices) > 1:
-        return found
-    matrices, masks, colors = (np.repeat(array, 2, axis=0) for array in found[:3])
-    known, depths = (None if array is None else np.repeat(array, 2, axis=0) for array in found[3:])
-    return Learned(matrices, masks, colors, known, depths)
+        return views
+    return Learned(*(None if array is None else np.repeat(array, 2, axis=0) for array in views))  # type: ignore
 
 
 def resized(images: np.ndarray, size: tuple[int, int]) -> np.ndarray:
@@ -91,10 +86,6 @@ class ViewBatches:
         """INT 1x1, ``size`` tiles: the views of this step."""
 
     def __call__(self, x: Variable) -> Variable:
-        """The tiles of x for the views of the step; x itself if all views share it (batch 1).
-
-        Differentiable.
-        """
         return F.take(x, self.index) if x.batch > 1 else x
 
 

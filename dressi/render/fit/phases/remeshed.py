@@ -1,5 +1,4 @@
-"""What happens to a mesh between the rounds of the shape phase: folds are healed, holes opened, faces
-added."""
+"""What happens to a mesh between rounds of the shape phase: folds are healed, holes opened, faces added."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
-from scipy.ndimage import binary_fill_holes, gaussian_filter, label, map_coordinates
+from scipy.ndimage import binary_fill_holes, gaussian_filter, map_coordinates
 
 from ...forms.soft_target import outline_distances
 from ...mesh import Mesh
@@ -18,38 +17,20 @@ from ...mesh.remesh import remesh
 from ...mesh.remesh.remesh import decimate_closed
 from ...mesh.remesh.volume import Grid, level_set, near_surface, sample_count, signed_distances, surface_of
 from ...mesh.rows import unit
-from ..graphs.term import FitRound
+from ...objectives.hull import labelled
 
 FILL = 0.85
 """Faces that remeshing aims at, relative to those there is room for."""
 
 
 def bare(mesh: Mesh) -> Mesh:
-    """The shape alone. UVs of the start have seams that would keep their vertices; new ones are made before
-    the texture."""
+    """The shape alone: seams of UVs would keep their vertices. New UVs are made before the texture."""
     return Mesh(mesh.positions, mesh.faces, color=mesh.color, name=mesh.name)
 
 
 def refined(mesh: Mesh, faces: int) -> Mesh:
     """The mesh with at most ``faces`` faces, more where the surface bends; without UVs."""
     return remesh(bare(mesh), faces=int(FILL * faces), most_faces=faces, rounds=3).mesh
-
-
-def mended(
-    mesh: Mesh,
-    plan: FitRound,
-    matrices: np.ndarray,
-    masks: np.ndarray,
-    known: np.ndarray | None,
-    resolution: int,
-) -> Mesh:
-    """The mesh after the round ``plan``: with its folds healed, or smoothed where faces stay, and with the
-    holes of masks (N, H, W) opened where the round says so. matrices, known, resolution: as ``opened`` takes
-    them."""
-    mesh = healed(mesh, pixels=max(masks.shape[1:])) if plan.faces else unfolded(mesh)
-    if not plan.opens:
-        return mesh
-    return opened(mesh, matrices, masks, known, resolution=resolution) or mesh
 
 
 # Opens holes in the mesh that the pictures see through.
@@ -61,13 +42,11 @@ def mended(
 LEAST_HOLE = 0.01
 """Least area of a hole, as a share of its mask. Smaller holes are probably errors of the mask."""
 CLOSED = 0.002
-"""A hole counts as closed if the mesh has this share of its volume inside it, deeper than half a cell of the
-grid."""
+"""A hole counts as closed if this share of the mesh's volume lies in it, deeper than half a cell of the grid."""
 HOLE_CELLS = 72
 """Cells of the grid along the longest side of the mesh."""
 HOLE_BLUR = 0.7
-"""Smoothing of the field, in cells: removes thin bridges and tunnels that are left where cones do not quite
-meet."""
+"""Smoothing of the field, in cells: removes bridges and tunnels that are left where cones do not quite meet."""
 EVENINGS = ((0.5, -0.53),) * 4
 """Factors of Taubin smoothing (1995) for the new vertices: decimation leaves long faces."""
 
@@ -75,9 +54,7 @@ EVENINGS = ((0.5, -0.53),) * 4
 def holes(mask: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
     """(H, W) bool: holes of a mask (H, W) that are large enough and entirely ``known``."""
     mask = np.asarray(mask) >= 0.5
-    number = np.zeros(mask.shape, dtype=np.int32)
-    label(np.asarray(binary_fill_holes(mask)) & ~mask, output=number)
-    areas = np.bincount(number.reshape(-1))
+    number, areas = labelled(np.asarray(binary_fill_holes(mask)) & ~mask)
     large = areas >= max(LEAST_HOLE * mask.sum(), 1)
     large[0] = False
     if known is not None:
@@ -122,8 +99,7 @@ def opened(
 
 
 def _distances(points: np.ndarray, matrix: np.ndarray, hole: np.ndarray) -> np.ndarray:
-    """Approximate signed distance of points (..., 3) to the cone behind a hole (H, W), negative inside, in
-    their units."""
+    """Approximate signed distance of points (..., 3) to the cone behind a hole (H, W), negative inside."""
     height, width = hole.shape
     clip = points @ matrix[:, :3].T + matrix[:, 3]
     seen = clip[..., 3] > 1e-6
@@ -131,8 +107,8 @@ def _distances(points: np.ndarray, matrix: np.ndarray, hole: np.ndarray) -> np.n
     pixel = (clip[..., :2] / depth[..., None] * 0.5 + 0.5) * (width, height)
     signed = -outline_distances(hole)
     # Values at the border of the picture, which are positive, extend beyond it.
-    found = map_coordinates(signed, [pixel[..., 1] - 0.5, pixel[..., 0] - 0.5], order=1, mode="nearest")
-    return np.where(seen, found * depth * 2 / (height * np.linalg.norm(matrix[1, :3])), np.inf)
+    away = map_coordinates(signed, [pixel[..., 1] - 0.5, pixel[..., 0] - 0.5], order=1, mode="nearest")
+    return np.where(seen, away * depth * 2 / (height * np.linalg.norm(matrix[1, :3])), np.inf)
 
 
 def _evened(mesh: Mesh) -> Mesh:
@@ -142,30 +118,25 @@ def _evened(mesh: Mesh) -> Mesh:
     return mesh.moved(positions)
 
 
-# Heals folds that the shape phase leaves: where they are, and by making the surface anew where that is needed
-# and allowed.
+# Heals folds that the shape phase leaves, where they are or by making the surface anew.
 
 TRIES = 24
 HEALING = 32
 """Iterations of mending in ``healed``, after which a surface is made anew."""
 PUSH = 0.3
-"""How far ``healed`` moves vertices of inverted faces outward in each iteration, in lengths of their
-edges."""
-CELLS = 256
-"""Most cells of the grid, along the longest side of the mesh, on which a folded surface is made anew."""
-CELLS_OF_PIXEL = 4
-"""Most of them for a pixel of the longer side of the pictures: smaller ones hold nothing that these have
-shown."""
+"""How far ``healed`` moves vertices of inverted faces outward in an iteration, in lengths of their edges."""
+CELLS, CELLS_OF_PIXEL = 256, 4
+"""Most cells of the grid, along the longest side of the mesh, on which a folded surface is made anew, and most
+for a pixel of the longer side of the pictures: smaller cells hold nothing that these have shown."""
 BLUR = 0.5
 """Smoothing of the field in cells."""
 THICK = 1.0
 """Cells that a new surface has on either side of folds, and near them."""
 SPECKS = 2e-5
-"""Parts of a new surface of a smaller share of the volume are what folds leave; larger ones are limbs that
-folds have cut."""
+"""Parts of a smaller share of the volume are leftovers of folds; larger ones are limbs that folds have cut."""
 AVERAGED, BACK, LEAST = 3, 0.7, 0.1
-"""Iterations in which ``unfolded_from`` averages moves; what it leaves of those of folds in each later one;
-and the share of them below which they all go back."""
+"""Iterations in which ``unfolded_from`` averages moves, the share of moves of folds that it leaves in each later
+one, and the share below which they go back entirely."""
 RINGS = 10
 """Iterations of it after which vertices farther around folds go back too."""
 KEPT = 0.985
@@ -199,15 +170,14 @@ def unfolded(mesh: Mesh, *, tries: int = TRIES) -> Mesh:
 
 def healed(mesh: Mesh, *, pixels: int = CELLS, tries: int = HEALING) -> Mesh:
     """A closed mesh without folds. They are mended where they are; if ``tries`` iterations leave some, the
-    whole surface is made anew.
+    whole surface is made anew. An open mesh is returned unchanged.
 
     The sides of a thin limb that have passed through each other are inside out. So vertices of inverted faces
     move outward, which brings the sides back, and vertices of all folds move half-way to the mean of their
     neighbours. After every four iterations one more ring of vertices moves. A new surface bounds the same
     solid: the points around which the given surface winds, inverted parts included, and those near its folds,
-    which else would cut limbs. It lies on a grid of CELLS, below whose cells details are lost. Topology and
-    vertices change then, and the new surface may have a few folds of its own. An open mesh is returned
-    unchanged.
+    which else would cut limbs. Details below a cell of the grid are lost, topology and vertices change, and the
+    new surface may have a few folds of its own.
 
     pixels: of the longer side of the pictures that the mesh was fitted to.
     """
@@ -226,17 +196,16 @@ def healed(mesh: Mesh, *, pixels: int = CELLS, tries: int = HEALING) -> Mesh:
     cut = Mesh(mesh.positions, mesh.faces[first])
     around = near_surface(cut, grid, sample_count(cut, grid), THICK)
     field[around] = np.maximum(field, THICK * grid.step - np.abs(field))[around]
-    found = surface_of(gaussian_filter(field, BLUR), grid, len(mesh.faces), least=SPECKS, kept=KEPT)
-    if found is None:
+    anew = surface_of(gaussian_filter(field, BLUR), grid, len(mesh.faces), least=SPECKS, kept=KEPT)
+    if anew is None:
         return unfolded(mesh)
-    return unfolded(Mesh(found.positions, found.faces, color=mesh.color, name=mesh.name))
+    return unfolded(Mesh(anew.positions, anew.faces, color=mesh.color, name=mesh.name))
 
 
 def _mending(
     mesh: Mesh, averaging: sparse.csr_array, inverted: np.ndarray, folded: np.ndarray, rings: int
 ) -> np.ndarray:
-    """(V, 3) how ``healed`` moves the vertices of faces (F,) that are inverted and folded, and so many rings
-    around them."""
+    """(V, 3) how ``healed`` moves the vertices of inverted and folded faces (F,) and of rings around them."""
     positions, mean = mesh.positions, averaging @ mesh.positions
     moves, outward = np.zeros((2, len(positions)))
     moves[mesh.faces[folded]] = outward[mesh.faces[inverted]] = 1.0
@@ -250,8 +219,7 @@ def _mending(
 
 
 def unfolded_from(mesh: Mesh, before: Mesh) -> Mesh:
-    """A closed mesh whose folds are undone, where the vertices moved from positions of ``before``, a mesh of
-    the same faces.
+    """A closed mesh whose folds are undone, after its vertices moved from those of ``before``, of the same faces.
 
     At first the moves of the vertices of folds are averaged with those of their neighbours, by half in each
     iteration, which undoes the folds of single vertices. Then they go back a part of their way in each

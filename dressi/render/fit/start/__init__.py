@@ -1,2 +1,1 @@
-"""What a fit starts from: the visual hull of the masks, the surface that stereo finds within it, or a
-sphere."""
+"""What a fit starts from: the visual hull of the masks, the surface that stereo finds within it, a sphere."""

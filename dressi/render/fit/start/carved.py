@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.ndimage import binary_dilation, binary_erosion, gaussian_filter, label, map_coordinates, zoom
+from scipy.ndimage import binary_dilation, binary_erosion, gaussian_filter, map_coordinates, zoom
 
 from ....errors import InputError
 from ...forms.soft_target import marked, outline_distances
-from ...io.images import resize
 from ...mesh import Mesh
 from ...mesh.remesh.volume import Grid, surface_of
-from ..data.learned import cut_off
+from ...objectives.hull import labelled
+from ..data.learned import cut_off, resized
 from ..phases.remeshed import unfolded
 
 # Which masks contradict the others, and which parts of a hull its masks need.
@@ -20,8 +20,7 @@ from ..phases.remeshed import unfolded
 ROWS = 40
 """Rows of the small pictures in which coverage is compared."""
 AGREEMENT_CELLS = 56
-"""Cells of the grid on which masks are compared along the longest side of the box: narrower than a small
-pixel."""
+"""Cells of the grid on which masks are compared, along the longest side: narrower than a small pixel."""
 MISSING = 0.1
 """Masks contradict each other if their hull leaves this share of one of them uncovered."""
 MOST_WRONG = 0.25
@@ -31,17 +30,13 @@ LEAST = 0.005
 PIXELS = 2
 """Least number of small pixels that count as covered by a part alone."""
 THICK, SLACK = 3.5, 2.0
-"""Pieces of a hull thinner than twice THICK cells that stand out of the body by more than SLACK cells are
-thin."""
+"""Pieces thinner than twice THICK cells that stand out of the body by more than SLACK cells are thin."""
 
 
 @dataclass(frozen=True, eq=False)
 class Small:
-    """The pictures at ROWS rows.
-
-    matrices: (N, 4, 4) to clip space.  masks: (N, h, w) share of each pixel inside the mask.  known: (N, h,
-    w) bool.
-    """
+    """The pictures at ROWS rows. matrices: (N, 4, 4) to clip space.  masks: (N, h, w) share of each pixel
+    inside the mask.  known: (N, h, w) bool."""
 
     matrices: np.ndarray
     masks: np.ndarray
@@ -49,15 +44,12 @@ class Small:
 
     @classmethod
     def of(cls, matrices: np.ndarray, masks: np.ndarray, known: np.ndarray | None = None) -> Small:
-        """Of masks (N, H, W), valid where known (N, H, W) is true; None: everywhere."""
+        """From masks (N, H, W), valid where known (N, H, W) is true; None: everywhere."""
         height, width = masks.shape[1:]
         rows = min(ROWS, height)
         size = max(round(width * rows / height), 1), rows
         told = np.ones(masks.shape, bool) if known is None else np.asarray(known) > 0
-        shares, wholes = (
-            np.stack([resize(image.astype(np.float32), size) for image in images])
-            for images in (np.asarray(masks) >= 0.5, told)
-        )
+        shares, wholes = resized(np.asarray(masks) >= 0.5, size), resized(told, size)
         return cls(np.asarray(matrices, np.float64), shares, wholes > 0.999)
 
     def silhouettes(self, points: np.ndarray) -> np.ndarray:
@@ -65,8 +57,7 @@ class Small:
         return marked(self.matrices, points.astype(np.float32), self.masks.shape[1:])
 
     def missed(self, silhouettes: np.ndarray) -> np.ndarray:
-        """(N, h, w) bool: pixels entirely inside a mask that are not in, nor beside, silhouettes (N, h,
-        w)."""
+        """(N, h, w) bool: pixels entirely inside a mask that are not in, nor beside, silhouettes (N, h, w)."""
         near = np.asarray(binary_dilation(silhouettes, np.ones((1, 3, 3))), dtype=bool)
         return (self.masks > 0.999) & self.known & ~near
 
@@ -77,10 +68,9 @@ class Small:
         return int((pixels.sum((1, 2)) >= least).sum()) >= min(2, len(pixels))
 
     def iou(self, points: np.ndarray) -> float:
-        """IoU, mean over the views, of the silhouettes of a solid of points (P, 3) with the masks, where
-        those are known: of the pixels that each of them touches."""
-        found, masks = self.silhouettes(points) & self.known, (self.masks > 0.01) & self.known
-        both, either = ((f(found, masks)).sum((1, 2)) for f in (np.logical_and, np.logical_or))
+        """IoU, mean over the views, of the known pixels that a solid of points (P, 3) and the masks touch."""
+        drawn, masks = self.silhouettes(points) & self.known, (self.masks > 0.01) & self.known
+        both, either = (drawn & masks).sum((1, 2)), (drawn | masks).sum((1, 2))
         return float(np.mean(both / np.maximum(either, 1)))
 
 
@@ -121,11 +111,11 @@ class Agreement:
                 regained[view] = False
                 gains[view] = (regained.sum((1, 2)) / area).sum()
             if gains.max() >= MISSING:
-                found = [int(np.argmax(gains))]
+                further = [int(np.argmax(gains))]
             else:
-                found = np.flatnonzero(missed.sum((1, 2)) >= MISSING * area).tolist()
-            wrong += found
-            count = count - outside[found].sum(0)
+                further = np.flatnonzero(missed.sum((1, 2)) >= MISSING * area).tolist()
+            wrong += further
+            count = count - outside[further].sum(0)
         hull = points[count == 0]
         if len(wrong) <= most and len(hull):
             return cls(sorted(wrong), True, np.stack([hull.min(0), hull.max(0)]))
@@ -141,8 +131,12 @@ def needed(inside: np.ndarray, grid: Grid, small: Small) -> np.ndarray:
     mask makes are left out: without them all masks but one are covered as well. First whole connected parts,
     the smallest first, then thin pieces, such as webs between limbs and bridges over a hole.
     """
+
+    def silhouettes(cells: np.ndarray) -> np.ndarray:
+        return small.silhouettes(grid.origin + grid.step * cells)
+
     number, shells = _parts(inside)
-    drawn = [small.silhouettes(grid.origin + grid.step * shell) for shell in shells]
+    drawn = [silhouettes(shell) for shell in shells]
     covering = np.sum(drawn, axis=0) if drawn else np.zeros(small.masks.shape)
     wanted = np.zeros(len(shells) + 1, bool)
     for k in np.argsort([len(shell) for shell in shells], kind="stable"):
@@ -155,16 +149,14 @@ def needed(inside: np.ndarray, grid: Grid, small: Small) -> np.ndarray:
     if not core.any():
         return keep
     body = keep & near_cells(core, THICK + SLACK)
-    covered = small.silhouettes(grid.origin + grid.step * np.argwhere(_shell(body)))
+    covered = silhouettes(np.argwhere(_shell(body)))
     number, shells = _parts(keep & ~body)
-    drawn = [small.silhouettes(grid.origin + grid.step * shell) for shell in shells]
-    thin = np.array([False, *(small.needs(pixels & ~covered, 0.0) for pixels in drawn)])[number]
+    thin = np.array([False, *(small.needs(silhouettes(shell) & ~covered, 0.0) for shell in shells)])[number]
     return body | keep & near_cells(thin, THICK + SLACK) if thin.any() else body
 
 
 def near_cells(cells: np.ndarray, distance: float) -> np.ndarray:
-    """bool, of the shape of the bool array ``cells``: the cells at most this distance, in cells and below 11,
-    from one that is set.
+    """bool array like ``cells``: the cells at most this distance, in cells and below 11, from one that is set.
 
     The squared distance is a minimum along one axis after the other. Bytes are enough for it, as only small
     ones count, and much faster than the distance transform of SciPy.
@@ -173,16 +165,16 @@ def near_cells(cells: np.ndarray, distance: float) -> np.ndarray:
     [True, True, True, False]
     """
     far, reach = np.uint8(255), int(distance)
-    found = np.where(cells, np.uint8(0), far)
-    for axis in range(found.ndim):
-        before, found = np.moveaxis(found, axis, 0), found.copy()
-        after = np.moveaxis(found, axis, 0)
+    squares = np.where(cells, np.uint8(0), far)
+    for axis in range(squares.ndim):
+        before, squares = np.moveaxis(squares, axis, 0), squares.copy()
+        after = np.moveaxis(squares, axis, 0)
         for step in range(1, min(reach, len(after) - 1) + 1):
             # No sum passes 255: it would begin again at 0.
             squared = np.minimum(before, far - np.uint8(step**2)) + np.uint8(step**2)
             np.minimum(after[step:], squared[:-step], out=after[step:])
             np.minimum(after[:-step], squared[step:], out=after[:-step])
-    return found <= int(distance**2)
+    return squares <= int(distance**2)
 
 
 def _shell(inside: np.ndarray) -> np.ndarray:
@@ -193,14 +185,12 @@ def _shell(inside: np.ndarray) -> np.ndarray:
 def _parts(inside: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
     """The number, from 1 on, of the connected part of each cell (X, Y, Z), 0 outside, and the cells (P, 3) of
     each shell."""
-    number = np.zeros(inside.shape, np.int32)
-    label(inside, np.ones((3, 3, 3)), output=number)
-    count = int(number.max())
+    number, sizes = labelled(inside, np.ones((3, 3, 3)))
     shell = _shell(inside)
     cells, part = np.argwhere(shell), number[shell]
     order = np.argsort(part, kind="stable")
-    ends = np.cumsum(np.bincount(part, minlength=count + 1)[1:])
-    return number, np.split(cells[order], ends[:-1]) if count else []
+    ends = np.cumsum(np.bincount(part, minlength=len(sizes))[1:])
+    return number, np.split(cells[order], ends[:-1]) if len(sizes) > 1 else []
 
 
 # The visual hull of masks as a signed field: how deep a point lies inside the cones of all masks.
@@ -222,10 +212,9 @@ CHUNK = 1 << 15
 
 @dataclass(frozen=True, eq=False)
 class Cones:
-    """The cones of N masks. The field of a cone at a point is its approximate signed distance to the cone,
-    positive inside.
+    """The cones of N masks. The field of a cone is the approximate signed distance to it, positive inside.
 
-    matrices: (N, 4, 4) from the space of the points to clip space.  size: (W, H) of the masks. distances: N
+    matrices: (N, 4, 4) from the space of the points to clip space.  size: (W, H) of the masks.  distances: N
     images (H + 2 PAD, W + 2 PAD), signed pixels to the outline.  told: N such images of 0 and 1, the pixels
     whose coverage is known; None if all are.  box: (2, 3), outside of which nothing is.
     """
@@ -249,10 +238,8 @@ class Cones:
         cut, images, seen = cut_off(masks, known), [], []
         for i, mask in enumerate(np.asarray(masks) >= 0.5):
             told = np.ones(mask.shape, bool) if known is None else np.asarray(known[i]) > 0
-            maybe = np.pad(mask | ~told, PAD, constant_values=bool(cut[i]))
-            images.append(
-                gaussian_filter(outline_distances(maybe), SMOOTH, mode="nearest").astype(np.float32)
-            )
+            maybe = outline_distances(np.pad(mask | ~told, PAD, constant_values=bool(cut[i])))
+            images.append(gaussian_filter(maybe, SMOOTH, mode="nearest").astype(np.float32))
             wide = np.pad(told, PAD, constant_values=not cut[i])
             seen.append(None if wide.all() else wide.astype(np.float32))
         height, width = masks.shape[1:]
@@ -290,8 +277,7 @@ class Cones:
         return np.where(count < SEEN * len(self), -np.abs(inside), inside)
 
     def _pixels(self, view: int, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Row and column of float32 points (P, 3) in the padded image of a view, in pixels, and their
-        depth."""
+        """Row and column of float32 points (P, 3) in the padded image of a view, and their depth."""
         matrix, (width, height) = self.matrices[view].astype(np.float32), self.size
         x, y, depth = (matrix[k, :3] @ points.T + matrix[k, 3] for k in (0, 1, 3))
         scale = 0.5 / np.where(depth > 1e-6, depth, np.float32(1))
@@ -304,24 +290,20 @@ class Cones:
         return np.stack([self.field(view, points.astype(np.float32)) for view in range(len(self))])
 
     def hull(self, points: np.ndarray, least: float = -np.inf) -> np.ndarray:
-        """(P,) the least field of all cones: positive inside the hull. Values below ``least`` are only known
-        to be below."""
-        found = self.domain(points)
+        """(P,) the least field of all cones, positive inside the hull; below ``least`` only an upper bound."""
+        field = self.domain(points)
         for first in range(0, len(points), CHUNK):
             alive = np.arange(first, min(first + CHUNK, len(points)))
             some = points[alive].astype(np.float32)
             for view in range(len(self)):
-                stays = found[alive] >= least
+                stays = field[alive] >= least
                 some, alive = some[stays], alive[stays]
-                found[alive] = np.minimum(found[alive], self.field(view, some))
-        return found
+                field[alive] = np.minimum(field[alive], self.field(view, some))
+        return field
 
     def on(self, grid: Grid) -> np.ndarray:
-        """(X, Y, Z) field of the hull on a grid.
-
-        A grid COARSE times as wide is evaluated first; between its points the field is interpolated where the
-        surface is farther away than a cell of it.
-        """
+        """(X, Y, Z) field of the hull on a grid: interpolated from a grid COARSE times as wide where the surface
+        is farther away than a cell of that."""
         wide = tuple((count - 2) // COARSE + 2 for count in grid.shape)
         step = COARSE * grid.step
         points = Grid(grid.origin, step, (wide[0], wide[1], wide[2])).points().reshape(-1, 3)
@@ -342,8 +324,7 @@ CELLS = 160
 CELLS_OF_PIXEL = 4
 """Most of them for a pixel of the longer side of the masks: smaller ones show nothing more."""
 BLURS = (0.5, 1.0, 2.0)
-"""Smoothing of the field in cells: takes the edge off the creases where cones meet. The hull of frayed masks
-needs more."""
+"""Smoothing of the field in cells, for the creases where cones meet; hulls of frayed masks need more."""
 MOST_FACES = 4.0
 """Most faces of the start relative to those that it should have."""
 
@@ -363,11 +344,8 @@ class Hull:
     def of(
         cls, matrices: np.ndarray, masks: np.ndarray, known: np.ndarray | None = None, box: np.ndarray = SCENE
     ) -> Hull:
-        """The hull of masks (N, H, W), valid where known (N, H, W) is true.
-
-        matrices: (N, 4, 4) from units of the scene to clip space.  box: (2, 3) around the object, in these
-        units.
-        """
+        """The hull of masks (N, H, W), valid where known (N, H, W) is true.  matrices: (N, 4, 4) from units of
+        the scene to clip space.  box: (2, 3) around the object, in these units."""
         cones, small = Cones.of(matrices, masks, known, box), Small.of(matrices, masks, known)
         found = Agreement.of(cones, small)
         if not found.agree or found.box is None:
@@ -388,15 +366,12 @@ class Hull:
 
     def mesh(self, faces: int) -> Mesh:
         """The surface as a closed mesh of about that many faces, more where thin parts need them, without UVs
-        and folds.
-
-        Raises InputError if no smoothing of BLURS gives one.
-        """
+        and folds. Raises InputError if no smoothing of BLURS gives one."""
         for blur in BLURS:
-            found = surface_of(gaussian_filter(self.field, blur), self.grid, faces)
-            if found is not None and len(found.faces) <= MOST_FACES * faces:
-                return unfolded(found)
+            mesh = surface_of(gaussian_filter(self.field, blur), self.grid, faces)
+            if mesh is not None and len(mesh.faces) <= MOST_FACES * faces:
+                return unfolded(mesh)
         raise InputError(
-            f"the visual hull of the masks is too rough for a closed mesh of {faces} faces: check the masks, or give --start"
-            " sphere"
+            f"the visual hull of the masks is too rough for a closed mesh of {faces} faces: check the masks, or give"
+            " --start sphere"
         )

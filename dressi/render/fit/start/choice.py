@@ -53,8 +53,7 @@ def start_mesh(
 
 def start_anew(dataset: Dataset, options: FitOptions, faces: int, make_engine: MakeEngine) -> Mesh | None:
     """The mesh by stereo, in units of the scene with about so many faces, that a fit goes on from once its
-    poses are found; None where it goes on from the shape that it found with them. dataset: with these
-    poses."""
+    poses are found; None where it goes on from its own shape. dataset: with these poses."""
     if not stereo_suits(dataset, options):
         return None
     hull = hull_of(dataset, replace(options, refine_poses=False, start="auto"))
@@ -63,8 +62,7 @@ def start_anew(dataset: Dataset, options: FitOptions, faces: int, make_engine: M
 
 
 def stereo_suits(dataset: Dataset, options: FitOptions) -> bool:
-    """Whether stereo is asked for, or these are enough photographs with poses that are right, whose shape
-    nothing else shows."""
+    """Whether stereo is asked for, or these are enough photographs, whose shape nothing else shows."""
     if options.start == "auto":
         plain = dataset.exact or options.lit or options.depth
         return not plain and len(dataset.train.masks) >= MANY_VIEWS
@@ -114,11 +112,12 @@ def hull_of(dataset: Dataset, options: FitOptions) -> Hull | None:
         warnings.warn(f"{what} and the fit starts from a sphere; {cure}", stacklevel=6)
         return None
     if names:
-        one = len(names) == 1
+        mask, contradict, are, them = (
+            ("mask", "contradicts", "is", "it") if len(names) == 1 else ("masks", "contradict", "are", "them")
+        )
         warnings.warn(
-            f"the {'mask' if one else 'masks'} of {_listed(names)} {'contradicts' if one else 'contradict'} the others and"
-            f" {'is' if one else 'are'} left out of the visual hull that the fit starts from; check {'it' if one else 'them'}"
-            " and the camera",
+            f"the {mask} of {_listed(names)} {contradict} the others and {are} left out of the visual hull that the"
+            f" fit starts from; check {them} and the camera",
             stacklevel=6,
         )
     if not asked and hull.small.iou(hull.points()) <= hull.small.iou(_ball(dataset.start(0))):

@@ -1,5 +1,4 @@
-"""Stereo of photographs as a start of a fit: plane sweep, semi-global matching, checks between views, fusion
-with the hull."""
+"""Stereo as a start of a fit: plane sweep, semi-global matching, checks between views, fusion with the hull."""
 
 from __future__ import annotations
 
@@ -31,6 +30,7 @@ from ...mesh import Mesh
 from ...mesh.remesh.volume import Grid, surface_of
 from ...surface.color import linear_to_srgb
 from ..data.dataset import Dataset, Observations
+from ..data.learned import resized
 from .carved import Hull
 
 # Depths of pictures from costs of planes, and where those of several views agree.
@@ -47,7 +47,7 @@ AGREE, PIXELS = 0.5, 0.75
 """Planes, and widths of a pixel at that depth, of which depths of two views differ by one at most where they
 agree."""
 REACH, SIMILAR = 4, 3.0
-"""Pixels to neighbours, and planes of the difference between them, over which depths are smoothed."""
+"""Most pixels to neighbours, and planes between them, over which depths are smoothed."""
 DOUBT = 0.8
 """Planes: depths that are less certain by their own scores are not among the confident ones."""
 VOTES, ASKED = 2, 8
@@ -56,10 +56,10 @@ VOTES, ASKED = 2, 8
 
 @dataclass(frozen=True, eq=False)
 class DepthMap:
-    """Of the part of a view. depth: (H, W) along the optical axis, in units of the scene.  sure: (H, W) bool,
-    where it is known.  step: (H, W) depth from a plane to the next there.  weight: (H, W), EDGE where windows
-    look over a jump in depth or the rim of the mask, else 1.  doubt: (H, W) likely error in planes: scores
-    that lack much of 1, or hardly change from plane to plane, say little."""
+    """Depths of the part of a view, (H, W) each. depth: along the optical axis, in units of the scene.  sure:
+    bool, where it is known.  step: depth from a plane to the next.  weight: EDGE where windows look over a jump
+    in depth or the rim of the mask, else 1.  doubt: likely error in planes: scores that lack much of 1, or
+    hardly change from plane to plane, say little."""
 
     depth: np.ndarray
     sure: np.ndarray
@@ -77,20 +77,17 @@ def picked(scores: np.ndarray, costs: np.ndarray, allowed: np.ndarray, depths: n
     """The depth with the least cost, between planes by a parabola.
 
     scores, costs, allowed: (H, W, D) correlation of a plane, its cost summed over paths, and whether it may
-    be. depths: (D,).
+    be.  depths: (D,).
     """
     costs = np.where(allowed, costs, LARGE)
-    best = costs.argmin(2)
-    planes = np.arange(len(depths))
-    one = best[..., None]
-    least = np.take_along_axis(costs, one, 2)[..., 0]
-    before, after = (
-        np.take_along_axis(costs, np.clip(one + side, 0, len(depths) - 1), 2)[..., 0] for side in (-1, 1)
-    )
+    best, planes = costs.argmin(2), np.arange(len(depths))
+    one, last = best[..., None], len(depths) - 1
+    sides = (np.clip(one + side, 0, last) for side in (-1, 0, 1))
+    before, least, after = (np.take_along_axis(costs, side, 2)[..., 0] for side in sides)
     # Beside a plane that may not be there is nothing to interpolate.
     curved = (np.maximum(before, after) < LARGE) & (before + after > 2 * least)
     offset = np.where(curved, 0.5 * (before - after), 0) / np.where(curved, before + after - 2 * least, 1)
-    place = np.clip(best + np.clip(offset, -0.5, 0.5), 0, len(depths) - 1)
+    place = np.clip(best + np.clip(offset, -0.5, 0.5), 0, last)
     inverse = 1 / depths
     depth = 1 / np.interp(place, planes, inverse)
     far = np.abs(planes - one) > 2
@@ -112,9 +109,9 @@ def refined(
 ) -> DepthMap:
     """The depth with the best score beside a surface, between offsets by a parabola.
 
-    coarse: (H, W) inverse depths, to which the offsets (D,), evenly apart, belong.  scores: (H, W, D).  sure:
-    (H, W) bool, where the surface is known.  inside: (H, W) bool, the mask.  spacing: of the planes, as
-    inverse depths, by which depths are compared. reach: of the windows, in pixels.
+    coarse: (H, W) inverse depths, to which the offsets (D,), evenly apart, belong.  scores: (H, W, D).  sure,
+    inside: (H, W) bool, where the surface is known, and the mask.  spacing: of the planes, in inverse depths.
+    reach: of the windows, in pixels.
     """
     best = np.clip(scores.argmax(2), 1, len(offsets) - 2)[..., None]
     before, most, after = (np.take_along_axis(scores, best + side, 2)[..., 0] for side in (-1, 0, 1))
@@ -126,34 +123,31 @@ def refined(
     there, size = np.where(inside, inverse, 0), 2 * reach + 1
     jump = maximum_filter(there, size) - minimum_filter(there, size) > JUMP * spacing
     # A parabola of this curvature loses over the doubt half of what the best score lacks of 1.
-    doubt = (
-        np.sqrt(np.maximum(1 - most, 0) / np.maximum(-curvature, 1e-6)) * (offsets[1] - offsets[0]) / spacing
-    )
+    doubt = np.sqrt(np.maximum(1 - most, 0) / np.maximum(-curvature, 1e-6))
+    doubt = doubt * (offsets[1] - offsets[0]) / spacing
     return DepthMap(depth, sure & (most > SURE), spacing * depth**2, np.where(jump, EDGE, 1.0), doubt)
 
 
 def smoothed(one: DepthMap, inside: np.ndarray) -> np.ndarray:
-    """(H, W) inverse depths of a map without the steps from plane to plane, by means over neighbours that are
-    nearly as deep."""
+    """(H, W) inverse depths of a map without steps from plane to plane: means over neighbours of like depth."""
     inverse = np.where(inside, 1 / one.depth, 0)
     spacing = SIMILAR * one.step / one.depth**2
-    found = np.where(inside, median_filter(inverse, 5), 0)
-    found = np.where(found > 0, found, inverse)
+    smooth = np.where(inside, median_filter(inverse, 5), 0)
+    smooth = np.where(smooth > 0, smooth, inverse)
+    height, width = smooth.shape
     for _ in range(2):
-        padded = np.pad(found, REACH)
-        total, weight = np.zeros_like(found), np.zeros_like(found)
-        for dy in range(2 * REACH + 1):
-            for dx in range(2 * REACH + 1):
-                other = padded[dy : dy + found.shape[0], dx : dx + found.shape[1]]
-                far = ((dy - REACH) ** 2 + (dx - REACH) ** 2) / REACH**2
-                share = np.exp(-2 * far) * ((other > 0) & (np.abs(other - found) < spacing))
-                total += share * other
-                weight += share
-        found = np.where(weight > 0, total / np.maximum(weight, 1e-9), found)
-    # Pixels outside of the mask are as deep as the nearest one inside: finer pictures are interpolated from
-    # these.
+        padded = np.pad(smooth, REACH)
+        total, weight = np.zeros_like(smooth), np.zeros_like(smooth)
+        for dy, dx in np.ndindex(2 * REACH + 1, 2 * REACH + 1):
+            other = padded[dy : dy + height, dx : dx + width]
+            far = ((dy - REACH) ** 2 + (dx - REACH) ** 2) / REACH**2
+            share = np.exp(-2 * far) * ((other > 0) & (np.abs(other - smooth) < spacing))
+            total += share * other
+            weight += share
+        smooth = np.where(weight > 0, total / np.maximum(weight, 1e-9), smooth)
+    # Finer pictures are interpolated from these: outside of the mask, pixels are as deep as the nearest inside.
     nearest = np.asarray(distance_transform_edt(~inside, return_distances=False, return_indices=True))
-    return found[tuple(nearest)] if inside.any() else found
+    return smooth[tuple(nearest)] if inside.any() else smooth
 
 
 def agreeing(views: Views, maps: dict[int, DepthMap], beside: np.ndarray) -> dict[int, DepthMap]:
@@ -161,7 +155,7 @@ def agreeing(views: Views, maps: dict[int, DepthMap], beside: np.ndarray) -> dic
 
     beside: (N, N - 1) the others by their nearness to each view.
     """
-    found = {}
+    agreed = {}
     for k, one in maps.items():
         rows, columns = np.nonzero(one.sure)
         rays = views.rays(k)[rows, columns]
@@ -172,33 +166,28 @@ def agreeing(views: Views, maps: dict[int, DepthMap], beside: np.ndarray) -> dic
         for other in [j for j in beside[k] if j in maps][:ASKED]:
             theirs = maps[other]
             column, row, z = views.projected(other, points)
-            x, y = np.floor(column).astype(int), np.floor(row).astype(int)
-            width, height = views.crop
-            seen = (z > 0) & (x >= 0) & (x < width) & (y >= 0) & (y < height)
-            x, y = np.clip(x, 0, width - 1), np.clip(y, 0, height - 1)
-            away = theirs.depth[y, x] - z
-            same = seen & theirs.sure[y, x] & (np.abs(away) < slack)
+            pixel, seen = views.pixels(column, row, z)
+            away = theirs.depth.ravel()[pixel] - z
+            same = seen & theirs.sure.ravel()[pixel] & (np.abs(away) < slack)
             votes += same
             moved += np.where(same, away / np.maximum(z, 1e-9), 0)
         sure, mean = np.zeros_like(one.sure), one.depth.copy()
         sure[rows, columns] = votes >= VOTES
         mean[rows, columns] *= 1 + moved / (votes + 1)
-        found[k] = DepthMap(mean, sure, one.step, one.weight, one.doubt)
-    return found
+        agreed[k] = DepthMap(mean, sure, one.step, one.weight, one.doubt)
+    return agreed
 
 
-# Depth maps of several views and the visual hull as one field: truncated signed distances with least total
-# variation.
+# Depth maps and the visual hull as one field: truncated signed distances with least total variation.
 
 REACH_OF_FIELD = 3.0
 """Cells from a surface at which signed distances are cut off."""
 DATA = 2.5
 """Weight of the distances of one view against total variation."""
 PRIOR = 0.12
-"""Weight, relative to a view, of that a point of the hull lies inside: what no view sees is not carved."""
+"""Weight, relative to a view, that a point of the hull lies inside: what no view sees is not carved."""
 FEW = 0.5
-"""Share of the views that show most of the object, below which a point that no depth tells of lies
-outside."""
+"""Share of the views that show most of the object, below which a point without depths lies outside."""
 ITERATIONS = 50
 
 
@@ -233,39 +222,34 @@ def seen_distances(
     """(P,) how far points (P, 3) lie behind the depths of map k, infinite where it has none; whether they lie
     in the part of the view; and the weights of the depths.
 
-    Within ``reach`` of the surface depths are interpolated between pixels, over those that are sure and
-    nearly as far away as the nearest pixel's.
+    Within ``reach`` of the surface depths are interpolated between pixels that are sure and nearly as deep.
     """
     column, row, z = views.projected(k, points)
     width, height = views.crop
-    x, y = column.astype(np.int32), row.astype(np.int32)
-    seen = (z > 0) & (column >= 0) & (x < width) & (row >= 0) & (y < height)
-    pixel = np.where(seen, y * width + x, 0)
+    pixel, seen = views.pixels(column, row, z)
     sure, depth = one.sure.ravel(), one.depth.ravel().astype(np.float32)
-    found = np.where(seen & sure[pixel], z - depth[pixel], np.inf)
-    near = np.flatnonzero(np.abs(found) < 2 * reach)
+    behind = np.where(seen & sure[pixel], z - depth[pixel], np.inf)
+    near = np.flatnonzero(np.abs(behind) < 2 * reach)
     u, v = column[near] - 0.5, row[near] - 0.5
     left, top = np.floor(u), np.floor(v)
     u, v, nearest = u - left, v - top, depth[pixel[near]]
     slack = 3 * one.step.ravel()[pixel[near]]
     total, weight = np.zeros(len(near), np.float32), np.zeros(len(near), np.float32)
-    for dy in (0, 1):
-        for dx in (0, 1):
-            place = np.clip(top + dy, 0, height - 1) * width + np.clip(left + dx, 0, width - 1)
-            other = place.astype(np.int32)
-            share = (v if dy else 1 - v) * (u if dx else 1 - u)
-            share = share * (sure[other] & (np.abs(depth[other] - nearest) < slack))
-            total += share * depth[other]
-            weight += share
-    found[near] = z[near] - np.where(weight > 1e-6, total / np.maximum(weight, 1e-6), nearest)
-    return found, seen, one.weight.ravel()[pixel].astype(np.float32)
+    for dy, dx in np.ndindex(2, 2):
+        place = np.clip(top + dy, 0, height - 1) * width + np.clip(left + dx, 0, width - 1)
+        other = place.astype(np.int32)
+        share = (v if dy else 1 - v) * (u if dx else 1 - u)
+        share = share * (sure[other] & (np.abs(depth[other] - nearest) < slack))
+        total += share * depth[other]
+        weight += share
+    behind[near] = z[near] - np.where(weight > 1e-6, total / np.maximum(weight, 1e-6), nearest)
+    return behind, seen, one.weight.ravel()[pixel].astype(np.float32)
 
 
 def smooth(
     goal: np.ndarray, weight: np.ndarray, free: np.ndarray, iterations: int = ITERATIONS
 ) -> np.ndarray:
-    """(X, Y, Z) the u that minimises TV(u) + sum weight / 2 (u - goal)^2, by primal and dual steps (Chambolle
-    and Pock, 2011).
+    """(X, Y, Z) the u with the least TV(u) + sum weight / 2 (u - goal)^2 (Chambolle and Pock, 2011).
 
     free: (X, Y, Z) bool; u is the goal elsewhere.
 
@@ -280,7 +264,11 @@ def smooth(
     dual = [np.zeros(goal.shape, np.float32) for _ in range(3)]
     u, ahead = goal.copy(), goal.copy()
     length, change = np.empty_like(u), np.empty_like(u)
-    ends = [_ends(goal.ndim, axis) for axis in range(3)]
+    ends = []
+    for axis in range(3):
+        head, tail = ([slice(None)] * 3 for _ in range(2))
+        head[axis], tail[axis] = slice(1, None), slice(None, -1)
+        ends.append((tuple(head), tuple(tail)))
     for _ in range(iterations):
         length[:] = 0
         for p, (head, tail) in zip(dual, ends, strict=True):
@@ -306,21 +294,12 @@ def smooth(
     return u
 
 
-def _ends(axes: int, axis: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """All but the first, and all but the last, along an axis."""
-    head, tail = ([slice(None)] * axes for _ in range(2))
-    head[axis], tail[axis] = slice(1, None), slice(None, -1)
-    return tuple(head), tuple(tail)
-
-
-# Depths of photographs within a hull: by planes in small pictures, then beside the surface found in larger
-# ones.
+# Depths within a hull: by planes in small pictures, then beside the surface found in larger ones.
 
 COARSE_PIXELS, FINE_PIXELS = 40_000, 120_000
 """Most pixels of the part of a picture that is swept by planes, and beside the surface found."""
 PLANES = 112
-"""Planes between the nearest and the farthest point of the hull; a multiple of those that are swept at
-once."""
+"""Planes between the nearest and the farthest point of the hull; a multiple of ``CHUNK``."""
 RADII = (2, 4)
 """Of the windows that are compared, in pixels."""
 OFFSETS = np.linspace(-2, 2, 9)
@@ -328,8 +307,8 @@ OFFSETS = np.linspace(-2, 2, 9)
 OUTSIDE = 2.0
 """Cost of a plane outside of the hull."""
 MOST_VIEWS = 32
-"""Pictures with depths. More add little: those of 18, 32 and 38 of lego's give starts through which other
-pictures are seen with 20.1, 20.4 and 20.4 dB."""
+"""Pictures with depths. More add little: 18, 32 and 38 of lego give starts that other pictures see with 20.1,
+20.4 and 20.4 dB."""
 
 
 def depth_maps(
@@ -339,9 +318,10 @@ def depth_maps(
 
     cameras: of the pictures, in units of the scene.
     """
-    points = hull.points()
-    views = Views.of(cameras, pictures.masks, pictures.colors, COARSE_PIXELS)
-    fine = Views.of(cameras, pictures.masks, pictures.colors, FINE_PIXELS)
+    points, step = hull.points(), hull.grid.step
+    views, fine = (
+        Views.of(cameras, pictures.masks, pictures.colors, pixels) for pixels in (COARSE_PIXELS, FINE_PIXELS)
+    )
     beside = views.beside(points.mean(0))
     coarse: dict[int, tuple[DepthMap, float]] = {}
     sweep = Sweep(views.crop, views.size, RADII)
@@ -349,9 +329,7 @@ def depth_maps(
         sweep.start(engine)
         for k in chosen(views, points.mean(0)):
             z = points @ views.R[k][2] + views.t[k][2]
-            inverse = np.linspace(
-                1 / max(z.min() - hull.grid.step, 1e-3), 1 / (z.max() + hull.grid.step), PLANES
-            )
+            inverse = np.linspace(1 / max(z.min() - step, 1e-3), 1 / (z.max() + step), PLANES)
             scores = sweep.scores(engine, views, k, beside[k, :NEIGHBOURS].tolist(), inverse)
             allowed = within(views, k, hull, 1 / inverse)
             costs = np.where(allowed, 1 - scores, np.float32(OUTSIDE))
@@ -377,11 +355,11 @@ def chosen(views: Views, middle: np.ndarray) -> list[int]:
     """MOST_VIEWS of the views whose directions from a point (3,) are far from each other, or all."""
     away = views.centres - middle
     away = away / np.linalg.norm(away, axis=1, keepdims=True)
-    found, nearness = [0], away @ away[0]
-    while len(found) < min(MOST_VIEWS, len(views)):
-        found.append(int(nearness.argmin()))
-        nearness = np.maximum(nearness, away @ away[found[-1]])
-    return sorted(found)
+    chosen, nearness = [0], away @ away[0]
+    while len(chosen) < min(MOST_VIEWS, len(views)):
+        chosen.append(int(nearness.argmin()))
+        nearness = np.maximum(nearness, away @ away[chosen[-1]])
+    return sorted(chosen)
 
 
 def within(views: Views, k: int, hull: Hull, depths: np.ndarray) -> np.ndarray:
@@ -394,15 +372,13 @@ def within(views: Views, k: int, hull: Hull, depths: np.ndarray) -> np.ndarray:
     return there & inside[..., None]
 
 
-# What masks show and a carved field lacks is given back where it was carved least.
-
 TIMES = 2
-"""What is given back may miss pixels of other views, so it is looked at again."""
+"""What ``repaired`` gives back may miss pixels of other views, so it is looked at again."""
 
 
 def repaired(field: np.ndarray, hull: np.ndarray, grid: Grid, views: Views) -> np.ndarray:
     """(X, Y, Z) the field, positive inside, with a cell for each pixel of a mask that it leaves uncovered:
-    the one on its ray, inside the hull, whose value is the largest."""
+    the one on its ray, inside the hull, that was carved least."""
     field = field.copy()
     for _ in range(TIMES):
         shell = np.argwhere((field > 0) & ~np.asarray(binary_erosion(field > 0), bool))
@@ -417,17 +393,14 @@ def repaired(field: np.ndarray, hull: np.ndarray, grid: Grid, views: Views) -> n
 def _missing(
     field: np.ndarray, hull: np.ndarray, grid: Grid, views: Views, k: int, shell: np.ndarray
 ) -> np.ndarray:
-    """(P, 3) the cells that cover what view k lacks. shell: (S, 3) those inside that are beside the
-    outside."""
-    shape = views.crop[::-1]
+    """(P, 3) the cells that cover what view k lacks. shell: (S, 3) the cells inside that border the outside."""
     column, row, z = views.projected(k, grid.origin + grid.step * shell)
-    x, y = np.floor(column).astype(int), np.floor(row).astype(int)
-    there = (z > 0) & (x >= 0) & (x < shape[1]) & (y >= 0) & (y < shape[0])
-    covered = np.zeros(shape, bool)
-    covered[y[there], x[there]] = True
+    pixel, there = views.pixels(column, row, z)
+    covered = np.zeros(views.crop[::-1], bool)
+    covered.ravel()[pixel[there]] = True
     # A cell may be wider than a pixel.
-    pixel = float(np.median(z)) / views.K[k][0, 0] if len(z) else grid.step
-    wide = max(int(np.ceil(0.5 * grid.step / pixel)), 1)
+    width = float(np.median(z)) / views.K[k][0, 0] if len(z) else grid.step
+    wide = max(int(np.ceil(0.5 * grid.step / width)), 1)
     covered = np.asarray(binary_dilation(covered, iterations=wide), bool)
     rows, columns = np.nonzero((views.cropped(views.masks, k) > 0.5) & ~covered)
     if not len(rows):
@@ -440,8 +413,7 @@ def _missing(
     inside = ((cells >= 0) & (cells < grid.shape)).all(-1)
     x, y, z = np.moveaxis(np.where(inside[..., None], cells, 0), -1, 0)
     value = np.where(inside & (hull[x, y, z] > 0), field[x, y, z], -np.inf)
-    best = value.argmax(1)
-    ray = np.arange(len(rows))
+    best, ray = value.argmax(1), np.arange(len(rows))
     return cells[ray, best][np.isfinite(value[ray, best])]
 
 
@@ -495,11 +467,10 @@ def _along(
             path += costs[row] - least
             path *= inside[row][:, None]
             total[row] += path.sum(0)
+            before[:] = 0
             for k, slant in enumerate(slants):
-                before[k] = 0
-                before[k, max(slant, 0) : width + min(slant, 0)] = path[
-                    k, max(-slant, 0) : width + min(-slant, 0)
-                ]
+                there, here = (slice(max(s, 0), width + min(s, 0)) for s in (slant, -slant))
+                before[k, there] = path[k, here]
 
 
 # A start of a fit by stereo: depths of the photographs, fused with the visual hull of their masks.
@@ -527,22 +498,21 @@ def stereo_start(dataset: Dataset, hull: Hull, faces: int, make_engine: MakeEngi
     if share < least:
         raise InputError(
             f"depths of {len(maps)} pictures agree at {100 * share:.0f} % of the pixels of their masks, less than"
-            f" {100 * least:.0f} %: stereo needs texture, the same light in all pictures, and views 10 to 30 degrees apart"
+            f" {100 * least:.0f} %: stereo needs texture, the same light in all pictures, and views 10 to 30 degrees"
+            " apart"
         )
     field = fused(views, maps, hull.field, hull.grid)
     field = repaired(field, hull.field, hull.grid, views)
-    found = surface_of(gaussian_filter(field, BLUR), hull.grid, faces)
-    if found is None:
+    surface = surface_of(gaussian_filter(field, BLUR), hull.grid, faces)
+    if surface is None:
         raise InputError("the depths of the pictures give no closed surface")
-    return found
+    return surface
 
 
-# Plane sweep on the device: how well a picture agrees with its neighbours, warped through planes at many
-# depths.
+# Plane sweep on the device: how well a picture agrees with its neighbours, warped through planes.
 
 NEIGHBOURS = 4
-"""Views that a picture is compared with; the best half of them counts, as others may see something in
-front."""
+"""Views that a picture is compared with. The best half counts: others may see something in front."""
 CHUNK = 16
 """Planes that are swept at once: what lies between fits into caches."""
 NOISE = 1e-3
@@ -553,18 +523,16 @@ class Sweep:
     """The scores of depths as an image pipeline, for pictures of one size.
 
     Inverse depths are those of an image plus a number for each plane: planes that face the view where the
-    image is constant, else surfaces beside a surface.  crop: (W, H) of the part of a picture that is swept.
-    size: (W, H) of its neighbours. radii: of the windows, in pixels, whose scores are averaged.  planes:
-    swept at once.
+    image is constant, else surfaces beside a surface.  crop, size: (W, H) of the part of a picture that is
+    swept, and of its neighbours.  radii: of the windows, in pixels, whose scores are averaged.  planes: swept
+    at once.
     """
 
     def __init__(
         self, crop: tuple[int, int], size: tuple[int, int], radii: Sequence[int], planes: int = CHUNK
     ):
-        self.planes = planes
-        self.picture, self.weight, self.base = (
-            Variable(FLOAT, crop, name=name) for name in ("picture", "weight", "base")
-        )
+        self.planes, names = planes, ("picture", "weight", "base")
+        self.picture, self.weight, self.base = (Variable(FLOAT, crop, name=name) for name in names)
         self.offsets = Variable(FLOAT, batch=planes, name="offsets")
         self.others = [Variable(FLOAT, size, name=f"other{i}") for i in range(NEIGHBOURS)]
         self.turns = [Variable(MAT3, name=f"turn{i}") for i in range(NEIGHBOURS)]
@@ -602,11 +570,11 @@ class Sweep:
             engine.send(self.others[i], views.grey[index])
             engine.send(self.turns[i], turn)
             engine.send(self.moves[i], move)
-        found = []
+        scores = []
         for first in range(0, len(offsets), self.planes):
             engine.send(self.offsets, offsets[first : first + self.planes, None, None])
-            found.append(engine.recv("score").reshape(self.planes, *self.picture.size[::-1]))
-        return np.ascontiguousarray(np.moveaxis(np.concatenate(found), 0, 2))
+            scores.append(engine.recv("score").reshape(self.planes, *self.picture.size[::-1]))
+        return np.ascontiguousarray(np.moveaxis(np.concatenate(scores), 0, 2))
 
 
 def correlations(picture: Variable, others: Variable, weight: Variable, radius: int) -> Variable:
@@ -632,8 +600,7 @@ def best_half(scores: Variable) -> Variable:
     return 0.5 * F.maximum(F.maximum(a, b) + F.maximum(c, d), F.maximum(a + b, c + d))
 
 
-# Photographs for plane-sweep stereo: grey pictures of one scale, their cameras, and which of them lie beside
-# each other.
+# Photographs for plane-sweep stereo.
 
 GREY = (0.299, 0.587, 0.114)
 LEAST_ANGLE = 5.0
@@ -645,9 +612,8 @@ class Views:
     """N grey pictures and what is needed to warp them.
 
     grey, masks: (N, H, W) float32 in [0, 1]; grey in code values of sRGB.  K, R: (N, 3, 3), t: (N, 3): a
-    pixel is K (R x + t), corners of pixels at whole numbers, x in units of the scene.
-    crop: (W, H) of a part that holds any of the masks.  corners: (N, 2) whole x, y of that part in each
-    picture.
+    pixel is K (R x + t), corners of pixels at whole numbers, x in units of the scene.  crop: (W, H) of a part
+    that holds any of the masks.  corners: (N, 2) whole x, y of that part in each picture.
     """
 
     grey: np.ndarray
@@ -660,7 +626,7 @@ class Views:
 
     @classmethod
     def of(cls, cameras: Cameras, masks: np.ndarray, colors: np.ndarray, pixels: int) -> Views:
-        """Of cameras in units of the scene, masks (N, H, W) and linear colours (N, H, W, 3), so small that
+        """From cameras in units of the scene, masks (N, H, W) and linear colours (N, H, W, 3), so small that
         the part that holds any of the masks has about this many ``pixels``."""
         height, width = masks.shape[1:]
         boxes = np.stack([_box(mask >= 0.5) for mask in masks])
@@ -669,21 +635,13 @@ class Views:
         size = scaled_size((width, height), scale)
         ratio = np.array(size) / (width, height)
         greys = [resize(linear_to_srgb(np.clip(c, 0, 1)) @ np.array(GREY, np.float32), size) for c in colors]
-        small = [resize(np.asarray(mask, np.float32), size) for mask in masks]
         crop = np.minimum(np.ceil(extent * ratio + 2).astype(int), size)
         middle = 0.5 * (boxes[:, 0] + boxes[:, 1]) * ratio
         corners = np.clip(np.rint(middle - 0.5 * crop).astype(int), 0, np.array(size) - crop)
         K = np.stack([np.diag([*ratio, 1.0]) @ camera.intrinsics for camera in cameras])
         R, t = (np.stack([getattr(c, name) for c in cameras]) for name in ("rotation", "translation"))
-        return cls(
-            np.stack(greys).astype(np.float32),
-            np.stack(small),
-            K,
-            R,
-            t,
-            (int(crop[0]), int(crop[1])),
-            corners,
-        )
+        part = int(crop[0]), int(crop[1])
+        return cls(np.stack(greys).astype(np.float32), resized(masks, size), K, R, t, part, corners)
 
     def __len__(self) -> int:
         return len(self.K)
@@ -710,8 +668,7 @@ class Views:
         return move @ self.K[k]
 
     def beside(self, middle: np.ndarray) -> np.ndarray:
-        """(N, N) the views by the angle to each view, as seen from a point (3,), those too near to it last
-        but itself."""
+        """(N, N - 1) the other views by the angle to each view, seen from a point (3,); those too near last."""
         away = self.centres - middle
         away = away / np.linalg.norm(away, axis=1, keepdims=True)
         angle = np.degrees(np.arccos(np.clip(away @ away.T, -1, 1)))
@@ -740,6 +697,13 @@ class Views:
         x, y, depth = (points @ row[:3] + row[3] for row in matrix)
         scale = 1 / np.maximum(depth, points.dtype.type(1e-9))
         return x * scale, y * scale, depth
+
+    def pixels(self, column: np.ndarray, row: np.ndarray, depth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Flat indices of the pixels of ``projected`` points, 0 outside, and whether the part shows them."""
+        width, height = self.crop
+        seen = (depth > 0) & (column >= 0) & (column < width) & (row >= 0) & (row < height)
+        x, y = (np.where(seen, place, 0).astype(np.int32) for place in (column, row))
+        return y * width + x, seen
 
 
 def _box(mask: np.ndarray) -> np.ndarray:
