@@ -267,13 +267,7 @@ def _(value: Plan) -> str:
     images = table(
         ("image", "format", "size", "bytes", "holds"),
         (
-            (
-                k,
-                slot.format,
-                f"{slot.width}x{slot.height}",
-                "-" if slot.passing else memory(slot.bytes),
-                name,
-            )
+            (k, slot.format, f"{slot.width}x{slot.height}", "-" if slot.passing else memory(slot.bytes), name)
             for k, (slot, name) in slots
         ),
     )

@@ -431,10 +431,7 @@ class DepthPeeler:
 
 @WRAP.of()
 def wrap(
-    function: Callable[..., Any],
-    *,
-    types: dict[str, VType] | None = None,
-    batched: Sequence[str] | bool = (),
+    function: Callable[..., Any], *, types: dict[str, VType] | None = None, batched: Sequence[str] | bool = ()
 ) -> Callable[..., Any]:
     """A function from Variables to Variables as a function of tensors, with its gradient.
 

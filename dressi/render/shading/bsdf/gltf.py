@@ -300,12 +300,7 @@ def _looked_up(values: np.ndarray, name: str, cosine: Variable, roughness: Varia
 
 
 def under_sheen(
-    below: Variable,
-    sheen: Variable,
-    roughness: Variable | None,
-    n_l: Variable,
-    n_v: Variable,
-    n_h: Variable,
+    below: Variable, sheen: Variable, roughness: Variable | None, n_l: Variable, n_v: Variable, n_h: Variable
 ) -> Variable:
     """VEC3: the BRDF with a layer of sheen; what is below is scaled down by what the sheen reflects.
 

@@ -19,15 +19,7 @@ from ...plan.model.records import record_of
 from ..host.platforms import warn_of_hidden_gpus
 from ..shared import KEPT, Reference, SharedObjects
 from .allocator import BUDGET_EXTENSION, Allocator, Budget
-from .capabilities import (
-    FEATURES,
-    Capabilities,
-    all_features,
-    check,
-    enabling,
-    read_capabilities,
-    usable,
-)
+from .capabilities import FEATURES, Capabilities, all_features, check, enabling, read_capabilities, usable
 from .choose import choose, left_to_us
 from .instance import Instance, PhysicalDevice, load_vulkan
 from .queue import Queue

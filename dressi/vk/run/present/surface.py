@@ -83,11 +83,7 @@ class Surface:
             )
         ]
         self.modes = self.call.several(
-            failed,
-            "vkGetPhysicalDeviceSurfacePresentModesKHR",
-            "VkPresentModeKHR",
-            physical,
-            self.handle,
+            failed, "vkGetPhysicalDeviceSurfacePresentModesKHR", "VkPresentModeKHR", physical, self.handle
         )
         self._check()
 

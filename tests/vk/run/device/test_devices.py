@@ -27,14 +27,7 @@ from dressi.vk.plan.images import Usage
 from dressi.vk.plan.limits import LIMITS, PROFILES, DeviceLimits
 from dressi.vk.plan.options import DEFAULT
 from dressi.vk.run.device import device as module
-from dressi.vk.run.device.capabilities import (
-    FORMATS,
-    REQUIRED,
-    Capabilities,
-    QueueFamily,
-    check,
-    missing,
-)
+from dressi.vk.run.device.capabilities import FORMATS, REQUIRED, Capabilities, QueueFamily, check, missing
 from dressi.vk.run.device.choose import choose
 from dressi.vk.run.device.instance import Instance, PhysicalDevice, load_vulkan
 from dressi.vk.run.present.surface import (
