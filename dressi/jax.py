@@ -40,12 +40,11 @@ from .frameworks.raster import (
     ANTIALIAS,
     INTERPOLATE,
     RASTERIZE,
-    Antialias,
-    Interpolate,
-    chosen_attributes,
+    antialias_call,
+    interpolate_call,
     rasterize_call,
 )
-from .frameworks.texture import MIPS, TEXTURE, Mipmaps, level_limit, texture_call
+from .frameworks.texture import MIPS, TEXTURE, mips_call, texture_call
 
 __all__ = ["antialias", "interpolate", "rasterize", "texture", "texture_mips", "wrap"]
 
@@ -129,16 +128,8 @@ def run(operation: Operation, values: Sequence[Any]) -> tuple[Array, ...]:
     return apply(operation, *operation.converted(values, array_of, floats))
 
 
-@RASTERIZE.of()
-def rasterize(
-    pos: Array,
-    tri: Array,
-    resolution: Sequence[int],
-    ranges: Array | None = None,
-    *,
-    before: Array | None = None,
-    grad_db: bool = True,
-) -> tuple[Array, Array]:
+@RASTERIZE.of(rasterize_call)
+def rasterize(operation: Operation, values: list[Any]) -> tuple[Array, Array]:
     """The nearest triangle at every pixel and the place in it, and how u and v change by pixels.
 
     >>> import jax, dressi.jax as dj
@@ -146,65 +137,46 @@ def rasterize(
     >>> dj.rasterize(pos, [[0, 1, 2]], (2, 4))[0][0, 0, :, 3].tolist()
     [1.0, 1.0, 1.0, 0.0]
     """
-    rast, rast_db = run(*rasterize_call(pos, tri, resolution, ranges, before, grad_db))
+    rast, rast_db = run(operation, values)
     return rast, rast_db
 
 
-@INTERPOLATE.of()
-def interpolate(
-    attr: Array,
-    rast: Array,
-    tri: Array,
-    rast_db: Array | None = None,
-    diff_attrs: str | Sequence[int] | None = None,
-) -> tuple[Array, Array | None]:
+@INTERPOLATE.of(interpolate_call)
+def interpolate(operation: Operation, values: list[Any]) -> tuple[Array, Array | None]:
     """Attributes of vertices at every pixel.
 
     >>> import dressi.jax as dj
     >>> dj.interpolate([[1.0], [2.0], [4.0]], [[[[0.25, 0.5, 0.0, 1.0]]]], [[0, 1, 2]])[0].item()
     2.25
     """
-    attr = floats("attr", attr)
-    chosen = chosen_attributes(diff_attrs, attr.shape[-1] if attr.ndim else 0, rast_db is not None)
-    main, *da = run(Interpolate(chosen), [attr, rast, tri, rast_db][: 4 if chosen else 3])
+    main, *da = run(operation, values)
     return main, da[0] if da else None
 
 
-@TEXTURE.of()
-def texture(
-    tex: Array,
-    uv: Array,
-    uv_da: Array | None = None,
-    mip_level_bias: Array | None = None,
-    mip: Sequence[Array] | None = None,
-    filter_mode: str = "auto",
-    boundary_mode: str = "wrap",
-    max_mip_level: int | None = None,
-) -> Array:
+@TEXTURE.of(texture_call)
+def texture(operation: Operation, values: list[Any]) -> Array:
     """A filtered texture at every pixel.
 
     >>> import dressi.jax as dj
     >>> dj.texture([[[[0.0], [1.0], [2.0], [3.0]]]], [[[[0.25, 0.5]]]]).item()
     0.5
     """
-    return run(*texture_call(tex, uv, uv_da, mip_level_bias, mip, filter_mode, boundary_mode, max_mip_level))[
-        0
-    ]
+    return run(operation, values)[0]
 
 
-@MIPS.of()
-def texture_mips(tex: Array, max_mip_level: int | None = None, cube_mode: bool = False) -> tuple[Array, ...]:
+@MIPS.of(mips_call)
+def texture_mips(operation: Operation, values: list[Any]) -> tuple[Array, ...]:
     """The mip levels above a texture, the largest first, for ``texture(mip=...)``.
 
     >>> import jax, dressi.jax as dj
     >>> [level.shape for level in dj.texture_mips(jax.numpy.zeros((1, 2, 4, 3)))]
     [(1, 1, 2, 3), (1, 1, 1, 3)]
     """
-    return run(Mipmaps(bool(cube_mode), level_limit(max_mip_level)), [tex])
+    return run(operation, values)
 
 
-@ANTIALIAS.of()
-def antialias(color: Array, rast: Array, pos: Array, tri: Array) -> Array:
+@ANTIALIAS.of(antialias_call)
+def antialias(operation: Operation, values: list[Any]) -> Array:
     """A picture with its silhouettes blended between neighbouring pixels, which gives visibility a gradient.
 
     >>> import jax, dressi.jax as dj
@@ -213,11 +185,10 @@ def antialias(color: Array, rast: Array, pos: Array, tri: Array) -> Array:
     >>> [round(v, 4) for v in dj.antialias(rast[..., 3:], rast, pos, [[0, 1, 2]])[0, 0, :, 0].tolist()]
     [1.0, 1.0, 0.2, 0.0]
     """
-    pos = floats("pos", pos)
-    return run(Antialias(pos.ndim == 2), [color, rast, pos, tri])[0]
+    return run(operation, values)[0]
 
 
-@WRAP.of()
+@WRAP.describe()
 def wrap(
     function: Callable[..., Any], *, types: dict[str, VType] | None = None, batched: Sequence[str] | bool = ()
 ) -> Callable[..., Any]:

@@ -32,12 +32,11 @@ from .frameworks.raster import (
     ANTIALIAS,
     INTERPOLATE,
     RASTERIZE,
-    Antialias,
-    Interpolate,
-    chosen_attributes,
+    antialias_call,
+    interpolate_call,
     rasterize_call,
 )
-from .frameworks.texture import MIPS, TEXTURE, Mipmaps, level_limit, texture_call
+from .frameworks.texture import MIPS, TEXTURE, mips_call, texture_call
 
 __all__ = ["antialias", "interpolate", "rasterize", "texture", "texture_mips", "wrap"]
 
@@ -97,16 +96,8 @@ def run(operation: Operation, values: Sequence[Any]) -> tuple[list[np.ndarray], 
 PULLED = "Then the function that pulls gradients back, by name: to {}."
 
 
-@RASTERIZE.of(PULLED)
-def rasterize(
-    pos: Any,
-    tri: Any,
-    resolution: Sequence[int],
-    ranges: Any = None,
-    *,
-    before: Any = None,
-    grad_db: bool = True,
-) -> tuple[tuple[np.ndarray, np.ndarray], Pull]:
+@RASTERIZE.of(rasterize_call, PULLED)
+def rasterize(operation: Operation, values: list[Any]) -> tuple[tuple[np.ndarray, np.ndarray], Pull]:
     """The nearest triangle at every pixel and the place in it, and how u and v change by pixels.
 
     >>> import dressi.numpy as dn
@@ -115,14 +106,12 @@ def rasterize(
     >>> rast[0, 0, :, 3].tolist(), pull(np.ones_like(rast))["pos"].shape
     ([1.0, 1.0, 1.0, 0.0], (1, 3, 4))
     """
-    (rast, rast_db), pull = run(*rasterize_call(pos, tri, resolution, ranges, before, grad_db))
+    (rast, rast_db), pull = run(operation, values)
     return (rast, rast_db), pull
 
 
-@INTERPOLATE.of(PULLED)
-def interpolate(
-    attr: Any, rast: Any, tri: Any, rast_db: Any = None, diff_attrs: str | Sequence[int] | None = None
-) -> tuple[Any, Pull]:
+@INTERPOLATE.of(interpolate_call, PULLED)
+def interpolate(operation: Operation, values: list[Any]) -> tuple[Any, Pull]:
     """Attributes of vertices at every pixel.
 
     >>> import dressi.numpy as dn
@@ -130,23 +119,12 @@ def interpolate(
     >>> value.item(), pull(value)["attr"].ravel().tolist()
     (2.25, [0.5625, 1.125, 0.5625])
     """
-    attr = floats("attr", attr)
-    chosen = chosen_attributes(diff_attrs, attr.shape[-1] if attr.ndim else 0, rast_db is not None)
-    found, pull = run(Interpolate(chosen), [attr, rast, tri, rast_db][: 4 if chosen else 3])
-    return (tuple(found) if chosen else found[0]), pull
+    found, pull = run(operation, values)
+    return (found[0] if len(found) == 1 else tuple(found)), pull
 
 
-@TEXTURE.of(PULLED)
-def texture(
-    tex: Any,
-    uv: Any,
-    uv_da: Any = None,
-    mip_level_bias: Any = None,
-    mip: Sequence[Any] | None = None,
-    filter_mode: str = "auto",
-    boundary_mode: str = "wrap",
-    max_mip_level: int | None = None,
-) -> tuple[np.ndarray, Pull]:
+@TEXTURE.of(texture_call, PULLED)
+def texture(operation: Operation, values: list[Any]) -> tuple[np.ndarray, Pull]:
     """A filtered texture at every pixel.
 
     >>> import dressi.numpy as dn
@@ -154,26 +132,24 @@ def texture(
     >>> value.item(), pull(value)["tex"].ravel().tolist()
     (0.5, [0.25, 0.25, 0.0, 0.0])
     """
-    (found,), pull = run(
-        *texture_call(tex, uv, uv_da, mip_level_bias, mip, filter_mode, boundary_mode, max_mip_level)
-    )
+    (found,), pull = run(operation, values)
     return found, pull
 
 
-@MIPS.of(PULLED)
-def texture_mips(tex: Any, max_mip_level: int | None = None, cube_mode: bool = False) -> tuple[Any, Pull]:
+@MIPS.of(mips_call, PULLED)
+def texture_mips(operation: Operation, values: list[Any]) -> tuple[Any, Pull]:
     """The mip levels above a texture, for ``texture(mip=...)``.
 
     >>> import dressi.numpy as dn
     >>> [level.shape for level in dn.texture_mips(np.zeros((1, 4, 8, 3)))[0]]
     [(1, 2, 4, 3), (1, 1, 2, 3), (1, 1, 1, 3)]
     """
-    found, pull = run(Mipmaps(bool(cube_mode), level_limit(max_mip_level)), [tex])
+    found, pull = run(operation, values)
     return tuple(found), pull
 
 
-@ANTIALIAS.of(PULLED)
-def antialias(color: Any, rast: Any, pos: Any, tri: Any) -> tuple[np.ndarray, Pull]:
+@ANTIALIAS.of(antialias_call, PULLED)
+def antialias(operation: Operation, values: list[Any]) -> tuple[np.ndarray, Pull]:
     """A picture with its silhouettes blended between neighbouring pixels, which gives visibility a gradient.
 
     >>> import dressi.numpy as dn
@@ -182,12 +158,11 @@ def antialias(color: Any, rast: Any, pos: Any, tri: Any) -> tuple[np.ndarray, Pu
     >>> [round(v, 4) for v in dn.antialias(rast[..., 3:], rast, pos, [[0, 1, 2]])[0][0, 0, :, 0].tolist()]
     [1.0, 1.0, 0.2, 0.0]
     """
-    pos = floats("pos", pos)
-    (found,), pull = run(Antialias(pos.ndim == 2), [color, rast, pos, tri])
+    (found,), pull = run(operation, values)
     return found, pull
 
 
-@WRAP.of(PULLED)
+@WRAP.describe(PULLED)
 def wrap(
     function: Callable[..., Any], *, types: dict[str, VType] | None = None, batched: Sequence[str] | bool = ()
 ) -> Callable[..., tuple[Any, Pull]]:

@@ -21,7 +21,7 @@ will do; ``antialias`` draws the silhouette edges, and so finds those of triangl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
 
@@ -36,13 +36,12 @@ from .frameworks.raster import (
     ANTIALIAS,
     INTERPOLATE,
     RASTERIZE,
-    Antialias,
-    Interpolate,
-    chosen_attributes,
+    antialias_call,
     edges_of,
+    interpolate_call,
     rasterize_call,
 )
-from .frameworks.texture import TEXTURE, Mipmaps, level_limit, texture_call
+from .frameworks.texture import TEXTURE, mips_call, texture_call
 
 __all__ = [
     "DepthPeeler",
@@ -128,14 +127,6 @@ class Boosted(torch.autograd.Function):
         return gradient * ctx.factor, None
 
 
-def length(name: str, tensor: Tensor, axis: int) -> int:
-    """The length of an axis of a tensor. Raises InputError."""
-    shape: Sequence[int] = array_of(name, tensor).shape
-    if not shape:
-        raise InputError(f"{name} is a single number; it needs at least one axis")
-    return shape[axis]
-
-
 class RasterizeGLContext:
     """What rasterize gives. All contexts of nvdiffrast draw on the same Vulkan device here, and none holds anything.
 
@@ -181,14 +172,8 @@ class RasterizeCudaContext(RasterizeGLContext):
         super().__init__(device=device)
 
 
-@INTERPOLATE.of()
-def interpolate(
-    attr: Tensor,
-    rast: Tensor,
-    tri: Tensor,
-    rast_db: Tensor | None = None,
-    diff_attrs: str | Sequence[int] | None = None,
-) -> tuple[Tensor, Tensor]:
+@INTERPOLATE.of(interpolate_call)
+def interpolate(operation: Operation, values: list[Tensor]) -> tuple[Tensor, Tensor]:
     """Attributes of vertices at every pixel.
 
     Without diff_attrs the second output is (N, height, width, 0).
@@ -199,8 +184,7 @@ def interpolate(
     >>> dr.interpolate(torch.tensor([[1.0], [2.0], [4.0]]), rast, tri)[0].item()
     2.25
     """
-    chosen = chosen_attributes(diff_attrs, length("attr", attr, -1), rast_db is not None)
-    main, *da = apply(Interpolate(chosen), attr, rast, tri, *([rast_db] if chosen else []))
+    main, *da = apply(operation, *values)
     return main, da[0] if da else torch.empty((*main.shape[:3], 0))
 
 
@@ -214,7 +198,7 @@ class MipStack:
     cube: bool
 
 
-@TEXTURE.of()
+@TEXTURE.describe()
 def texture(
     tex: Tensor,
     uv: Tensor,
@@ -271,7 +255,7 @@ def texture_construct_mip(tex: Tensor, max_mip_level: int | None = None, cube_mo
     >>> [level.shape for level in dr.texture_construct_mip(torch.zeros(1, 4, 8, 3)).levels]
     [torch.Size([1, 2, 4, 3]), torch.Size([1, 1, 2, 3]), torch.Size([1, 1, 1, 3])]
     """
-    operation = Mipmaps(bool(cube_mode), level_limit(max_mip_level))
+    operation, _ = mips_call(tex, max_mip_level, cube_mode)
     levels = apply(operation, tex.detach() if isinstance(tex, torch.Tensor) else tex)
     return MipStack(levels, tuple(tex.shape), operation.most, operation.is_cube)
 
@@ -284,7 +268,7 @@ class TopologyHash:
     edges: int
 
 
-@ANTIALIAS.of()
+@ANTIALIAS.describe()
 def antialias(
     color: Tensor,
     rast: Tensor,
@@ -311,8 +295,8 @@ def antialias(
         )
     if pos_gradient_boost != 1.0:
         pos = Boosted.apply(pos, float(pos_gradient_boost))
-    ranged = len(array_of("pos", pos).shape) == 2
-    return apply(Antialias(ranged), color, rast, pos, tri)[0]
+    operation, values = antialias_call(color, rast, pos, tri)
+    return apply(operation, *values)[0]
 
 
 def antialias_construct_topology_hash(tri: Tensor) -> TopologyHash:
@@ -328,7 +312,7 @@ def antialias_construct_topology_hash(tri: Tensor) -> TopologyHash:
     return TopologyHash(tri, len(edges_of(array)[0]))
 
 
-@RASTERIZE.of()
+@RASTERIZE.describe()
 def rasterize(
     glctx: RasterizeGLContext,
     pos: Tensor,
@@ -375,8 +359,8 @@ def _rasterized(
     # As in nvdiffrast, ranges are ignored where every image has vertices of its own.
     if not (isinstance(pos, torch.Tensor) and pos.dim() == 2):
         ranges = None
-    operation, values = rasterize_call(pos, tri, resolution, ranges, before, grad_db, glctx.output_db)
-    main, *db = apply(operation, *values)
+    operation, values = rasterize_call(pos, tri, resolution, ranges, before=before, grad_db=grad_db)
+    main, *db = apply(replace(operation, with_db=glctx.output_db), *values)
     return main, db[0] if db else torch.empty((*main.shape[:3], 0))
 
 
@@ -429,7 +413,7 @@ class DepthPeeler:
         return result
 
 
-@WRAP.of()
+@WRAP.describe()
 def wrap(
     function: Callable[..., Any], *, types: dict[str, VType] | None = None, batched: Sequence[str] | bool = ()
 ) -> Callable[..., Any]:

@@ -7,8 +7,8 @@ import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from functools import lru_cache, wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ..ad.types import Size, VType, list_image, list_size, list_values, vector_t
 from ..errors import GraphError, InputError
 
 Array = TypeVar("Array")
+GRADIENTS = "Differentiable in {}."
 
 
 class Operation(ABC):
@@ -61,13 +62,14 @@ class Operation(ABC):
         """The outputs, each as Variables whose components are its channels."""
 
 
-Named = TypeVar("Named", bound=Callable[..., Any])
+P = ParamSpec("P")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Description:
-    """What the functions of all frameworks that run one operation have in common. As a decorator it writes that into the docstring
-    of such a function, behind its first line, for the arguments that the function has.
+    """What the functions of all frameworks that run one operation have in common; written into their docstrings, behind the
+    first line.
 
     arguments: what each is.  returns: what the outputs are.  smooth: what has a gradient.
     """
@@ -76,10 +78,30 @@ class Description:
     returns: str
     smooth: str
 
-    def of(self, gradients: str = "Differentiable in {}.") -> Callable[[Named], Named]:
-        """The decorator. gradients: how the framework gives the gradients of what is ``smooth``."""
+    def of(
+        self, call: Callable[P, tuple[Operation, list[Any]]], gradients: str = GRADIENTS
+    ) -> Callable[[Callable[[Operation, list[Any]], Result]], Callable[P, Result]]:
+        """The decorator of what runs an operation of some arrays, which makes it a function with the arguments of ``call``."""
 
-        def add(function: Named) -> Named:
+        def add(run: Callable[[Operation, list[Any]], Result]) -> Callable[P, Result]:
+            returned = inspect.signature(run).return_annotation
+            signature = inspect.signature(call).replace(return_annotation=returned)
+
+            @wraps(run)
+            def function(*arguments: P.args, **named: P.kwargs) -> Result:
+                signature.bind(*arguments, **named)  # else the error would name ``call``
+                return run(*call(*arguments, **named))
+
+            function.__signature__ = signature  # pyright: ignore
+            return self.describe(gradients)(function)
+
+        return add
+
+    def describe(self, gradients: str = GRADIENTS) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
+        """The decorator that completes the docstring of a function. gradients: how the framework gives the gradients of what
+        is ``smooth``."""
+
+        def add(function: Callable[P, Result]) -> Callable[P, Result]:
             first, _, rest = (function.__doc__ or "").partition("\n\n")
             taken = inspect.signature(function).parameters
             lines = [f"{name}: {text}" for name, text in self.arguments.items() if name in taken]
@@ -205,6 +227,14 @@ def with_room(values: np.ndarray) -> np.ndarray:
 def computed(parts: Sequence[Variable], shape: tuple[int, ...]) -> Layout:
     """The layout of an array of this shape that a graph has computed, as Variables of one domain."""
     return Layout(shape, tuple(part.vtype for part in parts), parts[0].size, parts[0].batch, parts[0].count)
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The shape of an array of any framework, or of nested lists; () where it has none, which is refused where it is read."""
+    try:
+        return tuple(np.shape(value))
+    except ValueError:
+        return ()
 
 
 # Sentences about arrays that do not fit.

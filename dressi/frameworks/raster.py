@@ -41,6 +41,7 @@ from .operation import (
     one_of,
     resolution_of,
     same,
+    shape_of,
     with_room,
 )
 
@@ -87,12 +88,34 @@ ANTIALIAS = Description(
 
 
 def rasterize_call(
-    pos: Any, tri: Any, resolution: object, ranges: Any, before: Any, grad_db: object, with_db: bool = True
+    pos: Any,
+    tri: Any,
+    resolution: Sequence[int],
+    ranges: Any = None,
+    *,
+    before: Any = None,
+    grad_db: bool = True,
 ) -> tuple[Rasterize, list[Any]]:
     """The operation of these arguments of ``rasterize``, and its arrays. Raises InputError."""
-    ranged, peeled = ranges is not None, before is not None
-    operation = Rasterize(resolution_of(resolution), ranged, peeled, with_db, bool(grad_db))
+    operation = Rasterize(
+        resolution_of(resolution), ranges is not None, before is not None, grad_db=bool(grad_db)
+    )
     return operation, [pos, tri, *(x for x in (ranges, before) if x is not None)]
+
+
+def interpolate_call(
+    attr: Any, rast: Any, tri: Any, rast_db: Any = None, diff_attrs: str | Sequence[int] | None = None
+) -> tuple[Interpolate, list[Any]]:
+    """The operation of these arguments of ``interpolate``, and its arrays. Raises InputError."""
+    chosen = _chosen(diff_attrs, (shape_of(attr) or (0,))[-1])
+    if chosen and rast_db is None:
+        raise InputError("diff_attrs needs rast_db, the second output of rasterize")
+    return Interpolate(chosen), [attr, rast, tri, *([rast_db] if chosen else [])]
+
+
+def antialias_call(color: Any, rast: Any, pos: Any, tri: Any) -> tuple[Antialias, list[Any]]:
+    """The operation of these arguments of ``antialias``, and its arrays."""
+    return Antialias(len(shape_of(pos)) == 2), [color, rast, pos, tri]
 
 
 @dataclass(frozen=True)
@@ -137,16 +160,8 @@ class Interpolate(Operation):
         return found, slopes(tables, at, rest[0][0], self.chosen)
 
 
-def chosen_attributes(diff_attrs: object, count: int, has_db: bool) -> tuple[int, ...]:
-    """The attributes whose derivatives by pixels are wanted: "all", numbers, or None. has_db: whether there is what they
-    are made of, the second output of ``rasterize``. Raises InputError."""
-    chosen = _chosen(diff_attrs, count)
-    if chosen and not has_db:
-        raise InputError("diff_attrs needs rast_db, the second output of rasterize")
-    return chosen
-
-
 def _chosen(diff_attrs: object, count: int) -> tuple[int, ...]:
+    """The attributes, of ``count``, whose derivatives by pixels are wanted: "all", numbers, or None. Raises InputError."""
     if diff_attrs is None:
         return ()
     if isinstance(diff_attrs, str):

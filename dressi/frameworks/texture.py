@@ -25,6 +25,8 @@ from .operation import Description, Layout, Operation, Parts, Spec, channels, im
 
 CUBE = "cube"
 """The boundary mode of cube maps."""
+AUTO = "auto"
+"""The filter with the most of what is given."""
 
 
 def texels(spec: Spec) -> Layout:
@@ -182,12 +184,12 @@ MIPS = Description(
 def texture_call(
     tex: Any,
     uv: Any,
-    uv_da: Any,
-    mip_level_bias: Any,
-    mip: Sequence[Any] | None,
-    filter_mode: str,
-    boundary_mode: str,
-    max_mip_level: int | None,
+    uv_da: Any = None,
+    mip_level_bias: Any = None,
+    mip: Sequence[Any] | None = None,
+    filter_mode: str = AUTO,
+    boundary_mode: str = "wrap",
+    max_mip_level: int | None = None,
 ) -> tuple[Texture, list[Any]]:
     """The operation of these arguments of ``texture``, and its arrays. Raises InputError."""
     has_da, has_bias = uv_da is not None, mip_level_bias is not None
@@ -201,8 +203,11 @@ def texture_call(
     return operation, [tex, uv, *(x for x in (uv_da, mip_level_bias) if x is not None), *(mip or ())]
 
 
-AUTO = "auto"
-"""The filter with the most of what is given."""
+def mips_call(
+    tex: Any, max_mip_level: int | None = None, cube_mode: bool = False
+) -> tuple[Mipmaps, list[Any]]:
+    """The operation of these arguments of ``texture_mips``, and its array. Raises InputError."""
+    return Mipmaps(bool(cube_mode), level_limit(max_mip_level)), [tex]
 
 
 def level_limit(max_mip_level: int | None) -> int | None:

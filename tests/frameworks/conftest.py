@@ -1,10 +1,13 @@
 """The engine of the operations on each driver, and small scenes in the clip space of OpenGL."""
 
-from collections.abc import Iterator
+import doctest
+from collections.abc import Callable, Iterator
+from types import ModuleType
 
 import numpy as np
 import pytest
 
+import dressi
 from dressi.frameworks import engine
 from dressi.vk.run.device.device import Device
 
@@ -25,3 +28,18 @@ def on_device(module_engine: engine.Engine, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def random() -> np.random.Generator:
     return np.random.default_rng(7)
+
+
+@pytest.fixture
+def examples() -> Callable[[ModuleType], doctest.TestResults]:
+    """Runs the examples of all public names of a module; decorated functions are not found by ``doctest.testmod``."""
+
+    def run(module: ModuleType) -> doctest.TestResults:
+        names = {"np": np, **{name: getattr(dressi, name) for name in dressi.__all__}}
+        runner = doctest.DocTestRunner()
+        for name in module.__all__:
+            for test in doctest.DocTestFinder().find(getattr(module, name), name, globs=names):
+                runner.run(test)
+        return runner.summarize()
+
+    return run

@@ -1,13 +1,11 @@
 """JAX arrays under grad, jit and vmap. Needs the extra ``jax``."""
 
-import doctest
 import importlib
 
 import numpy as np
 import pytest
 from clip_scenes import octahedron, perspective
 
-import dressi
 from dressi import Device, F, InputError
 
 jax = pytest.importorskip("jax", reason="JAX is not installed: pip install 'dressi[jax]'")
@@ -72,7 +70,6 @@ def test_bad_input_ends_in_one_sentence_while_it_is_traced():
 
 @pytest.mark.vk
 @pytest.mark.one_driver
-def test_examples_run():
-    names = {"np": np, **{name: getattr(dressi, name) for name in dressi.__all__}}
-    result = doctest.testmod(importlib.import_module("dressi.jax"), extraglobs=names)
+def test_examples_run(examples):
+    result = examples(dj)
     assert result.failed == 0 and result.attempted > 10

@@ -1,15 +1,13 @@
 """Operations on arrays of other frameworks: rasterize, interpolate, texture, antialias, and Functions of one's own."""
 
-import doctest
 import gc
 
 import numpy as np
 import pytest
 from clip_scenes import TRIANGLE, Q, bilinear, halved, octahedron, perspective, rasterized, texel_at
 
-import dressi
 import dressi.numpy as dn
-from dressi import VEC2, VEC4, F, GraphError, InputError, Variable, gradient, numpy
+from dressi import VEC2, VEC4, F, GraphError, InputError, Variable, gradient
 from dressi.ad.evaluate import evaluate
 from dressi.frameworks.engine import Engine
 from dressi.render import hard_soft_ras
@@ -639,7 +637,6 @@ def test_bad_input_of_wrapped_functions_ends_in_one_sentence(on_device, sentence
 
 
 @pytest.mark.one_driver
-def test_examples_run(on_device):
-    names = {"np": np, **{name: getattr(dressi, name) for name in dressi.__all__}}
-    result = doctest.testmod(numpy, extraglobs=names)
+def test_examples_run(on_device, examples):
+    result = examples(dn)
     assert result.failed == 0 and result.attempted > 15

@@ -1,13 +1,11 @@
 """PyTorch tensors: nvdiffrast's names and arguments, autograd, and tensors that do not fit. Needs the extra ``torch``."""
 
-import doctest
 import importlib
 
 import numpy as np
 import pytest
 from clip_scenes import octahedron, perspective
 
-import dressi
 from dressi import F, InputError
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'dressi[torch]'")
@@ -181,7 +179,6 @@ def test_bad_input_ends_in_one_sentence(sentence):
 
 @pytest.mark.vk
 @pytest.mark.one_driver
-def test_examples_run(on_device):
-    names = {"np": np, **{name: getattr(dressi, name) for name in dressi.__all__}}
-    result = doctest.testmod(dr, extraglobs=names)
+def test_examples_run(on_device, examples):
+    result = examples(dr)
     assert result.failed == 0 and result.attempted > 0

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -29,20 +29,8 @@ LEAST_WIDTH, WIDEST = 16, 512
 
 
 @dataclass(frozen=True, eq=False)
-class Environment(LightSource):
-    """Light from infinitely far away.
-
-    map: array (H, 2 H, 3) or VEC3 Variable (2 H x H), linear radiance, equirectangular: row 0 is up (+Y), the centre is -Z, +X
-    is to the right of it. Arrays wider than 512 are shrunk; NaN, infinity and negative light are refused.
-    rotation: how the map is turned in the world: an angle about +Y in radians, positive from +Z to +X (FLOAT), or the rotation
-    matrix from the map to the world (3x3 or MAT3). Mitsuba has +Z in the centre of a map: what it shows by default is
-    ``rotation=np.pi``, the matrix diag(-1, 1, -1), here; a ``to_world`` R of its emitter is R @ diag(-1, 1, -1). intensity: FLOAT or VEC3, a factor of all light.
-    Variables are differentiable. Raises InputError.
-
-    >>> sky = Environment(np.ones((8, 16, 3)), intensity=2.0).prefiltered()
-    >>> evaluate(sky.diffuse(F.constant((0.0, 1.0, 0.0)))).round(4).ravel().tolist()
-    [2.0, 2.0, 2.0]
-    """
+class MapLight(LightSource):
+    """Base of lights that are an environment map: ``Environment`` and ``MonteCarloEnvironment``."""
 
     parameters = {"map": VEC3, "rotation": MAT3, "intensity": VEC3}
     images = frozenset(("map",))
@@ -52,16 +40,37 @@ class Environment(LightSource):
     map: Variable | np.ndarray
     rotation: Like | np.ndarray | None = 0.0
     intensity: Like = 1.0
-    lobes: int = 3
-    """How many lobes ``reflected`` reads, 3 or 1 (``prefiltered``)."""
 
-    def prepared(self) -> Environment:
+    def prepared(self) -> Self:
         """The same with a map of at most 512 texels across, and a rotation that is a matrix, or None for none."""
         image = as_map(self.map)
         own = image is self.map or image.data is None
         turn = None if _is_zero(self.rotation) else as_rotation(self.rotation)
         matrix = turn if turn is None or turn.data is None else np.asarray(turn.data)[0, 0, 0]
         return replace(self, map=image if own else np.asarray(image.data)[0], rotation=matrix)
+
+
+@dataclass(frozen=True, eq=False)
+class Environment(MapLight):
+    """Light from infinitely far away.
+
+    map: array (H, 2 H, 3) or VEC3 Variable (2 H x H), linear radiance, equirectangular: row 0 is up (+Y), the
+    centre is -Z, +X is to the right of it. Arrays wider than 512 are shrunk; NaN, infinity and negative light are
+    refused.
+    rotation: how the map is turned in the world: an angle about +Y in radians, positive from +Z to +X (FLOAT), or
+    the rotation matrix from the map to the world (3x3 or MAT3). Mitsuba has +Z in the centre of a map: what it
+    shows by default is ``rotation=np.pi``, the matrix diag(-1, 1, -1), here; a ``to_world`` R of its emitter is
+    R @ diag(-1, 1, -1).
+    intensity: FLOAT or VEC3, a factor of all light.
+    Variables are differentiable. Raises InputError.
+
+    >>> sky = Environment(np.ones((8, 16, 3)), intensity=2.0).prefiltered()
+    >>> evaluate(sky.diffuse(F.constant((0.0, 1.0, 0.0)))).round(4).ravel().tolist()
+    [2.0, 2.0, 2.0]
+    """
+
+    lobes: int = 3
+    """How many lobes ``reflected`` reads, 3 or 1 (``prefiltered``)."""
 
     def reflected(self, at: Fragment) -> Variable:
         found = at.surface.environment(at.frame, self.prefiltered(self.lobes))

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
 from ...ad.ops.pixel.constant import Like
-from ...ad.types import INT, MAT3, VEC3
+from ...ad.types import INT, VEC3
 from ...errors import InputError
 from .bsdf import Bsdf, Frame
 from .bsdf.microfacet import Grid, seen_from_above
-from .environment import Environment, as_map, as_rotation, equirectangular
-from .lights import Fragment, LightSource
+from .environment import MapLight, as_map, as_rotation, equirectangular
+from .lights import Fragment
 from .sphere_filter import solid_angles
 
 # Directions drawn from an environment map by its luminance, as a graph: tables are computed on the device.
@@ -104,7 +104,7 @@ def _first_above(sums: Variable, u: Variable, row: Variable | None) -> Variable:
 
 
 @dataclass(frozen=True, eq=False)
-class MonteCarloEnvironment(LightSource):
+class MonteCarloEnvironment(MapLight):
     """``Environment`` without approximation: the mean over random directions, unbiased. Its noise falls with their root.
 
     map, rotation, intensity: as of ``Environment``.  samples: a pixel, 1 to 1024; an image of W x H takes textures of
@@ -119,23 +119,15 @@ class MonteCarloEnvironment(LightSource):
     64
     """
 
-    parameters = {"map": VEC3, "rotation": MAT3, "intensity": VEC3, "seed": INT, "step": INT}
-    images = frozenset(("map",))
-    learned = ("map",)
-    positive = frozenset(("map", "intensity"))
+    parameters = {**MapLight.parameters, "seed": INT, "step": INT}
 
-    map: Variable | np.ndarray
-    rotation: Like | np.ndarray | None = 0.0
-    intensity: Like = 1.0
     samples: int = 64
     seed: Variable | int = 0
     step: Variable | int = 0
 
-    def prepared(self) -> MonteCarloEnvironment:
-        """The same with a map of at most 512 texels across, and a rotation that is a matrix, or None for none."""
+    def prepared(self) -> Self:
         grid_of(self.samples)
-        checked = Environment(self.map, self.rotation).prepared()
-        return replace(self, map=checked.map, rotation=checked.rotation)
+        return super().prepared()
 
     def reflected(self, at: Fragment) -> Variable:
         image, to_world = as_map(self.map), None if self.rotation is None else as_rotation(self.rotation)
