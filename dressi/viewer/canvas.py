@@ -187,14 +187,10 @@ class HostWindow:
     widget = None
 
     def __init__(self, presenter: Presenter, pixel_ratio: float = 1.0):
-        self._presenter, self.pixel_ratio = presenter, pixel_ratio
+        self.presenter, self.pixel_ratio = presenter, pixel_ratio
         self.closed = False
         self._handlers: dict[str, list[Handler]] = {}
         self._events: list[Event] = []
-
-    @property
-    def presenter(self) -> Presenter:
-        return self._presenter
 
     def listen(self, kind: str, handler: Handler) -> None:
         self._handlers.setdefault(kind, []).append(handler)
@@ -218,13 +214,10 @@ class HostWindow:
 class OffscreenWindow(HostWindow):
     """No window: pictures go into ``presenter.frame``."""
 
+    presenter: OffscreenPresenter
+
     def __init__(self, size: tuple[int, int]):
         super().__init__(OffscreenPresenter(size))
-
-    @property
-    def presenter(self) -> OffscreenPresenter:
-        assert isinstance(self._presenter, OffscreenPresenter)
-        return self._presenter
 
     def resize(self, size: tuple[int, int]) -> None:
         """What dragging a corner would do."""

@@ -1,7 +1,4 @@
-"""The panel beside the picture: curves, sliders and buttons, drawn on the host and shown by the device.
-
-``widgets`` are the parts; ``plot`` draws curves; ``panel`` lays them out for a session and takes the pointer's events.
-"""
+"""The panel beside the picture: curves, sliders and buttons, drawn on the host and shown by the device."""
 
 from __future__ import annotations
 
@@ -50,10 +47,9 @@ class Panel:
         pen.text((left, y), self._progress(paused), FAINT, 11.0)
         y += 14
         if status.total:
+            done = max((right - left) * min(status.done / status.total, 1.0), 4)
             pen.box((left, y, right, y + 4), LINE, 2)
-            pen.box(
-                (left, y, left + max((right - left) * min(status.done / status.total, 1.0), 4), y + 4), INK, 2
-            )
+            pen.box((left, y, left + done, y + 4), INK, 2)
             y += 14
         widgets: list[Widget] = []
         for name, curve in status.curves.items():
@@ -127,11 +123,8 @@ class Panel:
     def places(self) -> dict[str, tuple[float, float]]:
         """Middle of everything that can be pressed, by its text, in units of the panel."""
         return {
-            w.text if isinstance(w, Button) else w.name: (
-                (w.box[0] + w.box[2]) / 2,
-                (w.box[1] + w.box[3]) / 2,
-            )
-            for w in self._widgets
+            widget.name: ((widget.box[0] + widget.box[2]) / 2, (widget.box[1] + widget.box[3]) / 2)
+            for widget in self._widgets
         }
 
 
@@ -168,14 +161,12 @@ def paint_curve(pen: Pen, box: Box, name: str, curve: Sequence[tuple[int, float]
     stride = max(len(shown) // POINTS, 1)
     values = [value for _, value in shown]
     bent = min(values) > 0 and max(values) > 10 * min(values)
-    height = (lambda v: math.log(v)) if bent else (lambda v: v)
+    height = math.log if bent else float
     low, high = height(min(values)), height(max(values))
     span, steps = (high - low) or 1.0, max(last, shown[-1][0], 1)
+    across, up = (right - left - 14) / steps, (bottom - top - 30) / span
     points = [
-        (
-            left + 7 + (right - left - 14) * step / steps,
-            bottom - 7 - (bottom - top - 30) * (height(value) - low) / span,
-        )
+        (left + 7 + across * step, bottom - 7 - up * (height(value) - low))
         for step, value in [*shown[::stride], shown[-1]]
     ]
     pen.line(points, ACCENT, 1.5)
@@ -232,14 +223,14 @@ class Button:
     """A word that does something when it is pressed. on: whether it is lit."""
 
     box: Box
-    text: str
+    name: str
     press: Callable[[], None]
     on: bool = False
 
     def paint(self, pen: Pen) -> None:
         pen.box(self.box, ACCENT if self.on else RAISED)
         left, top, right, bottom = self.box
-        pen.text(((left + right) / 2, (top + bottom) / 2), self.text, PAPER if self.on else INK, anchor="mm")
+        pen.text(((left + right) / 2, (top + bottom) / 2), self.name, PAPER if self.on else INK, anchor="mm")
 
     def down(self, x: float, y: float) -> None:
         self.press()

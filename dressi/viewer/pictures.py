@@ -14,16 +14,8 @@ from ..ad.types import FLOAT, VEC3, Size
 from ..render.cameras import Camera
 from ..render.cameras.pose import matrices_leaf
 from ..render.fit.graphs.round import Subject
+from ..render.surface import screen
 from ..render.surface.projection import to_clip
-from ..render.surface.screen import (
-    DrawnMesh,
-    barycentric,
-    corners,
-    covered,
-    flat_normal,
-    interpolate,
-    vertex_normals,
-)
 from ..render.surface.texturing import barycentric_slopes
 
 BACKGROUND = (0.13, 0.14, 0.16)
@@ -45,33 +37,33 @@ class Shown:
     """A mesh as it is drawn, and what its pixels are made of. photograph: of the same camera, where there is one."""
 
     subject: Subject
-    drawn: DrawnMesh
+    drawn: screen.DrawnMesh
     matrices: Variable
     photograph: Photograph | None
 
     @cached_property
     def mask(self) -> Variable:
         """FLOAT: 1 where the mesh is."""
-        return covered(self.drawn.face)
+        return screen.covered(self.drawn.face)
 
     @cached_property
     def weights(self) -> Variable:
-        return barycentric(self.drawn.position, self.corners, self.drawn.size)
+        return screen.barycentric(self.drawn.position, self.corners, self.drawn.size)
 
     @cached_property
     def corners(self):
-        return corners(self.drawn.face, self.drawn.faces)
+        return screen.corners(self.drawn.face, self.drawn.faces)
 
     @cached_property
     def normal(self) -> Variable:
         """VEC3: the smooth normal at each pixel."""
-        table = vertex_normals(self.subject.position, self.subject.faces)
-        return F.normalize(interpolate(table, self.corners, self.weights))
+        table = screen.vertex_normals(self.subject.position, self.subject.faces)
+        return F.normalize(screen.interpolate(table, self.corners, self.weights))
 
     @cached_property
     def flat(self) -> Variable:
         """VEC3: the normal of the face at each pixel."""
-        return flat_normal(self.subject.position, self.corners)
+        return screen.flat_normal(self.subject.position, self.corners)
 
     @cached_property
     def clay(self) -> Variable:
@@ -86,15 +78,13 @@ class Shown:
 
     def lit(self, colour: Variable, normal: Variable) -> Variable:
         """A colour under a light at the camera; the backs of faces are as bright as their fronts."""
-        facing = F.abs(F.dot(normal, self.toward))
-        return colour * (0.25 + 0.75 * facing)
+        return colour * (0.25 + 0.75 * F.abs(F.dot(normal, self.toward)))
 
     @cached_property
     def toward(self) -> Variable:
         """VEC3: the unit vector from each pixel's point to the camera, nearly: against the optical axis."""
-        row = F.transpose(self.matrices)
-        last = F.column(row, 3)
-        return F.normalize(F.swizzle(last, "xyz")) * -1.0
+        last_row = F.column(F.transpose(self.matrices), 3)
+        return F.normalize(F.swizzle(last_row, "xyz")) * -1.0
 
     def on_background(self, colour: Variable) -> Variable:
         return F.select(self.mask, colour, BACKGROUND)
@@ -126,23 +116,20 @@ def normals(shown: Shown) -> Variable:
 
 def difference(shown: Shown) -> Variable:
     assert shown.photograph is not None
-    codes = F.select(shown.mask, shown.codes, 0.0)
-    return F.abs(codes - shown.photograph.codes)
+    return F.abs(F.select(shown.mask, shown.codes, 0.0) - shown.photograph.codes)
 
 
 def silhouettes(shown: Shown) -> Variable:
     assert shown.photograph is not None
     picture = shown.photograph.codes * 0.6 + F.vec3(shown.photograph.mask) * 0.08
-    truth = outline(F.greater(shown.photograph.mask, 0.5))
-    picture = F.select(truth, TRUTH, picture)
+    picture = F.select(outline(F.greater(shown.photograph.mask, 0.5)), TRUTH, picture)
     return F.select(outline(shown.mask), FIT, picture)
 
 
 def outline(mask: Variable) -> Variable:
     """FLOAT: 1 in pixels of a mask that have a neighbour outside of it."""
-    steps = [(1, 0), (-1, 0), (0, 1), (0, -1)]
-    around = [F.shift(mask, dx, dy) for dx, dy in steps]
-    return mask * (1.0 - F.min(F.min(around[0], around[1]), F.min(around[2], around[3])))
+    right, left, down, up = (F.shift(mask, *step) for step in ((1, 0), (-1, 0), (0, 1), (0, -1)))
+    return mask * (1.0 - F.min(F.min(right, left), F.min(down, up)))
 
 
 @dataclass(frozen=True)
@@ -187,7 +174,9 @@ class Pictures:
                     Variable(FLOAT, size, name="mask of the photograph", data=np.zeros((1, height, width))),
                 )
             subject = self.subject
-            drawn = DrawnMesh(to_clip(subject.position, self.camera), subject.faces, size, subject.face_count)
+            drawn = screen.DrawnMesh(
+                to_clip(subject.position, self.camera), subject.faces, size, subject.face_count
+            )
             codes = mode.draw(Shown(subject, drawn, self.camera, photograph))
             self._made[key] = F.clamp(codes, 0.0, 1.0), photograph
         return self._made[key]

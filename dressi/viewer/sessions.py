@@ -1,7 +1,4 @@
-"""What the viewer shows and steers: a fit, an optimisation of one's own, or a mesh.
-
-``session`` is the protocol; ``fit``, ``engine`` and ``mesh`` are the three kinds.
-"""
+"""What the viewer shows and steers: an optimisation of one's own, a fit, or a mesh; ``Session`` is their protocol."""
 
 from __future__ import annotations
 
@@ -185,26 +182,25 @@ class FitSession:
         )
         self.run.keeping, self.run.most = KEPT, 1
         self._moments: Iterator[Moment] = iter(self.run)
-        self._scene: Scene | None = None
+        self.scene: Scene | None = None
         self._moment: Moment | None = None
         self.status = Status("dressi fit", total=sum(job.steps))
-        self.views = _views(job)
-        self.up = job.dataset.up
-
-    @property
-    def scene(self) -> Scene | None:
-        return self._scene
+        dataset = job.dataset
+        away = dataset.train.cameras.centers - dataset.center
+        self.views = Views(
+            linear_to_srgb(dataset.train.colors),
+            dataset.train.masks,
+            dataset.matrices,
+            away / np.linalg.norm(away, axis=1, keepdims=True),
+        )
+        self.up = dataset.up
 
     @property
     def sliders(self) -> Sequence[Slider]:
+        values = self.controls.values
         return [
-            Slider(
-                name,
-                *RANGES[name],
-                partial(self.controls.values.__getitem__, name),
-                partial(self._steer, name),
-            )
-            for name in RANGES
+            Slider(name, *ends, partial(values.__getitem__, name), partial(self._steer, name))
+            for name, ends in RANGES.items()
         ]
 
     @property
@@ -215,7 +211,9 @@ class FitSession:
         begin = time.perf_counter()
         end, count = begin + seconds, 0
         while not self.status.finished:
-            self.run.most = self._most(end - time.perf_counter()) if steps is None else 1
+            # As many steps as fit into what is left of the time.
+            step, left = self.status.step_ms, 1e3 * (end - time.perf_counter())
+            self.run.most = 1 if steps is not None or step is None else int(np.clip(left / step, 1, CHUNK))
             count += self._next()
             if (count >= steps) if steps is not None else time.perf_counter() >= end:
                 break
@@ -232,22 +230,17 @@ class FitSession:
         return self.run.result()
 
     # ---- steps
-    def _most(self, seconds: float) -> int:
-        """How many steps fit into a time."""
-        step = self.status.step_ms
-        return 1 if step is None else int(np.clip(1e3 * seconds / step, 1, CHUNK))
-
     def _next(self) -> int:
         """Go on to the next moment; the number of steps that it took."""
         before = self._moment
         moment = next(self._moments, None)
         if moment is None:
-            self.status.finished, self._scene, self._moment = True, None, None
+            self.status.finished, self.scene, self._moment = True, None, None
             return 0
         self._moment = moment
         if before is None or before.engine is not moment.engine:
             assert isinstance(moment.engine, DressiAD)
-            self._scene = Scene(moment.engine, moment.work.subject)
+            self.scene = Scene(moment.engine, moment.work.subject)
             self.status.step_ms = None
         status, done = self.status, len(self.run.point.losses)
         steps, status.phase, status.done = max(done - status.done, 1), moment.work.name, done
@@ -284,10 +277,7 @@ class FitSession:
 
     def mesh(self) -> Mesh | None:
         """The mesh as it is now, in the world; None before the first step."""
-        moment = self._moment
-        if moment is None:
-            return None
-        return self.run.reached(moment)
+        return None if self._moment is None else self.run.reached(self._moment)
 
     def _save(self) -> None:
         mesh = self.mesh()
@@ -297,17 +287,6 @@ class FitSession:
         path = stamped(self._folder, self.status.done, ".glb")
         save_mesh(path, mesh)
         self.status.note = f"saved {path.name}"
-
-
-def _views(job: FitJob) -> Views:
-    dataset = job.dataset
-    away = (dataset.train.cameras.centers - dataset.center) / dataset.radius
-    return Views(
-        linear_to_srgb(dataset.train.colors),
-        dataset.train.masks,
-        dataset.matrices,
-        away / np.linalg.norm(away, axis=1, keepdims=True),
-    )
 
 
 # A mesh or a scene in the viewer: nothing is optimised.
@@ -324,6 +303,7 @@ class MeshSession:
 
     views = None
     sliders = ()
+    actions: Mapping[str, Callable[[], None]] = {}
 
     def __init__(self, shown: Mesh | Nodes, engine: DressiAD, title: str | None = None):
         nodes = shown if isinstance(shown, Nodes) else Nodes([Node(shown)])
@@ -356,10 +336,6 @@ class MeshSession:
         self.scene = Scene(engine, Subject(position, view.faces, view.face_count, picture=self._picture))
         self.up = np.array([0.0, 1.0, 0.0])
         self.status = Status(title or nodes[0].name, phase=f"{view.face_count:,} faces", finished=True)
-
-    @property
-    def actions(self) -> Mapping[str, Callable[[], None]]:
-        return {}
 
     def _picture(self, matrices: Variable, size: Size) -> Variable:
         """VEC3: sRGB codes of all nodes."""
@@ -403,10 +379,6 @@ class Views:
     def size(self) -> tuple[int, int]:
         """(width, height)."""
         return self.masks.shape[2], self.masks.shape[1]
-
-    def nearest(self, direction: np.ndarray) -> int:
-        """The view whose camera lies nearest to a direction."""
-        return int(np.argmax(self.directions @ direction))
 
 
 @dataclass(frozen=True)

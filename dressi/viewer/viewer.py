@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -106,8 +105,9 @@ class Viewer:
         """Take the events, advance until the next picture is due, draw it. Whether the window is still open. rest: sleep
         while nothing is to do; a program with a loop of its own that waits for events says False."""
         self.canvas.process_events()
-        for asked in self._take():
-            asked()
+        asked, self._asked = self._asked, []
+        for action in asked:
+            action()
         if self.canvas.closed:
             self.session.stop()
             return False
@@ -127,10 +127,6 @@ class Viewer:
         """Seconds between two pictures."""
         least, most = INTERVALS
         return min(max(9 * self._cost, least), most)
-
-    def _take(self) -> list[Callable[[], None]]:
-        asked, self._asked = self._asked, []
-        return asked
 
     # ---- requests, also of the panel and of keys
     def toggle(self) -> None:
@@ -155,6 +151,11 @@ class Viewer:
         self.mode = next((m for m in self.modes if m.name == mode), self.mode)
         self._dirty = True
 
+    def choose_number(self, number: int) -> None:
+        """Show the mode of a number, from 0 on, if there is one."""
+        if number < len(self.modes):
+            self.choose(self.modes[number].name)
+
     def hide(self) -> None:
         """Hide the panel, or show it."""
         self.panel_shown, self._dirty = not self.panel_shown, True
@@ -173,9 +174,8 @@ class Viewer:
         beside = min(round(WIDTH * scale), width - 1) if self.panel_shown else 0
         layers = [self._picture(scene, (width - beside, height))]
         if beside:
-            layers.append(
-                Layer(self._panel(scene, beside, height, scale), (width - beside, 0, beside, height))
-            )
+            place = (width - beside, 0, beside, height)
+            layers.append(Layer(self._panel(scene, beside, height, scale), place))
         shown = self.canvas.presenter.present(scene.engine, layers)
         scene.engine.device.wait()
         # The first picture of a kind is built, which says nothing about the next one.
@@ -206,18 +206,16 @@ class Viewer:
         """Over the photograph whose camera is nearest."""
         views = self.session.views
         assert views is not None and self._pictures is not None and self.mode is not None
-        nearest = views.nearest(self._direction())
+        away = self.orbit.camera((64, 64)).center - self.orbit.center
+        nearest = int(np.argmax(views.directions @ away))
         picture, photograph = self._pictures.picture(self.mode, views.size)
         assert photograph is not None
         self._look(engine, picture, views.matrices[nearest : nearest + 1])
         if self._sent != (photograph, nearest):
             self._sent = photograph, nearest
-            values = {
-                photograph.codes: views.codes[nearest][None],
-                photograph.mask: views.masks[nearest][None],
-            }
+            values = {photograph.codes: views.codes[nearest], photograph.mask: views.masks[nearest]}
             read = set(leaves([picture]))
-            engine.send_many({leaf: value for leaf, value in values.items() if leaf in read})
+            engine.send_many({leaf: value[None] for leaf, value in values.items() if leaf in read})
         return Layer(picture, _inside(views.size, room))
 
     def _look(self, engine: DressiAD, picture: Variable, matrices: np.ndarray) -> None:
@@ -225,10 +223,6 @@ class Viewer:
         assert self._pictures is not None
         engine.export(picture)
         send_matrices(engine, self._pictures.camera, matrices)
-
-    def _direction(self) -> np.ndarray:
-        away = self.orbit.camera((64, 64)).center - self.orbit.center
-        return away / np.linalg.norm(away)
 
     def _panel(self, scene: Scene, width: int, height: int, scale: float) -> Variable:
         """The leaf of the panel's picture, painted anew when it is time."""
@@ -252,17 +246,15 @@ class Viewer:
     def _down(self, event: Event) -> None:
         x, y = float(event["x"]), float(event["y"])
         self._at, self._dirty, self._painted = (x, y), True, -1e9
-        inside = self._in_panel(x)
-        if inside is not None:
-            self._held = "panel" if self.panel.down(inside, y) else None
+        if self.panel_shown and x >= self._panel_left:
+            self._held = "panel" if self.panel.down(x - self._panel_left, y) else None
             return
         shifted = event.get("button") != 1 or "Shift" in event.get("modifiers", ())
         self._held = "shift" if shifted else "turn"
 
-    def _in_panel(self, x: float) -> float | None:
-        """x in the panel, None beside it."""
-        left = self.canvas.presenter.size[0] / self.canvas.pixel_ratio - WIDTH
-        return x - left if self.panel_shown and x >= left else None
+    @property
+    def _panel_left(self) -> float:
+        return self.canvas.presenter.size[0] / self.canvas.pixel_ratio - WIDTH
 
     def _move(self, event: Event) -> None:
         if self._held is None:
@@ -273,7 +265,7 @@ class Viewer:
         height = max(self.canvas.presenter.size[1] / self.canvas.pixel_ratio, 1.0)
         if self._held == "panel":
             self._painted = -1e9
-            self.panel.drag(x - self.canvas.presenter.size[0] / self.canvas.pixel_ratio + WIDTH, y)
+            self.panel.drag(x - self._panel_left, y)
         elif self._held == "turn":
             self.orbit.turn(220 * right / height, 180 * down / height)
         else:
@@ -313,29 +305,11 @@ def _inside(size: tuple[int, int], room: tuple[int, int]) -> tuple[int, int, int
 # What the keys of the viewer do. Names of keys are those of the DOM, as rendercanvas gives them.
 
 
-class Steered(Protocol):
-    """What keys steer: a Viewer."""
-
-    orbit: Orbit
-    canvas: Canvas
-    modes: Sequence[Mode]
-
-    def toggle(self) -> None: ...
-    def step(self) -> None: ...
-    def hide(self) -> None: ...
-    def act(self, name: str) -> None: ...
-    def choose(self, mode: str) -> None: ...
-
-
 TURN, ZOOM = 8.0, 1.15
 """Degrees and factor of one press."""
 
 
-def _mode(number: int) -> Callable[[Steered], None]:
-    return lambda viewer: viewer.choose(viewer.modes[number].name) if number < len(viewer.modes) else None
-
-
-KEYS: dict[str, Callable[[Steered], None]] = {
+KEYS: dict[str, Callable[[Viewer], None]] = {
     " ": lambda viewer: viewer.toggle(),
     "n": lambda viewer: viewer.step(),
     "r": lambda viewer: viewer.act("rewind"),
@@ -350,7 +324,7 @@ KEYS: dict[str, Callable[[Steered], None]] = {
     "=": lambda viewer: viewer.orbit.zoom(ZOOM),
     "-": lambda viewer: viewer.orbit.zoom(1 / ZOOM),
     "Home": lambda viewer: viewer.orbit.home(),
-    **{str(number + 1): _mode(number) for number in range(6)},
+    **{str(k + 1): lambda viewer, k=k: viewer.choose_number(k) for k in range(6)},
 }
 
 

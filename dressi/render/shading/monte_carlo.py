@@ -6,12 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
-import numpy as np
-
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
 from ...ad.ops.pixel.constant import Like
-from ...ad.types import INT, VEC3
+from ...ad.types import INT
 from ...errors import InputError
 from .bsdf import Bsdf, Frame
 from .bsdf.microfacet import Grid, seen_from_above

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any, cast
 
 import glfw
@@ -11,9 +10,7 @@ from rendercanvas.glfw import GlfwCanvasGroup, GlfwRenderCanvas
 
 from ...errors import InputError
 from ..presenter import SwapchainPresenter
-from .native import SurfaceContext
-
-Event = dict[str, Any]
+from .native import RenderWindow, SurfaceContext
 
 
 class _Canvas(GlfwRenderCanvas):
@@ -29,11 +26,13 @@ class _Canvas(GlfwRenderCanvas):
         self._time_to_paint()
 
 
-class GlfwWindow:
+class GlfwWindow(RenderWindow):
     """A window of GLFW with a swapchain."""
 
+    widget: _Canvas
+
     def __init__(self, size: tuple[int, int], title: str):
-        self.widget = _Canvas(size=size, title=title)
+        super().__init__(_Canvas(size=size, title=title))
         context = self.widget.get_context(SurfaceContext)
         assert isinstance(context, SurfaceContext)
         self.presenter = SwapchainPresenter(context.window(), self._size)
@@ -42,27 +41,6 @@ class GlfwWindow:
     def _size(self) -> tuple[int, int]:
         seen = self.widget.visible and not self.closed
         return self.widget.get_physical_size() if seen else (0, 0)
-
-    @property
-    def pixel_ratio(self) -> float:
-        return self.widget.get_pixel_ratio()
-
-    @property
-    def closed(self) -> bool:
-        return self.widget.get_closed()
-
-    def listen(self, kind: str, handler: Callable[[Event], None]) -> None:
-        self.widget.add_event_handler(handler, cast(Any, kind))
-
-    def submit(self, event: Event) -> None:
-        self.widget.submit_event(event)
-
-    def poll(self) -> None:
-        self.widget._process_events()  # what its scheduler would call, had it one
-
-    def close(self) -> None:
-        if not self.closed:
-            self.widget.close()
 
 
 def open_window(size: tuple[int, int], title: str) -> GlfwWindow:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 from rendercanvas.jupyter import JupyterCanvasGroup, JupyterRenderCanvas
 
 from ..presenter import CopyPresenter
+from .native import RenderWindow
 
 
 class _Widget(JupyterRenderCanvas):
@@ -24,11 +24,13 @@ class _Widget(JupyterRenderCanvas):
         pass
 
 
-class JupyterWindow:
+class JupyterWindow(RenderWindow):
     """A widget of a notebook: the last expression of a cell shows it. Events arrive between cells."""
 
+    widget: _Widget
+
     def __init__(self, size: tuple[int, int], title: str):
-        self.widget = _Widget(size=size, title=title)
+        super().__init__(_Widget(size=size, title=title))
         self._first = size
         self.presenter = CopyPresenter(self._show, self._size)
 
@@ -40,27 +42,6 @@ class JupyterWindow:
         """The browser's size, once it has told it."""
         width, height = self.widget.get_physical_size()
         return (0, 0) if self.closed else (width, height) if min(width, height) > 1 else self._first
-
-    @property
-    def pixel_ratio(self) -> float:
-        return self.widget.get_pixel_ratio()
-
-    @property
-    def closed(self) -> bool:
-        return self.widget.get_closed()
-
-    def listen(self, kind: str, handler: Callable[[dict[str, Any]], None]) -> None:
-        self.widget.add_event_handler(handler, cast(Any, kind))
-
-    def submit(self, event: dict[str, Any]) -> None:
-        self.widget.submit_event(event)
-
-    def poll(self) -> None:
-        self.widget._process_events()
-
-    def close(self) -> None:
-        if not self.closed:
-            self.widget.close()
 
 
 def open_window(size: tuple[int, int], title: str) -> JupyterWindow:

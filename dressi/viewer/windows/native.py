@@ -1,4 +1,4 @@
-"""From what rendercanvas says of a window to what Vulkan makes a surface of."""
+"""Windows of rendercanvas, and what Vulkan makes a surface of in them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,40 @@ import ctypes
 import ctypes.util
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from rendercanvas.contexts import BaseContext
 
 from ...vk.run.present.surface import MetalWindow, NativeWindow, WaylandWindow, Win32Window, X11Window
+from ..canvas import Event, Handler
+
+
+class RenderWindow:
+    """A Window (``dressi.viewer.canvas``) around a canvas of rendercanvas, without its scheduler."""
+
+    def __init__(self, widget: Any):
+        self.widget = widget
+
+    @property
+    def pixel_ratio(self) -> float:
+        return self.widget.get_pixel_ratio()
+
+    @property
+    def closed(self) -> bool:
+        return self.widget.get_closed()
+
+    def listen(self, kind: str, handler: Handler) -> None:
+        self.widget.add_event_handler(handler, cast(Any, kind))
+
+    def submit(self, event: Event) -> None:
+        self.widget.submit_event(event)
+
+    def poll(self) -> None:
+        self.widget._process_events()  # what the scheduler would call
+
+    def close(self) -> None:
+        if not self.closed:
+            self.widget.close()
 
 
 class SurfaceContext(BaseContext):
@@ -24,17 +53,13 @@ class SurfaceContext(BaseContext):
         self._info = present_info
         self.end: Callable[[], None] = lambda: None
 
-    def window(self, changes: Mapping[str, Any] = {}) -> NativeWindow:
-        """The window by its handles, some of which may have changed."""
-        return native_window({**self._info, **changes})
+    def window(self, **changes: Any) -> NativeWindow:
+        """The window by its id and, where a system has several, platform and display. changes: new handles."""
+        info = {**self._info, **changes}
+        return PLATFORMS[info.get("platform") or SYSTEMS[sys.platform]](info)
 
     def _rc_close(self) -> None:
         self.end()
-
-
-def native_window(info: Mapping[str, Any]) -> NativeWindow:
-    """The window that a canvas describes by its window id and, where a system has several, platform and display."""
-    return PLATFORMS[info.get("platform") or SYSTEMS[sys.platform]](info)
 
 
 def metal_layer(view: int) -> int:

@@ -69,7 +69,7 @@ class QtCanvas(_Base):
 
     def _native(self) -> Any:
         """The window as it is now: a widget that moves to another parent gets another one."""
-        return self.get_context(SurfaceContext).window({"window": int(self.winId())})
+        return self.get_context(SurfaceContext).window(window=int(self.winId()))
 
     def _on_copies(self) -> None:
         self._direct = False
@@ -153,21 +153,16 @@ class ViewerPane(QtCanvas):
 
 
 def open_window(size: tuple[int, int], title: str) -> QtCanvas:
-    """Raises InputError without a display."""
+    """Raises InputError without a display: Qt would end the process."""
     if QtWidgets.QApplication.instance() is None:
-        _check_display()
+        shown = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
+        if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in shown):
+            raise InputError(
+                "no window can be opened, because there is no display (DISPLAY and WAYLAND_DISPLAY are not set); run "
+                "on a desktop, over `ssh -X` or under `xvfb-run`, or without a window"
+            )
         QtCanvas.application = QtWidgets.QApplication([title])
     canvas = QtCanvas(None, size, title)
     canvas.setWindowTitle(title)
     canvas.show()
     return canvas
-
-
-def _check_display() -> None:
-    """Qt ends the process where it finds no display, so this looks first."""
-    if sys.platform.startswith("linux"):
-        if not any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")):
-            raise InputError(
-                "no window can be opened, because there is no display (DISPLAY and WAYLAND_DISPLAY are not set); run "
-                "on a desktop, over `ssh -X` or under `xvfb-run`, or without a window"
-            )

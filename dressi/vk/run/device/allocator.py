@@ -10,6 +10,7 @@ again, and a block without ranges is freed. A new block is a quarter of what its
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,22 +75,15 @@ class Block:
     free: list[tuple[int, int]]
     mapped: np.ndarray | None = None
 
-    @property
-    def empty(self) -> bool:
-        return self.free == [(0, self.size)]
-
     def take(self, size: int, alignment: int) -> int | None:
         """The offset of a range of this size, from the smallest gap where it fits; None where none is large
         enough."""
-        found = None
-        for k, (first, end) in enumerate(self.free):
-            offset = -(-first // alignment) * alignment
-            if offset + size <= end and (found is None or end - first < found[0]):
-                found = end - first, k, offset
-        if found is None:
+        aligned = [-(-first // alignment) * alignment for first, _ in self.free]
+        fitting = [k for k, (_, end) in enumerate(self.free) if aligned[k] + size <= end]
+        if not fitting:
             return None
-        _, k, offset = found
-        first, end = self.free[k]
+        k = min(fitting, key=lambda k: self.free[k][1] - self.free[k][0])
+        (first, end), offset = self.free[k], aligned[k]
         self.free[k : k + 1] = [gap for gap in ((first, offset), (offset + size, end)) if gap[0] < gap[1]]
         return offset
 
@@ -188,7 +182,7 @@ class Allocator:
             return
         block = found.block
         block.give(found.offset, found.size)
-        if block.empty:
+        if block.free == [(0, block.size)]:
             self._blocks.remove(block)
             block.mapped = None  # freeing unmaps
             self._vk.vkFreeMemory(self._device, block.memory, None)
@@ -217,9 +211,9 @@ class Allocator:
             reason = f"all {self.max_allocations} allocations of memory that the device allows are in use"
             raise self._out_of_memory(f"{name} needs {mib(needed)}", reason, heap)
         largest = min(LARGEST_BLOCK, self.budget.heap_sizes[heap] // 8)
-        size = (
-            needed if needed > largest // 2 else max(min(max(held // GROWTH, FIRST_BLOCK), largest), needed)
-        )
+        size = needed
+        if needed <= largest // 2:
+            size = max(min(max(held // GROWTH, FIRST_BLOCK), largest), needed)
         reason = ""
         for allocated in dict.fromkeys((size, needed)):
             left = self.budget.left(heap, self._held_of(heap))
@@ -241,9 +235,8 @@ class Allocator:
         """Raises OutOfMemoryError when there is no room for all of these images together: names and their bytes."""
         kind = self.memory_type(-1, self._vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0)
         heap, total = self._types[kind][0], sum(wanted.values())
-        gaps = sum(
-            end - first for b in self._blocks if b.kind == kind and not b.linear for first, end in b.free
-        )
+        blocks = [b for b in self._blocks if b.kind == kind and not b.linear]
+        gaps = sum(end - first for b in blocks for first, end in b.free)
         left = self.budget.left(heap, self._held_of(heap)) + gaps
         if total > left:
             what = f"{len(wanted)} new images need {mib(total)}, {_largest(wanted)}"
@@ -254,9 +247,9 @@ class Allocator:
 
     def _out_of_memory(self, what: str, reason: str, heap: int) -> OutOfMemoryError:
         """What was to be made, why it cannot be, what holds the memory, the budget, and the cure."""
-        holders: dict[str, int] = {}
+        holders = Counter[str]()
         for allocation in self._of.values():
-            holders[allocation.name] = holders.get(allocation.name, 0) + allocation.size
+            holders[allocation.name] += allocation.size
         budget = self.budget.of(heap, self._held_of(heap))
         return OutOfMemoryError(
             f"{self._subject} is out of memory: {what}, and {reason}; {mib(self.used)} of {mib(budget)} are held"
@@ -266,8 +259,8 @@ class Allocator:
 
 def _largest(holders: Mapping[str, int]) -> str:
     """The largest few, in words."""
-    found = sorted(holders.items(), key=lambda entry: -entry[1])[:NAMED]
-    named = ", ".join(f"{name} ({mib(size)})" for name, size in found)
+    largest = Counter(holders).most_common(NAMED)
+    named = ", ".join(f"{name} ({mib(size)})" for name, size in largest)
     return f"most of it by {named}" if named else ""
 
 

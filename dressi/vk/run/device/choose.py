@@ -8,16 +8,10 @@ from ....config import config
 from ....errors import DeviceNotFoundError, InputError
 from .instance import Instance, PhysicalDevice
 
-_PREFERENCE = {"discrete": 0, "integrated": 1, "virtual": 2, "other": 3, "cpu": 4}
-_TRANSLATED = 5
-"""Of drivers that translate Vulkan to another interface and do not conform to it: below the CPU, whose results are right.
-They are used where the user names them."""
-_NOT_CONFORMANT = {23}  # VK_DRIVER_ID_MESA_DOZEN: Vulkan on Direct3D 12
-
-
-def preference(device: PhysicalDevice) -> int:
-    """How soon a device is chosen when the user names none; the smallest comes first."""
-    return _TRANSLATED if device.driver_id in _NOT_CONFORMANT else _PREFERENCE[device.type]
+_PREFERENCE = ("discrete", "integrated", "virtual", "other", "cpu")
+_DOZEN = 23
+"""VK_DRIVER_ID_MESA_DOZEN translates Vulkan to Direct3D 12 and does not conform: it comes last, behind the CPU, whose results
+are right, and is used where the user names it."""
 
 
 def list_devices() -> list[PhysicalDevice]:
@@ -43,7 +37,15 @@ def choose(devices: list[PhysicalDevice], wanted: str | int | PhysicalDevice | N
     if isinstance(wanted, str):
         wanted = wanted.strip()
     if left_to_us(wanted):
-        return min(devices, key=lambda d: (preference(d), "llvmpipe" not in d.name, d.index))
+        return min(
+            devices,
+            key=lambda d: (
+                d.driver_id == _DOZEN,
+                _PREFERENCE.index(d.type),
+                "llvmpipe" not in d.name,
+                d.index,
+            ),
+        )
     if isinstance(wanted, PhysicalDevice):
         wanted = wanted.index
     elif isinstance(wanted, str) and wanted.isdecimal():

@@ -95,26 +95,31 @@ class Commands:
 
     def barrier(self, buffer: Any) -> None:
         """A full barrier: commands before it are finished, and their writes visible, before those after it begin."""
-        self._barrier(buffer, self.device.vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT)
-
-    def order(self, buffer: Any, barrier: Barrier) -> None:
-        """A barrier of a plan."""
         vk = self.device.vk
-        memory = vk.VkMemoryBarrier(srcAccessMask=int(barrier.written), dstAccessMask=int(barrier.seen))
-        before, after = int(barrier.before), int(barrier.after)
-        vk.vkCmdPipelineBarrier(buffer, before, after, 0, 1, [memory], 0, None, 0, None)
+        self._everything_before(
+            buffer,
+            vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+            vk.VK_ACCESS_MEMORY_READ_BIT | vk.VK_ACCESS_MEMORY_WRITE_BIT,
+        )
 
     def to_host(self, buffer: Any) -> None:
         """Make all writes before visible to the host once the submission is done."""
-        self._barrier(buffer, self.device.vk.VK_PIPELINE_STAGE_HOST_BIT)
-
-    def _barrier(self, buffer: Any, after: int) -> None:
         vk = self.device.vk
-        write, host = vk.VK_ACCESS_MEMORY_WRITE_BIT, after == vk.VK_PIPELINE_STAGE_HOST_BIT
-        seen = vk.VK_ACCESS_HOST_READ_BIT if host else vk.VK_ACCESS_MEMORY_READ_BIT | write
-        memory = vk.VkMemoryBarrier(srcAccessMask=vk.VK_ACCESS_MEMORY_READ_BIT | write, dstAccessMask=seen)
-        everything = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
-        vk.vkCmdPipelineBarrier(buffer, everything, after, 0, 1, [memory], 0, None, 0, None)
+        self._everything_before(buffer, vk.VK_PIPELINE_STAGE_HOST_BIT, vk.VK_ACCESS_HOST_READ_BIT)
+
+    def _everything_before(self, buffer: Any, after: int, seen: int) -> None:
+        vk = self.device.vk
+        written = vk.VK_ACCESS_MEMORY_READ_BIT | vk.VK_ACCESS_MEMORY_WRITE_BIT
+        self._order(buffer, vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, after, written, seen)
+
+    def order(self, buffer: Any, barrier: Barrier) -> None:
+        """A barrier of a plan."""
+        self._order(buffer, int(barrier.before), int(barrier.after), int(barrier.written), int(barrier.seen))
+
+    def _order(self, buffer: Any, before: int, after: int, written: int, seen: int) -> None:
+        vk = self.device.vk
+        memory = vk.VkMemoryBarrier(srcAccessMask=written, dstAccessMask=seen)
+        vk.vkCmdPipelineBarrier(buffer, before, after, 0, 1, [memory], 0, None, 0, None)
 
     def initialize(self, images: Sequence[Stored], zero: Sequence[DeviceImage]) -> None:
         """Bring new images into their layouts, and fill those in ``zero`` with zeros. Ranges of buffers have no layout."""
@@ -124,21 +129,13 @@ class Commands:
             vk.VkImageSubresourceRange(aspect, 0, 1, 0, 1)
             for aspect in (vk.VK_IMAGE_ASPECT_COLOR_BIT, vk.VK_IMAGE_ASPECT_DEPTH_BIT)
         )
-
-        transfer, tests = (
-            vk.VK_PIPELINE_STAGE_TRANSFER_BIT,
-            (vk.VK_PIPELINE_STAGE_EARLY_FRAGMENT_TESTS_BIT | vk.VK_PIPELINE_STAGE_LATE_FRAGMENT_TESTS_BIT),
-        )
-        cleared, tested = (
-            vk.VK_ACCESS_TRANSFER_WRITE_BIT,
-            (
-                vk.VK_ACCESS_DEPTH_STENCIL_ATTACHMENT_READ_BIT
-                | vk.VK_ACCESS_DEPTH_STENCIL_ATTACHMENT_WRITE_BIT
-            ),
-        )
+        cleared = vk.VK_ACCESS_TRANSFER_WRITE_BIT
+        tested = vk.VK_ACCESS_DEPTH_STENCIL_ATTACHMENT_READ_BIT
+        tested |= vk.VK_ACCESS_DEPTH_STENCIL_ATTACHMENT_WRITE_BIT
+        tests = vk.VK_PIPELINE_STAGE_EARLY_FRAGMENT_TESTS_BIT | vk.VK_PIPELINE_STAGE_LATE_FRAGMENT_TESTS_BIT
         first = 0  # stages that use an image first
         for image in new:
-            first |= tests if image.slot.depth else transfer
+            first |= tests if image.slot.depth else vk.VK_PIPELINE_STAGE_TRANSFER_BIT
 
         def write(buffer: Any) -> None:
             changes = [
@@ -153,21 +150,10 @@ class Commands:
                 )
                 for image in new
             ]
-            vk.vkCmdPipelineBarrier(
-                buffer,
-                vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
-                first,
-                0,
-                0,
-                None,
-                0,
-                None,
-                len(changes),
-                changes,
-            )
-            clear = vk.VkClearColorValue(float32=[0.0, 0.0, 0.0, 0.0])
+            before = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
+            vk.vkCmdPipelineBarrier(buffer, before, first, 0, 0, None, 0, None, len(changes), changes)
             for image in zero:
-                vk.vkCmdClearColorImage(buffer, image.handle, image.layout, clear, 1, [color])
+                self.clear(buffer, image, np.zeros(4, np.float32))
 
         if new:
             self.once(write)
@@ -178,7 +164,7 @@ class Commands:
         kind = "int32" if texel.dtype.kind == "i" else "float32"
         value = vk.VkClearColorValue(**{kind: texel.ravel().tolist()})
         color = vk.VkImageSubresourceRange(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1)
-        vk.vkCmdClearColorImage(buffer, image.handle, vk.VK_IMAGE_LAYOUT_GENERAL, value, 1, [color])
+        vk.vkCmdClearColorImage(buffer, image.handle, image.layout, value, 1, [color])
 
     def copy(self, buffer: Any, sources: Sequence[DeviceImage], targets: Sequence[DeviceImage]) -> None:
         """Record copies of whole images into others of their kind."""

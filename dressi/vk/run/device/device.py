@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from ....ad.graph.user_code import user_level
 from ....errors import DeviceError, InputError
@@ -76,13 +76,13 @@ class Device:
         self.shared = SharedObjects()
         self.capabilities, self.limits = logical.capabilities, logical.capabilities.limits
         self.timestamp_bits = self.capabilities.queue_families[self.family].timestamp_bits
-        memory = vk.vkGetPhysicalDeviceMemoryProperties(logical.physical.handle)
+        physical, cpu = logical.physical.handle, logical.physical.type == "cpu"
+        memory = vk.vkGetPhysicalDeviceMemoryProperties(physical)
         told = BUDGET_EXTENSION in self.capabilities.extensions
-        cpu = logical.physical.type == "cpu"
-        budget = Budget(vk, logical.physical.handle, memory, extension=told, cpu=cpu)
+        budget = Budget(vk, physical, memory, extension=told, cpu=cpu)
         allocations = self.capabilities.max_memory_allocations
         self.memory = Allocator(vk, logical.handle, self.name, memory, budget, allocations)
-        properties = vk.vkGetPhysicalDeviceProperties(logical.physical.handle)
+        properties = vk.vkGetPhysicalDeviceProperties(physical)
         self.timestamp_period = properties.limits.timestampPeriod
         self.pipeline_cache_uuid = bytes(properties.pipelineCacheUUID).hex()
         self._namer = self.instance.procedure("vkSetDebugUtilsObjectNameEXT") if self.instance.names else None
@@ -225,11 +225,9 @@ class Device:
         if end is not None:
             self._ends[handle] = end
         if name and self._namer is not None and kind in _OBJECT_TYPES:
-            vk = self.vk
-            info = vk.VkDebugUtilsObjectNameInfoEXT(
-                objectType=_OBJECT_TYPES[kind],
-                objectHandle=int(vk.ffi.cast("uint64_t", handle)),
-                pObjectName=name,
+            number = int(self.vk.ffi.cast("uint64_t", handle))
+            info = self.vk.VkDebugUtilsObjectNameInfoEXT(
+                objectType=_OBJECT_TYPES[kind], objectHandle=number, pObjectName=name
             )
             self._namer(self.handle, info)
         return handle
@@ -327,14 +325,10 @@ class Device:
         self.close()
 
 
+# VkObjectType of what gets a name for debuggers.
 _OBJECT_TYPES = {
-    "Image": 10,
-    "Buffer": 9,
-    "Pipeline": 19,
-    "RenderPass": 18,
-    "Framebuffer": 24,
-    "ShaderModule": 15,
-}
+    "Image": 10, "Buffer": 9, "Pipeline": 19, "RenderPass": 18, "Framebuffer": 24, "ShaderModule": 15,
+}  # fmt: skip
 
 
 @atexit.register
@@ -488,19 +482,10 @@ def _told(vk: Any, features: Iterable[str]) -> frozenset[str]:
 # engine alive, not one for each run.
 
 
-class Owner(Protocol):
-    """A device, as far as this module needs it."""
-
-    @property
-    def here(self) -> bool:
-        """Whether the calling thread may use it."""
-        ...
+_deferred: list[tuple[Device, Callable[[], None]]] = []
 
 
-_deferred: list[tuple[Owner, Callable[[], None]]] = []
-
-
-def defer_close(owner: Owner, close: Callable[[], None]) -> None:
+def defer_close(owner: Device, close: Callable[[], None]) -> None:
     """Register a close for the thread of ``owner``. The garbage collector calls this."""
     _deferred.append((owner, close))
 

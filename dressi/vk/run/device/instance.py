@@ -79,22 +79,10 @@ class PhysicalDevice:
 
 
 SURFACES = (
-    "VK_KHR_surface",
-    "VK_KHR_xcb_surface",
-    "VK_KHR_xlib_surface",
-    "VK_KHR_wayland_surface",
-    "VK_KHR_win32_surface",
-    "VK_EXT_metal_surface",
-    "VK_EXT_headless_surface",
-)
+    "VK_KHR_surface", "VK_KHR_xcb_surface", "VK_KHR_xlib_surface", "VK_KHR_wayland_surface", "VK_KHR_win32_surface",
+    "VK_EXT_metal_surface", "VK_EXT_headless_surface",
+)  # fmt: skip
 """Extensions for windows: those that the loader has are enabled, and none is required."""
-
-
-def _surfaces(available: set[str]) -> list[str]:
-    """The SURFACES to enable. With Wayland's, Mesa looks for a Wayland display at once, and says on stderr where the
-    folder of its socket is not known."""
-    useless = set() if os.environ.get("XDG_RUNTIME_DIR") else {"VK_KHR_wayland_surface"}
-    return [name for name in SURFACES if name in available - useless]
 
 
 class Instance:
@@ -123,7 +111,10 @@ class Instance:
     def _create(self) -> None:
         vk, validation = self.vk, self.validation
         available = {e.extensionName for e in vk.vkEnumerateInstanceExtensionProperties(None)}
-        extensions, layers, flags, chain = _surfaces(available), [], 0, None
+        # With Wayland's, Mesa looks for a display at once, and complains where the folder of its socket is not known.
+        useless = set() if os.environ.get("XDG_RUNTIME_DIR") else {"VK_KHR_wayland_surface"}
+        extensions = [name for name in SURFACES if name in available - useless]
+        layers, flags, chain = [], 0, None
         if "VK_KHR_portability_enumeration" in available:
             extensions.append("VK_KHR_portability_enumeration")
             flags = 1

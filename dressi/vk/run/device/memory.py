@@ -48,33 +48,23 @@ def make_image(device: Device, slot: ImageSlot, name: str) -> DeviceImage:
     if slot.passing:
         usage |= vk.VK_IMAGE_USAGE_TRANSIENT_ATTACHMENT_BIT
         wishes.insert(0, vk.VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT)
-    handle = device.create(
-        "Image",
-        vk.VkImageCreateInfo(
-            imageType=vk.VK_IMAGE_TYPE_2D,
-            format=fmt,
-            extent=vk.VkExtent3D(slot.width, slot.height, 1),
-            mipLevels=1,
-            arrayLayers=1,
-            samples=vk.VK_SAMPLE_COUNT_1_BIT,
-            tiling=vk.VK_IMAGE_TILING_OPTIMAL,
-            usage=usage,
-            sharingMode=vk.VK_SHARING_MODE_EXCLUSIVE,
-            initialLayout=vk.VK_IMAGE_LAYOUT_UNDEFINED,
-        ),
-        name,
+    # What is 0 is left out: optimal tiling, exclusive sharing, an undefined layout.
+    info = vk.VkImageCreateInfo(
+        imageType=vk.VK_IMAGE_TYPE_2D,
+        format=fmt,
+        extent=vk.VkExtent3D(slot.width, slot.height, 1),
+        mipLevels=1,
+        arrayLayers=1,
+        samples=vk.VK_SAMPLE_COUNT_1_BIT,
+        usage=usage,
     )
+    handle = device.create("Image", info, name)
     device.memory.bind_image(handle, name, *wishes)
-    view = device.create(
-        "ImageView",
-        vk.VkImageViewCreateInfo(
-            image=handle,
-            viewType=vk.VK_IMAGE_VIEW_TYPE_2D,
-            format=fmt,
-            subresourceRange=vk.VkImageSubresourceRange(aspect, 0, 1, 0, 1),
-        ),
-        name,
+    whole = vk.VkImageSubresourceRange(aspect, 0, 1, 0, 1)
+    info = vk.VkImageViewCreateInfo(
+        image=handle, viewType=vk.VK_IMAGE_VIEW_TYPE_2D, format=fmt, subresourceRange=whole
     )
+    view = device.create("ImageView", info, name)
     return DeviceImage(slot, fmt, handle, view, layout)
 
 
@@ -85,12 +75,8 @@ class DeviceBuffer:
     def __init__(self, device: Device, size: int, name: str, *, host: bool):
         vk = device.vk
         self.device, self.size = device, size
-        usage = (
-            vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT
-            | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
-            | vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
-            | vk.VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT
-        )
+        usage = vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
+        usage |= vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | vk.VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT
         info = vk.VkBufferCreateInfo(size=size, usage=usage, sharingMode=vk.VK_SHARING_MODE_EXCLUSIVE)
         self.handle = device.create("Buffer", info, name)
         visible = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, NoReturn
 from weakref import WeakKeyDictionary
@@ -15,6 +15,9 @@ SMALLER = "use smaller images, smaller batches or fewer views at a time, or clos
 _DRIVER = "install or update the driver of this device (`dressi devices` lists what there is)"
 _LIMITS = "make the graph smaller, or compute its parts one after the other"
 _REPORT = "update the driver; if that does not help, report it with the output of DRESSI_DEBUG=3"
+_LAYER = "unset VK_INSTANCE_LAYERS, or install it"
+_VIEWER, _SWAPCHAIN = "close the other viewer first", "make its swapchain again"
+_RIGHTS = "run with the rights to use the device"
 _AGAIN = (
     "open another Device and build again; values that were not read back are gone. Work that takes seconds in one "
     "shader is a common cause: make it smaller. If every process loses the device, with little work too, the driver hangs, as "
@@ -34,44 +37,33 @@ class Result(NamedTuple):
 
 DEVICE_LOST = -4
 # The surface and display codes cannot come from what dressi calls; layers and viewers in the process may return them.
+_OUT = OutOfMemoryError
 RESULTS = {
     1: Result("VK_NOT_READY", "the result is not there yet", "wait for the work first"),
     2: Result("VK_TIMEOUT", "the work did not end in time", "wait longer, or make the work smaller"),
     5: Result("VK_INCOMPLETE", "the list of results changed while it was read", "try again"),
-    -1: Result("VK_ERROR_OUT_OF_HOST_MEMORY", "the host is out of memory", SMALLER, OutOfMemoryError),
-    -2: Result("VK_ERROR_OUT_OF_DEVICE_MEMORY", "the device is out of memory", SMALLER, OutOfMemoryError),
+    -1: Result("VK_ERROR_OUT_OF_HOST_MEMORY", "the host is out of memory", SMALLER, _OUT),
+    -2: Result("VK_ERROR_OUT_OF_DEVICE_MEMORY", "the device is out of memory", SMALLER, _OUT),
     -3: Result("VK_ERROR_INITIALIZATION_FAILED", "the driver did not start", _DRIVER),
     DEVICE_LOST: Result("VK_ERROR_DEVICE_LOST", "the driver lost the device", _AGAIN, DeviceLostError),
-    -5: Result("VK_ERROR_MEMORY_MAP_FAILED", "memory cannot be mapped", SMALLER, OutOfMemoryError),
-    -6: Result(
-        "VK_ERROR_LAYER_NOT_PRESENT", "a Vulkan layer is missing", "unset VK_INSTANCE_LAYERS, or install it"
-    ),
+    -5: Result("VK_ERROR_MEMORY_MAP_FAILED", "memory cannot be mapped", SMALLER, _OUT),
+    -6: Result("VK_ERROR_LAYER_NOT_PRESENT", "a Vulkan layer is missing", _LAYER),
     -7: Result("VK_ERROR_EXTENSION_NOT_PRESENT", "the driver lacks an extension", _DRIVER),
     -8: Result("VK_ERROR_FEATURE_NOT_PRESENT", "the driver lacks a feature", _DRIVER),
     -9: Result("VK_ERROR_INCOMPATIBLE_DRIVER", "no driver speaks this version of Vulkan", _DRIVER),
-    -10: Result("VK_ERROR_TOO_MANY_OBJECTS", "too many objects exist", _LIMITS, OutOfMemoryError),
+    -10: Result("VK_ERROR_TOO_MANY_OBJECTS", "too many objects exist", _LIMITS, _OUT),
     -11: Result("VK_ERROR_FORMAT_NOT_SUPPORTED", "the driver lacks an image format", _DRIVER),
-    -12: Result("VK_ERROR_FRAGMENTED_POOL", "a pool of descriptors is fragmented", _LIMITS, OutOfMemoryError),
+    -12: Result("VK_ERROR_FRAGMENTED_POOL", "a pool of descriptors is fragmented", _LIMITS, _OUT),
     -13: Result("VK_ERROR_UNKNOWN", "the driver failed for a reason it does not name", _REPORT),
     -1000000000: Result(
         "VK_ERROR_SURFACE_LOST_KHR", "the surface of a window is gone", "make the window again"
     ),
-    -1000000001: Result(
-        "VK_ERROR_NATIVE_WINDOW_IN_USE_KHR", "the window has another surface", "close the other viewer first"
-    ),
-    -1000001004: Result(
-        "VK_ERROR_OUT_OF_DATE_KHR", "the surface of a window has changed", "make its swapchain again"
-    ),
+    -1000000001: Result("VK_ERROR_NATIVE_WINDOW_IN_USE_KHR", "the window has another surface", _VIEWER),
+    -1000001004: Result("VK_ERROR_OUT_OF_DATE_KHR", "the surface of a window has changed", _SWAPCHAIN),
     -1000012000: Result("VK_ERROR_INVALID_SHADER_NV", "the driver refuses a shader", _REPORT),
-    -1000069000: Result(
-        "VK_ERROR_OUT_OF_POOL_MEMORY", "a pool of descriptors is full", _LIMITS, OutOfMemoryError
-    ),
-    -1000161000: Result(
-        "VK_ERROR_FRAGMENTATION", "a pool of descriptors is fragmented", _LIMITS, OutOfMemoryError
-    ),
-    -1000174001: Result(
-        "VK_ERROR_NOT_PERMITTED", "the system does not permit this", "run with the rights to use the device"
-    ),
+    -1000069000: Result("VK_ERROR_OUT_OF_POOL_MEMORY", "a pool of descriptors is full", _LIMITS, _OUT),
+    -1000161000: Result("VK_ERROR_FRAGMENTATION", "a pool of descriptors is fragmented", _LIMITS, _OUT),
+    -1000174001: Result("VK_ERROR_NOT_PERMITTED", "the system does not permit this", _RIGHTS),
 }
 
 
@@ -101,12 +93,9 @@ class Binding:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.module, name)
         if name.startswith("vk") and not name.startswith("vkCmd") and isinstance(found, FunctionType):
-            found = self._speaking(name)
+            found = partial(self.call, name, f"failed in {name}")
         self.__dict__[name] = found
         return found
-
-    def _speaking(self, name: str) -> Callable[..., Any]:
-        return lambda *arguments: self.call(name, f"failed in {name}", *arguments)
 
     def call(self, name: str, failed: str, *arguments: Any) -> Any:
         """Call a Vulkan function by name. ``failed``: what a message says between the device's name and the

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ class Readback:
         if self._slot is not None:
             self._slot.commands.device.check_thread()
             self._slot.commands.wait(self._slot.ticket)
-            self._result = self._finish(self._slot.texels())
+            self._result = self._finish(self._slot.texels)
             self._slot = None
 
     def then(self, change: Callable[[np.ndarray], np.ndarray]) -> Readback:
@@ -74,7 +75,7 @@ class _Slot:
         self.buffer = commands.allocate()
         self.staging: DeviceBuffer | None = None
         self.ticket = 0
-        self.images: list[DeviceImage] = []
+        self.texels: list[np.ndarray] = []
         self.reader: weakref.ref[Readback] | None = None
 
     @property
@@ -96,32 +97,19 @@ class _Slot:
             self.destroy()
             self.staging = DeviceBuffer(self.commands.device, max(size, 1 << 12), "staging", host=True)
 
-    def submit(self) -> None:
-        """Submit the command buffer. After a ctrl-C it may be in flight."""
+    def submit(self, images: Sequence[DeviceImage], *, upload: bool) -> None:
+        """Copy the texels to images, or from them. After a ctrl-C the command buffer may be in flight."""
+        assert self.staging is not None
+        self.commands.record(copying(self.commands, self.staging, images, upload=upload), self.buffer)
         try:
             self.commands.submit(self.buffer)
         finally:
             self.ticket = self.commands.last
 
-    def places(self) -> list[tuple[DeviceImage, int, np.ndarray]]:
-        """Each image with its offset in the staging buffer and its texels there, (height, width, components)."""
-        assert self.staging is not None
-        found, offset = [], 0
-        for image in self.images:
-            s, end = image.slot, offset + image.slot.bytes
-            texels = self.staging.mapped[offset:end].view(np.int32 if s.is_int else np.float32)
-            found.append((image, offset, texels.reshape(s.height, s.width, s.components)))
-            offset = _aligned(end)
-        return found
-
-    def texels(self) -> list[np.ndarray]:
-        """The texels of each image, as views of the staging buffer."""
-        return [texels for _, _, texels in self.places()]
-
     def destroy(self) -> None:
         if self.staging is not None:
             self.staging.destroy()
-            self.staging = None
+            self.staging, self.texels = None, []
 
 
 class Transfers:
@@ -133,7 +121,7 @@ class Transfers:
 
     def _free_slot(self, images: list[DeviceImage]) -> _Slot:
         """An idle slot, preferably one with enough room; else a new one; else the oldest, once it is done."""
-        size = sum(_aligned(image.slot.bytes) for image in images)
+        size = _offsets(images)[-1]
         free = [s for s in self._slots if s.unread is None and self.commands.done(s.ticket)]
         if free:
             slot = min(free, key=lambda s: (s.size < size, s.size if s.size >= size else -s.size))
@@ -143,44 +131,24 @@ class Transfers:
         else:
             slot = min(self._slots, key=lambda s: s.ticket)
         slot.make_free(size)
-        slot.images, slot.reader = images, None
+        assert slot.staging is not None
+        slot.texels, slot.reader = texels_in(slot.staging, images), None
         return slot
 
     def upload(self, images: list[DeviceImage], fill: Callable[[list[np.ndarray]], None]) -> None:
         """Write whole images in one submission. ``fill`` sets the texels that it is given, (height, width,
         components)."""
-        vk = self.device.vk
         slot = self._free_slot(images)
-        fill(slot.texels())
-
-        def write(buffer: Any) -> None:
-            assert slot.staging is not None
-            for image, offset, _ in slot.places():
-                region = region_of(vk, image, offset)
-                general = vk.VK_IMAGE_LAYOUT_GENERAL
-                vk.vkCmdCopyBufferToImage(buffer, slot.staging.handle, image.handle, general, 1, [region])
-
-        self.commands.record(write, slot.buffer)
-        slot.submit()
+        fill(slot.texels)
+        slot.submit(images, upload=True)
 
     def download(
         self, images: list[DeviceImage], finish: Callable[[list[np.ndarray]], np.ndarray]
     ) -> Readback:
         """Read whole images. ``finish`` turns their texels, (height, width, components) each, into the value; it must
         not keep views of them."""
-        vk = self.device.vk
         slot = self._free_slot(images)
-
-        def write(buffer: Any) -> None:
-            assert slot.staging is not None
-            for image, offset, _ in slot.places():
-                region = region_of(vk, image, offset)
-                general = vk.VK_IMAGE_LAYOUT_GENERAL
-                vk.vkCmdCopyImageToBuffer(buffer, image.handle, general, slot.staging.handle, 1, [region])
-            self.commands.to_host(buffer)
-
-        self.commands.record(write, slot.buffer)
-        slot.submit()
+        slot.submit(images, upload=False)
         reader = Readback(slot, finish)
         slot.reader = weakref.ref(reader)
         return reader
@@ -202,40 +170,18 @@ class Transfers:
 
 
 class Exchange:
-    """Copies a fixed set of images from (``upload``) or to host memory, by commands that are recorded once: recording takes
-    longer than a small copy. ``texels``: of each image, (height, width, components).
+    """Copies a fixed set of images from (``upload``) or to host memory, by commands that are recorded once: recording
+    takes longer than a small copy. ``texels``: of each image, (height, width, components).
 
     What ``texels`` holds is valid after ``wait``, and is for the host to write or read until the next ``submit``.
     """
 
     def __init__(self, commands: Commands, images: Sequence[DeviceImage], *, upload: bool):
         self._commands, self._ticket = commands, 0
-        self._vk = commands.device.vk
-        sizes = [_aligned(image.slot.bytes) for image in images]
-        offsets = [sum(sizes[:k]) for k in range(len(sizes))]
-        self._staging = DeviceBuffer(commands.device, max(sum(sizes), 16), "exchange", host=True)
-        self.texels = [self._view(image, offset) for image, offset in zip(images, offsets, strict=True)]
-
-        def write(buffer: Any) -> None:
-            for image, offset in zip(images, offsets, strict=True):
-                self._copy(buffer, image, offset, upload)
-            if not upload:
-                commands.to_host(buffer)
-
-        self._buffer = commands.record(write)
-
-    def _view(self, image: DeviceImage, offset: int) -> np.ndarray:
-        s = image.slot
-        values = self._staging.mapped[offset : offset + s.bytes].view(np.int32 if s.is_int else np.float32)
-        return values.reshape(s.height, s.width, s.components)
-
-    def _copy(self, buffer: Any, image: DeviceImage, offset: int, upload: bool) -> None:
-        vk, region = self._vk, region_of(self._vk, image, offset)
-        general = vk.VK_IMAGE_LAYOUT_GENERAL
-        if upload:
-            vk.vkCmdCopyBufferToImage(buffer, self._staging.handle, image.handle, general, 1, [region])
-        else:
-            vk.vkCmdCopyImageToBuffer(buffer, image.handle, general, self._staging.handle, 1, [region])
+        size = max(_offsets(images)[-1], 16)
+        self._staging = DeviceBuffer(commands.device, size, "exchange", host=True)
+        self.texels = texels_in(self._staging, images)
+        self._buffer = commands.record(copying(commands, self._staging, images, upload=upload))
 
     def submit(self) -> None:
         """Queue the copies behind all work so far."""
@@ -255,15 +201,40 @@ class Exchange:
         self._staging.destroy()
 
 
-def region_of(vk: Any, image: DeviceImage, offset: int) -> Any:
-    """The copy of a whole image from or to a buffer, at this offset."""
-    return vk.VkBufferImageCopy(
-        bufferOffset=offset,
-        imageSubresource=vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1),
-        imageExtent=vk.VkExtent3D(image.slot.width, image.slot.height, 1),
-    )
+def _offsets(images: Sequence[DeviceImage]) -> list[int]:
+    """Where each image lies in a staging buffer, and the end: multiples of the largest texel, 16 bytes."""
+    return list(accumulate(((image.slot.bytes + 15) & ~15 for image in images), initial=0))
 
 
-def _aligned(size: int) -> int:
-    """The next offset for a copy: a multiple of the largest texel, 16 bytes."""
-    return (size + 15) & ~15
+def texels_in(staging: DeviceBuffer, images: Sequence[DeviceImage]) -> list[np.ndarray]:
+    """The texels of each image, (height, width, components), as views of a staging buffer."""
+    found = []
+    for image, offset in zip(images, _offsets(images)):
+        s = image.slot
+        texels = staging.mapped[offset : offset + s.bytes].view(np.int32 if s.is_int else np.float32)
+        found.append(texels.reshape(s.height, s.width, s.components))
+    return found
+
+
+def copying(
+    commands: Commands, staging: DeviceBuffer, images: Sequence[DeviceImage], *, upload: bool
+) -> Callable[[Any], None]:
+    """Records copies of whole images from a staging buffer (``upload``) or to it."""
+    vk = commands.device.vk
+    general = vk.VK_IMAGE_LAYOUT_GENERAL
+
+    def write(buffer: Any) -> None:
+        for image, offset in zip(images, _offsets(images)):
+            region = vk.VkBufferImageCopy(
+                bufferOffset=offset,
+                imageSubresource=vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1),
+                imageExtent=vk.VkExtent3D(image.slot.width, image.slot.height, 1),
+            )
+            if upload:
+                vk.vkCmdCopyBufferToImage(buffer, staging.handle, image.handle, general, 1, [region])
+            else:
+                vk.vkCmdCopyImageToBuffer(buffer, image.handle, general, staging.handle, 1, [region])
+        if not upload:
+            commands.to_host(buffer)
+
+    return write
