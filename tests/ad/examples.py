@@ -8,11 +8,12 @@ import examples_gathers
 import examples_pointwise
 import examples_rendering
 import numpy as np
+import pytest
 from example_tools import BATCH, EXAMPLES, SIZE, Build, Example, add, apart, example, leaf, of
 
 from dressi import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, F
 from dressi.ad.contract import contraction
-from dressi.ad.graph import Domain, Variable
+from dressi.ad.graph import Domain, Function, Variable
 from dressi.ad.least_squares.linear import preconditioner
 from dressi.ad.ops.image import extremes, lookup, reduce, resize, take
 from dressi.ad.ops.pixel import geometry, kinds, matrix, vector
@@ -262,3 +263,22 @@ add(
 )
 add(randoms.Random, lambda: Example(F.random(leaf(INT, (1, 1), BATCH, -999, 999), 1, SIZE, BATCH)))
 add(randoms.Sobol2, lambda: Example(F.sobol2(F.linear_index((32, 32)))), lambda: Example(F.sobol2(2**31 - 1)))
+
+CASES = [
+    pytest.param(cls, build, id=f"{cls.__name__}-{k}")
+    for cls, builds in EXAMPLES.items()
+    for k, build in enumerate(builds)
+]
+DIFFERENTIABLE = [case for case in CASES if case.values[1]().wrt]
+
+
+def concrete_functions(part: str) -> list[type[Function]]:
+    """All classes of Functions in a part of dressi that nothing there derives from."""
+    found, stack = set(), [Function]
+    while stack:
+        cls = stack.pop()
+        below = [c for c in cls.__subclasses__() if c.__module__.startswith(part)]
+        stack += below
+        if not below and cls.__module__.startswith(part):
+            found.add(cls)
+    return sorted(found, key=lambda c: (c.__module__, c.__name__))

@@ -7,6 +7,7 @@ from dressi import FLOAT, VEC3, F, GraphError, PixelFunction, Variable, gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
+from dressi.vk.run.executor import VulkanExecutor
 
 X = Variable(VEC3, (3, 2), name="x", data=np.arange(18.0).reshape(1, 2, 3, 3))
 
@@ -80,8 +81,6 @@ def test_functions_of_other_snippets_are_not_merged(scaled):
 
 @pytest.mark.parametrize("scaled", APPLIED.values(), ids=APPLIED)
 def test_devices_tell_them_apart(device, scaled):
-    from dressi.vk.run.executor import VulkanExecutor
-
     with VulkanExecutor(simplify(Program({"y": scaled(X, 2.0) + scaled(X, 5.0)})), device) as run:
         run.run()
         assert np.allclose(run.recv(run.program.outputs["y"]), 7 * X.data)
@@ -98,48 +97,21 @@ def test_numbers_and_arrays_are_inputs():
         assert np.allclose(evaluate([F.apply(Add, X, other)])[0], X.data + 2)
 
 
-class NoInfer(PixelFunction):
-    glsl = "$0"
+def kind(name: str, base: type = Own, **attributes) -> type:
+    return type(name, (base,), attributes)
 
 
-class NoEval(Own):
-    eval = PixelFunction.eval
-
-
-class NoGlsl(PixelFunction):
-    infer = Own.infer
-
-
-class OddInfer(Own):
-    def infer(self):
-        return "vec3", (3, 2)
-
-
-class NumberGlsl(Own):
-    glsl = 3.0
-
-
-class TooManyInputs(Own):
-    glsl = "$0 + $9"
-
-
-class UnknownWord(Own):
-    glsl = "$0 * $scale"
-
-
-class Unset(Own):
-    fields = ("factor",)
-
-
+NoInfer, NoEval = kind("NoInfer", PixelFunction, glsl="$0"), kind("NoEval", eval=PixelFunction.eval)
+OddInfer, TooMany = kind("OddInfer", infer=lambda self: ("vec3", (3, 2))), kind("TooMany", glsl="$0 + $9")
 MISTAKES = [
     (lambda: F.apply(NoInfer, X), r"NoInfer.*declares no infer.*self.broadcast.*test_custom.py"),
     (lambda: evaluate([F.apply(NoEval, X)]), "NoEval.*declares no eval"),
-    (lambda: F.apply(NoGlsl, X), "NoGlsl.*declares no glsl"),
+    (lambda: F.apply(kind("NoGlsl", PixelFunction, infer=Own.infer), X), "NoGlsl.*declares no glsl"),
     (lambda: F.apply(OddInfer, X), "OddInfer.*infer returns a type and a domain"),
-    (lambda: F.apply(NumberGlsl, X), "NumberGlsl.*glsl is a string, not 3.0"),
-    (lambda: F.apply(TooManyInputs, X), r"TooManyInputs.*names \$9, but it has 1 inputs"),
-    (lambda: F.apply(UnknownWord, X), r"UnknownWord.*has \$scale; there are \$0"),
-    (lambda: F.apply(Unset, X), "Unset.*a field was not set"),
+    (lambda: F.apply(kind("Number", glsl=3.0), X), "Number.*glsl is a string, not 3.0"),
+    (lambda: F.apply(TooMany, X), r"TooMany.*names \$9, but it has 1 inputs"),
+    (lambda: F.apply(kind("Unknown", glsl="$0 * $scale"), X), r"Unknown.*has \$scale; there are \$0"),
+    (lambda: F.apply(kind("Unset", fields=("factor",)), X), "Unset.*a field was not set"),
     (lambda: F.apply(FieldScale, X, factor=[1.0]), "fields .*must be hashable"),
     (lambda: F.apply(FieldScale, X, faktor=1.0), "has no field 'faktor'; its fields are: factor"),
     (lambda: Own(3.0), "inputs of Own are Variables, not 3.0; F.apply"),
@@ -155,7 +127,5 @@ def test_what_is_wrong_is_named(call, words):
 
 
 def test_inputs_that_are_not_there_are_named_before_the_device_sees_them(device):
-    from dressi.vk.run.executor import VulkanExecutor
-
-    with pytest.raises(GraphError, match=r"TooManyInputs.*names \$9, but it has 1 inputs"):
-        VulkanExecutor(Program({"y": TooManyInputs(Variable(FLOAT)).output}), device)
+    with pytest.raises(GraphError, match=r"TooMany.*names \$9, but it has 1 inputs"):
+        VulkanExecutor(Program({"y": TooMany(Variable(FLOAT)).output}), device)

@@ -5,7 +5,7 @@ import pkgutil
 
 import numpy as np
 import pytest
-from examples import EXAMPLES, Build
+from examples import CASES, DIFFERENTIABLE, Build, concrete_functions
 from numpy.testing import assert_allclose
 from second_derivatives import differences, directions, forward, reverse, weighted, worst
 
@@ -246,11 +246,7 @@ def declared_forward(y: Variable, x: Variable) -> np.ndarray:
 @pytest.mark.parametrize(
     "cls, mode, message",
     [
-        (
-            Double,
-            declared_reverse,
-            "Double.*FLOAT x.*declares no derivative.*partials.*test_gradient.py",
-        ),
+        (Double, declared_reverse, "Double.*FLOAT x.*no derivative.*partials.*test_gradient.py"),
         (Double, declared_forward, "Double.*declares no derivative.*zero_derivative"),
         (DoubleByVjp, declared_forward, "DoubleByVjp.*declares vjp alone.*jvp"),
         (DoubleByJvp, declared_reverse, "DoubleByJvp.*declares jvp alone.*vjp"),
@@ -305,22 +301,12 @@ def test_a_loss_that_does_not_depend_on_the_function_asks_nothing(cls):
     assert (declared_reverse(y, other) == 1).all() and (declared_forward(y, other) == 1).all()
 
 
-def declared() -> list[type[Function]]:
-    """Functions of ``dressi`` that nothing there derives from."""
-    for package in (dressi.ad, dressi.render):
-        for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-            importlib.import_module(module.name)
-    found, stack = set(), [Function]
-    while stack:
-        cls = stack.pop()
-        below = [c for c in cls.__subclasses__() if c.__module__.startswith("dressi.")]
-        stack += below
-        if not below and cls.__module__.startswith("dressi."):
-            found.add(cls)
-    return sorted(found, key=lambda c: (c.__module__, c.__name__))
+for package in (dressi.ad, dressi.render):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        importlib.import_module(module.name)
 
 
-@pytest.mark.parametrize("cls", declared(), ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", concrete_functions("dressi."), ids=lambda cls: cls.__name__)
 def test_every_function_declares_its_derivative_in_one_way(cls):
     # Functions whose gradients are taken together have one vjp for all of them.
     vjp = cls.vjp is not Function.vjp or cls.joint is not Function.joint
@@ -328,14 +314,6 @@ def test_every_function_declares_its_derivative_in_one_way(cls):
     assert vjp == jvp_, "declare both modes"
     ways = [cls.partials is not Function.partials, vjp and jvp_, cls.zero_derivative, bool(cls.no_derivative)]
     assert sum(ways) == 1, "declare partials, or vjp and jvp, or zero_derivative, or no_derivative"
-
-
-CASES = [
-    pytest.param(cls, build, id=f"{cls.__name__}-{k}")
-    for cls, builds in EXAMPLES.items()
-    for k, build in enumerate(builds)
-]
-DIFFERENTIABLE = [case for case in CASES if case.values[1]().wrt]
 
 
 @pytest.mark.parametrize("cls, build", DIFFERENTIABLE)
@@ -348,7 +326,8 @@ def test_products_with_the_hessian_are_differences_of_the_gradient(cls: type[Fun
         assert worst(evaluate(mode(loss, wrt, along)), expected) < 1e-5
 
 
-# Estimated or stopped on purpose; or, at the data of the examples, jumps, kinks and NaN that a select does not take.
+# Estimated or stopped on purpose; or, at the data of the examples, jumps, kinks and NaN that a select does
+# not take.
 APART = {"InverseUVSample", "StopGradient", "Round", "Select", "Normalize", "Equal", "NotEqual"}
 
 
@@ -421,9 +400,8 @@ def test_empty_normals_leave_others_alone():
     loss = F.sum(F.square(F.normalize(v * scale).x) + F.length(v * scale))
     for mode in (forward, reverse):
         h = evaluate(mode(loss, [v, scale], directions([v, scale])))
-        assert (
-            all(np.isfinite(values).all() for values in h) and not h[0][0, 0, 0].any() and h[0][0, 0, 1].any()
-        )
+        assert all(np.isfinite(values).all() for values in h)
+        assert not h[0][0, 0, 0].any() and h[0][0, 0, 1].any()
 
 
 # ---- ties

@@ -16,6 +16,7 @@ from dressi.ad.transform.simplify import simplify, verify
 from dressi.ad.transform.tiles import over_tiles, stacked, unstacked
 from dressi.ad.traversal import topological_order
 from dressi.config import config
+from dressi.vk.run.executor import VulkanExecutor
 
 
 def leaf(vtype=FLOAT, size=(3, 2), batch=1, seed=0, name=None):
@@ -132,9 +133,7 @@ def test_what_would_change_the_meaning_stays(build):
 def test_zero_and_minus_zero_are_two_constants():
     x = Variable(FLOAT, data=[[[1.0]]])
     y, z = x / (C(0.0) + 0.0 * x), x / (C(-0.0) * x)
-    assert np.array_equal(evaluate([simple(z)])[0], evaluate([z])[0]) and not np.array_equal(
-        *evaluate([y, z])
-    )
+    assert np.array_equal(*evaluate([simple(z), z])) and not np.array_equal(*evaluate([y, z]))
 
 
 def test_gradients_of_components_are_joined():
@@ -146,10 +145,8 @@ def test_gradients_of_components_are_joined():
 
 def test_sums_of_scatters_are_one_scatter():
     table, index = leaf(VEC2, (4, 2), name="table"), Variable(INT, (3, 2), data=[[[0, 1, 2], [7, 7, -1]]])
-    y = F.sum(F.lookup(table, index).x * F.lookup(table, index + 1).y) + F.sum(
-        F.length(F.lookup(table, index * 2))
-    )
-    y = y + F.sum(table.x)
+    first, second, third = (F.lookup(table, i) for i in (index, index + 1, index * 2))
+    y = F.sum(first.x * second.y) + F.sum(F.length(third)) + F.sum(table.x)
     (g,) = gradient(y, [table])
     program = simplify(Program({"g": g, "again": g * 2.0}))
     scatters = [f for f in program.functions if isinstance(f, ScatterAdd)]
@@ -247,20 +244,13 @@ def test_ten_thousand_functions_are_simplified_in_one_sweep(monkeypatch):
     assert len(rebuilt) < 2 * 12500
 
 
-UNARY = [F.neg, F.sin, F.square, lambda x: x * 1.0, lambda x: x + 0.0, lambda x: x * -1.0, lambda x: 2.0 * x]
-UNARY += [
-    F.stop_gradient,
-    lambda x: F.expand(x, 2, (3, 2)),
-    lambda x: F.sum_components(x) * x,
-    lambda x: x - 1.0,
-]
+UNARY = [
+    F.neg, F.sin, F.square, lambda x: x * 1.0, lambda x: x + 0.0, lambda x: x * -1.0, lambda x: 2.0 * x,
+    F.stop_gradient, lambda x: F.expand(x, 2, (3, 2)), lambda x: F.sum_components(x) * x, lambda x: x - 1.0,
+]  # fmt: skip
 BINARY = [
-    F.add,
-    F.sub,
-    F.mul,
-    lambda a, b: F.select(F.less(F.sum_components(a), 1.0), a, b),
-    lambda a, b: a - -b,
-]
+    F.add, F.sub, F.mul, lambda a, b: F.select(F.less(F.sum_components(a), 1.0), a, b), lambda a, b: a - -b,
+]  # fmt: skip
 
 
 @settings(max_examples=60, deadline=None)
@@ -268,14 +258,8 @@ BINARY = [
     st.lists(st.tuples(st.integers(0, 15), st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=25)
 )
 def test_random_graphs_keep_their_values_and_gradients(steps):
-    pool = [
-        leaf(VEC2, (3, 2), 2),
-        leaf(VEC2, (1, 1), seed=1),
-        leaf(FLOAT, (3, 1), seed=2),
-        C((0.25, -0.5)),
-        C(0.0),
-    ]
-    leaves = pool[:3]
+    leaves = [leaf(VEC2, (3, 2), 2), leaf(VEC2, (1, 1), seed=1), leaf(FLOAT, (3, 1), seed=2)]
+    pool = [*leaves, C((0.25, -0.5)), C(0.0)]
     for operation, i, j in steps:
         a, b = pool[i % len(pool)], pool[j % len(pool)]
         y = UNARY[operation](a) if operation < len(UNARY) else BINARY[operation - len(UNARY)](a, b)
@@ -285,14 +269,14 @@ def test_random_graphs_keep_their_values_and_gradients(steps):
     program = simplify(Program(outputs))
     verify(program)
     assert len(program.functions) <= len(Program(outputs).functions)
-    for old, new in zip(
-        evaluate(list(outputs.values())), evaluate(list(program.outputs.values())), strict=True
-    ):
-        assert np.allclose(old, new, rtol=1e-9, atol=1e-12)
+    old, new = (evaluate(list(p.values())) for p in (outputs, program.outputs))
+    for a, b in zip(old, new, strict=True):
+        assert np.allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
 def test_scatters_keep_the_batch_that_their_values_bring():
-    """A value is expanded to two tiles, its index has one: without the expansion there would be one tile to add."""
+    """A value is expanded to two tiles, its index has one: without the expansion there would be one tile to
+    add."""
     index = F.linear_index((7, 5))
     table = F.scatter_add(F.expand(F.constant(2.0), 2), index, (6, 6), 2)
     moved = F.scatter_add(F.expand(leaf(FLOAT, (7, 5)), 2), index, (6, 6), 2)
@@ -319,8 +303,6 @@ def folded(face: Variable, x: Variable) -> Variable:
 
 
 def test_one_within_another_is_what_its_graph_is(device):
-    from dressi.vk.run.executor import VulkanExecutor
-
     face, x = Variable.of(np.array([-1, 2, 0, 5]), INT), Variable.of([1.0, 2.0, 3.0, 4.0], FLOAT)
     y = folded(face, x)
     truth = 2 * np.sqrt([3, 6.0, 9, 12]) + np.sqrt([1, 2.0, 3, 4]) + 6
@@ -357,11 +339,8 @@ def test_graph_over_tiles_is_a_graph_an_image(tiles):
     def weighed(parts: list[Variable]) -> Variable:
         return F.sum(sum((F.square(x) * (k + 1.0) for k, x in enumerate(parts)), F.constant(0.0)))
 
-    for a, b in zip(
-        evaluate([*found, *gradient(weighed(found), leaves)]),
-        evaluate([*expected, *gradient(weighed(expected), leaves)]),
-        strict=True,
-    ):
+    values = [evaluate([*parts, *gradient(weighed(parts), leaves)]) for parts in (found, expected)]
+    for a, b in zip(*values, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-12)
 
 
