@@ -34,8 +34,8 @@ class Similarity:
 
 
 def align(cameras: Cameras, to: Cameras) -> Similarity:
-    """The similarity that aligns cameras with others, pair by pair: first the mean rotation (of matrices, made orthogonal),
-    then scale and translation by least squares of the centres.
+    """The similarity that aligns cameras with others, pair by pair: first the mean rotation (of matrices,
+    made orthogonal), then scale and translation by least squares of the centres.
 
     If all centres coincide the scale is 1. Raises InputError if the numbers of cameras differ.
     """
@@ -53,7 +53,7 @@ def align(cameras: Cameras, to: Cameras) -> Similarity:
 
 @dataclass(frozen=True, eq=False)
 class PoseErrors:
-    """Of N cameras, after ``align``. degrees: (N,) angles of their turns.  distances: (N,) between their centres."""
+    """Of N cameras, after ``align``. degrees: (N,) angles of turns.  distances: (N,) of centres."""
 
     degrees: np.ndarray
     distances: np.ndarray

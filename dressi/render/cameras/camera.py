@@ -1,8 +1,8 @@
 """Pinhole cameras and their Vulkan clip matrices.
 
-A camera looks along +z with x to the right and y down, like OpenCV and like Vulkan's clip space: nothing is flipped
-anywhere. Pixel coordinates are continuous: (0, 0) is the outer corner of the first pixel and (0.5, 0.5) its centre, so that
-`clip -> pixel` is (ndc * 0.5 + 0.5) * (W, H).
+A camera looks along +z with x to the right and y down, like OpenCV and like Vulkan's clip space: nothing is
+flipped anywhere. Pixel coordinates are continuous: (0, 0) is the outer corner of the first pixel and (0.5,
+0.5) its centre, so that `clip -> pixel` is (ndc * 0.5 + 0.5) * (W, H).
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class Camera:
         far: float = 100.0,
         name: str = "camera",
     ) -> Camera:
-        """From a calibration. pixel_center: the coordinate that K gives to the centre of the first pixel, 0 (OpenCV, most
-        calibrations) or 0.5 (corner convention)."""
+        """From a calibration. pixel_center: the coordinate that K gives to the centre of the first pixel, 0
+        (OpenCV, most calibrations) or 0.5 (corner convention)."""
         k = np.array(intrinsics, dtype=np.float64)
         if k.shape != (3, 3) or abs(k[2, 2]) < 1e-12:
             raise InputError(f"camera '{name}': K must be a 3x3 matrix that ends in 1, not {k.tolist()}")
@@ -97,7 +97,7 @@ class Camera:
         far: float = 100.0,
         name: str = "camera",
     ) -> Camera:
-        """Centred camera at `eye` towards `target`. fov_y: vertical field of view in degrees; square pixels."""
+        """Centred camera at `eye` towards `target`. fov_y: vertical, in degrees; pixels are square."""
         if not 0 < fov_y < 180:
             raise InputError(
                 f"camera '{name}': the field of view must be inside (0, 180) degrees, not {fov_y}"
@@ -139,7 +139,7 @@ class Camera:
         return self.projection @ self.view
 
     def project(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Pixels (..., 2) and depths (...) along the axis of world points (..., 3). Depths <= 0 are behind."""
+        """Pixels (..., 2) and depths (...) along the axis of world points (..., 3). Behind, they are <= 0."""
         local = np.asarray(points) @ self.rotation.T + self.translation
         image = local @ self.intrinsics.T
         depth = local[..., 2]
@@ -147,7 +147,7 @@ class Camera:
             return image[..., :2] / depth[..., None], depth
 
     def rays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Origin (3,) and directions (H, W, 3) in the world through the pixel centres, one unit of depth long."""
+        """Origin (3,) and directions (H, W, 3) in the world through pixel centres, one unit of depth long."""
         width, height = self.size
         x, y = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
         local = np.stack([x, y, np.ones_like(x)], axis=-1) @ np.linalg.inv(self.intrinsics).T
@@ -170,7 +170,8 @@ class Camera:
     def with_view(self, view: np.ndarray) -> Camera: ...
 
     def with_view(self, view: Variable | np.ndarray) -> Views | Camera:
-        """The same lens at another place: (4, 4) or MAT4 1x1, world to camera, such as ``rigid(*look_at(eye, target))``.
+        """The same lens elsewhere: (4, 4) or MAT4 1x1, world to camera, such as ``rigid(*look_at(eye,
+        target))``.
 
         A Variable, of one or N tiles, makes ``Views`` whose pictures are differentiable in it.
         """
@@ -185,11 +186,11 @@ class Camera:
         return replace(self, near=near, far=far)
 
     def around(self, center: np.ndarray, radius: float) -> Camera:
-        """The same view with clip depths that hold four radii around an object, and never less than a twentieth of the
-        distance away: so that a growing mesh is not clipped during a fit.
+        """The same view with clip depths that hold four radii around an object, and never less than a
+        twentieth of the distance away: so that a growing mesh is not clipped during a fit.
 
-        Place and angle of view stay: an object outside of the picture stays there. ``cameras.views.frame`` makes a camera
-        that shows all of it. Raises InputError when the camera looks away from the object.
+        Place and angle of view stay: an object outside of the picture stays there. ``cameras.views.frame``
+        makes a camera that shows all of it. Raises InputError when the camera looks away from the object.
         """
         depth = float(self.forward @ (np.asarray(center) - self.center))
         if depth <= 0:
@@ -295,16 +296,17 @@ class Cameras(Sequence[Camera]):
 
 # Focal lengths, principal points and projections, of arrays and of Variables.
 #
-# K = [[fx, s, cx], [0, fy, cy], [0, 0, 1]], (..., 3, 3) or MAT3, in pixels, counted from the outer corner of the first
-# pixel: its centre is (0.5, 0.5), as in COLMAP, NeRF and PyTorch3D's screen space. OpenCV counts from the centre of the
-# first pixel: see ``shift_principal``. Sizes are (W, H). All functions are differentiable in all arguments.
+# K = [[fx, s, cx], [0, fy, cy], [0, 0, 1]], (..., 3, 3) or MAT3, in pixels, counted from the outer corner of
+# the first pixel: its centre is (0.5, 0.5), as in COLMAP, NeRF and PyTorch3D's screen space. OpenCV counts
+# from the centre of the first pixel: see ``shift_principal``. Sizes are (W, H). All functions are
+# differentiable in all arguments.
 
 
 @arrays_too(fov=FLOAT)
 def focal_from_fov(fov, extent: float):
-    """The focal length in pixels, extent / 2 / tan(fov / 2), of a field of view in degrees across ``extent`` pixels.
+    """The focal length in pixels, extent / 2 / tan(fov / 2), of a field of view in degrees.
 
-    fov: (...) or FLOAT, vertical with the height as extent, horizontal with the width. Returns (...) or FLOAT.
+    fov: (...) or FLOAT.  extent: the height for a vertical one, else the width. Returns (...) or FLOAT.
 
     >>> float(focal_from_fov(90, 100).round(6))
     50.0
@@ -324,8 +326,8 @@ def fov_from_focal(focal, extent: float):
 
 @arrays_too(focal=VEC2, principal=VEC2)
 def intrinsics(focal, principal):
-    """K of focal lengths (fx, fy) and the principal point (cx, cy), in pixels, both (..., 2) or VEC2. Returns (..., 3, 3)
-    or MAT3, without skew.
+    """K of focal lengths (fx, fy) and the principal point (cx, cy), in pixels, both (..., 2) or VEC2. Returns
+    (..., 3, 3) or MAT3, without skew.
 
     >>> intrinsics([50, 60], [32, 24]).tolist()
     [[50.0, 0.0, 32.0], [0.0, 60.0, 24.0], [0.0, 0.0, 1.0]]
@@ -334,7 +336,7 @@ def intrinsics(focal, principal):
 
 
 def intrinsics_from_fov(fov_y, size: Size):
-    """K of a vertical field of view in degrees, (...) or FLOAT, square pixels and the principal point in the middle.
+    """K of a vertical field of view in degrees, (...) or FLOAT, square pixels, centred.
 
     >>> intrinsics_from_fov(90, (64, 48)).round(6).tolist()
     [[24.0, 0.0, 32.0], [0.0, 24.0, 24.0], [0.0, 0.0, 1.0]]
@@ -351,7 +353,7 @@ def _centred(focal, size: Size):
 def intrinsics_from_pytorch3d(focal, principal, size: Size):
     """K of PyTorch3D's focal lengths and principal point in NDC, both (..., 2) or VEC2.
 
-    There x is to the left and y up, and the shorter side of the image is [-1, 1]. Returns (..., 3, 3) or MAT3.
+    There x is to the left, y up, and the shorter side of the image [-1, 1]. Returns (..., 3, 3) or MAT3.
 
     >>> intrinsics_from_pytorch3d([2, 2], [0.5, 0], (64, 32)).tolist()
     [[32.0, 0.0, 24.0], [0.0, 32.0, 16.0], [0.0, 0.0, 1.0]]
@@ -374,8 +376,8 @@ def intrinsics_to_pytorch3d(k, size: Size):
 
 @arrays_too(k=MAT3)
 def shift_principal(k, pixel_center: float, to: float = 0.5):
-    """K of another pixel convention: ``pixel_center`` is the coordinate that K gives to the centre of the first pixel,
-    0 (OpenCV and most calibrations) or 0.5; ``to`` the one wanted. (..., 3, 3) or MAT3.
+    """K of another pixel convention: ``pixel_center`` is the coordinate that K gives to the centre of the
+    first pixel, 0 (OpenCV and most calibrations) or 0.5; ``to`` the one wanted. (..., 3, 3) or MAT3.
 
     >>> shift_principal([[50, 0, 31.5], [0, 50, 23.5], [0, 0, 1]], 0)[:2, 2].tolist()
     [32.0, 24.0]
@@ -386,8 +388,8 @@ def shift_principal(k, pixel_center: float, to: float = 0.5):
 
 @arrays_too(k=MAT3)
 def projection_matrix(k, size: Size, near: float = 0.01, far: float = 100.0):
-    """The matrix from camera to Vulkan clip space: w is the depth along the axis, z in [0, w] between near and far, y
-    down.
+    """The matrix from camera to Vulkan clip space: w is the depth along the axis, z in [0, w] between near
+    and far, y down.
 
     k: (..., 3, 3) or MAT3.  near, far: in units of the world. Returns (..., 4, 4) or MAT4. Raises InputError.
 
@@ -405,7 +407,7 @@ def projection_matrix(k, size: Size, near: float = 0.01, far: float = 100.0):
 
 
 def projection_from_fov(fov_y, size: Size, near: float = 0.01, far: float = 100.0):
-    """``projection_matrix`` of a vertical field of view in degrees, (...) or FLOAT. Returns (..., 4, 4) or MAT4.
+    """``projection_matrix``, (..., 4, 4) or MAT4, of a vertical field of view in degrees, (...) or FLOAT.
 
     >>> projection_from_fov(90, (64, 32)).round(2).tolist()[0]
     [0.5, 0.0, 0.0, 0.0]

@@ -1,7 +1,7 @@
 """Camera conventions in and out, of arrays and of Variables.
 
-The view matrix here, (..., 4, 4) or MAT4, carries the world to a camera that looks along +z with x to the right and y
-down, as OpenCV and COLMAP have it. The others:
+The view matrix here, (..., 4, 4) or MAT4, carries the world to a camera that looks along +z with x to the
+right and y down, as OpenCV and COLMAP have it. The others:
 
 | convention | matrix | camera axes |
 |---|---|---|
@@ -10,8 +10,8 @@ down, as OpenCV and COLMAP have it. The others:
 | NeRF, Blender | camera to world | x right, y up, z backward |
 | PyTorch3D | world to camera by rows, x R + T | x left, y up, z forward |
 
-Clip space here is Vulkan's: y down, depth z / w in [0, 1]. OpenGL's (and nvdiffrast's) has y up and depth in [-1, 1].
-All functions are differentiable in all arguments.
+Clip space here is Vulkan's: y down, depth z / w in [0, 1]. OpenGL's (and nvdiffrast's) has y up and depth in
+[-1, 1]. All functions are differentiable in all arguments.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ PARALLEL = 1e-4
 
 
 def check_convention(matrices: np.ndarray) -> None:
-    """Warns when matrices (N, 4, 4) from the world to clip space look like those of another convention: transposed, or with
-    y up as in OpenGL.
+    """Warns when matrices (N, 4, 4) from the world to clip space look like those of another convention:
+    transposed, or with y up as in OpenGL.
 
-    w is even for a parallel projection; for a perspective, depth and w grow along the axis of the camera. So row 3 is 0 but
-    for its end, or parallel to row 2, and depth grows at least as fast as w; in a transposed matrix column 3 is. Right, down
-    and forward are right-handed; right, up and forward are left-handed.
+    w is even for a parallel projection; for a perspective, depth and w grow along the axis of the camera. So
+    row 3 is 0 but for its end, or parallel to row 2, and depth grows at least as fast as w; in a transposed
+    matrix column 3 is. Right, down and forward are right-handed; right, up and forward are left-handed.
     """
     if all(not _projects(m) and _projects(m.T) for m in matrices):
         warn(
@@ -68,8 +68,8 @@ def _projects(matrix: np.ndarray) -> bool:
 
 
 def check_affine(name: str, matrices: np.ndarray) -> None:
-    """Raises InputError for matrices (..., 4, 4) whose last row is not (0, 0, 0, 1): such as those of the convention in which
-    rows are multiplied from the left, which hold the translation there.
+    """Raises InputError for matrices (..., 4, 4) whose last row is not (0, 0, 0, 1): such as those of the
+    convention in which rows are multiplied from the left, which hold the translation there.
 
     >>> moved = np.eye(4)
     >>> moved[3, :3] = 1.0
@@ -102,7 +102,7 @@ def _signed(matrix, signs):
 
 @arrays_too(rotation=MAT3, translation=VEC3)
 def view_from_opencv(rotation, translation):
-    """The view of R (..., 3, 3) or MAT3 and t (..., 3) or VEC3: x_camera = R x + t. Returns (..., 4, 4) or MAT4.
+    """The view, (..., 4, 4) or MAT4, of R (..., 3, 3) or MAT3 and t (..., 3) or VEC3: x_camera = R x + t.
 
     >>> import numpy as np
     >>> view_from_opencv(np.eye(3), [0, 0, 2])[2].tolist()
@@ -124,7 +124,8 @@ def view_to_opencv(view):
 
 @arrays_too(quaternion=VEC4, translation=VEC3)
 def view_from_colmap(quaternion, translation):
-    """The view of COLMAP's qvec (w, x, y, z), (..., 4) or VEC4, and tvec, (..., 3) or VEC3. Returns (..., 4, 4) or MAT4.
+    """The view of COLMAP's qvec (w, x, y, z), (..., 4) or VEC4, and tvec, (..., 3) or VEC3. Returns (..., 4,
+    4) or MAT4.
 
     >>> view_from_colmap([1, 0, 0, 0], [0, 0, 2])[2].tolist()
     [0.0, 0.0, 1.0, 2.0]
@@ -168,7 +169,8 @@ def view_to_opengl(view):
 
 @arrays_too(to_world=MAT4)
 def view_from_nerf(to_world):
-    """The view of a NeRF or Blender camera: a matrix from x right, y up, z backward to the world. (..., 4, 4) or MAT4.
+    """The view of a NeRF or Blender camera: a matrix from x right, y up, z backward to the world. (..., 4, 4)
+    or MAT4.
 
     >>> import numpy as np
     >>> view_from_nerf(rigid(np.eye(3), [0, 0, 2]))[2].tolist()
@@ -190,8 +192,8 @@ def view_to_nerf(view):
 
 @arrays_too(rotation=MAT3, translation=VEC3)
 def view_from_pytorch3d(rotation, translation):
-    """The view of PyTorch3D's R (..., 3, 3) or MAT3 and T (..., 3) or VEC3, x_camera = x R + T. Returns (..., 4, 4) or
-    MAT4.
+    """The view of PyTorch3D's R (..., 3, 3) or MAT3 and T (..., 3) or VEC3, x_camera = x R + T. Returns (...,
+    4, 4) or MAT4.
 
     >>> import numpy as np
     >>> view_from_pytorch3d(np.diag([-1.0, 1.0, -1.0]), [0, 0, 3])[2].tolist()
@@ -214,7 +216,8 @@ def view_to_pytorch3d(view):
 
 @arrays_too(matrix=MAT4)
 def clip_from_opengl(matrix):
-    """A matrix to Vulkan's clip space from one to OpenGL's: y turned, depth from [-w, w] to [0, w]. (..., 4, 4) or MAT4.
+    """A matrix to Vulkan's clip space from one to OpenGL's: y turned, depth from [-w, w] to [0, w]. (..., 4,
+    4) or MAT4.
 
     What nvdiffrast and OpenGL call the modelview-projection matrix becomes one that ``render`` takes.
 
@@ -227,7 +230,7 @@ def clip_from_opengl(matrix):
 
 @arrays_too(matrix=MAT4)
 def clip_to_opengl(matrix):
-    """A matrix to OpenGL's clip space from one to Vulkan's; the inverse of ``clip_from_opengl``. (..., 4, 4) or MAT4.
+    """A matrix to OpenGL's clip space from one to Vulkan's: ``clip_from_opengl`` undone. (..., 4, 4) or MAT4.
 
     >>> import numpy as np
     >>> clip_to_opengl(clip_from_opengl(np.eye(4))).tolist() == np.eye(4).tolist()

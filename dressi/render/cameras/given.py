@@ -27,8 +27,8 @@ class Seen(NamedTuple):
 
 
 def seen_by(cameras: Any, size: Size | None, places: np.ndarray | None) -> Seen:
-    """A ``Camera`` or several, ``Cameras``, ``Views``, ``Poses``, or matrices with a size. places: (..., 3), what a view without
-    cameras frames, if it is known. Raises InputError."""
+    """A ``Camera`` or several, ``Cameras``, ``Views``, ``Poses``, or matrices with a size. places: (..., 3),
+    what a view without cameras frames, if it is known. Raises InputError."""
     if size is not None:
         try:
             size = size_of(size, "the size of a picture")

@@ -2,8 +2,8 @@
 
     clip = P(f) T(c) exp(rotation, translation) T(-c) V x
 
-V is the base, world to camera; the increment turns about the point c and then shifts, in the camera's axes. Increments
-start at zero and stay small: ``Poses.fold`` puts them into the base.
+V is the base, world to camera; the increment turns about the point c and then shifts, in the camera's axes.
+Increments start at zero and stay small: ``Poses.fold`` puts them into the base.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class Poses:
         return Cameras(cameras)
 
     def fold(self, engine: Any) -> None:
-        """Put the increments of an engine (``recv``, ``send``) into the base; pictures change only by rounding.
+        """Put the increments of an engine (``recv``, ``send``) into the base; pictures only change by
+        rounding.
 
         Rotations are made orthogonal again.
         """
@@ -90,11 +91,11 @@ class Poses:
 
 
 def poses(cameras: Cameras, center: Sequence[float] | np.ndarray | None = None) -> Poses:
-    """Parameters for cameras, named rotation, translation and focal, all zero; optimise those that are not known.
+    """Parameters for cameras, named rotation, translation and focal, all zero; optimise the unknown ones.
 
     center: (3,) point of the world that increments turn about, best the middle of what is seen: rotation and
-    translation then change pictures in different ways. By default each camera turns about itself. Silhouettes and
-    colours of one view hardly tell a focal length from a distance. Raises InputError.
+    translation then change pictures in different ways. By default each camera turns about itself. Silhouettes
+    and colours of one view hardly tell a focal length from a distance. Raises InputError.
 
     >>> learned = poses(ring(np.zeros(3), 1.0, 3, (32, 32)), center=(0, 0, 0))
     >>> learned.rotation.shape

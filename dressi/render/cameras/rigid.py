@@ -1,6 +1,7 @@
 """Rigid motions: SE(3), look-at, composing and inverting, of arrays and of Variables.
 
-A rigid motion is [[R, t], [0, 1]], (..., 4, 4) or MAT4: x -> R x + t. All functions are differentiable in all arguments.
+A rigid motion is [[R, t], [0, 1]], (..., 4, 4) or MAT4: x -> R x + t. All functions are differentiable in all
+arguments.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ def arrays_too(**types: VType) -> Callable[[Callable], Callable]:
 
     types: the type of each argument that may be an array or a Variable; other arguments pass as they are.
 
-    With arrays alone, leading axes broadcast: an argument of type VEC3 is (..., 3), one of type MAT4 (..., 4, 4). The
-    results are float64 arrays (or a tuple of them) with those leading axes. Beside a Variable, an array without leading
-    axes is a constant and one of (N, ...) is a leaf of N tiles. The function then raises GraphError for a Variable of
-    another type, InputError for an array of another shape or with NaN.
+    With arrays alone, leading axes broadcast: an argument of type VEC3 is (..., 3), one of type MAT4 (..., 4,
+    4). The results are float64 arrays (or a tuple of them) with those leading axes. Beside a Variable, an
+    array without leading axes is a constant and one of (N, ...) is a leaf of N tiles. The function then
+    raises GraphError for a Variable of another type, InputError for an array of another shape or with NaN.
     """
 
     def decorate(function: Callable) -> Callable:
@@ -70,7 +71,7 @@ def arrays_too(**types: VType) -> Callable[[Callable], Callable]:
 
         @functools.lru_cache(maxsize=64)
         def graph(tiles: int, rest: tuple) -> tuple[dict[str, Variable], bool, Evaluator]:
-            """The function of ``tiles`` tiles: its leaves, whether it gives one Variable, and what computes it."""
+            """Of ``tiles`` tiles: the leaves, whether one Variable is given, and what computes it."""
             leaves = {name: Variable(vtype, (1, 1), tiles, name=name) for name, vtype in types.items()}
             result = function(**leaves, **dict(rest))
             single = isinstance(result, Variable)
@@ -118,7 +119,7 @@ def _variable(function: str, name: str, value: Any, vtype: VType) -> Variable:
 
 @arrays_too(rotation=MAT3, translation=VEC3)
 def rigid(rotation, translation):
-    """[[R, t], [0, 1]] of a rotation (..., 3, 3) or MAT3 and a translation (..., 3) or VEC3: (..., 4, 4) or MAT4.
+    """[[R, t], [0, 1]], (..., 4, 4) or MAT4, of R (..., 3, 3) or MAT3 and t (..., 3) or VEC3.
 
     >>> rigid(np.eye(3), [1, 2, 3])[:, 3].tolist()
     [1.0, 2.0, 3.0, 1.0]
@@ -128,7 +129,7 @@ def rigid(rotation, translation):
 
 @arrays_too(matrix=MAT4)
 def rotation_and_translation(matrix):
-    """R (..., 3, 3) or MAT3 and t (..., 3) or VEC3 of a rigid motion (..., 4, 4) or MAT4; the inverse of ``rigid``.
+    """R (..., 3, 3) or MAT3 and t (..., 3) or VEC3 of a rigid motion (..., 4, 4) or MAT4: ``rigid`` undone.
 
     >>> rotation_and_translation(np.eye(4))[1].tolist()
     [0.0, 0.0, 0.0]
@@ -173,8 +174,8 @@ def transform(matrix, point):
 def exp_se3(rotation, translation):
     """The exponential of a twist, [[R, V translation], [0, 1]].
 
-    rotation: axis times angle in radians; translation: both (..., 3) or VEC3. R and V are those of Rodrigues' formula.
-    Returns (..., 4, 4) or MAT4. The derivative is exact at zero, too.
+    rotation: axis times angle in radians; translation: both (..., 3) or VEC3. R and V are those of Rodrigues'
+    formula. Returns (..., 4, 4) or MAT4. The derivative is exact at zero, too.
 
     >>> exp_se3([0, 0, 0], [1, 2, 3])[:3, 3].tolist()
     [1.0, 2.0, 3.0]
@@ -198,11 +199,12 @@ def log_se3(matrix):
 
 
 def look_at(eye, target, up=(0.0, 1.0, 0.0)):
-    """Rotation and translation (world to camera) of a camera at ``eye`` that sees ``target`` in the middle, ``up`` upward.
+    """Rotation and translation (world to camera) of a camera at ``eye`` that sees ``target`` in the middle,
+    ``up`` upward.
 
-    eye, target, up: (..., 3) or VEC3, in the world. Returns (..., 3, 3) and (..., 3), or MAT3 and VEC3: x right, y down,
-    z forward, as ``Camera`` has them; ``rigid(*look_at(...))`` is the view matrix. Straight up and down any upward
-    direction is right, so one is chosen. Raises InputError when eye is target.
+    eye, target, up: (..., 3) or VEC3, in the world. Returns (..., 3, 3) and (..., 3), or MAT3 and VEC3: x
+    right, y down, z forward, as ``Camera`` has them; ``rigid(*look_at(...))`` is the view matrix. Straight up
+    and down any upward direction is right, so one is chosen. Raises InputError when eye is target.
 
     >>> (look_at([0, 0, 5], [0, 0, 0])[1] + 0.0).tolist()
     [0.0, 0.0, 5.0]
@@ -220,7 +222,8 @@ def look_at(eye, target, up=(0.0, 1.0, 0.0)):
 def _look_at(eye, target, up):
     forward = F.normalize(target - eye)
     right = F.cross(forward, up)
-    # Too near to the vertical: the axis that is farthest from the line of sight stands in for the upward direction.
+    # Too near to the vertical: the axis that is farthest from the line of sight stands in for the upward
+    # direction.
     ax, ay, az = (F.abs(forward[i]) for i in range(3))
     on_x = F.logical_and(F.less_equal(ax, ay), F.less_equal(ax, az))
     other = F.select(F.less_equal(ay, az), F.constant((0.0, 1.0, 0.0)), (0.0, 0.0, 1.0))
@@ -233,9 +236,9 @@ def _look_at(eye, target, up):
 
 # Rotations: matrices, quaternions, axis-angle vectors and the 6D form, of arrays and of Variables.
 #
-# Matrices act on columns: ``R @ x``. Quaternions are (w, x, y, z), Hamilton's product; SciPy's and glTF's order is
-# (x, y, z, w), see ``wxyz_to_xyzw``. Axis-angle vectors are axis times angle in radians. All functions are
-# differentiable in all arguments.
+# Matrices act on columns: ``R @ x``. Quaternions are (w, x, y, z), Hamilton's product; SciPy's and glTF's
+# order is (x, y, z, w), see ``wxyz_to_xyzw``. Axis-angle vectors are axis times angle in radians. All
+# functions are differentiable in all arguments.
 
 SMALL = 0.25
 """Squares of angles up to this, half a radian, take the series: the closed forms lose digits near zero."""
@@ -281,8 +284,8 @@ def rotation_and_shift(rotation: Variable) -> tuple[Variable, Variable]:
 def axis_angle_to_matrix(rotation):
     """The rotation about an axis by an angle (Rodrigues): R = 1 + sin(t)/t K + (1 - cos(t))/t^2 K^2.
 
-    rotation: (..., 3) or VEC3, axis times angle t in radians. Returns (..., 3, 3) or MAT3. The derivative is exact at
-    zero, too.
+    rotation: (..., 3) or VEC3, axis times angle t in radians. Returns (..., 3, 3) or MAT3. The derivative is
+    exact at zero, too.
 
     >>> axis_angle_to_matrix([0, 0, np.pi / 2]).round(6).tolist()
     [[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
@@ -317,7 +320,8 @@ def quaternion_to_matrix(quaternion):
     >>> quaternion_to_matrix([1, 0, 0, 1]).round(6).tolist()
     [[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     """
-    # Dividing by the square of the length spares the square root; any scale of the quaternion is the same rotation.
+    # Dividing by the square of the length spares the square root; any scale of the quaternion is the same
+    # rotation.
     twice = 2.0 / F.dot(quaternion, quaternion)
     w, x, y, z = (F.component(quaternion, i) for i in range(4))
     sx, sy, sz = x * twice, y * twice, z * twice
@@ -334,8 +338,8 @@ def quaternion_to_matrix(quaternion):
 def matrix_to_quaternion(matrix):
     """The unit quaternion (w, x, y, z), w >= 0, of a rotation matrix.
 
-    matrix: (..., 3, 3) or MAT3. Returns (..., 4) or VEC4. The largest component is found first, so that no angle loses
-    digits (Shepperd 1978).
+    matrix: (..., 3, 3) or MAT3. Returns (..., 4) or VEC4. The largest component is found first, so that no
+    angle loses digits (Shepperd 1978).
 
     >>> matrix_to_quaternion(np.diag([1.0, -1.0, -1.0])).tolist()
     [0.0, 1.0, 0.0, 0.0]
@@ -451,9 +455,9 @@ def xyzw_to_wxyz(quaternion):
 def rotation_6d_to_matrix(first, second):
     """The rotation whose first two columns follow from two vectors by Gram-Schmidt (Zhou et al. 2019).
 
-    first, second: (..., 3) or VEC3, of any lengths, not parallel. Two vectors, because a texel holds up to four numbers;
-    of an array (..., 6) give ``*np.split(array, 2, axis=-1)``. PyTorch3D's 6D form has the first two rows instead: it is
-    the transpose of this. Returns (..., 3, 3) or MAT3.
+    first, second: (..., 3) or VEC3, of any lengths, not parallel. Two vectors, because a texel holds up to
+    four numbers; of an array (..., 6) give ``*np.split(array, 2, axis=-1)``. PyTorch3D's 6D form has the
+    first two rows instead: it is the transpose of this. Returns (..., 3, 3) or MAT3.
 
     >>> rotation_6d_to_matrix([2, 0, 0], [5, 3, 0]).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]

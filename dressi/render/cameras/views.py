@@ -1,6 +1,7 @@
 """Cameras around an object: the training and held-out rings of `--target`, and turntables.
 
-Azimuth 0 looks from +z, 90 degrees from +x; elevation is above the horizon; y is up unless another axis is given.
+Azimuth 0 looks from +z, 90 degrees from +x; elevation is above the horizon; y is up unless another axis is
+given.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def frame(
     azimuth: float = 30.0,
     elevation: float = 20.0,
 ) -> Camera:
-    """A camera that sees a whole box, (3,) smallest and (3,) largest coordinates, from azimuth and elevation in degrees.
+    """A camera that sees a whole box, (3,) smallest and (3,) largest coordinates, from azimuth and elevation
+    in degrees.
 
     >>> frame((-1, -1, -1), (1, 1, 1), (64, 64)).project(np.zeros(3))[0].round(6).tolist()
     [32.0, 32.0]
@@ -112,8 +114,8 @@ def turntable(
 def upward(cameras: Cameras) -> np.ndarray:
     """(3,) an estimate of the upward direction of photographs, a unit vector.
 
-    It is the mean of the images' upward directions where they agree. Where they do not (a ring of cameras around the image's
-    horizontal axis), it is the normal of the plane that the cameras lie in.
+    It is the mean of the images' upward directions where they agree. Where they do not (a ring of cameras
+    around the image's horizontal axis), it is the normal of the plane that the cameras lie in.
     """
     mean = np.mean([camera.up for camera in cameras], axis=0)
     if np.linalg.norm(mean) > 0.3:

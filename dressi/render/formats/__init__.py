@@ -1,7 +1,7 @@
 """Meshes and scenes in and out of files: Wavefront OBJ, glTF, and in ``polygons`` PLY, OFF and STL.
 
-``FORMATS`` is the table of them. A new format is a reader or writer and a row there: messages and help texts name what the
-table holds. Readers say what is wrong with a file, and the functions here name the file.
+``FORMATS`` is the table of them. A new format is a reader or writer and a row there: messages and help texts
+name what the table holds. Readers say what is wrong with a file, and the functions here name the file.
 
 Files are not trusted (``dressi.render.io``); meshes have up to `config.max_faces` faces.
 """
@@ -31,7 +31,8 @@ __all__ = [
 class Format(NamedTuple):
     """What reads and writes files of one ending; None where nothing does.
 
-    parts: reads a mesh for each material, of files without nodes.  load_scene, save_scene: of files with nodes.
+    parts: reads a mesh for each material, of files without nodes.  load_scene, save_scene: of files with
+    nodes.
     """
 
     load: Callable[[Path], Mesh] | None = None
@@ -58,12 +59,13 @@ _SCENES = " or ".join(ending for ending, kind in FORMATS.items() if kind.save_sc
 def load_mesh(path: str | os.PathLike) -> Mesh:
     """Read a file as one clean Mesh, by its ending.
 
-    Positions that are equal as float32 are welded; UVs stay on corners with their origin top left; the base colour texture
-    and vertex colours come as linear light; .glb, .gltf and .obj bring a `Material`; polygons are triangulated, concave ones
-    too; degenerate faces are dropped with a warning. Several objects in a file become one Mesh, which looks like them: morph
-    targets and skins stand as the file says, colours of materials become vertex colours, and textures one atlas (`joined`);
-    `components` parts it. What is lost is named by a warning. Raises InputError, one sentence naming the file, for anything
-    that is not such a mesh, or above `config.max_faces`.
+    Positions that are equal as float32 are welded; UVs stay on corners with their origin top left; the base
+    colour texture and vertex colours come as linear light; .glb, .gltf and .obj bring a `Material`; polygons
+    are triangulated, concave ones too; degenerate faces are dropped with a warning. Several objects in a file
+    become one Mesh, which looks like them: morph targets and skins stand as the file says, colours of
+    materials become vertex colours, and textures one atlas (`joined`); `components` parts it. What is lost is
+    named by a warning. Raises InputError, one sentence naming the file, for anything that is not such a mesh,
+    or above `config.max_faces`.
 
     >>> import os, tempfile
     >>> from dressi.render.mesh.primitives import cube
@@ -84,8 +86,9 @@ def load_mesh(path: str | os.PathLike) -> Mesh:
 def save_mesh(path: str | os.PathLike, mesh: Mesh) -> None:
     """Write a mesh, by the file's ending: `save_glb`, `save_obj`, `save_ply`, `save_stl`.
 
-    UVs, texture, colour and vertex colours are kept, except by .stl, which holds the shape alone; the material is kept by
-    .glb. Raises InputError for another ending, an invalid mesh, or a folder that cannot be written.
+    UVs, texture, colour and vertex colours are kept, except by .stl, which holds the shape alone; the
+    material is kept by .glb. Raises InputError for another ending, an invalid mesh, or a folder that cannot
+    be written.
 
     >>> import os, tempfile
     >>> from dressi.render.mesh.primitives import cube
@@ -100,12 +103,13 @@ def save_mesh(path: str | os.PathLike, mesh: Mesh) -> None:
 def load_scene(path: str | os.PathLike) -> Scene:
     """Read a file as a Scene: of .glb and .gltf each node with its own material, and all that moves it.
 
-    A node of the file with several primitives becomes as many nodes; ``to_world`` holds the product of the matrices above it.
-    Nodes that share a mesh share a geometry. Morph targets come as ``MorphGeometry`` with the weights of the file, skins as
-    ``SkinnedGeometry`` whose ``Skeleton`` holds the joints; ``scene.cameras`` are the perspective cameras by name, 512 pixels
-    high, and ``scene.lights`` those of KHR_lights_punctual. Animations are not read, and a warning says so. Of .obj each
-    material becomes a node, and other kinds of files one node. Raises InputError, one sentence naming the file and the node:
-    a cycle of nodes, a skin without joints, weights that do not add up to 1, and whatever ``load_mesh`` refuses.
+    A node of the file with several primitives becomes as many nodes; ``to_world`` holds the product of the
+    matrices above it. Nodes that share a mesh share a geometry. Morph targets come as ``MorphGeometry`` with
+    the weights of the file, skins as ``SkinnedGeometry`` whose ``Skeleton`` holds the joints;
+    ``scene.cameras`` are the perspective cameras by name, 512 pixels high, and ``scene.lights`` those of
+    KHR_lights_punctual. Animations are not read, and a warning says so. Of .obj each material becomes a node,
+    and other kinds of files one node. Raises InputError, one sentence naming the file and the node: a cycle
+    of nodes, a skin without joints, weights that do not add up to 1, and whatever ``load_mesh`` refuses.
 
     >>> import os, tempfile
     >>> from dressi.render.mesh.primitives import cube
@@ -133,12 +137,13 @@ def load_scene(path: str | os.PathLike) -> Scene:
 
 
 def save_scene(path: str | os.PathLike, scene: Scene) -> None:
-    """Write a scene as one self-contained .glb: nodes with their materials, morph targets, skins, cameras and lights.
+    """Write a scene as one self-contained .glb: nodes with their materials, morph targets, skins, cameras and
+    lights.
 
-    Nodes of one geometry and material share a mesh. A ``to_world`` with shear, which nodes of files do not hold, is applied
-    to the vertices. Lights that glTF does not have, such as an ``Environment``, are left out with a warning. Raises
-    InputError: a name that ends otherwise, Variables (files hold values; those of ``ad.recv``), and whatever ``save_mesh``
-    refuses.
+    Nodes of one geometry and material share a mesh. A ``to_world`` with shear, which nodes of files do not
+    hold, is applied to the vertices. Lights that glTF does not have, such as an ``Environment``, are left out
+    with a warning. Raises InputError: a name that ends otherwise, Variables (files hold values; those of
+    ``ad.recv``), and whatever ``save_mesh`` refuses.
 
     >>> import os, tempfile
     >>> from dressi.render.mesh.primitives import cube

@@ -1,4 +1,4 @@
-"""Binary glTF files that are written: of one mesh, or of a scene with its materials, rigs, cameras and lights."""
+"""Binary glTF files out: one mesh, or a scene with its materials, rigs, cameras and lights."""
 
 from __future__ import annotations
 
@@ -118,7 +118,8 @@ class Written:
 
     def primitive(self, mesh: Mesh) -> tuple[dict[str, Any], SeamSplit]:
         """A mesh as a primitive, and the vertices that it was split into."""
-        # Viewers compute tangents for the normals of a clear layer alone; three.js turns these wrong when a file gives them.
+        # Viewers compute tangents for the normals of a clear layer alone; three.js turns these wrong when a
+        # file gives them.
         material, given = mesh.material, mesh.file_tangents is not None
         bumpy = material is not None and (material.normal is not None or (given and material.is_bumpy))
         bumpy = bumpy and mesh.uvs is not None
@@ -167,7 +168,8 @@ class Written:
 class _WrittenMaterial:
     """Base colour and material of a mesh as an entry of a document; maps are left out where there are no UVs.
 
-    Colours are stored by the sRGB curve, all other maps as they are. Numbers that are the defaults of the format are left out.
+    Colours are stored by the sRGB curve, all other maps as they are. Numbers that are the defaults of the
+    format are left out.
     """
 
     def __init__(self, document: Written, mesh: Mesh):
@@ -216,8 +218,9 @@ class _WrittenMaterial:
             self.put(row.strength, strength)
 
     def maps(self) -> dict[str, float]:
-        """Write the maps beside the base colour's. Those of equal size that fit into one image share it, such as metallic in
-        blue, roughness in green and occlusion in red. Returns what factors are multiplied by: images end at 1."""
+        """Write the maps beside the base colour's. Those of equal size that fit into one image share it, such
+        as metallic in blue, roughness in green and occlusion in red. Returns what factors are multiplied by:
+        images end at 1."""
         material, groups = self.material, []
         for one in (
             GLTF.maps[name] for name in material.maps() if GLTF.maps[name].slot != GLTF["base"].image.slot
@@ -268,12 +271,12 @@ def _image(group: list[Map], arrays: list[np.ndarray], bits: int) -> bytes:
 
 
 def save_glb(path: str | os.PathLike, mesh: Mesh, *, normal_bits: int = 8) -> None:
-    """Write one self-contained GLB: split at seams, normals, UVs, vertex colours (``COLOR_0``, linear floats), albedo as
-    an 8-bit sRGB PNG, and the material with its maps as 8-bit PNGs; a rough dielectric without one. A mesh with a normal map
-    gets its `tangents` (``TANGENT``).
+    """Write one self-contained GLB: split at seams, normals, UVs, vertex colours (``COLOR_0``, linear
+    floats), albedo as an 8-bit sRGB PNG, and the material with its maps as 8-bit PNGs; a rough dielectric
+    without one. A mesh with a normal map gets its `tangents` (``TANGENT``).
 
-    normal_bits: of the normal map, 8 or 16; 16 needs OpenCV.  Emission above 1 is written by an extension, as are clearcoat
-    and sheen. The file is replaced whole or not at all; InputError when it cannot be written.
+    normal_bits: of the normal map, 8 or 16; 16 needs OpenCV.  Emission above 1 is written by an extension, as
+    are clearcoat and sheen. The file is replaced whole or not at all; InputError when it cannot be written.
 
     >>> import os, tempfile
     >>> from dressi.render.mesh.primitives import cube
@@ -310,8 +313,8 @@ def is_rigid_with_scale(matrix: np.ndarray) -> bool:
 
 
 def targets(document: Written, shape: MorphGeometry, split: SeamSplit, mesh: Mesh) -> list[dict[str, int]]:
-    """The modes of a shape as morph targets of its primitive, with those of its normals: without them a reader leaves the
-    normals where they are."""
+    """The modes of a shape as morph targets of its primitive, with those of its normals: without them a
+    reader leaves the normals where they are."""
     if shape.normal_modes is not None:
         # A corner of the split mesh has one vertex and one normal.
         owner = np.zeros(len(split.positions), np.int64)

@@ -1,4 +1,4 @@
-"""Wavefront OBJ with MTL: polygons, UVs, normals, vertex colours and materials with diffuse textures, in and out."""
+"""Wavefront OBJ with MTL in and out: polygons, UVs, normals, vertex colours and materials."""
 
 from __future__ import annotations
 
@@ -125,8 +125,8 @@ def _corner(token: str, counts: tuple[int, int, int]) -> list[int]:
 
 
 def load_obj(path: Path) -> Mesh:
-    """Read an .obj as one welded Mesh, not cleaned yet: `load_obj_parts`, joined by `joined`, with one atlas for several
-    textures. Raises InputError.
+    """Read an .obj as one welded Mesh, not cleaned yet: `load_obj_parts`, joined by `joined`, with one atlas
+    for several textures. Raises InputError.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "a.obj"
@@ -140,14 +140,15 @@ def load_obj(path: Path) -> Mesh:
 def load_obj_parts(path: Path) -> list[Mesh]:
     """Read an .obj as a welded Mesh for each material, named by it, not cleaned yet.
 
-    Polygons are triangulated, concave ones too. UVs and normals of a material are kept when each of its corners has them;
-    vertex colours (``v x y z r g b``, sRGB) become linear light.
+    Polygons are triangulated, concave ones too. UVs and normals of a material are kept when each of its
+    corners has them; vertex colours (``v x y z r g b``, sRGB) become linear light.
 
-    A texture is the `map_Kd`, looked for in the OBJ's own folder only. Where no material names one that is there, an image
-    beside the file with the usual name (`spot.obj`: `spot_texture.png`, `spot_diffuse.png`, `spot.png`) is taken, and a
-    warning says which. Physically based keys of the material (``Pr``, ``Pm``, ``Pc``, ``Pcr``, ``Ke``, ``map_Pr``,
-    ``map_Pm``, ``map_Ke``, ``norm``) become a `Material`. Groups and the numbers of the Phong model (``Ka``, ``Ks``, ``Ns``,
-    ``Ni``, ``illum``) are not read; a warning names maps, opacity, lines and curves that are left out. Raises InputError.
+    A texture is the `map_Kd`, looked for in the OBJ's own folder only. Where no material names one that is
+    there, an image beside the file with the usual name (`spot.obj`: `spot_texture.png`, `spot_diffuse.png`,
+    `spot.png`) is taken, and a warning says which. Physically based keys of the material (``Pr``, ``Pm``,
+    ``Pc``, ``Pcr``, ``Ke``, ``map_Pr``, ``map_Pm``, ``map_Ke``, ``norm``) become a `Material`. Groups and the
+    numbers of the Phong model (``Ka``, ``Ks``, ``Ns``, ``Ni``, ``illum``) are not read; a warning names maps,
+    opacity, lines and curves that are left out. Raises InputError.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "a.obj"
@@ -203,8 +204,8 @@ def _used(tables: list[np.ndarray], corners: np.ndarray) -> tuple[list[np.ndarra
 
 
 def _part(path: Path, name: str, look: _Material, tables: list[np.ndarray], corners: np.ndarray) -> Mesh:
-    """The mesh of a material.  tables: positions, UVs, normals, and colours where there are some.  corners: (F, 3, 3) rows
-    of the first three, -1 for none."""
+    """The mesh of a material.  tables: positions, UVs, normals, and colours where there are some.  corners:
+    (F, 3, 3) rows of the first three, -1 for none."""
     mesh = Mesh(*weld(tables[0], corners[..., 0]), name=name or str(path), color=look.color)
     there = corners >= 0
     if there[..., 1].all():
@@ -244,8 +245,8 @@ class _Material(NamedTuple):
 
 
 def _materials(path: Path, lines: _Lines) -> dict[int, tuple[str, _Material]]:
-    """Names and looks of the materials of faces, by their numbers; -1 for faces without one. If no face has one, it is the
-    first of the file's."""
+    """Names and looks of the materials of faces, by their numbers; -1 for faces without one. If no face has
+    one, it is the first of the file's."""
     library = _libraries(path, lines)
     names = {number: name for name, number in lines.materials.items()}
     used = sorted(set(lines.material_of))
@@ -323,7 +324,7 @@ def _colour(path: Path, keys: dict[str, str]) -> tuple[float, float, float]:
 
 
 def _image(path: Path, text: str) -> Path | None:
-    """The image beside a mesh that a key names: options such as `-s 1 1 1` come before the name, which may have blanks."""
+    """The image that a key names: options such as `-s 1 1 1` come before the name, which may have blanks."""
     return files.beside(path, text) or files.beside(path, (text.split() or [""])[-1])
 
 
@@ -341,10 +342,11 @@ def _nearby(path: Path) -> np.ndarray | None:
 
 
 def save_obj(path: str | os.PathLike, mesh: Mesh) -> None:
-    """Write path.obj, and beside it path.mtl, and path.png when there is a texture. Each file is replaced whole or not at
-    all; InputError when they cannot be written. Positions keep nine digits, so float32 survives. Vertex colours are written
-    behind the positions, as sRGB; vertices are split where colours differ. A `Material` is written without its occlusion,
-    alpha and sheen, which MTL lacks, with an image a map; a warning names placements of maps, which are lost.
+    """Write path.obj, and beside it path.mtl, and path.png when there is a texture. Each file is replaced
+    whole or not at all; InputError when they cannot be written. Positions keep nine digits, so float32
+    survives. Vertex colours are written behind the positions, as sRGB; vertices are split where colours
+    differ. A `Material` is written without its occlusion, alpha and sheen, which MTL lacks, with an image a
+    map; a warning names placements of maps, which are lost.
 
     >>> import os, tempfile
     >>> from dressi.render.mesh.primitives import cube
@@ -463,9 +465,9 @@ def lost_options(text: str) -> list[str]:
 def read_material(path: Path, name: str, keys: dict[str, str], textured: bool) -> Material | None:
     """That of the keys of an MTL material; None where there is none but a black ``Ke``.
 
-    path: the OBJ, as the folder of maps.  textured: whether there are UVs for maps. Emission (``Ke``) is linear light, a map
-    without its factor has the factor 1, and metallic and roughness maps of two sizes take the larger. Raises InputError for
-    factors and maps that are none.
+    path: the OBJ, as the folder of maps.  textured: whether there are UVs for maps. Emission (``Ke``) is
+    linear light, a map without its factor has the factor 1, and metallic and roughness maps of two sizes take
+    the larger. Raises InputError for factors and maps that are none.
     """
     fields: dict[str, Any] = {"name": shown(name)}
     for key, row in _FACTORS.items():
@@ -518,7 +520,8 @@ def _numbers(key: str, text: str, count: int) -> list[float]:
 
 
 def material_lines(stem: str, material: Material) -> tuple[list[str], dict[str, bytes]]:
-    """Lines for an MTL file, and images by their names. Occlusion, alpha, sheen and maps of the clearcoat have no key."""
+    """Lines for an MTL file, and images by name. Occlusion, alpha, sheen and maps of clearcoat have no
+    key."""
     images: dict[str, bytes] = {}
     scales: dict[str, float] = {}
     for key, row in _MAPS.items():

@@ -39,7 +39,8 @@ def _row(rows: Iterator[list[bytes]], least: int) -> list[bytes]:
 def _triangles(
     points: np.ndarray, corners: np.ndarray, lengths: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(F,) the polygon of each triangle, (F, 3) its rows of ``corners``, and (F, 3) its rows of ``points``. Raises InputError.
+    """(F,) the polygon of each triangle, (F, 3) its rows of ``corners``, and (F, 3) its rows of ``points``.
+    Raises InputError.
 
     corners: numbers of points of all polygons, one after the other, ``lengths`` a polygon.
     """
@@ -51,8 +52,8 @@ def _triangles(
     return polygon, rows, corners[rows]
 
 
-# PLY. The header lists elements, which are tables; every count in it is compared with the remaining bytes before memory is
-# allocated.
+# PLY. The header lists elements, which are tables; every count in it is compared with the remaining bytes
+# before memory is allocated.
 
 _COLORS = (("red", "green", "blue"), ("diffuse_red", "diffuse_green", "diffuse_blue"), ("r", "g", "b"))
 _UVS = (("s", "t"), ("u", "v"), ("texture_u", "texture_v"))
@@ -102,11 +103,13 @@ class _Header(NamedTuple):
 
 
 def load_ply(path: Path) -> Mesh:
-    """Read a .ply, text or binary, as one welded Mesh, not cleaned yet. Polygons are triangulated, concave ones too.
+    """Read a .ply, text or binary, as one welded Mesh, not cleaned yet. Polygons are triangulated, concave
+    ones too.
 
-    Colours of vertices or faces (`red green blue`, sRGB; integers by their range, floats in [0, 1]) become linear light;
-    normals and UVs (of vertices, or `texcoord` of faces) are kept; the textures of ``comment TextureFile``, of which several
-    are chosen by `texnumber` of faces, are looked for in the PLY's own folder only. Raises InputError.
+    Colours of vertices or faces (`red green blue`, sRGB; integers by their range, floats in [0, 1]) become
+    linear light; normals and UVs (of vertices, or `texcoord` of faces) are kept; the textures of ``comment
+    TextureFile``, of which several are chosen by `texnumber` of faces, are looked for in the PLY's own folder
+    only. Raises InputError.
 
     >>> import tempfile
     >>> from dressi.render.mesh.primitives import cube
@@ -186,7 +189,7 @@ def _coloured(path: Path, mesh: Mesh, columns: _Columns, index: np.ndarray) -> b
 
 
 def _table(columns: _Columns, names: tuple[str, ...], *, scale: bool = False) -> np.ndarray | None:
-    """(n, k) float64 of single values; None when one is not there. scale: integers by their range to [0, 1]."""
+    """(n, k) float64 of single values; None when one is missing. scale: integers by their range to [0, 1]."""
     arrays = [column for name in names if isinstance(column := columns.get(name), np.ndarray)]
     if len(arrays) < len(names):
         return None
@@ -332,9 +335,9 @@ def _columns(element: _Element, lengths: list[np.ndarray], values: list[np.ndarr
 
 
 def save_ply(path: str | os.PathLike, mesh: Mesh) -> None:
-    """Write a binary .ply: positions as float32, vertices split at seams, with normals and UVs where the mesh has them, and
-    vertex colours as 8-bit sRGB; path.png beside it when there is a texture. The colour factor is multiplied into the
-    texture, or else into vertex colours.
+    """Write a binary .ply: positions as float32, vertices split at seams, with normals and UVs where the mesh
+    has them, and vertex colours as 8-bit sRGB; path.png beside it when there is a texture. The colour factor
+    is multiplied into the texture, or else into vertex colours.
 
     Each file is replaced whole or not at all; InputError when it cannot be written.
 
@@ -381,8 +384,8 @@ def save_ply(path: str | os.PathLike, mesh: Mesh) -> None:
 
 
 def load_off(path: Path) -> Mesh:
-    """Read a text .off or COFF as one welded Mesh, not cleaned yet. Polygons are triangulated, concave ones too; colours of
-    vertices, otherwise of faces (sRGB), become linear light. Raises InputError.
+    """Read a text .off or COFF as one welded Mesh, not cleaned yet. Polygons are triangulated, concave ones
+    too; colours of vertices, otherwise of faces (sRGB), become linear light. Raises InputError.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "a.off"
@@ -447,7 +450,8 @@ _VERTEX = re.compile(rb"\bvertex[ \t]+(\S+)[ \t]+(\S+)[ \t]+(\S+)")
 
 
 def load_stl(path: Path) -> Mesh:
-    """Read an .stl as one welded Mesh, not cleaned yet. Its normals are left out: they follow from the corners.
+    """Read an .stl as one welded Mesh, not cleaned yet. Its normals are left out: they follow from the
+    corners.
 
     Raises InputError.
 

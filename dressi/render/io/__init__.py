@@ -6,9 +6,10 @@
 | environment maps | `load_environment`: .hdr, .exr, and the images above | `save_image` |
 | calibrated photographs | `load_photos`: cameras.json, transforms.json, COLMAP; depth pictures | |
 
-Meshes and scenes are in ``dressi.render.formats``. Colours are linear light with sRGB primaries in memory. Files are not
-trusted: each loads or raises InputError, one sentence with the file and the cure. A file that names others reaches its own
-folder and those below only, links followed; images are decoded by their content, up to `config.max_megapixels`.
+Meshes and scenes are in ``dressi.render.formats``. Colours are linear light with sRGB primaries in memory.
+Files are not trusted: each loads or raises InputError, one sentence with the file and the cure. A file that
+names others reaches its own folder and those below only, links followed; images are decoded by their content,
+up to `config.max_megapixels`.
 """
 
 from dressi.render.io.files import write_files, write_json

@@ -9,9 +9,9 @@ Three kinds of calibration are read, in this order:
 
 Any of them may come with the lens distortion k1, k2, p1, p2 of OpenCV, the JSON ones with k3, too.
 
-Names of images and masks are relative to the folder. They may not leave it by ``..``, absolute paths or links, so that
-an untrusted data set reaches no other file. If the photographs are elsewhere, copy them, or give the folder that holds
-both.
+Names of images and masks are relative to the folder. They may not leave it by ``..``, absolute paths or
+links, so that an untrusted data set reaches no other file. If the photographs are elsewhere, copy them, or
+give the folder that holds both.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".heic", 
 
 @dataclass(frozen=True)
 class View:
-    """One photograph: files that exist, a camera of the image's size, and its lens. mask: None for the alpha.  number: of
-    the image in a COLMAP model, -1 elsewhere."""
+    """One photograph: files that exist, a camera of the image's size, and its lens. mask: None for the alpha.
+    number: of the image in a COLMAP model, -1 elsewhere."""
 
     image: Path
     mask: Path | None
@@ -59,11 +59,12 @@ class View:
 
 @dataclass
 class Calibration:
-    """views: sorted by file name.  bounds: (2, 3) box of the object where the calibration has one.  depth_scale: codes of
-    depth pictures in one unit of the world, where it says so.
+    """views: sorted by file name.  bounds: (2, 3) box of the object where the calibration has one.
+    depth_scale: codes of depth pictures in one unit of the world, where it says so.
 
-    model: folder of the COLMAP model that it is, which has points; None for other kinds.  left_out: images beside those of
-    the views that it has no camera for.  notes: assumptions about facts that the folder does not state.
+    model: folder of the COLMAP model that it is, which has points; None for other kinds.  left_out: images
+    beside those of the views that it has no camera for.  notes: assumptions about facts that the folder does
+    not state.
     """
 
     path: Path
@@ -86,10 +87,10 @@ class _Entry:
 
 
 def read_calibration(folder: Path, given: Path | None = None) -> Calibration:
-    """The calibration of a folder, or one that lies elsewhere. given: its file, or the folder of a COLMAP model.
+    """The calibration of a folder, or one elsewhere. given: its file, or the folder of a COLMAP model.
 
-    Raises InputError naming the folder or file: no images, no calibration, counts or sizes that disagree, missing
-    masks, lenses that are not supported, most images without a camera."""
+    Raises InputError naming the folder or file: no images, no calibration, counts or sizes that disagree,
+    missing masks, lenses that are not supported, most images without a camera."""
     path = given if given is not None and given.is_file() else None
     if given is None:
         path = next((folder / name for name in DOCUMENTS if (folder / name).is_file()), None)
@@ -223,7 +224,7 @@ def _colmap(paths: list[Path]) -> tuple[Calibration, list[_Entry]]:
 
 
 def sparse_points(model: Path | None, views: Sequence[View]) -> SparsePoints:
-    """The points of a model with the indices of the views that see them; none without a model. Raises InputError."""
+    """The points of a model with the indices of the views that see them. None without a model."""
     if model is None:
         return SparsePoints(np.zeros((0, 3)), np.zeros(0), *np.zeros((2, 0), np.int64))
     points, index = read_points(model), {view.number: i for i, view in enumerate(views)}
@@ -310,7 +311,7 @@ def _plain(values: dict[str, Any], size: tuple[int, int], name: str, calibration
 
 
 def _transform(values: dict[str, Any], size: tuple[int, int], name: str) -> Camera:
-    """A camera-to-world matrix with x right, y up and z backward; principal point counted from the image's corner."""
+    """A camera-to-world matrix with x right, y up and z backward; principal point from the image's corner."""
     width, height = size
 
     def focal(axis: str, extent: int, default: float | None) -> float | None:
@@ -337,7 +338,8 @@ NAME = "cameras.json"
 
 
 def encode_cameras(views: Sequence[tuple[str, Camera, Lens]], bounds: np.ndarray | None = None) -> bytes:
-    """The text of a ``cameras.json``: of each view the name of its image, its camera in pixels of that image, and its lens.
+    """The text of a ``cameras.json``: of each view the name of its image, its camera in pixels of that image,
+    and its lens.
     bounds: (2, 3) box of the object."""
     document: dict = {} if bounds is None else {"bbox": np.asarray(bounds).tolist()}
     document |= {"convention": "x_camera = R x + t, x right, y down, z forward", "pixel_center": 0.5}

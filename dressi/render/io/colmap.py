@@ -1,7 +1,7 @@
 """COLMAP's sparse models: cameras, images and points, as text or binary files.
 
-Files are untrusted: every count is compared with the remaining bytes before memory is allocated.
-Pixel coordinates are COLMAP's own, (0.5, 0.5) in the middle of the first pixel, which are those of `Camera`.
+Files are untrusted: every count is compared with the remaining bytes before memory is allocated. Pixel
+coordinates are COLMAP's own, (0.5, 0.5) in the middle of the first pixel, which are those of `Camera`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Intrinsics(NamedTuple):
 
 
 class Pose(NamedTuple):
-    """One image. number: of the image in the tracks of points.  rotation: quaternion w, x, y, z; x_camera = R x +
-    translation."""
+    """One image. number: of the image in the tracks of points.  rotation: quaternion w, x, y, z; x_camera = R
+    x + translation."""
 
     number: int
     name: str
@@ -76,8 +76,9 @@ class Model(NamedTuple):
 class SparsePoints:
     """P points of a reconstruction and the K observations that they come from.
 
-    positions: (P, 3) in the world.  errors: (P,) mean distance in pixels of the full photographs between where the points
-    are seen and where they project to, 0 if the model does not say it.  point, view: (K,) that point is seen by that view.
+    positions: (P, 3) in the world.  errors: (P,) mean distance in pixels of the full photographs between
+    where the points are seen and where they project to, 0 if the model does not say it.  point, view: (K,)
+    that point is seen by that view.
     """
 
     positions: np.ndarray
@@ -99,8 +100,8 @@ class SparsePoints:
 
 
 def read_points(path: Path) -> SparsePoints:
-    """Those of the model in folder ``path``, by the numbers of its images; none if it has no file of points. Raises
-    InputError."""
+    """Those of the model in folder ``path``, by the numbers of its images; none if it has no file of points.
+    Raises InputError."""
     binary, text = path / "points3D.bin", path / "points3D.txt"
     if path.joinpath("images.bin").is_file() and binary.is_file():
         with usable(binary, "the points"):
@@ -122,7 +123,7 @@ def _tracked(positions: np.ndarray, errors: np.ndarray, tracks: list[np.ndarray]
 
 
 def find_models(folder: Path) -> list[Path]:
-    """The folders of the models at or below ``folder``, all in one place, the one with the most images first."""
+    """The folders of the models at or below ``folder``, all in one place, the largest first."""
     for place in FOLDERS:
         above = folder / place
         numbered = [above.parent / str(n) for n in range(MOST_MODELS)] if above.name == "0" else [above]

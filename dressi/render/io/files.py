@@ -62,8 +62,8 @@ def usable(path: Path, what: str) -> Iterator[None]:
 
 
 def data_file(*names: str) -> Path:
-    """A file of the folder of ``DRESSI_DATA`` (default: ``../shared/data``), by the names of folders and file. Raises
-    InputError when it is not there.
+    """A file of the folder of ``DRESSI_DATA`` (default: ``../shared/data``), by the names of folders and
+    file. Raises InputError when it is not there.
 
     >>> data_file("meshes", "none.glb")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -84,8 +84,9 @@ LARGEST_TEXT = 64 << 20
 def read_bytes(path: str | os.PathLike, what: str = "file", *, most: int = LARGEST_FILE) -> bytes:
     """The bytes of a regular file.
 
-    what: the word for it in messages.  most: the largest size that is accepted, in bytes.  Raises InputError when the file
-    is missing, a folder, not a regular file (a pipe is not waited for), larger than that, or cannot be read.
+    what: the word for it in messages.  most: the largest size that is accepted, in bytes.  Raises InputError
+    when the file is missing, a folder, not a regular file (a pipe is not waited for), larger than that, or
+    cannot be read.
     """
     path = Path(path)
     try:
@@ -134,9 +135,9 @@ def parse_json(text: bytes, path: Path) -> Any:
 def write_files(files: Mapping[Path, bytes]) -> None:
     """Write files atomically: each is either the complete old or the complete new one.
 
-    All are first written under temporary names beside their targets, and renamed once every one is complete. Raises
-    InputError, before anything is overwritten, if a folder does not exist, is full or read-only, or a target is no regular
-    file.
+    All are first written under temporary names beside their targets, and renamed once every one is complete.
+    Raises InputError, before anything is overwritten, if a folder does not exist, is full or read-only, or a
+    target is no regular file.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "a.bin"
@@ -214,7 +215,7 @@ def inside(folder: Path, uri: str, owner: Path) -> Path:
 
 
 def followed(path: Path, folder: Path, owner: Path) -> Path:
-    """The file behind a path when it lies in the folder or below. Raises InputError when links lead out of the folder."""
+    """The file behind a path in the folder or below. Raises InputError when links lead out of it."""
     try:
         file = path.resolve()
         within = file.is_relative_to(folder.resolve())
@@ -229,7 +230,8 @@ def followed(path: Path, folder: Path, owner: Path) -> Path:
 
 
 def beside(owner: Path, name: str) -> Path | None:
-    """The file that a mesh names, or the one of that base name, in the mesh's folder; None when neither is there.
+    """The file that a mesh names, or the one of that base name, in the mesh's folder; None when neither is
+    there.
 
     Exporters write paths of the machine they ran on, so a path that is not relative counts by its last part.
     """
@@ -267,7 +269,7 @@ def reason(error: Exception) -> str:
 
 
 def check_counts(vertices: int, faces: int, of: str = "faces") -> None:
-    """Raise InputError when a mesh has more vertices or faces than ``config.max_faces``.  of: what is counted as faces."""
+    """Raise InputError when there are more than ``config.max_faces``.  of: what is counted as faces."""
     if max(vertices, faces) > config.max_faces:
         what = f"{faces:,} {of}" if faces >= vertices else f"{vertices:,} vertices"
         raise InputError(

@@ -1,7 +1,7 @@
 """Images between files and linear light.
 
-In memory: float arrays (H, W, C), row 0 on top, colours in linear light with sRGB primaries, alpha straight. In files: code
-values of sRGB, of 8 or 16 bits, or linear light in Radiance and OpenEXR files.
+In memory: float arrays (H, W, C), row 0 on top, colours in linear light with sRGB primaries, alpha straight.
+In files: code values of sRGB, of 8 or 16 bits, or linear light in Radiance and OpenEXR files.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from .pixels import INSTALL, decode_pixels, encode_exr, exif_turn, opencv, pixel
 
 @dataclass(frozen=True)
 class ImageFormat:
-    """A kind of image file that is written. name: of the encoder of Pillow.  alpha: whether it keeps an alpha channel.
-    lossy: whether it has a quality.  deep: whether it may have 16 bits a channel.  linear: the encoder of linear light
-    (float values, bits), for kinds that hold floats."""
+    """A kind of image file that is written. name: of the encoder of Pillow.  alpha: whether it keeps an alpha
+    channel.
+    lossy: whether it has a quality.  deep: whether it may have 16 bits a channel.  linear: the encoder of
+    linear light (float values, bits), for kinds that hold floats."""
 
     name: str
     alpha: bool = False
@@ -37,7 +38,8 @@ class ImageFormat:
 
 def _radiance(light: np.ndarray, bits: int) -> bytes:
     light = np.maximum(light, 0)
-    # OpenCV cuts the 8 bits of a channel off. Half a unit more rounds them, so that light is not lost on average.
+    # OpenCV cuts the 8 bits of a channel off. Half a unit more rounds them, so that light is not lost on
+    # average.
     unit = np.ldexp(1.0, np.frexp(light.max(-1, keepdims=True))[1] - 8)
     return _by_opencv(".hdr", np.where(light > 0, light + 0.5 * unit, 0.0).astype(np.float32))
 
@@ -68,15 +70,16 @@ FORMATS = {
 def load_image(path: str | os.PathLike, *, linear: bool = True) -> np.ndarray:
     """Read a PNG or TIFF (8 or 16 bits), JPEG, BMP, GIF, WebP, Radiance `.hdr` or OpenEXR `.exr` image.
 
-    linear: whether colours come as linear light with sRGB primaries; False gives the code values of the file, for masks,
-    normals and other data. Radiance and OpenEXR files hold linear light; their code values are clamped to [0, 1].
+    linear: whether colours come as linear light with sRGB primaries; False gives the code values of the file,
+    for masks, normals and other data. Radiance and OpenEXR files hold linear light; their code values are
+    clamped to [0, 1].
 
-    Returns (H, W, C) float32, row 0 on top; C is 1 (grey), 3 (red, green, blue) or 4 (and straight alpha, never converted).
-    Values are in [0, 1], except those of Radiance and OpenEXR files, which have no upper end; OpenEXR may hold negative
-    ones. Of OpenEXR files one flat picture with half or float channels R, G, B, A or Y is read. Raises InputError naming the
-    file: not there, another kind, damaged, with values that are NaN or infinite, or above `config.max_megapixels`; also for
-    `.hdr` without OpenCV and `.exr` without OpenEXR (``pip install 'dressi[images]'``, which reads 16-bit colour without
-    loss, too).
+    Returns (H, W, C) float32, row 0 on top; C is 1 (grey), 3 (red, green, blue) or 4 (and straight alpha,
+    never converted). Values are in [0, 1], except those of Radiance and OpenEXR files, which have no upper
+    end; OpenEXR may hold negative ones. Of OpenEXR files one flat picture with half or float channels R, G,
+    B, A or Y is read. Raises InputError naming the file: not there, another kind, damaged, with values that
+    are NaN or infinite, or above `config.max_megapixels`; also for `.hdr` without OpenCV and `.exr` without
+    OpenEXR (``pip install 'dressi[images]'``, which reads 16-bit colour without loss, too).
 
     >>> import numpy as np, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "grey.png")
@@ -98,16 +101,19 @@ def load_image(path: str | os.PathLike, *, linear: bool = True) -> np.ndarray:
 def save_image(
     path: str | os.PathLike, image: np.ndarray, *, linear: bool = True, bits: int = 8, quality: int = 95
 ) -> None:
-    """Write an image as `.png`, `.jpg`, `.webp`, `.bmp`, `.tif`, `.hdr` or `.exr`, by the name's ending; whole or not at all.
+    """Write an image as `.png`, `.jpg`, `.webp`, `.bmp`, `.tif`, `.hdr` or `.exr`, by the name's ending;
+    whole or not at all.
 
-    image: (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) floats, or one such picture as a batch (1, H, W, C); row 0 on top, alpha
-    straight and last. Values are clamped to [0, 1]; `.hdr` keeps what is above 1 with a precision of 1/256, and `.exr` all.
-    linear: whether colours are linear light, which is stored by the sRGB curve; False stores the values as they are.
+    image: (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) floats, or one such picture as a batch (1, H, W, C); row
+    0 on top, alpha straight and last. Values are clamped to [0, 1]; `.hdr` keeps what is above 1 with a
+    precision of 1/256, and `.exr` all.
+    linear: whether colours are linear light, which is stored by the sRGB curve; False stores the values as
+    they are.
     bits: 8, or 16 for PNG and TIFF; `.exr` holds 16-bit floats, or 32-bit ones with 32.
     quality: of JPEG and lossy WebP, 1 to 100.
 
-    Raises InputError: another ending or shape, integers or NaN as values, alpha where the kind has none, a folder that is
-    not there; also for `.hdr` and 16-bit colour without OpenCV, and `.exr` without OpenEXR
+    Raises InputError: another ending or shape, integers or NaN as values, alpha where the kind has none, a
+    folder that is not there; also for `.hdr` and 16-bit colour without OpenCV, and `.exr` without OpenEXR
     (``pip install 'dressi[images]'``).
 
     >>> import numpy as np, os, tempfile
@@ -134,8 +140,8 @@ def save_image(
 
 
 def image_format(path: str | os.PathLike) -> ImageFormat:
-    """The kind of an image that is to be written, by the name's ending; it can be checked before the image is made. Raises
-    InputError.
+    """The kind of an image that is to be written, by the name's ending; it can be checked before the image is
+    made. Raises InputError.
 
     >>> image_format("a.jpg").name
     'JPEG'
@@ -147,8 +153,9 @@ def image_format(path: str | os.PathLike) -> ImageFormat:
 
 
 def encode_png(linear: np.ndarray, *, bits: int = 8, srgb: bool | None = None) -> bytes:
-    """A PNG of linear light (H, W, 3) or (H, W, 4), stored by the sRGB curve, or of a plane (H, W) of values in [0, 1] that
-    is stored as it is. bits: 8 or 16.  srgb: False stores the values of colours, too, as they are.
+    """A PNG of linear light (H, W, 3) or (H, W, 4), stored by the sRGB curve, or of a plane (H, W) of values
+    in [0, 1] that is stored as it is. bits: 8 or 16.  srgb: False stores the values of colours, too, as they
+    are.
 
     >>> import numpy as np
     >>> encode_png(np.zeros((2, 2, 3)))[1:4]
@@ -159,8 +166,8 @@ def encode_png(linear: np.ndarray, *, bits: int = 8, srgb: bool | None = None) -
 
 
 def save_png(path: str | os.PathLike, linear: np.ndarray) -> None:
-    """`encode_png` to a file that ends in .png, which is replaced whole or not at all; see `save_image` for other kinds.
-    Raises InputError.
+    """`encode_png` to a file that ends in .png, which is replaced whole or not at all; see `save_image` for
+    other kinds. Raises InputError.
 
     >>> import numpy as np, os, tempfile
     >>> save_png(os.path.join(tempfile.mkdtemp(), "mask.png"), np.ones((4, 4)))
@@ -176,7 +183,8 @@ def decode(data: bytes, name: str) -> np.ndarray:
 
 
 def read_image(path: str | os.PathLike) -> np.ndarray:
-    """(H, W, C) float32 code values in [0, 1]: `load_image` with ``linear=False``, of pixels as they are stored.
+    """(H, W, C) float32 code values in [0, 1]: `load_image` with ``linear=False``, of pixels as they are
+    stored.
 
     >>> import numpy as np, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "mask.png")
@@ -193,7 +201,8 @@ def image_size(path: str | os.PathLike) -> tuple[int, int]:
 
 
 def has_alpha(path: str | os.PathLike) -> bool:
-    """Whether the image has alpha, as the file's head says it; nothing is decoded. InputError naming the file."""
+    """Whether the image has alpha, as the file's head says; nothing is decoded. InputError naming the
+    file."""
     return pixels_alpha(read_bytes(path, "image"), str(path))
 
 
@@ -204,7 +213,7 @@ def _values(data: bytes, name: str, linear: bool) -> np.ndarray:
 
 
 def three_channels(values: np.ndarray) -> np.ndarray:
-    """(H, W, 3) of values (H, W, 1, 3 or 4): grey counts as each of red, green and blue, and alpha is left out.
+    """(H, W, 3) of values (H, W, 1, 3 or 4): grey counts as any colour, and alpha is left out.
 
     >>> three_channels(np.ones((2, 2, 4))).shape
     (2, 2, 3)
@@ -313,8 +322,8 @@ def scaled_size(size: tuple[int, int], scale: float) -> tuple[int, int]:
 
 
 def resize(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Resample (H, W) or (H, W, C) to size (W', H'): each new pixel is the exact mean over its area where an axis shrinks,
-    linear interpolation between pixel centres where it grows.
+    """Resample (H, W) or (H, W, C) to size (W', H'): each new pixel is the exact mean over its area where an
+    axis shrinks, linear interpolation between pixel centres where it grows.
 
     >>> import numpy as np
     >>> resize(np.array([[0.0, 1.0], [2.0, 3.0]]), (1, 1))
@@ -353,16 +362,18 @@ def _weights(source: int, target: int) -> sparse.csr_matrix:
 
 
 def load_environment(path: str | os.PathLike) -> np.ndarray:
-    """Read an equirectangular environment map: Radiance `.hdr` or OpenEXR `.exr`, or any image that `load_image` reads.
+    """Read an equirectangular environment map: Radiance `.hdr` or OpenEXR `.exr`, or any image that
+    `load_image` reads.
 
-    Returns (H, W, 3) float32 linear radiance with sRGB primaries, at least 0, without an upper end; grey files give three
-    equal channels, and alpha is ignored. Row 0 is up (+Y), the middle of the image is straight ahead (-Z,
-    ``F.sample_sphere``), +X is to the right of it; Mitsuba turns the same file by 180 degrees about +Y:
-    ``Environment(map, rotation=np.pi)``, diag(-1, 1, -1). A warning says when the image is not twice as wide as high, or
-    holds 8 or 16 bits only, so that light sources are cut at 1.
+    Returns (H, W, 3) float32 linear radiance with sRGB primaries, at least 0, without an upper end; grey
+    files give three equal channels, and alpha is ignored. Row 0 is up (+Y), the middle of the image is
+    straight ahead (-Z, ``F.sample_sphere``), +X is to the right of it; Mitsuba turns the same file by 180
+    degrees about +Y: ``Environment(map, rotation=np.pi)``, diag(-1, 1, -1). A warning says when the image is
+    not twice as wide as high, or holds 8 or 16 bits only, so that light sources are cut at 1.
 
-    Raises InputError naming the file: not there, another kind, truncated or damaged, above `config.max_megapixels`, with
-    values that are NaN, infinite or negative, or without the library that reads it (``pip install 'dressi[images]'``).
+    Raises InputError naming the file: not there, another kind, truncated or damaged, above
+    `config.max_megapixels`, with values that are NaN, infinite or negative, or without the library that reads
+    it (``pip install 'dressi[images]'``).
 
     >>> import numpy as np, os, tempfile
     >>> from dressi.render.io import save_image

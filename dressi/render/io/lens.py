@@ -64,7 +64,8 @@ class Lens:
 class Undistortion:
     """The picture that the same camera would take without its lens.
 
-    place: (2, H, W) rows and columns, counted from the first pixel's centre, where each pixel finds its value.
+    place: (2, H, W) rows and columns, counted from the first pixel's centre, where each pixel finds its
+    value.
     inside: (H, W) bool, False where the photograph does not reach.
     """
 
@@ -78,7 +79,8 @@ class Undistortion:
         x, y = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
         plane = (np.stack([x, y, np.ones_like(x)], axis=-1) @ np.linalg.inv(camera.intrinsics).T)[..., :2]
         seen = lens.distort(plane) @ camera.intrinsics[:2, :2].T + camera.intrinsics[:2, 2] - 0.5
-        # Half a pixel beyond the outermost centres is still in the picture; there the nearest pixels are taken.
+        # Half a pixel beyond the outermost centres is still in the picture; there the nearest pixels are
+        # taken.
         inside = ((seen >= -0.5) & (seen <= np.array(camera.size) - 0.5)).all(-1)
         inside &= np.hypot(plane[..., 0], plane[..., 1]) < lens.reach
         return cls(np.where(inside[..., None], seen, -1).transpose(2, 0, 1)[::-1].astype(np.float32), inside)
@@ -95,8 +97,8 @@ class Undistortion:
 
 @dataclass(frozen=True)
 class Layers:
-    """A photograph during resampling: linear colours (H, W, 3), coverage (H, W) and known share (H, W), in [0, 1], and
-    depths (H, W), 0 where unknown."""
+    """A photograph during resampling: linear colours (H, W, 3), coverage (H, W) and known share (H, W), in
+    [0, 1], and depths (H, W), 0 where unknown."""
 
     color: np.ndarray
     coverage: np.ndarray
@@ -106,9 +108,10 @@ class Layers:
     def mapped(self, weights: Callable[[np.ndarray], np.ndarray]) -> Layers:
         """By a map that is linear, with weights that are not negative and sum to 1 at most.
 
-        Straight alpha: the colour of an uncovered pixel is undefined, so colours are weighted by coverage. Far from the
-        object, where nothing is covered, the plain mean shows the background. Unknown pixels have weight 0. A depth is the
-        mean of those known on the object, unknown if they are less than half of what is covered.
+        Straight alpha: the colour of an uncovered pixel is undefined, so colours are weighted by coverage.
+        Far from the object, where nothing is covered, the plain mean shows the background. Unknown pixels
+        have weight 0. A depth is the mean of those known on the object, unknown if they are less than half of
+        what is covered.
         """
         told = self.coverage * self.known
         known, small = weights(self.known), weights(told)

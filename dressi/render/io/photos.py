@@ -1,7 +1,7 @@
 """Calibrated photographs of one object, with its silhouettes, as arrays of one size.
 
-`calibration` says which layouts of folders are read. Lens distortion is removed here, and photographs of several sizes
-are padded to a common one; pixels without data are not `known`.
+`calibration` says which layouts of folders are read. Lens distortion is removed here, and photographs of
+several sizes are padded to a common one; pixels without data are not `known`.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Photos:
     """N photographs at one size, sorted by file name.
 
     images: (N, H, W, 3) float32 linear light, background included.  masks: (N, H, W) float32, 0 or 1.
-    known: (N, H, W) bool, False in padding and where undistortion found nothing; None is True everywhere. Images and masks
-    are 0 where it is False.
+    known: (N, H, W) bool, False in padding and where undistortion found nothing; None is True everywhere.
+    Images and masks are 0 where it is False.
     bounds: (2, 3) box of the object.  notes: what was assumed because the folder does not say.
     originals: the files, with cameras of their own sizes and their lenses.
-    depths: (N, H, W) float32, distances along the optical axis in units of the world, 0 where unknown and outside of the
-    masks; None if they were not read.
+    depths: (N, H, W) float32, distances along the optical axis in units of the world, 0 where unknown and
+    outside of the masks; None if they were not read.
     model: folder of the COLMAP model that the cameras come from, None for other calibrations.
     folder: that of the photographs, None for others than those of ``load_photos``.
 
@@ -72,8 +72,9 @@ class Photos:
 
     @cached_property
     def points(self) -> SparsePoints:
-        """The points of the reconstruction that the cameras come from, with the views that see them, by the indices of
-        ``names``; none for calibrations that have no points. Raises InputError if their file is damaged."""
+        """The points of the reconstruction that the cameras come from, with the views that see them, by the
+        indices of ``names``; none for calibrations that have no points. Raises InputError if their file is
+        damaged."""
         return sparse_points(self.model, self.originals)
 
     @property
@@ -114,21 +115,24 @@ def load_photos(
 ) -> Photos:
     """Read a folder of calibrated photographs, resized to size (W, H) if given.
 
-    Images are resized by area in linear light; masks by area, then covered where at least half is. Intrinsics scale with
-    each axis. Colours of images with alpha are weighted by it, so no background leaks in. Lens distortion is removed before,
-    by linear interpolation. Photographs of several sizes keep their proportions: each is shrunk to fit into the size and
-    padded on the right and below.
-    cameras: the calibration, if it is not in the folder: a file as ``cameras.json``, or the folder of a COLMAP model, whose
-    names are relative to the folder of the photographs; or one that was read (``read_calibration``).
+    Images are resized by area in linear light; masks by area, then covered where at least half is. Intrinsics
+    scale with each axis. Colours of images with alpha are weighted by it, so no background leaks in. Lens
+    distortion is removed before, by linear interpolation. Photographs of several sizes keep their
+    proportions: each is shrunk to fit into the size and padded on the right and below.
+    cameras: the calibration, if it is not in the folder: a file as ``cameras.json``, or the folder of a
+    COLMAP model, whose names are relative to the folder of the photographs; or one that was read
+    (``read_calibration``).
     widest: of pictures that no size is given for.
-    masks: makes the mask (H, W) of a photograph from its view and codes (H, W, C), instead of those of the folder.
-    depth: whether to read the depth pictures in the folder ``depth`` too, one of the size of each photograph (``Depths``).
+    masks: makes the mask (H, W) of a photograph from its view and codes (H, W, C), instead of those of the
+    folder.
+    depth: whether to read the depth pictures in the folder ``depth`` too, one of the size of each photograph
+    (``Depths``).
     depth_scale: codes in one unit of the world; None: "depth_scale" of the calibration, or 1000.
 
-    Raises InputError naming the folder or file: no images, no calibration, counts or sizes that disagree, missing or empty
-    masks, a lens that is not supported, a camera inside the object, behind it, or that does not see it; depths that are
-    missing, of another size, or in other units than the cameras; names that lead out of the folder, and pictures above
-    `config.max_megapixels`.
+    Raises InputError naming the folder or file: no images, no calibration, counts or sizes that disagree,
+    missing or empty masks, a lens that is not supported, a camera inside the object, behind it, or that does
+    not see it; depths that are missing, of another size, or in other units than the cameras; names that lead
+    out of the folder, and pictures above `config.max_megapixels`.
 
     >>> import tempfile
     >>> from dressi.render.cameras import Camera
@@ -207,7 +211,7 @@ def _frames(sizes: list[Size], size: Size | None, widest: int | None) -> tuple[l
 
 
 def _check_room(folder: Path, size: Size, count: int) -> None:
-    """Raise InputError before photographs are decoded that would not fit into memory: each pixel takes 20 bytes."""
+    """Raise InputError before photographs are decoded that fill the memory: each pixel takes 20 bytes."""
     most = 8 * config.max_megapixels
     total = size[0] * size[1] * count // 1_000_000
     if total > most:
@@ -269,7 +273,7 @@ def _read(
 def _with_object(
     calibration: Calibration, read: list[tuple[View, Size, Layers]]
 ) -> list[tuple[View, Size, Layers]]:
-    """Those with an object in the mask that was made, and a note on the others. Raises InputError if they are the most."""
+    """Those with an object in the mask that was made; the others are noted. Raises InputError if most are."""
     kept = [one for one in read if one[2].coverage.any()]
     missing = [f"'{view.image.name}'" for view, _, layer in read if not layer.coverage.any()]
     lost = f"no object was found in {len(missing)} of {len(read)} photographs"
@@ -288,8 +292,9 @@ def _estimated(
 ) -> np.ndarray:
     """The box of the object where no calibration has it.
 
-    Of one view, the distance of the object is that of the calibration's points in the mask. Without such points it is the
-    distance of the origin of the world, if that is in front of the camera; the box is as deep as it is wide and high.
+    Of one view, the distance of the object is that of the calibration's points in the mask. Without such
+    points it is the distance of the origin of the world, if that is in front of the camera; the box is as
+    deep as it is wide and high.
     """
     if len(cameras) > 1:
         calibration.notes.append(
@@ -318,10 +323,12 @@ def _estimated(
     return np.stack([center - half, center + half])
 
 
-# Depth pictures beside photographs: the distance from the camera along its axis, in units of the world, 0 where unknown.
+# Depth pictures beside photographs: the distance from the camera along its axis, in units of the world, 0
+# where unknown.
 #
-# ``depth/NAME.png`` of 16 bits holds codes, so many to one unit of the world: 1000 by default (millimetres, in a world in
-# metres), 5000 in data sets of TUM. ``depth/NAME.npy`` holds such codes as integers, or floats in units of the world.
+# ``depth/NAME.png`` of 16 bits holds codes, so many to one unit of the world: 1000 by default (millimetres,
+# in a world in metres), 5000 in data sets of TUM. ``depth/NAME.npy`` holds such codes as integers, or floats
+# in units of the world.
 
 FOLDER = "depth"
 CODES = 1000.0
@@ -379,7 +386,7 @@ class Depths:
         return depths
 
     def check(self, name: str, depths: np.ndarray, camera: Camera, center: np.ndarray) -> None:
-        """Raise InputError if depths (H, W) of an object, 0 where unknown, are in other units than the camera."""
+        """Raise InputError if depths (H, W), 0 where unknown, are in other units than the camera."""
         known = depths[depths > 0]
         away = float(camera.project(center)[1])
         if len(known) == 0 or 1 / FAR < np.median(known) / away < FAR:

@@ -1,8 +1,9 @@
 """Encoded images to pixels: the only place that decodes untrusted image files.
 
-The kind is determined by the first bytes, never by the name, and only the kinds of ``_READERS``, HEIC, Radiance and OpenEXR
-are decoded, each by its own class of Pillow, or by OpenCV or OpenEXR: no other decoder, and no program that one would start,
-is reached. The size in the head is compared with ``config.max_megapixels`` before anything is decoded.
+The kind is determined by the first bytes, never by the name, and only the kinds of ``_READERS``, HEIC,
+Radiance and OpenEXR are decoded, each by its own class of Pillow, or by OpenCV or OpenEXR: no other decoder,
+and no program that one would start, is reached. The size in the head is compared with
+``config.max_megapixels`` before anything is decoded.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ _PART = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Pixels:
-    """values: (H, W, C), row 0 on top, C 1, 3 or 4, alpha straight and last. uint8 or uint16: code values of sRGB; float32:
-    linear light."""
+    """values: (H, W, C), row 0 on top, C 1, 3 or 4, alpha straight and last. uint8 or uint16: code values of
+    sRGB; float32: linear light."""
 
     values: np.ndarray
 
@@ -79,7 +80,7 @@ class Pixels:
 
 @contextmanager
 def _reading(name: str) -> Iterator[None]:
-    """What decoders raise as an InputError that names the image: Pillow's raise many kinds; all mean a damaged file."""
+    """InputError for what decoders raise: those of Pillow raise many kinds; all mean a damaged file."""
     try:
         yield
     except InputError:
@@ -93,8 +94,8 @@ def _reading(name: str) -> Iterator[None]:
 def decode_pixels(data: bytes, name: str) -> Pixels:
     """The first picture of an encoded PNG, JPEG, TIFF, BMP, GIF, WebP, HEIC, Radiance or OpenEXR image.
 
-    name: what messages call it.  Raises InputError naming it: another kind of file, too large, damaged, or of values that
-    images do not have here.
+    name: what messages call it.  Raises InputError naming it: another kind of file, too large, damaged, or of
+    values that images do not have here.
     """
     with _reading(name):
         kind = _kind(data, name)
@@ -127,7 +128,7 @@ def decode_pixels(data: bytes, name: str) -> Pixels:
 
 
 def pixels_size(data: bytes, name: str) -> tuple[int, int]:
-    """(W, H) as the head says it; nothing is decoded. Raises InputError naming it, also when it is too large."""
+    """(W, H) as the head says it; nothing is decoded. Raises InputError, also when it is too large."""
     with _reading(name):
         kind = _kind(data, name)
         if kind == "EXR":
@@ -139,7 +140,7 @@ def pixels_size(data: bytes, name: str) -> tuple[int, int]:
 
 
 def pixels_alpha(data: bytes, name: str) -> bool:
-    """Whether ``decode_pixels`` gives alpha, as the head says it; nothing is decoded. Raises InputError naming it."""
+    """Whether ``decode_pixels`` gives alpha, as the head says it; nothing is decoded. Raises InputError."""
     with _reading(name), opened(data, name) as image:
         if image is not None:
             return _has_alpha(image)
@@ -155,8 +156,8 @@ def exif_turn(data: bytes, name: str) -> int:
 
 @contextmanager
 def opened(data: bytes, name: str) -> Iterator[Image.Image | None]:
-    """A picture of Pillow whose head is read, for what it says beside its size; None for kinds that hold floats. Raises
-    InputError."""
+    """A picture of Pillow whose head is read, for what it says beside its size; None for kinds that hold
+    floats. Raises InputError."""
     kind = _kind(data, name)
     if kind in ("HDR", "EXR"):
         yield None
@@ -274,7 +275,7 @@ def _has_alpha(image: Image.Image) -> bool:
 
 
 def _by_opencv(cv2: ModuleType, data: bytes) -> np.ndarray:
-    """What OpenCV decodes. It, and the libraries below it, print nothing of what its result or exception says."""
+    """What OpenCV decodes; it and the libraries below it would print what its result or exception says."""
     level = cv2.utils.logging.getLogLevel()
     cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
     try:
@@ -306,7 +307,7 @@ def _hdr_head(data: bytes) -> tuple[tuple[int, int], int]:
 
 
 def _plain_hdr(data: bytes, size: tuple[int, int], start: int) -> bytes:
-    """The picture behind another head, so that OpenCV cannot read another size than the one that was checked."""
+    """The picture behind another head, so that OpenCV reads the size that was checked."""
     width, height = size
     flat = 4 * width * height
     least = height * (4 + 8 * -(-width // LARGEST_RUN)) if 8 <= width < 1 << 15 else flat
@@ -358,7 +359,8 @@ def _exr_head(data: bytes) -> _ExrHead:
 
 
 def _decoded_exr(data: bytes, names: tuple[str, ...], name: str) -> np.ndarray:
-    """(H, W, C) float32 linear light, C 1 (channel Y), 3 or 4 (straight alpha; files hold colours times alpha).
+    """(H, W, C) float32 linear light, C 1 (channel Y), 3 or 4 (straight alpha; files hold colours times
+    alpha).
 
     Raises InputError without the library, ValueError with the reason for all else that cannot be read.
     """
@@ -393,8 +395,9 @@ def _decoded_exr(data: bytes, names: tuple[str, ...], name: str) -> np.ndarray:
 
 
 def encode_exr(values: np.ndarray, *, half: bool) -> bytes:
-    """An OpenEXR file of (H, W, C) linear light, C 1, 3 or 4 (straight alpha), compressed without loss. half: 16-bit floats
-    instead of 32-bit ones. Raises InputError without the library, and for values that half floats do not hold."""
+    """An OpenEXR file of (H, W, C) linear light, C 1, 3 or 4 (straight alpha), compressed without loss. half:
+    16-bit floats instead of 32-bit ones. Raises InputError without the library, and for values that half
+    floats do not hold."""
     library = _openexr("writing .exr")
     largest = float(np.abs(values).max())
     if half and largest > LARGEST_HALF:

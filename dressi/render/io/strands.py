@@ -27,9 +27,9 @@ _TFX = struct.Struct("<f7I128x")
 def load_strands(path: str | os.PathLike, radius: float | None = None) -> StrandGeometry:
     """Read .hair (Cem Yuksel's HAIR format) or .tfx (AMD TressFX 4) as polylines.
 
-    radius: half of the width, instead of that of the file; where neither is known, 0.0002 of the largest extent. Colours are
-    taken as linear. Raises InputError, one sentence naming the file: another or a damaged file, more points than
-    `config.max_faces`, a strand of one point, values that are NaN.
+    radius: half of the width, instead of that of the file; where neither is known, 0.0002 of the largest
+    extent. Colours are taken as linear. Raises InputError, one sentence naming the file: another or a damaged
+    file, more points than `config.max_faces`, a strand of one point, values that are NaN.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "two.hair")
@@ -57,8 +57,8 @@ def load_strands(path: str | os.PathLike, radius: float | None = None) -> Strand
 
 
 def save_strands(path: str | os.PathLike, strands: StrandGeometry) -> None:
-    """Write strands of arrays as .hair or .tfx, by the ending; .tfx keeps points and colours alone, and its strands are
-    equally long. Raises InputError.
+    """Write strands of arrays as .hair or .tfx, by the ending; .tfx keeps points and colours alone, and its
+    strands are equally long. Raises InputError.
 
     >>> import os, tempfile
     >>> save_strands(os.path.join(tempfile.mkdtemp(), "a.tfx"), StrandGeometry(np.eye(3)))
@@ -149,8 +149,8 @@ def _encode_hair(strands: StrandGeometry) -> bytes:
 
 
 def _load_tfx(data: bytes, path: Path) -> dict[str, Any]:
-    """Points, and colours of points where there are some. Thickness is not part of these files, whose fourth number tells
-    which points are fixed."""
+    """Points, and colours of points where there are some. Thickness is not part of these files, whose fourth
+    number tells which points are fixed."""
     version, strands, length, at, strand_uvs, uvs, thickness, colours = _header(data, _TFX)
     if not 3.9 < version < 5.1:
         raise InputError(
@@ -208,8 +208,9 @@ def line_strands(
 ) -> StrandGeometry:
     """Strands of a primitive of lines, as glTF has them.
 
-    positions: (V, 3).  indices: numbers of positions in order, by default all.  mode: 1, pairs, which are joined where one
-    ends at the start of the next; 2, one closed line; 3, one open line. Lines are one pixel wide. Raises InputError.
+    positions: (V, 3).  indices: numbers of positions in order, by default all.  mode: 1, pairs, which are
+    joined where one ends at the start of the next; 2, one closed line; 3, one open line. Lines are one pixel
+    wide. Raises InputError.
 
     >>> line_strands(np.eye(3), np.array([0, 1, 1, 2])).offsets.tolist()
     [0, 3]

@@ -17,12 +17,12 @@ _LEAN = np.array([[0.9341, 0.2785, 0.2232], [-0.3357, 0.8993, 0.2805], [-0.1226,
 
 @dataclass(frozen=True)
 class SurfaceReport:
-    """faces: their number.  closed: every edge has two faces with consistent orientation.  handles: of all components
-    together, 0 for spheres and 1 for a torus; None for a mesh that is not closed.
+    """faces: their number.  closed: every edge has two faces with consistent orientation.  handles: of all
+    components together, 0 for spheres and 1 for a torus; None for a mesh that is not closed.
 
-    volume: signed, in cubes of the mesh's unit; positive when normals point outward.  inside_out: number of faces whose back
-    is seen from outside; None for a mesh that is not closed.  self_intersecting: share in [0, 1] of faces that another face
-    cuts or touches, other than along edges and vertices that they share.
+    volume: signed, in cubes of the mesh's unit; positive when normals point outward.  inside_out: number of
+    faces whose back is seen from outside; None for a mesh that is not closed.  self_intersecting: share in
+    [0, 1] of faces that another face cuts or touches, other than along edges and vertices that they share.
 
     >>> from dressi.render.mesh.primitives import cube
     >>> report = check_surface(cube())
@@ -64,8 +64,8 @@ def check_surface(mesh: Mesh) -> SurfaceReport:
 def winding_in_front(mesh: Mesh) -> np.ndarray:
     """(F,) winding number of a closed surface around a point just in front of each face's centre.
 
-    0 is outside: the face is correctly oriented. 1 or more is inside another part of the surface; below 0 this part is
-    inside out. Counted along a ray, +1 where it leaves the surface and -1 where it enters.
+    0 is outside: the face is correctly oriented. 1 or more is inside another part of the surface; below 0
+    this part is inside out. Counted along a ray, +1 where it leaves the surface and -1 where it enters.
     """
     corners = mesh.positions[mesh.faces] @ _LEAN.T
     middle = corners.mean(1)
@@ -73,16 +73,17 @@ def winding_in_front(mesh: Mesh) -> np.ndarray:
     beyond = np.zeros(len(corners), dtype=np.int64)
     ahead = (line != face) & (height > middle[line, 2])
     np.add.at(beyond, line[ahead], turn[ahead])
-    # The ray starts in front of a face whose normal points along it, else behind the face, where the number is one more.
+    # The ray starts in front of a face whose normal points along it, else behind the face, where the number
+    # is one more.
     return beyond - (projected_areas(corners) < 0)
 
 
 def intersecting_faces(mesh: Mesh, among: np.ndarray | None = None) -> np.ndarray:
-    """(P, 2) pairs of faces that cut or touch each other, other than along edges and vertices that they share; of which one
-    is ``among`` (F,) bool, if given.
+    """(P, 2) pairs of faces that cut or touch each other, other than along edges and vertices that they
+    share; of which one is ``among`` (F,) bool, if given.
 
-    Two faces meet where an edge of one meets the other. The signs of the deciding volumes are exact: those that
-    rounding could change are recomputed in rational numbers. Faces of one plane are not compared.
+    Two faces meet where an edge of one meets the other. The signs of the deciding volumes are exact: those
+    that rounding could change are recomputed in rational numbers. Faces of one plane are not compared.
     """
     corners = mesh.positions[mesh.faces]
     pairs = overlapping_boxes(corners.min(1), corners.max(1), among)

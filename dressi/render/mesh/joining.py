@@ -1,4 +1,4 @@
-"""Several meshes as one: their colours become those of vertices, and their textures and maps lie in one atlas."""
+"""Several meshes as one: colours become those of vertices, and textures and maps lie in one atlas."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ def joined(meshes: Sequence[Mesh], name: str) -> Mesh:
 
     meshes: with materials whose maps lie at the UVs as they are (no placements).  name: of the result.
 
-    Vertices are welded. Colour factors that differ are multiplied into the vertex colours. Textures and maps that differ go
-    into one atlas with a margin of two texels, at their own resolution: bilinear lookups give what they gave before. A
-    texture that repeats is repeated in the atlas as often as its UVs ask for. Factors that differ and have a map, such as
-    roughness, become texels of it, except where that would cost UVs that no image needs. Normals and UVs are kept where all
-    have them. A warning names what one mesh cannot hold. Raises InputError for an atlas above `config.max_megapixels`.
+    Vertices are welded. Colour factors that differ are multiplied into the vertex colours. Textures and maps
+    that differ go into one atlas with a margin of two texels, at their own resolution: bilinear lookups give
+    what they gave before. A texture that repeats is repeated in the atlas as often as its UVs ask for.
+    Factors that differ and have a map, such as roughness, become texels of it, except where that would cost
+    UVs that no image needs. Normals and UVs are kept where all have them. A warning names what one mesh
+    cannot hold. Raises InputError for an atlas above `config.max_megapixels`.
 
     >>> from dressi.render.mesh.primitives import cube
     >>> red, blue = cube(), cube().moved(cube().positions + 3)
@@ -211,7 +212,7 @@ def _shelves(room: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _in_tiles(look: _Look) -> np.ndarray:
-    """(F, 3, 2) UVs of corners, moved by whole tiles where an image repeats, a face at a time, to the first ones."""
+    """(F, 3, 2) UVs of corners; those of a face are moved to the first tiles where an image repeats."""
     mesh = look.mesh
     if mesh.uvs is None or mesh.uv_faces is None:
         return np.full((len(mesh.faces), 3, 2), 0.5)
@@ -278,7 +279,7 @@ def _stacked(lists: Sequence[tuple[Any, Any]]) -> tuple[np.ndarray, np.ndarray]:
 def components(mesh: Mesh) -> list[Mesh]:
     """The connected components of a mesh, each a Mesh with its UVs, colours and texture, largest area first.
 
-    Faces are connected when they share a vertex. ``mesh.component_count()`` counts the parts without making them.
+    Faces are connected when they share a vertex. ``mesh.component_count()`` counts them alone.
 
     >>> import numpy as np
     >>> from dressi.render.mesh.primitives import cube

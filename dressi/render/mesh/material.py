@@ -22,23 +22,25 @@ _Rows: Any = make_dataclass(
 
 @dataclass(eq=False, repr=False)
 class Material(KnownAttributes, _Rows):
-    """How a surface reflects and emits light, beside its base colour, which `Mesh.texture`, `Mesh.color` and `Mesh.colors`
-    hold: a factor for each parameter of glTF 2.0, and the maps that multiply factors.
+    """How a surface reflects and emits light, beside its base colour, which `Mesh.texture`, `Mesh.color` and
+    `Mesh.colors` hold: a factor for each parameter of glTF 2.0, and the maps that multiply factors.
 
-    Each map is a float array with row 0 on top, of its own size (1x1 and sizes that are no powers of two included), and is
-    looked up at the UVs of the mesh: (H, W), or (H, W, columns) where the list below says so. Colours are linear. Factors
-    and maps without an own range are in [0, 1].
+    Each map is a float array with row 0 on top, of its own size (1x1 and sizes that are no powers of two
+    included), and is looked up at the UVs of the mesh: (H, W), or (H, W, columns) where the list below says
+    so. Colours are linear. Factors and maps without an own range are in [0, 1].
 
-    alpha_mode: "opaque" (alpha is ignored), "mask": the surface is cut out where alpha is below alpha_cutoff, or "blend":
-    alpha is the opacity.
+    alpha_mode: "opaque" (alpha is ignored), "mask": the surface is cut out where alpha is below alpha_cutoff,
+    or "blend": alpha is the opacity.
     unlit: whether the base colour is shown as it is, under any light.
-    double_sided: whether back faces are seen, with their normals turned to the viewer. Pictures show them always.
-    placements: where maps lie that are not looked up at `Mesh.uvs` as they are, by field; "texture" is that of the mesh.
+    double_sided: whether back faces are seen, with their normals turned to the viewer. Pictures show them
+    always.
+    placements: where maps lie that are not looked up at `Mesh.uvs` as they are, by field; "texture" is that
+    of the mesh.
     wrap: what maps and the mesh's texture do outside [0, 1] along u and v: "repeat", "clamp" or "mirror".
     name: that of the file.
 
-    Attributes can be set later, too. Raises InputError when a map has another shape or type, and when an attribute is set that
-    there is not; `validate` checks the values.
+    Attributes can be set later, too. Raises InputError when a map has another shape or type, and when an
+    attribute is set that there is not; `validate` checks the values.
 
     >>> import numpy as np
     >>> gold = Material(metallic=1.0, roughness=0.3)
@@ -104,8 +106,8 @@ class Material(KnownAttributes, _Rows):
         return self.place(what).wrap or self.wrap
 
     def without_maps(self) -> Material:
-        """The material without maps, such as for new UVs: factors are multiplied by the mean of their maps. Normals,
-        occlusion and cut-outs are gone; of opacity the mean stays.
+        """The material without maps, such as for new UVs: factors are multiplied by the mean of their maps.
+        Normals, occlusion and cut-outs are gone; of opacity the mean stays.
 
         >>> Material(roughness=0.5, metallic_roughness=np.full((2, 2, 2), 0.5)).without_maps().roughness
         0.25
@@ -127,8 +129,9 @@ class Material(KnownAttributes, _Rows):
     def validate(self) -> Material:
         """Return self; raise InputError with one sentence when values cannot be a material.
 
-        Refused: NaN, factors and maps outside their range, an alpha mode or wrap mode that there is not, and normal maps
-        that are no normals: grey, the colours of a picture, or code values in [0, 1] that were not mapped to [-1, 1].
+        Refused: NaN, factors and maps outside their range, an alpha mode or wrap mode that there is not, and
+        normal maps that are no normals: grey, the colours of a picture, or code values in [0, 1] that were
+        not mapped to [-1, 1].
         """
         for what, row in GLTF.factors.items():
             values = self._numbers(what, getattr(self, what), np.size(row.default) * np.ndim(row.default))
@@ -245,7 +248,7 @@ def wrapped(index: np.ndarray, size: int, wrap: str) -> np.ndarray:
 
 
 def bilinear(image: np.ndarray, uv: np.ndarray, wrap: tuple[str, str]) -> np.ndarray:
-    """(..., C) of an image (H, W, C) at UVs (..., 2); outside [0, 1] it goes on as ``wrap`` says along u and v.
+    """(..., C) of an image (H, W, C) at UVs (..., 2); outside [0, 1] as ``wrap`` says along u and v.
 
     >>> bilinear(np.array([[[0.0], [1.0]]]), np.array([0.5, 0.5]), ("clamp", "clamp")).tolist()
     [0.5]

@@ -34,7 +34,7 @@ _WORDS = {
 
 
 class SeamSplit(NamedTuple):
-    """A mesh with one vertex per distinct corner, as files and graphics interfaces store it: `Mesh.split_at_seams`.
+    """A mesh with one vertex per distinct corner, as files and devices store it: `Mesh.split_at_seams`.
 
     >>> from dressi.render.mesh.primitives import cube
     >>> split = cube().split_at_seams()
@@ -64,23 +64,25 @@ class SeamSplit(NamedTuple):
 class Mesh(KnownAttributes, Shape, Figures):
     """A triangle mesh whose positions are welded, and whose UVs, normals and colours live on face corners.
 
-    positions: (V, 3) float64.  faces: (F, 3) int64, counter-clockwise seen from outside; integers of any kind are taken,
-    and lists.
-    uvs: (U, 2) float64 with uv_faces: (F, 3) int64, or both None. glTF convention: (0, 0) is the corner of the first texel,
-    v grows downward; coordinates outside [0, 1] repeat, or what the material's ``wrap`` says.
-    normals: (N, 3) float64 unit with normal_faces: (F, 3) int64, or both None: those of the file, for saving and smooth
-    shading; `vertex_normals` computes them from the shape.
+    positions: (V, 3) float64.  faces: (F, 3) int64, counter-clockwise seen from outside; integers of any kind
+    are taken, and lists.
+    uvs: (U, 2) float64 with uv_faces: (F, 3) int64, or both None. glTF convention: (0, 0) is the corner of
+    the first texel, v grows downward; coordinates outside [0, 1] repeat, or what the material's ``wrap``
+    says.
+    normals: (N, 3) float64 unit with normal_faces: (F, 3) int64, or both None: those of the file, for saving
+    and smooth shading; `vertex_normals` computes them from the shape.
     texture: (H, W, 3) linear albedo or None.  color: (3,) linear factor that multiplies the texture.
-    colors: (C, 3) float64 with color_faces: (F, 3) int64, or both None: vertex colours in linear light with sRGB
-    primaries. color_faces may be left out when there is one colour a vertex (C = V). The albedo of a point is
-    color * texture * its interpolated vertex colour, as in glTF; `vertex_colors` gives one a vertex.
+    colors: (C, 3) float64 with color_faces: (F, 3) int64, or both None: vertex colours in linear light with
+    sRGB primaries. color_faces may be left out when there is one colour a vertex (C = V). The albedo of a
+    point is color * texture * its interpolated vertex colour, as in glTF; `vertex_colors` gives one a vertex.
     material: how it reflects and emits light, with maps at the same UVs; None for a rough dielectric.
-    second_uvs: (U, 2) float64 with second_uv_faces: (F, 3) int64, or both None: for maps whose `Placement` says so.
-    file_tangents: (T, 4) float64 with file_tangent_faces: (F, 3) int64, or both None: those of the file; `tangents` gives
-    them, or computes them from the UVs.
+    second_uvs: (U, 2) float64 with second_uv_faces: (F, 3) int64, or both None: for maps whose `Placement`
+    says so.
+    file_tangents: (T, 4) float64 with file_tangent_faces: (F, 3) int64, or both None: those of the file;
+    `tangents` gives them, or computes them from the UVs.
 
-    Attributes can be set later, too. Raises InputError when an array has another shape or type, and when an attribute is
-    set that there is not; `validate` and `clean` check the values.
+    Attributes can be set later, too. Raises InputError when an array has another shape or type, and when an
+    attribute is set that there is not; `validate` and `clean` check the values.
 
     >>> import numpy as np
     >>> mesh = Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], name="corner")
@@ -131,8 +133,8 @@ class Mesh(KnownAttributes, Shape, Figures):
                 )
 
     def lists(self) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
-        """Of positions, and of UVs, normals, colours and tangents where there are some: the name of the rows, that of their
-        faces, and both."""
+        """Of positions, and of UVs, normals, colours and tangents where there are some: the name of the rows,
+        that of their faces, and both."""
         for what, index in _FACES.items():
             if getattr(self, what) is not None:
                 yield what, index, getattr(self, what), getattr(self, index)
@@ -155,9 +157,9 @@ class Mesh(KnownAttributes, Shape, Figures):
     def validate(self) -> Mesh:
         """Return self; raise InputError when the arrays cannot be a mesh.
 
-        Refused: no faces, NaN or infinite positions, UVs or normals, indices out of range, index lists of different lengths,
-        colours that are code values from 0 to 255, and a material that `Material.validate` refuses, or that has maps without
-        UVs. Degenerate faces are allowed here, see `clean`.
+        Refused: no faces, NaN or infinite positions, UVs or normals, indices out of range, index lists of
+        different lengths, colours that are code values from 0 to 255, and a material that `Material.validate`
+        refuses, or that has maps without UVs. Degenerate faces are allowed here, see `clean`.
         """
         if len(self.faces) == 0:
             raise InputError(f"mesh '{self.name}' has no faces; give a mesh with at least one triangle")
@@ -191,8 +193,8 @@ class Mesh(KnownAttributes, Shape, Figures):
     def clean(self) -> Mesh:
         """A valid mesh without degenerate faces and unused vertices; raises InputError like `validate`.
 
-        A face is degenerate when two corners are the same vertex, or when its height is below 1e-7 of its longest edge
-        (nothing is left of its area in float32). Those are dropped with one warning.
+        A face is degenerate when two corners are the same vertex, or when its height is below 1e-7 of its
+        longest edge (nothing is left of its area in float32). Those are dropped with one warning.
         """
         self.validate()
         keep = ~self.degenerate_faces()
@@ -226,8 +228,8 @@ class Mesh(KnownAttributes, Shape, Figures):
     # ------------------------------------------------------------------ change
 
     def moved(self, positions: np.ndarray) -> Mesh:
-        """The same topology, UVs and albedo with other positions (V, 3). Normals and tangents of the file are dropped: they
-        are stale."""
+        """The same topology, UVs and albedo with other positions (V, 3). Normals and tangents of the file are
+        dropped: they are stale."""
         positions = np.asarray(positions, dtype=np.float64)
         if positions.shape != self.positions.shape:
             raise InputError(
@@ -236,12 +238,12 @@ class Mesh(KnownAttributes, Shape, Figures):
         return replace(self, positions=positions, **_STALE)
 
     def with_shape(self, positions: np.ndarray, faces: np.ndarray) -> Mesh:
-        """Another shape with the name, colour factor and material of this one, without anything that lies on its faces."""
+        """Another shape with name, colour factor and material of this one, and nothing on its faces."""
         material = None if self.material is None else self.material.without_maps()
         return Mesh(positions, faces, color=self.color, name=self.name, material=material)
 
     def subdivide(self, times: int = 1) -> Mesh:
-        """Each face becomes four by its edges' midpoints, `times` times. UVs are kept, normals and tangents of the file
+        """Each face becomes four by its edges' midpoints, `times` times. UVs are kept, the file's normals are
         dropped."""
         mesh = replace(self, **_STALE)
         for _ in range(times):
@@ -252,9 +254,9 @@ class Mesh(KnownAttributes, Shape, Figures):
         return mesh
 
     def tangents(self) -> Tangents:
-        """(values (T, 4), faces (F, 3)) for normal maps: those of the file where there are any, otherwise computed from the
-        UVs, and from the normals of the file or the smooth `vertex_normals`, by the rules of MikkTSpace. InputError without
-        UVs.
+        """(values (T, 4), faces (F, 3)) for normal maps: those of the file where there are any, otherwise
+        computed from the UVs, and from the normals of the file or the smooth `vertex_normals`, by the rules
+        of MikkTSpace. InputError without UVs.
 
         >>> from dressi.render.mesh.primitives import cube
         >>> values, faces = cube().tangents()
@@ -273,7 +275,8 @@ class Mesh(KnownAttributes, Shape, Figures):
     def split_at_seams(self, normals: bool = False, tangents: bool = False) -> SeamSplit:
         """One vertex per distinct (position, UV, normal) corner, in the order of the welded vertices.
 
-        normals: those of the file where there are any, otherwise the smooth `vertex_normals`.  tangents: `tangents`.
+        normals: those of the file where there are any, otherwise the smooth `vertex_normals`.  tangents:
+        `tangents`.
         """
         if tangents:
             values, faces = self.tangents()
@@ -322,7 +325,7 @@ class Mesh(KnownAttributes, Shape, Figures):
         )
 
     def vertex_colors(self) -> np.ndarray:
-        """(V, 3) linear light: one colour a vertex, the mean of its corners where they differ, white without colours.
+        """(V, 3) linear light: one colour a vertex, the mean of its corners, white without colours.
 
         >>> import numpy as np
         >>> mesh = Mesh(np.eye(3), [[0, 1, 2]], colors=np.eye(3))
@@ -338,8 +341,8 @@ class Mesh(KnownAttributes, Shape, Figures):
         return total / np.maximum(count, 1)[:, None]
 
     def sample_texture(self, uv: np.ndarray) -> np.ndarray:
-        """Albedo (..., 3) at UVs (..., 2): bilinear, times the colour factor; linear light. Outside [0, 1] the texture
-        repeats, or what the material says."""
+        """Albedo (..., 3) at UVs (..., 2): bilinear, times the colour factor; linear light. Outside [0, 1]
+        the texture repeats, or what the material says."""
         uv = np.asarray(uv, dtype=np.float64)
         if self.texture is None:
             return np.broadcast_to(np.asarray(self.color, dtype=np.float64), uv.shape[:-1] + (3,)).copy()

@@ -11,11 +11,11 @@ from .mesh import Mesh
 from .rows import cross, ranges
 
 MOST_VISITS = 80_000_000
-"""Corners that are looked at for all polygons of one call: seconds, and a jagged polygon of some 6,000 corners."""
+"""Corners that one call looks at: this takes seconds, and one jagged polygon of some 6,000 corners."""
 _BATCH = 1 << 18
 """Corners that are looked at in one go, so that temporary arrays stay small."""
 _TURNED = 16
-"""Corners up to which a fan from each corner is tried; in larger polygons this rarely helps and costs a square."""
+"""Corners up to which a fan from each corner is tried; in larger polygons this rarely helps."""
 _WASTE = 1e-9
 """Share of the area by which a fan may overlap itself: what rounding makes of corners on a line."""
 
@@ -23,13 +23,15 @@ _WASTE = 1e-9
 def triangulate(points: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Cut polygons into triangles that cover what the polygons cover, concave ones included.
 
-    points: (C, 3), the corners of all polygons one after the other.  lengths: (P,), how many corners each has; those with
-    fewer than three have no triangles.  Returns (F,) the polygon of each triangle and (F, 3) its rows of ``points``, in the
-    order of the polygons, with the orientation of the polygon; a polygon of n corners always has n - 2 triangles.
+    points: (C, 3), the corners of all polygons one after the other.  lengths: (P,), how many corners each
+    has; those with fewer than three have no triangles.  Returns (F,) the polygon of each triangle and (F, 3)
+    its rows of ``points``, in the order of the polygons, with the orientation of the polygon; a polygon of n
+    corners always has n - 2 triangles.
 
-    A polygon is cut in the plane of its mean normal. Bridges to holes (corners that occur twice) are followed. Corners on a
-    line give triangles without area. Of a polygon that crosses itself or has no area there is no right answer; it gets some.
-    Raises InputError for polygons so large and jagged that they would take minutes.
+    A polygon is cut in the plane of its mean normal. Bridges to holes (corners that occur twice) are
+    followed. Corners on a line give triangles without area. Of a polygon that crosses itself or has no area
+    there is no right answer; it gets some. Raises InputError for polygons so large and jagged that they would
+    take minutes.
 
     >>> arrow = np.array([[0, 0, 0], [2, 1, 0], [0, 2, 0], [1, 1, 0]])  # the last corner points inwards
     >>> triangulate(arrow, np.array([4]))[1].tolist()
@@ -60,7 +62,7 @@ def triangulate(points: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np
 
 
 def _flat(points: np.ndarray) -> np.ndarray:
-    """(P, n, 2) in [-1, 1], counter-clockwise: polygons (P, n, 3) along the axis that is nearest to their normal."""
+    """(P, n, 2) in [-1, 1], counter-clockwise: polygons (P, n, 3) along the axis nearest to their normal."""
     with np.errstate(all="ignore"):
         own = points - points[:, :1]
         own = own / np.abs(own).max((1, 2), keepdims=True)
@@ -73,7 +75,8 @@ def _flat(points: np.ndarray) -> np.ndarray:
 
 
 def _cut(plane: np.ndarray, rings: dict[int, list[np.ndarray]]) -> np.ndarray:
-    """(F, 3): the triangles of those rings (P, n) of corners, by their length, that their first fan does not cover.
+    """(F, 3): the triangles of those rings (P, n) of corners, by their length, that their first fan does not
+    cover.
 
     Longest first: each cut leaves shorter rings, so that all rings of one length are worked on at once."""
     triangles = [np.zeros((0, 3), np.int64)]
@@ -118,7 +121,7 @@ def _fans(ring: np.ndarray) -> np.ndarray:
 
 
 def _is_fan(at: np.ndarray) -> np.ndarray:
-    """(P,) bool: whether the fans from the first corners of polygons (P, n, 2) cover them: no triangle is turned over."""
+    """(P,) bool: whether fans from the first corners cover polygons (P, n, 2): no triangle is turned over."""
     spokes = at[:, 1:] - at[:, :1]
     twice = cross(spokes[:, :-1], spokes[:, 1:])
     return np.minimum(twice, 0).sum(1) >= -_WASTE * np.abs(twice.sum(1)) - 1e-14
@@ -127,13 +130,15 @@ def _is_fan(at: np.ndarray) -> np.ndarray:
 def _split(plane: np.ndarray, ring: np.ndarray) -> list[np.ndarray]:
     """Rings that together are those of (P, n), each cut along a diagonal.
 
-    The corner v with the largest triangle (a, v, b) to its neighbours is cut off where the triangle holds no other corner.
-    Otherwise v is joined to the corner in it that is farthest from the line a-b: no edge can pass between them."""
+    The corner v with the largest triangle (a, v, b) to its neighbours is cut off where the triangle holds no
+    other corner. Otherwise v is joined to the corner in it that is farthest from the line a-b: no edge can
+    pass between them."""
     count, length = ring.shape
     rows = np.arange(count)
     at = plane[ring]
     turn = cross(at - np.roll(at, 1, axis=1), np.roll(at, -1, axis=1) - at)
-    # Corners that are twice in a row go first: an edge without length has no side, so it cannot say what a corner sees.
+    # Corners that are twice in a row go first: an edge without length has no side, so it cannot say what a
+    # corner sees.
     twice = (np.roll(at, -1, axis=1) == at).all(-1)
     corner = np.where(twice.any(1), twice.argmax(1), turn.argmax(1))
     # v becomes the first corner, b the second, a the last.
@@ -171,8 +176,8 @@ def _sees(at: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def close_holes(mesh: Mesh) -> Mesh:
-    """The mesh with a fan over each of its holes, around the mean of their edge, such as those in the base of the Stanford
-    bunny; UVs, normals and textures are dropped. Holes that touch in a vertex may remain open.
+    """The mesh with a fan over each of its holes, around the mean of their edge, such as those in the base of
+    the Stanford bunny; UVs, normals and textures are dropped. Holes that touch in a vertex may remain open.
 
     >>> from dressi.render.mesh.primitives import cube
     >>> close_holes(cube().with_faces(range(2, 12))).is_closed()

@@ -1,4 +1,4 @@
-"""Meshes that the project makes itself: spheres to start a fit from, shapes to test with, and the pear of the demo.
+"""Meshes that the project makes: spheres to start a fit from, shapes for tests, the pear of the demo.
 
 All are closed (but for `random_mesh`), turned outward, and y is up.
 """
@@ -17,12 +17,12 @@ _MARGIN = 0.5 / 256
 def octasphere(
     level: int = 4, radius: float = 1.0, center: tuple[float, float, float] = (0.0, 0.0, 0.0)
 ) -> Mesh:
-    """A sphere of 8 * 4**level faces whose texture is one square without gaps: the start of a fit with a texture.
+    """A sphere of 8 * 4**level faces whose texture is one square without gaps: to start a fit with texture.
 
-    An octahedron is subdivided, and its upper half is the inner diamond of the square, its lower half the four corners. UVs
-    are cut along four edges from the equator to the south pole only, all of which lie on the border of the square; they keep
-    half a texel of a 256 texture away from it, so that wrapping does not mix sides. level: 0 or more.  radius and center: in
-    units of the mesh.
+    An octahedron is subdivided, and its upper half is the inner diamond of the square, its lower half the
+    four corners. UVs are cut along four edges from the equator to the south pole only, all of which lie on
+    the border of the square; they keep half a texel of a 256 texture away from it, so that wrapping does not
+    mix sides. level: 0 or more.  radius and center: in units of the mesh.
 
     >>> octasphere(2).faces.shape
     (128, 3)
@@ -43,8 +43,8 @@ def icosphere(
 ) -> Mesh:
     """The most even sphere, of 20 * 4**subdivisions faces: for tests and silhouettes.
 
-    Each side of the icosahedron has its own half of one of twelve cells of the texture, apart from its neighbours: no two
-    faces share a texel, but there are many seams. `octasphere` has few.
+    Each side of the icosahedron has its own half of one of twelve cells of the texture, apart from its
+    neighbours: no two faces share a texel, but there are many seams. `octasphere` has few.
 
     >>> icosphere(1).is_closed()
     True
@@ -141,7 +141,7 @@ def bumpy_ellipsoid(subdivisions: int = 3, seed: int = 0) -> Mesh:
 
 
 def bowl(level: int = 4) -> Mesh:
-    """A closed bowl, 1.8 wide: a sphere whose upper half is turned inside. Outlines do not show how deep it is.
+    """A closed bowl, 1.8 wide: a sphere with the upper half turned in. Outlines do not show how deep it is.
 
     >>> bowl(3).bounds().round(2).tolist()
     [[-0.9, -0.5, -0.9], [0.9, 0.4, 0.9]]
@@ -165,7 +165,7 @@ def random_mesh(faces: int = 20, seed: int = 0, size: float = 0.5) -> Mesh:
 
 
 def pear(around: int = 64, along: int = 48, texture_size: int = 512) -> Mesh:
-    """A textured pear about 2 high with a stem: the target of the demo. u runs around it, v from top to bottom.
+    """A textured pear about 2 high with a stem, for the demo. u runs around it, v from top to bottom.
 
     around, along: quads in these directions.  texture_size: side in texels of the albedo, linear light.
 
@@ -246,8 +246,9 @@ def _pear_texture(size: int, profile: np.ndarray) -> np.ndarray:
 
 
 def _grid_mesh(positions: np.ndarray, uvs: np.ndarray, name: str) -> Mesh:
-    """Faces over a grid (A + 1, B + 1) that wraps where its border positions agree, without those at poles that have no area.
-    Seen from outside, a step in A goes right and a step in B goes down or up, whatever is outward."""
+    """Faces over a grid (A + 1, B + 1) that wraps where its border positions agree, without those at poles
+    that have no area. Seen from outside, a step in A goes right and a step in B goes down or up, whatever is
+    outward."""
     rows, columns = positions.shape[:2]
     index = np.arange(rows * columns).reshape(rows, columns)
     a, b, c, d = index[:-1, :-1], index[1:, :-1], index[1:, 1:], index[:-1, 1:]
@@ -262,7 +263,7 @@ def _grid_mesh(positions: np.ndarray, uvs: np.ndarray, name: str) -> Mesh:
 
 
 def _rounded(mesh: Mesh, times: int, radius: float, center: tuple[float, float, float]) -> Mesh:
-    """Subdivide and push out to the unit sphere each time: edges stay within a factor of 1.6 of each other."""
+    """Subdivide and push out to the unit sphere each time: edges differ by a factor of 1.6 at most."""
     for _ in range(times):
         mesh = mesh.subdivide()
         mesh.positions /= np.linalg.norm(mesh.positions, axis=1, keepdims=True)

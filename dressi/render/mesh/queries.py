@@ -1,4 +1,4 @@
-"""Spatial queries: which boxes overlap or contain a point, and where faces cross lines along the third axis."""
+"""Spatial queries: boxes that overlap or hold a point, and where faces cross lines along the third axis."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from .rows import cross, ranges
 
 
 def _cells(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Boxes (F, D) in a grid: box and cell number of every cell that a box reaches, origin (D,) and cells a side.
+    """Boxes (F, D) in a grid: box and cell of every cell that a box reaches, origin (D,) and cells a side.
 
-    Cells are about as large as the boxes, with at most 128 along a side; larger if a few boxes would cover too many.
+    Cells are about as large as the boxes, with at most 128 along a side; larger if a few boxes would cover
+    too many.
     """
     origin, extent = low.min(0), high.max(0) - low.min(0)
     most = np.clip(extent / max(float((high - low).mean()), 1e-300), 1, 128).astype(np.int64)
@@ -53,8 +54,8 @@ def in_boxes(points: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.
 
 
 def overlapping_boxes(low: np.ndarray, high: np.ndarray, among: np.ndarray | None = None) -> np.ndarray:
-    """(P, 2) pairs of boxes (F, D) that overlap or touch, the smaller number first; of which one is ``among`` (F,) bool, if
-    given.
+    """(P, 2) pairs of boxes (F, D) that overlap or touch, the smaller number first; of which one is ``among``
+    (F,) bool, if given.
 
     >>> low = np.array([[0.0], [1.0], [2.0]])
     >>> overlapping_boxes(low, low + 1).tolist(), overlapping_boxes(low, low + 1, low[:, 0] == 2).tolist()
@@ -95,8 +96,8 @@ class Crossings(NamedTuple):
 
 
 def crossings(lines: np.ndarray, corners: np.ndarray) -> Crossings:
-    """Of the lines through (L, 2) and faces (F, 3, 3). A face that is seen edge-on is not crossed; one that is met on its
-    border is."""
+    """Of the lines through (L, 2) and faces (F, 3, 3). A face that is seen edge-on is not crossed; one that
+    is met on its border is."""
     a, b, c = corners[..., :2].transpose(1, 0, 2)
     area = projected_areas(corners)
     line, face = in_boxes(lines, corners[..., :2].min(1), corners[..., :2].max(1))
@@ -112,7 +113,8 @@ def crossings(lines: np.ndarray, corners: np.ndarray) -> Crossings:
 
 
 def projected_areas(corners: np.ndarray) -> np.ndarray:
-    """(F,) twice the signed areas of faces (F, 3, 3) seen along the axis: positive where the normal points along it."""
+    """(F,) twice the signed areas of faces (F, 3, 3) along the axis: positive where the normal points along
+    it."""
     a, b, c = corners[..., :2].transpose(1, 0, 2)
     return cross(b - a, c - a)
 
@@ -139,7 +141,7 @@ def sample_surface(mesh: Mesh, count: int, seed: int = 0) -> np.ndarray:
 class SurfaceDistance:
     """Distances to a mesh: to the faces that hold the nearest of many points on it.
 
-    count: approximate number of these points; every face has one. The error is a fraction of the distance between them.
+    count: approximate number of these points; every face has one. The error is a part of their distance.
 
     >>> from dressi.render.mesh.primitives import cube
     >>> SurfaceDistance(cube()).distances(np.array([[0.0, 0, 3], [0, 0, 0]])).round(6).tolist()

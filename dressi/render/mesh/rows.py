@@ -1,4 +1,4 @@
-"""Lists of rows (positions, UVs, normals, colours) and of faces that refer to them: checked, joined and refined."""
+"""Lists of rows (positions, UVs, normals, colours) and faces that refer to them: checked, joined, refined."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dressi.errors import InputError
 def weld(values: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Join rows that are equal as float32: of positions, UVs, normals or colours.
 
-    values: (n, columns) floats.  index: integers of any shape that refer to them, such as faces.  Returns the float64 rows
-    that are left, in order of their first one, and the integers that refer to these.
+    values: (n, columns) floats.  index: integers of any shape that refer to them, such as faces.  Returns the
+    float64 rows that are left, in order of their first one, and the integers that refer to these.
 
     >>> import numpy as np
     >>> positions, faces = weld(np.array([[0.0, 0, 0], [1, 0, 0], [0, 0, 0]]), np.array([[0, 1, 2]]))
@@ -26,7 +26,8 @@ def weld(values: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     with np.errstate(over="ignore"):  # beyond float32 is infinite, which the mesh refuses
         keys = np.ascontiguousarray(values.astype(np.float32) + np.float32(0))  # -0.0 becomes 0.0
     bits = keys.view(np.uint32)
-    # Numbers sort ten times faster than rows. Two different rows hardly ever have one number; then rows are sorted.
+    # Numbers sort ten times faster than rows. Two different rows hardly ever have one number; then rows are
+    # sorted.
     number = np.zeros(len(bits), np.uint64)
     for column in bits.astype(np.uint64).T:
         number = (number ^ column) * np.uint64(0x9E3779B97F4A7C15)
@@ -83,7 +84,8 @@ def ranges(start: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def cross(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """(...) u.x v.y - u.y v.x of (..., 2): twice the area that they span, positive where v is counter-clockwise of u."""
+    """(...) u.x v.y - u.y v.x of (..., 2): twice the area that they span, positive where v is
+    counter-clockwise of u."""
     return u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0]
 
 
@@ -101,7 +103,7 @@ def connected(start: np.ndarray, end: np.ndarray, count: int) -> np.ndarray:
 
 
 def midpoints(values: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and faces when each face becomes four: the means of both ends of each edge come behind the rows."""
+    """Rows and faces when each face becomes four: the midpoints of edges come behind the rows."""
     start, end = faces.T.reshape(-1), np.roll(faces, -1, axis=1).T.reshape(-1)
     half = np.minimum(start, end) * len(values) + np.maximum(start, end)
     edges = np.stack(np.divmod(distinct(half), max(len(values), 1)), axis=1)

@@ -9,7 +9,8 @@ from .rows import connected, distinct, unit
 
 
 class Shape:
-    """Positions (V, 3) float64 and faces (F, 3) int64: measures and connectivity. `Mesh` adds what is on the surface."""
+    """Positions (V, 3) float64 and faces (F, 3) int64: measures, connectivity. `Mesh` adds what is on
+    them."""
 
     positions: np.ndarray
     faces: np.ndarray

@@ -19,8 +19,9 @@ class Tangents(NamedTuple):
     """
 
     values: np.ndarray
-    """(T, 4) float64: a unit tangent, perpendicular to the normal, along which u grows; then the sign w of the bitangent
-    ``w * cross(normal, tangent)``, along which v, as glTF counts it, decreases: the +Y of normal maps."""
+    """(T, 4) float64: a unit tangent, perpendicular to the normal, along which u grows; then the sign w of
+    the bitangent ``w * cross(normal, tangent)``, along which v, as glTF counts it, decreases: the +Y of
+    normal maps."""
     faces: np.ndarray
     """(F, 3) int64 into them."""
 
@@ -35,11 +36,12 @@ def corner_tangents(
 ) -> Tangents:
     """Tangents by the rules of MikkTSpace (Mikkelsen 2008, "Simulation of Wrinkled Surfaces Revisited", 3.2).
 
-    positions (V, 3), uvs (U, 2) in glTF's convention and unit normals (N, 3), each with its faces (F, 3). Corners share a
-    tangent when position, normal and UV are the same, edges that have the same two corners connect their faces around
-    the vertex, and their UVs have one orientation. It is the mean of dP/du of these faces in the plane of the normal, each
-    of length 1, weighted by the angle of the face there. Faces without area in the UVs do not count: they take the
-    tangent of a neighbour, and without one a direction perpendicular to the normal.
+    positions (V, 3), uvs (U, 2) in glTF's convention and unit normals (N, 3), each with its faces (F, 3).
+    Corners share a tangent when position, normal and UV are the same, edges that have the same two corners
+    connect their faces around the vertex, and their UVs have one orientation. It is the mean of dP/du of
+    these faces in the plane of the normal, each of length 1, weighted by the angle of the face there. Faces
+    without area in the UVs do not count: they take the tangent of a neighbour, and without one a direction
+    perpendicular to the normal.
     """
     corner = np.stack([faces, uv_faces, normal_faces], axis=-1).reshape(-1, 3)
     point = np.unique(corner, axis=0, return_inverse=True)[1].reshape(-1, 3)
@@ -65,7 +67,7 @@ def _along(vectors: np.ndarray, n: np.ndarray) -> np.ndarray:
 
 
 def _along_u(corners: np.ndarray, uv: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(F, 3) unit dP/du and (F,) the orientation of the UVs with v upward, 1 or -1; zeros where it has no area."""
+    """(F, 3) unit dP/du and (F,) the orientation of the UVs with v upward, 1 or -1; zeros without area."""
     d1, d2 = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
     (u1, v1), (u2, v2) = (uv[:, 1] - uv[:, 0]).T, (uv[:, 2] - uv[:, 0]).T
     area = u2 * v1 - u1 * v2  # twice, positive where u and -v turn counter-clockwise

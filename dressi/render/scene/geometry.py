@@ -1,7 +1,7 @@
 """Shapes of nodes: what gives positions, faces, and the attributes that belong to them.
 
-A new kind of shape is one class here or in a file beside: it says its lists (``Geometry.lists``), as arrays or as
-Variables that it computes. Whatever is drawn, lit, picked or differentiated reads these lists alone.
+A new kind of shape is one class here or in a file beside: it says its lists (``Geometry.lists``), as arrays
+or as Variables that it computes. Whatever is drawn, lit, picked or differentiated reads these lists alone.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ..mesh import Mesh
 
 
 class Geometry(ABC):
-    """Base of the shapes of nodes. One object in several nodes is drawn several times: its leaves are shared, and gradients
-    by them are sums over the nodes."""
+    """Base of the shapes of nodes. One object in several nodes is drawn several times: its leaves are shared,
+    and gradients by them are sums over the nodes."""
 
     name: str = "mesh"
 
@@ -31,7 +31,7 @@ class Geometry(ABC):
 
     @property
     def moves(self) -> bool:
-        """Whether the positions are others than those of the mesh, so that its normals and tangents do not fit."""
+        """Whether positions are not those of the mesh, so that its normals and tangents do not fit."""
         return False
 
     @property
@@ -41,15 +41,16 @@ class Geometry(ABC):
 
     @property
     def rest(self) -> Any:
-        """Positions before anything moves them, (V, 3) or a VEC3 list, by which faces that share no vertices are joined;
-        None if there are none."""
+        """Positions before anything moves them, (V, 3) or a VEC3 list, by which faces that share no vertices
+        are joined; None if there are none."""
         return None if self.mesh is None else self.mesh.positions
 
     @abstractmethod
     def lists(self) -> dict[str, Any]:
-        """By name, in coordinates of its own: ``positions`` (V, 3), (N, V, 3) or a VEC3 list, and ``faces`` (F, 3); where
-        there are some, ``uvs`` with ``uv_faces``, ``colours`` with ``colour_faces``, ``normals`` with ``normal_faces``,
-        ``texture``, and ``colour`` (3,). Lists without faces of their own have one row a vertex. Missing ones may be None."""
+        """By name, in coordinates of its own: ``positions`` (V, 3), (N, V, 3) or a VEC3 list, and ``faces``
+        (F, 3); where there are some, ``uvs`` with ``uv_faces``, ``colours`` with ``colour_faces``,
+        ``normals`` with ``normal_faces``, ``texture``, and ``colour`` (3,). Lists without faces of their own
+        have one row a vertex. Missing ones may be None."""
 
 
 class MovedGeometry(Geometry):
@@ -73,9 +74,9 @@ class MovedGeometry(Geometry):
 class TriangleGeometry(KnownAttributes, Geometry):
     """The triangles of a mesh, with lists instead of its own.
 
-    mesh: a ``Mesh``, or a pair (positions, faces).  positions: (V, 3), (N, V, 3) or a VEC3 list.  colours: linear, (V, 3)
-    or a VEC3 list.  uvs: (U, 2) or a VEC2 list, one a vertex or numbered by ``uv_faces`` (F, 3).  texture: linear,
-    (H, W, 3) or a VEC3 image.  Differentiable in each Variable. Raises InputError.
+    mesh: a ``Mesh``, or a pair (positions, faces).  positions: (V, 3), (N, V, 3) or a VEC3 list.  colours:
+    linear, (V, 3) or a VEC3 list.  uvs: (U, 2) or a VEC2 list, one a vertex or numbered by ``uv_faces`` (F,
+    3).  texture: linear, (H, W, 3) or a VEC3 image.  Differentiable in each Variable. Raises InputError.
 
     >>> TriangleGeometry(primitives.cube()).lists()["faces"].shape
     (12, 3)
@@ -135,7 +136,7 @@ class TriangleGeometry(KnownAttributes, Geometry):
 
 
 def mesh_lists(mesh: Mesh, given: dict[str, Any]) -> dict[str, Any]:
-    """The lists of a mesh, with those given instead: UVs bring their texture, and new positions have no normals."""
+    """The lists of a mesh, some given instead: UVs bring their texture, and new positions have no normals."""
     mesh.validate()
     lists: dict[str, Any] = {"positions": mesh.positions, "faces": mesh.faces, "colour": mesh.color}
     if mesh.uvs is not None and "uvs" not in given:

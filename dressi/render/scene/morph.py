@@ -1,4 +1,4 @@
-"""Shapes that are weighted sums of displacements: morph targets, blend shapes, the modes of a statistical model."""
+"""Shapes that are weighted sums of displacements: morph targets, blend shapes, statistical models."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MOST_MODES = 4096
 
 
 def weighted_sum(name: str, modes: np.ndarray, weights: Variable) -> Variable:
-    """VEC3 list of V entries: the sum of weights[m] * modes[m]. Differentiable in the weights; the gradient by a weight is the
-    product of its mode with that of the sum, over all vertices at once.
+    """VEC3 list of V entries: the sum of weights[m] * modes[m]. Differentiable in the weights; the gradient
+    by a weight is the product of its mode with that of the sum, over all vertices at once.
 
     modes: (M, V, 3), data.  weights: FLOAT list of M entries, batch 1 or N.
 
@@ -41,11 +41,13 @@ def weighted_sum(name: str, modes: np.ndarray, weights: Variable) -> Variable:
 class MorphGeometry(KnownAttributes, MovedGeometry):
     """A mesh whose vertices are moved by weighted displacements: positions + sum of weights[m] * modes[m].
 
-    mesh: a ``Mesh``.  modes: (M, V, 3), in coordinates of the mesh.  weights: (M,), (N, M) for N tiles, or a FLOAT list of M
-    entries, batch 1 or N.  normal_modes: (M, K, 3), displacements of the K normals of the mesh; without them normals are
-    those of the moved shape.  positions: instead of those of the mesh, (V, 3) or a VEC3 list.  names: of the modes.
+    mesh: a ``Mesh``.  modes: (M, V, 3), in coordinates of the mesh.  weights: (M,), (N, M) for N tiles, or a
+    FLOAT list of M entries, batch 1 or N.  normal_modes: (M, K, 3), displacements of the K normals of the
+    mesh; without them normals are those of the moved shape.  positions: instead of those of the mesh, (V, 3)
+    or a VEC3 list.  names: of the modes.
 
-    Differentiable in weights and positions: an exact sum, and its transpose. The modes are data. Raises InputError.
+    Differentiable in weights and positions: an exact sum, and its transpose. The modes are data. Raises
+    InputError.
 
     >>> cube = primitives.cube()
     >>> shape = MorphGeometry(cube, cube.positions[None], [0.5])  # half as large again

@@ -1,9 +1,7 @@
 """Nodes and scenes.
 
-body = Node(load_mesh("body.glb"), name="body")
-wheel = load_mesh("wheel.glb")
-scene = Scene([body, Node(wheel, to_world=left), Node(wheel, to_world=right)])
-picture = render(scene, camera, light=sun)
+body = Node(load_mesh("body.glb"), name="body") wheel = load_mesh("wheel.glb") scene = Scene([body,
+Node(wheel, to_world=left), Node(wheel, to_world=right)]) picture = render(scene, camera, light=sun)
 """
 
 from __future__ import annotations
@@ -36,15 +34,17 @@ SHOWN = 8
 class Node:
     """A shape with a material at a place. Raises InputError.
 
-    geometry: a ``Mesh`` with its own texture, colours and material, a pair (positions, faces), or a ``Geometry``:
-    ``TriangleGeometry``, ``MorphGeometry``, ``SkinnedGeometry``; or a ``StrandGeometry`` or ``PointGeometry``. Nodes that
-    share one object are instances: Variables in it are shared, and gradients by them are sums.
-    material: a ``Material`` instead of the mesh's, parts that replace those of the mesh, as ``render`` takes them: values,
-    maps or Variables by name, or a surface of one's own, a ``Bsdf``. Of strands and points a function of a ``StrandPoint``,
-    such as ``KajiyaKay``; by default strands are lit by that model, and points have their colours.
-    to_world: from coordinates of the geometry to the world, (4, 4), (N, 4, 4) or a MAT4 1x1 with 1 or N tiles; None for the
-    world itself. Differentiable. In a mirror faces are turned, so that their fronts stay outside; whether a Variable mirrors
-    is taken from the value that it was made with.
+    geometry: a ``Mesh`` with its own texture, colours and material, a pair (positions, faces), or a
+    ``Geometry``: ``TriangleGeometry``, ``MorphGeometry``, ``SkinnedGeometry``; or a ``StrandGeometry`` or
+    ``PointGeometry``. Nodes that share one object are instances: Variables in it are shared, and gradients by
+    them are sums.
+    material: a ``Material`` instead of the mesh's, parts that replace those of the mesh, as ``render`` takes
+    them: values, maps or Variables by name, or a surface of one's own, a ``Bsdf``. Of strands and points a
+    function of a ``StrandPoint``, such as ``KajiyaKay``; by default strands are lit by that model, and points
+    have their colours.
+    to_world: from coordinates of the geometry to the world, (4, 4), (N, 4, 4) or a MAT4 1x1 with 1 or N
+    tiles; None for the world itself. Differentiable. In a mirror faces are turned, so that their fronts stay
+    outside; whether a Variable mirrors is taken from the value that it was made with.
     name: in messages, files and ``Scene.replace``; by default that of the geometry.
 
     >>> Node(primitives.cube(), {"metallic": 1.0}, name="box").name
@@ -116,8 +116,8 @@ def _matrix(name: str, value: Any) -> np.ndarray | Variable | None:
 class Scene:
     """What is drawn together: nodes, which hide each other and shade each other. Raises InputError.
 
-    nodes: one or more ``Node``.  cameras, lights: those of the file that ``load_scene`` read, by name and as a list; ``render``
-    takes them only when they are given to it.
+    nodes: one or more ``Node``.  cameras, lights: those of the file that ``load_scene`` read, by name and as
+    a list; ``render`` takes them only when they are given to it.
 
     >>> scene = Scene([Node(primitives.cube(), name="left"), Node(primitives.cube(), to_world=np.diag([2, 2, 2, 1.0]))])
     >>> [node.name for node in scene]

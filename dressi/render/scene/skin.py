@@ -21,15 +21,17 @@ SLACK = 0.02
 
 
 class SkinnedGeometry(KnownAttributes, MovedGeometry):
-    """A mesh that joints move: a vertex p goes to the sum of weight * joint @ inverse_bind @ p over its joints.
+    """A mesh that joints move: a vertex p goes to the sum of weight * joint @ inverse_bind @ p.
 
-    geometry: a ``Mesh`` or a ``MorphGeometry``, in the pose in which it was bound.  joints: (V, 4 n) numbers of joints.
-    weights: (V, 4 n), not negative, which add up to 1 for each vertex.  inverse_bind: (K, 4, 4), from the world to each joint
-    in that pose.  skeleton: a ``Skeleton`` of K joints, or their matrices to the world: (K, 4, 4), (N, K, 4, 4) or a MAT4
-    list. The result lies in the world of the skeleton. Normals turn by the cofactors of the blended matrix.
+    geometry: a ``Mesh`` or a ``MorphGeometry``, in the pose in which it was bound.  joints: (V, 4 n) numbers
+    of joints.
+    weights: (V, 4 n), not negative, which add up to 1 for each vertex.  inverse_bind: (K, 4, 4), from the
+    world to each joint in that pose.  skeleton: a ``Skeleton`` of K joints, or their matrices to the world:
+    (K, 4, 4), (N, K, 4, 4) or a MAT4 list. The result lies in the world of the skeleton. Normals turn by the
+    cofactors of the blended matrix.
 
-    Differentiable in the matrices, and in what the geometry is differentiable in. Raises InputError with the name of the
-    mesh.
+    Differentiable in the matrices, and in what the geometry is differentiable in. Raises InputError with the
+    name of the mesh.
 
     >>> cube = primitives.cube()
     >>> joints, weights = np.zeros((8, 4), int), np.eye(4)[np.zeros(8, int)]
@@ -101,7 +103,7 @@ class SkinnedGeometry(KnownAttributes, MovedGeometry):
         return InputError(f"skin of mesh '{self.name}': {text}")
 
     def posed(self, skeleton: Any) -> SkinnedGeometry:
-        """The same shape with the joints at other places: a ``Skeleton``, or matrices to the world. Raises InputError."""
+        """The same shape with another pose: a ``Skeleton``, or matrices to the world. Raises InputError."""
         return SkinnedGeometry(self.bound, self.joints, self.weights, self.inverse_bind, skeleton)
 
     @cached_property
@@ -178,9 +180,9 @@ def _turned(matrices: np.ndarray | Variable, rows: Any) -> np.ndarray | Variable
 class Skeleton(KnownAttributes):
     """Joints, of which each has a place in another or in the world.
 
-    parents: for each of K joints the number of its parent, -1 for the world.  local: from each joint to its parent,
-    (K, 4, 4), (N, K, 4, 4), or a MAT4 list of K entries, batch 1 or N.  names: of the joints. Differentiable in local. Raises
-    InputError: a joint that is its own ancestor, shapes that do not fit.
+    parents: for each of K joints the number of its parent, -1 for the world.  local: from each joint to its
+    parent, (K, 4, 4), (N, K, 4, 4), or a MAT4 list of K entries, batch 1 or N.  names: of the joints.
+    Differentiable in local. Raises InputError: a joint that is its own ancestor, shapes that do not fit.
 
     >>> up = np.eye(4)
     >>> up[1, 3] = 1.0
@@ -206,7 +208,8 @@ class Skeleton(KnownAttributes):
             raise InputError(
                 f"joint '{shown(self.names[k])}' has the parent {self.parents[k]}, and there are {count} joints"
             )
-        # For each joint its parent, then the parent's parent, then the ancestor of twice that: -1 beyond the world.
+        # For each joint its parent, then the parent's parent, then the ancestor of twice that: -1 beyond the
+        # world.
         self._steps, step = [], self.parents
         while (step >= 0).any():
             if len(self._steps) > count.bit_length():
@@ -236,7 +239,7 @@ class Skeleton(KnownAttributes):
     def world(self) -> np.ndarray | Variable:
         """From each joint to the world: (K, 4, 4), (N, K, 4, 4) or a MAT4 list. Differentiable in local.
 
-        As many products as the depth of the tree has binary digits: each joins the ways that are known so far."""
+        As many products as the depth of the tree has binary digits: each joins the ways known so far."""
         place = self.local
         for step in self._steps:
             if isinstance(place, Variable):

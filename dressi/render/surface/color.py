@@ -1,4 +1,5 @@
-"""The sRGB transfer curve on the host, exact in both pieces (IEC 61966-2-1), and the check that colours are linear light."""
+"""The sRGB transfer curve on the host, exact in both pieces (IEC 61966-2-1), and the check that colours are
+linear light."""
 
 from __future__ import annotations
 
@@ -35,9 +36,9 @@ def linear_to_srgb(values: np.ndarray) -> np.ndarray:
 
 
 def check_linear(name: str, values: Any, radiance: bool = False) -> None:
-    """Raises InputError for colours that are 8-bit or 16-bit code values, which are 255 times too bright as linear light.
-    Warns for others that are far above 1; a few times 1 is light that a display cannot show. radiance: of lights, which has
-    no bound, so that only the type tells code values.
+    """Raises InputError for colours that are 8-bit or 16-bit code values, which are 255 times too bright as
+    linear light. Warns for others that are far above 1; a few times 1 is light that a display cannot show.
+    radiance: of lights, which has no bound, so that only the type tells code values.
 
     >>> check_linear("texture", np.full((1, 1, 3), 200, np.uint8))
     Traceback (most recent call last):
@@ -64,7 +65,8 @@ def check_linear(name: str, values: Any, radiance: bool = False) -> None:
 
 
 def decoded(codes: Variable) -> Variable:
-    """Linear light of sRGB codes (float image); below 0 the curve goes on straight, above 1 as a power. Differentiable.
+    """Linear light of sRGB codes (float image); below 0 the curve goes on straight, above 1 as a power.
+    Differentiable.
 
     >>> from dressi import evaluate
     >>> evaluate(decoded(Variable.of([0.0, 0.5, 1.0], FLOAT))).round(3).tolist()

@@ -31,14 +31,14 @@ class Projected(NamedTuple):
     """Vertices on the screen: lists with the batch of the clip positions."""
 
     smooth: Variable
-    """VEC4 (x, y, depth, w): the place on the screen and the depth, 1 at the far plane. For a vertex nearer than the near
-    plane (x w, y w, z, w) with z < 0. Zeros for dropped vertices. Differentiable."""
+    """VEC4 (x, y, depth, w): the place on the screen and the depth, 1 at the far plane. For a vertex nearer
+    than the near plane (x w, y w, z, w) with z < 0. Zeros for dropped vertices. Differentiable."""
     vertex: Variable
     """The same without derivative."""
 
 
 def finite(position: Variable) -> Variable:
-    """The clip positions (VEC4), zeros for those that are NaN or too large: a face that uses one is not drawn.
+    """The clip positions (VEC4), zeros for NaN and too large ones: a face that uses one is not drawn.
 
     Differentiable; the gradient of a position that became zero is zero.
     """
@@ -48,7 +48,8 @@ def finite(position: Variable) -> Variable:
 def to_clip(position: Variable | np.ndarray, matrices: Variable | np.ndarray) -> Variable:
     """Clip positions (VEC4 list, N tiles) of positions (VEC3 list or array (V, 3)) shared by N views.
 
-    matrices: MAT4 1x1, N tiles, or an array (4, 4) or (N, 4, 4): world to clip. Differentiable in both. Raises GraphError.
+    matrices: MAT4 1x1, N tiles, or an array (4, 4) or (N, 4, 4): world to clip. Differentiable in both.
+    Raises GraphError.
 
     >>> from dressi.render import Camera
     >>> camera = Camera.perspective(45, (32, 32), (0, 0, 4), (0, 0, 0))
@@ -75,9 +76,9 @@ def clip_list(position: Variable | np.ndarray) -> Variable:
 def project(position: Variable, size: Size) -> Projected:
     """Screen positions of clip positions (VEC4 list, batch N) for an image of ``size``.
 
-    A vertex nearer than the near plane (z < 0) has no place on the screen; its faces and edges are clipped. Dropped, with
-    their faces, are vertices with z >= 0 behind the viewer (w <= 0, which no camera produces), with NaN, or farther than
-    FARTHEST. Raises GraphError if position is not VEC4.
+    A vertex nearer than the near plane (z < 0) has no place on the screen; its faces and edges are clipped.
+    Dropped, with their faces, are vertices with z >= 0 behind the viewer (w <= 0, which no camera produces),
+    with NaN, or farther than FARTHEST. Raises GraphError if position is not VEC4.
     """
     vertex = _projected(position, aspect=size[0] / size[1])
     return Projected(vertex, F.stop_gradient(vertex))
@@ -96,8 +97,8 @@ def _projected(position: Variable, *, aspect: float) -> Variable:
 
 
 def eye_of(matrices: Variable) -> Variable:
-    """VEC3: the places of the cameras of projections, one a view: what the rows of x, y and w of a matrix take to 0. A
-    parallel projection has none, and sees all from so far that directions are alike."""
+    """VEC3: the places of the cameras of projections, one a view: what the rows of x, y and w of a matrix
+    take to 0. A parallel projection has none, and sees all from so far that directions are alike."""
     rows = F.transpose(matrices)
     x, y, w = (F.column(rows, k) for k in (0, 1, 3))
     far, across = is_parallel(matrices), F.cross(x.xyz, y.xyz)
@@ -108,18 +109,20 @@ def eye_of(matrices: Variable) -> Variable:
 
 
 def is_parallel(matrices: Variable) -> Variable:
-    """FLOAT mask, one a view: whether matrices (MAT4) to clip space are parallel projections, whose w is the same everywhere.
-    No derivative."""
+    """FLOAT mask, one a view: whether matrices (MAT4) to clip space are parallel projections, whose w is the
+    same everywhere. No derivative."""
     rows = F.transpose(F.stop_gradient(matrices))
     x, y, w = (F.column(rows, k).xyz for k in (0, 1, 3))
     return F.less(F.abs(F.dot(F.cross(x, y), w)), 1e-6 * F.length(x) * F.length(y) * F.length(w) + 1e-30)
 
 
 def view_depth(clip: Variable, matrices: Variable) -> Variable:
-    """FLOAT list: the distance from the camera along its axis, w, of clip positions (VEC4 list) by matrices (MAT4, one a view).
+    """FLOAT list: the distance from the camera along its axis, w, of clip positions (VEC4 list) by matrices
+    (MAT4, one a view).
 
-    A parallel projection has no place of a camera, and its w is the same everywhere: its depth is z / w, 0 at the near plane
-    and 1 at the far one, so that (far - near) times it is the distance from the near plane. Differentiable in clip."""
+    A parallel projection has no place of a camera, and its w is the same everywhere: its depth is z / w, 0 at
+    the near plane and 1 at the far one, so that (far - near) times it is the distance from the near plane.
+    Differentiable in clip."""
     return depth_of_zw(F.swizzle(clip, "zw"), matrices)
 
 
@@ -177,7 +180,7 @@ def box(
     low: Like,
     high: Like,
 ) -> Variable:
-    """VEC2: the corners of boxes along lines from ``start`` to ``end``, VEC2, and as far beyond as the rest says."""
+    """VEC2: the corners of boxes along lines from ``start`` to ``end``, VEC2, and beyond them."""
     way = F.select(at.right, end + along * ahead, start - along * behind)
     return way + across(along) * F.select(at.up, high, F.neg(low))
 

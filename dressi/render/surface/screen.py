@@ -1,7 +1,8 @@
 """From projected vertices to pixels: visible faces, the hard raster, barycentric coordinates.
 
-Lengths on the screen are in units of the image height: x in [0, W / H], y in [0, 1], y down; the centre of pixel
-(x, y) is ((x + 0.5) / H, (y + 0.5) / H). Lists (vertices, faces) are images that wrap, counted row by row.
+Lengths on the screen are in units of the image height: x in [0, W / H], y in [0, 1], y down; the centre of
+pixel (x, y) is ((x + 0.5) / H, (y + 0.5) / H). Lists (vertices, faces) are images that wrap, counted row by
+row.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from .projection import Projected, clip_list, finite, project
 AREA_MINIMUM = 1e-10
 """Faces with twice the projected area at most this, in square image heights, are dropped."""
 OUTSIDE = 0.1
-"""Barycentric weights are at least minus this. Drivers round corners to a grid of up to 1/16 pixel, so that a sliver may
-cover a centre that lies many times its width beside it: what is extrapolated to there is noise, and other noise on other
-drivers."""
+"""Barycentric weights are at least minus this. Drivers round corners to a grid of up to 1/16 pixel, so that a
+sliver may cover a centre that lies many times its width beside it: what is extrapolated to there is noise,
+and other noise on other drivers."""
 CULLING = {"none": 0, "back": 1}
 
 
 def with_margin(position: Variable, size: Size, margin: int) -> tuple[Variable, Size]:
     """Clip positions and size for images with ``margin`` more pixels on every side.
 
-    ``F.crop(image, margin, margin, size)`` is the picture without the margin. The unit of lengths on the screen is the
-    height of the larger image. Differentiable in position (VEC4).
+    ``F.crop(image, margin, margin, size)`` is the picture without the margin. The unit of lengths on the
+    screen is the height of the larger image. Differentiable in position (VEC4).
 
     >>> with_margin(Variable.of(np.ones((8, 4))), (32, 32), 4)[1]
     (40, 40)
@@ -65,7 +66,7 @@ def present(v: Variable) -> Variable:
 
 
 def spanned(u: Variable, v: Variable) -> Variable:
-    """FLOAT: u.y v.x - u.x v.y, twice the area that two VEC2 span, positive when counter-clockwise for the viewer (y
+    """FLOAT: u.y v.x - u.x v.y: twice the area spanned, positive when counter-clockwise for the viewer (y
     down)."""
     return u.y * v.x - u.x * v.y
 
@@ -99,8 +100,8 @@ def is_present(v: np.ndarray) -> np.ndarray:
 
 
 def shown_faces(faces: Variable, vertex: Variable, cull: int) -> Variable:
-    """FLOAT list like ``faces`` (IVEC3): 0 for those that are not drawn: a missing corner, all corners too near or too far,
-    no area, or turned away with ``cull`` 1.  vertex: ``Projected.vertex``."""
+    """FLOAT list like ``faces`` (IVEC3): 0 for those that are not drawn: a missing corner, all corners too
+    near or too far, no area, or turned away with ``cull`` 1.  vertex: ``Projected.vertex``."""
     return shown(*(F.lookup(vertex, F.component(faces, i)) for i in range(3)), cull=cull)
 
 
@@ -130,9 +131,9 @@ def rasterize_hard(
 ) -> Variable:
     """The nearest face at every pixel, -1 for none; INT of ``size``, batch of the positions, no derivative.
 
-    position: VEC4 clip-space list.  faces: IVEC3 list, of which the first ``face_count`` are drawn.  cull: "none"
-    or "back" (faces turned away, clockwise for the viewer). Faces are clipped at the near plane; those without area,
-    or with a missing corner (``project``), are dropped.
+    position: VEC4 clip-space list.  faces: IVEC3 list, of which the first ``face_count`` are drawn.  cull:
+    "none" or "back" (faces turned away, clockwise for the viewer). Faces are clipped at the near plane; those
+    without area, or with a missing corner (``project``), are dropped.
 
     >>> cube, camera = primitives.cube(), Camera.perspective(45, (32, 32), (0, 0, 4), (0, 0, 0))
     >>> rasterize_hard(to_clip(cube.positions, camera.world_to_clip), cube.faces, size=(32, 32), face_count=12).shape
@@ -156,7 +157,7 @@ class DrawnMesh:
     cull: str = "none"
     """"none" or "back"."""
     keep: Callable[[Variable], Variable] | None = None
-    """For surfaces with cut-outs: the FLOAT mask that is 0 where a face (INT) is cut out at the pixel. None: nowhere."""
+    """For cut-outs: the FLOAT mask that is 0 where a face (INT) is cut out at the pixel. None: nowhere."""
     seen: Variable | None = None
     """INT: the nearest face at every pixel, -1 for none, if it is known already. None: the mesh is drawn."""
     live: Variable | None = None
@@ -183,12 +184,12 @@ class DrawnMesh:
         return Surface(self.faces, face, barycentric(self.position, corners(face, self.faces), self.size))
 
     def drawn(self, fragment: Fragment | None) -> Variable:
-        """INT: the face whose fragment wins, -1 for none (``F.rasterize``). Without ``fragment`` the nearest one wins."""
+        """INT: the face whose fragment wins, -1 for none (``F.rasterize``). Without one the nearest wins."""
         how = {"size": self.size, "triangles": self.face_count, "live": self._shown}
         return F.rasterize(self.clip, self.faces, fragment=fragment, **how)
 
     def summed(self, value: Callable[[Variable, Variable], Any], limit: Variable | None = None) -> Variable:
-        """The sum of ``value(face, depth)`` over all fragments at each pixel, nearer than ``limit`` (``F.accumulate``)."""
+        """The sum of ``value(face, depth)`` over all fragments nearer than ``limit`` (``F.accumulate``)."""
         how = {"size": self.size, "triangles": self.face_count, "live": self._shown}
         return F.accumulate(self.clip, self.faces, value=value, limit=limit, **how)
 
@@ -228,14 +229,15 @@ def corners(face: Variable, faces: Variable) -> Corners:
 def pixel_rays(
     position: Variable, at: Corners, size: Size, place: Variable | None = None
 ) -> tuple[Variable, Variable, Variable, Variable]:
-    """At each pixel x, y and w (VEC3 each, clip space) of the three corners, and x and y of its ray where w is 1, VEC2.
+    """At each pixel x, y and w (VEC3 each, clip space) of the three corners, and x and y of its ray where w
+    is 1, VEC2.
 
     place: VEC2, places on the screen instead of the pixel centres."""
     table = F.swizzle(position, "xyw")
     rows = F.transpose(F.mat3(*(F.lookup(table, i) for i in at)))
     if place is None:
-        # One product: of two, the simplifier makes one in images but not in the fragments of draws. Depths that are
-        # compared between the two (``layers.peel``) would differ in their last bit.
+        # One product: of two, the simplifier makes one in images but not in the fragments of draws. Depths
+        # that are compared between the two (``layers.peel``) would differ in their last bit.
         ray = (F.to_float(F.pixel_coordinates(size)) + 0.5) * (2.0 / size[0], 2.0 / size[1]) - 1.0
     else:
         ray = place * (2.0 * size[1] / size[0], 2.0) - 1.0
@@ -247,16 +249,17 @@ def barycentric(
 ) -> Variable:
     """VEC3: perspective-correct weights of the three corners at each pixel; they add up to 1.
 
-    position: VEC4 clip-space list (vertices behind the viewer are allowed).  place: VEC2, places on the screen instead of
-    the pixel centres. Outside of the face weights are negative and extrapolate, down to -OUTSIDE; with ``clamp`` they are
-    cut at 0. Those that are cut are normalised. (0, 0, 0) where there is no face. Differentiable in position and place.
+    position: VEC4 clip-space list (vertices behind the viewer are allowed).  place: VEC2, places on the
+    screen instead of the pixel centres. Outside of the face weights are negative and extrapolate, down to
+    -OUTSIDE; with ``clamp`` they are cut at 0. Those that are cut are normalised. (0, 0, 0) where there is no
+    face. Differentiable in position and place.
 
     >>> face, clip = Variable(INT, (32, 32), name="face"), Variable.of(np.ones((3, 4)))
     >>> barycentric(clip, corners(face, np.array([[0, 1, 2]])), (32, 32)).vtype
     VEC3
     """
-    # In coordinates relative to the pixel's ray, weight i is the area spanned by the other two corners
-    # (2D homogeneous rasterization, Olano and Greer 1997); no division by w, no cancellation far from the origin.
+    # In coordinates relative to the pixel's ray, weight i is the area spanned by the other two corners (2D
+    # homogeneous rasterization, Olano and Greer 1997); no division by w, no cancellation far from the origin.
     x, y, w, ray = pixel_rays(position, at, size, place)
     areas = F.cross(x - w * ray.x, y - w * ray.y)
     whole = F.stop_gradient(F.sum_components(areas))
@@ -267,10 +270,10 @@ def barycentric(
 
 
 def interpolate(table: Variable, at: Corners, weights: Variable) -> Variable:
-    """The attribute in ``table`` (list, FLOAT or vectors) of the three corners, weighted; 0 where there is no face.
+    """The attribute in ``table`` (list, FLOAT or vectors) of the three corners, weighted; 0 without a face.
 
-    ``at`` may come from another list of faces than the weights: texture coordinates with indices of their own.
-    Differentiable in the table and the weights.
+    ``at`` may come from another list of faces than the weights: texture coordinates with indices of their
+    own. Differentiable in the table and the weights.
 
     >>> face, clip = Variable(INT, (32, 32), name="face"), Variable.of(np.ones((3, 4)))
     >>> at = corners(face, np.array([[0, 1, 2]]))
@@ -290,13 +293,13 @@ class Surface:
     face: Variable
     """INT: the face it lies on, -1 where there is none. No derivative."""
     weights: Variable
-    """VEC3: barycentric weights of the corners of the face, 0 where there is none; differentiable in the positions."""
+    """VEC3: barycentric weights of the corners, 0 where there is none; differentiable in the positions."""
 
     def interpolate(self, table: Variable, faces: Variable | None = None) -> Variable:
         """The attribute in ``table`` (list, FLOAT or vectors) at the point, 0 where there is none.
 
-        faces: IVEC3 list of the corners' entries in the table, such as those of texture coordinates; by default the
-        mesh's own. Differentiable in the table and the positions.
+        faces: IVEC3 list of the corners' entries in the table, such as those of texture coordinates; by
+        default the mesh's own. Differentiable in the table and the positions.
         """
         return interpolate(table, corners(self.face, self.faces if faces is None else faces), self.weights)
 
@@ -314,7 +317,7 @@ def covered(face: Variable) -> Variable:
 
 
 def flat_normal(position: Variable, at: Corners) -> Variable:
-    """VEC3: unit normal of the face at each pixel, outward for counter-clockwise corners; 0 where there is none.
+    """VEC3: unit normal of the face at each pixel, outward for counter-clockwise corners; 0 without one.
 
     position: VEC3 list. Differentiable in position.
 

@@ -39,7 +39,8 @@ def _inverse_uv(
 
 
 GRADIENTS = {"exact": _exact, "inverse_uv": _inverse_uv}
-"""Ways to differentiate by the texture, by name: samplers of (texture, uv, mask, step, level) and of how to read it."""
+"""Ways to differentiate by the texture: samplers of (texture, uv, mask, step, level) and of how to read
+it."""
 
 
 def texture_uv(uvs: Variable, at: Corners, weights: Variable) -> Variable:
@@ -66,13 +67,15 @@ def texture_colour(
     layers: int = 1,
     layer: Variable | None = None,
 ) -> Variable:
-    """The texture (float image of colours, linear) at uv (VEC2) where there is a face (INT, -1: none), else 0.
+    """The texture (float image of linear colours) at uv (VEC2) where there is a face (INT, -1: none), else 0.
 
-    Bilinear, or with ``level`` (FLOAT, ``uv_level``) trilinear; (0, 0) is the corner of the first texel, v grows downward.
-    wrap: a name of ``F.sample``, or two, along u and v.  gradient: "exact" adds the gradients of all pixels to the texels they
-    read (``scatter_add``); "inverse_uv" (section 3.3 of the paper) lets each texel take that of one pixel which shows it,
-    chosen anew by a Sobol jitter each step: ``step`` is then an INT 1x1 Variable that counts up.  layers, layer: of a stack
-    of textures, as ``F.sample`` takes them. Raises InputError.
+    Bilinear, or with ``level`` (FLOAT, ``uv_level``) trilinear; (0, 0) is the corner of the first texel, v
+    grows downward.
+    wrap: a name of ``F.sample``, or two, along u and v.  gradient: "exact" adds the gradients of all pixels
+    to the texels they read (``scatter_add``); "inverse_uv" (section 3.3 of the paper) lets each texel take
+    that of one pixel which shows it, chosen anew by a Sobol jitter each step: ``step`` is then an INT 1x1
+    Variable that counts up.  layers, layer: of a stack of textures, as ``F.sample`` takes them. Raises
+    InputError.
 
     >>> texture_colour(Variable(VEC3, (64, 64)), Variable(VEC2, (32, 32)), Variable(INT, (32, 32))).shape
     (1, 32, 32, 3)
@@ -84,14 +87,16 @@ def texture_colour(
     return F.select(mask, GRADIENTS[gradient](texture, uv, mask, step, level, **how), 0.0)
 
 
-# The footprint of a pixel on a surface: how barycentric weights and texture coordinates change from pixel to pixel.
+# The footprint of a pixel on a surface: how barycentric weights and texture coordinates change from pixel to
+# pixel.
 
 
 def barycentric_slopes(position: Variable, at: Corners, size: Size) -> tuple[Variable, Variable]:
-    """(VEC3, VEC3): the derivatives of the weights of ``barycentric`` by one pixel to the right and one pixel down.
+    """(VEC3, VEC3): the derivatives of the weights of ``barycentric`` by one pixel to the right and one pixel
+    down.
 
-    Exact at the pixel centre, perspective included; (0, 0, 0) where there is no face. Arguments as for ``barycentric``.
-    Differentiable in position.
+    Exact at the pixel centre, perspective included; (0, 0, 0) where there is no face. Arguments as for
+    ``barycentric``. Differentiable in position.
 
     >>> face, clip = Variable(INT, (32, 32), name="face"), Variable.of(np.ones((3, 4)))
     >>> [slope.vtype for slope in barycentric_slopes(clip, corners(face, np.array([[0, 1, 2]])), (32, 32))]
@@ -141,9 +146,9 @@ def interpolate_with_slopes(
 ) -> Interpolated:
     """An attribute of the vertices at each pixel with its screen derivatives, perspective-correct and exact.
 
-    table: list, FLOAT or vectors.  at, position, size: as for ``barycentric``.  table_at: the corners' entries in the table,
-    by default ``at``.  slopes: ``barycentric_slopes``, if they were made before. Values are 0 where there is no face.
-    Differentiable in table and position. Raises GraphError.
+    table: list, FLOAT or vectors.  at, position, size: as for ``barycentric``.  table_at: the corners'
+    entries in the table, by default ``at``.  slopes: ``barycentric_slopes``, if they were made before. Values
+    are 0 where there is no face. Differentiable in table and position. Raises GraphError.
 
     >>> at = corners(Variable(INT, (32, 32), name="face"), np.array([[0, 1, 2]]))
     >>> uv = interpolate_with_slopes(Variable.of(np.ones((3, 2))), at, Variable.of(np.ones((3, 4))), (32, 32))
@@ -161,8 +166,8 @@ def uv_level(
 ) -> Variable:
     """FLOAT: the level of a texture of ``size`` for ``F.sample`` with filter "trilinear".
 
-    uvs, at: as for ``texture_uv``.  slopes: ``barycentric_slopes``.  samples: how many samples share a pixel; each stands
-    for that part of its area. Differentiable in uvs and slopes.
+    uvs, at: as for ``texture_uv``.  slopes: ``barycentric_slopes``.  samples: how many samples share a pixel;
+    each stands for that part of its area. Differentiable in uvs and slopes.
 
     >>> at = corners(Variable(INT, (32, 32), name="face"), np.array([[0, 1, 2]]))
     >>> slopes = barycentric_slopes(Variable.of(np.ones((3, 4))), at, (32, 32))

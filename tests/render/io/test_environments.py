@@ -1,4 +1,4 @@
-"""OpenEXR files in and out, 16-bit colour, and environment maps: what is kept, and what is refused in one sentence."""
+"""OpenEXR, 16-bit colour and environment maps: what is kept, and what is refused in one sentence."""
 
 import io
 import sys

@@ -494,7 +494,8 @@ def test_several_materials(tmp_path, monkeypatch):
         mesh = load_mesh(path)
     found = mesh.material
     assert found.double_sided and found.alpha is None
-    # The first two faces are red light without a texture, the others have the texture and a roughness of its own.
+    # The first two faces are red light without a texture, the others have the texture and a roughness of its
+    # own.
     uv = mesh.uvs[mesh.uv_faces].mean(1)
     rough, light = (
         bilinear(image, uv, found.wrap) for image in (found.metallic_roughness[..., 1:], found.emission_map)

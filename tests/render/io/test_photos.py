@@ -269,7 +269,7 @@ def test_real_photographs(data, name, size, count, least):
 
 @pytest.fixture(scope="module")
 def calibration_scene():
-    """Five pictures of an object off the middle of the world, by cameras whose principal points are off the middle."""
+    """Five pictures of an object off the middle of the world; principal points are off the middle, too."""
     mesh = primitives.bumpy_ellipsoid(2)
     mesh.texture = np.random.default_rng(0).random((4, 4, 3))
     mesh.positions = mesh.positions + (0.2, 0.1, -0.3)
@@ -458,7 +458,7 @@ def test_distortion_is_undone(lens):
 
 
 def distorted(folder, calibration_scene, lens):
-    """Replace the folder's pictures by what a lens would have shown of the scene, drawn at four times the size."""
+    """Replace the folder's pictures by what a lens would have shown, drawn at four times the size."""
     mesh, cameras, *_ = calibration_scene
     large = (4 * SIZE[0], 4 * SIZE[1])
     fine, fine_masks = images_of(mesh, cameras.resized(large).matrices, large)

@@ -1,4 +1,4 @@
-"""glTF scenes: what is written comes back, what files say is drawn, and what they cannot say is one sentence."""
+"""glTF scenes: what is written comes back, files are drawn, and what they cannot say is one sentence."""
 
 import json
 import shutil

@@ -197,7 +197,8 @@ def test_bridges_to_holes_are_followed():
     ring = np.array(outer + inner, float)
     faces = triangulate(np.c_[ring, np.zeros(10)], np.array([10]))[1]
     assert covered(np.c_[ring, np.zeros(10)], faces) == pytest.approx(shoelace(ring))
-    # A corner on one side of a bridge, which lies on the other but for rounding, and corners that are twice in a row.
+    # A corner on one side of a bridge, which lies on the other but for rounding, and corners that are twice
+    # in a row.
     inner = [[1.46, 2.97], [1.4624824487131751, 1.9135855013906466], [2.1965558289943616, 0.7637972094349612]]
     inner += [
         [0.2672433897881803, 0.09292718749315965],

@@ -1,5 +1,6 @@
-"""Points of surfaces: textures, footprints of pixels, faces that reach in front of the near plane and behind the viewer, and
-positions that are no numbers: in the hard raster and in every form, on the oracle and every driver."""
+"""Points of surfaces: textures, footprints of pixels, faces that reach in front of the near plane and behind
+the viewer, and positions that are no numbers: in the hard raster and in every form, on the oracle and every
+driver."""
 
 import brute_force
 import numpy as np
@@ -88,7 +89,7 @@ def test_weights_have_the_gradient_of_their_positions():
 
 
 def test_slivers_are_not_extrapolated_to_centres_beside_them():
-    """A face a thousandth of a pixel wide, beside whose centres drivers may see it: the weights stay near the face."""
+    """A face a thousandth of a pixel wide, whose centres drivers may see: the weights stay near it."""
     corners = [(-0.8, -0.8, 0.5), (-0.8 + 1e-3 / 8, -0.8, 0.5), (0.8, 0.9, 0.5)]
     position, faces = sc.flat(corners, [(0, 1, 2)]).variables()
     face = Variable(INT, (16, 16), data=np.zeros((1, 16, 16), int))
@@ -231,7 +232,7 @@ NEAR_SIZE = (64, 48)
 
 
 def passing(depth: float = 0.6) -> sc.Case:
-    """Two walls that pass the viewer, one corner and two corners behind it, before a far triangle, turned away."""
+    """Two walls that pass the viewer, one and two corners behind it, before a far triangle, turned away."""
     points = [(-0.9, -0.3, -2.0), (-0.4, 0.35, -1.5), (-0.5, -0.2, 1.2), (0.5, -0.4, -1.8), (0.3, 0.1, 1.4), (0.7, 0.5, 1.1),
               (-0.8, -0.7, -3.0), (0.0, 0.8, -3.0), (0.9, -0.6, -3.0)]  # fmt: skip
     return sc.Case(sc.to_clip(sc.camera(0, 0, depth, 70), np.array(points)), np.arange(9).reshape(3, 3))
@@ -291,7 +292,7 @@ def test_brute_force_pulls_gradients_through_the_cut():
 
 
 def losses(form: str, clip: np.ndarray, faces: np.ndarray, run=evaluate) -> tuple[np.ndarray, np.ndarray]:
-    """(loss, its gradient) of the picture drawn from each of the clip positions (N, V, 4): views of one batch."""
+    """(loss, its gradient) of the picture from each of the clip positions (N, V, 4), in one batch."""
     case = sc.Case(clip[0], faces)
     position, face_list = case.variables()
     position = Variable(position.vtype, position.size, len(clip), data=clip[:, None])
@@ -304,7 +305,7 @@ def losses(form: str, clip: np.ndarray, faces: np.ndarray, run=evaluate) -> tupl
 
 
 def check_path(run) -> None:
-    """The gradient of the outer form, integrated, is the change of the loss when corners behind the viewer move."""
+    """The gradient of the outer form adds up to the loss's change when corners behind the viewer move."""
     case = passing()
     case = sc.Case(case.clip[:6], case.faces[:2])
     behind = case.clip[:, 3] < 0
@@ -344,8 +345,8 @@ BAD = {
 
 
 def bad_cases() -> np.ndarray:
-    """(N, 8, 4): of two triangles that share an edge, one has a corner that is no good, another has no area; both are
-    seen from both sides. A third triangle has nothing of it."""
+    """(N, 8, 4): of two triangles that share an edge, one has a corner that is no good, another has no area;
+    both are seen from both sides. A third triangle has nothing of it."""
     plain = np.array(
         [(-0.5, -0.4, 0.5, 1), (0.1, -0.5, 0.4, 1), (-0.2, 0.3, 0.6, 1), (0.5, 0.4, 0.5, 1), (0.5, 0.4, 0.5, 1),
          (0.3, -0.7, 0.3, 1), (0.8, -0.6, 0.3, 1), (0.6, -0.2, 0.3, 1)]
@@ -427,8 +428,9 @@ def test_colours_of_a_cut_mesh_are_those_of_brute_force():
 
 
 def check_far(run, form: str) -> None:
-    """A plate and a tetrahedron that the far plane cuts, before one that lies beyond it: what is covered is that of the hard raster,
-    margins end where edges do, and nothing else is drawn; derivatives pass through the cut."""
+    """A plate and a tetrahedron that the far plane cuts, before one that lies beyond it: what is covered is
+    that of the hard raster, margins end where edges do, and nothing else is drawn; derivatives pass through
+    the cut."""
     points = [(-1.5, -0.9, 1.0), (1.5, -0.9, 1.0), (1.5, -0.9, -9.0), (-1.5, -0.9, -9.0), (0, 0.9, -1.0), (-0.6, 0, -1.2), (0.7, 0, -1.3),
               (0.1, 0.4, -6.0), (-0.2, 0.1, -8.0), (0.2, 0.1, -8.0), (0, 0.5, -8.0)]  # fmt: skip
     faces = [(0, 1, 2), (0, 2, 3), (4, 5, 6), (4, 6, 7), (4, 7, 5), (5, 7, 6), (8, 9, 10)]

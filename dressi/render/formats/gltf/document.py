@@ -203,7 +203,7 @@ class Document:
         return count
 
     def accessor(self, index: Any) -> np.ndarray:
-        """(count, width) float64, or int64 for integers that are not normalised. Read-only; shared by its readers."""
+        """(count, width) float64, or int64 for integers that are not normalised. Read-only and shared."""
         if index not in self._accessors:
             values = self._accessor(index, self.item("accessors", index))
             values.flags.writeable = False
@@ -292,7 +292,7 @@ class Document:
         return Damaged(f"{self.node_name(index)} is its own ancestor or has two parents")
 
     def matrix(self, node: dict[str, Any]) -> np.ndarray | None:
-        """(4, 4) from a node to its parent; None where it is the identity. Raises InputError when it is not finite."""
+        """(4, 4) from a node to its parent; None where it is the identity. Raises InputError."""
         if "matrix" in node:
             return self.numbers(node, "matrix", tuple(np.eye(4).reshape(-1))).reshape(4, 4).T
         if not node.keys() & {"translation", "rotation", "scale"}:

@@ -28,7 +28,7 @@ class Materials:
         self._pixels: dict[int, Pixels] = {}
 
     def slots(self, index: int | None) -> dict[str, dict[str, Any]]:
-        """References to textures by their slots, in the order of the table. The first determines the UVs of the mesh."""
+        """References to textures by slots, in the table's order. The first determines the UVs of the mesh."""
         if index is None:
             return {}
         entry = self.document.item("materials", index)
@@ -60,7 +60,8 @@ class Materials:
         return any(self.slots(index) for index in used) or any(one != factors[0] for one in factors)
 
     def chosen(self, used: list[int | None]) -> int | None:
-        """The material of the mesh: the first with a base colour texture, else with any texture, else the first.
+        """The material of the mesh: the first with a base colour texture, else with any texture, else the
+        first.
 
         Warns when textures of others, or factors that differ, are left out."""
         given = [index for index in dict.fromkeys(used) if index is not None]
@@ -120,8 +121,8 @@ class Materials:
     ) -> tuple[np.ndarray | None, Material]:
         """The linear base colour texture (H, W, 3) or None, and everything else of a material.
 
-        uvs: (U, 2) of the mesh in the frame of ``frame``.  second: of the set ``second``. Maps without theirs are left out
-        with a warning.
+        uvs: (U, 2) of the mesh in the frame of ``frame``.  second: of the set ``second``. Maps without theirs
+        are left out with a warning.
         """
         slots = self.slots(index)
         if slots and uvs is None:
@@ -238,7 +239,7 @@ def _name(slot: str) -> str:
 
 
 def _channels(image: Map, pixels: Pixels) -> np.ndarray | None:
-    """A map of one image, which may hold several; None without its channels. Grey counts as each of red, green and blue."""
+    """A map of one image, which may hold several; None without its channels. Grey counts as any colour."""
     values = pixels.linear() if image.light else pixels.codes()
     values = np.repeat(values, 3, axis=-1) if values.shape[-1] == 1 else values
     if max(image.columns) >= values.shape[-1]:
@@ -279,7 +280,7 @@ class Frame:
         return bool((scale > 0).all() and np.allclose(self.matrix, np.diag(scale)))
 
     def after(self, base: Frame) -> tuple[np.ndarray, np.ndarray]:
-        """(2, 2) and (2,) from the UVs of another frame of the same set, that has an inverse, to those of this one."""
+        """(2, 2) and (2,) from the UVs of another frame of the same set to those of this one."""
         matrix = self.matrix @ np.linalg.inv(base.matrix)
         return np.round(matrix, 12) + 0.0, np.round(self.offset - matrix @ base.offset, 12) + 0.0
 
@@ -306,8 +307,8 @@ def transform_entry(matrix: np.ndarray, offset: np.ndarray) -> dict[str, Any] | 
 
 
 def turned_normals(normal: np.ndarray, turn: np.ndarray) -> np.ndarray:
-    """Normals (H, W, 3) along the tangents of the map's UVs as those along the tangents of the mesh's UVs: x and y are
-    rotated or mirrored as the matrix (2, 2) does, without its scale."""
+    """Normals (H, W, 3) along the tangents of the map's UVs as those along the tangents of the mesh's UVs: x
+    and y are rotated or mirrored as the matrix (2, 2) does, without its scale."""
     left, _, right = np.linalg.svd(turn)
     back = (left @ right).T  # the inverse of the rotation or mirror; v points down, y up
     x, y = normal[..., 0], -normal[..., 1]

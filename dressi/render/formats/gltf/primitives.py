@@ -1,4 +1,4 @@
-"""The primitives of a glTF file: triangles, as parts that become one mesh with one material, and lines, as strands."""
+"""The primitives of a glTF file: triangles, parts of which become one mesh, and lines, as strands."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class Part:
         """In the world, by a (4, 4) matrix; a mirror turns faces."""
         turn = matrix[:3, :3]
         u, v, w = turn.T
-        # The rows of the inverse times the determinant: normals go by them, even where the matrix is singular.
+        # The rows of the inverse times the determinant: normals go by them, even where the matrix is
+        # singular.
         inverse = np.array([np.cross(v, w), np.cross(w, u), np.cross(u, v)])
         determinant = float(u @ inverse[0])
         normals, faces, tangents = self.normals, self.faces, self.tangents
@@ -66,7 +67,8 @@ class Primitives:
         self._read: dict[tuple[int, bool, bool], tuple[np.ndarray | None, Material]] = {}
 
     def drawn(self, placed: Sequence[Placed], *, lines: bool) -> Iterator[tuple[Placed, list[Part]]]:
-        """The nodes that have a mesh, with its parts; a warning names what is not read.  lines: whether lines are not."""
+        """The nodes with a mesh, and its parts; a warning names what is not read.  lines: whether lines are
+        not."""
         nodes = [node for node in placed if "mesh" in node.entry]
         self._check_sizes([node.entry["mesh"] for node in nodes])
         self._name_losses({node.entry["mesh"] for node in nodes}, lines)
@@ -82,8 +84,8 @@ class Primitives:
             yield node, meshes[number]
 
     def _check_sizes(self, placed: Sequence[int]) -> None:
-        """Raise InputError for too many primitives or faces of placed meshes, from the counts alone: before an accessor is
-        decoded."""
+        """Raise InputError for too many primitives or faces of placed meshes, from the counts alone: before
+        an accessor is decoded."""
         count = sum(len(self.document.item("meshes", index)["primitives"]) for index in placed)
         if count > LARGEST_SCENE:
             raise InputError(
@@ -172,8 +174,9 @@ class Primitives:
         return rows[:, :3]
 
     def mesh(self, parts: list[Part]) -> Mesh:
-        """The parts as one mesh that looks like them: maps and factors of several materials lie in one atlas. Where an atlas
-        cannot hold them, the materials of the mesh are those of ``Materials.chosen``, which says so."""
+        """The parts as one mesh that looks like them: maps and factors of several materials lie in one atlas.
+        Where an atlas cannot hold them, the materials of the mesh are those of ``Materials.chosen``, which
+        says so."""
         groups: dict[int | None, list[Part]] = {}
         for part in parts:
             groups.setdefault(part.material, []).append(part)
@@ -194,7 +197,7 @@ class Primitives:
         return self.dressed(mesh, parts, corners)
 
     def dressed(self, mesh: Mesh, parts: list[Part], corners: np.ndarray) -> Mesh:
-        """The mesh with the attributes and the material of its parts.  corners: (F, 3) numbers of their vertices."""
+        """The mesh with attributes and material of its parts.  corners: (F, 3) numbers of their vertices."""
         if any(part.uvs is not None for part in parts):
             if any(part.uvs is None for part in parts):
                 self.document.warn("has parts without UVs, which take the first texel's colour")
@@ -259,7 +262,7 @@ MODES = (1, 2, 3)
 
 
 def lines_of(document: Document, index: int, name: str) -> Iterator[StrandGeometry]:
-    """The primitives of a mesh that are lines, one pixel wide, with the colour of their material. Raises InputError."""
+    """The lines of a mesh, one pixel wide, with the colour of their material. Raises InputError."""
     for entry in document.item("meshes", index)["primitives"]:
         attributes = entry.get("attributes", {})
         if entry.get("mode", 4) not in MODES or "POSITION" not in attributes:

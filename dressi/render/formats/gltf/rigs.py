@@ -61,8 +61,8 @@ class Rigs:
         return self._skinned(node, mesh if weights is None else geometry, *own)
 
     def matrix(self, node: Placed) -> np.ndarray | None:
-        """(4, 4) of the vertices of a node to the world, None where they lie there. Joints say where a skin is, whatever its
-        own node says."""
+        """(4, 4) of the vertices of a node to the world, None where they lie there. Joints say where a skin
+        is, whatever its own node says."""
         return None if "skin" in node.entry else node.matrix
 
     def posed(self, part: Part, node: Placed) -> Part:
@@ -131,8 +131,8 @@ class Rigs:
         return modes
 
     def _normal_modes(self, part: Part, mesh: Mesh, count: int) -> np.ndarray | None:
-        """(count, K, 3) of the normals of the mesh, which become distinct where they move apart. Where targets have none,
-        the normals of a file stay."""
+        """(count, K, 3) of the normals of the mesh, which become distinct where they move apart. Where
+        targets have none, the normals of a file stay."""
         if mesh.normals is None or not count:
             return None
         if not any("NORMAL" in target for target in part.entry.get("targets", ())):
@@ -170,7 +170,7 @@ class Rigs:
         return np.concatenate(columns[0], axis=1), np.concatenate(columns[1], axis=1)
 
     def skeleton(self, node: Placed) -> tuple[Skeleton, np.ndarray]:
-        """The skeleton of the skin of a node, one for all nodes with this skin, and (K, 4, 4) inverse bind matrices."""
+        """The skeleton of a node, one for all nodes with its skin, and (K, 4, 4) inverse bind matrices."""
         number = node.entry["skin"]
         if number not in self._skeletons:
             self._skeletons[number] = self._skeleton(node, self.document.item("skins", number))

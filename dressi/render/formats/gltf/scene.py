@@ -74,17 +74,19 @@ def _name(document: Document, node: Placed) -> str:
 
 
 def load_gltf(path: Path) -> Mesh:
-    """Read a .glb or .gltf as one welded Mesh, not cleaned yet: all nodes of the scene, with their transforms, the weights of
-    their morph targets and their skins applied, as ``load_scene`` shows them. As glTF says, a mesh with a skin lies where its
-    joints are, whatever its own node says.
+    """Read a .glb or .gltf as one welded Mesh, not cleaned yet: all nodes of the scene, with their
+    transforms, the weights of their morph targets and their skins applied, as ``load_scene`` shows them. As
+    glTF says, a mesh with a skin lies where its joints are, whatever its own node says.
 
-    Maps and factors of materials that differ lie in one atlas (``joined``). Where that is above `config.max_megapixels`, or
-    maps have placements of their own, texture and `Material` are those of the first material with a base colour texture
-    (else with any, else the first), and a warning names what is left out. Base colour factors that differ between materials
-    are multiplied into the vertex colours (``COLOR_0``, linear light, alpha left out). A file without materials gives
-    ``material=None``; a material without metallicFactor and roughnessFactor has the standard's 1. Maps with a texture
-    transform other than the base colour's are resampled; maps with other UVs than its are left out with a warning. TANGENT
-    is kept where there is a map of normals. Raises InputError, also when the file refers to anything outside its folder.
+    Maps and factors of materials that differ lie in one atlas (``joined``). Where that is above
+    `config.max_megapixels`, or maps have placements of their own, texture and `Material` are those of the
+    first material with a base colour texture (else with any, else the first), and a warning names what is
+    left out. Base colour factors that differ between materials are multiplied into the vertex colours
+    (``COLOR_0``, linear light, alpha left out). A file without materials gives ``material=None``; a material
+    without metallicFactor and roughnessFactor has the standard's 1. Maps with a texture transform other than
+    the base colour's are resampled; maps with other UVs than its are left out with a warning. TANGENT is kept
+    where there is a map of normals. Raises InputError, also when the file refers to anything outside its
+    folder.
 
     >>> import tempfile
     >>> from dressi.render.formats.glb import save_glb

@@ -1,4 +1,4 @@
-"""Other faces for a surface: ``remesh`` while it is optimised, or to fewer faces; ``volume`` by fields on a grid."""
+"""Other faces for a surface: ``remesh`` by edges, or to fewer faces; ``volume`` by fields on a grid."""
 
 from .remesh import Remeshed, remesh, target_lengths
 

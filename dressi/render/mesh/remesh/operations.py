@@ -1,4 +1,4 @@
-"""What a round of remeshing does: splits, collapses and flips of edges, each of many that do not touch, and slides of vertices.
+"""A round of remeshing: splits, collapses and flips of edges that do not touch, and slides of vertices.
 
 Half-edge 3 f + k runs along face f from corner k to corner k + 1.
 """
@@ -25,8 +25,8 @@ class HalfEdges:
     third: np.ndarray
     """(3 F,) the corner opposite to it."""
     twin: np.ndarray
-    """(3 F,) the half-edge of the other face, which runs the other way; -1 at borders, at edges of three faces or more, and
-    where two faces disagree on their orientation."""
+    """(3 F,) the half-edge of the other face, which runs the other way; -1 at borders, at edges of three
+    faces or more, and where two faces disagree on their orientation."""
 
     @property
     def inner(self) -> np.ndarray:
@@ -57,7 +57,7 @@ def half_edges(faces: np.ndarray, count: int) -> HalfEdges:
 
 
 def fans(edges: HalfEdges) -> np.ndarray:
-    """(3 F,) numbers of the fans of faces, joined by edges, around the vertices that half-edges start from."""
+    """(3 F,) numbers of the fans of faces around the vertices that half-edges start from."""
     # The next half-edge around the same vertex.
     here = np.nonzero(edges.twin >= 0)[0]
     return connected(here, after(edges.twin[here]), len(edges.twin))
@@ -113,7 +113,8 @@ def best_in_groups(rank: np.ndarray, groups: np.ndarray, count: int) -> np.ndarr
 
 
 def best_in_stars(rank: np.ndarray, ends: np.ndarray, faces: np.ndarray, count: int) -> np.ndarray:
-    """(E,) bool: edges (E, 2) with the lowest rank of all that share a face of their ends' stars. No two of them touch."""
+    """(E,) bool: edges (E, 2) of the lowest rank among those that share a face of their ends' stars. None
+    touch."""
     vertex = np.full(count, len(rank))
     for end in ends.T:
         np.minimum.at(vertex, end, rank)
@@ -133,12 +134,14 @@ def on_seam(layers: list[np.ndarray], half: np.ndarray, twin: np.ndarray) -> np.
     return differs
 
 
-# The mesh that remeshing works on: positions, fields of the vertices, UVs and colours as layers of rows and faces.
+# The mesh that remeshing works on: positions, fields of the vertices, UVs and colours as layers of rows and
+# faces.
 #
-# Each layer has rows of values and, like ``Mesh``, faces that refer to them. Layer 0 holds what belongs to vertices: the
-# position, the target length of edges, then all fields. Further layers hold UVs and colours, which may differ between the
-# faces at a vertex; such a vertex lies on a seam. Operations only ever replace rows by convex combinations of rows of one
-# face, of all layers alike. So every attribute that is a linear function of the position stays one exactly.
+# Each layer has rows of values and, like ``Mesh``, faces that refer to them. Layer 0 holds what belongs to
+# vertices: the position, the target length of edges, then all fields. Further layers hold UVs and colours,
+# which may differ between the faces at a vertex; such a vertex lies on a seam. Operations only ever replace
+# rows by convex combinations of rows of one face, of all layers alike. So every attribute that is a linear
+# function of the position stays one exactly.
 
 _CARRIED = ("uvs", "colors", "second_uvs")
 
@@ -229,7 +232,7 @@ def from_layers(
 
 
 def _ratios(layers: Layers) -> tuple[HalfEdges, np.ndarray, np.ndarray]:
-    """The half-edges, one of each edge that has a twin, and its length over the shorter of the targets at its ends."""
+    """The half-edges, one of each edge with a twin, and its length over the shorter target at its ends."""
     edges = half_edges(layers.faces[0], layers.count)
     half = edges.inner
     a, b = edges.start[half], edges.end[half]
@@ -241,12 +244,12 @@ def _ratios(layers: Layers) -> tuple[HalfEdges, np.ndarray, np.ndarray]:
 
 SPLIT_PASSES = 12
 LONG = 4 / 3
-"""Edges longer than this times their target are split (Botsch and Kobbelt 2004): both halves are then nearer to it."""
+"""Edges longer than this times their target are split (Botsch and Kobbelt 2004): halves are nearer to it."""
 
 
 def split_long(layers: Layers, most_faces: int) -> None:
-    """Split edges longer than LONG times the target length, relative longest first, as long as there are at most
-    ``most_faces`` faces. Borders are kept."""
+    """Split edges longer than LONG times the target length, relative longest first, as long as there are at
+    most ``most_faces`` faces. Borders are kept."""
     for _ in range(SPLIT_PASSES):
         edges, half, ratio = _ratios(layers)
         half, ratio = half[ratio > LONG], ratio[ratio > LONG]
@@ -260,7 +263,8 @@ def split_long(layers: Layers, most_faces: int) -> None:
 
 
 def split(layers: Layers, half: np.ndarray, twin: np.ndarray) -> None:
-    """Split edges, given by both half-edges, of which no two share a face. New vertices come behind the others.
+    """Split edges, given by both half-edges, of which no two share a face. New vertices come behind the
+    others.
 
     a-b-c and b-a-d with the midpoint m:   a-m-c, m-b-c, b-m-d, m-a-d
     """
@@ -300,9 +304,9 @@ PLACES = np.array([0.5, 0.0, 1.0])
 def collapse_short(layers: Layers) -> None:
     """Collapse edges shorter than SHORT times the target length, relative shortest first.
 
-    The remaining vertex lies at the midpoint or at an end, wherever it is nearest to the planes of the faces around. An
-    edge stays if its collapse would change the topology, fold the surface over, make an edge too long or a face needle-thin,
-    move a fixed vertex, or tear a seam.
+    The remaining vertex lies at the midpoint or at an end, wherever it is nearest to the planes of the faces
+    around. An edge stays if its collapse would change the topology, fold the surface over, make an edge too
+    long or a face needle-thin, move a fixed vertex, or tear a seam.
     """
     refused = np.zeros(0, dtype=np.int64)
     for _ in range(COLLAPSE_PASSES):
@@ -323,8 +327,8 @@ def collapse_short(layers: Layers) -> None:
 
 
 def collapse(layers: Layers, half: np.ndarray, twin: np.ndarray, place: np.ndarray) -> None:
-    """Collapse edges, given by both half-edges, whose stars are apart. place: (E,) in [0, 1], where from start to end the
-    start comes to lie. No face uses the end afterwards."""
+    """Collapse edges, given by both half-edges, whose stars are apart. place: (E,) in [0, 1], where from
+    start to end the start comes to lie. No face uses the end afterwards."""
     weight = np.concatenate([place, place])[:, None]
     for k, (values, faces) in enumerate(zip(layers.values, layers.faces, strict=True)):
         row = faces.reshape(-1)
@@ -343,7 +347,7 @@ def collapse(layers: Layers, half: np.ndarray, twin: np.ndarray, place: np.ndarr
 def _allowed(
     layers: Layers, edges: HalfEdges, half: np.ndarray, ratio: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The half-edges whose end may be removed, their ratios, and whether their start must stay where it is."""
+    """The half-edges whose end may be removed, their ratios, and whether their start stays in place."""
     # Turned so that the end is the one that is free.
     free, other = (_free(layers, edges, one) for one in (half, edges.twin[half]))
     half = np.where(free, half, edges.twin[half])
@@ -457,7 +461,8 @@ def flip_edges(layers: Layers) -> None:
 
 
 def flip(layers: Layers, half: np.ndarray, twin: np.ndarray) -> None:
-    """Flip edges, given by both half-edges, of which no two share a face: a-b-c and b-a-d become a-d-c and d-b-c."""
+    """Flip edges, given by both half-edges, of which no two share a face: a-b-c and b-a-d become a-d-c and
+    d-b-c."""
     face, other = half // 3, twin // 3
     for faces in layers.faces:
         row = faces.reshape(-1)
@@ -498,12 +503,12 @@ TRIES = 4
 
 
 def relax(layers: Layers) -> None:
-    """Move every free vertex in its tangent plane towards the weighted mean of its neighbours, and put it on the face of
-    its star that lies there.
+    """Move every free vertex in its tangent plane towards the weighted mean of its neighbours, and put it on
+    the face of its star that lies there.
 
-    All rows of a vertex become the same combination of the corners of that face. Weights are areas over squared target
-    lengths, so that faces become as large as the targets ask for. Vertices on seams and fixed ones stay, and so do those
-    that would turn a face by more than 60 degrees.
+    All rows of a vertex become the same combination of the corners of that face. Weights are areas over
+    squared target lengths, so that faces become as large as the targets ask for. Vertices on seams and fixed
+    ones stay, and so do those that would turn a face by more than 60 degrees.
     """
     edges = half_edges(layers.faces[0], layers.count)
     points, faces = layers.positions.copy(), layers.faces[0]
@@ -540,7 +545,7 @@ def relax(layers: Layers) -> None:
 def _landing(
     edges: HalfEdges, points: np.ndarray, normals: np.ndarray, move: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(V,) the half-edge, from the vertex, of the face on which it lands, -1 for none; (V, 3) weights of its corners."""
+    """(V,) the half-edge at the vertex of the face on which it lands, -1 for none; (V, 3) weights there."""
     vertex, half = Stars.of(edges.start, count).around(np.arange(count))
     u, w = points[edges.end[half]] - points[vertex], points[edges.third[half]] - points[vertex]
     n, q = normals[vertex], move[vertex]

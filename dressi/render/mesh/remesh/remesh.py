@@ -1,8 +1,8 @@
 """Remeshing: the same surface with other vertices and faces, and everything on it carried over.
 
-Each round splits long edges, collapses short ones, flips edges towards a Delaunay triangulation and slides vertices over
-the surface (Botsch and Kobbelt 2004; continuously during an optimisation: Palfinger 2022). A round works on sets of edges
-that do not touch, so that no loop runs over edges.
+Each round splits long edges, collapses short ones, flips edges towards a Delaunay triangulation and slides
+vertices over the surface (Botsch and Kobbelt 2004; continuously during an optimisation: Palfinger 2022). A
+round works on sets of edges that do not touch, so that no loop runs over edges.
 """
 
 from __future__ import annotations
@@ -52,14 +52,16 @@ def remesh(
 ) -> Remeshed:
     """The same surface, with edges of about the target lengths.
 
-    faces: about how many; the lengths then follow the curvature (``target_lengths``).  lengths: the target lengths instead,
-    a number or (V,), in units of the mesh.  most_faces: a bound that is kept exactly, as long as the mesh keeps it itself.
-    fields: (V,) or (V, C) arrays at the vertices, such as the moments of an optimizer, by name.  rounds: how often.
+    faces: about how many; the lengths then follow the curvature (``target_lengths``).  lengths: the target
+    lengths instead, a number or (V,), in units of the mesh.  most_faces: a bound that is kept exactly, as
+    long as the mesh keeps it itself.
+    fields: (V,) or (V, C) arrays at the vertices, such as the moments of an optimizer, by name.  rounds: how
+    often.
 
-    New values are convex combinations of old ones at corners of one face: fields, UVs and colours that are linear functions
-    of the position stay so exactly, and what was not negative is not afterwards. Seams of UVs stay seams. The topology,
-    borders included, does not change; on borders and where three faces share an edge, nothing changes, and a warning says
-    so. Raises InputError.
+    New values are convex combinations of old ones at corners of one face: fields, UVs and colours that are
+    linear functions of the position stay so exactly, and what was not negative is not afterwards. Seams of
+    UVs stay seams. The topology, borders included, does not change; on borders and where three faces share an
+    edge, nothing changes, and a warning says so. Raises InputError.
 
     >>> from dressi.render.mesh.primitives import icosphere
     >>> ball = icosphere(2)
@@ -98,7 +100,8 @@ def remesh(
     return Remeshed(*from_layers(layers, mesh, fields), fixed)
 
 
-# Target lengths of edges: shorter where the surface bends and where more detail is asked for, for a number of faces.
+# Target lengths of edges: shorter where the surface bends and where more detail is asked for, for a number of
+# faces.
 
 COARSEST = 3.0
 """Largest target length, relative to the one that is the same everywhere."""
@@ -108,7 +111,7 @@ GROWTH = 0.3
 """Largest difference of the target lengths at the ends of an edge, relative to its length."""
 SMOOTHINGS, TRIES = 2, 3
 MEAN = 0.93
-"""Root mean square of the lengths after remeshing, relative to their targets: collapses begin at 4/5, splits at 4/3."""
+"""Root mean square of lengths after remeshing over targets: collapses begin at 4/5, splits at 4/3."""
 
 
 def uniform_length(area: float, faces: int) -> float:
@@ -121,10 +124,10 @@ def target_lengths(
 ) -> np.ndarray:
     """(V,) target lengths with which the surface gets about so many faces.
 
-    A chord of length L deviates from a surface of curvature k by k L^2 / 8, so an even deviation asks for L ~ 1 / sqrt(k)
-    (Dunyach et al. 2013). bending: 0 ignores curvature, 1 follows it.  detail: (V,) factors on the density of faces, such as
-    the remaining error, about 1 in the mean. Lengths lie between FINEST and COARSEST times the uniform one and change by at
-    most GROWTH times the distance.
+    A chord of length L deviates from a surface of curvature k by k L^2 / 8, so an even deviation asks for L ~
+    1 / sqrt(k) (Dunyach et al. 2013). bending: 0 ignores curvature, 1 follows it.  detail: (V,) factors on
+    the density of faces, such as the remaining error, about 1 in the mean. Lengths lie between FINEST and
+    COARSEST times the uniform one and change by at most GROWTH times the distance.
 
     >>> from dressi.render.mesh.primitives import icosphere
     >>> ball = icosphere(3)
@@ -159,7 +162,7 @@ def _count(around: np.ndarray, wanted: np.ndarray) -> float:
 
 
 def _for_count(density: np.ndarray, around: np.ndarray, same: float, faces: float) -> np.ndarray:
-    """Lengths ~ 1 / sqrt(density), between their bounds, that give so many faces: bisection of their scale."""
+    """Lengths ~ 1 / sqrt(density), between their bounds, for so many faces: bisection."""
     low, high = -6.0, 6.0
     while True:
         middle = 0.5 * (low + high)
@@ -173,7 +176,7 @@ def _for_count(density: np.ndarray, around: np.ndarray, same: float, faces: floa
 
 
 def curvatures(shape: Shape, edges: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """(V,) how fast the normal turns along the edges at a vertex, in 1 over lengths, smoothed over neighbours."""
+    """(V,) how fast the normal turns along edges, in 1 over lengths, smoothed over neighbours."""
     normals = shape.vertex_normals()
     turn = np.linalg.norm(normals[edges[:, 0]] - normals[edges[:, 1]], axis=1) / np.maximum(lengths, 1e-30)
     total, weight = np.zeros(len(normals)), np.zeros(len(normals))
@@ -188,7 +191,8 @@ def curvatures(shape: Shape, edges: np.ndarray, lengths: np.ndarray) -> np.ndarr
 
 
 def graded(wanted: np.ndarray, edges: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """(V,) the largest lengths below ``wanted`` (V,) that change along edges by at most GROWTH times their length."""
+    """(V,) the largest lengths below ``wanted`` that change along edges by at most GROWTH times their
+    length."""
     for _ in range(len(wanted)):
         limit = wanted.copy()
         for one, other in (edges.T, edges.T[::-1]):
@@ -208,9 +212,9 @@ CAREFUL, MORE = (5, 4, 3), (1.0, 1.25, 1.5, 2.0, 3.0)
 
 
 def decimate(mesh: Mesh, faces: int) -> Mesh:
-    """The shape of the mesh with about that many faces, never more than it has; UVs, normals and textures are dropped.
+    """The shape with about that many faces, never more than it has; UVs, normals and textures are dropped.
 
-    The collapse ignores topology; for a closed mesh use ``decimate_closed``. Raises InputError if faces is below 4.
+    The collapse ignores topology; for a closed mesh use ``decimate_closed``. Raises InputError below 4.
 
     >>> from dressi.render.mesh.primitives import icosphere
     >>> len(decimate(icosphere(2), 100).faces) <= 120
@@ -224,9 +228,9 @@ def decimate(mesh: Mesh, faces: int) -> Mesh:
 
 
 def decimate_closed(mesh: Mesh, faces: int, *, handles: bool = True) -> Mesh:
-    """The shape of a closed mesh with about that many faces, closed and with the same handles; more faces if that needs
-    them. UVs, normals and textures are dropped. Surfaces that touch in a vertex get one each, so that the result is a
-    manifold.
+    """The shape of a closed mesh with about that many faces, closed and with the same handles; more faces if
+    that needs them. UVs, normals and textures are dropped. Surfaces that touch in a vertex get one each, so
+    that the result is a manifold.
 
     handles: False lets thin handles collapse, which takes fewer attempts and faces.
 

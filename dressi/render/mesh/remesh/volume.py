@@ -15,7 +15,8 @@ from .remesh import decimate_closed, remesh
 SAMPLES = 8
 """Surface points per area of a cell's side: they are about a third of a cell apart."""
 KEPT = 0.96
-"""Least area of a surface with few faces relative to that of the field. Thin parts that too few faces cannot follow shrink."""
+"""Least area of a surface with few faces relative to that of the field. Thin parts that too few faces cannot
+follow shrink."""
 _OFF = np.array([0.000271, 0.000433])
 """Offset of the columns from the grid points, in cells, so that they hardly ever hit an edge."""
 
@@ -45,7 +46,8 @@ class Grid:
 
 
 def winding_numbers(mesh: Mesh, grid: Grid) -> np.ndarray:
-    """(X, Y, Z) int: winding numbers of a closed mesh around the points of a grid; 0 is outside. Counted along columns.
+    """(X, Y, Z) int: winding numbers of a closed mesh at the points of a grid; 0 is outside. Counted along
+    columns.
 
     >>> from dressi.render.mesh.primitives import cube
     >>> winding_numbers(cube(), Grid(np.array([-2.0, 0, 0]), 2.0, (3, 1, 1))).reshape(-1).tolist()
@@ -63,11 +65,12 @@ def winding_numbers(mesh: Mesh, grid: Grid) -> np.ndarray:
 
 
 def signed_distances(mesh: Mesh, grid: Grid, reach: float = 3.0, *, inverted: bool = False) -> np.ndarray:
-    """(X, Y, Z) distances to the surface of a closed mesh, positive inside; at most ``reach`` cells either way.
+    """(X, Y, Z) distances to the surface of a closed mesh, positive inside; at most ``reach`` cells either
+    way.
 
-    Distances are to the faces of the nearest of many surface points, accurate to a tenth of a cell. A point is inside if
-    its winding number is positive, so overlapping parts are one and inverted parts are left out.  inverted: whether they
-    count as well: a point is inside then if its winding number is not 0.
+    Distances are to the faces of the nearest of many surface points, accurate to a tenth of a cell. A point
+    is inside if its winding number is positive, so overlapping parts are one and inverted parts are left out.
+    inverted: whether they count as well: a point is inside then if its winding number is not 0.
 
     >>> from dressi.render.mesh.primitives import cube
     >>> field = signed_distances(cube(), Grid(np.array([-2.0, 0, 0]), 2.0, (3, 1, 1)))
@@ -89,8 +92,8 @@ def sample_count(mesh: Mesh, grid: Grid) -> int:
 
 
 def near_surface(mesh: Mesh, grid: Grid, count: int, reach: float) -> np.ndarray:
-    """(X, Y, Z) bool: at least the points that are nearer to the surface than ``reach`` cells, by ``count`` samples of
-    it."""
+    """(X, Y, Z) bool: at least the points that are nearer to the surface than ``reach`` cells, by ``count``
+    samples of it."""
     near = np.zeros(grid.shape, bool)
     place = np.rint((sample_surface(mesh, count) - grid.origin) / grid.step).astype(int)
     inside = ((place >= 0) & (place < grid.shape)).all(1)
@@ -101,8 +104,8 @@ def near_surface(mesh: Mesh, grid: Grid, count: int, reach: float) -> np.ndarray
 def level_set(field: np.ndarray, grid: Grid, *, least: float = 0.01) -> Mesh:
     """The closed surface on which a field (X, Y, Z), positive inside, is zero: marching cubes, by PyMCubes.
 
-    least: parts whose volume is less than this share of the largest one's are left out, and so are hollows. The field
-    has to be negative on the sides of the grid. Raises InputError without the package PyMCubes.
+    least: parts whose volume is less than this share of the largest one's are left out, and so are hollows.
+    The field has to be negative on the sides of the grid. Raises InputError without the package PyMCubes.
 
     >>> grid = Grid(np.full(3, -1.5), 0.5, (7, 7, 7))
     >>> ball = level_set(1 - np.linalg.norm(grid.points(), axis=-1), grid)
@@ -125,9 +128,9 @@ def level_set(field: np.ndarray, grid: Grid, *, least: float = 0.01) -> Mesh:
 def surface_of(
     field: np.ndarray, grid: Grid, faces: int, *, least: float = 1e-3, kept: float = KEPT
 ) -> Mesh | None:
-    """The ``level_set``, with parts of at least ``least``, with about so many faces of even size, up to four times as many
-    where less than ``kept`` of the area would be left, as thin parts need them; None if that is no closed surface. Hardly any
-    face cuts another.
+    """The ``level_set``, with parts of at least ``least``, with about so many faces of even size, up to four
+    times as many where less than ``kept`` of the area would be left, as thin parts need them; None if that is
+    no closed surface. Hardly any face cuts another.
     """
     whole = level_set(field, grid, least=least)
     if not whole.is_closed():
