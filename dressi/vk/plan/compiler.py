@@ -59,11 +59,10 @@ from .analysis.dependencies import (
     separate_updates,
     split_static,
 )
-from .context import Context, Target
+from .context import Context, Target, Uses
 from .glsl.generate import Alike, generate
 from .glsl.shaders import ShaderText
-from .images import usages
-from .lifetime import assign_images
+from .images import assign_images, usages
 from .limits import DeviceLimits
 from .lowering.fragment_value import FragmentValue, fuse_into_draws, without
 from .lowering.samplers import sample_in_hardware
@@ -92,7 +91,6 @@ from .passes.store_operands import store_operands
 from .plan import Plan, Schedule
 from .predict.judge import Judge
 from .substage import SubStage
-from .uses import Uses
 from .verify import verify, verify_plan
 
 Pass = Callable[[Sequence[SubStage], Context], list[SubStage]]

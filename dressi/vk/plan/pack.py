@@ -26,7 +26,7 @@ from ...errors import PlanError
 from .analysis.dataflow import Analysis
 from .analysis.known_values import adds_nothing, values_where
 from .analysis.rematerialization import LARGEST_CALLS
-from .context import Context
+from .context import Context, Uses
 from .limits import DeviceLimits
 from .lowering.fragment_value import FragmentValue
 from .lowering.register_tiles import TiledContraction
@@ -51,7 +51,6 @@ from .substage import (
     Work,
     resources,
 )
-from .uses import Uses
 
 # Functions to SubStages (paper 3.3.3 and A.8): greedy, from the end of the graph, under the limits.
 

@@ -14,16 +14,15 @@ from ...errors import PlanError
 from ...figures import Figures
 from .accumulators import accumulator_bytes
 from .analysis.dependencies import Leaves, OldValue
+from .context import Uses
 from .glsl.shaders import Shaders
-from .lifetime import Images
+from .images import Images
 from .limits import DeviceLimits
 from .lowering.chains import rows_of
 from .lowering.register_tiles import TiledContraction, tiled_in
 from .model.schedules import Rows, Schedules, loop_nests
 from .substage import Binding, Fragment, PrimitiveWork, Scatter, Stage, SubStage
-from .sync.barriers import Level, synchronize
-from .sync.commands import REPORT, STATUS, Command, Part, commands_of, copies_of
-from .uses import Uses
+from .sync import REPORT, STATUS, Command, Level, Part, commands_of, copies_of, synchronize
 
 
 class TooLarge(PlanError):

@@ -14,7 +14,7 @@ from ..plan.glsl.pixel import words_of
 from ..plan.lists import BlockHits
 from ..plan.plan import Plan
 from ..plan.substage import Binding, FragmentScatter, ScatterDraw, Stage, SubStage
-from ..plan.sync.commands import Part
+from ..plan.sync import Part
 from .device.memory import DeviceBuffer
 from .gate import UNGATED, Gating
 from .record import Prepared, Target, record, record_nothing

@@ -15,7 +15,7 @@ from ..plan.limits import DeviceLimits
 from ..plan.lists import ActiveBlocks, FaceList, WorkList
 from ..plan.lowering.chains import grid_of
 from ..plan.substage import GROUP, Range, Stage, SubStage
-from ..plan.sync.commands import Command, Part
+from ..plan.sync import Command, Part
 from .device.commands import Commands
 from .device.device import Device
 from .device.memory import DeviceBuffer, DeviceImage, DeviceRange, to_planes

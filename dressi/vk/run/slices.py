@@ -16,8 +16,7 @@ from ..plan.model.device import DeviceModel
 from ..plan.plan import Plan
 from ..plan.predict.stages import stage_seconds
 from ..plan.substage import SparseWork, Stage
-from ..plan.sync.barriers import Level
-from ..plan.sync.commands import Command, Part
+from ..plan.sync import Command, Level, Part
 
 Area = tuple[int, int, int, int]
 MOST = 256  # slices of a Stage

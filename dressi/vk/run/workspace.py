@@ -19,8 +19,7 @@ from ...ad.graph import Variable
 from ...ad.graph.user_code import user_level
 from ...ad.program import Program
 from ...errors import GraphError
-from ..plan.images import NOTHING, ImageSlot
-from ..plan.lifetime import slot_of
+from ..plan.images import NOTHING, ImageSlot, slot_of
 from ..plan.limits import DeviceLimits
 from ..plan.lowering.scatter import Counts, InverseList, counts_of
 from ..plan.plan import Plan

@@ -12,13 +12,12 @@ from dressi.ad.program import Program
 from dressi.config import shader_text
 from dressi.vk.plan.analysis.rematerialization import LARGEST_CALLS
 from dressi.vk.plan.compiler import build_plan, contexts
-from dressi.vk.plan.context import Target
+from dressi.vk.plan.context import Target, Uses
 from dressi.vk.plan.limits import PROFILES, profile
 from dressi.vk.plan.model.cost import Walks
 from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
 from dressi.vk.plan.pack import LARGEST_LOOPS, LARGEST_SHADER, pack_stages
 from dressi.vk.plan.substage import Binding, Scatter
-from dressi.vk.plan.uses import Uses
 from dressi.vk.run.executor import VulkanExecutor
 
 SIZE = (6, 5)

@@ -10,8 +10,7 @@ from dressi.ad.program import Program
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import profile
-from dressi.vk.plan.sync.barriers import WRITES, Access, Barrier, Pipe, Use, synchronize
-from dressi.vk.plan.sync.commands import Part
+from dressi.vk.plan.sync import WRITES, Access, Barrier, Part, Pipe, Use, synchronize
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from test_scatter import Scene
 from dressi import FLOAT, F, Variable, gradient
 from dressi.ad.program import Program
 from dressi.vk.plan.substage import ListBlocks, ListFaces, Raster, Scatter, ScatterDispatch
-from dressi.vk.plan.sync.barriers import Pipe
+from dressi.vk.plan.sync import Pipe
 from dressi.vk.run.built import BuiltPlan
 from dressi.vk.run.device.commands import Commands
 from dressi.vk.run.device.memory import DeviceBuffer

@@ -14,8 +14,7 @@ from dressi import FLOAT, VEC4, DressiAD, F, LevenbergMarquardt, Variable, adam
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE
-from dressi.vk.plan.sync.barriers import Level
-from dressi.vk.plan.sync.commands import Command, Part
+from dressi.vk.plan.sync import Command, Level, Part
 from dressi.vk.run import built
 from dressi.vk.run.device.commands import Commands
 from dressi.vk.run.device.queue import Pace

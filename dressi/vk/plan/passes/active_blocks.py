@@ -32,7 +32,7 @@ from ....ad.traversal import reached
 from ....ad.types import Access
 from ..analysis.dataflow import restrict
 from ..analysis.known_values import HIT_NOTHING, KnownValues, adds_nothing
-from ..context import Context
+from ..context import Context, Uses
 from ..lists import ACTIVE, ActiveBlocks, BlockHits, active_expected
 from ..model.cost import operations, planes
 from ..substage import (
@@ -47,7 +47,6 @@ from ..substage import (
     Undecided,
     Work,
 )
-from ..uses import Uses
 
 
 def run_on_active_blocks(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from ....ad.graph import Variable
 from ..accumulators import accumulators_of
-from ..context import Context
+from ..context import Context, put_together
 from ..limits import DeviceLimits
 from ..lowering.register_tiles import tiled_in
 from ..substage import ONE, Binding, Read, Scatter, SubStage, TiledCompute, Undecided, all_reads
-from ..uses import put_together
 
 # Epilogue fusion: a scatter or a contraction by register tiles does the work of a reader of its result.
 #

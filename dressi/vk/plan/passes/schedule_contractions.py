@@ -19,16 +19,15 @@ from dataclasses import replace
 
 from ....ad.contract.contraction import ContractFunction
 from ....ad.graph import Variable
-from ..context import Context
+from ..context import Context, put_together
 from ..limits import NO_MATRIX, DeviceLimits, MatrixShape
 from ..lowering.chains import in_registers, is_chain, links_of, shared_words, stageable, staged_in, staging_of
 from ..lowering.register_tiles import ProductLayout, TiledContraction, tiled_in
 from ..lowering.tile_contractions import LONGEST_LOOPS, does_not_fit, lanes_of, sides_of, view_axes
 from ..model.device import DeviceModel
 from ..model.schedules import At, Bind, Rows, Stage, Tensorize, Unroll, axis_names, exchanged, of_kind
-from ..predict.register_tiles import Memo, tiles_seconds
+from ..predict.work import Memo, tiles_seconds
 from ..substage import GROUP, Read, SubStage, TiledCompute, all_reads
-from ..uses import put_together
 
 LONGEST_CHAIN = 6
 """Contractions of a chain."""

@@ -11,7 +11,7 @@ from ....ad.graph import Variable
 from ....ad.ops.pixel.vector import Construct
 from ....ad.types import Access, VType
 from ..analysis.dependencies import OldValue
-from ..context import Context
+from ..context import Context, Uses
 from ..limits import DeviceLimits
 from ..model.device import DeviceModel
 from ..substage import (
@@ -26,7 +26,6 @@ from ..substage import (
     SubStage,
     word_of,
 )
-from ..uses import Uses
 from .choose_lowering import may_be_dispatched
 
 # In-place updates: a new value is written into the image of the leaf that it replaces.

@@ -23,8 +23,7 @@ from ..substage import (
     TiledCompute,
     Undecided,
 )
-from .register_tiles import tiles_seconds
-from .work import launches_of, loads_of
+from .work import launches_of, loads_of, tiles_seconds
 
 MARGIN = 1.02
 """How much faster another way than the first must be: predictions of equal plans differ by rounding."""

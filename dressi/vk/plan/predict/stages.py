@@ -21,8 +21,7 @@ from ..model.cost import planes
 from ..model.device import DeviceModel
 from ..plan import Plan
 from ..substage import Binding, Stage, SubStage
-from .invocation import Load
-from .work import launches_of, loads_of
+from .work import Load, launches_of, loads_of
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from dressi.vk.plan.model.records import CPU, DESKTOP, RECORDS, SWIFTSHADER
 from dressi.vk.plan.options import DEFAULT, PlanOptions
 from dressi.vk.plan.predict.stages import predict
 from dressi.vk.plan.substage import Binding, Compute, Fragment, Scatter, TiledCompute
-from dressi.vk.plan.sync.commands import Part
+from dressi.vk.plan.sync import Part
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.measure.calibration import sampler_errors, willing
 

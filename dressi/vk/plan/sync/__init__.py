@@ -1,1 +1,0 @@
-"""Synchronization: what the commands of a Plan use, and the barriers between them."""
