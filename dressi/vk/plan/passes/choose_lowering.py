@@ -7,7 +7,6 @@ from collections.abc import Set as AbstractSet
 
 from ....ad.graph import Variable
 from ..context import Context
-from ..limits import DeviceLimits
 from ..pack import as_subpasses
 from ..predict.judge import decided
 from ..substage import Binding, SubStage, Undecided
@@ -21,11 +20,6 @@ def choose_lowering(sub_stages: Sequence[SubStage], context: Context) -> list[Su
 def subpasses_where_possible(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
     """The SubStages, those that were undecided as subpasses unless they do not fit."""
     return [decided(s, context.limits, context.cost, chooses=False) for s in sub_stages]
-
-
-def may_be_dispatched(s: SubStage, limits: DeviceLimits) -> bool:
-    """Whether work on each pixel fits a dispatch; its images stay as many, whatever it overwrites."""
-    return isinstance(s.work, Undecided) and limits.violation(s.as_dispatch()) is None
 
 
 # Work with more attachments than a subpass has: several subpasses of one render pass, or a dispatch.

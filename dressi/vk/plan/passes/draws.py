@@ -12,7 +12,6 @@ from ..context import Context
 from ..limits import DeviceLimits
 from ..lists import LISTING, FaceList, vertices_expected
 from ..lowering.fragment_value import FragmentValue
-from ..model.device import DeviceModel
 from ..substage import (
     Binding,
     ListFaces,
@@ -51,7 +50,7 @@ def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list
         f = s.functions[0]
         if not isinstance(s.work, PrimitiveWork) or not isinstance(f, DrawFunction) or f.live is None:
             continue
-        lanes = invocations(limits, context.cost)
+        lanes = limits.workgroup() if context.cost.wide else LISTING
         listed = FaceList(Domain(f.live.size, f.batch), f.live, f.faces, 3 * f.triangles_per_face, lanes)
         key = (listed.domain, listed.live, listed.faces, listed.vertices)
         listed = lists.get(key, listed)
@@ -60,10 +59,10 @@ def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list
         if not read or listed.indices > _INDICES or limits.violation(drawing):
             continue
         if key not in lists:
-            made = next((k for k, m in enumerate(order) if f.live in m.outputs), None)
-            together = _making(order[made], listed, limits) if made is not None else None
-            if made is not None and together is not None:
-                order[made] = together
+            maker = next((m for m in order if f.live in m.outputs), None)
+            together = None if maker is None else _making(maker, listed, limits)
+            if maker is not None and together is not None:
+                order[order.index(maker)] = together
             else:
                 reads = (Read(f.live, Binding.TEXTURE),)
                 alone = SubStage(ListFaces(listed), listed.domain, (), (), reads, ())
@@ -73,13 +72,6 @@ def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list
             lists[key] = listed
         order[order.index(s)] = drawing
     return order
-
-
-def invocations(limits: DeviceLimits, cost: DeviceModel) -> int:
-    """Of the workgroups that make lists on a device."""
-    if not cost.wide:
-        return LISTING
-    return limits.workgroup()
 
 
 def _making(s: SubStage, listed: FaceList, limits: DeviceLimits) -> SubStage | None:
@@ -104,52 +96,39 @@ PIXELS_PER_VERTEX = 8
 def draw_scatters(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
     """The SubStages, with scatters as draws where a raster of the same schedule bounds them.
 
-    Fission comes first. A SubStage that scatters may write images, too, such as the residual that the value
-    of the loss needs, and would have to visit every pixel for those. It is split: another SubStage writes the
-    images, and the scatter computes their values again at the few pixels that it visits.
+    A SubStage that scatters may write images, too, such as the residual that the value of the loss needs, and would
+    have to visit every pixel for those. It is split: another SubStage writes the images, and the scatter computes
+    their values again at the few pixels that it visits.
     """
-    limits = context.limits
-    rasters = {v for s in sub_stages if isinstance(s.work, Raster) for v in s.outputs}
-    split = [
-        _split(s, context) if _writes_images(s) and any(r.variable in rasters for r in s.reads) else (s,)
-        for s in sub_stages
-    ]
-    drawn = {
-        s.outputs
-        for s in _drawn_where_possible([s for parts in split for s in parts], limits)
-        if isinstance(s.work, ScatterDraw)
-    }
-    pairs = zip(sub_stages, split, strict=True)
-    found = [s for whole, parts in pairs for s in (parts if parts[-1].outputs in drawn else (whole,))]
-    return _drawn_where_possible(found, limits)
-
-
-def _writes_images(s: SubStage) -> bool:
-    return isinstance(s.work, ScatterDispatch) and len(s.outputs) > 1
-
-
-def _split(s: SubStage, context: Context) -> tuple[SubStage, SubStage]:
-    """A SubStage that writes the images, and one that only scatters."""
-    scatter = s.scatter
-    assert scatter is not None
-    images = tuple(v for v in s.outputs if v is not scatter.output)
-    first = restrict(s, context.analysis, images, Undecided())
-    return first, restrict(s, context.analysis, (scatter.output,), s.work)
-
-
-def _drawn_where_possible(sub_stages: Sequence[SubStage], limits: DeviceLimits) -> list[SubStage]:
-    """Scatters of a table alone become draws where a raster of the same schedule bounds them."""
+    if not context.limits.fragment_atomics:
+        return list(sub_stages)
     rasters = {
         f.output: (f, s, s.work.faces)
         for s in sub_stages
-        for f in s.functions
         if isinstance(s.work, Raster)
-        and isinstance(f, RasterFunction)
+        for f in s.functions
+        if isinstance(f, RasterFunction)
         and f.fragment is not None
         and f.disjoint
         and _worth_it(f, s.work.faces)
     }
-    return [_drawn(s, rasters, limits) for s in sub_stages]
+    result: list[SubStage] = []
+    for s in sub_stages:
+        parts, drawn = [s], None
+        if isinstance(s.work, ScatterDispatch) and any(r.variable in rasters for r in s.reads):
+            if len(s.outputs) > 1:
+                parts = _split(s, context)
+            drawn = _drawn(parts[-1], rasters, context.limits)
+        result += [s] if drawn is None else [*parts[:-1], drawn]
+    return result
+
+
+def _split(s: SubStage, context: Context) -> list[SubStage]:
+    """A SubStage that writes the images, and one that only scatters."""
+    assert s.scatter is not None
+    images = tuple(v for v in s.outputs if v is not s.scatter.output)
+    first = restrict(s, context.analysis, images, Undecided())
+    return [first, restrict(s, context.analysis, (s.scatter.output,), s.work)]
 
 
 def _worth_it(f: RasterFunction, faces: FaceList | None) -> bool:
@@ -161,27 +140,22 @@ def _drawn(
     s: SubStage,
     rasters: dict[Variable, tuple[RasterFunction, SubStage, FaceList | None]],
     limits: DeviceLimits,
-) -> SubStage:
-    if not isinstance(s.work, ScatterDispatch) or len(s.outputs) > 1 or not limits.fragment_atomics:
-        return s
-    for read in s.reads:
-        raster, drawing, faces = rasters.get(read.variable, (None, s, None))
-        if (
-            raster is not None
-            and read.variable.domain == s.domain
-            and _adds_nothing_outside(s, read.variable)
-        ):
-            known = {r.variable for r in s.reads}
-            # What the vertex shader of the raster fetches.
-            pulled = [
-                r.variable
-                for r in drawing.reads
-                if r.binding is not Binding.ATTACHMENT and r.variable not in known
-            ]
-            reads = (*s.reads, *(Read(x, Binding.TEXTURE, True) for x in pulled))
-            candidate = replace(s, work=ScatterDraw(raster=raster, faces=faces), reads=reads)
-            return s if limits.violation(candidate) else candidate
-    return s
+) -> SubStage | None:
+    """The scatter as a draw of the first raster that bounds it; None where none does, or where that does not fit."""
+    for v in (r.variable for r in s.reads if r.variable in rasters and r.variable.domain == s.domain):
+        if not _adds_nothing_outside(s, v):
+            continue
+        raster, drawing, faces = rasters[v]
+        known = {r.variable for r in s.reads}
+        pulled = [  # what the vertex shader of the raster fetches
+            r.variable
+            for r in drawing.reads
+            if r.binding is not Binding.ATTACHMENT and r.variable not in known
+        ]
+        reads = (*s.reads, *(Read(x, Binding.TEXTURE, True) for x in pulled))
+        candidate = replace(s, work=ScatterDraw(raster=raster, faces=faces), reads=reads)
+        return None if limits.violation(candidate) else candidate
+    return None
 
 
 def _adds_nothing_outside(s: SubStage, raster: Variable) -> bool:

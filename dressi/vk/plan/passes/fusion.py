@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ....ad.graph import Variable
@@ -26,83 +26,61 @@ LONGEST_END = 1024.0
 
 
 def fuse_epilogues(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages; readers of a table become the epilogue of its scatter where they are the only ones, and
-    the first reader of a contraction by register tiles, that works on the same texels, joins it."""
+    """The SubStages; readers of a table become the epilogue of its scatter where they are the only ones, and the first
+    reader of a contraction by register tiles, that works on the same texels, joins it."""
     if context.incremental:
         return list(sub_stages)
-    limits, needed, wide = context.limits, {*context.roots, *context.named}, context.cost.wide
+    limits, needed = context.limits, {*context.roots, *context.named}
     order: list[SubStage | None] = list(sub_stages)
-    overwritten = context.uses.overwriter
     readers = {v: set(numbers) for v, numbers in context.uses.readers.items()}
     for k, s in enumerate(sub_stages):
-        if isinstance(s.work, TiledCompute):
-            _join_tiles(k, s, order, readers, needed, limits, loops=wide)
-            continue
+        tiled = isinstance(s.work, TiledCompute)
         scatter = s.scatter
-        if scatter is None:
+        if not tiled and (scatter is None or s.outputs != (scatter.output,)):
             continue
-        table = scatter.output
-        banded = len(accumulators_of(scatter).bands(limits.max_storage_buffer_bytes)) > 1
-        if banded or table in needed or s.outputs != (table,) or len(readers.get(table, ())) != 1:
-            continue
-        (reader,) = readers[table]
-        alone = order[reader]
-        assert alone is not None, "a reader is fused once"
-        together = _with_epilogue(s, table, alone)
-        if together is None or limits.violation(together):
-            continue
-        # The reader may wait for a SubStage that overwrites what the scatter reads.
-        sure = not any(r.variable in overwritten for r in s.reads)
-        if put_together(order, reader, k, together, sure=sure):
-            for read in together.reads:
-                readers[read.variable] = readers[read.variable] - {k} | {reader}
+        (table,) = s.outputs
+        stored = table in needed or len(readers.get(table, ())) != 1
+        if scatter is not None:
+            banded = len(accumulators_of(scatter).bands(limits.max_storage_buffer_bytes)) > 1
+            if stored or banded:
+                continue
+        for reader in sorted(readers.get(table, ())):
+            alone = order[reader]
+            assert alone is not None, "a reader is fused once"
+            if tiled:
+                together = _with_tiles(s, table, alone, stored=stored, loops=context.cost.wide)
+            else:
+                together = _with_epilogue(s, table, alone)
+            if together is None or limits.violation(together):
+                continue
+            # The reader may wait for a SubStage that overwrites what is read here, or for another reader.
+            sure = not tiled and not any(r.variable in context.uses.overwriter for r in s.reads)
+            if put_together(order, reader, k, together, sure=sure):
+                for read in together.reads:
+                    readers[read.variable] = readers[read.variable] - {k} | {reader}
+                break
     return [s for s in order if s is not None]
 
 
-def _join_tiles(
-    k: int,
-    s: SubStage,
-    order: list[SubStage | None],
-    readers: dict[Variable, set[int]],
-    needed: Container[Variable],
-    limits: DeviceLimits,
-    *,
-    loops: bool,
-) -> None:
-    """Puts register tiles into the place of a reader that they can do the work of. loops: whether it may have
-    any: CPU drivers are slow where one is written out for each texel of an invocation, in a dispatch that
-    also overwrites leaves."""
-    (table,) = s.outputs
-    for reader in sorted(readers.get(table, ())):
-        alone = order[reader]
-        assert alone is not None, "a reader is fused once"
-        if not loops and any(g.iterations for g in alone.body):
-            continue
-        together = _with_tiles(s, table, alone, stored=table in needed or len(readers[table]) > 1)
-        if together is None or limits.violation(together):
-            continue
-        if put_together(order, reader, k, together):  # else the reader waits for another reader
-            for read in together.reads:
-                readers[read.variable] = readers[read.variable] - {k} | {reader}
-            return
-
-
-def _with_tiles(s: SubStage, table: Variable, reader: SubStage, *, stored: bool) -> SubStage | None:
-    """Register tiles with a reader of what they make, None as below, or where that is much for an invocation.
-    stored: whether others read it, too."""
+def _with_tiles(
+    s: SubStage, table: Variable, reader: SubStage, *, stored: bool, loops: bool
+) -> SubStage | None:
+    """Register tiles with a reader of what they make, None as below, or where that is much for an invocation. stored:
+    whether others read it, too. loops: whether the reader may have any: CPU drivers are slow where one is written out
+    for each texel of an invocation, in a dispatch that also overwrites leaves."""
     (f,) = tiled_in(s)
-    together = _beside(s, table, reader)
     work = sum(g.operations * g.output.vtype.components for g in reader.body) * f.layout.points
-    if together is None or reader.fused or work > LONGEST_END:
+    if reader.fused or work > LONGEST_END or (not loops and any(g.iterations for g in reader.body)):
         return None
+    together = _beside(s, table, reader)
     outputs = (*s.outputs, *reader.outputs) if stored else reader.outputs
-    return replace(together, body=s.body + reader.body, outputs=outputs)
+    return together and replace(together, body=s.body + reader.body, outputs=outputs)
 
 
 def _with_epilogue(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None:
     """The scatter with its reader."""
-    found = _beside(s, table, reader) if isinstance(s.work, Scatter) else None
-    return found and replace(found, work=replace(s.work, epilogue=reader))
+    together = _beside(s, table, reader) if isinstance(s.work, Scatter) else None
+    return together and replace(together, work=replace(s.work, epilogue=reader))
 
 
 def _beside(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None:
@@ -141,8 +119,10 @@ def fuse_horizontally(sub_stages: Sequence[SubStage], context: Context) -> list[
     limits, read = context.limits, context.uses.readers
     found: list[SubStage | None] = list(sub_stages)
     for number, small in enumerate(sub_stages):
-        if found[number] is not small or not _may_be_fused(small, read):
-            continue  # it took another one in
+        if found[number] is not small or small.domain.size != ONE.size:
+            continue  # it took another one in, or is larger
+        if not isinstance(small.work, Undecided) or any(v in read for v in small.outputs):
+            continue
         needed = {r.variable for r in small.reads}
         for k in reversed(range(len(found))):
             host = found[k]
@@ -159,11 +139,6 @@ def fuse_horizontally(sub_stages: Sequence[SubStage], context: Context) -> list[
             ):
                 break
     return [s for s in found if s is not None]
-
-
-def _may_be_fused(s: SubStage, read: Container[Variable]) -> bool:
-    unread = not any(v in read for v in s.outputs)
-    return s.domain.size == ONE.size and isinstance(s.work, Undecided) and unread
 
 
 def _together(host: SubStage, small: SubStage, limits: DeviceLimits) -> SubStage | None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ....ad.graph import Variable
 from ....ad.ops.pixel.vector import Construct
+from ....ad.traversal import reached
 from ....ad.types import Access, VType
 from ..analysis.dependencies import OldValue
 from ..context import Context, Uses
 from ..limits import DeviceLimits
-from ..model.device import DeviceModel
 from ..substage import (
     Binding,
     Compute,
@@ -24,9 +24,9 @@ from ..substage import (
     Scatter,
     SparseWork,
     SubStage,
+    Undecided,
     word_of,
 )
-from .choose_lowering import may_be_dispatched
 
 # In-place updates: a new value is written into the image of the leaf that it replaces.
 
@@ -47,8 +47,10 @@ def update_in_place(sub_stages: Sequence[SubStage], context: Context) -> list[Su
         if k is None or new in claimed or new in context.named:
             continue
         others = [n for n in uses.readers.get(leaf, ()) if n != k]
-        if not _may_write_in_place(sub_stages[k], leaf, new, context.limits) or _reaches(later, k, others):
+        if not _may_write_in_place(sub_stages[k], leaf, new, context.limits):
             continue
+        if not reached([k], later.__getitem__).keys().isdisjoint(others):
+            continue  # one of them has to run after it
         claimed.add(new)
         replaces.setdefault(k, {})[new] = leaf
         for n in others:
@@ -57,21 +59,10 @@ def update_in_place(sub_stages: Sequence[SubStage], context: Context) -> list[Su
 
 
 def _may_write_in_place(s: SubStage, leaf: Variable, new: Variable, limits: DeviceLimits) -> bool:
-    alike = (leaf.domain, leaf.vtype) == (new.domain, new.vtype)
+    if not isinstance(s.work, Undecided) or (leaf.domain, leaf.vtype) != (new.domain, new.vtype):
+        return False
     elsewhere = any(r.elsewhere for r in s.reads if r.variable is leaf)
-    return alike and not elsewhere and may_be_dispatched(s, limits)
-
-
-def _reaches(later: Sequence[Collection[int]], start: int, goals: Collection[int]) -> bool:
-    """Whether any of the goals has to run after the start."""
-    goals, seen, stack = set(goals), {start}, [start]
-    while stack:
-        following = [n for n in later[stack.pop()] if n not in seen]
-        if not goals.isdisjoint(following):
-            return True
-        seen.update(following)
-        stack += following
-    return False
+    return not elsewhere and limits.violation(s.as_dispatch()) is None
 
 
 # Channel packing: values that one SubStage makes and the same shaders read share the channels of an image.
@@ -163,57 +154,57 @@ def _reading(s: SubStage, new: Variable, members: tuple[Variable, ...]) -> SubSt
 
 def store_in_buffers(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
     """The SubStages with ranges of storage buffers for some of what they read and write."""
-    found, limits = list(sub_stages), context.limits
-    readers = context.uses.readers
-    texels, filters = [texels_read(s) for s in found], [filtered(s) for s in found]
+    result, limits, model, readers = list(sub_stages), context.limits, context.cost, context.uses.readers
+    texels, filters = [texels_read(s) for s in result], [filtered(s) for s in result]
+    stored = 1 / model.image_store_rate - 1 / model.buffer_store_rate
+    read = model.load_seconds() - 1 / model.buffer_fetch_rate
 
     def gain_of(v: Variable) -> float:
-        reads = sum(found[k].domain.texels * texels[k][v] for k in readers[v])
-        return _gain(v, reads, context.cost)
-
-    def eligible(v: Variable, s: SubStage) -> bool:
-        return _eligible(v, s, context) and not any(v in filters[k] for k in readers[v])
+        """Seconds that a buffer saves, of all planes."""
+        reads = sum(sub_stages[k].domain.texels * texels[k][v] for k in readers[v])
+        return len(v.vtype.planes) * (v.domain.texels * stored + reads * read)
 
     gains = {}
-    for k, s in enumerate(found):
-        for held in _candidates(s, [v for v in s.outputs if eligible(v, s)], context):
+    for k, s in enumerate(sub_stages):
+        eligible = [v for v in s.outputs if _eligible(v, s, context)]
+        eligible = [v for v in eligible if not any(v in filters[n] for n in readers[v])]
+        for held in _candidates(eligible, context):
             gain = sum(map(gain_of, held.members))
             if gain > 0:
                 gains[held] = k, gain
     for held, (maker, _) in sorted(gains.items(), key=lambda item: -item[1][1]):
-        changed = {k: _with_range(found[k], held) for k in {maker, *readers[held.members[0]]}}
+        changed = {}
+        for k in {maker, *readers[held.members[0]]}:
+            s, own = result[k], dict.fromkeys(held.members, held)
+            reads = tuple([r.by(Binding.TEXTURE) if r.variable in own else r for r in s.reads])
+            changed[k] = replace(s, reads=reads, ranges={**s.ranges, **own})
         if all(limits.violation_of(s.descriptors) is None for s in changed.values()):
             for k, s in changed.items():
-                found[k] = s
-    return found
+                result[k] = s
+    return result
 
 
-def _with_range(s: SubStage, held: Range) -> SubStage:
-    reads = tuple([r.by(Binding.TEXTURE) if r.variable in held.members else r for r in s.reads])
-    return replace(s, reads=reads, ranges={**s.ranges, **dict.fromkeys(held.members, held)})
-
-
-def _candidates(s: SubStage, values: Sequence[Variable], context: Context) -> Iterator[Range]:
+def _candidates(values: Sequence[Variable], context: Context) -> Iterator[Range]:
     """The values of a SubStage in ranges, as many in each as a buffer holds."""
     groups: dict[tuple, list[Variable]] = {}
     limits = context.limits
+
+    def fits(*members: Variable) -> bool:
+        words = Range(members).words * limits.tiling(members[0]).texels
+        return 4 * words <= limits.max_storage_buffer_bytes
+
     for v in values:
-        held = Range((v,))
-        if _bytes(held, limits) <= limits.max_storage_buffer_bytes:
-            key = tuple(context.uses.readers[v]), held.components, v.vtype.is_int, v.domain
+        if fits(v):
+            key = tuple(context.uses.readers[v]), Range((v,)).components, v.vtype.is_int, v.domain
             groups.setdefault(key, []).append(v)
     for members in groups.values():
         together: list[Variable] = []
         for v in members:
-            if _bytes(Range((*together, v)), limits) > limits.max_storage_buffer_bytes:
+            if not fits(*together, v):
                 yield Range(tuple(together))
                 together = []
             together.append(v)
         yield Range(tuple(together))
-
-
-def _bytes(held: Range, limits: DeviceLimits) -> int:
-    return 4 * held.words * limits.tiling(held.members[0]).texels
 
 
 def _eligible(v: Variable, s: SubStage, context: Context) -> bool:
@@ -221,22 +212,14 @@ def _eligible(v: Variable, s: SubStage, context: Context) -> bool:
     readers = [context.uses.sub_stages[k] for k in context.uses.readers.get(v, ())]
     if not readers or v in context.fixed or v in context.given or v in s.narrow:
         return False
-    fused = {x for part in s.final.fused for x in part.outputs}
-    if (
-        s.draws
-        or (s.final.draws and v in s.final.outputs)
-        or v in fused
-        or v in s.replaces
-        or v.size == (1, 1)
-    ):
+    drawn = s.draws or (s.final.draws and v in s.final.outputs)
+    if drawn or v in s.replaces or v.size == (1, 1) or any(v in part.outputs for part in s.final.fused):
         return False
     sparse = s.work.sparse if isinstance(s.work, SparseWork) else None
     if sparse is not None and v in sparse.fill and word_of(sparse.fill[v], v) is None:
         return False
-    return {r.binding for s in readers for r in s.reads if r.variable is v} <= {
-        Binding.TEXTURE,
-        Binding.ATTACHMENT,
-    }
+    bindings = {r.binding for s in readers for r in s.reads if r.variable is v}
+    return bindings <= {Binding.TEXTURE, Binding.ATTACHMENT}
 
 
 def filtered(s: SubStage) -> set[Variable]:
@@ -253,13 +236,6 @@ def texels_read(s: SubStage) -> dict[Variable, float]:
             if access is Access.FETCH and (v := s.channels.get(x, (x,))[0]) in found:
                 found[v] += 1.0 if math.isinf(f.reads(k)) else f.reads(k)
     return {v: max(n, 1.0) for v, n in found.items()}
-
-
-def _gain(v: Variable, reads: float, cost: DeviceModel) -> float:
-    """Seconds that a buffer saves where a value is written and read so many times, for all its planes."""
-    stored = 1 / cost.image_store_rate - 1 / cost.buffer_store_rate
-    read = cost.load_seconds() - 1 / cost.buffer_fetch_rate
-    return len(v.vtype.planes) * (v.domain.texels * stored + reads * read)
 
 
 # Shaders load what they fetch from storage images where the device does that faster than from textures.
@@ -314,39 +290,37 @@ def _loading(s: SubStage, narrow: frozenset[Variable], context: Context) -> SubS
 
 
 def copy_leaves_first(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages; makers of new values read copies of the leaves that they overwrite. Only if no copy is
-    left at the end of the step, and if that saves a barrier: all makers wait for something else, and no chain
-    of SubStages gets longer. A gated step pays the barrier."""
-    found = list(sub_stages)
-    placed = {leaf for s in found for leaf in s.replaces.values()}
-    left = [(leaf, new) for leaf, new in context.updates if leaf not in placed]
-    makers = {new: context.uses.maker.get(new) for _, new in left}
+    """The SubStages; makers of new values read copies of the leaves that they overwrite. Only if no copy is left at the
+    end of the step, and if that saves a barrier: all makers wait for something else, and no chain of SubStages gets
+    longer. A gated step pays the barrier."""
+    unchanged = list(sub_stages)
+    placed = {leaf for s in sub_stages for leaf in s.replaces.values()}
     waiting = set().union(*context.uses.later)
     by_maker: dict[int, dict[Variable, Variable]] = {}
-    for leaf, new in left:
-        k = makers[new]
-        if k is None or new in context.named or not _may_overwrite(found[k], leaf, new):
-            return list(sub_stages)
-        if k not in waiting and not context.gated:
-            return list(sub_stages)
+    for leaf, new in context.updates:
+        if leaf in placed:
+            continue
+        k = context.uses.maker.get(new)
+        if k is None or new in context.named or not _may_overwrite(sub_stages[k], leaf, new):
+            return unchanged
         own = by_maker.setdefault(k, {})
-        if new in own:
-            return list(sub_stages)  # the new value of two leaves has one image
+        if new in own or (k not in waiting and not context.gated):
+            return unchanged  # the new value of two leaves has one image
         own[new] = leaf
+    result = list(sub_stages)
     for k, replaced in by_maker.items():
-        s = found[k]
+        s = sub_stages[k]
         read = {r.variable for r in s.reads}
         old = {leaf: OldValue.of(leaf) for leaf in replaced.values() if leaf in read}
-        found[k] = replace(_reading_copies(s, old), replaces={**s.replaces, **replaced})
+        result[k] = _overwriting(s, old, replaced)
         if s.final is not s and isinstance(s.work, Scatter):
-            epilogue = _reading_copies(s.final, old)
-            epilogue = replace(epilogue, replaces={**epilogue.replaces, **replaced})
-            found[k] = replace(found[k], work=replace(s.work, epilogue=epilogue))
-    uses = Uses(found)
+            work = replace(s.work, epilogue=_overwriting(s.final, old, replaced))
+            result[k] = replace(result[k], work=work)
+    uses = Uses(result)
     if not uses.can_run:
-        return list(sub_stages)
+        return unchanged
     shorter = _longest_chain(uses) <= _longest_chain(context.uses)
-    return found if shorter or context.gated else list(sub_stages)
+    return result if shorter or context.gated else unchanged
 
 
 def _longest_chain(uses: Uses) -> int:
@@ -365,8 +339,10 @@ def _may_overwrite(s: SubStage, leaf: Variable, new: Variable) -> bool:
     return alike and dense and isinstance(s.final.work, (Compute, Fragment)) and leaf not in s.channels
 
 
-def _reading_copies(s: SubStage, old: Mapping[Variable, OldValue]) -> SubStage:
-    """The SubStage with copies of leaves in place of these."""
-    reads = tuple(replace(r, variable=old.get(r.variable, r.variable)) for r in s.reads)
+def _overwriting(
+    s: SubStage, old: Mapping[Variable, OldValue], replaced: Mapping[Variable, Variable]
+) -> SubStage:
+    """The SubStage that overwrites leaves (by their new values) and reads copies of them instead."""
+    reads = tuple([replace(r, variable=old.get(r.variable, r.variable)) for r in s.reads])
     channels = {**s.channels, **{leaf: (copy, 0) for leaf, copy in old.items()}}
-    return replace(s, reads=reads, channels=channels)
+    return replace(s, reads=reads, channels=channels, replaces={**s.replaces, **replaced})
