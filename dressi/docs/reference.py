@@ -57,8 +57,7 @@ def pages() -> Iterator[Page]:
         for part in name.split(".")[1:]:
             module = getattr(module, part)
         yield Page(name, text_of(module), {"": _listed(module)})
-    found = import_module("dressi.render")
-    for info in pkgutil.walk_packages(found.__path__, "dressi.render."):
+    for info in pkgutil.walk_packages(import_module("dressi.render").__path__, "dressi.render."):
         if info.ispkg:
             inner = import_module(info.name)
             yield Page(info.name, text_of(inner), _by_module(inner))
@@ -76,32 +75,29 @@ def pages() -> Iterator[Page]:
 
 def _listed(module: ModuleType) -> dict[str, Any]:
     """What ``__all__`` names, without modules."""
-    found = {name: getattr(module, name) for name in module.__all__}
-    return {name: value for name, value in found.items() if not isinstance(value, ModuleType)}
+    values = {name: getattr(module, name) for name in module.__all__}
+    return {name: value for name, value in values.items() if not isinstance(value, ModuleType)}
 
 
 def _by_module(package: ModuleType) -> dict[str, dict[str, Any]]:
     """Public classes and functions with a docstring, by the module of the package that defines them."""
-    names = [
-        info.name for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}.") if not info.ispkg
-    ]
+    inside = pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
     groups = {}
-    for name in [package.__name__, *names]:
-        module = import_module(name)
-        own = {
+    for name in [package.__name__, *(info.name for info in inside if not info.ispkg)]:
+        public = {key: value for key, value in vars(import_module(name)).items() if key[0] != "_"}
+        groups[name] = {
             key: value
-            for key, value in vars(module).items()
-            if key[0] != "_"
-            and getattr(value, "__module__", "") == name
-            and inspect.isroutine(value) | inspect.isclass(value)
+            for key, value in public.items()
+            if getattr(value, "__module__", "") == name
+            and (inspect.isroutine(value) or inspect.isclass(value))
+            and text_of(value)
         }
-        groups[name] = {key: value for key, value in own.items() if text_of(value)}
     return {name: group for name, group in groups.items() if group}
 
 
 def text_of(value: Any) -> str:
-    """The docstring of a class, function or module itself; of another value, that of its class. Empty where there is none:
-    dataclasses make one of their signature."""
+    """The docstring of a class, function or module itself, or that of the class of another value. Empty where there is none; the one
+    that dataclasses make of their signature does not count."""
     own = value if isinstance(value, type | FunctionType | ModuleType) else type(value)
     if isinstance(own, type) and not own.__module__.startswith("dressi"):
         return ""  # a plain value, such as a number or a kind of values
@@ -114,19 +110,20 @@ def signature(name: str, value: Any) -> str:
     if not callable(value) or (isinstance(value, type) and issubclass(value, Exception)):
         return name
     try:
-        found = inspect.signature(value)
+        own = inspect.signature(value)
     except (TypeError, ValueError):
         return name
-    short = [p.replace(default=_Shown(p.default)) for p in found.parameters.values() if p.name != "self"]
-    text = str(found.replace(parameters=short))
+    shown = [
+        p if p.default is p.empty else p.replace(default=_Shown(p.default))
+        for p in own.parameters.values()
+        if p.name != "self"
+    ]
+    text = str(own.replace(parameters=shown))
     return name + re.sub(r"ForwardRef\(([^()]*)\)", r"\1", text.replace("'", ""))
 
 
 class _Shown:
     """A default as it is printed."""
-
-    def __new__(cls, value: Any) -> Any:
-        return value if value is inspect.Parameter.empty else super().__new__(cls)
 
     def __init__(self, value: Any):
         self.text = repr(value)
@@ -136,7 +133,7 @@ class _Shown:
 
 
 def members(cls: type) -> dict[str, Any]:
-    """Public methods and properties of a class with a docstring, those of dressi's classes below it included."""
+    """Public methods and properties of a class with a docstring, with those of its base classes in dressi."""
     kinds = (FunctionType, classmethod, staticmethod, property, cached_property)
     return {
         name: value
@@ -184,7 +181,7 @@ def arguments(value: Any) -> list[str]:
 
 
 def described(name: str, value: Any) -> Iterator[str]:
-    """The lines of a name: how it is called, and its text; of a plain value, which has no docstring, the value."""
+    """The lines of a name: how it is called, and its text, or the value itself if it has no docstring."""
     yield from ("```python", signature(name, value), "```", "")
     yield from (markdown(text_of(value), arguments(value)) or f"The value `{value!r}`.", "")
     for key, member in members(value).items() if isinstance(value, type) else ():
@@ -216,9 +213,8 @@ def write(folder: Path, say: Callable[[str], None] = print) -> dict[str, Page]:
         raise InputError(
             f"the reference cannot be written into '{folder}': {error.strerror}; give another folder"
         ) from None
-    say(
-        f"{len(made)} pages with {sum(len(p.names) for p in made.values())} names in '{folder}', index.md first"
-    )
+    names = sum(len(page.names) for page in made.values())
+    say(f"{len(made)} pages with {names} names in '{folder}', index.md first")
     return made
 
 

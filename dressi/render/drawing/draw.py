@@ -41,12 +41,12 @@ def draw(
     """Masks (N, H, W) in [0, 1], and linear colours (N, H, W, 3) on black, both float32: those of ``render``.
 
     samples: per pixel, at ``sample_offsets``; mask and colour are their means in linear light. A single sample lies at the
-    centre of the pixel, so that masks of opaque surfaces are 0 or 1.  light: in the world; the place of a single mesh does not
-    count: it is far away. None: unlit. Textures are read trilinearly, each sample for its part of the pixel. Raises InputError.
+    centre of the pixel, so that masks of opaque surfaces are 0 or 1.  light: in the world, infinitely far from a single mesh.
+    None: unlit. Textures are read trilinearly, each sample for its part of the pixel. Raises InputError.
     """
     matrices = cameras.matrices
     if isinstance(shown, Mesh):
-        # In units of the mesh, because single precision counts from the origin.
+        # Units of the mesh keep single precision: its rounding grows with the distance from the origin.
         center, radius = shown.bounding_sphere()
         scale = max(radius, 1e-30)
         matrices, unit = unit_matrices(cameras, center, scale), np.diag([1 / scale] * 3 + [1.0])
@@ -95,7 +95,7 @@ def sample_offsets(samples: int) -> np.ndarray:
 
 
 def shifted(matrices: np.ndarray, offset: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Matrices (N, 4, 4) to clip space after which the centre of a pixel sees what ``offset`` (2,), in pixels, from it was."""
+    """Matrices (N, 4, 4) to clip space that move what lies at ``offset`` (2,), in pixels from the centre of a pixel, to the centre."""
     moved = np.array(matrices)
     moved[:, :2] -= (2 * offset / size)[:, None] * moved[:, 3:]
     return moved
@@ -132,7 +132,7 @@ def surface_level(
 BACKGROUND = 0.18
 """Linear grey behind the object, so that dark parts show."""
 SAMPLES = 4
-"""Of a pixel."""
+"""How many samples a pixel has."""
 
 
 def render_turntable(
@@ -164,7 +164,7 @@ GAP = 2
 def compare(targets: np.ndarray, results: np.ndarray, gap: int = GAP) -> np.ndarray:
     """One linear image (H', W', 3): rows target, result, difference; a column for each of N views.
 
-    targets, results: (N, H, W, 3) linear. The difference is that of the sRGB codes, absolute, as it is seen.
+    targets, results: (N, H, W, 3) linear. The difference is the absolute one of the sRGB codes, as it is seen.
     """
     difference = np.abs(linear_to_srgb(targets) - linear_to_srgb(results))
     rows = [np.asarray(targets), np.asarray(results), srgb_to_linear(difference)]
@@ -195,7 +195,7 @@ def save_losses(
     if losses:
         axes.legend()
     axes.grid(alpha=0.3)
-    # Less than a decade has labels such as 2 x 10^-2 between the powers of ten, as wide as the margin: written short.
+    # Within a decade, labels between the powers of ten, such as 2 x 10^-2, are as wide as the margin: write them short.
     axes.yaxis.set_minor_formatter(LogFormatterSciNotation(labelOnlyBase=False, minor_thresholds=(1, 0.3)))
     axes.tick_params(axis="y", which="minor", labelsize=7)
     if quality:

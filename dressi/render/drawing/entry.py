@@ -18,18 +18,9 @@ from ..scene.scene import Node, Scene
 from ..shading.bsdf import Bsdf
 from ..shading.lights import LightSource
 from ..strands.geometry import PointGeometry, StrandGeometry
+from . import make as checks
 from .fibres import places_of, split_nodes
-from .make import (
-    DRAWABLE,
-    MOMENTS,
-    Maker,
-    check_batches,
-    check_in_view,
-    check_options,
-    check_transparency,
-    leaves,
-    radius_given,
-)
+from .make import DRAWABLE, MOMENTS, Maker, leaves
 from .pixels import Pixels, Recipe
 from .point import Shader
 from .scenes.groups import numbers_list
@@ -70,8 +61,9 @@ def render(
         picture = render(mesh, cameras, positions=positions)          # positions: a Variable
         loss = F.mean(F.square(picture.mask - picture.soft_target(masks)))
 
-    mesh: a ``Mesh``, a ``Scene`` of several with a material and a place each, a pair (positions, faces), a ``Geometry``, strands or points, or a list of meshes. A
-    pair has no surface: its colours, uvs, texture and material are arguments. Those of a scene belong to its nodes.
+    mesh: a ``Mesh``, a ``Scene`` of several with a material and a place each, a pair (positions, faces), a ``Geometry``, strands or
+    points, or a list of meshes. A pair has no surface: its colours, uvs, texture and material are arguments. Those of a scene
+    belong to its nodes.
     cameras: a ``Camera``, ``Cameras`` or a list of them, ``Poses``, ``Views`` (``camera.with_view``), or matrices from
     the world to Vulkan's clip space, (4, 4), (N, 4, 4) or MAT4 1x1 with N tiles, with a ``size``. Left out: a view that
     frames the mesh.  size: (W, H) in pixels, that of the cameras by default.
@@ -80,9 +72,9 @@ def render(
     colours: linear, (V, 3) or a VEC3 list, one a vertex.  texture: linear, (H, W, 3) or a VEC3 Variable, with ``uvs``,
     (U, 2) or a VEC2 list, one a vertex or numbered by ``uv_faces`` (F, 3).  The albedo is the product of those given
     and of the colour of the mesh.
-    material: parts of the glTF material that replace those of the mesh, by name: texture, metallic, roughness, normal (of a
-    map, in [-1, 1]), emission and others (``drawing.images.material.MATERIAL``); each one value, an image that is looked up at the
-    UVs, or a Variable of either. Or a ``Material``, or a surface of one's own, a ``Bsdf``, whose fields are such values.
+    material: parts of the glTF material that replace those of the mesh, by name: texture, metallic, roughness, normal (of a map,
+    in [-1, 1]), emission and others (``drawing.scenes.images.MATERIAL``); each one value, an image that is looked up at the UVs, or
+    a Variable of either. Or a ``Material``, or a surface of one's own, a ``Bsdf``, whose fields are such values.
     light: "headlight" (from the camera), a direction towards the light in the world, a ``Light``, or None: the albedo as
     it is. ``DirectionalLight``, ``PointLight``, ``Environment`` and others shade the material; several in a list.
     Both sides of faces are lit.  shader: instead of a light, a function of the ``SurfacePoint`` that gives a
@@ -93,15 +85,15 @@ def render(
     background: linear, a number, (3,), (H, W, 3) or a Variable; default black.
     samples: each pixel is the mean of samples x samples; 1 to 16.
     radius: of the soft silhouette, a fraction of the image height: a number or a FLOAT 1x1; by default 0.02, at least 3
-    pixels.  form: "outer", "contour", "face", "antialias" (``hard_soft_ras``, which has the options) or "hard". Default: "outer" if a radius is given, or if positions, cameras or to_world are Variables, else "hard". Take
-    "contour" for losses of colours, depths or normals of what hides itself or other things; against photographs and other
-    measured pictures its minimum is off by 0.3 radii, so that the last steps are for "antialias". Faces of a node that meet at
-    equal positions are one surface to these forms, whether or not they share vertices; smooth normals need shared ones
-    (``mesh.weld``).
-    cull: "none" or "back".  transparency: how many transparent surfaces a pixel shows, from 1 to 16, sorted by their depth at
-    its centre; ``picture.missed`` tells where there are more, and arrays warn. All forms but "face" draw them; "antialias"
-    is then the default instead of "outer". "moments" sums all of them in no order, over the opaque ones by
-    any form: nearly the same colours, and no derivatives of their silhouettes.  outputs: the images of ``Pixels`` that are computed together.
+    pixels.  form: "outer", "contour", "face", "antialias" (``hard_soft_ras``, which has the options) or "hard". Default: "outer" if
+    a radius is given, or if positions, cameras or to_world are Variables, else "hard". Take "contour" for losses of colours, depths
+    or normals of what hides itself or other things; against photographs and other measured pictures its minimum is off by 0.3
+    radii, so that the last steps are for "antialias". Faces of a node that meet at equal positions are one surface to these forms,
+    whether or not they share vertices; smooth normals need shared ones (``mesh.weld``).
+    cull: "none" or "back".  transparency: how many transparent surfaces a pixel shows, from 1 to 16, sorted by their depth at its
+    centre; ``picture.missed`` tells where there are more, and arrays warn. All forms but "face" draw them; "antialias" is then the
+    default instead of "outer". "moments" sums all of them in no order, over the opaque ones by any form: nearly the same colours,
+    and no derivatives of their silhouettes.  outputs: the images of ``Pixels`` that are computed together.
 
     All computation is in linear light; only ``Pixels.srgb`` and ``save`` convert to sRGB.  N meshes (positions, to_world)
     with one camera, one mesh with N cameras, and N with N make N tiles. A list of meshes gives a list of separate
@@ -119,28 +111,20 @@ def render(
     >>> picture.colour.shape, picture.face.shape
     ((1, 64, 64, 3), (1, 64, 64))
     """
+    arguments = {
+        name: value for name, value in locals().items() if name not in ("mesh", "cameras", "options")
+    }
     check_names(render, options)
     if isinstance(mesh, list) or (isinstance(mesh, tuple) and not _is_pair(mesh)):
-        meshes, arguments = (
-            list(mesh),
-            {k: v for k, v in locals().items() if k not in ("mesh", "cameras", "options")},
-        )
         several = isinstance(cameras, Sequence) and len(cameras) != 1
-        if not meshes:
+        if not mesh:
             raise InputError("a list of meshes needs at least one")
-        if several and len(cameras) != len(meshes):
-            raise InputError(f"{len(meshes)} meshes need one camera or as many, not {len(cameras)}")
-        each = list(cameras) if several else [cameras] * len(meshes)
-        return [render(m, c, **arguments, **options) for m, c in zip(meshes, each, strict=True)]
-    overrides = {
-        "positions": positions,
-        "colours": colours,
-        "uvs": uvs,
-        "uv_faces": uv_faces,
-        "texture": texture,
-    }
-    shown = _scene(mesh, overrides, material)
-    shown, fibres, numbers = split_nodes(shown, to_world)
+        if several and len(cameras) != len(mesh):
+            raise InputError(f"{len(mesh)} meshes need one camera or as many, not {len(cameras)}")
+        each = list(cameras) if several else [cameras] * len(mesh)
+        return [render(m, c, **arguments, **options) for m, c in zip(mesh, each, strict=True)]
+    overrides = {name: arguments[name] for name in ("positions", "colours", "uvs", "uv_faces", "texture")}
+    shown, fibres, numbers = split_nodes(_scene(mesh, overrides, material), to_world)
     scene = scene_given(shown, to_world)
     seen = seen_by(cameras, size, None if cameras is not None else places_of(scene.framed, fibres))
     matrices = per_view("cameras", MAT4, seen.matrices)
@@ -157,30 +141,20 @@ def render(
         layered = scene.recipe.transparent and transparency != MOMENTS
         soft = "antialias" if layered and radius is None else "outer"
         form = soft if moving or radius is not None else "hard"
-    check_options(form, samples, cull, filter, outputs, options)
+    checks.check_options(form, samples, cull, filter, outputs, options)
     seen_through = [shown.nodes[k].name for k in scene.recipe.transparent]
-    check_transparency(transparency, form, seen_through)
-    given |= radius_given(radius, form, seen.size)
+    checks.check_transparency(transparency, form, seen_through)
+    given |= checks.radius_given(radius, form, seen.size)
     places = scene.places() if DRAWABLE[form].draws_edges else None
     if places is not None:
         given["places"] = numbers_list(places)
-    tiles = check_batches(given)
-    check_in_view(matrices, scene.vertices, scene.name)
+    tiles = checks.check_batches(given)
+    checks.check_in_view(matrices, scene.vertices, scene.name)
+    of_surfaces = tuple(numbers.tolist()) if fibres else ()
     make = Maker(
-        scene.recipe,
-        seen.size,
-        samples,
-        DRAWABLE[form],
-        cull,
-        bool(smooth),
-        shader,
-        tuple(sorted(options.items())),
-        lights,
-        filter,
-        transparency,
-        tuple(fibres),
-        tuple(numbers.tolist()) if fibres else (),
-    )
+        scene.recipe, seen.size, samples, DRAWABLE[form], cull, bool(smooth), shader, tuple(sorted(options.items())),
+        lights, filter, transparency, tuple(fibres), of_surfaces,
+    )  # fmt: skip
     known = [*given.values(), *options.values()]
     if any(isinstance(value, Variable) for value in known) or any(one.variables for one in fibres):
         return make(leaves(given))
@@ -191,8 +165,8 @@ def render(
         if not set(traversal.leaves([picture.colour])) <= set(own.values()):
             return picture
     values = {name: value for name, value in given.items() if isinstance(value, Values)}
-    # A form that draws edges derives them from the data of the faces, and from which vertices lie at one place: another topology
-    # is another graph.
+    # A form that draws edges derives them from the faces and from the vertices that lie at one place: another topology is another
+    # graph.
     topology = values["faces"].array.tobytes() if DRAWABLE[form].draws_edges else b""
     topology += b"" if places is None else places.tobytes()
     layers = transparency if scene.recipe.transparent and isinstance(transparency, int) else 0

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
+from ...ad.transform.gradient import total
 from ...ad.types import FLOAT, INT, MAT4, VEC3
 from ...errors import InputError
 from ..layers.peel import Transparent, depth_of
@@ -39,38 +40,26 @@ class Fibres:
 
     @property
     def variables(self) -> bool:
-        """Whether something of it is a Variable."""
+        """Whether any of its values is a Variable."""
         shape, material = self.shape, self.node.material
         tables = [shape.points, shape.radius, shape.colours, shape.opacity]
         if hasattr(material, "__dataclass_fields__"):
             tables += [getattr(material, f.name) for f in fields(material)]
         return any(isinstance(t, Variable) for t in tables)
 
-    def opacity(self, towards: Variable, shadow: Shadow) -> StrandOpacity:
-        """What it hides of a parallel light. Raises InputError with the name of the node."""
-        assert isinstance(self.shape, StrandGeometry)
-        try:
-            return StrandOpacity.of(self.shape, towards, shadow.size)
-        except InputError as error:
-            raise InputError(
-                f"node '{self.node.name}' casts shadows, and where its points are is not known; give arrays, Variables with"
-                " data, or lights without a shadow"
-            ) from error
-
 
 def split_nodes(scene: Scene, to_world: Any) -> tuple[Scene, list[Fibres], np.ndarray]:
     """The nodes of surfaces as a scene, those of strands and points, and the numbers of the former in the whole scene."""
-    found = [
-        Fibres(k, node, _in_world(node, to_world))
-        for k, node in enumerate(scene)
-        if isinstance(node.geometry, (StrandGeometry, PointGeometry))
-    ]
-    if not found:
-        return scene, [], np.arange(len(scene))
-    own = {fibres.number for fibres in found}
-    numbers = np.array([k for k in range(len(scene)) if k not in own], np.int64)
-    nodes = [scene.nodes[k] for k in numbers] or [_bounding(found)]
-    return Scene(nodes, scene.cameras, scene.lights), found, numbers if len(numbers) else np.array([-1])
+    numbers, fibres = [], []
+    for k, node in enumerate(scene):
+        if isinstance(node.geometry, (StrandGeometry, PointGeometry)):
+            fibres.append(Fibres(k, node, _in_world(node, to_world)))
+        else:
+            numbers.append(k)
+    if not fibres:
+        return scene, [], np.array(numbers)
+    nodes = [scene.nodes[k] for k in numbers] or [_bounding(fibres)]
+    return Scene(nodes, scene.cameras, scene.lights), fibres, np.array(numbers or [-1])
 
 
 def places_of(surfaces: np.ndarray | None, found: Sequence[Fibres]) -> np.ndarray | None:
@@ -83,8 +72,8 @@ def places_of(surfaces: np.ndarray | None, found: Sequence[Fibres]) -> np.ndarra
 
 
 def _bounding(found: Sequence[Fibres]) -> Node:
-    """A triangle without area between the corners of the box around all points, for scenes that have no surface: cameras and
-    shadows look at it, and no pixel shows it. A Variable where the box is not known."""
+    """A triangle without area across the box around all points, for scenes without a surface: cameras and shadows look at it, and no
+    pixel shows it. A Variable where the box is not known."""
     places = places_of(np.zeros((0, 3)), found)
     if places is None:
         corners: Any = F.expand(F.constant((0.0, 0.0, 0.0)), 1, (2, 1))
@@ -94,7 +83,7 @@ def _bounding(found: Sequence[Fibres]) -> Node:
 
 
 def _in_world(node: Node, whole: Any) -> StrandGeometry | PointGeometry:
-    """The shape of a node moved into the world; lengths of the world grow by the mean of what the matrix makes of the axes."""
+    """The shape of a node in the world. Radii in units of the world grow by the mean length of the matrix's axes."""
     shape = node.geometry
     assert isinstance(shape, (StrandGeometry, PointGeometry))
     given = [per_view("to_world", MAT4, m) for m in (whole, node.to_world) if m is not None]
@@ -125,25 +114,29 @@ def _moved(shape: Any, matrix: Given) -> Any:
 
 
 def transmitted(found: Sequence[Fibres]) -> Callable[[Shadow, Variable], Callable[[Variable], Variable]]:
-    """From a shadow and the direction to its light: how much of it strands let through to a point, FLOAT."""
+    """From a shadow and the direction to its light: how much of the light strands let through to a point, FLOAT. Raises InputError
+    with the name of a node."""
+
+    def opacity(node: Node, shape: StrandGeometry, towards: Variable, shadow: Shadow) -> StrandOpacity:
+        try:
+            return StrandOpacity.of(shape, towards, shadow.size)
+        except InputError as error:
+            raise InputError(
+                f"node '{node.name}' casts shadows, and where its points are is not known; give arrays, Variables with data, or"
+                " lights without a shadow"
+            ) from error
 
     def of_light(shadow: Shadow, towards: Variable) -> Callable[[Variable], Variable]:
-        maps = [one.opacity(towards, shadow) for one in found if isinstance(one.shape, StrandGeometry)]
-
-        def arriving(point: Variable) -> Variable:
-            total = F.constant(0.0)
-            for each in maps:
-                total = total + each.crossed(point)
-            return F.exp(-total)
-
-        return arriving
+        strands = [(one.node, one.shape) for one in found if isinstance(one.shape, StrandGeometry)]
+        maps = [opacity(node, shape, towards, shadow) for node, shape in strands]
+        return lambda point: F.exp(-total([F.constant(0.0), *(each.crossed(point) for each in maps)]))
 
     return of_light
 
 
 def lit_by(fibres: Fibres, lights: Sequence[LightSource], view: View) -> StrandShader:
-    """The shader of a node: its own, or that of Kajiya and Kay for strands under the lights, with the shadows of all nodes; points
-    have their colours. Raises InputError for lights that it does not know."""
+    """The shader of a node: its own; else for strands that of Kajiya and Kay under the lights, with the shadows of all nodes, and for
+    points their colours. Raises InputError for lights that it does not know."""
     material = fibres.node.material
     if material is not None:
         return material
@@ -160,21 +153,13 @@ def lit_by(fibres: Fibres, lights: Sequence[LightSource], view: View) -> StrandS
                 f"node '{fibres.node.name}': strands are lit by DirectionalLight or a direction, not {type(light).__name__}; give"
                 " the node a shader of its own as material"
             )
-
-    def shader(point: StrandPoint) -> Variable:
-        total = shaders[0](point)
-        for other in shaders[1:]:
-            total = total + other(point)
-        return total
-
-    return shader
+    return lambda point: total([shader(point) for shader in shaders])
 
 
 def _lambert(light: Light) -> StrandShader:
     def shader(point: StrandPoint) -> Variable:
-        towards = (
-            point.to_eye if isinstance(light.direction, str) else F.normalize(as_variable(light.direction))
-        )
+        headlight = isinstance(light.direction, str)
+        towards = point.to_eye if headlight else F.normalize(as_variable(light.direction))
         return KajiyaKay(towards, as_variable(light.colour), 0.1, ambient=as_variable(light.ambient))(point)
 
     return shader
@@ -193,9 +178,8 @@ def _sun(light: DirectionalLight, view: View) -> StrandShader:
     return shader
 
 
-# The picture of a scene with nodes of strands and points, drawn among the surfaces, behind what is opaque in front of them.
-#
-# Where they lie between transparent surfaces, each node counts as one layer at the mean depth of what is seen of it.
+# The picture of a scene with nodes of strands and points. Opaque surfaces in front hide them. Among transparent surfaces each node
+# counts as one layer at the mean depth of its visible part.
 
 
 def opaque_depth(picture: Picture) -> Variable | None:
@@ -214,13 +198,13 @@ class FibrePicture(Picture):
     surfaces: Picture
     fibres: tuple[tuple[Fibres, StrandPicture], ...]
     numbers: np.ndarray
-    """Of the nodes of surfaces in the scene."""
+    """The numbers of the nodes of surfaces in the scene."""
 
     @cached_property
     def _weights(self) -> list[Variable]:
-        """FLOATs: how much each node of strands lets through of what is behind it, once for those in front of each other."""
+        """FLOATs: how much of each node of strands the nodes of strands before it let through."""
         drawn = [picture for _, picture in self.fibres]
-        found = []
+        weights = []
         for k, own in enumerate(drawn):
             weight = F.constant(1.0)
             for j, other in enumerate(drawn):
@@ -229,16 +213,16 @@ class FibrePicture(Picture):
                     tied = F.equal(other.distance, own.distance) if j < k else F.constant(0.0)
                     before = F.logical_or(nearer, tied)
                     weight = weight * (1.0 - other.mask * F.stop_gradient(before))
-            found.append(weight)
-        return found
+            weights.append(weight)
+        return weights
 
     @cached_property
     def _through(self) -> Variable:
         """FLOAT: how much all strands let through."""
-        total = F.constant(1.0)
+        through = F.constant(1.0)
         for _, picture in self.fibres:
-            total = total * (1.0 - picture.mask)
-        return total
+            through = through * (1.0 - picture.mask)
+        return through
 
     @cached_property
     def mask(self) -> Variable:
@@ -248,14 +232,14 @@ class FibrePicture(Picture):
     @cached_property
     def colour(self) -> Variable:
         """VEC3: everything shaded, over the background, linear. Differentiable."""
-        total = self._surfaces
+        colour = self._surfaces
         for (_, picture), weight in zip(self.fibres, self._weights, strict=True):
-            total = total + F.hadamard(picture.colour, self._panes_before(picture)) * weight
-        return total
+            colour = colour + F.hadamard(picture.colour, self._panes_before(picture)) * weight
+        return colour
 
     @property
     def _surfaces(self) -> Variable:
-        """VEC3: what is seen of the surfaces and of the background: a pane behind those strands that are nearer."""
+        """VEC3: what is seen of the surfaces and of the background. A transparent surface is veiled by the nearer strands."""
         own = self.surfaces
         if self._transparent is None:
             return own.colour * self._through
@@ -275,7 +259,7 @@ class FibrePicture(Picture):
         return own._shown(self._transparent.composed(veiled, far * through))
 
     def _panes_before(self, picture: StrandPicture) -> Variable:
-        """VEC3: how much transparent surfaces let through of strands that they lie before."""
+        """VEC3: how much the transparent surfaces in front of strands let through."""
         white = F.constant((1.0, 1.0, 1.0))
         if self._transparent is None:
             return white
@@ -297,22 +281,20 @@ class FibrePicture(Picture):
         return SurfacePoint(self.surfaces._whole, surface).depth
 
     def _resized(self, image: Variable) -> Variable:
-        """An image of the picture for its samples."""
-        return (
-            image
-            if self.samples == 1 or image.size == (1, 1)
-            else F.resize(image, self.surfaces._drawn.mesh.size, "nearest")
-        )
+        """An image of the picture at the size of its samples."""
+        if self.samples == 1 or image.size == (1, 1):
+            return image
+        return F.resize(image, self.surfaces._drawn.mesh.size, "nearest")
 
     @cached_property
     def depth(self) -> Variable:
-        """FLOAT: the distance from the camera along its axis (``Picture.depth``), of strands where they cover half of the pixel or more; in
-        forms that blend depth, all that is seen, blended over 0."""
+        """FLOAT: the distance from the camera along its axis (``Picture.depth``), that of strands where they cover half of the pixel or
+        more; in forms that blend depth, all that is seen, blended over 0."""
         if self.estimator.exact_inside and self._transparent is None:
-            total = self.surfaces.depth * self._through
+            depth = self.surfaces.depth * self._through
             for (_, picture), weight in zip(self.fibres, self._weights, strict=True):
-                total = total + picture.depth * weight
-            return total
+                depth = depth + picture.depth * weight
+            return depth
         depth, hidden = self.surfaces.depth, self._through
         for shown, (_, picture) in zip(self._half, self.fibres, strict=True):
             depth = F.select(shown, picture.distance, depth)
@@ -321,19 +303,19 @@ class FibrePicture(Picture):
     @cached_property
     def _half(self) -> list[Variable]:
         """FLOAT masks: where each node of strands covers half of the pixel or more, and no transparent surface lies before it."""
-        found = []
+        masks = []
         for (_, picture), weight in zip(self.fibres, self._weights, strict=True):
             shown = F.greater_equal(picture.mask * weight, 0.5)
             if self._transparent is not None:
                 pane = self.surfaces.seen
                 before = F.logical_and(covered(pane.face), F.less(pane.depth, picture.distance))
                 shown = F.logical_and(shown, F.logical_not(before))
-            found.append(shown)
-        return found
+            masks.append(shown)
+        return masks
 
     @cached_property
     def _picked(self) -> Picked:
-        """Of strands where they are what is seen (``_half``): the number of their node, for the material too, and no face."""
+        """Where strands are seen (``_half``): the number of their node, also as the material, and no face."""
         node, material, face = self.surfaces._picked
         table = list_leaf("numbers of nodes", INT, self.numbers)
         node = F.select(F.less(node, 0), -1, F.lookup(table, node))
@@ -347,15 +329,10 @@ class FibrePicture(Picture):
 def with_fibres(
     picture: Picture, found: Sequence[Fibres], numbers: np.ndarray, lights: Sequence[LightSource]
 ) -> Picture:
-    """The picture with nodes of strands and points."""
-    view, size = picture.view, picture.size
-    limit = opaque_depth(picture)
-    drawn = [
-        (
-            one,
-            draw_strands(one.shape, view.matrices, size=size, shader=lit_by(one, lights, view), limit=limit),
-        )
-        for one in found
-    ]
+    view, limit, drawn = picture.view, opaque_depth(picture), []
+    for one in found:
+        shader = lit_by(one, lights, view)
+        strands = draw_strands(one.shape, view.matrices, size=picture.size, shader=shader, limit=limit)
+        drawn.append((one, strands))
     own = {f.name: getattr(picture, f.name) for f in fields(Picture)}
     return FibrePicture(**own, surfaces=picture, fibres=tuple(drawn), numbers=numbers)

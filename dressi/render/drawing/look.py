@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,18 +18,8 @@ from ..shading.normal_map import vertex_tangents
 from ..shading.shadows import Occluders
 from ..surface.projection import eye_of, view_depth
 from ..surface.screen import Surface, barycentric, corners, covered, interpolate, vertex_normals
-from .scenes.images import (
-    ALONE,
-    MEMBER,
-    PLAIN,
-    UV_SETS,
-    MaterialRecipe,
-    Members,
-    layer_name,
-    matrix_name,
-    offset_name,
-    row_name,
-)
+from .scenes import images
+from .scenes.images import ALONE, MEMBER, PLAIN, UV_SETS, MaterialRecipe, Members
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -62,15 +53,15 @@ class Look:
 
     view: View
     parts: Mapping[str, Variable]
-    """Variables by name: uvs, texture, colours, normals, tangents and their faces; colour; what ``MATERIAL`` of
-    ``images.material`` lists."""
+    """Variables by name: uvs, texture, colours, normals, tangents and their faces; colour; the parts that ``images.MATERIAL``
+    lists."""
     smooth: bool = True
     lights: tuple[LightSource, ...] = ()
-    """Lights, whose parameters are Variables. None: the colour is the albedo."""
+    """Lights, whose parameters are Variables. Without any, the colour is the albedo."""
     filter: str = "bilinear"
     """Of textures: the name of a filter of ``F.sample``."""
     material: MaterialRecipe = PLAIN
-    """What is no image of the material."""
+    """Everything of the material that is not an image."""
     samples: int = 1
     """How many samples, drawn one after the other, share a pixel: each stands for that part of it in ``filter``."""
     level_moves: bool = True
@@ -91,9 +82,8 @@ class Look:
     @cached_property
     def tangents(self) -> Variable:
         """VEC4 list, an entry for each of the texture coordinates."""
-        return vertex_tangents(
-            self.view.position, self.faces, self.parts["uvs"], self.parts.get("uv_faces", self.faces)
-        )
+        uvs, numbers = self.parts["uvs"], self.parts.get("uv_faces", self.faces)
+        return vertex_tangents(self.view.position, self.faces, uvs, numbers)
 
     def coordinates(self, part: str = "") -> tuple[Variable, Variable | None]:
         """VEC2 list: where a map is looked up, and the faces that number the list, None for those of the vertices. Raises
@@ -105,14 +95,15 @@ class Look:
             raise InputError(f"this mesh has no texture coordinates{which}; give uvs=, or use mesh.unwrap()")
         uvs = self.parts[table]
         if place.moves:
-            matrix, offset = (self._of_rows(name(part), table) for name in (matrix_name, offset_name))
+            names = images.matrix_name(part), images.offset_name(part)
+            matrix, offset = (self._of_rows(name, table) for name in names)
             uvs = F.matmul(matrix, uvs) + offset
         return uvs, self.parts.get(index)
 
     def _of_rows(self, part: str, table: str) -> Variable:
         """A factor for each row of a list."""
         value = self.parts[part]
-        return F.lookup(value, self.parts[row_name(table)]) if part in self.members.factors else value
+        return F.lookup(value, self.parts[images.row_name(table)]) if part in self.members.factors else value
 
     def factor(self, part: str, face: Variable) -> Variable:
         """A part that is one value, at each pixel of an image of faces: that of the member whose face it is."""
@@ -126,7 +117,7 @@ class Look:
             return 1, None
         member = self._member(face)
         numbered = part in self.members.numbered
-        return count, F.lookup(self.parts[layer_name(part)], member) if numbered else member
+        return count, F.lookup(self.parts[images.layer_name(part)], member) if numbered else member
 
     def texels(self, part: str) -> Size:
         """The size of a map."""
@@ -142,7 +133,7 @@ class Look:
         return F.lookup(self.parts[MEMBER], face)
 
     def of(self, surface: Surface) -> Surface:
-        """What of a surface shows these faces."""
+        """The part of a surface that shows these faces."""
         if self.run is None:
             return surface
         return Surface(self.faces, FacesWithin(surface.face, *self.run).output, surface.weights)
@@ -155,20 +146,18 @@ def opaque(looks: Sequence[Look], size: Size) -> Callable[[Variable], Variable] 
         return None
 
     def keep(face: Variable) -> Variable:
-        kept = None
+        masks = []
         for look in cut:
             own = face if look.run is None else FacesWithin(face, *look.run).output
-            found = _kept(look, own, size)
-            found = found if look.run is None else F.select(covered(own), found, 1.0)
-            kept = found if kept is None else F.minimum(kept, found)
-        assert kept is not None
-        return kept
+            mask = _kept(look, own, size)
+            masks.append(mask if look.run is None else F.select(covered(own), mask, 1.0))
+        return functools.reduce(F.minimum, masks)
 
     return keep
 
 
 def _kept(look: Look, face: Variable, size: Size) -> Variable:
-    """FLOAT mask: a material is not cut out at faces of a look."""
+    """FLOAT mask: 1 where the material of a look is not cut out."""
     cutoff = look.factor("alpha_cutoff", face) if "alpha_cutoff" in look.parts else F.constant(0.5)
     if not look.is_map("alpha"):
         return F.greater_equal(F.zeros_like(F.to_float(face)) + look.factor("alpha", face), cutoff)
@@ -181,14 +170,10 @@ def _kept(look: Look, face: Variable, size: Size) -> Variable:
     return F.greater_equal(alpha, cutoff)
 
 
-# Parts of an image of faces.
-
-
 class FacesWithin(PixelFunction):
     """Input: INT, an image of faces, -1 for none. INT: the same counted from ``first``, -1 for faces outside of [first, last).
 
-    It declares that it is quiet and divides the image, so that what is computed for these faces alone skips the blocks of pixels
-    that show none of them, whatever else is drawn there.
+    ``quiet`` and ``divides`` let the computation for these faces skip the blocks of pixels that show none of them.
     """
 
     operations, quiet, divides = 3.0, -1, True

@@ -28,7 +28,7 @@ from .picture import Picked, Picture
 from .pixels import NAMES
 from .point import Shader, SurfacePoint
 from .scenes.images import Given, LightRecipe, Values, shape_of, tiled
-from .scenes.recipe import SceneRecipe, look_parts
+from .scenes.joined import SceneRecipe, look_parts
 
 MOMENTS = "moments"
 """The ``transparency`` that sums all transparent surfaces, in no order."""
@@ -57,7 +57,7 @@ class Maker:
     transparency: int | str = 4
     fibres: tuple[Fibres, ...] = ()
     numbers: tuple[int, ...] = ()
-    """Of the nodes of surfaces, if there are others."""
+    """The numbers of the nodes of surfaces in the scene, if it has other nodes."""
     apart: int = 1
     """How many samples of a pixel are drawn one after the other (``Look.samples``)."""
 
@@ -73,24 +73,16 @@ class Maker:
         lights = tuple(recipe.light(parts) for recipe in self.lights)
         looks = tuple(
             Look(
-                view,
-                look_parts(scene, recipe, parts),
-                self.smooth,
-                lights,
-                self.filter,
-                recipe.material,
-                self.apart,
-                run=recipe.run,
-                transparent=recipe.transparent,
-                members=recipe.members,
+                view, look_parts(scene, recipe, parts), self.smooth, lights, self.filter, recipe.material, self.apart,
+                run=recipe.run, transparent=recipe.transparent, members=recipe.members,
             )
             for recipe in scene.looks
-        )
+        )  # fmt: skip
 
         def draw(size: Size) -> Silhouette:
-            options: dict[str, Any] = dict(self.options) | (
-                {"radius": parts["radius"]} if "radius" in parts else {}
-            )
+            options: dict[str, Any] = dict(self.options)
+            if "radius" in parts:
+                options["radius"] = parts["radius"]
             if "places" in parts and "edges" not in options:
                 faces, places = (list_data(parts[name]) for name in ("faces", "places"))
                 options["edges"] = edge_list(faces[: scene.face_count], places)
@@ -101,37 +93,28 @@ class Maker:
                 if isinstance(self.transparency, str):
                     return draw_summed(self.form, mesh, scene.opaque_faces, **given)
                 return draw_layers(self.form, mesh, scene.opaque_faces, self.transparency, **given)
-            return draw_form(
-                self.form, clip, view.faces, size, view.face_count, self.cull, keep=keep, **options
-            )
+            shape = clip, view.faces, size, view.face_count
+            return draw_form(self.form, *shape, self.cull, keep=keep, **options)
 
+        def pick(face: Variable) -> Picked:
+            return Picked(scene.node(face, parts), scene.material(face, parts), scene.number(face, parts))
+
+        background, radius = parts.get("background"), parts.get("radius")
         picture = Picture(
-            view,
-            looks,
-            self.size,
-            self.samples,
-            parts.get("background"),
-            self.shader,
-            parts.get("radius"),
-            self.form,
-            draw,
-            lambda face: Picked(
-                scene.node(face, parts), scene.material(face, parts), scene.number(face, parts)
-            ),
+            view, looks, self.size, self.samples, background, self.shader, radius, self.form, draw, pick
         )
         return with_fibres(picture, self.fibres, np.array(self.numbers), lights) if self.fibres else picture
 
 
 def _transmittance(looks: Sequence[Look], surface: Surface) -> Variable:
-    """VEC3: of the transparent looks of a surface that something else than the camera sees, 0 elsewhere."""
+    """VEC3: the transmittance of transparent looks at a surface that is not seen by the camera, 0 elsewhere."""
     total = F.constant((0.0, 0.0, 0.0))
     whole = SurfacePoint(Look(looks[0].view, {}, looks[0].smooth), surface)
     for look in looks:
         if look.transparent:
             # The levels of textures would be those of the camera.
-            point = SurfacePoint(
-                replace(look, filter="bilinear"), look.of(surface), None if look.run is None else whole
-            )
+            plain, around = replace(look, filter="bilinear"), None if look.run is None else whole
+            point = SurfacePoint(plain, look.of(surface), around)
             if point.transmittance is not None:
                 total = total + F.select(covered(point.face), point.transmittance, 0.0)
     return total
@@ -146,9 +129,7 @@ def check_options(
 ) -> None:
     """Raises InputError. options: those of the form, by name."""
     known_form(form, DRAWABLE)
-    for name, value, allowed in (
-        ("filter", filter, FILTERS), ("cull", cull, CULLING),
-    ):  # fmt: skip
+    for name, value, allowed in (("filter", filter, FILTERS), ("cull", cull, CULLING)):
         if not isinstance(value, str) or value not in allowed:
             raise InputError(
                 f"{name} is one of {', '.join(allowed)}, not {value!r}{did_you_mean(value, allowed)}"
@@ -209,10 +190,7 @@ def check_in_view(matrices: Given, vertices: np.ndarray | None, name: str) -> No
     if vertices is None or isinstance(matrices, Variable):
         return
     matrix = matrices.array[:, 0, 0]
-    clip = vertices @ matrix[:, :3, :3].swapaxes(1, 2)
-    clip = (
-        np.concatenate([clip, vertices @ matrix[:, 3:, :3].swapaxes(1, 2)], axis=-1) + matrix[:, None, :, 3]
-    )
+    clip = vertices @ matrix[:, :, :3].swapaxes(1, 2) + matrix[:, None, :, 3]
     x, y, z, w = np.moveaxis(clip, -1, 0)
     if (w <= 0).all():
         raise InputError(

@@ -27,7 +27,7 @@ from .point import Shader, SurfacePoint
 
 
 class Picked(NamedTuple):
-    """What faces of a picture belong to: INT images, -1 where there is no face."""
+    """The owners of the faces of a picture: INT images, -1 where there is no face."""
 
     node: Variable
     material: Variable
@@ -62,7 +62,7 @@ class Picture(OfVariables, Figures):
     estimator: Form
     draw: Callable[[Size], Silhouette]
     pick: Callable[[Variable], Picked]
-    """From an image of faces of the view, INT."""
+    """Gives the owners of the faces in an image of faces of the view, INT."""
 
     @property
     def form(self) -> str:
@@ -82,8 +82,8 @@ class Picture(OfVariables, Figures):
 
     @cached_property
     def mask(self) -> Variable:
-        """FLOAT in [0, 1]: how much the mesh covers the pixel; of transparent surfaces, how much of the background they take, the
-        mean of red, green and blue. Differentiable in the geometry unless the form is "hard"; also in transmittances."""
+        """FLOAT in [0, 1]: how much the mesh covers the pixel; for transparent surfaces, how much of the background they take, the mean
+        of red, green and blue. Differentiable in the geometry unless the form is "hard"; also in transmittances."""
         drawn = self._drawn
         if not isinstance(drawn, Transparent):
             return self._shown(drawn.silhouette)
@@ -112,11 +112,11 @@ class Picture(OfVariables, Figures):
         return self.colour
 
     def blend(self, shader: Shader, background: Like | None = None) -> Variable:
-        """The shaded surface (``shader`` gives a float image) over a background (default: that of the picture), with the mask
-        as opacity. Differentiable in all Variables that the shader uses.
+        """The shaded surface (``shader`` gives a float image) over a background (default: that of the picture), with the mask as
+        opacity. Differentiable in all Variables that the shader uses.
 
-        Of a transparent surface the shader gives what the surface adds to what is seen through it
-        (``SurfacePoint.transmittance`` times that)."""
+        For a transparent surface the shader gives what the surface adds to what is seen through it, which counts by
+        ``SurfacePoint.transmittance``."""
         behind = self.background if background is None else as_variable(background)
         if behind is not None and behind.size != (1, 1) and self.samples > 1:
             behind = F.resize(behind, self._drawn.mesh.size, "nearest")
@@ -127,7 +127,7 @@ class Picture(OfVariables, Figures):
         return self._shown(drawn.blend(shaded, behind))
 
     def _shaded(self, shader: Shader, surface: Surface) -> Variable:
-        """A surface by the shader: each look its own faces, 0 elsewhere if there are several."""
+        """A surface by the shader: each look shades its own faces; 0 elsewhere if there are several looks."""
         return _sum(self._points(surface, self.looks), shader)
 
     def _points(self, surface: Surface, looks: Sequence[Look]) -> list[SurfacePoint]:
@@ -138,7 +138,7 @@ class Picture(OfVariables, Figures):
         return [SurfacePoint(look, look.of(surface), whole) for look in looks]
 
     def _layer(self, shader: Shader | None, surface: Surface, solid: bool) -> tuple[Variable, Variable]:
-        """The shaded surface and its transmittance, of opaque looks (``solid``) or of the others."""
+        """The surface shaded by the opaque looks (``solid``) or by the others, and its transmittance."""
         nothing = F.constant((0.0, 0.0, 0.0))
         points = self._points(surface, [look for look in self.looks if look.transparent is not solid])
         colour = nothing if shader is None or not points else _sum(points, shader)
@@ -180,15 +180,15 @@ class Picture(OfVariables, Figures):
         return self._picked.material
 
     def _attribute(self, shader: Shader) -> Variable:
-        """Of all nodes as one mesh: at the nearest surface; in forms whose derivative is exact inside of the outline, blended
-        as colours are."""
+        """An attribute of all nodes as one mesh: at the nearest surface, or blended as colours are in forms whose derivative is exact
+        inside of the outline."""
         if not self.estimator.exact_inside:
             return shader(self.seen)
         shaded = [shader(SurfacePoint(self._whole, s)) for s in self._drawn.surfaces]
         return self._shown(self._drawn.blend(shaded, 0.0))
 
     def _by_look(self, shader: Shader) -> Variable:
-        """The same of what differs from node to node."""
+        """The same for an attribute that differs from node to node."""
         if self.estimator.exact_inside:
             return self.blend(shader, 0.0)
         return self._shaded(shader, self._plain.seen)
@@ -199,18 +199,18 @@ class Picture(OfVariables, Figures):
         place of a camera: there it is z / w, 0 at the near plane and 1 at the far one, in all forms and their derivatives.
 
         The forms "contour" and "antialias" blend depth, normal, point and attributes as they blend colours: what is in front over
-        what is behind, or over 0, by the opacity of the margin or by the share of the pixel that each covers. So a loss that
-        compares them has the derivative by what covers a pixel, with the limits of these forms (guide "Limits").
-        ``seen.depth`` is not blended: it is that of the nearest surface at the centre of the pixel, whose visibility has no
-        derivative, as all of these are in the other forms ::
+        what is behind, or over 0, by the opacity of the margin or by the share of the pixel that each covers. So a loss of these
+        images has the derivative by what covers a pixel, with the limits of these forms (guide "Limits"). The other forms, and
+        ``seen.depth`` in all forms, give the value of the nearest surface at the centre of the pixel, whose visibility has no
+        derivative ::
 
             picture = render(mesh, camera, positions=positions, form="contour", radius=0.02)
             loss = F.mean(F.square(picture.depth - measured)) + F.mean(F.square(F.length(picture.normal - normals)))
 
-        Measured images have no margins, so the minimum of this loss lies about 0.3 radii inside of the true contours: take
-        steps with form="contour" to come near, and the last ones with form="antialias", which is off by at most 0.03 pixels.
-        There compare pictures that are blended too, or leave out pixels at outlines: measured depths seldom are means over a pixel.
-        Lines on which surfaces pass through each other move the blended images of "antialias", and of "contour" within half a pixel.
+        Measured images have no margins, so the minimum of this loss lies about 0.3 radii inside of the true contours: come near with
+        form="contour", and take the last steps with form="antialias", which is off by at most 0.03 pixels. There compare pictures
+        that are blended too, or leave out pixels at outlines: measured depths seldom are means over a pixel. Lines on which surfaces
+        pass through each other move the blended images of "antialias", and of "contour" within half a pixel.
         """
         return self._attribute(lambda p: p.depth)
 
@@ -235,9 +235,8 @@ class Picture(OfVariables, Figures):
         return self._shaded(lambda p: p.uv if "uvs" in p.look.parts else nothing, self._plain.seen)
 
     def attribute(self, table: Variable | np.ndarray) -> Variable:
-        """An attribute of the vertices, of all nodes one after the other, interpolated: a list (FLOAT or vectors) or an array
-        (V,) or (V, 2 to 4).
-        Differentiable in it and in the geometry; 0 where there is nothing. Blended like ``depth``."""
+        """An attribute of the vertices, of all nodes one after the other, interpolated: a list (FLOAT or vectors) or an array (V,) or
+        (V, 2 to 4). Differentiable in it and in the geometry; 0 where there is nothing. Blended like ``depth``."""
         values = table if isinstance(table, Variable) else attribute_leaf(table)
         return self._attribute(lambda p: p.attribute(values))
 
@@ -259,7 +258,7 @@ class Picture(OfVariables, Figures):
 
 
 def _sum(points: Sequence[SurfacePoint], shader: Shader) -> Variable:
-    """The shaded points of one surface: each where it has a face, unless it is all that there is."""
+    """The shaded points of one surface, each where it has a face; a single point for all looks is shaded everywhere."""
     if len(points) == 1 and points[0].whole is None:
         return shader(points[0])
     return total([F.select(covered(point.face), shader(point), 0.0) for point in points])

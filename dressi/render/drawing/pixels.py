@@ -29,7 +29,7 @@ from .picture import Picture, attribute_leaf
 from .scenes.images import Values
 
 KEPT = 8
-"""Engines that are kept for the next picture of the same shapes."""
+"""How many engines are kept for the next picture of the same shapes."""
 NAMES = ("colour", "mask", "missed", "depth", "normal", "point", "face", "node", "material", "uv")
 
 _engines: OrderedDict[Hashable, _Kept] = OrderedDict()
@@ -76,10 +76,9 @@ def compute(recipe: Recipe, names: Sequence[str], table: Values | None = None) -
     if key not in _engines:
         leaves = {name: v.leaf(name) for name, v in values.items()}
         picture = recipe.picture(leaves)
-        images = {
-            name: picture.attribute(leaves["table"]) if name == "attribute" else getattr(picture, name)
-            for name in names
-        }
+        images = {name: getattr(picture, name) for name in names if name != "attribute"}
+        if table is not None:
+            images["attribute"] = picture.attribute(leaves["table"])
         engine = default_engine()
         if not _engines:
             # Registered after the exit handler of the device, so that it runs before it.
@@ -98,13 +97,14 @@ def compute(recipe: Recipe, names: Sequence[str], table: Values | None = None) -
     return {name: np.array(kept.engine.recv(name)) for name in names}
 
 
-def _image(name: str, text: str) -> property:
-    """An image of ``Pixels`` that is computed when it is read."""
+class _Image(property):
+    """An image of ``Pixels`` that is computed when it is read. Its text is its docstring."""
 
-    def get(self: Pixels) -> np.ndarray:
-        return self._get(name)
+    def __init__(self, text: str):
+        super().__init__(lambda pixels: pixels._get(self.name), doc=text)
 
-    return property(get, doc=text)
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -124,7 +124,7 @@ class Pixels(Figures):
     single: bool
     outputs: tuple[str, ...]
     layers: int = 0
-    """Of transparent surfaces that a pixel shows; 0 without any."""
+    """How many transparent surfaces a pixel shows at most; 0 where the scene has none."""
     _known: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -135,62 +135,55 @@ class Pixels(Figures):
             names = self.outputs if name in self.outputs else (name,)
             if self.layers and "colour" in names and "missed" not in names:
                 names = (*names, "missed")
-            found = compute(self.recipe, names)
-            if np.any(found.get("missed", 0)):
+            images = compute(self.recipe, names)
+            if np.any(images.get("missed", 0)):
                 warnings.warn(
-                    f"{int(np.sum(found['missed']))} pixels show more than {self.layers} transparent surfaces, and those behind"
+                    f"{int(np.sum(images['missed']))} pixels show more than {self.layers} transparent surfaces, and those behind"
                     f" are left out; give transparency={min(2 * self.layers, MOST)}",
                     stacklevel=3,
                 )
-            self._known.update({n: a[0] if self.single else a for n, a in found.items()})
+            self._known.update({n: a[0] if self.single else a for n, a in images.items()})
         return self._known[name]
 
-    colour = _image(
-        "colour", "(..., H, W, 3) float32: the shaded mesh over the background (black by default), linear."
+    colour = _Image("(..., H, W, 3) float32: the shaded mesh over the background (black by default), linear.")
+    mask = _Image("(..., H, W) float32 in [0, 1]: how much the mesh covers the pixel.")
+    missed = _Image(
+        "(..., H, W) float32: 1 where the centre of the pixel shows more transparent surfaces than ``transparency`` layers."
     )
-    color = _image("colour", "``colour``.")
-    mask = _image("mask", "(..., H, W) float32 in [0, 1]: how much the mesh covers the pixel.")
-    missed = _image(
-        "missed",
-        "(..., H, W) float32: 1 where the centre of the pixel shows more transparent surfaces than ``transparency`` layers.",
+    depth = _Image(
+        "(..., H, W) float32: the distance from the camera along its axis, 0 where there is nothing; blended at contours by the"
+        " forms contour and antialias (``Picture.depth``). In a parallel projection, which has no place of a camera, z / w: 0 at"
+        " the near plane, 1 at the far one."
     )
-    depth = _image(
-        "depth",
-        "(..., H, W) float32: the distance from the camera along its axis, 0 where there is nothing; blended at contours by the forms"
-        " contour and antialias (``Picture.depth``). In a parallel projection, which has no place of a camera, z / w: 0 at the near"
-        " plane, 1 at the far one.",
+    normal = _Image(
+        "(..., H, W, 3) float32: the unit normal in the world, 0 where there is nothing; blended like ``depth``."
     )
-    normal = _image(
-        "normal",
-        "(..., H, W, 3) float32: the unit normal in the world, 0 where there is nothing; blended like ``depth``.",
+    point = _Image(
+        "(..., H, W, 3) float32: the place in the world, 0 where there is nothing; blended like ``depth``."
     )
-    point = _image(
-        "point",
-        "(..., H, W, 3) float32: the place in the world, 0 where there is nothing; blended like ``depth``.",
+    face = _Image(
+        "(..., H, W) int32: the number of the face at the centre of the pixel in the geometry of its node, -1 for none."
     )
-    face = _image(
-        "face",
-        "(..., H, W) int32: the face that covers the centre of the pixel, -1 for none: its number in the geometry of its node.",
+    node = _Image(
+        "(..., H, W) int32: the number of the scene's node at the centre of the pixel, -1 for none."
     )
-    node = _image(
-        "node",
-        "(..., H, W) int32: the number of the node of the scene that covers the centre of the pixel, -1 for none.",
+    material = _Image(
+        "(..., H, W) int32: the number of its material, -1 for none. Nodes with one material object share a number."
     )
-    material = _image(
-        "material",
-        "(..., H, W) int32: the number of its material, -1 for none. Nodes with one material object share a number.",
-    )
-    uv = _image(
-        "uv", "(..., H, W, 2) float32: the texture coordinates. Raises InputError when the mesh has none."
-    )
+    uv = _Image("(..., H, W, 2) float32: the texture coordinates. Raises InputError when the mesh has none.")
+
+    @property
+    def color(self) -> np.ndarray:
+        """``colour``."""
+        return self.colour
 
     def attribute(self, table: np.ndarray) -> np.ndarray:
         """An attribute of the vertices, (V,) or (V, 2 to 4), of all nodes one after the other, interpolated: (..., H, W) or
         (..., H, W, 2 to 4) float32."""
         leaf = attribute_leaf(table)
         assert leaf.data is not None
-        found = compute(self.recipe, ("attribute",), Values(leaf.vtype, leaf.data))["attribute"]
-        return found[0] if self.single else found
+        images = compute(self.recipe, ("attribute",), Values(leaf.vtype, leaf.data))["attribute"]
+        return images[0] if self.single else images
 
     @property
     def image(self) -> np.ndarray:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from ...ad import functional as F
 from ...ad.graph import Variable
+from ...ad.transform.gradient import total
 from ...ad.types import Size
 from ...errors import InputError
 from ..materials import GLTF
@@ -22,8 +23,8 @@ from .scenes.images import UNLIT
 
 @dataclass(frozen=True, eq=False)
 class SurfacePoint:
-    """The surface point at every pixel: images of one size, N tiles. Values are 0 where there is none; of one of several nodes
-    place and direction are those of the other nodes there.
+    """The surface point at every pixel: images of one size, N tiles. Values are 0 where there is none. For one of several nodes,
+    place and directions are those of the nearest node at the pixel.
 
     With a soft silhouette the margin around the outline shows the nearest point of the outline. All values but ``face``
     are differentiable in the positions, the camera and their own tables.
@@ -34,7 +35,7 @@ class SurfacePoint:
     look: Look
     surface: Surface
     whole: SurfacePoint | None = None
-    """The point of all nodes, which has the place and the shape; None where this is all."""
+    """The point of all nodes, which has the place and the shape; None if this point is that of all nodes."""
     _maps: dict[str, Variable] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -62,8 +63,8 @@ class SurfacePoint:
 
     @cached_property
     def depth(self) -> Variable:
-        """FLOAT: the distance from the camera along its axis, in units of the world; in a parallel projection z / w, from 0 at the
-        near plane to 1 at the far one."""
+        """FLOAT: the distance from the camera along its axis, in units of the world; in a parallel projection z / w, from 0 at the near
+        plane to 1 at the far one."""
         if self.whole is not None:
             return self.whole.depth
         return self.surface.interpolate(self.look.view.depth)
@@ -103,8 +104,8 @@ class SurfacePoint:
 
     @cached_property
     def albedo(self) -> Variable:
-        """VEC3: the texture times the colours of the vertices times the colour of the mesh, linear; or the base colour that a
-        surface of one's own was given."""
+        """VEC3: the texture times the colours of the vertices times the colour of the mesh, linear; or the base colour of a surface of
+        one's own."""
         parts = self.look.parts
         if "base" in parts:
             return self.map("base")
@@ -167,7 +168,7 @@ class SurfacePoint:
     def mapped(self, name: str, scale: str) -> Variable:
         """VEC3: the unit normal in the world that a normal map means, on the side that is seen.
 
-        name, scale: of the parts that are the map and, if there is one, the factor of its x and y.
+        name, scale: the names of the parts with the map and, if the material has one, the factor of its x and y.
         """
         factor = self.map(scale) if self.has(scale) else None
         return mapped_normal(self.map(name), self.normal, self.tangent, factor) * self.facing
@@ -188,8 +189,8 @@ class SurfacePoint:
         return self.surface.interpolate(table, faces)
 
     def lit(self) -> Variable:
-        """VEC3: what the lights make of the material, and its emission; without lights the albedo. Both sides of faces are
-        lit. Of a material that is blended by alpha, the part that covers what is behind."""
+        """VEC3: the material under the lights, and its emission; without lights the albedo. Both sides of faces are lit. A material
+        that is blended by alpha gives the part that covers what is behind."""
         return self._lit * self.map("alpha") if self._blends else self._lit
 
     @property
@@ -217,12 +218,11 @@ class SurfacePoint:
             return self.albedo
         surface, view = self.bsdf, self.look.view
         fragment = Fragment(self.point, self.shading_normal, self.to_eye, surface, view, self.frame.tangent)
-        total = surface.emitted(self.frame)
-        for light in self.look.lights:
-            part = light.reflected(fragment)
-            total = part if total is None else total + part
-        assert total is not None
-        return F.select(F.greater(self.map(UNLIT), 0.5), self.albedo, total) if self.has(UNLIT) else total
+        emitted = surface.emitted(self.frame)
+        lit = total(
+            [*([] if emitted is None else [emitted]), *(x.reflected(fragment) for x in self.look.lights)]
+        )
+        return F.select(F.greater(self.map(UNLIT), 0.5), self.albedo, lit) if self.has(UNLIT) else lit
 
 
 Shader = Callable[[SurfacePoint], Variable]

@@ -28,7 +28,7 @@ MOST_LAYERS = 64
 
 @dataclass(frozen=True, eq=False)
 class StrandPicture(OfVariables):
-    """What ``draw_strands`` returns: images of N tiles, as Variables, also where all arguments are arrays. Each is built on first use;
+    """What ``draw_strands`` returns: images of N tiles, as Variables even if all arguments are arrays. Each is built on first use;
     unused ones cost nothing. ``render(strands, cameras)`` gives arrays.
 
     >>> strand = StrandGeometry([[-1.0, 0, 0], [1, 0, 0]], radius=0.1)
@@ -50,14 +50,14 @@ class StrandPicture(OfVariables):
 
     @property
     def depth(self) -> Variable:
-        """FLOAT: the ``distance`` over 0, as ``colour`` is over black: ``mask`` times it. So nothing jumps where a strand begins, and
-        the derivative of a loss is exact there, too. Differentiable."""
+        """FLOAT: ``mask`` times the ``distance``, as ``colour`` is over black. It does not jump where a strand begins, so the derivative
+        of a loss is exact there, too. Differentiable."""
         return self.composed.weighted_depth
 
     @cached_property
     def distance(self) -> Variable:
         """FLOAT: the distance from the camera along its axis (``Picture.depth``), the mean of what is seen; 0 where there is nothing.
-        It jumps where a strand begins, and the derivative does not hold that: take ``depth`` for losses."""
+        It jumps where a strand begins, which the derivative leaves out: take ``depth`` for losses."""
         there = F.greater(self.mask, 1e-4)
         return F.select(there, self.composed.weighted_depth / F.select(there, self.mask, 1.0), 0.0)
 
@@ -87,13 +87,13 @@ def draw_strands(
     (4, 4), (N, 4, 4) or MAT4 1x1 with N tiles, from the world to Vulkan's clip space, with a ``size`` (W, H). Left out: a view
     that frames the points.  shader: the colour of a ``StrandPoint``; by default that of the geometry.
     limit: FLOAT image of N tiles: the depth z / w, in [0, 1], of what stands in front and hides the rest.
-    layers: how many segments are composed in a pixel, the nearest first, in the right order; what lies behind is left out. By
-    default (None) all are summed, in any order: ``mask`` is then exact, and colours count by the transmittance of a cloud of the
-    same mean distance and spread.
+    layers: how many segments are composed in a pixel, the nearest first; what lies behind is left out. By default (None) all are
+    summed in any order: ``mask`` is then exact, and colours count by the transmittance of a cloud of the same mean distance and
+    spread.
 
-    Each pixel holds the exact area of each segment in it (a box filter), so that derivatives by points and radii are those of
-    the picture. Strands that cross the near plane end at their last point in front of it. Differentiable in the tables of the
-    geometry, matrices, and Variables of the shader. Raises InputError.
+    Each pixel holds the exact area of each segment in it (a box filter), so derivatives by points and radii are those of the
+    picture. Strands that cross the near plane end at their last point in front of it. Differentiable in the tables of the geometry,
+    matrices, and Variables of the shader. Raises InputError.
 
     >>> strand = StrandGeometry([[-1.0, 0, 0], [1, 0, 0]], radius=0.1)
     >>> draw_strands(strand, size=(32, 24)).mask.size
@@ -115,12 +115,8 @@ def drawn_strands(
     strands: StrandGeometry | PointGeometry, matrices: Variable, size: Size, shader: StrandShader
 ) -> DrawnStrands:
     """Strands or points in N views, MAT4 1x1 of N tiles."""
-    leaves = {
-        "points": leaf_of("points", VEC3, strands.points),
-        "radius": leaf_of("radius", FLOAT, strands.radius),
-        "colours": leaf_of("colours", VEC3, strands.colours),
-        "opacity": leaf_of("opacity", FLOAT, strands.opacity),
-    }
+    types = {"points": VEC3, "radius": FLOAT, "colours": VEC3, "opacity": FLOAT}
+    leaves = {name: leaf_of(name, vtype, getattr(strands, name)) for name, vtype in types.items()}
     shapes: Ribbons | Discs
     if isinstance(strands, StrandGeometry):
         shapes = ribbons_of(strands, leaves, matrices, size)
@@ -154,7 +150,7 @@ class SortedLayers:
         """The point of each layer and its weight, FLOAT: its opacity times what the layers before it let through."""
         last: tuple[Variable, Variable] | None = None
         light: Variable | None = None
-        found = []
+        points = []
         for _ in range(self.layers):
             number = _peel(self.drawn, last, self.limit)
             point = self.drawn.point(number)
@@ -162,9 +158,9 @@ class SortedLayers:
             # Nothing comes after an empty layer.
             last = (F.select(there, F.lookup(self.drawn.shapes.order, number), 2.0), number)
             opacity = F.select(there, point.opacity, 0.0)
-            found.append((point, opacity if light is None else light * opacity))
+            points.append((point, opacity if light is None else light * opacity))
             light = 1.0 - opacity if light is None else light * (1.0 - opacity)
-        return found
+        return points
 
     @cached_property
     def mask(self) -> Variable:
@@ -182,10 +178,9 @@ class SortedLayers:
         return self._weighted(lambda point: point.distance)
 
     def _weighted(self, value: Callable[[StrandPoint], Variable]) -> Variable:
-        # Where there is no point its value may be anything.
-        return total(
-            [F.select(F.greater(weight, 0.0), value(point), 0.0) * weight for point, weight in self._points]
-        )
+        # The value may be anything where there is no point.
+        seen = [(point, weight, F.greater(weight, 0.0)) for point, weight in self._points]
+        return total([F.select(there, value(point), 0.0) * weight for point, weight, there in seen])
 
 
 def _peel(drawn: DrawnStrands, last: tuple[Variable, Variable] | None, limit: Variable | None) -> Variable:
@@ -209,9 +204,9 @@ def _peel(drawn: DrawnStrands, last: tuple[Variable, Variable] | None, limit: Va
 # All segments of a pixel at once, in any order: sums over fragments.
 #
 # The opacity of all segments of a pixel needs no order: it is 1 - exp(-sum of their optical depths). Their colour does: what lies
-# in front counts more. A first sum has the optical depth, and its mean and variance along the view, from which the
-# transmittance to any distance is taken as that of a cloud with these moments; a second sum is weighted by it. Where one strand
-# alone meets a pixel, or all have one colour, the result is exact.
+# in front counts more. A first sum has the optical depth with its mean and variance along the view. The transmittance to any
+# distance is taken as that of a cloud with these moments; it weights a second sum. The result is exact where one strand alone
+# meets a pixel, or all have one colour.
 
 SPREAD = 1e-3
 """The least spread of a cloud, in distances from the camera."""
@@ -234,14 +229,14 @@ class Sums:
     @cached_property
     def premultiplied(self) -> Variable:
         """Their colour times ``mask``."""
-        found = self._sum(lambda p: F.vec4(self.drawn.shader(p), 1.0) * self._weight(p))
-        return found.xyz * (self.mask / F.maximum(found.w, 1e-12))
+        weighted = self._sum(lambda p: F.vec4(self.drawn.shader(p), 1.0) * self._weight(p))
+        return weighted.xyz * (self.mask / F.maximum(weighted.w, 1e-12))
 
     @cached_property
     def weighted_depth(self) -> Variable:
         """Their distance from the camera times ``mask``."""
-        found = self._sum(lambda p: F.vec2(p.distance, 1.0) * self._weight(p))
-        return found.x * (self.mask / F.maximum(found.y, 1e-12))
+        weighted = self._sum(lambda p: F.vec2(p.distance, 1.0) * self._weight(p))
+        return weighted.x * (self.mask / F.maximum(weighted.y, 1e-12))
 
     def _sum(self, value: Callable[[StrandPoint], Variable]) -> Variable:
         """The sum over all fragments of a value of their ``StrandPoint``."""
@@ -281,12 +276,9 @@ class Sums:
         return point.fragment.absorbance * F.exp(-total * before)
 
 
-# What is composed: strands or points on the screen, with their shader.
-
-
 @dataclass(frozen=True, eq=False)
 class DrawnStrands:
-    """Strands or points on the screen, and how their points are shaded."""
+    """Strands or points on the screen with their shader."""
 
     shapes: Ribbons | Discs
     leaves: dict[str, Variable]
@@ -303,21 +295,16 @@ class DrawnStrands:
 
     @cached_property
     def middle(self) -> Variable:
-        """FLOAT, one a view: the distance of the mean point along the axis of the camera. No derivative. The mean of points does
-        not follow from the camera, so that another view sums no list."""
+        """FLOAT, one a view: the distance of the mean point along the axis of the camera. No derivative. The mean is taken before
+        the camera, so a moving camera sums no list."""
         mean = F.sum(self.leaves["points"], "xy") * (1 / self.points)
         clip = F.matmul(self.matrices, F.vec4(mean, 1.0))
         return F.stop_gradient(depth_of_zw(F.swizzle(clip, "zw"), self.matrices))
 
     @property
     def _triangles(self) -> dict[str, Any]:
-        shapes = self.shapes
-        return {
-            "size": shapes.size,
-            "triangles": 2 * shapes.count,
-            "triangles_per_face": 2,
-            "live": shapes.live,
-        }
+        two = {"triangles": 2 * self.shapes.count, "triangles_per_face": 2}
+        return {"size": self.shapes.size, **two, "live": self.shapes.live}
 
     def summed(self, value: Callable[[Variable, Variable], Any]) -> Variable:
         """The sum over all fragments of ``value(number, depth)`` (``F.accumulate``)."""

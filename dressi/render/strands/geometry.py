@@ -9,6 +9,7 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
+from ...ad.transform.gradient import total
 from ...ad.types import FLOAT, INT, VEC3, VEC4, VType, list_size
 from ...errors import InputError
 from ..lists import list_leaf
@@ -19,8 +20,8 @@ CAPS = ("round", "flat")
 UNITS = ("world", "pixels")
 LARGEST_RADIUS = 1e6
 CAP = ((0.6078, 0.8529), (1.0, 0.2806))
-"""Points of a round end: how far they lie behind it, in radii, and the width there, in widths of the strand. Two trapezoids with
-the area and the height of a half disc, of all the nearest to it: they differ by 3 % of its area, one by 11 %."""
+"""Points of a round end: how far they lie behind it, in radii, and the width there, in widths of the strand. Of all pairs of
+trapezoids with the area and height of a half disc, this one is nearest: it differs by 3 % of the area, one trapezoid by 11 %."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,18 +51,16 @@ class StrandGeometry:
     caps: str = "round"
     name: str = "strands"
     mesh: ClassVar[None] = None
-    """As of other shapes of nodes: there is none."""
+    """None: other shapes of nodes may have one."""
 
     def __post_init__(self) -> None:
         points = _table(self.name, "points", VEC3, self.points, None)
-        count = _count(points, VEC3)
+        count = _count(points)
         object.__setattr__(self, "points", points)
         given = [0, count] if self.offsets is None else self.offsets
-        offsets = _offsets(self.name, given, count, points)
-        object.__setattr__(self, "offsets", offsets)
-        for word, value, allowed in (("unit", self.unit, UNITS), ("caps", self.caps, CAPS)):
-            if value not in allowed:
-                raise InputError(f"{word} of '{self.name}' is one of {', '.join(allowed)}, not {value!r}")
+        object.__setattr__(self, "offsets", _offsets(self.name, given, count, points))
+        _check_word(self, "unit", UNITS)
+        _check_word(self, "caps", CAPS)
         _check_looks(self)
 
     @property
@@ -116,19 +115,17 @@ class PointGeometry:
     unit: str = "world"
     name: str = "points"
     mesh: ClassVar[None] = None
-    """As of other shapes of nodes: there is none."""
+    """None: other shapes of nodes may have one."""
 
     def __post_init__(self) -> None:
-        points = _table(self.name, "points", VEC3, self.points, None)
-        object.__setattr__(self, "points", points)
-        if self.unit not in UNITS:
-            raise InputError(f"unit of '{self.name}' is one of {', '.join(UNITS)}, not {self.unit!r}")
+        object.__setattr__(self, "points", _table(self.name, "points", VEC3, self.points, None))
+        _check_word(self, "unit", UNITS)
         _check_looks(self)
 
     @property
     def count(self) -> int:
-        """N, how many points. Of a Variable that is no list of data, the texels of its image."""
-        return _count(self.points, VEC3)
+        """N, how many points; for a Variable that is no list of data, how many texels."""
+        return _count(self.points)
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """(3,) least and largest coordinates of the points, which are an array or hold data. Raises InputError."""
@@ -143,6 +140,12 @@ def leaf_of(name: str, vtype: VType, value: Any) -> Variable:
 def per_entry(table: Variable, index: Variable) -> Variable:
     """The entry of a list, or the one value of all entries."""
     return table if table.size == (1, 1) else F.lookup(table, index)
+
+
+def _check_word(shape: StrandGeometry | PointGeometry, word: str, allowed: tuple[str, ...]) -> None:
+    if getattr(shape, word) not in allowed:
+        choice = f"{', '.join(allowed)}, not {getattr(shape, word)!r}"
+        raise InputError(f"{word} of '{shape.name}' is one of {choice}")
 
 
 def _check_looks(shape: StrandGeometry | PointGeometry) -> None:
@@ -190,7 +193,7 @@ def _table(name: str, word: str, vtype: VType, value: Any, count: int | None) ->
     return array
 
 
-def _count(points: Any, vtype: VType) -> int:
+def _count(points: Any) -> int:
     if not isinstance(points, Variable):
         return len(points)
     return points.count if points.count is not None else points.size[0] * points.size[1]
@@ -199,18 +202,12 @@ def _count(points: Any, vtype: VType) -> int:
 def _offsets(name: str, value: Any, count: int, points: Any) -> np.ndarray:
     offsets = np.asarray(value)
     if offsets.ndim != 1 or len(offsets) < 2 or offsets.dtype.kind not in "iu":
-        raise InputError(
-            f"offsets of '{name}' are whole numbers (S + 1,), where each strand starts and the end, not"
-            f" {offsets.dtype} {offsets.shape}"
-        )
+        what = "whole numbers (S + 1,), where each strand starts and the end"
+        raise InputError(f"offsets of '{name}' are {what}, not {offsets.dtype} {offsets.shape}")
     offsets = offsets.astype(np.int64)
-    # A Variable has no count of its own: its image may be padded.
-    room = isinstance(points, Variable) and points.count is None
-    fits = (
-        offsets[-1] <= count and list_size(int(offsets[-1])) == list_size(count)
-        if room
-        else offsets[-1] == count
-    )
+    fits = offsets[-1] == count
+    if isinstance(points, Variable) and points.count is None:  # its image may be padded
+        fits = offsets[-1] <= count and list_size(int(offsets[-1])) == list_size(count)
     if offsets[0] != 0 or not fits:
         raise InputError(
             f"offsets of '{name}' run from 0 to {count}, the number of points, not from {offsets[0]} to {offsets[-1]}"
@@ -218,11 +215,7 @@ def _offsets(name: str, value: Any, count: int, points: Any) -> np.ndarray:
     lengths = np.diff(offsets)
     if (lengths < 2).any():
         k = int(np.argmax(lengths < 2))
-        held = (
-            f"{lengths[k]} point{'s' if lengths[k] != 1 else ''}"
-            if lengths[k] >= 0
-            else "its end before its start"
-        )
+        held = "1 point" if lengths[k] == 1 else "0 points" if lengths[k] == 0 else "its end before its start"
         raise InputError(f"strand {k} of '{name}' has {held}; a strand has at least two points: drop it")
     return offsets
 
@@ -243,22 +236,22 @@ class Chain:
     after each strand, which have the attributes of the end."""
 
     count: int
-    """Of the drawn points."""
+    """How many drawn points there are."""
     before: Variable
     """INT, one a point: the point before it in its strand, itself at the start."""
     after: Variable
     """INT, one a point: the point after it in its strand, itself at the end."""
     source: Variable
-    """INT, one a drawn point: the point it has its attributes of."""
+    """INT, one a drawn point: the point whose attributes it has."""
     following: Variable
-    """INT, one a drawn point: the next drawn point, also if that belongs to the next strand; of the last one itself."""
+    """INT, one a drawn point: the next drawn point, even of the next strand; the last one has itself."""
     beyond: Variable
     """FLOAT, one a drawn point: how far it lies behind the end of its strand, in radii; before the start it is negative."""
     narrow: Variable
     """FLOAT, one a drawn point: the width of the ribbon there, in widths of the strand."""
     around: Variable
-    """VEC4, one a segment: how the strand goes on before and after it, each as a length in radii, negative where it goes on
-    straight, and the width at the end of that, in widths of its own."""
+    """VEC4, one a segment: the continuation of the strand before and after it, each as a length in radii, negative where it goes on
+    straight, and the width at its far end, in widths of its own."""
     last: Variable
     """FLOAT, one a drawn point: 1 where nothing follows."""
 
@@ -338,29 +331,22 @@ def wireframe(
     6
     """
     edges = np.unique(np.sort(mesh.faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1), axis=0)
-    numbers = edges.reshape(-1)
-    points = (
-        mesh.positions[numbers] if positions is None else F.lookup(positions, list_leaf("ends", INT, numbers))
-    )
+    numbers, points = edges.reshape(-1), mesh.positions[edges.reshape(-1)]
+    if positions is not None:
+        points = F.lookup(positions, list_leaf("ends", INT, numbers))
     if colours is not None and np.ndim(colours) == 2:
         colours = np.asarray(colours)[numbers]
-    return StrandGeometry(
-        points,
-        np.arange(0, len(numbers) + 1, 2),
-        0.5 * width,
-        colours,
-        unit="pixels",
-        name=f"edges of {mesh.name}",
-    )
+    offsets, name = np.arange(0, len(numbers) + 1, 2), f"edges of {mesh.name}"
+    return StrandGeometry(points, offsets, 0.5 * width, colours, unit="pixels", name=name)
 
 
 def curves(strands: StrandGeometry, pieces: int = 8, kind: str = "catmull_rom") -> StrandGeometry:
     """Smooth strands: their points are control points, each segment becomes ``pieces`` ones.
 
-    kind: "catmull_rom", through the points, or "bspline", smoother and beside them. Ends are kept: the points there are
-    repeated by reflection. Or "bezier": strands of 3 n + 1 points are n cubic curves, each from a point to the third after it, of which two
-    between are handles; each becomes ``pieces`` segments. A linear map of the points: Variables stay differentiable. Radii, colours and opacities of points
-    are mapped as the points are, without overshooting. Raises InputError.
+    kind: "catmull_rom", through the points, or "bspline", smoother and beside them. Both keep the ends, whose neighbours are
+    reflected. Or "bezier": a strand of 3 n + 1 points is n cubic curves, each from a point to the third after it with two handles
+    between; each becomes ``pieces`` segments. The map of the points is linear: Variables stay differentiable. Radii, colours and
+    opacities are interpolated along the pieces, without overshooting. Raises InputError.
 
     >>> curves(StrandGeometry([[0.0, 0, 0], [1, 1, 0], [2, 0, 0]]), pieces=4).count
     9
@@ -376,22 +362,24 @@ def curves(strands: StrandGeometry, pieces: int = 8, kind: str = "catmull_rom") 
     else:
         numbers, weights, linear, offsets = _map(strands.offsets, pieces, MATRICES[kind])
         ends = numbers[:, 1:3]
-    radius, colours, opacity = (
-        _mapped(t, ends, linear) for t in (strands.radius, strands.colours, strands.opacity)
-    )
+    tables = strands.radius, strands.colours, strands.opacity
+    radius, colours, opacity = (_mapped(table, ends, linear) for table in tables)
     points = _mapped(strands.points, numbers, weights)
     return StrandGeometry(points, offsets, radius, colours, opacity, strands.unit, strands.caps, strands.name)
 
 
+def _places(lengths: np.ndarray, pieces: int) -> tuple[np.ndarray, ...]:
+    """Strand, piece and place along the piece, each (M,), of the new points of strands of so many pieces, and offsets."""
+    offsets = np.concatenate([[0], np.cumsum(lengths * pieces + 1)])
+    strand = np.repeat(np.arange(len(lengths)), np.diff(offsets))
+    step = np.arange(offsets[-1]) - offsets[strand]
+    piece = np.minimum(step // pieces, lengths[strand] - 1)
+    return strand, piece, step / pieces - piece, offsets
+
+
 def _map(offsets: np.ndarray, pieces: int, matrix: np.ndarray) -> tuple[np.ndarray, ...]:
     """The four points (M, 4) of each new one, their weights, the weights (M, 2) of the two in the middle, and offsets."""
-    count = np.diff(offsets)
-    lengths = (count - 1) * pieces + 1
-    ends = np.concatenate([[0], np.cumsum(lengths)])
-    strand = np.repeat(np.arange(len(count)), lengths)
-    step = np.arange(ends[-1]) - ends[strand]
-    piece = np.minimum(step // pieces, count[strand] - 2)
-    place = step / pieces - piece
+    strand, piece, place, ends = _places(np.diff(offsets) - 1, pieces)
     weights = place[:, None] ** np.arange(4) @ matrix
     low, high = offsets[strand], offsets[strand + 1] - 1
     numbers = (low + piece)[:, None] + np.arange(-1, 3)
@@ -414,12 +402,7 @@ def _bezier(strands: StrandGeometry, pieces: int) -> tuple[np.ndarray, ...]:
         raise InputError(
             f"strand {k} of '{strands.name}' has {count[k]} points; cubic Bezier curves have 3 n + 1: ends, and two handles between"
         )
-    lengths = (count - 1) // 3 * pieces + 1
-    ends = np.concatenate([[0], np.cumsum(lengths)])
-    strand = np.repeat(np.arange(len(count)), lengths)
-    step = np.arange(ends[-1]) - ends[strand]
-    piece = np.minimum(step // pieces, (count[strand] - 1) // 3 - 1)
-    place = step / pieces - piece
+    strand, piece, place, ends = _places((count - 1) // 3, pieces)
     numbers = (strands.offsets[strand] + 3 * piece)[:, None] + np.arange(4)
     return numbers, place[:, None] ** np.arange(4) @ BEZIER, np.column_stack([1 - place, place]), ends
 
@@ -432,8 +415,5 @@ def _mapped(table: Any, numbers: np.ndarray, weights: np.ndarray) -> Any:
         return (table[numbers] * weights.reshape(*weights.shape, *(1,) * (table.ndim - 1))).sum(axis=1)
     if table.size == (1, 1):
         return table
-    total = None
-    for column, weight in zip(numbers.T, weights.T, strict=True):
-        part = F.lookup(table, list_leaf("control point", INT, column)) * Variable.of(weight)
-        total = part if total is None else total + part
-    return total
+    columns = zip(numbers.T, weights.T, strict=True)
+    return total([F.lookup(table, list_leaf("control point", INT, n)) * Variable.of(w) for n, w in columns])

@@ -66,13 +66,14 @@ class Marschner:
 
     @cached_property
     def opacities(self) -> list[StrandOpacity | None]:
-        """Of each light: what the strands hide of it."""
-        return [
-            None
-            if light.shadow is None or self.strands is None
-            else StrandOpacity.of(self.strands, light.direction, light.shadow.size)
-            for light in self._lights
-        ]
+        """What the strands hide of each light; None of a light without a shadow."""
+        opacities: list[StrandOpacity | None] = []
+        for light in self._lights:
+            if light.shadow is None or self.strands is None:
+                opacities.append(None)
+            else:
+                opacities.append(StrandOpacity.of(self.strands, light.direction, light.shadow.size))
+        return opacities
 
     def __call__(self, point: StrandPoint) -> Variable:
         tangent, to_eye, far = point.tangent, point.to_eye, self.far
@@ -80,10 +81,8 @@ class Marschner:
         free = [None] * len(self._lights) if self.hidden is None else self.hidden(point)
         for light, opacity, visible in zip(self._lights, self.opacities, free, strict=True):
             at = Directions.of(tangent, F.normalize(as_variable(light.direction)), to_eye)
-            if opacity is None:
-                seen = far.scattered(at)
-            else:
-                seen = far.among_others(at, opacity.crossed(point.point))
+            others = None if opacity is None else opacity.crossed(point.point)
+            seen = far.scattered(at) if others is None else far.among_others(at, others)
             seen = seen * as_variable(light.colour)
             total = total + (seen if visible is None else seen * visible)
         return total
@@ -92,11 +91,11 @@ class Marschner:
 # How much light comes through strands: deep opacity of ribbons (Yuksel and Keyser 2008, "Deep Opacity Maps").
 #
 # A texel of the map holds the optical depth of all strands on the way of the light, and its first four moments over the height
-# (``layers.absorbance``): sums over ribbons drawn from the light, in any order.
+# (``layers.moments``): sums over ribbons drawn from the light, in any order.
 
 LARGEST = 4096
 MARGIN = 1.02
-"""Of the map around the strands."""
+"""By what factor the map is larger than the strands."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,14 +137,9 @@ class StrandOpacity:
         # z / w is 0 at the light and 1 beyond the strands.
         rows[2] = rows[2] * -0.5
         moved = [-F.dot(row, centre) for row in rows]
-        matrix = F.transpose(
-            F.mat4(
-                F.vec4(rows[0], moved[0]),
-                F.vec4(rows[1], moved[1]),
-                F.vec4(rows[2], moved[2] + 0.5),
-                F.constant((0.0, 0.0, 0.0, 1.0)),
-            )
-        )
+        moved[2] = moved[2] + 0.5
+        columns = [F.vec4(row, offset) for row, offset in zip(rows, moved, strict=True)]
+        matrix = F.transpose(F.mat4(*columns, F.constant((0.0, 0.0, 0.0, 1.0))))
         drawn = drawn_strands(strands, matrix, (size, size), unlit)
 
         def summed(value):

@@ -116,9 +116,8 @@ class KajiyaKay:
         # The cosine of the angle between the eye and the cone of mirrored light.
         mirrored = F.maximum(across_light * across_eye - along_light * along_eye, 1e-3)
         highlight = F.pow(mirrored, self.exponent) * self.specular
-        return point.colour * (across_light * self.intensity + self.ambient) + F.vec3(
-            highlight * self.intensity
-        )
+        diffuse = point.colour * (across_light * self.intensity + self.ambient)
+        return diffuse + F.vec3(highlight * self.intensity)
 
 
 def _sine(cosine: Variable) -> Variable:

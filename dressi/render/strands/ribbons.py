@@ -1,13 +1,12 @@
-"""From strands to ribbons on the screen: places in pixels, mitred borders, the quads that are drawn, and their opacity in a
-pixel.
+"""Strands and points on the screen: ribbons with mitred borders, discs, the quads that are drawn, and exact areas in a pixel.
 
 Places are in pixels, x to the right, y down; the centre of pixel (x, y) is (x + 0.5, y + 0.5).
 
-A segment is drawn as a quad that holds all pixels it touches. What it adds to a pixel is computed there: its exact area
-(``area``), so that the derivative of the picture by points and radii is that of the area. Areas of the segments of one strand
-add up; strands hide each other. So each segment estimates what the whole strand covers of the pixel, ``whole``, and adds the
-optical depth area / whole * -log(1 - whole). The sum over one strand is -log(1 - its area), and the sum over all strands is that
-of their product. It does not depend on the order.
+A segment is drawn as a quad that holds all pixels it touches. Each pixel computes the exact area of the segment in it, so the
+derivative of the picture by points and radii is that of the area. Areas of the segments of one strand add up; strands hide each
+other. So each segment estimates what the whole strand covers of the pixel, ``whole``, and adds the optical depth
+area / whole * -log(1 - whole). These sum to -log(1 - area) over one strand, and over all strands to -log of the product of what
+each lets through, in any order.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from ..surface.projection import FARTHEST, LARGEST, W_MINIMUM, across, box, dire
 from .geometry import Chain, PointGeometry, StrandGeometry, chain_of, per_entry
 
 LEAST_WIDTH = 1 / 16
-"""Pixels. Thinner ribbons are drawn that wide, with the opacity width / LEAST_WIDTH: single precision then suffices, and the
-picture is the same within a thousandth."""
+"""Pixels. Thinner ribbons are drawn this wide with the opacity width / LEAST_WIDTH, so that single precision suffices; the picture
+is the same within a thousandth."""
 SHORTEST = 1e-3
 """Pixels. A shorter segment has no direction of its own."""
 MITRE = 2.0
@@ -74,13 +73,13 @@ def on_screen(points: Variable, radius: Variable, unit: str, matrices: Variable,
     half = F.constant((0.5 * size[0], 0.5 * size[1]))  # not two numbers for a list of two points
     at = F.select(seen, clip.xy * over * half + half, 0.0)
     seen = F.logical_and(seen, F.less(F.max_component(F.abs(at)), FARTHEST))
-    thickness = radius = at_least(radius, 0.0)
+    thickness = at_least(radius, 0.0)
     if unit == "world":
         # The row of y: how many pixels a unit of the world makes at w = 1.
         row = F.column(F.transpose(matrices), 1).xyz
-        thickness = radius * (F.length(row) * (0.5 * size[1])) * over
-    else:
-        thickness = thickness + F.component(at, 0) * 0.0 if thickness.size == (1, 1) else thickness
+        thickness = thickness * (F.length(row) * (0.5 * size[1])) * over
+    elif thickness.size == (1, 1):
+        thickness = thickness + F.component(at, 0) * 0.0  # one radius for all becomes a list
     drawn = F.maximum(thickness, 0.5 * LEAST_WIDTH)
     return ScreenPoints(at, F.vec2(clip.z * over, clip.w), F.swizzle(clip, "zw"), drawn, thickness, seen)
 
@@ -158,9 +157,8 @@ class Ribbons:
         (behind, ahead), sides = ([F.abs(F.dot(way, v.zw)) for v in (a, b)] for way in (along, across(along)))
         wide = F.maximum(*sides) + reach
         place = box(at, a.xy, b.xy, along, behind=behind + reach, ahead=ahead + reach, low=wide, high=wide)
-        return on_image(
-            place, self.size, F.select(at.right, *(F.lookup(depth, end) for end in reversed(ends)))
-        )
+        far, near = (F.lookup(depth, end) for end in reversed(ends))
+        return on_image(place, self.size, F.select(at.right, far, near))
 
     def at(self, number: Variable) -> Segment:
         """The segment of that number (INT image) at each pixel."""
@@ -171,31 +169,26 @@ class Ribbons:
         ways = F.lookup(self.ways, number).xy, F.lookup(self.ways, number + 1).zw
         whole = F.maximum(area + _beyond(start, end, F.lookup(self.chain.around, number), *ways), 1e-6)
         absorbance = area / whole * optical_depth(F.lookup(self.opacity, number) * whole)
-        return Segment(
-            (number, number + 1), self.chain.source, area, absorbance, self._along(number, start.xy, end.xy)
-        )
-
-    def _along(self, number: Variable, start: Variable, end: Variable) -> Variable:
-        u = end - start
-        place = F.clamp(-F.dot(start, u) / F.maximum(F.dot(u, u), SHORTEST**2))
+        u = end.xy - start.xy
+        place = F.clamp(-F.dot(start.xy, u) / F.maximum(F.dot(u, u), SHORTEST**2))
         # What is linear in the world is linear on the screen after division by w.
         near, far = F.lookup(self.depth, number).y, F.lookup(self.depth, number + 1).y
-        return place * near / F.maximum(F.mix(far, near, place), W_MINIMUM)
+        along = place * near / F.maximum(F.mix(far, near, place), W_MINIMUM)
+        return Segment((number, number + 1), self.chain.source, area, absorbance, along)
 
 
 def _beyond(start: Variable, end: Variable, around: Variable, came: Variable, goes: Variable) -> Variable:
-    """FLOAT: how much of the pixel the strand covers before and after a segment (``Chain.around``), in the directions in which
-    its neighbours lie."""
+    """FLOAT: how much of the pixel the strand covers before and after a segment (``Chain.around``), towards its neighbours."""
     along = F.normalize(end.xy - start.xy)
     came, goes = (F.select(F.greater(F.dot(way, way), 0.5), way, along) for way in (came, goes))
-    before = F.vec4(start.xy - came * _length(start, around.x), start.zw * around.y)
-    after = F.vec4(end.xy + goes * _length(end, around.z), end.zw * around.w)
+
+    def length(at: Variable, radii: Variable) -> Variable:
+        return F.select(F.less(radii, 0.0), STRAIGHT, radii * F.length(at.zw))
+
+    before = F.vec4(start.xy - came * length(start, around.x), start.zw * around.y)
+    after = F.vec4(end.xy + goes * length(end, around.z), end.zw * around.w)
     areas = ribbon_area(before, start), ribbon_area(end, after)
     return F.maximum(areas[0], 0.0) + F.maximum(areas[1], 0.0)
-
-
-def _length(at: Variable, radii: Variable) -> Variable:
-    return F.select(F.less(radii, 0.0), STRAIGHT, radii * F.length(at.zw))
 
 
 def optical_depth(opacity: Variable) -> Variable:
@@ -222,9 +215,8 @@ def ribbons_of(
     ways = F.vec4(came, goes)
     opacity, depth, seen = leaves["opacity"], at.depth, at.seen
     if strands.caps == "round":
-        border, width, depth, seen, ways = (
-            F.lookup(x, chain.source) for x in (border, width, depth, seen, ways)
-        )
+        tables = border, width, depth, seen, ways
+        border, width, depth, seen, ways = (F.lookup(table, chain.source) for table in tables)
         # At an end the vector to the left border is perpendicular to the strand, and as long as the half width.
         away = F.vec2(border.w, -border.z) * chain.beyond
         border = F.vec4(border.xy + away, border.zw * chain.narrow)
@@ -261,8 +253,8 @@ def _slope(start: Variable, end: Variable, *, by: int) -> Variable:
 
 @partial(fused, slope=_slope)
 def ribbon_area(start: Variable, end: Variable) -> Variable:
-    """FLOAT: the area in the pixel of the quad between two places of a ribbon, VEC4: each a place and the vector from it to the
-    left border. Negative for a quad that is turned over. Differentiable."""
+    """FLOAT: the area in the pixel of the quad between two places of a ribbon, each a VEC4 of the place and the vector to the left
+    border. Negative for a quad that is turned over. Differentiable."""
     p, q, r, s = _corners(start, end)
     return _below(p, q) + _below(q, r) + _below(r, s) + _below(s, p)
 
@@ -273,7 +265,7 @@ def _corners(a: Variable, b: Variable) -> tuple[Variable, ...]:
 
 
 def _span(a: Variable, u: Variable) -> tuple[Variable, Variable]:
-    """Where a + t u, t in [0, 1], lies within [-1/2, 1/2]; the end is not after the start if nowhere."""
+    """The range of t in [0, 1] for which a + t u lies within [-1/2, 1/2]; empty, with its end not after its start, if there is none."""
     moves, within = F.not_equal(u, 0.0), F.less(F.abs(a), 0.5)
     over = F.select(moves, u, 1.0)
     p, q = (-0.5 - a) / over, (0.5 - a) / over
@@ -307,27 +299,6 @@ def _edge(a: Variable, b: Variable) -> tuple[Variable, Variable]:
     return part * (1.0 - mean), part * mean
 
 
-def half_plane(place: Variable, along: Variable) -> Variable:
-    """FLOAT in [0, 1]: the area of the pixel on the left of the line through ``place`` in the direction ``along`` (VEC2; y
-    down), by the distribution of a square across the line, a trapezoid. Differentiable in both.
-
-    >>> half = half_plane(Variable.of([[0.0, 0.0], [0.25, 0.0], [9.0, 0.0]]), Variable.of([[0.0, 1.0]] * 3))
-    >>> evaluate(half).tolist()
-    [0.5, 0.25, 0.0]
-    """
-    normal = F.abs(along)
-    length = F.length(along)
-    over = 1.0 / F.maximum(length, 1e-12)
-    distance = (place.x * along.y - place.y * along.x) * over
-    low = F.maximum(F.minimum(normal.x, normal.y) * over, 1e-4)
-    high = F.maximum(F.maximum(normal.x, normal.y) * over, low)
-    away = F.abs(distance)
-    wedge = F.minimum(F.maximum(0.5 * (high + low) - away, 0.0), low)
-    # What lies farther than ``away``, on one side.
-    beyond = wedge * wedge / (2.0 * low * high) + F.maximum(0.5 * (high - low) - away, 0.0) / high
-    return F.select(F.greater(distance, 0.0), beyond, 1.0 - beyond)
-
-
 # From points to discs on the screen: the quads that are drawn, and the exact area of a disc in a pixel.
 
 FLATTEST = 0.25
@@ -352,14 +323,14 @@ def disc_area(place: Variable, radius: Variable) -> Variable:
 
 
 class _Side(NamedTuple):
-    """Of a side of the pixel, seen from the centre of a disc."""
+    """A side of the pixel, seen from the centre of a disc."""
 
     away: Variable
     """Its distance, negative for one that lies before the centre."""
     inside: Variable
     """The length inside the disc."""
     angle: Variable
-    """Of what lies outside of it."""
+    """The angle under which the part outside of the disc is seen."""
 
 
 def _sides(place: Variable, radius: Variable) -> list[_Side]:

@@ -20,7 +20,7 @@ from dressi.render.mesh import primitives
 from dressi.render.shading.bsdf.hair import Directions, FarHair, HairBsdf
 from dressi.render.strands.geometry import PointGeometry, StrandGeometry, curves, wireframe
 from dressi.render.strands.marschner import Marschner, StrandOpacity
-from dressi.render.strands.ribbons import half_plane, ribbon_area
+from dressi.render.strands.ribbons import ribbon_area
 from dressi.vk.plan.limits import PROFILES
 from dressi.vk.plan.lists import fragments_expected
 from dressi.vk.plan.lowering.scatter import FaceSum
@@ -62,16 +62,20 @@ def test_two_points_of_a_variable_are_a_strand():
     assert_allclose(own, other, atol=1e-6)
 
 
-def test_the_area_of_a_half_plane_is_that_of_a_ribbon_that_ends_there():
+def test_a_ribbon_that_ends_in_a_pixel_covers_a_half_plane_of_it():
+    """The area of a square on one side of a line: its width across the line is distributed as a trapezoid."""
     rng = np.random.default_rng(3)
     place, angle = rng.uniform(-0.5, 0.5, (9, 2)), rng.uniform(0, 2 * np.pi, 9)
     along = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     left = np.stack([along[:, 1], -along[:, 0]], axis=1)
     start = Variable.of(np.column_stack([place, 9 * along]))
     end = Variable.of(np.column_stack([place + 9 * left, 9 * along]))
-    (half,) = evaluate([half_plane(Variable.of(place), Variable.of(along))])
     (area,) = evaluate([ribbon_area(start, end)])
-    assert_allclose(half, np.abs(area), atol=2e-4)
+    away = (place * along[:, ::-1] * (1, -1)).sum(1)
+    low, high = np.sort(np.abs(along), axis=1).T
+    wedge = np.clip((high + low) / 2 - np.abs(away), 0, low)
+    beyond = wedge**2 / (2 * low * high) + np.maximum((high - low) / 2 - np.abs(away), 0) / high
+    assert_allclose(np.abs(np.squeeze(area)), np.where(away > 0, beyond, 1 - beyond), atol=2e-4)
 
 
 def scene(**options) -> tuple[StrandGeometry, list[Variable]]:

@@ -1,9 +1,9 @@
 """Nodes of one kind of surface, shaded together as one look.
 
-Their materials then differ in numbers alone (``alike`` gives them what they lack). What is one value becomes a list with an entry a node, maps of one size stand
-below each other in one image, and lists of corners are joined; each face knows which of the nodes it belongs to. So the cost of
-a picture follows the number of kinds, not that of nodes. A map or a list that is a Variable cannot be joined without a copy in
-every step: nodes share a look only where they share it.
+Their materials then differ in numbers alone (``completed`` gives them what they lack). Single values become a list with an entry
+a node, maps of one size stand below each other in one image, and lists of corners are joined; each face knows its node. So the
+cost of a picture follows the number of kinds, not that of nodes. Joining a map or a list that is a Variable would copy it in every
+step: nodes share a look only where they share the Variable.
 """
 
 from __future__ import annotations
@@ -19,19 +19,8 @@ from ....ad.graph import Variable
 from ....ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, VType, list_image, list_size
 from ...materials import GLTF, Normals, Parameter
 from ...shading.bsdf import Bsdf, GltfBsdf, UnlitBsdf
-from .images import (
-    ALONE,
-    MEMBER,
-    UNLIT,
-    UV_SETS,
-    Given,
-    MaterialRecipe,
-    Members,
-    Values,
-    layer_name,
-    matrix_name,
-    row_name,
-)
+from . import images
+from .images import ALONE, MEMBER, UNLIT, UV_SETS, Given, MaterialRecipe, Members, Values
 from .node import INDEX, WAYS, DrawnNode
 
 HIGHEST_STACK = 8192
@@ -54,71 +43,55 @@ class Group(NamedTuple):
 
 
 def own_name(part: str, member: int) -> str:
-    """Of the part that is the factor of one member, where it is a Variable."""
+    """The name of the part that is the factor of one member, where it is a Variable."""
     return f"{part} of {member}"
 
 
 def unlit_beside_lit(drawn: Sequence[DrawnNode]) -> list[DrawnNode]:
-    """Where some nodes are lit by glTF's surfaces, unlit ones get that surface too, and the part ``UNLIT``, so that they can be
-    shaded together."""
-    if not any(one.recipe.bsdf is GltfBsdf for one in drawn):
-        return list(drawn)
-    own = {UNLIT: Values(FLOAT, np.ones((1, 1, 1)))}
-    return [
-        replace(one, recipe=replace(one.recipe, bsdf=GltfBsdf), parts=one.parts | own)
-        if one.recipe.bsdf is UnlitBsdf
-        else one
-        for one in drawn
-    ]
+    """The nodes. If some have glTF's surface, unlit ones get it, too, with the part ``UNLIT``, so that all are shaded together."""
+    drawn, own = list(drawn), {UNLIT: Values(FLOAT, np.ones((1, 1, 1)))}
+    if any(one.recipe.bsdf is GltfBsdf for one in drawn):
+        for k, one in enumerate(drawn):
+            if one.recipe.bsdf is UnlitBsdf:
+                recipe = replace(one.recipe, bsdf=GltfBsdf)
+                drawn[k] = replace(one, recipe=recipe, parts=one.parts | own)
+    return drawn
 
 
 def grouped(drawn: Sequence[DrawnNode], numbers: Sequence[int]) -> list[Group]:
     """Those nodes in groups, by their first nodes."""
-    found: list[_Together] = []
+    together: list[_Together] = []
     for k in numbers:
         look, kinds = _look_of(drawn[k]), {n: kind_of(n, g) for n, g in drawn[k].numbered.items()}
-        for one in found:
-            common = one.common(look, kinds)
+        for one in together:
+            common = joint(one.kinds, kinds, drawn[k].recipe.bsdf) if look == one.look else None
             if common is not None:
                 one.kinds = common
                 one.nodes.append(k)
                 break
         else:
-            found.append(_Together(look, kinds, [k]))
-    return [_group(drawn, part, one.kinds) for one in found for part in _chunks(one)]
+            together.append(_Together(look, kinds, [k]))
+    return [_group(drawn, part, one.kinds) for one in together for part in _chunks(one)]
 
 
 @dataclass
 class _Together:
     """Nodes that share a look, and the kinds of its parts."""
 
-    look: _LookOf
+    look: tuple[MaterialRecipe, bool, bool]
     kinds: Kinds
     nodes: list[int]
 
-    def common(self, look: _LookOf, kinds: Kinds) -> Kinds | None:
-        """The kinds of parts with those of one more node; None where it cannot join."""
-        if look != self.look:
-            return None
-        return joint(self.kinds, kinds, look.recipe.bsdf)
 
-
-class _LookOf(NamedTuple):
-    """What is equal of nodes that share a look, beside the kinds of their parts."""
-
-    recipe: MaterialRecipe
-    transparent: bool
-    turned: bool
-    """Whether the graph carries normals or tangents into the world."""
-
-
-def _look_of(one: DrawnNode) -> _LookOf:
-    turned = one.to_world is not None and any(name in one.parts for name in WAYS)
-    return _LookOf(one.recipe, one.is_transparent, turned)
+def _look_of(node: DrawnNode) -> tuple[MaterialRecipe, bool, bool]:
+    """What nodes that share a look have in common, beside the kinds of their parts: the recipe, whether they are transparent, and
+    whether the graph carries normals or tangents into the world."""
+    turned = node.to_world is not None and any(name in node.parts for name in WAYS)
+    return node.recipe, node.is_transparent, turned
 
 
 def _chunks(one: _Together) -> Iterator[list[int]]:
-    """As many nodes together as maps may stand below each other."""
+    """The nodes in parts as large as the height of an image of maps allows."""
     nodes, rows = one.nodes, [kind[2][1] for kind in one.kinds.values() if kind[0] == "map"]
     most = max(int(HIGHEST_STACK / (PER_ROW * max(rows, default=1))), 1)
     for first in range(0, len(nodes), most):
@@ -128,10 +101,12 @@ def _chunks(one: _Together) -> Iterator[list[int]]:
 def _group(drawn: Sequence[DrawnNode], nodes: list[int], kinds: Kinds) -> Group:
     if len(nodes) == 1:
         return Group((nodes[0],), drawn[nodes[0]].numbered, ALONE, ())
+    counts = [len(drawn[k].shape.faces) for k in nodes]
     members = [
-        completed(drawn[k].numbered, kinds, len(drawn[k].shape.faces), drawn[k].recipe.bsdf) for k in nodes
+        completed(drawn[k].numbered, kinds, count, drawn[k].recipe.bsdf)
+        for k, count in zip(nodes, counts, strict=True)
     ]
-    found: dict[str, Given] = {MEMBER: numbers_list(repeated([len(drawn[k].shape.faces) for k in nodes]))}
+    found: dict[str, Given] = {MEMBER: numbers_list(repeated(counts))}
     factors, stacks, numbered, own = [], [], [], []
     for name, first in members[0].items():
         given = [parts[name] for parts in members]
@@ -139,7 +114,7 @@ def _group(drawn: Sequence[DrawnNode], nodes: list[int], kinds: Kinds) -> Group:
             case "own":
                 found[name] = first
                 if name in INDEX:
-                    found[INDEX[name]] = _faces(INDEX[name], members, drawn, nodes, [0] * len(nodes))
+                    found[INDEX[name]] = _faces(INDEX[name], members, counts, [0] * len(nodes))
             case "factor":
                 if all(g is first for g in given) and isinstance(first, Variable):
                     found[name] = first
@@ -149,24 +124,29 @@ def _group(drawn: Sequence[DrawnNode], nodes: list[int], kinds: Kinds) -> Group:
                 own += [(name, k) for k in variables]
                 found |= {own_name(name, k): variable for k, variable in variables.items()}
             case "map":
-                images, layer = _distinct([g.array for g in given if isinstance(g, Values)])
-                found[name] = Values(first.vtype, np.concatenate(images, axis=1))
-                if len(images) > 1:
-                    stacks.append((name, len(images)))
-                if 1 < len(images) < len(given):
+                maps, layer = _distinct([g.array for g in given if isinstance(g, Values)])
+                found[name] = Values(first.vtype, np.concatenate(maps, axis=1))
+                if len(maps) > 1:
+                    stacks.append((name, len(maps)))
+                if 1 < len(maps) < len(given):
                     numbered.append(name)
-                    found[layer_name(name)] = numbers_list(layer)
+                    found[images.layer_name(name)] = numbers_list(layer)
             case _ if name in INDEX:
-                found |= _joined(name, members, drawn, nodes)
+                lists = [g.array.reshape(-1, g.vtype.components) for g in given if isinstance(g, Values)]
+                starts = np.cumsum([0, *map(len, lists)])[:-1]
+                found[name] = Values(first.vtype, list_image(np.concatenate(lists)))
+                found[INDEX[name]] = _faces(INDEX[name], members, counts, starts)
     for part, place in drawn[nodes[0]].recipe.maps:
-        if place.moves and matrix_name(part) in factors:
+        if place.moves and images.matrix_name(part) in factors:
             table, _ = UV_SETS[place.uv_set]
-            found[row_name(table)] = numbers_list(repeated([rows_of(parts[table]) for parts in members]))
+            found[images.row_name(table)] = numbers_list(
+                repeated([rows_of(parts[table]) for parts in members])
+            )
     return Group(tuple(nodes), found, Members(tuple(factors), tuple(stacks), tuple(numbered)), tuple(own))
 
 
 def _table(given: Sequence[Given]) -> tuple[Values, dict[int, Variable]]:
-    """A list with an entry a member, 0 for Variables; and these."""
+    """A list with an entry a member, 0 for Variables; and the Variables by member."""
     arrays = {k: g.array[:, 0, 0] for k, g in enumerate(given) if isinstance(g, Values)}
     most = max((len(array) for array in arrays.values()), default=1)
     vtype = given[0].vtype
@@ -178,49 +158,32 @@ def _table(given: Sequence[Given]) -> tuple[Values, dict[int, Variable]]:
 
 
 def _distinct(images: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[int]]:
-    """The images that differ, and the number of each among them."""
-    found: list[np.ndarray] = []
+    """The images that differ, and the number of each image among them."""
+    different: list[np.ndarray] = []
     numbers = []
     for image in images:
-        near = (k for k, other in enumerate(found) if _equal(image, other))
-        number = next(near, len(found))
-        if number == len(found):
-            found.append(image)
+        equal = (k for k, other in enumerate(different) if _equal(image, other))
+        number = next(equal, len(different))
+        if number == len(different):
+            different.append(image)
         numbers.append(number)
-    return found, numbers
+    return different, numbers
 
 
 def _equal(a: np.ndarray, b: np.ndarray) -> bool:
     return a is b or (np.array_equal(a.ravel()[::SPARSE], b.ravel()[::SPARSE]) and np.array_equal(a, b))
 
 
-def _joined(
-    table: str, members: Sequence[dict[str, Given]], drawn: Sequence[DrawnNode], nodes: Sequence[int]
-) -> dict[str, Given]:
-    """A list of all members, and the faces that number it."""
-    lists = [parts[table] for parts in members]
-    rows = [g.array.reshape(-1, g.vtype.components) for g in lists if isinstance(g, Values)]
-    starts = np.cumsum([0, *(len(own) for own in rows)])
-    return {
-        table: Values(lists[0].vtype, list_image(np.concatenate(rows))),
-        INDEX[table]: _faces(INDEX[table], members, drawn, nodes, starts[:-1]),
-    }
-
-
 def _faces(
-    index: str,
-    members: Sequence[dict[str, Given]],
-    drawn: Sequence[DrawnNode],
-    nodes: Sequence[int],
-    starts: Sequence[int] | np.ndarray,
+    index: str, members: Sequence[dict[str, Given]], counts: Sequence[int], starts: Sequence[int] | np.ndarray
 ) -> Values:
-    """The faces of all members that number a list, in which their rows start there."""
-    found = []
-    for k, parts, start in zip(nodes, members, starts, strict=True):
+    """The faces of all members that number a list, in which their rows begin at ``starts``."""
+    faces = []
+    for parts, count, start in zip(members, counts, starts, strict=True):
         numbers = parts[index]
         assert isinstance(numbers, Values)
-        found.append(numbers.array.reshape(-1, 3)[: len(drawn[k].shape.faces)] + start)
-    return Values(IVEC3, list_image(np.concatenate(found)))
+        faces.append(numbers.array.reshape(-1, 3)[:count] + start)
+    return Values(IVEC3, list_image(np.concatenate(faces)))
 
 
 def rows_of(given: Given) -> int:
@@ -230,7 +193,7 @@ def rows_of(given: Given) -> int:
 
 
 def repeated(counts: Sequence[int] | np.ndarray) -> np.ndarray:
-    """0, 1, ... so many times each."""
+    """0, 1, ..., each as often as its count says."""
     return np.repeat(np.arange(len(counts)), counts)
 
 
@@ -238,18 +201,18 @@ def numbers_list(values: Any, padding: int = 0) -> Values:
     """A list of whole numbers; ``padding`` fills its last row."""
     values = np.asarray(values)
     width, height = list_size(len(values))
-    found = np.full(width * height, padding)
-    found[: len(values)] = values
-    return Values(INT, found.reshape(1, height, width))
+    image = np.full(width * height, padding)
+    image[: len(values)] = values
+    return Values(INT, image.reshape(1, height, width))
 
 
 # Parts of materials that change nothing, so that nodes whose materials have unlike parts share a look.
 #
-# A coat of strength 0, an image of ones, a white list of colours: with such values a node is drawn as without them. Shading all nodes
-# with the parts of all takes less time than shading them kind by kind, for what is shaded apart has to be put together at every pixel.
+# Examples are a coat of strength 0, an image of ones, a white list of colours. Shading all nodes with the parts of all takes less
+# time than shading them kind by kind, because looks that are shaded apart must be put together at every pixel.
 
 Kinds = Mapping[str, tuple[Any, ...]]
-"""Of parts by name: "factor" and type, "map", type and shape of the array, "list", or "own" and which."""
+"""The kind of each part by name: "factor" and type; "map", type and shape of the array; "list"; or "own" and which."""
 LISTS: dict[str, tuple[VType, Any]] = {
     "uvs": (VEC2, 0.0),
     "second_uvs": (VEC2, 0.0),
@@ -262,7 +225,7 @@ IMAGES = {"texture": VEC3} | {
 }
 """Images that may be ones, whose factors are parts of their own."""
 TILTING = frozenset(row.name for row in GLTF.parameters if isinstance(row, Normals))
-"""Images that mean something along tangents: whoever has one has tangents of its own, or the graph finds them for all."""
+"""Images that need tangents: a node with one has tangents of its own, or the graph finds them for all."""
 
 
 @cache
@@ -284,7 +247,7 @@ def kind_of(name: str, given: Given) -> tuple[Any, ...]:
 
 
 def joint(one: Kinds, other: Kinds, surface: type[Bsdf]) -> Kinds | None:
-    """The kinds of parts of nodes of a surface that get those of each other; None where no value of one of them changes nothing."""
+    """The kinds of parts of two nodes of a surface that get each other's parts; None if a part has no value without effect."""
     found, rows = {**one, **other}, material_rows(surface)
     for name in found:
         a, b, row = one.get(name), other.get(name), rows.get(name)
@@ -312,7 +275,7 @@ def joint(one: Kinds, other: Kinds, surface: type[Bsdf]) -> Kinds | None:
 
 
 def completed(parts: Mapping[str, Given], kinds: Kinds, faces: int, surface: type[Bsdf]) -> dict[str, Given]:
-    """The parts of a node with so many faces, and what the others have beside."""
+    """The parts of a node with so many faces, and parts without effect for those that only the others have."""
     found, rows = dict(parts), material_rows(surface)
     for name, kind in kinds.items():
         row, own = rows.get(name), parts.get(name)
@@ -328,21 +291,18 @@ def completed(parts: Mapping[str, Given], kinds: Kinds, faces: int, surface: typ
             if row.multiplies:
                 found[row.beside] = _value(row.vtype, row.default) if own is None else own
     for name in kinds.keys() - found.keys():
-        row = rows.get(name)
-        if row is not None:
-            found[name] = _value(
-                _type(row, name), 1.0 if name != row.name and row.multiplies else row.default
-            )
+        if (row := rows.get(name)) is not None:
+            value = 1.0 if name != row.name and row.multiplies else row.default
+            found[name] = _value(_type(row, name), value)
     return found
 
 
 def table_of(name: str) -> str:
-    """The list that faces of this name number; the name itself where it is none of faces."""
+    """The list that faces of this name number; the name itself if it names no faces."""
     return next((table for table, index in INDEX.items() if index == name), name)
 
 
 def _type(row: Parameter, name: str) -> VType:
-    """Of one of the parts of a row."""
     return row.given.get(name, row.vtype)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -72,9 +71,8 @@ def vertex_list(name: str, vtype: VType, value: Any, count: int | None = None) -
                 f"{name} are a {vtype} list, one entry a vertex, not {value} (made at {value.where})"
             )
         if count is not None and value.size != list_size(count):
-            raise InputError(
-                f"{name} are a list of {count} entries, a Variable of size {list_size(count)}, not {value}"
-            )
+            wanted = f"a list of {count} entries, a Variable of size {list_size(count)}"
+            raise InputError(f"{name} are {wanted}, not {value}")
         return value
     array = numbers(name, value)
     if array.ndim not in (2, 3) or array.shape[-1] != k or array.shape[-2] == 0:
@@ -198,7 +196,7 @@ class LightRecipe(NamedTuple):
     parameters: tuple[str, ...]
 
     def name(self, field: str) -> str:
-        """Of the image of a parameter."""
+        """The name of the image of a parameter."""
         return f"light {self.number} {field}"
 
     def light(self, parts: Mapping[str, Variable]) -> LightSource:
@@ -226,18 +224,16 @@ def light_given(light: Any) -> tuple[dict[str, Given], tuple[LightRecipe, ...]]:
     recipes = []
     for number, given_light in enumerate(lights_of(light)):
         one = given_light.prepared()
-        fixed, parameters = {}, []
-        for field in dataclasses.fields(one):
-            value = getattr(one, field.name)
-            if field.name not in one.parameters or value is None or isinstance(value, str):
-                fixed[field.name] = value
-            else:
-                parameters.append(field.name)
-        recipe = LightRecipe(number, type(one), tuple(fixed.items()), tuple(parameters))
-        for field in dataclasses.fields(one):
-            if field.name in parameters:
-                given[recipe.name(field.name)] = _parameter(one, field.name)
-        _check(one, fixed)
+        values = {field.name: getattr(one, field.name) for field in fields(one)}
+        fixed = {
+            k: v for k, v in values.items() if k not in one.parameters or v is None or isinstance(v, str)
+        }
+        parameters = tuple(name for name in values if name not in fixed)
+        recipe = LightRecipe(number, type(one), tuple(fixed.items()), parameters)
+        given |= {recipe.name(name): _parameter(one, name) for name in parameters}
+        direction = fixed.get("direction")
+        if isinstance(direction, str) and (direction != "headlight" or not isinstance(one, Light)):
+            raise InputError(f"light is 'headlight', a direction, a light or None, not {direction!r}")
         recipes.append(recipe)
     return given, tuple(recipes)
 
@@ -248,18 +244,13 @@ def _parameter(light: LightSource, name: str) -> Given:
         return picture_of(what, value, radiance=True)
     if name in light.lists:
         return vertex_list(what, light.parameters[name], value)
-    found = per_view(what, light.parameters[name], value)
-    if name in light.positive and isinstance(found, Values) and found.array.min() < 0:
-        raise InputError(f"{what} is {found.array.min():.4g}; light is not negative: give numbers from 0")
-    if name == "direction" and isinstance(found, Values) and not np.abs(found.array).max(-1).min() > 0:
-        raise InputError("the direction of the light is zero; point it towards the light")
-    return found
-
-
-def _check(light: LightSource, fixed: Mapping[str, Any]) -> None:
-    direction = fixed.get("direction")
-    if isinstance(direction, str) and (direction != "headlight" or not isinstance(light, Light)):
-        raise InputError(f"light is 'headlight', a direction, a light or None, not {direction!r}")
+    given = per_view(what, light.parameters[name], value)
+    if isinstance(given, Values):
+        if name in light.positive and given.array.min() < 0:
+            raise InputError(f"{what} is {given.array.min():.4g}; light is not negative: give numbers from 0")
+        if name == "direction" and not np.abs(given.array).max(-1).min() > 0:
+            raise InputError("the direction of the light is zero; point it towards the light")
+    return given
 
 
 # Materials as images: the parts of a mesh's ``Material``, and those given instead of them.
@@ -267,15 +258,13 @@ def _check(light: LightSource, fixed: Mapping[str, Any]) -> None:
 MATERIAL: dict[str, VType] = GLTF.parts
 """The parts of a material beside its base colour: one value, one a view, or an image that is looked up at the UVs."""
 
-SHOWN_UNLIT = frozenset(
-    ("texture", "colour", "alpha", "alpha_cutoff", "alpha_mode", "transmission", "transmission_map")
-)
+SHOWN_UNLIT = frozenset("texture colour alpha alpha_cutoff alpha_mode transmission transmission_map".split())
 """Parts of ``material=`` that are seen without a light."""
 SHOWN_BY_LAMBERT = frozenset(("emission", "emission_map", "normal", "normal_scale"))
 """Parts that are seen under ``Light``, too."""
 
 BUMPY = frozenset(row.name for row in GLTF.parameters if row.map is not None and row.map.signed)
-"""Those that are normals along tangents."""
+"""Parts that are normals along tangents."""
 
 MODE = "alpha_mode"
 """The key of ``material=`` that says what its alpha means: a name, not an image."""
@@ -305,8 +294,8 @@ def material_part(name: str, value: Any, known: Mapping[str, VType] = MATERIAL) 
 
 
 def warn_without_effect(material: Any, lights: Sequence[LightRecipe], stacklevel: int) -> None:
-    """Warns when parts of ``material=``, by name or a ``Material``, change nothing: Lambert's light, which is the default, and no light
-    show base colours alone."""
+    """Warns when parts of ``material=``, by name or a ``Material``, change nothing: under the default, Lambert's light, and without a
+    light a picture shows base colours alone."""
     if isinstance(material, Material):
         own = {name: (getattr(material, name), default) for name, default in GLTF.fields.items()}
         material = {name: x for name, (x, default) in own.items() if not np.array_equal(x, default)}
@@ -349,8 +338,8 @@ def _check_part(name: str, value: Any, array: np.ndarray) -> None:
 def material_given(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> dict[str, Given]:
     """The parts of a picture that are the material of a mesh, with those of ``material`` instead. Raises InputError.
 
-    A surface of one's own takes from the mesh what lies outside of its BSDF (normals and alpha), the base colour where it has
-    none, and maps and factors that its table names and that it leaves out.
+    A surface of one's own takes from the mesh the normals and alpha, which lie outside of its BSDF, the base colour where it has
+    none, and those maps and factors that its table names and that it leaves out.
     """
     kind = _kind_of(mesh, material)
     own = _host_parts(mesh, kind) if isinstance(mesh, Mesh) else {}
@@ -386,49 +375,53 @@ def material_given(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> dict
 
 
 def _host_parts(mesh: Mesh, kind: type[Bsdf]) -> dict[str, Any]:
-    """Arrays and numbers by name, of what a kind of surface uses; a factor of 1 beside a map is left out."""
-    found = mesh.material
-    if found is None:
+    """Arrays and numbers by name that a kind of surface uses; a factor of 1 beside a map is left out."""
+    material = mesh.material
+    if material is None:
         return {}
-    found.validate()
+    material.validate()
     parts: dict[str, Any] = {}
     shipped, used = ({one.name for one in fields(one_kind)} for one_kind in (GltfBsdf, kind))
     for row in GLTF.parameters:
         if row.fields and (row.name in used or row.name not in shipped):
-            image = None if row.map is None else getattr(found, row.map.field)
-            parts |= row.parts(getattr(found, row.field), image)
+            image = None if row.map is None else getattr(material, row.map.field)
+            parts |= row.parts(getattr(material, row.field), image)
     without = [row for row in GLTF.parameters if row.needs and row.needs not in parts]
-    without += [GLTF["alpha"]] if found.alpha_mode == "opaque" else []
+    without += [GLTF["alpha"]] if material.alpha_mode == "opaque" else []
     absent = {name for row in without for name in (row.name, row.beside)}
     return {name: value for name, value in parts.items() if name not in absent}
 
 
 def recipe_of(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> MaterialRecipe:
     """What is no image of the material of a mesh, with ``material`` instead of its own parts."""
-    found = mesh.material if isinstance(mesh, Mesh) else None
+    own = _material_of(mesh)
     kind, blends = _kind_of(mesh, material), alpha_mode_of(mesh, material) == "blend"
-    if found is None:
+    if own is None:
         return MaterialRecipe(kind, blends=blends)
     maps = {
-        part: MapRecipe(place.uv_set, one_wrap(place.wrap or found.wrap), place.moves)
+        part: MapRecipe(place.uv_set, one_wrap(place.wrap or own.wrap), place.moves)
         for part, place in placements_of(mesh).items()
     }
-    return MaterialRecipe(kind, one_wrap(found.wrap), tuple(sorted(maps.items())), blends)
+    return MaterialRecipe(kind, one_wrap(own.wrap), tuple(sorted(maps.items())), blends)
+
+
+def _material_of(mesh: Any) -> Material | None:
+    return mesh.material if isinstance(mesh, Mesh) else None
 
 
 def _kind_of(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> type[Bsdf]:
     """The class of the surface of a mesh with ``material``."""
     if isinstance(material, Bsdf):
         return type(material)
-    found = mesh.material if isinstance(mesh, Mesh) else None
-    return UnlitBsdf if found is not None and found.unlit else GltfBsdf
+    own = _material_of(mesh)
+    return UnlitBsdf if own is not None and own.unlit else GltfBsdf
 
 
 def alpha_mode_of(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> str | None:
-    """What alpha means: the mode that ``material`` names, or that of the mesh. One value of alpha, not an image, blends where
-    nothing else is said: as a mask it would cut out all or nothing. None where neither says. Raises InputError."""
-    found = mesh.material if isinstance(mesh, Mesh) else None
-    own = None if found is None else found.alpha_mode
+    """The meaning of alpha: the mode that ``material`` names, or that of the mesh; None where neither says. A single value of alpha
+    blends by default: as a mask it would cut out all or nothing. Raises InputError."""
+    host = _material_of(mesh)
+    own = None if host is None else host.alpha_mode
     if not isinstance(material, Mapping):
         return own
     mode, alpha = material.get(MODE), material.get("alpha")
@@ -445,12 +438,12 @@ def alpha_mode_of(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> str |
 
 
 def placements_of(mesh: Mesh) -> dict[str, Placement]:
-    """Where maps lie that do not lie at the UVs as they are, by the names of the parts that hold them."""
-    found = {} if mesh.material is None else mesh.material.placements
+    """The placements of maps that do not lie at the UVs as they are, by the names of the parts that hold the maps."""
+    placements = {} if mesh.material is None else mesh.material.placements
     return {
-        part: found[row.map.field]
+        part: placements[row.map.field]
         for row in GLTF.parameters
-        if row.map is not None and row.map.field in found
+        if row.map is not None and row.map.field in placements
         for part in {row.name, row.map.field} & {"texture", *MATERIAL}
     }
 
@@ -503,7 +496,7 @@ class MaterialRecipe:
 
 
 PLAIN = MaterialRecipe()
-"""Of meshes without a material."""
+"""The recipe of meshes without a material."""
 
 
 @dataclass(frozen=True)
@@ -526,31 +519,34 @@ class Members:
 
 
 ALONE = Members()
-"""Of a single node."""
+"""The members of a single node."""
+
+# Names of parts.
+
 UNLIT = "unlit"
-"""Of the part that is 1 for members that show their base colour under any light, 0 for the others, FLOAT."""
+"""FLOAT: 1 for members that show their base colour under any light, 0 for the others."""
 MEMBER = "member"
-"""Of the part that numbers the members, INT, an entry a face."""
+"""INT, an entry a face: the number of its member."""
 
 
 def matrix_name(part: str) -> str:
-    """Of the part that is the matrix of a map's coordinates, MAT2."""
+    """MAT2: the matrix of a map's coordinates."""
     return f"{part} matrix"
 
 
+def offset_name(part: str) -> str:
+    """VEC2: the offset of a map's coordinates."""
+    return f"{part} offset"
+
+
 def layer_name(part: str) -> str:
-    """Of the part that is the number of the map that each member has in a stack, INT."""
+    """INT: the number of the map that each member has in a stack."""
     return f"{part} layer"
 
 
 def row_name(table: str) -> str:
-    """Of the part that numbers the members by the rows of a list, INT."""
+    """INT: the member of each row of a list."""
     return f"{table} member"
-
-
-def offset_name(part: str) -> str:
-    """Of the part that is the offset of a map's coordinates, VEC2."""
-    return f"{part} offset"
 
 
 # Positions, normals and tangents carried into the world.
@@ -573,21 +569,17 @@ def turned_parts(parts: Mapping[str, Variable], by: Mapping[str, Variable]) -> d
 
     Normals go by the cofactors, as the cross product of two edges does.
     """
-    found = {}
-    if "normals" in parts:
-        a, b, c = _axes(matrix := by["normals"])
-        cofactors = F.mat3(F.cross(b, c), F.cross(c, a), F.cross(a, b))
-        found["normals"] = F.normalize(F.matmul(cofactors, tiled(parts["normals"], matrix.batch)))
-    if "tangents" in parts:
-        a, b, c = _axes(matrix := by["tangents"])
-        tangents = tiled(parts["tangents"], matrix.batch)
-        found["tangents"] = F.vec4(F.normalize(F.matmul(F.mat3(a, b, c), tangents.xyz)), tangents.w)
-    return found
-
-
-def _axes(matrix: Variable) -> tuple[Variable, Variable, Variable]:
-    """VEC3: the first columns of a MAT4."""
-    return F.column(matrix, 0).xyz, F.column(matrix, 1).xyz, F.column(matrix, 2).xyz
+    turned = {}
+    for name in ("normals", "tangents"):
+        if name in parts:
+            a, b, c = (F.column(by[name], k).xyz for k in range(3))
+            rows = tiled(parts[name], by[name].batch)
+            if name == "normals":
+                cofactors = F.mat3(F.cross(b, c), F.cross(c, a), F.cross(a, b))
+                turned[name] = F.normalize(F.matmul(cofactors, rows))
+            else:
+                turned[name] = F.vec4(F.normalize(F.matmul(F.mat3(a, b, c), rows.xyz)), rows.w)
+    return turned
 
 
 def turned_rows(name: str, values: Values, matrix: np.ndarray) -> Values:

@@ -15,20 +15,8 @@ from ....errors import InputError
 from ...forms.edges.edge_list import vertex_places
 from ...mesh import Material
 from ...scene.scene import Node
-from .images import (
-    LISTS,
-    Given,
-    MaterialRecipe,
-    Shape,
-    Values,
-    is_transparent,
-    material_given,
-    per_view,
-    recipe_of,
-    shape_given,
-    tangents_given,
-    turned_rows,
-)
+from . import images
+from .images import LISTS, Given, MaterialRecipe, Shape, Values, per_view
 
 INDEX = {"tangents": "tangent_faces"} | {table: index for table, _, index in LISTS}
 """The lists that belong to corners of faces, and the names of the faces that number them."""
@@ -47,7 +35,7 @@ class DrawnNode:
     own_place: Given | None
     """The matrix of the node."""
     to_world: Given | None
-    """That and the motion of the scene as a whole."""
+    """The matrix of the node after the motion of the scene as a whole."""
     recipe: MaterialRecipe
     material: tuple[Any, ...]
     """Equal for nodes of one material."""
@@ -61,39 +49,38 @@ class DrawnNode:
                     f"node '{node.name}': a Material belongs to a Mesh; of a pair (positions, faces) give parts by name"
                 )
             mesh, material = replace(mesh, material=material), None
-        shape = shape_given(node.geometry)
+        shape = images.shape_given(node.geometry)
         parts = {name: g for name, g in shape.given.items() if name not in ("position", "faces")}
-        parts |= material_given(mesh, material)
-        parts |= tangents_given(mesh, parts, node.geometry.moves)
+        parts |= images.material_given(mesh, material)
+        parts |= images.tangents_given(mesh, parts, node.geometry.moves)
         matrix = None if node.to_world is None else per_view("to_world", MAT4, node.to_world)
         surface = () if mesh is None else (id(mesh.material), id(mesh.texture), mesh.color)
         own = (*surface, id(node.material))
         placed = _product(to_world, matrix)
         if _mirrors(placed):
             shape, parts = _mirrored(shape, parts)
-        return cls(node, shape, parts, matrix, placed, recipe_of(mesh, material), own)
+        return cls(node, shape, parts, matrix, placed, images.recipe_of(mesh, material), own)
 
     @property
     def is_placed(self) -> bool:
         """Whether all of its lists are arrays that can be placed in the world here."""
         fixed = (self.shape.given["position"], self.to_world)
         ways = () if self.to_world is None else tuple(self.parts.get(name) for name in WAYS)
-        return not any(
-            isinstance(one, Variable) or (one is not None and len(one.array) > 1) for one in (*fixed, *ways)
-        )
+        given = [one for one in (*fixed, *ways) if one is not None]
+        return not any(isinstance(one, Variable) or len(one.array) > 1 for one in given)
 
     @cached_property
     def rows(self) -> np.ndarray:
         """(N, V, 3): of the positions, without padding; they are arrays."""
         position = self.shape.given["position"]
-        found = position.data if isinstance(position, Variable) else position.array
-        assert found is not None
-        return found.reshape(len(found), -1, 3)[:, : self.shape.vertex_count]
+        rows = position.data if isinstance(position, Variable) else position.array
+        assert rows is not None
+        return rows.reshape(len(rows), -1, 3)[:, : self.shape.vertex_count]
 
     @property
     def places(self) -> np.ndarray:
         """(V,) equal numbers for vertices at one place: where arrays put them, or where they are before anything moves them. All
-        differ where neither is known."""
+        differ where no place is known."""
         given, count = self.shape.given["position"], self.shape.vertex_count
         known: Any = None
         if not isinstance(given, Variable):
@@ -102,9 +89,8 @@ class DrawnNode:
             known = known_value(given if known is None else known)
         if known is None or np.ndim(known) < 2 or np.shape(known)[-1] != 3:
             return np.arange(count)
-        rows = np.asarray(known, np.float64).reshape(np.shape(known)[0] if np.ndim(known) > 2 else 1, -1, 3)[
-            :, :count
-        ]
+        batch = np.shape(known)[0] if np.ndim(known) > 2 else 1
+        rows = np.asarray(known, np.float64).reshape(batch, -1, 3)[:, :count]
         return vertex_places(np.concatenate(list(rows), axis=1))
 
     def in_world(self) -> DrawnNode:
@@ -119,28 +105,25 @@ class DrawnNode:
         for table in WAYS:
             values = parts.get(table)
             if isinstance(values, Values):
-                parts[table] = turned_rows(table, values, matrix)
-        return replace(
-            self, shape=replace(self.shape, given=given), parts=parts, own_place=None, to_world=None
-        )
+                parts[table] = images.turned_rows(table, values, matrix)
+        shape = replace(self.shape, given=given)
+        return replace(self, shape=shape, parts=parts, own_place=None, to_world=None)
 
     @property
     def is_transparent(self) -> bool:
         """Whether what lies behind the material is seen through it."""
-        return is_transparent(self.parts, self.recipe)
+        return images.is_transparent(self.parts, self.recipe)
 
     @property
     def numbered(self) -> dict[str, Given]:
         """Its parts; those that are numbered by its vertices get faces of their own."""
         own = Values(IVEC3, list_image(self.shape.faces))
-        named = {
-            index: own for table, index in INDEX.items() if table in self.parts and index not in self.parts
-        }
-        return self.parts | named
+        missing = [index for table, index in INDEX.items() if table in self.parts and index not in self.parts]
+        return self.parts | dict.fromkeys(missing, own)
 
 
 def node_drawn(node: Node, to_world: Given | None, count: int) -> DrawnNode:
-    """A node of a scene of so many, that is moved as a whole. Raises InputError with its name."""
+    """A node of a scene of ``count`` nodes that is moved as a whole. Raises InputError with its name."""
     try:
         return DrawnNode.of(node, to_world)
     except InputError as error:
