@@ -239,7 +239,8 @@ class Cameras(Sequence[Camera]):
         for camera in self.cameras:
             if camera.size != first.size:
                 raise InputError(
-                    f"all views must have one size: camera '{first.name}' has {first.size[0]}x{first.size[1]}, camera"
+                    f"all views must have one size: camera '{first.name}' has"
+                    f" {first.size[0]}x{first.size[1]}, camera"
                     f" '{camera.name}' has {camera.size[0]}x{camera.size[1]}"
                 )
 

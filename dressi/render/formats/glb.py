@@ -109,7 +109,8 @@ class Written:
             entry = transform_entry(np.array(place.matrix), np.array(place.offset))
             if entry is None:
                 warn(
-                    f"material '{material.name}': the placement of {what} shears it, which glTF cannot say; it was left out"
+                    f"material '{material.name}': the placement of {what} shears it, which glTF cannot say;"
+                    " it was left out"
                 )
             elif entry:
                 reference["extensions"] = {_TRANSFORM: entry}
@@ -372,7 +373,8 @@ def skin(document: Written, name: str, shape: SkinnedGeometry, to_world: np.ndar
     for joint, matrix in zip(skeleton.names, local, strict=True):
         if not is_rigid_with_scale(matrix):
             raise InputError(
-                f"node '{name}': joint '{joint}' has shear, and nodes of glTF hold a rotation, a scale along its axes and a"
+                f"node '{name}': joint '{joint}' has shear, and nodes of glTF hold a rotation, a scale along"
+                " its axes and a"
                 " shift"
             )
         document.add("nodes", {"name": joint, **matrix_entry(matrix)})
@@ -478,12 +480,14 @@ class _WrittenScene(Written):
         matrix, name = node.to_world, node.name
         if isinstance(matrix, Variable) or (matrix is not None and matrix.ndim != 2):
             raise InputError(
-                f"node '{name}': to_world is a Variable or several matrices, and a file holds one; give an array (4, 4), such"
+                f"node '{name}': to_world is a Variable or several matrices, and a file holds one; give an"
+                " array (4, 4), such"
                 " as that of ad.recv"
             )
         if isinstance(node.geometry, (StrandGeometry, PointGeometry)):
             raise InputError(
-                f"node '{name}' is of strands or points, which are not written as glTF; leave it out, and save strands with"
+                f"node '{name}' is of strands or points, which are not written as glTF; leave it out, and"
+                " save strands with"
                 " save_strands"
             )
         shape, skinned = node.geometry, isinstance(node.geometry, SkinnedGeometry)
@@ -557,7 +561,8 @@ def _host_mesh(name: str, shape: Geometry) -> Mesh:
 
 def _variable(name: str, what: str) -> InputError:
     return InputError(
-        f"node '{name}': {what} are Variables, which have no values of their own; give arrays, such as those of ad.recv"
+        f"node '{name}': {what} are Variables, which have no values of their own; give arrays, such as those"
+        " of ad.recv"
     )
 
 
@@ -595,7 +600,8 @@ def _sheared(name: str, shape: Geometry, matrix: np.ndarray) -> Geometry:
     """A shape in the world, where its node has shear. Raises InputError."""
     if isinstance(shape, MorphGeometry):
         raise InputError(
-            f"node '{name}': to_world has shear, and nodes of glTF hold a rotation, a scale along its axes and a shift"
+            f"node '{name}': to_world has shear, and nodes of glTF hold a rotation, a scale along its axes"
+            " and a shift"
         )
     mesh = _host_mesh(name, shape)
     mesh = mesh.moved(mesh.positions @ matrix[:3, :3].T + matrix[:3, 3])

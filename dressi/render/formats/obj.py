@@ -370,7 +370,8 @@ def save_obj(path: str | os.PathLike, mesh: Mesh) -> None:
         placed += ["wrap"] if maps.wrap != ("repeat", "repeat") else []
         if placed:
             warn(
-                f"'{path}': MTL cannot place maps, so {', '.join(placed)} of '{shown(maps.name)}' was left out and maps"
+                f"'{path}': MTL cannot place maps, so {', '.join(placed)} of '{shown(maps.name)}' was left"
+                " out and maps"
                 " repeat at the UVs as they are; save a .glb to keep them"
             )
         more, images = material_lines(path.stem, maps)
@@ -411,8 +412,8 @@ _MAPS = {row.mtl_map: row for row in GLTF.parameters if row.mtl_map}
 KEYS = (*_FACTORS, *_MAPS)
 """The keys of a material that are read here."""
 LOST_KEYS = (
-    "d", "Tr", "map_d", "map_Tr", "map_Bump", "map_bump", "bump", "map_Ka", "map_Ks", "map_Ns", "disp", "decal", "refl", "map_Pc",
-    "map_Pcr", "Ps", "map_Ps", "aniso",
+    "d", "Tr", "map_d", "map_Tr", "map_Bump", "map_bump", "bump", "map_Ka", "map_Ks", "map_Ns", "disp", "decal", "refl",
+    "map_Pc", "map_Pcr", "Ps", "map_Ps", "aniso",
 )  # fmt: skip
 """Keys that change a picture and are not read."""
 
@@ -433,8 +434,8 @@ def is_lost(key: str, text: str) -> bool:
 
 
 _NEUTRAL = {
-    "-bm": "1", "-s": "1 1 1", "-o": "0 0 0", "-t": "0 0 0", "-mm": "0 1", "-boost": "0", "-clamp": "off", "-blendu": "on",
-    "-blendv": "on", "-imfchan": "",
+    "-bm": "1", "-s": "1 1 1", "-o": "0 0 0", "-t": "0 0 0", "-mm": "0 1", "-boost": "0", "-clamp": "off",
+    "-blendu": "on", "-blendv": "on", "-imfchan": "",
 }  # fmt: skip
 """Options of textures, and their values that change nothing."""
 

@@ -26,6 +26,6 @@ from dressi.render.io.images import (
 from dressi.render.io.photos import Photos, load_photos
 
 __all__ = [
-    "Photos", "encode_png", "load_environment", "load_image", "load_photos", "read_image", "resize", "save_gif", "save_image",
-    "save_png", "write_files", "write_json",
+    "Photos", "encode_png", "load_environment", "load_image", "load_photos", "read_image", "resize", "save_gif",
+    "save_image", "save_png", "write_files", "write_json",
 ]  # fmt: skip

@@ -3,8 +3,8 @@
 Three kinds of calibration are read, in this order:
 
 - ``cameras.json``: views with file, K, R and t (x_camera = R x + t, x right, y down, z forward, K in pixels);
-- ``transforms.json`` or ``transforms_train.json``: frames with camera-to-world matrices (x right, y up, z backward)
-  and a field of view or focal lengths, for all frames or for each;
+- ``transforms.json`` or ``transforms_train.json``: frames with camera-to-world matrices (x right, y up, z
+  backward) and a field of view or focal lengths, for all frames or for each;
 - a COLMAP model, text or binary, in ``sparse/0``, ``sparse``, ``colmap`` or the folder itself.
 
 Any of them may come with the lens distortion k1, k2, p1, p2 of OpenCV, the JSON ones with k3, too.
@@ -103,7 +103,8 @@ def read_calibration(folder: Path, given: Path | None = None) -> Calibration:
         raise InputError(f"'{given}' has no cameras; give one of {', '.join(DOCUMENTS)}, or a COLMAP model")
     elif has_pictures(folder):
         raise InputError(
-            f"'{folder}' has images but no cameras; add one of {', '.join(DOCUMENTS)}, or a COLMAP model in sparse/0,"
+            f"'{folder}' has images but no cameras; add one of {', '.join(DOCUMENTS)}, or a COLMAP model in"
+            " sparse/0,"
             " or let --cameras auto find them"
         )
     else:
@@ -117,7 +118,8 @@ def read_calibration(folder: Path, given: Path | None = None) -> Calibration:
             if image in images:
                 distinct = len({one.name for one in entries})
                 raise InputError(
-                    f"it lists {len(entries)} views of {distinct} images, '{shown(entry.name)}' twice or more; give one view"
+                    f"it lists {len(entries)} views of {distinct} images, '{shown(entry.name)}' twice or"
+                    " more; give one view"
                     " per image"
                 )
             images.add(image)
@@ -217,7 +219,8 @@ def _colmap(paths: list[Path]) -> tuple[Calibration, list[_Entry]]:
     calibration = Calibration(path, model=path)
     if len(paths) > 1:
         calibration.notes.append(
-            f"'{path.parent}' has {len(paths)} models of COLMAP that share no cameras; the largest, '{path.name}' with"
+            f"'{path.parent}' has {len(paths)} models of COLMAP that share no cameras; the largest,"
+            f" '{path.name}' with"
             f" {len(model.poses)} images, is taken"
         )
     return calibration, [entry(pose) for pose in model.poses]
@@ -243,7 +246,8 @@ def _document(path: Path) -> tuple[Calibration, list[_Entry]]:
         lists = [name for name in ("views", "frames") if name in document]
         if not lists:
             raise InputError(
-                "it lists neither views, as cameras.json does, nor frames, as transforms.json does; give such a file"
+                "it lists neither views, as cameras.json does, nor frames, as transforms.json does; give such"
+                " a file"
             )
         plain = lists[0] == "views"
         entries = [_json_entry(calibration, document, values, plain) for values in document[lists[0]]]
@@ -278,7 +282,8 @@ def check_size(path: Path, name: str, said: tuple[int, int], size: tuple[int, in
     """Raise InputError when an image does not have the size that it was calibrated for."""
     if tuple(said) != tuple(size):
         raise InputError(
-            f"'{name}' has {size[0]}x{size[1]} pixels and '{path.name}' says {shown(said[0])}x{shown(said[1])};"
+            f"'{name}' has {size[0]}x{size[1]} pixels and '{path.name}' says"
+            f" {shown(said[0])}x{shown(said[1])};"
             " calibrate for the images that are there"
         )
 
@@ -292,7 +297,8 @@ def _lens(values: dict[str, Any]) -> Lens:
     other = [key for key in ("k4", "k5", "k6") if float(values.get(key, 0))]
     if other:
         raise InputError(
-            f"the lens distortion {', '.join(other)} is not supported; undistort the images first, or use k1, k2, k3, p1 and"
+            f"the lens distortion {', '.join(other)} is not supported; undistort the images first, or use k1,"
+            " k2, k3, p1 and"
             " p2"
         )
     return Lens(**{key: float(values.get(key, 0)) for key in ("k1", "k2", "p1", "p2", "k3")})
@@ -304,7 +310,8 @@ def _plain(values: dict[str, Any], size: tuple[int, int], name: str, calibration
         centre, text = 0.0, str(values.get("convention", "")).lower()
         if "pixel centre" not in text and "pixel center" not in text:
             calibration.notes.append(
-                f"'{calibration.path}' does not say where pixel centres are: integer coordinates are taken as centres"
+                f"'{calibration.path}' does not say where pixel centres are: integer coordinates are taken as"
+                " centres"
                 ' (set "pixel_center": 0.5 where they are corners)'
             )
     return Camera.pinhole(values["K"], values["R"], values["t"], size, pixel_center=float(centre), name=name)

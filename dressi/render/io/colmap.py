@@ -36,8 +36,8 @@ MODELS = {
 }
 """Number in binary files, and names of the parameters."""
 _OTHERS = {
-    5: "OPENCV_FISHEYE", 6: "FULL_OPENCV", 7: "FOV", 8: "SIMPLE_RADIAL_FISHEYE", 9: "RADIAL_FISHEYE", 10: "THIN_PRISM_FISHEYE",
-    11: "RAD_TAN_THIN_PRISM_FISHEYE",
+    5: "OPENCV_FISHEYE", 6: "FULL_OPENCV", 7: "FOV", 8: "SIMPLE_RADIAL_FISHEYE", 9: "RADIAL_FISHEYE",
+    10: "THIN_PRISM_FISHEYE", 11: "RAD_TAN_THIN_PRISM_FISHEYE",
 }  # fmt: skip
 
 
@@ -190,7 +190,8 @@ def _intrinsics(model: str, size: tuple[int, int], values: tuple[float, ...]) ->
 
 def _unsupported(model: str) -> InputError:
     return InputError(
-        f"the camera model {shown(model)} is not supported; undistort the images with COLMAP, or use one of {', '.join(MODELS)}"
+        f"the camera model {shown(model)} is not supported; undistort the images with COLMAP, or use one of"
+        f" {', '.join(MODELS)}"
     )
 
 

@@ -2,12 +2,12 @@
 
 Files are untrusted, so three rules hold for every reader:
 
-- Only regular files of a bounded size are opened: never pipes, devices or sockets, which could block for ever.
-- A file that names another one (a texture, a buffer, a mask) reaches its own folder and the folders below only. Links are
-  followed before that is decided. Absolute paths and URLs are refused; of a texture that a mesh names by a path of
-  somebody else's machine, the file of the same name beside the mesh is taken (`beside`).
-- Any error caused by damaged content becomes one InputError that names the file (`usable`). Readers inside it say what is
-  wrong and leave the name to it.
+- Only regular files of a bounded size are opened: never pipes, devices or sockets, which could block.
+- A file that names another one (a texture, a buffer, a mask) reaches its own folder and those below only. Links
+  are followed before that is decided. Absolute paths and URLs are refused; of a texture that a mesh names by a
+  path of somebody else's machine, the file of the same name beside the mesh is taken (`beside`).
+- Any error caused by damaged content becomes one InputError that names the file (`usable`). Readers inside it
+  say what is wrong and leave the name to it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from dressi.config import config
 from dressi.errors import InputError, shown
 
 BROKEN = (
-    LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RuntimeError, EOFError, MemoryError, OSError,
-    SyntaxError, TokenError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile, csv.Error,
+    LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RuntimeError, EOFError, MemoryError,
+    OSError, SyntaxError, TokenError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile, csv.Error,
 )  # fmt: skip
 """Exceptions that damaged content causes in readers."""
 
@@ -102,7 +102,8 @@ def read_bytes(path: str | os.PathLike, what: str = "file", *, most: int = LARGE
                 raise InputError(f"the {what} '{path}' is not a regular file; copy its content into one")
             if (size := status.st_size) > most:
                 raise InputError(
-                    f"the {what} '{path}' has {size:,} bytes, and at most {most:,} are read; split or reduce it"
+                    f"the {what} '{path}' has {size:,} bytes, and at most {most:,} are read; split or reduce"
+                    " it"
                 )
             return stream.read(size)  # not `most`: read() allocates the requested size first
     except InputError:
@@ -209,7 +210,8 @@ def inside(folder: Path, uri: str, owner: Path) -> Path:
         elsewhere = True
     if elsewhere or ":" in name or "\\" in name or "\0" in name or Path(name).is_absolute():
         raise InputError(
-            f"'{owner}' refers to '{shown(uri)}', which is not a file name relative to it; embed or copy the file"
+            f"'{owner}' refers to '{shown(uri)}', which is not a file name relative to it; embed or copy the"
+            " file"
         )
     return followed(folder / name, folder, owner)
 
@@ -288,6 +290,7 @@ def without_faces(vertices: int) -> InputError:
     if not vertices:
         return InputError("it has no faces; give a mesh with at least one triangle")
     return InputError(
-        f"it is a point cloud of {vertices:,} vertices without faces; reconstruct a surface of it first, such as with MeshLab"
+        f"it is a point cloud of {vertices:,} vertices without faces; reconstruct a surface of it first, such"
+        " as with MeshLab"
         " or Open3D"
     )

@@ -92,7 +92,8 @@ def load_image(path: str | os.PathLike, *, linear: bool = True) -> np.ndarray:
     data = read_bytes(path, "image")
     if (turn := exif_turn(data, str(path))) != 1:
         warn(
-            f"'{path}' is to be turned when it is shown (orientation {turn} of its EXIF); its pixels are read as they are"
+            f"'{path}' is to be turned when it is shown (orientation {turn} of its EXIF); its pixels are read"
+            " as they are"
             " stored, as calibrations take them"
         )
     return _values(data, str(path), linear)
@@ -127,7 +128,8 @@ def save_image(
     values = _checked(image)
     if values.shape[-1] == 4 and not kind.alpha:
         raise InputError(
-            f"'{path}' cannot keep alpha; give {values.shape[0]}x{values.shape[1]}x3 values or save it as .png"
+            f"'{path}' cannot keep alpha; give {values.shape[0]}x{values.shape[1]}x3 values or save it as"
+            " .png"
         )
     if kind.linear is None:
         data = _encoded(_quantized(values, linear, bits), kind, quality)
@@ -251,7 +253,8 @@ def _checked(image: np.ndarray) -> np.ndarray:
         raise InputError(f"an image must be (H, W), (H, W, 1), (H, W, 3) or (H, W, 4), not {given}")
     if values.dtype.kind not in "fb":
         raise InputError(
-            f"an image must hold floats in [0, 1], not {values.dtype}; divide code values by 255 and pass linear=False"
+            f"an image must hold floats in [0, 1], not {values.dtype}; divide code values by 255 and pass"
+            " linear=False"
         )
     if not np.isfinite(values).all():
         broken = int((~np.isfinite(values)).sum())
@@ -389,21 +392,25 @@ def load_environment(path: str | os.PathLike) -> np.ndarray:
     broken, below = int((~np.isfinite(light)).sum()), int((light < 0).sum())
     if broken:
         raise InputError(
-            f"the environment map '{name}' has {broken} values that are NaN or infinite; clamp them where it was made"
+            f"the environment map '{name}' has {broken} values that are NaN or infinite; clamp them where it"
+            " was made"
         )
     if below:
         raise InputError(
-            f"the environment map '{name}' has {below} negative values, and light is not negative; set them to 0 and"
+            f"the environment map '{name}' has {below} negative values, and light is not negative; set them"
+            " to 0 and"
             " save it again"
         )
     height, width = light.shape[:2]
     if width != 2 * height:
         warn(
-            f"the environment map '{name}' has {width}x{height} pixels; equirectangular maps are twice as wide as high,"
+            f"the environment map '{name}' has {width}x{height} pixels; equirectangular maps are twice as"
+            " wide as high,"
             " so it is stretched: export it at that shape"
         )
     if pixels.values.dtype.kind != "f":
         warn(
-            f"the environment map '{name}' has 8 or 16 bits, in which light sources are cut at 1; use .hdr or .exr"
+            f"the environment map '{name}' has 8 or 16 bits, in which light sources are cut at 1; use .hdr or"
+            " .exr"
         )
     return np.ascontiguousarray(light, dtype=np.float32)

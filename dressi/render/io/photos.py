@@ -29,8 +29,10 @@ from .pixels import decode_pixels
 Size = tuple[int, int]
 
 WAYS = (
-    "--masks auto (what all photographs look at), --masks background:FILE_OR_FOLDER (photographs without the object),"
-    " --masks threshold (a plain background; or threshold:dark, :bright, :saturation, :chroma), --masks box (the object's"
+    "--masks auto (what all photographs look at), --masks background:FILE_OR_FOLDER (photographs without the"
+    " object),"
+    " --masks threshold (a plain background; or threshold:dark, :bright, :saturation, :chroma), --masks box"
+    " (the object's"
     ' "bbox" in the calibration), or --masks rembg (a library that finds objects)'
 )
 """How `dressi fit` makes masks, see ``dressi.render.fit.masks``."""
@@ -216,7 +218,8 @@ def _check_room(folder: Path, size: Size, count: int) -> None:
     total = size[0] * size[1] * count // 1_000_000
     if total > most:
         raise InputError(
-            f"'{folder}': {count} photographs of {size[0]}x{size[1]} pixels are {total} megapixels, above the limit of {most};"
+            f"'{folder}': {count} photographs of {size[0]}x{size[1]} pixels are {total} megapixels, above the"
+            f" limit of {most};"
             f" give a smaller size, or set DRESSI_MAX_MEGAPIXELS={-(-total // 8)}"
         )
 
@@ -238,7 +241,8 @@ def _read(
         if mask.shape[:2] != color.shape[:2]:
             raise InputError(
                 f"'{view.mask}' has {mask.shape[1]}x{mask.shape[0]} pixels and its image '{view.image.name}'"
-                f" {color.shape[1]}x{color.shape[0]}; give masks of the images' size, as they are stored: EXIF data turns"
+                f" {color.shape[1]}x{color.shape[0]}; give masks of the images' size, as they are stored:"
+                " EXIF data turns"
                 " nothing"
             )
         coverage = mask[..., 0]
@@ -246,7 +250,8 @@ def _read(
         coverage = codes[..., 3]
     else:
         raise InputError(
-            f"'{view.image}' has no mask: add masks of the same names in a folder 'mask', give images with alpha, or"
+            f"'{view.image}' has no mask: add masks of the same names in a folder 'mask', give images with"
+            " alpha, or"
             f" let masks be made by {WAYS}"
         )
     depth = np.zeros_like(coverage) if depths is None else depths.read(view.image, view.camera.size)
@@ -311,7 +316,8 @@ def _estimated(
     far = float(np.median(depth[shown])) if shown.any() else at_origin if at_origin > 1e-6 else 1.0
     source = "the calibration's points" if shown.any() else "the distance of the world's origin"
     calibration.notes.append(
-        f"one photograph does not say how far away the object is, nor how deep: {source} gave {far:.4g} units,"
+        f"one photograph does not say how far away the object is, nor how deep: {source} gave {far:.4g}"
+        " units,"
         ' and what it hides is a guess; give more photographs, or "bbox" with the calibration'
     )
     y, x = np.nonzero(mask)
@@ -350,11 +356,13 @@ class Depths:
     def __post_init__(self) -> None:
         if self.scale is not None and not (np.isfinite(self.scale) and self.scale > 0):
             raise InputError(
-                f"a scale of depths is the number of codes in one unit of the scene, such as 1000, not {self.scale}"
+                "a scale of depths is the number of codes in one unit of the scene, such as 1000, not"
+                f" {self.scale}"
             )
         if not (self.folder / FOLDER).is_dir():
             raise InputError(
-                f"'{self.folder}' has no folder '{FOLDER}'; add one with a depth picture for each photograph, or leave out"
+                f"'{self.folder}' has no folder '{FOLDER}'; add one with a depth picture for each photograph,"
+                " or leave out"
                 " --depth"
             )
 
@@ -365,7 +373,8 @@ class Depths:
         path = next((file for file in files if file.is_file()), None)
         if path is None:
             raise InputError(
-                f"'{folder}' has no depth picture for '{image.name}'; add '{files[0].name}', or remove the view"
+                f"'{folder}' has no depth picture for '{image.name}'; add '{files[0].name}', or remove the"
+                " view"
             )
         path = followed(path, self.folder, folder)
         data = read_bytes(path, "depth picture")
@@ -373,7 +382,8 @@ class Depths:
             values = _array(data) if path.suffix == ".npy" else _codes(data, path)
         if values.shape[::-1] != tuple(size):
             raise InputError(
-                f"the depth picture '{path}' has {values.shape[1]}x{values.shape[0]} pixels and its photograph '{image.name}'"
+                f"the depth picture '{path}' has {values.shape[1]}x{values.shape[0]} pixels and its"
+                f" photograph '{image.name}'"
                 f" {size[0]}x{size[1]}; register the depth to the photograph's camera"
             )
         scale = self.scale or (1.0 if values.dtype.kind == "f" else CODES)
@@ -393,7 +403,8 @@ class Depths:
             return
         codes = "" if self.scale is None else f" (now {self.scale:g})"
         raise InputError(
-            f"the depth of '{name}' is {float(np.median(known)):.4g} units of the scene, but its camera is {away:.4g} away from"
+            f"the depth of '{name}' is {float(np.median(known)):.4g} units of the scene, but its camera is"
+            f" {away:.4g} away from"
             f" the object; give --depth-scale, the number of codes in one unit{codes}"
         )
 

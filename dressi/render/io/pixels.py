@@ -184,7 +184,8 @@ def _kind(data: bytes, name: str) -> str:
     if data[4:8] == b"ftyp" and data[8:12] in _HEIC_BRANDS:
         return "HEIC"
     raise InputError(
-        f"cannot read the image '{shown(name)}': it is not PNG, JPEG, TIFF, BMP, GIF, WebP, HEIC, Radiance (.hdr) or OpenEXR"
+        f"cannot read the image '{shown(name)}': it is not PNG, JPEG, TIFF, BMP, GIF, WebP, HEIC, Radiance"
+        " (.hdr) or OpenEXR"
         " (.exr); export it again as PNG or JPEG"
     )
 
@@ -199,7 +200,8 @@ def _opened(kind: str, data: bytes, name: str) -> Image.Image:
         from pillow_heif import HeifImageFile  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise InputError(
-            f"reading the HEIC image '{shown(name)}' needs pillow-heif: pip install 'dressi[photos]', or export it as JPEG"
+            f"reading the HEIC image '{shown(name)}' needs pillow-heif: pip install 'dressi[photos]', or"
+            " export it as JPEG"
         ) from None
     return HeifImageFile(io.BytesIO(data))
 
@@ -208,7 +210,8 @@ def _check(size: tuple[int, int], name: str) -> tuple[int, int]:
     width, height = size
     if width * height > config.max_megapixels * 1_000_000:
         raise InputError(
-            f"the image '{shown(name)}' has {width}x{height} pixels, above the limit of {config.max_megapixels} megapixels;"
+            f"the image '{shown(name)}' has {width}x{height} pixels, above the limit of"
+            f" {config.max_megapixels} megapixels;"
             f" shrink it, or set DRESSI_MAX_MEGAPIXELS={-(-width * height // 1_000_000)}"
         )
     return width, height
@@ -262,7 +265,8 @@ def _plain(image: Image.Image, kind: str, name: str) -> np.ndarray:
         return np.asarray(image).astype(np.uint16)[..., None]
     if image.mode in ("F", "I"):
         raise InputError(
-            f"the image '{shown(name)}' has 32-bit values, whose range is not known; export it as .hdr or 16-bit PNG"
+            f"the image '{shown(name)}' has 32-bit values, whose range is not known; export it as .hdr or"
+            " 16-bit PNG"
         )
     alpha = _has_alpha(image)
     if image.mode in ("1", "L") and not alpha:

@@ -74,7 +74,8 @@ def save_strands(path: str | os.PathLike, strands: StrandGeometry) -> None:
         )
     if strands.unit != "world":
         raise InputError(
-            f"radii of '{strands.name}' are in pixels, and files hold lengths of the world; give radii in the world"
+            f"radii of '{strands.name}' are in pixels, and files hold lengths of the world; give radii in the"
+            " world"
         )
     with usable(path, "the strands"):
         write_files({path: encode(strands)})
@@ -120,9 +121,8 @@ def _load_hair(data: bytes, path: Path) -> dict[str, Any]:
         raise Damaged(f"its {strands:,} strands need {lengths.sum():,} points, and it has {count:,}")
     _, points, thickness, transparency, colours = (table.astype(np.float64) for table in tables)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    return {
-        "points": points, "offsets": offsets, "radius": 0.5 * thickness, "colours": colours, "opacity": 1 - transparency,
-    }  # fmt: skip
+    looks = {"radius": 0.5 * thickness, "colours": colours, "opacity": 1 - transparency}
+    return {"points": points, "offsets": offsets, **looks}
 
 
 def _encode_hair(strands: StrandGeometry) -> bytes:
@@ -162,7 +162,8 @@ def _load_tfx(data: bytes, path: Path) -> dict[str, Any]:
         raise Damaged("it has no strands")
     parts = (
         ("points", at or 1, 16 * count), ("texture coordinates of strands", strand_uvs, 8 * strands),
-        ("texture coordinates", uvs, 8 * count), ("thickness", thickness, 4 * strands), ("colours", colours, 16 * count),
+        ("texture coordinates", uvs, 8 * count), ("thickness", thickness, 4 * strands),
+        ("colours", colours, 16 * count),
     )  # fmt: skip
     for what, start, size in parts:
         if start and (start < _TFX.size or start + size > len(data)):
@@ -186,7 +187,8 @@ def _encode_tfx(strands: StrandGeometry) -> bytes:
     if (lengths != lengths[0]).any():
         k = int(np.argmax(lengths != lengths[0]))
         raise InputError(
-            f"strand {k} has {lengths[k]} points and the first has {lengths[0]}; .tfx holds equally long strands, save them as"
+            f"strand {k} has {lengths[k]} points and the first has {lengths[0]}; .tfx holds equally long"
+            " strands, save them as"
             " .hair"
         )
     length = int(lengths[0])

@@ -32,7 +32,7 @@ class AtlasError(InputError):
     >>> joined([far, cube()], "two")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    dressi.render.mesh.joining.AtlasError: mesh 'two': the textures of its 2 materials, repeated as its UVs say, take ...
+    dressi.render.mesh.joining.AtlasError: mesh 'two': the textures of its 2 materials, repeated as its ...
     """
 
 
@@ -164,7 +164,8 @@ class _Atlas:
         if not pixels <= config.max_megapixels * 1_000_000:
             raise AtlasError(
                 f"mesh '{name}': the textures of its {len(looks)} materials, repeated as its UVs say, take"
-                f" {pixels / 1e6:.6g} megapixels as one atlas, above the limit of {config.max_megapixels}; load_scene keeps"
+                f" {pixels / 1e6:.6g} megapixels as one atlas, above the limit of {config.max_megapixels};"
+                " load_scene keeps"
                 " materials apart"
             )
         self.low, self.high = tiles.astype(np.int64).swapaxes(0, 1)
@@ -250,7 +251,8 @@ def _with_shared(name: str, first: Material, all_of: list[Material], baked: set[
         differ.append("alpha_mode")
     if differ:
         warn(
-            f"mesh '{name}': its {len(all_of)} materials differ in {', '.join(differ)}; those of '{shown(first.name)}' are used"
+            f"mesh '{name}': its {len(all_of)} materials differ in {', '.join(differ)}; those of"
+            f" '{shown(first.name)}' are used"
             " for all. load_scene keeps materials apart"
         )
     # Opaque parts have an alpha of 1; cut-outs among translucent parts lose their sharp edge.
@@ -284,7 +286,8 @@ def components(mesh: Mesh) -> list[Mesh]:
     >>> import numpy as np
     >>> from dressi.render.mesh.primitives import cube
     >>> small, large = cube(0.5), cube(2.0)
-    >>> both = Mesh(np.concatenate([small.positions, large.positions + 9]), np.concatenate([small.faces, large.faces + 8]))
+    >>> positions = np.concatenate([small.positions, large.positions + 9])
+    >>> both = Mesh(positions, np.concatenate([small.faces, large.faces + 8]))
     >>> [len(part.faces) for part in components(both)], both.component_count()
     ([12, 12], 2)
     """

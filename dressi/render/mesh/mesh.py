@@ -167,7 +167,8 @@ class Mesh(KnownAttributes, Shape, Figures):
         for what, index, rows, faces in self.lists():
             if faces.shape != self.faces.shape:
                 raise InputError(
-                    f"mesh '{self.name}': {index} has {len(faces)} rows for {len(self.faces)} faces; give one per face"
+                    f"mesh '{self.name}': {index} has {len(faces)} rows for {len(self.faces)} faces; give one"
+                    " per face"
                 )
             bad = ~np.isfinite(rows).all(axis=1)
             if bad.any():
@@ -180,8 +181,8 @@ class Mesh(KnownAttributes, Shape, Figures):
                 face = int(np.argmax(wrong))
                 from_one = faces.min() == 1 and faces.max() == len(rows)
                 raise InputError(
-                    f"mesh '{self.name}': face {face} has {index} {faces[face].tolist()}, out of range for {len(rows)} {what};"
-                    + (" count from 0: faces - 1" if from_one else " repair the mesh")
+                    f"mesh '{self.name}': face {face} has {index} {faces[face].tolist()}, out of range for"
+                    f" {len(rows)} {what};" + (" count from 0: faces - 1" if from_one else " repair the mesh")
                 )
         for what in ("texture", "color", "colors"):
             if getattr(self, what) is not None:

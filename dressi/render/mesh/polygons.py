@@ -97,7 +97,8 @@ def _cut(plane: np.ndarray, rings: dict[int, list[np.ndarray]]) -> np.ndarray:
                     break
             if visits > MOST_VISITS:
                 raise InputError(
-                    f"polygons of up to {max(rings):,} corners are too jagged to be cut into triangles here; triangulate the"
+                    f"polygons of up to {max(rings):,} corners are too jagged to be cut into triangles here;"
+                    " triangulate the"
                     " mesh where it was made"
                 )
             if len(left):

@@ -148,7 +148,8 @@ def face_rows(values: Any, name: str, what: str) -> np.ndarray:
         )
     if array.dtype.kind not in "iu":
         raise InputError(
-            f"mesh '{name}': {what} must be int64 numbers of vertices, not {array.dtype}; did you swap positions and"
+            f"mesh '{name}': {what} must be int64 numbers of vertices, not {array.dtype}; did you swap"
+            " positions and"
             " faces?"
         )
     if array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max:

@@ -154,7 +154,8 @@ def geometry_of(value: Any) -> Geometry:
     """A geometry as it is; that of a mesh or of a pair (positions, faces). Raises InputError."""
     if isinstance(value, (str, PathLike)):
         raise InputError(
-            f"a node has a shape, not the name of a file: load_mesh('{value}') is one mesh, load_scene('{value}') all nodes"
+            f"a node has a shape, not the name of a file: load_mesh('{value}') is one mesh,"
+            f" load_scene('{value}') all nodes"
             " of it"
         )
     return value if isinstance(value, Geometry) else TriangleGeometry(value)

@@ -110,7 +110,8 @@ class MorphGeometry(KnownAttributes, MovedGeometry):
         if isinstance(values, Variable):
             if values.vtype is not FLOAT or values.size != list_size(count):
                 raise self._error(
-                    f"weights are a FLOAT list of {count} entries, size {list_size(count)}, not {values} (made at"
+                    f"weights are a FLOAT list of {count} entries, size {list_size(count)}, not {values}"
+                    " (made at"
                     f" {values.where})"
                 )
             return values

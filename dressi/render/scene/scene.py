@@ -65,7 +65,8 @@ class Node:
         if fibres and not (material is None or callable(material)):
             kind = type(material).__name__
             raise InputError(
-                f"node '{name}': the material of strands and points is a function of a StrandPoint, such as KajiyaKay, not {kind}"
+                f"node '{name}': the material of strands and points is a function of a StrandPoint, such as"
+                f" KajiyaKay, not {kind}"
             )
         if not fibres and material is not None and not isinstance(material, (Material, Mapping, Bsdf)):
             kind = type(material).__name__

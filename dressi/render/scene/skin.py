@@ -54,7 +54,8 @@ class SkinnedGeometry(KnownAttributes, MovedGeometry):
         self._mesh, self.inverse_bind = mesh, np.asarray(inverse_bind, np.float64)
         if self.inverse_bind.ndim != 3 or self.inverse_bind.shape[1:] != (4, 4) or not len(self.inverse_bind):
             raise self._error(
-                f"inverse_bind is (K, 4, 4), one matrix a joint, not {self.inverse_bind.shape}; a skin needs a joint"
+                f"inverse_bind is (K, 4, 4), one matrix a joint, not {self.inverse_bind.shape}; a skin needs"
+                " a joint"
             )
         count = len(self.inverse_bind)
         self.joints, self.weights = np.asarray(joints), np.asarray(weights, np.float64)
@@ -64,7 +65,8 @@ class SkinnedGeometry(KnownAttributes, MovedGeometry):
         if isinstance(places, Variable):
             if places.vtype is not MAT4 or places.size != list_size(count):
                 raise self._error(
-                    f"the skeleton has {count} joints, as inverse_bind says: a MAT4 list or ({count}, 4, 4), not {places}"
+                    f"the skeleton has {count} joints, as inverse_bind says: a MAT4 list or ({count}, 4, 4),"
+                    f" not {places}"
                 )
         elif np.ndim(places) not in (3, 4) or np.shape(places)[-3:] != (count, 4, 4):
             raise self._error(
@@ -81,7 +83,8 @@ class SkinnedGeometry(KnownAttributes, MovedGeometry):
             raise self._error(f"joints are whole numbers (V, 4), not {self.joints.dtype} {self.joints.shape}")
         if self.joints.shape != self.weights.shape or len(self.joints) != vertices:
             raise self._error(
-                f"{vertices} vertices need joints and weights of one shape ({vertices}, 4), not {self.joints.shape} and"
+                f"{vertices} vertices need joints and weights of one shape ({vertices}, 4), not"
+                f" {self.joints.shape} and"
                 f" {self.weights.shape}"
             )
         if not np.isfinite(self.weights).all() or self.weights.min() < 0:
@@ -91,7 +94,8 @@ class SkinnedGeometry(KnownAttributes, MovedGeometry):
         if wrong.any():
             k = int(np.argmax(wrong))
             raise self._error(
-                f"the weights of vertex {k} add up to {total[k]:.4g}, not to 1 ({int(wrong.sum())} such vertices);"
+                f"the weights of vertex {k} add up to {total[k]:.4g}, not to 1 ({int(wrong.sum())} such"
+                " vertices);"
                 " normalise them"
             )
         used = np.where(self.weights > 0, self.joints, 0)
@@ -206,7 +210,8 @@ class Skeleton(KnownAttributes):
         if outside.any():
             k = int(np.argmax(outside))
             raise InputError(
-                f"joint '{shown(self.names[k])}' has the parent {self.parents[k]}, and there are {count} joints"
+                f"joint '{shown(self.names[k])}' has the parent {self.parents[k]}, and there are {count}"
+                " joints"
             )
         # For each joint its parent, then the parent's parent, then the ancestor of twice that: -1 beyond the
         # world.
@@ -220,13 +225,15 @@ class Skeleton(KnownAttributes):
         if isinstance(local, Variable):
             if local.vtype is not MAT4 or local.size != list_size(count):
                 raise InputError(
-                    f"the places of {count} joints are a MAT4 list of as many, not {local} (made at {local.where})"
+                    f"the places of {count} joints are a MAT4 list of as many, not {local} (made at"
+                    f" {local.where})"
                 )
         else:
             local = np.asarray(local, np.float64)
             if local.ndim not in (3, 4) or local.shape[-3:] != (count, 4, 4) or not np.isfinite(local).all():
                 raise InputError(
-                    f"the places of {count} joints are finite matrices ({count}, 4, 4) or (N, {count}, 4, 4), not"
+                    f"the places of {count} joints are finite matrices ({count}, 4, 4) or (N, {count}, 4, 4),"
+                    " not"
                     f" {local.shape}"
                 )
             check_affine("local", local)

@@ -57,7 +57,8 @@ def check_linear(name: str, values: Any, radiance: bool = False) -> None:
         )
     if most > CODES and not radiance:
         warn(
-            f"{name} has values up to {most:.4g}; linear colours of surfaces lie in [0, 1]: divide code values by 255 first"
+            f"{name} has values up to {most:.4g}; linear colours of surfaces lie in [0, 1]: divide code"
+            " values by 255 first"
         )
 
 

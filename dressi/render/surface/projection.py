@@ -67,7 +67,8 @@ def clip_list(position: Variable | np.ndarray) -> Variable:
     """Positions in clip space (VEC4 list, or an array (V, 4)). Raises a GraphError that names ``to_clip``."""
     if isinstance(position, Variable) and position.vtype is VEC3:
         raise GraphError(
-            f"positions in clip space are a VEC4 list, not {position} (made at {position.where}); use to_clip(position,"
+            f"positions in clip space are a VEC4 list, not {position} (made at {position.where}); use"
+            " to_clip(position,"
             " matrices), with matrices from the world to clip space"
         )
     return as_list("positions in clip space", VEC4, position)

@@ -140,8 +140,10 @@ class TestPlyAndStl:
         assert len(mesh.faces) == 32
         assert_allclose(linear_to_srgb(mesh.colors[0]), np.array([10, 20, 30]) / 255)
         head = (
-            "ply\nformat binary_big_endian 1.0\nelement vertex 5\nproperty double x\nproperty double y\nproperty double z\n"
-            "element face 2\nproperty list uchar uint vertex_index\nproperty list uchar float texcoord\nend_header\n"
+            "ply\nformat binary_big_endian 1.0\nelement vertex 5\nproperty double x\nproperty double"
+            " y\nproperty double z\n"
+            "element face 2\nproperty list uchar uint vertex_index\nproperty list uchar float"
+            " texcoord\nend_header\n"
         )
         points = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [2, 2, 0]], ">f8")
         quad = b"\4" + np.array([0, 1, 2, 3], ">u4").tobytes() + b"\x08" + np.arange(8, dtype=">f4").tobytes()
@@ -369,7 +371,8 @@ def test_textures_of_a_ply(tmp_path):
     for name, colour in (("r", (1, 0, 0)), ("g", (0, 1, 0))):
         save_png(tmp_path / f"{name}.png", np.tile(np.array(colour, float), (2, 2, 1)))
     (tmp_path / "a.ply").write_text(
-        "ply\nformat ascii 1.0\ncomment TextureFile r.png\ncomment TextureFile g.png\nelement vertex 4\nproperty float x\n"
+        "ply\nformat ascii 1.0\ncomment TextureFile r.png\ncomment TextureFile g.png\nelement vertex"
+        " 4\nproperty float x\n"
         "property float y\nproperty float z\nelement face 2\nproperty list uchar int vertex_indices\n"
         "property list uchar float texcoord\nproperty int texnumber\nend_header\n0 0 0\n1 0 0\n1 1 0\n0 1 0\n"
         "3 0 1 2 6 0 0 1 0 1 1 1\n3 0 2 3 6 0 0 1 1 0 1 0\n"
@@ -445,7 +448,8 @@ def test_one_mesh_stands_as_its_morph_targets_and_skins_say(tmp_path, kind):
 
 
 PLY = (
-    "ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty float z\n{0}element face 1\n"
+    "ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty float"
+    " z\n{0}element face 1\n"
     "property list uchar int vertex_indices\n{1}end_header\n0 0 0{2}\n1 0 0{2}\n0 1 0{2}\n3 0 1 2\n{3}"
 )
 ALPHA = "".join(f"property uchar {name}\n" for name in ("red", "green", "blue", "alpha"))

@@ -85,7 +85,8 @@ def test_a_mesh_shows_itself_in_one_line():
         TRIANGLE * 2.5, FACE, TRIANGLE[:, :2], FACE, texture=np.zeros((4, 8, 3)), colors=TRIANGLE, name="t"
     )
     assert repr(mesh) == (
-        "Mesh 't': 3 vertices, 1 faces, 3 UVs, 8x4 texture, 3 vertex colours, bounds [0, 0, 0] to [2.5, 2.5, 0]"
+        "Mesh 't': 3 vertices, 1 faces, 3 UVs, 8x4 texture, 3 vertex colours, bounds [0, 0, 0] to [2.5, 2.5,"
+        " 0]"
     )
     assert repr(Mesh(np.zeros((0, 3)), FACE)) == "Mesh 'mesh': 0 vertices, 1 faces, no UVs, no texture"
     assert mesh != Mesh(TRIANGLE, FACE) and mesh == mesh

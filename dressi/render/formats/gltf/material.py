@@ -69,7 +69,8 @@ class Materials:
         first = next(iter(textured or [i for i in given if self.slots(i)] or given), None)
         if len(textured) > 1:
             self.document.warn(
-                f"has {len(textured)} textured materials; only the first texture is used, and load_scene keeps all"
+                f"has {len(textured)} textured materials; only the first texture is used, and load_scene"
+                " keeps all"
             )
         if first is not None:
             own = self.factors(first)
@@ -77,7 +78,8 @@ class Materials:
             differ = sorted({name for other in others for name in own if other[name] != own[name]})
             if differ:
                 self.document.warn(
-                    f"has {len(given)} materials that differ in {', '.join(differ)}; those of '{self.name(first)}' are used"
+                    f"has {len(given)} materials that differ in {', '.join(differ)}; those of"
+                    f" '{self.name(first)}' are used"
                     " for all; load_scene keeps materials apart"
                 )
         return first
@@ -132,7 +134,8 @@ class Materials:
             )
         if uvs is not None and any(self._sampler(slot).get("magFilter") == 9728 for slot in slots.values()):
             self.document.warn(
-                f"has textures of '{self.name(index)}' whose sampler takes the nearest texel (NEAREST), which is not read"
+                f"has textures of '{self.name(index)}' whose sampler takes the nearest texel (NEAREST), which"
+                " is not read"
                 " here; texels are interpolated"
             )
         maps, places = ({}, {}) if uvs is None else self._maps(index, slots, second is not None)
@@ -160,7 +163,8 @@ class Materials:
             is_other = frame.uv_set != base.uv_set
             if is_other and (frame.uv_set != other or not second):
                 self.document.warn(
-                    f"has a {name} with the UVs TEXCOORD_{frame.uv_set}, and a mesh has no such set here beside"
+                    f"has a {name} with the UVs TEXCOORD_{frame.uv_set}, and a mesh has no such set here"
+                    " beside"
                     f" TEXCOORD_{base.uv_set}; this map was left out"
                 )
                 continue

@@ -89,7 +89,8 @@ class Primitives:
         count = sum(len(self.document.item("meshes", index)["primitives"]) for index in placed)
         if count > LARGEST_SCENE:
             raise InputError(
-                f"it places {count:,} primitives, above the limit of {LARGEST_SCENE:,}; join meshes before the export"
+                f"it places {count:,} primitives, above the limit of {LARGEST_SCENE:,}; join meshes before"
+                " the export"
             )
         faces = 0
         for index in placed:

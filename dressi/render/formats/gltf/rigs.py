@@ -165,7 +165,8 @@ class Rigs:
                 rows.append(values[part.used])
         if not columns[0]:
             raise InputError(
-                f"{name} has a skin, and its mesh has no JOINTS_0 and WEIGHTS_0; bind it again, or remove the skin"
+                f"{name} has a skin, and its mesh has no JOINTS_0 and WEIGHTS_0; bind it again, or remove the"
+                " skin"
             )
         return np.concatenate(columns[0], axis=1), np.concatenate(columns[1], axis=1)
 

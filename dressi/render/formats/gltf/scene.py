@@ -132,7 +132,8 @@ def _camera(document: Document, node: Placed, name: str) -> Camera | None:
     entry = document.item("cameras", node.entry["camera"])
     if entry.get("type") != "perspective":
         document.warn(
-            f"has a camera '{name}' that is {shown(entry.get('type'))}, which is not read here and was left out"
+            f"has a camera '{name}' that is {shown(entry.get('type'))}, which is not read here and was left"
+            " out"
         )
         return None
     lens = entry.get("perspective", {})
@@ -140,7 +141,8 @@ def _camera(document: Document, node: Placed, name: str) -> Camera | None:
     aspect, far = document.number(lens, "aspectRatio", 1.0), document.number(lens, "zfar", near * FARTHEST)
     if not (0 < fov < np.pi and 0 < near < far and 1e-3 < aspect < 1e3):
         raise Damaged(
-            f"camera '{name}' has yfov {fov:.4g}, aspectRatio {aspect:.4g}, znear {near:.4g} and zfar {far:.4g}, which is no"
+            f"camera '{name}' has yfov {fov:.4g}, aspectRatio {aspect:.4g}, znear {near:.4g} and zfar"
+            f" {far:.4g}, which is no"
             " view"
         )
     (_, up, back), place = _axes(node)

@@ -87,7 +87,8 @@ def remesh(
     fixed = int(layers.fixed.sum())
     if fixed:
         warn(
-            f"mesh '{mesh.name}' is not closed or no manifold: {fixed} vertices on borders and seams of more than two faces"
+            f"mesh '{mesh.name}' is not closed or no manifold: {fixed} vertices on borders and seams of more"
+            " than two faces"
             " stay as they are"
         )
     # Room for the splits first.
