@@ -13,6 +13,8 @@ from ...errors import InputError
 from ..cameras import Camera, Cameras
 from .metrics import iou
 
+_POOL = 4
+"""Cells along each side of one of the grid that says which rays miss the hull."""
 _CELLS = 128
 """Most cells along each side of the grid that bounds the hull: 16 times a power of two. Two for a pixel of
 the masks are enough, as a cell is kept if it lies within 1.5 pixels of one that is covered."""
@@ -225,24 +227,34 @@ def _silhouette(
     length = np.maximum(near, far).min(1) - start
     pixels = np.nonzero(length > 0)[0]
     covered = np.zeros(width * height, dtype=np.float32)
-    side, flat = len(grid), grid.reshape(-1)
-    scale = side / (bounds[1] - bounds[0])
     count = _samples(cameras, bounds, step)
+
+    def cells(grid: np.ndarray, rays: np.ndarray, samples: int) -> tuple[np.ndarray, np.ndarray]:
+        """Depths (R, samples) along rays, and the cells of a grid there."""
+        side = len(grid)
+        scale = side / (bounds[1] - bounds[0])
+        fractions = (np.arange(samples) + 0.5) / samples
+        depth = (start[rays, None] + fractions * length[rays, None]).astype(np.float32)
+        # One axis after the other keeps the arrays small and in the cache.
+        place = np.zeros(depth.shape, dtype=np.int32)
+        for k in range(3):
+            offset = ((origin[k] - bounds[0, k]) * scale[k]).astype(np.float32)
+            slope = (directions[rays, k] * scale[k]).astype(np.float32)
+            place *= side
+            place += np.clip(depth * slope[:, None] + offset, 0, side - 1).astype(np.int32)
+        return depth, grid.reshape(-1)[place]
+
+    # Most rays miss the hull. Between samples a cell of the coarse grid apart a ray passes no cell but theirs and their neighbours.
+    coarse = grid.reshape(len(grid) // _POOL, _POOL, len(grid) // _POOL, _POOL, -1, _POOL).max((1, 3, 5))
+    near_hull = binary_dilation(coarse > 0, np.ones((3, 3, 3)))
+    apart = int(np.ceil(3**0.5 * len(coarse)))
+    pixels = pixels[cells(near_hull, pixels, apart)[1].any(axis=1)]
     # From coarse to fine: few samples decide most covered pixels; only the rest is sampled densely.
     for samples in sorted({max(count // 16, 8), count}):
-        fractions = (np.arange(samples) + 0.5) / samples
         chunk = max(1, 1_000_000 // samples)
         for i in range(0, len(pixels), chunk):
             rays = pixels[i : i + chunk]
-            depth = (start[rays, None] + fractions * length[rays, None]).astype(np.float32)
-            # One axis after the other keeps the arrays small and in the cache.
-            place = np.zeros(depth.shape, dtype=np.int32)
-            for k in range(3):
-                offset = ((origin[k] - bounds[0, k]) * scale[k]).astype(np.float32)
-                slope = (directions[rays, k] * scale[k]).astype(np.float32)
-                place *= side
-                place += np.clip(depth * slope[:, None] + offset, 0, side - 1).astype(np.int32)
-            kinds = flat[place]
+            depth, kinds = cells(grid, rays, samples)
             sure = (kinds == 2).any(axis=1)
             covered[rays[sure]] = 1
             row, column = np.nonzero((kinds == 1) & ~sure[:, None])
