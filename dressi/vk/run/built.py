@@ -1,4 +1,4 @@
-"""A Plan on a device: its images, pipelines and recorded commands, and which of its Stages are out of date."""
+"""A Plan on a device: its images, pipelines and recorded commands, and its Stages that are out of date."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class _Recording(NamedTuple):
 
 
 class BuiltPlan:
-    """Runs a Plan. Stages have numbers, those of ``static`` first. ``stale``: the Stages that do not run in every step and
-    of which a leaf was sent since they last ran. fresh: whether it is the first plan of a program, whose outputs hold
-    nothing yet."""
+    """Runs a Plan. Stages have numbers, those of ``static`` first. ``stale``: those that do not run in every
+    step and whose leaves were sent since they last ran. fresh: first plan of a program: outputs hold
+    nothing."""
 
     def __init__(self, plan: Plan, store: Store, gating: Gating = UNGATED, *, fresh: bool = False):
         device, commands = store.device, store.commands
@@ -52,7 +52,8 @@ class BuiltPlan:
             if (made := s.work.makes) is not None
         }
         if device.compiles_late:
-            # Shaders are warmed up before lists are made: vertex shaders then read numbers of faces, and all of them exist.
+            # Shaders are warmed up before lists are made: vertex shaders then read numbers of faces, and all
+            # of them exist.
             for buffer in self._lists.values():
                 commands.zero(buffer)
         self._gating = gating
@@ -89,7 +90,7 @@ class BuiltPlan:
         self._elsewhere: dict[tuple[int, ...], BuiltPlan] = {}
 
     def at(self, images: Images) -> BuiltPlan:
-        """The same plan with other images for leaves that change in every step; all else is shared, also ``stale``."""
+        """The same plan with other images for leaves that change in every step; all else is shared."""
         key = tuple(id(image) for leaf in images for image in images[leaf])
         if key not in self._elsewhere:
             own = self._step.images
@@ -113,8 +114,8 @@ class BuiltPlan:
 
     # ---- running
     def run(self, n: int) -> None:
-        """Queue ``n`` steps. The first of them runs the stale Stages as well. Waits for the first step of a plan that may
-        take long, to cut the next ones by its seconds."""
+        """Queue ``n`` steps. The first of them runs the stale Stages as well. Waits for the first step of a
+        plan that may take long, to cut the next ones by its seconds."""
         self.refine()
         try:
             for key, times in self.pending(n):
@@ -180,7 +181,7 @@ class BuiltPlan:
         self._recordings[key] = self._recordings[key]._replace(ticket=ticket)
 
     def _recorded(self, stages: Stages) -> Stages:
-        """Record the commands for these Stages and the copies of a step, unless they are kept. Returns their key."""
+        """Record the commands for these Stages and a step's copies, if none are kept. Returns their key."""
         if stages not in self._recordings:
             if len(self._recordings) >= RECORDINGS:
                 _, oldest = self._recordings.popitem(last=False)
@@ -208,8 +209,8 @@ class BuiltPlan:
             self.commands.release(buffer)
 
     def record_step(self, begin: Callable[[Any], None], after_stage: Callable[[Any, int], None]) -> list[Any]:
-        """The command buffers of a step before which nothing was sent. ``begin(buffer)`` is called before all else,
-        ``after_stage(buffer, number)`` behind each of its Stages, those that are left out included."""
+        """The command buffers of a step before which nothing was sent. ``begin(buffer)`` is called before all
+        else, ``after_stage(buffer, number)`` behind each of its Stages, those that are left out included."""
         pieces = self._cut.pieces(self.plan.synchronized(self._always, in_order=True))
         first = self._static_count
         left = list(range(first, len(self._stages)))
@@ -230,7 +231,8 @@ class BuiltPlan:
     def _write_items(
         self, buffer: Any, items: Sequence[Item], before: Callable[[Any, int], None] | None = None
     ) -> None:
-        """before: called with the number of the Stage before each command; that behind the last for those at the end."""
+        """before: called with the number of the Stage before each command, past the last for those at the
+        end."""
         last = None
         for level, command, slice in items:
             if level is not last and level.barrier is not None:
@@ -275,15 +277,15 @@ class BuiltPlan:
         return tiling.width, tiling.height
 
     def _warm_up(self, p: Prepared) -> None:
-        """The driver compiles the shaders of a Stage in its own thread, while the host goes on with the next."""
+        """The driver compiles a Stage's shaders in its own thread, while the host goes on with the next."""
         buffer = self.commands.record(lambda b: record_nothing(p, b))
         self.device.work.pace.compiling.add(buffer)
         self.commands.submit(buffer)
         self._warming.append(buffer)
 
     def _untouched(self, stage: Stage) -> bool:
-        """Whether a render pass that draws nothing keeps all values that can be read now. It makes attachments that
-        it does not load undefined."""
+        """Whether a render pass that draws nothing keeps all values that can be read now: attachments that it
+        does not load become undefined."""
         named = set() if self._fresh else set(self.plan.program.outputs.values())
         for s in stage.sub_stages:
             loaded = {r.variable for r in s.reads if r.binding is Binding.ATTACHMENT}

@@ -41,15 +41,16 @@ LOSS = "loss"
 class DressiAD:
     """An optimisation, or any computation whose inputs change.
 
-    Describe it with ``set_loss`` and ``set_optimizer``, or with ``set_output``. Then ``step``, and read with ``recv``
-    or ``evaluate``. A value that is read is the value for the present leaves, after all steps and sends so far, and is
-    computed if it is out of date. Only ``losses`` has values of the past.
+    Describe it with ``set_loss`` and ``set_optimizer``, or with ``set_output``. Then ``step``, and read with
+    ``recv`` or ``evaluate``. A value that is read is the value for the present leaves, after all steps and
+    sends so far, and is computed if it is out of date. Only ``losses`` has values of the past.
 
-    device: a ``Device``, which is shared and stays open; or a name, an index or None, which is opened here and closed
-    with this. limits: a profile's, or other limits smaller than the device's. model: the device model to plan with,
-    by default the device's. The graph is built when it is needed, and again after a ``set_...``; values of leaves
-    stay on the device. ``close`` (or a ``with`` block) releases everything; an engine that is garbage collected
-    instead is released when the next engine or Device is made. Raises DressiErrors.
+    device: a ``Device``, which is shared and stays open; or a name, an index or None, which is opened here
+    and closed with this. limits: a profile's, or other limits smaller than the device's. model: the device
+    model to plan with, by default the device's. The graph is built when it is needed, and again after a
+    ``set_...``; values of leaves stay on the device. ``close`` (or a ``with`` block) releases everything; an
+    engine that is garbage collected instead is released when the next engine or Device is made. Raises
+    DressiErrors.
 
     >>> image, target = Variable.of(np.zeros((4, 6)), name="image"), Variable.of(np.ones((4, 6)))
     >>> ad = DressiAD()
@@ -99,11 +100,12 @@ class DressiAD:
 
     # ---- describing
     def set_loss(self, loss: Variable | Energy | Sequence[Residual], *, record: bool = True) -> None:
-        """Minimise ``loss``, a FLOAT of one texel, or half the sum of the squares of a list of residuals. Raises GraphError
-        for anything else, and for a loss that does not depend on every parameter of the optimizer.
+        """Minimise ``loss``, a FLOAT of one texel, or half the sum of the squares of a list of residuals.
+        Raises GraphError for anything else, and for a loss that does not depend on every parameter of the
+        optimizer.
 
-        record: every step also computes the loss, for ``losses``; otherwise it computes only what the updates need.
-        ``recv("loss")`` has the present value either way.
+        record: every step also computes the loss, for ``losses``; otherwise it computes only what the updates
+        need. ``recv("loss")`` has the present value either way.
         """
         self._objective.set_loss(loss, record)
         self._forget()
@@ -115,17 +117,19 @@ class DressiAD:
         *,
         keep_state: bool = False,
     ) -> None:
-        """Update the leaves ``parameters`` in every step; None: nothing. Raises GraphError for other Variables.
+        """Update the leaves ``parameters`` in every step; None: nothing. Raises GraphError for other
+        Variables.
 
-        Rates by parameter: ``per_parameter({vertices: adam(1e-3), texture: adam(1e-2)})``. The state (moments, the
-        step counter) starts at zero; with keep_state, state of the same name, type and size is kept. ``freeze`` holds
-        parameters still for a while.
+        Rates by parameter: ``per_parameter({vertices: adam(1e-3), texture: adam(1e-2)})``. The state
+        (moments, the step counter) starts at zero; with keep_state, state of the same name, type and size is
+        kept. ``freeze`` holds parameters still for a while.
         """
         self._objective.set_optimizer(optimizer, parameters, keep_state)
         self._forget()
 
     def freeze(self, *parameters: Variable) -> None:
-        """Hold parameters still: neither they nor their moments change until ``release``. Raises GraphError."""
+        """Hold parameters still: neither they nor their moments change until ``release``. Raises
+        GraphError."""
         self._objective.frozen |= self._objective.optimised(parameters)
         self._forget()
 
@@ -135,8 +139,8 @@ class DressiAD:
         self._forget()
 
     def set_output(self, name: str, variable: Variable) -> None:
-        """Give a value a name, for ``recv(name)``. All outputs are computed together when one of them is read. Raises
-        GraphError."""
+        """Give a value a name, for ``recv(name)``. All outputs are computed together when one of them is
+        read. Raises GraphError."""
         if not isinstance(name, str) or not isinstance(variable, Variable):
             raise GraphError(f"an output is a name and a Variable, not {name!r} and {variable!r}")
         if name == LOSS:
@@ -179,8 +183,9 @@ class DressiAD:
 
     @property
     def executor(self) -> VulkanExecutor:
-        """The executor of a step, of the part that runs most often; of the outputs if nothing is optimised. Made when it
-        is needed. Raises InputError when this is closed, GraphError when nothing was described."""
+        """The executor of a step, of the part that runs most often; of the outputs if nothing is optimised.
+        Made when it is needed. Raises InputError when this is closed, GraphError when nothing was
+        described."""
         return next(iter(self._running.executors.values()))
 
     @property
@@ -190,7 +195,8 @@ class DressiAD:
 
     @property
     def plan(self) -> Plan:
-        """How a step is packed: stages, subpasses, images; ``print`` shows it. Built when needed, as ``executor``."""
+        """How a step is packed: stages, subpasses, images; ``print`` shows it. Built when needed, as
+        ``executor``."""
         return self.executor.plan
 
     @property
@@ -225,25 +231,28 @@ class DressiAD:
     def recv(self, variable: Variable | str) -> np.ndarray:
         """The present value of a Variable, or of an output or the loss by name, as float32 or int32.
 
-        Shape (batch, H, W) + vtype.shape; lists made by ``Variable.of`` come back as lists; ``recv("loss")`` is an
-        array of one number without axes. A value that is out of date is computed. Raises GraphError.
+        Shape (batch, H, W) + vtype.shape; lists made by ``Variable.of`` come back as lists; ``recv("loss")``
+        is an array of one number without axes. A value that is out of date is computed. Raises GraphError.
         """
         return self.recv_async(variable).result()
 
     def recv_async(self, variable: Variable | str) -> Readback:
-        """What ``recv`` would give now, as a handle: ``done()`` tells if it has arrived, ``result()`` waits for it.
+        """What ``recv`` would give now, as a handle: ``done()`` tells if it has arrived, ``result()`` waits
+        for it.
 
-        The copy is queued after the steps so far; nothing waits for it. A handle stays valid when the graph is built
-        again or this is closed. With 8 handles unread, the next call waits for the first of them.
+        The copy is queued after the steps so far; nothing waits for it. A handle stays valid when the graph
+        is built again or this is closed. With 8 handles unread, the next call waits for the first of them.
         """
         value = self._evaluations.read_one(self._find(variable))
         return value.then(lambda array: array.reshape(())) if variable == LOSS else value
 
     def export(self, variable: Variable | str) -> ExportedImage:
-        """The images on the device that hold what ``recv`` would give, as handles for a viewer on the same device.
+        """The images on the device that hold what ``recv`` would give, as handles for a viewer on the same
+        device.
 
-        variable: as for ``recv``. Out of date, it is computed; nothing waits and nothing goes through the host. The
-        record says how to read them. The handles stay the same until this is closed. Raises GraphError.
+        variable: as for ``recv``. Out of date, it is computed; nothing waits and nothing goes through the
+        host. The record says how to read them. The handles stay the same until this is closed. Raises
+        GraphError.
 
         >>> image = Variable.of(np.zeros((4, 6)))
         >>> with DressiAD() as ad:
@@ -265,11 +274,11 @@ class DressiAD:
         return variable
 
     def evaluate(self, outputs: Any) -> Any:
-        """Values at the present leaves, without a step: of a Variable (any loss, output, gradient, intermediate
-        value), or of a sequence or mapping of them, in the same form.
+        """Values at the present leaves, without a step: of a Variable (any loss, output, gradient,
+        intermediate value), or of a sequence or mapping of them, in the same form.
 
-        Computed by one program for all of them, which is kept: the same graph over the same leaves is not built
-        again. Arrays as from ``recv``. Raises GraphError.
+        Computed by one program for all of them, which is kept: the same graph over the same leaves is not
+        built again. Arrays as from ``recv``. Raises GraphError.
 
         >>> x = Variable.of(3.0)
         >>> with DressiAD() as ad:
@@ -289,8 +298,9 @@ class DressiAD:
     def step(self, n: int = 1) -> None:
         """Queue ``n`` steps on the device; reading waits for them.
 
-        Raises GraphError if n is no whole number of at least 0, or if nothing was described. After an interrupt
-        (ctrl-C) some of the steps may not have run; values, moments and ``losses`` are those of the steps that did.
+        Raises GraphError if n is no whole number of at least 0, or if nothing was described. After an
+        interrupt (ctrl-C) some of the steps may not have run; values, moments and ``losses`` are those of the
+        steps that did.
         """
         self._running.run(whole(n, "a number of steps", 0))
 
@@ -300,7 +310,8 @@ class DressiAD:
         self._evaluations.wait()
 
     def losses(self) -> list[float]:
-        """The recorded loss of every step so far, each as it was before the step's update; also after ``close``."""
+        """The recorded loss of every step so far, each as it was before the step's update; also after
+        ``close``."""
         return self._runner.losses()
 
     # ---- state
@@ -310,8 +321,8 @@ class DressiAD:
         return read_state(self._objective.tree(), self._workspace)
 
     def restore(self, state: Mapping[str, np.ndarray], *, partial: bool = False) -> None:
-        """Set parameters and optimizer state. Raises GraphError, and sets nothing, if names or shapes do not fit.
-        partial: the state may lack names, whose values stay as they are."""
+        """Set parameters and optimizer state. Raises GraphError, and sets nothing, if names or shapes do not
+        fit. partial: the state may lack names, whose values stay as they are."""
         self.send_many(by_leaf(state, self._objective.tree(), partial))
 
     def _check_open(self) -> None:
@@ -319,7 +330,8 @@ class DressiAD:
             raise InputError("this DressiAD is closed; make another one")
 
     def close(self) -> None:
-        """Release the device objects; idempotent. ``losses`` and values on their way to the host stay readable."""
+        """Release the device objects; idempotent. ``losses`` and values on their way to the host stay
+        readable."""
         if self._closed:
             return
         self._finalizer.detach()

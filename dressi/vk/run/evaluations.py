@@ -1,5 +1,4 @@
-"""Values read without a step: one program for each set of Variables that is asked for, over the leaves of a
-workspace."""
+"""Values read without a step: one program for each set of Variables, over the leaves of a workspace."""
 
 from __future__ import annotations
 
@@ -35,8 +34,8 @@ Running = VulkanExecutor | Steps
 class Evaluations:
     """Programs without updates. Each computes what is out of date since its last run.
 
-    outputs: Variables by name. Those that are computed share one program, which computes all of them when one is asked for.
-    Programs whose images were exported are kept until the end.
+    outputs: Variables by name. Those that are computed share one program, which computes all of them when one
+    is asked for. Programs whose images were exported are kept until the end.
     """
 
     def __init__(self, workspace: Workspace, make: MakeExecutor):
@@ -47,8 +46,8 @@ class Evaluations:
         self._exporting: dict[Running, None] = {}
 
     def read(self, variables: Sequence[Variable]) -> list[Readback]:
-        """Present values, queued: nothing waits. Leaves as they are, everything else is computed together. Raises
-        GraphError for a leaf without values."""
+        """Present values, queued: nothing waits. All that is computed is computed together. Raises GraphError
+        for a leaf without values."""
         computed = _computed(variables)
         values: dict[Variable, Readback] = {}
         if computed:
@@ -99,7 +98,7 @@ class Evaluations:
         return self.executor(computed)
 
     def executor(self, variables: Sequence[Variable]) -> Running:
-        """The program that computes the Variables; an equal graph over the same leaves finds the one made before."""
+        """The program that computes the Variables; equal graphs over the same leaves share one."""
         key = self._key(tuple(variables))
         if key not in self._kept:
             program = Program({str(k): v for k, v in enumerate(variables)})
@@ -111,8 +110,8 @@ class Evaluations:
         return self._kept[key]
 
     def _key(self, variables: tuple[Variable, ...]) -> Hashable:
-        """The leaves and the structure of a graph. Kept for the Variables read last: a loss that is read after every
-        step is not traversed again, which takes longer than a small step."""
+        """The leaves and the structure of a graph. Kept for the Variables read last: a loss that is read
+        after every step is not traversed again, which takes longer than a small step."""
         if variables not in self._keys:
             given = tuple(leaves(variables))
             self._keys[variables] = (given, structure(variables, given))
@@ -142,8 +141,8 @@ def named(outputs: dict[str, Variable], name: str) -> Variable:
 
 
 def in_form(outputs: Any, read: Callable[[list[Variable]], list[Any]], find: Callable[[Any], Any]) -> Any:
-    """What ``read`` makes of Variables, in the form in which a user gave them: one, a sequence or a mapping of them. find: turns
-    what stands for a Variable, a name for example, into one. Raises GraphError for anything else."""
+    """What ``read`` makes of Variables, in the form that a user gave: one, a sequence or a mapping of them.
+    find: turns what stands for a Variable, such as a name, into one. Raises GraphError for anything else."""
     if isinstance(outputs, Mapping):
         return dict(zip(outputs, in_form(list(outputs.values()), read, find), strict=True))
     single = isinstance(outputs, Variable | str)
@@ -168,8 +167,8 @@ class _Kept(NamedTuple):
 
 
 class Evaluator:
-    """Programs on one device, found by the structure of what they compute. A picture that is drawn again with other
-    vertices only sends the vertices; nothing is planned or built."""
+    """Programs on one device, found by the structure of what they compute. A picture that is drawn again with
+    other vertices only sends the vertices; nothing is planned or built."""
 
     def __init__(self, device: Device):
         self.device = device
@@ -232,13 +231,14 @@ class Evaluator:
 def evaluate(
     outputs: Any, values: Mapping[Variable, Any] | None = None, *, device: Device | str | int | None = None
 ) -> Any:
-    """Values of Variables on a device, now: of one Variable, or of a sequence or mapping of them in the same form.
+    """Values of Variables on a device, now: of one Variable, or of a sequence or mapping of them in the same
+    form.
 
-    outputs: what is wanted. values: arrays for leaves, instead of their own data. device: a ``Device``; or a name, an
-    index or None, which is opened once and shared by all calls of a thread. Arrays are float32 or int32 of shape
-    (batch, H, W) + vtype.shape; lists made by ``Variable.of`` come back as lists. A graph of the same structure is not
-    built again, whatever its leaves hold. Within an optimisation use ``DressiAD.evaluate``, which reads the leaves that
-    the steps have updated. Raises GraphError.
+    outputs: what is wanted. values: arrays for leaves, instead of their own data. device: a ``Device``; or a
+    name, an index or None, which is opened once and shared by all calls of a thread. Arrays are float32 or
+    int32 of shape (batch, H, W) + vtype.shape; lists made by ``Variable.of`` come back as lists. A graph of
+    the same structure is not built again, whatever its leaves hold. Within an optimisation use
+    ``DressiAD.evaluate``, which reads the leaves that the steps have updated. Raises GraphError.
 
     >>> from dressi import F, Variable, evaluate, gradient
     >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
@@ -262,7 +262,7 @@ _evaluators: dict[Device, Evaluator] = {}
 
 
 def shared_device(wanted: str | int | None = None) -> Device:
-    """The device of this name or index, opened by the first call of this thread and closed when the process exits."""
+    """The device of this name or index, opened by a thread's first call, closed when the process exits."""
     key = (os.getpid(), threading.get_ident(), wanted)
     if key not in _devices or _devices[key].handle is None:
         _devices[key] = Device.open(wanted)

@@ -1,4 +1,4 @@
-"""Runs a Program on a device: plans it, builds the plan, and builds specialised plans for leaves that change often."""
+"""Runs a Program on a device: plans and builds it, with specialised plans for leaves that change often."""
 
 from __future__ import annotations
 
@@ -38,12 +38,13 @@ PLANS = 3  # built plans that are kept, for patterns of sends that come back
 class VulkanExecutor:
     """``send`` leaves, ``run(n)`` steps, ``recv`` leaves and outputs, ``close``.
 
-    Reactive cache: values that no step changes are computed once; after a ``send`` only those that depend on the sent
-    leaves are computed again. Leaves that are sent before every step get a specialised plan, which is dropped when the
-    sends stop; leaves and outputs stay in their images. workspace: holds the leaves and is shared with other executors;
-    None: the executor has its own. cost: the device model to plan with, by default the record of the device's class.
-    changing: leaves that others write before every step. gating: gates of the program. Raises PlanError when the program
-    does not fit the limits, OutOfMemoryError when it does not fit the memory.
+    Reactive cache: values that no step changes are computed once; after a ``send`` only those that depend on
+    the sent leaves are computed again. Leaves that are sent before every step get a specialised plan, which
+    is dropped when the sends stop; leaves and outputs stay in their images. workspace: holds the leaves and
+    is shared with other executors; None: the executor has its own. cost: the device model to plan with, by
+    default the record of the device's class. changing: leaves that others write before every step. gating:
+    gates of the program. Raises PlanError when the program does not fit the limits, OutOfMemoryError when it
+    does not fit the memory.
     """
 
     def __init__(
@@ -111,8 +112,8 @@ class VulkanExecutor:
 
     # ---- values
     def send(self, variable: Variable, values: Any) -> None:
-        """Set a leaf, after all steps so far. Raises GraphError when the array does not fit, and for a Variable that is no
-        leaf of the program."""
+        """Set a leaf, after all steps so far. Raises GraphError for other Variables, and for arrays that do
+        not fit."""
         self.send_many({variable: values})
 
     def send_many(self, values: Mapping[Variable, Any]) -> None:
@@ -140,7 +141,7 @@ class VulkanExecutor:
         return self.recv_async(variable).result()
 
     def recv_async(self, variable: Variable) -> Readback:
-        """``recv`` as a handle. The copy is queued after all work so far; neither this call nor later steps wait for it."""
+        """``recv`` as a handle. The copy is queued after all work so far; nothing waits for it."""
         self._check_open()
         variable = self._stands_for.get(variable, variable)
         return self.workspace.download(variable, self.images(variable))
@@ -151,7 +152,7 @@ class VulkanExecutor:
         return {"step": self}
 
     def images(self, variable: Variable) -> list[DeviceImage]:
-        """The images of a leaf or an output, which every plan of the program uses. Raises GraphError for others."""
+        """The images of a leaf or output, which every plan uses. Raises GraphError for other Variables."""
         variable = self._stands_for.get(variable, variable)
         if variable in self.leaves:
             return self.workspace.hold([variable])[variable]
@@ -180,8 +181,9 @@ class VulkanExecutor:
             self.run()
 
     def built(self, at: Mapping[Variable, Variable] = ITSELF) -> BuiltPlan:
-        """What ``run`` would submit, for callers that submit the work of several programs at once. at: leaves of the program ->
-        others of the workspace, whose images it uses in their place; all of them are ``changing``. Raises as ``run``."""
+        """What ``run`` would submit, for callers that submit several programs at once. at: leaves of the
+        program -> others of the workspace, whose images it uses; all of them are ``changing``. Raises as
+        ``run``."""
         self._check_open()
         self._check_sent(at)
         held = self.workspace.hold(at.values())
@@ -220,7 +222,8 @@ class VulkanExecutor:
             self._options, self._gated = packed, True
             plan = self._plan(plan.changing)
         if copies_new_values(plan) and self._options.runs("update_in_place"):
-            # Register tiles and draws do not write into leaves: work on pixels copies what they make, one dispatch more.
+            # Register tiles and draws do not write into leaves: work on pixels copies what they make, one
+            # dispatch more.
             self.program = copied_by_work(self.program, {leaf for leaf, _ in plan.step.copies})
             plan = self._plan(plan.changing)
         return plan
@@ -240,7 +243,7 @@ class VulkanExecutor:
         return plan
 
     def _use(self, changing: frozenset[Variable]) -> None:
-        """Run the plan for these changing leaves from now on. If it cannot be built, the present plan stays."""
+        """Run the plan for these changing leaves from now on; the present one if it cannot be built."""
         if changing == self.plan.changing or changing in self._refused:
             return
         if changing not in self._plans:
@@ -265,8 +268,8 @@ class VulkanExecutor:
             self._plans.popitem(last=False)[1].destroy()
 
     def record_step(self, begin: Callable[[Any], None], after_stage: Callable[[Any, int], None]) -> list[Any]:
-        """The command buffers of a step before which nothing was sent. ``begin(buffer)`` is called before all else,
-        ``after_stage(buffer, number)`` after each Stage."""
+        """The command buffers of a step before which nothing was sent. ``begin(buffer)`` is called before all
+        else, ``after_stage(buffer, number)`` after each Stage."""
         return self._built.record_step(begin, after_stage)
 
     # ---- the end
@@ -325,17 +328,18 @@ def _debug(plan: Plan, device: Device) -> None:
 
 # Which leaves are sent before every step (second half of the reactive cache; paper, figure 3).
 #
-# At first every leaf counts as static: a plan stores the values that depend on it alone and computes them again only when it
-# is sent. If a leaf is sent before every step, it is better planned as *changing*: those values are then packed together with
-# the step. When the sends stop, the same plan skips them at once; after more steps without a send the leaf becomes static.
+# At first every leaf counts as static: a plan stores the values that depend on it alone and computes them
+# again only when it is sent. If a leaf is sent before every step, it is better planned as *changing*: those
+# values are then packed together with the step. When the sends stop, the same plan skips them at once; after
+# more steps without a send the leaf becomes static.
 
 PROMPT = 4  # consecutive steps, each after a send, from which on a leaf is changing
 PATIENCE = 32  # steps without a send after which a changing leaf becomes static; doubles with every change of the leaf
 
 
 class Reactive:
-    """Counts sends and steps. ``changing``: the leaves to plan as changing now. The patience with a leaf doubles, so it
-    changes at most log2(steps / PATIENCE) times, whatever the pattern of sends."""
+    """Counts sends and steps. ``changing``: the leaves to plan as changing now. The patience with a leaf
+    doubles, so it changes at most log2(steps / PATIENCE) times, whatever the pattern of sends."""
 
     def __init__(self) -> None:
         self.changing: frozenset[Variable] = frozenset()

@@ -1,8 +1,8 @@
 """Gates: work that a flag on the device switches off, without the host.
 
-Dispatches and full-screen draws behind a gate take their counts from a buffer, indirectly. Whenever the flag may have
-changed, one small dispatch copies the counts into that buffer, or zeros if the flag is zero. Closed work costs a few
-microseconds a command. No feature of the device is needed.
+Dispatches and full-screen draws behind a gate take their counts from a buffer, indirectly. Whenever the flag
+may have changed, one small dispatch copies the counts into that buffer, or zeros if the flag is zero. Closed
+work costs a few microseconds a command. No feature of the device is needed.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def draws_lists(plan: Plan) -> bool:
 
 
 class Gate:
-    """The counts of the commands behind one flag. image: of the flag, a FLOAT of one texel a tile; the gate is open
-    while one of them is not zero."""
+    """The counts of the commands behind one flag. image: of the flag, a FLOAT of one texel a tile. The gate
+    is open while one of them is not 0."""
 
     def __init__(self, device: Device, commands: Commands, cache: PipelineCache, image: DeviceImage):
         self._device, self._commands = device, commands
@@ -106,7 +106,7 @@ class Gate:
         self._device.vk.vkCmdDrawIndirect(buffer, self._now.handle, place, 1, 4 * WORDS)
 
     def refresh(self, buffer: Any) -> None:
-        """Look at the flag again: for the commands in later command buffers, which begin with a full barrier."""
+        """Look at the flag again, for the commands in later command buffers, which begin with a barrier."""
         vk, p = self._device.vk, self._pipeline
         self._commands.barrier(buffer)
         point = vk.VK_PIPELINE_BIND_POINT_COMPUTE
@@ -115,7 +115,7 @@ class Gate:
         vk.vkCmdDispatch(buffer, WORDS * COMMANDS // GROUP, 1, 1)
 
     def shut(self) -> None:
-        """Close the gate for work under way too, whatever its flag says: the next ``refresh`` on the device sees it."""
+        """Close the gate for work under way too, whatever its flag: the device's next ``refresh`` sees it."""
         self._whole.mapped[:] = 0
 
     def destroy(self) -> None:

@@ -27,8 +27,8 @@ from .slices import WHOLE, Area, Slice, common
 
 @dataclass(frozen=True)
 class Target:
-    """What recording needs of an executor: images of Variables, ranges of those in buffers, limits, and the lists made on
-    the device. gate: what switches the work off, if anything does."""
+    """What recording needs of an executor: images of Variables, ranges of those in buffers, limits, and the
+    lists made on the device. gate: what switches the work off, if anything does."""
 
     device: Device
     commands: Commands
@@ -40,7 +40,7 @@ class Target:
 
 
 class Prepared(NamedTuple):
-    """A Stage with what it is recorded from. target, resolve: of its render pass, and of the one that ends a scatter."""
+    """A Stage with what it is recorded from. resolve: the target of the render pass that ends a scatter."""
 
     run: Target
     stage: Stage
@@ -65,7 +65,7 @@ def record(p: Prepared, buffer: Any, command: Command, slice: Slice = WHOLE) -> 
 
 
 def record_nothing(p: Prepared, buffer: Any) -> None:
-    """Uses all shaders of a Stage on no pixel and no texel: drivers that compile a shader when it is first used do so."""
+    """Uses all shaders of a Stage on no pixel and texel: some drivers compile a shader at its first use."""
     recorder = _Recorder(p, buffer, WHOLE)
 
     def smallest(target: DrawTarget | None) -> DrawTarget:
@@ -157,8 +157,9 @@ class _Recorder:
             self.run.gate.draw(self.buffer, 3)
 
     def draw_tiles(self, f: Function, domain: Domain, faces: FaceList | None, nearest: float = 0.0) -> None:
-        """One draw a tile, firstInstance = tile: coordinates stay unshifted, each tile has its own viewport. The draws of a
-        list, one a segment, are one call where the device can; their vertices are numbered through all tiles."""
+        """One draw a tile, firstInstance = tile: coordinates stay unshifted, each tile has its own viewport.
+        A list has a draw for each segment, in one call where the device can; its vertices are numbered
+        through all tiles."""
         assert isinstance(f, DrawFunction)
         tiling = self.run.limits.tiling(domain)
         band = self.slice.area(tiling.width, tiling.height)
@@ -260,8 +261,8 @@ class _Recorder:
                 raise TypeError(f"there are no commands for {type(s.work).__name__}; add them here")
 
     def _over_blocks(self, listed: ActiveBlocks) -> None:
-        """A workgroup for each block of the list; a slice is one of all blocks of the image, and workgroups behind the end of
-        the list have nothing to do. No gate is needed: the list of gated work is empty."""
+        """A workgroup for each block of the list; a slice is one of all blocks of the image, and workgroups
+        behind the end of the list have nothing to do. No gate is needed: the list of gated work is empty."""
         if self.slice.of == 1:
             self.begin_at(0, 0)
             self.vk.vkCmdDispatchIndirect(self.buffer, self.run.lists[listed].handle, 0)

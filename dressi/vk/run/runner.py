@@ -34,8 +34,8 @@ from .workspace import Workspace
 class Runner:
     """Builds what runs the steps when it is needed, and again after ``forget``.
 
-    make: makes the executor of a Program; it takes the keywords of ``VulkanExecutor`` as well.  options, model: to plan
-    programs with, to see what fits the bound of memory.
+    make: makes the executor of a Program; it takes the keywords of ``VulkanExecutor`` as well.  options,
+    model: to plan programs with, to see what fits the bound of memory.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class Runner:
 
 
 class Losses:
-    """Runs steps and keeps their recorded losses, each as it was before the update of its step. found: those read so far."""
+    """Runs steps and keeps their losses, each as it was before the step's update. found: those read."""
 
     def __init__(self, objective: Objective, workspace: Workspace):
         self._objective, self._workspace = objective, workspace
@@ -197,8 +197,7 @@ def read_state(tree: Mapping[str, Variable], workspace: Workspace) -> dict[str, 
 def by_leaf(
     state: Mapping[str, np.ndarray], tree: Mapping[str, Variable], partial: bool
 ) -> dict[Variable, np.ndarray]:
-    """The arrays of a state by leaf. Raises GraphError when it has other names than the tree; partial: when it has
-    more."""
+    """The arrays of a state by leaf. Raises GraphError for other names than the tree's; partial: for more."""
     odd = set(state) - set(tree) if partial else set(state) ^ set(tree)
     if odd:
         names, cure = ", ".join(sorted(odd)), "" if partial else "; partial=True sets what there is"
@@ -206,13 +205,14 @@ def by_leaf(
     return {tree[name]: array for name, array in state.items()}
 
 
-# Checks when a least-squares solver starts: residuals and derivatives that are no numbers stop it with a sentence.
+# Checks when a least-squares solver starts: residuals and derivatives that are no numbers stop it with a
+# sentence.
 
 SMALLEST = 1e-30  # a cost below this may be zero only because squares are too small for 32 bits
 
 
 def check_start(objective: Objective, evaluations: Evaluations) -> None:
-    """Raises InputError that names the residual and the texel if one is infinite or NaN at the present unknowns."""
+    """Raises InputError that names a residual and texel that are infinite or NaN at the present unknowns."""
     energy, loss = objective.energy, objective.loss
     if energy is None or loss is None:
         return
@@ -243,8 +243,8 @@ def check_start(objective: Objective, evaluations: Evaluations) -> None:
 
 
 def check_derivatives(objective: Objective, evaluations: Evaluations) -> None:
-    """After the first step: raises InputError that names the residual, the unknown and the texel if J^T r is infinite or NaN,
-    where conjugate gradients end before they begin."""
+    """After the first step: raises InputError that names the residual, the unknown and the texel if J^T r is
+    infinite or NaN, where conjugate gradients end before they begin."""
     energy = objective.energy
     if energy is None or _solved(objective, evaluations):
         return
@@ -279,7 +279,7 @@ def _solved(objective: Objective, evaluations: Evaluations) -> bool:
 
 
 def warn_of_losses(losses: Sequence[float], objective: Objective, evaluations: Evaluations) -> None:
-    """Warns when a recorded cost is infinite or NaN, as after such values were sent; or the last linear solve."""
+    """Warns when a recorded cost, or the last linear solve, is infinite or NaN, as after such values sent."""
     bad = [k for k, loss in enumerate(losses) if not np.isfinite(loss)]
     if bad:
         _warn(

@@ -1,9 +1,10 @@
-"""Slices of a Stage: its workgroups or pixels in several parts, each of which is a submission of its own where the whole
-would take too long for one.
+"""Slices of a Stage: its workgroups or pixels in several parts, each of which is a submission of its own
+where the whole would take too long for one.
 
-Dispatches take a part of their workgroups, draws a band of the framebuffer: the area of the render pass and the scissor.
-Invocations of a Stage do not depend on each other, so the values are those of the whole. Slices of active blocks are of all
-blocks, those behind a gate have counts of their own and take their first workgroup from push constants.
+Dispatches take a part of their workgroups, draws a band of the framebuffer: the area of the render pass and
+the scissor. Invocations of a Stage do not depend on each other, so the values are those of the whole. Slices
+of active blocks are of all blocks, those behind a gate have counts of their own and take their first
+workgroup from push constants.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Slice(NamedTuple):
     of: int = 1
 
     def area(self, width: int, height: int) -> Area:
-        """Its columns or rows, along the longer side: x, y, width, height. Empty where there are more parts than rows."""
+        """Its columns or rows, along the longer side: x, y, width, height. Some of more parts than rows are
+        empty."""
         across = width > height
         extent = width if across else height
         parts = min(self.of, extent)
@@ -59,7 +61,7 @@ class Item(NamedTuple):
 
 
 class _Tried(NamedTuple):
-    """A Stage in so many slices, one of which took these seconds, and what was expected of the whole Stage."""
+    """A Stage in so many slices, one of which took these seconds; and those expected of the whole."""
 
     slices: int
     seconds: float
@@ -67,8 +69,8 @@ class _Tried(NamedTuple):
 
 
 def seconds_at_most(plan: Plan, record: DeviceModel, bound: float) -> list[float]:
-    """Seconds of each Stage, those of ``static`` first, with ``SAFETY``. Work on lists of blocks is cut only where it was
-    measured to be too long: a slice of it starts a workgroup for every block of the image, and most are not in the list."""
+    """Seconds of each Stage, those of ``static`` first, with ``SAFETY``. Work on lists of blocks is cut only
+    where it was measured too long: a slice starts a workgroup for every block of the image, listed or not."""
 
     def sparse(stage: Stage) -> bool:
         return any(isinstance(s.work, SparseWork) and s.work.sparse is not None for s in stage.sub_stages)
@@ -80,8 +82,8 @@ def seconds_at_most(plan: Plan, record: DeviceModel, bound: float) -> list[float
 
 
 class Cut:
-    """Cuts the commands of a plan into pieces that take no longer than a bound. seconds: of each Stage at most, as far as is
-    known; measurements correct them."""
+    """Cuts the commands of a plan into pieces that take no longer than a bound. seconds: of each Stage at
+    most, as far as is known; measurements correct them."""
 
     def __init__(self, seconds: list[float], bound: float):
         self._seconds, self._bound = list(seconds), bound
@@ -109,9 +111,9 @@ class Cut:
         return pieces
 
     def correct(self, long: Iterable[tuple[Sequence[Item], float]]) -> None:
-        """Pieces took these seconds, which is longer than the bound. Stages that share a piece get pieces of their own. Others
-        are cut finer as long as that makes pieces shorter. It may not: every slice of a draw transforms all vertices, and on a
-        machine with other work everything is slow."""
+        """Pieces took these seconds, which is longer than the bound. Stages that share a piece get pieces of
+        their own. Others are cut finer as long as that makes pieces shorter. It may not: every slice of a
+        draw transforms all vertices, and on a machine with other work everything is slow."""
         slowest: dict[int, tuple[float, int]] = {}
         for items, seconds in long:
             counts = {i.command.stage: i.slice.of for i in items if i.command.stage >= 0}

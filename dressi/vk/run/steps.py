@@ -1,7 +1,8 @@
 """Steps of a Procedure: the work of all its Programs, submitted together.
 
-A nonlinear step of least squares consists of hundreds of runs of a few Programs. Each Program has its plan and its
-recorded commands as usual. A step is the sequence of these command buffers, and any number of steps is one submission.
+A nonlinear step of least squares consists of hundreds of runs of a few Programs. Each Program has its plan
+and its recorded commands as usual. A step is the sequence of these command buffers, and any number of steps
+is one submission.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class _Recorded(NamedTuple):
 
 
 class Steps:
-    """Runs a Procedure. It watches its leaves: when one is sent, the procedure's ``restart`` leaves become 1."""
+    """Runs a Procedure. When one of its leaves is sent, its ``restart`` leaves become 1."""
 
     def __init__(self, procedure: Procedure, workspace: Workspace, make: MakeExecutor):
         self.procedure, self._workspace = procedure, workspace
@@ -132,7 +133,7 @@ class Steps:
             raise
 
     def _end_early(self) -> None:
-        """Close all gates: a submission may hold minutes of work, and the process wants to go on or to exit."""
+        """Close all gates: a submission may hold minutes of work, and the process wants to go on or exit."""
         self._shut = True
         for gate in self._gates.values():
             gate.shut()
@@ -154,7 +155,8 @@ class Steps:
         first = _Recorded([], {}) if self._settled else self._one_step()
         n -= 0 if self._settled else 1
         self._settled = True
-        # A step after a step finds the same values out of date as the one before it: its commands stay the same.
+        # A step after a step finds the same values out of date as the one before it: its commands stay the
+        # same.
         if n and self._again is None:
             self._again = self._one_step()
         again = self._again or _Recorded([], {})

@@ -1,7 +1,8 @@
-"""What the programs of one optimisation share on a device: images of leaves, transient images, commands, pipelines.
+"""What the programs of one optimisation share on a device: images of leaves, transient images, commands,
+pipelines.
 
-The program of the steps and the programs that only read (``DressiAD.recv``, ``evaluate``) work on the same images of
-leaves. Nothing is copied between them. When one of them changes a leaf, it tells the others.
+The program of the steps and the programs that only read (``DressiAD.recv``, ``evaluate``) work on the same
+images of leaves. Nothing is copied between them. When one of them changes a leaf, it tells the others.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ class Inlet:
 
 
 class Workspace:
-    """Images of leaves, transient images, accumulators. Only one plan runs at a time, so all plans share the images and
-    buffers whose contents need not outlive a run."""
+    """Images of leaves, transient images, accumulators. Only one plan runs at a time, so all plans share the
+    images and buffers whose contents need not outlive a run."""
 
     def __init__(self, device: Device, limits: DeviceLimits):
         device.check_thread()
@@ -150,7 +151,7 @@ class Workspace:
         return {one: one.of(array) for leaf, array in values.items() for one in self._lists.get(leaf, ())}
 
     def send_many(self, values: Mapping[Variable, Any]) -> None:
-        """Set several leaves in one submission, after all steps so far. Raises GraphError or InputError before any is set."""
+        """Set several leaves after all steps so far. Raises GraphError or InputError before any is set."""
         arrays: dict[Variable, np.ndarray] = {}
         for variable, array in values.items():
             if not variable.is_leaf:
@@ -191,7 +192,7 @@ class Workspace:
         return self.download(leaf, self._of[leaf])
 
     def keep(self, leaf: Variable) -> list[DeviceImage]:
-        """The images of a leaf, which stay from now on until ``close``. Raises GraphError where it has no value."""
+        """The images of a leaf, kept from now on until ``close``. Raises GraphError where it has no value."""
         images = self.hold([leaf])[leaf]
         self._check_sent(leaf)
         self._exported.add(leaf)
@@ -222,7 +223,7 @@ class Workspace:
         self._watchers.append(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
-        """Forget a program. Leaves that only it read, and that still hold their own data, give up their images."""
+        """Forget a program. Leaves that only it read and that hold their own data give up their images."""
         if watcher not in self._watchers:
             return
         self._watchers.remove(watcher)
@@ -233,7 +234,7 @@ class Workspace:
         self.release(v for v in leaves if v not in self._moved and v.data is not None)
 
     def release(self, leaves: Iterable[Variable]) -> None:
-        """Destroy the images of those leaves that no program reads, here or outside; their values are lost."""
+        """Destroy the images of those leaves that nothing reads, here or outside; their values are lost."""
         read = self._exported.union(*(w.leaves for w in self._watchers))
         read |= {v.indices for v in read if isinstance(v, InverseList)}
         idle = [v for v in leaves if v in self._of and v not in read]
@@ -268,7 +269,7 @@ class Workspace:
         return self._match(slots)[1]
 
     def _match(self, slots: Mapping[int, ImageSlot]) -> tuple[dict[int, Stored], list[int]]:
-        """Images of other plans that may be used for all that these slots are, and the slot numbers without one."""
+        """Images of other plans that can be these slots, and the slot numbers without one."""
         stored: dict[int, Stored] = {}
         lacking = []
         free = {kind: list(pool) for kind, pool in self._transient.items()}
@@ -283,7 +284,7 @@ class Workspace:
         return stored, lacking
 
     def buffers_of(self, plan: Plan) -> dict[str, DeviceBuffer]:
-        """``buffer``: accumulators for the plan's scatters, one after the other. ``status``: a flag that shaders set."""
+        """``buffer``: accumulators of the scatters, one by one. ``status``: a flag that shaders set."""
         size = max(plan.counts["buffer_bytes"], 4)
         buffer = self.accumulators(size)
         if buffer is None:
@@ -317,7 +318,7 @@ class Workspace:
 
     @contextmanager
     def undo_on_error(self) -> Iterator[None]:
-        """If the block raises, everything that it made is destroyed and forgotten. The block must not change values."""
+        """If the block raises, all that it made is destroyed and forgotten. It must not change values."""
         lengths = {slot: len(pool) for slot, pool in self._transient.items()}
         count = len(self._accumulators)
         try:
@@ -339,9 +340,9 @@ class Workspace:
             self.device.close()
 
     def close(self) -> None:
-        """Release everything; values on their way to the host arrive first. If the work does not end after a ctrl-C, the
-        Device releases it. Idempotent: the collector may end a generator, which closes its engine, after it has registered
-        that engine to be closed."""
+        """Release everything; values on their way to the host arrive first. If the work does not end after a
+        ctrl-C, the Device releases it. Idempotent: the collector may end a generator, which closes its
+        engine, after it has registered that engine to be closed."""
         if self._closed or not self.device.settle():
             return
         self._clamped = self.saturated()
@@ -363,7 +364,7 @@ Images = dict[Variable, list[DeviceImage]]
 
 
 class Store:
-    """of: the images of all that can be read: leaves, which the workspace owns, and outputs, which this owns."""
+    """of: the images of all that can be read: leaves, owned by the workspace, and outputs, owned by this."""
 
     def __init__(self, program: Program, workspace: Workspace):
         self.workspace, self.device, self.commands = workspace, workspace.device, workspace.commands
@@ -375,7 +376,7 @@ class Store:
         self.commands.initialize(readable, readable)
 
     def images_of(self, plan: Plan) -> tuple[list[Images], dict[SubStage, DeviceImage], list[Stored]]:
-        """The images of all Variables in each schedule of a plan, the depths of SubStages, and the plan's own images."""
+        """The images of Variables by schedule of a plan, the depths of SubStages, the plan's own images."""
         slots, numbers, names = plan.images.slots, plan.images.of, plan.images.names
         made: dict[int, Stored] = {}
         for v, images in self.of.items():
@@ -385,7 +386,8 @@ class Store:
         self.commands.initialize(new, [])
         rest = {k: slot for k, slot in enumerate(slots) if k not in made}
         made |= self.workspace.transients(rest, names)
-        # Attachments, samplers and copies ask for images alone; a range is bound where a shader reads a buffer.
+        # Attachments, samplers and copies ask for images alone; a range is bound where a shader reads a
+        # buffer.
         placed = cast(dict[int, DeviceImage], made)
         by_schedule = [{v: [placed[k] for k in of[v]] for v in of} for of in plan.images.by_schedule]
         return by_schedule, {s: placed[k] for s, k in plan.images.depths.items()}, new
@@ -404,8 +406,8 @@ def _kept(plan: Plan) -> set[int]:
 
 
 def check_memory(plan: Plan, workspace: Workspace, held: Container[Variable] = ()) -> None:
-    """Raises OutOfMemoryError when the images and accumulators of a plan do not fit into the memory budget, before any of
-    them is made. held: outputs that have images; leaves have them in the workspace."""
+    """Raises OutOfMemoryError when the images and accumulators of a plan do not fit into the memory budget,
+    before any of them is made. held: outputs that have images; leaves have them in the workspace."""
     images = plan.images
     shared = {*plan.program.leaves, *plan.program.outputs.values()}
     there = {k for v in shared if v in workspace or v in held for k in images.of.get(v, ())}

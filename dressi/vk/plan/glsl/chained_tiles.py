@@ -1,5 +1,6 @@
-"""GLSL of dispatches of register tiles: contractions side by side, chains of contractions that read each other, and products of
-two operands that workgroups stage in shared memory, in registers or by units for matrices (GL_KHR_cooperative_matrix).
+"""GLSL of dispatches of register tiles: contractions side by side, chains of contractions that read each
+other, and products of two operands that workgroups stage in shared memory, in registers or by units for
+matrices (GL_KHR_cooperative_matrix).
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ _ORDER = "gl_CooperativeMatrixLayoutRowMajor"
 
 
 def contract_shaders(work: TiledCompute, w: Writer) -> Shaders:
-    """``compute`` makes a register tile in each invocation, of the contraction that its workgroup belongs to, or of the last
-    one of a chain."""
+    """``compute``: each invocation makes a register tile of its workgroup's contraction, or of a chain's
+    last."""
     s = w.s
     fs = tiled_in(s)
     names = w.declare()
@@ -84,8 +85,8 @@ def following(
     k: int,
     result: Variable | None = None,
 ) -> str:
-    """The name of a GLSL function (ivec2 pixel, int tile, value of ``v``) that does others at a texel. It returns ``result``,
-    or stores what is made into ``names``."""
+    """The name of a GLSL function (ivec2 pixel, int tile, value of ``v``) that does others at a texel. It
+    returns ``result``, or stores what is made into ``names``."""
     outer, w.names, w.lines = (w.s, w.tiling, w.domain, w.names, w.lines), {v: "dressi_texel"}, []
     w.s, w.tiling, w.domain = replace(w.s, domain=v.domain), w.limits.tiling(v), v.domain
     for g in others:
@@ -118,7 +119,7 @@ def _side_by_side(fs: dict[TiledContraction, list], w: Writer, names: dict[Varia
 
 
 def _chained(links: list[Link], w: Writer, names: dict[Variable, str]) -> list[str]:
-    """Contractions of which the last one reads what the others make, for all workgroups, and what these stage."""
+    """A chain: all workgroups make the last contraction, from what they stage or make of the others."""
     *inner, last = links
     sources: dict[Variable, Source] = {}
     number, lanes = len(links) - 1, last.layout.lanes
@@ -171,8 +172,8 @@ class LastTile(RegisterTile):
 
 
 class RegionTile(RegisterTile):
-    """An inner contraction: the invocations of a workgroup make its region, item after item, in an array in shared memory. after:
-    the name of a GLSL function of what follows from its texels, if anything does."""
+    """An inner contraction: the invocations of a workgroup make its region, item after item, in an array in
+    shared memory. after: the name of a GLSL function of what follows from its texels, if anything does."""
 
     layout: RegionLayout
 
@@ -231,7 +232,7 @@ def staged(v: Variable, layout: StagedImage, w: Writer, array: str, lanes: int) 
 
 
 def each_item(count: int, lanes: int, lines: Sequence[str]) -> list[str]:
-    """A loop in which the invocations of a workgroup share ``count`` items, whose statements take axes from ``dressi_rest``."""
+    """A loop in which a workgroup shares ``count`` items; the statements take axes from ``dressi_rest``."""
     head = f"for (int dressi_item = {LANE}; dressi_item < {count}; dressi_item += {lanes}) {{"
     return [head, "int dressi_rest = dressi_item;", *lines, "}"]
 
@@ -393,8 +394,8 @@ class ProductTile(RegisterTile):
         ]
 
     def _staged(self, array: str, k: int, side: int, entries: int, across: bool) -> Iterator[str]:
-        """Statements that load a block of an operand, 0 beyond it. side: its parallel axis.  entries: of that, in the workgroup.
-        across: whether neighbours in the array are neighbours along that axis, and not terms."""
+        """Statements that load a block of an operand, 0 beyond it. side: its parallel axis, with so many
+        entries. across: whether neighbours in the array are neighbours along that axis, and not terms."""
         f, depth, packed = self.part, self.product.depth, self.f.packed[k]
         whole = self.layout.packs(k, packed)
         several = PACKED if whole else 1
@@ -459,7 +460,7 @@ class ProductTile(RegisterTile):
 
 
 class _Registers(ProductTile):
-    """Each invocation makes some neighbouring rows, and columns that are as far apart as there are invocations."""
+    """Each invocation makes neighbouring rows, and columns as far apart as there are invocations."""
 
     def start(self) -> list[str]:
         shape = self.product.shape

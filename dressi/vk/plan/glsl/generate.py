@@ -38,8 +38,8 @@ def generate(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shad
 
 
 class Alike:
-    """The shaders so far. SubStages that differ only in which values they read and write share them: layers of a network and
-    iterations of a loop repeat a few SubStages many times, and the shaders of contractions are long."""
+    """The shaders so far. SubStages that differ only in the values they read and write share them: layers of
+    networks and iterations of loops repeat SubStages, and shaders of contractions are long."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, tuple[list[Variable], Shaders]] = {}  # by structure
@@ -77,7 +77,7 @@ class Alike:
 
 
 def _structure(s: SubStage, number: dict[Variable, int]) -> Hashable:
-    """Equal for SubStages with equal shaders. number: gets the number of each Variable, in the order of the structure."""
+    """Equal for SubStages with equal shaders. number: gets the number of each Variable, in order."""
     lines: list[Hashable] = []
 
     def of(v: Variable) -> int:

@@ -1,5 +1,6 @@
-"""GLSL of SubStages that work on each pixel by itself: subpasses over the whole framebuffer and dispatches, of every pixel or
-of active blocks; and of what lists active blocks, an invocation or a workgroup for each block. No workgroup waits for another.
+"""GLSL of SubStages that work on each pixel by itself: subpasses over the whole framebuffer and dispatches,
+of every pixel or of active blocks; and of what lists active blocks, an invocation or a workgroup for each
+block. No workgroup waits for another.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def compute_shaders(work: Compute, w: Writer) -> Shaders:
 
 
 def write_work(w: Writer, s: SubStage, names: dict[Variable, str]) -> list[str]:
-    """Statements of a draw or a dispatch: its own work at ``place``, then that of what is fused to it. Returns layouts."""
+    """Writes the work of a draw or a dispatch at ``place``, then what is fused to it. Returns layouts."""
 
     def store(outputs: Iterable[Variable], place: str = "place") -> list[str]:
         return [line for v in outputs for line in w.stores(v, names[v], place)]
@@ -75,7 +76,7 @@ def words_of(listed: WorkList, limits: DeviceLimits) -> int:
 
 
 def declare_blocks(w: Writer) -> None:
-    """The list of active blocks: arguments of an indirect dispatch over them, how many there are, their numbers."""
+    """The list of active blocks: arguments of an indirect dispatch, how many there are, their numbers."""
     members = "uint dressi_groups_x, dressi_groups_y, dressi_groups_z, dressi_listed; int dressi_blocks[];"
     w.declare_buffer(Resource("blocks"), "dressi_Blocks", members)
 
@@ -104,7 +105,7 @@ def invocation(w: Writer, sparse: Sparse | None) -> tuple[str, list[str]]:
 
 
 def block_shaders(work: ListBlocks, w: Writer) -> Shaders:
-    """``compute`` appends the numbers of the active blocks in any order; the buffer starts as (0, 0, 1, 0)."""
+    """``compute`` appends active blocks in any order to the list, which starts as (0, 0, 1, 0)."""
     for _ in work.hits:
         _declare_hits(w, "readonly")
     declare_blocks(w)
@@ -136,8 +137,8 @@ def _declare_hits(w: Writer, access: str) -> None:
 
 
 def _near(work: ListBlocks, w: Writer) -> list[str]:
-    """Statements that set ``hit``: whether any image has a hit in the block, or within the halo in those around it. A block
-    whose hits are in the right columns and in the right rows counts, wherever these cross."""
+    """Statements that set ``hit``: whether any image has a hit in the block, or within the halo in those
+    around it. Hits in the right columns and in the right rows count, wherever these cross."""
     (across, down), halo = blocks_of(w.tiling), work.blocks.halo
     word = " | ".join(f"dressi_hits{k}[b.y * {across} + b.x]" for k in range(len(work.hits)))
     if not halo:
@@ -167,8 +168,8 @@ def _each(w: Writer, main: list[str]) -> Shaders:
 
 
 def _looking(w: Writer, shared: bool, image: Variable, quiet: float, bits: str, then: list[str]) -> Shaders:
-    """Sets ``dressi_found`` to the ``bits`` of the pixels of a block that differ from ``quiet``, then runs ``then``. shared: a
-    workgroup looks at the pixels, and its first invocation does the rest; otherwise one invocation does all."""
+    """Sets ``dressi_found`` to the ``bits`` of the pixels of a block that differ from ``quiet``, then runs
+    ``then``: in one invocation, or (shared) in a workgroup of which the first invocation does the rest."""
     width, height = w.tiling.width, w.tiling.height
     value = int(quiet) if image.vtype.is_int else f"{float(quiet)!r}"
     w.declare_reads()

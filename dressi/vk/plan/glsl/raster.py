@@ -1,8 +1,9 @@
-"""GLSL of draws: vertex pulling, the fragment sub-graphs of ``F.rasterize`` and ``F.accumulate``, and values that fragments
-of rasters write beside the face.
+"""GLSL of draws: vertex pulling, the fragment sub-graphs of ``F.rasterize`` and ``F.accumulate``, and values
+that fragments of rasters write beside the face.
 
-What these compute from the face alone (its corners, say) the vertex shader computes and passes on as *flat varyings*. At the
-end, GLSL of lists of live faces: what makes one, and how a vertex shader finds its face there.
+What these compute from the face alone (its corners, say) the vertex shader computes and passes on as *flat
+varyings*. At the end, GLSL of lists of live faces: what makes one, and how a vertex shader finds its face
+there.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ Actual = Mapping[Variable, Variable]
 
 
 def raster_shaders(work: Raster, w: Writer) -> Shaders:
-    """A vertex shader that pulls corners by gl_VertexIndex, tile = gl_InstanceIndex or from a list; a fragment shader
-    that writes the number of the face, with the depth and the discard of the sub-graph where there is one."""
+    """A vertex shader that pulls corners by gl_VertexIndex, tile = gl_InstanceIndex or from a list; a
+    fragment shader that writes the number of the face, with the depth and discard of its sub-graph."""
     s = w.s
     f, *values = s.functions
     assert isinstance(f, RasterFunction)
@@ -53,7 +54,7 @@ def raster_shaders(work: Raster, w: Writer) -> Shaders:
 
 
 def accumulate_shaders(work: Accumulate, w: Writer) -> Shaders:
-    """A vertex shader as above; a fragment shader that writes the value of the sub-graph, which is blended."""
+    """A vertex shader as above; a fragment shader that writes the value of the sub-graph, to be blended."""
     (f,) = w.s.functions
     assert isinstance(f, AccumulateFunction)
     actual, flat = inside(f)
@@ -67,8 +68,8 @@ def accumulate_shaders(work: Accumulate, w: Writer) -> Shaders:
 
 
 def inside(f: DrawFunction, values: Sequence[FragmentValue] = ()) -> tuple[dict[Variable, Variable], Flat]:
-    """The image that each formal of a sub-graph stands for, and what its fragments share with the vertices. values: what they
-    write as well."""
+    """The image of each formal of a sub-graph, and what fragments share with vertices. values: also
+    written."""
     graph = f.fragment
     if graph is None:
         return {}, Flat()
@@ -123,7 +124,7 @@ def _draw(
 def vertex_shader(
     w: Writer, work: PrimitiveWork, f: DrawFunction, face: Variable | None, flat: Flat, actual: Actual
 ) -> str:
-    """A shader that pulls corners, and passes on what the fragments share. face: what the fragments call its number."""
+    """A shader that pulls corners and passes on what fragments share. face: their Variable of its number."""
     if face is not None:
         w.names[face] = FACE
     if work.faces is not None:
@@ -133,7 +134,7 @@ def vertex_shader(
 
 
 def _pull(w: Writer, f: DrawFunction, listed: FaceList | None) -> list[str]:
-    """Statements of a vertex shader that fetch the corner of gl_VertexIndex; the face and ``tile`` are set."""
+    """Statements that fetch the corner of gl_VertexIndex; they set the face and ``tile``."""
     position = f.inputs[0]
     main = [*_find_vertex(listed), "int triangle = number / 3;"]
     if f.indexed:
@@ -180,8 +181,8 @@ _FIXED = (FACE, "tile")
 class Flat:
     """functions: those that the vertex shader runs, producers first.  values: what it passes on.
 
-    They travel as bits in as few locations as can be, after the face and the tile: CPU drivers load every location for
-    every block of pixels, whether it is shaded or not.
+    They travel as bits in as few locations as can be, after the face and the tile: CPU drivers load every
+    location for every block of pixels, whether it is shaded or not.
     """
 
     functions: tuple[Function, ...] = ()
@@ -259,7 +260,7 @@ def find_flat(
 def hoist(
     functions: Sequence[Function], face: Variable, uniform: Iterable[Variable]
 ) -> tuple[list[Function], set[Variable]]:
-    """The Functions of a fragment that all fragments of a face compute alike, and what they compute from nothing."""
+    """The Functions that all fragments of a face compute alike, and the values that need no input."""
     known, constant = {face, *uniform}, set()
     hoisted: list[Function] = []
     for g in functions:
@@ -310,7 +311,8 @@ def list_shaders(work: ListFaces, w: Writer) -> Shaders:
     write_work(w, w.s, names)
     live = w.value(listed.live)
     wide, high = w.s.domain.size
-    # The count of the faces that are listed before those of an invocation, with a tree or one after the other.
+    # The count of the faces that are listed before those of an invocation, with a tree or one after the
+    # other.
     scan, count = [], "for (int k = 0; k < own; ++k) count += dressi_counts[k];"
     if lanes > LISTING:
         scan, count = _scan(lanes), "count = dressi_counts[own] - bitCount(found);"
@@ -357,7 +359,7 @@ def _scan(lanes: int) -> list[str]:
 
 
 def _find_vertex(listed: FaceList | None) -> list[str]:
-    """Statements of a vertex shader that set ``number``, that of the vertex when all faces are drawn, and ``tile``."""
+    """Statements that set ``tile``, and ``number``: of the vertex among those of all faces."""
     if listed is None:
         return ["int number = gl_VertexIndex, tile = gl_InstanceIndex;"]
     return [

@@ -1,8 +1,10 @@
-"""GLSL of contractions by register tiles: loops around a block in which every texel that is loaded serves several products.
+"""GLSL of contractions by register tiles: loops around a block in which every texel that is loaded serves
+several products.
 
-A block holds all entries of the register tile and of the unrolled axes. Each index, test and texel in it has one name, declared
-in the outermost loop in which it is known; equal ones are equal texts. Where a texel comes from is up to its ``Source``: an
-image, another invocation of the subgroup, or (``chained_tiles``) what the shader made itself.
+A block holds all entries of the register tile and of the unrolled axes. Each index, test and texel in it has
+one name, declared in the outermost loop in which it is known; equal ones are equal texts. Where a texel comes
+from is up to its ``Source``: an image, another invocation of the subgroup, or (``chained_tiles``) what the
+shader made itself.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from .writer import Writer
 SHUFFLES = ("GL_KHR_shader_subgroup_basic", "GL_KHR_shader_subgroup_shuffle")  # extensions of GLSL
 LANE = "int(gl_LocalInvocationIndex)"
 GROUP_NUMBER = "dressi_number"
-"""The variable with the number of the workgroup; each axis that is taken from it leaves the rest to the next one."""
+"""The variable with the number of the workgroup; each axis taken from it leaves the rest to the next."""
 
 Point = dict[int, int]
 """Distances of the axes of an entry of a block from the first one."""
@@ -33,7 +35,7 @@ Index = Callable[[Affine], Affine]
 
 
 class Texel(NamedTuple):
-    """name: of its value.  tests: names of what has to hold; else it is 0.  level: the loop in which it is known."""
+    """name: of its value.  tests: names; it is 0 unless all hold.  level: the loop in which it is known."""
 
     name: str
     tests: list[str]
@@ -44,15 +46,15 @@ class Source(Protocol):
     """A value that the shader makes."""
 
     def texel(self, tile: RegisterTile, index: Sequence[Affine], beyond: Sequence[bool]) -> Texel | None:
-        """The texel n, c, y, x, over the names of the axes of what reads it. beyond: along which axes it may lie outside of the
-        image. None where it always does."""
+        """The texel n, c, y, x, over the names of the axes of what reads it. beyond: along which axes it may
+        lie outside of the image. None where it always does."""
         ...
 
 
 # ---- texts
 def taken(name: str, rest: str, count: int, step: int = 1, first: str = "") -> list[str]:
-    """Statements that set an axis to ``first`` and the entry, of ``count`` that are ``step`` apart, that a number says, and leave
-    the rest of the number to the next axis."""
+    """Statements that set an axis to ``first`` and the entry, of ``count`` that are ``step`` apart, that a
+    number says, and leave the rest of the number to the next axis."""
     entry = f"{rest} % {count}" + (f" * {step}" if step > 1 else "") if count > 1 else ""
     value = " + ".join(filter(None, (first, entry))) or "0"
     return [f"int {name} = {value};", *([f"{rest} /= {count};"] if count > 1 else [])]
@@ -101,8 +103,9 @@ def load_of(w: Writer, v: Variable, at: Sequence[str]) -> str:
 
 
 class RegisterTile:
-    """Writes the work of one invocation. number: of the contraction in its shader. ended: whether a GLSL function stores what
-    follows from a texel. layout: its loops, those of f by default. sources: what of its inputs the shader makes itself."""
+    """Writes the work of one invocation. number: of the contraction in its shader. ended: whether a GLSL
+    function stores what follows from a texel. layout: by default that of f. sources: inputs that the shader
+    makes itself."""
 
     def __init__(
         self,
@@ -131,7 +134,8 @@ class RegisterTile:
 
     # ---- the whole
     def main(self, image: str) -> list[str]:
-        """The statements of the shader. image: the name of what holds the output, or of the function that ends it."""
+        """The statements of the shader. image: the name of the output's image, or of the function that ends
+        it."""
         layout = self.layout
         points = [
             self.first | {a: self.first.get(a, 0) + d for a, d in point.items()}
@@ -164,7 +168,7 @@ class RegisterTile:
         return [*lines, "}"]
 
     def _tree(self, sums: list[str]) -> list[str]:
-        """Statements that add up the sums of all invocations of a workgroup, level by level; what follows is done by the first."""
+        """Statements that add up the sums of a workgroup level by level; its first lane does the rest."""
         lane, lanes = self.layout.lane, self.layout.lanes
         self.w.head.append(f"shared {self.kind} {self.shared}[{len(sums) * lanes}];")
         inside = self.layout.bases[lane] <= self.part.extents[lane]
@@ -271,7 +275,7 @@ class RegisterTile:
         return [*lines, f"{total} += {name};"]
 
     def _factors(self, point: Point) -> list[str] | None:
-        """The names of the factors of a product, None where it is zero. Guards join the factor that knows their axes."""
+        """The names of a product's factors, None where it is 0. Guards join the factor with their axes."""
         f, index = self.part, partial(self._moved, point=point)
         tests: list[list[str]] = [[] for _ in f.inputs]
         rest: list[str] = []
@@ -288,7 +292,7 @@ class RegisterTile:
         return factors
 
     def guards(self, f: ContractFunction, index: Index) -> list[str] | None:
-        """The names of tests that the guards of a contraction are met at an entry; None where one never is."""
+        """The names of tests that a contraction's guards hold at an entry; None where one never does."""
         return self.met((index(affine), extent) for affine, extent in f.guards)
 
     def term(self, f: TiledContraction, index: Index, prefix: str, add: Callable[[str], str]) -> list[str]:
@@ -314,7 +318,7 @@ class RegisterTile:
         return known if len(known) == len(names) else None
 
     def operand(self, f: TiledContraction, k: int, index: Index, tests: Sequence[str] = ()) -> str | None:
-        """The name of a texel of an input of a contraction, 0 where a test is not met; None where it is 0 in any case."""
+        """The name of a texel of an input, 0 where a test fails; None where it is 0 in any case."""
         v, packed, affines = f.inputs[k], f.packed[k], f.part.maps[k].affines
         at = [index(affine) for affine in affines]
         beyond = [
@@ -332,8 +336,8 @@ class RegisterTile:
     def _stored_texel(
         self, f: TiledContraction, k: int, index: Sequence[Affine], beyond: Sequence[bool]
     ) -> Texel | None:
-        """The texel n, c, y, x of an input that is stored. beyond: along which axes it may lie outside, where the border says
-        what it is. None where it is 0 in any case."""
+        """The texel n, c, y, x of an input that is stored. beyond: along which axes it may lie outside, where
+        the border says what it is. None where it is 0 in any case."""
         v, packed, border = f.inputs[k], f.packed[k], f.part.maps[k].border
         indices, level, tests = list[str](), 0, list[str]()
         for s, (moved, extent) in enumerate(zip(index, shape_of(f.part.inputs[k]), strict=True)):
@@ -365,8 +369,8 @@ class RegisterTile:
 
     # ---- indices
     def _moved(self, affine: Affine, point: Point) -> Affine:
-        """The index of an entry of a block over the axes that have more than one first entry. Entries that a division makes
-        equal, wherever blocks start, have equal indices."""
+        """The index of an entry of a block over the axes that have more than one first entry. Entries that a
+        division makes equal, wherever blocks start, have equal indices."""
         layout = self.layout
         constant = affine.constant + sum(c * point.get(a, 0) for a, c in affine.terms)
         terms = tuple((a, c) for a, c in affine.terms if layout.bases[a] > 1)
@@ -402,7 +406,7 @@ class RegisterTile:
         return max((self.level.get(a, 0) for a in affine.axes), default=0)
 
     def met(self, indices: Iterable[tuple[Affine, int]]) -> list[str] | None:
-        """The names of tests that indices over the names are whole and in their extents; None where one never is."""
+        """The names of tests that indices are whole and in their extents; None where one never is."""
         names: list[str] = []
         for moved, extent in indices:
             low, high = moved.bounds(self.layout.bases)
@@ -440,7 +444,8 @@ def shuffled(f: TiledContraction) -> dict[Variable, Source]:
 
 
 class InSubgroup:
-    """An input of which each invocation of a subgroup loads another texel; shuffles distribute these. k: its number.
+    """An input of which each invocation of a subgroup loads another texel; shuffles distribute these. k: its
+    number.
 
     weights of a 3 x 3 convolution, 72 in a block:   9 loads of each of eight invocations, and 72 shuffles
     """
@@ -466,7 +471,7 @@ class InSubgroup:
         return Texel(tile.declare(self.v.vtype.glsl, text, level), tests, level)
 
     def _loaded(self, tile: RegisterTile, index: Sequence[Affine], load: int, level: int) -> str:
-        """The name of the texel that an invocation loads itself, one of each ``size`` that follow each other."""
+        """The name of the texel that an invocation loads, one of each ``size`` in a row."""
         number = "int(gl_SubgroupInvocationID)" + (f" + {load * self.size}" if load else "")
         if (load + 1) * self.size > self.count:
             number = f"min({number}, {self.count - 1})"
@@ -489,7 +494,7 @@ class InSubgroup:
 
 
 def _offsets(f: TiledContraction, k: int) -> Iterator[range]:
-    """Along n, c, y, x the distances of the texels of an input in a block from the texel of its first entries."""
+    """Along n, c, y, x the distances of an input's texels in a block from that of its first entries."""
     for s, affine in enumerate(f.part.maps[k].affines):
         values = range(affine.constant, affine.constant + 1)
         for axis, c in affine.terms:

@@ -1,7 +1,8 @@
 """GLSL of a scatter: each texel of the source adds into accumulators, which are then resolved into the table.
 
-Where one buffer cannot hold the accumulators of the table, the same shaders do both for one *band* of its cells after the
-other; ``dressi_band`` is the first cell of the band. A sum has the same bits in any number of bands.
+Where one buffer cannot hold the accumulators of the table, the same shaders do both for one *band* of its
+cells after the other; ``dressi_band`` is the first cell of the band. A sum has the same bits in any number of
+bands.
 """
 
 from __future__ import annotations
@@ -34,13 +35,12 @@ from .writer import Writer, component
 
 EARLY = "layout(early_fragment_tests) in;"  # where the raster hit nothing no shader is started
 FLAT_PIXELS = 32
-"""From so many pixels a vertex on, vertex shaders fetch what the fragments share. Measured on CPU drivers, with all
-edges of a mesh as vertices and a band of pixels around a few of them shaded."""
+"""From so many pixels a vertex on, vertex shaders fetch what the fragments share. Measured on CPU drivers,
+with all edges of a mesh as vertices and a band of pixels around a few of them shaded."""
 
 
 def scatter_dispatch_shaders(work: ScatterDispatch, w: Writer) -> Shaders:
-    """``compute`` makes the values of a source texel and adds them into the buffer, ``resolve`` writes the table
-    from it."""
+    """``compute`` adds the values of a source texel into the buffer, ``resolve`` writes the table from it."""
     adding = _Adding(work, w)
     lines = adding.accumulated(Flat())
     layout, start = invocation(w, work.sparse)
@@ -49,8 +49,8 @@ def scatter_dispatch_shaders(work: ScatterDispatch, w: Writer) -> Shaders:
 
 
 def scatter_draw_shaders(work: ScatterDraw, w: Writer) -> Shaders:
-    """``vertex`` and ``fragment`` draw the primitives of a raster again; a fragment adds its values if its primitive has
-    won the pixel. ``resolve`` writes the table."""
+    """``vertex`` and ``fragment`` draw the primitives of a raster again; a fragment adds its values if its
+    primitive has won the pixel. ``resolve`` writes the table."""
     adding, s, face = _Adding(work, w), w.s, work.raster.output
     flat = Flat()
     if vertices_expected(work.raster, work.faces) * FLAT_PIXELS <= s.domain.area:
@@ -69,7 +69,7 @@ def scatter_draw_shaders(work: ScatterDraw, w: Writer) -> Shaders:
 
 
 def fragment_scatter_shaders(work: FragmentScatter, w: Writer) -> Shaders:
-    """``vertex`` and ``fragment`` draw triangles; every fragment adds its values. ``resolve`` writes the table."""
+    """``vertex`` and ``fragment`` draw triangles; every fragment adds. ``resolve`` writes the table."""
     adding = _Adding(work, w)
     f = adding.f
     assert isinstance(f, FragmentScatterFunction)
@@ -86,7 +86,7 @@ def fragment_scatter_shaders(work: FragmentScatter, w: Writer) -> Shaders:
 
 
 class _Adding:
-    """A SubStage that scatters: the writer of what adds, the accumulators of its table, and the bands of this."""
+    """A SubStage that scatters: the writer of what adds, its table's accumulators, and the table's bands."""
 
     def __init__(self, work: Scatter, w: Writer):
         assert w.s.scatter is not None, "a scatter has a scatter"
@@ -166,7 +166,8 @@ class _Adding:
                 inside += f" && uint({cell}) < {bands.step}u"
             lines.append(f"if ({inside}) {{ int number = ({cell}) * {sums.components};")
             if sums.adding and sums.components > 1 and not value.vtype.is_matrix:
-                # A loop up to the last component that is not zero: CPU drivers skip nothing inside of a branch.
+                # A loop up to the last component that is not zero: CPU drivers skip nothing inside of a
+                # branch.
                 held = " : ".join(f"{v}[{k}] != 0.0 ? {k + 1}" for k in reversed(range(sums.components)))
                 lines.append(f"  int held = {held} : 0;")
                 lines.append(f"  for (int k = 0; k < held; ++k) dressi_put(number + k, {v}[k]{bound});")
@@ -235,8 +236,8 @@ LONG = (
 
 
 def accumulators_text(a: Accumulators, numbers: int, binding: int, *, long: bool) -> list[str]:
-    """The declaration of the accumulators, an array ``dressi_totals``, and what ``fixed_point.glsl`` has to know of them.
-    numbers: components in the buffer. long: of 64-bit integers, else of 32-bit integers."""
+    """The declaration of the accumulators, an array ``dressi_totals``, and what ``fixed_point.glsl`` has to
+    know of them. numbers: components in the buffer. long: of 64-bit integers, else of 32-bit integers."""
 
     def bits(x: float) -> int:
         return int(np.float32(x).view(np.int32))
@@ -266,11 +267,12 @@ def accumulators_text(a: Accumulators, numbers: int, binding: int, *, long: bool
 
 
 def total_text(a: Accumulators) -> str:
-    """The GLSL function ``dressi_total(number)``. It returns the sum of a component and sets its slots to zero. With a bound the
-    result is in units of the power of two above the bound.
+    """The GLSL function ``dressi_total(number)``. It returns the sum of a component and sets its slots to
+    zero. With a bound the result is in units of the power of two above the bound.
 
-    The slots overlap. The function first adds them as integers, in digits of ``width`` bits, and propagates carries. It makes
-    the number positive, so that no digits cancel. Then it adds the digits as floats, the largest first.
+    The slots overlap. The function first adds them as integers, in digits of ``width`` bits, and propagates
+    carries. It makes the number positive, so that no digits cancel. Then it adds the digits as floats, the
+    largest first.
     """
     if not a.adding:
         return (
@@ -307,7 +309,8 @@ def total_text(a: Accumulators) -> str:
     return "\n".join([*lines, "  return negative ? -sum : sum;", "}"])
 
 
-# GLSL of sums by faces: an invocation visits the pixels in the box around a face, and adds up those that the face covers.
+# GLSL of sums by faces: an invocation visits the pixels in the box around a face, and adds up those that the
+# face covers.
 
 ROUND = 1 << 14
 """Iterations of a loop: some drivers end one after 65,535."""
@@ -381,7 +384,8 @@ def face_sum_shaders(work: FaceSums, w: Writer) -> Shaders:
 
 
 def _corners(w: Writer, f: FaceSum, size: str) -> list[str]:
-    """Statements that set ``low`` and ``high``, the pixels around a face, and the edges, z and w of each triangle."""
+    """Statements that set ``low`` and ``high``, the pixels around a face, and edges, z and w of its
+    triangles."""
     position, per = f.inputs[0], f.triangles_per_face
     lines, ends = [f"vec4 box = vec4({size}, vec2(0.0));"], []
     for t in range(per):

@@ -1,9 +1,9 @@
-"""The writer of GLSL that all kinds of work share. It asks for the access and the binding of an input, never which
-Function it writes.
+"""The writer of GLSL that all kinds of work share. It asks for the access and the binding of an input, never
+which Function it writes.
 
-Temporaries are ``precise``: no sum or product of a value depends on which other Functions share the shader, so on CPU
-drivers a packed plan gives the bits of the baseline. GPUs use the freedom that quotients and roots still have. Functions
-in ``SubStage.contracted`` are not precise.
+Temporaries are ``precise``: no sum or product of a value depends on which other Functions share the shader,
+so on CPU drivers a packed plan gives the bits of the baseline. GPUs use the freedom that quotients and roots
+still have. Functions in ``SubStage.contracted`` are not precise.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Writer:
         return names
 
     def declare_reads(self) -> None:
-        """Declares an input attachment or a texture for each plane that is read, and the samplers. A leaf that a dispatch
-        overwrites is declared with its outputs: one storage image serves both."""
+        """Declares an input attachment or a texture for each plane that is read, and the samplers. A leaf
+        that a dispatch overwrites is declared with its outputs: one storage image serves both."""
         attachments = 0
         for k, read in enumerate(self.s.reads):
             v, binding = read.variable, read.binding
@@ -104,8 +104,8 @@ class Writer:
         self.declare_resource(resource, text, format="std430")
 
     def _declare_storage(self, v: Variable, name: str, access: str, kind: str) -> None:
-        """A storage image of each plane, or the range of a storage buffer that the value lies in, declared once for all its
-        members. kind: of images, as in ``Resource``."""
+        """A storage image of each plane, or the range of a storage buffer that the value lies in, declared
+        once for all its members. kind: of images, as in ``Resource``."""
         if v in self.s.ranges:
             held = self.s.ranges[v]
             if held not in self.ranges:
@@ -335,7 +335,7 @@ class Writer:
         return [f"{self._texel_of_range(v, p, place)} = {e}.{swizzle};" for p, e in self.planes(v)]
 
     def colors(self, s: SubStage) -> tuple[list[str], list[str]]:
-        """Declares and writes the colour attachments of a subpass, one a plane of its outputs: layouts and statements."""
+        """Layouts and statements of the colour attachments of a subpass, one a plane of its outputs."""
         layouts, stores = [], []
         for v in s.colors:
             kind = "ivec4" if v.vtype.is_int else "vec4"
@@ -373,7 +373,7 @@ def component(name: str, vtype: VType, k: int) -> str:
 
 
 def _channels(v: Variable, whole: Variable, first: int) -> str:
-    """What follows a value to take out of it a Variable that shares its channels, or is a copy of it (matrices, too)."""
+    """The swizzle that takes a Variable out of one whose channels it shares; none for copies and matrices."""
     return "" if v.vtype is whole.vtype else "." + "xyzw"[first : first + v.vtype.components]
 
 

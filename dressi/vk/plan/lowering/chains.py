@@ -1,9 +1,11 @@
-"""Chains: contractions of one dispatch that read each other, of which only the last one writes (overlapped tiling).
+"""Chains: contractions of one dispatch that read each other, of which only the last one writes (overlapped
+tiling).
 
-The *region* of an inner one is what is needed of it around a block of the last one; it is larger the more contractions follow.
-Either the invocations of a workgroup make a region together, in shared memory, or each invocation makes what its own block
-reads, in registers (rows ``At``). Texels where regions overlap are made again; nothing is stored between. A workgroup may
-stage a region of an image, too (rows ``Stage``): a chain of one contraction is that alone.
+The *region* of an inner one is what is needed of it around a block of the last one; it is larger the more
+contractions follow. Either the invocations of a workgroup make a region together, in shared memory, or each
+invocation makes what its own block reads, in registers (rows ``At``). Texels where regions overlap are made
+again; nothing is stored between. A workgroup may stage a region of an image, too (rows ``Stage``): a chain of
+one contraction is that alone.
 
     two 5 x 5 kernels, a workgroup of 64 x 8 texels:   68 x 12 texels of the first one, from 72 x 16 of the image
 """
@@ -26,8 +28,8 @@ MOST_ROWS = 65535  # workgroups along the second axis of a dispatch
 
 
 class Link(NamedTuple):
-    """One contraction of a chain.  layout: its loops.  others: the Functions that follow from its texels, in the same
-    invocation.  result: what later contractions read of these, None for the last one."""
+    """One contraction of a chain.  layout: its loops.  others: the Functions that follow from its texels, in
+    the same invocation.  result: what later contractions read of these, None for the last one."""
 
     f: TiledContraction
     layout: Layout
@@ -42,8 +44,8 @@ class Link(NamedTuple):
 
 
 class Region(NamedTuple):
-    """The texels n, c, y, x of a value that a workgroup makes. origin: the first one, in terms of the workgroup's first
-    entries along the axes of the last contraction.  extents: how many along each axis."""
+    """The texels n, c, y, x of a value that a workgroup makes. origin: the first one, in terms of the
+    workgroup's first entries along the axes of the last contraction.  extents: how many along each axis."""
 
     origin: tuple[Affine, ...]
     extents: tuple[int, ...]
@@ -54,7 +56,7 @@ class Region(NamedTuple):
 
 
 def is_chain(s: SubStage) -> bool:
-    """Whether the contractions of a dispatch are scheduled together: they read each other, or what a workgroup stages."""
+    """Whether contractions of a dispatch read each other, or what a workgroup stages, by one schedule."""
     return isinstance(s.work, TiledCompute) and bool(s.work.schedules)
 
 
@@ -96,7 +98,8 @@ def staged_in(links: Sequence[Link]) -> frozenset[Variable]:
 
 
 def image_axes(f: ContractFunction) -> dict[int, int] | None:
-    """The axis n, c, y, x (0 to 3) of the output that each parallel axis is alone; None where several make up one."""
+    """For each parallel axis the axis n, c, y, x (0 to 3) of the output that it is; None where several share
+    one."""
     alone = {}
     for s, axes in enumerate(f.axes):
         long = [a for a in axes if f.extents[a] > 1]
@@ -110,8 +113,8 @@ def image_axes(f: ContractFunction) -> dict[int, int] | None:
 def regions_of(
     links: Sequence[Link], staged: AbstractSet[Variable]
 ) -> tuple[dict[Variable, Region], list[tuple[Link, int, Region]]] | None:
-    """The regions of what a workgroup stages, and those of the other operands, each with its link and number; None where an
-    index is no sum of multiples of axes, or where two readers differ in it."""
+    """The regions of what a workgroup stages, and those of the other operands, each with its link and number;
+    None where an index is no sum of multiples of axes, or where two readers differ in it."""
     regions: dict[Variable, Region] = {}
     others = []
     for link in reversed(links):
@@ -177,13 +180,14 @@ def _around(a: Region, b: Region) -> Region | None:
 
 
 class RegionLayout(Layout):
-    """The loops of an inner contraction in a workgroup. An *item* is what an invocation makes at once: its register tile.
-    Names of axes stand for the first entry of an item, without the constant of the origin of the region."""
+    """The loops of an inner contraction in a workgroup. An *item* is what an invocation makes at once: its
+    register tile. Axes stand for the first entry of an item, counted without the constant of the region's
+    origin."""
 
     packed = None
 
     def __init__(self, link: Link, region: Region, ends: dict[int, int]):
-        """ends: one more than the last of the first entries of workgroups, along the axes of the last contraction."""
+        """ends: one more than the last first entry of a workgroup along each axis of the last contraction."""
         super().__init__(link.f.part, link.layout.rows)
         axes = image_axes(self.f)
         assert axes is not None, "the region was found by these axes"
@@ -211,7 +215,7 @@ class RegionLayout(Layout):
 
 
 class StagedImage(NamedTuple):
-    """A region of an image that the invocations of a workgroup load. packed: the axis along which a texel holds several."""
+    """A region of an image that a workgroup loads. packed: the axis along which a texel holds several."""
 
     region: Region
     packed: int | None
@@ -281,7 +285,7 @@ def shared_words(s: SubStage) -> int:
 
 # ---- invocations that make what their block reads
 class Evaluations(NamedTuple):
-    """What a block makes of one contraction: so many texels, and how many texels of each input it reads for them."""
+    """What a block makes of one contraction: so many texels, from so many texels of each input."""
 
     link: Link
     texels: int
@@ -289,8 +293,8 @@ class Evaluations(NamedTuple):
 
 
 def in_registers(links: Sequence[Link]) -> list[Evaluations] | None:
-    """What a block of the last contraction makes of each, the last one first; None where an inner one has loops, or an index
-    is no sum of multiples of axes."""
+    """What a block of the last contraction makes of each, the last one first; None where an inner one has
+    loops, or an index is no sum of multiples of axes."""
     last = links[-1]
     wanted: dict[Variable, list[frozenset[int]]] = {}
     found = []

@@ -1,14 +1,14 @@
 """Values that follow from a raster, computed by the fragments that draw it (epilogue fusion of draws).
 
-A raster writes the number of a face, and Functions at the same pixel make of it a distance, a coverage, a colour. Where
-no face covers a pixel such values often are constants. If faces cover few pixels, as quads around silhouettes do, their
-fragments compute the values, and the images are cleared to the constants:
+A raster writes the number of a face, and Functions at the same pixel make of it a distance, a coverage, a
+colour. Where no face covers a pixel such values often are constants. If faces cover few pixels, as quads
+around silhouettes do, their fragments compute the values, and the images are cleared to the constants:
 
     edge  -1 -1  7  7 -1   ->   select(edge >= 0, falloff(distance(edge)), 0)   0 0 .3 .8 0
 
-The last fragment that passes the depth test writes number and values together. Not fused are values that only scatters
-under the raster need, which visit few pixels as well, and those that are cheaper to make from the number than to clear and
-to read.
+The last fragment that passes the depth test writes number and values together. Not fused are values that only
+scatters under the raster need, which visit few pixels as well, and those that are cheaper to make from the
+number than to clear and to read.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ from ..model.device import DeviceModel
 
 
 class FragmentValue(Function):
-    """Inputs (raster, *externals): root ``number`` of a graph over the number of the winning face where a face covers the
-    pixel, else ``background``, given by components. The planner makes it; the subpass that draws the raster writes it."""
+    """Inputs (raster, *externals): root ``number`` of a graph over the number of the winning face where a
+    face covers the pixel, else ``background`` (components). Made by the planner, written by the subpass that
+    draws the raster."""
 
     fields = ("graph", "number", "background")
     operations = 0.0  # those of the graph count
@@ -119,7 +120,7 @@ _READ = (Access.SAME_PIXEL, Access.FETCH)
 
 
 def fuse_into_draws(program: Program, target: Target) -> Program:
-    """The program with FragmentValues of rasters that draw a list of live faces, where the device model finds that faster."""
+    """The program with FragmentValues of rasters that draw a list of live faces, where that is faster."""
     limits, model, options, changing = target
     drawn = [f.output for f in program.functions if isinstance(f, RasterFunction) and f.masked and f.fragment]
     known = KnownValues(())
@@ -153,7 +154,7 @@ def _made_at_once(
 
 
 def _fused(raster: Variable, backgrounds: Mapping[Variable, np.ndarray]) -> dict[Variable, Variable]:
-    """The FragmentValues of a raster, by what they stand for. Their graph shares Functions with that of its depth."""
+    """The FragmentValues of a raster, by what they stand for. Their graph shares Functions with its depth."""
     f = raster.creator
     assert isinstance(f, RasterFunction)
     own: FragmentGraph = f.fragment
@@ -175,8 +176,8 @@ def _fused(raster: Variable, backgrounds: Mapping[Variable, np.ndarray]) -> dict
 class _Following:
     """What follows from a raster at its own pixels.
 
-    known: values that are known where no face covers a pixel.  inside: values that a fragment can compute, by Functions of
-    the raster's domain, from the number of its face and from what does not depend on it.
+    known: values that are known where no face covers a pixel.  inside: values that a fragment can compute, by
+    Functions of the raster's domain, from the number of its face and from what does not depend on it.
     """
 
     def __init__(self, program: Program, raster: Variable, model: DeviceModel, known: KnownValues):
@@ -220,8 +221,8 @@ class _Following:
         return last[::-1]
 
     def _saves(self, values: Sequence[Variable], fused: Sequence[Variable] = ()) -> float:
-        """Seconds a pixel by which fragments that make the values, which are cleared before and read later, are faster than a
-        shader over all pixels, which makes them from the number and from those that are ``fused``."""
+        """Seconds a pixel that fragments save: a shader over all pixels would make the values from the number
+        and from those ``fused``; with fragments, images are cleared and read."""
         model, stored = self.model, planes(values)
         cone: set[Variable] = set()
         stack, work, read = list(values), 0.0, 0.0

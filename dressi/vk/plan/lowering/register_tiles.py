@@ -1,8 +1,10 @@
-"""Contractions by register tiles: an invocation computes several texels at once, and each value that it loads serves several.
+"""Contractions by register tiles: an invocation computes several texels at once, and each value that it loads
+serves several.
 
     3 x 3 convolution, 4 rows x 8 channels:    6 texels of a column and 3 x 8 weights make 3 x 32 products
 
-A schedule (``model/schedules``) says how; ``Layout`` has the loops that follow from it. Operands may be ``Packed`` before.
+A schedule (``model/schedules``) says how; ``Layout`` has the loops that follow from it. Operands may be
+``Packed`` before.
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ LONG = 128  # sums of blocks of a product that are added as they are; longer one
 
 
 class Loop(NamedTuple):
-    """A loop of an invocation over every ``step``-th entry of an axis. of: where an outer loop over the same axis gives the
-    start, how many entries from there."""
+    """A loop of an invocation over every ``step``-th entry of an axis. of: where an outer loop over the same
+    axis gives the start, how many entries from there."""
 
     axis: int
     step: int
@@ -51,8 +53,8 @@ class Loop(NamedTuple):
 
 
 def part_of(f: ContractFunction, rows: Rows) -> tuple[ContractFunction, dict[str, Any] | None]:
-    """The contraction whose loops a schedule is about: f after its rows Split and SplitK, and the fields of what combines the
-    parts of SplitK. Raises ValueError, which says why one of them does not fit."""
+    """The contraction whose loops a schedule is about: f after its rows Split and SplitK, and the fields of
+    what combines the parts of SplitK. Raises ValueError, which says why one of them does not fit."""
     rest = None
     for row in rows:
         match row:
@@ -76,8 +78,9 @@ def part_of(f: ContractFunction, rows: Rows) -> tuple[ContractFunction, dict[str
 class TiledContraction(Function):
     """A contraction by a schedule, a kind of Function of its own, made by the planner.
 
-    whole: the contraction; its inputs do not count.  schedule: its rows.  by_hand: whether the user gave them, so that no pass
-    looks for others. With ``SplitK`` the output has the parts; with ``Reduce``, one entry for each workgroup.
+    whole: the contraction; its inputs do not count.  schedule: its rows.  by_hand: whether the user gave
+    them, so that no pass looks for others. With ``SplitK`` the output has the parts; with ``Reduce``, one
+    entry for each workgroup.
     """
 
     fields = ("whole", "schedule", "by_hand")
@@ -98,7 +101,7 @@ class TiledContraction(Function):
 
     @cached_property
     def packed(self) -> tuple[int | None, ...]:
-        """For each input the axis n, c, y, x (0 to 3) along which PACKED neighbours are one texel of it, or None."""
+        """For each input the axis n, c, y, x (0 to 3) along which it is ``Packed``, or None."""
         axes = {row.operand: IMAGE_AXES.index(row.axis) for row in of_kind(self.schedule, Pack)}
         return tuple(axes.get(k) for k in range(len(self.inputs)))
 
@@ -178,12 +181,14 @@ class TiledContraction(Function):
 
 
 class Layout:
-    """The loops of a contraction by a schedule, its axes by their numbers: extents of what is counted where, loads of a block.
+    """The loops of a contraction by a schedule, its axes by their numbers: extents of what is counted where,
+    loads of a block.
 
-    A *block* is what an invocation does without loops: ``tile`` entries of parallel axes, ``unrolled`` ones of reduced axes.
-    lane, lanes: the axis along which neighbouring invocations are neighbours, and how many are in a workgroup.  tree: whether
-    these add up what they made.  subgroup: how many load together what does not depend on the lane.  bases: for each axis the
-    extent of the first entries of the blocks; the other entries of a block lie at fixed distances from its first.
+    A *block* is what an invocation does without loops: ``tile`` entries of parallel axes, ``unrolled`` ones
+    of reduced axes. lane, lanes: the axis along which neighbouring invocations are neighbours, and how many
+    are in a workgroup.  tree: whether these add up what they made.  subgroup: how many load together what
+    does not depend on the lane.  bases: for each axis the extent of the first entries of the blocks; the
+    other entries of a block lie at fixed distances from its first.
     """
 
     def __init__(self, f: ContractFunction, rows: Rows, memo: dict | None = None):
@@ -216,10 +221,12 @@ class Layout:
 
     @cached_property
     def order(self) -> list[int]:
-        """The parallel axes, those first along which neighbouring workgroups differ: axes of the operands with the fewest bytes.
-        What is read again and again is then small, and texels of a large image are loaded while caches still hold them.
+        """The parallel axes, those first along which neighbouring workgroups differ: axes of the operands
+        with the fewest bytes. What is read again and again is then small, and texels of a large image are
+        loaded while caches still hold them.
 
-        convolution of 288 channels of 64 x 64 texels, 4.7 MB, with 1 MB of weights: channels of the output, columns, rows
+        convolution of 288 channels of 64 x 64 texels, 4.7 MB, with 1 MB of weights: channels of the output,
+        columns, rows
         """
         f = self.f
 
@@ -278,15 +285,15 @@ class Layout:
         return -(-self.distinct(k, packed) // each)
 
     def loads_together(self, k: int) -> bool:
-        """Whether invocations of a subgroup share the texels of an input, which lie at equal distances along each axis."""
+        """Whether a subgroup shares the texels of an input, which lie at equal distances along each axis."""
         m = self.f.maps[k]
         if self.subgroup == 1 or self.tree or self.lane in m.axes or m.border != "zero":
             return False
         return all(a.whole and len([x for x in a.axes if self.entries(x) > 1]) <= 1 for a in m.affines)
 
     def bytes_of(self, k: int) -> float:
-        """Bytes of an input that a block adds for each invocation: neighbours share what lies beside each other in a row,
-        and all of them what does not depend on the lane."""
+        """Bytes of an input that a block adds for each invocation: neighbours share what lies beside each
+        other in a row, and all of them what does not depend on the lane."""
         words, lane = float(self.f.inputs[k].vtype.components), self.lane
         affines = self.f.maps[k].affines[:3]
         if any(lane in affine.axes for affine in affines):
@@ -306,8 +313,8 @@ class Layout:
         return most if self.packs_along(k, most) > 1 else None
 
     def packs_along(self, k: int, s: int) -> int:
-        """Entries of a block along the axis n, c, y, x (0 to 3) of an input, if PACKED neighbours there can be one texel for all
-        invocations: every block starts at a multiple of PACKED. Otherwise 0."""
+        """Entries of a block along the axis n, c, y, x (0 to 3) of an input, if PACKED neighbours there can
+        be one texel for all invocations: every block starts at a multiple of PACKED. Otherwise 0."""
         axis = self.axis_along(k, s)
         if axis is None:
             return 0
@@ -315,7 +322,7 @@ class Layout:
         return count if count % PACKED == 0 or self.blocks[axis] == 1 else 0
 
     def axis_along(self, k: int, s: int) -> int | None:
-        """The axis that by itself is the index of an input along its axis s, all within its extent, but for the lanes."""
+        """The axis, not that of the lanes, that alone is the index of an input along s, within its extent."""
         affine = self.f.maps[k].affines[s]
         if not affine.terms or affine != Affine.axis(affine.axes[0]) or affine.axes[0] == self.lane:
             return None
@@ -324,7 +331,7 @@ class Layout:
 
     @cached_property
     def loops(self) -> tuple[list[Loop], list[Loop]]:
-        """The loops outside of the inner accumulators and those inside, which make at most CHAIN additions in a row."""
+        """The loops outside and inside of the inner accumulators, which add at most CHAIN terms in a row."""
         outer: list[Loop] = []
         inner: list[Loop] = []
         room = CHAIN
@@ -351,12 +358,13 @@ class Layout:
 
 
 class ProductLayout(Layout):
-    """The loops of a product by workgroups (``Tensorize``), each of which visits all terms, block after block.
+    """The loops of a product by workgroups (``Tensorize``), each of which visits all terms, block after
+    block.
 
         out[row, column] = sum over terms of left[row, term] * right[term, column]
 
-    Matrix products are such, and so are convolutions (rows: channels of the output, columns: its pixels in a row, terms: the
-    channels of the input and the entries of the kernel) and their gradients.
+    Matrix products are such, and so are convolutions (rows: channels of the output, columns: its pixels in a
+    row, terms: the channels of the input and the entries of the kernel) and their gradients.
     """
 
     def __init__(self, f: ContractFunction, rows: Rows):
@@ -391,7 +399,7 @@ class ProductLayout(Layout):
 
     @property
     def parts(self) -> tuple[int, int]:
-        """Matrices that a subgroup makes below each other and beside each other; one of each for an invocation."""
+        """Matrices that a subgroup makes below and beside each other; (1, 1) for invocations."""
         parts = self.product.shape.parts(self.product.rows, self.product.columns, self.lanes)
         assert parts is not None or not self.half, "subgroups have equal parts"
         return parts if self.half and parts is not None else (1, 1)
@@ -429,7 +437,7 @@ class ProductLayout(Layout):
         return self.staged[k != self.left] / (PACKED if self.packs(k, packed) else 1) / self.lanes
 
     def packs(self, k: int, packed: int | None) -> bool:
-        """Whether PACKED terms of a block, one after the other, are a texel of an operand that is packed along an axis."""
+        """Whether a texel of an operand, packed along an axis, is PACKED consecutive terms of a block."""
         last = self.f.reduced_axes[-1]
         return (
             packed is not None
@@ -454,8 +462,8 @@ def sums_of(affine: Affine, entries: dict[int, Any], start: int = 0) -> set[int]
 def places_read(
     f: ContractFunction, k: int, entries: dict[int, Any], packed: int | None, *, absolute: bool = False
 ) -> list[frozenset[int]]:
-    """Along n, c, y, x the distances of the texels of an input that are read at entries of the axes, from the first one, or
-    from the origin of the image (``absolute``)."""
+    """Along n, c, y, x the distances of the texels of an input that are read at entries of the axes, from the
+    first one, or from the origin of the image (``absolute``)."""
     places = []
     for s, affine in enumerate(f.maps[k].affines):
         divisor = affine.divisor * (PACKED if s == packed else 1)

@@ -1,10 +1,11 @@
 """Filtered reads of textures: by the device's sampler, or from single texels.
 
-A bilinear read from single texels takes four fetches and some thirty operations, one by the sampler takes one instruction.
-But samplers round: most know 256 places between two texels. So the sampler is used where the error that follows from the
-device's ``subTexelPrecisionBits`` is within the tolerance of the read (``F.sample``), and where the device model predicts
-that it is faster. Derivatives are built before, from single texels, so they are exact in any case; where a derivative needs
-the texels anyway, reading them twice does not pay.
+A bilinear read from single texels takes four fetches and some thirty operations, one by the sampler takes one
+instruction. But samplers round: most know 256 places between two texels. So the sampler is used where the
+error that follows from the device's ``subTexelPrecisionBits`` is within the tolerance of the read
+(``F.sample``), and where the device model predicts that it is faster. Derivatives are built before, from
+single texels, so they are exact in any case; where a derivative needs the texels anyway, reading them twice
+does not pay.
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ def sample_in_hardware(program: Program, target: Target) -> dict[Variable, Varia
 
 
 def _fits(f: Filtered, limits: DeviceLimits) -> bool:
-    """Whether the sampler can read the texture, and its error is tolerable. Close to a border the nearest texel of a sampler
-    may be the next one, which is off by the whole range."""
+    """Whether the sampler can read the texture, and its error is tolerable. Close to a border the nearest
+    texel of a sampler may be the next one, which is off by the whole range."""
     value, texture, uv = f.inputs
     if value.domain != uv.domain:
         return False

@@ -1,4 +1,5 @@
-"""Scatter-add by the way that suits the device: values are added to texels of a table, from images or from the fragments of draws.
+"""Scatter-add by the way that suits the device: values are added to texels of a table, from images or from
+the fragments of draws.
 
 | the indices | strategy | lowering |
 |---|---|---|
@@ -57,14 +58,15 @@ from ..model.device import DeviceModel
 
 # Sums over fragments that draw the same triangles are one draw.
 #
-# The gradient of a picture of strands draws its segments again for every list and image that their fragments read. Fragments of
-# all these draws compute much of the same, so that one draw that makes several sums costs little more than one of them:
+# The gradient of a picture of strands draws its segments again for every list and image that their fragments
+# read. Fragments of all these draws compute much of the same, so that one draw that makes several sums costs
+# little more than one of them:
 #
 # - Scatters into one table whose results are added are one scatter, which adds each pair of values before it puts them.
 # - Sums of up to four components together are the channels of one sum.
 #
-# Draws are joined that have the same triangles and no other order: those of one *level*, counted from the end of the program in
-# draws that wait for each other.
+# Draws are joined that have the same triangles and no other order: those of one *level*, counted from the end
+# of the program in draws that wait for each other.
 
 CHANNELS = 4
 VECTORS = {2: F.vec2, 3: F.vec3, 4: F.vec4}  # by their number of components
@@ -162,27 +164,28 @@ def _one_sum(sums: Sequence[AccumulateFunction]) -> dict[Variable, Variable]:
 
 # Sums over the fragments of each face.
 #
-# Every fragment of a scatter adds to accumulators by atomic operations. If the faces are small and many, as the segments of
-# strands and points are, and each adds to entries that only its number decides, then one invocation a face visits the pixels
-# of its face, keeps its sums in registers, and stores them once. No fragment waits for another, and all scatters of one draw
-# share the visit:
+# Every fragment of a scatter adds to accumulators by atomic operations. If the faces are small and many, as
+# the segments of strands and points are, and each adds to entries that only its number decides, then one
+# invocation a face visits the pixels of its face, keeps its sums in registers, and stores them once. No
+# fragment waits for another, and all scatters of one draw share the visit:
 #
 #     face 4 adds to entries 4 and 5    ->    entry 5 = sum of the ends of face 4 + sum of the starts of face 5
 #
-# So a scatter of fragments becomes one of faces, a short list. Where the number of the face alone decides the entries the host
-# knows them, and this is a gather (``gather_at_lists``).
+# So a scatter of fragments becomes one of faces, a short list. Where the number of the face alone decides the
+# entries the host knows them, and this is a gather (``gather_at_lists``).
 
 LARGEST = 64  # pixels of a face, on average: one invocation visits them all, one after the other
 BOXES = 2.5
-"""Pixels that an invocation visits for each that its face covers: those of a box, and while others beside it go on."""
+"""Pixels that an invocation visits for each that its face covers: the box, and waiting for its neighbours."""
 
 
 class FaceSum(Draw):
-    """The sum of each root of ``fragment`` over the fragments of each face, by an invocation a face. A kind of Function of its
-    own, made by the planner: FLOAT list of (component, face), all faces of the first component, then those of the next.
+    """The sum of each root of ``fragment`` over the fragments of each face, by an invocation a face. A kind
+    of Function of its own, made by the planner: FLOAT list of (component, face), all faces of the first
+    component, then those of the next.
 
-    A pixel is covered as drivers compute it, but not on their grid: one whose centre lies within a hundredth of a pixel of an
-    edge may count here and not there.
+    A pixel is covered as drivers compute it, but not on their grid: one whose centre lies within a hundredth
+    of a pixel of an edge may count here and not there.
     """
 
     no_derivative = "is made when a plan is built; take derivatives of what it stands for"
@@ -232,8 +235,8 @@ class FaceSum(Draw):
 
 
 class _Visit(NamedTuple):
-    """Scatters of one draw that share a visit, each with its pairs. graph: of what it adds, in which what several of them read
-    is computed once; externals: the images that it reads."""
+    """Scatters of one draw that share a visit, each with its pairs. graph: of what it adds, in which what
+    several of them read is computed once; externals: the images that it reads."""
 
     scatters: Sequence[tuple[FragmentScatterFunction, list[Pair]]]
     graph: FragmentGraph
@@ -246,7 +249,7 @@ def _visit(scatters: Sequence[tuple[FragmentScatterFunction, list[Pair]]]) -> _V
 
 
 def sum_by_faces(program: Program, target: Target) -> dict[Variable, Variable]:
-    """Scatters of fragments of small faces, by sums over these. As many as the device model allows in one loop share a visit."""
+    """Scatters of fragments of small faces by sums over these; a visit has as many as one loop should."""
     replace: dict[Variable, Variable] = {}
     for together in (
         same_draws(program.functions, FragmentScatter) if target.options.runs("sum_by_faces") else ()
@@ -267,8 +270,8 @@ def sum_by_faces(program: Program, target: Target) -> dict[Variable, Variable]:
 
 
 def _pairs(f: FragmentScatterFunction) -> list[Pair] | None:
-    """The pairs of a scatter, with values of 0 where a fragment adds nothing; None if a pixel decides where it adds, or if it
-    uses the depth of faces of several triangles."""
+    """The pairs of a scatter, with values of 0 where a fragment adds nothing; None if a pixel decides where
+    it adds, or if it uses the depth of faces of several triangles."""
     graph = f.fragment
     if (graph.z is not None and f.triangles_per_face > 1) or f.size == (1, 1) or f.triangles_per_face > 2:
         return None
@@ -347,11 +350,13 @@ def _composed(vtype: VType, parts: Sequence[Variable]) -> Variable:
     return (F.mat2, F.mat3, F.mat4)[rows - 2](*columns)
 
 
-# Sums in fixed point that a program does not ask for as they run: sums over fragments, and scatters into large tables.
+# Sums in fixed point that a program does not ask for as they run: sums over fragments, and scatters into
+# large tables.
 #
-# Where a device does not blend floats, or a user asks for it, every fragment adds its value to the accumulators of its own
-# pixel. Sums of integers have the same bits in any order. Scatters without a bound have accumulators for values of every
-# magnitude; where these need too much memory, a pass before finds the largest value and makes it the bound.
+# Where a device does not blend floats, or a user asks for it, every fragment adds its value to the
+# accumulators of its own pixel. Sums of integers have the same bits in any order. Scatters without a bound
+# have accumulators for values of every magnitude; where these need too much memory, a pass before finds the
+# largest value and makes it the bound.
 
 
 class PixelSum(FragmentScatter):
@@ -363,7 +368,7 @@ class PixelSum(FragmentScatter):
 
 
 def measure_bounds(program: Program, target: Target) -> dict[Variable, Variable]:
-    """Scatters without a bound whose accumulators cannot hold values of every magnitude, with the largest value as bound."""
+    """Scatters whose accumulators cannot hold every magnitude, with the largest value as bound."""
     measured = {}
     for f in program.functions:
         if isinstance(f, ScatterFunction):
@@ -375,7 +380,7 @@ def measure_bounds(program: Program, target: Target) -> dict[Variable, Variable]
 
 
 def sum_in_fixed_point(program: Program, target: Target) -> dict[Variable, Variable]:
-    """Sums over fragments that are not blended, as scatters. Raises PlanError on devices that can add fragments in no way."""
+    """Sums over fragments that are not blended, as scatters. Raises PlanError where neither is possible."""
     limits = target.limits
     sums = [f for f in program.functions if isinstance(f, AccumulateFunction)]
     sums = [f for f in sums if f.fixed_point or not limits.float_blending]
@@ -396,27 +401,28 @@ def sum_in_fixed_point(program: Program, target: Target) -> dict[Variable, Varia
 
 # Scatters by lists of indices: each texel of the table gathers what is added to it.
 #
-# Corners of faces, edges of a graph, neighbours of vertices: where the indices are a leaf, the host knows which texels add to
-# which, and inverts the lists once. A gather needs no atomics, no accumulators and no pass that resolves them.
+# Corners of faces, edges of a graph, neighbours of vertices: where the indices are a leaf, the host knows
+# which texels add to which, and inverts the lists once. A gather needs no atomics, no accumulators and no
+# pass that resolves them.
 #
 #     index 2 0 2   ->   texel 0: [1], texel 1: [], texel 2: [0, 2]
 #
 # The inverse lists are leaves of their own, which the workspace fills anew when the indices are sent.
 
 LONGEST = 64
-"""Entries of the lists that are gathered, in each tile: one invocation does the reads of a list one after the other."""
+"""Entries of lists that are gathered, in each tile: an invocation reads a list one by one."""
 MOST = (
     1 << 15
 )  # entries that a list may ever have, through all tiles: some drivers end a loop after 65,535 iterations
 
 
 class InverseList(Variable):
-    """A leaf that follows from another one, ``indices``: what each texel of ``table`` is added from, in the order of the
-    source. Two with the same indices, table and source are equal.
+    """A leaf that follows from another one, ``indices``: what each texel of ``table`` is added from, in the
+    order of the source. Two with the same indices, table and source are equal.
 
-    part: "ranges", IVEC2 of the size of the table, the first entry and the number of entries of each texel; or "entries",
-    INT of the size of the source, numbers of source texels. Both count row by row; through all tiles where these share the
-    table, else through one tile.
+    part: "ranges", IVEC2 of the size of the table, the first entry and the number of entries of each texel;
+    or "entries", INT of the size of the source, numbers of source texels. Both count row by row; through all
+    tiles where these share the table, else through one tile.
     """
 
     __slots__ = ("_hash", "indices", "part", "source", "table")
@@ -454,8 +460,8 @@ class InverseList(Variable):
 
 
 def named_texels(indices: np.ndarray, scalar: bool, table: Domain, source: Domain) -> np.ndarray:
-    """(tiles, source texels): the number of the texel that each adds to, row by row; that behind the last for none. tiles:
-    those of the indices where each has a table of its own, else 1."""
+    """(tiles, source texels): the number of the texel that each adds to, row by row; that behind the last for
+    none. tiles: those of the indices where each has a table of its own, else 1."""
     width, height = table.size
     x, y, inside = texel_of(indices, scalar, table.size)
     numbers = np.where(inside, y * width + x, width * height)
@@ -471,7 +477,8 @@ def lengths(texels: np.ndarray, table: Domain) -> np.ndarray:
 
 
 class ListGather(PixelFunction):
-    """Inputs (values, ranges, entries): the sum of the values that the inverse lists name, compensated as ``F.sum``.
+    """Inputs (values, ranges, entries): the sum of the values that the inverse lists name, compensated as
+    ``F.sum``.
 
     Equal to ``scatter_add`` by the indices of the lists. Made by the planner, after all derivatives.
     """
@@ -505,7 +512,7 @@ class ListGather(PixelFunction):
         return self.inputs[0].vtype, self.table
 
     def _place(self, x: Variable, number: str) -> str:
-        """The arguments of a read of x, an image over the source or broadcast to it, at the texel of a number."""
+        """The arguments of a read of x, over the source or broadcast to it, at the texel of a number."""
         (width, height), tiles, _ = self.source
         joint = self.table.tiles == 1 and tiles > 1
         column = f"{number} % {width}" if height > 1 or joint else number
@@ -545,10 +552,9 @@ class ListGather(PixelFunction):
 
 
 def gather_at_lists(program: Program, target: Target) -> dict[Variable, Variable]:
-    """Additions into tables by leaves of indices, as gathers, where that is faster.
-
-    Leaves that are updated, or expected to be sent in every step, are no lists. Scatters with a number as bound stay: they
-    report values beyond it."""
+    """Additions into tables by leaves of indices, as gathers where that is faster. Leaves that are updated,
+    or expected to be sent in every step, stay scatters; so do those with a number as bound, which report
+    values beyond it."""
     moving = target.changing.union(leaf for leaf, _ in program.updates)
     replace, longest, inverse = {}, cache(partial(_longest, moving)), cache(InverseList)
     for f in program.functions if target.options.runs("gather_at_lists") else ():
@@ -565,8 +571,8 @@ def _gathered(
     longest: Callable[[Variable, Domain, Domain], tuple[int, int] | None],
     inverse: Callable[[Variable, Domain, Domain, str], InverseList],
 ) -> Variable | None:
-    """The table of a scatter, with a gather for each pair whose index is a list; None if there is no such pair. longest,
-    inverse: ``_longest`` and ``InverseList``, once for each list."""
+    """The table of a scatter, with a gather for each pair whose index is a list; None if there is no such
+    pair. longest, inverse: ``_longest`` and ``InverseList``, once for each list."""
     bound = f.inputs[0]
     if isinstance(bound.creator, Constant) and np.isfinite(bound.creator.value).all():
         return None
@@ -600,8 +606,8 @@ def _longest(moving: Leaves, index: Variable, table: Domain, source: Domain) -> 
 
 
 def _pays(longest: int, model: DeviceModel) -> bool:
-    """Whether the reads of the longest list, one after the other, take no longer than the passes of a scatter: it clears
-    and resolves its accumulators behind barriers of their own."""
+    """Whether the reads of the longest list, one after the other, take no longer than the passes of a
+    scatter: it clears and resolves its accumulators behind barriers of their own."""
     return longest <= LONGEST and longest * model.fetch_latency <= 2 * (model.dispatch + model.barrier)
 
 
@@ -611,12 +617,12 @@ Counts = Mapping[Variable, int]
 
 
 def counts_of(values: Mapping[Variable, np.ndarray]) -> dict[Variable, int]:
-    """The longest list of each of these leaves that may be ranges: IVEC2, first entry and number of entries."""
+    """The longest list of each leaf that may be ranges: IVEC2, first entry and number of entries."""
     return {v: int(x[..., 1].max(initial=0)) for v, x in values.items() if v.vtype is IVEC2}
 
 
 def check_lengths(plan: Any, counts: Counts) -> None:
-    """Raises InputError if the loops of a shader, all of them together, run longer than the device allows. plan: a ``Plan``."""
+    """Raises InputError if all loops of a shader of a ``Plan`` run longer than the device allows."""
     looping = ((f, counts.get(f.inputs[f.ranges], 0)) for f in plan.program.functions if f.ranges is not None)
     longer = {f: iterations for f, iterations in looping if iterations > f.iterations}  # than the plan counts
     for s in plan.sub_stages if longer else ():

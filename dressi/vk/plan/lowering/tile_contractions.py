@@ -1,10 +1,11 @@
-"""Which contractions are computed by register tiles, and by which schedule: the one that the device model expects to be done
-soonest. Long sums become parts, which invocations compute side by side; a tree of a workgroup, or loops, add these up.
+"""Which contractions are computed by register tiles, and by which schedule: the one that the device model
+expects to be done soonest. Long sums become parts, which invocations compute side by side; a tree of a
+workgroup, or loops, add these up.
 
-A sum of 1024 x 1024 texels is a loop over each column and one over the row of their sums. A CPU is as fast as its loops; on a
-GPU the second loop is one invocation that keeps thousands of lanes waiting. There a reduction is a contraction whose workgroups
-combine their results in a tree (``Reduce``); other loops become levels of short ones, each over the results of the one before.
-The order of additions is fixed by the sizes alone.
+A sum of 1024 x 1024 texels is a loop over each column and one over the row of their sums. A CPU is as fast as
+its loops; on a GPU the second loop is one invocation that keeps thousands of lanes waiting. There a reduction
+is a contraction whose workgroups combine their results in a tree (``Reduce``); other loops become levels of
+short ones, each over the results of the one before. The order of additions is fixed by the sizes alone.
 """
 
 from __future__ import annotations
@@ -67,13 +68,13 @@ LONGEST_LOOPS = 65535  # iterations of all loops of an invocation of a product; 
 LEVELS = 32  # a Function that replaces another may be shortened again, so many times at most
 LEAST_TEXELS = 32  # entries of an axis that workgroups reduce: shorter ones leave most of a workgroup idle
 WORTH = 10.0
-"""A contraction that takes less than so many starts of dispatches stays as it is: another shader has to be compiled."""
+"""Contractions that take less than so many starts of dispatches stay: a shader more has to be compiled."""
 WORTH_BESIDE = 2.0
 """The same of one that reads another contraction, or that another reads: both may become one dispatch."""
 LONG_WORK = 1.0
-"""A contraction that takes so many seconds, one texel an invocation, may have larger blocks: compiling these pays."""
+"""Seconds of a contraction, one texel an invocation, from which on compiling larger blocks pays."""
 NARROW = 16
-"""Invocations of a workgroup on CPU drivers, which run a few at a time: with more each loop walks the same rows again."""
+"""Invocations of a workgroup on CPU drivers, which run a few at a time: more walk the same rows again."""
 
 
 def tile_contractions(program: Program, target: Target) -> dict[Variable, Variable]:
@@ -93,7 +94,7 @@ def tile_contractions(program: Program, target: Target) -> dict[Variable, Variab
 
 
 def beside(functions: Iterable[Function]) -> set[Function]:
-    """Pairs of contractions of which one reads the other, directly or through Functions of one texel: all their members."""
+    """The contractions that read another, directly or through Functions of one texel, and those others."""
     paired: set[Function] = set()
     last: dict[Function, Function] = {}  # the contraction that a value follows from
     for f in functions:
@@ -109,8 +110,7 @@ def beside(functions: Iterable[Function]) -> set[Function]:
 def tiled(
     f: ContractFunction, limits: DeviceLimits, model: DeviceModel, *, beside: bool = False
 ) -> Variable | None:
-    """The value of a contraction by register tiles, None where that gains nothing or cannot be. beside: whether it reads
-    another, or is read by one."""
+    """The value by register tiles, None where that gains nothing. beside: whether one reads the other."""
     if f.combine != "add" or not is_float_sum(f):
         return None
     shapes = tuple((x.vtype, x.domain) for x in f.inputs)
@@ -137,8 +137,8 @@ def without_inputs(f: ContractFunction) -> ContractFunction:
 
 # ---- schedules by hand
 def checked(f: ContractFunction, rows: Rows, limits: DeviceLimits) -> Chosen:
-    """A schedule that a user gave. Raises PlanError, which says which row does not fit and why. Passes over dispatches check
-    whether a contraction can be computed at its reader, and what a workgroup can stage."""
+    """A schedule that a user gave. Raises PlanError, which says which row does not fit and why. Passes over
+    dispatches check whether a contraction can be computed at its reader, and what a workgroup can stage."""
     f = without_inputs(f)
     for k, row in enumerate(rows):
         reason = misfit(f, rows[:k], row, limits, in_product=bool(of_kind(rows, Tensorize)))
@@ -167,8 +167,8 @@ def does_not_fit(f: ContractFunction, row: Row, reason: str) -> PlanError:
 def misfit(
     f: ContractFunction, before: Rows, row: Row, limits: DeviceLimits, *, in_product: bool
 ) -> str | None:
-    """Why a row does not fit a contraction after the rows before it, None where it does. in_product: whether one of the rows
-    is Tensorize, which takes components of packed operands by themselves."""
+    """Why a row does not fit a contraction after the rows before it, None where it does. in_product: whether
+    one of the rows is Tensorize, which takes components of packed operands by themselves."""
     part, rest = part_of(f, before)
     names, layout = axis_names(part), Layout(part, before)
     if isinstance(row, Split | Bind | Reduce | Unroll) and row.axis not in names:
@@ -256,8 +256,9 @@ def _no_product(f: ContractFunction, before: Rows, row: Tensorize, limits: Devic
 
 
 def sides_of(f: ContractFunction, least: int) -> tuple[int, int] | None:
-    """The axes of rows and columns of a product: the longest ones that one operand has alone, columns of at least so many
-    entries where neighbours are neighbours in the output; None of what is no sum of products of two images of numbers."""
+    """The axes of rows and columns of a product of two images of numbers: the longest ones that one operand
+    has alone, columns of at least so many entries where neighbours are neighbours in the output. None of
+    others."""
     if not f.product or f.combine != "add" or [x.vtype for x in f.inputs] != [FLOAT, FLOAT]:
         return None
     if any(not any(m.axes.issuperset(affine.axes) for m in f.maps) for affine, _ in f.guards):
@@ -281,7 +282,7 @@ def sides_of(f: ContractFunction, least: int) -> tuple[int, int] | None:
 # ---- the search
 @dataclass(frozen=True)
 class Form:
-    """What the choice of a schedule depends on. worth: see ``WORTH``. f: the contraction without its inputs."""
+    """What the choice of a schedule depends on. worth: see ``WORTH``. f: without its inputs."""
 
     key: tuple[Any, ...]
     limits: DeviceLimits
@@ -300,8 +301,8 @@ class Chosen(NamedTuple):
 
 @lru_cache(maxsize=256)
 def chosen(form: Form) -> Chosen | None:
-    """The schedule that is done soonest; None where one texel an invocation is as fast. Kept, because plans are made again
-    and again, and layers of a network are alike."""
+    """The schedule that is done soonest; None where one texel an invocation is as fast. Kept, because plans
+    are made again and again, and layers of a network are alike."""
     f, limits, model = form.f, form.limits, form.model
     plain = plain_seconds(f, model)
     if plain < form.worth * (model.dispatch + model.barrier):
@@ -324,7 +325,7 @@ def chosen(form: Form) -> Chosen | None:
 
 
 def is_float_sum(f: ContractFunction) -> bool:
-    """Whether all that it reads and makes are floats, of one plane, and each axis a loop from its first entry to its last."""
+    """Whether all it reads and makes are floats of one plane, and each axis is a loop over its entries."""
     types = [f.output.vtype, *(x.vtype for x in f.inputs)]
     return f.place is None and f.terms > 1 and not any(t.is_int or t.is_matrix for t in types)
 
@@ -332,8 +333,9 @@ def is_float_sum(f: ContractFunction) -> bool:
 def divisions(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> Iterator[tuple[Rows, bool]]:
     """The rows that split axes, and whether the invocations of a workgroup add up their parts in a tree.
 
-    First, if an index has a stride along the lanes, invocations visit entries of one stride, which need no tests for what
-    the entries between them read. Then come no splits, and then parts, as long as an image holds these.
+    First, if an index has a stride along the lanes, invocations visit entries of one stride, which need no
+    tests for what the entries between them read. Then come no splits, and then parts, as long as an image
+    holds these.
 
         gradient of every second column:    even columns have three of five weights, odd ones two
     """
@@ -358,8 +360,8 @@ def divisions(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> 
 def soonest(
     f: ContractFunction, limits: DeviceLimits, model: DeviceModel, products: int, tree: bool = False
 ) -> tuple[float, Rows | None]:
-    """The schedule that is done soonest, and its seconds, found by changing one axis of a block at a time, or two where one
-    alone gains nothing. products: of a block without loops, at most."""
+    """The schedule that is done soonest, and its seconds, found by changing one axis of a block at a time, or
+    two where one alone gains nothing. products: of a block without loops, at most."""
     lane = lane_axis(f)
     if lane is None:
         return math.inf, None
@@ -426,15 +428,15 @@ def lanes_of(model: DeviceModel) -> int:
 
 
 def subgroup_of(limits: DeviceLimits, model: DeviceModel) -> int:
-    """Invocations that load together what does not depend on the lane: on CPU drivers, where the texels of an invocation are
-    loaded one after the other whether they are alike or not."""
+    """Invocations that load together what does not depend on the lane: on CPU drivers, where the texels of an
+    invocation are loaded one after the other whether they are alike or not."""
     alike = not model.wide and lanes_of(model) % limits.subgroup == 0
     return limits.subgroup if alike else 1
 
 
 def lane_axis(f: ContractFunction) -> int | None:
-    """The axis of the columns that varies fastest, but for a few entries beside each other, or of the rows or channels where
-    there are few columns."""
+    """The axis of the columns, or else of rows or channels, that varies fastest and has enough entries; axes
+    of a few entries beside each other do not count."""
     views = view_axes(f)
     long = [[a for a in own if f.extents[a] > BESIDE] or own for own in reversed(f.axes)]
     axes = [own[-1] for own in long if own and own[-1] not in views]
@@ -443,8 +445,8 @@ def lane_axis(f: ContractFunction) -> int | None:
 
 @lru_cache(maxsize=4)
 def view_axes(f: ContractFunction) -> frozenset[int]:
-    """The axes of images that are worked on alike, or summed over: each is the number in the batch, and nothing else, of every
-    input that has it. They count as one view, so that one view and many plan alike."""
+    """The axes of images that are worked on alike, or summed over: each is the number in the batch, and
+    nothing else, of every input that has it. They count as one view, so that one view and many plan alike."""
     return frozenset(
         a
         for a in (*f.axes[0], *f.reduced_axes)
@@ -580,8 +582,8 @@ def combined(parts: Variable, fields: dict[str, Any], limits: DeviceLimits, mode
 
 
 def by_workgroups(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> TiledContraction | None:
-    """A reduction of an image by a workgroup for each texel, whose invocations take terms one after the other and combine their
-    results in a tree; None where it has too few terms, or an invocation would have too many."""
+    """A reduction by a workgroup for each texel, whose invocations combine their results in a tree; None
+    where there are too few terms, or too many for an invocation."""
     lanes = tree_lanes(f.terms, limits, len(f.output.vtype.planes))
     row = SplitK(-(-f.terms // lanes), lanes)
     halves = split(f, *row)
@@ -599,7 +601,7 @@ def tree_lanes(terms: int, limits: DeviceLimits, planes: int = 1) -> int:
 
 
 def shorten_loops(program: Program, target: Target) -> Program:
-    """The program with loops that the device can run, but for Functions that know no way; itself where all are short."""
+    """The program with loops that the device can run; itself where all are short or stay as they are."""
     for _ in range(LEVELS):
         values = {f.output: shortened(f, target.limits, target.model) for f in program.functions}
         shorter = {v: y for v, y in values.items() if y is not None}
@@ -610,8 +612,8 @@ def shorten_loops(program: Program, target: Target) -> Program:
 
 
 def within_walks(limits: DeviceLimits, program: Program, most: int) -> DeviceLimits:
-    """The limits with at most ``most`` loop iterations for an invocation, so that packing does not put the short loops one
-    behind the other. A Function that stays longer sets the bound."""
+    """The limits with at most ``most`` loop iterations for an invocation, so that packing does not put the
+    short loops one behind the other. A Function that stays longer sets the bound."""
     longest = max((with_fragments(f, f.iterations) for f in program.functions), default=0)
     return replace(limits, max_loop_iterations=min(limits.max_loop_iterations, max(most, longest)))
 

@@ -1,8 +1,8 @@
 """Files in `config.cache` that save work in later processes and can be made again.
 
-What is loaded from the cache runs in this process: a linked library, machine code of drivers. Others may be able to
-write to the folder (a shared DRESSI_CACHE, a folder in /tmp), and a crash or a full disk may truncate its files.
-Therefore
+What is loaded from the cache runs in this process: a linked library, machine code of drivers. Others may be
+able to write to the folder (a shared DRESSI_CACHE, a folder in /tmp), and a crash or a full disk may truncate
+its files. Therefore
 
 - only folders and files are used that belong to this user (or to root) and that nobody else may write,
 - an entry begins with the SHA-256 of its name and content; a damaged one is deleted and made again,
@@ -39,7 +39,7 @@ _swept: set[Path] = set()  # folders in which old temporary files were deleted
 
 
 def load(folder: str, name: str) -> bytes | None:
-    """The content of an entry, e.g. ``load("spirv/ab", "ab12.spv")``; None if there is none that can be trusted."""
+    """The content of an entry, e.g. ``load("spirv/ab", "ab12.spv")``; None if none can be trusted."""
     data = read(folder, name)
     if data is None:
         return None
@@ -60,7 +60,7 @@ def _digest(name: str, content: bytes) -> bytes:
 
 
 def read(folder: str, name: str, most: int = _LARGEST) -> bytes | None:
-    """The bytes, at most so many, of a file that only this user can have written. Their hash is not checked."""
+    """The bytes, at most so many, of a file that only this user can have written. Checks no hash."""
     place = trusted_folder(folder)
     if place is None:
         return None
@@ -108,8 +108,7 @@ def remove(folder: str, name: str) -> None:
 
 
 def trusted_folder(folder: str, *, make: bool = False) -> Path | None:
-    """A folder of the cache that only this user can write; else None, with a warning. make: create it if it is
-    missing."""
+    """A folder of the cache that only this user can write; else None, with a warning. make: create it."""
     root = config.cache
     if root is None:
         return None
@@ -148,7 +147,7 @@ _KINDS = {stat.S_ISREG: "plain file", stat.S_ISDIR: "folder", _folder_or_link: "
 
 
 def _wrong(status: os.stat_result, kind: Callable[[int], bool]) -> str | None:
-    """Why a file or folder cannot be trusted, or None. The access control lists of Windows are not checked."""
+    """Why a file or folder cannot be trusted, or None. Access control lists of Windows are not checked."""
     if not kind(status.st_mode):
         return "is a symbolic link" if stat.S_ISLNK(status.st_mode) else f"is not a {_KINDS[kind]}"
     if not hasattr(os, "geteuid"):

@@ -34,8 +34,8 @@ def fingerprint(files: Iterable[Path]) -> str:
 def link_static(folder: Path) -> Path:
     """One shared library out of the static ones in `folder`, made once and kept in the cache.
 
-    Every process checks its hash, which is kept in another file: a library that was changed is linked again, with a
-    warning. Raises OSError when the static libraries or a C++ compiler are missing.
+    Every process checks its hash, which is kept in another file: a library that was changed is linked again,
+    with a warning. Raises OSError when the static libraries or a C++ compiler are missing.
     """
     whole = [folder / f"lib{name}.a" for name in [*_STATIC, "glslang-default-resource-limits"]]
     whole = [file for file in whole if file.is_file()]
@@ -90,7 +90,7 @@ def _known(key: str) -> Path | None:
 
 
 def _link(whole: list[Path], plain: list[Path], place: Path | None) -> Path:
-    """Link into a new folder that nobody else can write, in ``place`` or in the system's folder for temporary files."""
+    """Link into a new folder that only this user can write, in ``place`` or else a temporary one."""
     linker = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     if linker is None:
         raise OSError(f"{whole[0]} needs a C++ compiler (c++, g++ or clang++) to be linked")

@@ -1,4 +1,4 @@
-"""What differs between operating systems: names and folders of libraries, and how to install what is missing."""
+"""What differs between operating systems: names and folders of libraries, how to install what is missing."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from pathlib import Path
 class Platform:
     """An operating system.
 
-    loader: the file that the Vulkan binding opens. libraries: patterns for the file of a shared library, `{}` being
-    its stem. folders: where distributions put libraries, with wildcards. sdk: the same inside VULKAN_SDK. separator:
-    between the files in VK_DRIVER_FILES. force_load: whether the linker has an option for each static library that is
-    linked completely. driver, glslang, validation: how to install them, as the end of a sentence. manifests: folders in
-    which drivers make themselves known to the loader. search: the variable with the folders in which programs look for
-    libraries, and add_path: the command that adds one.
+    loader: the file that the Vulkan binding opens. libraries: patterns for the file of a shared library, `{}`
+    being its stem. folders: where distributions put libraries, with wildcards. sdk: the same inside
+    VULKAN_SDK. separator: between the files in VK_DRIVER_FILES. force_load: whether the linker has an option
+    for each static library that is linked completely. driver, glslang, validation: how to install them, as
+    the end of a sentence. manifests: folders in which drivers make themselves known to the loader. search:
+    the variable with the folders in which programs look for libraries, and add_path: the command that adds
+    one.
     """
 
     loader: str
@@ -41,8 +42,7 @@ class Platform:
         return Path(self.libraries[0]).suffix
 
     def link_options(self, whole: list[Path], plain: list[Path]) -> list[str]:
-        """Options of the linker to link the static libraries ``whole`` completely and take from ``plain`` what is
-        needed."""
+        """Options to link the static libraries ``whole`` completely, and what is needed of ``plain``."""
         if self.force_load:
             return [f"-Wl,-force_load,{file}" for file in whole] + [str(file) for file in plain]
         inputs = ["-Wl,--whole-archive", *map(str, whole), "-Wl,--no-whole-archive", *map(str, plain)]
@@ -147,10 +147,11 @@ def physical_memory() -> int | None:
         return None
 
 
-# GPUs that the system has, whether Vulkan lists them or not: device nodes of Linux, and the settings of containers.
+# GPUs that the system has, whether Vulkan lists them or not: device nodes of Linux, and the settings of
+# containers.
 #
-# A program that finds no GPU runs on the CPU and is a hundred times slower, without an error. ``hidden_gpus`` says why a
-# GPU that is there is not among Vulkan's devices, and what to do about it.
+# A program that finds no GPU runs on the CPU and is a hundred times slower, without an error. ``hidden_gpus``
+# says why a GPU that is there is not among Vulkan's devices, and what to do about it.
 
 CAPABILITIES = "NVIDIA_DRIVER_CAPABILITIES"
 """The setting of NVIDIA's container toolkit that decides which of the driver's libraries a container gets."""
@@ -175,10 +176,10 @@ _NVIDIA = {"nvidia", "nouveau", "nova", "nova-core"}
 class Gpus:
     """What a Linux system shows of its GPUs. Paths of device nodes.
 
-    nvidia: of NVIDIA's own driver. render: of all other drivers, with the name of each kernel driver ("" where /sys does not
-    tell). compute: of AMD's compute stack. direct3d: of Windows, in WSL. closed: those that this user may not open.
-    capabilities: of the NVIDIA driver that the container has, None where the setting is absent. contained: whether this
-    process runs in a container.
+    nvidia: of NVIDIA's own driver. render: of all other drivers, with the name of each kernel driver (""
+    where /sys does not tell). compute: of AMD's compute stack. direct3d: of Windows, in WSL. closed: those
+    that this user may not open. capabilities: of the NVIDIA driver that the container has, None where the
+    setting is absent. contained: whether this process runs in a container.
     """
 
     nvidia: tuple[str, ...] = ()
@@ -234,7 +235,7 @@ def _kernel_driver(root: Path, node: str) -> str:
 
 
 def hidden_gpus(gpus: Gpus) -> str | None:
-    """Why the GPUs of this system are not among Vulkan's devices, with the cure, as one sentence; None without GPUs."""
+    """Why Vulkan offers none of this system's GPUs, with the cure, as one sentence; None without GPUs."""
     if not gpus.nodes:
         return None
     return f"this machine has a GPU ({', '.join(gpus.nodes)}), but no Vulkan driver offers it: {_cure(gpus)}"
@@ -270,8 +271,8 @@ _warned = False
 
 
 def warn_of_hidden_gpus(chosen: str, stacklevel: int = 1, gpus: Gpus | None = None) -> None:
-    """Warns, once a process, that dressi runs on the CPU (the device of the name ``chosen``) though the system has a GPU.
-    Says nothing where the user named the drivers."""
+    """Warns, once a process, that dressi runs on the CPU (the device of the name ``chosen``) though the
+    system has a GPU. Says nothing where the user named the drivers."""
     global _warned
     if _warned or current().driver_files():
         return

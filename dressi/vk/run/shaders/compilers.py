@@ -25,8 +25,8 @@ _EXTENSIONS = {"vertex": "vert", "fragment": "frag", "compute": "comp"}
 
 
 class Compiler(ABC):
-    """Compiles GLSL to SPIR-V. identity: differs between compilers whose results may differ. in_process: False for
-    programs that run as processes."""
+    """Compiles GLSL to SPIR-V. identity: of its results. in_process: False for programs that run as
+    processes."""
 
     in_process = True
 
@@ -47,7 +47,8 @@ class Compiler(ABC):
         return f"{self.kind} ({self.path})"
 
 
-# glslang's C interface ------------------------------------------------------------------------------------------
+# glslang's C interface
+# ------------------------------------------------------------------------------------------
 
 # glslang's DefaultTBuiltInResource, for libraries that do not export it: 102 limits, then nine switches that
 # are "true". More ones follow them, so that a later release with more limits reads sensible numbers.
@@ -82,7 +83,8 @@ class _Input(ctypes.Structure):
 _GLSL, _VULKAN, _SPV, _NO_PROFILE = 1, 1, 1, 1
 _VULKAN_VERSION, _SPIRV_VERSION = 1 << 22 | 1 << 12, 1 << 16 | 3 << 8
 _MESSAGES = 1 << 3 | 1 << 4  # the rules of SPIR-V and of Vulkan
-# glslang_spv_options_t: a byte a switch, of which the third is disable_optimizer. Later releases append switches.
+# glslang_spv_options_t: a byte a switch, of which the third is disable_optimizer. Later releases append
+# switches.
 _SPV_OPTIONS = b"\0\0\1" + bytes(61)
 _LANGUAGE = {"vertex": 0, "fragment": 4, "compute": 5}
 
@@ -114,8 +116,8 @@ def _declare(library: Any, prefix: str, signatures: _Signatures) -> None:
 
 
 class GlslangLibrary(Compiler):
-    """glslang's C interface in a shared library, or, before release 14, in two: the other one writes SPIR-V. Raises OSError or
-    AttributeError when `path` is not one."""
+    """glslang's C interface in a shared library, or, before release 14, in two: the other one writes SPIR-V.
+    Raises OSError or AttributeError when `path` is not one."""
 
     def __init__(self, path: Path):
         super().__init__("glslang", path)
@@ -136,8 +138,8 @@ class GlslangLibrary(Compiler):
     def _generator(self, library: Any) -> Callable[[int, int], None]:
         """Writes the SPIR-V of a program, without the validator of SPIRV-Tools where it can be left out.
 
-        By default glslang runs it on each module, which takes 40 % of the time, and does not show what it finds. The
-        validation layer of Vulkan runs the same one.
+        By default glslang runs it on each module, which takes 40 % of the time, and does not show what it
+        finds. The validation layer of Vulkan runs the same one.
         """
         with suppress(AttributeError):
             generate = library.glslang_program_SPIRV_generate_with_options
@@ -158,7 +160,8 @@ class GlslangLibrary(Compiler):
         return ctypes.addressof(self._keep)
 
     def compile(self, shaders: Sequence[Shader]) -> list[bytes]:
-        # ctypes releases the interpreter's lock during a call, so threads compile in parallel. Few shaders do not need it.
+        # ctypes releases the interpreter's lock during a call, so threads compile in parallel. Few shaders do
+        # not need it.
         if len(shaders) < 8:
             return [self._one(shader) for shader in shaders]
         with ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
@@ -217,7 +220,8 @@ _SHADERC: _Signatures = {
 
 
 class ShadercLibrary(Compiler):
-    """shaderc's C interface in a shared library (glslang inside). Raises OSError or AttributeError when `path` is not one."""
+    """shaderc's C interface in a shared library (glslang inside). Raises OSError or AttributeError for
+    others."""
 
     def __init__(self, path: Path):
         super().__init__("shaderc", path)
@@ -305,7 +309,8 @@ class Parts:
 
 
 def load_with_partner(path: Path, partner: str, function: str) -> Any:
-    """The library at ``path``; where it lacks ``function`` and the file ``partner`` is beside it, both as one.
+    """The library at ``path``; where it lacks ``function`` and the file ``partner`` is beside it, both as
+    one.
 
     The partner may need names of the library without saying where they are. Raises OSError.
     """
@@ -315,8 +320,8 @@ def load_with_partner(path: Path, partner: str, function: str) -> Any:
 
 
 def _both(path: Path, other: Path) -> Parts:
-    """In a namespace of their own where the system has that (glibc). With names that the whole process sees, another version of
-    the library, which a driver may bring, would call into this one."""
+    """In a namespace of their own where the system has that (glibc). With names that the whole process sees,
+    another version of the library, which a driver may bring, would call into this one."""
     system = ctypes.CDLL(None)
     if not hasattr(system, "dlmopen"):
         return Parts(ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL), ctypes.CDLL(str(other)))

@@ -9,13 +9,14 @@ from dressi.ad.includes import is_own
 from dressi.errors import ShaderError
 from dressi.vk.plan.glsl.shaders import ShaderSource
 
-# "ERROR: 0:12: 'x' : undeclared identifier" of glslang, "name:12: error: 'x' : undeclared identifier" of shaderc
+# "ERROR: 0:12: 'x' : undeclared identifier" of glslang, "name:12: error: 'x' : undeclared identifier" of
+# shaderc
 _LINE = re.compile(r"^(?:ERROR: [^:\s]*:(\d+): |.*?:(\d+): error: )(.*)$", re.MULTILINE)
 _AROUND = 3  # lines of the generated source shown before and after the one with the error
 
 
 class Shader(NamedTuple):
-    """One job of a compiler: GLSL text, "vertex" | "fragment" | "compute", a name for messages, and whether subgroups
+    """One job of a compiler: GLSL, "vertex" | "fragment" | "compute", a name for messages, whether subgroups
     multiply matrices."""
 
     source: str
@@ -25,7 +26,7 @@ class Shader(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Consecutive lines of a shader that come from one source: the snippet of a Function, or an included file."""
+    """Consecutive lines of a shader from one source: the snippet of a Function, or an included file."""
 
     first: int  # from 1
     last: int

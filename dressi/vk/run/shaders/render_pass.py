@@ -15,8 +15,8 @@ from ..device.memory import DeviceImage
 
 @dataclass
 class DrawTarget:
-    """A render pass with its framebuffer and area. clears: a value for each attachment up to the last one that is cleared.
-    compatibility: equal for render passes with which the same pipelines may be used (Vulkan, Render Pass Compatibility)."""
+    """A render pass with its framebuffer and area. clears: a value for each attachment up to the last that is
+    cleared. compatibility: equal where the same pipelines may be used (Vulkan, Render Pass Compatibility)."""
 
     render_pass: Any
     framebuffer: Any
@@ -62,11 +62,11 @@ def make_target(
     *,
     may_skip: bool = False,
 ) -> DrawTarget:
-    """A render pass with a subpass for each SubStage. Rasters clear their face to -1, what fragments write beside it
-    to its background, and their depth to 1; sums over fragments begin at 0.
+    """A render pass with a subpass for each SubStage. Rasters clear their face to -1, what fragments write
+    beside it to its background, and their depth to 1; sums over fragments begin at 0.
 
-    Attachments of Variables in ``passing`` are not stored; depths are stored if a scatter tests them later. may_skip: the
-    draws may be switched off; stored attachments then keep what they hold.
+    Attachments of Variables in ``passing`` are not stored; depths are stored if a scatter tests them later.
+    may_skip: the draws may be switched off; stored attachments then keep what they hold.
     """
     vk = device.vk
     table = _Attachments()
@@ -128,7 +128,7 @@ def make_target(
 def make_scatter_target(
     device: Device, depth: DeviceImage | None, size: tuple[int, int], name: str
 ) -> DrawTarget:
-    """A render pass for draws that only add into buffers, tested against the depth of a raster, or not at all."""
+    """A render pass for draws that only add into buffers, tested against a raster's depth or not at all."""
     vk = device.vk
     images = [] if depth is None else [depth]
     attachments = [_attachment(vk, image, vk.VK_ATTACHMENT_LOAD_OP_LOAD, stored=True) for image in images]
@@ -164,7 +164,7 @@ def _made(
     clears: list[Any],
     name: str,
 ) -> DrawTarget:
-    """structure: of the subpasses, what decides with which pipelines they may be used. pairs: of subpasses that are ordered."""
+    """structure: what of the subpasses decides which pipelines may be used. pairs: ordered subpasses."""
     vk = device.vk
     dependencies = [_dependency(vk, *pair) for pair in pairs]
     info = vk.VkRenderPassCreateInfo(
@@ -201,13 +201,14 @@ def _clear(vk: Any, v: Variable) -> Any:
 
 
 def _ordered(table: _Attachments) -> list[tuple[int, int]]:
-    """Every two subpasses that share an attachment. Nothing outside of the pass is ordered with them: the barriers of
-    the plan order passes, and no layout changes."""
+    """Every two subpasses that share an attachment. Nothing outside of the pass is ordered with them: the
+    barriers of the plan order passes, and no layout changes."""
     pairs = set()
     for k, writers in table.written.items():
         for source in writers:
             pairs.update((source, user) for user in table.used[k] if user > source)
-    # An attachment that is only read is also stored, after its last user: the others must have read it by then.
+    # An attachment that is only read is also stored, after its last user: the others must have read it by
+    # then.
     for users in table.used.values():
         pairs.update((user, users[-1]) for user in users if user < users[-1])
     return sorted(pairs)
