@@ -1,11 +1,33 @@
-"""Random graphs for tests: pixels, fetches, reductions, gathers and scatters, of several sizes and batches."""
+"""Graphs and engines for tests. Random graphs: pixels, fetches, reductions, gathers and scatters, of several sizes and batches."""
 
 import numpy as np
 
-from dressi import FLOAT, INT, VEC2, VEC3, VEC4, F, Variable, VType, gradient
+from dressi import FLOAT, INT, VEC2, VEC3, VEC4, DressiAD, F, Variable, VType, gradient
+from dressi.ad.evaluate import evaluate
 from dressi.ad.program import Program
 
 SIZE, BATCH = (7, 5), 2
+
+
+def optimising(device, loss, optimizer, parameters, **options) -> DressiAD:
+    """An engine that minimises a loss."""
+    ad = DressiAD(device, **options)
+    ad.set_loss(loss)
+    ad.set_optimizer(optimizer, parameters)
+    return ad
+
+
+def program_of(outputs) -> Program:
+    return Program({f"output {k}": v for k, v in enumerate(outputs)})
+
+
+def check_values(run, outputs, bound: float) -> None:
+    """Runs a step. Its values are those in float64 but for a part of the largest."""
+    run.run()
+    run.wait()
+    for v, expected in zip(outputs, evaluate(outputs), strict=True):
+        error = np.abs(run.recv(v) - expected).max() / max(np.abs(expected).max(), 1e-30)
+        assert error < bound, (v, error / 2.0**-24)
 
 
 def _leaf(rng: np.random.Generator, vtype: VType, size, batch, name) -> Variable:

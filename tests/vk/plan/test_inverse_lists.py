@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from graphs import optimising
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -133,9 +134,7 @@ def test_lists_follow_the_indices_that_are_sent(device):
 def test_indices_sent_before_the_lists_are_made(device):
     loss, positions, corners = mesh_problem()
     other = np.random.default_rng(8).integers(0, 8, 20)
-    with DressiAD(device) as ad:
-        ad.set_loss(loss)
-        ad.set_optimizer(sgd(0.1), [positions])
+    with optimising(device, loss, sgd(0.1), [positions]) as ad:
         ad.send(corners, other)
         ad.step(1)
         moved = ad.recv(positions)
@@ -162,9 +161,7 @@ def test_steps_are_those_of_scatters_and_programs_share_the_lists(device):
     losses = []
     for options in (DEFAULT, SCATTERED):
         loss, positions, _ = mesh_problem()
-        with DressiAD(device, options=options) as ad:
-            ad.set_loss(loss)
-            ad.set_optimizer(sgd(0.05), [positions])
+        with optimising(device, loss, sgd(0.05), [positions], options=options) as ad:
             ad.set_output("slope", gradient(loss, [positions])[0])
             ad.step(20)
             ad.recv("slope")
@@ -241,9 +238,7 @@ def test_more_views_do_not_change_the_plan():
 def test_a_list_longer_than_loops_may_be_is_refused_and_nothing_is_set(device, monkeypatch):
     monkeypatch.setattr(scatter, "MOST", 10)
     loss, positions, corners = mesh_problem()
-    with DressiAD(device) as ad:
-        ad.set_loss(loss)
-        ad.set_optimizer(sgd(0.1), [positions])
+    with optimising(device, loss, sgd(0.1), [positions]) as ad:
         ad.step(1)
         before = ad.recv(positions)
         with pytest.raises(

@@ -6,14 +6,15 @@ import time
 
 import numpy as np
 import pytest
+from graphs import optimising
 
 from dressi import FLOAT, INT, VEC3, DressiAD, F, GraphError, InputError, Variable, adam, gradient, jvp, sgd
 from dressi.ad.evaluate import evaluate as meaning
 from dressi.ad.objective import HISTORY
 from dressi.ad.optim import Clocked, clock, exponential, per_parameter
 from dressi.ad.traversal import leaves
-from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.evaluations import Evaluator, evaluate
+from dressi.vk.run.executor import VulkanExecutor
 
 
 def scene():
@@ -68,9 +69,7 @@ def test_every_value_is_that_of_the_present_leaves(device, record):
 
 def test_losses_are_those_before_each_update(device):
     x, *_, loss = scene()
-    with DressiAD(device) as ad:
-        ad.set_loss(loss)
-        ad.set_optimizer(sgd(0.5), [x])
+    with optimising(device, loss, sgd(0.5), [x]) as ad:
         read = []
         for _ in range(4):
             read.append(float(ad.recv("loss")))
@@ -81,9 +80,7 @@ def test_losses_are_those_before_each_update(device):
 def test_outputs_that_simplify_to_a_parameter_are_like_the_others(device):
     x, *_, loss = scene()
     flag = Variable(FLOAT, name="flag", data=np.ones((1, 1, 1)))
-    with DressiAD(device) as ad:
-        ad.set_loss(loss)
-        ad.set_optimizer(sgd(0.5), [x])
+    with optimising(device, loss, sgd(0.5), [x]) as ad:
         for name, v in {
             "times one": x * 1.0,
             "select": F.select(flag, x, x),
@@ -165,9 +162,7 @@ def small(device, *names):
         Variable(FLOAT, (4, 1), name=n, data=np.linspace(1, 2, 4).reshape(1, 1, 4))
         for n in names or ("x", "y")
     )
-    ad = DressiAD(device)
-    ad.set_loss(F.sum(F.square(x)) + F.sum(F.square(y)))
-    ad.set_optimizer(adam(0.1), [x, y])
+    ad = optimising(device, F.sum(F.square(x)) + F.sum(F.square(y)), adam(0.1), [x, y])
     return ad, x, y
 
 
@@ -252,9 +247,7 @@ def test_adams_first_move_is_the_rate(device):
     for beta in (0.9, 0.999, 0.99999, 0.0):
         x = Variable(FLOAT, (3, 1), name="x", data=np.zeros((1, 1, 3)))
         slope = Variable(FLOAT, (3, 1), data=np.array([[[1.0, -3.0, 1e-2]]]))
-        with DressiAD(device) as ad:
-            ad.set_loss(F.sum(x * slope))
-            ad.set_optimizer(adam(1.0, betas=(0.9, beta), eps=0.0), [x])
+        with optimising(device, F.sum(x * slope), adam(1.0, betas=(0.9, beta), eps=0.0), [x]) as ad:
             ad.step()
             assert np.abs(ad.recv(x).ravel() - [-1.0, 1.0, -1.0]).max() < 2e-6
             ad.step(9)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from graphs import optimising
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -118,9 +119,7 @@ def test_easy_systems_make_no_inverse(device):
 @pytest.mark.parametrize("options", [{"iterations": 128}, {"independent": False, "iterations": 100}], ids=str)
 def test_solvers_of_few_iterations_make_no_inverse(device, options):
     residuals, x, _ = path()
-    with DressiAD(device) as ad:
-        ad.set_loss(residuals)
-        ad.set_optimizer(GaussNewton(**options), [x])
+    with optimising(device, residuals, GaussNewton(**options), [x]) as ad:
         ad.step(2)
         assert not ad.state()["x.coarse"].any()
 
@@ -149,9 +148,7 @@ def test_the_inverse_is_made_anew_after_as_many_iterations_as_it_takes(device):
 @pytest.mark.one_driver
 def test_a_restored_run_repeats_itself(device):
     residuals, x, _ = path()
-    with DressiAD(device) as ad:
-        ad.set_loss(residuals)
-        ad.set_optimizer(GaussNewton(iterations=150, forcing=0.3), [x])
+    with optimising(device, residuals, GaussNewton(iterations=150, forcing=0.3), [x]) as ad:
         state = ad.state()
         ad.step(2)
         first = ad.recv(x)
@@ -169,9 +166,7 @@ def test_several_lists_of_which_one_is_frozen(device):
     node, middle = (Variable.of(np.zeros(n), name=f"list{n}") for n in (count, count - 1))
     left, right = (F.lookup(node, Variable.of(np.arange(count - 1) + k)) for k in (0, 1))
     residuals = [middle - left - 1.0, right - middle - 1.0, F.lookup(node, index([0])) - 5.0]
-    with DressiAD(device) as ad:
-        ad.set_loss(residuals)
-        ad.set_optimizer(GaussNewton(iterations=400, tolerance=0.0), [node, middle])
+    with optimising(device, residuals, GaussNewton(iterations=400, tolerance=0.0), [node, middle]) as ad:
         ad.step(2)
         assert_allclose(ad.recv(node), 5.0 + 2.0 * np.arange(count), atol=0.05)
         assert ad.state()["list99.coarse"].any()
@@ -206,9 +201,7 @@ def test_batches_of_lists_have_no_coarse_space(device):
     x = Variable.of(np.zeros((3, 200)), name="x", batched=True)
     first, second = (Variable.of(np.arange(199) + k) for k in (0, 1))
     residuals = [x - Variable.of(rows, batched=True), F.lookup(x, second) - F.lookup(x, first)]
-    with DressiAD(device) as ad:
-        ad.set_loss(residuals)
-        ad.set_optimizer(LevenbergMarquardt(independent=True), [x])
+    with optimising(device, residuals, LevenbergMarquardt(independent=True), [x]) as ad:
         ad.step(4)
         assert coarse.AGE not in ad.state()
         steps = np.eye(200)[1:] - np.eye(200)[:-1]
@@ -232,8 +225,6 @@ def test_random_graphs_are_solved(device, seed):
     residuals = [a - b, F.lookup(x, Variable.of(held)) - Variable.of(goal)]
     matrix = np.concatenate([np.eye(count)[edges[0]] - np.eye(count)[edges[1]], np.eye(count)[held]])
     right = np.concatenate([np.zeros((edges.shape[1], *goal.shape[1:])), goal])
-    with DressiAD(device) as ad:
-        ad.set_loss(residuals)
-        ad.set_optimizer(GaussNewton(iterations=400, tolerance=0.0), [x])
+    with optimising(device, residuals, GaussNewton(iterations=400, tolerance=0.0), [x]) as ad:
         ad.step(2)
         assert_allclose(ad.recv(x), np.linalg.lstsq(matrix, right)[0], atol=5e-3)

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from graphs import optimising
 from numpy.testing import assert_allclose, assert_array_equal
 from smoothing import smoothed, smoothing
 
@@ -26,9 +27,7 @@ SOLVERS = [GaussNewton(), LevenbergMarquardt(), GaussNewton(line_search=0), Gaus
 @pytest.mark.release("swiftshader")
 def test_linear_residuals_are_solved(device, solver):
     residuals, image, data = smoothing()
-    with DressiAD(device) as ad:
-        ad.set_loss(residuals)
-        ad.set_optimizer(solver, [image])
+    with optimising(device, residuals, solver, [image]) as ad:
         ad.step(3)
         assert_allclose(ad.recv(image), smoothed(data.data), atol=2e-5)
 
@@ -87,9 +86,7 @@ def test_volumes_of_channels_are_solved(device, solver):
     right = F.crop(x, 1, 0, (9, 9)) - F.crop(x, 0, 0, (9, 9))
     down = F.crop(x, 0, 1, (10, 8)) - F.crop(x, 0, 0, (10, 8))
     across = F.contract("out[z, y, x] = v[z + 1, y, x] - v[z, y, x]", v=x, extents={"z": 3})
-    with DressiAD(device) as ad:
-        ad.set_loss([x - Variable.of(data[None], FLOAT), right, down, across])
-        ad.set_optimizer(solver, [x])
+    with optimising(device, [x - Variable.of(data[None], FLOAT), right, down, across], solver, [x]) as ad:
         ad.step(2)
         assert_allclose(ad.recv(x)[0], smoothed_volume(data), atol=1e-4)
 
@@ -114,9 +111,7 @@ def test_kernels_of_channels_are_those_of_each_texel(device):
 def test_kernels_of_small_residuals_are_their_squares(device, kernel):
     """A residual that 1 + s / width^2 loses in 32 bits still goes to zero."""
     x = Variable.of(1.5, name="x")
-    with DressiAD(device) as ad:
-        ad.set_loss([least_squares.Robust(x - 1.4998, kernel(2.4))])
-        ad.set_optimizer(LevenbergMarquardt(), [x])
+    with optimising(device, [least_squares.Robust(x - 1.4998, kernel(2.4))], LevenbergMarquardt(), [x]) as ad:
         ad.step(3)
         assert ad.losses()[0] == pytest.approx(2e-8, rel=1e-2)
         assert ad.recv(x).item() == pytest.approx(1.4998, rel=1e-7)
@@ -174,9 +169,7 @@ def test_problems_of_a_batch_keep_their_channels_together(device):
 def test_the_scale_of_an_energy_does_not_matter(device, scale):
     """Squares of residuals that are nearly too small, or too large, for 32 bits."""
     residuals, image, data = smoothing()
-    with DressiAD(device) as ad:
-        ad.set_loss([scale * r for r in residuals])
-        ad.set_optimizer(GaussNewton(), [image])
+    with optimising(device, [scale * r for r in residuals], GaussNewton(), [image]) as ad:
         ad.step(3)
         assert_allclose(ad.recv(image), smoothed(data.data), atol=2e-5)
 
@@ -191,9 +184,7 @@ def rosenbrock() -> tuple[list, Variable]:
 @pytest.mark.every_driver
 def test_curved_residuals_are_solved(device, solver):
     residuals, x = rosenbrock()
-    with DressiAD(device) as ad:
-        ad.set_loss(residuals)
-        ad.set_optimizer(solver, [x])
+    with optimising(device, residuals, solver, [x]) as ad:
         ad.step(60)
         assert_allclose(ad.recv(x), 1.0, atol=1e-4)
         costs = ad.losses()
@@ -210,17 +201,13 @@ def test_independent_problems_are_those_of_one(device):
     batch, alone = [], []
     solver = LevenbergMarquardt(independent=True)
     residuals, image, data = smoothing(batch=3)
-    with DressiAD(device) as ad:
-        ad.set_loss(residuals)
-        ad.set_optimizer(solver, [image])
+    with optimising(device, residuals, solver, [image]) as ad:
         ad.step(4)
         batch = ad.recv(image)
         passes = [passes_of(ad)]
     for k in range(3):
         residuals, image, one = smoothing()
-        with DressiAD(device) as ad:
-            ad.set_loss(residuals)
-            ad.set_optimizer(solver, [image])
+        with optimising(device, residuals, solver, [image]) as ad:
             ad.send(one, data.data[k : k + 1])
             ad.step(4)
             alone.append(ad.recv(image)[0])
@@ -263,14 +250,12 @@ def test_a_converged_problem_records_nothing(device, options, independent):
         assert steps < 30
         ad.step(5)
         assert len(ad.losses()) == steps
-        assert bool(ad.plans["linearize"].step.copies) != options.update_in_place
+        assert bool(ad.plans["linearize"].step.copies) != options.runs("update_in_place")
 
 
 def test_a_converged_problem_waits_until_something_is_sent(device):
     residuals, image, data = smoothing()
-    with DressiAD(device) as ad:
-        ad.set_loss(residuals)
-        ad.set_optimizer(LevenbergMarquardt(), [image])
+    with optimising(device, residuals, LevenbergMarquardt(), [image]) as ad:
         ad.step(10)
         steps, settled = len(ad.losses()), ad.recv(image)
         assert steps < 10
@@ -294,9 +279,7 @@ def test_steps_in_one_submission_are_those_of_many(device):
     found = []
     for counts in ([6], [1] * 6, [2, 3, 1]):
         residuals, x = rosenbrock()
-        with DressiAD(device) as ad:
-            ad.set_loss(residuals)
-            ad.set_optimizer(LevenbergMarquardt(iterations=3), [x])
+        with optimising(device, residuals, LevenbergMarquardt(iterations=3), [x]) as ad:
             for n in counts:
                 ad.step(n)
             found.append((ad.recv(x), ad.losses()))
@@ -334,9 +317,7 @@ def test_outliers_count_less(device, kernel):
     values = np.full(40, 2.0)
     values[::8] = 9.0
     data, x = Variable.of(values), Variable.of(1.8, name="x")
-    with DressiAD(device) as ad:
-        ad.set_loss([least_squares.Robust(x - data, kernel)])
-        ad.set_optimizer(LevenbergMarquardt(), [x])
+    with optimising(device, [least_squares.Robust(x - data, kernel)], LevenbergMarquardt(), [x]) as ad:
         ad.step(30)
         assert abs(ad.recv(x).item() - 2.0) < 0.05
         costs = ad.losses()
@@ -346,9 +327,7 @@ def test_outliers_count_less(device, kernel):
 def test_an_interrupt_ends_the_work_under_way(device):
     """Work of hours is asked for. After a ctrl-C what is queued ends soon, and the next steps go on from there."""
     residuals, image, data = smoothing()
-    with DressiAD(device) as ad:
-        ad.set_loss(residuals)
-        ad.set_optimizer(GaussNewton(function_tolerance=0.0, line_search=0), [image])
+    with optimising(device, residuals, GaussNewton(function_tolerance=0.0, line_search=0), [image]) as ad:
         ad.step()
         ad.wait()
         main = threading.main_thread().ident
@@ -368,9 +347,7 @@ def test_an_interrupt_ends_the_work_under_way(device):
 def test_excluded_texels_stay_where_they_are(device):
     _, image, data = smoothing()
     inside = Variable.of((np.arange(24) < 12) * np.ones((24, 1)), name="inside")
-    with DressiAD(device) as ad:
-        ad.set_loss([F.select(inside, image - data, 0.0)])
-        ad.set_optimizer(GaussNewton(), [image])
+    with optimising(device, [F.select(inside, image - data, 0.0)], GaussNewton(), [image]) as ad:
         ad.step(2)
         found = ad.recv(image)[0]
     assert_allclose(found[:, :12], data.data[0][:, :12], atol=1e-6)
@@ -379,9 +356,7 @@ def test_excluded_texels_stay_where_they_are(device):
 
 def test_frozen_unknowns_stay(device):
     x, y = Variable.of(1.0, name="x"), Variable.of(5.0, name="y")
-    with DressiAD(device) as ad:
-        ad.set_loss([x + y - 3.0, 0.1 * (x - y)])
-        ad.set_optimizer(LevenbergMarquardt(), [x, y])
+    with optimising(device, [x + y - 3.0, 0.1 * (x - y)], LevenbergMarquardt(), [x, y]) as ad:
         ad.freeze(y)
         ad.step(10)
         assert ad.recv(y).item() == 5.0
@@ -408,9 +383,7 @@ def test_weights_follow_a_schedule(device):
 def test_a_linear_solve_does_not_outlive_its_step(device):
     """One iteration a step solves nothing; when no step helps any more, the iterations end with the problem."""
     residuals, x = rosenbrock()
-    with DressiAD(device) as ad:
-        ad.set_loss(residuals)
-        ad.set_optimizer(GaussNewton(iterations=1, tolerance=0.0, line_search=1), [x])
+    with optimising(device, residuals, GaussNewton(iterations=1, tolerance=0.0, line_search=1), [x]) as ad:
         ad.step(400)
         state = ad.state()
         ad.step(5)
@@ -420,9 +393,7 @@ def test_a_linear_solve_does_not_outlive_its_step(device):
 
 def test_values_may_be_sent_between_steps(device):
     residuals, image, data = smoothing()
-    with DressiAD(device) as ad:
-        ad.set_loss(residuals)
-        ad.set_optimizer(GaussNewton(), [image])
+    with optimising(device, residuals, GaussNewton(), [image]) as ad:
         for k in range(1, 4):
             ad.send(data, k * data.data)
             ad.step(2)
@@ -431,9 +402,7 @@ def test_values_may_be_sent_between_steps(device):
 
 def test_adam_minimises_the_same_energy(device):
     residuals, image, data = smoothing()
-    with DressiAD(device) as ad:
-        ad.set_loss(residuals)
-        ad.set_optimizer(adam(0.1), [image])
+    with optimising(device, residuals, adam(0.1), [image]) as ad:
         ad.step(300)
         assert ad.recv("loss").item() < 1.01 * least(data.data)
 
@@ -461,20 +430,41 @@ def test_residuals_that_sum_over_an_image(device, count, model):
     assert_allclose(diagonal, expected, rtol=1e-5 if count == 6 else 2.0)
 
 
-def test_residuals_that_are_not_finite_are_named(device):
-    x = Variable.of([1.0, 2.0, 0.0, 4.0, 5.0], name="x")
-    with DressiAD(device) as ad:
-        ad.set_loss([x - 1.0, 1.0 / x])
-        ad.set_optimizer(GaussNewton(), [x])
-        with pytest.raises(InputError, match=r"residual 1 .* is inf at texel \(2, 0\)"):
-            ad.step()
+UNSOLVABLE = [
+    (
+        [1.0, 2.0, 0.0, 4.0, 5.0],
+        lambda x: [x - 1.0, 1.0 / x],
+        InputError,
+        r"residual 1 .* is inf at texel \(2, 0\)",
+    ),
+    (
+        [1.0, 2.0, 3.0, 4.0, 5.0],
+        lambda x: [1e-25 * (x - 7.0)],
+        InputError,
+        "vanish in 32 bits: .* of residual 0",
+    ),
+    (1.0, F.square, GraphError, "give set_loss a list"),
+    # x is a column of one image
+    (
+        np.ones((3, 1, 1)),
+        lambda x: [x - Variable.of(np.ones((3, 1, 6)))],
+        GraphError,
+        "batch of 3 and the unknowns of 1.*batched=True",
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "loss", "error", "words"), UNSOLVABLE)
+def test_what_cannot_be_solved_is_named(device, values, loss, error, words):
+    x = Variable.of(values, name="x")
+    solver = LevenbergMarquardt(independent=np.ndim(values) == 3)
+    with optimising(device, loss(x), solver, [x]) as ad, pytest.raises(error, match=words):
+        ad.step()
 
 
 def test_values_sent_later_that_are_not_finite_are_said(device):
     residuals, image, data = smoothing(8)
-    with DressiAD(device) as ad:
-        ad.set_loss(residuals)
-        ad.set_optimizer(LevenbergMarquardt(), [image])
+    with optimising(device, residuals, LevenbergMarquardt(), [image]) as ad:
         ad.step(3)
         found = ad.recv(image)
         ad.send(data, np.nan * data.data)
@@ -502,15 +492,6 @@ def test_a_counter_that_nobody_counts_is_said(device):
         assert all("give it to the optimizer" in str(w.message) and w.filename == __file__ for w in found)
 
 
-def test_squares_that_vanish_are_said(device):
-    x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0], name="x")
-    with DressiAD(device) as ad:
-        ad.set_loss([1e-25 * (x - 7.0)])
-        ad.set_optimizer(GaussNewton(), [x])
-        with pytest.raises(InputError, match="vanish in 32 bits: the largest value of residual 0"):
-            ad.step()
-
-
 @pytest.mark.parametrize("solver", [GaussNewton(), LevenbergMarquardt(independent=True)])
 def test_derivatives_that_are_not_finite_are_named(device, solver):
     depth = Variable.of([1.0, 2.0, np.nan, 4.0, 5.0])
@@ -518,9 +499,7 @@ def test_derivatives_that_are_not_finite_are_named(device, solver):
     seen = F.select(
         F.equal(depth, depth), F.square(x - depth), 0.0
     )  # its value is 0 at the NaN, its slope is not
-    with DressiAD(device) as ad:
-        ad.set_loss([0.1 * x, seen])
-        ad.set_optimizer(solver, [x])
+    with optimising(device, [0.1 * x, seen], solver, [x]) as ad:
         for _ in range(2):
             with pytest.raises(InputError, match=r"residual 1 .* by FLOAT x .* is nan at texel \(2, 0\)"):
                 ad.step(3)
@@ -547,9 +526,7 @@ def test_derivatives_that_are_not_finite_later_are_said(device):
 @pytest.mark.filterwarnings("default")
 def test_a_singular_system_is_said(device):
     x = Variable.of(np.arange(8.0), name="x")
-    with DressiAD(device) as ad:
-        ad.set_loss([F.crop(x, 0, 0, (5, 1)) - 1.0])
-        ad.set_optimizer(LevenbergMarquardt(), [x])
+    with optimising(device, [F.crop(x, 0, 0, (5, 1)) - 1.0], LevenbergMarquardt(), [x]) as ad:
         with pytest.warns(RuntimeWarning, match="3 of the 8 numbers of FLOAT x .* the system is singular"):
             ad.step(3)
         assert_allclose(ad.recv(x), [1, 1, 1, 1, 1, 5, 6, 7], atol=1e-5)
@@ -577,32 +554,9 @@ def test_unknowns_that_no_residual_reads_are_named(device):
             ad.set_optimizer(LevenbergMarquardt(), [x, y])
 
 
-def test_a_loss_of_one_value_has_no_residuals(device):
-    x = Variable.of(1.0, name="x")
-    with DressiAD(device) as ad:
-        ad.set_loss(F.square(x))
-        ad.set_optimizer(LevenbergMarquardt(), [x])
-        with pytest.raises(GraphError, match="give set_loss a list"):
-            ad.step()
-
-
-def test_independent_problems_without_tiles_are_named(device):
-    x, data = (
-        Variable.of(np.ones((3, 1, 1)), name="x"),
-        Variable.of(np.ones((3, 1, 6))),
-    )  # x is a column of one image
-    with DressiAD(device) as ad:
-        ad.set_loss([x - data])
-        ad.set_optimizer(LevenbergMarquardt(independent=True), [x])
-        with pytest.raises(GraphError, match=r"has a batch of 3 and the unknowns of 1.*batched=True"):
-            ad.step()
-
-
 def test_all_unknowns_frozen(device):
     x = Variable.of(1.0, name="x")
-    with DressiAD(device) as ad:
-        ad.set_loss([x - 2.0])
-        ad.set_optimizer(LevenbergMarquardt(), [x])
+    with optimising(device, [x - 2.0], LevenbergMarquardt(), [x]) as ad:
         ad.freeze(x)
         with pytest.raises(GraphError, match="release one"):
             ad.step()

@@ -5,7 +5,7 @@ from itertools import accumulate, count
 
 import numpy as np
 import pytest
-from graphs import masked_program
+from graphs import masked_program, optimising
 from numpy.testing import assert_array_equal
 from random_graphs.check import on_device
 from random_graphs.programs import random_program
@@ -143,9 +143,7 @@ def test_steps_are_timed_in_slices(device, cut):
     """``profile`` submits no more at once than steps do."""
     cut(3)
     x = Variable.of(np.ones((24, 24)), name="x")
-    with DressiAD(device) as ad:
-        ad.set_loss(F.mean(F.square(x)))
-        ad.set_optimizer(adam(0.1), [x])
+    with optimising(device, F.mean(F.square(x)), adam(0.1), [x]) as ad:
         ad.step(2)
         before, records = ad.recv(x), []
         record = ad.executor.record_step
@@ -231,9 +229,7 @@ def test_steps_share_submissions_once_they_are_measured(device, monkeypatch):
         submit(info, fence)
 
     x = Variable.of(np.ones((8, 8)), name="x")
-    with DressiAD(device) as ad:
-        ad.set_loss(F.sum(F.square(x)))
-        ad.set_optimizer(adam(0.1), [x])
+    with optimising(device, F.sum(F.square(x)), adam(0.1), [x]) as ad:
         ad.step()
         ad.wait()
         monkeypatch.setattr(device.work, "submit", count_them)

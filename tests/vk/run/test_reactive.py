@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from graphs import random_program
+from graphs import optimising, random_program
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -182,10 +182,7 @@ def textured():
 
 def texture_fit(device, **options) -> DressiAD:
     *_, texture, loss = textured()
-    ad = DressiAD(device, **options)
-    ad.set_loss(loss)
-    ad.set_optimizer(adam(0.02), [texture])
-    return ad
+    return optimising(device, loss, adam(0.02), [texture], **options)
 
 
 def leaf(ad: DressiAD, name: str) -> Variable:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from graphs import optimising
 
 import dressi
 from dressi import Device, DeviceError, DressiAD, F, GraphError, InputError, Variable, adam
@@ -220,9 +221,7 @@ def test_waiting_waits_for_outputs_alone(device):
 @pytest.mark.parametrize("wrong", [20_000_000, 4, -1])
 def test_a_wrong_counter_is_an_error(device, wrong):
     x = Variable.of(np.ones((8, 8)), name="x")
-    with DressiAD(device) as ad:
-        ad.set_loss(F.sum(F.square(x)))
-        ad.set_optimizer(adam(0.1), [x])
+    with optimising(device, F.sum(F.square(x)), adam(0.1), [x]) as ad:
         ad.step(3)
         counter = ad._objective.counter
         ad._workspace.send_many({counter: np.full(counter.shape, wrong)})

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from graphs import check_values, program_of
 
 from dressi import FLOAT, VEC3, F, Variable, gradient
-from dressi.ad.evaluate import evaluate
 from dressi.ad.program import Program
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
@@ -109,10 +109,7 @@ def test_values_of_packed_operands(device, always, monkeypatch, case, form):
     made = CASES[case]()
     with VulkanExecutor(Program({"y": made}), device, options=EACH_STEP, cost=DESKTOP) as run:
         assert any(isinstance(f, Packed) for f in run.plan.program.functions)
-        run.run()
-        run.wait()
-        expected = evaluate([made])[0]
-        assert np.abs(run.recv(made) - expected).max() < ROUNDINGS * np.abs(expected).max()
+        check_values(run, [made], ROUNDINGS)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -131,11 +128,7 @@ def test_values(device, always, monkeypatch, case, form):
         assert max(len(work.schedules) for work in chains) >= 2
         texts = [text for shaders in run.plan.shaders.values() for text in shaders.sources.values()]
         assert not any("dressi_make" in text for text in texts), "an inner value is made term by term"
-        run.run()
-        run.wait()
-        expected = evaluate([made])[0]
-        error = np.abs(run.recv(made) - expected).max() / np.abs(expected).max()
-        assert error < ROUNDINGS, error / 2.0**-24
+        check_values(run, [made], ROUNDINGS)
         assert predict(run.plan, DESKTOP).totals["seconds"] > 0
 
 
@@ -146,15 +139,12 @@ def test_workgroups_load_images_once(device, always, monkeypatch):
         F.correlate(image(2, 21, 70), image(5, 3, seed=1)),
         F.matmul(image(37, 24), image(24, 70, seed=1)),
     ]
-    program = Program({f"output {k}": v for k, v in enumerate(outputs)})
+    program = program_of(outputs)
     options = replace(EACH_STEP, without=("fuse_contractions",))
     with config(check=True), VulkanExecutor(program, device, options=options, cost=DESKTOP) as run:
         found = [staged(s) for s in run.plan.sub_stages if isinstance(s.work, TiledCompute)]
         assert len(found) == 2 and all(found)
-        run.run()
-        run.wait()
-        for v, expected in zip(outputs, evaluate(outputs), strict=True):
-            assert np.abs(run.recv(v) - expected).max() < ROUNDINGS * np.abs(expected).max()
+        check_values(run, outputs, ROUNDINGS)
 
 
 def chain(width, height, *kernel) -> Program:

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from graphs import check_values, program_of
 
 from dressi import FLOAT, F, ShaderError, Variable, gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.program import Program
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import NO_MATRIX, MatrixShape, profile
@@ -62,10 +62,6 @@ CASES = {
 }
 
 
-def program_of(outputs) -> Program:
-    return Program({f"output {k}": v for k, v in enumerate(outputs)})
-
-
 def layouts(plan) -> list[ProductLayout]:
     found = [links_of(s)[-1].layout for s in plan.sub_stages if is_chain(s)]
     return [layout for layout in found if isinstance(layout, ProductLayout)]
@@ -110,11 +106,7 @@ def test_values(device, always_together, monkeypatch, case, shape):
     outputs = CASES[case]()
     with VulkanExecutor(program_of(outputs), device, options=SINGLE, cost=DESKTOP) as run:
         assert layouts(run.plan)
-        run.run()
-        run.wait()
-        for v, expected in zip(outputs, evaluate(outputs), strict=True):
-            error = np.abs(run.recv(v) - expected).max() / np.abs(expected).max()
-            assert error < 30 * 2.0**-24, v
+        check_values(run, outputs, 30 * 2.0**-24)
 
 
 @pytest.mark.parametrize("model", [DESKTOP, DATA_CENTRE, INTEGRATED], ids=lambda m: m.name)
@@ -203,11 +195,7 @@ def test_values_by_units(device, always_units, case):
     outputs = CASES[case]()
     with VulkanExecutor(program_of(outputs), device, options=HALF, cost=DESKTOP) as run:
         assert any(layout.half for layout in layouts(run.plan))
-        run.run()
-        run.wait()
-        for v, expected in zip(outputs, evaluate(outputs), strict=True):
-            error = np.abs(run.recv(v) - expected).max() / np.abs(expected).max()
-            assert error < 2.0**-18, v
+        check_values(run, outputs, 2.0**-18)
 
 
 def test_operands_are_rounded_to_11_bits(device, always_units):

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from examples import EXAMPLES
+from graphs import check_values, program_of
 
 from dressi import FLOAT, VEC3, F, Variable, gradient
 from dressi.ad.contract.contraction import ContractFunction
@@ -113,6 +114,13 @@ def tiled(whole, *rows, inputs=None) -> TiledContraction:
     return TiledContraction(*(inputs or whole.inputs), whole=whole, schedule=rows, by_hand=False)
 
 
+def source_of(y: Variable) -> str:
+    """The one shader of a plan."""
+    plan = build_plan(Program({"y": y}), profile("desktop"), shader_text)
+    (source,) = (source for shaders in plan.shaders.values() for source in shaders.sources.values())
+    return source
+
+
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.second_driver(
@@ -120,20 +128,16 @@ def tiled(whole, *rows, inputs=None) -> TiledContraction:
 )
 def test_values(device, always, case, model):
     outputs = CASES[case]()
-    program = Program({f"output {k}": v for k, v in enumerate(outputs)})
+    program = program_of(outputs)
     with VulkanExecutor(program, device, cost=MODELS[model]) as run:
         assert any(isinstance(f, TiledContraction) for f in run.plan.program.functions)
-        run.run()
-        run.wait()
-        for v, expected in zip(outputs, evaluate(outputs), strict=True):
-            error = np.abs(run.recv(v) - expected).max() / np.abs(expected).max()
-            assert error < ROUNDINGS, (v, error / 2.0**-24)
+        check_values(run, outputs, ROUNDINGS)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_meaning_is_that_of_the_contraction(always, case):
     """Packed operands and register tiles in NumPy, too."""
-    program = Program({f"output {k}": v for k, v in enumerate(CASES[case]())})
+    program = program_of(CASES[case]())
     lowered = replaced(program, tile_contractions.tile_contractions(program, Target(profile("lavapipe"))))
     assert any(isinstance(f, TiledContraction) for f in lowered.functions)
     for got, expected in zip(evaluate(lowered.roots), evaluate(program.roots), strict=True):
@@ -194,8 +198,7 @@ def test_invocations_of_a_subgroup_share_weights():
     blocks = (Unroll("c", 8), Unroll("y", 2), Unroll("r1", 3), Unroll("r2", 3))
     f = tiled(whole, Bind("x", 16), *blocks, Shuffle(8))
     assert f.loads == (12, 9)
-    plan = build_plan(Program({"y": f.output}), profile("desktop"), shader_text)
-    (source,) = (source for shaders in plan.shaders.values() for source in shaders.sources.values())
+    source = source_of(f.output)
     assert source.count("imageLoad(") + source.count("texelFetch(") == 21
     assert source.count("subgroupShuffle(") == 72
     compile_glsl(source, "compute", "tiles")
@@ -221,8 +224,7 @@ def test_a_block_loads_a_cell_once():
     assert isinstance(whole, ContractFunction)
     y = tiled(whole, Bind("x", 16), Unroll("y", 16), Unroll("r0", 2))
     assert y.loads == (2, 16)
-    plan = build_plan(Program({"y": y.output}), profile("desktop"), shader_text)
-    (source,) = (source for shaders in plan.shaders.values() for source in shaders.sources.values())
+    source = source_of(y.output)
     assert source.count("imageLoad(") + source.count("texelFetch(") == 18
 
 
@@ -263,11 +265,7 @@ def test_every_example(device, always, monkeypatch, model):
     with VulkanExecutor(program, device, cost=MODELS[model]) as run:
         made = sum(isinstance(f, TiledContraction) for f in run.plan.program.functions)
         assert made > len(SAMPLES) // 2
-        run.run()
-        run.wait()
-        for k, (v, expected) in enumerate(zip(SAMPLES, evaluate(SAMPLES), strict=True)):
-            error = np.abs(run.recv(v) - expected).max() / max(np.abs(expected).max(), 1e-30)
-            assert error < ROUNDINGS, (k, error / 2.0**-24)
+        check_values(run, SAMPLES, ROUNDINGS)
 
 
 def test_golden_glsl():
@@ -276,8 +274,7 @@ def test_golden_glsl():
     whole = F.correlate(Variable(FLOAT, (20, 7)), Variable(FLOAT, (3, 3))).creator
     assert isinstance(whole, ContractFunction)
     y = tiled(whole, Bind("x", 16), Unroll("y", 2), Unroll("r1", 3)).output
-    plan = build_plan(Program({"y": y}), profile("desktop"), shader_text)
-    (source,) = (source for shaders in plan.shaders.values() for source in shaders.sources.values())
+    source = source_of(y)
     compile_glsl(source, "compute", "tiles")
     file = Path(__file__).parents[2] / "golden" / "tiles.glsl"
     if not file.exists():
@@ -299,14 +296,10 @@ def test_tiles_in_columns(device, always):
     outputs = channels()
     limits = replace(profile("lavapipe"), max_image_dimension=120, max_framebuffer_height=120)
     assert limits.tiling(outputs[0]).columns > 1
-    program = Program({f"output {k}": v for k, v in enumerate(outputs)})
+    program = program_of(outputs)
     with VulkanExecutor(program, device, limits=limits) as run:
         assert any(isinstance(f, TiledContraction) for f in run.plan.program.functions)
-        run.run()
-        run.wait()
-        for v, expected in zip(outputs, evaluate(outputs), strict=True):
-            error = np.abs(run.recv(v) - expected).max() / np.abs(expected).max()
-            assert error < ROUNDINGS, (v, error / 2.0**-24)
+        check_values(run, outputs, ROUNDINGS)
 
 
 @pytest.mark.parametrize("model", [CPU, LAVAPIPE, SWIFTSHADER], ids=lambda m: m.name)

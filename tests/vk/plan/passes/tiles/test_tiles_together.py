@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from graphs import check_values, program_of
 
 from dressi import FLOAT, VEC3, F, Variable, gradient
 from dressi.ad.contract.contraction import ContractFunction
@@ -50,17 +51,13 @@ def layers() -> list[Variable]:
 @pytest.mark.second_driver("desktop")
 def test_layers(device, always, model):
     outputs = layers()
-    program = Program({f"output {k}": v for k, v in enumerate(outputs)})
+    program = program_of(outputs)
     with VulkanExecutor(program, device, options=EACH_STEP, cost=model) as run:
         tiles = [s for s in run.plan.sub_stages if isinstance(s.work, TiledCompute)]
         assert any(len(others) > 1 for s in tiles for others in tiled_in(s).values())
         assert any(len(tiled_in(s)) > 1 for s in tiles) == model.wide
         assert any(f.layout.tree for s in tiles for f in tiled_in(s)) == model.wide
-        run.run()
-        run.wait()
-        for v, expected in zip(outputs, evaluate(outputs), strict=True):
-            error = np.abs(run.recv(v) - expected).max() / np.abs(expected).max()
-            assert error < ROUNDINGS, (v, error / 2.0**-24)
+        check_values(run, outputs, ROUNDINGS)
         assert predict(run.plan, model).totals["seconds"] > 0
 
 
