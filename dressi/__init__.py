@@ -67,14 +67,14 @@ if TYPE_CHECKING:
         OutOfMemoryError,
         PlanError,
         ShaderError,
-    )
+    )  # fmt: skip
     from .vk.plan.model import schedules
     from .vk.plan.options import PlanOptions
     from .vk.run.device.choose import list_devices
     from .vk.run.device.device import Device
     from .vk.run.engine import DressiAD
-    from .vk.run.export import ExportedImage
     from .vk.run.evaluations import evaluate
+    from .vk.run.export import ExportedImage
 
 __version__ = "0.3.0"
 
@@ -87,73 +87,21 @@ _WHOLE = {
     "schedules": "vk.plan.model.schedules",
 }
 _MODULES = (
-    "errors",
-    "ad.types",
-    "ad.graph",
-    "ad.transform.gradient",
-    "ad.optim",
-    "ad.least_squares",
-    "vk.plan.options",
-    "vk.run.device.device",
-    "vk.run.device.choose",
-    "vk.run.evaluations",
-    "vk.run.export",
+    "errors", "ad.types", "ad.graph", "ad.transform.gradient", "ad.optim", "ad.least_squares",
+    "vk.plan.options", "vk.run.device.device", "vk.run.device.choose", "vk.run.evaluations", "vk.run.export",
     "vk.run.engine",
-)
+)  # fmt: skip
 """The modules of all other names. They are imported in this order, the quick ones first, until one has the name."""
 
 __all__ = [
-    "FLOAT",
-    "INT",
-    "IVEC2",
-    "IVEC3",
-    "IVEC4",
-    "MAT2",
-    "MAT3",
-    "MAT4",
-    "VEC2",
-    "VEC3",
-    "VEC4",
-    "Access",
-    "Device",
-    "DeviceError",
-    "DeviceLostError",
-    "DeviceNotFoundError",
-    "DressiAD",
-    "DressiError",
-    "ExportedImage",
-    "F",
-    "GaussNewton",
-    "GraphError",
-    "InputError",
-    "LevenbergMarquardt",
-    "NoDriverError",
-    "OutOfMemoryError",
-    "PixelFunction",
-    "PlanError",
-    "PlanOptions",
-    "ReduceFunction",
-    "ShaderError",
-    "VType",
-    "Variable",
-    "adam",
-    "adam_uniform",
-    "adamw",
-    "amsgrad",
-    "evaluate",
-    "gradient",
-    "hvp",
-    "jvp",
-    "least_squares",
-    "list_devices",
-    "networks",
-    "optim",
-    "per_parameter",
-    "render",
-    "schedules",
-    "sgd",
+    "FLOAT", "INT", "IVEC2", "IVEC3", "IVEC4", "MAT2", "MAT3", "MAT4", "VEC2", "VEC3", "VEC4", "Access",
+    "Device", "DeviceError", "DeviceLostError", "DeviceNotFoundError", "DressiAD", "DressiError",
+    "ExportedImage", "F", "GaussNewton", "GraphError", "InputError", "LevenbergMarquardt", "NoDriverError",
+    "OutOfMemoryError", "PixelFunction", "PlanError", "PlanOptions", "ReduceFunction", "ShaderError", "VType",
+    "Variable", "adam", "adam_uniform", "adamw", "amsgrad", "evaluate", "gradient", "hvp", "jvp",
+    "least_squares", "list_devices", "networks", "optim", "per_parameter", "render", "schedules", "sgd",
     "vjp",
-]
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -44,17 +44,10 @@ from .frameworks.raster import (
 from .frameworks.texture import TEXTURE, mips_call, texture_call
 
 __all__ = [
-    "DepthPeeler",
-    "RasterizeCudaContext",
-    "RasterizeGLContext",
-    "antialias",
-    "antialias_construct_topology_hash",
-    "interpolate",
-    "rasterize",
-    "texture",
-    "texture_construct_mip",
+    "DepthPeeler", "RasterizeCudaContext", "RasterizeGLContext", "antialias",
+    "antialias_construct_topology_hash", "interpolate", "rasterize", "texture", "texture_construct_mip",
     "wrap",
-]
+]  # fmt: skip
 
 
 torch = library("torch", "torch")

@@ -23,9 +23,9 @@ from ..vk.plan.options import PlanOptions
 from ..vk.run.device.device import Device
 from ..vk.run.device.memory import from_planes
 from ..vk.run.device.transfer import Exchange
+from ..vk.run.evaluations import shared_device
 from ..vk.run.executor import VulkanExecutor
 from ..vk.run.measure.calibration import model_of
-from ..vk.run.evaluations import shared_device
 from ..vk.run.workspace import Workspace
 from .operation import Layout, Operation, Parts, Spec, computed, spec_of
 

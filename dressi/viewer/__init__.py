@@ -17,16 +17,6 @@ from .sessions import EngineSession, FitSession, MeshSession
 from .viewer import Viewer
 
 __all__ = [
-    "Canvas",
-    "EngineSession",
-    "FitSession",
-    "Layer",
-    "MeshSession",
-    "OffscreenPresenter",
-    "Orbit",
-    "Presenter",
-    "Viewer",
-    "host_canvas",
-    "open_canvas",
-    "qt_pane",
-]
+    "Canvas", "EngineSession", "FitSession", "Layer", "MeshSession", "OffscreenPresenter", "Orbit",
+    "Presenter", "Viewer", "host_canvas", "open_canvas", "qt_pane",
+]  # fmt: skip

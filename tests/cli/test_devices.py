@@ -20,7 +20,6 @@ from dressi.cli.doctor.probe import Answer, ask, facts
 from dressi.vk.plan.glsl import writer
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.run.executor import VulkanExecutor
-from dressi.vk.run.measure.calibration import guess_of
 from dressi.vk.run.shaders import pipeline
 from dressi.vk.run.shaders.errors import Shader
 from dressi.vk.run.shaders.pyglslang import compile_many
@@ -173,9 +172,8 @@ def test_an_undefined_sum_that_nobody_notices_is_found(device: Device, monkeypat
 
 @pytest.mark.one_driver
 def test_a_rate_far_off_its_class_is_shown_and_not_judged(device: Device, monkeypatch: pytest.MonkeyPatch):
-    model = guess_of(device)
-    gpu: Any = SimpleNamespace(physical=SimpleNamespace(type="discrete"))
-    monkeypatch.setattr(probes, "guess_of", lambda _: model)
+    model = device.record
+    gpu: Any = SimpleNamespace(physical=SimpleNamespace(type="discrete"), record=model)
     monkeypatch.setattr(probes, "measure", lambda *_: replace(model, vertex_rate=1000 * model.vertex_rate))
     checks = {check.name: check for check in probes.calibration(gpu)}
     assert all(check.right for check in checks.values()) and checks["vertex_rate"].error == 1000

@@ -15,8 +15,8 @@ import dressi.viewer
 from dressi import FLOAT, MAT4, DressiAD, F, InputError, Variable, adam
 from dressi.render import MorphGeometry, Node, Scene, StrandGeometry, load_mesh, primitives
 from dressi.render.fit import FitJob
-from dressi.render.fit.graphs import term
 from dressi.render.fit import job as running
+from dressi.render.fit.graphs import term
 from dressi.viewer import EngineSession, FitSession, MeshSession, Orbit, Viewer, open_canvas
 from dressi.viewer.panel import WIDTH
 from dressi.viewer.pictures import BACKGROUND, FIT, MODES, TRUTH

@@ -22,7 +22,7 @@ from dressi.vk.plan.options import BASELINE, DEFAULT
 from dressi.vk.run.device.choose import list_devices
 from dressi.vk.run.device.device import Device
 from dressi.vk.run.executor import VulkanExecutor
-from dressi.vk.run.measure.calibration import SECONDS, guess_of, measure, sampler_errors
+from dressi.vk.run.measure.calibration import SECONDS, measure, sampler_errors
 
 SIZE = (64, 48)
 STEPS = 150
@@ -141,7 +141,7 @@ class MirroredFetch(PixelFunction):
 
 def _kinds(device: Device) -> dict[str, DeviceModel]:
     """Models that have plans keep what they hand on in textures, storage images and storage buffers."""
-    draws = replace(guess_of(device), image_load_rate=1.0, buffer_store_rate=1.0, prefers_dispatches=False)
+    draws = replace(device.record, image_load_rate=1.0, buffer_store_rate=1.0, prefers_dispatches=False)
     images = replace(draws, prefers_dispatches=True, image_load_rate=np.inf)
     rates = {"image_store_rate": 1.0, "buffer_store_rate": np.inf, "buffer_fetch_rate": np.inf}
     return {
@@ -205,7 +205,7 @@ def rounding(device: Device) -> list[Check]:
 
 def sampler(device: Device) -> list[Check]:
     """Bilinear reads by the sampler, which are as precise as the device says (``subTexelPrecisionBits``)."""
-    found, bits = sampler_errors(device, guess_of(device)), device.limits.sub_texel_precision_bits
+    found, bits = sampler_errors(device, device.record), device.limits.sub_texel_precision_bits
     promised = device.limits.bilinear_error
     return [Check("bilinear", found["bilinear"], promised, "of the range", f"{bits} bits promised")]
 
@@ -310,7 +310,7 @@ def submission(device: Device) -> list[Check]:
 def calibration(device: Device) -> list[Check]:
     """The measured model beside that of the device's class. It is shown and not judged: a busy machine or sleeping clocks are no
     fault of a driver, and results do not depend on it."""
-    guess, found = guess_of(device), measure(device, SECONDS)
+    guess, found = device.record, measure(device, SECONDS)
     rates = [f.name for f in fields(DeviceModel) if f.name.endswith("_rate") or f.name == "bandwidth"]
     checks = []
     for name in rates:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -80,11 +82,7 @@ def project_map(image: Variable | np.ndarray) -> Variable:
     tiles = Variable(FLOAT, image.size, COUNT, data=basis)
     sums = F.sum(image * solid_angles(image.size) * tiles, "xy")
     places = F.pixel_coordinates((COUNT, 1)).x
-    parts = [F.select(F.equal(places, k), F.take(sums, k), 0.0) for k in range(COUNT)]
-    result = parts[0]
-    for part in parts[1:]:
-        result = result + part
-    return result
+    return reduce(add, [F.select(F.equal(places, k), F.take(sums, k), 0.0) for k in range(COUNT)])
 
 
 def radiance(coefficients: Like, direction: Variable) -> Variable:
@@ -111,14 +109,9 @@ def _sum(coefficients: Like, direction: Variable, factors: tuple[float, ...]) ->
     table = as_variable(coefficients)
     if table.vtype is not VEC3 or table.size[0] * table.size[1] < COUNT:
         raise GraphError(f"spherical harmonics of degree 0 to 3 are a list of {COUNT} VEC3, not {table}")
-    total = None
-    for k, basis in enumerate(_polynomials(direction.x, direction.y, direction.z)):
-        factor = factors[math.isqrt(k)]
-        if factor:
-            term = F.lookup(table, k) * (basis * factor)
-            total = term if total is None else total + term
-    assert total is not None
-    return total
+    basis = enumerate(_polynomials(direction.x, direction.y, direction.z))
+    weighted = ((k, p, factors[math.isqrt(k)]) for k, p in basis)
+    return reduce(add, (F.lookup(table, k) * (p * factor) for k, p, factor in weighted if factor))
 
 
 # Distant light as spherical harmonics, on glTF materials: few numbers, for light that is not known.

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
+from itertools import product, starmap
+from operator import add
 
 from ...ad import functional as F
 from ...ad.graph import Variable
@@ -201,12 +204,10 @@ class ShadowMap:
         part = place - first
         # A box of ``width`` texels covers the first and the last of width + 1 in part.
         weights = [1.0 - part, *[F.constant((1.0, 1.0))] * (width - 1), part]
-        total = None
-        for j, down in enumerate(weights):
-            for i, along in enumerate(weights):
-                uv = (first + (i + 0.5, j + 0.5)) * (1.0 / count)
-                height = F.sample(self.height, uv, "nearest", "clamp", tolerance=0.0)
-                free = F.clamp(1.0 + (local.z - height) / slack, 0.0, 1.0) * (along.x * down.y)
-                total = free if total is None else total + free
-        assert total is not None
-        return total * (1.0 / width**2)
+
+        def free(j: int, i: int) -> Variable:
+            uv = (first + (i + 0.5, j + 0.5)) * (1.0 / count)
+            height = F.sample(self.height, uv, "nearest", "clamp", tolerance=0.0)
+            return F.clamp(1.0 + (local.z - height) / slack, 0.0, 1.0) * (weights[i].x * weights[j].y)
+
+        return reduce(add, starmap(free, product(range(width + 1), repeat=2))) * (1.0 / width**2)

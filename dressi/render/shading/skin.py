@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import count
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -79,11 +82,11 @@ class UvSurface:
     ) -> UvSurface:
         """positions: (V, 3) or VEC3 list, in the world.  faces, uv_faces: (F, 3).  uvs: (U, 2), in [0, 1].  normal_map: VEC3 in
         [-1, 1], in tangent space. Differentiable in the positions and the map."""
-        count = len(faces) if isinstance(faces, np.ndarray) else faces.count or 0
+        face_count = len(faces) if isinstance(faces, np.ndarray) else faces.count or 0
         position, faces = as_list("positions", VEC3, positions), as_list("faces", IVEC3, faces)
         uvs, uv_faces = as_list("uvs", VEC2, uvs), as_list("uv_faces", IVEC3, uv_faces)
         clip = F.vec4(uvs * 2.0 - 1.0, 0.5, 1.0)
-        face = rasterize_hard(clip, uv_faces, size=(size, size), face_count=count)
+        face = rasterize_hard(clip, uv_faces, size=(size, size), face_count=face_count)
         surface = Surface(faces, face, barycentric(clip, corners(face, uv_faces), (size, size)))
         normals = vertex_normals(position, faces)
         smooth = F.normalize(surface.interpolate(normals))
@@ -92,28 +95,21 @@ class UvSurface:
             tangent = surface.interpolate(vertex_tangents(position, faces, uvs, uv_faces), uv_faces)
             place = (F.to_float(F.pixel_coordinates((size, size))) + 0.5) * (1 / size)
             normal = mapped_normal(F.sample(normal_map, place, "bilinear", "clamp"), smooth, tangent)
-        occluders = Occluders(position, faces, count)
-        return cls(
-            F.store(covered(face)),
-            F.store(surface.interpolate(position)),
-            F.store(normal),
-            F.store(smooth),
-            occluders,
-        )
+        images = covered(face), surface.interpolate(position), normal, smooth
+        inside, point, normal, smooth = map(F.store, images)
+        return cls(inside, point, normal, smooth, Occluders(position, faces, face_count))
 
     def irradiance(self, lights: Sequence[LightSource]) -> Variable:
         """VEC3: of all lights, over pi: what a white matt surface reflects. Differentiable."""
         at = Fragment(self.point, self.normal, self.normal, White(), self.occluders)
-        total = None
-        for light in lights:
-            part = light.reflected(at)
-            total = part if total is None else total + part
-        return F.constant((0.0, 0.0, 0.0)) if total is None else total * self.inside
+        if not lights:
+            return F.constant((0.0, 0.0, 0.0))
+        return reduce(add, (light.reflected(at) for light in lights)) * self.inside
 
     def through(self, lights: Sequence[LightSource], profile: Profile) -> Variable | None:
         """VEC3: light of those with a shadow map that comes through the mesh, over pi (Jimenez et al. 2010, "Real-Time Realistic
         Skin Translucency"): by the thickness between the point and what the light meets first. None without such lights."""
-        total = None
+        parts = []
         for light in lights:
             if not isinstance(light, DirectionalLight) or light.shadow is None:
                 continue
@@ -126,11 +122,9 @@ class UvSurface:
             # Light that meets a back first came through a hole of the mesh, and its way below the surface is not known.
             entered = F.sample(shadow.front, uv, "bilinear", "clamp")
             back = entered * F.maximum(WRAP - F.dot(self.smooth, towards), 0.0)
-            part = (
-                transmitted(profile, thick) * as_variable(light.colour) * (back * (1 / ((1 + WRAP) * np.pi)))
-            )
-            total = part if total is None else total + part
-        return None if total is None else total * self.inside
+            share = back * (1 / ((1 + WRAP) * np.pi))
+            parts.append(transmitted(profile, thick) * as_variable(light.colour) * share)
+        return reduce(add, parts) * self.inside if parts else None
 
     def spread(self, light: Variable, profile: Profile) -> Variable:
         """VEC3: an image over the texture coordinates, spread by a profile. Differentiable in it, the positions and the
@@ -176,14 +170,13 @@ class UvSurface:
         offsets = np.arange(-TAPS, TAPS + 1) * STEP
         weights /= weights.sum()
         offsets /= (weights * offsets**2).sum() ** 0.5
-        total = None
-        for weight, offset in zip(weights.tolist(), offsets.tolist(), strict=True):
+
+        def sampled(weight: float, offset: float) -> Variable:
             away = step * offset
             at = place + (F.vec2(away, 0.0) if axis == 0 else F.vec2(0.0, away))
-            part = F.sample(image, at, "bilinear", "clamp") * weight
-            total = part if total is None else total + part
-        assert total is not None
-        return F.store(total)
+            return F.sample(image, at, "bilinear", "clamp") * weight
+
+        return F.store(reduce(add, map(sampled, weights.tolist(), offsets.tolist())))
 
 
 def diffused(
@@ -215,14 +208,8 @@ def diffused(
     if not (isinstance(size, int) and size > 0):
         raise InputError(f"the size of diffused light is a number of texels, at least 1, not {size!r}")
     given = [light.in_floats() for light in ([lights] if isinstance(lights, LightSource) else lights)]
-    at = UvSurface.of(
-        mesh.positions if positions is None else positions,
-        mesh.faces,
-        mesh.uvs,
-        mesh.uv_faces,
-        size,
-        normal_map,
-    )
+    positions = mesh.positions if positions is None else positions
+    at = UvSurface.of(positions, mesh.faces, mesh.uvs, mesh.uv_faces, size, normal_map)
     colour = mesh.texture if albedo is None else albedo
     if colour is None:
         colour = F.constant(tuple(mesh.color))
@@ -242,13 +229,12 @@ def transmitted(profile: Profile, thickness: Variable) -> Variable:
     >>> evaluate(transmitted(Profile([1.0], [[0, 0, 0], [1, 1, 1]]), F.constant(0.0))).ravel().tolist()
     [1.0, 1.0, 1.0]
     """
-    total = None
-    for k, deviation in enumerate(profile.deviations.tolist(), 1):
+
+    def part(k: int, deviation: float) -> Variable:
         share = F.exp(F.square(thickness / F.mul(profile.scale, deviation)) * -0.5)
-        part = _weight(profile, k) * share
-        total = part if total is None else total + part
-    assert total is not None
-    return total
+        return _weight(profile, k) * share
+
+    return reduce(add, map(part, count(1), profile.deviations.tolist()))
 
 
 def _weight(profile: Profile, k: int) -> Variable:
@@ -325,11 +311,11 @@ def burley(distances: Sequence[float]) -> Profile:
     d = np.asarray(distances, np.float64)
     if d.shape != (3,) or not ((d > 0) & np.isfinite(d)).all():
         raise InputError(f"distances of a profile are three positive numbers, not {distances!r}")
-    count = int(np.ceil(np.log(MOST * d.max() / (LEAST * d.min())) / np.log(RATIO))) + 1
-    deviations = LEAST * d.min() * RATIO ** np.arange(count)
+    number = int(np.ceil(np.log(MOST * d.max() / (LEAST * d.min())) / np.log(RATIO))) + 1
+    deviations = LEAST * d.min() * RATIO ** np.arange(number)
     radii = np.geomspace(0.1 * LEAST * d.min(), 24 * d.max(), 1000)
     basis = np.column_stack([np.ones_like(radii), 1 - np.exp(-0.5 * (radii[:, None] / deviations) ** 2)])
-    sum_row = np.full((1, count + 1), EVEN * len(radii) ** 0.5)
+    sum_row = np.full((1, number + 1), EVEN * len(radii) ** 0.5)
     weights = []
     for one in d:
         wanted = np.append(burley_within(radii, one), EVEN * len(radii) ** 0.5)

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from dressi import FLOAT, DressiAD, F, Variable
+from dressi import FLOAT, Device, DressiAD, F, Variable
 from dressi.ad.program import Program
 from dressi.config import config
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, INTEGRATED, LAVAPIPE, TILER, record_of
@@ -89,7 +89,7 @@ def gpu(device, tmp_path, monkeypatch):
         return replace(DESKTOP, name=device.name, fill_rate=DESKTOP.fill_rate * factors[-1]["fill_rate"])
 
     monkeypatch.setattr(device, "physical", replace(device.physical, type="discrete"))
-    monkeypatch.setattr(calibration, "guess_of", lambda _: DESKTOP)
+    monkeypatch.setattr(Device, "record", property(lambda _: DESKTOP))
     monkeypatch.setattr(calibration, "measure", run)
     monkeypatch.setattr(calibration, "_known", {})
     with config(cache=tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
@@ -15,7 +15,7 @@ from ....ad.graph import Variable, as_variable
 from ....ad.ops.pixel.constant import Like
 from ....errors import InputError
 from ...materials import MaterialKind, range_text
-from .microfacet import Grid, axes, by_cosine, passed, seen_from_above
+from .microfacet import Grid, axes, by_cosine, by_ggx, ggx_pdf, passed, seen_from_above
 
 Own = TypeVar("Own", bound="Bsdf")
 
@@ -206,6 +206,33 @@ def sky_on_film(frame: Frame, sky: Sky, below: Variable, f0: float, roughness: L
     """The light of a sky from a film over a matt colour (VEC3) below."""
     shine = sky.specular(frame.normal, frame.to_eye, F.constant((f0, f0, f0)), F.clamp(roughness, 0.0, 1.0))
     return SkyLight(below * sky.diffuse(frame.normal) * passed(f0, frame.n_v), shine)
+
+
+# Directions of a surface that reflects by the cosine and by lobes of GGX, each drawn as often.
+
+
+def sample_lobes(
+    frame: Frame, alphas: Sequence[Variable], chosen: Variable, u: Variable, v: Variable
+) -> Variable:
+    """``Bsdf.sample`` of lobes with these alphas."""
+    to_world = axes(frame.normal)
+    eye = F.transpose(to_world) @ frame.to_eye
+    direction = to_world @ by_cosine(u, v)
+    for k, alpha in enumerate(alphas, 1):
+        drawn = F.less(chosen, k / (1 + len(alphas)))
+        direction = F.select(drawn, direction, to_world @ by_ggx(eye, alpha, u, v))
+    return direction
+
+
+def lobes_pdf(frame: Frame, alphas: Sequence[Variable], to_light: Variable) -> Variable:
+    """``Bsdf.pdf`` of lobes with these alphas."""
+    each = 1 / (1 + len(alphas))
+    density = F.maximum(F.dot(frame.normal, to_light), 0.0) * (each / math.pi)
+    # As in ``reflected``, so that the rounding of narrow lobes cancels.
+    n_h = F.clamp(F.dot(frame.normal, F.normalize(to_light + frame.to_eye)), 0.0, 1.0)
+    for alpha in alphas:
+        density = density + each * ggx_pdf(frame.n_v, alpha, n_h)
+    return density
 
 
 # Surfaces that show their colour under any light.

@@ -22,19 +22,8 @@ from ....ad.ops.pixel.constant import Like
 from ....ad.types import FLOAT, VEC3
 from ...materials import GLTF
 from .albedo import diffuse_albedo
-from .bsdf import Bsdf, Frame, Sky, SkyLight
-from .microfacet import (
-    DIELECTRIC,
-    LEAST_COSINE,
-    alpha_of,
-    axes,
-    by_cosine,
-    by_ggx,
-    ggx,
-    ggx_pdf,
-    schlick,
-    smith,
-)
+from .bsdf import Bsdf, Frame, Sky, SkyLight, lobes_pdf, sample_lobes
+from .microfacet import DIELECTRIC, LEAST_COSINE, alpha_of, ggx, schlick, smith
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +98,7 @@ class GltfBsdf(Bsdf):
         diffuse = self.diffuse * self._enters(schlick(self.dielectric, v_h)) / math.pi
         value = diffuse + specular
         if self.sheen is not None:
-            value = under_sheen(value, self.sheen, self.sheen_roughness, n_l, n_v, n_h)
+            value = under_sheen(value, self.sheen, self._sheen_roughness, n_l, n_v, n_h)
         if self.clearcoat is not None:
             # KHR_materials_clearcoat: a layer of GGX; what is below gets what the layer lets through.
             alpha, share = alpha_of(self._coat_roughness), self._coat_share(frame)
@@ -133,15 +122,17 @@ class GltfBsdf(Bsdf):
         found = self.base * ((1.0 - self.metallic) * self.transmission)
         found = found * self._enters(schlick(self.dielectric, n_v))
         if self.sheen is not None:
-            rough = F.constant(0.0) if self.sheen_roughness is None else self.sheen_roughness
-            found = found * (
-                1.0 - strongest(self.sheen) * sheen_albedo(n_v, F.maximum(rough, LEAST_ROUGHNESS))
-            )
+            found = found * (1.0 - strongest(self.sheen) * sheen_albedo(n_v, self._sheen_roughness))
         return found if self.clearcoat is None else found * (1.0 - self._coat_share(frame))
 
     @classmethod
     def transmits(cls, parts: Container[str]) -> bool:
         return "transmission" in parts
+
+    @property
+    def _sheen_roughness(self) -> Variable:
+        rough = F.constant(0.0) if self.sheen_roughness is None else self.sheen_roughness
+        return F.maximum(rough, LEAST_ROUGHNESS)
 
     @property
     def _coat_roughness(self) -> Variable:
@@ -168,8 +159,7 @@ class GltfBsdf(Bsdf):
             diffuse = diffuse * self._enters(self.dielectric + (1.0 - self.dielectric) * power)
         specular = sky.specular(normal, to_eye, self.f0, self.roughness, self.f90)
         if self.sheen is not None:
-            rough = F.constant(0.0) if self.sheen_roughness is None else self.sheen_roughness
-            rough = F.maximum(rough, LEAST_ROUGHNESS)
+            rough = self._sheen_roughness
             below = 1.0 - strongest(self.sheen) * sheen_cover(frame.n_v, rough)
             on_top = self.sheen * sky.diffuse(normal) * sheen_albedo(frame.n_v, rough)
             diffuse, specular = diffuse * below, specular * below + on_top
@@ -197,23 +187,10 @@ class GltfBsdf(Bsdf):
 
     def sample(self, frame: Frame, chosen: Variable, u: Variable, v: Variable) -> Variable:
         """By the cosine and by each lobe of GGX, alike often."""
-        to_world, alphas = axes(frame.normal), self._alphas()
-        eye = F.transpose(to_world) @ frame.to_eye
-        direction = to_world @ by_cosine(u, v)
-        for k, alpha in enumerate(alphas, 1):
-            drawn = F.less(chosen, k / (1 + len(alphas)))
-            direction = F.select(drawn, direction, to_world @ by_ggx(eye, alpha, u, v))
-        return direction
+        return sample_lobes(frame, self._alphas(), chosen, u, v)
 
     def pdf(self, frame: Frame, to_light: Variable) -> Variable:
-        alphas = self._alphas()
-        each = 1 / (1 + len(alphas))
-        density = F.maximum(F.dot(frame.normal, to_light), 0.0) * (each / math.pi)
-        # As in ``reflected``, so that the rounding of narrow lobes cancels.
-        n_h = F.clamp(F.dot(frame.normal, F.normalize(to_light + frame.to_eye)), 0.0, 1.0)
-        for alpha in alphas:
-            density = density + each * ggx_pdf(frame.n_v, alpha, n_h)
-        return density
+        return lobes_pdf(frame, self._alphas(), to_light)
 
 
 # Sheen, as of cloth (KHR_materials_sheen): Charlie's distribution with the visibility of Neubelt and Pettineo.
@@ -300,13 +277,13 @@ def _looked_up(values: np.ndarray, name: str, cosine: Variable, roughness: Varia
 
 
 def under_sheen(
-    below: Variable, sheen: Variable, roughness: Variable | None, n_l: Variable, n_v: Variable, n_h: Variable
+    below: Variable, sheen: Variable, rough: Variable, n_l: Variable, n_v: Variable, n_h: Variable
 ) -> Variable:
     """VEC3: the BRDF with a layer of sheen; what is below is scaled down by what the sheen reflects.
 
-    below: VEC3 BRDF without sheen.  sheen: VEC3 colour.  roughness: FLOAT, None for 0. Cosines must be positive.
+    below: VEC3 BRDF without sheen.  sheen: VEC3 colour.  rough: FLOAT, at least LEAST_ROUGHNESS. Cosines must be
+    positive.
     """
-    rough = F.maximum(F.constant(0.0) if roughness is None else roughness, LEAST_ROUGHNESS)
     visibility = 0.25 / (n_l + n_v - n_l * n_v)
     albedo = F.maximum(sheen_albedo(n_v, rough), sheen_albedo(n_l, rough))
     return sheen * (charlie(n_h, rough) * visibility) + below * (1.0 - strongest(sheen) * albedo)

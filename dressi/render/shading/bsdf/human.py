@@ -20,8 +20,8 @@ from ....ad.types import VEC2, VEC3
 from ....errors import InputError
 from ...materials import Map, MaterialKind, Normals, Parameter
 from .albedo import film_albedo
-from .bsdf import Bsdf, Frame, Sky, SkyLight, sky_on_film
-from .microfacet import alpha_of, axes, by_cosine, by_ggx, film, ggx_pdf, passed
+from .bsdf import Bsdf, Frame, Sky, SkyLight, lobes_pdf, sample_lobes, sky_on_film
+from .microfacet import alpha_of, film, passed
 
 SKIN_F0 = 0.028
 """Reflection of skin, of an index of refraction of 1.4, at normal incidence."""
@@ -112,21 +112,10 @@ class SkinBsdf(Bsdf):
         return self.roughness, self.second_roughness
 
     def sample(self, frame: Frame, chosen: Variable, u: Variable, v: Variable) -> Variable:
-        to_world = axes(frame.normal)
-        eye = F.transpose(to_world) @ frame.to_eye
-        direction = to_world @ by_cosine(u, v)
-        for k, rough in enumerate(self._roughnesses, 1):
-            direction = F.select(
-                F.less(chosen, k / 3), direction, to_world @ by_ggx(eye, alpha_of(rough), u, v)
-            )
-        return direction
+        return sample_lobes(frame, [alpha_of(rough) for rough in self._roughnesses], chosen, u, v)
 
     def pdf(self, frame: Frame, to_light: Variable) -> Variable:
-        density = F.maximum(F.dot(frame.normal, to_light), 0.0) * (1 / (3 * math.pi))
-        n_h = F.clamp(F.dot(frame.normal, F.normalize(to_light + frame.to_eye)), 0.0, 1.0)
-        for rough in self._roughnesses:
-            density = density + ggx_pdf(frame.n_v, alpha_of(rough), n_h) * (1 / 3)
-        return density
+        return lobes_pdf(frame, [alpha_of(rough) for rough in self._roughnesses], to_light)
 
 
 # Teeth: wet enamel over light that spreads in it, behind lips.

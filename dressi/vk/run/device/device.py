@@ -23,7 +23,7 @@ from .capabilities import FEATURES, Capabilities, all_features, check, enabling,
 from .choose import choose, left_to_us
 from .instance import Instance, PhysicalDevice, load_vulkan
 from .queue import Queue
-from .results import DEVICE_LOST, Binding, result, sentence
+from .results import DEVICE_LOST, Binding, handle_number, result, sentence
 
 _open: list[Device] = []
 
@@ -403,13 +403,12 @@ def _handle(vk: Any, kind: str, value: Any) -> Any:
         given = vk.ffi.typeof(found).cname.removeprefix("struct ").removesuffix(" *").removesuffix("_T")
         if given.startswith("Vk") and given != kind:
             raise InputError(f"a {kind} was expected, not a {given}; pass the handles in their order")
-        found = int(vk.ffi.cast("uintptr_t", found))
-    if isinstance(found, bool) or not (found is None or hasattr(found, "__index__")):
+    elif isinstance(found, bool) or not (found is None or hasattr(found, "__index__")):
         raise InputError(
             f"a {kind} is given as a whole number or as the object of a Vulkan binding, not as {value!r}"
         )
-    number = 0 if found is None else found.__index__()
-    if not 0 < number < 1 << 64:
+    number = handle_number(found, vk)
+    if number is None:
         raise InputError(
             f"the {kind} is null or no handle ({value!r}); create it first, and adopt it before it is destroyed"
         )

@@ -121,6 +121,17 @@ class Binding:
         raise sentence(self._subject, failed, result(code)) from error
 
 
+def handle_number(value: Any, vk: Any = None) -> int | None:
+    """A handle or an address as a number: a whole number, one of ctypes, or with ``vk`` an object of a Vulkan binding. None
+    where it is none of these, or 0."""
+    number = getattr(value, "value", value)  # of ctypes
+    if vk is not None and isinstance(number, vk.ffi.CData):
+        number = int(vk.ffi.cast("uintptr_t", number))
+    if isinstance(number, bool) or not hasattr(number, "__index__") or not 0 < number.__index__() < 1 << 64:
+        return None
+    return number.__index__()
+
+
 # Arguments and structures of Vulkan calls as C values.
 #
 # The helpers of the package ``vulkan`` look every field up in the C declarations again, in each call; that took a third of

@@ -104,21 +104,15 @@ def model_of(device: Device) -> DeviceModel:
     """The model of a device: the one of this process, the kept one, else a measured one (a GPU), else the record of its
     class. Raises nothing but a DeviceLostError."""
     if device.key not in _known:
-        _known[device.key] = _kept(device) or (
-            guess_of(device) if device.physical.type == "cpu" else calibrate(device, SECONDS)
-        )
+        unmeasured = device.record if device.physical.type == "cpu" else None
+        _known[device.key] = _kept(device) or unmeasured or calibrate(device, SECONDS)
     return _known[device.key]
-
-
-def guess_of(device: Device) -> DeviceModel:
-    """The record of the device's class, without measuring."""
-    return device.record
 
 
 def calibrate(device: Device, seconds: float = ASKED) -> DeviceModel:
     """Measures a device for so many seconds at most, and keeps the result in this process and, if there is one, in the cache.
     Raises nothing but a DeviceLostError: what cannot be measured is the class's."""
-    _known[device.key] = guess_of(device)  # programs that measure are planned, too
+    _known[device.key] = device.record  # programs that measure are planned, too
     measured = measure(device, seconds)
     _known[device.key] = measured
     text = json.dumps({"method": METHOD, **measured.as_dict()})
@@ -133,7 +127,7 @@ def _file(device: Device) -> str:
 def _kept(device: Device) -> DeviceModel | None:
     """The model in the cache; None if there is none, or one that is damaged, of another version, or with figures that
     ``calibrate`` would not keep."""
-    guess = guess_of(device)
+    guess = device.record
     try:
         values = json.loads(cache.read("calibration", _file(device)) or b"null")
         if not isinstance(values, dict) or values.pop("method", None) != METHOD:
@@ -154,7 +148,7 @@ def _kept(device: Device) -> DeviceModel | None:
 def measure(device: Device, seconds: float = ASKED) -> DeviceModel:
     """Times small programs, what matters most first. Figures are rounded to powers of two, so that those of two measurements
     agree. One that does not settle, for which there is no time left, or that no device of the class has, is the class's."""
-    guess, watch = guess_of(device), _Stopwatch(device, seconds)
+    guess, watch = device.record, _Stopwatch(device, seconds)
     bounds = Bounds.of(guess, device)
     found: dict[str, Any] = {"name": device.name}
 
@@ -201,11 +195,9 @@ def measure(device: Device, seconds: float = ASKED) -> DeviceModel:
     ):
         of_reads = getattr(guess, reads)
         many, _ = rate(partial(_reading, count=FETCHES), cost, FETCHES, of_reads, 2)
-        handed = (
-            rate(partial(_handing, count=HANDED), cost, HANDED, getattr(guess, stores), HANDED + 1)[0]
-            if stores
-            else math.nan
-        )
+        handed, hand = math.nan, partial(_handing, count=HANDED)
+        if stores:
+            handed, _ = rate(hand, cost, HANDED, getattr(guess, stores), HANDED + 1)
         stored = (FETCHES * handed - HANDED * many) / (FETCHES * (HANDED + 1) - 2 * HANDED)
         read = (many - (0 if math.isnan(stored) else 2 * max(stored, 0.0))) / FETCHES
         keep(reads, _per_second(1, read))
@@ -228,10 +220,8 @@ def measure(device: Device, seconds: float = ASKED) -> DeviceModel:
     texels = max(int(2 * STEP / guess.fetch_latency), 512)
     took = watch.step(_walking(texels), preferred)
     keep("fetch_latency", took / texels)
-    keep(
-        "filter_rate",
-        rate(partial(_sampling, count=FETCHES), willing(preferred), FETCHES, guess.filter_rate)[1],
-    )
+    sampling = partial(_sampling, count=FETCHES)
+    keep("filter_rate", rate(sampling, willing(preferred), FETCHES, guess.filter_rate)[1])
     short, long = (watch.step(_chain((1, 1), n), preferred) for n in (SHORT, LONG))
     if long > 1.5 * short:  # on GPUs starts hide the difference
         keep("lanes", max(max(drawn, dispatched) * (long - short) / (LONG - SHORT), 1.0))
@@ -422,10 +412,8 @@ def _sampling(size: Size, count: int) -> Program:
 
     def make(start: Variable) -> Variable:
         image = _image(WIDE, start)
-        place = (F.to_float(F.pixel_coordinates(size)) + 0.3 + start * 1e-30) / (
-            float(WIDE[0]),
-            float(WIDE[1]),
-        )
+        pixel = F.to_float(F.pixel_coordinates(size)) + 0.3 + start * 1e-30
+        place = pixel / (float(WIDE[0]), float(WIDE[1]))
         y = F.sample(image, place, tolerance=1.0).x
         for k in range(1, count):
             y = y + F.sample(image, place + (0.013 * k, 0.007 * k), tolerance=1.0).x
@@ -442,11 +430,11 @@ def _walking(texels: int) -> Program:
 def _drawing(triangles: int, over: Size) -> Program:
     """So many triangles that cover no pixel, over an image with depth."""
     size = (256, -(-3 * triangles // 256))
-    return _counted(
-        lambda start: F.rasterize(
-            F.vec4(F.to_float(F.linear_index(size)) * 0.0, start * 1e-30, 0.5, 1.0), size=over
-        )
-    )
+
+    def make(start: Variable) -> Variable:
+        return F.rasterize(F.vec4(F.to_float(F.linear_index(size)) * 0.0, start * 1e-30, 0.5, 1.0), size=over)
+
+    return _counted(make)
 
 
 def _updating() -> Program:
@@ -479,14 +467,8 @@ def sampler_errors(device: Device, model: DeviceModel) -> dict[str, float]:
     places = np.where(rng.random(border.shape) < 0.5, near, anywhere).astype(np.float32)
     texture, uv = Variable(VEC4, TEXTURE, data=texels), Variable(VEC2, POINTS, data=places)
     filters = ("bilinear", "nearest")
-    program = Program(
-        {
-            f"{filter} {wrap}": F.sample(texture, uv, filter, wrap, tolerance=1.0)
-            for filter in filters
-            for wrap in ("repeat", "clamp")
-        },
-        (),
-    )
+    ways = [(filter, wrap) for filter in filters for wrap in ("repeat", "clamp")]
+    program = Program({" ".join(way): F.sample(texture, uv, *way, tolerance=1.0) for way in ways})
     exact = NumpyExecutor(program)
     exact.run(1)
     found: dict[str, float] = dict.fromkeys(filters, 0.0)

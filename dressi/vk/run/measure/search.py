@@ -77,14 +77,12 @@ def searched(
     name = _name(program, workspace, options, how)
     switches = _known[name] if name in _known else _kept(name)
     if switches is None:
-        known = (
-            v.data is not None if v not in workspace else v not in workspace.missing for v in program.leaves
-        )
-        lacking = [v for v, there in zip(program.leaves, known, strict=True) if not there]
+        lacking = [
+            v for v in program.leaves if (v in workspace.missing if v in workspace else v.data is None)
+        ]
         if lacking:
-            _warn(
-                f"{lacking[0]} has no value yet, so no plan is measured; send values before the plan is built"
-            )
+            text = "has no value yet, so no plan is measured; send values before the plan is built"
+            _warn(f"{lacking[0]} {text}")
             return options
         switches = _search(program, workspace, options, how)
         if switches is None:
@@ -145,15 +143,8 @@ class _Trials:
     def structure(self, options: PlanOptions) -> Hashable:
         """Equal for plans that do the same. Variables without a name are numbered through. Raises PlanError."""
         how = self._how
-        plan = build_plan(
-            self._program,
-            self._workspace.limits,
-            shader_text,
-            options,
-            how.cost,
-            how.changing,
-            every=bool(how.changing),
-        )
+        limits, every = self._workspace.limits, bool(how.changing)
+        plan = build_plan(self._program, limits, shader_text, options, how.cost, how.changing, every=every)
         numbers: dict[str, int] = {}
         text = re.sub(r"#\d+", lambda found: f"#{numbers.setdefault(found[0], len(numbers))}", str(plan))
         return plan.key, text, tuple(plan.images.slots)

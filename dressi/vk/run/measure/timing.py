@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,41 +83,29 @@ COPIES = 8
 
 def copy_bandwidth(device: Device, repeats: int = 5) -> float:
     """Bytes a second, read and written together, of copies between two images of 64 MiB; the median."""
-    vk = device.vk
     commands = Commands(device)
     images = [make_image(device, COPIED, name) for name in ("copy source", "copy target")]
     commands.initialize(images, images)
-    layers = vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1)
-    extent = vk.VkExtent3D(COPIED.width, COPIED.height, 1)
-    region = vk.VkImageCopy(srcSubresource=layers, dstSubresource=layers, extent=extent)
-    general = vk.VK_IMAGE_LAYOUT_GENERAL
 
     def write(buffer: object) -> None:
         for k in range(COPIES):
-            source, target = images[k % 2], images[1 - k % 2]
-            vk.vkCmdCopyImage(buffer, source.handle, general, target.handle, general, 1, [region])
+            commands.copy(buffer, [images[k % 2]], [images[1 - k % 2]])
             commands.barrier(buffer)
 
+    seconds = []
     try:
-        seconds = _submitted(commands, write, repeats)
+        buffer = commands.record(write)
+        for _ in range(repeats + 1):
+            start = time.perf_counter()
+            commands.submit(buffer)
+            commands.wait()
+            seconds.append(time.perf_counter() - start)
     finally:
         commands.wait()
         for image in images:
             image.destroy(device)
         commands.destroy()
-    return 2 * COPIES * COPIED.bytes / seconds
-
-
-def _submitted(commands: Commands, write: Callable[[Any], None], repeats: int) -> float:
-    """Median seconds from a submission of the recorded commands to their end; the first one does not count."""
-    buffer = commands.record(write)
-    seconds = []
-    for _ in range(repeats + 1):
-        start = time.perf_counter()
-        commands.submit(buffer)
-        commands.wait()
-        seconds.append(time.perf_counter() - start)
-    return float(np.median(seconds[1:]))
+    return 2 * COPIES * COPIED.bytes / float(np.median(seconds[1:]))  # the first one does not count
 
 
 # The Stages of a step as facts: what each is predicted to take and to move, and what it takes.

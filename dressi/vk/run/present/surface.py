@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ....errors import DeviceError, InputError
 from ..device.device import SWAPCHAIN, Device
-from ..device.results import Binding
+from ..device.results import Binding, handle_number
 
 Size = tuple[int, int]
 COPY = "let pictures go through the host instead (a canvas that copies: Qt, Jupyter, offscreen)"
@@ -42,20 +42,13 @@ class Surface:
     def __init__(self, device: Device, window: NativeWindow | Any, size: Callable[[], Size]):
         self.device, self.window, self._size = device, window, size
         self.call = Procedures(device)
-        if not self.call.has("vkCreateSwapchainKHR"):
-            raise DeviceError(
-                f"{device.name} cannot show pictures in windows: {self._absent(SWAPCHAIN)}; {COPY}"
-            )
+        if self.call.find("vkCreateSwapchainKHR") is None:
+            why = f"{SWAPCHAIN} is not enabled in the adopted device; name it in vkCreateDevice or vkCreateInstance"
+            if device.logical.owned:
+                why = f"its driver lacks {SWAPCHAIN}"
+            raise DeviceError(f"{device.name} cannot show pictures in windows: {why}; {COPY}")
         self.handle: Any = None
         self.make()
-
-    def _absent(self, extension: str) -> str:
-        """Why an extension is not enabled."""
-        if self.device.logical.owned:
-            return f"its driver lacks {extension}"
-        return (
-            f"{extension} is not enabled in the adopted device; name it in vkCreateDevice or vkCreateInstance"
-        )
 
     def make(self) -> None:
         """Make the surface (again), and check that the device presents to it."""
@@ -63,65 +56,40 @@ class Surface:
         if isinstance(self.window, NativeWindow):
             self.handle = device.own("SurfaceKHR", self._create(self.window), end=self._end)
         else:
-            self.handle = self._given(self.window)
-        supported = vk.ffi.new("VkBool32*")
-        physical = device.physical.handle
-        failed = "cannot be asked about a window"
-        self.call.must(
-            failed, "vkGetPhysicalDeviceSurfaceSupportKHR", physical, device.family, self.handle, supported
-        )
+            number = handle_number(self.window, vk)
+            if number is None:
+                raise InputError(
+                    f"a window is a NativeWindow or a VkSurfaceKHR (a whole number, not 0), not {self.window!r}"
+                )
+            self.handle = vk.ffi.cast("VkSurfaceKHR", number)
+        supported, physical = vk.ffi.new("VkBool32*"), device.physical.handle
+        failed, ask = "cannot be asked about a window", "vkGetPhysicalDeviceSurface"
+        self.call.must(failed, f"{ask}SupportKHR", physical, device.family, self.handle, supported)
         if not supported[0]:
             self.destroy()
             raise DeviceError(
                 f"{device.name} cannot show pictures in this window: its queue does not present to it; choose the "
                 f"device that drives the screen (`dressi devices` lists them), or {COPY}"
             )
-        self.formats = [
-            (found.format, found.colorSpace)
-            for found in self.call.several(
-                failed, "vkGetPhysicalDeviceSurfaceFormatsKHR", "VkSurfaceFormatKHR", physical, self.handle
-            )
-        ]
-        self.modes = self.call.several(
-            failed, "vkGetPhysicalDeviceSurfacePresentModesKHR", "VkPresentModeKHR", physical, self.handle
-        )
+        formats = self.call.several(failed, f"{ask}FormatsKHR", "VkSurfaceFormatKHR", physical, self.handle)
+        self.formats = [(found.format, found.colorSpace) for found in formats]
+        modes = f"{ask}PresentModesKHR", "VkPresentModeKHR"
+        self.modes = self.call.several(failed, *modes, physical, self.handle)
         self._check()
 
     def _create(self, window: NativeWindow) -> Any:
         device, vk = self.device, self.device.vk
         created = vk.ffi.new("VkSurfaceKHR*")
-        for creation in window.creations(vk):
-            function, info, kind = creation()
+        for function, info, kind in window.creations(vk):
             if self.call.find(function, kind) is not None:
                 failed = f"could not make a surface of the {type(window).__name__}"
-                self.call.must(
-                    failed,
-                    function,
-                    device.instance.handle,
-                    vk.ffi.cast(f"{vk.ffi.typeof(info).cname}*", vk.ffi.addressof(info)),
-                    vk.ffi.NULL,
-                    created,
-                )
+                address = vk.ffi.cast(f"{vk.ffi.typeof(info).cname}*", vk.ffi.addressof(info))
+                self.call.must(failed, function, device.instance.handle, address, vk.ffi.NULL, created)
                 return created[0]
         raise DeviceError(
             f"{device.name} cannot show pictures in a {type(window).__name__}: the Vulkan loader has no surfaces of "
             f"this system; update the loader and the driver, or {COPY}"
         )
-
-    def _given(self, surface: Any) -> Any:
-        vk = self.device.vk
-        number = getattr(surface, "value", surface)
-        if isinstance(number, vk.ffi.CData):
-            number = int(vk.ffi.cast("uintptr_t", number))
-        if (
-            isinstance(number, bool)
-            or not hasattr(number, "__index__")
-            or not 0 < number.__index__() < 1 << 64
-        ):
-            raise InputError(
-                f"a window is a NativeWindow or a VkSurfaceKHR (a whole number, not 0), not {surface!r}"
-            )
-        return vk.ffi.cast("VkSurfaceKHR", number.__index__())
 
     def _check(self) -> None:
         """Raises DeviceError where images of the surface cannot be the target of blits of float images."""
@@ -151,9 +119,8 @@ class Surface:
         """What the surface allows now; a VkResult where it is lost."""
         vk = self.device.vk
         found = vk.ffi.new("VkSurfaceCapabilitiesKHR*")
-        code = self.call(
-            "vkGetPhysicalDeviceSurfaceCapabilitiesKHR", self.device.physical.handle, self.handle, found
-        )
+        ask = "vkGetPhysicalDeviceSurfaceCapabilitiesKHR"
+        code = self.call(ask, self.device.physical.handle, self.handle, found)
         if code < 0:
             return code
         current, least, most = (
@@ -204,15 +171,13 @@ class NativeWindow(ABC):
     """A window by the handles that its system gives: whole numbers, which stay the window's own."""
 
     @abstractmethod
-    def creations(self, vk: Binding) -> list[Callable[[], Creation]]:
+    def creations(self, vk: Binding) -> Iterator[Creation]:
         """Ways to make its surface, the best first. One whose extension is not enabled is passed over."""
 
 
-def _handle(kind: str, value: Any) -> int:
-    number = getattr(value, "value", value)  # of ctypes
-    if isinstance(number, bool) or not hasattr(number, "__index__") or not 0 < number.__index__() < 1 << 64:
+def _check_handle(kind: str, value: Any) -> None:
+    if handle_number(value) is None:
         raise InputError(f"{kind} is a whole number above 0, not {value!r}; show the window first")
-    return number.__index__()
 
 
 def _xcb(display: int) -> int | None:
@@ -233,27 +198,19 @@ class X11Window(NativeWindow):
     display: int
 
     def __post_init__(self) -> None:
-        _handle("the id of an X11 window", self.window)
-        _handle("the address of an X11 display", self.display)
+        _check_handle("the id of an X11 window", self.window)
+        _check_handle("the address of an X11 display", self.display)
 
-    def creations(self, vk: Binding) -> list[Callable[[], Creation]]:
-        def xcb() -> Creation:
-            connection = vk.ffi.cast("struct xcb_connection_t*", self._connection or 0)
-            info = vk.VkXcbSurfaceCreateInfoKHR(connection=connection, window=self.window)
-            return Creation("vkCreateXcbSurfaceKHR", info)
-
-        def xlib() -> Creation:
-            display = vk.ffi.cast("struct Display*", self.display)
-            return Creation(
-                "vkCreateXlibSurfaceKHR", vk.VkXlibSurfaceCreateInfoKHR(dpy=display, window=self.window)
-            )
-
+    def creations(self, vk: Binding) -> Iterator[Creation]:
         # XCB first: SwiftShader has nothing else, and a loader may hand it a surface of Xlib regardless.
-        return [xcb, xlib] if self._connection else [xlib]
-
-    @property
-    def _connection(self) -> int | None:
-        return _xcb(self.display)
+        if found := _xcb(self.display):
+            connection = vk.ffi.cast("struct xcb_connection_t*", found)
+            info = vk.VkXcbSurfaceCreateInfoKHR(connection=connection, window=self.window)
+            yield Creation("vkCreateXcbSurfaceKHR", info)
+        display = vk.ffi.cast("struct Display*", self.display)
+        yield Creation(
+            "vkCreateXlibSurfaceKHR", vk.VkXlibSurfaceCreateInfoKHR(dpy=display, window=self.window)
+        )
 
 
 @dataclass(frozen=True)
@@ -264,18 +221,15 @@ class WaylandWindow(NativeWindow):
     display: int
 
     def __post_init__(self) -> None:
-        _handle("the address of a wl_surface", self.window)
-        _handle("the address of a wl_display", self.display)
+        _check_handle("the address of a wl_surface", self.window)
+        _check_handle("the address of a wl_display", self.display)
 
-    def creations(self, vk: Binding) -> list[Callable[[], Creation]]:
-        def wayland() -> Creation:
-            info = vk.VkWaylandSurfaceCreateInfoKHR(
-                display=vk.ffi.cast("struct wl_display*", self.display),
-                surface=vk.ffi.cast("struct wl_surface*", self.window),
-            )
-            return Creation("vkCreateWaylandSurfaceKHR", info)
-
-        return [wayland]
+    def creations(self, vk: Binding) -> Iterator[Creation]:
+        info = vk.VkWaylandSurfaceCreateInfoKHR(
+            display=vk.ffi.cast("struct wl_display*", self.display),
+            surface=vk.ffi.cast("struct wl_surface*", self.window),
+        )
+        yield Creation("vkCreateWaylandSurfaceKHR", info)
 
 
 def _this_program() -> int:
@@ -292,17 +246,12 @@ class Win32Window(NativeWindow):
     module: int = 0
 
     def __post_init__(self) -> None:
-        _handle("an HWND", self.window)
+        _check_handle("an HWND", self.window)
 
-    def creations(self, vk: Binding) -> list[Callable[[], Creation]]:
-        def win32() -> Creation:
-            module = self.module or _this_program()
-            info = vk.VkWin32SurfaceCreateInfoKHR(
-                hinstance=vk.ffi.cast("void*", module), hwnd=vk.ffi.cast("void*", self.window)
-            )
-            return Creation("vkCreateWin32SurfaceKHR", info)
-
-        return [win32]
+    def creations(self, vk: Binding) -> Iterator[Creation]:
+        module = vk.ffi.cast("void*", self.module or _this_program())
+        info = vk.VkWin32SurfaceCreateInfoKHR(hinstance=module, hwnd=vk.ffi.cast("void*", self.window))
+        yield Creation("vkCreateWin32SurfaceKHR", info)
 
 
 @dataclass(frozen=True)
@@ -312,26 +261,22 @@ class MetalWindow(NativeWindow):
     layer: int
 
     def __post_init__(self) -> None:
-        _handle("the address of a CAMetalLayer", self.layer)
+        _check_handle("the address of a CAMetalLayer", self.layer)
 
-    def creations(self, vk: Binding) -> list[Callable[[], Creation]]:
-        def metal() -> Creation:
-            # The binding lacks this structure; that of the extension before it has the same members.
-            info = vk.VkMacOSSurfaceCreateInfoMVK(
-                sType=vk.VK_STRUCTURE_TYPE_METAL_SURFACE_CREATE_INFO_EXT,
-                pView=vk.ffi.cast("void*", self.layer),
-            )
-            return Creation("vkCreateMetalSurfaceEXT", info, "vkCreateMacOSSurfaceMVK")
-
-        return [metal]
+    def creations(self, vk: Binding) -> Iterator[Creation]:
+        # The binding lacks this structure; that of the extension before it has the same members.
+        info = vk.VkMacOSSurfaceCreateInfoMVK(
+            sType=vk.VK_STRUCTURE_TYPE_METAL_SURFACE_CREATE_INFO_EXT, pView=vk.ffi.cast("void*", self.layer)
+        )
+        yield Creation("vkCreateMetalSurfaceEXT", info, "vkCreateMacOSSurfaceMVK")
 
 
 @dataclass(frozen=True)
 class NoWindow(NativeWindow):
     """A surface without a window (VK_EXT_headless_surface): presents to nobody, for measurements and tests."""
 
-    def creations(self, vk: Binding) -> list[Callable[[], Creation]]:
-        return [lambda: Creation("vkCreateHeadlessSurfaceEXT", vk.VkHeadlessSurfaceCreateInfoEXT())]
+    def creations(self, vk: Binding) -> Iterator[Creation]:
+        yield Creation("vkCreateHeadlessSurfaceEXT", vk.VkHeadlessSurfaceCreateInfoEXT())
 
 
 # What a swapchain is made with, chosen from what a surface offers: plain functions of numbers.
@@ -440,10 +385,6 @@ class Procedures:
             known = address != vk.ffi.NULL
             self._found[name] = vk.ffi.cast(f"PFN_{kind or name}", address) if known else None
         return self._found[name]
-
-    def has(self, name: str) -> bool:
-        """Whether the extension of a function is enabled."""
-        return self.find(name) is not None
 
     def __call__(self, name: str, *arguments: Any) -> int:
         """Call a function that is there."""

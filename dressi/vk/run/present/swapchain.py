@@ -26,7 +26,7 @@ from .surface import (
     clip,
     covered,
     overlap,
-)
+)  # fmt: skip
 
 FRAMES = 2
 """Frames that may be under way at a time."""
@@ -115,7 +115,7 @@ class Swapchain:
             raise InputError("this swapchain is closed; make another one")
         self.device.check_thread()
         for image, _ in layers:
-            _check(image, self.device)
+            _check_picture(image, self.device)
         for _ in range(ATTEMPTS):
             offer = self._offer()
             if min(offer.size) == 0:
@@ -152,25 +152,13 @@ class Swapchain:
             device.work.wait([frame.fence])
             device.vk.vkResetFences(device.handle, 1, [frame.fence])
             frame.under_way = False
-        code = self._call(
-            "vkAcquireNextImageKHR",
-            device.handle,
-            self._chain,
-            0 if self._hidden else PATIENCE,
-            frame.acquired,
-            device.vk.ffi.NULL,
-            self._index,
-        )
+        patience, null = 0 if self._hidden else PATIENCE, device.vk.ffi.NULL
+        arguments = device.handle, self._chain, patience, frame.acquired, null, self._index
+        code = self._call("vkAcquireNextImageKHR", *arguments)
         self._hidden = code in (TIMEOUT, NOT_READY)
         if self._hidden:
             return False
-        if code == OUT_OF_DATE:
-            raise _Changed
-        if code == SURFACE_LOST:
-            self._remake_surface()
-            raise _Changed
-        if code < 0:
-            self._fail(code)
+        self._check(code)
         try:
             image = self._images[self._index[0]]
             self._copies.record(frame.buffer, image.handle, self._extent, layers, smooth=self._smooth)
@@ -184,14 +172,17 @@ class Swapchain:
         self._count += 1
         shown = self._present(image)
         self._stale = code == SUBOPTIMAL or shown == SUBOPTIMAL
-        if shown == OUT_OF_DATE:
-            raise _Changed
-        if shown == SURFACE_LOST:
-            self._remake_surface()
-            raise _Changed
-        if shown < 0:
-            self._fail(shown)
+        self._check(shown)
         return True
+
+    def _check(self, code: int) -> None:
+        """Raises _Changed where a frame has to be tried again with another swapchain, DressiErrors where it failed."""
+        if code == SURFACE_LOST:
+            self._remake_surface()
+        if code in (SURFACE_LOST, OUT_OF_DATE):
+            raise _Changed
+        if code < 0:
+            self._fail(code)
 
     def _submit(self, frame: _Frame, image: _Image) -> None:
         vk = self.device.vk
@@ -244,21 +235,10 @@ class Swapchain:
         code = self._call("vkCreateSwapchainKHR", device.handle, vk.ffi.addressof(info), vk.ffi.NULL, made)
         # Even where it failed the old one is retired.
         self._drop()
-        if code == SURFACE_LOST:
-            self._remake_surface()
-            raise _Changed
-        if code == OUT_OF_DATE:
-            raise _Changed
-        if code < 0:
-            self._fail(code)
+        self._check(code)
         self._chain = device.own("SwapchainKHR", made[0], end=self._end)
-        handles = self._call.several(
-            "could not list a window's images",
-            "vkGetSwapchainImagesKHR",
-            "VkImage",
-            device.handle,
-            self._chain,
-        )
+        failed, ask = "could not list a window's images", "vkGetSwapchainImagesKHR"
+        handles = self._call.several(failed, ask, "VkImage", device.handle, self._chain)
         semaphore = vk.VkSemaphoreCreateInfo()
         self._images = [_Image(handle, device.create("Semaphore", semaphore)) for handle in handles]
         self._extent, self._stale = offer.size, False
@@ -304,7 +284,7 @@ class Swapchain:
         self.close()
 
 
-def _check(image: ExportedImage, device: Device) -> None:
+def _check_picture(image: ExportedImage, device: Device) -> None:
     if image.vtype not in (VEC3, VEC4) or image.batch != 1:
         raise GraphError(
             f"a picture in a window is a VEC3 or VEC4 of one tile, not {image.batch} of {image.vtype}; take one of "
@@ -344,9 +324,8 @@ class Copies:
             written, read = written | image.stage, read | image.access
         if layers:
             seen = vk.VkMemoryBarrier(srcAccessMask=read, dstAccessMask=vk.VK_ACCESS_TRANSFER_READ_BIT)
-            vk.vkCmdPipelineBarrier(
-                buffer, written, vk.VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, [seen], 0, None, 0, None
-            )
+            transfer = vk.VK_PIPELINE_STAGE_TRANSFER_BIT
+            vk.vkCmdPipelineBarrier(buffer, written, transfer, 0, 1, [seen], 0, None, 0, None)
         write = vk.VK_ACCESS_TRANSFER_WRITE_BIT
         general = vk.VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL
         # The acquisition is waited for at this stage, so the change of the layout comes after it.
@@ -389,16 +368,9 @@ class Copies:
             dstSubresource=self._part,
             dstOffsets=corners(*place),
         )
-        vk.vkCmdBlitImage(
-            buffer,
-            vk.ffi.cast("VkImage", plane.image),
-            image.layout,
-            target,
-            vk.VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL,
-            1,
-            [region],
-            vk.VK_FILTER_LINEAR if smooth else vk.VK_FILTER_NEAREST,
-        )
+        source, layout = vk.ffi.cast("VkImage", plane.image), vk.VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL
+        filter = vk.VK_FILTER_LINEAR if smooth else vk.VK_FILTER_NEAREST
+        vk.vkCmdBlitImage(buffer, source, image.layout, target, layout, 1, [region], filter)
 
     def _change(self, buffer: Any, image: Any, before: int, after: int, old: int, new: int) -> None:
         """A barrier of an image between transfers, to the layout ``new``."""
@@ -413,8 +385,7 @@ class Copies:
             image=image,
             subresourceRange=self._whole,
         )
-        transfer = vk.VK_PIPELINE_STAGE_TRANSFER_BIT
-        end = (
-            vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT if new == vk.VK_IMAGE_LAYOUT_PRESENT_SRC_KHR else transfer
-        )
+        transfer = end = vk.VK_PIPELINE_STAGE_TRANSFER_BIT
+        if new == vk.VK_IMAGE_LAYOUT_PRESENT_SRC_KHR:
+            end = vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT
         vk.vkCmdPipelineBarrier(buffer, transfer, end, 0, 0, None, 0, None, 1, [barrier])
