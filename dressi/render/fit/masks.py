@@ -82,32 +82,30 @@ class Background:
     def __post_init__(self) -> None:
         if not self.path.exists():
             raise InputError(
-                f"there is no '{self.path}' for --masks background; give a photograph of the background, or a folder of them"
+                f"there is no '{self.path}' for --masks background; give a photograph of the background, or a folder"
+                " of them"
             )
 
     def __call__(self, view: View, codes: np.ndarray) -> np.ndarray:
         path = self.path
         if path.is_dir():
-            found = [path / (view.image.stem + suffix) for suffix in (view.image.suffix, *SUFFIXES)]
-            path = next((file for file in found if file.is_file()), path)
+            files = [path / (view.image.stem + suffix) for suffix in (view.image.suffix, *SUFFIXES)]
+            path = next((file for file in files if file.is_file()), path)
             if path.is_dir():
-                raise InputError(
-                    f"'{path}' has no photograph of the background for '{view.image.name}'; add one of that name"
-                )
+                what = f"'{path}' has no photograph of the background for '{view.image.name}'"
+                raise InputError(f"{what}; add one of that name")
         other = read_image(path)
         if other.shape[:2] != codes.shape[:2]:
             raise InputError(
-                f"the background '{path}' has {other.shape[1]}x{other.shape[0]} pixels and '{view.image.name}'"
-                f" {codes.shape[1]}x{codes.shape[0]}; take both with the same camera"
+                f"the background '{path}' has {other.shape[1]}x{other.shape[0]} pixels and"
+                f" '{view.image.name}' {codes.shape[1]}x{codes.shape[0]}; take both with the same camera"
             )
         return difference(codes, other)
 
 
 def difference(codes: np.ndarray, background: np.ndarray) -> np.ndarray:
-    """(H, W) bool: where two pictures (H, W, C) differ by more than noise, cleaned.
-
-    The noise is estimated at the border of the picture, which should mostly show background.
-    """
+    """(H, W) bool: where two pictures (H, W, C) differ by more than noise, cleaned. The noise is estimated at the
+    border of the picture, which should mostly show background."""
     change = gaussian_filter(lab(codes) - lab(background), (0.7, 0.7, 0))
     distance = np.linalg.norm(change, axis=-1)
     least = least_distance(distance)
@@ -182,9 +180,8 @@ def box(view: View, bounds: np.ndarray) -> np.ndarray:
     camera = view.camera
     local = points @ camera.rotation.T + camera.translation
     if (local[:, 2] <= 0).any():
-        raise InputError(
-            f"the camera of '{view.image.name}' is inside or beside the object's box; check its matrices"
-        )
+        what = f"the camera of '{view.image.name}' is inside or beside the object's box"
+        raise InputError(f"{what}; check its matrices")
     plane = local[:, :2] / local[:, 2:]
     if view.lens:
         plane = view.lens.distort(plane)
@@ -192,9 +189,8 @@ def box(view: View, bounds: np.ndarray) -> np.ndarray:
     try:
         sides = ConvexHull(pixels).equations
     except (QhullError, ValueError):
-        raise InputError(
-            f"the object's box has no extent in '{view.image.name}'; check its \"bbox\""
-        ) from None
+        text = f"the object's box has no extent in '{view.image.name}'; check its \"bbox\""
+        raise InputError(text) from None
     width, height = camera.size
     y, x = np.mgrid[:height, :width] + 0.5
     inside = np.ones((height, width), dtype=bool)
@@ -214,28 +210,22 @@ def _rembg(model: str) -> MaskMaker:
     sessions: list[Any] = []
 
     def make(view: View, codes: np.ndarray) -> np.ndarray:
-        picture = (np.repeat(codes[..., :3], 3 // min(codes.shape[-1], 3), axis=-1) * 255 + 0.5).astype(
-            np.uint8
-        )
+        colours = np.repeat(codes[..., :3], 3 // min(codes.shape[-1], 3), axis=-1)
+        picture = (colours * 255 + 0.5).astype(np.uint8)
         try:
             if not sessions:
                 sessions.append(new_session(model) if model else new_session())
-            found = np.asarray(remove(picture, session=sessions[0], only_mask=True))
+            mask = np.asarray(remove(picture, session=sessions[0], only_mask=True))
         except Exception as error:  # rembg has many backends and downloads its models
             text = " ".join(str(error).split())[:200] or type(error).__name__
-            raise InputError(
-                f"rembg made no mask for '{view.image.name}': {text}; give another --masks"
-            ) from None
-        return clean(found.reshape(codes.shape[:2]) >= 128)
+            what = f"rembg made no mask for '{view.image.name}': {text}"
+            raise InputError(f"{what}; give another --masks") from None
+        return clean(mask.reshape(codes.shape[:2]) >= 128)
 
     return make
 
 
 # ---------------------------------------------------------------------------- the ways, by name
-
-
-def _background(rest: str, calibration: Calibration | None) -> MaskMaker | None:
-    return Background(Path(rest)) if rest else None
 
 
 def _threshold(rest: str, calibration: Calibration | None) -> MaskMaker | None:
@@ -249,7 +239,8 @@ def _box(rest: str, calibration: Calibration | None) -> MaskMaker | None:
     bounds = None if calibration is None else calibration.bounds
     if bounds is None:
         raise InputError(
-            '--masks box needs the object\'s box: add "bbox": [[x, y, z], [x, y, z]] to cameras.json or transforms.json'
+            '--masks box needs the object\'s box: add "bbox": [[x, y, z], [x, y, z]] to cameras.json or'
+            " transforms.json"
         )
     return lambda view, codes: box(view, bounds)
 
@@ -261,8 +252,8 @@ def _auto(rest: str, calibration: Calibration | None) -> MaskMaker | None:
         return None
     if _rembg_is_ready():
         return _rembg("")
-    found = common_masks(calibration, _points(calibration))
-    return lambda view, codes: found[view.image]
+    masks = common_masks(calibration, _points(calibration))
+    return lambda view, codes: masks[view.image]
 
 
 def _points(calibration: Calibration) -> SparsePoints | None:
@@ -282,7 +273,7 @@ def _rembg_is_ready() -> bool:
 
 MASK_WAYS = {
     "auto": Way(_auto, calibrated=True),
-    "background": Way(_background),
+    "background": Way(lambda rest, calibration: Background(Path(rest)) if rest else None),
     "threshold": Way(_threshold),
     "box": Way(_box, calibrated=True),
     "rembg": Way(lambda rest, calibration: _rembg(rest)),

@@ -30,17 +30,16 @@ from ..objectives.metrics import iou
 from .data.learned import signed_distances
 from .graphs.term import BETAS
 
-# Cameras of photographs that a calibration leaves out, by the shape and the colours that the other
-# photographs show.
+# Cameras of photographs that a calibration leaves out, by the shape and colours that the others show.
 #
 # Features of a thing without texture place few cameras. Its outlines and its shading, drawn from everywhere,
 # place the others: the search begins between the cameras that are known, and beyond them.
 
 NEIGHBOURS = 2
-"""Of each camera that is known, the others nearest to it, towards which the search begins."""
+"""The nearest others of each known camera, towards which the search begins."""
 STEP = 8.0
-"""Degrees at most between two poses, on half of the way to each of them and as far away from it: of dino,
-poses were found from 4 degrees away within 2.4 degrees, from 9 within 6."""
+"""Most degrees between two poses, half of the way to a neighbour and as far away from it: for dino, poses were
+found from 4 degrees away within 2.4 degrees, from 9 within 6."""
 LEAST = 0.85
 """IoU of a mask with the outline of the shape, with which a camera counts as found."""
 
@@ -58,19 +57,18 @@ def placed(
     known: of the photographs that the mesh was made of, in its world.  cameras: M, whose poses do not count.
     masks: (M, H, W), covered from 1/2 on.  colors: (M, H, W, 3) linear, on black. Intrinsics stay.
     """
-    center = mesh.bounding_sphere()[0]
-    views, found = between(known, center), []
+    views, result = between(known, mesh.bounding_sphere()[0]), []
     for camera, mask, color in zip(cameras, masks, colors, strict=True):
         # The camera stays, and the mesh moves.
         starts = np.linalg.inv(camera.view) @ views
         pose = find_pose(mesh, camera, mask, color, starts=starts, make_engine=make_engine)
-        found.append(camera.with_view(camera.view @ pose.to_world) if pose.iou >= LEAST else None)
-    return found
+        result.append(camera.with_view(camera.view @ pose.to_world) if pose.iou >= LEAST else None)
+    return result
 
 
 def between(cameras: Cameras, center: np.ndarray) -> np.ndarray:
-    """(S, 4, 4) world to camera: the cameras, and poses on the ways from each to its neighbours, on which the
-    axes turn evenly and the point ``center`` (3,) moves evenly, as the camera sees it.
+    """(S, 4, 4) world to camera: the cameras, and poses on the ways from each to its neighbours. On a way the axes
+    turn evenly, and the point ``center`` (3,) moves evenly as the camera sees it.
 
     >>> from dressi.render.cameras.views import ring
     >>> cameras = ring(np.zeros(3), 1.0, 8, (8, 8))
@@ -79,7 +77,7 @@ def between(cameras: Cameras, center: np.ndarray) -> np.ndarray:
     """
     turns = Rotation.from_matrix(np.array([camera.rotation for camera in cameras]))
     places = np.array([camera.rotation @ center + camera.translation for camera in cameras])
-    found = [camera.view for camera in cameras]
+    views = [camera.view for camera in cameras]
     for a in range(len(places)):
         ways = turns * turns[a].inv()
         nearest = np.argsort(ways.magnitude(), kind="stable")
@@ -90,8 +88,8 @@ def between(cameras: Cameras, center: np.ndarray) -> np.ndarray:
                 view = np.eye(4)
                 view[:3, :3] = (Rotation.from_rotvec(share * ways[b].as_rotvec()) * turns[a]).as_matrix()
                 view[:3, 3] = places[a] + share * (places[b] - places[a]) - view[:3, :3] @ center
-                found.append(view)
-    return np.stack(found)
+                views.append(view)
+    return np.stack(views)
 
 
 # The pose of a known object from pictures by calibrated cameras, from any start.
@@ -153,8 +151,7 @@ class FoundPose:
     scores: np.ndarray
     """(S,): the loss of each start."""
     descents: np.ndarray
-    """(D,): the losses of the last descents. A second one near the smallest, in another pose, means an
-    ambiguous pose."""
+    """(D,): the losses of the last descents. A second one near the smallest may mean an ambiguous pose."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,19 +170,16 @@ class _Views:
     def losses(
         self, starts: int, rows: int, radius: Variable
     ) -> tuple[Variable, Variable, Variable, Variable]:
-        """The loss of each start (FLOAT 1x1, a tile each view of a start), and the leaves of the motion:
-        base, rotation, translation."""
-        views, (width, height) = len(self.cameras), self.cameras.size
+        """The loss of each start (FLOAT 1x1, a tile for each of its views), and the leaves of the motion: base,
+        rotation, translation."""
+        (width, height), tiles = self.cameras.size, starts * len(self.cameras)
         part = min(1.0, rows / height)
         size = max(round(width * part), 8), max(round(height * part), 8)
-        base = Variable(MAT4, (1, 1), starts * views, name="base")
-        rotation, translation = (
-            list_leaf(name, VEC3, np.zeros((starts, 3))) for name in ("rotation", "translation")
-        )
-        start = Variable(
-            INT, (1, 1), starts * views, name="start",
-            data=np.repeat(np.arange(starts), views)[:, None, None],
-        )  # fmt: skip
+        base = Variable(MAT4, (1, 1), tiles, name="base")
+        nothing = np.zeros((starts, 3))
+        rotation, translation = (list_leaf(name, VEC3, nothing) for name in ("rotation", "translation"))
+        numbers = np.repeat(np.arange(starts), len(self.cameras))[:, None, None]
+        start = Variable(INT, (1, 1), tiles, name="start", data=numbers)
         step = exp_se3(F.lookup(rotation, start), F.lookup(translation, start) * self.scale)
         there = np.eye(4)
         there[:3, 3] = self.middle
@@ -199,25 +193,18 @@ class _Views:
             **self.look,
         )
         far = np.tile(signed_distances(self.masks, size), (starts, 1, 1))
-        outline = Variable(FLOAT, size, starts * views, name="outline", data=far)
+        outline = Variable(FLOAT, size, tiles, name="outline", data=far)
         target = picture.estimator.target
         assert target is not None
         loss = F.mean(F.square(picture.mask - target(outline, radius, 1)), "xy")
         if self.colours is not None:
             seen = np.tile(np.stack([resize(colour, size) for colour in self.colours]), (starts, 1, 1, 1))
-            away = picture.colour - Variable(VEC3, size, starts * views, name="pictures", data=seen)
+            away = picture.colour - Variable(VEC3, size, tiles, name="pictures", data=seen)
             # Outside of the masks a soft margin has colours that no picture shows.
             inside = np.tile(np.stack([resize(mask, size) for mask in self.masks]) > 0.999, (starts, 1, 1))
-            inside = Variable(FLOAT, size, starts * views, name="inside", data=inside)
+            inside = Variable(FLOAT, size, tiles, name="inside", data=inside)
             loss = loss + F.mean(inside * F.dot(away, away), "xy")
         return loss, base, rotation, translation
-
-    def bases(self, rotations: np.ndarray) -> np.ndarray:
-        """(S, 4, 4): x -> R (x - c) of rotations (S, 3, 3)."""
-        found = np.tile(np.eye(4), (len(rotations), 1, 1))
-        found[:, :3, :3] = rotations
-        found[:, :3, 3] = -rotations @ self.center
-        return found
 
     def score(self, bases: np.ndarray, make_engine: MakeEngine) -> np.ndarray:
         """(S,): the losses of starts (S, 4, 4), batch after batch by one graph."""
@@ -239,20 +226,16 @@ class _Views:
     def descend(
         self, bases: np.ndarray, plan: Descent, make_engine: MakeEngine
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Motions (S, 4, 4) after the steps, without the shift to the middle, and their losses (S,) at the
-        last radius."""
+        """Motions (S, 4, 4) after the steps, without the shift to the middle, and their losses (S,) at the end."""
         views = len(self.cameras)
         radius = Variable(FLOAT, name="radius")
         loss, base, rotation, translation = self.losses(len(bases), plan.rows, radius)
         with closing(make_engine()) as engine:
             engine.set_loss(F.sum(loss))
             engine.set_output("losses", loss)
-            turn, shift = (
-                optim.adam(optim.cosine(*rates, plan.steps), BETAS) for rates in (plan.turn, plan.shift)
-            )
-            engine.set_optimizer(
-                optim.per_parameter({rotation: turn, translation: shift}), [rotation, translation]
-            )
+            rates = {rotation: plan.turn, translation: plan.shift}
+            paces = {leaf: optim.adam(optim.cosine(*r, plan.steps), BETAS) for leaf, r in rates.items()}
+            engine.set_optimizer(optim.per_parameter(paces), [rotation, translation])
             engine.send(base, np.repeat(bases, views, axis=0)[:, None, None])
             rows = min(plan.rows, self.cameras.size[1])
             first, last = (FORMS[FORM].usable_radius(r, rows) for r in plan.radius)
@@ -260,10 +243,8 @@ class _Views:
                 engine.send(radius, np.full((1, 1, 1), first * (last / first) ** (step / plan.steps)))
                 engine.step()
             losses = engine.recv("losses").reshape(len(bases), views).mean(1)
-            turns, shifts = (
-                np.asarray(engine.recv(leaf), np.float64).reshape(-1, 3)[: len(bases)]
-                for leaf in (rotation, translation)
-            )
+            values = (np.asarray(engine.recv(leaf), np.float64) for leaf in (rotation, translation))
+            turns, shifts = (value.reshape(-1, 3)[: len(bases)] for value in values)
         moves = np.asarray(exp_se3(turns, shifts * self.scale), np.float64)
         return moves @ bases, losses
 
@@ -303,46 +284,39 @@ def find_pose(
     there[:3, 3] = views.middle
     if starts is None:
         given = Rotation.create_group("I").as_matrix() if rotations is None else rotations
-        bases = views.bases(_stacked(given, (3, 3), "rotations"))
-        plans, descents = DESCENTS, descents or (12, 3)
+        turns = _stacked(given, 3, "rotations")
+        bases = np.tile(np.eye(4), (len(turns), 1, 1))
+        bases[:, :3, :3], bases[:, :3, 3] = turns, -turns @ views.center
+        plans, descents, wanted = DESCENTS, descents or (12, 3), "two numbers of at least 1, such as (12, 3)"
     else:
-        bases = np.linalg.inv(there) @ _stacked(starts, (4, 4), "motions")
-        plans, descents = NEARBY, descents or (6,)
+        bases = np.linalg.inv(there) @ _stacked(starts, 4, "motions")
+        plans, descents, wanted = NEARBY, descents or (6,), "one number, such as (6,)"
     if len(descents) != len(plans) or min(descents) < 1:
-        wanted = (
-            "two numbers of at least 1, such as (12, 3)" if starts is None else "one number, such as (6,)"
-        )
         raise InputError(f"descents are {wanted}, not {descents}")
     scores = views.score(bases, make_engine)
-    found, losses = bases, scores
+    motions, losses = bases, scores
     for count, plan in zip(descents, plans, strict=True):
-        best = found[np.argsort(losses, kind="stable")[:count]]
-        found, losses = views.descend(best, plan, make_engine)
-    found = found[[int(losses.argmin())]]
+        best = motions[np.argsort(losses, kind="stable")[:count]]
+        motions, losses = views.descend(best, plan, make_engine)
+    motions = motions[[int(losses.argmin())]]
     for plan in REFINEMENT:
-        found, _ = views.descend(found, plan, make_engine)
-    to_world = there @ found[0]
+        motions, _ = views.descend(motions, plan, make_engine)
+    to_world = there @ motions[0]
     seen = render(mesh, cameras, to_world=to_world, light=None, outputs=("mask",)).mask
-    return FoundPose(
-        to_world, iou(np.reshape(seen, views.masks.shape), views.masks), there @ bases, scores, losses
-    )
+    overlap = iou(np.reshape(seen, views.masks.shape), views.masks)
+    return FoundPose(to_world, overlap, there @ bases, scores, losses)
 
 
-def _stacked(given: np.ndarray, shape: tuple[int, int], what: str) -> np.ndarray:
-    """Raises InputError."""
-    found = np.asarray(given, np.float64)
-    if found.ndim != 3 or found.shape[1:] != shape or len(found) == 0:
-        raise InputError(f"{what} to start from are an array (S, {shape[0]}, {shape[1]}), not {found.shape}")
-    return found
+def _stacked(given: np.ndarray, rows: int, what: str) -> np.ndarray:
+    stack = np.asarray(given, np.float64)
+    if stack.ndim != 3 or stack.shape[1:] != (rows, rows) or len(stack) == 0:
+        raise InputError(f"{what} to start from are an array (S, {rows}, {rows}), not {stack.shape}")
+    return stack
 
 
 def _views_given(mesh: Mesh, cameras: Any, masks: Any, colours: Any, look: dict[str, Any]) -> _Views:
-    """Raises InputError."""
-    cameras = (
-        cameras
-        if isinstance(cameras, Cameras)
-        else Cameras(np.atleast_1d(np.asarray(cameras, object)).tolist())
-    )
+    if not isinstance(cameras, Cameras):
+        cameras = Cameras(np.atleast_1d(np.asarray(cameras, object)).tolist())
     width, height = cameras.size
     shape = (len(cameras), height, width)
     masks = np.asarray(masks, np.float64)
@@ -361,24 +335,18 @@ def _views_given(mesh: Mesh, cameras: Any, masks: Any, colours: Any, look: dict[
             raise InputError(
                 f"colours beside masks of shape {shape} have the shape {(*shape, 3)}, not {colours.shape}"
             )
-    center, area = _center_and_area(mesh)
-    radius = float(np.linalg.norm(mesh.positions - center, axis=1).max())
-    return _Views(mesh, cameras, masks, colours, look, _middle(cameras, masks, area), center, radius)
-
-
-def _center_and_area(mesh: Mesh) -> tuple[np.ndarray, float]:
-    """The centroid (3,) of the surface, and the area of its convex hull."""
     areas, middles = mesh.face_areas(), mesh.positions[mesh.faces].mean(1)
     center = (middles * areas[:, None]).sum(0) / max(areas.sum(), 1e-300)
-    hull = ConvexHull(mesh.positions, qhull_options="QJ")
-    return center, float(hull.area)
+    area = float(ConvexHull(mesh.positions, qhull_options="QJ").area)
+    radius = float(np.linalg.norm(mesh.positions - center, axis=1).max())
+    return _Views(mesh, cameras, masks, colours, look, _middle(cameras, masks, area), center, radius)
 
 
 def _middle(cameras: Cameras, masks: np.ndarray, area: float) -> np.ndarray:
     """(3,): the point nearest to the rays through the middles of the masks.
 
-    With one view, or views that look along one line, the distance follows from Cauchy's formula: the mean
-    projected area of a convex body is a quarter of its surface.
+    With one view, or views along one line, the distance follows from Cauchy's formula: the mean projected area
+    of a convex body, whose hull has this area, is a quarter of its surface.
     """
     origins, directions = mask_rays(masks >= 0.5, cameras)
     far = []

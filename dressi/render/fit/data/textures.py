@@ -30,8 +30,7 @@ def with_charts(mesh: Mesh, texture_size: int) -> Mesh:
 
 
 def charted(mesh: Mesh, size: tuple[int, int]) -> np.ndarray:
-    """(H, W) bool: texels that faces of the mesh touch in a texture of ``size`` (W, H); coordinates
-    repeat."""
+    """(H, W) bool: texels that faces of the mesh touch in a texture of ``size`` (W, H); coordinates repeat."""
     assert mesh.uvs is not None and mesh.uv_faces is not None
     width, height = size
     corners = mesh.uvs[mesh.uv_faces]
@@ -46,13 +45,8 @@ def charted(mesh: Mesh, size: tuple[int, int]) -> np.ndarray:
 
 
 def dilated(texture: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """The texture (H, W, C) with every texel that is not ``inside`` (H, W) equal to the nearest one that
-    is."""
-    if inside.all() or not inside.any():
-        return texture
-    found = distance_transform_edt(~inside, return_distances=False, return_indices=True)
-    row, column = np.asarray(found)
-    return texture[row, column]
+    """The texture (H, W, C) with every texel that is not ``inside`` (H, W) equal to the nearest one that is."""
+    return texture if inside.all() or not inside.any() else texture[_nearest(inside)]
 
 
 # What the texture round compares its pictures by. A new loss is a function here and a row of ``LOSSES``.
@@ -62,9 +56,8 @@ Compare = Callable[[Variable, Variable, Variable | None], Variable]
 texel."""
 
 SIMILARITY, PERCEPTUAL = 0.2, 0.003
-"""Weights of one minus structural similarity beside .8 of the absolute differences, and of the perceptual
-distance beside the squared ones, which keep the colours. More of it, such as .02, draws patterns that the
-features do not see."""
+"""Weights of one minus structural similarity beside .8 of the absolute differences, and of the perceptual distance
+beside the squared ones, which keep the colours. More, such as .02, draws patterns that the features miss."""
 
 
 def _similarity(codes: Variable, target: Variable, weight: Variable | None) -> Variable:
@@ -77,8 +70,7 @@ def _perceptual(codes: Variable, target: Variable, weight: Variable | None) -> V
 
 
 LOSSES: dict[str, Compare] = {"l2": l2, "l1": l1, "ssim": _similarity, "perceptual": _perceptual}
-"""By the names of ``dressi fit --loss``: squared differences; absolute ones; those with structural
-similarity; features."""
+"""By the names of ``dressi fit --loss``."""
 
 LEAST_SIZE = {"l2": 1, "l1": 1, "ssim": 11, "perceptual": 16}
 """Pixels along each side of a picture that a loss takes at least."""
@@ -91,10 +83,10 @@ COARSEST = 8
 
 
 class Pyramid:
-    """A texture of ``size`` (W, H) as a sum: each level has twice the texels of the one before along each
-    side, and every level is enlarged bilinearly to the next.
+    """A texture of ``size`` (W, H) as a sum: each level has twice the texels of the one before along each side, to
+    which that is enlarged bilinearly. A level carries what is common to many texels, so that a gradient at some
+    of them moves the others too.
 
-    A level carries what is common to many texels, so that a gradient at some of them moves the others too.
     start: (C,), the value of all texels at first, or (H, W, C), an image of that size; C is 1 to 4.
     """
 
@@ -121,8 +113,7 @@ class Pyramid:
         """Float image of ``size``: the sum. Differentiable in the levels."""
 
 
-# What pictures whose masks are wrong by a pixel or two say at each of their pixels, and how much wider than
-# the object masks are.
+# Masks that are wrong by a pixel or two: what each pixel says, and how much wider than the object they are.
 
 FRAYED, RAMP = 0.75, 1.0
 """Pixels from the rim of a mask within which colours may be those of the background, and over which they then
@@ -167,21 +158,19 @@ def rim_weights(
 
 
 def fringe(images: np.ndarray, masks: np.ndarray, known: np.ndarray | None = None) -> float:
-    """Pixels by which masks (N, H, W) are wider than the object, by linear photographs (N, H, W, 3); 0 or
-    more.
+    """Pixels by which masks (N, H, W) are wider than the object, by linear photographs (N, H, W, 3); 0 or more.
 
-    Of the pixels 1, 2, ... ``DEEP`` inside of a rim, the share of the background: the median of where their
+    For the pixels 1, 2, ... ``DEEP`` inside of a rim, the share of the background is the median of where their
     light lies between that of the nearest pixel farther inside (0) and of the nearest one ``BEYOND`` the rim
-    (1), summed. The same of as many pixels that follow farther inside is what texture alone makes of it, and
-    is taken off. Where object and background look alike, a rim says nothing; where they do everywhere, the
-    result is 0.
+    (1); the shares are summed. What texture alone makes of as many pixels farther inside is taken off. Where
+    object and background look alike, a rim says nothing; where they do everywhere, the result is 0.
 
     >>> masks = np.repeat([[[0.0] * 6 + [1.0] * 14]], 20, axis=1)
     >>> images = np.where(np.arange(20) < 8, 0.0, 0.5)[:, None] * np.ones((1, 20, 20, 3))
     >>> fringe(images, masks), fringe(np.roll(images, -2, axis=2), masks)
     (2.0, 0.0)
     """
-    found: list[list[np.ndarray]] = [[] for _ in range(2 * DEEP)]
+    rings: list[list[np.ndarray]] = [[] for _ in range(2 * DEEP)]
     for k, mask in enumerate(np.asarray(masks) >= 0.5):
         told = np.ones_like(mask) if known is None else np.asarray(known[k]) > 0
         mask = mask & told
@@ -197,17 +186,12 @@ def fringe(images: np.ndarray, masks: np.ndarray, known: np.ndarray | None = Non
             power = (away**2).sum(-1)
             share = ((here - deep) * away).sum(-1) / np.maximum(power, APART)
             for depth in range(first, first + DEEP):
-                found[depth].append(share[(ring[rims] == depth) & (power > APART)])
-    shares = np.array([_middle(ring) for ring in found])
+                rings[depth].append(share[(ring[rims] == depth) & (power > APART)])
+    every = [np.concatenate([np.zeros(0), *parts]) for parts in rings]
+    shares = np.array([float(np.median(part)) if len(part) else 0.0 for part in every])
     texture = np.clip(shares[DEEP:], 0.0, 1.0)
     told = (shares[:DEEP] - texture) / np.maximum(1 - texture, 0.5)
     return float(np.clip(told, 0.0, 1.0).sum())
-
-
-def _middle(shares: list[np.ndarray]) -> float:
-    """The median of all, 0 of none."""
-    found = np.concatenate([np.zeros(0), *shares])
-    return float(np.median(found)) if len(found) else 0.0
 
 
 def _depth(region: np.ndarray) -> np.ndarray:

@@ -8,12 +8,5 @@ from .checkpoint import NAME, Checkpoint, Keeper, task_key
 from .folder import cannot_write, check_folder, locked, temporary_prefix
 
 __all__ = [
-    "NAME",
-    "Checkpoint",
-    "Keeper",
-    "cannot_write",
-    "check_folder",
-    "locked",
-    "task_key",
-    "temporary_prefix",
-]
+    "NAME", "Checkpoint", "Keeper", "cannot_write", "check_folder", "locked", "task_key", "temporary_prefix",
+]  # fmt: skip

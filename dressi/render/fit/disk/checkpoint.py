@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.lib.format as npy
 
 from ....errors import InputError
 from ...engine import Engine
@@ -42,12 +43,11 @@ _ARRAYS = {
 
 @dataclass
 class Checkpoint:
-    """round: number of the current round; the last one is the texture round.  step: steps done in it. state:
-    of the engine in that round.  mesh: the mesh at the start of the round, with its UVs. views: (N, 4, 4)
-    world to camera, in units of the scene, at the start of the round, if poses are learned. losses: of all
-    steps so far, with the number of their round.  quality: number of steps, IoU, and PSNR (NaN: none) at each
-    look.  seconds: time spent.  key: of the task, see ``task_key``.
-    maps: other arrays that the round began with, such as those of the material.
+    """round: number of the current round; the last one is the texture round.  step: steps done in it.  state:
+    of the engine in that round.  mesh, views, maps: what the round began with: the mesh with its UVs, (N, 4, 4)
+    world to camera in units of the scene if poses are learned, and arrays such as those of the material.
+    losses: of all steps so far, with the number of their round.  quality: number of steps, IoU, and PSNR (NaN:
+    none) at each look.  seconds: time spent.  key: of the task, see ``task_key``.
     """
 
     key: str
@@ -89,9 +89,8 @@ class Checkpoint:
             raise InputError(f"there is nothing to resume in '{folder}' (no {NAME}); run without --resume")
         point = cls.read(path, most_bytes)
         if point.key != key:
-            raise InputError(
-                f"'{path}' belongs to another target or other options; give those again, or run without --resume"
-            )
+            what = f"'{path}' belongs to another target or other options"
+            raise InputError(f"{what}; give those again, or run without --resume")
         return point
 
     @classmethod
@@ -128,12 +127,9 @@ class Checkpoint:
             raise Damaged("has other cameras")
 
     def check_mesh(self, topology: Mesh, fixed: bool) -> None:
-        """Raise Damaged unless the mesh fits its round. topology: the start mesh, subdivided as in that
-        round.
-
-        fixed: whether the topology cannot change because the start mesh was given. Otherwise the mesh must
-        have no empty faces or unused vertices.
-        """
+        """Raise Damaged unless the mesh fits its round. topology: the start mesh, subdivided as in that round.
+        fixed: whether the topology cannot change because the start mesh was given. Otherwise the mesh must have
+        no empty faces or unused vertices."""
         assert self.mesh is not None
         a, b, c = self.mesh.faces.T
         if fixed and not np.array_equal(self.mesh.faces, topology.faces):
@@ -145,16 +141,13 @@ class Checkpoint:
 
     def check_state(self, expected: Mapping[str, np.ndarray]) -> None:
         """Raise Damaged unless the state has the names, shapes and types of an expected one."""
-        if set(self.state) != set(expected):
-            raise Damaged(
-                f"has a state of other parts: {', '.join(sorted(set(self.state) ^ set(expected)))[:200]}"
-            )
+        other = set(self.state) ^ set(expected)
+        if other:
+            raise Damaged(f"has a state of other parts: {', '.join(sorted(other))[:200]}")
         for name, array in self.state.items():
-            other = expected[name]
-            if array.shape != other.shape or array.dtype != other.dtype:
-                raise Damaged(
-                    f"has '{name}' as {array.dtype}{array.shape} instead of {other.dtype}{other.shape}"
-                )
+            own, right = (f"{a.dtype}{a.shape}" for a in (array, expected[name]))
+            if own != right:
+                raise Damaged(f"has '{name}' as {own} instead of {right}")
             # Integers in a state are step counters.
             if array.dtype.kind == "i" and (array != self.step).any():
                 raise Damaged(f"counts other steps in '{name}'")
@@ -205,8 +198,7 @@ def _facts(array: np.ndarray | None) -> dict[str, Any]:
     if not isinstance(facts, dict) or set(facts) != set(kinds):
         raise Damaged("does not say what it is of")
     for name, kind in kinds.items():
-        value = facts[name]
-        if not isinstance(value, kind) or isinstance(value, bool):
+        if not isinstance(facts[name], kind) or isinstance(facts[name], bool):
             raise Damaged(f"has no usable '{name}'")
     try:
         seconds = float(facts["seconds"])
@@ -217,9 +209,14 @@ def _facts(array: np.ndarray | None) -> dict[str, Any]:
     return {**facts, "seconds": seconds}
 
 
+def _rows(array: np.ndarray | None, columns: int, what: str) -> np.ndarray:
+    if array is None or array.dtype != np.float64 or array.ndim != 2 or array.shape[1] != columns:
+        raise Damaged(what)
+    return array
+
+
 def _losses(array: np.ndarray | None) -> list[tuple[int, float]]:
-    if array is None or array.dtype != np.float64 or array.ndim != 2 or array.shape[1] != 2:
-        raise Damaged("has no losses")
+    array = _rows(array, 2, "has no losses")
     numbers = array[:, 0]
     if not (np.isfinite(numbers) & (numbers == np.floor(numbers)) & (np.abs(numbers) < 1e6)).all():
         raise Damaged("has losses of no round")
@@ -227,8 +224,7 @@ def _losses(array: np.ndarray | None) -> list[tuple[int, float]]:
 
 
 def _quality(array: np.ndarray | None, steps: int) -> list[tuple[int, float, float]]:
-    if array is None or array.dtype != np.float64 or array.ndim != 2 or array.shape[1] != 3:
-        raise Damaged("does not say how good it was")
+    array = _rows(array, 3, "does not say how good it was")
     done, iou, psnr = array.T
     whole = np.isfinite(done) & (done == np.floor(done)) & (done >= 1) & (done <= steps)
     if not (whole & (iou >= 0) & (iou <= 1) & (np.isnan(psnr) | np.isfinite(psnr))).all():
@@ -250,11 +246,11 @@ def _views(array: np.ndarray | None) -> np.ndarray | None:
 def _numbers(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     """The finite arrays whose names have the prefix, by the rest of the name; removed from ``arrays``."""
     names = [name for name in arrays if name.startswith(prefix)]
-    state = {name.removeprefix(prefix): arrays.pop(name) for name in names}
-    for name, array in state.items():
+    numbers = {name.removeprefix(prefix): arrays.pop(name) for name in names}
+    for name, array in numbers.items():
         if array.dtype.kind not in "fi" or not np.isfinite(array).all():
             raise Damaged(f"has values in '{name[:40]}' that are not finite numbers")
-    return state
+    return numbers
 
 
 def _mesh(arrays: dict[str, np.ndarray]) -> Mesh | None:
@@ -263,10 +259,9 @@ def _mesh(arrays: dict[str, np.ndarray]) -> Mesh | None:
     given = {_MESH + name for name in _ARRAYS}
     if set(arrays) not in (given, {name for name in given if "uv" not in name}):
         raise Damaged(f"holds other things: {', '.join(sorted(arrays))[:200]}")
-    parts = {}
-    for name, array in ((name.removeprefix(_MESH), array) for name, array in arrays.items()):
+    parts: dict[str, Any] = {name.removeprefix(_MESH): array for name, array in arrays.items()}
+    for name, array in parts.items():
         columns, dtype = _ARRAYS[name]
-        parts[name] = array
         if array.ndim != 2 or array.shape[1] != columns or array.dtype != dtype:
             raise Damaged(f"has a mesh without usable {name}")
     try:
@@ -284,6 +279,11 @@ class Damaged(InputError):
 
 _KINDS = "biufU"
 """Kinds of dtypes that are read: numbers and text."""
+_UNREADABLE = (
+    OSError, ValueError, KeyError, EOFError, RuntimeError, SyntaxError, TypeError, MemoryError, OverflowError,
+    struct.error, zlib.error, zipfile.BadZipFile,
+)  # fmt: skip
+"""What readers of damaged files raise; a RuntimeError is NotImplementedError and RecursionError, too."""
 
 
 def write_arrays(stream: BinaryIO, arrays: Mapping[str, np.ndarray]) -> None:
@@ -291,7 +291,7 @@ def write_arrays(stream: BinaryIO, arrays: Mapping[str, np.ndarray]) -> None:
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True) as file:
         for name, array in arrays.items():
             with file.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+                npy.write_array(member, np.asarray(array), allow_pickle=False)
 
 
 def read_arrays(path: Path, most_bytes: int) -> dict[str, np.ndarray]:
@@ -308,22 +308,9 @@ def read_arrays(path: Path, most_bytes: int) -> dict[str, np.ndarray]:
             members = file.infolist()
             _check_members(members, size)
             return {m.filename.removesuffix(".npy"): _read(file, m) for m in members}
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        EOFError,
-        RuntimeError,  # NotImplementedError and RecursionError, too
-        SyntaxError,
-        TypeError,
-        MemoryError,
-        OverflowError,
-        struct.error,
-        zlib.error,
-        zipfile.BadZipFile,
-    ) as error:
-        if isinstance(error, Damaged):
-            raise
+    except Damaged:
+        raise
+    except _UNREADABLE:
         raise Damaged("is truncated, or not a file of arrays") from None
 
 
@@ -344,12 +331,10 @@ def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
 
 def _read(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     with file.open(member) as stream:
-        version = np.lib.format.read_magic(stream)
+        version = npy.read_magic(stream)
         if version not in ((1, 0), (2, 0)):
             raise Damaged(f"has an array of the unknown format {version}")
-        read_header = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
+        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, fortran, dtype = read_header(stream)
         if dtype.kind not in _KINDS or dtype.hasobject or fortran:
             raise Damaged(f"has an array of type {str(dtype)[:40]}")
@@ -363,18 +348,13 @@ def _read(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     return np.frombuffer(data, dtype=dtype).reshape(shape).copy() if data else np.zeros(shape, dtype)
 
 
-# Writes the checkpoint of a running fit, tolerates a full disk, and never overwrites the checkpoint of
-# another fit.
-
 Started = tuple[Mesh, bool]
 """A mesh to start from, in units of the scene, and whether it fits already."""
 
 
 class Keeper:
-    """The checkpoint in a folder; without a folder nothing is kept.
-
-    A checkpoint that was neither written nor read by this object belongs to another fit and is renamed before
-    writing.
+    """Writes the checkpoint of a running fit into a folder, and tolerates a full disk; without a folder nothing is
+    kept. A checkpoint that this object has neither written nor read belongs to another fit and is renamed first.
     """
 
     def __init__(self, folder: Path | None):
@@ -387,8 +367,7 @@ class Keeper:
         self._start: Checkpoint | None = None
 
     def started(self, key: str, make: Callable[[], Started | None]) -> Started | None:
-        """What a fit starts from: as a fit of this key that was stopped has left it in the folder, or made
-        now."""
+        """What a fit starts from: as a stopped fit of this key has left it in the folder, or made now."""
         if self.folder is not None and (self.folder / START).is_file():
             try:
                 point = Checkpoint.read(self.folder / START, MOST_BYTES)
@@ -396,14 +375,14 @@ class Keeper:
                     return point.mesh, bool(point.maps["fits"].any())
             except (InputError, LookupError):
                 pass  # it is made anew
-        found = make()
-        if found is not None:
-            self._start = Checkpoint(key, mesh=found[0], maps={"fits": np.array([found[1]], np.int64)})
-        return found
+        made = make()
+        if made is not None:
+            self._start = Checkpoint(key, mesh=made[0], maps={"fits": np.array([made[1]], np.int64)})
+        return made
 
     def load(self, key: str, steps: Sequence[int], views: int | None, most_bytes: int) -> Checkpoint:
-        """The checkpoint to resume from. steps: of each round.  views: number of learned poses, or None.
-        Raises InputError."""
+        """The checkpoint to resume from. steps: of each round.  views: number of learned poses, or None. Raises
+        InputError."""
         if self.folder is None:
             raise InputError("this fit has no folder with a checkpoint to resume; give it one")
         point = Checkpoint.load(self.folder, key, most_bytes)
@@ -440,10 +419,8 @@ class Keeper:
             self.unsaved = getattr(error, "strerror", None) or str(error)
             if not self._warned:
                 kept = "the checkpoint before it is kept" if self.kept else "there is none yet"
-                warnings.warn(
-                    f"the checkpoint could not be written ({self.unsaved}); {kept}, the fit goes on and tries again",
-                    stacklevel=2,
-                )
+                text = f"the checkpoint could not be written ({self.unsaved}); {kept}, the fit goes on"
+                warnings.warn(f"{text} and tries again", stacklevel=2)
             self._warned = True
 
     def forget(self) -> None:

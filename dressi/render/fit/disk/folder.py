@@ -114,9 +114,8 @@ def _acquire(folder: Path) -> int | None:
             holder = _holder(handle)
             os.close(handle)
             if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
-                raise InputError(
-                    f"another fit is running in '{folder}' ({holder}); wait for it, stop it, or give another --out"
-                ) from None
+                what = f"another fit is running in '{folder}' ({holder})"
+                raise InputError(f"{what}; wait for it, stop it, or give another --out") from None
             warnings.warn(
                 f"'{folder}' is on a file system without locks ({error.strerror}); start no second fit in it",
                 stacklevel=4,
@@ -129,16 +128,14 @@ def _acquire(folder: Path) -> int | None:
     # The name of the holder is only for messages: on a full disk the lock works without it.
     with contextlib.suppress(OSError):
         os.ftruncate(handle, 0)
-        text = json.dumps(
-            {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-        )
-        os.write(handle, text.encode())
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        facts = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+        os.write(handle, json.dumps(facts).encode())
     return handle
 
 
 def _release(path: Path, handle: int) -> None:
-    """Removes the file while it is locked, so that it is not one of another fit. Windows cannot remove an
-    open file."""
+    """Removes the file while it is locked, so that it is not another fit's. Windows cannot remove an open one."""
     if sys.platform == "win32":
         os.close(handle)
     with contextlib.suppress(OSError):

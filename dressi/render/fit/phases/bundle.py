@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -18,17 +19,17 @@ from ...cameras import Camera, Cameras
 from ...cameras.pose import matrices_leaf, send_matrices
 from ...engine import MakeEngine
 from ...forms.soft_target import outline_distances
-from ...io.images import resize, scaled_size
+from ...io.images import scaled_size
 from ...lists import list_leaf
 from ...mesh import Mesh
 from ...surface.color import linear_to_srgb
 from ...surface.projection import to_clip
 from ...surface.screen import DrawnMesh, barycentric, corners, interpolate
-from ..data.learned import signed_distances
+from ..data.learned import resized, signed_distances
 from ..graphs.term import with_views
 from .remeshed import unfolded
 
-# Shape and poses together, by Gauss-Newton: near the end of the shape phase where poses are learned.
+# Shape and poses together, by Gauss-Newton, near the end of the shape phase where poses are learned.
 #
 # Outlines alone leave rotations open that a change of the shape hides. The colours of the surface show them,
 # but only with a shape on which the pictures agree: with the shape fixed, its errors move the poses. So both
@@ -69,8 +70,8 @@ WORSE = 1.5
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """What is compared. codes: (N, H, W) means of the sRGB codes.  masks: (N, H, W) bool.  distances: (N, H,
-    W) signed, to the outlines, in pixels."""
+    """What is compared, (N, H, W) each. codes: means of the sRGB codes.  masks: bool.  distances: signed, to the
+    outlines, in pixels."""
 
     codes: np.ndarray
     masks: np.ndarray
@@ -80,14 +81,12 @@ class Pictures:
     def of(
         cls, masks: np.ndarray, colors: np.ndarray, known: np.ndarray | None, size: tuple[int, int]
     ) -> Pictures:
-        """Of masks (N, H, W) and linear colours on black (N, H, W, 3), at a size (W, H)."""
-        shares = np.stack([resize(mask.astype(np.float32), size) for mask in masks])
-        seen = np.stack([resize(color.astype(np.float32), size) for color in colors])
-        codes = linear_to_srgb(seen / np.maximum(shares, 1e-6)[..., None]).mean(-1)
-        inside = shares > 0.99
-        distances = signed_distances(masks, size) * size[1]
+        """From masks (N, H, W) and linear colours on black (N, H, W, 3), at a size (W, H)."""
+        shares = resized(masks, size)
+        codes = linear_to_srgb(resized(colors, size) / np.maximum(shares, 1e-6)[..., None]).mean(-1)
+        inside, distances = shares > 0.99, signed_distances(masks, size) * size[1]
         if known is not None:
-            told = np.stack([resize(part.astype(np.float32), size) for part in known]) > 0.999
+            told = resized(known, size) > 0.999
             # The border of the known pixels is no outline: nothing is compared that is nearer to it than
             # outlines may be.
             wide = 2 * int(np.ceil(REACH)) + 3
@@ -102,11 +101,11 @@ def smoothings(rows: int) -> list[float]:
     >>> smoothings(240)
     [4.0, 2.0, 1.0, 0.7]
     """
-    found, sigma = [], WIDEST * rows
+    sigmas, sigma = [], WIDEST * rows
     while sigma > SHARPEST:
-        found.append(sigma)
+        sigmas.append(sigma)
         sigma /= 2
-    return [*found, SHARPEST]
+    return [*sigmas, SHARPEST]
 
 
 def adjusted(
@@ -120,14 +119,13 @@ def adjusted(
     details: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> tuple[Mesh, Cameras] | None:
-    """The mesh and the cameras, both in units of the scene, that explain the pictures better; None after
-    ``stop()``, which is polled at each step.
+    """The mesh and the cameras, both in units of the scene, that explain the pictures better; as they were where
+    colours do not agree better afterwards, and with fewer than ``LEAST_VIEWS`` views; None after ``stop()``,
+    which is polled at each step.
 
     masks: (N, H, W), covered from 1/2 on.  colors: (N, H, W, 3) linear, on black.  known: (N, H, W) bool, the
     valid pixels of the masks; None if all are.  details: whether the mesh has details that smoothing would
-    take away. Otherwise the result is ``unfolded``.
-    Both are returned as they were where colours do not agree better afterwards, and with fewer than
-    ``LEAST_VIEWS`` views.
+    take away; otherwise the result is ``unfolded``.
     """
     if len(cameras) < LEAST_VIEWS:
         return mesh, cameras
@@ -164,22 +162,20 @@ class Bundle:
         self._smooth: dict[float, np.ndarray] = {}
 
     def errors(self) -> tuple[float, float]:
-        """Of colours, in sRGB codes, and of outlines, in pixels, by the sharpest pictures."""
+        """Errors of colours, in sRGB codes, and of outlines, in pixels, by the sharpest pictures."""
         colours, outlines = self.terms(SHARPEST)
         return colours.error, outlines.error
 
     def terms(self, sigma: float) -> tuple[Equations, Equations]:
-        """Of the colours of pictures smoothed by ``sigma`` pixels, and of outlines."""
+        """The equations of colours, in pictures smoothed by ``sigma`` pixels, and of outlines."""
         given = self._pictures
         if sigma not in self._smooth:
             self._smooth = {sigma: blurred(given.codes, given.masks, sigma)}
         depths = self._depths.draw(self.mesh.positions, self.cameras)
         seen = visible(self.mesh, self._samples, self.cameras, depths, given.masks)
         drawn = np.stack([outline_distances((depth > 0).astype(np.float32)) for depth in depths])
-        return (
-            colours_alike(self.mesh, self._samples, seen, self._smooth[sigma]),
-            outlines_alike(self.mesh, self.cameras, self._edges, drawn, given.distances),
-        )
+        colours = colours_alike(self.mesh, self._samples, seen, self._smooth[sigma])
+        return colours, outlines_alike(self.mesh, self.cameras, self._edges, drawn, given.distances)
 
     def step(self, sigma: float) -> None:
         """One step of Gauss-Newton with pictures smoothed by ``sigma`` pixels."""
@@ -199,12 +195,12 @@ class Bundle:
         moves = -solve(sparse.csc_array(matrix), sparse.csc_array(stiff), right, poses)
         heights = np.clip(moves[poses:, None], -FARTHEST, FARTHEST)
         self.mesh = self.mesh.moved(self.mesh.positions + heights * normals)
-        self.cameras = Cameras(
-            [
-                _moved(camera, move)
-                for camera, move in zip(self.cameras, moves[:poses].reshape(-1, 6), strict=True)
-            ]
-        )
+        cameras = []
+        # An increment of a pose: a turn about the origin of the scene, then a shift, in the camera's own axes.
+        for camera, move in zip(self.cameras, moves[:poses].reshape(-1, 6), strict=True):
+            rotation = Rotation.from_rotvec(move[:3]).as_matrix() @ camera.rotation
+            cameras.append(replace(camera, rotation=rotation, translation=camera.translation + move[3:]))
+        self.cameras = Cameras(cameras)
 
 
 def solve(matrix: sparse.csc_array, stiff: sparse.csc_array, right: np.ndarray, poses: int) -> np.ndarray:
@@ -224,15 +220,13 @@ def solve(matrix: sparse.csc_array, stiff: sparse.csc_array, right: np.ndarray, 
         options={"SymmetricMode": True},
     )
     reduced = damped[:poses, :poses].toarray() - across @ inner.solve(across.T)
-    found = np.linalg.solve(reduced, right[:poses] - across @ inner.solve(right[poses:]))
-    return np.concatenate([found, inner.solve(right[poses:] - across.T @ found)])
+    moves = np.linalg.solve(reduced, right[:poses] - across @ inner.solve(right[poses:]))
+    return np.concatenate([moves, inner.solve(right[poses:] - across.T @ moves)])
 
 
 def inner_edges(mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
     """Vertices (E, 2) and faces (E, 2) of the edges between two faces."""
-    ends = np.sort(
-        np.concatenate([mesh.faces[:, [0, 1]], mesh.faces[:, [1, 2]], mesh.faces[:, [2, 0]]]), axis=1
-    )
+    ends = np.sort(np.concatenate([mesh.faces[:, pair] for pair in ([0, 1], [1, 2], [2, 0])]), axis=1)
     face = np.tile(np.arange(len(mesh.faces)), 3)
     order = np.lexsort(ends.T)
     ends, face = ends[order], face[order]
@@ -240,18 +234,8 @@ def inner_edges(mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
     return ends[twice], np.stack([face[twice], face[twice + 1]], axis=1)
 
 
-def _moved(camera: Camera, move: np.ndarray) -> Camera:
-    """The camera after an increment (6,): a turn about the origin of the scene, then a shift, in its own
-    axes."""
-    turn = Rotation.from_rotvec(move[:3]).as_matrix()
-    return replace(camera, rotation=turn @ camera.rotation, translation=camera.translation + move[3:])
-
-
-# Depth images of a mesh whose vertices and cameras move.
-
-
 class Depths:
-    """One graph that draws all views; ``close`` it."""
+    """Depth images of a mesh whose vertices and cameras move: one graph that draws all views; ``close`` it."""
 
     def __init__(self, mesh: Mesh, cameras: Cameras, make_engine: MakeEngine):
         self._position = list_leaf("position", VEC3, mesh.positions)
@@ -274,14 +258,12 @@ class Depths:
         self._engine.close()
 
 
-# The brightness of the surface in each picture as a function of its normal, fitted to what points of the
-# surface show.
+# The brightness of the surface in each picture as a function of its normal, fitted to points of the surface.
 
 TURNS = 6
 """How often colours and lights are fitted in turn."""
 NOISE = 0.05
-"""Differences of colours, in sRGB codes, that begin to count less: highlights and shadows follow no
-normal."""
+"""Differences of colours, in sRGB codes, that count less: highlights and shadows follow no normal."""
 STIFF_LIGHT = 1e-4
 """Weight of differences from a light of 1, relative to a point of colour 1."""
 RANGE = (0.2, 5.0)
@@ -290,14 +272,12 @@ RANGE = (0.2, 5.0)
 def harmonics(normals: np.ndarray) -> np.ndarray:
     """(P, 9): spherical harmonics up to degree two, not normalised, of unit normals (P, 3)."""
     x, y, z = normals.T
-    return np.stack(
-        [np.ones_like(x), x, y, z, x * y, y * z, z * x, x * x - y * y, 3 * z * z - 1], axis=1
-    )  # fmt: skip
+    bands = [np.ones_like(x), x, y, z, x * y, y * z, z * x, x * x - y * y, 3 * z * z - 1]
+    return np.stack(bands, axis=1)
 
 
 def shades(normals: np.ndarray, point: np.ndarray, view: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """(R,): factors on the colours of points, one for each observation: of a point (R,) by a view (R,), with
-    a value (R,).
+    """(R,): a factor on the colour of each observation of a point (R,) by a view (R,), with a value (R,).
 
     normals: (P, 3). Each view has its own light, ``harmonics`` of the normal, near 1. Models lights fixed in
     the world or to the camera, and exposures.
@@ -312,18 +292,14 @@ def shades(normals: np.ndarray, point: np.ndarray, view: np.ndarray, value: np.n
             rows = basis[own] * colour[own, None]
             weighted = rows * trust[own, None]
             stiff = STIFF_LIGHT * own.sum() * np.eye(rows.shape[1])
-            found = np.linalg.solve(weighted.T @ rows + stiff, weighted.T @ (value[own] - colour[own]))
-            shade[own] = np.clip(1 + basis[own] @ found, *RANGE)
+            light = np.linalg.solve(weighted.T @ rows + stiff, weighted.T @ (value[own] - colour[own]))
+            shade[own] = np.clip(1 + basis[own] @ light, *RANGE)
     return shade
-
-
-# Points of the scene in one camera: places in the picture, depths, and their derivatives.
 
 
 @dataclass(frozen=True, eq=False)
 class Projected:
-    """P points in a camera. place: (P, 2) pixels.  at: (P, 3) in the camera's axes; the third is the
-    depth."""
+    """P points in a camera. place: (P, 2) pixels.  at: (P, 3) in the camera's axes; the third is the depth."""
 
     camera: Camera
     place: np.ndarray
@@ -347,12 +323,8 @@ class Projected:
         return map_coordinates(image, self.place.T[::-1] - 0.5, order=1, mode="nearest")
 
     def slopes(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Derivatives of what the points see in an image (H, W).
-
-        (P,): how steep it is, by pixels. (P, 6): by an increment of the pose, a turn about the origin of the
-        scene and a shift, in the camera's axes (``cameras.pose``). (P, 3): by motions of the points in the
-        scene.
-        """
+        """Derivatives of what the points see in an image (H, W): (P,) how steep it is, by pixels; (P, 6) by an
+        increment of the pose (``cameras.pose``); (P, 3) by motions of the points in the scene."""
         down, right = (self.look_up(part) for part in np.gradient(image))
         steep = np.hypot(right, down)
         depth = self.at[:, 2:]
@@ -378,18 +350,16 @@ def projected(camera: Camera, points: np.ndarray) -> Projected:
 
 CLEAR = 0.3
 """Least cosine between the normal and the direction to the camera of points that are compared."""
-STEP = 0.03
-"""Radii of the scene: a pixel lies at a contour where depths around it differ by more than those of a surface
-that is just ``CLEAR``, and by this."""
-NEAR = 0.02
-"""The same for the depth of a point and that of the pixel that it lies in."""
+STEP, NEAR = 0.03, 0.02
+"""Radii of the scene, beside the slope of a surface that is just ``CLEAR``: differences of the depths around a
+pixel at a contour, and of the depths of a point and its pixel where the point is hidden."""
 BORDER = 3
 """Pixels at the border of the pictures that are left out."""
 REACH, SOFT = 6.0, 1.0
 """Pixels: outlines farther apart are not compared; those a few times farther than SOFT count less."""
 PLACE = 0.25
-"""Pixels: errors of places that residuals of colours come from, beside noise. Where colours are steep, large
-residuals are expected; those a few times larger than expected count less."""
+"""Pixels: errors of places, which make residuals of steep colours large. Residuals a few times larger than
+expected count less."""
 LEAST_NOISE = 0.002
 """Least scale of residuals of colours, in sRGB codes: half of a code of 8 bits."""
 
@@ -404,8 +374,7 @@ class Equations:
     error: float
 
 
-@dataclass(frozen=True, eq=False)
-class Observed:
+class Observed(NamedTuple):
     """Derivatives of M observations of one view. by_pose: (M, 6).  by_vertex: (M, K), by motions along their
     normals of the K vertices (M, K) that each depends on."""
 
@@ -433,12 +402,11 @@ class Samples:
 def visible(
     mesh: Mesh, samples: Samples, cameras: Cameras, depths: np.ndarray, masks: np.ndarray
 ) -> list[tuple[np.ndarray, Projected, np.ndarray]]:
-    """Of each view: the points that it sees away from contours (M,), where, and their cosines to the camera
-    (M,).
+    """For each view: the points that it sees away from contours (M,), where, and their cosines to the camera (M,).
 
     depths: (N, H, W) of the mesh, 0 where there is none.  masks: (N, H, W) bool, where colours are known.
     """
-    points, normals, found = samples.of(mesh.positions), mesh.face_normals()[samples.face], []
+    points, normals, views = samples.of(mesh.positions), mesh.face_normals()[samples.face], []
     for camera, depth, mask in zip(cameras, depths, masks, strict=True):
         seen = projected(camera, points)
         to_eye = camera.center - points
@@ -451,26 +419,24 @@ def visible(
         away = np.abs(seen.at[:, 2] - depth[row, column])
         shown = clear[row, column] & (away < NEAR + steep[row, column] / 2)
         index = np.flatnonzero(shown & seen.inside(BORDER) & (cosine > CLEAR))
-        found.append((index, seen[index], cosine[index]))
-    return found
+        views.append((index, seen[index], cosine[index]))
+    return views
 
 
 def blurred(codes: np.ndarray, masks: np.ndarray, sigma: float) -> np.ndarray:
     """(N, H, W): codes smoothed by a Gaussian of ``sigma`` pixels, of the pixels of the masks alone."""
-    found = [
-        gaussian_filter(c * m, sigma) / np.maximum(gaussian_filter(m.astype(float), sigma), 1e-3)
-        for c, m in zip(codes, masks, strict=True)
-    ]
-    return np.stack(found)
+    smooth = []
+    for code, mask in zip(codes, masks, strict=True):
+        share = np.maximum(gaussian_filter(mask.astype(float), sigma), 1e-3)
+        smooth.append(gaussian_filter(code * mask, sigma) / share)
+    return np.stack(smooth)
 
 
 def colours_alike(
     mesh: Mesh, samples: Samples, seen: Sequence[tuple[np.ndarray, Projected, np.ndarray]], codes: np.ndarray
 ) -> Equations:
-    """A point of the surface has one colour in all pictures, up to the light of each (``shades``).
-
-    codes: (N, H, W). The colours of the points, their means, are eliminated. Large residuals count less.
-    """
+    """A point of the surface has one colour in all pictures, up to the light of each (``shades``).  codes: (N, H,
+    W). The colours of the points, their means, are eliminated. Large residuals count less."""
     normals, own = mesh.vertex_normals(), samples.of(mesh.vertex_normals())
     own = own / np.maximum(np.linalg.norm(own, axis=1, keepdims=True), 1e-12)
     times = np.bincount(np.concatenate([index for index, _, _ in seen]), minlength=len(own))
@@ -486,8 +452,7 @@ def colours_alike(
         values.append(there.look_up(codes[view]))
         steeps.append(steep)
         weights.append(cosine[kept])
-    value, weight = np.concatenate(values), np.concatenate(weights)
-    point = np.concatenate(points)
+    value, weight, point = (np.concatenate(rows) for rows in (values, weights, points))
     view = np.repeat(np.arange(len(points)), [len(index) for index in points])
     shade = shades(own, point, view, value)
     slopes = _scaled(jacobian(parts, len(seen), len(normals)), 1 / shade)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ....ad import functional as F
@@ -30,10 +32,10 @@ from .remeshed import unfolded_from
 from .shape import smoothed
 
 SMOOTHNESS, OF_PHOTOGRAPHS = 8e-7, 1e-7
-"""Weight of the roughness of the texture, and where the pictures are photographs. Without it, where views
-disagree because of errors of the shape, texels would take arbitrary values whose bilinear mixture fits.
-Photographs are many, and have details of a pixel: the larger weight left a third of the variance of the
-finest, the smaller one a half. Six drawn views lose half a decibel in others by the smaller one."""
+"""Weight of the roughness of the texture, and for photographs. Without it, where views disagree because of errors
+of the shape, texels would take arbitrary values whose mixture fits. Photographs are many, and have details of a
+pixel: the larger weight left a third of the variance of the finest, the smaller one a half. For six drawn views
+the smaller one costs half a decibel in others."""
 
 PARTS = 2.0
 """Of a pixel, over one of which the texture of photographs is filtered. Results are drawn with several
@@ -63,21 +65,20 @@ exposures."""
 class TextureRound(Round):
     """L2 of colours, by Adam: the texture of a shape, or shape and texture together.
 
-    mesh: with UVs, in units of the scene.  colors: (N, H, W, 3) linear, on black.  The texture is a
-    ``Pyramid`` of sRGB codes. It is filtered in linear light over the footprint of each pixel, and compared
-    as codes.  batch: number of random views in each step; 0 for all, or ``VIEWS`` if vertices move.
-    exposure: each channel of a view has its own factor on the codes, kept near 1, and 1 in the geometric mean
-    over the views; ``gains`` reads them.  loss: one of ``LOSSES``, by which colours are compared.
+    The texture is a ``Pyramid`` of sRGB codes, filtered in linear light over the footprint of each pixel and
+    compared as codes. While vertices move, whole pictures are compared, masks and colours on black, blended at
+    outlines and inner contours by the share of the pixel that each side covers (the antialias form). The mip
+    level is a constant there: a vertex moves for what its texels show, not to blur them. Otherwise the colours
+    are those at the centres of pixels, compared over the pixels of the masks that the mesh covers.
 
-    shape: whether vertices move too.  fringe: pixels by which masks of photographs are wider than the object;
-    None where masks are exact. Then their rims say little (``rim_weights``): their colours move outlines, and
-    change neither texture nor exposures.  known: (N, H, W), pixels of them that are valid. While vertices
-    move, whole pictures are compared, masks and colours on black, blended at outlines and inner contours by
-    the share of the pixel that each side covers (the antialias form). The mip level is a constant there: a
-    vertex moves for what its texels show, not to blur them. Otherwise the colours are those at the centres of
-    pixels, compared over the pixels of the masks that the mesh covers.  rest: (V, 3), the shape whose details
-    the Laplacian preserves; without it the Laplacian smooths.  factors: what a person may change meanwhile.
-    parts: of the area of a pixel, over one of which the texture is filtered.
+    mesh: with UVs, in units of the scene.  colors: (N, H, W, 3) linear, on black.  batch: number of random views
+    in each step; 0 for all, or ``VIEWS`` if vertices move.  exposure: each channel of a view has its own factor
+    on the codes, kept near 1, and 1 in the geometric mean over the views; ``gains`` reads them.  loss: one of
+    ``LOSSES``, by which colours are compared.  shape: whether vertices move too.  fringe: pixels by which masks
+    of photographs are wider than the object: colours of their rims (``rim_weights``) move outlines, but change
+    neither texture nor exposures; None where masks are exact.  known: (N, H, W), valid pixels of the masks.
+    rest: (V, 3), the shape whose details the Laplacian preserves; without it the Laplacian smooths.  factors:
+    what a person may change meanwhile.  parts: of the area of a pixel, over one of which the texture is filtered.
     """
 
     name = "texture"
@@ -123,24 +124,17 @@ class TextureRound(Round):
         drawn = draw_form(ANTIALIAS if shape else HARD, clip, faces, size, len(mesh.faces))
         surface = drawn.surfaces[0]
         uv = surface_uv(mesh, clip, faces, surface.face, size)
-        level = None
+        how: dict[str, Any] = {"gradient": gradient, "step": counter + seed}
         if gradient == "exact":
-            level = surface_level(mesh, clip, faces, surface.face, size, (texture_size, texture_size), parts)
-        color = texture_colour(
-            decoded(self.pyramid.texture),
-            uv,
-            surface.face,
-            gradient=gradient,
-            step=counter + seed,
-            level=None if level is None else F.stop_gradient(level),
-        )
+            side = texture_size, texture_size
+            how["level"] = F.stop_gradient(surface_level(mesh, clip, faces, surface.face, size, side, parts))
+        color = texture_colour(decoded(self.pyramid.texture), uv, surface.face, **how)
         scale = masks.size / max(float(masks.sum()), 1.0)
         weight, sure, told = None if shape else mask * drawn.hard, None, None
         if shape and fringe is not None:
-            told, sure = (
-                pick(Variable(FLOAT, size, views, name=name, data=data))
-                for name, data in zip(("inside", "sure"), rim_weights(masks, known, fringe), strict=True)
-            )
+            inner, outer = rim_weights(masks, known, fringe)
+            told = pick(Variable(FLOAT, size, views, name="inside", data=inner))
+            sure = pick(Variable(FLOAT, size, views, name="sure", data=outer))
             # Colours of rims may be those of the background, where masks are wider than the object. They are
             # no texture, but they move outlines: the black beyond an outline that has moved inwards is nearer
             # to a dark background than the surface is.
@@ -204,9 +198,8 @@ class TextureRound(Round):
         """The mesh with the texture, codes (1, H, W, 3); texels outside of all charts are filled from the
         nearest ones."""
         mesh = self.moved(state) if self.moves else Mesh(**{**self.mesh.__dict__})
-        mesh.texture = srgb_to_linear(
-            np.clip(dilated(texture[0], charted(mesh, (self.size, self.size))), 0, 1)
-        )
+        codes = dilated(texture[0], charted(mesh, (self.size, self.size)))
+        mesh.texture = srgb_to_linear(np.clip(codes, 0, 1))
         mesh.color = (1.0, 1.0, 1.0)
         return mesh
 
