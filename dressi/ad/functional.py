@@ -44,9 +44,8 @@ from .ops.image.resize import *
 from .imaging.channels import *
 from .imaging.contract import *
 from .imaging.convolve import *
-from .ops.image.take import *
 from .ops.image.lookup import *
-from .ops.image.raster import *
+from .ops.image.draws import *
 from .sums import *
 from .ops.texture.sample import *
 from .ops.texture.cube import *

@@ -15,7 +15,7 @@ from dressi import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4,
 from dressi.ad.contract import contraction
 from dressi.ad.graph import Domain, Function, Variable
 from dressi.ad.least_squares.linear import preconditioner
-from dressi.ad.ops.image import extremes, lookup, reduce, resize, take
+from dressi.ad.ops.image import extremes, lookup, reduce, resize
 from dressi.ad.ops.pixel import geometry, kinds, matrix, vector
 from dressi.ad.ops.pixel import random as randoms
 from dressi.ad.ops.texture import inverse_uv
@@ -158,9 +158,14 @@ def tiles() -> Variable:
     return Variable(INT, (1, 1), len(TILES), data=np.array(TILES).reshape(-1, 1, 1))
 
 
-add(take.Take, example(F.take, of(VEC3, SIZE, 3), tiles), example(F.take, of(FLOAT), tiles))
-add(take.TakeTranspose, example(lambda x, i: take.TakeTranspose(x, i, 3).output, of(VEC2, SIZE, 5), tiles))
-add(take.TakeTranspose, example(lambda x, i: take.TakeTranspose(x, i, 1).output, of(FLOAT, (3, 2), 5), tiles))
+add(lookup.Take, example(F.take, of(VEC3, SIZE, 3), tiles), example(F.take, of(FLOAT), tiles))
+add(
+    lookup.TakeTranspose, example(lambda x, i: lookup.TakeTranspose(x, i, 3).output, of(VEC2, SIZE, 5), tiles)
+)
+add(
+    lookup.TakeTranspose,
+    example(lambda x, i: lookup.TakeTranspose(x, i, 1).output, of(FLOAT, (3, 2), 5), tiles),
+)
 
 
 def index_of(kind, axis, x):

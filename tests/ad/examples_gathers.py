@@ -13,7 +13,7 @@ from dressi.ad.contract.contraction import ContractFunction
 from dressi.ad.graph import Domain, Variable
 from dressi.ad.graph.index_map import BORDERS, Affine, IndexMap, wrapped
 from dressi.ad.networks.encodings import GridIndex
-from dressi.ad.ops.image import gather
+from dressi.ad.ops.image.image import Gather
 
 
 def pulled(y: Variable, x: Variable) -> Variable:
@@ -30,7 +30,7 @@ add(coordinates.TileIndex, lambda: Example(F.tile_index(SIZE, BATCH)))
 for vtype in (VEC3, FLOAT):
     x = of(vtype, SIZE, BATCH)
     add(
-        gather.Gather,
+        Gather,
         example(lambda x: F.crop(x, 1, 2, (3, 2)), x),
         example(lambda x: F.pad(x, 1, 0, 2, 3), x),
         example(lambda x: F.shift(x, 2, -1, "zero"), x),
@@ -45,15 +45,15 @@ for vtype in (VEC3, FLOAT):
             for b in ("clamp", "mirror", "reflect", "repeat")
         ),
     )
-add(gather.Gather, example(lambda x: F.pad(x, 1, 1, 1, 1), of(IVEC2, SIZE, 1, 1, 9)))
+add(Gather, example(lambda x: F.pad(x, 1, 1, 1, 1), of(IVEC2, SIZE, 1, 1, 9)))
 for d in ((1, 0), (-2, 1), (0, -3), (7, 5), (-6, -9), (0, 0)):
     for b in ("clamp", "repeat", "mirror", "reflect"):
-        add(gather.Gather, example(lambda x, d=d, b=b: F.shift(x, *d, b), of(FLOAT, SIZE, BATCH)))
-        add(gather.Gather, example(lambda x, d=d, b=b: pulled(F.shift(x, *d, b), x), of(VEC2, SIZE, BATCH)))
-add(gather.Gather, example(lambda x: F.shift(x, 1, 1), of(FLOAT, (1, 4))))
+        add(Gather, example(lambda x, d=d, b=b: F.shift(x, *d, b), of(FLOAT, SIZE, BATCH)))
+        add(Gather, example(lambda x, d=d, b=b: pulled(F.shift(x, *d, b), x), of(VEC2, SIZE, BATCH)))
+add(Gather, example(lambda x: F.shift(x, 1, 1), of(FLOAT, (1, 4))))
 for size in ((8, 3), (2, 2), (10, 8), (5, 7), (1, 1)):
-    add(gather.Gather, example(lambda x, s=size: F.resize(x, s, "nearest"), of(VEC2, SIZE, BATCH)))
-add(gather.Gather, example(lambda x: F.resize(x, (7, 3), "nearest"), of(INT, SIZE, BATCH, -9, 9)))
+    add(Gather, example(lambda x, s=size: F.resize(x, s, "nearest"), of(VEC2, SIZE, BATCH)))
+add(Gather, example(lambda x: F.resize(x, (7, 3), "nearest"), of(INT, SIZE, BATCH, -9, 9)))
 
 TAKEN, SHAPE = (2, 1, 3, 4), (3, 1, 4, 5)
 

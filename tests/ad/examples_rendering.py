@@ -7,7 +7,7 @@ import numpy as np
 from example_tools import BATCH, SIZE, Example, add, example, leaf, of
 
 from dressi import FLOAT, INT, IVEC3, MAT2, VEC2, VEC3, VEC4, F, Variable, gradient
-from dressi.ad.ops.image.raster import Rasterize
+from dressi.ad.ops.image.draws import Rasterize
 from dressi.ad.ops.texture import addressing, cube, sample
 from dressi.ad.sums import Accumulate, FragmentScatter
 

@@ -14,7 +14,7 @@ from random_graphs.residuals import check_residuals
 
 from dressi import DressiAD, F, LevenbergMarquardt, Variable, gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.ops.image.raster import Rasterize
+from dressi.ad.ops.image.draws import Rasterize
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.traversal import leaves

@@ -21,7 +21,7 @@ import dressi
 from dressi import DressiAD, F, GraphError, PlanError, Variable, gradient, sgd
 from dressi.ad.evaluate import evaluate
 from dressi.ad.evaluate import evaluate as meaning
-from dressi.ad.ops.image.gather import Gather
+from dressi.ad.ops.image.image import Gather
 from dressi.ad.ops.image.lookup import Lookup
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify

@@ -10,7 +10,7 @@ from copy import copy
 
 from ...config import config
 from ..graph import Function, Variable
-from ..ops.image.raster import Rasterize
+from ..ops.image.draws import Rasterize
 from ..ops.image.reduce import Expand, extents
 from ..program import Program
 from ..traversal import topological_order

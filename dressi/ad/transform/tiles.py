@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from ..coordinates import tile_index
 from ..graph import Variable
+from ..ops.image.lookup import take
 from ..ops.image.reduce import expand
-from ..ops.image.take import take
 from ..ops.pixel.arithmetic import div, total
 from ..traversal import rebuilt, topological_order
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Function, PixelFunction, Variable
-from ...ad.ops.image.raster import Fragment
+from ...ad.ops.image.draws import Fragment
 from ...ad.transform.fused import fused
 from ...ad.types import IVEC3, VEC3, VEC4, Size
 from ...errors import InputError

@@ -13,7 +13,7 @@ from dressi.ad.contract.contraction import ContractFunction
 from dressi.ad.coordinates import affine
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph.index_map import Affine
-from dressi.ad.ops.image.gather import Gather
+from dressi.ad.ops.image.image import Gather
 from dressi.ad.ops.image.lookup import Lookup, ScatterAdd
 from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, LIST_WIDTH, VEC3, VEC4

@@ -28,9 +28,8 @@ from ... import functional as F
 from ...contract.contraction import ContractFunction
 from ...graph import Domain, Function, PixelFunction, Variable
 from ...graph.index_map import Affine, IndexMap
-from ...ops.image.lookup import Lookup
+from ...ops.image.lookup import Lookup, Take
 from ...ops.image.reduce import Expand
-from ...ops.image.take import Take
 from ...transform.gradient import blocks_derivatives, depending, gradient, jvp, total
 from ...traversal import topological_order
 from ...types import Access

@@ -1,4 +1,4 @@
-"""Draws of triangles: their inputs, which pixels they cover, and the sub-graph that runs in every fragment.
+"""Draws of triangles: which pixels they cover, the sub-graph of every fragment, and rasterization.
 
 Clip space is Vulkan's: x to the right, y down, z in [0, w]; ndc -> pixel is (ndc * 0.5 + 0.5) * (W, H), and
 the centre of pixel (x, y) is (x + 0.5, y + 0.5).
@@ -14,10 +14,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....errors import GraphError
-from ...graph import At, Domain, DrawFunction, Function, PixelFunction, ReduceFunction, Variable
+from ...graph import (
+    At,
+    Domain,
+    DrawFunction,
+    Function,
+    PixelFunction,
+    RasterFunction,
+    ReduceFunction,
+    Variable,
+    as_variable,
+)
 from ...sub_graph import SubGraph
 from ...traversal import reached, topological_order
-from ...types import FLOAT, INT, IVEC3, VEC4, Access, Size
+from ...types import FLOAT, INT, IVEC3, VEC4, Access, Size, VType, size_of
+from .texels import fetch
+
+__all__ = ["rasterize"]
 
 PAIRS = 1 << 19
 """The number of (triangle, pixel) candidates that NumPy holds at a time."""
@@ -69,9 +82,8 @@ class Draw(DrawFunction):
                 raise self.fail(f"{x} has channels; draws read images without, see F.from_channels")
             if x.tiles not in (1, self.batch):
                 raise self.fail(f"{x} must have batch 1 or {self.batch}")
-            if access is Access.SAME_PIXEL and any(
-                n not in (1, m) for n, m in zip(x.size, self.size, strict=True)
-            ):
+            fits = all(n in (1, m) for n, m in zip(x.size, self.size, strict=True))
+            if access is Access.SAME_PIXEL and not fits:
                 raise self.fail(f"{x} is read at the fragment's own pixel and must have size 1x1 or {domain}")
         held = held_triangles(position, self.inputs[1] if self.indexed else None)
         if not 1 <= self.triangles <= held:
@@ -93,23 +105,21 @@ class Draw(DrawFunction):
 
     def _corners(self, x: tuple[np.ndarray, ...]) -> np.ndarray:
         """Clip positions (batch, triangles, 3, 4); 0 for indices out of range and faces that are not live."""
-        corners = self._all_corners(x)
+        position = x[0].reshape(x[0].shape[0], -1, 4)
+        if self.indexed:
+            faces = x[1].reshape(x[1].shape[0], -1, 3)[:, : self.triangles]
+            position = np.broadcast_to(position, (self.batch, *position.shape[1:]))
+            faces = np.broadcast_to(faces, (self.batch, *faces.shape[1:]))
+            valid = (faces >= 0) & (faces < position.shape[1])
+            tile = np.arange(self.batch).reshape(-1, 1, 1)
+            corners = np.where(valid[..., None], position[tile, np.where(valid, faces, 0)], 0)
+        else:
+            corners = position[:, : 3 * self.triangles].reshape(len(position), self.triangles, 3, 4)
+            corners = np.broadcast_to(corners, (self.batch, self.triangles, 3, 4))
         if not self.masked:
             return corners
         live = x[self.pulled - 1].reshape(len(x[self.pulled - 1]), -1)[:, : self.faces] != 0
         return np.where(np.repeat(live, self.triangles_per_face, axis=1)[..., None, None], corners, 0)
-
-    def _all_corners(self, x: tuple[np.ndarray, ...]) -> np.ndarray:
-        position = x[0].reshape(x[0].shape[0], -1, 4)
-        if not self.indexed:
-            corners = position[:, : 3 * self.triangles].reshape(len(position), self.triangles, 3, 4)
-            return np.broadcast_to(corners, (self.batch, self.triangles, 3, 4))
-        faces = x[1].reshape(x[1].shape[0], -1, 3)[:, : self.triangles]
-        position = np.broadcast_to(position, (self.batch, *position.shape[1:]))
-        faces = np.broadcast_to(faces, (self.batch, *faces.shape[1:]))
-        valid = (faces >= 0) & (faces < position.shape[1])
-        tile = np.arange(self.batch).reshape(-1, 1, 1)
-        return np.where(valid[..., None], position[tile, np.where(valid, faces, 0)], 0)
 
     def values(self, here: Fragments, x: tuple[np.ndarray, ...]) -> list[np.ndarray]:
         """The roots of the sub-graph, arrays (fragments,) + vtype.shape."""
@@ -121,7 +131,7 @@ class Draw(DrawFunction):
             if access is not Access.SAME_PIXEL:
                 return whole[v]
             if v not in known:
-                known[v] = _gather(whole[v], at)
+                known[v] = fetch(whole[v], at)
             return known[v]
 
         shape = (1, 1, here.face.size)
@@ -137,15 +147,6 @@ def held_triangles(position: Variable, faces: Variable | None) -> int:
 def check_root(v: Variable, what: str) -> None:
     if v.vtype is not FLOAT:
         raise GraphError(f"{what} of a fragment are FLOAT, not {v} (at {v.where})")
-
-
-def _gather(image: np.ndarray, at: At) -> np.ndarray:
-    """The values of ``image`` at the given texels. Axes of extent 1 broadcast."""
-    if image.shape[:3] == (1, 1, 1):
-        return image
-    return image[
-        tuple(c if n > 1 else 0 for c, n in zip((at.tile, at.y, at.x), image.shape[:3], strict=True))
-    ]
 
 
 def _covered(corners: np.ndarray, triangles: int, size: Size, once: bool) -> Iterator[tuple[np.ndarray, ...]]:
@@ -166,18 +167,14 @@ def _covered(corners: np.ndarray, triangles: int, size: Size, once: bool) -> Ite
     clip[before] /= clip[before][..., 3:]
     w, z = clip[..., 3], clip[..., 2]
     xy = (clip[..., :2] * 0.5 + 0.5 * w[..., None]) * np.array(size)
-    first = (
-        np.arange(len(good)),
-        w.argmax(axis=1),
-    )  # relative to one of the corners, the area suffers little cancellation
+    # Relative to one of the corners, the area suffers little cancellation.
+    first = (np.arange(len(good)), w.argmax(axis=1))
     x, y = (xy[first] / w[first][:, None]).T
     spans = [_cross(xy, w, x, y, i, j) * w[:, k] for i, j, k in ((1, 2, 0), (2, 0, 1), (0, 1, 2))]
     area = np.sum(spans, axis=0)
     low = np.where(before[:, None], np.clip(np.ceil(xy.min(axis=1) - 0.5), 0, size), 0).astype(np.int64)
-    high = np.where(before[:, None], np.clip(np.floor(xy.max(axis=1) - 0.5) + 1, 0, size), size).astype(
-        np.int64
-    )
-    extent = np.maximum(high - low, 0)
+    high = np.where(before[:, None], np.clip(np.floor(xy.max(axis=1) - 0.5) + 1, 0, size), size)
+    extent = np.maximum(high.astype(np.int64) - low, 0)
     count = extent.prod(axis=1) * ((area != 0) & np.isfinite(area))
     start = np.concatenate([[0], np.cumsum(count)])
     across, down, heavy = (np.ascontiguousarray(a.T) for a in (xy[..., 0], xy[..., 1], w))
@@ -328,3 +325,116 @@ def _movable(f: Function, domain: Domain) -> bool:
     own = f.output.domain
     same_size = own.size == domain.size or ("pixel" not in f.places and own.size == (1, 1))
     return same_size and (own.tiles == domain.tiles or ("tile" not in f.places and own.tiles == 1))
+
+
+# Rasterization: an INT image without derivative. Values that depend smoothly on the geometry are computed from the
+# winning face by ordinary Functions.
+
+
+class Rasterize(Draw, RasterFunction):
+    """See :func:`rasterize`."""
+
+    zero_derivative = True
+
+    def __init__(
+        self,
+        position: Variable,
+        faces: Variable | None,
+        live: Variable | None,
+        externals: tuple[Variable, ...],
+        size: Size,
+        batch: int,
+        triangles: int,
+        triangles_per_face: int,
+        fragment: FragmentGraph | None,
+        disjoint: bool,
+        covering: bool = False,
+    ):
+        self.indexed, self.masked = faces is not None, live is not None
+        self.size, self.batch = size, batch
+        self.triangles, self.triangles_per_face = triangles, triangles_per_face
+        self.fragment, self.disjoint, self.covering = fragment, disjoint, covering
+        super().__init__(position, *(x for x in (faces, live) if x is not None), *externals)
+
+    def infer(self) -> tuple[VType, Domain]:
+        self.check_inputs()
+        return INT, self.drawn
+
+    def evaluate(self, at: At, *x: np.ndarray) -> np.ndarray:
+        width, height = self.size
+        depths = np.ones(self.batch * height * width, np.float32)
+        winners = np.full(self.batch * height * width, -1, np.int64)
+        for here in self.fragments(x, once=False):
+            face, depth = here.face, here.z
+            px, py, tile = (a.reshape(-1) for a in here.at)
+            if self.fragment is not None:
+                depth, *keep = self.values(here, x)
+                alive = ~np.isnan(depth)
+                for mask in keep:
+                    alive &= mask != 0
+                depth, face, px, py, tile = (a[alive] for a in (np.clip(depth, 0, 1), face, px, py, tile))
+            # Depths are compared in the precision that devices store, so that faces which meet in an edge tie
+            # there too.
+            depth, pixel = depth.astype(np.float32), (tile * height + py) * width + px
+            order = np.lexsort((face, depth, pixel))
+            first = order[np.diff(pixel[order], prepend=-1) != 0]
+            pixel, depth, face = pixel[first], depth[first], face[first]
+            held, holder = depths[pixel], winners[pixel]
+            better = (depth < held) | ((depth == held) & (face < holder))
+            depths[pixel[better]], winners[pixel[better]] = depth[better], face[better]
+        return np.minimum(winners, 0 if self.covering else winners).reshape(self.batch, height, width)
+
+
+def rasterize(
+    position: Variable,
+    faces: Variable | None = None,
+    *,
+    size: Size,
+    triangles: int | None = None,
+    triangles_per_face: int = 1,
+    live: Variable | None = None,
+    fragment: Fragment | None = None,
+    disjoint: bool | None = None,
+) -> Variable:
+    """The number of the winning face at every pixel, -1 where there is none: INT of ``size``, without
+    derivative.
+
+    position: VEC4 list in clip space; its batch (or that of faces or of what the fragment reads) is the batch
+    of the result.  faces: IVEC3 list; absent, three consecutive positions make a triangle.  triangles: how
+    many are drawn, by default all of the list; triangle t belongs to face t // triangles_per_face. Nothing is
+    culled, both sides are drawn. Triangles that reach behind the eye (w <= 0), or outside of the depths 0 to
+    1, are clipped.
+
+    live: FLOAT or INT list, one texel a face; a face whose texel is 0 is not drawn. If most are 0, devices
+    list the live faces in order and draw only those. Its batch is 1 or that of the result, and counts towards
+    it.
+
+    Without ``fragment`` the nearest face wins, by the interpolated z / w. Otherwise ``fragment(face)``
+    returns ``(depth, keep)``: the FLOAT depth, in [0, 1), and a FLOAT mask (or None) that is 0 where the
+    fragment is discarded. Fragments with a depth of 1 or more never win. The fragment may use any outer
+    Variables, and PixelFunctions over ``face`` (INT); what does not depend on ``face`` is computed once a
+    pixel, outside of the rasterization. If depths are equal the face with the lower number wins.
+
+    disjoint: promises that the triangles of one face never overlap, so that a pixel has at most one fragment
+    of the winning face; by default true if a face is one triangle. Raises GraphError.
+
+    >>> position = Variable.of([[-1.0, -1, 0, 1], [1, -1, 0, 1], [-1, 1, 0, 1]], VEC4)  # half of the image
+    >>> evaluate(F.rasterize(position, size=(4, 3)))[0].tolist()
+    [[0, 0, 0, -1], [0, 0, -1, -1], [0, -1, -1, -1]]
+    """
+    size = size_of(size)
+    triangles = held_triangles(position, faces) if triangles is None else triangles
+    disjoint = triangles_per_face == 1 if disjoint is None else disjoint
+    batch = max(x.tiles for x in (position, faces, live) if x is not None)
+    graph, externals = None, ()
+    if fragment is not None:
+        face = Variable(INT, size, batch, name="face")
+        depth, keep = fragment(face)
+        roots = [as_variable(depth)] + ([] if keep is None else [as_variable(keep)])
+        for root in roots:
+            check_root(root, "depth and keep")
+        graph, externals = split(face, roots)
+        batch = max(batch, *(x.tiles for x in externals), 1)
+    return Rasterize(
+        position, faces, live, externals, size, batch, triangles, triangles_per_face, graph, disjoint
+    ).output

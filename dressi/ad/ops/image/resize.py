@@ -11,7 +11,7 @@ from ...graph import Domain, Variable
 from ...graph.index_map import Affine
 from ...graph.snippet import LOST, add_compensated
 from ...types import Size, size_of
-from .gather import gather
+from .image import gather
 from .texels import Fetching, check_one_row, fetch
 
 __all__ = ["resize"]
