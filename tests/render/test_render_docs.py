@@ -13,6 +13,7 @@ from render_examples import EXAMPLES
 import dressi
 import dressi.render
 import dressi.render as r
+import dressi.render.formats
 import dressi.render.io
 import dressi.render.mesh
 from dressi.ad.check import check_gradient
@@ -49,7 +50,7 @@ def test_the_example_runs(name: str):
     assert not failures, "".join(failures)
 
 
-PACKAGES = (dressi.render.io, dressi.render.mesh)
+PACKAGES = (dressi.render.formats, dressi.render.io, dressi.render.mesh)
 MODULES = [
     name
     for package in PACKAGES

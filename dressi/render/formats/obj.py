@@ -126,14 +126,7 @@ def _corner(token: str, counts: tuple[int, int, int]) -> list[int]:
 
 def load_obj(path: Path) -> Mesh:
     """Read an .obj as one welded Mesh, not cleaned yet: `load_obj_parts`, joined by `joined`, with one atlas
-    for several textures. Raises InputError.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "a.obj"
-    >>> _ = path.write_text("v 0 0 0 1 0 0\\nv 1 0 0 1 0 0\\nv 0 1 0 1 0 0\\nf 1 2 3\\n")
-    >>> load_obj(path).vertex_colors()[0].tolist()
-    [1.0, 0.0, 0.0]
-    """
+    for several textures. Raises InputError."""
     return joined(load_obj_parts(path), str(path))
 
 
@@ -149,12 +142,6 @@ def load_obj_parts(path: Path) -> list[Mesh]:
     ``Pc``, ``Pcr``, ``Ke``, ``map_Pr``, ``map_Pm``, ``map_Ke``, ``norm``) become a `Material`. Groups and the
     numbers of the Phong model (``Ka``, ``Ks``, ``Ns``, ``Ni``, ``illum``) are not read; a warning names maps,
     opacity, lines and curves that are left out. Raises InputError.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "a.obj"
-    >>> _ = path.write_text("v 0 0 0\\nv 1 0 0\\nv 1 1 0\\nv 0 1 0\\nf 1 2 3 4\\n")
-    >>> [len(mesh.faces) for mesh in load_obj_parts(path)]
-    [2]
     """
     lines = _Lines(path)
     if not lines.corners:

@@ -111,13 +111,6 @@ def load_ply(path: Path) -> Mesh:
     linear light; normals and UVs (of vertices, or `texcoord` of faces) are kept; the textures of ``comment
     TextureFile``, of which several are chosen by `texnumber` of faces, are looked for in the PLY's own folder
     only. Raises InputError.
-
-    >>> import tempfile
-    >>> from dressi.render.mesh.primitives import cube
-    >>> path = Path(tempfile.mkdtemp()) / "cube.ply"
-    >>> save_ply(path, cube())
-    >>> load_ply(path).faces.shape
-    (12, 3)
     """
     data = read_bytes(path, "mesh")
     header = _read_header(data, path)
@@ -386,14 +379,7 @@ def save_ply(path: str | os.PathLike, mesh: Mesh) -> None:
 
 def load_off(path: Path) -> Mesh:
     """Read a text .off or COFF as one welded Mesh, not cleaned yet. Polygons are triangulated, concave ones
-    too; colours of vertices, otherwise of faces (sRGB), become linear light. Raises InputError.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "a.off"
-    >>> _ = path.write_text("OFF\\n4 1 0\\n0 0 0\\n1 0 0\\n1 1 0\\n0 1 0\\n4 0 1 2 3\\n")
-    >>> load_off(path).faces.tolist()
-    [[0, 1, 2], [0, 2, 3]]
-    """
+    too; colours of vertices, otherwise of faces (sRGB), become linear light. Raises InputError."""
     data = read_bytes(path, "mesh")
     rows = _rows(data)
     kind, *counts = next(rows, [b""])
@@ -451,18 +437,8 @@ _VERTEX = re.compile(rb"\bvertex[ \t]+(\S+)[ \t]+(\S+)[ \t]+(\S+)")
 
 
 def load_stl(path: Path) -> Mesh:
-    """Read an .stl as one welded Mesh, not cleaned yet. Its normals are left out: they follow from the
-    corners.
-
-    Raises InputError.
-
-    >>> import tempfile
-    >>> from dressi.render.mesh.primitives import cube
-    >>> path = Path(tempfile.mkdtemp()) / "cube.stl"
-    >>> save_stl(path, cube())
-    >>> load_stl(path).is_closed()
-    True
-    """
+    """Read an .stl as one welded Mesh, not cleaned yet, without its normals: they follow from the corners.
+    Raises InputError."""
     data = read_bytes(path, "mesh")
     # Binary files may start with "solid", too; their length tells them from text.
     count = int.from_bytes(data[80:84], "little")

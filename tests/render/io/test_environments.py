@@ -64,12 +64,8 @@ class TestOpenEXR:
         refused = {
             "its channels are Z; export channels R, G, B or Y": {"Z": plane},
             "its channels are integers": {"R": whole, "G": whole, "B": whole},
-            "1 of its values are NaN or infinite": {
-                "Y": np.where(np.eye(4, 6)[::-1] * np.eye(4, 6), 1, plane)
-            },
+            "1 of its values are NaN or infinite": {"Y": np.pad([[np.float32(np.nan)]], ((2, 1), (3, 2)))},
         }
-        refused["1 of its values are NaN or infinite"]["Y"] = plane.copy()
-        refused["1 of its values are NaN or infinite"]["Y"][2, 3] = np.nan
         for sentence, channels in refused.items():
             with pytest.raises(InputError, match=f"a.exr.*{sentence}"):
                 load_image(written(tmp_path / "a.exr", channels))
@@ -124,13 +120,8 @@ class TestEnvironments:
         found = load_environment(tmp_path / f"a.{ending}")
         assert found.dtype == np.float32 and found.shape == (4, 8, 3)
         assert np.all(np.abs(found - light).max(-1) <= light.max(-1) / 250)
-        assert (
-            abs(
-                (found / light.max(-1, keepdims=True)).mean() / (light / light.max(-1, keepdims=True)).mean()
-                - 1
-            )
-            < 1e-3
-        )
+        most = light.max(-1, keepdims=True)
+        assert abs((found / most).mean() / (light / most).mean() - 1) < 1e-3
 
     def test_other_shapes_and_kinds_are_named(self, tmp_path):
         save_image(tmp_path / "a.exr", np.ones((4, 4, 1)))

@@ -20,7 +20,7 @@ from PIL import Image
 
 from dressi.errors import InputError
 from dressi.render import Mesh, StrandGeometry, linear_to_srgb, primitives
-from dressi.render.formats import load_mesh, save_glb, save_mesh, save_obj
+from dressi.render.formats import load_mesh, save_glb, save_mesh
 from dressi.render.io import load_image, load_photos, read_image, write_json
 from dressi.render.io.files import write_files
 from dressi.render.io.images import decode, encode_png, resize, save_gif, save_png
@@ -68,19 +68,8 @@ def test_other_libraries_read_the_glb(tmp_path, pear):
     magic, version, length = struct.unpack("<4sII", path.read_bytes()[:12])
     assert (magic, version, length) == (b"glTF", 2, total) and total % 4 == 0
     for view in document.bufferViews:
-        assert (
-            view.byteOffset % 4 == 0 and view.byteOffset + view.byteLength <= document.buffers[0].byteLength
-        )
-
-
-def test_a_mesh_without_texture_or_uvs_is_saved_too(tmp_path):
-    cube = primitives.tetrahedron()
-    cube.color = (0.25, 0.5, 1.0)
-    save_glb(tmp_path / "a.glb", cube)
-    again = load_mesh(tmp_path / "a.glb")
-    assert again.uvs is None and again.texture is None and again.color == pytest.approx(cube.color)
-    save_obj(tmp_path / "a.obj", cube)
-    assert len(load_mesh(tmp_path / "a.obj").faces) == 4
+        assert view.byteOffset % 4 == 0
+        assert view.byteOffset + view.byteLength <= document.buffers[0].byteLength
 
 
 def test_obj_flips_v_fans_polygons_and_counts_backward(tmp_path):
@@ -188,10 +177,7 @@ def test_a_link_that_leads_outside_is_outside(tmp_path):
         (lambda d: d["buffers"][0].update(byteLength=999), "truncated"),
         (lambda d: d["nodes"][0].update(children=[0]), "ancestor"),
         (lambda d: d["nodes"][0].update(mesh=7), "entry 7 of meshes"),
-        (
-            lambda d: d["meshes"][0]["primitives"][0].update(attributes={"POSITION": "x"}),
-            "its mesh cannot be used",
-        ),
+        (lambda d: d["meshes"][0]["primitives"][0].update(attributes={"POSITION": "x"}), "cannot be used"),
         (lambda d: d.update(extensionsRequired=["KHR_draco_mesh_compression"]), "KHR_draco"),
         (lambda d: d["asset"].update(version="1.0"), "glTF 1.0"),
         (lambda d: d["buffers"][0].update(uri="missing.bin"), r"no file.*missing\.bin"),

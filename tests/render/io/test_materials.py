@@ -119,13 +119,11 @@ def test_the_file_follows_the_specification(tmp_path):
         assert view["byteOffset"] % 4 == 0 and view["byteOffset"] + view["byteLength"] <= len(binary)
     attributes = document["meshes"][0]["primitives"][0]["attributes"]
     assert set(attributes) == {"POSITION", "NORMAL", "TANGENT", "TEXCOORD_0", "TEXCOORD_1"}
-    arrays = {
-        name: np.frombuffer(
-            binary, "<f4", document["accessors"][i]["count"] * {"VEC2": 2, "VEC3": 3, "VEC4": 4}[document["accessors"][i]["type"]],
-            document["bufferViews"][document["accessors"][i]["bufferView"]]["byteOffset"],
-        ).reshape(document["accessors"][i]["count"], -1)
-        for name, i in attributes.items()
-    }  # fmt: skip
+    arrays = {}
+    for name, i in attributes.items():
+        accessor, width = document["accessors"][i], int(document["accessors"][i]["type"][-1])
+        start = document["bufferViews"][accessor["bufferView"]]["byteOffset"]
+        arrays[name] = np.frombuffer(binary, "<f4", accessor["count"] * width, start).reshape(-1, width)
     accessor = document["accessors"][attributes["POSITION"]]
     assert accessor["min"] == arrays["POSITION"].min(0).tolist()
     assert accessor["max"] == arrays["POSITION"].max(0).tolist()
@@ -156,12 +154,8 @@ class TestIn:
     def test_defaults_of_the_standard(self, tmp_path):
         assert quietly(textured_gltf(tmp_path / "t.gltf", [], None)).material is None
         found = quietly(textured_gltf(tmp_path / "t.gltf", [], {})).material
-        assert (found.metallic, found.roughness, found.emission, found.name) == (
-            1,
-            1,
-            (0, 0, 0),
-            "material 0",
-        )
+        factors = found.metallic, found.roughness, found.emission, found.name
+        assert factors == (1, 1, (0, 0, 0), "material 0")
         assert (found.alpha_mode, found.double_sided, found.wrap) == ("opaque", False, ("repeat", "repeat"))
 
     def test_channels_and_colour_spaces(self, tmp_path):

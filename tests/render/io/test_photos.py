@@ -15,7 +15,7 @@ from scipy.ndimage import binary_erosion
 from dressi.errors import InputError
 from dressi.render import iou, primitives
 from dressi.render.cameras import Camera, Cameras, views
-from dressi.render.io import load_photos, save_png
+from dressi.render.io import load_photos, save_image, save_png
 from dressi.render.io.colmap import rotation_of
 from dressi.render.io.images import resize
 from dressi.render.io.lens import Lens, Undistortion
@@ -39,24 +39,14 @@ def scene():
 def write_cameras(folder, scene, masks="mask", images="image"):
     """The layout with K, R and t, whose integer pixels are pixel centres."""
     _, cameras, pictures, silhouettes = scene
-    document = {
-        "width": SIZE[0],
-        "height": SIZE[1],
-        "convention": "integer (u,v) = pixel centre",
-        "views": [],
-    }
+    convention = "integer (u,v) = pixel centre"
+    document = {"width": SIZE[0], "height": SIZE[1], "convention": convention, "views": []}
     for name in (images, masks):
         (folder / name).mkdir(parents=True, exist_ok=True)
     for i, camera in enumerate(cameras):
         k = camera.intrinsics - [[0, 0, 0.5], [0, 0, 0.5], [0, 0, 0]]
-        document["views"].append(
-            {
-                "file": f"{i:03}.png",
-                "K": k.tolist(),
-                "R": camera.rotation.tolist(),
-                "t": camera.translation.tolist(),
-            }
-        )
+        pose = {"R": camera.rotation.tolist(), "t": camera.translation.tolist()}
+        document["views"].append({"file": f"{i:03}.png", "K": k.tolist(), **pose})
         save_png(folder / images / f"{i:03}.png", pictures[i])
         save_png(folder / masks / f"{i:03}.png", silhouettes[i])
     (folder / "cameras.json").write_text(json.dumps(document))
@@ -88,24 +78,16 @@ def folder(tmp_path, scene):
 @pytest.mark.parametrize("layout", ["cameras", "transforms", "flat"])
 def test_each_layout_gives_back_the_scene(tmp_path, scene, layout):
     mesh, cameras, images, masks = scene
-    if layout == "transforms":
-        photos = load_photos(write_transforms(tmp_path / "p", scene))
-    elif layout == "flat":
-        photos = load_photos(write_cameras(tmp_path / "p", scene, "mask_derived", "."))
-    else:
-        photos = load_photos(write_cameras(tmp_path / "p", scene))
+    write = write_transforms if layout == "transforms" else write_cameras
+    photos = load_photos(write(tmp_path / "p", scene, *(("mask_derived", ".") if layout == "flat" else ())))
     assert photos.images.shape == (8, 36, 48, 3) and photos.images.dtype == np.float32
     assert_array_equal(photos.masks, masks)
     assert_allclose(photos.targets, images, atol=0.01)
     for found, true in zip(photos.cameras, cameras, strict=True):
         assert_allclose(found.intrinsics, true.intrinsics, atol=1e-6)
         assert_allclose(found.view, true.view, atol=1e-9)
-        assert (
-            found.near
-            < true.project(mesh.positions)[1].min()
-            < true.project(mesh.positions)[1].max()
-            < found.far
-        )
+        depths = true.project(mesh.positions)[1]
+        assert found.near < depths.min() < depths.max() < found.far
     assert_allclose(photos.center, mesh.bounds().mean(0), atol=0.3)
     assert_array_equal(photos.held_out, [3, 7])
     assert_array_equal(photos.train, [0, 1, 2, 4, 5, 6])
@@ -144,9 +126,8 @@ def test_colours_are_weighted_by_alpha(tmp_path, scene):
         codes[codes[..., 3] > 0, :3] = (0, 255, 0)
         Image.fromarray(codes).save(path)
     photos = load_photos(tmp_path / "p", (24, 18))
-    assert_allclose(
-        photos.images[photos.masks > 0], np.tile([0, 1, 0], (int(photos.masks.sum()), 1)), atol=1e-5
-    )
+    green = np.broadcast_to([0.0, 1, 0], photos.images.shape)
+    assert_allclose(photos.images[photos.masks > 0], green[photos.masks > 0], atol=1e-5)
 
 
 @pytest.mark.parametrize("write", [write_cameras, write_transforms])
@@ -205,10 +186,6 @@ def view(folder, index, **values):
         (lambda f: (f / "cameras.json").write_text("{"), "cannot be used"),
         (lambda f: (f / "image" / "003.png").write_bytes(b"x"), r"cannot read the image.*003\.png"),
         (lambda f: save_png(f / "image" / "003.png", np.ones((4, 4, 3))), r"003\.png' has 4x4"),
-        (
-            lambda f: [save_png(f / d / "003.png", np.ones((4, 4))) for d in ("image", "mask")],
-            r"003\.png' has 4x4",
-        ),
         (lambda f: save_png(f / "mask" / "003.png", np.ones((4, 4))), r"mask/003\.png' has 4x4"),
         (lambda f: save_png(f / "mask" / "003.png", np.zeros((36, 48))), r"mask/003\.png' is empty"),
     ],
@@ -254,25 +231,17 @@ def test_real_photographs(data, name, size, count, least):
     assert len(photos.names) == count and list(photos.names) == sorted(photos.names)
     assert photos.images.shape == (count, size[1], size[0], 3)
     train, held_out = photos.train[::2], photos.held_out[::3]
-    value = hull_iou(
-        photos.masks[train],
-        photos.cameras[train],
-        photos.masks[held_out],
-        photos.cameras[held_out],
-        photos.bounds,
-    )
-    assert value > least  # wrong conventions give far less
+    seen, others = ((photos.masks[some], photos.cameras[some]) for some in (train, held_out))
+    assert hull_iou(*seen, *others, photos.bounds) > least  # wrong conventions give far less
     assert np.linalg.norm(photos.center) < 0.6 and 0.5 < photos.radius < 1.5
     up = {"dtu24": (-0.32, -0.55, -0.77), "lego_synthetic": (0, 0, 1)}[name]
     assert views.upward(photos.cameras) @ up > 0.98
 
 
 @pytest.fixture(scope="module")
-def calibration_scene():
+def calibration_scene(scene):
     """Five pictures of an object off the middle of the world; principal points are off the middle, too."""
-    mesh = primitives.bumpy_ellipsoid(2)
-    mesh.texture = np.random.default_rng(0).random((4, 4, 3))
-    mesh.positions = mesh.positions + (0.2, 0.1, -0.3)
+    mesh = scene[0]
     off = np.array([[0, 0, 3.0], [0, 0, -2.0], [0, 0, 0]])
     ring = views.ring(*mesh.bounding_sphere(), 5, SIZE)
     cameras = Cameras([replace(camera, intrinsics=camera.intrinsics + off) for camera in ring])
@@ -314,10 +283,8 @@ def write_colmap(
             images.append(struct.pack("<Q", i) + struct.pack("<ddq", 1.5, 2.5, -1) * i)
         (where / "images.bin").write_bytes(b"".join(images))
         points = [struct.pack("<Q", len(mesh.positions))]
-        for i, position in enumerate(mesh.positions):
-            points.append(
-                struct.pack("<Q3d3BdQ", i, *position, 1, 2, 3, 0.5, 2) + struct.pack("<4I", 1, 0, 2, 0)
-            )
+        for i, place in enumerate(mesh.positions):
+            points.append(struct.pack("<Q3d3BdQ4I", i, *place, 1, 2, 3, 0.5, 2, 1, 0, 2, 0))
         (where / "points3D.bin").write_bytes(b"".join(points))
         return folder
     (where / "cameras.txt").write_text(
@@ -432,15 +399,23 @@ def photograph(camera: Camera, lens: Lens) -> tuple[np.ndarray, np.ndarray]:
     def pattern(plane: np.ndarray) -> np.ndarray:
         return 0.5 + 0.25 * np.sin(6 * plane[..., 0]) + 0.2 * np.cos(5 * plane[..., 1])
 
+    plane = on_plane(camera)
+    return pattern(undistorted(plane, lens)), pattern(plane)
+
+
+def on_plane(camera: Camera) -> np.ndarray:
+    """(H, W, 2) the places at depth 1 that pixels show without a lens."""
     width, height = camera.size
-    pixels = np.stack(
-        [*np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5), np.ones((height, width))], -1
-    )
-    plane = (pixels @ np.linalg.inv(camera.intrinsics).T)[..., :2]
+    x, y = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
+    return (np.stack([x, y, np.ones_like(x)], -1) @ np.linalg.inv(camera.intrinsics).T)[..., :2]
+
+
+def undistorted(plane: np.ndarray, lens: Lens) -> np.ndarray:
+    """The inverse of the lens, by iteration."""
     true = plane.copy()
-    for _ in range(50):  # the inverse of the lens, by iteration
+    for _ in range(50):
         true += plane - lens.distort(true)
-    return pattern(true), pattern(plane)
+    return true
 
 
 @pytest.mark.parametrize("lens", [LENS, Lens(k1=0.15), Lens(k2=-0.1, p1=0.01)])
@@ -463,12 +438,8 @@ def distorted(folder, calibration_scene, lens):
     large = (4 * SIZE[0], 4 * SIZE[1])
     fine, fine_masks = images_of(mesh, cameras.resized(large).matrices, large)
     for i, camera in enumerate(cameras):
-        x, y = np.meshgrid(np.arange(large[0]) + 0.5, np.arange(large[1]) + 0.5)
         big = camera.resized(large)
-        plane = (np.stack([x, y, np.ones_like(x)], -1) @ np.linalg.inv(big.intrinsics).T)[..., :2]
-        true = plane.copy()
-        for _ in range(50):
-            true += plane - lens.distort(true)
+        true = undistorted(on_plane(big), lens)
         at = np.floor(true @ big.intrinsics[:2, :2].T + big.intrinsics[:2, 2]).astype(int)
         at = np.clip(at[..., 1], 0, large[1] - 1), np.clip(at[..., 0], 0, large[0] - 1)
         save_png(folder / "images" / f"{i:03}.png", resize(fine[i][at], SIZE))
@@ -501,13 +472,14 @@ def test_lenses_of_json_documents(tmp_path, calibration_scene):
     path.write_text(json.dumps(document))
     photos = load_photos(folder)
     assert photos.known is not None and not photos.known[0].all() and photos.known[1:].all()
-    for key, words in (("k4", "k4"), ("is_fisheye", "OPENCV_FISHEYE is not supported")):
-        path.write_text(json.dumps(document | {key: 1}))
+    for key, value, words in (
+        ("k4", 1, "k4"),
+        ("is_fisheye", 1, "OPENCV_FISHEYE is not supported"),
+        ("camera_model", "EQUIRECTANGULAR", "EQUIRECTANGULAR is not supported"),
+    ):
+        path.write_text(json.dumps(document | {key: value}))
         with pytest.raises(InputError, match=words):
             load_photos(folder)
-    path.write_text(json.dumps(document | {"camera_model": "EQUIRECTANGULAR"}))
-    with pytest.raises(InputError, match="EQUIRECTANGULAR is not supported"):
-        load_photos(folder)
 
 
 def test_frames_may_have_their_own_intrinsics(tmp_path, calibration_scene):
@@ -583,8 +555,7 @@ def test_every_camera_that_sees_nothing_is_named(tmp_path, calibration_scene):
     edit(folder, lambda d: d.update(bbox=mesh.bounds().tolist()))
     for i in (1, 3):
         turned = np.diag([-1, 1, -1]) @ cameras[i].rotation
-        entry = {"R": turned.tolist(), "t": (-turned @ cameras[i].center).tolist()}
-        edit(folder, lambda d, i=i, entry=entry: d["views"][i].update(entry))
+        view(folder, i, R=turned.tolist(), t=(-turned @ cameras[i].center).tolist())
     with pytest.raises(InputError, match=r"'001\.png', '003\.png' is turned.*behind"):
         load_photos(folder)
 
@@ -656,18 +627,11 @@ def test_padding_has_no_depth(depth_folder):
     mesh, cameras = bowl(2), views_of_bowl(4, DEPTH_SIZE)
     document = json.loads((depth_folder / "cameras.json").read_text())
     small = cameras[3].resized((12, 10))
-    k = (small.intrinsics - [[0, 0, 0.5], [0, 0, 0.5], [0, 0, 0]]).tolist()
-    entry = document["views"][3]
     _, masks = images_of(mesh, small.world_to_clip[None], (12, 10))
-    from dressi.render.io import save_image
-
     save_image(depth_folder / "3.png", np.stack([masks[0]] * 4, axis=-1))
     write_depth(depth_folder / "depth" / "3.png", np.full((10, 12), 2600.0))
-    centre = float(document.get("pixel_center", 0.5))
-    document["views"][3] = {
-        **entry,
-        "K": (np.array(k) + [[0, 0, centre], [0, 0, centre], [0, 0, 0]]).tolist(),
-    }
+    off = float(document.get("pixel_center", 0.5)) - 0.5
+    document["views"][3]["K"] = (small.intrinsics + [[0, 0, off], [0, 0, off], [0, 0, 0]]).tolist()
     document = {key: value for key, value in document.items() if key not in ("width", "height")}
     for view, camera in zip(document["views"], [*cameras[:3], small], strict=True):
         view["width"], view["height"] = camera.size

@@ -279,17 +279,14 @@ def test_texture_coordinates_do_not_overlap(name):
 )
 def test_spheres_are_round_and_even(sphere):
     assert_allclose(np.linalg.norm(sphere.positions - (1, 2, 3), axis=1), 2.0)
-    edges = sphere.edges()
-    lengths = np.linalg.norm(sphere.positions[edges[:, 0]] - sphere.positions[edges[:, 1]], axis=1)
+    lengths = sphere.edge_lengths()
     assert lengths.max() / lengths.min() < 1.6
 
 
 def test_octasphere_spreads_its_texels_within_a_factor_of_two():
     sphere = primitives.octasphere(4)
-    a, b, c = (sphere.uvs[sphere.uv_faces[:, k]] for k in range(3))
-    uv_area = np.abs((b - a)[:, 0] * (c - a)[:, 1] - (b - a)[:, 1] * (c - a)[:, 0]) / 2
-    density = uv_area / sphere.face_areas()
-    assert density.max() / density.min() < 2.2 and uv_area.sum() > 0.97
+    density = _uv_area(sphere) / sphere.face_areas()
+    assert density.max() / density.min() < 2.2 and _uv_area(sphere).sum() > 0.97
 
 
 def test_pear_is_the_same_each_time_and_has_the_colours_of_a_pear():
@@ -300,9 +297,8 @@ def test_pear_is_the_same_each_time_and_has_the_colours_of_a_pear():
     red, green, blue = first.texture.mean((0, 1))
     assert green > 2 * blue and red > 2 * blue
     steps = np.abs(np.diff(first.texture, axis=1, append=first.texture[:, :1]))
-    assert (
-        steps[:, -1].max() <= steps.max() and steps[:, -1].mean() < 1.5 * steps.mean()
-    )  # u wraps without a step
+    # u wraps without a step.
+    assert steps[:, -1].max() <= steps.max() and steps[:, -1].mean() < 1.5 * steps.mean()
 
 
 def test_random_mesh_is_reproducible():
@@ -318,7 +314,7 @@ def normals(size=(8, 8), tilt=0.6, seed=0):
     return np.round((vectors * 0.5 + 0.5) * 255) / 255 * 2 - 1
 
 
-REFUSED = [
+@pytest.mark.parametrize(("fields", "words"), [
     ({"roughness": 3.0}, r"roughness is 3, which is not in \[0, 1\]"),
     ({"metallic": -0.5}, "metallic is -0.5"),
     ({"roughness": float("nan")}, "roughness is nan"),
@@ -339,25 +335,19 @@ REFUSED = [
     ({"normal": normals() * 0.5}, r"mean length 0.50\); is it a colour picture"),
     ({"normal": -normals()}, "point outward"),
     ({"normal": np.random.default_rng(0).uniform(-1, 1, (32, 32, 3))}, "is it a colour picture"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("fields", "words"), REFUSED)
+])  # fmt: skip
 def test_refused(fields, words):
     with pytest.raises(InputError, match=f"material 'oak': .*{words}"):
         Material(**fields, name="oak").validate()
 
 
-WRONG = [
+@pytest.mark.parametrize(("fields", "words"), [
     ({"normal": np.zeros((4, 4))}, r"normal must be \(H, W, 3\), not \(4, 4\)"),
     ({"metallic_roughness": np.zeros((4, 4, 3))}, r"metallic_roughness must be \(H, W, 2\)"),
     ({"occlusion": np.zeros((0, 4))}, r"occlusion must be \(H, W\), not \(0, 4\)"),
     ({"occlusion": np.full((4, 4), 255, np.uint8)}, "occlusion must hold floats, not uint8; divide"),
     ({"emission": 1.0}, "emission must be 3 numbers, not 1.0"),
-]
-
-
-@pytest.mark.parametrize(("fields", "words"), WRONG)
+])  # fmt: skip
 def test_wrong_shapes_are_refused_at_once(fields, words):
     with pytest.raises(InputError, match=words):
         Material(**fields)

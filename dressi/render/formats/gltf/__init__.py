@@ -1,4 +1,3 @@
 """glTF files that are read. ``document`` is the file and its tree of nodes, ``primitives`` its triangles and
 lines, ``material`` what covers them, ``rigs`` morph targets and skins. ``scene`` puts them together, with
-cameras and lights.
-"""
+cameras and lights."""

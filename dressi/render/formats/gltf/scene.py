@@ -87,14 +87,6 @@ def load_gltf(path: Path) -> Mesh:
     the base colour's are resampled; maps with other UVs than its are left out with a warning. TANGENT is kept
     where there is a map of normals. Raises InputError, also when the file refers to anything outside its
     folder.
-
-    >>> import tempfile
-    >>> from dressi.render.formats.glb import save_glb
-    >>> from dressi.render.mesh.primitives import cube
-    >>> path = Path(tempfile.mkdtemp()) / "cube.glb"
-    >>> save_glb(path, cube())
-    >>> load_gltf(path).faces.shape
-    (12, 3)
     """
     document = Document(path)
     placed = list(document.placed())

@@ -130,8 +130,7 @@ def surface_of(
 ) -> Mesh | None:
     """The ``level_set``, with parts of at least ``least``, with about so many faces of even size, up to four
     times as many where less than ``kept`` of the area would be left, as thin parts need them; None if that is
-    no closed surface. Hardly any face cuts another.
-    """
+    no closed surface. Hardly any face cuts another."""
     whole = level_set(field, grid, least=least)
     if not whole.is_closed():
         return None
