@@ -22,8 +22,11 @@ from dressi.cli.fitting.run import FitWindow
 from dressi.cli.fitting.show import Bar, disagreement
 from dressi.cli.interrupt import Stop
 from dressi.render import Cameras, Material, chamfer, load_mesh, primitives, ring, save_mesh
+from dressi.render.fit import Progress
 from dressi.render.io import encode_png
 from dressi.render.mesh.primitives import bowl, pear
+
+pytestmark = pytest.mark.usefixtures("driver", "coarse_surfaces")
 
 PICTURES = ["heldout.png", "loss.png", "turntable.gif", "views.png"]
 RESULTS = sorted(["loss.csv", "quality.csv", "report.json", "result.glb", "stages.json", *PICTURES])
@@ -59,7 +62,6 @@ def photograph(folder: Path, count: int = 5, size: tuple[int, int] = (20, 16)) -
     return document, cameras
 
 
-@pytest.mark.usefixtures("driver", "coarse_surfaces")
 def test_a_mesh(target: Path, tmp_path: Path):
     out = tmp_path / "new" / "folder"
     options = ("--views", "3", "--size", "24", "--steps", "20", "--texture-size", "16")
@@ -92,7 +94,6 @@ def test_a_mesh(target: Path, tmp_path: Path):
     assert (out / "turntable.gif").read_bytes().startswith(b"GIF")
 
 
-@pytest.mark.usefixtures("driver", "coarse_surfaces")
 @pytest.mark.release
 def test_photographs(tmp_path: Path):
     photograph(tmp_path / "photos")
@@ -101,12 +102,10 @@ def test_photographs(tmp_path: Path):
     assert result.returncode == 0, result.stderr
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["metrics"]["heldout"]["iou"] > 0.3
-    assert (
-        len(report["exposures"]) == len(report["pictures"]["train"]) and report["metrics"]["heldout"]["plain"]
-    )
+    assert len(report["exposures"]) == len(report["pictures"]["train"])
+    assert report["metrics"]["heldout"]["plain"]
 
 
-@pytest.mark.usefixtures("driver", "coarse_surfaces")
 @pytest.mark.release
 def test_a_photograph_without_a_camera_is_placed(tmp_path: Path):
     photos, out = tmp_path / "photos", tmp_path / "out"
@@ -125,7 +124,6 @@ def test_a_photograph_without_a_camera_is_placed(tmp_path: Path):
     assert sum(len(part) for part in report["pictures"].values()) == 6
 
 
-@pytest.mark.usefixtures("driver", "coarse_surfaces")
 @pytest.mark.release
 def test_photographs_without_masks(tmp_path: Path):
     photos, out = tmp_path / "photos", tmp_path / "out"
@@ -148,7 +146,6 @@ def test_photographs_without_masks(tmp_path: Path):
     assert json.loads((out / "report.json").read_text())["metrics"]["train"]["iou"] > 0.3
 
 
-@pytest.mark.usefixtures("driver", "coarse_surfaces")
 @pytest.mark.release
 def test_one_photograph(tmp_path: Path):
     document, _ = photograph(tmp_path / "photos", 1)
@@ -162,16 +159,13 @@ def test_one_photograph(tmp_path: Path):
     assert report["metrics"]["heldout"] is None and report["metrics"]["train"]["iou"] > 0.3
 
 
-@pytest.mark.usefixtures("driver", "coarse_surfaces")
 @pytest.mark.release
 def test_counts_of_the_plan(target: Path, tmp_path: Path):
     counts = []
     # The start decides which rounds there are.
     for start, views in (("sphere", "1"), ("sphere", "12"), ("hull", "6"), ("hull", "12")):
-        result = fit_command(
-            "--target", target, "--plan", "--json", "--views", views, "--size", "16", "--start", start,
-            "--out", tmp_path / "no",
-        )  # fmt: skip
+        options = ("--plan", "--json", "--size", "16", "--out", tmp_path / "no")
+        result = fit_command("--target", target, *options, "--views", views, "--start", start)
         assert result.returncode == 0, result.stderr
         counts.append(json.loads(result.stdout))
     # The texture round of few views uses all of them in every step.
@@ -181,14 +175,12 @@ def test_counts_of_the_plan(target: Path, tmp_path: Path):
     whole = {"substages", "stages", "functions"}
     assert set(counts[0]) == {*whole, "shape", "texture", "rounds", "planned_for"}
     rounds = counts[0]["rounds"]
-    assert (
-        list(rounds) == [*(f"shape {k + 1}" for k in range(len(rounds) - 1)), "texture"] and len(rounds) > 4
-    )
+    assert len(rounds) > 4
+    assert list(rounds) == [*(f"shape {k + 1}" for k in range(len(rounds) - 1)), "texture"]
     assert all(set(found) == whole and found["stages"] > 0 for found in rounds.values())
     assert not (tmp_path / "no").exists()
 
 
-@pytest.mark.usefixtures("driver", "coarse_surfaces")
 def test_what_photographs_and_haste_ask_for():
     photos, size = Request(photos=Path("photos")), (320, 240)
     assert photos.options(size).texels == 2 * Request(target=Path("a.glb")).options(size).texels == 1024
@@ -201,7 +193,6 @@ def test_what_photographs_and_haste_ask_for():
     assert quick.changed({"steps": 12}).options().steps == 12
 
 
-@pytest.mark.usefixtures("driver", "coarse_surfaces")
 def test_the_help_lists_every_option_under_its_heading():
     text = " ".join(fit_command("--help").stdout.split())
     assert all(f"{heading}:" in text for heading in GROUPS)
@@ -210,29 +201,21 @@ def test_the_help_lists_every_option_under_its_heading():
     assert "[default: 6]" in text and "--colours / --no-colours" in text
 
 
-@pytest.mark.usefixtures("driver", "coarse_surfaces")
 def test_the_plan_as_text(target: Path):
-    result = fit_command(
-        "--target", target, "--plan", "--size", "16", "--optimize", "roughness", "--views", "1"
-    )
+    options = ("--plan", "--size", "16", "--optimize", "roughness", "--views", "1")
+    result = fit_command("--target", target, *options)
     assert result.returncode == 0
     assert all(f"{name}:" in result.stdout for name in ("shape 1", "texture", "material 1", "material 3"))
     assert "Rasterize" in result.stdout
     assert "shipped options" in result.stdout.splitlines()[0]
 
 
-@pytest.mark.usefixtures("driver", "coarse_surfaces")
 @pytest.mark.release
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_ctrl_c_keeps_what_was_reached(target: Path, tmp_path: Path):
     options = ("--target", target, "--out", tmp_path, "--size", "16", "--views", "2", "--texture-size", "8")
-    steps = ("--steps", "3000")
-    with subprocess.Popen(
-        [sys.executable, "-c", CODE, "fit", *map(str, options + steps)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    command = [sys.executable, "-c", CODE, "fit", *map(str, options), "--steps", "3000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         shown = ""
         while "IoU=" not in shown:
@@ -250,30 +233,30 @@ def test_ctrl_c_keeps_what_was_reached(target: Path, tmp_path: Path):
     assert (tmp_path / "checkpoint.npz").exists()
 
 
-@pytest.mark.usefixtures("driver", "coarse_surfaces")
 def test_what_it_refuses_before_it_starts(target: Path, tmp_path: Path):
     out = ("--out", tmp_path / "out")
     refuses(fit_command(*out), "--target", "--photos")
-    refuses(fit_command("--target", target, "--photos", tmp_path, *out), "not both")
     refuses(fit_command("--target", tmp_path / "none.glb", *out), "none.glb")
-    refuses(fit_command("--target", target, "--json", *out), "--plan")
-    refuses(fit_command("--target", target, "--masks", "threshold", *out), "--photos")
-    refuses(fit_command("--target", target, "--wrong", *out), "--wrong")
-    refuses(fit_command("--target", target, "--quick", "--fine", *out), "one of them")
-    refuses(fit_command("--target", target, "--resume", *out), "nothing to resume")
-    refuses(fit_command("--target", target, "--device", "Voodoo", *out), "Voodoo")
-    refuses(
-        run_process("fit", "--target", target, *out, VK_DRIVER_FILES="/nonexistent.json"), "no Vulkan driver"
-    )
+    for words, said in (
+        (("--photos", tmp_path), "not both"),
+        (("--json",), "--plan"),
+        (("--masks", "threshold"), "--photos"),
+        (("--wrong",), "--wrong"),
+        (("--quick", "--fine"), "one of them"),
+        (("--resume",), "nothing to resume"),
+        (("--device", "Voodoo"), "Voodoo"),
+    ):
+        refuses(fit_command("--target", target, *words, *out), said)
+    alone = run_process("fit", "--target", target, *out, VK_DRIVER_FILES="/nonexistent.json")
+    refuses(alone, "no Vulkan driver")
 
 
-@pytest.mark.usefixtures("driver", "coarse_surfaces")
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("--size", "0"), ("--size", "0x9"), ("--size", "big"), ("--size", "1x2x3"), ("--size", "-4"),
-        ("--size", "9999999"), ("--views", "0"), ("--steps", "0"), ("--steps", "many"), ("--radius", "0"),
-        ("--radius", "nan"), ("--peels", "0"), ("--form", "round"), ("--seed", "-1"), ("--texture-size", "0"), ("--texture-gradient", "wrong"),
+        *(("--size", size) for size in ("0", "0x9", "big", "1x2x3", "-4", "9999999")),
+        ("--views", "0"), ("--steps", "0"), ("--steps", "many"), ("--radius", "0"), ("--radius", "nan"), ("--peels", "0"),
+        ("--form", "round"), ("--seed", "-1"), ("--texture-size", "0"), ("--texture-gradient", "wrong"),
     ],
 )  # fmt: skip
 def test_values_that_cannot_be(target: Path, tmp_path: Path, option: str, value: str):
@@ -281,22 +264,21 @@ def test_values_that_cannot_be(target: Path, tmp_path: Path, option: str, value:
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.usefixtures("driver", "coarse_surfaces")
 def test_files_that_are_no_meshes(target: Path, tmp_path: Path):
-    (tmp_path / "text.obj").write_text("hello\n")
-    (tmp_path / "short.glb").write_bytes(target.read_bytes()[:1000])
-    (tmp_path / "nan.obj").write_text("v 0 0 nan\nv 1 0 0\nv 0 1 0\nf 1 2 3\n")
-    (tmp_path / "range.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 9\n")
-    (tmp_path / "outside.gltf").write_text(
-        json.dumps({"asset": {"version": "2.0"}, "buffers": [{"byteLength": 4, "uri": "../secret.bin"}]})
-    )
-    for name in ("text.obj", "short.glb", "nan.obj", "range.obj", "outside.gltf"):
+    outside = {"asset": {"version": "2.0"}, "buffers": [{"byteLength": 4, "uri": "../secret.bin"}]}
+    for name, content in {
+        "text.obj": b"hello\n",
+        "short.glb": target.read_bytes()[:1000],
+        "nan.obj": b"v 0 0 nan\nv 1 0 0\nv 0 1 0\nf 1 2 3\n",
+        "range.obj": b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 9\n",
+        "outside.gltf": json.dumps(outside).encode(),
+    }.items():
+        (tmp_path / name).write_bytes(content)
         refuses(fit_command("--target", tmp_path / name, "--out", tmp_path / "out"), name.split(".")[0])
     refuses(fit_command("--target", target, "--init", tmp_path / "nan.obj", "--out", tmp_path / "out"), "nan")
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.usefixtures("driver", "coarse_surfaces")
 def test_folders_of_photographs_that_disagree(tmp_path: Path):
     folder = tmp_path / "photos"
     out = ("--out", tmp_path / "out")
@@ -304,25 +286,24 @@ def test_folders_of_photographs_that_disagree(tmp_path: Path):
     refuses(fit_command("--photos", tmp_path / "none.mp4", *out), "no video")
     folder.mkdir()
     refuses(fit_command("--photos", folder, *out), "no images")
-    folder.rmdir()
     document, _ = photograph(folder)
-    for number in range(5, 12):
-        (folder / f"photo{number}.png").write_bytes((folder / "photo0.png").read_bytes())
+    more = [folder / f"photo{number}.png" for number in range(5, 12)]
+    for file in more:
+        shutil.copy(folder / "photo0.png", file)
     refuses(fit_command("--photos", folder, *out), "photo10.png", "have no camera")
-    for number in range(5, 12):
-        (folder / f"photo{number}.png").unlink()
-    empty = encode_png(np.zeros((16, 20)))
-    mask = (folder / "mask" / "photo1.png").read_bytes()
-    (folder / "mask" / "photo1.png").write_bytes(empty)
+    for file in more:
+        file.unlink()
+    mask = folder / "mask" / "photo1.png"
+    whole = mask.read_bytes()
+    mask.write_bytes(encode_png(np.zeros((16, 20))))
     refuses(fit_command("--photos", folder, *out), "empty")
-    (folder / "mask" / "photo1.png").write_bytes(mask)
+    mask.write_bytes(whole)
     document["views"][2]["t"] = [0.0, 0.0, -5.0]
     (folder / "cameras.json").write_text(json.dumps(document))
     refuses(fit_command("--photos", folder, *out), "photo2.png")
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.usefixtures("driver", "coarse_surfaces")
 @pytest.mark.release
 def test_photographs_with_depths(tmp_path: Path):
     truth, cameras = bowl(3), views_of_bowl(8, (48, 48))
@@ -330,9 +311,8 @@ def test_photographs_with_depths(tmp_path: Path):
     folder = photographed(tmp_path / "photos", cameras, masks, depths, truth.bounds())
     out = ("--photos", folder, "--out", tmp_path / "out")
     refuses(fit_command(*out, "--depth-scale", "1000"), "--depth")
-    refuses(
-        fit_command(*out, "--depth", "--depth-scale", "1"), "'0.png'", "units of the scene", "--depth-scale"
-    )
+    small = fit_command(*out, "--depth", "--depth-scale", "1")
+    refuses(small, "'0.png'", "units of the scene", "--depth-scale")
     refuses(fit_command(*out, "--depth", "--depth-scale", "-1"), "number of codes")
     refuses(fit_command("--target", folder / "none.glb", "--depth"), "--photos")
     result = fit_command(*out, "--depth", "--steps", "90", "--texture-size", "8")
@@ -343,7 +323,6 @@ def test_photographs_with_depths(tmp_path: Path):
     refuses(fit_command(*out, "--depth"), "'3.png'")
 
 
-@pytest.mark.usefixtures("driver", "coarse_surfaces")
 def test_folders_that_cannot_be_written(target: Path, tmp_path: Path):
     (tmp_path / "file").write_text("mine")
     refuses(fit_command("--target", target, "--out", tmp_path / "file"), "file")
@@ -375,11 +354,12 @@ class Polls:
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
         self.phases: dict[int, str] = {}
         shown = Bar.__call__
-        monkeypatch.setattr(
-            Bar,
-            "__call__",
-            lambda bar, now: (self.phases.setdefault(now.done, now.phase), shown(bar, now))[1],
-        )
+
+        def noted(bar: Bar, now: Progress) -> None:
+            self.phases.setdefault(now.done, now.phase)
+            shown(bar, now)
+
+        monkeypatch.setattr(Bar, "__call__", noted)
 
     def of_the_material(self) -> int:
         return list(self.phases.values()).count("material")
@@ -403,7 +383,6 @@ def gone_on(material_target: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder, polls
 
 
-@pytest.mark.usefixtures("driver")
 @pytest.mark.release
 def test_a_mesh_under_unknown_light(gone_on: tuple[Path, Polls]):
     folder, _ = gone_on
@@ -420,7 +399,6 @@ def test_a_mesh_under_unknown_light(gone_on: tuple[Path, Polls]):
     assert light["kind"] == "HarmonicsLight" and np.shape(light["coefficients"]) == (16, 3)
 
 
-@pytest.mark.usefixtures("driver")
 @pytest.mark.release
 def test_a_material_that_was_stopped_goes_on(gone_on: tuple[Path, Polls]):
     """And nothing else again. That its numbers are those of a fit that was not stopped, ``test_materials.py`` shows."""
@@ -429,7 +407,6 @@ def test_a_material_that_was_stopped_goes_on(gone_on: tuple[Path, Polls]):
     assert not list(folder.glob("*.npz"))
 
 
-@pytest.mark.usefixtures("driver")
 @pytest.mark.release
 def test_what_it_refuses(material_target: Path, tmp_path: Path):
     command = ("fit", "--target", material_target, "--out", tmp_path)
@@ -442,7 +419,6 @@ def test_what_it_refuses(material_target: Path, tmp_path: Path):
         refuses(run(*command, *arguments), text)
 
 
-@pytest.mark.usefixtures("driver")
 @pytest.mark.release
 def test_photographs_of_a_shiny_thing_are_said_to_contradict_each_other():
     train = {"iou": 0.98, "exposed_inside": 18.7}

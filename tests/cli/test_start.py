@@ -12,9 +12,10 @@ import pytest
 
 import dressi
 from dressi.cli.interrupt import Stop, imports
-from dressi.errors import DressiError
 from dressi.render.formats import save_mesh
 from dressi.render.mesh.primitives import pear
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
 INTERRUPT_IMPORT = """
 import os, signal, sys
@@ -31,25 +32,17 @@ main()
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        text=True,
-        env=os.environ | environment,
-        timeout=60,
-        check=False,
-    )
+    command, env = [sys.executable, *arguments], os.environ | environment
+    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, check=False)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 @pytest.mark.parametrize(
     ("module", "command"),
     [
-        ("typer", "fit"),
-        ("dressi.cli.commands", "fit"),
-        ("numpy", "fit"),
-        ("scipy", "fit"),
-        ("dressi.cli.fitting", "fit"),
+        *(
+            (module, "fit")
+            for module in ("typer", "dressi.cli.commands", "numpy", "scipy", "dressi.cli.fitting")
+        ),
         ("vulkan", "devices"),
     ],
 )
@@ -58,20 +51,17 @@ def test_ctrl_c_during_imports_is_one_sentence(module: str, command: str):
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "dressi: interrupted\n")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_the_command_line_imports_nothing_slow_before_it_handles_ctrl_c():
     result = run("-c", "import sys, dressi.cli; print(*sys.modules)")
     assert not {"numpy", "typer", "vulkan", "scipy"} & set(result.stdout.split())
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_the_version():
     for start in (["-m", "dressi"], ["-m", "dressi.cli"]):
         result = run(*start, "--version")
         assert (result.returncode, result.stdout, result.stderr) == (0, f"dressi {dressi.__version__}\n", "")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_reader_that_goes_away_is_no_error():
     code = "import os; r, w = os.pipe(); os.close(r); os.dup2(w, 1); from dressi.cli import main; main()"
     for option in ("--help", "--version"):
@@ -79,7 +69,6 @@ def test_a_reader_that_goes_away_is_no_error():
         assert (result.returncode, result.stderr) == (1, "")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_names_of_the_package_are_imported_when_they_are_used():
     for name in dressi.__all__:
         assert getattr(dressi, name) is not None and name in dir(dressi)
@@ -87,7 +76,6 @@ def test_names_of_the_package_are_imported_when_they_are_used():
         _ = dressi.nothing  # pyright: ignore[reportAttributeAccessIssue]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_sigterm_stops_like_ctrl_c():
     with Stop() as stop:
         assert not stop()
@@ -98,7 +86,6 @@ def test_sigterm_stops_like_ctrl_c():
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_signal_that_is_ignored_stays_ignored():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -110,7 +97,6 @@ def test_a_signal_that_is_ignored_stays_ignored():
         signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_other_threads_leave_the_handlers_alone():
     before, found = signal.getsignal(signal.SIGINT), []
 
@@ -125,14 +111,8 @@ def test_other_threads_leave_the_handlers_alone():
 
 
 @pytest.mark.release
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.usefixtures("driver")
 def test_a_fit_that_is_killed_again_and_again_ends_as_if_it_had_not_been(tmp_path: Path):
-    from dressi.vk.run.device.choose import list_devices
-
-    try:
-        list_devices()
-    except DressiError as error:
-        pytest.skip(str(error))
     spec = importlib.util.spec_from_file_location("kills", Path(__file__).parent / "kills.py")
     assert spec is not None and spec.loader is not None
     kills = importlib.util.module_from_spec(spec)

@@ -37,21 +37,14 @@ def write_fit(folder: Path, mesh: Mesh | None = None, size: tuple[int, int] = SI
         {"name": "compute 24x16", "functions": "Mul, Add", "ms": None, "predicted_ms": 0.5, "bytes": 2048},
     ]
     (folder / "stages.json").write_text(json.dumps([{"round": "shape 1", "stages": stages}]))
+    counts = {"substages": 9, "stages": 8, "functions": 99}
+    train = [view(0, name="a.png", inside=21.0, gains=[1.0, 0.9, 1.1]), view(1, name="b.png", inside=19.0)]
+    when = "2026-01-02T03:04:05+00:00"
     report = {
-        "task": {
-            "kind": "mesh",
-            "source": "pear.glb",
-            "optimize": None,
-            "finished": "2026-01-02T03:04:05+00:00",
-        },
+        "task": {"kind": "mesh", "source": "pear.glb", "optimize": None, "finished": when},
         "stages": ["shape 1"],
         "device": {"name": "Test <GPU>", "driver": "driver & co", "version": "1.2"},
-        "plan": {
-            "substages": 9,
-            "stages": 8,
-            "functions": 99,
-            "shape": {"substages": 9, "stages": 8, "functions": 99},
-        },
+        "plan": {**counts, "shape": counts},
         "time": {"first_build_ms": 12.5, "step_ms": 3.25, "total_s": 61.0},
         "metrics": {
             "train": {"iou": 0.95, "psnr": 25.5, "ssim": 0.9},
@@ -65,13 +58,7 @@ def write_fit(folder: Path, mesh: Mesh | None = None, size: tuple[int, int] = SI
             "heldout": [view(3)],
         },
         "surface": {"faces": 100, "inside_out": 0, "self_intersecting": 0.0, "relative_chamfer": 0.0123},
-        "pictures": {
-            "train": [
-                view(0, name="a.png", inside=21.0, gains=[1.0, 0.9, 1.1]),
-                view(1, name="b.png", inside=19.0),
-            ],
-            "heldout": [view(3, name="c<d>.png", inside=None)],
-        },
+        "pictures": {"train": train, "heldout": [view(3, name="c<d>.png", inside=None)]},
         "parts": {"components": 1, "views": 2, "apart": 0, "result": 1},
         "hull": {"heldout": {"iou": 0.8}},
     }

@@ -36,20 +36,8 @@ def page_of(folder: Path) -> str:
 def test_the_page_shows_what_the_folder_holds(tmp_path: Path):
     html = page_of(write_fit(tmp_path))
     body = html[html.index("<body") : html.index('<script type="application/octet-stream"')]
-    for shown in (
-        "pear.glb",
-        "0.875",
-        "22.1 dB",
-        "1.23 %",
-        "3.25 ms",
-        "Round 1: shape",
-        "4.0 KiB",
-        "View 4",
-        "24.5 dB",
-        "c&lt;d&gt;.png",
-        "1.00 0.900 1.10",
-        "IoU 0.930",
-    ):
+    figures = ["0.875", "22.1 dB", "1.23 %", "3.25 ms", "4.0 KiB", "24.5 dB", "1.00 0.900 1.10", "IoU 0.930"]
+    for shown in ["pear.glb", "Round 1: shape", "View 4", "c&lt;d&gt;.png", *figures]:
         assert shown in body, shown
     assert body.index("b.png") < body.index("a.png"), "the worst picture is the first"
     assert body.count('class="compare"') == 3 and body.count('class="error"') == 3
@@ -183,11 +171,8 @@ def test_large_maps_are_reduced_before_faces(tmp_path: Path):
     assert found.note is not None and "256 texels" in found.note
     (tmp_path / "small.glb").write_bytes(found.data)
     small = load_gltf(tmp_path / "small.glb")
-    assert (
-        len(small.faces) == len(mesh.faces)
-        and small.texture is not None
-        and small.texture.shape == (256, 256, 3)
-    )
+    assert len(small.faces) == len(mesh.faces)
+    assert small.texture is not None and small.texture.shape == (256, 256, 3)
 
 
 def test_a_small_model_is_whole(tmp_path: Path):
@@ -221,14 +206,16 @@ def test_small_pictures_stay():
     assert scaled(picture, 20) is picture and scaled(picture, 10).shape == (5, 10, 3)
 
 
+def is_finite(html: str) -> bool:
+    shown = html[html.index("<main") : html.index("</main>")]
+    return not re.search(r"\bnan\b|\binf\b|Infinity", shown, re.IGNORECASE)
+
+
 @pytest.mark.parametrize("value", ["1e308", "-1e308", "nan", "inf", "1e-320", "9" * 400])
 def test_losses_that_no_chart_has_room_for_are_gaps(value: str, tmp_path: Path):
     folder = write_fit(tmp_path / "fit")
     (folder / "loss.csv").write_text(f"step,phase,loss\n0,a,{value}\n1,a,{value}\n{value},a,1\n3,a,0.5\n")
-    text = write_report(folder).read_text(encoding="utf-8")
-    assert not re.search(
-        r"\bnan\b|\binf\b|Infinity", text[text.index("<main") : text.index("</main>")], re.IGNORECASE
-    )
+    assert is_finite(page_of(folder))
 
 
 @pytest.mark.parametrize("value", ["1e999", "-1e999", "1e308", "[]", "{}", '"x"', "true", "9" * 400])
@@ -249,12 +236,9 @@ def test_no_number_of_a_report_is_believed(value: str, tmp_path: Path):
         node[place[-1]] = "here"
         (folder / "report.json").write_text(json.dumps(report).replace('"here"', value))
         try:
-            text = write_report(folder).read_text(encoding="utf-8")
+            assert is_finite(page_of(folder)), place
         except InputError as error:
             assert "report.json" in str(error)
-        else:
-            shown = text[text.index("<main") : text.index("</main>")]
-            assert not re.search(r"\bnan\b|\binf\b|Infinity", shown, re.IGNORECASE), place
 
 
 def test_a_folder_of_many_fits_says_which_to_name(tmp_path: Path):
@@ -278,7 +262,7 @@ def result(case: str, device: str, ms: float, **facts: Any) -> dict[str, Any]:
 
 def bench_page_of(folder: Path, results: list[dict[str, Any]]) -> str:
     (folder / "results.json").write_text(json.dumps(results))
-    html = write_report(folder).read_text(encoding="utf-8")
+    html = page_of(folder)
     return html[html.index("<body") :]
 
 
@@ -292,9 +276,8 @@ def rows(html: str, identity: str) -> list[list[str]]:
 
 def test_table4_has_the_paper_and_the_peer_beside_the_devices(tmp_path: Path):
     peer = {"peers": {"deodr": {"step_ms": 4.0, "ours_over_theirs": 0.5}}}
-    html = bench_page_of(
-        tmp_path, [result("table4", "A (x)", 2.0, **peer), result("table4", "B Device", 6.0)]
-    )
+    results = [result("table4", "A (x)", 2.0, **peer), result("table4", "B Device", 6.0)]
+    html = bench_page_of(tmp_path, results)
     head, group, row = rows(html, "table4")
     assert group == ["684 triangles (the paper: 682)"]
     assert head[4:] == ["here, A", "here, B", "deodr, here", "A over deodr"]
@@ -303,16 +286,15 @@ def test_table4_has_the_paper_and_the_peer_beside_the_devices(tmp_path: Path):
 
 def test_a_peer_that_is_not_there_is_a_remark(tmp_path: Path):
     sentence = "deodr cannot be imported; install it with `pip install deodr`"
-    html = bench_page_of(
-        tmp_path, [result("table4", "A", 2.0, peers={"deodr": {"step_ms": None, "error": sentence}})]
-    )
+    peers = {"deodr": {"step_ms": None, "error": sentence}}
+    html = bench_page_of(tmp_path, [result("table4", "A", 2.0, peers=peers)])
     assert f"Left out: {sentence}." in html and rows(html, "table4")[2][-2:] == ["–", "–"]
 
 
 def test_table3_says_how_many_times_as_long(tmp_path: Path):
-    full = result("table3", "A", 10.0, phase="geometry", ablation="full", label="geometry, full")
-    slow = result(
-        "table3", "A", 25.0, phase="geometry", ablation="no stage packing", label="geometry, no stage packing"
+    full, slow = (
+        result("table3", "A", ms, phase="geometry", ablation=name, label=f"geometry, {name}")
+        for ms, name in ((10.0, "full"), (25.0, "no stage packing"))
     )
     _, first, second, *_ = rows(bench_page_of(tmp_path, [full, slow]), "table3")
     assert first == ["full", "58.4 ×1.00", "30.9 ×1.00", "10.0", "–", "–"]
@@ -321,38 +303,19 @@ def test_table3_says_how_many_times_as_long(tmp_path: Path):
 
 def test_table2_has_counts_of_every_profile(tmp_path: Path):
     counts = {"before_cache": {"substages": 13, "stages": 9}, "after_cache": {"substages": 12, "stages": 8}}
-    found = rows(
-        bench_page_of(
-            tmp_path, [result("table2", "A", 7.0, phase="geometry", profile="uhd620", profile_plan=counts)]
-        ),
-        "table2",
-    )
-    assert found[2][:6] == [
-        "NVIDIA RTX 2080",
-        "1,048,576",
-        "218 / 129 → 206 / 122",
-        "187 / 160 → 86 / 69",
-        "3.00",
-        "2.00",
-    ]
-    assert found[-1] == ["uhd620", "8", "13 / 9 → 12 / 8", "–", "", "", "7.00", "–"]
+    one = result("table2", "A", 7.0, phase="geometry", profile="uhd620", profile_plan=counts)
+    shown = rows(bench_page_of(tmp_path, [one]), "table2")
+    paper = ["1,048,576", "218 / 129 → 206 / 122", "187 / 160 → 86 / 69", "3.00", "2.00"]
+    assert shown[2][:6] == ["NVIDIA RTX 2080", *paper]
+    assert shown[-1] == ["uhd620", "8", "13 / 9 → 12 / 8", "–", "", "", "7.00", "–"]
 
 
 def test_figure9_draws_a_curve_for_each_device(tmp_path: Path):
-    curves = [
-        result(
-            "figure9",
-            name,
-            1.0,
-            phase="geometry",
-            losses=[1.0, 0.5, None, 0.25],
-            distances=[0.1, 0.05, 0.02, 0.01],
-            quality={"last_loss": 0.25},
-            **more,
-        )
-        for name, more in (("A", {}), ("B", {"agreement": {"last_loss": 1e-4, "image": 0, "gradient": 2e-6}}))
-    ]
-    html = bench_page_of(tmp_path, curves)
+    curves = {"losses": [1.0, 0.5, None, 0.25], "distances": [0.1, 0.05, 0.02, 0.01]}
+    facts = {"phase": "geometry", "quality": {"last_loss": 0.25}, **curves}
+    agreement = {"last_loss": 1e-4, "image": 0, "gradient": 2e-6}
+    other = result("figure9", "B", 1.0, **facts, agreement=agreement)
+    html = bench_page_of(tmp_path, [result("figure9", "A", 1.0, **facts), other])
     assert html.count('class="s0"></i>') >= 1 and html.count('class="s1"></i>') >= 1
     assert "distance of surfaces" in html
     assert rows(html, "figure9")[2] == ["geometry", "B", "0.250", "1.0e-04", "0", "2.0e-06"]
@@ -377,19 +340,9 @@ def test_a_machine_that_was_shared_is_said_at_the_top(share: float, warned: bool
 
 
 def test_failures_are_rows_with_their_sentence(tmp_path: Path):
-    bad = {
-        "case": "table5",
-        "label": "table5-small-4096",
-        "error": "no memory for <4096> texels",
-        "device": "A",
-    }
+    bad = {"case": "table5", "label": "small", "error": "no memory for <4096> texels", "device": "A"}
     html = bench_page_of(tmp_path, [result("silhouette", "A", 2.0), bad])
-    assert rows(html, "failed")[1] == [
-        "table5",
-        "table5-small-4096",
-        "A",
-        "no memory for &lt;4096&gt; texels",
-    ]
+    assert rows(html, "failed")[1] == ["table5", "small", "A", "no memory for &lt;4096&gt; texels"]
     assert bench_page_of(tmp_path, [bad]).count("no memory")  # a folder of failures alone has a page, too
 
 
@@ -397,24 +350,16 @@ def test_the_recorded_results_have_a_page(tmp_path: Path):
     """Those of this repository: fits, figures and other programs' files are named as left out."""
     for file in RESULTS.glob("*.json"):
         shutil.copy(file, tmp_path)
-    html = write_report(tmp_path).read_text(encoding="utf-8")
-    found = BenchFolder.read(tmp_path)
-    assert found is not None and len(found.measured) > 50 and "fit_table.json" in found.ignored
-    assert (
-        "fit_table.json" in html
-        and "SwiftShader" in html
-        and "nan" not in re.sub(r"<script.*?</script>", "", html)
-    )
+    html, folder = page_of(tmp_path), BenchFolder.read(tmp_path)
+    assert folder is not None and len(folder.measured) > 50 and "fit_table.json" in folder.ignored
+    assert "fit_table.json" in html and "SwiftShader" in html
+    assert "nan" not in re.sub(r"<script.*?</script>", "", html)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '[{"case": "silhouette", "step_ms": 1}]',
-        '[{"case": "silhouette", "step_ms": "x", "settings": {}}]',
-        "[{",
-    ],
-)
+RESULT = '[{"case": "silhouette", "step_ms": '
+
+
+@pytest.mark.parametrize("text", [RESULT + "1}]", RESULT + '"x", "settings": {}}]', "[{"])
 def test_damaged_results_end_in_a_sentence(text: str, tmp_path: Path):
     (tmp_path / "one.json").write_text(text)
     refuses(run("report", tmp_path), "one.json")
@@ -520,7 +465,5 @@ def test_without_timestamps_the_prediction_is_shown_and_said():
 
 def test_a_row_of_one_cell_heads_those_below():
     html = table(["a", "b"], [["all"], [1, 2]])
-    assert (
-        '<th colspan="2" scope="rowgroup">all</th>' in html
-        and '<th scope="row">1</th><td class="n">2</td>' in html
-    )
+    assert '<th colspan="2" scope="rowgroup">all</th>' in html
+    assert '<th scope="row">1</th><td class="n">2</td>' in html

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,14 +31,14 @@ pytestmark = pytest.mark.usefixtures("engines")
 SIZE = (24, 18)
 CAMERA = Camera.perspective(45, SIZE, (1.5, 1.0, 4.0), (0, 0, 0))
 CUBE = primitives.cube()
+CORNERS = np.array([(-1.0, -0.9, 0), (0.9, -1.0, 0), (1.0, 0.9, 0), (-0.9, 1.0, 0)])
 
 
 @pytest.mark.one_driver
 def test_triangles_that_share_no_vertices_have_no_outlines_inside():
     """Of arrays, and of a Variable with other data than the mesh; arrays of the same shape that do not meet are another graph."""
     camera = Camera.perspective(45, (16, 16), (0, 0, 3.5), (0, 0, 0))
-    corners = np.array([(-1.0, -0.9, 0), (0.9, -1.0, 0), (1.0, 0.9, 0), (-0.9, 1.0, 0)])
-    points, faces = corners[[0, 1, 2, 0, 2, 3]], np.arange(6).reshape(2, 3)
+    points, faces = CORNERS[[0, 1, 2, 0, 2, 3]], np.arange(6).reshape(2, 3)
     torn = points + np.repeat([(0.2, -0.2, 0), (-0.2, 0.2, 0)], 3, axis=0)
     options = {"form": "antialias", "light": None}
 
@@ -48,7 +49,7 @@ def test_triangles_that_share_no_vertices_have_no_outlines_inside():
         leaves = {name: values.leaf(name) for name, values in picture.recipe.values.items()}
         return evaluate([picture.recipe.picture(leaves).mask])[0]
 
-    whole = mask(drawn(corners, [(0, 1, 2), (0, 2, 3)]))
+    whole = mask(drawn(CORNERS, [(0, 1, 2), (0, 2, 3)]))
     assert_allclose(mask(drawn(points, faces)), whole, atol=1e-6)
     assert drawn(points, faces).recipe.key != drawn(torn, faces).recipe.key
     position = Variable.of(0.0 * points)
@@ -61,10 +62,7 @@ def test_triangles_that_share_no_vertices_have_no_outlines_inside():
 @pytest.mark.parametrize("form", ["contour", "antialias"])
 def test_depth_normals_and_points_are_blended_by_the_coverage(form):
     """Of a plate that faces the camera they are those of the plate times the mask, and so are their derivatives."""
-    plate = (
-        np.array([(-1.0, -0.9, 0), (0.9, -1.0, 0), (1.0, 0.9, 0), (-0.9, 1.0, 0)]),
-        np.array([(0, 1, 2), (0, 2, 3)]),
-    )
+    plate = CORNERS, np.array([(0, 1, 2), (0, 2, 3)])
     camera, place = (
         Camera.perspective(45, (12, 12), (0, 0, 4.0), (0, 0, 0)),
         Variable.of(np.zeros((1, 3)), VEC3),
@@ -94,11 +92,8 @@ def rays(camera: Camera, mesh) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     t = np.where((u >= 0) & (v >= 0) & (u + v <= 1) & (t > 0), t, np.inf)
     face, depth = t.argmin(-1), t.min(-1)
     hit = np.isfinite(depth)
-    return (
-        np.where(hit, face, -1),
-        np.where(hit, depth, 0),
-        origin + directions * np.where(hit, depth, 0)[..., None],
-    )
+    depth = np.where(hit, depth, 0)
+    return np.where(hit, face, -1), depth, origin + directions * depth[..., None]
 
 
 def test_arrays_are_what_rays_meet():
@@ -135,10 +130,8 @@ def test_texture_light_and_background():
     up = hit & (sun.normal[..., 1] > 0.5)
     assert_allclose(sun.colour[up], np.broadcast_to((1.2, 0.7, 0.2), (int(up.sum()), 3)), atol=1e-5)
     assert_allclose(sun.colour[hit & ~up], 0.2, atol=1e-5)
-    backward = (CUBE.positions, CUBE.faces[:, ::-1])
-    assert_allclose(
-        render(backward, CAMERA, smooth=False).colour, render(CUBE, CAMERA, smooth=False).colour, atol=1e-6
-    )
+    both = (CUBE.positions, CUBE.faces[:, ::-1]), CUBE
+    assert_allclose(*(render(mesh, CAMERA, smooth=False).colour for mesh in both), atol=1e-6)
     shaded = render(CUBE, CAMERA, shader=lambda p: p.point * 0.5 + 0.5)
     assert_allclose(shaded.colour[hit], shaded.point[hit] * 0.5 + 0.5, atol=1e-5)
 
@@ -203,22 +196,15 @@ def test_gradients_flow_to_everything(device):
     eye = Variable.of([0.5, 1.0, 4.0], name="eye")
     light = Variable.of([0.3, 1.0, 0.5], name="light")
     behind = Variable.of([0.1, 0.2, 0.3], name="background")
-    picture = render(
-        mesh,
-        CAMERA.with_view(rigid(*look_at(eye, (0.0, 0.0, 0.0)))),
-        positions=positions,
-        colours=colours,
-        to_world=rigid(axis_angle_to_matrix(turn), (0.0, 0.0, 0.0)),
-        light=light,
-        background=behind,
-        radius=0.1,
-    )
+    camera = CAMERA.with_view(rigid(*look_at(eye, (0.0, 0.0, 0.0))))
+    to_world = rigid(axis_angle_to_matrix(turn), (0.0, 0.0, 0.0))
+    given = {"positions": positions, "colours": colours, "light": light, "background": behind}
+    picture = render(mesh, camera, to_world=to_world, radius=0.1, **given)
     assert isinstance(picture, Picture) and picture.form == "outer"
     leaves = [colours, light, behind]
     assert check_gradient(picture.colour, leaves) < 1e-6
-    loss = (
-        F.mean(F.square(F.length(picture.colour - 0.3))) + F.mean(picture.mask) + F.mean(picture.depth) * 0.1
-    )
+    loss = F.mean(F.square(F.length(picture.colour - 0.3))) + F.mean(picture.mask)
+    loss = loss + F.mean(picture.depth) * 0.1
     slopes = gradient(loss, [positions, colours, turn, eye, light, behind])
     with DressiAD(device) as ad:
         found = ad.evaluate(slopes)
@@ -238,13 +224,12 @@ def test_the_gradient_of_a_silhouette_is_that_of_the_picture_drawn_again():
     to_world = F.mat4(*(F.column(grown, k) * scale for k in range(3)), (0.0, 0.0, 0.0, 1.0))
     loss = F.mean(render(mesh, camera, to_world=to_world, radius=0.08).mask)
     (slope,) = gradient(loss, [scale])
-    values = [
-        evaluate([loss], {scale: np.full((1, 1, 1), 1 + s)})[0].item() for s in np.linspace(-0.05, 0.05, 9)
-    ]
-    slopes = [
-        evaluate([slope], {scale: np.full((1, 1, 1), 1 + s)})[0].item() for s in np.linspace(-0.05, 0.05, 41)
-    ]
-    assert np.mean(slopes) == pytest.approx((values[-1] - values[0]) / 0.1, rel=0.03)
+
+    def at(value: Variable, s: float) -> float:
+        return evaluate([value], {scale: np.full((1, 1, 1), 1 + s)})[0].item()
+
+    slopes = [at(slope, s) for s in np.linspace(-0.05, 0.05, 41)]
+    assert np.mean(slopes) == pytest.approx((at(loss, 0.05) - at(loss, -0.05)) / 0.1, rel=0.03)
 
 
 def test_a_scene_and_poses_are_drawn():
@@ -254,9 +239,7 @@ def test_a_scene_and_poses_are_drawn():
     scene = render(Scene(nodes), cameras, form="hard")
     assert isinstance(scene, Picture)
     mask = evaluate([scene.mask])[0]
-    both = np.maximum(
-        *(render(CUBE.moved(CUBE.positions * 0.5 + (dx, 0, 0)), cameras).mask for dx in (-0.8, 0.8))
-    )
+    both = np.maximum(*(render(CUBE.moved(half), cameras).mask for half in halves))
     assert np.abs(mask - both).mean() < 0.01
     learned = poses(cameras)
     picture = render(CUBE, learned)
@@ -274,25 +257,20 @@ def test_depth_of_an_orthographic_matrix_is_z(form):
     shift = Variable(FLOAT, (1, 1), name="shift", data=np.zeros((1, 1, 1)))
     away = F.constant(tuple((turn.T @ (0.0, 0, -1)).tolist())) * shift
     options = {} if form in ("hard", "antialias") else {"radius": 0.15}
-    leaf = Variable.of(matrix, MAT4)
-    picture = render(
-        CUBE, leaf, positions=list_leaf("p", VEC3, CUBE.positions) + away, size=(16, 12), form=form, **options
-    )
-    depth, point, hard, *slope = evaluate(
-        [picture.depth, picture.point, picture._drawn.hard, *gradient(F.sum(picture.depth), [shift])]
-    )
+    leaf, positions = Variable.of(matrix, MAT4), list_leaf("p", VEC3, CUBE.positions) + away
+    picture = render(CUBE, leaf, positions=positions, size=(16, 12), form=form, **options)
+    images = [picture.depth, picture.point, picture._drawn.hard]
+    depth, point, hard, *slope = evaluate([*images, *gradient(F.sum(picture.depth), [shift])])
     at = hard[0] > 0
-    at[1:-1, 1:-1] &= (
-        (at[:-2, 1:-1] & at[2:, 1:-1] & at[1:-1, :-2] & at[1:-1, 2:]) if form == "antialias" else True
-    )
+    if form == "antialias":
+        at[1:-1, 1:-1] &= at[:-2, 1:-1] & at[2:, 1:-1] & at[1:-1, :-2] & at[1:-1, 2:]
     assert_allclose(depth[0][at], point[0][at] @ matrix[2, :3] + matrix[2, 3], atol=1e-6)
     assert np.ptp(depth[0][at]) > 0.1
     ends = [evaluate([F.sum(picture.depth)], {shift: np.full((1, 1, 1), h)})[0].item() for h in (1e-5, -1e-5)]
     assert slope[0].item() == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-6) and ends[0] > ends[1]
     if form == "hard":
-        strand = draw_strands(
-            StrandGeometry(CUBE.positions[:2], radius=0.4, caps="flat"), leaf, size=(16, 12)
-        )
+        shape = StrandGeometry(CUBE.positions[:2], radius=0.4, caps="flat")
+        strand = draw_strands(shape, leaf, size=(16, 12))
         mask, distance, summed = (x[0] for x in evaluate([strand.mask, strand.distance, strand.depth]))
         z = CUBE.positions[:2] @ matrix[2, :3] + matrix[2, 3]
         assert z.min() - 1e-6 <= distance[mask > 0.9].min() and distance.max() <= z.max() + 1e-6
@@ -389,16 +367,13 @@ def test_a_mesh_beside_the_picture_is_warned_of():
     [
         ({"material": {"roughness": 0.2}}, "roughness of the material change nothing: the headlight"),
         ({"material": Material(metallic=1.0)}, "metallic of the material change nothing"),
-        (
-            {"material": {"emission": 1.0}, "light": None},
-            "emission of the material change nothing: without a light",
-        ),
+        ({"material": {"emission": 1.0}, "light": None}, "emission of the material change nothing: without a light"),
         ({"material": {"texture": (1.0, 1.0, 1.0)}}, None),
         ({"material": {"roughness": 0.2}, "light": PointLight((0, 0, 4))}, None),
         ({"colours": np.full((8, 3), 99.5)}, "colours has values up to 99.5"),
         ({"colours": np.full((8, 3), 3.0)}, None),
     ],
-)
+)  # fmt: skip
 def test_what_changes_nothing_or_is_too_bright_is_warned_of(options, words):
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
@@ -435,27 +410,22 @@ def test_lists_of_positions_fit_variables():
 CLIP = Variable(VEC3, (8, 1), name="corners")
 
 
+def rasterized(faces: np.ndarray, clip: Any = np.ones((8, 4)), count: int = 12) -> Variable:  # noqa: B008
+    return rasterize_hard(clip, faces, size=SIZE, face_count=count)
+
+
 @pytest.mark.parametrize(
     "call, words",
     [
-        (
-            lambda: hard_soft_ras(CLIP, CUBE.faces, size=SIZE, face_count=12, form="outer", radius=0.1),
-            "use to_clip",
-        ),
-        (lambda: rasterize_hard(CLIP, CUBE.faces, size=SIZE, face_count=12), "use to_clip"),
-        (
-            lambda: rasterize_hard(np.ones((8, 4)), CUBE.faces * 1.0, size=SIZE, face_count=12),
-            "faces are integers",
-        ),
-        (
-            lambda: rasterize_hard(np.ones((8, 4)), CUBE.faces[:, :2], size=SIZE, face_count=12),
-            r"array \(N, 3\)",
-        ),
-        (lambda: rasterize_hard(np.ones((8, 4)), CUBE.faces, size=SIZE, face_count=99), "test_render.py"),
+        (lambda: hard_soft_ras(CLIP, CUBE.faces, size=SIZE, face_count=12, form="outer", radius=0.1), "use to_clip"),
+        (lambda: rasterized(CUBE.faces, CLIP), "use to_clip"),
+        (lambda: rasterized(CUBE.faces * 1.0), "faces are integers"),
+        (lambda: rasterized(CUBE.faces[:, :2]), r"array \(N, 3\)"),
+        (lambda: rasterized(CUBE.faces, count=99), "test_render.py"),
         (lambda: to_clip(Variable(FLOAT, (8, 1)), np.eye(4)), "positions are a VEC3 list"),
         (lambda: to_clip(CUBE.positions[:, :2], np.eye(4)), "positions are a VEC3 list"),
     ],
-)
+)  # fmt: skip
 def test_messages_of_the_parts_name_the_cure(call, words: str):
     with pytest.raises(GraphError, match=words):
         call()

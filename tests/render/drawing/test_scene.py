@@ -51,20 +51,14 @@ def textured() -> Mesh:
     bumps /= np.linalg.norm(bumps, axis=-1, keepdims=True)
     normals = np.eye(3)[np.abs(cube.positions[cube.faces].mean(1)).argmax(1)]
     normals *= np.sign((normals * cube.positions[cube.faces].mean(1)).sum(1, keepdims=True))
-    return replace(
-        cube,
-        texture=RANDOM.random((4, 4, 3)),
-        normals=normals,
-        normal_faces=np.repeat(np.arange(len(cube.faces)), 3).reshape(-1, 3),
-        material=Material(roughness=0.4, normal=bumps, name="bumpy"),
-    )
+    index = np.repeat(np.arange(len(cube.faces)), 3).reshape(-1, 3)
+    material = Material(roughness=0.4, normal=bumps, name="bumpy")
+    texture = RANDOM.random((4, 4, 3))
+    return replace(cube, texture=texture, normals=normals, normal_faces=index, material=material)
 
 
-BALL = replace(
-    primitives.icosphere(1),
-    color=(0.8, 0.3, 0.2),
-    material=Material(metallic=0.9, roughness=0.3, name="metal"),
-)
+METAL = Material(metallic=0.9, roughness=0.3, name="metal")
+BALL = replace(primitives.icosphere(1), color=(0.8, 0.3, 0.2), material=METAL)
 BOX = textured()
 PAINTED = Mesh(
     [[-3, -1, -3], [3, -1, -3], [3, -1, 3], [-3, -1, 3]], [[0, 2, 1], [0, 3, 2]], colors=RANDOM.random((4, 3))
@@ -73,13 +67,8 @@ PLACES = (place(-1, 0, 0, scale=0.6), place(1.1, 0, 0.2, scale=0.7, mirror=True)
 
 
 def scene(to_world=lambda name, values: values) -> Scene:
-    meshes = {"box": BOX, "ball": BALL, "floor": PAINTED}
-    return Scene(
-        [
-            Node(mesh, to_world=to_world(name, at), name=name)
-            for (name, mesh), at in zip(meshes.items(), PLACES, strict=True)
-        ]
-    )
+    meshes = zip(("box", "ball", "floor"), (BOX, BALL, PAINTED), PLACES, strict=True)
+    return Scene([Node(mesh, to_world=to_world(name, at), name=name) for name, mesh, at in meshes])
 
 
 def moved(mesh: Mesh, at: np.ndarray) -> Mesh:
@@ -175,15 +164,11 @@ def test_positions_are_differentiable_in_shapes_that_nodes_share_and_in_places()
     drawn = scene_given(nodes)
     parts = {n: g if isinstance(g, Variable) else g.leaf(n) for n, g in drawn.given.items()}
     position = drawn.recipe.position(parts)
-    points = np.concatenate(
-        [
-            list_values(shape.data, count)[0] @ at.data[0, 0, 0, :3, :3].T + at.data[0, 0, 0, :3, 3]
-            for shape, count, at in zip(
-                (leaves[0], leaves[1], leaves[1]), (42, 4, 4), leaves[2:], strict=True
-            )
-        ]
-    )
-    assert_allclose(list_values(evaluate([position])[0], 50)[0], points, atol=1e-12)
+    each = []
+    for shape, count, at in zip((leaves[0], leaves[1], leaves[1]), (42, 4, 4), leaves[2:], strict=True):
+        by = at.data[0, 0, 0]
+        each.append(list_values(shape.data, count)[0] @ by[:3, :3].T + by[:3, 3])
+    assert_allclose(list_values(evaluate([position])[0], 50)[0], np.concatenate(each), atol=1e-12)
     assert check_gradient(position, leaves) < 1e-6
 
 
@@ -215,10 +200,8 @@ def test_every_form_shades_every_node_and_colours_have_gradients():
     red = [Variable(VEC3, (1, 1), name=name, data=[[[[0.5, 0.2, 0.1]]]]) for name in "abc"]
     cube, ball = primitives.cube(), moved(BALL, PLACES[1])
     shown = [Node(cube, {"emission": red[0]}), Node(BALL, {"emission": red[1]}, PLACES[1])]
-    both = Mesh(
-        np.concatenate([cube.positions, ball.positions]),
-        np.concatenate([cube.faces, ball.faces + len(cube.positions)]),
-    )
+    faces = np.concatenate([cube.faces, ball.faces + len(cube.positions)])
+    both = Mesh(np.concatenate([cube.positions, ball.positions]), faces)
     arguments = {"cameras": CAMERA, "light": PointLight((0, 3, 4), 0.0)}
     for form in ("hard", "outer", "contour", "face", "antialias"):
         apart = render(Scene(shown), form=form, **arguments)
@@ -251,25 +234,26 @@ def test_instances_of_arrays_share_an_engine_whatever_their_places():
     assert len(_engines) == 1
 
 
-def test_what_does_not_fit_is_named():
-    with pytest.raises(InputError, match="at least one node"):
-        Scene([])
-    with pytest.raises(InputError, match=r"node 1 of a scene is a Node, not Mesh"):
-        Scene([Node(BALL), BALL])
-    with pytest.raises(InputError, match="load_scene"):
-        Node("wheel.glb")
-    with pytest.raises(InputError, match=r"node 'wheel': to_world is a matrix \(4, 4\)"):
-        Node(BALL, to_world=np.eye(3), name="wheel")
-    with pytest.raises(InputError, match="node 'wheel': to_world has values that are NaN"):
-        Node(BALL, to_world=np.eye(4) * np.nan, name="wheel")
-    with pytest.raises(InputError, match=r"node 'wheel': .*roughnes"):
-        render(Scene([Node(BALL, {"roughnes": 1.0}, name="wheel"), Node(BALL)]))
-    with pytest.raises(InputError, match="colours of a scene belong to its nodes"):
-        render(Scene([Node(BALL)]), colours=BALL.positions)
-    with pytest.raises(InputError, match="no node 'whel'; did you mean 'wheel'"):
-        Scene([Node(BALL, name="wheel")])["whel"]
-    with pytest.raises(InputError, match="node 'bad': faces: face 0 is"):
-        render(Scene([Node(BALL), Node((BALL.positions, np.array([[0, 1, 99]])), name="bad")]))
+BAD = Node((BALL.positions, np.array([[0, 1, 99]])), name="bad")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Scene([]), "at least one node"),
+        (lambda: Scene([Node(BALL), BALL]), "node 1 of a scene is a Node, not Mesh"),
+        (lambda: Node("wheel.glb"), "load_scene"),
+        (lambda: Node(BALL, to_world=np.eye(3), name="wheel"), r"node 'wheel': to_world is a matrix \(4, 4\)"),
+        (lambda: Node(BALL, to_world=np.eye(4) * np.nan, name="wheel"), "node 'wheel': to_world has values that are NaN"),
+        (lambda: render(Scene([Node(BALL, {"roughnes": 1.0}, name="wheel"), Node(BALL)])), "node 'wheel': .*roughnes"),
+        (lambda: render(Scene([Node(BALL)]), colours=BALL.positions), "colours of a scene belong to its nodes"),
+        (lambda: Scene([Node(BALL, name="wheel")])["whel"], "no node 'whel'; did you mean 'wheel'"),
+        (lambda: render(Scene([Node(BALL), BAD])), "node 'bad': faces: face 0 is"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_named(make, words: str):
+    with pytest.raises(InputError, match=words):
+        make()
 
 
 def test_texts_are_short():
@@ -282,10 +266,8 @@ def test_texts_are_short():
 def test_a_parallel_projection_looks_from_far_away(device):
     matrix = np.diag([0.4, 0.4, 0.1, 1.0])
     matrix[2, 3] = 0.5
-    shown = [
-        render(primitives.cube(), matrix, size=(16, 16), light=light).colour
-        for light in ("headlight", (0, 0, -1))
-    ]
+    cube, lights = primitives.cube(), ("headlight", (0, 0, -1))
+    shown = [render(cube, matrix, size=(16, 16), light=light).colour for light in lights]
     assert_allclose(*shown, atol=1e-4)
     assert shown[0][8, 8].min() > 0.5
 
@@ -300,11 +282,8 @@ COUNT = len(MOVED_BALL.positions)
 MODES = MOVED_RANDOM.normal(size=(5, COUNT, 3)) * 0.1
 WEIGHTS = MOVED_RANDOM.normal(size=5)
 MOVED_CAMERA = Camera.perspective(45, (40, 32), (0.5, 1.0, 5), (0, 0, 0))
-SMOOTH = replace(
-    MOVED_BALL,
-    normals=MOVED_BALL.positions / np.linalg.norm(MOVED_BALL.positions, axis=1)[:, None],
-    normal_faces=MOVED_BALL.faces,
-)
+OUTWARD = MOVED_BALL.positions / np.linalg.norm(MOVED_BALL.positions, axis=1)[:, None]
+SMOOTH = replace(MOVED_BALL, normals=OUTWARD, normal_faces=MOVED_BALL.faces)
 
 
 def rigid_places(count: int) -> np.ndarray:
@@ -366,10 +345,8 @@ def test_normals_follow_modes_of_their_own():
     arrays = MorphGeometry(SMOOTH, MODES, WEIGHTS, normal_modes=modes).lists()["normals"]
     truth = SMOOTH.normals + np.tensordot(WEIGHTS, modes, 1)
     assert_allclose(arrays, truth / np.linalg.norm(truth, axis=1)[:, None], atol=1e-12)
-    given = MorphGeometry(SMOOTH, MODES, list_leaf("w", FLOAT, WEIGHTS), normal_modes=modes).lists()[
-        "normals"
-    ]
-    assert_allclose(rows(given, COUNT), arrays, atol=1e-12)
+    given = MorphGeometry(SMOOTH, MODES, list_leaf("w", FLOAT, WEIGHTS), normal_modes=modes)
+    assert_allclose(rows(given.lists()["normals"], COUNT), arrays, atol=1e-12)
     assert "normals" not in MorphGeometry(SMOOTH, MODES, WEIGHTS).lists()
 
 
@@ -383,9 +360,8 @@ def test_skins_are_sums_over_joints_and_differentiable():
     assert_allclose(rows(moved["normals"], COUNT), shape.lists()["normals"], atol=1e-12)
     assert check_gradient(moved["positions"], [local]) < 1e-6
     weights = list_leaf("weights", FLOAT, WEIGHTS)
-    both = SkinnedGeometry(
-        MorphGeometry(MOVED_BALL, MODES, weights), JOINTS, SHARES, BIND, Skeleton(PARENTS, local)
-    )
+    morphed = MorphGeometry(MOVED_BALL, MODES, weights)
+    both = SkinnedGeometry(morphed, JOINTS, SHARES, BIND, Skeleton(PARENTS, local))
     positions = both.lists()["positions"]
     expected = skinned(MOVED_BALL.positions + np.tensordot(WEIGHTS, MODES, 1))
     assert_allclose(rows(positions, COUNT), expected, atol=1e-12)
@@ -441,13 +417,8 @@ def test_what_does_not_fit_moved_shapes_is_named(make, words: str):
 
 
 def test_a_mesh_of_the_skin_keeps_its_uvs_and_material():
-    mesh = Mesh(
-        MOVED_BALL.positions,
-        MOVED_BALL.faces,
-        uvs=MOVED_BALL.positions[:, :2],
-        uv_faces=MOVED_BALL.faces,
-        texture=np.ones((2, 2, 3)),
-    )
+    points, faces = MOVED_BALL.positions, MOVED_BALL.faces
+    mesh = Mesh(points, faces, uvs=points[:, :2], uv_faces=faces, texture=np.ones((2, 2, 3)))
     shape = SkinnedGeometry(mesh, JOINTS, SHARES, BIND, LOCAL)
     assert shape.lists()["texture"] is mesh.texture and shape.lists()["uv_faces"] is mesh.uv_faces
 
@@ -467,16 +438,11 @@ def tile(texture: np.ndarray, **material) -> Mesh:
     bumps = GROUPS_RANDOM.normal(size=(3, 3, 3)) * 0.2 + (0, 0, 1)
     bumps /= np.linalg.norm(bumps, axis=-1, keepdims=True)
     normals = GROUPS_RANDOM.normal(size=(4, 3)) * 0.2 + (0, 0, 1)
-    return Mesh(
-        [[-1, -1, 0], [1, -1, 0.2], [1, 1, 0], [-1, 1, 0.2]],
-        [[0, 1, 2], [0, 2, 3]],
-        uvs=[[0.0, 1], [1, 1], [1, 0], [0, 0]],
-        uv_faces=[[0, 1, 2], [0, 2, 3]],
-        normals=normals / np.linalg.norm(normals, axis=1, keepdims=True),
-        normal_faces=[[0, 1, 2], [0, 2, 3]],
-        texture=texture,
-        material=Material(normal=bumps, **material),
-    )
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    points, faces = [[-1, -1, 0], [1, -1, 0.2], [1, 1, 0], [-1, 1, 0.2]], [[0, 1, 2], [0, 2, 3]]
+    maps = {"uvs": [[0.0, 1], [1, 1], [1, 0], [0, 0]], "uv_faces": faces, "texture": texture}
+    looks = Material(normal=bumps, **material)
+    return Mesh(points, faces, **maps, normals=normals, normal_faces=faces, material=looks)
 
 
 def at(x: float, y: float) -> np.ndarray:
@@ -494,22 +460,18 @@ def groups_scene() -> Scene:
         tile(textures[k % 2], roughness=0.3 + 0.1 * k, placements={"normal": place}, metallic=0.2 * k)
         for k, place in enumerate(turned)
     ]
-    return Scene(
-        [
-            Node(meshes[0], to_world=at(-1.1, 0.9)),
-            Node(meshes[1], {"roughness": ROUGH}, at(-0.9, -0.8)),
-            Node(meshes[2], to_world=at(0.6, 0.5)),
-            *(
-                Node(m, to_world=F.matmul(PLACE, Variable(MAT4, data=at(*xy).reshape(1, 1, 1, 4, 4))))
-                for m, xy in ((meshes[3], (1.4, -0.7)), (meshes[0], (0.1, 0.1)))
-            ),
-            Node(meshes[0], {"texture": TINT}, at(0.5, -1.2)),
-            *(
-                Node(replace(m, material=Material()), {"alpha": hole, "alpha_cutoff": cut}, at(2.0, y))
-                for m, hole, cut, y in zip(meshes, holes, (0.5, 0.2), (1.0, -1.0), strict=False)
-            ),
-        ]
-    )
+    nodes = [
+        Node(meshes[0], to_world=at(-1.1, 0.9)),
+        Node(meshes[1], {"roughness": ROUGH}, at(-0.9, -0.8)),
+        Node(meshes[2], to_world=at(0.6, 0.5)),
+    ]
+    for mesh, xy in ((meshes[3], (1.4, -0.7)), (meshes[0], (0.1, 0.1))):
+        nodes.append(Node(mesh, to_world=F.matmul(PLACE, matrix("at", at(*xy)))))
+    nodes.append(Node(meshes[0], {"texture": TINT}, at(0.5, -1.2)))
+    for mesh, hole, cut, y in zip(meshes, holes, (0.5, 0.2), (1.0, -1.0), strict=False):
+        plain = replace(mesh, material=Material())
+        nodes.append(Node(plain, {"alpha": hole, "alpha_cutoff": cut}, at(2.0, y)))
+    return Scene(nodes)
 
 
 def apart(monkeypatch) -> None:
@@ -524,7 +486,7 @@ def test_materials_that_differ_in_numbers_are_one_look():
 
 
 def groups_slopes(
-    shown: Scene, form: str, run, filter: str = "bilinear", where: float | np.ndarray = 1.0
+    shown: Scene, form: str, run, filter: str = "bilinear", where: Any = 1.0
 ) -> list[np.ndarray]:
     """Colours, and gradients of a loss that weighs pixels by ``where``."""
     picture = render(shown, GROUPS_CAMERA, light=GROUPS_SUN, form=form, filter=filter)
@@ -584,11 +546,17 @@ def test_materials_get_what_they_lack(monkeypatch):
     corners = ((-1, 0.9), (-0.9, -0.8), (0.6, 0.5), (1.4, -0.7), (1.9, 0.6), (-1.6, 0.1), (0.3, 1.2), (0, 0))
     places = [at(*corner) for corner in corners]
     shown = Scene([Node(m, to_world=place) for m, place in zip(meshes, places, strict=True)])
+    is_one_look(shown, [GROUPS_SUN, Environment(GROUPS_RANDOM.random((8, 16, 3)))], monkeypatch)
+
+
+def is_one_look(shown: Scene, light, monkeypatch) -> None:
+    """The nodes share a look, which has the colours of each node shaded by itself."""
     assert len(scene_given(shown).recipe.looks) == 1
-    lights = [GROUPS_SUN, Environment(GROUPS_RANDOM.random((8, 16, 3)))]
-    together = evaluate(render(shown, GROUPS_CAMERA, light=lights, background=Variable.of(0.0)).colour)
+    options = {"light": light, "background": Variable.of(0.0)}
+    together = evaluate(render(shown, GROUPS_CAMERA, **options).colour)
     apart(monkeypatch)
-    alone = evaluate(render(shown, GROUPS_CAMERA, light=lights, background=Variable.of(0.0)).colour)
+    alone = evaluate(render(shown, GROUPS_CAMERA, **options).colour)
+    assert np.std(alone) > 0.05
     assert_allclose(together, alone, rtol=1e-9, atol=1e-9)
 
 
@@ -608,21 +576,11 @@ class Velvet(Bsdf):
 
 
 def test_surfaces_of_ones_own_get_what_they_lack(monkeypatch):
-    surfaces = (
-        Velvet(fuzz=0.3),
-        Velvet(glow=(0.3, 0.1, 0.0)),
-        Velvet(fuzz=GROUPS_RANDOM.random((4, 5))),
-        Velvet(),
-    )
-    shown = Scene(
-        [Node(tile(GROUPS_RANDOM.random((4, 5, 3))), one, at(k - 1.5, 0)) for k, one in enumerate(surfaces)]
-    )
-    assert len(scene_given(shown).recipe.looks) == 1
-    together = evaluate(render(shown, GROUPS_CAMERA, light=GROUPS_SUN, background=Variable.of(0.0)).colour)
-    apart(monkeypatch)
-    alone = evaluate(render(shown, GROUPS_CAMERA, light=GROUPS_SUN, background=Variable.of(0.0)).colour)
-    assert np.std(alone) > 0.05
-    assert_allclose(together, alone, rtol=1e-9, atol=1e-9)
+    fuzzy, glowing = Velvet(fuzz=GROUPS_RANDOM.random((4, 5))), Velvet(glow=(0.3, 0.1, 0.0))
+    nodes = []
+    for k, surface in enumerate((Velvet(fuzz=0.3), glowing, fuzzy, Velvet())):
+        nodes.append(Node(tile(GROUPS_RANDOM.random((4, 5, 3))), surface, at(k - 1.5, 0)))
+    is_one_look(Scene(nodes), GROUPS_SUN, monkeypatch)
 
 
 def test_stacks_are_as_high_as_images_may_be(monkeypatch):
