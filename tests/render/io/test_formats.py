@@ -322,11 +322,8 @@ def test_colours_of_materials(tmp_path):
     path = wavefront(tmp_path, mtl, f"{PLAIN[0]}usemtl red\n{PLAIN[1]}usemtl blue\n{PLAIN[2]}")
     scene = load_scene(path)
     assert [node.name for node in scene] == ["a", "red", "blue"]
-    assert [node.geometry.mesh.color for node in scene] == [
-        (1, 1, 1),
-        (1, 0, 0),
-        (0, 0, float(srgb_to_linear(np.array(0.5)))),
-    ]
+    blue = (0, 0, float(srgb_to_linear(np.array(0.5))))
+    assert [node.geometry.mesh.color for node in scene] == [(1, 1, 1), (1, 0, 0), blue]
     mesh = load_mesh(path)
     assert len(mesh.positions) == 8 and mesh.texture is None
     assert_alike(mesh, [node.geometry.mesh for node in scene])
@@ -346,17 +343,10 @@ def test_textures_of_materials_share_an_atlas(tmp_path):
     assert [node.geometry.mesh.texture is None for node in scene] == [False, False, True]
     assert_alike(mesh, [node.geometry.mesh for node in scene])
     # Roughness differs between the materials, so that it is a map now.
-    rough = Mesh(
-        mesh.positions,
-        mesh.faces,
-        mesh.uvs,
-        mesh.uv_faces,
-        texture=np.repeat(mesh.material.metallic_roughness[..., 1:], 3, 2),
-    )
-    _, found = albedo(rough, np.full(3, 1 / 3))
-    assert_allclose(
-        np.sort(found[:, 0] * mesh.material.roughness), [0.25] * 2 + [0.75] * 2 + [1] * 2, atol=1e-6
-    )
+    texture = np.repeat(mesh.material.metallic_roughness[..., 1:], 3, 2)
+    rough = Mesh(mesh.positions, mesh.faces, mesh.uvs, mesh.uv_faces, texture=texture)
+    found = np.sort(albedo(rough, np.full(3, 1 / 3))[1][:, 0] * mesh.material.roughness)
+    assert_allclose(found, [0.25] * 2 + [0.75] * 2 + [1] * 2, atol=1e-6)
     path.write_text(path.read_text().replace("vt 3 2", "vt 300 200"))
     with (
         config(max_megapixels=1),
@@ -390,13 +380,8 @@ def test_colours_of_faces_of_an_off(tmp_path):
 def rigged(folder: Path, change=lambda document: None) -> Path:
     """A triangle with a morph target and a skin, whose joint is moved, in a node that is moved elsewhere."""
     points = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0]], "<f4")
-    arrays = [
-        points,
-        np.tile(np.array([0, 0, 2], "<f4"), (3, 1)),
-        np.zeros((3, 4), "<u2"),
-        np.eye(4, dtype="<f4")[[0, 0, 0]],
-    ]
-    arrays += [np.array([[0, 0, 1]] * 3, "<f4")]
+    mode, normals = (np.array([[0, 0, z]] * 3, "<f4") for z in (2, 1))
+    arrays = [points, mode, np.zeros((3, 4), "<u2"), np.eye(4, dtype="<f4")[[0, 0, 0]], normals]
     data = b"".join(a.tobytes() for a in arrays)
     starts = np.cumsum([0] + [a.nbytes for a in arrays])
     kinds = [(5126, "VEC3"), (5126, "VEC3"), (5123, "VEC4"), (5126, "VEC4"), (5126, "VEC3")]
@@ -501,20 +486,19 @@ def test_what_a_material_loses_is_named(tmp_path, key, words):
 
 
 @pytest.mark.parametrize(
-    "text",
-    {
-        "a.ply": "ply\nformat ascii 1.0\nelement vertex 2\nproperty float x\nproperty float y\nproperty float z\nend_header\n0 0 0\n1 1 1\n",
-        "a.obj": "v 0 0 0\nv 1 1 1\n",
-        "a.off": "OFF\n2 0 0\n0 0 0\n1 1 1\n",
-    }.items(),
-    ids=str,
+    ("name", "text"),
+    [
+        ("a.ply", PLY.format("", "", "", "").replace("vertex 3", "vertex 2").replace("face 1", "face 0")),
+        ("a.obj", "v 0 0 0\nv 1 1 1\n"),
+        ("a.off", "OFF\n2 0 0\n0 0 0\n1 1 1\n"),
+    ],
 )
-def test_a_point_cloud_is_called_one(tmp_path, text):
-    (tmp_path / text[0]).write_text(text[1])
+def test_a_point_cloud_is_called_one(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
     with pytest.raises(
-        InputError, match=r"a.\w+.: it is a point cloud of 2 vertices without faces; reconstruct a surface"
+        InputError, match=rf"{name}': it is a point cloud of 2 vertices.*; reconstruct a surface"
     ):
-        load_mesh(tmp_path / text[0])
+        load_mesh(tmp_path / name)
 
 
 def test_what_a_picture_loses_is_named(tmp_path):

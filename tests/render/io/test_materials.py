@@ -177,13 +177,8 @@ class TestIn:
     @pytest.mark.parametrize("size", [(1, 1), (3, 5)])
     def test_grey_images_count_for_all_channels(self, tmp_path, size):
         grey = png(NOISE[: size[0], : size[1], 0])
-        material = {
-            "pbrMetallicRoughness": {
-                "baseColorTexture": {"index": 0},
-                "metallicRoughnessTexture": {"index": 0},
-            },
-            "occlusionTexture": {"index": 0},
-        }
+        both = mr(baseColorTexture={"index": 0}, metallicRoughnessTexture={"index": 0})
+        material = both | {"occlusionTexture": {"index": 0}}
         found = quietly(textured_gltf(tmp_path / "t.gltf", [grey], material)).material
         codes = NOISE[: size[0], : size[1], :1] / np.float32(255)
         assert_array_equal(found.metallic_roughness, codes.repeat(2, axis=-1))
@@ -289,10 +284,9 @@ REFUSED_NOISE = np.random.default_rng(0).integers(0, 256, (4, 6, 3)).astype(np.u
 CODES = REFUSED_NOISE / np.float32(255)
 
 
-def loaded(path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        return load_mesh(path)
+def noisy(tmp_path, material, *change):
+    """A square with a picture of noise."""
+    return textured_gltf(tmp_path / "t.gltf", [png(REFUSED_NOISE)], material, *change)
 
 
 def two_maps(base, own, **more):
@@ -310,7 +304,7 @@ def transform(values):
 class TestTransforms:
     def test_one_transform_for_all_goes_into_the_uvs(self, tmp_path):
         values = {"scale": [2, 3], "offset": [0.25, 0.5], "rotation": 0.3}
-        mesh = loaded(textured_gltf(tmp_path / "t.gltf", [png(REFUSED_NOISE)], two_maps(values, values)))
+        mesh = quietly(noisy(tmp_path, two_maps(values, values)))
         assert_array_equal(mesh.material.occlusion, CODES[..., 0])
         c, s = np.cos(0.3), np.sin(0.3)
         expected = np.array([[0, 0], [2, 0], [2, 3], [0, 3]]) @ np.array([[c, -s], [s, c]]) + (0.25, 0.5)
@@ -319,30 +313,30 @@ class TestTransforms:
     def test_maps_with_their_own_keep_it(self, tmp_path):
         """Relative to that of the base colour, which goes into the UVs."""
         own = {"scale": [2, -1], "rotation": np.pi / 2, "offset": [0.5, 0.25]}
-        path = textured_gltf(tmp_path / "t.gltf", [png(REFUSED_NOISE)], two_maps({"scale": [0.5, 1]}, own))
-        mesh = loaded(path)
+        path = noisy(tmp_path, two_maps({"scale": [0.5, 1]}, own))
+        mesh = quietly(path)
         assert_array_equal(mesh.material.occlusion, CODES[..., 0])
         place = mesh.material.place("occlusion")
         assert_allclose(place.matrix, [[0, -1], [-4, 0]], atol=1e-9)
         assert place.offset == (0.5, 0.25) and mesh.uvs.max(0).tolist() == [0.5, 1]
         save_glb(tmp_path / "a.glb", mesh)
-        again = loaded(tmp_path / "a.glb").material.place("occlusion")
+        again = quietly(tmp_path / "a.glb").material.place("occlusion")
         assert_allclose(again.matrix, place.matrix, atol=1e-6)
 
     def test_another_set_of_uvs(self, tmp_path):
-        path = textured_gltf(tmp_path / "t.gltf", [png(REFUSED_NOISE)], two_maps({}, {}, texCoord=1))
-        mesh = loaded(path)
+        path = noisy(tmp_path, two_maps({}, {}, texCoord=1))
+        mesh = quietly(path)
         assert mesh.material.place("occlusion").uv_set == 1
         assert_allclose(mesh.second_uvs[mesh.second_uv_faces[0, 0]], [1, 1])
 
         def change(document):
             del document["meshes"][0]["primitives"][0]["attributes"]["TEXCOORD_1"]
 
-        path = textured_gltf(tmp_path / "t.gltf", [png(REFUSED_NOISE)], two_maps({}, {}, texCoord=1), change)
+        path = noisy(tmp_path, two_maps({}, {}, texCoord=1), change)
         with pytest.warns(UserWarning, match="has a occlusionTexture with the UVs TEXCOORD_1"):
             assert load_mesh(path).material.maps() == ()
         alone = {"occlusionTexture": {"index": 0, "texCoord": 1}}
-        mesh = loaded(textured_gltf(tmp_path / "t.gltf", [png(REFUSED_NOISE)], alone))
+        mesh = quietly(noisy(tmp_path, alone))
         assert mesh.material.maps() == ("occlusion",) and mesh.uvs[mesh.uv_faces[0, 0]].tolist() == [1, 1]
 
     def test_normals_turn_with_their_map(self):
@@ -354,8 +348,8 @@ class TestTransforms:
         assert_allclose(turned_normals(normal, mirror)[0, 0], [-0.6, 0, 0.8], atol=1e-12)
 
     def test_a_squeezed_frame_is_a_placement(self, tmp_path):
-        path = textured_gltf(tmp_path / "t.gltf", [png(REFUSED_NOISE)], two_maps({"scale": [0, 1]}, {}))
-        found = loaded(path).material
+        path = noisy(tmp_path, two_maps({"scale": [0, 1]}, {}))
+        found = quietly(path).material
         assert found.place("texture").matrix == ((0, 0), (0, 1)) and not found.place("occlusion").moves
 
 
@@ -363,7 +357,7 @@ def mr(**values):
     return {"pbrMetallicRoughness": values}
 
 
-WRONG = [
+@pytest.mark.parametrize(("material", "words"), [
     (mr(roughnessFactor=3), r"roughnessFactor 3.0 is not in \[0, 1\]; export it again"),
     (mr(metallicFactor=-1), "metallicFactor -1.0 is not in"),
     (mr(metallicFactor="shiny"), "t.gltf"),
@@ -381,13 +375,10 @@ WRONG = [
     ({"occlusionTexture": {"index": 0, "texCoord": "x"}}, "texCoord must be a whole number"),
     ({"occlusionTexture": {"index": 0, **transform({"scale": [1]})}}, "scale must be 2 finite numbers"),
     ({"extensions": {"KHR_materials_clearcoat": {"clearcoatFactor": 2}}}, "clearcoatFactor 2.0"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("material", "words"), WRONG)
+])  # fmt: skip
 def test_wrong_materials_are_refused(tmp_path, material, words):
     with pytest.raises(InputError, match=rf"t\.gltf.*{words}|{words}") as caught:
-        load_mesh(textured_gltf(tmp_path / "t.gltf", [png(REFUSED_NOISE)], material))
+        load_mesh(noisy(tmp_path, material))
     assert "t.gltf" in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -405,9 +396,7 @@ def test_truncated_images_are_named(tmp_path):
     start = data.index(b"\x89PNG")
     data[start + 60 : -4] = bytes(len(data) - start - 64)
     path.write_bytes(data)
-    with pytest.raises(
-        InputError, match=r"image 'a.glb: image 0 \(baseColorTexture\)'|a\.glb: image 0 \(base"
-    ):
+    with pytest.raises(InputError, match=r"a\.glb: image 0 \(baseColorTexture\)"):
         load_mesh(path)
     broken = deep_png()[:80]
     with pytest.raises(InputError, match=r"t\.gltf: image 0 picture0 \(normalTexture\)"):
@@ -418,18 +407,14 @@ def test_missing_images_are_named(tmp_path):
     def change(document):
         document["images"] = [{"uri": "gone.png"}]
 
-    path = textured_gltf(
-        tmp_path / "t.gltf", [png(REFUSED_NOISE)], {"occlusionTexture": {"index": 0}}, change
-    )
+    path = noisy(tmp_path, {"occlusionTexture": {"index": 0}}, change)
     with pytest.raises(InputError, match=r"no file '.*gone\.png'"):
         load_mesh(path)
 
     def no_source(document):
         document["textures"] = [{"extensions": {"KHR_texture_basisu": {"source": 0}}}]
 
-    path = textured_gltf(
-        tmp_path / "t.gltf", [png(REFUSED_NOISE)], {"occlusionTexture": {"index": 0}}, no_source
-    )
+    path = noisy(tmp_path, {"occlusionTexture": {"index": 0}}, no_source)
     with pytest.warns(UserWarning, match="occlusionTexture that is not a PNG, JPEG or WebP"):
         assert load_mesh(path).material.maps() == ()
 
@@ -442,11 +427,8 @@ def test_extensions(tmp_path):
         load_mesh(textured_gltf(tmp_path / "t.gltf", [], {}, needs))
 
     def uses(document):
-        document["extensionsUsed"] = [
-            "KHR_materials_clearcoat",
-            "KHR_materials_dispersion",
-            "KHR_lights_punctual",
-        ]
+        names = "materials_clearcoat", "materials_dispersion", "lights_punctual"
+        document["extensionsUsed"] = [f"KHR_{name}" for name in names]
 
     with pytest.warns(UserWarning, match="uses .*KHR_materials_dispersion, which") as caught:
         load_mesh(textured_gltf(tmp_path / "t.gltf", [], {}, uses))
@@ -454,23 +436,18 @@ def test_extensions(tmp_path):
 
 
 def test_blended_and_unlit_materials(tmp_path):
-    clear = mr(baseColorFactor=[1, 1, 1, 0.25]) | {
-        "alphaMode": "BLEND",
-        "extensions": {"KHR_materials_unlit": {}},
-    }
-    mesh = loaded(textured_gltf(tmp_path / "t.gltf", [], clear))
+    clear = mr(baseColorFactor=[1, 1, 1, 0.25]) | {"alphaMode": "BLEND"}
+    clear["extensions"] = {"KHR_materials_unlit": {}}
+    mesh = quietly(textured_gltf(tmp_path / "t.gltf", [], clear))
     save_glb(tmp_path / "a.glb", mesh)
-    for found in (mesh.material, loaded(tmp_path / "a.glb").material):
+    for found in (mesh.material, quietly(tmp_path / "a.glb").material):
         assert (found.alpha_mode, found.alpha.tolist(), found.unlit) == ("blend", [[0.25]], True)
     # A pane needs no texture coordinates.
     bare = replace(mesh, uvs=None, uv_faces=None)
     save_glb(tmp_path / "a.glb", bare)
-    assert loaded(tmp_path / "a.glb").material.alpha_mode == "blend"
+    assert quietly(tmp_path / "a.glb").material.alpha_mode == "blend"
     opaque = mr(baseColorTexture={"index": 0}) | {"alphaMode": "BLEND"}
-    assert (
-        loaded(textured_gltf(tmp_path / "t.gltf", [png(REFUSED_NOISE)], opaque)).material.alpha_mode
-        == "opaque"
-    )
+    assert quietly(noisy(tmp_path, opaque)).material.alpha_mode == "opaque"
 
 
 def test_several_materials(tmp_path, monkeypatch):
@@ -481,7 +458,7 @@ def test_several_materials(tmp_path, monkeypatch):
             {"name": "chrome", "doubleSided": True} | mr(roughnessFactor=0.25, baseColorTexture={"index": 0})
         )
 
-    path = textured_gltf(tmp_path / "t.gltf", [png(REFUSED_NOISE)], {"emissiveFactor": [1, 0, 0]}, change)
+    path = noisy(tmp_path, {"emissiveFactor": [1, 0, 0]}, change)
     with pytest.warns(
         UserWarning, match="2 materials differ in double_sided; those of 'chrome' are used for all"
     ):
@@ -509,7 +486,7 @@ def test_maps_without_uvs_are_left_out(tmp_path):
 
     material = {"normalTexture": {"index": 0}} | mr(roughnessFactor=0.5)
     with pytest.warns(UserWarning, match="has no UVs for normalTexture of 'material 0'"):
-        found = load_mesh(textured_gltf(tmp_path / "t.gltf", [png(REFUSED_NOISE)], material, change)).material
+        found = load_mesh(noisy(tmp_path, material, change)).material
     assert found.roughness == 0.5 and found.maps() == ()
 
 
@@ -520,9 +497,8 @@ class TestTangents:
         save_glb(tmp_path / "a.glb", mesh)
         data = (tmp_path / "a.glb").read_bytes()
         size = struct.unpack_from("<I", data, 12)[0]
-        text = (
-            data[20 : 20 + size].rstrip().replace(b'"nodes":[{"mesh":0', b'"nodes":[{' + node + b'"mesh":0')
-        )
+        text = data[20 : 20 + size].rstrip()
+        text = text.replace(b'"nodes":[{"mesh":0', b'"nodes":[{' + node + b'"mesh":0')
         text += b" " * (-len(text) % 4)
         rest = bytearray(data[20 + size :])
         if values is not None:
@@ -540,7 +516,7 @@ class TestTangents:
     def test_of_the_file_follow_their_node(self, tmp_path, node):
         """They equal those that are computed after the node was placed, mirrors included."""
         _, path = self.write(tmp_path, None, node)
-        mesh = loaded(path)
+        mesh = quietly(path)
         given = mesh.tangents()
         computed = mesh.moved(mesh.positions)
         computed.normals, computed.normal_faces = mesh.normals, mesh.normal_faces
@@ -556,5 +532,5 @@ class TestTangents:
 
     def test_without_a_normal_map_they_are_left_out(self, data):
         """The bitangents of this file point the other way."""
-        mesh = loaded(data / "meshes" / "Suzanne_512.glb")
+        mesh = quietly(data / "meshes" / "Suzanne_512.glb")
         assert mesh.file_tangents is None and mesh.tangents().values.shape[1] == 4

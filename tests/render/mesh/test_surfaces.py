@@ -26,12 +26,8 @@ from dressi.render.mesh.remesh.remesh import decimate_closed
 )
 def test_good_surfaces_have_no_flaws(mesh):
     found = check_surface(mesh)
-    assert (found.faces, found.closed, found.inside_out, found.self_intersecting) == (
-        len(mesh.faces),
-        True,
-        0,
-        0,
-    )
+    assert (found.faces, found.closed) == (len(mesh.faces), True)
+    assert (found.inside_out, found.self_intersecting) == (0, 0)
     assert found.volume == pytest.approx(mesh.signed_volume()) and found.volume > 0
     assert found.handles == (mesh.name == "torus")
     assert check_surface(both(mesh, mesh.moved(mesh.positions + 5.0))).handles == 2 * found.handles
@@ -102,7 +98,8 @@ def test_random_faces_as_brute_force_has_them():
 
 def brute_force(mesh: Mesh) -> set[tuple[int, int]]:
     """Every pair of faces that share at most a vertex, in rational numbers."""
-    corners = [[[Fraction(float(x)) for x in mesh.positions[v]] for v in face] for face in mesh.faces]
+    exact = np.array([[Fraction(float(x)) for x in position] for position in mesh.positions])
+    corners = exact[mesh.faces]
     low, high = mesh.positions[mesh.faces].min(1), mesh.positions[mesh.faces].max(1)
     found = set()
     for i in range(len(mesh.faces)):
@@ -120,31 +117,15 @@ def brute_force(mesh: Mesh) -> set[tuple[int, int]]:
     return found
 
 
-def minus(a, b):
-    return [x - y for x, y in zip(a, b, strict=True)]
-
-
-def cross(a, b):
-    return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-
-
-def dot(a, b):
-    return sum(x * y for x, y in zip(a, b, strict=True))
-
-
 def meets(edge, triangle) -> bool:
     """Where the edge crosses the plane, a point with barycentric coordinates that are not negative."""
-    p, q = edge
-    normal = cross(minus(triangle[1], triangle[0]), minus(triangle[2], triangle[0]))
-    below, above = dot(minus(p, triangle[0]), normal), dot(minus(q, triangle[0]), normal)
+    (p, q), (a, b, c) = edge, triangle
+    normal = np.cross(b - a, c - a)
+    below, above = (p - a) @ normal, (q - a) @ normal
     if below * above > 0 or below == above:
         return False
-    t = below / (below - above)
-    point = [x + t * (y - x) for x, y in zip(p, q, strict=True)]
-    return all(
-        dot(cross(minus(triangle[(k + 1) % 3], triangle[k]), minus(point, triangle[k])), normal) >= 0
-        for k in range(3)
-    )
+    point = p + below / (below - above) * (q - p)
+    return all(np.cross(y - x, point - x) @ normal >= 0 for x, y in ((a, b), (b, c), (c, a)))
 
 
 HEXAGON = np.array([[-1, -1], [0, -0.2], [1, -1], [1, 0], [0, 0.8], [-1, 0]])
@@ -200,17 +181,8 @@ def test_bridges_to_holes_are_followed():
     # A corner on one side of a bridge, which lies on the other but for rounding, and corners that are twice
     # in a row.
     inner = [[1.46, 2.97], [1.4624824487131751, 1.9135855013906466], [2.1965558289943616, 0.7637972094349612]]
-    inner += [
-        [0.2672433897881803, 0.09292718749315965],
-        [0, 0],
-        [0, 4],
-        [0, 4],
-        [4, 4],
-        [4, 4],
-        [4, 0],
-        [4, 0],
-        [0, 0],
-    ]
+    inner += [[0.2672433897881803, 0.09292718749315965]]
+    inner += [[0, 0], [0, 4], [0, 4], [4, 4], [4, 4], [4, 0], [4, 0], [0, 0]]
     ring = np.array([*inner, inner[2], [3.4158236525193266, 2.2], [2.3712258256743914, 2.9240124322476246]])
     for start in range(len(ring)):
         turned = np.c_[np.roll(ring, start, axis=0), np.zeros(len(ring))]
@@ -332,9 +304,7 @@ def test_normals_and_uvs_part_what_shares_a_tangent():
     # A fold: the second face has the mirrored UVs of the first.
     assert len(square([[0, 0], [1, 0], [1, 1], [1, 0]]).tangents().values) == 6
     flat = square([[0, 0], [1, 0], [1, 1], [0, 1]])
-    hard = replace(
-        flat, normals=np.array([[0, 0, 1.0], [0, 0.6, 0.8]]), normal_faces=np.array([[0] * 3, [1] * 3])
-    )
+    hard = replace(flat, normals=[[0, 0, 1.0], [0, 0.6, 0.8]], normal_faces=[[0] * 3, [1] * 3])
     assert len(hard.tangents().values) == 6
 
 
@@ -407,11 +377,8 @@ def test_the_shape_stays_and_faces_become_even(mesh, faces):
 def test_what_is_linear_on_the_surface_stays_linear():
     mesh = ellipsoid()
     slope = np.random.default_rng(0).normal(size=(3, 2))
-    fields = {
-        "linear": mesh.positions @ slope + 1.0,
-        "one": np.ones(len(mesh.positions)),
-        "z": mesh.positions[:, 2] ** 2,
-    }
+    one, z = np.ones(len(mesh.positions)), mesh.positions[:, 2] ** 2
+    fields = {"linear": mesh.positions @ slope + 1.0, "one": one, "z": z}
     colours = 0.5 + mesh.positions @ np.diag([0.5, 0.25, 0.1])
     mesh = Mesh(mesh.positions, mesh.faces, colors=colours)
     for faces in (300, 1000):
@@ -469,10 +436,7 @@ def test_borders_stay():
 def test_topology_and_fields_survive_any_lengths(seed, noise, length, kind):
     random = np.random.default_rng(seed)
     ball, torus = primitives.icosphere(1), primitives.torus(8, 6)
-    two = Mesh(
-        np.concatenate([ball.positions, ball.positions + 3]),
-        np.concatenate([ball.faces, ball.faces + len(ball.positions)]),
-    )
+    two = both(ball, ball.moved(ball.positions + 3))
     small = Mesh(np.eye(4)[:, :3], [[0, 1, 2], [0, 2, 3], [0, 3, 1], [1, 3, 2]])
     mesh = {"ball": ball, "torus": torus, "two": two, "tetrahedron": small}[kind]
     mesh = mesh.moved(mesh.positions + noise * random.normal(size=mesh.positions.shape))
@@ -495,15 +459,15 @@ def test_vertices_where_fans_touch_stay():
     other = -ball.positions + 2 * ball.positions[tip]
     faces = ball.faces[:, ::-1] + len(ball.positions)
     faces = np.where(faces == tip + len(ball.positions), tip, faces)
-    both = Mesh(np.concatenate([ball.positions, other]), np.concatenate([ball.faces, faces])).clean()
+    cones = Mesh(np.concatenate([ball.positions, other]), np.concatenate([ball.faces, faces])).clean()
     with pytest.warns(UserWarning, match="1 vertices"):
-        found = remesh(both, faces=200)
+        found = remesh(cones, faces=200)
     assert found.fixed == 1 and found.mesh.is_closed()
     assert (found.mesh.positions == ball.positions[tip]).all(1).any()
-    assert found.mesh.euler_characteristic() == both.euler_characteristic()
+    assert found.mesh.euler_characteristic() == cones.euler_characteristic()
     # Decimation gives each of them a tip of its own.
     for faces in (200, 10_000):
-        apart = decimate_closed(both, faces)
+        apart = decimate_closed(cones, faces)
         assert apart.is_closed() and apart.component_count() == 2
         assert remesh(apart, faces=200).fixed == 0
 

@@ -18,7 +18,6 @@ from dressi.render import Camera, Mesh, hard_soft_ras, list_leaf, primitives, to
 from dressi.render.mesh.queries import SurfaceDistance, sample_surface
 from dressi.render.shading import lights
 from dressi.render.surface import projection, screen
-from dressi.render.surface import screen as surface_normals
 from dressi.render.surface.screen import DrawnMesh, barycentric, corners, covered, interpolate, rasterize_hard
 from dressi.render.surface.texturing import interpolate_with_slopes, texture_colour, texture_uv
 
@@ -42,9 +41,7 @@ def seen(case: sc.Case) -> tuple[Variable, Variable, Variable, screen.Corners]:
 def rays_on_plane(case: sc.Case) -> np.ndarray:
     """World x and y of the point of the plane z = 0 at each pixel centre, (H, W, 2)."""
     matrix = sc.camera(50, 20)
-    x, y = np.meshgrid(
-        (np.arange(SIZE[0]) + 0.5) / SIZE[0] * 2 - 1, (np.arange(SIZE[1]) + 0.5) / SIZE[1] * 2 - 1
-    )
+    x, y = np.meshgrid(*((np.arange(n) + 0.5) / n * 2 - 1 for n in SIZE))
     # (row 0 - x row 3) . p = 0 and (row 1 - y row 3) . p = 0 for p = (X, Y, 0, 1)
     system = np.stack([matrix[0] - x[..., None] * matrix[3], matrix[1] - y[..., None] * matrix[3]], axis=-2)
     return np.linalg.solve(system[..., :2], -system[..., 3:])[..., 0]
@@ -70,9 +67,8 @@ def test_clamped_weights_stay_on_the_face():
     case = sc.cases()["acute"]
     position, drawn = sc.soft(case, layers=1)
     at = screen.corners(drawn.layers[0].face, case.variables()[1])
-    weights, dist, face = evaluate(
-        [screen.barycentric(position, at, sc.SIZE, clamp=True), drawn.layers[0].dist, drawn.layers[0].face]
-    )
+    clamped = screen.barycentric(position, at, sc.SIZE, clamp=True)
+    weights, dist, face = evaluate([clamped, drawn.layers[0].dist, drawn.layers[0].face])
     there = face >= 0
     assert (weights >= 0).all() and (dist[there] < 0).any()
     assert_allclose(weights.sum(-1)[there], 1)
@@ -94,9 +90,8 @@ def test_slivers_are_not_extrapolated_to_centres_beside_them():
     position, faces = sc.flat(corners, [(0, 1, 2)]).variables()
     face = Variable(INT, (16, 16), data=np.zeros((1, 16, 16), int))
     weights = screen.barycentric(position, screen.corners(face, faces), (16, 16))
-    value, slope = evaluate(
-        [weights, *gradient(F.sum(F.dot(weights, F.constant((1.0, 2.0, 3.0)))), [position])]
-    )
+    total = F.sum(F.dot(weights, F.constant((1.0, 2.0, 3.0))))
+    value, slope = evaluate([weights, *gradient(total, [position])])
     assert value.min() >= -screen.OUTSIDE and value.max() <= 1 + 2 * screen.OUTSIDE
     assert_allclose(value.sum(-1), 1, atol=1e-9)
     assert np.isfinite(slope).all()
@@ -208,12 +203,12 @@ def test_normals_and_lambert_shading():
     points, faces = sc.icosphere(2)
     position = Variable(VEC3, list_size(len(points)), data=list_image(points))
     table = Variable(IVEC3, list_size(len(faces)), data=list_image(faces))
-    normals = surface_normals.vertex_normals(position, table)
+    normals = screen.vertex_normals(position, table)
     (found,) = evaluate([normals])
     assert_allclose((found[0, 0] * points).sum(-1), 1, atol=2e-3)
     assert check_gradient(normals, [position]) < 1e-5
     face = Variable(INT, (3, 1), data=np.array([[[0, 5, -1]]]))
-    normal = surface_normals.flat_normal(position, screen.corners(face, table))
+    normal = screen.flat_normal(position, screen.corners(face, table))
     lit = lights.lambert(F.constant((0.5, 1.0, 0.25)), normal, (0.0, 0.0, 2.0), 3.0, (0.1, 0.0, 0.0))
     plain = lights.unlit(F.constant((0.5, 1.0, 0.25)), face)
     flat, image, colour = evaluate([normal, lit, plain])
