@@ -49,14 +49,12 @@ def check_convention(matrices: np.ndarray) -> None:
     if all(not _projects(m) and _projects(m.T) for m in matrices):
         warn(
             "the matrices look transposed: here a column vector is multiplied from the right, clip = matrix @"
-            " (x, y, z, 1);"
-            " give matrix.swapaxes(-1, -2)"
+            " (x, y, z, 1); give matrix.swapaxes(-1, -2)"
         )
     elif (np.linalg.det(matrices[:, [0, 1, 3], :3]) < 0).all():
         warn(
             "the matrices mirror the picture, as those for OpenGL do here: Vulkan's clip space has y down and"
-            " depth in"
-            " [0, 1]; give clip_from_opengl(matrix), or negate row 0 if a mirror image is meant"
+            " depth in [0, 1]; give clip_from_opengl(matrix), or negate row 0 if a mirror image is meant"
         )
 
 
@@ -92,8 +90,7 @@ def check_affine(name: str, matrices: np.ndarray) -> None:
     if np.abs(matrix[:, 3] - end).max() <= 1e-5:
         raise InputError(
             f"{name} has its translation in the last row, ({row}): here a column is multiplied from the"
-            " right, matrix @"
-            f" (x, y, z, 1); give {name}.swapaxes(-1, -2)"
+            f" right, matrix @ (x, y, z, 1); give {name}.swapaxes(-1, -2)"
         )
     raise InputError(f"the last row of {name} is ({row}); that of a rigid or affine motion is (0, 0, 0, 1)")
 

@@ -100,8 +100,7 @@ def not_numbers(name: str, value: Any) -> InputError:
     if getattr(value, "requires_grad", False):
         return InputError(
             f"{name} is a tensor that requires a gradient, which NumPy cannot carry: make a function of"
-            " tensors with"
-            " dressi.torch.wrap, or give tensor.detach()"
+            " tensors with dressi.torch.wrap, or give tensor.detach()"
         )
     return InputError(f"{name} must be numbers or a Variable, not {type(value).__name__}")
 

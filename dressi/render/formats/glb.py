@@ -374,8 +374,7 @@ def skin(document: Written, name: str, shape: SkinnedGeometry, to_world: np.ndar
         if not is_rigid_with_scale(matrix):
             raise InputError(
                 f"node '{name}': joint '{joint}' has shear, and nodes of glTF hold a rotation, a scale along"
-                " its axes and a"
-                " shift"
+                " its axes and a shift"
             )
         document.add("nodes", {"name": joint, **matrix_entry(matrix)})
     for k, parent in enumerate(skeleton.parents):
@@ -481,14 +480,12 @@ class _WrittenScene(Written):
         if isinstance(matrix, Variable) or (matrix is not None and matrix.ndim != 2):
             raise InputError(
                 f"node '{name}': to_world is a Variable or several matrices, and a file holds one; give an"
-                " array (4, 4), such"
-                " as that of ad.recv"
+                " array (4, 4), such as that of ad.recv"
             )
         if isinstance(node.geometry, (StrandGeometry, PointGeometry)):
             raise InputError(
                 f"node '{name}' is of strands or points, which are not written as glTF; leave it out, and"
-                " save strands with"
-                " save_strands"
+                " save strands with save_strands"
             )
         shape, skinned = node.geometry, isinstance(node.geometry, SkinnedGeometry)
         baked = matrix is not None and not skinned and not is_rigid_with_scale(matrix)

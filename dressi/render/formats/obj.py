@@ -358,8 +358,7 @@ def save_obj(path: str | os.PathLike, mesh: Mesh) -> None:
         if placed:
             warn(
                 f"'{path}': MTL cannot place maps, so {', '.join(placed)} of '{shown(maps.name)}' was left"
-                " out and maps"
-                " repeat at the UVs as they are; save a .glb to keep them"
+                " out and maps repeat at the UVs as they are; save a .glb to keep them"
             )
         more, images = material_lines(path.stem, maps)
         written |= {path.with_name(image): content for image, content in images.items()}

@@ -104,8 +104,7 @@ def read_calibration(folder: Path, given: Path | None = None) -> Calibration:
     elif has_pictures(folder):
         raise InputError(
             f"'{folder}' has images but no cameras; add one of {', '.join(DOCUMENTS)}, or a COLMAP model in"
-            " sparse/0,"
-            " or let --cameras auto find them"
+            " sparse/0, or let --cameras auto find them"
         )
     else:
         raise InputError(f"'{folder}' has no images; give a folder with photographs and cameras.json")
@@ -119,8 +118,7 @@ def read_calibration(folder: Path, given: Path | None = None) -> Calibration:
                 distinct = len({one.name for one in entries})
                 raise InputError(
                     f"it lists {len(entries)} views of {distinct} images, '{shown(entry.name)}' twice or"
-                    " more; give one view"
-                    " per image"
+                    " more; give one view per image"
                 )
             images.add(image)
             camera, lens = entry.taken(image.name, image_size(image))
@@ -220,8 +218,7 @@ def _colmap(paths: list[Path]) -> tuple[Calibration, list[_Entry]]:
     if len(paths) > 1:
         calibration.notes.append(
             f"'{path.parent}' has {len(paths)} models of COLMAP that share no cameras; the largest,"
-            f" '{path.name}' with"
-            f" {len(model.poses)} images, is taken"
+            f" '{path.name}' with {len(model.poses)} images, is taken"
         )
     return calibration, [entry(pose) for pose in model.poses]
 
@@ -283,8 +280,7 @@ def check_size(path: Path, name: str, said: tuple[int, int], size: tuple[int, in
     if tuple(said) != tuple(size):
         raise InputError(
             f"'{name}' has {size[0]}x{size[1]} pixels and '{path.name}' says"
-            f" {shown(said[0])}x{shown(said[1])};"
-            " calibrate for the images that are there"
+            f" {shown(said[0])}x{shown(said[1])}; calibrate for the images that are there"
         )
 
 
@@ -298,8 +294,7 @@ def _lens(values: dict[str, Any]) -> Lens:
     if other:
         raise InputError(
             f"the lens distortion {', '.join(other)} is not supported; undistort the images first, or use k1,"
-            " k2, k3, p1 and"
-            " p2"
+            " k2, k3, p1 and p2"
         )
     return Lens(**{key: float(values.get(key, 0)) for key in ("k1", "k2", "p1", "p2", "k3")})
 

@@ -291,6 +291,5 @@ def without_faces(vertices: int) -> InputError:
         return InputError("it has no faces; give a mesh with at least one triangle")
     return InputError(
         f"it is a point cloud of {vertices:,} vertices without faces; reconstruct a surface of it first, such"
-        " as with MeshLab"
-        " or Open3D"
+        " as with MeshLab or Open3D"
     )

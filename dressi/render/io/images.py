@@ -93,8 +93,7 @@ def load_image(path: str | os.PathLike, *, linear: bool = True) -> np.ndarray:
     if (turn := exif_turn(data, str(path))) != 1:
         warn(
             f"'{path}' is to be turned when it is shown (orientation {turn} of its EXIF); its pixels are read"
-            " as they are"
-            " stored, as calibrations take them"
+            " as they are stored, as calibrations take them"
         )
     return _values(data, str(path), linear)
 
@@ -398,15 +397,13 @@ def load_environment(path: str | os.PathLike) -> np.ndarray:
     if below:
         raise InputError(
             f"the environment map '{name}' has {below} negative values, and light is not negative; set them"
-            " to 0 and"
-            " save it again"
+            " to 0 and save it again"
         )
     height, width = light.shape[:2]
     if width != 2 * height:
         warn(
             f"the environment map '{name}' has {width}x{height} pixels; equirectangular maps are twice as"
-            " wide as high,"
-            " so it is stretched: export it at that shape"
+            " wide as high, so it is stretched: export it at that shape"
         )
     if pixels.values.dtype.kind != "f":
         warn(

@@ -30,9 +30,8 @@ Size = tuple[int, int]
 
 WAYS = (
     "--masks auto (what all photographs look at), --masks background:FILE_OR_FOLDER (photographs without the"
-    " object),"
-    " --masks threshold (a plain background; or threshold:dark, :bright, :saturation, :chroma), --masks box"
-    " (the object's"
+    " object), --masks threshold (a plain background; or threshold:dark, :bright, :saturation, :chroma),"
+    " --masks box (the object's"
     ' "bbox" in the calibration), or --masks rembg (a library that finds objects)'
 )
 """How `dressi fit` makes masks, see ``dressi.render.fit.masks``."""
@@ -219,8 +218,7 @@ def _check_room(folder: Path, size: Size, count: int) -> None:
     if total > most:
         raise InputError(
             f"'{folder}': {count} photographs of {size[0]}x{size[1]} pixels are {total} megapixels, above the"
-            f" limit of {most};"
-            f" give a smaller size, or set DRESSI_MAX_MEGAPIXELS={-(-total // 8)}"
+            f" limit of {most}; give a smaller size, or set DRESSI_MAX_MEGAPIXELS={-(-total // 8)}"
         )
 
 
@@ -242,8 +240,7 @@ def _read(
             raise InputError(
                 f"'{view.mask}' has {mask.shape[1]}x{mask.shape[0]} pixels and its image '{view.image.name}'"
                 f" {color.shape[1]}x{color.shape[0]}; give masks of the images' size, as they are stored:"
-                " EXIF data turns"
-                " nothing"
+                " EXIF data turns nothing"
             )
         coverage = mask[..., 0]
     elif codes.shape[-1] == 4:
@@ -251,8 +248,7 @@ def _read(
     else:
         raise InputError(
             f"'{view.image}' has no mask: add masks of the same names in a folder 'mask', give images with"
-            " alpha, or"
-            f" let masks be made by {WAYS}"
+            f" alpha, or let masks be made by {WAYS}"
         )
     depth = np.zeros_like(coverage) if depths is None else depths.read(view.image, view.camera.size)
     layers = Layers(color, coverage, np.ones_like(coverage), depth)
@@ -362,8 +358,7 @@ class Depths:
         if not (self.folder / FOLDER).is_dir():
             raise InputError(
                 f"'{self.folder}' has no folder '{FOLDER}'; add one with a depth picture for each photograph,"
-                " or leave out"
-                " --depth"
+                " or leave out --depth"
             )
 
     def read(self, image: Path, size: tuple[int, int]) -> np.ndarray:
@@ -404,8 +399,7 @@ class Depths:
         codes = "" if self.scale is None else f" (now {self.scale:g})"
         raise InputError(
             f"the depth of '{name}' is {float(np.median(known)):.4g} units of the scene, but its camera is"
-            f" {away:.4g} away from"
-            f" the object; give --depth-scale, the number of codes in one unit{codes}"
+            f" {away:.4g} away from the object; give --depth-scale, the number of codes in one unit{codes}"
         )
 
 

@@ -185,8 +185,7 @@ def _kind(data: bytes, name: str) -> str:
         return "HEIC"
     raise InputError(
         f"cannot read the image '{shown(name)}': it is not PNG, JPEG, TIFF, BMP, GIF, WebP, HEIC, Radiance"
-        " (.hdr) or OpenEXR"
-        " (.exr); export it again as PNG or JPEG"
+        " (.hdr) or OpenEXR (.exr); export it again as PNG or JPEG"
     )
 
 

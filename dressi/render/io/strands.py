@@ -188,8 +188,7 @@ def _encode_tfx(strands: StrandGeometry) -> bytes:
         k = int(np.argmax(lengths != lengths[0]))
         raise InputError(
             f"strand {k} has {lengths[k]} points and the first has {lengths[0]}; .tfx holds equally long"
-            " strands, save them as"
-            " .hair"
+            " strands, save them as .hair"
         )
     length = int(lengths[0])
     free = np.arange(strands.count) % length > 1

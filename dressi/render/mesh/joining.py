@@ -165,8 +165,7 @@ class _Atlas:
             raise AtlasError(
                 f"mesh '{name}': the textures of its {len(looks)} materials, repeated as its UVs say, take"
                 f" {pixels / 1e6:.6g} megapixels as one atlas, above the limit of {config.max_megapixels};"
-                " load_scene keeps"
-                " materials apart"
+                " load_scene keeps materials apart"
             )
         self.low, self.high = tiles.astype(np.int64).swapaxes(0, 1)
         self.at, self.size = _shelves(room.astype(np.int64))
@@ -252,8 +251,7 @@ def _with_shared(name: str, first: Material, all_of: list[Material], baked: set[
     if differ:
         warn(
             f"mesh '{name}': its {len(all_of)} materials differ in {', '.join(differ)}; those of"
-            f" '{shown(first.name)}' are used"
-            " for all. load_scene keeps materials apart"
+            f" '{shown(first.name)}' are used for all. load_scene keeps materials apart"
         )
     # Opaque parts have an alpha of 1; cut-outs among translucent parts lose their sharp edge.
     mode = max((m.alpha_mode for m in all_of), key=_MODES.index)

@@ -190,9 +190,8 @@ class Material(KnownAttributes, _Rows):
             length = float(np.linalg.norm(rest, axis=-1).mean())
             raise self._error(
                 f"the normal map is no map of normals in tangent space ({share:.0%} of its texels are unit"
-                " vectors that"
-                f" point outward, mean length {length:.2f}); is it a colour picture? give the normal map, or"
-                " None"
+                f" vectors that point outward, mean length {length:.2f}); is it a colour picture? give the"
+                " normal map, or None"
             )
 
     def _map(self, image: Map, values: Any) -> np.ndarray:

@@ -98,8 +98,7 @@ def _cut(plane: np.ndarray, rings: dict[int, list[np.ndarray]]) -> np.ndarray:
             if visits > MOST_VISITS:
                 raise InputError(
                     f"polygons of up to {max(rings):,} corners are too jagged to be cut into triangles here;"
-                    " triangulate the"
-                    " mesh where it was made"
+                    " triangulate the mesh where it was made"
                 )
             if len(left):
                 visits += 4 * left.size

@@ -149,8 +149,7 @@ def face_rows(values: Any, name: str, what: str) -> np.ndarray:
     if array.dtype.kind not in "iu":
         raise InputError(
             f"mesh '{name}': {what} must be int64 numbers of vertices, not {array.dtype}; did you swap"
-            " positions and"
-            " faces?"
+            " positions and faces?"
         )
     if array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max:
         raise InputError(f"mesh '{name}': {what} contains {array.max()}, which is no number of a vertex")

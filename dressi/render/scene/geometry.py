@@ -155,8 +155,7 @@ def geometry_of(value: Any) -> Geometry:
     if isinstance(value, (str, PathLike)):
         raise InputError(
             f"a node has a shape, not the name of a file: load_mesh('{value}') is one mesh,"
-            f" load_scene('{value}') all nodes"
-            " of it"
+            f" load_scene('{value}') all nodes of it"
         )
     return value if isinstance(value, Geometry) else TriangleGeometry(value)
 

@@ -111,8 +111,7 @@ class MorphGeometry(KnownAttributes, MovedGeometry):
             if values.vtype is not FLOAT or values.size != list_size(count):
                 raise self._error(
                     f"weights are a FLOAT list of {count} entries, size {list_size(count)}, not {values}"
-                    " (made at"
-                    f" {values.where})"
+                    f" (made at {values.where})"
                 )
             return values
         array = np.asarray(values, np.float64)

@@ -84,8 +84,7 @@ class SkinnedGeometry(KnownAttributes, MovedGeometry):
         if self.joints.shape != self.weights.shape or len(self.joints) != vertices:
             raise self._error(
                 f"{vertices} vertices need joints and weights of one shape ({vertices}, 4), not"
-                f" {self.joints.shape} and"
-                f" {self.weights.shape}"
+                f" {self.joints.shape} and {self.weights.shape}"
             )
         if not np.isfinite(self.weights).all() or self.weights.min() < 0:
             raise self._error("weights are negative, NaN or infinite; give weights in [0, 1]")
@@ -95,8 +94,7 @@ class SkinnedGeometry(KnownAttributes, MovedGeometry):
             k = int(np.argmax(wrong))
             raise self._error(
                 f"the weights of vertex {k} add up to {total[k]:.4g}, not to 1 ({int(wrong.sum())} such"
-                " vertices);"
-                " normalise them"
+                " vertices); normalise them"
             )
         used = np.where(self.weights > 0, self.joints, 0)
         if used.min() < 0 or used.max() >= count:
@@ -233,8 +231,7 @@ class Skeleton(KnownAttributes):
             if local.ndim not in (3, 4) or local.shape[-3:] != (count, 4, 4) or not np.isfinite(local).all():
                 raise InputError(
                     f"the places of {count} joints are finite matrices ({count}, 4, 4) or (N, {count}, 4, 4),"
-                    " not"
-                    f" {local.shape}"
+                    f" not {local.shape}"
                 )
             check_affine("local", local)
         self.local = local

@@ -68,8 +68,7 @@ def clip_list(position: Variable | np.ndarray) -> Variable:
     if isinstance(position, Variable) and position.vtype is VEC3:
         raise GraphError(
             f"positions in clip space are a VEC4 list, not {position} (made at {position.where}); use"
-            " to_clip(position,"
-            " matrices), with matrices from the world to clip space"
+            " to_clip(position, matrices), with matrices from the world to clip space"
         )
     return as_list("positions in clip space", VEC4, position)
 

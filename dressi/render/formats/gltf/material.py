@@ -79,8 +79,7 @@ class Materials:
             if differ:
                 self.document.warn(
                     f"has {len(given)} materials that differ in {', '.join(differ)}; those of"
-                    f" '{self.name(first)}' are used"
-                    " for all; load_scene keeps materials apart"
+                    f" '{self.name(first)}' are used for all; load_scene keeps materials apart"
                 )
         return first
 
@@ -135,8 +134,7 @@ class Materials:
         if uvs is not None and any(self._sampler(slot).get("magFilter") == 9728 for slot in slots.values()):
             self.document.warn(
                 f"has textures of '{self.name(index)}' whose sampler takes the nearest texel (NEAREST), which"
-                " is not read"
-                " here; texels are interpolated"
+                " is not read here; texels are interpolated"
             )
         maps, places = ({}, {}) if uvs is None else self._maps(index, slots, second is not None)
         texture, alpha = maps.pop("texture", None), maps.pop("alpha", None)
@@ -164,8 +162,7 @@ class Materials:
             if is_other and (frame.uv_set != other or not second):
                 self.document.warn(
                     f"has a {name} with the UVs TEXCOORD_{frame.uv_set}, and a mesh has no such set here"
-                    " beside"
-                    f" TEXCOORD_{base.uv_set}; this map was left out"
+                    f" beside TEXCOORD_{base.uv_set}; this map was left out"
                 )
                 continue
             pixels = self.image(reference, name)

@@ -134,8 +134,7 @@ def _camera(document: Document, node: Placed, name: str) -> Camera | None:
     if not (0 < fov < np.pi and 0 < near < far and 1e-3 < aspect < 1e3):
         raise Damaged(
             f"camera '{name}' has yfov {fov:.4g}, aspectRatio {aspect:.4g}, znear {near:.4g} and zfar"
-            f" {far:.4g}, which is no"
-            " view"
+            f" {far:.4g}, which is no view"
         )
     (_, up, back), place = _axes(node)
     size = (max(round(HEIGHT * aspect), 1), HEIGHT)

@@ -88,8 +88,7 @@ def remesh(
     if fixed:
         warn(
             f"mesh '{mesh.name}' is not closed or no manifold: {fixed} vertices on borders and seams of more"
-            " than two faces"
-            " stay as they are"
+            " than two faces stay as they are"
         )
     # Room for the splits first.
     collapse_short(layers)
