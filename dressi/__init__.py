@@ -91,7 +91,7 @@ _MODULES = (
     "vk.plan.options", "vk.run.device.device", "vk.run.device.choose", "vk.run.evaluations", "vk.run.export",
     "vk.run.engine",
 )  # fmt: skip
-"""The modules of all other names. They are imported in this order, the quick ones first, until one has the name."""
+"""The modules of all other names, the quick ones first: imported in this order until one has the name."""
 
 __all__ = [
     "FLOAT", "INT", "IVEC2", "IVEC3", "IVEC4", "MAT2", "MAT3", "MAT4", "VEC2", "VEC3", "VEC4", "Access",

@@ -76,7 +76,7 @@ def _folder(name: str) -> Path | None:
 
 
 def default_cache() -> Path | None:
-    """The platform's folder for files that can be made again; None, with a warning, where this user has no home."""
+    """The platform's folder for caches; None, with a warning, where this user has no home."""
     try:
         if sys.platform == "win32":
             return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "dressi"
@@ -107,7 +107,7 @@ def _cache() -> Path | None:
 
 
 class _Override:
-    """One `with config(...)` block; the values hold from the call on, so that `config(debug=1)` alone also sets."""
+    """One `with config(...)` block. Values hold from the call on, so `config(debug=1)` alone also sets."""
 
     def __init__(self, owner: "Config", values: dict[str, Any]):
         self._owner = owner
@@ -125,7 +125,7 @@ class _Override:
 
 
 class Config:
-    """The settings; read them as attributes. The environment is read at each access, so late changes count."""
+    """The settings, as attributes. The environment is read at each access, so late changes count."""
 
     debug: int
     check: bool
@@ -168,7 +168,7 @@ class Config:
         return list(self._readers)
 
     def __call__(self, **values: Any) -> _Override:
-        """Override settings. As a `with` block they are restored at its end. Raises InputError on unknown names."""
+        """Override settings; a `with` block restores them at its end. Raises InputError on unknown names."""
         for name, value in values.items():
             if name not in self._readers:
                 raise InputError(f"config has no setting {name!r}; there are {', '.join(self._readers)}")

@@ -15,13 +15,13 @@ _factory: Callable[[], Any] | None = None
 
 
 def provide_engine(make: Callable[[], Any]) -> None:
-    """From now on ``default_engine`` calls ``make``, which gives an engine with the protocol of ``DressiAD``."""
+    """From now on ``default_engine`` calls ``make``, which returns an engine like ``DressiAD``."""
     global _factory
     _factory = make
 
 
 def default_engine() -> Any:
-    """A new engine on the default device. Raises InputError when there is none, DressiError when it does not open."""
+    """A new engine on the default device. Raises InputError without one, DressiError if it does not open."""
     if _factory is None:
         raise InputError("no engine was provided; import dressi, or call provide_engine first")
     return _factory()

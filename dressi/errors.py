@@ -68,7 +68,7 @@ class OutOfMemoryError(DeviceError):
 
 
 class ShaderError(DeviceError):
-    """A shader did not compile; the message names the Function, shows its GLSL, and holds the compiler's log."""
+    """A shader did not compile. The message has the Function, its GLSL and the compiler's log."""
 
 
 class InputError(DressiError, ValueError):
@@ -159,7 +159,7 @@ def _attributes(kind: type) -> frozenset[str]:
 
 
 class OfVariables:
-    """Base of pictures made of Variables. What pictures of arrays alone have raises NoAttributeError with the cure."""
+    """Base of pictures made of Variables. Names of pictures of arrays raise NoAttributeError with the cure."""
 
     __slots__ = ()
 

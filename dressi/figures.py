@@ -14,13 +14,13 @@ _load: Callable[[], Callable[[str, Any], Any]] | None = None
 
 
 def provide_figures(load: Callable[[], Callable[[str, Any], Any]]) -> None:
-    """From now on figures are ``load()(kind, value)``: kind is "svg", "html" (texts) or "png" (bytes); None for no figure."""
+    """Figures are ``load()(kind, value)`` from now on. kind: "svg", "html" (texts), "png" (bytes)."""
     global _load
     _load = load
 
 
 def figure(kind: str, value: Any) -> Any:
-    """The figure of a value; None where there is none. Never raises: what cannot be drawn warns, and its ``repr`` is shown."""
+    """The figure of a value, None if there is none. Never raises: a value that cannot be drawn warns."""
     if _load is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What values show of themselves in a notebook: ``draw(kind, value)``. Each module registers the figures of some classes."""
+"""What values show of themselves in a notebook: ``draw(kind, value)``."""
 
 from __future__ import annotations
 

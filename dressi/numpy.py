@@ -42,11 +42,11 @@ __all__ = ["antialias", "interpolate", "rasterize", "texture", "texture_mips", "
 
 
 Pull = Callable[..., dict[str, np.ndarray]]
-"""From the gradients by the outputs, in their order and None where they are zero, to those by the inputs, by name."""
+"""From the gradients by the outputs (None for zero) to those by the inputs, by name."""
 
 
 def array_of(name: str, value: Any) -> np.ndarray:
-    """An array of float32, or of int32 where the value holds integers; without a copy where it is one. Raises InputError."""
+    """An array of float32, or int32 of integers, without a copy if possible. Raises InputError."""
     try:
         array = np.asarray(value) if hasattr(value, "__array__") or not hasattr(value, "__dlpack__") else None
         array = np.from_dlpack(value) if array is None else array

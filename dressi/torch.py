@@ -101,7 +101,7 @@ class Applied(torch.autograd.Function):
 
 
 def apply(operation: Operation, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """The outputs of an operation on tensors, with its gradient. Raises InputError before the device sees anything."""
+    """The outputs of an operation, with its gradient. Raises InputError before the device sees anything."""
     arrays = [array_of(name, t) for name, t in zip(operation.names, tensors, strict=True)]
     operation.outputs(*(spec_of(array) for array in arrays))
     return Applied.apply(operation, *tensors)
@@ -220,7 +220,7 @@ def texture(
 
 
 def _levels(tex: Tensor, mip: object, cube: bool) -> tuple[list[Tensor] | None, int | None]:
-    """The levels above the texture that are given, None where they are to be made; and a limit for those that are."""
+    """The given levels above the texture, None where they are made, and a limit for those."""
     if mip is None:
         return None, None
     if isinstance(mip, list):
@@ -398,7 +398,7 @@ class DepthPeeler:
         self._arguments = self._before = None
 
     def rasterize_next_layer(self) -> tuple[Tensor, Tensor]:
-        """The next layer behind those so far, as from ``rasterize``. Raises InputError outside of the block."""
+        """The next layer, as from ``rasterize``. Raises InputError outside of the block."""
         if self._arguments is None or self._glctx.active_depth_peeler is not self:
             raise InputError("layers are peeled inside of the DepthPeeler's with block")
         result = _rasterized(self._glctx, *self._arguments, before=self._before)

@@ -124,7 +124,7 @@ class Kept:
     def backward(
         self, arrays: Sequence[np.ndarray], seeds: Seeds, wanted: Sequence[bool], number: int | None
     ) -> list[np.ndarray]:
-        """The gradients of sum(seed * output) by the wanted inputs. number: of the call of forward with these arrays."""
+        """The gradients of sum(seed * output) by the wanted inputs. number: of the forward call."""
         key = tuple(wanted), tuple(seed is not None for seed in seeds)
         if key not in self._calls:
             self._calls[key] = Call(self._gradients(*key), self._inputs, self._seeds, self._workspace)
@@ -244,7 +244,7 @@ _engines: dict[tuple[int, int, str | int | None], Engine] = {}
 
 @contextmanager
 def using(device: Device) -> Iterator[Engine]:
-    """Inside of the block ``engine`` runs on this device, which stays open; its programs are released at the end."""
+    """``engine`` runs on this device inside of the block, which releases its programs, not the device."""
     found, before = Engine(device), getattr(_chosen, "engine", None)
     _chosen.engine = found
     try:

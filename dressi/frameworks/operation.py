@@ -1,4 +1,4 @@
-"""What an operation on arrays is: its signature, its graph, the outputs that it promises, and how arrays lie in Variables."""
+"""An operation on arrays: its signature, graph and outputs, and how arrays lie in Variables."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Description:
     def of(
         self, call: Callable[P, tuple[Operation, list[Any]]], gradients: str = GRADIENTS
     ) -> Callable[[Callable[[Operation, list[Any]], Result]], Callable[P, Result]]:
-        """The decorator of what runs an operation of some arrays, which makes it a function with the arguments of ``call``."""
+        """The decorator that gives what runs an operation the signature of ``call``, and its docstring."""
 
         def add(run: Callable[[Operation, list[Any]], Result]) -> Callable[P, Result]:
             returned = inspect.signature(run).return_annotation
@@ -230,7 +230,7 @@ def computed(parts: Sequence[Variable], shape: tuple[int, ...]) -> Layout:
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
-    """The shape of an array of any framework, or of nested lists; () where it has none, which is refused where it is read."""
+    """The shape of any array or nested lists; () without one, which is refused where it is read."""
     try:
         return tuple(np.shape(value))
     except ValueError:
@@ -291,7 +291,7 @@ def resolution_of(value: object) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Wrapped(Operation):
-    """``function`` takes and gives Variables, one for each array. Arrays are read as ``Variable.of`` reads them."""
+    """``function`` maps Variables to Variables. Arrays are read as ``Variable.of`` reads them."""
 
     function: Callable[..., Any]
     names: tuple[str, ...]
@@ -301,7 +301,7 @@ class Wrapped(Operation):
     """Whether the first axis of an input is the batch."""
 
     def check_count(self, given: int, kind: str) -> None:
-        """Raises InputError unless there is one array for each argument. kind: how the framework calls its arrays."""
+        """Raises InputError unless there is one array an argument. kind: the framework's word for arrays."""
         if given != len(self.names):
             raise InputError(f"the wrapped function takes {', '.join(self.names)}, not {given} {kind}")
 

@@ -161,7 +161,7 @@ class Interpolate(Operation):
 
 
 def _chosen(diff_attrs: object, count: int) -> tuple[int, ...]:
-    """The attributes, of ``count``, whose derivatives by pixels are wanted: "all", numbers, or None. Raises InputError."""
+    """The attributes, of ``count``, whose derivatives by pixels are wanted. Raises InputError."""
     if diff_attrs is None:
         return ()
     if isinstance(diff_attrs, str):
@@ -186,7 +186,7 @@ def face_of(rast: Variable) -> Variable:
 def interpolated(
     tables: Sequence[Variable], rast: Variable, faces: Variable
 ) -> tuple[Corners, tuple[Variable, ...]]:
-    """The corners at every pixel, and the attributes of the tables there. Differentiable in the tables, u and v."""
+    """The corners and the attributes of the tables at every pixel. Differentiable in the tables, u and v."""
     at = corners(face_of(rast), faces)
     weights = F.vec3(rast.x, rast.y, 1.0 - rast.x - rast.y)
     return at, tuple(interpolate(table, at, weights) for table in tables)
@@ -314,7 +314,7 @@ def drawn(
 
 
 def _behind(before: Variable, clip: Variable, faces: Variable, size: Size) -> Fragment:
-    """Keeps the fragments behind the triangle ``before``; of equal depths, those of triangles with larger numbers."""
+    """Keeps fragments behind the triangle ``before``; at equal depths, those with larger numbers."""
     last = _depth(clip, before, faces, size)
 
     def fragment(face: Variable) -> tuple[Variable, Variable]:
@@ -411,14 +411,14 @@ def edges_of(triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def edge_tables(triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The edges (E, 4) of triangles (T, 3), and the neighbours (T, 3) of each; see ``EdgeList``. Raises InputError."""
+    """The edges (E, 4) of triangles (T, 3), and their neighbours (T, 3): ``EdgeList``. Raises InputError."""
     edges = edge_list(triangles)
     tables = list_data(edges.list)[: edges.count], list_data(edges.neighbours)[: len(triangles)]
     return tables[0].astype(np.int32), tables[1].astype(np.int32)
 
 
 def spans(triangles: np.ndarray, count: int) -> np.ndarray:
-    """(V, 2): the first and the last of the triangles that use each of ``count`` vertices; (1, 0) for none."""
+    """(V, 2): the first and the last triangle that use each of ``count`` vertices."""
     number = np.repeat(np.arange(len(triangles)), 3)
     inside = (triangles >= 0) & (triangles < count)
     vertex, number = triangles.reshape(-1)[inside.reshape(-1)], number[inside.reshape(-1)]

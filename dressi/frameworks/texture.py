@@ -128,7 +128,7 @@ class Texture(Operation):
 
 @dataclass(frozen=True)
 class Mipmaps(Operation):
-    """Input: texture (N, H, W, C), or (N, 6, W, W, C) with ``is_cube``. Outputs: the levels above it, at most ``most``."""
+    """Input: a texture, (N, 6, W, W, C) with ``is_cube``. Outputs: at most ``most`` levels above it."""
 
     is_cube: bool = False
     most: int | None = None
@@ -249,7 +249,7 @@ def flat_derivatives(uv_da: Sequence[Variable]) -> tuple[Variable, Variable]:
 def cube_derivatives(
     direction: Variable, face: Variable, uv_da: Sequence[Variable]
 ) -> tuple[Variable, Variable]:
-    """VEC2, VEC2: the derivatives of the place on the face by one pixel along x and y, of those of the direction."""
+    """VEC2, VEC2: the derivatives of the place on the face by pixels, from those of the direction."""
     first, last = uv_da
     uv = F.cube_uv(direction, face)
     across, down = F.vec3(first.x, first.z, last.x), F.vec3(first.y, first.w, last.y)
@@ -298,7 +298,7 @@ def sampled_cube(
     filter: Filter,
     count: int,
 ) -> Variable:
-    """A cube map in a direction, 0 where that is zero. Arguments as for ``sampled``; face: ``F.cube_face``."""
+    """A cube map in a direction, 0 where that is zero. face: ``F.cube_face``; others as for ``sampled``."""
     if level is None:
         value = F.sample_cube(cube, direction, filter.base)
     else:

@@ -118,7 +118,7 @@ class Canvas:
         self._window.listen(event_type, guarded)
 
     def submit(self, event: Event) -> None:
-        """Queue an event as if it came from the user: ``{"event_type": "key_down", "key": "p", "modifiers": ()}``."""
+        """Queue an event of the user: ``{"event_type": "key_down", "key": "p", "modifiers": ()}``."""
         if event.get("event_type") not in EVENTS:
             raise InputError(f"an event has an event_type of {', '.join(EVENTS)}, not {event!r}")
         self._window.submit(event)
@@ -182,7 +182,7 @@ def missing(backend: str, error: ImportError) -> InputError:
 
 
 class HostWindow:
-    """A window of the program that dressi is part of: pictures go to a presenter, events come from ``submit``."""
+    """A window of the host program: pictures go to a presenter, events come from ``submit``."""
 
     widget = None
 

@@ -1,4 +1,4 @@
-"""What the viewer draws: a mesh whose vertices are Variables, in one of several modes, as a graph of the same engine."""
+"""What the viewer draws: a mesh of Variables, in one of several modes, as a graph of its engine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Photograph:
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """A mesh as it is drawn, and what its pixels are made of. photograph: of the same camera, where there is one."""
+    """A drawn mesh and what its pixels are made of. photograph: of the same camera, if there is one."""
 
     subject: Subject
     drawn: screen.DrawnMesh
@@ -232,7 +232,7 @@ class Orbit:
         )  # fmt: skip
 
     def camera(self, size: tuple[int, int]) -> Camera:
-        """The camera for pictures of ``size`` (width, height). Narrow pictures show as much as square ones."""
+        """The camera for pictures of ``size``. Narrow pictures show as much as square ones."""
         a, e = np.radians([self.azimuth, self.elevation])
         toward = np.array([np.sin(a) * np.cos(e), np.sin(e), np.cos(a) * np.cos(e)])
         eye = self.center + self.distance * (self._upright() @ toward)

@@ -1,4 +1,4 @@
-"""What the viewer shows and steers: an optimisation of one's own, a fit, or a mesh; ``Session`` is their protocol."""
+"""What the viewer shows: an optimisation of one's own, a fit, or a mesh (protocol: ``Session``)."""
 
 from __future__ import annotations
 
@@ -383,7 +383,7 @@ class Views:
 
 @dataclass(frozen=True)
 class Slider:
-    """A number that a person may change between ``least`` and ``most``, both positive, on a logarithmic scale."""
+    """A number that a person may change between two positive ones, on a logarithmic scale."""
 
     name: str
     least: float
@@ -410,7 +410,7 @@ class Status:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What is drawn now: of an engine, a mesh as Variables, or an image of its own (VEC3 sRGB codes, one tile)."""
+    """What is drawn now: a mesh of Variables, or an image (VEC3 sRGB codes, one tile) of an engine."""
 
     engine: DressiAD
     subject: Subject | None = None

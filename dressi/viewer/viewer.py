@@ -22,7 +22,7 @@ from .presenter import Layer
 from .sessions import Scene, Session
 
 INTERVALS = (1 / 30, 1 / 10)
-"""Shortest and longest time between two pictures, in seconds. Pictures come seldom enough to take a tenth of the time."""
+"""Shortest and longest time between pictures, in seconds; drawing takes about a tenth of the time."""
 PANEL_INTERVAL = 0.15
 """Seconds between two paintings of the panel while nothing is pressed."""
 CPU_PIXELS = 96 * 1024

@@ -1,4 +1,4 @@
-"""Light from all around: an equirectangular map, the light that surfaces reflect of it, and the background."""
+"""Light from all around: an equirectangular map, its reflection by surfaces, and the background."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MapLight(LightSource):
     intensity: Like = 1.0
 
     def prepared(self) -> Self:
-        """The same with a map of at most 512 texels across, and a rotation that is a matrix, or None for none."""
+        """The same with a map at most 512 texels wide, and a rotation matrix, or None for none."""
         image = as_map(self.map)
         own = image is self.map or image.data is None
         turn = None if _is_zero(self.rotation) else as_rotation(self.rotation)
@@ -285,7 +285,7 @@ FINENESS = 0.62
 WIDEST_LEVEL, NARROWEST = 256, 16
 """Widths of filtered levels."""
 TAIL = 120.0
-"""Lobes end where the squared sine of half the angle is so many times alpha squared: beyond are 0.8 % of the light."""
+"""Lobes end where sin^2(angle / 2) is so many times alpha^2: 0.8 % of the light are beyond."""
 
 
 def blurred_level(solid_angle: Variable) -> Variable:
@@ -315,7 +315,7 @@ def level_sizes(size: Size) -> list[Size]:
 
 
 def level_places(size: Size) -> tuple[Place, ...]:
-    """(x, y, width, height) of each level in the image of ``filtered_levels``: the map on top, the others in rows below."""
+    """(x, y, width, height) of each level in ``filtered_levels``: the map on top, the others below."""
     (width, height), *rest = level_sizes(size)
     places, x, y, below = [(0, 0, width, height)], 0, height, 0
     for w, h in rest:
@@ -347,7 +347,7 @@ def convolved(light: Variable, kernel: Kernel, size: Size) -> Variable:
 
 
 def level_kernel(roughness: float, width: int, coarse: bool) -> GgxKernel:
-    """The lobe of a level. coarse: whether its texels, and those that it is made of, are wider than those of the map."""
+    """The lobe of a level. coarse: whether its texels and their sources are wider than those of the map."""
     texel = 2 * math.pi / width
     # Two texels blend where the level is sampled, which widens the lobe: by 1/6 of a squared texel on average. Half of it, taken off
     # all lobes, gave the least error on photographed environments.
@@ -390,7 +390,7 @@ LOBES = (1, 3)
 
 
 class Lobe(NamedTuple):
-    """One lookup in the filtered environment: what it adds is ``(f0 * scale + bias)`` times the light there."""
+    """One lookup in the filtered environment; it adds ``(f0 * scale + bias)`` times the light there."""
 
     direction: Variable
     """VEC3, not normalised."""

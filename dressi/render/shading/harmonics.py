@@ -146,7 +146,7 @@ class HarmonicsLight(LightSource):
     learned = ("coefficients",)
 
     coefficients: Variable | np.ndarray | None = None
-    """(16, 3) or a VEC3 list of 16, order l (l + 1) + m (``harmonics``), linear radiance. Default: even light of radiance 1."""
+    """(16, 3) or a VEC3 list of 16, order l (l + 1) + m, linear radiance. Default: even light of 1."""
 
     def __post_init__(self) -> None:
         if self.coefficients is None:

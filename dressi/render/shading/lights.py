@@ -65,7 +65,7 @@ class LightSource(ABC):
         return self
 
     def in_floats(self) -> LightSource:
-        """The same light, whose parameters that are numbers are Variables of floats: for graphs of one's own."""
+        """The same light with constants in place of numbers: for graphs of one's own."""
         found = self.prepared()
         given = {name: getattr(found, name) for name in found.parameters}
         numbers = {
@@ -121,7 +121,7 @@ class Light(LightSource):
     positive = frozenset(("colour", "ambient"))
 
     direction: Like | str = "headlight"
-    """(3,) or (N, 3) or VEC3: towards the light, in the world, of any length; "headlight": towards the camera."""
+    """(3,), (N, 3) or VEC3: towards the light, in the world, any length; "headlight": towards the camera."""
     colour: Like = 0.9
     """A number, (3,), FLOAT or VEC3: linear."""
     ambient: Like = 0.1
@@ -200,7 +200,7 @@ class SpotLight(DirectLight):
     direction: Like
     """(3,), (N, 3) or VEC3: in which it shines, of any length."""
     intensity: Like = math.pi
-    """A number, (3,), FLOAT or VEC3: irradiance on a plane that faces the light at distance 1 on its axis, linear."""
+    """A number, (3,), FLOAT or VEC3: irradiance at distance 1 on the axis, facing the light, linear."""
     inner: Like = 0.0
     """A number or FLOAT: radians from the axis within which the light is full."""
     outer: Like = math.pi / 4

@@ -56,7 +56,7 @@ class MapDistribution(NamedTuple):
         return F.sample(self.density, equirectangular(direction), "nearest", "sphere")
 
     def direction(self, u: tuple[Variable, Variable, Variable, Variable]) -> Variable:
-        """VEC3, unit, in the map: drawn by four random numbers in [0, 1), the row, the column, and the place in the texel."""
+        """VEC3, unit, in the map: drawn by four numbers in [0, 1), for row, column and place in the texel."""
         width, height = self.density.size
         row = _first_above(self.rows, u[0], None)
         column = _first_above(self.columns, u[1], row)
@@ -82,7 +82,7 @@ def cumulative(x: Variable, axis: int) -> Variable:
 
 
 def _first_above(sums: Variable, u: Variable, row: Variable | None) -> Variable:
-    """INT: the first entry of a row of ``sums`` (of its only column without ``row``) that is above u times the last one."""
+    """INT: the first entry of a row (or the only column) of ``sums`` above u times the last one."""
 
     def entry(k: Variable) -> Variable:
         return F.lookup(sums, F.ivec2(0, k) if row is None else F.ivec2(k, row))
@@ -141,7 +141,7 @@ class MonteCarloEnvironment(MapLight):
         return self.integrated(samples, at)
 
     def integrated(self, samples: Samples, at: Fragment) -> Variable:
-        """VEC3: the mean of the light from given directions that the surface reflects. Differentiable in all but these."""
+        """VEC3: the mean light reflected from given directions. Differentiable in all but these."""
         direction = samples.direction
         if self.rotation is not None:
             direction = F.transpose(as_rotation(self.rotation)) @ direction
@@ -164,7 +164,7 @@ COUNTERS = 8
 
 
 class Samples(NamedTuple):
-    """Directions and what they count. The images hold ``grid`` texels for each pixel, ``environment_samples``."""
+    """Directions and their weights: images of ``grid`` texels for each pixel (``environment_samples``)."""
 
     direction: Variable
     """VEC3: unit, in the world, away from the surface."""

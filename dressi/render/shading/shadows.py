@@ -47,7 +47,7 @@ class DeepOpacity:
         return cls(shadow_map, total, mesh.summed(lambda face, z: powers(z * 2.0 - 1.0) * mean(lost(face))))
 
     def lit(self, point: Variable, normal: Variable) -> Variable:
-        """VEC3 in [0, 1]: how much of the light arrives. point, normal: VEC3, unit normal. Differentiable in the point, too."""
+        """VEC3 in [0, 1]: how much light arrives. point, normal: VEC3, unit normal. Differentiable in the point."""
         uv, height = self.map.place(point, normal)
         total = F.sample(self.total, uv, "bilinear", "clamp")
         moments = F.sample(self.moments, uv, "bilinear", "clamp")
@@ -79,7 +79,7 @@ FARTHEST = 1e6
 
 
 Through = Callable[["Shadow", Variable], Callable[[Variable], Variable]]
-"""From a shadow and the direction to its light to a function of points, VEC3: how much light arrives there, FLOAT."""
+"""From a shadow and the direction to its light to a function from points to the light there, FLOAT."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +144,7 @@ def light_frame(towards: Variable) -> Variable:
 
 @dataclass(frozen=True, eq=False)
 class ShadowMap:
-    """The depths of a mesh from a direction. Heights are distances along the direction, from the centre of the mesh."""
+    """The depths of a mesh from a direction. Heights: along the direction, from the mesh's centre."""
 
     shadow: Shadow
     frame: Variable

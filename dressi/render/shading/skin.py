@@ -257,7 +257,7 @@ def _weight(profile: Profile, k: int) -> Variable:
 RATIO = 2.2
 """Of the deviation of a Gaussian to that of the one before it."""
 LEAST, MOST = 0.08, 5.0
-"""Deviations of the first and the last Gaussian, at least: of the smallest and of the largest distance of Burley's profile."""
+"""Deviations of the first and last Gaussian, over the smallest and largest distance of the profile."""
 EVEN = 50.0
 """Weight of the sum of all weights in their fit."""
 

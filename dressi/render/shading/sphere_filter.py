@@ -1,4 +1,4 @@
-"""Convolution of an equirectangular image with a kernel that depends on the angle between two directions alone."""
+"""Convolution of an equirectangular image with a kernel of the angle between two directions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class GgxKernel:
 
 @dataclass(frozen=True)
 class CosineKernel:
-    """The cosine of the angle, 0 below the horizon: what a surface gathers that reflects to all sides alike."""
+    """The cosine of the angle, 0 below the horizon: what a matt surface gathers."""
 
     reach: float = math.pi / 2
 
@@ -67,11 +67,11 @@ Kernel = GgxKernel | CosineKernel
 
 
 STORED = 10_000
-"""Planners compute shorter loops again in each shader that reads the result, and drivers take long to compile these."""
+"""Shorter loops are computed again in each shader that reads the result, and compile slowly."""
 
 
 def _sine(x: str) -> str:
-    """GLSL: the sine of a name, from -1.8 to 1.8, to single precision. That of drivers may be off by 1 / 2048."""
+    """GLSL: the sine of a name in [-1.8, 1.8] to single precision; drivers may be off by 1 / 2048."""
     terms = [(-1) ** k / math.factorial(2 * k + 1) for k in range(6)]
     text = repr(terms[-1])
     for term in reversed(terms[:-1]):
@@ -129,13 +129,13 @@ class SphereFilter(Linear):
 
     @property
     def parts(self) -> int:
-        """The number of partial sums of a texel: the rows within reach lie in at most that many blocks of the input."""
+        """The number of partial sums of a texel: of blocks of the input with rows within reach."""
         if not self.rows:
             return 1
         return min(-(-self._reached // self.rows) + 1, -(-self.inputs[0].size[1] // self.rows))
 
     def shortened(self, most):
-        """Sums over as many whole rows as keep the walk through them and that through the partial sums short."""
+        """Partial sums over whole rows, so that both loops are short."""
         width = self.inputs[0].size[0]
         if self.rows or width > most:
             return None
@@ -192,7 +192,7 @@ $y += line;
 }}"""
 
     def weights(self, y: np.ndarray) -> np.ndarray:
-        """(len(y), columns, height, width): the kernel between the texels of rows of the output and those of the input."""
+        """(len(y), columns, height, width): the kernel between texels of output rows and of the input."""
         (width, height), (columns, rows) = self.inputs[0].size, self.output.size
         above = (y + 0.5) * (np.pi / rows)
         other = (np.arange(height) + 0.5) * (np.pi / height)

@@ -1,4 +1,4 @@
-"""From linear light to what a display shows: exposure and tone mapping. sRGB itself is in ``surface.transfer``."""
+"""From linear light to a display: exposure and tone mapping. sRGB is in ``surface.transfer``."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class SurfaceContext(BaseContext):
         self.end: Callable[[], None] = lambda: None
 
     def window(self, **changes: Any) -> NativeWindow:
-        """The window by its id and, where a system has several, platform and display. changes: new handles."""
+        """The window by its id and, if given, platform and display. changes: new handles."""
         info = {**self._info, **changes}
         return PLATFORMS[info.get("platform") or SYSTEMS[sys.platform]](info)
 

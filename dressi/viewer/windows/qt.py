@@ -24,7 +24,7 @@ NATIVE = ("xcb", "windows", "cocoa")
 
 
 def _support() -> Any:
-    """rendercanvas's module for the binding that the program has imported, or else for the first that there is."""
+    """rendercanvas's module for the binding that the program has imported, else for the first there is."""
     if not any(name in sys.modules for name in BINDINGS):
         try:
             import_module(f"{BINDINGS[0]}.QtWidgets")

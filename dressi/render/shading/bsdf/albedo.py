@@ -20,7 +20,7 @@ LEAST_COSINE = 1.6e-3
 
 
 def looked_up(table: np.ndarray, vtype: VType, name: str, place: Variable) -> Variable:
-    """``table`` (rows, columns, ...) bilinear at ``place`` in [0, 1]^2, whose ends are the centres of outer entries."""
+    """``table`` (rows, columns, ...) bilinear at ``place`` in [0, 1]^2, between centres of outer entries."""
     height, width = table.shape[:2]
     size: Size = (width, height)
     leaf = Variable(vtype, size, name=name, data=table[None])

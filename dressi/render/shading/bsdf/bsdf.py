@@ -35,7 +35,7 @@ class Frame(NamedTuple):
     """Towards the side that the eye sees."""
     to_eye: Variable
     tangent: Variable | None = None
-    """VEC4: the direction in which u grows and the sign of the bitangent, not orthogonal to the normal; None without UVs."""
+    """VEC4: where u grows, not orthogonal to the normal, and the bitangent's sign; None without UVs."""
 
     def each(self, change: Callable[[Variable], Variable]) -> Frame:
         """The frame with each of its images changed."""
@@ -60,7 +60,7 @@ class SkyLight(NamedTuple):
 
 
 class Sky(Protocol):
-    """Light from all around, ready to be reflected (``PrefilteredEnvironment``). Directions are unit VEC3 in the world."""
+    """Light from all around (``PrefilteredEnvironment``). Directions are unit VEC3 in the world."""
 
     def diffuse(self, normal: Variable, to_eye: Variable | None = None) -> Variable:
         """VEC3: what a white matt surface reflects."""
@@ -69,13 +69,13 @@ class Sky(Protocol):
     def specular(
         self, normal: Variable, to_eye: Variable, f0: Variable, roughness: Variable, f90: Like = 1.0
     ) -> Variable:
-        """VEC3: what microfacets of GGX reflect, with the light of several reflections if the sky is asked for it."""
+        """VEC3: what microfacets of GGX reflect, with several reflections if the sky has them."""
         ...
 
     def microfacets(
         self, normal: Variable, to_eye: Variable, f0: Variable, roughness: Variable, f90: Like = 1.0
     ) -> tuple[Variable, Variable, Variable]:
-        """VEC3: the light that microfacets of GGX reflect once, and the shares of even light by f0 and by f90, FLOAT."""
+        """VEC3: what microfacets of GGX reflect once; FLOATs: the shares of even light by f0 and f90."""
         ...
 
     def blurred(self, direction: Variable, solid_angle: Variable) -> Variable:
@@ -184,7 +184,7 @@ class Bsdf(ABC):
         return light
 
     def transmittance(self, frame: Frame) -> Variable | None:
-        """VEC3 in [0, 1]: how much of what is behind the surface passes it in a straight line; None for an opaque one."""
+        """VEC3 in [0, 1]: how much light passes the surface in a straight line; None for an opaque one."""
         return None
 
     @classmethod

@@ -73,7 +73,7 @@ class GltfBsdf(Bsdf):
         return f0 if self.specular_color is None else F.minimum(self.specular_color * f0, 1.0)
 
     def _enters(self, reflected: Variable) -> Variable:
-        """FLOAT: what a dielectric lets in that reflects so much: VEC3, of which the largest counts, or FLOAT."""
+        """FLOAT: what a dielectric lets in that reflects so much (of VEC3 the largest counts)."""
         most = strongest(reflected) if reflected.vtype is VEC3 else reflected
         return 1.0 - (most if self.specular is None else self.specular * most)
 

@@ -49,7 +49,7 @@ HAIR = MaterialKind(
 
 
 class Ways(NamedTuple):
-    """A value for each way of light: reflected, through, out after one reflection, and all longer ways together."""
+    """A value for each way of light: reflected (R), through (TT), TRT, and all longer ways together."""
 
     r: Variable
     tt: Variable
@@ -147,7 +147,7 @@ class HairBsdf(Bsdf):
         return Ways(ways.r * n[0], ways.tt * n[1], ways.trt * n[2], ways.rest * (0.5 / math.pi))
 
     def attenuation(self, sine_eye: Variable, offset: Variable) -> tuple[Ways, Variable]:
-        """A_p of each way, VEC3s (R: FLOAT), and the offset of the refracted ray, FLOAT. Without absorption they sum to 1."""
+        """A_p of each way, VEC3s (R: FLOAT), which sum to 1 without absorption; FLOAT: the refracted offset."""
         cosine, ior = cosine_of(sine_eye), F.maximum(self.ior, 1.0 + 1e-4)
         cosine_inside = F.sqrt(1.0 - F.square(sine_eye / ior))
         # A ray through the fibre is one in the plane across it with another index of refraction.
@@ -245,7 +245,7 @@ class _OfFloat(PixelFunction):
 
 
 class LogBessel(_OfFloat):
-    """Input: FLOAT x, at least 0. FLOAT: log(exp(-x) I0(x)), which neither overflows nor vanishes. Differentiable."""
+    """From FLOAT x, at least 0, to log(exp(-x) I0(x)), which neither overflows nor vanishes. Differentiable."""
 
     glsl = "bessel_log($0)"
 

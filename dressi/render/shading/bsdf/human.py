@@ -81,7 +81,7 @@ class SkinBsdf(Bsdf):
         return value + self.base * (self.enters(n_l) * self.enters(frame.n_v) * n_l * (1 / math.pi))
 
     def enters(self, cosine: Variable) -> Variable:
-        """FLOAT: the share of light that neither lobe reflects, at an angle to the normal; on its way in and on its way out."""
+        """FLOAT: the share of light that neither lobe reflects, on its way in or out at an angle to the normal."""
         first, second = (film_albedo(self._f0, cosine, r) for r in self._roughnesses)
         return 1.0 - F.mix(first, second, self.second)
 

@@ -20,7 +20,7 @@ from ....ad.types import Size
 DIELECTRIC = 0.04
 """Reflection of a dielectric with an index of refraction of 1.5 at normal incidence."""
 LEAST_ROUGHNESS = 0.045
-"""Smaller roughness is taken as this for lights without extent: a mirror reflects them in no pixel or in one."""
+"""Least roughness under lights without extent: a mirror reflects them in no pixel or in one."""
 LEAST_COSINE = 1e-4
 """Surfaces are seen at least this steeply, so that nothing is divided by zero."""
 
@@ -94,13 +94,13 @@ def passed(f0: Like, cosine: Variable) -> Variable:
 
 
 class Grid(NamedTuple):
-    """How many samples a pixel has along x and y: an image of samples is so many times as large as that of pixels."""
+    """How many samples a pixel has along x and y; an image of samples is so many times larger."""
 
     across: int
     down: int
 
     def spread(self, x: Variable) -> Variable:
-        """An image of pixels as one of samples. Images of one texel, row or column broadcast along that axis already."""
+        """An image of pixels as one of samples. Axes of one texel stay: they broadcast."""
         width, height = x.size
         size = (width * self.across if width > 1 else 1, height * self.down if height > 1 else 1)
         return F.resize(x, size, "nearest")
@@ -130,7 +130,7 @@ def axes(n: Variable) -> Variable:
 
 
 def seen_from_above(normal: Variable, to_eye: Variable) -> Variable:
-    """VEC3: interpolated normals may look away from the eye; then microfacets are drawn as for a grazing one."""
+    """VEC3: the eye, moved to grazing where an interpolated normal looks away from it."""
     n_v = F.dot(normal, to_eye)
     grazing = F.normalize(to_eye + normal * (LEAST_COSINE - n_v))
     return F.select(F.less(n_v, LEAST_COSINE), grazing, to_eye)
@@ -154,7 +154,7 @@ def by_ggx(eye: Variable, alpha: Variable, u: Variable, v: Variable) -> Variable
 
 
 def ggx_pdf(n_v: Variable, alpha: Variable, n_h: Variable) -> Variable:
-    """FLOAT: the density of ``by_ggx``, G1(v) D(h) v.h / n.v over the Jacobian 4 v.h of the mirrored direction."""
+    """FLOAT: the density of ``by_ggx``: G1(v) D(h) v.h / n.v over the Jacobian 4 v.h of mirroring."""
     squared = alpha * alpha
     root = F.sqrt(squared + (1.0 - squared) * n_v * n_v)
     return ggx(n_h, alpha) * 0.5 / (n_v + root)

@@ -232,7 +232,7 @@ class Allocator:
         raise self._out_of_memory(f"{name} needs {mib(needed)}", reason, heap)
 
     def expect(self, wanted: Mapping[str, int]) -> None:
-        """Raises OutOfMemoryError when there is no room for all of these images together: names and their bytes."""
+        """Raises OutOfMemoryError without room for all of these images (names and bytes) together."""
         kind = self.memory_type(-1, self._vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0)
         heap, total = self._types[kind][0], sum(wanted.values())
         blocks = [b for b in self._blocks if b.kind == kind and not b.linear]

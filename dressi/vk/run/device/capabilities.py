@@ -87,7 +87,7 @@ def missing(c: Capabilities) -> list[str]:
 
 
 def check(name: str, c: Capabilities) -> None:
-    """Raises DeviceError, one sentence that names all that is missing, for a device that dressi cannot use."""
+    """Raises DeviceError, which names all that is missing, for a device that dressi cannot use."""
     if found := missing(c):
         raise DeviceError(f"{name} lacks {'; '.join(found)}; {_CURE}")
 
@@ -117,7 +117,7 @@ class Driver:
         return found.optimalTilingFeatures
 
     def offers(self, feature: str) -> bool:
-        """Whether all formats of 32-bit floats for colours have a feature, by its name without VK_FORMAT_FEATURE and BIT."""
+        """Whether all colour formats of 32-bit floats have VK_FORMAT_FEATURE_``feature``_BIT."""
         bit = getattr(self._vk, f"VK_FORMAT_FEATURE_{feature}_BIT")
         names = (name for name in FORMATS if name[0] == "R" and name.endswith("FLOAT"))
         return all(self._format_features(name) & bit for name in names)
@@ -200,7 +200,7 @@ class Driver:
 def read_capabilities(
     vk: Binding, instance: Any, physical: Any, enabled: frozenset[str] | None = None
 ) -> Capabilities:
-    """Asks the driver of a VkPhysicalDevice of a VkInstance. Of its features those that are ``enabled`` count; absent, all do."""
+    """Asks the driver of a VkPhysicalDevice. enabled: the features that count; absent, all do."""
     driver = Driver(vk, instance, physical, enabled)
     limits = DeviceLimits.read(driver)
     if driver.is_lavapipe:
@@ -308,7 +308,7 @@ MATRICES = frozenset(
         "cooperativeMatrix",
     )
 )
-"""Those of matrix products, which are of use together alone: a device that lacks one of them counts as having none."""
+"""Those of matrix products. A device that lacks one of them counts as having none."""
 
 
 def supported_features(vk: Any, physical: Any, extensions: Iterable[str]) -> frozenset[str]:

@@ -31,7 +31,7 @@ class _Submission:
 
 
 class Commands:
-    """A command pool and its submissions in flight. They run in order; each has a number that grows, its ticket."""
+    """A command pool and its submissions, which run in order; each has a growing number, its ticket."""
 
     def __init__(self, device: Device):
         vk = device.vk
@@ -67,7 +67,7 @@ class Commands:
         self.device.vk.vkFreeCommandBuffers(self.device.handle, self.pool, 1, [buffer])
 
     def _forget(self, buffers: Iterable[Any]) -> None:
-        """Command buffers are about to go. Submissions that held them have ended, which must be noted first."""
+        """Command buffers are about to go; first note that the submissions that held them have ended."""
         with suppress(DeviceError):
             self._look()
         for buffer in buffers:
@@ -94,7 +94,7 @@ class Commands:
         self.release(buffer)
 
     def barrier(self, buffer: Any) -> None:
-        """A full barrier: commands before it are finished, and their writes visible, before those after it begin."""
+        """A full barrier: earlier commands are finished, and their writes visible, before later ones begin."""
         vk = self.device.vk
         self._everything_before(
             buffer,
@@ -122,7 +122,7 @@ class Commands:
         vk.vkCmdPipelineBarrier(buffer, before, after, 0, 1, [memory], 0, None, 0, None)
 
     def initialize(self, images: Sequence[Stored], zero: Sequence[DeviceImage]) -> None:
-        """Bring new images into their layouts, and fill those in ``zero`` with zeros. Ranges of buffers have no layout."""
+        """Bring new images into their layouts, and fill those in ``zero`` with zeros."""
         new = [image for image in images if isinstance(image, DeviceImage)]
         vk = self.device.vk
         color, depth = (

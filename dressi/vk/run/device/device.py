@@ -180,7 +180,7 @@ class Device:
 
     @property
     def compiles_late(self) -> bool:
-        """Whether the driver compiles a shader when it is first used, not with its pipeline. CPU drivers do."""
+        """Whether shaders are compiled at their first use, not with their pipeline, as CPU drivers do."""
         return self.physical.type == "cpu"
 
     @property
@@ -190,7 +190,7 @@ class Device:
 
     @property
     def forked(self) -> bool:
-        """Whether this process is a fork of the one that opened the device; only that has the driver's threads."""
+        """Whether this process is a fork of that which opened the device and has the driver's threads."""
         return self._owner[0] != os.getpid()
 
     @property
@@ -374,7 +374,7 @@ class LogicalDevice:
 
 
 def create(instance: Instance, physical: PhysicalDevice, on_error: OnError) -> LogicalDevice:
-    """A device with one queue for graphics and compute, and all FEATURES that there are. Raises DeviceError."""
+    """A device with one queue and all FEATURES that it has. Raises DeviceError."""
     vk = instance.binding(physical.name, on_error)
     capabilities = read_capabilities(vk, instance.handle, physical.handle)
     check(physical.name, capabilities)
@@ -466,7 +466,7 @@ def adopt(
 
 
 def _told(vk: Any, features: Iterable[str]) -> frozenset[str]:
-    """The FEATURES among the names of features that a host has enabled; other features of Vulkan's are ignored."""
+    """The FEATURES that a host has enabled; other features of Vulkan's are ignored."""
     told = [features] if isinstance(features, str) else list(features)
     own = {f.name for f in FEATURES}
     if strange := [name for name in told if name not in own and name not in all_features(vk)]:

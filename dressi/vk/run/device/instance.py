@@ -1,4 +1,4 @@
-"""The Vulkan instance: loader, drivers, validation messages. A process has one with validation and one without."""
+"""The Vulkan instance: loader, drivers, messages. A process has one with validation, one without."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Instance:
 
     @classmethod
     def shared(cls, validation: bool = False) -> Instance:
-        """The process's instance, made on first use. Raises DeviceError in a fork of a process that has used one."""
+        """The process's instance, made on first use. Raises DeviceError in a fork after that."""
         _check_fork()
         if validation not in cls._shared:
             cls._shared[validation] = cls(validation)

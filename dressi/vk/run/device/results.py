@@ -139,7 +139,7 @@ def handle_number(value: Any, vk: Any = None) -> int | None:
 
 
 def quicken(vulkan: ModuleType) -> ModuleType:
-    """The module with quicker helpers for structures and calls; as it is if its version has others. May be called again."""
+    """The module with quicker helpers, or as it is if its version has others. Idempotent."""
     module: Any = vulkan._vulkan
     if (
         not all(hasattr(module, name) for name in ("ffi", "_new", "_callApi"))
@@ -151,7 +151,7 @@ def quicken(vulkan: ModuleType) -> ModuleType:
 
     @cache
     def fields(name: str) -> tuple[Any, dict[str, Any]]:
-        """The type of a pointer to a structure, and the types of its fields that are pointers, None for others."""
+        """The type of a pointer to a structure; the types of its pointer fields, None for others."""
         found = {k: f.type for k, f in kind_of(name).fields}
         return kind_of(f"{name}*"), {k: t if t.kind == "pointer" else None for k, t in found.items()}
 
@@ -162,7 +162,7 @@ def quicken(vulkan: ModuleType) -> ModuleType:
 
     @cache
     def items(kind: Any) -> tuple[Any, Any]:
-        """The type that a pointer points to if that is a pointer, too, else None; the type of arrays of it."""
+        """What a pointer points to, if that is a pointer, too, else None; the type of arrays of it."""
         item = kind.item
         return (item if item.kind == "pointer" else None), kind_of(f"{item.cname}[]")
 

@@ -30,7 +30,7 @@ class Readback:
         self._result: np.ndarray | None = None
 
     def done(self) -> bool:
-        """Whether ``result`` returns without waiting. Raises DeviceError on another thread or a closed Device."""
+        """Whether ``result`` does not wait. Raises DeviceError on another thread or a closed Device."""
         if self._slot is None:
             return True
         self._slot.commands.device.check_thread()
@@ -154,14 +154,14 @@ class Transfers:
         return reader
 
     def trim(self) -> None:
-        """Give up the memory that large values went through, once they are there. Those that a handle has not read stay."""
+        """Give up the memory of large transfers that are done. What a handle has not read stays."""
         for slot in self._slots:
             if slot.unread is None and slot.size > SMALL:
                 self.commands.wait(slot.ticket)
                 slot.destroy()
 
     def destroy(self) -> None:
-        """Release everything. Handles that were not read get their values first, unless the device is lost."""
+        """Release everything. Unread handles get their values first, unless the device is lost."""
         for slot in self._slots:
             if slot.unread is not None and self.device.work.lost is None:
                 slot.unread.arrive()

@@ -39,7 +39,7 @@ SECONDS = 0.7
 ASKED = 10.0
 """Seconds of a measurement that somebody asked for."""
 WARM = 0.05
-"""Seconds of work before the first measurement counts: GPUs raise their clocks when they have something to do."""
+"""Seconds of work before the first measurement counts: GPUs raise their clocks under load."""
 RUN = 2e-3
 """Seconds that are timed together. Clocks of hosts wake up late by a tenth of a millisecond."""
 STEP = 1e-4
@@ -54,7 +54,7 @@ LARGEST, CACHED = 1 << 22, 1 << 19
 SPREAD = 16.0
 """A figure of a device is this factor from that of its class at most."""
 START = SPREAD / 2
-"""The seconds of a start are counted as those of the class divided by this at least; half, as powers of two are rounded."""
+"""A start counts as that of the class divided by this at least; half, for powers of two are rounded."""
 FASTER = 1.25
 """Dispatches, or attachments for updates in place, are preferred if they are faster by this factor. Otherwise render
 passes keep more on the chip."""
@@ -78,11 +78,11 @@ RECORDED_CORES = 2
 """Of the machine that the record of CPU drivers is of."""
 
 _known: dict[str, DeviceModel] = {}
-"""The models of this process, by the key of device and driver: another ``Device`` of the same is not measured again."""
+"""The models of this process by the key of device and driver."""
 
 
 class Bounds(NamedTuple):
-    """What the figures of a device of a class can be. cores: how many times those of the class's record it may use at once."""
+    """What the figures of a device can be. cores: how many times those of the record of its class."""
 
     guess: DeviceModel
     cores: float = 1.0
@@ -249,7 +249,7 @@ def _size(texels: float) -> Size:
 
 
 class _Stopwatch:
-    """Times steps of programs until the time is over. What does not settle, or cannot be built, takes NaN seconds."""
+    """Times steps of programs until the time is over; NaN for what does not settle or cannot be built."""
 
     def __init__(self, device: Device, seconds: float):
         self._device, start = device, time.perf_counter()
@@ -274,7 +274,7 @@ class _Stopwatch:
     def growing(
         self, make: Callable[[Size], Program], cost: DeviceModel, area: int, start: float
     ) -> tuple[int, float]:
-        """(texels, seconds of a step without its starts) of a program over images that are large enough to tell."""
+        """(texels, seconds of a step without its starts) of a program over images large enough to tell."""
         for _ in range(SIZES):
             took = self.step(make(_size(area)), cost)
             if math.isnan(took) or took >= max(STEP, 2 * start) or area == LARGEST:
@@ -312,7 +312,7 @@ class _Stopwatch:
         return VulkanExecutor(program, self._device, options=options, cost=cost)
 
     def _settled(self, timed: Callable[[int], float]) -> float:
-        """Seconds of one, of as many as take long enough together, when two tries agree. The first one does not count."""
+        """Seconds of one, of as many as take long enough, when two tries agree; the first does not count."""
         timed(1)
         while time.perf_counter() < self._warm:
             timed(1)
@@ -342,7 +342,7 @@ def _timed(run: VulkanExecutor, steps: int) -> float:
 
 # ---- the programs
 def _counted(make: Callable[[Variable], Variable]) -> Program:
-    """A program of a value that is made of a counter, so that every step computes it, and nothing is sent for it."""
+    """A program of a value that depends on a counter, so that every step computes it."""
     count = Variable(INT, name="count", data=np.zeros((1, 1, 1), int))
     return Program({"y": make(F.to_float(count))}, ((count, count + 1),))
 

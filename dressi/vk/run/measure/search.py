@@ -122,7 +122,7 @@ def _warn(text: str) -> None:
 
 
 class _How(NamedTuple):
-    """How the user's plan is made, but for its options; as for ``VulkanExecutor``. gated: whether it is behind a gate."""
+    """What the user's plan is made of but options. gated: whether it is behind a gate."""
 
     cost: DeviceModel
     changing: frozenset[Variable]
@@ -141,7 +141,7 @@ class _Trials:
         self._start = {leaf: values[leaf] for leaf, _ in program.updates}
 
     def structure(self, options: PlanOptions) -> Hashable:
-        """Equal for plans that do the same. Variables without a name are numbered through. Raises PlanError."""
+        """Equal for plans that do the same: Variables are numbered through. Raises PlanError."""
         how = self._how
         limits, every = self._workspace.limits, bool(how.changing)
         plan = build_plan(self._program, limits, shader_text, options, how.cost, how.changing, every=every)
@@ -165,7 +165,7 @@ class _Trials:
         return VulkanExecutor(self._program, workspace.device, options=options, workspace=workspace, **more)
 
     def faster(self, options: PlanOptions, fastest: VulkanExecutor, deadline: float) -> VulkanExecutor | None:
-        """What runs the plan of these options, if it can be built and takes less time than the fastest so far."""
+        """What runs the plan of these options, if it can be built and is faster than the fastest so far."""
         trial = None
         with suppress(DressiError, MemoryError):
             trial = self.make(options)

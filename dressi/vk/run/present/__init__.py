@@ -1,1 +1,1 @@
-"""Pictures in windows: the surface of a window, a swapchain on it, and copies of a device's images into it."""
+"""Pictures in windows: the surface of a window, and a swapchain on it."""

@@ -18,7 +18,7 @@ COPY = "let pictures go through the host instead (a canvas that copies: Qt, Jupy
 
 
 class Offer(NamedTuple):
-    """What a surface allows at the moment. size: of the images to make; (0, 0) while the window is minimised."""
+    """What a surface allows now. size: of the images; (0, 0) while the window is minimised."""
 
     size: Size
     least_images: int
@@ -273,7 +273,7 @@ class MetalWindow(NativeWindow):
 
 @dataclass(frozen=True)
 class NoWindow(NativeWindow):
-    """A surface without a window (VK_EXT_headless_surface): presents to nobody, for measurements and tests."""
+    """A surface without a window (VK_EXT_headless_surface), for measurements and tests."""
 
     def creations(self, vk: Binding) -> Iterator[Creation]:
         yield Creation("vkCreateHeadlessSurfaceEXT", vk.VkHeadlessSurfaceCreateInfoEXT())
@@ -304,7 +304,7 @@ def choose_format(offered: Sequence[tuple[int, int]]) -> int | None:
 
 
 def choose_mode(offered: Sequence[int], *, wait: bool) -> int:
-    """The present mode. FIFO is always there. wait: show whole frames only; otherwise newer ones tear the picture."""
+    """The present mode; FIFO is always there. wait: show whole frames only, without tearing."""
     wanted = (MAILBOX,) if wait else (IMMEDIATE, MAILBOX)
     return next((mode for mode in wanted if mode in offered), FIFO)
 
@@ -393,7 +393,7 @@ class Procedures:
         return function(*arguments)
 
     def must(self, failed: str, name: str, *arguments: Any) -> None:
-        """Call a function. Raises the DressiError of any result below 0; ``failed`` says what did not work."""
+        """Call a function. Raises the DressiError of results below 0. failed: what did not work."""
         code = self(name, *arguments)
         if code is not None and code < 0:
             self._device.vk.fail(code, failed)

@@ -1,4 +1,4 @@
-"""A swapchain on the surface of a window, into which images of a device are copied. Nothing goes through the host."""
+"""A swapchain on the surface of a window. Images of a device are copied into it, not through the host."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class Swapchain:
         return True
 
     def _check(self, code: int) -> None:
-        """Raises _Changed where a frame has to be tried again with another swapchain, DressiErrors where it failed."""
+        """Raises _Changed where another swapchain is needed, DressiErrors where the frame failed."""
         if code == SURFACE_LOST:
             self._remake_surface()
         if code in (SURFACE_LOST, OUT_OF_DATE):
@@ -315,7 +315,7 @@ class Copies:
         *,
         smooth: bool,
     ) -> None:
-        """A frame: the layers in their order, scaled to their rectangles of an image of this size, over black."""
+        """A frame: the layers in order, scaled to their rectangles of an image, over black."""
         vk = self._vk
         flags = vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT
         vk.vkBeginCommandBuffer(buffer, vk.VkCommandBufferBeginInfo(flags=flags))
