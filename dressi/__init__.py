@@ -34,10 +34,11 @@ errors
     DressiError and its kinds: DeviceError, DeviceLostError, DeviceNotFoundError, GraphError, InputError,
     NoDriverError, OutOfMemoryError, PlanError, ShaderError
 
-Every name has a docstring with an example, which runs after ``import numpy as np`` and ``from dressi import *``:
-``help(dressi.F.sample)``, ``help(dressi.DressiAD)``. ``help(dressi.F)``, ``help(dressi.optim)``,
-``help(dressi.least_squares)``, ``help(dressi.networks)`` and ``help(dressi.render)`` list what is in them by family. Names are imported when they are first used: ``import dressi``
-alone is quick, and the command line can take care of Ctrl-C before NumPy and the Vulkan loader are imported.
+Every name has a docstring with an example; examples run after ``import numpy as np`` and
+``from dressi import *``: ``help(dressi.F.sample)``, ``help(dressi.DressiAD)``. ``help(dressi.F)``,
+``help(dressi.optim)``, ``help(dressi.least_squares)``, ``help(dressi.networks)`` and ``help(dressi.render)`` list
+what is in them by family. Names are imported when they are first used: ``import dressi`` alone is quick, and the
+command line can take care of Ctrl-C before NumPy and the Vulkan loader are imported.
 """
 
 from importlib import import_module

@@ -191,8 +191,8 @@ def dressi_version() -> str:
 def shader_path(name: str) -> Path:
     """The file `name` of the GLSL that ships with the package, e.g. `shader_path("fullscreen.vert")`.
 
-    An installed wheel has it in `dressi/shaders`, a checkout (and an editable install) in `shaders` beside `dressi`.
-    Raises InputError when there is none.
+    An installed wheel has it in `dressi/shaders`, a checkout (and an editable install) in `shaders` beside
+    `dressi`. Raises InputError when there is none.
     """
     package = Path(__file__).resolve().parent
     for folder in (package / "shaders", package.parent / "shaders"):

@@ -1,7 +1,7 @@
-"""The engine of functions that compute arrays by themselves, such as ``dressi.render.render`` of a mesh without Variables.
+"""The engine of functions that compute arrays, such as ``dressi.render.render`` of a mesh.
 
-Neither ``ad`` nor ``render`` runs anything on a device. The top-level package, which joins them with one, provides a
-factory here.
+Neither ``ad`` nor ``render`` runs anything on a device. The top-level package, which joins them with one,
+provides a factory here.
 """
 
 from __future__ import annotations

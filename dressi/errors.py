@@ -133,8 +133,8 @@ def shown(text: object, most: int = LONGEST_QUOTE) -> str:
 
 
 class KnownAttributes:
-    """Base of objects whose attributes users set. A name that the class does not declare raises NoAttributeError: Python would
-    keep the value, and nothing would ever read it.
+    """Base of objects whose attributes users set. A name that the class does not declare raises
+    NoAttributeError: Python would keep the value, and nothing would ever read it.
 
     >>> mesh = render.primitives.cube()
     >>> mesh.colours = np.ones((8, 3))

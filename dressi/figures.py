@@ -1,7 +1,7 @@
 """Pictures of values in notebooks: graphs, plans, meshes and pictures show themselves.
 
-A class that shows itself derives from ``Figures``. What is drawn depends on parts that its module may not import, such as an
-engine for meshes, so the top-level package, which joins all parts, provides who draws.
+A class that shows itself derives from ``Figures``. What is drawn depends on parts that its module may not
+import, such as an engine for meshes, so the top-level package, which joins all parts, provides who draws.
 """
 
 from __future__ import annotations

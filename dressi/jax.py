@@ -1,4 +1,4 @@
-"""Differentiable rendering of JAX arrays: the operations of nvdiffrast, and graphs of your own, under ``grad`` and ``jit``.
+"""Differentiable rendering of JAX arrays: nvdiffrast's operations and graphs, under ``grad`` and ``jit``.
 
     import dressi.jax as dj
 
@@ -15,8 +15,8 @@ operations: shapes and conventions of nvdiffrast
 graphs: a function of Variables as a function of arrays
     wrap
 
-Each call leaves XLA (``jax.pure_callback``) and is computed on the device of DRESSI_DEVICE, or the best one; gradients are
-in reverse mode (``jax.custom_vjp``). Under ``vmap`` calls run one after the other; use the batch axis instead.
+Each call leaves XLA (``jax.pure_callback``) for the device of DRESSI_DEVICE, or the best one; gradients are
+in reverse mode (``jax.custom_vjp``). Under ``vmap`` calls run in turn; use the batch axis instead.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def wrap(
     return call
 
 
-# One thread for all calls from frameworks that call back on threads of their own: a Vulkan device belongs to a thread.
+# One thread for all calls: JAX calls back on threads of its own, and a Vulkan device belongs to one.
 
 Result = TypeVar("Result")
 

@@ -1,4 +1,4 @@
-"""Differentiable rendering of NumPy arrays: each function returns its value, and a function that pulls gradients back.
+"""Differentiable rendering of NumPy arrays: each function returns its value and its pullback.
 
     import dressi.numpy as dn
 
@@ -13,8 +13,8 @@ operations: shapes and conventions of nvdiffrast
 graphs: a function of Variables as a function of arrays
     wrap
 
-Arrays are anything that NumPy reads, or that has DLPack; floats become float32 and integers int32. The device is that of
-DRESSI_DEVICE, or the best one.
+Arrays are anything that NumPy reads, or that has DLPack; floats become float32 and integers int32. The device
+is that of DRESSI_DEVICE, or the best one.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def antialias(operation: Operation, values: list[Any]) -> tuple[np.ndarray, Pull
 def wrap(
     function: Callable[..., Any], *, types: dict[str, VType] | None = None, batched: Sequence[str] | bool = ()
 ) -> Callable[..., tuple[Any, Pull]]:
-    """A function from Variables to Variables as a function of arrays that returns its value and a pull of gradients.
+    """A function of Variables as a function of arrays that returns its value and its pullback.
 
     >>> import dressi.numpy as dn
     >>> value, pull = dn.wrap(lambda image: F.mean(F.square(image)))(np.full((4, 6), 0.5))

@@ -1,4 +1,4 @@
-"""Differentiable rendering of PyTorch tensors: the operations of nvdiffrast, and Functions of your own, on Vulkan.
+"""Differentiable rendering of PyTorch tensors: nvdiffrast's operations and Functions of your own.
 
     import dressi.torch as dr  # instead of: import nvdiffrast.torch as dr
 
@@ -14,8 +14,8 @@ operations: signatures, shapes and conventions of nvdiffrast, on CPU tensors of 
 graphs: a function of Variables as a function of tensors
     wrap
 
-The device is that of DRESSI_DEVICE, or the best one. Where nvdiffrast differs: z/w has a gradient, too; any resolution
-will do; ``antialias`` draws the silhouette edges, and so finds those of triangles that are thinner than a pixel.
+The device is that of DRESSI_DEVICE, or the best one. Where nvdiffrast differs: z/w has a gradient, too; any
+resolution will do; ``antialias`` draws silhouette edges, and so finds those of thin triangles.
 """
 
 from __future__ import annotations
@@ -121,10 +121,10 @@ class Boosted(torch.autograd.Function):
 
 
 class RasterizeGLContext:
-    """What rasterize gives. All contexts of nvdiffrast draw on the same Vulkan device here, and none holds anything.
+    """What rasterize gives. All contexts draw on the same device, and none holds anything.
 
-    output_db: whether rasterize gives the derivatives of u and v by pixels.  mode: "automatic" or "manual"; in neither
-    is there anything to activate.  device: where the tensors are: the CPU, or None. Raises InputError.
+    output_db: whether rasterize gives the derivatives of u and v by pixels.  mode: "automatic" or "manual";
+    neither activates anything.  device: where the tensors are: the CPU, or None. Raises InputError.
 
     >>> import dressi.torch as dr
     >>> dr.RasterizeGLContext(output_db=False).output_db
@@ -239,10 +239,10 @@ def _levels(tex: Tensor, mip: object, cube: bool) -> tuple[list[Tensor] | None, 
 
 
 def texture_construct_mip(tex: Tensor, max_mip_level: int | None = None, cube_mode: bool = False) -> MipStack:
-    """The mip levels of a texture that does not change, for ``texture(mip=...)``, which then does not make them again.
+    """The mip levels of a texture that does not change, for ``texture(mip=...)``.
 
-    tex: as for ``texture``.  max_mip_level: the highest level that is made.  cube_mode: whether it is a cube map. A texture
-    that requires a gradient gets it. Raises InputError.
+    tex: as for ``texture``.  max_mip_level: the highest level that is made.  cube_mode: whether it is a cube
+    map. A texture that requires a gradient gets it. Raises InputError.
 
     >>> import torch, dressi.torch as dr
     >>> [level.shape for level in dr.texture_construct_mip(torch.zeros(1, 4, 8, 3)).levels]
@@ -272,7 +272,7 @@ def antialias(
 ) -> Tensor:
     """A picture with its silhouettes blended between neighbouring pixels, which gives visibility a gradient.
 
-    topology_hash: from ``antialias_construct_topology_hash``; the edges of the last few tri are kept without it, too.
+    topology_hash: from ``antialias_construct_topology_hash``; the last few are kept without it, too.
     pos_gradient_boost: the gradient of pos is multiplied by it.
 
     >>> import torch, dressi.torch as dr

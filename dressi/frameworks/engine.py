@@ -95,10 +95,10 @@ def _chosen_of(parts: Sequence[Parts], numbers: Sequence[Sequence[int]]) -> list
 
 
 class Kept:
-    """An operation for one signature: the program of its outputs, and of each set of gradients that was asked for.
+    """An operation for one signature: the program of its outputs, and of each set of gradients asked for.
 
-    Every forward call has a number. A backward call that names it, while the inputs of that call still lie on the device, does
-    not send them again.
+    Every forward call has a number. A backward call that names it, while the inputs of that call still lie on
+    the device, does not send them again.
     """
 
     def __init__(self, operation: Operation, given: Sequence[Spec], workspace: Workspace):
@@ -213,8 +213,8 @@ class Engine:
         wanted: Sequence[bool],
         ticket: Ticket | None = None,
     ) -> list[np.ndarray]:
-        """The gradients of sum(seed * output) by the wanted inputs, with the shapes of these. ticket: of the call of forward
-        with the same arrays; without it, or when other calls followed that one, they are sent again."""
+        """The gradients of sum(seed * output) by the wanted inputs, with the shapes of these. ticket: of the
+        forward call with these arrays; they are sent again without it or when other calls followed."""
         whole = operation.complete(arrays)
         kept = self._program(operation, whole)
         number = ticket.number if ticket is not None and ticket.kept() is kept else None
@@ -255,8 +255,8 @@ def using(device: Device) -> Iterator[Engine]:
 
 
 def engine() -> Engine:
-    """The engine of this thread: that of the block of ``using``, or one on the device of DRESSI_DEVICE, or on the best one.
-    Raises DeviceErrors."""
+    """The engine of this thread: that of the block of ``using``, or one on the device of DRESSI_DEVICE, or on
+    the best one. Raises DeviceErrors."""
     chosen = getattr(_chosen, "engine", None)
     if chosen is not None:
         return chosen

@@ -49,8 +49,8 @@ class Operation(ABC):
         return ("float32",) * len(self.outputs(*given))
 
     def complete(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The inputs, lists ``with_room``, and behind them what else the graph needs and is computed from their values on the
-        host."""
+        """The inputs, lists ``with_room``, and behind them what else the graph needs and is computed from
+        their values on the host."""
         return list(arrays)
 
     @abstractmethod
@@ -68,8 +68,8 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Description:
-    """What the functions of all frameworks that run one operation have in common; written into their docstrings, behind the
-    first line.
+    """What the functions of all frameworks that run one operation have in common; written into their
+    docstrings, behind the first line.
 
     arguments: what each is.  returns: what the outputs are.  smooth: what has a gradient.
     """
@@ -98,8 +98,8 @@ class Description:
         return add
 
     def describe(self, gradients: str = GRADIENTS) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
-        """The decorator that completes the docstring of a function. gradients: how the framework gives the gradients of what
-        is ``smooth``."""
+        """The decorator that completes the docstring of a function. gradients: how the framework gives the
+        gradients of what is ``smooth``."""
 
         def add(function: Callable[P, Result]) -> Callable[P, Result]:
             first, _, rest = (function.__doc__ or "").partition("\n\n")
@@ -148,8 +148,8 @@ def spec_of(array: np.ndarray) -> Spec:
 
 @dataclass(frozen=True)
 class Layout:
-    """An array of ``shape`` as Variables of these types, one after the other along its last axis (``channels``), or as
-    one Variable.
+    """An array of ``shape`` as Variables of these types, one after the other along its last axis
+    (``channels``), or as one Variable.
 
     count: the number of entries where the array holds lists; None where it holds images.
     """
@@ -213,8 +213,8 @@ STEPS = 8
 
 
 def with_room(values: np.ndarray) -> np.ndarray:
-    """A list (..., V, C) with zeros behind its entries up to one of few lengths, at most an eighth more, so that meshes of
-    similar size share a program: vertices at zero are not drawn, and triangles of one vertex three times neither."""
+    """A list (..., V, C) padded with zeros to one of few lengths, at most an eighth more, so that similar
+    meshes share a program: vertices at zero and degenerate triangles are not drawn."""
     count = values.shape[-2]
     step = max((1 << count.bit_length() - 1) // STEPS, 1)
     more = -count % step
@@ -354,8 +354,8 @@ def wrapped(
 ) -> Wrapped:
     """The operation of a function. Raises InputError.
 
-    types: by name of the argument, where ``Variable.of`` cannot know.  batched: names of the arguments whose first axis is the
-    batch; True for all of them.
+    types: by name of the argument, where ``Variable.of`` cannot know.  batched: names of the arguments whose
+    first axis is the batch; True for all of them.
     """
     if not callable(function):
         raise InputError(f"wrap takes a function from Variables to Variables, not {function!r}")

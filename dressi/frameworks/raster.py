@@ -120,8 +120,8 @@ def antialias_call(color: Any, rast: Any, pos: Any, tri: Any) -> tuple[Antialias
 
 @dataclass(frozen=True)
 class Interpolate(Operation):
-    """Inputs: attributes (V, A) or (N or 1, V, A), rast (N, H, W, 4), triangles (T, 3), and with ``chosen`` rast_db like
-    rast. Outputs: (N, H, W, A), and with ``chosen`` the derivatives of these attributes by pixels."""
+    """Inputs: attributes (V, A) or (N or 1, V, A), rast (N, H, W, 4), triangles (T, 3), and with ``chosen``
+    rast_db like rast. Outputs: (N, H, W, A), with ``chosen`` also their derivatives by pixels."""
 
     chosen: tuple[int, ...] = ()
 
@@ -195,8 +195,8 @@ def interpolated(
 def slopes(
     tables: Sequence[Variable], at: Corners, rast_db: Variable, chosen: Sequence[int]
 ) -> tuple[Variable, ...]:
-    """The derivatives of the chosen attributes by pixels, (dA/dX, dA/dY) of each one after the other, as Variables of at
-    most four components. Differentiable in the tables and in rast_db."""
+    """The derivatives of the chosen attributes by pixels, (dA/dX, dA/dY) of each one after the other, as
+    Variables of at most four components. Differentiable in the tables and in rast_db."""
     across = F.vec3(rast_db.x, rast_db.z, -rast_db.x - rast_db.z)
     down = F.vec3(rast_db.y, rast_db.w, -rast_db.y - rast_db.w)
     found: dict[int, tuple[Variable, Variable]] = {}
@@ -222,8 +222,9 @@ def packed(scalars: Sequence[Variable]) -> tuple[Variable, ...]:
 
 @dataclass(frozen=True)
 class Rasterize(Operation):
-    """Inputs: positions (N, V, 4), or (V, 4) with ranges; triangles (T, 3); then ranges (N, 2) if ``ranged``, and the
-    layer before (N, H, W, 4) if ``peeled``. Outputs: (u, v, z/w, triangle + 1) and (du/dX, du/dY, dv/dX, dv/dY)."""
+    """Inputs: positions (N, V, 4), or (V, 4) with ranges; triangles (T, 3); ranges (N, 2) if ``ranged``, the
+    layer before (N, H, W, 4) if ``peeled``. Outputs: (u, v, z/w, triangle + 1) and (du/dX, du/dY, dv/dX,
+    dv/dY)."""
 
     resolution: tuple[int, int]
     """(height, width)."""
@@ -279,10 +280,10 @@ class Rasterize(Operation):
         return (main,), (db if self.grad_db else F.stop_gradient(db),)
 
 
-# From vertices in clip space to (u, v, z/w, triangle + 1) at every pixel, and how u and v change from pixel to pixel.
+# From vertices in clip space to (u, v, z/w, triangle + 1) at every pixel, and the slopes of u and v.
 #
-# Clip space is that of OpenGL, with y up and z from -w to w. The first row of the images is the bottom one, so that rows run
-# along y as they do in Vulkan, and only z has to be moved.
+# Clip space is that of OpenGL, with y up and z from -w to w. The first row of the images is the bottom one,
+# so that rows run along y as they do in Vulkan, and only z has to be moved.
 
 
 def to_vulkan(position: Variable) -> Variable:
@@ -299,8 +300,8 @@ def drawn(
 ) -> Variable:
     """INT: the nearest triangle at every pixel, -1 for none. No derivative.
 
-    ranges: IVEC2 of one texel, a batch of (first, count): each image draws only these triangles.  before: INT, the triangle
-    of the layer before at every pixel: the next one behind it is found, and none where that is -1.
+    ranges: IVEC2 of one texel, a batch of (first, count): each image draws only these triangles.  before:
+    INT, the triangle of the layer before: the next one behind it is found, none where that is -1.
     """
     clip, count = to_vulkan(position), faces.count or faces.size[0] * faces.size[1]
     mesh = DrawnMesh(clip, faces, size, count)
@@ -333,10 +334,10 @@ def _depth(clip: Variable, face: Variable, faces: Variable, size: Size) -> Varia
 
 
 def described(position: Variable, faces: Variable, face: Variable, size: Size) -> tuple[Variable, Variable]:
-    """VEC4 (u, v, z/w, triangle + 1) and VEC4 (du/dX, du/dY, dv/dX, dv/dY) by pixels, at every pixel; 0 without a triangle.
+    """VEC4 (u, v, z/w, triangle + 1) and VEC4 (du/dX, du/dY, dv/dX, dv/dY) by pixels; 0 without a triangle.
 
-    u and v are the perspective-correct weights of the first two corners. At a centre that the driver covers although it lies
-    just outside of the triangle, they are those of the nearest point inside. Differentiable in position.
+    u and v are the perspective-correct weights of the first two corners. Centres covered by the driver just
+    outside of the triangle take the nearest point inside. Differentiable in position.
     """
     position = finite(position)
     at = corners(face, faces)
@@ -356,8 +357,8 @@ KEPT = 8
 
 @dataclass(frozen=True)
 class Antialias(Operation):
-    """Inputs: colours (N, H, W, C), rast (N, H, W, 4), positions (N, V, 4) or (V, 4), triangles (T, 3). Output: like the
-    colours."""
+    """Inputs: colours (N, H, W, C), rast (N, H, W, 4), positions (N, V, 4) or (V, 4), triangles (T, 3).
+    Output: like the colours."""
 
     ranged: bool = False
     """Whether the images share the positions, and each shows a range of the triangles."""
@@ -429,8 +430,8 @@ def spans(triangles: np.ndarray, count: int) -> np.ndarray:
 
 
 def of_each_image(position: Variable, spans: Variable, face: Variable) -> Variable:
-    """Shared positions with a batch: in each image the vertices of no triangle between the first and the last one seen there
-    are dropped, so that only the silhouettes of what the image shows count."""
+    """Shared positions with a batch: in each image the vertices of no triangle between the first and the last
+    one seen there are dropped, so that only the silhouettes of what the image shows count."""
     last = F.max(face, axes="xy")
     first = F.min(F.select(F.less(face, 0), NEVER, face), axes="xy")
     shown = F.logical_and(F.less_equal(spans.x, last), F.greater_equal(spans.y, first))
@@ -450,8 +451,8 @@ def antialiased(
     neighbours: Variable,
     spans: Variable | None = None,
 ) -> tuple[Variable, ...]:
-    """The pictures with their silhouettes blended. edges, neighbours: ``edge_tables``.  spans: of shared positions of which
-    each image shows a range. Differentiable in the colours and the positions."""
+    """The pictures with their silhouettes blended. edges, neighbours: ``edge_tables``.  spans: of shared
+    positions of which each image shows a range. Differentiable in the colours and the positions."""
     face, count = face_of(rast), faces.count or 0
     clip = to_vulkan(position if spans is None else of_each_image(position, spans, face))
     mesh = DrawnMesh(clip, faces, rast.size, count, seen=face)

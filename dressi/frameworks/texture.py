@@ -38,8 +38,8 @@ def texels(spec: Spec) -> Layout:
 
 @dataclass(frozen=True)
 class Texture(Operation):
-    """Inputs: texture (N or 1, H, W, C) or (N or 1, 6, W, W, C), uv (N, h, w, 2 or 3), then uv_da (twice the channels of uv)
-    and bias (N, h, w) if there are any, then the ``mips`` levels above the texture. Output: (N, h, w, C)."""
+    """Inputs: texture (N or 1, H, W, C) or (N or 1, 6, W, W, C), uv (N, h, w, 2 or 3), uv_da (twice the
+    channels of uv) and bias (N, h, w) if any, the ``mips`` levels above the texture. Output: (N, h, w, C)."""
 
     filter: str
     boundary: str
@@ -222,8 +222,8 @@ def level_limit(max_mip_level: int | None) -> int | None:
 
 
 class Filter(NamedTuple):
-    """How texels are mixed. base: the name of the filter for ``F.sample`` inside of a level. mips: whether it chooses
-    levels. between: whether it mixes the two next to the level, or takes the nearer one."""
+    """How texels are mixed. base: the name of the filter for ``F.sample`` inside of a level. mips: whether it
+    chooses levels. between: whether it mixes the two next to the level, or takes the nearer one."""
 
     base: str
     mips: bool = False
@@ -259,8 +259,8 @@ def cube_derivatives(
 def level_of(
     derivatives: tuple[Variable, Variable] | None, bias: Variable | None, size: tuple[int, int], most: int
 ) -> Variable:
-    """FLOAT in [0, most]: the level whose texels are as long as the pixel's footprint, plus the bias; without derivatives
-    the bias alone."""
+    """FLOAT in [0, most]: the level whose texels are as long as the pixel's footprint, plus the bias; without
+    derivatives the bias alone."""
     level = bias
     if derivatives is not None:
         level = F.mip_level(*derivatives, size)
@@ -278,8 +278,8 @@ def sampled(
     wrap: str,
     count: int,
 ) -> Variable:
-    """A flat texture at uv. mips: the levels above the texture, which are made where None.  count: how many levels there
-    are. Differentiable in the texture, the mips, uv and the level."""
+    """A flat texture at uv. mips: the levels above the texture, which are made where None.  count: how many
+    levels there are. Differentiable in the texture, the mips, uv and the level."""
     if level is None:
         return F.sample(texture, uv, filter.base, wrap)
     levels = mip_levels(texture, count=count) if mips is None else [texture, *mips]

@@ -5,9 +5,10 @@
     with open_canvas("glfw") as canvas:
         Viewer(EngineSession(ad, positions=positions, faces=mesh.faces), canvas).run()
 
-``Viewer`` drives a session: ``FitSession`` (a fit), ``EngineSession`` (any ``DressiAD``) or ``MeshSession`` (a mesh).
-``open_canvas`` opens a window of GLFW, Qt or Jupyter; a program with a loop of its own calls ``Viewer.tick``, a notebook
-starts ``Viewer.live``. ``qt_pane`` is the viewer as a widget, ``host_canvas`` a canvas in any window of the program.
+``Viewer`` drives a session: ``FitSession`` (a fit), ``EngineSession`` (any ``DressiAD``) or ``MeshSession``
+(a mesh). ``open_canvas`` opens a window of GLFW, Qt or Jupyter; a program with a loop of its own calls
+``Viewer.tick``, a notebook starts ``Viewer.live``. ``qt_pane`` is the viewer as a widget, ``host_canvas`` a
+canvas in any window.
 """
 
 from .canvas import Canvas, host_canvas, open_canvas, qt_pane

@@ -102,9 +102,9 @@ class Canvas:
         return self._window.closed
 
     def on(self, event_type: str, handler: Handler) -> None:
-        """Call ``handler`` with every event of a type of ``EVENTS``, a dictionary as rendercanvas describes it.
+        """Call ``handler`` with every event of a type of ``EVENTS``, a dictionary of rendercanvas.
 
-        An exception of the handler is raised by the next ``process_events``. Raises InputError for other types.
+        An exception of the handler is raised by the next ``process_events``. Raises InputError.
         """
         if event_type not in EVENTS:
             raise InputError(f"a window has no events {event_type!r}; it has {', '.join(EVENTS)}")
@@ -146,8 +146,8 @@ class Canvas:
 def open_canvas(backend: str = "glfw", size: tuple[int, int] = (1024, 768), title: str = "dressi") -> Canvas:
     """A window of ``size`` (width, height; in pixels where the screen has a pixel ratio of 1).
 
-    backend: "glfw", "qt" (PySide6 or PyQt6, whichever the program has imported), "jupyter", or "offscreen", which
-    nobody sees. Raises InputError in a sentence for others, where a library is missing, and without a display.
+    backend: "glfw", "qt" (PySide6 or PyQt6, whichever the program has imported), "jupyter", or "offscreen",
+    which nobody sees. Raises InputError for others, without the library, and without a display.
 
     >>> from dressi.viewer.canvas import open_canvas
     >>> pressed = []
@@ -237,9 +237,10 @@ def qt_pane(
 ) -> Any:
     """The viewer as a QWidget, for programs of PySide6 and PyQt6 (whichever is imported).
 
-    session: what it shows and advances, see ``Viewer``. parent: a QWidget. size: in pixels, wished for. panel: whether
-    the curves and sliders are shown. Its ``viewer`` is the Viewer, and can be paused, asked and closed; the optimisation
-    advances while Qt is idle. Close the pane before its engine. Raises InputError where Qt or rendercanvas is missing.
+    session: what it shows and advances, see ``Viewer``. parent: a QWidget. size: in pixels, wished for.
+    panel: whether the curves and sliders are shown. Its ``viewer`` is the Viewer, and can be paused, asked
+    and closed; the optimisation advances while Qt is idle. Close the pane before its engine. Raises
+    InputError where Qt or rendercanvas is missing.
     """
     try:
         windows = import_module(BACKENDS["qt"])
@@ -253,10 +254,10 @@ def host_canvas(
 ) -> Canvas:
     """A canvas in a window of the program that dressi is part of, whatever its toolkit.
 
-    window: the VkSurfaceKHR of the window, as a whole number or an object of a Vulkan binding, if the program has Vulkan
-    of its own and dressi works on its device (``Device.from_handles``); else a NativeWindow of
-    ``dressi.vk.run.present.surface``. size: gives the window's size in pixels, (0, 0) while it is minimised. The program
-    passes on what its user does by ``submit``, and closes the canvas before the window and the surface. Pictures that
-    cannot be shown raise DeviceErrors when they are presented.
+    window: the VkSurfaceKHR of the window, as a whole number or an object of a Vulkan binding, if the program
+    has Vulkan of its own and dressi works on its device (``Device.from_handles``); else a NativeWindow of
+    ``dressi.vk.run.present.surface``. size: gives the window's size in pixels, (0, 0) while it is minimised.
+    The program passes on what its user does by ``submit``, and closes the canvas before the window and the
+    surface. Pictures that cannot be shown raise DeviceErrors when they are presented.
     """
     return Canvas(HostWindow(SwapchainPresenter(window, size), pixel_ratio))

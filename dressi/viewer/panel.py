@@ -21,7 +21,7 @@ WIDTH, MARGIN = 236, 12
 class Panel:
     """Curves, modes, sliders and buttons of a session.
 
-    modes: names of what can be shown.  choose: shows one of them.  toggle, step: pause or go on; a single step.
+    modes: names of what can be shown.  choose: shows one.  toggle, step: pause or go on; a single step.
     """
 
     def __init__(
@@ -149,8 +149,8 @@ POINTS = 240
 
 
 def paint_curve(pen: Pen, box: Box, name: str, curve: Sequence[tuple[int, float]], last: int) -> None:
-    """A curve of (step, value) from step 0 to ``last``, with its last value. Losses are on a logarithmic scale: curves
-    that span more than a factor of ten, all positive."""
+    """A curve of (step, value) from step 0 to ``last``, with its last value. Losses are on a logarithmic
+    scale: curves that span more than a factor of ten, all positive."""
     left, top, right, bottom = box
     pen.box(box, RAISED)
     shown = [(step, value) for step, value in curve if math.isfinite(value)]

@@ -192,7 +192,7 @@ NEAREST, FARTHEST = 0.2, 40.0
 
 @dataclass
 class Orbit:
-    """Angles in degrees, as in ``dressi.render.ring``: azimuth 0 looks from +z, 90 from +x. distance: in units of the scene.
+    """Angles in degrees, as in ``dressi.render.ring``: azimuth 0 looks from +z, 90 from +x.
 
     up: (3,) the direction that stays upright. center: (3,) what it looks at.
 

@@ -23,9 +23,9 @@ from ..vk.run.present.swapchain import Swapchain
 class Layer:
     """A picture and where it is shown.
 
-    image: VEC3 or VEC4 of one tile, sRGB codes in [0, 1], row 0 at the top; a Variable, or the name of an output of
-    the engine. Alpha is ignored. place: x, y, width, height in pixels of the window; the image is scaled to it, and
-    what lies outside of the window is cut off.
+    image: VEC3 or VEC4 of one tile, sRGB codes in [0, 1], row 0 at the top; a Variable, or the name of an
+    output of the engine. Alpha is ignored. place: x, y, width, height in pixels of the window; the image is
+    scaled to it, and what lies outside of the window is cut off.
     """
 
     image: Variable | str
@@ -48,8 +48,8 @@ class Presenter(Protocol):
     def present(self, engine: DressiAD, layers: Sequence[Layer]) -> bool:
         """Show layers, later ones over earlier ones, over black, as the leaves of the engine are now.
 
-        Returns False when nothing could be shown, as in a minimised window. Raises GraphError for images that are no
-        pictures, and DeviceError in a sentence when the window or the device is lost.
+        Returns False when nothing could be shown, as in a minimised window. Raises GraphError for images that
+        are no pictures, and DeviceError in a sentence when the window or the device is lost.
         """
         ...
 
@@ -64,9 +64,9 @@ Size = Callable[[], tuple[int, int]]
 class SwapchainPresenter:
     """Copies pictures on the device into the images of a window; nothing goes through the host.
 
-    window: see ``Swapchain``; or a function that gives it. size: gives the window's size in pixels, (0, 0) while it
-    is minimised. The swapchain is made with the first picture, on the device of its engine, and made anew for an
-    engine on another device and after ``renew``.
+    window: see ``Swapchain``; or a function that gives it. size: gives the window's size in pixels, (0, 0)
+    while it is minimised. The swapchain is made with the first picture, on the device of its engine, and made
+    anew for an engine on another device and after ``renew``.
     """
 
     copies = False
@@ -183,7 +183,7 @@ class OffscreenPresenter(CopyPresenter):
 
 
 class EitherPresenter:
-    """A swapchain where the device can show pictures in the window, which the first picture tells; else copies.
+    """A swapchain where the device can show pictures in the window; else copies.
 
     on_copies: called once when it is copies. A warning then says why.
     """

@@ -41,10 +41,10 @@ from .pictures import BACKGROUND
 class EngineSession:
     """Steps of an engine, with a picture or a mesh of it.
 
-    image: a FLOAT, VEC3 or VEC4 image of the engine, linear unless ``codes``, whose tile ``tile`` is shown. Or positions and
-    faces: a VEC3 and an IVEC3 list (or arrays), drawn from any camera; they should lie about the origin, within a
-    distance of 1. sliders: leaves (FLOAT, one texel) with their range. steps: how many there will be; None: until the window
-    is closed. Raises InputError.
+    image: a FLOAT, VEC3 or VEC4 image of the engine, linear unless ``codes``, whose tile ``tile`` is shown.
+    Or positions and faces: a VEC3 and an IVEC3 list (or arrays), drawn from any camera; they should lie about
+    the origin, within a distance of 1. sliders: leaves (FLOAT, one texel) with their range. steps: how many
+    there will be; None: until the window is closed. Raises InputError.
 
     >>> from dressi.viewer.sessions import EngineSession
     >>> image = Variable.of(np.zeros((4, 6, 3)), name="image")
@@ -157,8 +157,8 @@ KEPT = 12
 class FitSession:
     """Drives a FitJob: pause, single steps, factors of rates and weights, rewind, save.
 
-    The arguments are those of ``FitJob.started``; folder: for what is saved, None for none. The caller holds the lock of
-    the job's folder. ``result`` is that of the fit, stopped or finished. Raises InputError as ``FitJob.run``.
+    The arguments are those of ``FitJob.started``; folder: for what is saved, None for none. The caller holds
+    the lock of the job's folder. Raises InputError as ``FitJob.run``.
     """
 
     def __init__(
@@ -295,10 +295,10 @@ VALUES = "the viewer shows arrays; put what `recv` gives into the scene instead 
 
 
 class MeshSession:
-    """Shows a mesh or a scene as ``render`` draws it, scaled so that its bounding sphere has the radius 1 around the origin.
+    """Shows a mesh or a scene as ``render`` draws it, scaled into a sphere of radius 1 at the origin.
 
-    Materials are lit by the lights of the scene, or by ``studio`` where it has none; without a material colours are shown as
-    they are. The engine stays open. Raises InputError for Variables, which have no value here.
+    Materials are lit by the lights of the scene, or by ``studio`` where it has none; without a material
+    colours are shown as they are. The engine stays open. Raises InputError for Variables.
     """
 
     views = None
@@ -366,8 +366,8 @@ def _is_lit(node: Node) -> bool:
 class Views:
     """N photographs that an optimisation learns from.
 
-    codes: (N, H, W, 3) sRGB codes on black.  masks: (N, H, W) in [0, 1].  matrices: (N, 4, 4) from units of the subject to
-    clip space.  directions: (N, 3) unit vectors from the subject to the cameras.
+    codes: (N, H, W, 3) sRGB codes on black.  masks: (N, H, W) in [0, 1].  matrices: (N, 4, 4) from units of
+    the subject to clip space.  directions: (N, 3) unit vectors from the subject to the cameras.
     """
 
     codes: np.ndarray
@@ -394,8 +394,8 @@ class Slider:
 
 @dataclass
 class Status:
-    """What the panel says. phase: of the optimisation.  done, total: its steps, total 0 if nobody knows.  step_ms: of the
-    last steps.  note: the last thing that was done on request."""
+    """What the panel says. phase: of the optimisation.  done, total: its steps, total 0 if nobody knows.
+    step_ms: of the last steps.  note: the last thing that was done on request."""
 
     title: str
     phase: str = ""
@@ -444,8 +444,8 @@ class Session(Protocol):
         ...
 
     def advance(self, seconds: float, *, steps: int | None = None) -> None:
-        """Take steps for about so long, or so many; ``status`` tells when it is finished. Raises what the optimisation
-        raises."""
+        """Take steps for about so long, or so many; ``status`` tells when it is finished. Raises what the
+        optimisation raises."""
         ...
 
     def stop(self) -> None:

@@ -32,12 +32,12 @@ GRID = 32
 
 
 class Viewer:
-    """Drives a session and shows it on a canvas: ``run`` until the window is closed, or call ``tick`` from a loop of your
-    own.
+    """Drives a session and shows it on a canvas: ``run`` until the window is closed, or call ``tick`` from a
+    loop of your own.
 
-    keys: space pauses, n takes a step, r rewinds, s saves, 1 to 6 choose what is shown, arrows turn, + and - zoom, Home
-    looks from the start, h hides the panel, q closes the window. The mouse turns, with the right button or Shift shifts,
-    and the wheel zooms. Raises what the session raises, and DeviceErrors.
+    keys: space pauses, n takes a step, r rewinds, s saves, 1 to 6 choose what is shown, arrows turn, + and -
+    zoom, Home looks from the start, h hides the panel, q closes the window. The mouse turns, with the right
+    button or Shift shifts, and the wheel zooms. Raises what the session raises, and DeviceErrors.
 
     >>> from dressi.viewer import EngineSession, Viewer, open_canvas
     >>> image = Variable.of(np.zeros((4, 6, 3)), name="image")
@@ -80,16 +80,16 @@ class Viewer:
 
     # ---- running
     def run(self, *, stay: bool = True) -> None:
-        """Until the window is closed; with ``stay`` False also until the session is finished. A session that is closed
-        early is stopped."""
+        """Until the window is closed; with ``stay`` False also until the session is finished. A session that
+        is closed early is stopped."""
         while self.tick():
             if not stay and self.session.status.finished:
                 self.draw()
                 return
 
     async def live(self, *, stay: bool = True) -> None:
-        """``run`` for notebooks and other programs with a loop of asyncio, which gets its turn after every tick:
-        ``task = asyncio.create_task(viewer.live())``."""
+        """``run`` for notebooks and other programs with a loop of asyncio, which gets its turn after every
+        tick: ``task = asyncio.create_task(viewer.live())``."""
         while self.tick(rest=False):
             if not stay and self.session.status.finished:
                 self.draw()
@@ -102,8 +102,8 @@ class Viewer:
         return self.paused or self.session.status.finished
 
     def tick(self, *, rest: bool = True) -> bool:
-        """Take the events, advance until the next picture is due, draw it. Whether the window is still open. rest: sleep
-        while nothing is to do; a program with a loop of its own that waits for events says False."""
+        """Take the events, advance until the next picture is due, draw it. Whether the window is still open.
+        rest: sleep while nothing is to do; not in a program with an event loop."""
         self.canvas.process_events()
         asked, self._asked = self._asked, []
         for action in asked:
@@ -198,7 +198,7 @@ class Viewer:
             return self._compared(scene.engine, room)
         size = _raster(room, scene.engine)
         picture, _ = self._pictures.picture(self.mode, size)
-        # The raster is not quite as wide as the room; the matrix is that of the room, so nothing is stretched.
+        # The raster is not quite as wide as the room; the matrix of the room keeps proportions.
         self._look(scene.engine, picture, Cameras([self.orbit.camera(room)]).matrices)
         return Layer(picture, (0, 0, *room))
 

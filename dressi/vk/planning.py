@@ -1,5 +1,5 @@
-"""An engine that plans and runs nothing, for ``--plan`` and predictions on machines without a driver; and plans under a bound of
-memory, for which loops keep few states for their gradients and compute the rest again."""
+"""An engine that plans and runs nothing, for ``--plan`` and predictions on machines without a driver; and
+plans under a bound of memory, for which loops keep few states for gradients and recompute others."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from .plan.plan import Plan, TooLarge
 class PlanningEngine:
     """The part of ``dressi.DressiAD`` that describes an optimisation, and its plan.
 
-    limits, model: of the device to plan for; no device is opened. What needs one (``step``, ``send``, ``recv``, ...)
-    raises InputError.
+    limits, model: of the device to plan for; no device is opened. What needs one (``step``, ``send``,
+    ``recv``, ...) raises InputError.
     """
 
     def __init__(
@@ -100,15 +100,17 @@ class PlanningEngine:
 
 
 def program_within(objective: Objective, memory: int, taken: Callable[[Program], int]) -> Program:
-    """The program of a step that takes at most ``memory`` bytes, 0 for any: with the most checkpoints, since then the fewest
-    iterations run again. taken: the bytes of a program; or raises TooLarge. Raises TooLarge, which has the least that was found."""
+    """The program of a step that takes at most ``memory`` bytes, 0 for any: with the most checkpoints, since
+    then the fewest iterations run again. taken: the bytes of a program, or raises TooLarge. Raises TooLarge
+    with the least found."""
     program = objective.program()
     if not memory:
         return program
     count, least = objective.iterations, _taken(program, taken)
     if least <= memory:
         return program
-    # Any loop has a gradient with two checkpoints, and none takes more of them than its states and what is made from each.
+    # Any loop has a gradient with two checkpoints, and none takes more than its states and what is made from
+    # each.
     few, many, fits = 2, 2 * count, None
     while few <= many:
         checkpoints = (few + many) // 2
@@ -132,7 +134,7 @@ def _taken(program: Program, taken: Callable[[Program], int]) -> int:
 
 
 def bytes_in_parts(program: Program, plan: Callable[[Program, frozenset[Variable]], Plan]) -> int:
-    """What a program takes on a device: its loops run as parts, which share the leaves between them and all transient images.
+    """What a program takes on a device: its loops run as parts, which share leaves and transient images.
     plan: plans one part, of which some leaves change between its runs. Raises TooLarge."""
     procedure = in_parts(program) if has_loops(program) else Procedure((Part("step", program),))
     of = {part.program: part for part in reversed(procedure.parts)}

@@ -55,14 +55,13 @@ class Environment(MapLight):
     """Light from infinitely far away.
 
     map: array (H, 2 H, 3) or VEC3 Variable (2 H x H), linear radiance, equirectangular: row 0 is up (+Y), the
-    centre is -Z, +X is to the right of it. Arrays wider than 512 are shrunk; NaN, infinity and negative light are
-    refused.
-    rotation: how the map is turned in the world: an angle about +Y in radians, positive from +Z to +X (FLOAT), or
-    the rotation matrix from the map to the world (3x3 or MAT3). Mitsuba has +Z in the centre of a map: what it
-    shows by default is ``rotation=np.pi``, the matrix diag(-1, 1, -1), here; a ``to_world`` R of its emitter is
-    R @ diag(-1, 1, -1).
-    intensity: FLOAT or VEC3, a factor of all light.
-    Variables are differentiable. Raises InputError.
+    centre is -Z, +X is to the right of it. Arrays wider than 512 are shrunk; NaN, infinity and negative light
+    are refused.
+    rotation: how the map is turned in the world: an angle about +Y in radians, positive from +Z to +X
+    (FLOAT), or the rotation matrix from the map to the world (3x3 or MAT3). Mitsuba has +Z in the centre of a
+    map: what it shows by default is ``rotation=np.pi``, the matrix diag(-1, 1, -1), here; a ``to_world`` R of
+    its emitter is R @ diag(-1, 1, -1).
+    intensity: FLOAT or VEC3, a factor of all light. Variables are differentiable. Raises InputError.
 
     >>> sky = Environment(np.ones((8, 16, 3)), intensity=2.0).prefiltered()
     >>> evaluate(sky.diffuse(F.constant((0.0, 1.0, 0.0)))).round(4).ravel().tolist()
@@ -79,10 +78,11 @@ class Environment(MapLight):
     def prefiltered(self, lobes: int = 3, compensate: bool = False) -> PrefilteredEnvironment:
         """The light ready to be reflected. With a map that does not change, an engine computes this once.
 
-        lobes: 3, or 1 for a third of the work: from roughness 0.25 the mean error under photographed environments is then 1 to
-        5 % for metals instead of 1 to 2 %, and up to 1.3 % for dielectrics instead of 0.7 %.
-        compensate: whether metals get back the light that leaves after several reflections between microfacets, which the
-        BRDF of glTF loses: a white metal then reflects all.
+        lobes: 3, or 1 for a third of the work: from roughness 0.25 the mean error under photographed
+        environments is then 1 to 5 % for metals instead of 1 to 2 %, and up to 1.3 % for dielectrics instead
+        of 0.7 %.
+        compensate: whether metals get back the light that leaves after several reflections between
+        microfacets, which the BRDF of glTF loses: a white metal then reflects all.
         """
         if lobes not in LOBES:
             raise InputError(f"reflections are read as {' or '.join(map(str, LOBES))} lobes, not {lobes!r}")
@@ -100,8 +100,8 @@ class Environment(MapLight):
 
 @dataclass(frozen=True, eq=False)
 class PrefilteredEnvironment:
-    """What surfaces reflect of an environment. Directions are unit VEC3 in the world, away from the surface; results are VEC3,
-    linear, and differentiable in the map, its rotation and intensity, and in all arguments.
+    """What surfaces reflect of an environment. Directions are unit VEC3 in the world, away from the surface;
+    results are VEC3, linear, and differentiable in the map, its rotation and intensity, and in all arguments.
 
     >>> sky = Environment(np.ones((8, 16, 3))).prefiltered(compensate=True)
     >>> up = F.constant((0.0, 1.0, 0.0))
@@ -122,9 +122,9 @@ class PrefilteredEnvironment:
     compensate: bool = False
 
     def diffuse(self, normal: Variable, to_eye: Variable | None = None) -> Variable:
-        """The light that a white surface reflects to all sides alike; times the base colour it is diffuse light.
+        """The light that a white matt surface reflects; times the base colour it is diffuse light.
 
-        to_eye: with it, what the surface reflects as a mirror is taken off: the mean of 1 - F(v.h) of glTF's dielectrics.
+        to_eye: takes off what the surface mirrors: times the mean of 1 - F(v.h) of glTF's dielectrics.
         """
         light = F.sample(self.gathered, self._uv(normal), "bilinear", "sphere") * self.intensity
         return light if to_eye is None else light * diffuse_albedo(normal, to_eye)
@@ -132,7 +132,8 @@ class PrefilteredEnvironment:
     def specular(
         self, normal: Variable, to_eye: Variable, f0: Variable, roughness: Variable, f90: Like = 1.0
     ) -> Variable:
-        """The light that a surface reflects by GGX. f0, f90: FLOAT or VEC3, reflection at normal and at grazing incidence.
+        """The light that a surface reflects by GGX. f0, f90: FLOAT or VEC3, reflection at normal and at
+        grazing incidence.
         roughness: FLOAT in [0, 1]."""
         light, scale, bias = self.microfacets(normal, to_eye, f0, roughness, f90)
         return light * compensation(f0, scale + bias) if self.compensate else light
@@ -149,12 +150,12 @@ class PrefilteredEnvironment:
             scale = lobe.scale if scale is None else scale + lobe.scale
             bias = lobe.bias if bias is None else bias + lobe.bias
         assert total is not None and scale is not None and bias is not None
-        # Weights of single lobes may be negative, and so may the light of a dark direction beside a bright one.
+        # Weights of single lobes may be negative, and so may the light beside a bright direction.
         return F.maximum(total, 0.0) * self.intensity, scale, bias
 
     def blurred(self, direction: Variable, solid_angle: Variable) -> Variable:
-        """The mean radiance around a direction. solid_angle: FLOAT, about over how much, in steradians. Differentiable in
-        both."""
+        """The mean radiance around a direction. solid_angle: FLOAT, about over how much, in steradians.
+        Differentiable in both."""
         places, level = level_places(self.image.size), blurred_level(solid_angle)
         return sample_levels(self.levels, places, self._uv(direction), level, "sphere") * self.intensity
 
@@ -272,14 +273,14 @@ def as_rotation(rotation: Like | np.ndarray) -> Variable:
 
 # An environment map filtered for lobes of several widths: the first factor of the split-sum approximation.
 #
-# Karis, "Real Shading in Unreal Engine 4" (2013). Seen from straight above, the lobe of GGX is round, so that each level is a
-# convolution on the sphere (``sphere_filter``), exact in value and gradient. Levels are as small as their lobes allow.
+# Karis, "Real Shading in Unreal Engine 4" (2013). Seen from straight above, the lobe of GGX is round, so that
+# each level is a convolution on the sphere (``sphere_filter``), exact in value and gradient.
 
 ROUGHNESS = (0.0, 0.125, 0.1875, 0.25, 0.375, 0.5, 0.625, 0.75, 1.0)
 """The roughness of each level. Level 0 is the map. The table of lobes (``split_sum``) is fitted to these."""
 HALF_WIDTH = 1.28
-"""Half the width at half height of the lobe, in radians for alpha = 1: D(h) is half its peak at 0.64 alpha, and the direction of
-the reflection turns twice as far as the half vector."""
+"""Half the width at half height of the lobe, in radians for alpha = 1: D(h) is half its peak at 0.64 alpha,
+and the direction of the reflection turns twice as far as the half vector."""
 FINENESS = 0.62
 """Texels of a level are at most so many half widths of its lobe."""
 WIDEST_LEVEL, NARROWEST = 256, 16
@@ -289,7 +290,7 @@ TAIL = 120.0
 
 
 def blurred_level(solid_angle: Variable) -> Variable:
-    """FLOAT: the level, between whole ones, whose lobe is as wide as a solid angle: a disc of half its width at half height.
+    """FLOAT: the level, between whole ones, whose lobe is as wide as a solid angle.
 
     >>> evaluate(blurred_level(as_variable(math.pi * HALF_WIDTH**2))).round(6).item()
     8.0
@@ -349,8 +350,8 @@ def convolved(light: Variable, kernel: Kernel, size: Size) -> Variable:
 def level_kernel(roughness: float, width: int, coarse: bool) -> GgxKernel:
     """The lobe of a level. coarse: whether its texels and their sources are wider than those of the map."""
     texel = 2 * math.pi / width
-    # Two texels blend where the level is sampled, which widens the lobe: by 1/6 of a squared texel on average. Half of it, taken off
-    # all lobes, gave the least error on photographed environments.
+    # Two texels blend where the level is sampled, which widens the lobe: by 1/6 of a squared texel on
+    # average. Half of it, taken off all lobes, gave the least error on photographed environments.
     blur = texel**2 / 12
     squared = max(roughness**4 - blur, roughness**4 / 2)
     reach = min(2 * math.asin(math.sqrt(min(TAIL * roughness**4, 0.5))), math.pi / 2)
@@ -376,14 +377,14 @@ def irradiance(image: Variable) -> Variable:
     return convolved(shrunk(weighted(image), size), CosineKernel(), size)
 
 
-# How GGX reflects an environment that is filtered for round lobes: where to look, how blurred, and with what weight.
+# How GGX reflects a filtered environment: where to look, how blurred, and with what weight.
 #
-# The split-sum approximation reads one filtered level in the direction of the mirror, as if the surface were seen from straight
-# above. Towards the horizon the true lobe is long, narrow and cut off, and one round lobe misses up to 10 % of the reflected
-# light. Here three round lobes in the plane of incidence stand for the true one, or one at a place and of a width that suit.
-# Places, widths and weights are fitted for each cosine and roughness: least squares of the difference in spherical harmonics,
-# degree l weighted by (l + 1)^-2.5, for photographed environments have less of the higher ones. The weights add up to the
-# albedo.
+# The split-sum approximation reads one filtered level in the direction of the mirror, as if the surface were
+# seen from straight above. Towards the horizon the true lobe is long, narrow and cut off, and one round lobe
+# misses up to 10 % of the reflected light. Here three round lobes in the plane of incidence stand for the
+# true one, or one at a place and of a width that suit. Places, widths and weights are fitted for each cosine
+# and roughness: least squares of the difference in spherical harmonics, degree l weighted by (l + 1)^-2.5,
+# for photographed environments have less of the higher ones. The weights add up to the albedo.
 
 LOBES = (1, 3)
 """Numbers of lobes for which there are tables."""
@@ -421,9 +422,10 @@ def lobes(normal: Variable, to_eye: Variable, roughness: Variable, count: int) -
 
 
 def compensation(f0: Variable, albedo: Variable) -> Variable:
-    """VEC3: the factor for light that is reflected several times between microfacets, which single scattering loses.
+    """VEC3: the factor for light that microfacets reflect several times.
 
-    Turquin, "Practical multiple scattering compensation for microfacet models" (2019), equation 16: 1 + f0 (1 - E) / E.
+    Turquin, "Practical multiple scattering compensation for microfacet models" (2019), equation 16: 1 + f0 (1
+    - E) / E.
     albedo: E, FLOAT, the sum of scale and bias of all lobes.
 
     >>> evaluate(compensation(F.constant((1.0, 1.0, 1.0)), F.constant(0.5)))[0, 0, 0].tolist()
@@ -460,8 +462,8 @@ SOFTNESS = 0.12
 
 
 def studio(height: int = 64) -> np.ndarray:
-    """(height, 2 height, 3) float64 linear radiance, equirectangular, row 0 up: a key, a fill and a rim lamp. The mean over
-    the sphere is about 0.6.
+    """(height, 2 height, 3) float64 linear radiance, equirectangular, row 0 up: a key, a fill and a rim lamp.
+    The mean over the sphere is about 0.6.
 
     >>> studio(16).shape, bool(studio().min() > 0)
     ((16, 32, 3), True)

@@ -1,7 +1,7 @@
 """Light as real spherical harmonics of degree 0 to 3: 16 colours, for diffuse light and soft backgrounds.
 
-Ramamoorthi and Hanrahan, "An Efficient Representation for Irradiance Environment Maps" (2001). The order of coefficients is
-l (l + 1) + m with m = 0 about z, so that the first four functions are 1, y, z and x times a constant.
+Ramamoorthi and Hanrahan, "An Efficient Representation for Irradiance Environment Maps" (2001). Coefficient l
+(l + 1) + m, m = 0 about z: the first four functions are 1, y, z and x times a constant.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def harmonics(direction: np.ndarray) -> np.ndarray:
 
 
 def project_map(image: Variable | np.ndarray) -> Variable:
-    """VEC3 list of 16: the coefficients of an equirectangular map, sums of light times basis times solid angle.
+    """VEC3 list of 16: the coefficients of a map: sums of light times basis times solid angle.
 
-    image: VEC3 Variable or array (H, W, 3), linear. Differentiable in the map. Raises InputError for other shapes.
+    image: VEC3 Variable or array (H, W, 3), linear. Differentiable in the map. Raises InputError.
 
     >>> grey = project_map(np.ones((16, 32, 3)))
     >>> bool(abs(evaluate(grey)[0, 0, 0, 0] - np.sqrt(4 * np.pi)) < 1e-6), grey.size
@@ -96,7 +96,7 @@ def radiance(coefficients: Like, direction: Variable) -> Variable:
 def harmonic_irradiance(coefficients: Like, normal: Variable) -> Variable:
     """VEC3: what a surface gathers, divided by pi: diffuse light is this times the base colour.
 
-    coefficients: VEC3 list of 16.  normal: unit VEC3. Degree 3 adds nothing. Differentiable in both. Raises GraphError.
+    coefficients: VEC3 list of 16.  normal: unit VEC3. Differentiable in both. Raises GraphError.
 
     >>> grey = project_map(np.ones((16, 32, 3)))
     >>> evaluate(harmonic_irradiance(grey, F.constant((0.0, 1.0, 0.0)))).round(2).ravel().tolist()
@@ -133,7 +133,7 @@ def even_light(brightness: float = 1.0) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class HarmonicsLight(LightSource):
-    """Light from infinitely far away as real spherical harmonics of degree 0 to 3. Where the sum is negative there is none.
+    """Light from infinitely far away as real spherical harmonics of degree 0 to 3, where positive.
 
     The harmonics become a small environment map, so that smooth surfaces reflect them too. Differentiable.
 

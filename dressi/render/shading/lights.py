@@ -1,7 +1,7 @@
 """Lights: what each adds to the colour of a surface point. All light is linear.
 
-A light is a dataclass derived from ``LightSource``. The fields that it lists in ``parameters`` hold numbers, arrays or
-Variables, and gradients by them exist; ``render`` turns them into images. A new light is one class here or in a file beside.
+A light is a dataclass derived from ``LightSource``. The fields that it lists in ``parameters`` hold numbers,
+arrays or Variables, and gradients by them exist; ``render`` turns them into images.
 """
 
 from __future__ import annotations
@@ -109,9 +109,9 @@ class DirectLight(LightSource):
 
 @dataclass(frozen=True, eq=False)
 class Light(LightSource):
-    """Lambert's light for quick pictures: ``base * (ambient + colour * max(dot(normal, direction), 0))``, linear.
+    """Lambert's light: ``base * (ambient + colour * max(dot(normal, direction), 0))``, linear.
 
-    Metallic, roughness and other parameters of a material have no effect; take ``DirectionalLight`` for those.
+    Other parameters of a material have no effect; take ``DirectionalLight`` for those.
 
     >>> Light((0, 1, 0), colour=(1.0, 0.9, 0.8)).ambient
     0.1
@@ -148,8 +148,8 @@ class DirectionalLight(DirectLight):
     direction: Like
     """(3,), (N, 3) or VEC3: towards the light, in the world, of any length."""
     colour: Like = math.pi
-    """A number, (3,), FLOAT or VEC3: irradiance on a plane that faces the light, linear. With the default pi, a white
-    matt surface that faces the light has the colour 1."""
+    """A number, (3,), FLOAT or VEC3: irradiance on a plane that faces the light, linear. With the default pi,
+    a white matt surface that faces the light has the colour 1."""
     shadow: Shadow | None = None
     """How the mesh hides the light from itself; None: not at all."""
 
@@ -162,7 +162,7 @@ class DirectionalLight(DirectLight):
 
 @dataclass(frozen=True, eq=False)
 class PointLight(DirectLight):
-    """Light from one point, on any surface; it falls off with the squared distance. Differentiable in both fields.
+    """Light from one point, which falls off with the squared distance. Differentiable in both fields.
 
     >>> PointLight((0, 2, 0), intensity=(5.0, 5.0, 4.0)).position
     (0, 2, 0)
@@ -231,9 +231,9 @@ def lambert(
 ) -> Variable:
     """VEC3: ``albedo * (ambient + colour * max(dot(normal, direction), 0))``.
 
-    normal: VEC3, normalised here; 0 where there is no surface.  direction: VEC3 towards the light, in the space
-    of the normals, normalised here.  colour and ambient: FLOAT or VEC3. Arguments may be images, one value a
-    view, or constants. Differentiable in all of them.
+    normal: VEC3, normalised here; 0 where there is no surface.  direction: VEC3 towards the light, in the
+    space of the normals, normalised here.  colour and ambient: FLOAT or VEC3. Arguments may be images, one
+    value a view, or constants. Differentiable in all of them.
 
     >>> lambert(Variable(VEC3, (32, 32)), Variable(VEC3, (32, 32)), (0.0, 1.0, 0.0), ambient=0.1).shape
     (1, 32, 32, 3)

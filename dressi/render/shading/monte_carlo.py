@@ -42,7 +42,7 @@ class MapDistribution(NamedTuple):
     def of(cls, image: Variable) -> MapDistribution:
         """image: VEC3 (W, H), linear radiance, at least 0. The density is that of its luminance."""
         width, height = image.size
-        # Lookups are bilinear: the mean over a texel has an eighth of each neighbour. So dark texels beside the sun count.
+        # Lookups are bilinear, so the mean over a texel has an eighth of each neighbour.
         light = F.dot(F.stop_gradient(image), LUMINANCE)
         light = 0.75 * light + 0.125 * (F.shift(light, 1, 0, "repeat") + F.shift(light, -1, 0, "repeat"))
         light = 0.75 * light + 0.125 * (F.shift(light, 0, 1) + F.shift(light, 0, -1))
@@ -69,7 +69,7 @@ class MapDistribution(NamedTuple):
 
 
 def cumulative(x: Variable, axis: int) -> Variable:
-    """Sums of all texels up to each, along the columns (axis 0) or the rows (1), in as many steps as its extent has bits.
+    """Sums of all texels up to each along an axis, in as many steps as its extent has bits.
 
     >>> evaluate(cumulative(Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0]]), 0)).ravel().tolist()
     [1.0, 3.0, 6.0, 10.0, 15.0]
@@ -103,14 +103,14 @@ def _first_above(sums: Variable, u: Variable, row: Variable | None) -> Variable:
 
 @dataclass(frozen=True, eq=False)
 class MonteCarloEnvironment(MapLight):
-    """``Environment`` without approximation: the mean over random directions, unbiased. Its noise falls with their root.
+    """``Environment`` without approximation: the mean over random directions, unbiased.
 
-    map, rotation, intensity: as of ``Environment``.  samples: a pixel, 1 to 1024; an image of W x H takes textures of
-    ``samples`` times as many texels.  seed, step: INT; every step draws other directions, the same on all devices, so
-    that pictures of many steps average to a better one.
+    map, rotation, intensity: as of ``Environment``.  samples: a pixel, 1 to 1024; an image of W x H takes
+    textures of ``samples`` times as many texels.  seed, step: INT; every step draws other directions, the
+    same on all devices, so that pictures of many steps average to a better one.
 
-    Any surface is lit as its BSDF says; roughness of glTF materials below 0.045 is taken as that. Occlusion darkens them.
-    Differentiable in map, rotation, intensity and material at fixed directions. Raises InputError.
+    Roughness of glTF materials below 0.045 is taken as that. Occlusion darkens them. Differentiable in map,
+    rotation, intensity and material at fixed directions. Raises InputError.
 
     >>> sky = MonteCarloEnvironment(np.ones((8, 16, 3)), samples=64)
     >>> sky.samples
@@ -152,10 +152,10 @@ class MonteCarloEnvironment(MapLight):
         return at.surface.occluded(total)
 
 
-# Directions for the light that a surface reflects: of the map, of the cosine and of the microfacets, with one density.
+# Directions drawn by the map, by the cosine and by the microfacets, with one density.
 #
-# Veach and Guibas, "Optimally Combining Sampling Techniques for Monte Carlo Rendering" (1995): with the balance heuristic a
-# sample counts by one over the mean of all densities at it, no matter which of them drew it.
+# Veach and Guibas, "Optimally Combining Sampling Techniques for Monte Carlo Rendering" (1995): with the
+# balance heuristic a sample counts by one over the mean of all densities at it.
 
 BY_MAP = 0.5
 """The share of samples that are drawn from the map."""
@@ -198,9 +198,9 @@ def environment_samples(
 ) -> Samples:
     """``samples`` directions for every pixel: half by the map, the others by the surface.
 
-    to_world: MAT3 from the map to the world, None for the identity.  seed, step: INT, one texel; each step has other
-    numbers. The result has no derivatives: samples are detached, so that the mean of weight times integrand is unbiased, and
-    so are its derivatives at fixed samples. Raises InputError.
+    to_world: MAT3 from the map to the world, None for the identity.  seed, step: INT, one texel; each step
+    has other numbers. The result has no derivatives: samples are detached, so that the mean of weight times
+    integrand is unbiased, and so are its derivatives at fixed samples. Raises InputError.
     """
     grid = grid_of(samples)
     given = [frame.normal, frame.to_eye, *surface.variables()]

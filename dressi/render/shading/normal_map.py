@@ -1,7 +1,7 @@
 """Tangent-space normal maps: from a texel to a normal in the world.
 
-A texel (x, y, z) in [-1, 1] means ``normalize(x T + y B + z N)`` with the interpolated normal N, the interpolated tangent T
-and B = sign cross(N, T), neither orthogonalised nor normalised at the pixel: the convention of MikkTSpace and of glTF 2.0.
+A texel (x, y, z) in [-1, 1] means ``normalize(x T + y B + z N)`` with the interpolated normal N and tangent T
+and B = sign cross(N, T), not orthogonalised at the pixel: the convention of MikkTSpace and glTF 2.0.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ def mapped_normal(
 ) -> Variable:
     """VEC3: the unit normal in the world that a texel of a normal map means; 0 where the normal is 0.
 
-    texel: VEC3 in [-1, 1].  normal: VEC3, unit, interpolated.  tangent: VEC4, interpolated: direction of growing u, and in w
-    the sign of the bitangent.  scale: FLOAT factor of x and y. Differentiable in all of them.
+    texel: VEC3 in [-1, 1].  normal: VEC3, unit, interpolated.  tangent: VEC4, interpolated, with the sign of
+    the bitangent in w.  scale: FLOAT factor of x and y. Differentiable in all of them.
 
     >>> up, right = as_variable((0.0, 0.0, 1.0)), as_variable((1.0, 0.0, 0.0, 1.0))
     >>> evaluate(mapped_normal(as_variable((0.0, 1.0, 0.0)), up, right)).ravel().tolist()
@@ -34,11 +34,12 @@ def mapped_normal(
 def vertex_tangents(
     position: Variable, faces: Variable, uvs: Variable, uv_faces: Variable, normals: Variable | None = None
 ) -> Variable:
-    """VEC4 list, an entry for each of ``uvs``: unit tangents, the direction in which u grows, and the sign of the bitangent.
+    """VEC4 list, an entry for each of ``uvs``: unit tangents along growing u, and the sign of the bitangent.
 
-    position: VEC3 list.  faces: IVEC3 list.  uvs: VEC2 list.  uv_faces: IVEC3 list.  normals: VEC3 list like ``position``;
-    tangents are then orthogonal to them. The faces around an entry are weighted by their areas. For shapes that change;
-    ``Mesh.tangents`` gives those of MikkTSpace for a shape that does not. Differentiable in position, uvs and normals.
+    position: VEC3 list.  faces: IVEC3 list.  uvs: VEC2 list.  uv_faces: IVEC3 list.  normals: VEC3 list like
+    ``position``; tangents are then orthogonal to them. The faces around an entry are weighted by their areas.
+    For shapes that change; ``Mesh.tangents`` has those of MikkTSpace. Differentiable in position, uvs and
+    normals.
 
     >>> cube = primitives.cube()
     >>> vertex_tangents(cube.positions, cube.faces, cube.uvs, cube.uv_faces).shape

@@ -14,11 +14,11 @@ from ...errors import InputError
 from ..layers.moments import absorbance, mean, powers, share_before
 from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered, interpolate, rasterize_hard
 
-# Deep opacity: how much light comes through transparent surfaces to each point (deep opacity maps, Yuksel and Keyser 2008).
+# Deep opacity: how much light comes through transparent surfaces (Yuksel and Keyser 2008).
 #
-# A texel of the map does not hold one depth but the absorbance that the light meets on its way. Instead of bins along the way it
-# holds the total and four moments of the absorbance (``layers.moments``): two sums over all transparent fragments that the
-# light sees, in any order. The map shares the frame of the ``ShadowMap`` of the opaque surfaces.
+# A texel of the map does not hold one depth but the absorbance that the light meets on its way. It holds the
+# total and four moments of the absorbance (``layers.moments``): two sums over all transparent fragments that
+# the light sees, in any order. It shares the frame of the ``ShadowMap``.
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +29,8 @@ class DeepOpacity:
     total: Variable
     """VEC3, size x size: of all surfaces. Differentiable in their transmittance."""
     moments: Variable
-    """VEC4, size x size: its mean over the components, times the first four powers of the height in radii. Differentiable in
-    the transmittance and in the positions by the heights."""
+    """VEC4, size x size: its mean over the components, times the first four powers of the height in radii.
+    Differentiable in the transmittance and in the positions by the heights."""
 
     @classmethod
     def of(cls, shadow_map: ShadowMap, occluders: Occluders) -> DeepOpacity:
@@ -47,7 +47,8 @@ class DeepOpacity:
         return cls(shadow_map, total, mesh.summed(lambda face, z: powers(z * 2.0 - 1.0) * mean(lost(face))))
 
     def lit(self, point: Variable, normal: Variable) -> Variable:
-        """VEC3 in [0, 1]: how much light arrives. point, normal: VEC3, unit normal. Differentiable in the point."""
+        """VEC3 in [0, 1]: how much light arrives. point, normal: VEC3, unit normal. Differentiable in the
+        point."""
         uv, height = self.map.place(point, normal)
         total = F.sample(self.total, uv, "bilinear", "clamp")
         moments = F.sample(self.moments, uv, "bilinear", "clamp")
@@ -58,8 +59,8 @@ class DeepOpacity:
 def light_arriving(
     shadow: Shadow, occluders: Occluders, towards: Variable, at: tuple[Variable, Variable]
 ) -> Variable:
-    """FLOAT or VEC3 in [0, 1]: how much of a parallel light arrives at points with their unit normals, past opaque and through
-    transparent surfaces. towards: unit VEC3, the direction to the light."""
+    """FLOAT or VEC3 in [0, 1]: how much of a parallel light arrives at points with their unit normals, past
+    opaque and through transparent surfaces. towards: unit VEC3, the direction to the light."""
     solid = ShadowMap.of(shadow, occluders, towards)
     lit = solid.lit(*at)
     if occluders.fibres is not None:
@@ -67,10 +68,11 @@ def light_arriving(
     return lit if occluders.through is None else DeepOpacity.of(solid, occluders).lit(*at) * lit
 
 
-# Shadows of parallel light: the depths that the light sees, compared with those of surface points (Williams 1978), and the
-# results, not the depths, filtered (Reeves, Salesin and Cook 1987, "Rendering Antialiased Shadows with Depth Maps").
+# Shadows of parallel light: the depths that the light sees, compared with those of surface points (Williams
+# 1978), and the results, not the depths, filtered (Reeves, Salesin and Cook 1987, "Rendering Antialiased
+# Shadows with Depth Maps").
 #
-# The depth map is an image of the same graph: the mesh drawn from the light, orthographic, framed by the mesh itself.
+# The depth map is an image of the same graph: the mesh drawn orthographic from the light.
 
 LARGEST, WIDEST = 8192, 8
 """Of the map in texels, and of the filter."""
@@ -104,17 +106,17 @@ class Occluders:
 class Shadow:
     """How the shadow map of a light is made. Raises InputError.
 
-    size: texels along each side of the map.  softness: width of the filter in texels, from 1 to 8: shadows fade over about so
-    many.  bias: how far in texels points are moved along their normal before they are compared, and over what depth the
-    comparison goes from lit to dark. More than half of the softness keeps stripes away from lit surfaces; larger values take
-    shadows away near what casts them.
+    size: texels along each side of the map.  softness: width of the filter in texels, from 1 to 8: shadows
+    fade over about so many.  bias: how far in texels points are moved along their normal before they are
+    compared, and over what depth the comparison goes from lit to dark. More than half of the softness keeps
+    stripes away from lit surfaces; larger values take shadows away near what casts them.
 
-    Transparent surfaces let a part of the light through (``deep_opacity``), differentiable in their transmittance.
+    Transparent surfaces let light through (``DeepOpacity``), differentiable in their transmittance.
 
-    Differentiable in the point that the shadow falls on, and in the direction of the light and the positions through the
-    depths that are compared. Which face the light sees at a texel has no derivative, so neither has the border of a shadow
-    by what casts it and by the direction. Constants, too, are the frame of the map, which follows the bounding box of the
-    mesh, and in which texels a point moved along its normal lies.
+    Differentiable in the point that the shadow falls on, and in the direction of the light and the positions
+    through the depths that are compared. Which face the light sees at a texel has no derivative, so neither
+    has the border of a shadow by what casts it and by the direction. Constants, too, are the frame of the
+    map, which follows the bounding box of the mesh, and in which texels a point moved along its normal lies.
 
     >>> Shadow(512).softness
     3
@@ -185,8 +187,8 @@ class ShadowMap:
         return cls(shadow, frame, centre, radius, height, clip, front)
 
     def place(self, point: Variable, normal: Variable) -> tuple[Variable, Variable]:
-        """VEC2 and FLOAT: where the map shows a point, from 0 to 1, and its height in radii, moved by the bias. Differentiable
-        in the point."""
+        """VEC2 and FLOAT: where the map shows a point, from 0 to 1, and its height in radii, moved by the
+        bias. Differentiable in the point."""
         slack = self.radius * (2.0 * self.shadow.bias / self.shadow.size)
         local = (self.frame @ (point + normal * slack - self.centre)) / self.radius
         return local.xy * 0.5 + 0.5, local.z
@@ -197,7 +199,7 @@ class ShadowMap:
         texel = self.radius * (2.0 / count)
         slack = texel * self.shadow.bias
         local = self.frame @ (point + normal * slack - self.centre)
-        # What casts the shadow stays in its texels when the light turns; half of a motion would be worse than none.
+        # What casts the shadow stays in its texels when the light turns: half a motion is worse than none.
         across = F.stop_gradient(self.frame) @ (point + F.stop_gradient(normal) * slack - self.centre)
         place = (across.xy / self.radius * 0.5 + 0.5) * float(count) - 0.5 * width
         first = F.floor(F.stop_gradient(place))

@@ -1,7 +1,7 @@
 """Light under the skin: it enters, spreads, and leaves elsewhere.
 
-``profile`` how far it spreads, as sums of Gaussians; ``diffusion`` the irradiance of a mesh over its texture coordinates,
-spread by a profile, and light that comes through thin parts. ``bsdf.skin`` shows the result.
+``profile`` how far it spreads, as sums of Gaussians; ``diffusion`` the irradiance of a mesh over its texture
+coordinates, spread by a profile, and light that comes through thin parts. ``bsdf.skin`` shows the result.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = ["Profile", "burley", "diffused"]
 
 # The irradiance of a mesh over its texture coordinates, spread under the surface (d'Eon and Luebke 2007).
 #
-# The mesh is rasterized at its texture coordinates. Each texel gets the light that arrives there, times the square root of its
-# albedo. Each Gaussian of the profile is made from the one before it, along u and then along v, with steps that are as
-# long in the world as the surface is stretched there. Texels outside of the charts have no weight.
+# The mesh is rasterized at its texture coordinates. Each texel gets the light that arrives there, times the
+# square root of its albedo. Each Gaussian of the profile is made from the one before it, along u and then
+# along v, with steps scaled by the stretch of the surface. Texels outside of the charts have no weight.
 
 TAPS = 4
 """Samples to each side of a Gaussian."""
@@ -80,8 +80,8 @@ class UvSurface:
         size: int,
         normal_map: Variable | None = None,
     ) -> UvSurface:
-        """positions: (V, 3) or VEC3 list, in the world.  faces, uv_faces: (F, 3).  uvs: (U, 2), in [0, 1].  normal_map: VEC3 in
-        [-1, 1], in tangent space. Differentiable in the positions and the map."""
+        """positions: (V, 3) or VEC3 list, in the world.  faces, uv_faces: (F, 3).  uvs: (U, 2), in [0, 1].
+        normal_map: VEC3 in [-1, 1], in tangent space. Differentiable in the positions and the map."""
         face_count = len(faces) if isinstance(faces, np.ndarray) else faces.count or 0
         position, faces = as_list("positions", VEC3, positions), as_list("faces", IVEC3, faces)
         uvs, uv_faces = as_list("uvs", VEC2, uvs), as_list("uv_faces", IVEC3, uv_faces)
@@ -107,8 +107,9 @@ class UvSurface:
         return reduce(add, (light.reflected(at) for light in lights)) * self.inside
 
     def through(self, lights: Sequence[LightSource], profile: Profile) -> Variable | None:
-        """VEC3: light of those with a shadow map that comes through the mesh, over pi (Jimenez et al. 2010, "Real-Time Realistic
-        Skin Translucency"): by the thickness between the point and what the light meets first. None without such lights."""
+        """VEC3: light of those with a shadow map that comes through the mesh, over pi (Jimenez et al. 2010,
+        "Real-Time Realistic Skin Translucency"): by the thickness towards the light. None without such
+        lights."""
         parts = []
         for light in lights:
             if not isinstance(light, DirectionalLight) or light.shadow is None:
@@ -119,7 +120,7 @@ class UvSurface:
             uv, _ = shadow.place(self.point, -self.smooth)
             _, height = shadow.place(self.point, self.smooth * 0.0)
             thick = F.maximum(F.sample(shadow.height, uv, "bilinear", "clamp") - height * shadow.radius, 0.0)
-            # Light that meets a back first came through a hole of the mesh, and its way below the surface is not known.
+            # Light that meets a back first came through a hole of the mesh; its way is not known.
             entered = F.sample(shadow.front, uv, "bilinear", "clamp")
             back = entered * F.maximum(WRAP - F.dot(self.smooth, towards), 0.0)
             share = back * (1 / ((1 + WRAP) * np.pi))
@@ -127,8 +128,8 @@ class UvSurface:
         return reduce(add, parts) * self.inside if parts else None
 
     def spread(self, light: Variable, profile: Profile) -> Variable:
-        """VEC3: an image over the texture coordinates, spread by a profile. Differentiable in it, the positions and the
-        profile."""
+        """VEC3: an image over the texture coordinates, spread by a profile. Differentiable in it, the
+        positions and the profile."""
         size = light.size
         steps = [self._step(axis) for axis in (0, 1)]
         place = (F.to_float(F.pixel_coordinates(size)) + 0.5) * (1 / size[0])
@@ -190,14 +191,14 @@ def diffused(
     normal_map: Variable | None = None,
     thin: bool = True,
 ) -> Variable:
-    """VEC3 image over the texture coordinates: the light that leaves a mesh after it has spread below the surface, over pi, times
-    the square root of the albedo; the ``diffused`` light of a ``SkinBsdf``.
+    """VEC3 image over the texture coordinates: the light that leaves a mesh after it has spread below the
+    surface, over pi, times the square root of the albedo; the ``diffused`` light of a ``SkinBsdf``.
 
-    mesh: with texture coordinates in [0, 1], in one chart or several.  lights: as of ``render``.  profile: in units of the
-    world.  size: texels along each side.  positions: VEC3 list instead of those of the mesh, such as moved ones.  albedo: VEC3
-    image at the texture coordinates; by default the texture of the mesh.  normal_map: VEC3 in [-1, 1].  thin: whether lights with a
-    ``shadow`` shine through thin parts. Differentiable in the lights, the positions, the albedo, the map and the profile. Raises
-    InputError.
+    mesh: with texture coordinates in [0, 1], in one chart or several.  lights: as of ``render``.  profile: in
+    units of the world.  size: texels along each side.  positions: VEC3 list instead of those of the mesh,
+    such as moved ones.  albedo: VEC3 image at the texture coordinates; by default the texture of the mesh.
+    normal_map: VEC3 in [-1, 1].  thin: whether lights with a ``shadow`` shine through thin parts.
+    Differentiable in the lights, the positions, the albedo, the map and the profile. Raises InputError.
 
     >>> ball = primitives.pear(8, 6)
     >>> diffused(ball, DirectionalLight((0, 0, 1)), burley((0.1, 0.05, 0.02)), size=16).size
@@ -224,7 +225,7 @@ def diffused(
 
 
 def transmitted(profile: Profile, thickness: Variable) -> Variable:
-    """VEC3: the share of light that comes through a slab. thickness: FLOAT, in units of the world. Differentiable.
+    """VEC3: the share of light that comes through a slab. thickness: FLOAT, in the world. Differentiable.
 
     >>> evaluate(transmitted(Profile([1.0], [[0, 0, 0], [1, 1, 1]]), F.constant(0.0))).ravel().tolist()
     [1.0, 1.0, 1.0]
@@ -246,13 +247,14 @@ def _weight(profile: Profile, k: int) -> Variable:
 
 # How far light spreads under a surface: diffusion profiles as sums of Gaussians, which are separable.
 #
-# A profile R(r) is the radiant exitance at the distance r from a point that light enters, a density over the area (Jensen et al.
-# 2001). The normalised profile of Burley 2015, "Extending the Disney BRDF to a BSDF with Integrated Subsurface Scattering":
+# A profile R(r) is the radiant exitance at the distance r from a point that light enters, a density over the
+# area (Jensen et al. 2001). The normalised profile of Burley 2015, "Extending the Disney BRDF to a BSDF with
+# Integrated Subsurface Scattering":
 #
 #     R(r) = (exp(-r / d) + exp(-r / 3d)) / (8 pi d r),    within r: 1 - exp(-r / d) / 4 - 3 exp(-r / 3d) / 4
 #
-# Sums of Gaussians (d'Eon and Luebke 2007, "Advanced Techniques for Realistic Real-Time Skin Rendering") have its energy within
-# every radius to 1 %.
+# Sums of Gaussians (d'Eon and Luebke 2007, "Advanced Techniques for Realistic Real-Time Skin Rendering") have
+# its energy within every radius to 1 %.
 
 RATIO = 2.2
 """Of the deviation of a Gaussian to that of the one before it."""
@@ -266,9 +268,10 @@ EVEN = 50.0
 class Profile:
     """A sum of Gaussians over the plane, and light that does not move.
 
-    deviations: (K,) growing, in units of the world.  weights: (K + 1, 3), those of light that does not move first; red, green
-    and blue sum to 1 each where all light leaves again.  scale: a number or FLOAT of one texel that multiplies the deviations.
-    Weights and the scale may be Variables (VEC3, K + 1 rows as a list; FLOAT); differentiable in both. Raises InputError.
+    deviations: (K,) growing, in units of the world.  weights: (K + 1, 3), those of light that does not move
+    first; red, green and blue sum to 1 each where all light leaves again.  scale: a number or FLOAT of one
+    texel that multiplies the deviations. Weights and the scale may be Variables (VEC3, K + 1 rows as a list;
+    FLOAT); differentiable in both. Raises InputError.
 
     >>> Profile([1.0], [[0.5, 0.8, 1.0], [0.5, 0.2, 0.0]]).within(1e9).tolist()
     [1.0, 1.0, 1.0]
@@ -301,7 +304,7 @@ class Profile:
 def burley(distances: Sequence[float]) -> Profile:
     """The normalised profile of Burley.
 
-    distances: d of red, green and blue, in units of the world; skin has about (1.2, 0.5, 0.3) mm. Raises InputError.
+    distances: d of red, green and blue, in the world; skin: about (1.2, 0.5, 0.3) mm. Raises InputError.
 
     >>> profile = burley((1.0, 0.5, 0.25))
     >>> from dressi.render.shading.skin import burley_within

@@ -19,9 +19,9 @@ from ...ad.types import Access, Size
 class GgxKernel:
     """The lobe of GGX for a surface seen from straight above: D(h) V(l, v) n.l with v = n, not normalised.
 
-    alpha: squared roughness. spread: half the angle of a texel of the image, radians; the distribution is averaged over a
-    ring of that half width, so that lobes narrower than a texel keep the weight that they have in it. reach: the kernel is
-    0 beyond this angle, at most pi / 2.
+    alpha: squared roughness. spread: half the angle of a texel of the image, radians; the distribution is
+    averaged over a ring of that half width, so that lobes narrower than a texel keep the weight that they
+    have in it. reach: the kernel is 0 beyond this angle, at most pi / 2.
     """
 
     alpha: float
@@ -80,15 +80,16 @@ def _sine(x: str) -> str:
 
 
 class SphereFilter(Linear):
-    """Each texel of the output, of ``size``: the sum of all texels of the input times the kernel of the angle between them.
+    """Each texel of the output: the sum of all texels of the input times the kernel of the angle between.
 
         y(i) = sum over j of k(t) x(j),   t = sin^2(angle / 2) = sin^2(dv / 2) + sin v_i sin v_j sin^2(du / 2)
 
-    Input: FLOAT or VECn, an equirectangular image; a batch is filtered tile by tile. Texels are not weighted by their solid
-    angle. The kernel is symmetric, so the transpose is the same Function with the sizes exchanged: gradients are gathered.
+    Input: FLOAT or VECn, an equirectangular image; a batch is filtered tile by tile. Texels are not weighted
+    by their solid angle. The transpose is the same Function with the sizes exchanged.
 
-    rows: 0, or how many rows of the input make a partial sum. The partial sums of a texel lie in ``parts`` tiles behind each
-    other, so that a batch of N has N * ``parts`` tiles; made by the planner for devices on which long loops are slow.
+    rows: 0, or how many rows of the input make a partial sum. The partial sums of a texel lie in ``parts``
+    tiles behind each other, so that a batch of N has N * ``parts`` tiles; made for devices on which long
+    loops are slow.
     """
 
     fields = ("kernel", "size", "rows")
@@ -226,7 +227,7 @@ $y += line;
 def sphere_filter(x: Variable, kernel: Kernel, size: Size) -> Variable:
     """An equirectangular image convolved with a kernel of the angle: see ``SphereFilter``. Linear in x.
 
-    x: FLOAT or VECn, (W, H), each texel times its solid angle; the result has its type. size: (W, H) of the result.
+    x: FLOAT or VECn, (W, H), each texel times its solid angle. size: (W, H) of the result.
 
     >>> cosine = sphere_filter(solid_angles((32, 16)), CosineKernel(), (8, 4))
     >>> bool(abs(evaluate(cosine) - np.pi).max() < 0.05)
@@ -236,8 +237,8 @@ def sphere_filter(x: Variable, kernel: Kernel, size: Size) -> Variable:
 
 
 def solid_angles(size: Size) -> Variable:
-    """FLOAT (1, H): the solid angle of a texel in each row of an equirectangular image, steradians. Together with the
-    columns they add up to 4 pi; the image broadcasts over the columns when multiplied, and is widened here to (W, H).
+    """FLOAT (1, H): the solid angle of a texel in each row of an equirectangular image, steradians. All
+    texels add up to 4 pi.
 
     >>> bool(abs(evaluate(F.sum(solid_angles((8, 4)))).item() - 4 * np.pi) < 1e-6)
     True

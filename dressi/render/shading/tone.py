@@ -8,7 +8,7 @@ from ...ad.ops.pixel.constant import Like
 
 
 def exposed(light: Variable, stops: Like) -> Variable:
-    """VEC3: light times 2^stops. light: linear.  stops: FLOAT, one for all, one a view, or an image. Differentiable in both.
+    """VEC3: light times 2^stops. light: linear.  stops: FLOAT, one, one a view, or an image. Differentiable.
 
     >>> evaluate(exposed(as_variable(0.25), 1.0)).item()
     0.5
@@ -17,7 +17,7 @@ def exposed(light: Variable, stops: Like) -> Variable:
 
 
 def reinhard(light: Variable, white: Like = 1e6) -> Variable:
-    """Values in [0, 1) by Reinhard et al. (2002), equation 4: L (1 + L / white^2) / (1 + L), for each component.
+    """Values in [0, 1) by Reinhard et al. (2002), equation 4: L (1 + L / white^2) / (1 + L).
 
     light: linear, at least 0.  white: the least light that is shown as 1. Differentiable in both.
 
@@ -29,7 +29,7 @@ def reinhard(light: Variable, white: Like = 1e6) -> Variable:
 
 
 def aces(light: Variable) -> Variable:
-    """Values in [0, 1] by the fit of Narkowicz (2015) to the ACES film curve, for each component, clamped at 1.
+    """Values in [0, 1] by the fit of Narkowicz (2015) to the ACES film curve, clamped at 1.
 
     light: linear, at least 0. Differentiable.
 

@@ -43,8 +43,8 @@ class RenderWindow:
 
 
 class SurfaceContext(BaseContext):
-    """The context of a canvas into which Vulkan draws: keeps the handles of the window, and ends the drawing before
-    the window goes."""
+    """The context of a canvas into which Vulkan draws: keeps the handles of the window, and ends the drawing
+    before the window goes."""
 
     present_methods = ["screen"]
 

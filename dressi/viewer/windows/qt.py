@@ -43,8 +43,8 @@ _RGBA = QtGui.QImage.Format.Format_RGBA8888
 class QtCanvas(_Base):
     """A QWidget into which pictures come by a swapchain, or as copies where Qt's window is none for Vulkan.
 
-    parent: a QWidget or None. It is a Window, see ``dressi.viewer.canvas``: ``presenter`` shows pictures, ``poll`` calls
-    the handlers of events. A QApplication exists before.
+    parent: a QWidget or None. It is a Window, see ``dressi.viewer.canvas``: ``presenter`` shows pictures,
+    ``poll`` calls the handlers of events. A QApplication exists before.
     """
 
     _rc_canvas_group = _qt.QtCanvasGroup(None)

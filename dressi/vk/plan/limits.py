@@ -129,8 +129,7 @@ class DeviceLimits:
     )
     """Of storage buffers."""
     lazy_images: bool = _limit(False, lambda d: d.lazy_memory, tighter=max)
-    """Attachments that never leave their render pass need no memory. A profile can impose that on any
-    device."""
+    """Attachments that never leave their render pass need no memory. A profile can impose that on any device."""
     half_images: bool = _limit(True, lambda d: d.half_images, False)
     """Images of 16-bit floats can be used for all that those of 32 bits can."""
     filtered_images: bool = _limit(True, lambda d: d.offers("SAMPLED_IMAGE_FILTER_LINEAR"), False)

@@ -1,8 +1,9 @@
 """How surfaces reflect and transmit light: one class for each kind of surface, for every light.
 
-``bsdf`` the base class, and colours as they are; ``gltf`` the materials of glTF 2.0. A surface of one's own is one class: a
-dataclass derived from ``Bsdf`` with its table of parameters and ``reflected``. ``microfacet`` and ``albedo`` are parts of
-glTF's, and directions drawn for the light of a sky. ``hair`` are fibres, near and from afar; ``human`` is skin, eyes and teeth.
+``bsdf`` the base class, and colours as they are; ``gltf`` the materials of glTF 2.0. A surface of one's own
+is one class: a dataclass derived from ``Bsdf`` with its table of parameters and ``reflected``. ``microfacet``
+and ``albedo`` are parts of glTF's, and directions drawn for the light of a sky. ``hair`` are fibres, near and
+from afar; ``human`` is skin, eyes and teeth.
 """
 
 from .bsdf import Bsdf, Frame, Sky, SkyLight, UnlitBsdf

@@ -30,8 +30,8 @@ def looked_up(table: np.ndarray, vtype: VType, name: str, place: Variable) -> Va
 
 @cache
 def lobe_table(count: int) -> np.ndarray:
-    """(count, rows, columns, 4) float32: of each lobe of GGX (``split_sum``) the sine of its angle to the normal over the sine of that
-    of the eye, its level, and its weights by f0 and f90.
+    """(count, rows, columns, 4) float32: of each lobe of GGX (``split_sum``) the sine of its angle to the
+    normal over the sine of that of the eye, its level, and its weights by f0 and f90.
 
     Rows: roughness from 0 to 1.  Columns: square root of the cosine to the eye, from 0 to 1.
     """
@@ -44,8 +44,8 @@ def lobe_place(n_v: Variable, roughness: Like) -> Variable:
 
 
 def film_albedo(f0: Variable, cosine: Variable, roughness: Like) -> Variable:
-    """FLOAT: the share of even light that a film of GGX reflects to an eye at an angle, or of light from there to everywhere.
-    Differentiable.
+    """FLOAT: the share of even light that a film of GGX reflects to an eye at an angle, or of light from
+    there to everywhere. Differentiable.
 
     >>> [round(evaluate(film_albedo(F.constant(0.03), F.constant(0.1), r)).item(), 2) for r in (0.3, 0.6)]
     [0.34, 0.11]
@@ -57,9 +57,9 @@ def film_albedo(f0: Variable, cosine: Variable, roughness: Like) -> Variable:
 
 @cache
 def diffuse_table() -> np.ndarray:
-    """(1, ENTRIES) float64: the share of uniform light that a white dielectric reflects diffusely, by quadrature.
+    """(1, ENTRIES) float64: the diffuse albedo of a white dielectric, by quadrature.
 
-    Columns: the cosine to the eye, from 0 to 1. Gauss-Legendre in the cosine to the light, the mean of angles around it.
+    Columns: the cosine to the eye, from 0 to 1. Gauss-Legendre in the cosine to the light.
     """
     node, weight = np.polynomial.legendre.leggauss(48)
     n_l, weight = (node + 1) / 2, weight / 2
@@ -72,7 +72,7 @@ def diffuse_table() -> np.ndarray:
 
 
 def diffuse_albedo(normal: Variable, to_eye: Variable) -> Variable:
-    """FLOAT: the share of uniform light that a white dielectric reflects diffusely: the mean of 1 - F(v.h) over the cosine.
+    """FLOAT: the diffuse albedo of a white dielectric: the mean of 1 - F(v.h) over the cosine.
 
     >>> round(evaluate(diffuse_albedo(F.constant((0.0, 0.0, 1.0)), F.constant((0.0, 0.0, 1.0)))).item(), 2)
     0.96

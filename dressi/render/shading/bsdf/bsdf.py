@@ -20,7 +20,7 @@ from .microfacet import Grid, axes, by_cosine, by_ggx, ggx_pdf, passed, seen_fro
 Own = TypeVar("Own", bound="Bsdf")
 
 SAMPLES = Grid(8, 8)
-"""Directions of a pixel in the sum over a sky."""
+"""Directions of a pixel in the sum over a sky, for which images of as many texels a pixel are made."""
 
 
 class Frame(NamedTuple):
@@ -87,11 +87,12 @@ class Sky(Protocol):
 class Bsdf(ABC):
     """A kind of surface: how it reflects light. Base of ``GltfBsdf`` and of surfaces of one's own.
 
-    A surface is a dataclass whose fields are ``base`` and the parameters of its table, ``kind``. A user gives it as
-    ``render(mesh, material=Velvet(fuzz=0.3))``: its fields hold numbers, images at the UVs or Variables, and gradients by
-    them exist. Its methods see FLOAT and VEC3 Variables instead, the values at every pixel. ``reflected`` is all that has to
-    be there. ``sample`` and ``pdf`` make light from all around less noisy or blurred, ``environment`` replaces it by a
-    closed form. Numbers and arrays outside the range of their row raise InputError.
+    A surface is a dataclass whose fields are ``base`` and the parameters of its table, ``kind``. A user gives
+    it as ``render(mesh, material=Velvet(fuzz=0.3))``: its fields hold numbers, images at the UVs or
+    Variables, and gradients by them exist. Its methods see FLOAT and VEC3 Variables instead, the values at
+    every pixel. Only ``reflected`` is needed. ``sample`` and ``pdf`` make light from all around less noisy,
+    ``environment`` is a closed form of it. Numbers and arrays outside the range of their row raise
+    InputError.
 
     >>> from dataclasses import dataclass
     >>> from typing import Any
@@ -140,13 +141,13 @@ class Bsdf(ABC):
 
     @abstractmethod
     def reflected(self, frame: Frame, to_light: Variable) -> Variable:
-        """VEC3: the part of the radiance of a light in direction ``to_light`` that is sent to the eye: the BSDF times the
-        cosine, 0 for light from behind. to_light: unit VEC3."""
+        """VEC3: the part of the radiance of a light in direction ``to_light`` that is sent to the eye: the
+        BSDF times the cosine, 0 for light from behind. to_light: unit VEC3."""
 
     def environment(self, frame: Frame, sky: Sky) -> SkyLight:
-        """The light of a sky that is sent to the eye. Here: the mean over SAMPLES directions that ``sample`` draws evenly, of
-        the sky blurred over what each of them stands for (Krivanek and Colbert 2008, "Real-time Shading with Filtered
-        Importance Sampling"). Images of as many texels a pixel are made for it."""
+        """The light of a sky that is sent to the eye. Here: the mean over SAMPLES directions that ``sample``
+        draws evenly, of the sky blurred over what each of them stands for (Krivanek and Colbert 2008,
+        "Real-time Shading with Filtered Importance Sampling")."""
         here = [frame.normal, frame.to_eye, *self.variables()]
         width, height = (max(x.size[k] for x in here) for k in (0, 1))
         number = SAMPLES.numbers((width * SAMPLES.across, height * SAMPLES.down))
@@ -162,8 +163,8 @@ class Bsdf(ABC):
         return SkyLight(F.constant(0.0), SAMPLES.mean(value))
 
     def sample(self, frame: Frame, chosen: Variable, u: Variable, v: Variable) -> Variable:
-        """VEC3, unit, in the world: a direction that is drawn by three numbers in [0, 1), of which the first chooses a lobe.
-        No derivative is asked for. Here: by the cosine."""
+        """VEC3, unit, in the world: a direction that is drawn by three numbers in [0, 1), of which the first
+        chooses a lobe. No derivative is asked for. Here: by the cosine."""
         return axes(frame.normal) @ by_cosine(u, v)
 
     def pdf(self, frame: Frame, to_light: Variable) -> Variable:

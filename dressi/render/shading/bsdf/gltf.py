@@ -2,9 +2,9 @@
 
     f = mix(dielectric, metal, metallic) under a coat, with sheen on top          (glTF 2.0, appendix B)
 
-with the microfacets of ``microfacet``, f0 = mix(dielectric, base, metallic), f90 = 1
-and a dielectric of f0 = 0.04, or as KHR_materials_ior and KHR_materials_specular say. Everything is differentiable in every
-field and direction.
+with the microfacets of ``microfacet``, f0 = mix(dielectric, base, metallic), f90 = 1 and a dielectric of f0 =
+0.04, or as KHR_materials_ior and KHR_materials_specular say. Everything is differentiable in every field and
+direction.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .microfacet import DIELECTRIC, LEAST_COSINE, alpha_of, ggx, schlick, smith
 
 @dataclass(frozen=True, eq=False)
 class GltfBsdf(Bsdf):
-    """A glTF material at every pixel: what its maps and factors give there. FLOAT or VEC3 Variables, None for what is not
-    there (``materials.gltf`` says what they are).
+    """A glTF material at every pixel: what its maps and factors give there. FLOAT or VEC3 Variables, None for
+    what is not there (``materials.gltf`` says what they are).
 
     >>> GltfBsdf.of(base=(0.8, 0.2, 0.2), metallic=0.0, roughness=0.5).f0.vtype
     VEC3
@@ -114,8 +114,8 @@ class GltfBsdf(Bsdf):
         return F.select(lit, value * n_l, 0.0)
 
     def transmittance(self, frame: Frame) -> Variable | None:
-        """KHR_materials_transmission of a thin surface: what enters, tinted, neither refracted nor blurred, under the
-        layers."""
+        """KHR_materials_transmission of a thin surface: what enters, tinted, neither refracted nor blurred,
+        under the layers."""
         if self.transmission is None:
             return None
         n_v = F.clamp(frame.n_v, 0.0, 1.0)
@@ -139,8 +139,8 @@ class GltfBsdf(Bsdf):
         return F.constant(0.0) if self.clearcoat_roughness is None else self.clearcoat_roughness
 
     def _coat_share(self, frame: Frame) -> Variable:
-        """FLOAT: what the clear layer reflects, by the angle between its normal and the eye: KHR_materials_clearcoat does not
-        ask its microfacets, so that light and emission from below pass alike."""
+        """FLOAT: what the clear layer reflects. KHR_materials_clearcoat takes the angle of its normal, not of
+        microfacets, so that light and emission pass alike."""
         normal = frame.normal if self.clearcoat_normal is None else self.clearcoat_normal
         cosine = F.abs(F.dot(normal, frame.to_eye))
         return as_variable(self.clearcoat) * schlick(F.constant(DIELECTRIC), cosine)
@@ -148,8 +148,8 @@ class GltfBsdf(Bsdf):
     # ---- light from all around
 
     def environment(self, frame: Frame, sky: Sky) -> SkyLight:
-        """What is below a layer is darkened as for even light. Sheen reflects what the surface gathers from all sides, for
-        its lobe is wide."""
+        """What is below a layer is darkened as for even light. Sheen reflects what the surface gathers from
+        all sides, for its lobe is wide."""
         normal, to_eye = frame.normal, frame.to_eye
         diffuse = self.diffuse * sky.diffuse(normal, to_eye)
         if not (self.ior is None and self.specular is None and self.specular_color is None):
@@ -193,7 +193,7 @@ class GltfBsdf(Bsdf):
         return lobes_pdf(frame, self._alphas(), to_light)
 
 
-# Sheen, as of cloth (KHR_materials_sheen): Charlie's distribution with the visibility of Neubelt and Pettineo.
+# Sheen, as of cloth (KHR_materials_sheen): Charlie's distribution, Neubelt and Pettineo's visibility.
 
 LEAST_ROUGHNESS = 0.07
 """Smaller roughness is taken as this: the lobe has no width that a pixel could show."""
@@ -202,7 +202,8 @@ TABLE = 32
 
 
 def charlie(n_h: Variable, roughness: Variable) -> Variable:
-    """FLOAT: the distribution of sheen (Estevez and Kulla 2017), (2 + 1/a) sin^(1/a) / (2 pi), a the squared roughness.
+    """FLOAT: the distribution of sheen (Estevez and Kulla 2017), (2 + 1/a) sin^(1/a) / (2 pi), a =
+    roughness^2.
 
     n_h: cosine between normal and half vector. Differentiable in both.
 
@@ -249,8 +250,8 @@ def sheen_albedo(cosine: Variable, roughness: Variable) -> Variable:
 
 @cache
 def cover_table() -> np.ndarray:
-    """(TABLE, TABLE) float64: the mean over even light, weighted by the cosine to it, of the larger of the albedos to the eye and
-    to the light. Rows and columns as of ``albedo_table``.
+    """(TABLE, TABLE) float64: the mean over even light, weighted by the cosine to it, of the larger of the
+    albedos to the eye and to the light. Rows and columns as of ``albedo_table``.
     """
     albedo, axis = albedo_table(), np.linspace(0, 1, TABLE)
     # Midpoints of the squared cosine have equal weights.
@@ -260,7 +261,7 @@ def cover_table() -> np.ndarray:
 
 
 def sheen_cover(cosine: Variable, roughness: Variable) -> Variable:
-    """FLOAT: the share of even light that white sheen keeps from what is below: ``under_sheen``, for a matt surface.
+    """FLOAT: the share of even light that white sheen keeps from a matt surface below (``under_sheen``).
 
     cosine: between the normal and the eye.  roughness: in [0, 1]. Differentiable in both.
 
@@ -281,8 +282,8 @@ def under_sheen(
 ) -> Variable:
     """VEC3: the BRDF with a layer of sheen; what is below is scaled down by what the sheen reflects.
 
-    below: VEC3 BRDF without sheen.  sheen: VEC3 colour.  rough: FLOAT, at least LEAST_ROUGHNESS. Cosines must be
-    positive.
+    below: VEC3 BRDF without sheen.  sheen: VEC3 colour.  rough: FLOAT, at least LEAST_ROUGHNESS. Cosines must
+    be positive.
     """
     visibility = 0.25 / (n_l + n_v - n_l * n_v)
     albedo = F.maximum(sheen_albedo(n_v, rough), sheen_albedo(n_l, rough))

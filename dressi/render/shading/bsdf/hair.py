@@ -2,12 +2,12 @@
 
     S(light, eye) cos = sum over p = R, TT, TRT, and all longer ways, of M_p(theta_l, theta_e) A_p(h) N_p(phi, h)
 
-(Marschner et al. 2003), with the lobes of Chiang et al. 2016, "A Practical and Controllable Hair and Fur Model for
-Production Path Tracing": theta are angles to the plane across the fibre, phi is the angle between both directions around it, and
-h in [-1, 1] where the ray meets the fibre. M_p is the von Mises-Fisher lobe of d'Eon et al. 2011, normalised over
-directions of light, N_p a logistic curve trimmed to the circle, A_p Fresnel's and Beer's law. Without absorption the A_p sum
-to 1: all light leaves, none is added. The model is not reciprocal: scales tilt the lobes, and A_p and N_p follow from
-the direction of the eye alone.
+(Marschner et al. 2003), with the lobes of Chiang et al. 2016, "A Practical and Controllable Hair and Fur
+Model for Production Path Tracing": theta are angles to the plane across the fibre, phi is the angle between
+both directions around it, and h in [-1, 1] where the ray meets the fibre. M_p is the von Mises-Fisher lobe of
+d'Eon et al. 2011, normalised over directions of light, N_p a logistic curve trimmed to the circle, A_p
+Fresnel's and Beer's law. Without absorption the A_p sum to 1: all light leaves, none is added. The model is
+not reciprocal: scales tilt the lobes, and A_p and N_p follow from the direction of the eye alone.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class Ways(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class HairBsdf(Bsdf):
-    """A fibre of hair; ``reflected`` is the light of one direction, from all around it, that the fibre sends to the eye.
+    """A fibre of hair; ``reflected`` is the light of any direction that it sends to the eye.
 
-    melanin, redness, longitudinal, azimuthal, ior, tilt: numbers, images at the UVs, or Variables; differentiable. The fibre
-    runs along u of the texture coordinates. The colour of the mesh has no effect. On strands (``draw_strands``) the shader
-    is ``Marschner(HairBsdf(...), direction)``.
+    melanin, redness, longitudinal, azimuthal, ior, tilt: numbers, images at the UVs, or Variables;
+    differentiable. The fibre runs along u of the texture coordinates. The colour of the mesh has no effect.
+    On strands (``draw_strands``) the shader is ``Marschner(HairBsdf(...), direction)``.
 
     >>> dark, light = (HairBsdf.of(melanin=x) for x in (0.9, 0.2))
     >>> along, up = F.constant((1.0, 0.0, 0.0)), F.constant((0.0, 0.0, 1.0))
@@ -133,8 +133,8 @@ class HairBsdf(Bsdf):
     def around(self, sine_eye: Variable, phi: Variable, offset: Variable) -> Ways:
         """VEC3s, that of R FLOAT: A_p N_p of each way; the rest is even around the fibre.
 
-        sine_eye: FLOAT.  phi: FLOAT, radians, the angle around the fibre from the eye to the light.  offset: FLOAT, h.
-        Differentiable.
+        sine_eye: FLOAT.  phi: FLOAT, radians, the angle around the fibre from the eye to the light.  offset:
+        FLOAT, h. Differentiable.
         """
         ways, refracted = self.attenuation(sine_eye, offset)
         entered = F.asin(F.clamp(offset, -1.0, 1.0))
@@ -165,8 +165,8 @@ class HairBsdf(Bsdf):
     def scattered(
         self, sine_light: Variable, sine_eye: Variable, phi: Variable, offset: Variable
     ) -> Variable:
-        """VEC3: S times the cosine of the light to the plane across the fibre, a density over solid angle. Arguments as of
-        ``along`` and ``around``. Differentiable in all."""
+        """VEC3: S times the cosine of the light to the plane across the fibre, a density over solid angle.
+        Arguments as of ``along`` and ``around``. Differentiable in all."""
         m, n = self.along(sine_light, sine_eye), self.around(sine_eye, phi, offset)
         return n.tt * m.tt + n.trt * m.trt + n.rest * m.rest + F.vec3(n.r * m.r)
 
@@ -191,7 +191,7 @@ class HairBsdf(Bsdf):
 
 
 def trimmed_logistic(x: Variable, scale: Variable) -> Variable:
-    """FLOAT: the logistic curve of the angle x, cut off at -pi and pi, where it starts again, and scaled to an integral of 1.
+    """FLOAT: the logistic curve of the angle x, periodic, trimmed to [-pi, pi], with an integral of 1.
 
     x: FLOAT, radians.  scale: FLOAT, radians. Differentiable in both.
 
@@ -204,8 +204,8 @@ def trimmed_logistic(x: Variable, scale: Variable) -> Variable:
 
 
 def fresnel(cosine: Variable, ior: Variable) -> Variable:
-    """FLOAT: what a dielectric reflects of unpolarised light. cosine: to the normal, outside, at least 0.  ior: FLOAT, at
-    least 1. Differentiable in both.
+    """FLOAT: what a dielectric reflects of unpolarised light. cosine: to the normal, outside, at least 0.
+    ior: FLOAT, at least 1. Differentiable in both.
 
     >>> round(evaluate(fresnel(as_variable(1.0), as_variable(1.5))).item(), 4)
     0.04
@@ -306,10 +306,10 @@ def _asymptotic(x: np.ndarray, order: int) -> np.ndarray:
 
 # Hair from afar: a fibre that is thinner than a pixel shows the mean over its width.
 #
-# What a way of light does around the fibre is tabled once a step, by the cosine of the eye to the plane across the fibre and
-# by the angle around it. The tables are images of the graph, differentiable in the parameters of the hair. From them, too, come
-# the means over half circles that many fibres scatter forward and backward (dual scattering; Zinke et al. 2008, "Dual
-# Scattering Approximation for Fast Multiple Scattering in Hair").
+# What a way of light does around the fibre is tabled once a step, by the cosine of the eye to the plane
+# across the fibre and by the angle around it. The tables are images of the graph, differentiable in the
+# parameters of the hair. They also give the means over half circles of dual scattering (Zinke et al. 2008,
+# "Dual Scattering Approximation for Fast Multiple Scattering in Hair").
 
 ANGLES, COSINES, OFFSETS = 128, 32, 32
 """Entries of tables, and rays across the width of a fibre."""
@@ -338,8 +338,8 @@ class Directions(NamedTuple):
 class FarHair:
     """A fibre of hair, the mean over its width.
 
-    hair: numbers and Variables of one texel: all fibres are alike.  angles, cosines: entries of the tables.  offsets: rays
-    across the width. Raises InputError for images.
+    hair: numbers and Variables of one texel: all fibres are alike.  angles, cosines: entries of the tables.
+    offsets: rays across the width. Raises InputError for images.
 
     >>> at = Directions(F.constant(0.0), F.constant(0.0), F.constant(1.0))
     >>> FarHair(HairBsdf.of(melanin=0.2)).scattered(at).vtype
@@ -360,8 +360,8 @@ class FarHair:
 
     @cached_property
     def _tables(self) -> tuple[Variable, Variable, Variable]:
-        """VEC4 and VEC3, angles x cosines: TT with R as the fourth component, and TRT. The angle is that of the light from the
-        eye, from 0 to pi. VEC3, 1 x cosines: the rest, which is even around the fibre."""
+        """VEC4 and VEC3, angles x cosines: TT with R as the fourth component, and TRT. The angle is that of
+        the light from the eye, from 0 to pi. VEC3, 1 x cosines: the rest, which is even around the fibre."""
         place = F.pixel_coordinates((self.angles * self.offsets, self.cosines))
         number = F.mod(place.x, self.offsets)
         angle = F.to_float((place.x - number) / self.offsets) + 0.5
@@ -380,8 +380,8 @@ class FarHair:
 
     @cached_property
     def _halves(self) -> tuple[Variable, Variable, Variable, Variable]:
-        """1 x cosines. VEC3s: what is sent backward and forward of the light, and how unevenly: the first Fourier coefficient
-        around the fibre. VEC2: the variances along the fibre of what is sent backward and forward."""
+        """1 x cosines. VEC3s: light sent backward and forward, and the first Fourier coefficient around the
+        fibre. VEC2: the variances along the fibre, backward and forward."""
         tt, trt, rest = self._tables
         r = F.vec3(tt.w)
         total = tt.xyz + trt + r + rest
@@ -407,18 +407,18 @@ class FarHair:
         return backward + forward
 
     def passing(self, sine_light: Variable, crossed: Variable) -> tuple[Variable, Variable]:
-        """FLOAT and VEC3: how much of a light meets no fibre before this one, and how much is sent on by all it meets, which are
-        ``crossed`` on average (Poisson)."""
+        """FLOAT and VEC3: how much of a light meets no fibre before this one, and how much is sent on by all
+        it meets, which are ``crossed`` on average (Poisson)."""
         direct = F.exp(-crossed)
         return direct, F.exp((self._means(sine_light)[1] - 1.0) * crossed) - direct
 
     def among_others(self, at: Directions, crossed: Variable) -> Variable:
-        """VEC3: the light of one direction that comes to the eye from a fibre behind ``crossed`` (FLOAT) others: directly, sent
-        on by those before it, and sent back by those behind it. Differentiable."""
+        """VEC3: the light of one direction that comes to the eye from a fibre behind ``crossed`` (FLOAT)
+        others: directly, sent on by those before it, and sent back by those behind it. Differentiable."""
         backward, forward, uneven, variances = self._means(at.sine_light)
         direct, sent = self.passing(at.sine_light, crossed)
         back_width, on_width = variances.x, variances.y
-        # Light that was sent on comes from half of the circle, and has spread by the lobes of each fibre that it met.
+        # Light sent on comes from half of the circle, spread by the lobes of each fibre that it met.
         mean = F.maximum(crossed * F.sum_components(forward) * (1 / 3), 1e-3)
         met = mean / (1.0 - F.exp(-mean))
         even = (backward + forward) * (0.5 / math.pi) + uneven * (at.cosine_phi * (2 / math.pi))
@@ -440,7 +440,7 @@ class FarHair:
 
 
 def gaussian(at: Directions, variance: Variable) -> Variable:
-    """FLOAT: a lobe along the fibre around the mirrored direction, over the sines of the light; its integral is 1 for small
-    variances."""
+    """FLOAT: a lobe along the fibre around the mirrored direction, over the sines of the light; its integral
+    is 1 for small variances."""
     away = F.square(at.sine_light + at.sine_eye)
     return F.exp(away * -0.5 / variance) / F.sqrt(variance * (2 * math.pi))

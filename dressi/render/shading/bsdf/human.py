@@ -2,7 +2,7 @@
 
     f = mix(GGX(roughness), GGX(second_roughness), second)  +  what enters, times what leaves, of the light below
 
-Without ``diffused`` the light below stays where it enters, as in a matt surface. ``shading.skin.diffused`` spreads it.
+Without ``diffused`` (``shading.skin``), which spreads it, the light below stays where it enters.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SKIN = MaterialKind(
 class SkinBsdf(Bsdf):
     """Skin, by two lobes of GGX over diffuse reflection, which ``diffused`` replaces.
 
-    Numbers, images at the UVs, or Variables; differentiable in all. detail: a normal map of what is too fine for the mesh.
+    Numbers, images at the UVs, or Variables; differentiable in all. detail: a normal map.
 
     >>> up = F.constant((0.0, 0.0, 1.0))
     >>> skin = SkinBsdf.of((0.8, 0.5, 0.4))
@@ -81,7 +81,7 @@ class SkinBsdf(Bsdf):
         return value + self.base * (self.enters(n_l) * self.enters(frame.n_v) * n_l * (1 / math.pi))
 
     def enters(self, cosine: Variable) -> Variable:
-        """FLOAT: the share of light that neither lobe reflects, on its way in or out at an angle to the normal."""
+        """FLOAT: the share of light that neither lobe reflects, on its way in or out."""
         first, second = (film_albedo(self._f0, cosine, r) for r in self._roughnesses)
         return 1.0 - F.mix(first, second, self.second)
 
@@ -122,8 +122,8 @@ class SkinBsdf(Bsdf):
 #
 #     f = GGX of a smooth film  +  what leaves of a diffuse lobe that reaches beyond the terminator, farthest for red light
 #
-# ``lips`` is how much of the light from all around comes through the mouth: that of an elliptic opening (``between_lips``). From
-# elsewhere comes ``glow``, light that the inside of the mouth has reflected any number of times (``inside_mouth``).
+# ``lips`` is how much of the light from all around comes through the mouth: that of an elliptic opening
+# (``between_lips``). The rest is ``glow``, light reflected inside of the mouth (``inside_mouth``).
 
 F0_TEETH = 0.05
 """Reflection of enamel, of an index of refraction of 1.6, at normal incidence."""
@@ -144,7 +144,7 @@ TEETH = MaterialKind(
 
 @dataclass(frozen=True, eq=False)
 class TeethBsdf(Bsdf):
-    """Teeth; ``base`` is the colour of the enamel. Numbers, images at the UVs, or Variables; differentiable in all.
+    """Teeth; ``base`` is the colour of the enamel. Numbers, images at the UVs or Variables; differentiable.
 
     >>> up = F.constant((0.0, 0.0, 1.0))
     >>> TeethBsdf.of((0.8, 0.75, 0.65)).reflected(Frame(up, up), up).vtype
@@ -163,8 +163,8 @@ class TeethBsdf(Bsdf):
         return film(frame.normal, frame.to_eye, to_light, F0_TEETH, self.roughness)
 
     def wrapped(self, cosine: Variable) -> Variable:
-        """VEC3: the cosine c of a light, spread beyond the terminator by ``scatter`` w: 3/2 max(c + w, 0)^2 / (1 + w)^3, whose
-        integral over the sphere is pi."""
+        """VEC3: the cosine c of a light, spread beyond the terminator by ``scatter`` w: 3/2 max(c + w, 0)^2 /
+        (1 + w)^3, whose integral over the sphere is pi."""
         w = F.clamp(self.scatter, 0.0, 1.0)
         c = F.vec3(cosine)
         return F.square(F.maximum(c + w, 0.0)) / F.square(1.0 + w) * (1.5 / (1.0 + w))
@@ -190,8 +190,8 @@ class TeethBsdf(Bsdf):
 def inside_mouth(irradiance: Variable, colour: Like, opening: float) -> Variable:
     """VEC3: the radiance of the inside of a mouth, as of an integrating sphere: E o c / (pi (1 - c (1 - o))).
 
-    irradiance: VEC3, E, of the opening.  colour: VEC3, c, albedo of the walls, below 1.  opening: o, its share of the surface.
-    Differentiable.
+    irradiance: VEC3, E, of the opening.  colour: VEC3, c, albedo of the walls, below 1.  opening: o, its
+    share of the surface. Differentiable.
 
     >>> round(evaluate(inside_mouth(F.constant((math.pi,) * 3), (0.5,) * 3, 0.2)).max().item(), 4)
     0.1667
@@ -203,11 +203,11 @@ def inside_mouth(irradiance: Variable, colour: Like, opening: float) -> Variable
 def between_lips(
     point: Variable, centre: Variable, right: Variable, down: Variable, ahead: Variable
 ) -> Variable:
-    """FLOAT in [0, 1]: how much of the light from all around comes to a point through an elliptic opening between lips: its
-    projected solid angle over pi, by a disc of the same area.
+    """FLOAT in [0, 1]: how much of the light from all around comes to a point through an elliptic opening
+    between lips: its projected solid angle over pi, by a disc of the same area.
 
-    point: VEC3.  centre: VEC3, of the opening.  right, down: VEC3, its half axes.  ahead: VEC3, unit, out of the mouth.
-    Differentiable in all.
+    point: VEC3.  centre: VEC3, of the opening.  right, down: VEC3, its half axes.  ahead: VEC3, unit, out of
+    the mouth. Differentiable in all.
 
     >>> o, x, y, z = (F.constant(tuple(v)) for v in np.vstack([np.zeros(3), np.eye(3)]).tolist())
     >>> round(evaluate(between_lips(z * -1.0, o, x, y, z)).item(), 2)
@@ -223,10 +223,11 @@ def between_lips(
 
 # Eyes: a wet cornea over an iris at depth, and the sclera.
 #
-# The eye ball has a radius of 1 and looks along ``gaze``. On its front lies the cornea, a part of a smaller sphere, which meets the
-# ball at the limbus. The ray from the viewer is refracted there and meets the plane of the iris; so is the light, which the
-# cornea gathers on the side of the iris that is turned away from it: the irradiance is that of the rays that arrive at a point of
-# the iris, found by following them back, divided by how much the cornea has spread them (a caustic).
+# The eye ball has a radius of 1 and looks along ``gaze``. On its front lies the cornea, a part of a smaller
+# sphere, which meets the ball at the limbus. The ray from the viewer is refracted there and meets the plane
+# of the iris; so is the light, which the cornea gathers on the side of the iris that is turned away from it:
+# the irradiance is that of the rays that arrive at a point of the iris, found by following them back, divided
+# by how much the cornea has spread them (a caustic).
 
 CORNEA = 0.68
 """Radius of the cornea: 7.8 mm of an eye ball of 11.5 mm."""
@@ -263,8 +264,8 @@ EYE = MaterialKind(
 class EyeBsdf(Bsdf):
     """An eye; ``base`` is the colour of the sclera. Give ``place`` as an image at the UVs (``eye_places``).
 
-    Numbers, images at the UVs, or Variables; differentiable in all. The iris is not reciprocal: the cornea spreads light
-    on its way in and the view on its way out.
+    Numbers, images at the UVs, or Variables; differentiable in all. The iris is not reciprocal: the cornea
+    spreads light on its way in and the view on its way out.
 
     >>> ahead = F.constant((0.0, 0.0, 1.0))
     >>> eye = EyeBsdf.of((0.8, 0.8, 0.8), (0.3, 0.0), (0.0, 0.0, 1.0))
@@ -332,8 +333,8 @@ class EyeBsdf(Bsdf):
         return enters * free / area
 
     def through(self, entry: Variable, direction: Variable) -> Variable:
-        """VEC2: where a ray meets the plane of the iris. entry: VEC2, where it meets the cornea.  direction: VEC3, unit, from which
-        it comes, in the axes of the eye. Differentiable."""
+        """VEC2: where a ray meets the plane of the iris. entry: VEC2, where it meets the cornea.  direction:
+        VEC3, unit, from which it comes, in the axes of the eye. Differentiable."""
         bent = bend(direction, self._normal(entry), self.ior)
         fall = self._height(entry) - (self._top - self.depth)
         return entry + bent.xy * (fall / F.maximum(-bent.z, 0.2))
@@ -385,8 +386,8 @@ class EyeBsdf(Bsdf):
 
 
 def bend(direction: Variable, normal: Variable, ior: Like) -> Variable:
-    """VEC3: the unit direction in which a ray goes on inside. direction: VEC3, unit, from which it comes.  normal: VEC3, unit,
-    outward.  ior: FLOAT, of the inside. Differentiable.
+    """VEC3: the unit direction in which a ray goes on inside. direction: VEC3, unit, from which it comes.
+    normal: VEC3, unit, outward.  ior: FLOAT, of the inside. Differentiable.
 
     >>> up = F.constant((0.0, 0.0, 1.0))
     >>> evaluate(bend(up, up, 1.5)).ravel().tolist()

@@ -26,13 +26,13 @@ LEAST_COSINE = 1e-4
 
 
 def ggx(n_h: Variable, alpha: Variable) -> Variable:
-    """FLOAT: the GGX distribution of microfacet normals. n_h: cosine of the half vector.  alpha: squared roughness.
+    """FLOAT: the GGX distribution. n_h: cosine of the half vector.  alpha: squared roughness.
 
     >>> round(evaluate(ggx(as_variable(1.0), as_variable(0.5))).item(), 4)
     1.2732
     """
     squared = alpha * alpha
-    # 1 - (n.h)^2 (1 - a^2) loses all digits where n.h is near 1 and alpha small: then (1 - n.h) (1 + n.h) is exact.
+    # 1 - (n.h)^2 (1 - a^2) loses all digits at small angles and alphas; (1 - n.h) (1 + n.h) does not.
     inside = (1.0 - n_h) * (1.0 + n_h) + n_h * n_h * squared
     return squared / (inside * inside * math.pi)
 
@@ -49,8 +49,8 @@ def smith(n_l: Variable, n_v: Variable, alpha: Variable) -> Variable:
 
 
 def schlick(f0: Variable, cosine: Variable, f90: Like = 1.0) -> Variable:
-    """VEC3 or FLOAT: Fresnel's reflection by Schlick. f0, f90: at normal and at grazing incidence.  cosine: between direction
-    and half vector.
+    """VEC3 or FLOAT: Fresnel's reflection by Schlick. f0, f90: at normal and at grazing incidence.  cosine:
+    between direction and half vector.
 
     >>> round(evaluate(schlick(as_variable(0.04), as_variable(0.0))).item(), 4)
     1.0
@@ -70,8 +70,8 @@ def alpha_of(roughness: Like) -> Variable:
 
 
 def film(normal: Variable, to_eye: Variable, to_light: Variable, f0: Like, roughness: Like) -> Variable:
-    """FLOAT: what a film reflects of a light, times the cosine; 0 from behind. normal, to_eye, to_light: unit VEC3. f0: reflection
-    at normal incidence. Differentiable in all.
+    """FLOAT: what a film reflects of a light, times the cosine; 0 from behind. normal, to_eye, to_light: unit
+    VEC3. f0: reflection at normal incidence. Differentiable in all.
 
     >>> up = F.constant((0.0, 0.0, 1.0))
     >>> round(evaluate(film(up, up, up, 0.04, 0.5)).item(), 4)
@@ -116,7 +116,9 @@ class Grid(NamedTuple):
 
 
 def axes(n: Variable) -> Variable:
-    """MAT3: from axes with z along the normal to the world; Duff et al., "Building an Orthonormal Basis, Revisited" (2017).
+    """MAT3: from axes with z along the normal to the world.
+
+    Duff et al., "Building an Orthonormal Basis, Revisited" (2017).
 
     >>> evaluate(axes(F.constant((0.0, 1.0, 0.0))))[0, 0, 0, :, 2].tolist()
     [0.0, 1.0, 0.0]
@@ -143,8 +145,8 @@ def by_cosine(u: Variable, v: Variable) -> Variable:
 
 
 def by_ggx(eye: Variable, alpha: Variable, u: Variable, v: Variable) -> Variable:
-    """VEC3 around +z, as ``eye``: mirrored at a visible microfacet; Dupuy and Benyoub, "Sampling Visible GGX Normals with
-    Spherical Caps" (2023)."""
+    """VEC3 around +z, as ``eye``: mirrored at a visible microfacet; Dupuy and Benyoub, "Sampling Visible GGX
+    Normals with Spherical Caps" (2023)."""
     stretched = F.normalize(F.vec3(eye.x * alpha, eye.y * alpha, eye.z))
     angle, z = u * (2 * math.pi), (1.0 - v) * (1.0 + stretched.z) - stretched.z
     radius = F.sqrt(F.clamp(1.0 - z * z, 0.0, 1.0))

@@ -1,10 +1,11 @@
 """Device memory for images and buffers: few allocations, each shared by many of them.
 
-A driver may allow as few as 4096 allocations, and each costs a system call. Memory is therefore allocated in blocks.
-A block has one memory type and serves either images or buffers, never both, so ``bufferImageGranularity`` is kept
-without looking at neighbours. An image or a buffer gets a range of a block; when it is destroyed the range is used
-again, and a block without ranges is freed. A new block is a quarter of what its kind of memory holds already, between
-``FIRST_BLOCK`` and ``LARGEST_BLOCK``, so little is wasted and the number of blocks stays small.
+A driver may allow as few as 4096 allocations, and each costs a system call. Memory is therefore allocated in
+blocks. A block has one memory type and serves either images or buffers, never both, so
+``bufferImageGranularity`` is kept without looking at neighbours. An image or a buffer gets a range of a
+block; when it is destroyed the range is used again, and a block without ranges is freed. A new block is a
+quarter of what its kind of memory holds already, between ``FIRST_BLOCK`` and ``LARGEST_BLOCK``, so blocks
+stay few.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ BUDGET_EXTENSION = "VK_EXT_memory_budget"
 class Budget:
     """The memory budget of each heap.
 
-    With VK_EXT_memory_budget the driver tells it, other programs considered. Otherwise it is the size of the heap;
-    CPU drivers report nominal heaps, so there it is the memory of the host. imposed: a smaller budget for every heap,
-    in bytes, set by the user; None: there is none.
+    With VK_EXT_memory_budget the driver tells it, other programs considered. Otherwise it is the size of the
+    heap; CPU drivers report nominal heaps, so there it is the memory of the host. imposed: a smaller budget
+    for every heap, in bytes, set by the user; None: there is none.
     """
 
     def __init__(self, vk: Binding, physical: Any, properties: Any, *, extension: bool, cpu: bool):
@@ -117,7 +118,7 @@ class Allocation:
 class Allocator:
     """Allocations of one device, by the handle of the image or buffer that is bound to them.
 
-    subject: the device's name, for messages. max_allocations: VkDeviceMemory objects that may exist at a time.
+    subject: the device's name, for messages. max_allocations: VkDeviceMemory objects at a time.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """What a physical device offers, as plain data, and whether that is enough.
 
 ``read_capabilities`` asks the driver once. ``missing`` is a pure function of the answer, so any device can be
-imagined in a test. What dressi can do without becomes a field of ``DeviceLimits``, and the planner plans without it.
+imagined in a test. What dressi can do without is a field of ``DeviceLimits``.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class QueueFamily(NamedTuple):
 class Capabilities:
     """What dressi may use of a physical device.
 
-    features: names of members of VkPhysicalDeviceFeatures, and ``shaderBufferInt64Atomics``. formats: by the name of
-    a VkFormat, what images with optimal tiling may be used for. limits: what plans must respect.
+    features: names of members of VkPhysicalDeviceFeatures, and ``shaderBufferInt64Atomics``. formats: by the
+    name of a VkFormat, what images with optimal tiling may be used for. limits: what plans must respect.
     """
 
     version: tuple[int, int]
@@ -171,8 +171,8 @@ class Driver:
 
     @property
     def matrix(self) -> MatrixShape:
-        """The largest product of half-precision matrices that a subgroup adds in single precision and that workgroups
-        can be made of."""
+        """The largest product of half-precision matrices that a subgroup adds in single precision and that
+        workgroups can be made of."""
         if not self.features >= MATRICES:
             return NO_MATRIX
         vk, lanes = self._vk, self.properties("VkPhysicalDeviceSubgroupProperties").subgroupSize
@@ -242,7 +242,7 @@ CORE = "VkPhysicalDeviceFeatures"
 class Feature:
     """A member of one of Vulkan's structures of features.
 
-    use: what dressi uses it for.  structure: of which it is a member; others than the core's come with an extension.
+    use: what dressi uses it for.  structure: of which it is a member, the core's or an extension's.
     """
 
     name: str

@@ -10,12 +10,12 @@ from .instance import Instance, PhysicalDevice
 
 _PREFERENCE = ("discrete", "integrated", "virtual", "other", "cpu")
 _DOZEN = 23
-"""VK_DRIVER_ID_MESA_DOZEN translates Vulkan to Direct3D 12 and does not conform: it comes last, behind the CPU, whose results
-are right, and is used where the user names it."""
+"""VK_DRIVER_ID_MESA_DOZEN translates Vulkan to Direct3D 12 and does not conform: it comes last, behind the
+CPU, whose results are right, and is used where the user names it."""
 
 
 def list_devices() -> list[PhysicalDevice]:
-    """All physical devices of all drivers, with index, name, type, driver. Raises NoDriverError when there is none.
+    """All physical devices of all drivers. Raises NoDriverError when there is none.
 
     >>> device = list_devices()[0]
     >>> device.index, device.type in ("discrete", "integrated", "virtual", "cpu", "other")

@@ -74,8 +74,8 @@ class Commands:
             self.device.work.pace.forget(buffer)
 
     def record(self, write: Callable[[Any], None], buffer: Any = None) -> Any:
-        """Record a command buffer, a new one or ``buffer`` again. It may be in flight several times, and begins with
-        a full barrier."""
+        """Record a command buffer, a new one or ``buffer`` again. It may be in flight several times, and
+        begins with a full barrier."""
         vk = self.device.vk
         buffer = self.allocate() if buffer is None else buffer
         self.device.work.pace.forget(buffer)
@@ -188,13 +188,14 @@ class Commands:
         return self._ticket
 
     def submit(self, *buffers: Any, times: int = 1) -> int:
-        """Submit command buffers, all of them ``times`` times, in submissions whose length the device's ``Pace`` decides.
-        Waits while more than ``_BUFFERS`` are in flight. Returns the ticket. A ctrl-C ends it between two times."""
+        """Submit command buffers, all of them ``times`` times, in submissions whose length the device's
+        ``Pace`` decides. Waits while more than ``_BUFFERS`` are in flight. Returns the ticket. A ctrl-C ends
+        it in between."""
         return self._send([*buffers] * times, _BUFFERS, _BUFFERS, 0, len(buffers))
 
     def submit_together(self, buffers: Sequence[Any], head: int, unit: int) -> int:
-        """The same of a long sequence: as many at once as the ``Pace`` allows, up to ``LONGEST``, and up to twice as many
-        in flight. A ctrl-C ends it behind the first ``head`` of them, or a multiple of ``unit`` later."""
+        """The same of a long sequence: as many at once as the ``Pace`` allows, up to ``LONGEST``, twice as
+        many in flight. A ctrl-C ends it behind the first ``head``, or a multiple of ``unit`` later."""
         return self._send(buffers, LONGEST, 2 * LONGEST, head, unit)
 
     def _send(self, buffers: Sequence[Any], together: int, in_flight: int, head: int, unit: int) -> int:
@@ -265,8 +266,8 @@ class Commands:
         return True
 
     def wait(self, ticket: int | None = None) -> None:
-        """Wait until a submission, or all of them, are done. Ctrl-C raises KeyboardInterrupt; the work goes on, and
-        the next call waits for it again."""
+        """Wait until a submission, or all of them, are done. Ctrl-C raises KeyboardInterrupt; the work goes
+        on, and the next call waits for it again."""
         while self._under_way and (ticket is None or self._under_way[0].ticket <= ticket):
             self._retire(waited=not self._signalled(self._under_way[0]))
 

@@ -29,17 +29,17 @@ _open: list[Device] = []
 
 
 class Device:
-    """A device with one queue, opened by its constructor; use it from one thread of the process that opened it.
+    """A device with one queue; use it from the thread and process that opened it.
 
-    wanted: None (DRESSI_DEVICE decides, else the fastest kind of device), a part of the name of the device or its
-    driver in any case ("llvmpipe"), an index as in `dressi devices` and ``list_devices``, or an entry of
+    wanted: None (DRESSI_DEVICE decides, else the fastest kind of device), a part of the name of the device or
+    its driver in any case ("llvmpipe"), an index as in `dressi devices` and ``list_devices``, or an entry of
     ``list_devices``. validation: turn the validation layer on; ``messages`` collects what it reports.
 
-    The Device owns every object that ``create`` makes until ``destroy``; ``close`` (idempotent) destroys the rest.
-    ``live_objects`` lists them, ``memory`` is the allocator, ``shared`` holds pipelines and layouts that several
-    programs use. Raises NoDriverError, DeviceNotFoundError, InputError for anything else than a name, an index or a
-    PhysicalDevice, and DeviceError for a device that lacks what dressi needs and in a process that was forked from one
-    that used Vulkan.
+    The Device owns every object that ``create`` makes until ``destroy``; ``close`` (idempotent) destroys the
+    rest. ``live_objects`` lists them, ``memory`` is the allocator, ``shared`` holds pipelines and layouts
+    that several programs use. Raises NoDriverError, DeviceNotFoundError, InputError for anything else than a
+    name, an index or a PhysicalDevice, and DeviceError for a device that lacks what dressi needs and in a
+    process that was forked from one that used Vulkan.
 
     >>> device = Device()
     >>> evaluate(F.square(3.0), device=device).item()  # the device is shared by all that is given it
@@ -103,28 +103,29 @@ class Device:
         features: Iterable[str] = (),
         lock: AbstractContextManager[Any] | None = None,
     ) -> Device:
-        """An engine's Device in the Vulkan device of another program, a viewer for example, which made it for Vulkan
-        1.1 or newer.
+        """An engine's Device in the Vulkan device of another program, a viewer for example, which made it for
+        Vulkan 1.1 or newer.
 
-        instance, physical_device, device, queue: their handles, as whole numbers or as objects of a Vulkan binding.
+        instance, physical_device, device, queue: their handles: whole numbers or objects of a binding.
         queue_family: the index of the queue's family, which does graphics and compute.
 
-        features: names of the features that are enabled, as in Vulkan's structures; Vulkan cannot be asked for them.
-        dressi needs ``shaderStorageImageExtendedFormats``. It uses ``fragmentStoresAndAtomics``, ``multiDrawIndirect``,
-        ``shaderInt64`` and ``shaderBufferInt64Atomics`` (of VK_KHR_shader_atomic_int64 or Vulkan 1.2) where they are
-        named, and is slower without; other names are ignored. ``PlanOptions.half_products`` takes ``cooperativeMatrix``,
-        ``computeFullSubgroups``, ``shaderFloat16``, ``vulkanMemoryModel`` and ``vulkanMemoryModelDeviceScope``, all or none.
+        features: names of the features that are enabled, as in Vulkan's structures; Vulkan cannot be asked
+        for them. dressi needs ``shaderStorageImageExtendedFormats``. It uses ``fragmentStoresAndAtomics``,
+        ``multiDrawIndirect``, ``shaderInt64`` and ``shaderBufferInt64Atomics`` (of VK_KHR_shader_atomic_int64
+        or Vulkan 1.2) where they are named, and is slower without; other names are ignored.
+        ``PlanOptions.half_products`` takes ``cooperativeMatrix``, ``computeFullSubgroups``,
+        ``shaderFloat16``, ``vulkanMemoryModel`` and ``vulkanMemoryModelDeviceScope``, all or none.
 
-        lock: held around each vkQueueSubmit of dressi's; absent, a new one. It is ``Device.lock``. A program that
-        uses the queue on another thread than the Device's holds it around its own vkQueueSubmit, vkQueuePresentKHR
-        and vkQueueWaitIdle. ``close`` waits for the work on the queue, destroys what dressi made and leaves the
-        handles alone: call it before vkDestroyDevice. At the end of the process nothing is closed that was not closed
-        before.
+        lock: held around each vkQueueSubmit of dressi's; absent, a new one. It is ``Device.lock``. A program
+        that uses the queue on another thread than the Device's holds it around its own vkQueueSubmit,
+        vkQueuePresentKHR and vkQueueWaitIdle. ``close`` waits for the work on the queue, destroys what dressi
+        made and leaves the handles alone: call it before vkDestroyDevice. At the end of the process nothing
+        is closed that was not closed before.
 
-        Nothing is made when something is refused. Raises InputError for handles that are none, of another type or
-        null, and for unknown features; DeviceError for a physical device that is not the instance's, a wrong queue
-        family, missing features and formats, and a lost device. Handles that were destroyed, and a queue of another
-        device, cannot be told from others: Vulkan does not check them.
+        Nothing is made when something is refused. Raises InputError for handles that are none, of another
+        type or null, and for unknown features; DeviceError for a physical device that is not the instance's,
+        a wrong queue family, missing features and formats, and a lost device. Handles that were destroyed,
+        and a queue of another device, cannot be told from others: Vulkan does not check them.
 
         >>> host = Device()  # stands for a program that has a device
         >>> handles = host.instance.handle, host.physical.handle, host.handle, host.family, host.queue
@@ -199,8 +200,8 @@ class Device:
         return self._owner == (os.getpid(), threading.get_ident())
 
     def check_thread(self) -> None:
-        """Raises DeviceError when the device is closed or lost, and in another thread or process than the one that
-        opened it."""
+        """Raises DeviceError when the device is closed or lost, and in another thread or process than the one
+        that opened it."""
         if not self.here:
             raise DeviceError(
                 "a Device belongs to the process and thread that opened it; open another one there (start processes "
@@ -219,8 +220,8 @@ class Device:
     def own(
         self, kind: str, handle: Any, name: str | None = None, end: Callable[[Any], None] | None = None
     ) -> Any:
-        """Own an object that another function than ``create`` made: ``close`` destroys it, by ``end`` where the kind
-        is of an extension."""
+        """Own an object that another function than ``create`` made: ``close`` destroys it, by ``end`` where
+        the kind is of an extension."""
         self._objects[handle] = kind
         if end is not None:
             self._ends[handle] = end
@@ -244,8 +245,9 @@ class Device:
             self.memory.free(handle)
 
     def share(self, key: Hashable, make: Callable[[], Any]) -> Reference:
-        """A reference to the object of this key, which many may use at once; ``make`` creates it if there is none.
-        key: all that the object is made from. Without references it is kept for a while, see ``SharedObjects``."""
+        """A reference to the object of this key, which many may use; ``make`` creates it if needed.
+        key: all that the object is made from. Without references it is kept for a while, see
+        ``SharedObjects``."""
         return self.shared.acquire(key, make)
 
     def release(self, reference: Reference) -> None:
@@ -259,16 +261,16 @@ class Device:
             self.destroy(handle)
 
     def live_objects(self) -> list[str]:
-        """Kinds of the objects that are in use now, blocks of memory included. Shared objects that nobody uses are
-        not; ``trim`` destroys them."""
+        """Kinds of the objects that are in use now, blocks of memory included. Shared objects that nobody
+        uses are not; ``trim`` destroys them."""
         idle = self.shared.idle
         used = [kind for handle, kind in self._objects.items() if handle not in idle]
         return sorted([*used, *["Memory"] * self.memory.allocations])
 
     @contextmanager
     def undo_on_error(self) -> Iterator[None]:
-        """If the block raises, every object that it made is destroyed, and the references to shared objects that it
-        acquired are released."""
+        """If the block raises, every object that it made is destroyed, and the references to shared objects
+        that it acquired are released."""
         before, references = set(self._objects), set(self.shared.references)
         try:
             yield
@@ -287,13 +289,13 @@ class Device:
         self.work.wait_idle()
 
     def settle(self) -> bool:
-        """Wait for all work, see ``Queue.settle``. Returns whether objects may be destroyed; if not, ``close`` does
-        it."""
+        """Wait for all work, see ``Queue.settle``. Returns whether objects may be destroyed; if not,
+        ``close`` does it."""
         return self.handle is not None and not self.forked and self.work.settle()
 
     def close(self) -> None:
-        """Destroy everything that dressi made, and the device unless it is another program's. Idempotent; does nothing in a
-        forked process. Work that was interrupted by ctrl-C and does not end is abandoned, with a warning."""
+        """Destroy everything that dressi made, and the device unless it is another program's. Idempotent;
+        does nothing in a forked process. Interrupted work that does not end is abandoned, with a warning."""
         if self.handle is None or self.forked:
             return
         try:
@@ -354,8 +356,8 @@ SWAPCHAIN = "VK_KHR_swapchain"
 
 @dataclass(frozen=True)
 class LogicalDevice:
-    """vk: the binding, whose errors name the device. capabilities: what may be used of it. lock: held while something
-    is submitted to the queue. owned: whether dressi created it, and therefore destroys it."""
+    """vk: the binding, whose errors name the device. capabilities: what may be used of it. lock: held while
+    something is submitted to the queue. owned: whether dressi created it, and therefore destroys it."""
 
     vk: Binding
     instance: Instance
@@ -422,8 +424,8 @@ def adopt(
     lock: AbstractContextManager[Any] | None,
     on_error: OnError,
 ) -> LogicalDevice:
-    """A device that another program created: its instance, physical device, device and queue. Makes nothing. Raises
-    DeviceError and InputError, see ``Device.from_handles``."""
+    """A device that another program created: its instance, physical device, device and queue. Makes nothing.
+    Raises DeviceError and InputError, see ``Device.from_handles``."""
     module = load_vulkan()
     kinds = ("VkInstance", "VkPhysicalDevice", "VkDevice", "VkQueue")
     host, chosen, handle, queue = (_handle(module, k, h) for k, h in zip(kinds, handles, strict=True))
@@ -474,11 +476,11 @@ def _told(vk: Any, features: Iterable[str]) -> frozenset[str]:
     return usable(own.intersection(told))
 
 
-# Engines that were garbage collected without ``close``: they are closed later, on the thread that owns their device.
+# Engines that were garbage collected without ``close`` are closed later, on their device's thread.
 #
-# The garbage collector runs at any time and on any thread, so it only registers what has to be closed. The next Device
-# or Workspace that the owning thread makes closes it. A notebook cell that is run again and again therefore keeps one
-# engine alive, not one for each run.
+# The garbage collector runs at any time and on any thread, so it only registers what has to be closed. The
+# next Device or Workspace that the owning thread makes closes it. A notebook cell that is run again and again
+# therefore keeps one engine alive, not one for each run.
 
 
 _deferred: list[tuple[Device, Callable[[], None]]] = []

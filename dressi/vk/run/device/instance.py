@@ -35,8 +35,8 @@ _used_in: int | None = None  # the process that loaded the drivers
 
 
 def _check_fork() -> None:
-    """Raises DeviceError in a fork: it does not copy the drivers' threads, so a device opened there would wait for
-    ever."""
+    """Raises DeviceError in a fork: it does not copy the drivers' threads, so a device opened there would
+    wait for ever."""
     global _used_in
     if _used_in is None:
         _used_in = os.getpid()
@@ -50,9 +50,9 @@ def _check_fork() -> None:
 
 
 def _end_at_once() -> None:
-    """In a fork: its end does not run what drivers registered for the end of the process. That waits for threads that a fork
-    does not have, or crashes, and the child ends by a signal instead of its own exit code. Python's own part of the end runs,
-    and so does what the child registers itself; glibc alone can be told so."""
+    """In a fork: its end does not run what drivers registered for the end of the process. That waits for
+    threads that a fork does not have, or crashes, and the child ends by a signal instead of its own exit
+    code. Python's part of the end runs, and what the child registers; only glibc can be told so."""
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
         libc.on_exit(libc._exit, None)  # handlers run from the latest to the first, and get the exit code
@@ -88,7 +88,7 @@ SURFACES = (
 class Instance:
     """A Vulkan instance and its physical devices. ``messages`` collects what the validation layer says.
 
-    host: the VkInstance of another program, which is used and never destroyed; its messages go to that program.
+    host: the VkInstance of another program, which is used and never destroyed.
     """
 
     _shared: dict[bool, Instance] = {}
@@ -111,7 +111,7 @@ class Instance:
     def _create(self) -> None:
         vk, validation = self.vk, self.validation
         available = {e.extensionName for e in vk.vkEnumerateInstanceExtensionProperties(None)}
-        # With Wayland's, Mesa looks for a display at once, and complains where the folder of its socket is not known.
+        # With Wayland's, Mesa looks for a display, and complains where its socket is not known.
         useless = set() if os.environ.get("XDG_RUNTIME_DIR") else {"VK_KHR_wayland_surface"}
         extensions = [name for name in SURFACES if name in available - useless]
         layers, flags, chain = [], 0, None
@@ -151,8 +151,8 @@ class Instance:
         self._code = code
 
     def _ask_drivers(self, call: Callable[[], Any]) -> Any:
-        """The result of a call that the loader passes on to all drivers. Raises NoDriverError where it says that none
-        answers; a missing layer, an extension or memory has an error of its own."""
+        """The result of a call that the loader passes on to all drivers. Raises NoDriverError where it says
+        that none answers; a missing layer, an extension or memory has an error of its own."""
         try:
             return call()
         except DeviceError as error:
@@ -232,8 +232,8 @@ class Instance:
         )
 
     def close(self) -> None:
-        """Idempotent. Does nothing in a fork of the process that made it, after a device was given up, or to an
-        instance of another program."""
+        """Idempotent. Does nothing in a fork of the process that made it, after a device was given up, or to
+        an instance of another program."""
         if self.handle is None or self.abandoned or not self._owned or _used_in != os.getpid():
             return
         if self._messenger is not None:

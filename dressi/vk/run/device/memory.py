@@ -18,11 +18,11 @@ from .device import Device
 class DeviceImage:
     """A VkImage with its view, always in the same layout.
 
-    Depth attachments are in the layout for them: some drivers compress depths in no other. All other images stay in
-    GENERAL, because one image is often a storage image or a colour attachment in one Stage and a texture in the next,
-    and an input attachment of the subpass that overwrites it. GENERAL costs nothing on current GPUs
-    (VK_KHR_unified_image_layouts promises that); what costs is a usage as storage image, which older ones cannot
-    compress. Images therefore have the usages that their plan needs and no others.
+    Depth attachments are in the layout for them: some drivers compress depths in no other. All other images
+    stay in GENERAL, because one image is often a storage image or a colour attachment in one Stage and a
+    texture in the next, and an input attachment of the subpass that overwrites it. GENERAL costs nothing on
+    current GPUs (VK_KHR_unified_image_layouts promises that); what costs is a usage as storage image, which
+    older ones cannot compress. Images therefore have the usages that their plan needs and no others.
     """
 
     slot: ImageSlot

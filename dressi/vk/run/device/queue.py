@@ -1,9 +1,9 @@
 """The queue of a device: submission, and waiting that ctrl-C can end.
 
-A shader may loop for ever. The host therefore waits in slices of ``SLICE`` seconds, and Python delivers signals
-between two slices: ctrl-C raises KeyboardInterrupt. Nothing is lost by that. The work goes on, and the next wait gets
-the values. Only closing has a limit: after an interrupt, and when the process exits, ``settle`` waits for
-``PATIENCE`` seconds and then abandons the device.
+A shader may loop for ever. The host therefore waits in slices of ``SLICE`` seconds, and Python delivers
+signals between two slices: ctrl-C raises KeyboardInterrupt. Nothing is lost by that. The work goes on, and
+the next wait gets the values. Only closing has a limit: after an interrupt, and when the process exits,
+``settle`` waits for ``PATIENCE`` seconds and then abandons the device.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PATIENCE = 5.0
 
 @dataclass
 class Passage:
-    """When a submission began and was last seen at work, by the host's clock. number: of the queue's submissions.
+    """When a submission began and was last seen at work, by the host's clock.
     follows: whether it began behind work that the host had not seen end."""
 
     number: int
@@ -40,11 +40,11 @@ class Passage:
 class Queue:
     """The one queue of a device.
 
-    lock: held during submissions, because only one thread at a time may use a queue and another program may submit to
-    it too. lost: why nothing can be submitted any more, or None. abandoned: the device was given up while it worked,
-    so none of its objects may be destroyed. exiting: the process is about to exit. on_interrupt: called when a ctrl-C
-    ends a wait; they may make the work that is left end sooner. pace: how long submissions take, and how much the next
-    one may hold. clock: seconds, for ``pace``.
+    lock: held during submissions, because only one thread at a time may use a queue and another program may
+    submit to it too. lost: why nothing can be submitted any more, or None. abandoned: the device was given up
+    while it worked, so none of its objects may be destroyed. exiting: the process is about to exit.
+    on_interrupt: called when a ctrl-C ends a wait; they may make the work that is left end sooner. pace: how
+    long submissions take, and how much the next one may hold. clock: seconds, for ``pace``.
     """
 
     def __init__(
@@ -107,8 +107,8 @@ class Queue:
         self.pace.ended(buffers, max(end - latest, 0.0), now - earliest)
 
     def wait(self, fences: Sequence[Any], patience: float | None = None) -> bool:
-        """Wait until all fences are signalled, and return True; False if ``patience`` seconds pass first. Raises
-        DeviceErrors."""
+        """Wait until all fences are signalled, and return True; False if ``patience`` seconds pass first.
+        Raises DeviceErrors."""
         self.check()
         vk, start = self.vk, time.monotonic()
         array, slice_ns = vk.ffi.new("VkFence[]", list(fences)), int(1e9 * SLICE)
@@ -143,9 +143,9 @@ class Queue:
     def settle(self, *, give_up: bool = False) -> bool:
         """Wait for all work before objects are destroyed. Returns whether they may be destroyed.
 
-        Waits without limit, except after a ctrl-C and when the process exits: then for ``PATIENCE`` seconds, and
-        after that time ran out once, not at all. give_up: abandon the device, with a warning, if the work did not
-        end; also on a ctrl-C during the wait.
+        Waits without limit, except after a ctrl-C and when the process exits: then for ``PATIENCE`` seconds,
+        and after that time ran out once, not at all. give_up: abandon the device, with a warning, if the work
+        did not end; also on a ctrl-C during the wait.
         """
         if self.abandoned:
             return False
@@ -182,34 +182,36 @@ class Queue:
 
 # How much work one submission holds.
 #
-# Watchdogs of drivers and of Windows kill work that keeps a GPU for seconds. No submission is therefore meant to take longer
-# than ``BOUND``. Command buffers that were never measured run alone. Those that were run together as far as their seconds
-# allow, at most twice as often as in any submission before: 1, 2, 4, ... Together they take up to ``SHARED`` of the bound: a
-# device that other programs use may be several times slower in the next submission than in the last.
+# Watchdogs of drivers and of Windows kill work that keeps a GPU for seconds. No submission is therefore meant
+# to take longer than ``BOUND``. Command buffers that were never measured run alone. Those that were run
+# together as far as their seconds allow, at most twice as often as in any submission before: 1, 2, 4, ...
+# Together they take up to ``SHARED`` of the bound: a device that other programs use may be several times
+# slower in the next submission than in the last.
 #
-# The host sees only when a fence is signalled, so it knows an interval for the seconds of a submission: from ``least`` to
-# ``most``. The interval is a point where the host waited for the end of this submission and knew that of the one before.
+# The host sees only when a fence is signalled, so it knows an interval for the seconds of a submission: from
+# ``least`` to ``most``. It is a point where the host waited for this end and knew the one before.
 
 BOUND = 0.2
 """Seconds of a submission. The shortest watchdog is that of Windows, 2 s."""
 BOUND_ON_CPU = 2.0
-"""The same for drivers that run on the CPU. No watchdog ends their work, but a ctrl-C waits for it; slices cost them
-more: each band of a draw transforms all vertices again."""
+"""The same for drivers that run on the CPU. No watchdog ends their work, but a ctrl-C waits for it; slices
+cost them more: each band of a draw transforms all vertices again."""
 SHARED = 0.5
 RELIEF = 0.95
 """The seconds of a command buffer that took less are taken for this part of what they were, at least."""
 BEHIND_A_GATE, FADING = 0.5, 0.998
-"""Command buffers behind a gate are not taken to need less than this part of the most that they took, since any of them may be
-heavy again at once. Each submission after that counts it for a little less: what is slow once, the first run, passes."""
+"""Command buffers behind a gate are not taken to need less than this part of the most that they took, since
+any of them may be heavy again at once. It fades with each submission: what is slow once, the first run,
+passes."""
 TIMES, AT_ONCE = 3, 5.0
-"""A command buffer is too long when it exceeds the bound so many times in a row, or once by so many times: a machine with
-other work is slow for a moment, which finer slices would only make worse."""
+"""A command buffer is too long when it exceeds the bound so many times in a row, or once by so many times: a
+machine with other work is slow for a moment, which finer slices would only make worse."""
 
 
 class Pace:
-    """The seconds of command buffers, by their handles. longest: of the submissions so far, in seconds that certainly
-    passed. compiling: command buffers without work, which only make a driver compile; they count for nothing. gated: those
-    that a gate may switch off."""
+    """The seconds of command buffers, by their handles. longest: of the submissions so far, in seconds that
+    certainly passed. compiling: command buffers without work, which only make a driver compile; they count
+    for nothing. gated: those that a gate may switch off."""
 
     def __init__(self, bound: float = BOUND):
         self.bound = bound
@@ -223,8 +225,8 @@ class Pace:
         self._excess: dict[Hashable, float] = {}  # seconds of those that are too long
 
     def count(self, buffers: Sequence[Hashable], most: int) -> int:
-        """How many command buffers from the front of a sequence go into the next submission: at least one, at most
-        ``most``."""
+        """How many command buffers from the front of a sequence go into the next submission: at least one, at
+        most ``most``."""
         if len(buffers) == 1:
             return 1
         total, runs = 0.0, Counter[Hashable]()

@@ -36,7 +36,7 @@ class Result(NamedTuple):
 
 
 DEVICE_LOST = -4
-# The surface and display codes cannot come from what dressi calls; layers and viewers in the process may return them.
+# The surface and display codes cannot come from what dressi calls; layers and viewers may return them.
 _OUT = OutOfMemoryError
 RESULTS = {
     1: Result("VK_NOT_READY", "the result is not there yet", "wait for the work first"),
@@ -78,10 +78,10 @@ def sentence(subject: str, failed: str, found: Result) -> DeviceError:
 
 
 class Binding:
-    """The module ``vulkan`` with calls that raise DressiErrors. Constants, structures, ``ffi`` and ``lib`` are its
-    own.
+    """The module ``vulkan`` with calls that raise DressiErrors. Constants, structures, ``ffi`` and ``lib``
+    are its own.
 
-    subject: the device's name, with which messages begin. on_error: called with the code before an error is raised.
+    subject: the device's name, with which messages begin. on_error: called first, with the code.
     """
 
     def __init__(self, module: Any, subject: str, on_error: Callable[[int], None] = lambda code: None):
@@ -122,8 +122,8 @@ class Binding:
 
 
 def handle_number(value: Any, vk: Any = None) -> int | None:
-    """A handle or an address as a number: a whole number, one of ctypes, or with ``vk`` an object of a Vulkan binding. None
-    where it is none of these, or 0."""
+    """A handle or an address as a number: a whole number, one of ctypes, or with ``vk`` an object of a Vulkan
+    binding. None where it is none of these, or 0."""
     number = getattr(value, "value", value)  # of ctypes
     if vk is not None and isinstance(number, vk.ffi.CData):
         number = int(vk.ffi.cast("uintptr_t", number))
@@ -134,8 +134,8 @@ def handle_number(value: Any, vk: Any = None) -> int | None:
 
 # Arguments and structures of Vulkan calls as C values.
 #
-# The helpers of the package ``vulkan`` look every field up in the C declarations again, in each call; that took a third of
-# the time of building a plan. ``quicken`` exchanges them for these, which do the same and remember the declarations.
+# The helpers of the package ``vulkan`` look every field up in the C declarations again, in each call; a third
+# of the time of building a plan. ``quicken`` exchanges them for these, which remember them.
 
 
 def quicken(vulkan: ModuleType) -> ModuleType:

@@ -46,8 +46,8 @@ class Readback:
         return self._result
 
     def arrive(self) -> None:
-        """Wait for the device, and take the values out of the slot, which another transfer may use then. Runs no checks:
-        these may transfer values themselves, while this makes room for a transfer."""
+        """Wait for the device, and take the values out of the slot, which another transfer may use then. Runs
+        no checks: these may transfer values themselves, while this makes room for a transfer."""
         if self._slot is not None:
             self._slot.commands.device.check_thread()
             self._slot.commands.wait(self._slot.ticket)
@@ -61,8 +61,8 @@ class Readback:
         return self
 
     def checked(self, check: Callable[[], None]) -> Readback:
-        """This handle. The first ``result`` calls the function once the values are there; it may warn, raise, and read other
-        values."""
+        """This handle. The first ``result`` calls the function once the values are there; it may warn, raise,
+        and read other values."""
         self._checks.append(check)
         return self
 
@@ -145,8 +145,8 @@ class Transfers:
     def download(
         self, images: list[DeviceImage], finish: Callable[[list[np.ndarray]], np.ndarray]
     ) -> Readback:
-        """Read whole images. ``finish`` turns their texels, (height, width, components) each, into the value; it must
-        not keep views of them."""
+        """Read whole images. ``finish`` turns their texels, (height, width, components) each, into the value;
+        it must not keep views of them."""
         slot = self._free_slot(images)
         slot.submit(images, upload=False)
         reader = Readback(slot, finish)
@@ -170,10 +170,10 @@ class Transfers:
 
 
 class Exchange:
-    """Copies a fixed set of images from (``upload``) or to host memory, by commands that are recorded once: recording
-    takes longer than a small copy. ``texels``: of each image, (height, width, components).
+    """Copies a fixed set of images from (``upload``) or to host memory, by commands that are recorded once:
+    recording takes longer than a small copy. ``texels``: of each image, (height, width, components).
 
-    What ``texels`` holds is valid after ``wait``, and is for the host to write or read until the next ``submit``.
+    What ``texels`` holds is valid after ``wait``, until the next ``submit``.
     """
 
     def __init__(self, commands: Commands, images: Sequence[DeviceImage], *, upload: bool):

@@ -1,10 +1,10 @@
-"""The device model of an open device: measured within a second, once for each device and driver, and kept beside the
-pipeline cache.
+"""The device model of an open device: measured within a second, once for each device and driver, and kept
+beside the pipeline cache.
 
-GPUs are measured before their first plan. CPU drivers share their cores with other programs, so they are measured only on
-request (`dressi devices --calibrate`); their record serves well otherwise. A figure that cannot be told within the time, or
-that no device of its class has, is that of the class: a busy machine is no fault of a driver, and nothing is said of it.
-Results do not depend on the model, speed does.
+GPUs are measured before their first plan. CPU drivers share their cores with other programs, so they are
+measured only on request (`dressi devices --calibrate`); their record serves well otherwise. A figure that
+cannot be told within the time, or that no device of its class has, is that of the class: a busy machine is no
+fault of a driver, and nothing is said of it. Results do not depend on the model, speed does.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ WARM = 0.05
 RUN = 2e-3
 """Seconds that are timed together. Clocks of hosts wake up late by a tenth of a millisecond."""
 STEP = 1e-4
-"""Seconds of a step from which on what starts it does not matter. Images are as large as a device of the class needs for twice
-as long, and grow where this one is faster."""
+"""Seconds of a step from which on what starts it does not matter. Images are as large as a device of the
+class needs for twice as long, and grow where this one is faster."""
 AGREEMENT = 1.2
 """A time is settled when two runs take the same but for this factor."""
 STEPS, TRIES, GROWTH, SIZES = 2000, 6, 8, 3
@@ -56,8 +56,8 @@ SPREAD = 16.0
 START = SPREAD / 2
 """A start counts as that of the class divided by this at least; half, for powers of two are rounded."""
 FASTER = 1.25
-"""Dispatches, or attachments for updates in place, are preferred if they are faster by this factor. Otherwise render
-passes keep more on the chip."""
+"""Dispatches, or attachments for updates in place, are preferred if they are faster by this factor. Otherwise
+render passes keep more on the chip."""
 METHOD = 2
 """Changes when kept figures mean something else."""
 
@@ -101,8 +101,8 @@ class Bounds(NamedTuple):
 
 
 def model_of(device: Device) -> DeviceModel:
-    """The model of a device: the one of this process, the kept one, else a measured one (a GPU), else the record of its
-    class. Raises nothing but a DeviceLostError."""
+    """The model of a device: the one of this process, the kept one, else a measured one (a GPU), else the
+    record of its class. Raises nothing but a DeviceLostError."""
     if device.key not in _known:
         unmeasured = device.record if device.physical.type == "cpu" else None
         _known[device.key] = _kept(device) or unmeasured or calibrate(device, SECONDS)
@@ -110,8 +110,8 @@ def model_of(device: Device) -> DeviceModel:
 
 
 def calibrate(device: Device, seconds: float = ASKED) -> DeviceModel:
-    """Measures a device for so many seconds at most, and keeps the result in this process and, if there is one, in the cache.
-    Raises nothing but a DeviceLostError: what cannot be measured is the class's."""
+    """Measures a device for so many seconds at most, and keeps the result in this process and, if there is
+    one, in the cache. Raises nothing but a DeviceLostError: what cannot be measured is the class's."""
     _known[device.key] = device.record  # programs that measure are planned, too
     measured = measure(device, seconds)
     _known[device.key] = measured
@@ -125,8 +125,8 @@ def _file(device: Device) -> str:
 
 
 def _kept(device: Device) -> DeviceModel | None:
-    """The model in the cache; None if there is none, or one that is damaged, of another version, or with figures that
-    ``calibrate`` would not keep."""
+    """The model in the cache; None if there is none, or one that is damaged, of another version, or with
+    figures that ``calibrate`` would not keep."""
     guess = device.record
     try:
         values = json.loads(cache.read("calibration", _file(device)) or b"null")
@@ -146,8 +146,9 @@ def _kept(device: Device) -> DeviceModel | None:
 
 
 def measure(device: Device, seconds: float = ASKED) -> DeviceModel:
-    """Times small programs, what matters most first. Figures are rounded to powers of two, so that those of two measurements
-    agree. One that does not settle, for which there is no time left, or that no device of the class has, is the class's."""
+    """Times small programs, what matters most first. Figures are rounded to powers of two, so that those of
+    two measurements agree. One that does not settle in time, or that no device of the class has, is the
+    class's."""
     guess, watch = device.record, _Stopwatch(device, seconds)
     bounds = Bounds.of(guess, device)
     found: dict[str, Any] = {"name": device.name}
@@ -175,8 +176,8 @@ def measure(device: Device, seconds: float = ASKED) -> DeviceModel:
     def rate(
         make: Callable[[Size], Program], cost: DeviceModel, work: float, of_class: float, passes: int = 1
     ) -> tuple[float, float]:
-        """Seconds of a texel and units of work a second of a program at so many passes over an image, which has ``work``
-        units a texel; NaN if it does not settle. of_class: what a device of the class does a second."""
+        """Seconds of a texel and units of work a second of a program at so many passes over an image, which
+        has ``work`` units a texel; NaN if it does not settle. of_class: that of the class."""
         start = passes * starts["dispatch" if cost.prefers_dispatches else "render_pass"]
         texels, took = watch.growing(make, cost, _area(of_class * 2 * STEP / work), start)
         return took / texels, _per_second(work * texels, took)
@@ -187,7 +188,7 @@ def measure(device: Device, seconds: float = ASKED) -> DeviceModel:
     if {"fragment_rate", "compute_rate"} <= found.keys():
         found["prefers_dispatches"] = dispatched > FASTER * drawn
     preferred = images if found.get("prefers_dispatches", guess.prefers_dispatches) else draws
-    # Two equations, for what a texel takes to read and to write: 16 reads of an image that is written, and 8 passes.
+    # Two equations, for reading and writing a texel: 16 reads of an image that is written, and 8 passes.
     for cost, reads, stores in (
         (images, "fetch_rate", "image_store_rate"),
         (loads, "image_load_rate", ""),

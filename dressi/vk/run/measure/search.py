@@ -1,8 +1,8 @@
-"""The search for the options of the fastest plan of a program, measured on the device (``PlanOptions.search``).
+"""The search for the options of the fastest plan, measured on the device (``PlanOptions.search``).
 
-Trial plans run in a workspace of their own, on copies of the leaves: nothing that belongs to the user changes. From the
-given options on, one pass after the other is switched; a switch that gains stays while the next ones are tried, until
-none gains or the time is over. What was found is kept in the cache by the structure of the program.
+Trial plans run in a workspace of their own, on copies of the leaves: nothing that belongs to the user
+changes. From the given options on, one pass after the other is switched; a switch that gains stays while the
+next ones are tried, until none gains or the time is over. The cache keeps what was found.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ SWITCHED = (
     "draw_scatters", "gather_at_lists", "run_on_active_blocks", "compact_live_faces", "pack_channels", "store_in_buffers",
     "load_images", "fuse_horizontally", "overlap_tiles", "tile_products",
 )  # fmt: skip
-"""The options that are tried both ways, those that tend to matter most first. No result rounds differently by more than
-the last bits of sums."""
+"""The options that are tried both ways, those that tend to matter most first. No result rounds differently by
+more than the last bits of sums."""
 FOLDER = "search"
 LARGEST = 1024
 """Bytes of a file in the cache."""
 BLOCK, ROUNDS, RACE = 0.01, 5, 1.5
-"""Seconds of steps that are timed together: on a busy machine some short ones are not disturbed. Two plans take turns, at least
-so many times and for so many seconds, unless the new one is behind."""
+"""Seconds of steps that are timed together: on a busy machine some short ones are not disturbed. Two plans
+take turns, at least so many times and for so many seconds, unless the new one is behind."""
 MOST_STEPS = 1000
 GAIN = 0.95
 """A plan is faster if its best and its median time are less than this part of the other's."""
@@ -69,8 +69,8 @@ def searched(
     changing: frozenset[Variable] = frozenset(),
     gating: Gating = UNGATED,
 ) -> PlanOptions:
-    """The options of the fastest plan: those found before for an equal program, else found now. The arguments are those of
-    ``VulkanExecutor``. Without values of all leaves nothing is measured, and a RuntimeWarning names one of them."""
+    """The options of the fastest plan: those found before for an equal program, else found now. Without
+    values of all leaves nothing is measured, and a RuntimeWarning names one of them."""
     if not options.search:
         return options
     how = _How(cost, changing, gating.gate is not None)
@@ -150,8 +150,8 @@ class _Trials:
         return plan.key, text, tuple(plan.images.slots)
 
     def make(self, options: PlanOptions) -> VulkanExecutor:
-        """What runs the plan of these options, behind a gate that is always open where the user's has a gate. Raises
-        DressiErrors."""
+        """What runs the plan of these options, behind a gate that is always open where the user's has a gate.
+        Raises DressiErrors."""
         workspace, gating = self._workspace, UNGATED
         if self._how.gated:
             flag = Variable(FLOAT, name="open", data=np.ones((1, 1, 1)))

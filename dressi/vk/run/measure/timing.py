@@ -27,8 +27,8 @@ class StageTime:
 
 
 def profile(executor: VulkanExecutor, steps: int = 10) -> list[StageTime]:
-    """Run ``steps`` real steps, one by one, with a timestamp after each Stage. What a timestamp takes by itself is
-    subtracted. Raises DeviceError if the device has no timestamps."""
+    """Run ``steps`` real steps, one by one, with a timestamp after each Stage. What a timestamp takes by
+    itself is subtracted. Raises DeviceError if the device has no timestamps."""
     device, vk = executor.device, executor.device.vk
     if not device.timestamp_bits:
         raise DeviceError(f"{device.name} has no timestamps")
@@ -40,8 +40,8 @@ def profile(executor: VulkanExecutor, steps: int = 10) -> list[StageTime]:
     pool = device.create("QueryPool", info, "timestamps")
 
     def stamp(buffer: Any, number: int) -> None:
-        """Between full barriers: lavapipe takes the time when it rasterizes next, which can be after the dispatches of
-        the next Stage."""
+        """Between full barriers: lavapipe takes the time when it rasterizes next, which can be after the
+        dispatches of the next Stage."""
         executor.commands.barrier(buffer)
         vk.vkCmdWriteTimestamp(buffer, vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, number)
         executor.commands.barrier(buffer)
@@ -112,9 +112,9 @@ def copy_bandwidth(device: Device, repeats: int = 5) -> float:
 
 
 def stage_facts(executor: VulkanExecutor, steps: int = 5) -> list[dict[str, Any]]:
-    """Of each Stage that runs in every step, in their order, copies last: ``name``, ``functions``, ``bytes`` that leave the
-    chip, ``predicted_ms`` by the model of the device, and ``ms``, the median of ``steps`` real steps; None for copies and
-    on devices without timestamps. The steps change what is optimised."""
+    """Of each Stage that runs in every step, in their order, copies last: ``name``, ``functions``, ``bytes``
+    that leave the chip, ``predicted_ms`` by the model of the device, and ``ms``, the median of ``steps`` real
+    steps; None for copies and on devices without timestamps. The steps change what is optimised."""
     device, plan = executor.device, executor.plan
     found = predict(plan, model_of(device))
     if device.timestamp_bits:

@@ -31,12 +31,12 @@ class Offer(NamedTuple):
 class Surface:
     """A surface and what a device can do with it.
 
-    window: a NativeWindow, whose surface is made and destroyed here, or the program's own VkSurfaceKHR as a whole
-    number or as an object of a binding, which is neither. size: of the window in pixels, for systems on which a
-    surface has no size of its own.
+    window: a NativeWindow, whose surface is made and destroyed here, or the program's own VkSurfaceKHR as a
+    whole number or as an object of a binding, which is neither. size: of the window in pixels, for systems on
+    which a surface has no size of its own.
 
-    Raises InputError for anything else, and DeviceError where the driver has no such surfaces or swapchains, or the
-    device cannot present to the window.
+    Raises InputError for anything else, and DeviceError where the driver has no such surfaces or swapchains,
+    or the device cannot present to the window.
     """
 
     def __init__(self, device: Device, window: NativeWindow | Any, size: Callable[[], Size]):
@@ -159,8 +159,8 @@ class Surface:
 
 
 class Creation(NamedTuple):
-    """A way to make a surface: a function of Vulkan, the structure that it takes, and the function whose type it
-    has."""
+    """A way to make a surface: a function of Vulkan, the structure that it takes, and the function whose type
+    it has."""
 
     function: str
     info: Any
@@ -295,8 +295,8 @@ SHOWN_BY_SIZE = 0xFFFFFFFF
 
 
 def choose_format(offered: Sequence[tuple[int, int]]) -> int | None:
-    """The VkFormat for sRGB codes among pairs of a format and a colour space; None where each would encode the values
-    once more or shows others."""
+    """The VkFormat for sRGB codes among pairs of a format and a colour space; None where each would encode
+    the values once more or shows others."""
     formats = {format for format, space in offered if space == SRGB_NONLINEAR}
     if formats == {0}:  # VK_FORMAT_UNDEFINED: all are welcome
         return FORMATS[0]
@@ -310,8 +310,8 @@ def choose_mode(offered: Sequence[int], *, wait: bool) -> int:
 
 
 def choose_count(least: int, most: int) -> int:
-    """Number of images: one more than the surface holds itself, and at least three, so that no frame waits for the
-    screen. most: 0 for no limit."""
+    """Number of images: one more than the surface holds itself, and at least three, so that no frame waits
+    for the screen. most: 0 for no limit."""
     count = max(least + 1, 3)
     return min(count, most) if most else count
 
@@ -331,8 +331,8 @@ def choose_size(
 def clip(
     source: tuple[int, int], place: Rectangle, size: tuple[int, int]
 ) -> tuple[Rectangle, Rectangle] | None:
-    """The part of a picture of size ``source`` that is seen, and where, when it is scaled to ``place`` in a window of
-    this size; None where nothing of it is."""
+    """The part of a picture of size ``source`` that is seen, and where, when it is scaled to ``place`` in a
+    window of this size; None where nothing of it is."""
     x, y, width, height = place
     left, top = max(x, 0), max(y, 0)
     right, bottom = min(x + width, size[0]), min(y + height, size[1])
@@ -359,16 +359,16 @@ def overlap(a: Rectangle, b: Rectangle) -> bool:
 
 # Functions of Vulkan's extensions for surfaces and swapchains, called directly: each returns its VkResult.
 #
-# The binding's own wrappers raise an exception for every result but VK_SUCCESS, which loses the number of an acquired
-# image when the swapchain is suboptimal.
+# The binding's own wrappers raise an exception for every result but VK_SUCCESS, which loses the number of an
+# acquired image when the swapchain is suboptimal.
 
 SUBOPTIMAL, TIMEOUT, NOT_READY = 1000001003, 2, 1
 OUT_OF_DATE, SURFACE_LOST = -1000001004, -1000000000
 
 
 class Procedures:
-    """Functions of extensions on one device, by name. Structures are passed by address, as in C; a function that the
-    device or the instance does not have is None."""
+    """Functions of extensions on one device, by name. Structures are passed by address, as in C; a function
+    that the device or the instance does not have is None."""
 
     def __init__(self, device: Device):
         self._device = device

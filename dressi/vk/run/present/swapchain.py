@@ -31,8 +31,8 @@ from .surface import (
 FRAMES = 2
 """Frames that may be under way at a time."""
 PATIENCE = 20_000_000
-"""Nanoseconds to wait for an image of the screen. A window that nobody sees (covered, locked) gives none: after the
-first wait in vain the next frames do not wait."""
+"""Nanoseconds to wait for an image of the screen. A window that nobody sees (covered, locked) gives none:
+after the first wait in vain the next frames do not wait."""
 ATTEMPTS = 3
 """Times that a frame is tried while the window changes its size."""
 
@@ -62,13 +62,13 @@ class _Changed(Exception):
 class Swapchain:
     """Shows images of one device in one window.
 
-    window: a NativeWindow (an X11 or Wayland window, an HWND, a CAMetalLayer), or the VkSurfaceKHR of the program
-    that owns the window. size: gives the window's size in pixels, needed on Wayland alone. wait: show whole frames
-    only (the newest one where the driver can, else each in turn); otherwise at once, with torn frames. smooth: scale
-    by linear interpolation instead of repeated pixels.
+    window: a NativeWindow (an X11 or Wayland window, an HWND, a CAMetalLayer), or the VkSurfaceKHR of the
+    program that owns the window. size: gives the window's size in pixels, needed on Wayland alone. wait: show
+    whole frames only (the newest one where the driver can, else each in turn); otherwise at once, with torn
+    frames. smooth: scale by linear interpolation instead of repeated pixels.
 
-    Everything belongs to the Device, which destroys it when it closes; ``close`` (idempotent) does so before. Use it on the
-    Device's thread. Raises DeviceError in a sentence where the device cannot show pictures in the window.
+    Everything belongs to the Device, which destroys it when it closes; ``close`` (idempotent) does so before.
+    Use it on the Device's thread. Raises DeviceError where the device cannot show pictures there.
     """
 
     def __init__(
@@ -104,12 +104,12 @@ class Swapchain:
 
     # ---- showing
     def present(self, layers: Sequence[tuple[ExportedImage, Rectangle]]) -> bool:
-        """Show images, each scaled to a rectangle (x, y, width, height) of the window; later ones cover earlier ones,
-        and what none covers is black.
+        """Show images, each scaled to a rectangle (x, y, width, height) of the window; later ones cover
+        earlier ones, and what none covers is black.
 
-        The images are VEC3 or VEC4 of one tile, with sRGB codes in [0, 1]; alpha is ignored. Returns whether a frame
-        was shown: not while the window is minimised or hidden. Raises GraphError for other images, DeviceError when
-        the surface is lost and cannot be made again, and DeviceLostError.
+        The images are VEC3 or VEC4 of one tile, with sRGB codes in [0, 1]; alpha is ignored. Returns whether
+        a frame was shown: not while the window is minimised or hidden. Raises GraphError for other images,
+        DeviceError when the surface is lost and cannot be made again, and DeviceLostError.
         """
         if self._closed:
             raise InputError("this swapchain is closed; make another one")
