@@ -125,7 +125,7 @@ LARGEST = 1 << 31
 
 
 def affine(index: Variable) -> Affines | None:
-    """The components of an INT or IVECn as affine functions of the texel; None if not affine, or if they may overflow."""
+    """The components of an INT or IVECn as affine functions of the texel; None if not, or at overflow."""
     known: dict[Variable, Affines] = {}
     for f in topological_order([index]):
         rule = RULES.get(type(f))
@@ -141,8 +141,7 @@ def affine(index: Variable) -> Affines | None:
 
 def table_maps(table: Variable, index: Variable) -> list[IndexMap]:
     """The maps that replace ``F.lookup`` at an affine index: two, in sequence, where rows and columns have
-    different borders. Empty if the index, or the column and row that an INT stands for, are not affine within
-    a border."""
+    different borders. Empty if column and row of the index are not affine within a border."""
     parts, extents = affine(index), shape_of(index.domain)
     if parts is not None:
         x, y = parts if len(parts) == 2 else _column_and_row(parts[0], table.size, extents) or (None, None)
@@ -324,8 +323,8 @@ def _needed(index: Variable) -> tuple[frozenset[int], ...] | None:
 
 
 def _fitted(values: np.ndarray, extent: int, axis: int) -> Fit | None:
-    """An Affine of the axis, and a border, that read these texels of ``extent``; None if there are none. Values
-    outside of the extent need not agree.
+    """An Affine of the axis, and a border, that read these texels of ``extent``; None if there are none.
+    Values outside of the extent need not agree.
 
     >>> _fitted(np.array([0, 0, 0, 1, 2, 3, 3]), 4, 3), _fitted(np.array([2, 1, 0, 1, 2]), 3, 3)
     ((a3 - 2, 'clamp'), (a3 - 2, 'reflect'))
@@ -368,7 +367,7 @@ def _fitted(values: np.ndarray, extent: int, axis: int) -> Fit | None:
 def _through(
     at: np.ndarray, values: np.ndarray, inner: np.ndarray, axis: int, extent: int, border: str
 ) -> Iterator[Affine]:
-    """Affines of an axis that have the values where these are ``inner``, and lie beyond the border elsewhere."""
+    """Affines of an axis with these values where they are ``inner``, and beyond the border elsewhere."""
     x, v = at[inner], values[inner]
     if len(x) == 0:
         # Only texels at the edge are read, or none: a step between them.

@@ -35,7 +35,7 @@ def values_at(
 
 
 def with_tiles(array: np.ndarray, x: Variable, domain: Domain) -> np.ndarray:
-    """The array of an input, its batch and channels broadcast to the tiles of a domain. One tile stays one."""
+    """An input with its batch and channels broadcast to the tiles of a domain. One tile stays one."""
     if x.tiles == 1 or (x.tiles, x.channels) == (domain.tiles, domain.channels):
         return array
     apart = array.reshape(x.batch, x.channels, *array.shape[1:])
@@ -55,7 +55,7 @@ def leaf_value(leaf: Variable, given: Any = None) -> np.ndarray:
 
 
 class Evaluator:
-    """Evaluates ``outputs`` for given values of the leaves. Drops intermediate values after their last use."""
+    """Evaluates ``outputs`` for given values of the leaves. Values are dropped after their last use."""
 
     def __init__(self, outputs: Iterable[Variable], dtype: Any = np.float64):
         self.outputs = tuple(outputs)
@@ -65,8 +65,8 @@ class Evaluator:
         self.drop: list[list[Variable]] = [[] for _ in self.order]
         for variable in last.keys() - set(self.outputs):
             self.drop[last[variable]].append(variable)
-        # Looked up once: central differences evaluate small graphs thousands of times, and the look-ups took a
-        # third of that.
+        # Looked up once: central differences evaluate small graphs thousands of times, and the look-ups took
+        # a third of that.
         self.work = [(f, coordinates(f.working_domain), f.output.tiled) for f in self.order]
 
     def __call__(self, values: Mapping[Variable, Any] | None = None) -> list[np.ndarray]:
@@ -123,7 +123,7 @@ MOST_WORK = 3e7  # operations of ``known_value``
 
 
 def known_value(variable: Variable) -> np.ndarray | None:
-    """``evaluate`` by the data of the leaves; None if a leaf has none, or it takes over MOST_WORK operations."""
+    """``evaluate`` by the data of the leaves; None if a leaf has none, or the work is above MOST_WORK."""
     if variable.is_leaf:
         return variable.data
     functions = topological_order([variable])
@@ -146,7 +146,7 @@ class NumpyExecutor:
         self._evaluator = Evaluator(program.roots, dtype)
 
     def send(self, variable: Variable, array: Any) -> None:
-        """Sets the values of a leaf. Raises GraphError if they do not fit, or the leaf is not of this program."""
+        """Sets the values of a leaf. Raises GraphError if they do not fit, or the leaf is not used."""
         if variable not in self._leaves:
             raise GraphError(f"{variable} is not a leaf of this program")
         self._state[variable] = variable.conform(array)

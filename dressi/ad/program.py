@@ -41,7 +41,7 @@ class Program(Figures):
         return tuple(topological_order(self.roots))
 
     def check(self) -> None:
-        """Raises GraphError for an update that does not fit, a second one of a leaf, or an invalid snippet."""
+        """Raises GraphError for updates that do not fit, second ones of a leaf, and invalid snippets."""
         for f in self.functions:
             for g in (f, *(f.fragment.functions if isinstance(f, DrawFunction) and f.fragment else ())):
                 if not is_own(type(g)):

@@ -35,7 +35,7 @@ def _parts(shown: Shown) -> tuple[list[Variable], dict[Variable, list[str]]]:
 
 
 def _numbers(roots: Sequence[Variable]) -> dict[Variable, str]:
-    """Names that are the same in every run: $name for leaves, numbers for constants, %0, %1, ... for the rest."""
+    """Names, the same in every run: $name for leaves, numbers for constants, %0, %1, ... for the rest."""
     names: dict[Variable, str] = {}
     count = itertools.count()
     for leaf in leaves(roots):
@@ -109,7 +109,7 @@ COLOURS = {
 
 
 def _nodes(shown: Shown) -> tuple[list[Node], list[Edge]]:
-    """Nodes (name, kind, text) and edges (from, to, fetched), producers first. Constants are text of their readers."""
+    """Nodes (name, kind, text), edges (from, to, fetched), producers first. Readers show constants."""
     roots, labels = _parts(shown)
     names = _numbers(roots)
     nodes = [(names[v], "leaf", f"{v.name or 'leaf'}\n{v.vtype} {v.domain}") for v in leaves(roots)]
@@ -144,8 +144,8 @@ def _dot(nodes: list[Node], edges: list[Edge]) -> str:
 
 
 def svg(shown: Shown, graphviz: bool = True, most: int | None = None) -> str:
-    """The graph as SVG text, laid out by Graphviz if it is installed, else in plain layers.  most: the largest
-    number of boxes; those farthest from the results are left out and counted."""
+    """The graph as SVG text, laid out by Graphviz if it is installed, else in plain layers.  most: the
+    largest number of boxes; those farthest from the results are left out and counted."""
     nodes, edges = _nodes(shown)
     if most is not None and len(nodes) > most:
         nodes, edges = _nearest(nodes, edges, most)
@@ -179,8 +179,8 @@ def draw(text: str, nodes: list[Node], edges: list[Edge], graphviz: bool = True)
 
 
 def _layered(nodes: list[Node], edges: list[Edge]) -> str:
-    """An SVG in layers. Each node is one layer below its lowest producer, near the mean position of all; a leaf
-    is right above its first reader."""
+    """An SVG in layers. Each node is one layer below its lowest producer, near the mean position of all; a
+    leaf is right above its first reader."""
     producers: dict[str, list[str]] = {name: [] for name, *_ in nodes}
     for a, b, _ in edges:
         producers[b].append(a)

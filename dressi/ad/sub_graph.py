@@ -50,7 +50,7 @@ class SubGraph:
     def evaluate(
         self, at: At, read: Callable[[Variable, Access], np.ndarray], dtype: Any = np.float64
     ) -> list[np.ndarray]:
-        """The roots at texels. read: the values of a placeholder, of all texels unless the access is SAME_PIXEL."""
+        """The roots at texels. read: values of a placeholder, at all texels unless by SAME_PIXEL."""
         known: dict[Variable, np.ndarray] = {}
 
         def value(v: Variable, access: Access) -> np.ndarray:
@@ -65,7 +65,7 @@ class SubGraph:
         return builders.gradient(self.root, [formal], seed=seed)[0]
 
     def pushed(self, formals: Sequence[Variable], tangents: Sequence[Variable]) -> list[Variable]:
-        """The derivatives of the roots along tangents of some formals, as graphs over the formals and tangents."""
+        """The derivatives of the roots along tangents of some formals, over the formals and tangents."""
         return builders.jvp(list(self.roots), list(formals), list(tangents))
 
     def glsl(self, names: Mapping[Variable, str], prefix: str) -> tuple[list[str], str]:

@@ -1,7 +1,7 @@
 """Sums over all fragments of drawn triangles, at each pixel or in tables.
 
-``F.accumulate`` adds at every pixel; its gradient by a list adds what each fragment contributes to the entries
-that it looked up. Derivatives are built with ``transform``.
+``F.accumulate`` adds at every pixel; its gradient by a list adds what each fragment contributes to the
+entries that it looked up. Derivatives are built with ``transform``.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _pulled(
     keep: Sequence[Variable],
     actual: dict[Variable, Variable],
 ) -> Variable | None:
-    """The gradient of input ``i``: fragments add to the pixel where they read it, or to texels that they fetched."""
+    """The gradient of input ``i``: fragments add to their pixel, or to the texels that they fetched."""
     x = f.inputs[i]
     if x.vtype.is_int or 0 < i < f.pulled:
         return None
@@ -191,7 +191,8 @@ def accumulate(
     limit: Variable | float | None = None,
     fixed_point: bool = False,
 ) -> Variable:
-    """The sum over all fragments of drawn triangles at every pixel, of the type of their value; 0 where none are.
+    """The sum over all fragments of drawn triangles at every pixel, of the type of their value; 0 where none
+    are.
 
     position, faces, triangles, triangles_per_face, live: as for ``rasterize``. Every triangle counts, not
     only the nearest. Of two triangles that meet in an edge one covers a pixel centre on it.
@@ -211,8 +212,7 @@ def accumulate(
     Differentiable in what the value reads: images, lists, textures; and in the positions as far as the value
     uses ``depth`` (with one triangle a face). Which pixels a triangle covers, ``keep`` and ``limit`` count as
     constant: a value that fades to zero towards the border of its triangle, computed from positions that it
-    looks up, has the right derivative by these. Gradients by lists are scatters in fixed point. Raises
-    GraphError.
+    looks up, has the right derivative by these. Raises GraphError.
 
     >>> position = Variable.of(2 * [[-1.0, -1, 0, 1], [1, -1, 0, 1], [-1, 1, 0, 1]], VEC4)  # half of the image, twice
     >>> alpha = Variable.of([0.25, 0.5], FLOAT)
@@ -327,7 +327,7 @@ class Inside:
         return pairs + _scattered(readers, [(depth, slope)])
 
     def depth(self) -> Variable:
-        """The depth of a fragment as a function of the positions: that of the plane through the face's corners."""
+        """The depth of a fragment as a function of the positions: on the plane of the face's corners."""
         f = self.f
         if f.triangles_per_face != 1:
             raise f.fail(
@@ -351,8 +351,8 @@ class Inside:
     def along(
         self, roots: Sequence[Variable], tangents: Sequence[Variable | None]
     ) -> tuple[list[Variable | None], dict[Variable, Variable]]:
-        """The derivatives of some roots along tangents of the inputs of the draw, None where zero; and
-        {leaf: the tangent that it stands for}."""
+        """The derivatives of some roots along tangents of the inputs of the draw, None where zero; and {leaf:
+        the tangent that it stands for}."""
         leaves, moved, actual = [], [], {}
         for k, tangent in enumerate(tangents):
             if tangent is None or tangent.vtype.is_int:
@@ -392,8 +392,8 @@ def simplified(
     roots: Sequence[Variable],
     standing: Mapping[Variable, Variable] | None = None,
 ) -> tuple[FragmentGraph, tuple[Variable, ...]]:
-    """A simplified sub-graph of these roots, without the depth if it is not used, and the images that it reads.
-    standing: what leaves stand for. Marks such as ``stop_gradient`` stay for derivatives."""
+    """A simplified sub-graph of these roots, without the depth if it is not used, and the images that it
+    reads. standing: what leaves stand for. Marks such as ``stop_gradient`` stay for derivatives."""
     simple = rewrite(roots, KEEPING_MARKS, dict(standing or {}), COMMUTATIVE)
     roots = [simple[r] for r in roots]
     used = any(z in f.inputs for f in topological_order(roots)) or z in roots
@@ -443,7 +443,7 @@ def _by(x: Variable, seeded: Sequence[Seeded]) -> Variable | None:
 
 
 def _scattered(readers: Iterable[tuple[Function, int]], seeded: Sequence[Seeded]) -> list[Pair]:
-    """What each fragment adds to the gradient by a table. readers: Functions that fetch from it, and as which input."""
+    """What each fragment adds to the gradient by a table. readers: (Function, input) that fetch from it."""
     pairs: list[Pair] = []
     for g, i in readers:
         if blocks_derivatives(g) or g.inputs[i].vtype.is_int:

@@ -97,7 +97,7 @@ def leaves(roots: Iterable[Variable]) -> list[Variable]:
 
 def structure(roots: Iterable[Variable], given: Iterable[Variable]) -> tuple[Any, ...]:
     """A key of what a graph computes, equal for graphs of equal Functions, with equal versions of included
-    files, over leaves of equal types and domains. given: the leaves; those of two graphs correspond in order."""
+    files, over leaves of equal types and domains. given: the leaves, in order."""
     number = {v: k for k, v in enumerate(given)}
     roots = tuple(roots)
     lines: list[Any] = [(v.vtype, v.domain) for v in number]

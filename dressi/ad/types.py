@@ -17,8 +17,8 @@ Size = tuple[int, int]
 
 
 def whole(value: Any, what: str, least: int | None = None) -> int:
-    """``value`` as an int, never rounded. Raises GraphError unless it is a whole number of at least ``least``.
-    what: its name, for the error."""
+    """``value`` as an int, never rounded. Raises GraphError unless it is a whole number of at least
+    ``least``. what: its name, for the error."""
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
@@ -33,7 +33,7 @@ def whole(value: Any, what: str, least: int | None = None) -> int:
 
 
 def size_of(value: Any, what: str = "a size") -> Size:
-    """``value`` as (W, H). Raises GraphError, with the name ``what``, unless it is two whole numbers above 0."""
+    """``value`` as (W, H). Raises GraphError, naming ``what``, unless it is two whole numbers above 0."""
     try:
         width, height = value
     except (TypeError, ValueError):
@@ -42,7 +42,7 @@ def size_of(value: Any, what: str = "a size") -> Size:
 
 
 class Domain(NamedTuple):
-    """A batch of images with channels, as tiles of one size: channel c of image n is tile n * channels + c."""
+    """A batch of images with channels, as tiles of one size: channel c of image n is n * channels + c."""
 
     size: Size
     tiles: int

@@ -52,8 +52,8 @@ class _Tally:
 
 
 def as_written(outputs: Sequence[Variable]) -> Operations:
-    """The operations of all components of all Functions as they are, each Function once. Lengths and directions
-    count as the sums, products and roots that they are, other Functions as calls, one a component."""
+    """The operations of all components of all Functions as they are, each Function once. Lengths and
+    directions count as their sums, products and roots, other Functions as calls, one a component."""
     noted, calls = Counter[str](), Counter[str]()
     one = np.empty((), object)
     one[()] = _Tally(noted)
@@ -74,8 +74,8 @@ def as_written(outputs: Sequence[Variable]) -> Operations:
 
 @paused()
 def fewest(outputs: Sequence[Variable], product_cost: float = 1.0) -> Operations:
-    """The fewest operations known for the components of the outputs; Functions that read other texels stay, and
-    so does what they read. product_cost: as for ``F.source``."""
+    """The fewest operations known for the components of the outputs; Functions that read other texels stay,
+    and so does what they read. product_cost: as for ``F.source``."""
     order = [f for f in topological_order(outputs) if not isinstance(f, Constant)]
     reader, apart = Reader(Table()), [f for f in order if not readable(f)]
     values = reader.read([*outputs, *(x for f in apart for x in f.inputs)])
@@ -135,8 +135,7 @@ WAYS: tuple[tuple[float, int | None], ...] = ((inf, None), (20_000, 2), (5_000, 
 
 
 def shortest(table: Table, roots: Sequence[Scaled], product_cost: float = 1.0) -> Steps:
-    """The cheapest steps for the roots, with or without products written out before. product_cost: in sums, at
-    least 1."""
+    """The cheapest steps for the roots, with or without products written out. product_cost: in sums."""
     order = table.order([r.entry for r in roots])
     ways = [
         reduced(Lowering(table).lower(roots, order), around=around, product_cost=product_cost)

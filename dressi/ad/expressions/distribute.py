@@ -1,4 +1,4 @@
-"""More common factors in sums of products: products of sums are multiplied out, or spread over other terms."""
+"""More common factors in sums of products: sums are multiplied out, or spread over other terms."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ LONGEST = 4
 
 
 def distribute(steps: Steps, around: int) -> bool:
-    """x (v c + w s) + c y + c z + ... -> x v c + x w s + c y + c z + ...: multiplies out sums if each term has a
-    factor in common with ``around`` other terms, whoever else reads them. Whether anything changed."""
+    """x (v c + w s) + c y + c z + ... -> x v c + x w s + c y + c z + ...: multiplies out sums if each term
+    has a factor in common with ``around`` other terms, whoever else reads them. Whether anything changed."""
     changed = False
     for n in steps.order():
         if steps.kinds[n] != SUM or len(steps.terms[n]) < 2:
@@ -51,8 +51,8 @@ def distribute(steps: Steps, around: int) -> bool:
 
 
 def regroup(steps: Steps) -> bool:
-    """x (a c + b s) + c y + s z -> c (x a + y) + s (x b + z), one product fewer, if nothing else reads the sums
-    and products. Whether anything changed."""
+    """x (a c + b s) + c y + s z -> c (x a + y) + s (x b + z), one product fewer, if nothing else reads the
+    sums and products. Whether anything changed."""
     order = steps.order()
     uses = steps.uses(order)
     changed = False
@@ -145,9 +145,9 @@ class _Cross(NamedTuple):
 
 
 def cross(steps: Steps, product_cost: float) -> bool:
-    """k p + d q, k q + e p -> t + (d - k) q, t + (e - k) p with t = k (p + q), if the products cost more than the
-    sums: one product fewer for one sum more, and two sums for all pairs with the same k, d and e. Rotations of
-    several vectors by one angle and products with symmetric matrices have such pairs. Whether anything changed."""
+    """k p + d q, k q + e p -> t + (d - k) q, t + (e - k) p with t = k (p + q), if the products cost more than
+    the sums: one product fewer for one sum more, and two sums for all pairs with the same k, d and e.
+    Rotations of vectors by one angle and symmetric matrices have such pairs. Whether anything changed."""
     order = steps.order()
     groups = defaultdict[tuple[tuple[int, int, int], ...], list[_Cross]](list)
     for one in _crosses(steps, order):

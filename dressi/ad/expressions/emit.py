@@ -68,7 +68,7 @@ _SPELLED: dict[type, tuple[str, ...]] = {
 
 
 class _Language(NamedTuple):
-    """How a language writes a function. column: its place in the table. output: a parameter for the results."""
+    """How a language writes a function. column: in the table. output: the parameter for the results."""
 
     column: int
     head: str

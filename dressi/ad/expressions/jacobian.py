@@ -99,8 +99,7 @@ def derivative(y: Variable, x: Variable, order: int = 1, *, limit: int | None = 
     """The derivative of some order of y by a scalar x, at every texel.
 
     y: a float Variable. x: FLOAT. order: 0 or more. The result has the type of y and the domain of y and x.
-    limit: as for ``jacobian``. Raises GraphError as ``jacobian`` does, and if the derivative takes more
-    operations than the limit.
+    limit: as for ``jacobian``. Raises GraphError as ``jacobian`` does.
 
     >>> x = Variable.of([0.0, 1.0, 2.0, 3.0, 4.0])
     >>> evaluate(F.derivative(x**4, x, order=3)).ravel().tolist()
@@ -123,8 +122,8 @@ def derivative(y: Variable, x: Variable, order: int = 1, *, limit: int | None = 
 
 
 def _best(table: Table, roots: Sequence[Scaled], wanted: Sequence[Scaled], limit: int | None) -> Steps:
-    """The derivatives of the roots by each of the entries wanted, row by row: forward or in reverse. The growth
-    of the table estimates their operations before they are counted."""
+    """The derivatives of the roots by each of the entries wanted, row by row: forward or in reverse. The
+    growth of the table estimates their operations before they are counted."""
     derivatives, entries, begun = Derivatives(table), [x.entry for x in wanted], len(table)
     ways = list[Steps]()
     if len(wanted) <= 4 * len(roots):
@@ -291,7 +290,7 @@ class Derivatives:
         self.table = table
         self._partials: dict[int, list[tuple[int, Scaled]]] = {}
         self._declared: dict[Hashable, tuple[Function, Sequence[Variable | None], list[Any]]] = {}
-        """By class and fields: a Function, its derivative by each input, and the order in which these are read."""
+        """By class and fields: a Function, its derivatives, and the order in which these are read."""
 
     def partials(self, entry: int) -> list[tuple[int, Scaled]]:
         """(entry it is made of, derivative by that entry)."""

@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 
 class Ratio(NamedTuple):
-    """A rational number that is not whole, in lowest terms; the denominator is positive. Equal ones have
-    equal hashes."""
+    """A rational number that is not whole, in lowest terms, with a positive denominator."""
 
     numerator: int
     denominator: int
@@ -105,8 +104,7 @@ def of_float(value: float) -> Rational:
 
 
 RANGE = 2**60
-"""Constants above it, and below its inverse, stay where they are: joined, they would leave the range of
-single precision."""
+"""Constants above it, or below its inverse, are not joined: that could leave single precision."""
 
 
 def is_in_range(c: Rational) -> bool:
@@ -258,8 +256,7 @@ def on_long_circle(angle: tuple[int, int, int]) -> tuple[int, int]:
 
 
 def to_rational(v: int) -> Rational | None:
-    """The rational number of small numerator and denominator that the field writes as ``v``; None if there is
-    none."""
+    """The rational number with a small numerator and denominator that is ``v`` in the field, if any."""
     if v < _LARGEST:
         return v
     if PRIME - v < _LARGEST:

@@ -32,8 +32,7 @@ Components = tuple[Scaled, ...]
 
 
 class Value:
-    """An expression with operators, so that the meaning in NumPy of a Function computes with expressions,
-    too."""
+    """An expression with operators, so that the NumPy meaning of Functions computes with expressions."""
 
     __slots__ = ("at", "table")
     __array_priority__ = 1.0
@@ -246,8 +245,7 @@ class Reader:
 
 
 def floats(given: Variable | Iterable[Variable], of: str, role: str) -> list[Variable]:
-    """One Variable or several as a list; raises GraphError, which names them by their role, if they are no
-    float Variables."""
+    """One Variable or several as a list. Raises GraphError, with their role, unless they are floats."""
     several = isinstance(given, Iterable) and not isinstance(given, Variable)
     found: list[Any] = list(given) if several else [given]
     if not found:

@@ -22,8 +22,8 @@ LONGEST = 12
 
 
 def flatten(steps: Steps, order: Sequence[int]) -> list[int]:
-    """a + (b + c) -> a + b + c, and for products, where nothing else reads the inner one. order: that of the
-    steps; the new one is returned."""
+    """a + (b + c) -> a + b + c, also of products, if nothing else reads the inner one. Gives the new
+    order."""
     kinds, terms = steps.kinds, steps.terms
     readers, read = steps.reads(order)
     uses, read = steps.uses_of(read), np.abs(read)
@@ -103,8 +103,7 @@ def join_numbers(steps: Steps, kind: int, terms: Sequence[int]) -> Sequence[int]
 
 
 def constant_of(steps: Steps, n: int) -> Rational | None:
-    """The value of a Function of constants, in double precision; None if single precision does not hold it,
-    or it is unknown."""
+    """The value of a Function of constants; None if it is unknown, or outside of single precision."""
     function = steps.of[n][0]
     if not issubclass(function, Pointwise) or function.eval is not Pointwise.eval:
         return None
@@ -117,8 +116,7 @@ def constant_of(steps: Steps, n: int) -> Rational | None:
 
 
 def take_out_factors(steps: Steps, order: Sequence[int]) -> bool:
-    """a b + a c -> a (b + c), where nothing else reads the products. order: that of the steps. Whether
-    anything changed."""
+    """a b + a c -> a (b + c), where nothing else reads the products. Whether anything changed."""
     kinds, operands, uses = steps.kinds, steps.operands, steps.uses(order)
     changed = False
     some, products = _with_common_factors(steps, np.array(uses), order), set[int]()
@@ -192,9 +190,8 @@ def _repeats(steps: Steps, uses: Sequence[int], operands: Sequence[int]) -> bool
 
 
 def unify(steps: Steps, order: Sequence[int]) -> list[int]:
-    """Equal values become one, and a sum or product of one operand that operand. order: that of the steps;
-    the new one, which is shorter if anything changed, is returned. Values that are as they were at the last
-    call are not compared with each other again."""
+    """Equal values become one, and a sum or product of one operand that operand. Gives the new order, shorter
+    if anything changed. Compares only values that changed since the last call."""
     same, kinds, terms, operands = dict[int, int](), steps.kinds, steps.terms, steps.operands
     fresh, keys, known, places = steps.fresh, steps.keys, steps.first, steps.places(order)
     new = dict[int, None]()  # constants that are not in the order yet
@@ -247,8 +244,7 @@ def unify(steps: Steps, order: Sequence[int]) -> list[int]:
 
 
 def expand(steps: Steps) -> None:
-    """Products become products of what is no product, also where others read the inner ones: parts that
-    several have are found again, maybe others."""
+    """Writes products of products out, also where others read the inner ones."""
     for n in steps.order():
         if steps.kinds[n] == PRODUCT:
             flat = [k for m in steps.operands[n] for k in steps.factors(m)]
@@ -280,15 +276,14 @@ def reduced(steps: Steps, *, around: int | None = None, product_cost: float = 1.
     return steps
 
 
-# Pairs of operands that several sums or products have are computed once.
+# Pairs of operands that several sums or products have.
 
 Pair = tuple[int, int, int]
 """(a, sign, b): the terms a and sign b, or both negative."""
 
 
 def share_pairs(steps: Steps, kind: int, order: Sequence[int]) -> None:
-    """Pairs of operands that several sums (products) have are computed once; the pair of most of them first.
-    order: that of the steps."""
+    """Computes pairs of operands that several sums (products) have once; the most frequent pair first."""
     bags, where = _Bags(steps), _Users(steps, [n for n in order if steps.kinds[n] == kind])
     heap = [(-gain, p) for p, users in where.items() if (gain := _gain(users, bags, p)) > 1]
     heapq.heapify(heap)
@@ -350,8 +345,7 @@ class _Bags(dict[int, dict[int, int]]):
 
 
 class _Users(dict[Pair, set[int]]):
-    """The sums (products) found that have a pair, of pairs that several have, that one may have twice, or
-    that are asked."""
+    """{pair: sums (products) with it}: pairs that several have, or one may have twice; others on request."""
 
     def __init__(self, steps: Steps, found: Sequence[int]):
         self.span = len(steps)
@@ -418,8 +412,7 @@ def _gain(users: Iterable[int], bags: Mapping[int, Mapping[int, int]], pair: Pai
 def place_signs(steps: Steps, order: Sequence[int]) -> list[int]:
     """Negates sums, and products of a constant, whose readers want them negative: neither costs anything.
     Products of other values, quotients and sines hand the wish on to what they are made of. Signs that are
-    left stay at the roots and at the arguments of Functions. order: that of the steps; the new one is
-    returned."""
+    left stay at the roots and at the arguments of Functions. Gives the new order."""
     kinds, operands = steps.kinds, steps.operands
     products = [n for n in order if kinds[n] == PRODUCT]
     readers, factors = steps.reads(products)

@@ -34,8 +34,7 @@ class Steps:
         self.rows = Rows(self.terms)
         self.operands: list[Sequence[int]] = [()]
         self.of: dict[int, Any] = {0: 0}
-        """The names of symbols, the numbers that constants are, classes and values of the fields of
-        Functions."""
+        """Names of symbols, numbers of constants, classes and fields of Functions."""
         self.roots: list[int] = []
         self.fresh = set[int]()
         """Values that were made or changed since ``unify`` compared them."""
@@ -227,8 +226,7 @@ class Lowering:
         return self._product[key]
 
     def _form(self, entry: int, wanted: Rational | None) -> tuple[Rational, int]:
-        """(c, value): the value is c times the entry, c the scale wanted where it costs nothing or is
-        wanted."""
+        """(c, value): the value is c times the entry, at the scale ``wanted`` where there is one."""
         form = self.table.forms[entry]
         if type(form) is Product:
             return self._of_factors(form.factors, wanted)
@@ -293,8 +291,7 @@ class Rows:
             self._changed.append(n)
 
     def of(self, numbers: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The items of these rows in order: (for each of them, the place of its row among the numbers;
-        items)."""
+        """The items of these rows: (for each the place of its row among the numbers, items)."""
         self._copy()
         numbers = np.asarray(numbers, int)
         lengths = self._lengths[numbers]

@@ -242,8 +242,7 @@ class Table:
         return scaled((scale, known.entry)) if known.factor == 1 else self._in_range(known, scale)
 
     def _roots_met(self, powers: dict[int, int]) -> dict[int, int]:
-        """The same powers; products are written out if a square of a root in them comes out, as in (x /
-        sqrt(y))^2."""
+        """Powers with products written out if that squares a root, as in (x / sqrt(y))^2."""
         flat, stack = dict[int, int](), [*powers.items()]
         while stack:
             entry, power = stack.pop()
@@ -319,8 +318,7 @@ class Table:
         return None
 
     def _taken(self, function: Hashable, condition: Scaled, x: Scaled, branch: int) -> Scaled:
-        """x, or its branch if it is a select by the same condition: select(c, select(c, a, b), d) is
-        select(c, a, d)."""
+        """x, or its branch if it selects by the same condition: select(c, select(c, a, b), d)."""
         form = self.forms[x.entry]
         if type(form) is Call and form.function == function and form.arguments[0].entry == condition.entry:
             return self.multiplied(Scaled(x.factor, ONE), form.arguments[branch])
@@ -393,8 +391,7 @@ class Table:
 # everything below is evaluated.
 
 LEVELS, FEW = 4, 1_000
-"""So many levels below a form and an entry are evaluated first, where more than FEW entries have no value
-yet."""
+"""LEVELS below a form and an entry are evaluated first, if more than FEW entries have no value yet."""
 
 
 class Multiples:

@@ -1,2 +1,1 @@
-"""Operators of image pipelines, composed of contractions, tables and operations of one texel: all are
-differentiable."""
+"""Differentiable operators of image pipelines, composed of contractions, tables and pixel operations."""

@@ -19,7 +19,7 @@ __all__ = ["channel", "channels", "concatenate_channels", "from_channels", "to_c
 def channels(x: Variable, first: int, count: int) -> Variable:
     """Channels first to first + count - 1 of an image, as an image of ``count`` channels.
 
-    x: any type. The result has its type, size and batch. Differentiable. Raises GraphError beyond the last one.
+    x: any type. The result has its type, size and batch. Differentiable. Raises GraphError past the last.
 
     >>> F.channels(Variable(FLOAT, (8, 8), batch=2, channels=5), 1, 3)
     FLOAT ContractFunction#... (8x8 x 2, 3 channels)
@@ -46,8 +46,7 @@ def channel(x: Variable, k: int) -> Variable:
 def concatenate_channels(*images: Variable) -> Variable:
     """Images behind each other as channels of one.
 
-    images: of any type, but of one type, size and batch, each with any number of channels. Differentiable.
-    Raises GraphError.
+    images: any type, but one type, size and batch for all. Differentiable. Raises GraphError.
 
     >>> a, b = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0]), Variable.of([6.0, 7.0, 8.0, 9.0, 10.0])
     >>> evaluate(F.concatenate_channels(a, b)).shape
@@ -79,7 +78,7 @@ def _placed(x: Variable, first: int, count: int) -> Variable:
 def to_channels(x: Variable) -> Variable:
     """The components of texels as channels.
 
-    x: VECn or IVECn without channels. The result is FLOAT (INT) of n channels. Differentiable. Raises GraphError.
+    x: VECn or IVECn without channels. The result is FLOAT (INT). Differentiable. Raises GraphError.
 
     >>> photograph = Variable(VEC3, (64, 48))
     >>> F.to_channels(photograph).shape

@@ -278,20 +278,20 @@ def contract(
 ) -> Variable:
     """A sum over axes, written with indices: convolutions, matrix products, reductions, slices of grids.
 
-    expression: ``out[...] = ...``. The axes on the left are those of the result; every other axis is summed over.
-    Indices are those of arrays: row and column, ``[y, x]``, before them the channel if there are any, before that
-    the number in the batch. Axes that are left out run along, as in other operations. An index is a sum of
-    multiples of axes and whole numbers, and may be divided by a number with ``//``. The right side is arithmetic
-    of operands, numbers and axes (their values), with comparisons, ``a if c else b``, and the functions of F of
-    one texel. combine: "add", or "max" or "min" for the largest or smallest term instead of the sum. border: what
-    is read beyond an image along any axis, also the batch and the channels: "zero", "clamp" (the nearest texel),
-    "mirror" (the texel at the edge twice, NumPy's "symmetric"), "reflect" (once) or "repeat"; None refuses such
-    reads. extents: of axes by their names. operands: Variables (any type), numbers, and whole numbers for
-    indices, by their names.
+    expression: ``out[...] = ...``. The axes on the left are those of the result; every other axis is summed
+    over. Indices are those of arrays: row and column, ``[y, x]``, before them the channel if there are any,
+    before that the number in the batch. Axes that are left out run along, as in other operations. An index is
+    a sum of multiples of axes and whole numbers, and may be divided by a number with ``//``. The right side
+    is arithmetic of operands, numbers and axes (their values), with comparisons, ``a if c else b``, and the
+    functions of F of one texel. combine: "add", or "max" or "min" for the largest or smallest term instead of
+    the sum. border: what is read beyond an image along any axis, also the batch and the channels: "zero",
+    "clamp" (the nearest texel), "mirror" (the texel at the edge twice, NumPy's "symmetric"), "reflect" (once)
+    or "repeat"; None refuses such reads. extents: of axes by their names. operands: Variables (any type),
+    numbers, and whole numbers for indices, by their names.
 
-    An axis has the extent of what it indexes alone. An axis y in ``image[s * y + dy]`` has, with a border, the
-    extent of the image divided by s and rounded up, else the largest for which nothing beyond the image is read.
-    Differentiable by all operands; the derivatives are contractions. Raises GraphError, which names the axis.
+    An axis has the extent of what it indexes alone. An axis y in ``image[s * y + dy]`` has, with a border,
+    the extent of the image divided by s and rounded up, else the largest for which nothing beyond the image
+    is read. Differentiable by all operands; the derivatives are contractions. Raises GraphError.
 
     >>> image, weight = Variable.of(np.arange(20.0).reshape(4, 5)), Variable.of([[0.0, 1.0, 0.0]], FLOAT)
     >>> box, text = np.ones((3, 3)) / 9, "out[y, x] = image[y + dy - 1, x + dx - 1] * w[dy, dx]"
@@ -313,8 +313,8 @@ def contract(
 
 
 class Contraction:
-    """A notation with four indices for each operand, and the extents of its axes. Raises GraphError if these do
-    not follow, or an index leaves its image."""
+    """A notation with four indices for each operand, and the extents of its axes. Raises GraphError if these
+    do not follow, or an index leaves its image."""
 
     def __init__(self, notation: Notation, border: str | None, given: Mapping[str, int]):
         self.notation, self.border = notation, border
@@ -407,7 +407,7 @@ class Contraction:
                 reach *= self.extents[axis]
 
     def _most(self, index: Index, axis: str, extent: int) -> int:
-        """The largest extent of an axis that reads nothing beyond the image; with a border that of the image."""
+        """The largest extent of an axis that stays inside the image; with a border that of the image."""
         by = dict(index.terms)[axis]
         if self.border is not None:
             return -(-extent * index.divisor // abs(by))

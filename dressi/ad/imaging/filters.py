@@ -139,8 +139,8 @@ HALVING = np.outer([1, 3, 3, 1], [1, 3, 3, 1]) / 64.0
 def gaussian_pyramid(x: Variable, levels: int) -> list[Variable]:
     """The image, halved ``levels`` times: blurred by (1, 3, 3, 1) / 8 along both axes and subsampled.
 
-    x: FLOAT or VECn, any channels. Extents are rounded up. The result is a list of levels + 1 images of the type
-    of x, the finest first. Differentiable. Raises GraphError.
+    x: FLOAT or VECn, any channels. Extents are rounded up. The result is a list of levels + 1 images of the
+    type of x, the finest first. Differentiable. Raises GraphError.
 
     >>> [level.size for level in F.gaussian_pyramid(Variable(VEC3, (40, 25)), 3)]
     [(40, 25), (20, 13), (10, 7), (5, 4)]
@@ -197,9 +197,9 @@ def local_laplacian(
 ) -> Variable:
     """The local Laplacian filter (Paris, Hasinoff and Kautz, 2011): detail and contrast without halos.
 
-    It remaps the image around each of ``bands`` values g (Aubry and others, 2014):
-    contrast * (x - g) + g + detail * (x - g) exp(-(x - g)^2 / (2 sigma^2)). The pyramid of the result takes every
-    coefficient from the bands beside the local mean.
+    It remaps the image around each of ``bands`` values g (Aubry and others, 2014): contrast * (x - g) + g +
+    detail * (x - g) exp(-(x - g)^2 / (2 sigma^2)). The pyramid of the result takes every coefficient from the
+    bands beside the local mean.
 
     x: FLOAT from 0 to 1, without channels. detail: above 0 for more of it, below for less. contrast: 1 keeps
     it; numbers or FLOAT of one texel. sigma: differences of values that are detail. levels: of the pyramids.

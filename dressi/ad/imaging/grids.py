@@ -105,7 +105,7 @@ class Cells(NamedTuple):
 
 
 class GridSlice(AliasBeside):
-    """Inputs (value, grid, depth): value, ``cells.near`` of the others. Gradients by the grid are contractions."""
+    """Inputs (value, grid, depth): value is ``cells.near`` of the others, with a contraction as gradient."""
 
     fields = ("cells",)
     cells: Cells
@@ -122,7 +122,7 @@ class GridSlice(AliasBeside):
 
 
 def hats(texels: int, count: int) -> np.ndarray:
-    """(count, texels): how much of each cell a texel takes, linear between two of them, constant beyond the last."""
+    """(count, texels): how much of each cell a texel takes, linear between two, constant beyond."""
     place = np.clip((np.arange(texels) + 0.5) * count / texels - 0.5, 0, count - 1)
     return np.maximum(1 - np.abs(place - np.arange(count)[:, None]), 0)
 

@@ -55,8 +55,7 @@ def space_to_depth(x: Variable, block: int = 2) -> Variable:
     """Blocks of texels as channels: the inverse of ``depth_to_space``.
 
     x: any type; its extents are multiples of ``block``. Channel c of x becomes the channels block^2 c + block
-    row + column. The result has the type of x and size (W / block, H / block). Differentiable. Raises
-    GraphError.
+    row + column. The result has size (W / block, H / block). Differentiable. Raises GraphError.
 
     >>> x = Variable.of([[1.0, 2.0, 5.0, 6.0], [3.0, 4.0, 7.0, 8.0]], FLOAT)
     >>> evaluate(F.space_to_depth(x))[0, :, 0].T.tolist()
@@ -103,8 +102,7 @@ def demosaic(raw: Variable, pattern: str = "RGGB", method: str = "malvar") -> Va
 
     raw: FLOAT, extents even. pattern: as for ``bayer_filter``. method: "bilinear", or "malvar": bilinear with
     the gradients of the measured component as correction (Malvar, He and Cutler, 2004). Beyond the border the
-    outermost blocks of 2 x 2 texels repeat. The result is VEC3 of the domain of raw. Differentiable. Raises
-    GraphError.
+    outermost blocks of 2 x 2 texels repeat. The result is VEC3. Differentiable. Raises GraphError.
 
     >>> grey = F.bayer_mosaic(Variable.of(np.full((4, 6, 3), 0.5)))
     >>> bool(np.allclose(evaluate(F.demosaic(grey)), 0.5))

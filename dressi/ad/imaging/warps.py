@@ -112,8 +112,8 @@ class Warped(AliasBeside):
     """Inputs (value, image, place, back): the value, the image at the places, with a cheaper gradient by it.
 
     Where neighbours are read by neighbours, the gradient of a texel is gathered from the 3x3 results around
-    ``back``, which are likely to read it. What these miss, magnified parts and beyond a border, is scattered: the
-    sum of the two is exact, however good ``back`` is.
+    ``back``, which are likely to read it. What these miss, magnified parts and beyond a border, is scattered:
+    the sum of the two is exact, however good ``back`` is.
     """
 
     fields = ("border",)

@@ -1,5 +1,4 @@
-"""Energies of residuals, E(x) = 1/2 sum |r_k(x)|^2, their robust kernels, and computed arrays in
-residuals."""
+"""Energies of residuals, E(x) = 1/2 sum |r_k(x)|^2, their robust kernels, and computed arrays."""
 
 from __future__ import annotations
 
@@ -105,8 +104,7 @@ def cauchy(width: float) -> Kernel:
 
 
 def tukey(width: float) -> Kernel:
-    """Constant beyond a norm of ``width``, where residuals have no influence at all (Tukey's biweight). width
-    > 0. Raises GraphError.
+    """Constant beyond a norm of ``width``: no influence (Tukey's biweight). width > 0. Raises GraphError.
 
     >>> evaluate(least_squares.tukey(1.0).weight(Variable.of(3.0))).item()
     0.0
@@ -166,8 +164,7 @@ class Energy:
         self.kernels: tuple[Kernel | None, ...] = tuple(k for _, k in found)
 
     def cost(self, axes: str = WHOLE) -> Variable:
-        """The cost, FLOAT of one texel; with axes "xyc" that of every image, FLOAT of one texel with the
-        batch."""
+        """The cost, FLOAT of one texel; with axes "xyc" that of every image, with the batch."""
         return total([F.sum(0.5 * self._rho(r, k), axes) for r, k in zip(self.residuals, self.kernels)])
 
     def _rho(self, r: Variable, kernel: Kernel | None) -> Variable:
@@ -175,8 +172,8 @@ class Energy:
         return s if kernel is None else kernel.rho(s)
 
     def decrease(self, after: Energy, axes: str = WHOLE) -> Variable:
-        """The cost of this minus that of ``after``, the same energy at other unknowns; exact where the two
-        are nearly equal.
+        """The cost minus that of ``after``, the same energy at other unknowns; exact if they are nearly
+        equal.
 
         Squares are subtracted texel by texel: |a|^2 - |b|^2 = (a - b) . (a + b).
         """
@@ -195,16 +192,14 @@ class Energy:
         return Energy([r if k is None else Robust(r, k) for r, k in pairs])
 
     def linearized(self) -> list[Variable]:
-        """The residuals as the solver sees them: those with a kernel times sqrt(rho'), which is held
-        constant."""
+        """The residuals as the solver sees them: robust ones times sqrt(rho'), held constant."""
         return [
             r if k is None else r * F.stop_gradient(F.sqrt(k.weight(squared_norm(r))))
             for r, k in zip(self.residuals, self.kernels)
         ]
 
 
-# Computed arrays: values whose derivatives are images, made once for all products with the Jacobian (Opt,
-# section 5).
+# Computed arrays: values whose derivatives are images, made once for all products with J (Opt, section 5).
 
 
 def linearized(y: Variable, inputs: Variable | Sequence[Variable]) -> Variable:
@@ -217,7 +212,7 @@ def linearized(y: Variable, inputs: Variable | Sequence[Variable]) -> Variable:
     y: any float type, computed texel by texel from ``inputs``. inputs: computed Variables or leaves of float
     types. All else that y reads is held constant. Type, size, channels and batch are those of y. First
     derivatives are exact, second ones are zero. Raises GraphError where y reads an input at other texels, or
-    reads none of them.
+    none.
 
     >>> x = Variable.of([1.0, 2.0, 4.0, 7.0, 11.0], name="x")
     >>> step = x - F.shift(x, 1, 0)

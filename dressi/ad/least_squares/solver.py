@@ -75,7 +75,7 @@ class LeastSquares(ABC):
             raise GraphError(f"{name} of {type(self).__name__} is a finite number {bound}, not {value!r}")
 
     def states(self, parameters: Sequence[Variable]) -> State:
-        """New state leaves by name, with the step counter. Raises GraphError for what cannot be an unknown."""
+        """New state leaves by name, with the step counter. Raises GraphError for invalid unknowns."""
         for p in parameters:
             if p.vtype.is_int:
                 raise GraphError(f"{p} holds integers and cannot be an unknown of least squares")

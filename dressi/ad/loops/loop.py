@@ -27,15 +27,16 @@ def loop(
     """A body applied ``count`` times to a state: iterations of a solver, steps along a ray, layers of a
     recurrent network.
 
-    body: gets the state, one Variable or several of any type, and returns the new one, of the same types and domains. It gets
-    no number of the iteration: a counter is one more state. It is called once; what it reads beside the state, such as
-    weights, are Variables of the graph around it. until: gets the state
-    and returns INT or FLOAT, of one texel, a tile or all of the domain: where it is not 0 the state stays as it is from there
-    on; so count is the largest number of iterations. When it is met everywhere devices skip the iterations that are left; where it
-    never is, a RuntimeWarning says so. checkpoints: None stores what each iteration needs for the gradient; a number, at least 2,
-    bounds the states, or as much beside them, that are stored at a time, and what lies between is computed again as rarely as can
-    be: where an iteration leaves as much as its state, 20 of them run 39 times with 9, 49 with 6, and 54 with 5. 0 means about
-    2 sqrt(count): nearly the time of another forward pass. ``PlanOptions(memory=...)`` chooses a number where None is given.
+    body: gets the state, one Variable or several of any type, and returns the new one, of the same types and
+    domains. It gets no number of the iteration: a counter is one more state. It is called once; what it reads
+    beside the state, such as weights, are Variables of the graph around it. until: gets the state and returns
+    INT or FLOAT, of one texel, a tile or all of the domain: where it is not 0 the state stays as it is from
+    then on; so count is the largest number of iterations. Once it is met everywhere devices skip the
+    remaining iterations; if it never is, a RuntimeWarning says so. checkpoints: None stores what each
+    iteration needs for the gradient. A number, at least 2, bounds the states, or as much beside them, that
+    are stored at a time; what lies between is computed again as rarely as can be: if an iteration leaves as
+    much as its state, 20 of them run 39 times with 9, 49 with 6, and 54 with 5. 0 means about 2 sqrt(count):
+    nearly the time of another forward pass. ``PlanOptions(memory=...)`` chooses a number where None is given.
 
     The result is the last state: a Variable, or a tuple. Differentiable in the state and in all that the body
     reads; values and gradients are those of the body written count times. In an engine the graph, the plan
@@ -46,8 +47,9 @@ def loop(
     >>> (root,) = F.loop(lambda x: 0.5 * (x + 2.0 / x), [Variable.of(1.0)], 6)
     >>> round(evaluate(root).item(), 6)
     1.414214
-    >>> a = Variable.of(2.0)
-    >>> root = F.loop(lambda x: 0.5 * (x + a / x), Variable.of(1.0), 50, until=lambda x: F.abs(x * x - a) < 1e-6, checkpoints=0)
+    >>> a, x = Variable.of(2.0), Variable.of(1.0)
+    >>> done = lambda x: F.abs(x * x - a) < 1e-6
+    >>> root = F.loop(lambda x: 0.5 * (x + a / x), x, 50, until=done, checkpoints=0)
     >>> round(evaluate(gradient(root, [a])[0]).item(), 4)
     0.3536
     """
@@ -79,22 +81,21 @@ def loop(
         made.append(_condition(until, made))
     one = Segment.between(formals, made)
     if one.is_local or count == 1:
-        found = repeated(one, values, count)
+        last = repeated(one, values, count)
     else:
         outside = [formal(x) for x in one.captured]
         closed = one.at(formals, dict(zip(one.captured, outside, strict=True)))
         node = Loop(Segment.between([*formals, *outside], closed), count, checkpoints, until is not None)
-        found = [Looped(*values, *one.captured, loop=node, number=k).output for k in range(width)]
-    return found[0] if single else tuple(found[:width])
+        last = [Looped(*values, *one.captured, loop=node, number=k).output for k in range(width)]
+    return last[0] if single else tuple(last[:width])
 
 
 def checkpoint(
     function: Callable[..., Variable | Sequence[Variable]], *inputs: Variable
 ) -> Variable | tuple[Variable, ...]:
-    """function(*inputs), of which the gradient keeps only the inputs: what lies between is computed again
-    when it is needed.
+    """function(*inputs). Its gradient keeps only the inputs, and computes what lies between again.
 
-    A long chain of segments so needs the memory of one of them and of their inputs, for the time of another
+    A chain of such segments needs the memory of one of them and of the inputs of all, for the time of another
     forward pass. function: gets Variables and returns one or several, of any type. inputs: any types. The
     result is what the function returns, a Variable or a tuple. Differentiable in the inputs and all else that
     the function reads. Raises GraphError.
@@ -108,24 +109,25 @@ def checkpoint(
     cure = "F.checkpoint(function, *inputs) passes each input on"
     check_function(function, len(given), "the function of a checkpoint", cure)
     formals = [formal(x) for x in given]
-    found = function(*formals)
-    made = Segment.between(formals, _several(found, "a function with a checkpoint")).joined(given, again=True)
-    return made[0] if isinstance(found, Variable) else tuple(made)
+    result = function(*formals)
+    roots = _several(result, "a function with a checkpoint")
+    made = Segment.between(formals, roots).joined(given, again=True)
+    return made[0] if isinstance(result, Variable) else tuple(made)
 
 
-def _several(found: Any, what: str) -> list[Variable]:
-    found = list(found) if isinstance(found, list | tuple) else [found]
-    for x in found:
+def _several(result: Any, what: str) -> list[Variable]:
+    several = list(result) if isinstance(result, list | tuple) else [result]
+    for x in several:
         if not isinstance(x, Variable):
             raise GraphError(f"{what} returns Variables, not {x!r}")
-    return found
+    return several
 
 
 def _condition(until: Callable[..., Variable], values: Sequence[Variable]) -> Variable:
-    found = until(*values)
-    if not isinstance(found, Variable) or found.vtype not in (FLOAT, INT):
-        raise GraphError(f"the condition that ends a loop is an INT or a FLOAT, not {found!r}")
-    return found
+    done = until(*values)
+    if not isinstance(done, Variable) or done.vtype not in (FLOAT, INT):
+        raise GraphError(f"the condition that ends a loop is an INT or a FLOAT, not {done!r}")
+    return done
 
 
 def _check(values: Sequence[Variable], made: Sequence[Variable]) -> None:

@@ -1,4 +1,4 @@
-"""The nodes of loops: a body that is there once, and how often it is applied; and the gradient, a loop
+"""The nodes of loops: a body that is there once, and how often it is applied; the gradient is a loop
 backwards.
 
 A ``Looped`` is one state after the last iteration, a ``Reversed`` one gradient. Procedures run them as
@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from math import sqrt
 from typing import Any
 
@@ -32,8 +32,7 @@ from ..types import Access
 
 
 class LoopFunction(Function):
-    """Kind: one of the results of a loop, whose inputs are read as whole images. ``loop``, ``number``:
-    which."""
+    """Kind: one of the results of a loop. It reads its inputs as whole images."""
 
     fields: tuple[str, ...] = ("loop", "number")
     loop: Loop
@@ -93,7 +92,7 @@ class Looped(LoopFunction):
 
 class Reversed(LoopFunction):
     """Inputs (state..., captured..., seed of each float state...): the gradient of one of the float states,
-    or of one of the captured inputs, whose numbers are ``wanted``."""
+    or of one of the captured inputs numbered in ``wanted``."""
 
     fields = ("loop", "wanted", "number")
     wanted: tuple[int, ...]
@@ -153,10 +152,10 @@ def longest_loop(roots: Sequence[Variable]) -> int:
 
 
 def with_checkpoints(root: Variable, checkpoints: int) -> Variable:
-    """The same value, of which loops that keep everything keep so many states for the gradient."""
+    """The same value; loops that keep everything now keep so many states for the gradient."""
     known: dict[Variable, Variable] = {}
     for f in topological_order([root]):
-        inputs = [x if (new := known.get(x)) is None else new for x in f.inputs]
+        inputs = [known[x] if x in known else x for x in f.inputs]
         if isinstance(f, Looped) and f.loop.checkpoints is None:
             loop = replace(f.loop, checkpoints=min(checkpoints, f.loop.count))
             known[f.output] = Looped(*inputs, loop=loop, number=f.number).output
@@ -169,20 +168,18 @@ def with_checkpoints(root: Variable, checkpoints: int) -> Variable:
 def written_out(roots: Sequence[Variable]) -> list[Variable]:
     """The same values with no node of a loop: bodies are written ``count`` times."""
     known: dict[Variable, Variable] = {}
-    runs: dict[tuple[Any, ...], tuple[list[Variable], list[Variable]]] = {}
     results: dict[tuple[Any, ...], list[Variable]] = {}
 
+    @cache
     def run(loop: Loop, inputs: tuple[Variable, ...]) -> tuple[list[Variable], list[Variable]]:
-        """What it starts from, and the last state."""
-        if (loop, inputs) not in runs:
-            apart = _apart(inputs)
-            runs[loop, inputs] = apart, _laid_out(loop, apart)
-        return runs[loop, inputs]
+        """(inputs, the last state)."""
+        apart = _apart(inputs)
+        return apart, _laid_out(loop, apart)
 
     for f in topological_order(roots):
         old = f
         if any(x in known for x in f.inputs):
-            f = f.rebuild(*(x if (new := known.get(x)) is None else new for x in f.inputs))
+            f = f.rebuild(*(known[x] if x in known else x for x in f.inputs))
             known[old.output] = f.output
         if isinstance(f, Looped):
             known[old.output] = run(f.loop, f.inputs)[1][f.number]
@@ -197,13 +194,8 @@ def written_out(roots: Sequence[Variable]) -> list[Variable]:
 
 
 def _apart(inputs: Sequence[Variable]) -> list[Variable]:
-    """The inputs, so that each is another Variable: gradients are those of their places."""
-    seen: set[Variable] = set()
-    found = []
-    for x in inputs:
-        found.append(Expand(x, x.domain).output if x in seen else x)
-        seen.add(x)
-    return found
+    """The inputs, each another Variable, so that each place has its own gradient."""
+    return [Expand(x, x.domain).output if x in inputs[:k] else x for k, x in enumerate(inputs)]
 
 
 def _gradients(
@@ -218,23 +210,23 @@ def _gradients(
 
 
 def _laid_out(loop: Loop, inputs: Sequence[Variable]) -> list[Variable]:
-    """The last state. Its gradient reads states at equal distances; what lies between two of them is computed
-    again at once."""
+    """The last state. With checkpoints its gradient reads stored states at equal distances, and computes what
+    lies between two of them again at once."""
     values, formals = list(inputs[: loop.width]), loop.body.formals[: loop.width]
     one = Segment.between(formals, loop.at(inputs, formals))
     if loop.kept is None:
         return repeated(one, values, loop.count)
-    found = [len(part) for part in np.array_split(np.arange(loop.count), min(loop.kept, loop.count))]
-    parts = {n: Segment.between(formals, repeated(one, formals, n)) for n in found}
-    for n in found[:-1]:
+    lengths = [len(part) for part in np.array_split(np.arange(loop.count), min(loop.kept, loop.count))]
+    parts = {n: Segment.between(formals, repeated(one, formals, n)) for n in lengths}
+    for n in lengths[:-1]:
         values = [store(x) for x in parts[n].joined(values, again=True)]
     # The gradient begins with the last part: all of it is there.
-    return parts[found[-1]].joined(values, again=False)
+    return parts[lengths[-1]].joined(values, again=False)
 
 
 def repeated(one: Segment, values: Sequence[Variable], count: int) -> list[Variable]:
-    """The segment ``count`` times. States between are stored, so that each time is planned alike, and shaders
-    are shared; those of one texel alone are worth one shader together."""
+    """The segment ``count`` times. States between are stored, so that all are planned alike and share
+    shaders; segments without reads of other texels become one shader together."""
     values = list(values)
     for _ in range(count):
         values = one.at(values)
@@ -251,9 +243,8 @@ class Loop:
     have equal structure.
 
     body: its formals are the state, then what the body reads beside it, so that it captures nothing.
-    checkpoints: states that are kept at a time for the gradient, from which others are computed again; None:
-    everything is kept. ends: whether the last state tells where the loop has ended: where it is not 0 all
-    states stay as they are.
+    checkpoints: states that are kept at a time for the gradient; None: everything is kept. ends: whether the
+    last state is a mask: where it is not 0 the loop has ended, and all states stay as they are.
     """
 
     body: Segment
@@ -280,7 +271,7 @@ class Loop:
 
     @property
     def width(self) -> int:
-        """How many states there are."""
+        """The number of states."""
         return len(self.body.roots)
 
     @cached_property
@@ -298,54 +289,43 @@ class Loop:
         return self.body.at([*state, *inputs[self.width : len(self.body.formals)]])
 
     def reverse(self, wanted: tuple[int, ...]) -> Segment:
-        """Gradients of one iteration. Formals: those of the body, then the gradients of the next float
-        states. Roots: the gradients of the float states, then of the formals that are ``wanted``. Written
-        once for each ``wanted``."""
+        """Gradients of one iteration, made once for each ``wanted``. Formals: those of the body, then the
+        gradients of the next float states. Roots: the gradients of the float states, then of ``wanted``
+        formals."""
         if wanted not in self._reverses:
             formals, roots = self.body.formals, self.body.roots
             seeds = [formal(roots[k]) for k in self.floats]
-            wrt = [*(formals[k] for k in self.floats), *(formals[k] for k in wanted)]
-            found = vjp([roots[k] for k in self.floats], wrt, seeds)
-            self._reverses[wanted] = Segment.between([*formals, *seeds], found)
+            wrt = [formals[k] for k in (*self.floats, *wanted)]
+            slopes = vjp([roots[k] for k in self.floats], wrt, seeds)
+            self._reverses[wanted] = Segment.between([*formals, *seeds], slopes)
         return self._reverses[wanted]
 
     @cached_property
     def _reverses(self) -> dict[tuple[int, ...], Segment]:
         return {}
 
-    @cached_property
-    def _evaluators(self) -> dict[tuple[int, ...] | None, Evaluator]:
-        return {}
-
-    def _evaluator(self, wanted: tuple[int, ...] | None) -> tuple[Sequence[Variable], Evaluator]:
-        segment = self.body if wanted is None else self.reverse(wanted)
-        if wanted not in self._evaluators:
-            self._evaluators[wanted] = Evaluator(segment.roots)
-        return segment.formals, self._evaluators[wanted]
-
     # ---- the meaning, in NumPy
     def states(self, inputs: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
         """The first state, and the one after each iteration."""
-        formals, run = self._evaluator(None)
+        formals, run = self.body.formals, self.body.evaluator
         inputs = [a.reshape(x.shape) for a, x in zip(inputs, formals)]
-        found = [list(inputs[: self.width])]
+        states = [list(inputs[: self.width])]
         for _ in range(self.count):
-            values = zip(formals, [*found[-1], *inputs[self.width :]], strict=True)
-            found.append(run(dict(values)))
-        return found
+            states.append(run(dict(zip(formals, [*states[-1], *inputs[self.width :]], strict=True))))
+        return states
 
     def gradients(
         self, inputs: Sequence[np.ndarray], wanted: tuple[int, ...], seeds: Sequence[np.ndarray]
     ) -> list[np.ndarray]:
         """The gradients of the first float states, then of the inputs numbered in ``wanted``."""
-        formals, run = self._evaluator(wanted)
-        of = self.body.formals
+        reverse, of = self.reverse(wanted), self.body.formals
         given = [a.reshape(x.shape) for a, x in zip(inputs, of)]
         moving = [a.reshape(of[k].shape) for a, k in zip(seeds, self.floats, strict=True)]
         sums = [np.zeros(of[k].shape) for k in wanted]
         for state in reversed(self.states(inputs)[:-1]):
-            found = run(dict(zip(formals, [*state, *given[self.width :], *moving], strict=True)))
-            moving, parts = found[: len(moving)], found[len(moving) :]
+            values = zip(reverse.formals, [*state, *given[self.width :], *moving], strict=True)
+            slopes = reverse.evaluator(dict(values))
+            moving, parts = slopes[: len(moving)], slopes[len(moving) :]
             sums = [a + b for a, b in zip(sums, parts, strict=True)]
         return [*moving, *sums]
 
@@ -357,8 +337,7 @@ def formal(x: Variable) -> Variable:
 
 # Segments: parts of a graph between given values and results, which are put in at several places.
 
-TOGETHER = 4
-"""Gradients that one ``After`` waits for: shaders have a limited number of inputs."""
+TOGETHER = 4  # gradients that one ``After`` waits for: shaders have a limited number of inputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -387,15 +366,15 @@ class Segment:
         captured = tuple(x for x in read if not isinstance(x.creator, Constant))
         return cls(tuple(formals), tuple(roots), tuple(functions), captured)
 
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        return Evaluator(self.roots)
+
     @property
     def is_local(self) -> bool:
         """Whether every texel of the results depends on the same texel of the given values."""
-        return all(
-            access is Access.SAME_PIXEL
-            for f in self.functions
-            for x, access in zip(f.inputs, f.access, strict=True)
-            if x not in self.captured
-        )
+        reads = [pair for f in self.functions for pair in zip(f.inputs, f.access, strict=True)]
+        return all(access is Access.SAME_PIXEL for x, access in reads if x not in self.captured)
 
     def at(
         self, given: Sequence[Variable], captured: Mapping[Variable, Variable] | None = None
@@ -408,20 +387,15 @@ class Segment:
 
     def joined(self, given: Sequence[Variable], *, again: bool) -> list[Variable]:
         """The roots, whose gradients are taken together, before those of what comes before the segment.
-        again: for them the segment is computed again from the given values, instead of being read as it was
-        stored."""
+        again: the gradients compute the segment again from the given values; else they read it."""
         made = self.at(given)
-        shared = Joint(self, None if again else tuple(made))
-        return [
-            Recomputed(value, *given, *self.captured, joint=shared, number=k).output
-            for k, value in enumerate(made)
-        ]
+        shared, reads = Joint(self, None if again else tuple(made)), (*given, *self.captured)
+        return [Recomputed(x, *reads, joint=shared, number=k).output for k, x in enumerate(made)]
 
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """What the results of one segment at one place share. stored: its roots there, None where they are
-    computed again."""
+    """What the results of one segment at one place share. stored: its roots, None to compute them again."""
 
     segment: Segment
     stored: tuple[Variable, ...] | None
@@ -429,8 +403,7 @@ class Joint:
     def pull(
         self, function: Function, gradients: Mapping[Function, Variable], wanted: Sequence[int]
     ) -> dict[int, Variable]:
-        """The gradients of the inputs numbered in ``wanted``, from those of the results. function: that makes
-        any of them."""
+        """The gradients of ``wanted`` inputs by number, from those of the results. function: any of them."""
         count = len(self.segment.formals)
         later = max(gradients.values(), key=lambda g: g.size[0] * g.size[1] * g.tiles)
         given, outside = list(function.inputs[1 : 1 + count]), function.inputs[1 + count :]
@@ -443,8 +416,8 @@ class Joint:
         for f, g in gradients.items():
             assert isinstance(f, Recomputed)
             seeds.setdefault(made[f.number], []).append(g)
-        found = backward(seeds, [inputs[i] for i in wanted if i > 0], inputs[1:])
-        pulled = {i: found[inputs[i]] for i in wanted if i > 0 and inputs[i] in found}
+        slopes = backward(seeds, [inputs[i] for i in wanted if i > 0], inputs[1:])
+        pulled = {i: slopes[inputs[i]] for i in wanted if i > 0 and inputs[i] in slopes}
         # What comes before waits for the gradients of what is captured, which need all that was stored here.
         own = [g for i, g in pulled.items() if i > count and g.creator is not None]
         for i in [i for i in pulled if i <= count]:
@@ -454,8 +427,7 @@ class Joint:
 
 
 class Recomputed(AliasBeside):
-    """Inputs (value, given..., captured...): the value, with the gradient of its segment at the given
-    values."""
+    """Inputs (value, given..., captured...): the value, with the gradient of its segment."""
 
     fields = ("joint", "number")
     joint: Joint
@@ -466,7 +438,7 @@ class Recomputed(AliasBeside):
 
 
 class After(Later):
-    """What the readers compute again is so not computed, and stored, when x is."""
+    """Keeps what the readers compute again from being computed, and stored, together with x."""
 
     operations = 0.0
     saves_memory = True

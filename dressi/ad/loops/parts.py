@@ -1,8 +1,7 @@
-"""A Program with loops as a Procedure: what comes before a loop, its body as often as it is applied, and what
-follows.
+"""A Program with loops as a Procedure: what comes before a loop, its body many times, and what follows.
 
-What one part makes and another reads lies in leaves between them. Each body is one Program over the leaves of
-its state: it is planned once, see ``runs``.
+Leaves hold what one part makes and another reads. Each body is one Program over the leaves of its state,
+which is planned once.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ def in_parts(program: Program) -> Procedure:
 
 
 class _Layout:
-    """What runs when. What is made before the first loop has level 0, and what needs loops one more than the
-    last of these."""
+    """What runs when. Level 0 comes before the first loop; readers of loops are a level behind them."""
 
     def __init__(self, program: Program):
         self.program, self.scratch = program, list[Variable]()
@@ -64,13 +62,13 @@ class _Layout:
 
     def leaf(self, like: Variable, name: str) -> Variable:
         """A leaf of this procedure, of zeros that take no memory here."""
-        found = formal(like)
-        found.name, found.data = name, np.broadcast_to(np.zeros((), like.vtype.dtype), found.shape)
-        self.scratch.append(found)
-        return found
+        leaf = formal(like)
+        leaf.name, leaf.data = name, np.broadcast_to(np.zeros((), like.vtype.dtype), leaf.shape)
+        self.scratch.append(leaf)
+        return leaf
 
     def _place(self, f: LoopFunction, level: dict[Variable, int]) -> int:
-        """The level of a result of a loop, which is noted."""
+        """Notes the loop that a node is a result of, and gives its level."""
         before = level[f.output]
         if f.together not in self.loops:
             if isinstance(f, Reversed):
@@ -82,19 +80,18 @@ class _Layout:
                 self.loops[f.together] = run.back = Back(f, max(run.level, before) + 1, run, self.leaf)
             else:
                 self.loops[f.together] = Run(f, before + 1, self.leaf)
-        found = self.loops[f.together]
-        self.held[f.output] = found.results[f.number]
-        return found.level
+        loop = self.loops[f.together]
+        self.held[f.output] = loop.results[f.number]
+        return loop.level
 
     def _made(self) -> list[Pairs]:
         """Pairs (leaf, value) that the program of each level makes, as late as it can."""
         read = dict.fromkeys(self.program.roots, self.last)  # the first level at which a value is read
         handed: dict[Variable, None] = {}  # from one level to another, or to a loop
-        readers = [(f, f.inputs) for f in self.program.functions]
-        for f, inputs in reversed(readers):
+        for f in reversed(self.program.functions):
             loop = self.loops[f.together] if isinstance(f, LoopFunction) else None
             now = read[f.output] if loop is None else loop.level - 1
-            for x in inputs:
+            for x in f.inputs:
                 if read.setdefault(x, now) != now or (loop is not None and x in loop.captured):
                     handed[x] = None
                 read[x] = min(read[x], now)
@@ -114,17 +111,12 @@ class _Layout:
     def _keeps_last(self, back: Back) -> bool:
         """Whether something reads what the loop made, after its gradient was taken."""
         made = {x for x, leaf in self.held.items() if leaf in back.run.results}
+        if back.run.flag is not None or not made.isdisjoint(self.program.roots):
+            return True
         readers = [f for f in self.program.functions if not made.isdisjoint(f.inputs)]
-        return (
-            back.run.flag is not None
-            or not made.isdisjoint(self.program.roots)
-            or any(
-                self.loops[f.together].level >= back.level
-                if isinstance(f, LoopFunction)
-                else self.made_at[f.output] >= back.level
-                for f in readers
-            )
-        )
+        loops = [self.loops[f.together].level for f in readers if isinstance(f, LoopFunction)]
+        others = [self.made_at[f.output] for f in readers if not isinstance(f, LoopFunction)]
+        return any(level >= back.level for level in loops + others)
 
     def _program(self, level: int) -> Program:
         last = level == self.last
@@ -137,9 +129,8 @@ class _Layout:
             if isinstance(x.creator, LoopFunction) or self.made_at[x] < level
         }
         new = dict(zip(roots, substitute(roots, known), strict=True))
-        return simplify(
-            Program({n: new[x] for n, x in outputs.items()}, tuple((leaf, new[x]) for leaf, x in pairs))
-        )
+        outputs = {name: new[x] for name, x in outputs.items()}
+        return simplify(Program(outputs, tuple((leaf, new[x]) for leaf, x in pairs)))
 
     def procedure(self) -> Procedure:
         """All parts, in order."""
@@ -154,25 +145,23 @@ class _Layout:
             program = self._program(level)
             if program.updates or level == self.last:
                 parts.append(Part("step" if level == self.last else "before a loop", program))
-        runs = [run for run in self.loops.values() if isinstance(run, Run) and run.flag is not None]
+        runs = [run for run in self.loops.values() if isinstance(run, Run)]
         unmet = {run.flag: run.node.unfinished for run in runs if run.flag is not None}
         return Procedure(tuple(parts), scratch=tuple(self.scratch), unmet=unmet)
 
 
 # One loop at its place in a Procedure: its iterations, and its gradient by them, as a Schedule says.
 #
-# The states of one time lie in leaves, its slot. A Program of one iteration reads a slot and writes another:
-# which ones, each of its runs says, so that a state that is kept lies where it was made and is read there.
-# Nothing is copied, except where a condition ends the loop: an iteration that is skipped changes nothing, so
-# there it starts from a copy of the state, in the slot of the next one.
+# A slot is the leaves that hold one state. A Program of one iteration reads a slot and writes another; each
+# run says which, so that kept states are not copied. Only where a condition ends the loop an iteration starts
+# from a copy of the state, in the slot of the next one, since a skipped iteration changes nothing.
 
 Pairs = list[tuple[Variable, Variable]]
 Leaf = Callable[[Variable, str], Variable]
 Slot = tuple[Variable, ...]
 Tape = dict[Variable, Variable]  # values of a body -> leaves for them
 CHEAP = 4
-"""Iterations in the snippet of a Function that reads other texels: up to so many, its values are made again
-for the gradient."""
+"""Iterations of a snippet that reads other texels up to which the gradient computes its values again."""
 
 
 class Run:
@@ -215,24 +204,23 @@ class Run:
     # ---- slots
     @cached_property
     def next(self) -> Slot:
-        """Where a program of one iteration puts the next state. One that may be skipped puts it in the place
-        of the old one."""
+        """Where a program of one iteration puts the next state: over the old one if it may be skipped."""
         if self.flag is not None:
             return self.results
-        found = tuple(self._leaf(x, f"next {x.name}") for x in self.results)
-        self.give(found)
-        return found
+        slot = tuple(self._leaf(x, f"next {x.name}") for x in self.results)
+        self.give(slot)
+        return slot
 
     def take(self, like: Iterable[Variable]) -> Slot:
-        """Leaves in which nothing lies, from now on for values like these."""
-        found = []
+        """Free leaves for values like these."""
+        slot = []
         for x in like:
             free = self._free.get((x.vtype, x.domain))
-            found.append(free.pop() if free else self._leaf(x, f"{x.name}, kept"))
-        return tuple(found)
+            slot.append(free.pop() if free else self._leaf(x, f"{x.name}, kept"))
+        return tuple(slot)
 
     def give(self, slot: Iterable[Variable]) -> None:
-        """What lies in these leaves is not read any more."""
+        """Frees leaves that are not read any more."""
         for x in slot:
             if x not in self.node.inputs:
                 self._free.setdefault((x.vtype, x.domain), []).append(x)
@@ -260,8 +248,8 @@ class Run:
     def run(
         self, source: Slot, target: Slot, count: int = 1, *, between: Slot = (), tape: Slot = ()
     ) -> list[Part | Copies]:
-        """From the state in one slot to that in another, so many iterations later. between: a slot for the
-        states of more than one. tape: where what an iteration leaves for the gradient is put, if it is."""
+        """From the state in one slot to that in another, ``count`` iterations later. between: a slot for
+        states on the way. tape: leaves for what an iteration leaves for the gradient; () drops it."""
         assert self.back is not None
         leaves = self.back.tape.values() if tape else ()
         name, program = ("loop", self.body) if tape or not self.back.tape else ("loop ahead", self.ahead)
@@ -271,18 +259,17 @@ class Run:
             at = {**dict(zip(self.results, target, strict=False)), **beside}
             part = Part(name, program, count, self.flag, at)
             return [Copies(pairs), part, Copies(((self.flag, target[-1]),))]
-        found: list[Part | Copies] = []
+        parts: list[Part | Copies] = []
         for left in range(count, 0, -1):
             into = target if left % 2 else between
             at = dict(zip((*self.results, *self.next), (*source, *into), strict=True))
-            found.append(Part(name, program, at={**at, **beside}))
+            parts.append(Part(name, program, at={**at, **beside}))
             source = into
-        return found
+        return parts
 
 
 class Back:
-    """The gradient of a run. results: leaves of the gradients of the float states, then of the sums of the
-    gradients of what is captured."""
+    """The gradient of a run. results: leaves of gradients, of the float states, then of captured values."""
 
     def __init__(self, node: Reversed, level: int, run: Run, leaf: Leaf):
         self.node, self.level, self.run, self._leaf = node, level, run, leaf
@@ -303,8 +290,8 @@ class Back:
         return [*zip(self.moving, seeds, strict=True), *((x, zeros_like(x)) for x in self.sums)]
 
     def prepare(self, captured: Sequence[Variable]) -> None:
-        """Makes the programs of one iteration: of its state and of what the body leaves for it, ``tape``,
-        values in the body that are costly; and of the state alone."""
+        """Makes two programs of the gradient of an iteration: ``program`` reads its state and the costly
+        values of the body, ``tape``; ``again`` reads the state alone."""
         run, body, reverse = self.run, self.node.loop.body, self.node.loop.reverse(self.node.wanted)
         used = {f.output for f in reverse.functions}
         costly = [f.output for f in body.functions if f.output in used and _is_costly(f)]
@@ -330,14 +317,13 @@ class Back:
         return self.way
 
     def walk(self) -> tuple[list[Part | Copies], list[Part | Copies]]:
-        """The iterations up to the last state, and from there the gradients of all of them, the last one
-        first."""
+        """The iterations up to the last state, and then the gradients of all of them, the last one first."""
         run, loop, taped = self.run, self.node.loop, [*self.tape.values()]
         sizes = [sum(prod(x.shape) for x in leaves) for leaves in (taped, run.results)]
         schedule = Schedule(loop.count, loop.kept, ceil(sizes[0] / sizes[1]))
         slots, tapes = {0: run.first}, dict[int, Slot]()  # by the number of the iteration that reads them
         last = (*run.results, *run.take(run.all[loop.width :]))
-        found: list[Part | Copies] = [] if run.flag is None else [Copies(((run.flag, run.first[-1]),))]
+        parts: list[Part | Copies] = [] if run.flag is None else [Copies(((run.flag, run.first[-1]),))]
         there: list[Part | Copies] = []
         todo = [(0, loop.count, schedule.room)]  # iterations to go back over, and the states that may be kept
         while todo:
@@ -347,9 +333,9 @@ class Back:
                 if not there:
                     stores = schedule.stores or free > schedule.beside
                     tapes[first] = run.take(taped) if stores else ()
-                    there, found = [*found, *run.run(slot, last, tape=tapes[first])], []
+                    there, parts = [*parts, *run.run(slot, last, tape=tapes[first])], []
                     run.give(() if self.keeps_last else last)
-                found += self._step(slot, tapes.get(first, ()))
+                parts += self._step(slot, tapes.get(first, ()))
                 kept = self.read if first in tapes and first < loop.count - 1 else run.all
                 run.give([x for x, like in zip(slot, run.all, strict=True) if like in kept])
                 run.give(tapes.get(first, ()))
@@ -359,20 +345,20 @@ class Back:
             if ahead:
                 apart = there and ahead > 1 and run.flag is None
                 between = run.take(run.all) if apart else () if there else last
-                found += run.run(slot, target, ahead, between=between)
+                parts += run.run(slot, target, ahead, between=between)
                 run.give(between if apart else ())
                 todo.append((first, ahead, free))
             else:
                 tapes[first] = run.take(taped)
-                found += run.run(slot, target, tape=tapes[first])
+                parts += run.run(slot, target, tape=tapes[first])
                 run.give([x for x, like in zip(slot, run.all, strict=True) if like not in self.read])
                 todo.append((first, 1, free))
                 room -= schedule.beside
             slots[first + (ahead or 1)] = target
             todo.append((first + (ahead or 1), rest, room))
         if self.keeps_last and run.flag is not None:
-            found.append(Copies(((last[-1], run.flag),)))
-        return there, found
+            parts.append(Copies(((last[-1], run.flag),)))
+        return there, parts
 
     def _step(self, slot: Slot, tape: Slot) -> list[Part | Copies]:
         """The gradient of the iteration that starts from a slot."""
@@ -386,40 +372,36 @@ class Back:
 
 
 def passed_on(program: Program) -> Program:
-    """New values that contractions and the like make reach their leaves through a pass that can write into
-    these: a copy behind the others could not be skipped when the loop has ended."""
-    pairs = [
-        (leaf, Expand(new, new.domain).output if new.creator and _is_costly(new.creator) else new)
-        for leaf, new in program.updates
-    ]
+    """Copies new values that contractions and the like make in a pass that writes into their leaves: a copy
+    behind the program could not be skipped when the loop has ended."""
+    pairs = []
+    for leaf, new in program.updates:
+        costly = new.creator is not None and _is_costly(new.creator)
+        pairs.append((leaf, Expand(new, new.domain).output if costly else new))
     return Program({}, tuple(pairs))
 
 
 def _is_costly(f: Function) -> bool:
-    """Whether its values are rather kept for the gradient than made again."""
+    """Whether the gradient keeps its values, and does not compute them again."""
     local = all(access is Access.SAME_PIXEL for access in f.access)
     return not local and (not isinstance(f, PixelFunction) or f.iterations > CHEAP)
 
 
-# Which states of a loop its gradient keeps, and when it runs iterations again: the schedule with the fewest
-# of them.
+# Which states of a loop its gradient keeps: the schedule that runs the fewest iterations again.
 #
 # With few states kept at a time the gradient runs from one of them up to the middle of what is left, keeps
 # that state too, and goes back over what comes after it first (Griewank and Walther, "Revolve", ACM TOMS 26,
-# 2000). Here an iteration may leave values that its gradient reads beside the state that it started from;
-# where there is room these are kept as well, and nothing runs again.
+# 2000). Here an iteration may also leave values that its gradient reads; with enough room these are kept as
+# well, and nothing runs again.
 
 NEVER = 1 << 40
-MOST = 128
-"""States up to which the best schedule is looked for; with more of them free it goes on as if there were so
-many."""
+MOST = 128  # states for which schedules are computed; more free ones count as so many
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the gradient walks back over ``count`` iterations. kept: states that may be kept at a time, the one
-    among them that the walk starts from; None: as many as there are. beside: what an iteration leaves for its
-    gradient, in states; 0: nothing."""
+    """How the gradient walks back over ``count`` iterations. kept: states that may be kept at a time, with
+    the first one; None: all. beside: the size of what an iteration leaves for its gradient, in states."""
 
     count: int
     kept: int | None
@@ -438,8 +420,7 @@ class Schedule:
 
     def ahead(self, count: int, free: int) -> int:
         """Of the last ``count`` iterations of a part, at least 2, from a kept state: how many run before the
-        next state is kept; 0: one, and what it leaves is kept as well. free: states that may be kept, with
-        the first one."""
+        next state is kept; 0: one, and what it leaves is kept as well. free: states that may be kept."""
         if free >= self._everything(count):
             return 0
         return int(_best(self.count, self.beside, min(free, MOST))[count])

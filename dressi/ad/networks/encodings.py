@@ -135,7 +135,7 @@ def hash_grid_init(
 
 
 def resolutions(levels: int, coarsest: int, finest: int) -> list[int]:
-    """Cells along a side of every level, which grow by a constant factor: equations 2, 3. Raises GraphError."""
+    """Cells along a side of every level, by a constant factor: equations 2 and 3. Raises GraphError."""
     if not 1 <= coarsest <= finest:
         raise GraphError(
             f"resolutions of a hash grid go from coarse to fine, not from {coarsest} to {finest}"

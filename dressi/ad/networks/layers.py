@@ -158,8 +158,8 @@ def batch_norm(
 
     layer: "weight" and "bias" of C channels, see ``norm_init``.  x: FLOAT of C channels.  statistics: mean
     and variance to use instead, FLOAT of C channels and one texel, for inference: those of the training set,
-    by ``batch_statistics``.  eps: added to the variance. The result has the domain of x. Differentiable in
-    all. Raises GraphError.
+    by ``batch_statistics``.  eps: added to the variance. The result has the domain of x. Differentiable.
+    Raises GraphError.
 
     >>> layer = networks.parameters(networks.norm_init(8))
     >>> networks.batch_norm(layer, Variable(FLOAT, (32, 24), batch=2, channels=8)).shape
@@ -255,8 +255,7 @@ def attention(
     query: FLOAT of C channels, a row of Tq tokens for each image of the batch: size (Tq, 1).  key, value: the
     same with Tk tokens; value may have other channels.  heads: divide the channels; each attends by itself.
     bias: FLOAT (Tk, Tq), added to the products of all heads before the softmax, such as -1e9 where a token
-    may not look. The result is FLOAT (Tq, 1) of the channels of value. Differentiable in all. Raises
-    GraphError.
+    may not look. The result is FLOAT (Tq, 1) of the channels of value. Differentiable. Raises GraphError.
 
     >>> x = Variable(FLOAT, (16, 1), batch=2, channels=8)
     >>> networks.attention(x, x, x, heads=2).shape

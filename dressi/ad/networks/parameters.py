@@ -170,7 +170,7 @@ def variables(tree: Tree) -> list[Variable]:
 def arrays(tree: Tree, engine: Any = None) -> Tree:
     """The same tree with the value of each parameter: float32, of the shape that its array had.
 
-    tree: FLOAT parameters.  engine: the DressiAD that trains them; None: their first values. Raises GraphError.
+    tree: FLOAT parameters.  engine: the DressiAD that trains them, None for first values. Raises GraphError.
 
     >>> layer = networks.parameters({"weight": np.ones((2, 3)), "bias": np.zeros(2)})
     >>> networks.arrays(layer)["weight"].tolist()
@@ -193,8 +193,7 @@ def assigned(tree: Tree, values: Tree) -> dict[Variable, np.ndarray]:
     """New values of parameters, as ``DressiAD.send_many`` and ``evaluate`` take them.
 
     tree: of FLOAT parameters.  values: a tree of arrays with the same paths, or a flat dict of them, such as
-    ``load_safetensors`` gives; axes of length 1 may differ. Raises GraphError where one is missing, too many,
-    or of another shape.
+    ``load_safetensors`` gives; axes of length 1 may differ. Raises GraphError for others.
 
     >>> layer = networks.parameters({"weight": np.ones((2, 3)), "bias": np.zeros(2)})
     >>> values = networks.assigned(layer, {"weight": np.zeros((2, 3, 1, 1)), "bias": np.ones(2)})
@@ -231,7 +230,7 @@ Scheme = Callable[[np.random.Generator, Sequence[int]], np.ndarray]
 
 
 def fans(shape: Sequence[int]) -> tuple[int, int]:
-    """(inputs of each output, outputs of each input) of a weight (O, I) or (O, I, H, W). Raises GraphError."""
+    """(inputs of each output, outputs of each input) of a weight (O, I, ...). Raises GraphError."""
     if len(shape) < 2 or min(shape) < 1:
         raise GraphError(f"a weight is (O, I) or (O, I, H, W), not of shape {tuple(shape)}")
     texels = math.prod(shape[2:])

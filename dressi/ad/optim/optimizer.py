@@ -1,5 +1,4 @@
-"""The interface of optimizers: stateless objects that add updates of parameters and state leaves to a
-program."""
+"""The interface of optimizers: stateless objects that add updates of parameters and state to a program."""
 
 from __future__ import annotations
 
@@ -27,8 +26,7 @@ VANISHED = 1e-36
 class Built(NamedTuple):
     """The updates that an optimizer adds to a program.
 
-    parameters: the new value of each parameter, a Variable of its type. updates: pairs (state leaf, new
-    value).
+    parameters: the new value of each, a Variable of its type. updates: pairs (state leaf, new value).
 
     >>> built = sgd(0.25).build([Variable.of(5.0, name="x")], [Variable.of(2.0)])
     >>> [leaf.name for leaf, _ in built.updates]
@@ -40,8 +38,7 @@ class Built(NamedTuple):
 
 
 class Optimizer(ABC):
-    """Turns gradients into directions, which are *added* to the parameters. The object is stateless; states
-    are leaf Variables.
+    """Turns gradients into directions, which are *added* to the parameters. States are leaf Variables.
 
     A subclass declares ``init`` (its state leaves) and ``update`` (directions and new states). ``Stateless``
     is a part without state. ``DressiAD.set_optimizer`` calls ``build``.
@@ -55,15 +52,13 @@ class Optimizer(ABC):
 
     @abstractmethod
     def init(self, parameters: Sequence[Variable]) -> State:
-        """New state leaves by name: "<parameter>.<state>", where the state is one word. They do not include
-        the step counter."""
+        """New state leaves by name, "<parameter>.<state>", the state one word; without the step counter."""
 
     @abstractmethod
     def update(
         self, gradients: Sequence[Variable], state: State, parameters: Sequence[Variable]
     ) -> tuple[list[Variable], State]:
-        """(directions, new values of the state leaves of this part). ``state`` holds all leaves and
-        ``"step"``."""
+        """(directions, new values of this part's state leaves). ``state`` holds all leaves and "step"."""
 
     def build(
         self, parameters: Sequence[Variable], gradients: Sequence[Variable], state: State | None = None
@@ -120,30 +115,26 @@ def names(parameters: Sequence[Variable]) -> list[str]:
     >>> optim.names([Variable.of(1.0, name="vertices"), Variable.of(1.0)])
     ['vertices', 'parameter1']
     """
-    found = [p.name or f"parameter{i}" for i, p in enumerate(parameters)]
-    for name in found:
-        if found.count(name) > 1:
+    own = [p.name or f"parameter{i}" for i, p in enumerate(parameters)]
+    for name in own:
+        if own.count(name) > 1:
             raise GraphError(
                 f"two parameters are called {name!r}; give them different names: states are saved by name"
             )
-    return found
+    return own
 
 
 def moment(parameter: Variable, name: str) -> Variable:
     """A state leaf like the parameter, 0 at first."""
+    zeros = np.zeros(parameter.shape)
     return Variable(
-        parameter.vtype,
-        parameter.size,
-        parameter.batch,
-        channels=parameter.channels,
-        name=name,
-        data=np.zeros(parameter.shape),
+        parameter.vtype, parameter.size, parameter.batch, channels=parameter.channels, name=name, data=zeros
     )
 
 
 def flushed(moment: Variable) -> Variable:
-    """``moment`` with 0 in components below VANISHED. When a gradient has become zero, moments would decay to
-    subnormal numbers, which are several times slower on processors."""
+    """``moment`` with 0 in components below VANISHED: when a gradient becomes zero, moments would decay to
+    subnormal numbers, which processors compute several times slower."""
     return F.select(F.less(F.abs(moment), VANISHED), 0.0, moment)
 
 

@@ -113,8 +113,8 @@ class Trace(Optimizer):
         keys = [f"{n}.momentum" for n in names(parameters)]
         new = {k: flushed(state[k] * self.decay + g) for k, g in zip(keys, gradients, strict=True)}
         if self.nesterov:
-            return [g + new[k] * self.decay for k, g in zip(keys, gradients)], new
-        return [new[k] for k in keys], new
+            return [g + m * self.decay for g, m in zip(gradients, new.values())], new
+        return [*new.values()], new
 
 
 class Clocked(Optimizer):
@@ -186,8 +186,7 @@ class PerParameter(Optimizer):
 
 
 class BiasCorrection(PixelFunction):
-    """Input FLOAT t > 0: 1 / (1 - b^t), accurate in single precision even if b^t is nearly 1, as in the first
-    steps with b = 0.999.
+    """Input FLOAT t > 0: 1 / (1 - b^t), accurate in single precision even if b^t is nearly 1.
 
     With x = -t ln b this is 1 / (1 - exp(-x)), and (1 + x/2 + x^2/12) / x for small x: off by x^4 / 720, 2e-7
     at 0.1.
@@ -274,10 +273,8 @@ class ScaleByAmsgrad(ScaleByAdam):
     algorithm 2, with Adam's bias correction."""
 
     def init(self, parameters):
-        largest = {
-            f"{n}.adam_vmax": moment(p, f"{n}.adam_vmax") for p, n in zip(parameters, names(parameters))
-        }
-        return {**super().init(parameters), **largest}
+        largest = [(p, f"{n}.adam_vmax") for p, n in zip(parameters, names(parameters))]
+        return super().init(parameters) | {name: moment(p, name) for p, name in largest}
 
     def _second(self, name, v, state):
         largest = F.maximum(state[f"{name}.adam_vmax"], v)
@@ -313,8 +310,7 @@ def scale(factor: Rate) -> Optimizer:
 def scale_by_learning_rate(rate: Rate) -> Optimizer:
     """A part that multiplies by minus the rate: descent.
 
-    rate: a number of at least 0, a FLOAT Variable of one texel, or a schedule. Raises GraphError for other
-    rates.
+    rate: a number of at least 0, a FLOAT Variable of one texel, or a schedule. Raises GraphError.
 
     >>> x, slope = Variable.of(5.0), Variable.of(2.0)
     >>> evaluate(optim.scale_by_learning_rate(0.25).build([x], [slope]).parameters)[0].item()
@@ -330,7 +326,7 @@ def scale_by_adam(betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) 
     betas: two numbers in [0, 1), of the first and second moment m and v. eps >= 0. Raises GraphError.
 
     >>> x, slope = Variable.of(5.0), Variable.of(2.0)
-    >>> evaluate(optim.scale_by_adam().build([x], [slope]).parameters)[0].round(4).item()  # in the first step the sign
+    >>> evaluate(optim.scale_by_adam().build([x], [slope]).parameters)[0].round(4).item()  # the sign at first
     6.0
     """
     return ScaleByAdam(betas, eps)
@@ -438,19 +434,19 @@ def adamw(
     """Adam with decoupled weight decay: x <- x - lr (m / sqrt(v) + decay x). Loshchilov and Hutter, algorithm
     2.
 
-    decay: a number of at least 0, or a FLOAT Variable of one texel. Other arguments as for ``adam``. Raises
+    decay: a number of at least 0, or a FLOAT of one texel. Other arguments as for ``adam``. Raises
     GraphError.
 
     >>> x, slope = Variable.of(4.0), Variable.of(2.0)
-    >>> evaluate(adamw(0.25, decay=0.5).build([x], [slope]).parameters)[0].round(4).item()  # 4 - 0.25 * (1 + 0.5 * 4)
+    >>> built = adamw(0.25, decay=0.5).build([x], [slope])
+    >>> evaluate(built.parameters)[0].round(4).item()  # 4 - 0.25 * (1 + 0.5 * 4)
     3.25
     """
     return chain(scale_by_adam(betas, eps), add_weight_decay(decay), scale_by_learning_rate(lr))
 
 
 def adam_uniform(lr: Rate, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Optimizer:
-    """Adam with one scale for a whole parameter: its fastest component moves by about lr a step. For
-    vertices, and for maps.
+    """Adam with one scale for a whole parameter: its fastest component moves about lr. For vertices and maps.
 
     Nicolet, Jacobson and Jakob, Large Steps, section 4.3; see :class:`ScaleByAdamUniform`. Arguments as for
     ``adam``. Raises GraphError.

@@ -40,8 +40,7 @@ def rate_at(rate: Rate, step: Variable, what: str = "a rate or weight", least: f
     """The value of a rate in a step: a number, or a FLOAT Variable of one texel.
 
     rate: a number, a FLOAT Variable of one texel, or a schedule. step: the step counter, FLOAT, or INT as
-    ``optim.clock`` makes it. what, least: its name and its smallest value, for errors. Raises GraphError for
-    other rates.
+    ``optim.clock`` makes it. what, least: its name and smallest value, for errors. Raises GraphError.
 
     >>> evaluate(optim.rate_at(optim.linear(0.0, 1.0, 4), Variable.of(3))).item()
     0.75
@@ -89,11 +88,9 @@ def check_constant(value: Any, what: str, least: float, below: float = math.inf)
     """Raises GraphError unless the value is a number of at least ``least`` and below ``below``, and no
     Variable. what: its name."""
     if not is_finite(value) or not least <= value < below:
-        ends = (
-            f"is a finite number of at least {least:g}"
-            if below == math.inf
-            else f"lies in [{least:g}, {below:g})"
-        )
+        ends = f"lies in [{least:g}, {below:g})"
+        if below == math.inf:
+            ends = f"is a finite number of at least {least:g}"
         raise GraphError(f"{what} {ends}, not {value!r}")
 
 

@@ -45,8 +45,7 @@ SINGULAR = 1e-5
 @dataclass(frozen=True)
 class Layout:
     """How many functions there are. functions: of each list, and the number of its first coefficient. count:
-    coefficients. tiles: of each list. Short lists all have as many, so that their work is done together; the
-    rest is empty."""
+    coefficients. tiles: of each list. Short lists are padded to as many, so that they share passes."""
 
     centres: int
     functions: dict[str, tuple[int, int]]
@@ -184,8 +183,7 @@ class Coarse:
         return total([f.coefficients(x) for f, x in self._own(r)])
 
     def _prolonged(self, s: Vector, diagonal: Vector) -> list[Variable]:
-        """P s, a tile of s for each function. diagonal: of J^T J; where it is zero, nothing determines an
-        unknown, and P is zero."""
+        """P s, a tile of s for each function. diagonal: of J^T J; where it is zero, P is zero."""
         rest, found = iter(s), []
         for f, d in zip(self.functions, diagonal, strict=True):
             whole = F.zeros_like(d) if f is None else F.sum(f.tiles * next(rest), "n")
@@ -206,8 +204,7 @@ class Coarse:
 
     def due(self, active: Variable, iterations: Variable) -> Variable:
         """FLOAT mask: whether the inverse is made now. active: whether the solve goes on after its first
-        iterations. It is made at once in the beginning, and anew when the iterations since then are as many
-        as it takes."""
+        iterations. It is made at once in the beginning, and anew after as many iterations as it costs."""
         return F.logical_and(active, F.greater_equal(self.state[AGE] + iterations, float(self.layout.count)))
 
     def begun(self, due: Variable, direction: Vector, diagonal: Vector) -> Updates:
@@ -225,8 +222,7 @@ class Coarse:
         return [(state[AGE], -iterations), (state[OPEN], state[OPEN] * 0.0)]
 
     def _function(self, k: Variable, direction: Vector, diagonal: Vector, chosen: Variable) -> Updates:
-        """Function k in the place of the direction: a product with what is stored costs no more than
-        another."""
+        """Stores function k in the direction, with which products are cheap."""
         found = self._prolonged([f.place(k) for f in self.functions if f is not None], diagonal)
         return [(p, F.select(chosen, x, p)) for p, x in zip(direction, found, strict=True)]
 
@@ -289,8 +285,7 @@ def _values(share: np.ndarray, x: Variable) -> np.ndarray:
     return np.concatenate(found, 1).T.reshape(-1, x.size[1], x.size[0])
 
 
-# Lists as the nodes of a graph: which entries residuals read together, and shares of a few centres in all of
-# them.
+# Lists as the nodes of a graph: which entries residuals read together, and shares of a few centres in all.
 #
 # Computed once, on the host, from the data that the indices have when the solver is set up.
 
@@ -300,8 +295,7 @@ POWER = 4.0
 
 def shares(residuals: Sequence[Variable], lists: Sequence[Variable], centres: int) -> list[np.ndarray] | None:
     """The share of each centre in the entries of each list, (entries, centres), rows that add up to 1; 0 for
-    entries that no residual reads together with others. None if the graph has more parts than centres, or no
-    edge.
+    entries that no residual reads together with others. None if a part has no centre, or no edge exists.
 
     The first centre lies at an end of the graph, each further one as far from the others as possible. The
     shares are (h + 1/2)^-4 of the edges h to the centre, divided by their sum (Shepard).
@@ -352,8 +346,7 @@ def _away(node: np.intp, offsets: np.ndarray, end: np.ndarray) -> np.ndarray:
 
 
 def _edges(residual: Variable, lists: Sequence[Variable], first: Sequence[int]) -> list[np.ndarray]:
-    """Pairs (2, E) of entries that one texel of a residual reads, of all lists one after another:
-    star-shaped."""
+    """Pairs (2, E) of entries that one texel of a residual reads: a star from the first one."""
     read = [at for x, k in zip(lists, first, strict=True) for at in _entries(residual, x, lists, k)]
     if len(read) < 2:
         return []

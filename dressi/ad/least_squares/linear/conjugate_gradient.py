@@ -1,5 +1,4 @@
-"""Preconditioned conjugate gradients for the normal equations (J^T J + D) d = -J^T r (Opt, figure 6), as two
-Programs.
+"""Preconditioned conjugate gradients for (J^T J + D) d = -J^T r (Opt, figure 6), as two Programs.
 
 ``start`` is part of the linearisation, ``iterate`` is run again and again. All of it stays on the device:
 step lengths and the decision to stop are Variables, one for each problem.
@@ -120,8 +119,7 @@ class ConjugateGradient:
         ]
 
     def restart(self, system: Normal) -> Updates:
-        """Updates that go on from the solution so far with another preconditioner. The solve ends at the same
-        part of the residual."""
+        """Updates that go on with another preconditioner. The solve ends at the same part of the residual."""
         z, held = system.precondition(self.residual)
         energy = dot(self.residual, z, self.axes)
         return [
@@ -132,8 +130,7 @@ class ConjugateGradient:
         ]
 
     def iterate(self, system: Normal, *, anew: bool = False) -> Updates:
-        """Updates of one iteration. anew: computes the residual from the solution, against drift of
-        rounding."""
+        """Updates of one iteration. anew: computes the residual from the solution, against rounding drift."""
         p = self.direction
         q = system.apply(p)
         curvature = dot(p, q, self.axes)

@@ -2,8 +2,7 @@
 
 A residual of a stencil or of a graph reads each unknown along *paths*: chains of shifts, crops, parts of
 channels and lookups, the empty one too. All else is computed texel by texel, in front of a selection or
-behind it. A path A selects texels, so it is a matrix of zeros and ones, and the residual's share of the
-diagonal is exact:
+behind it. A path A is a matrix of zeros and ones, so the residual's share of the diagonal is exact:
 
     r = f(A_1 x, A_2 x, ...):    diag(J^T J) = sum_a A_a^T (df / d(A_a x))^2
 
@@ -38,8 +37,7 @@ from .vectors import inner, joined, squared_norm, units
 __all__ = ["diagonal"]
 
 SELECTIONS: tuple[type[Function], ...] = (Lookup, Take, Expand)
-"""Functions whose output texels are texels of their first input, or zero; and so are contractions of one term
-that is what they read."""
+"""Functions whose output texels are texels of their first input, or zero; so are some contractions."""
 FEW_TERMS = 16
 """Terms of a contraction up to which they are selections of their own. Each costs about as much as a product
 with J^T, and random probes take as many."""
@@ -51,8 +49,7 @@ Flow = dict[Path, list[Variable]]
 
 
 def selections(residual: Variable, unknown: Variable) -> list[Function] | None:
-    """The selections between an unknown and a residual, in topological order. None: the rest is not computed
-    texel by texel."""
+    """The selections between an unknown and a residual, in topological order. None: the rest is not local."""
     depending, found = {unknown}, []
     for function in topological_order([residual]):
         read = [i for i, x in enumerate(function.inputs) if x in depending]
@@ -135,8 +132,7 @@ def texel_by_texel(function: Function, read: Sequence[int]) -> bool:
 
 
 class Paths:
-    """The paths from an unknown along selections: what is read there, and the derivatives of all that
-    follows."""
+    """The paths from an unknown along selections: what is read there, and the derivatives behind them."""
 
     def __init__(self, unknown: Variable, functions: Sequence[Function]):
         self.unknown = unknown
@@ -172,8 +168,7 @@ class Paths:
         return further
 
     def flow(self, value: Variable) -> Flow:
-        """The derivatives of a value that is computed texel by texel from the unknown and what is
-        selected."""
+        """The derivatives of a value that is local in the unknown and in what is selected."""
         if value in self._flows:
             return self._flows[value]
         flows = {x: self._flows[x] for x in self._cut(value)}
@@ -224,8 +219,7 @@ class Texels(NamedTuple):
 
 
 def selected(function: Function, x: Variable) -> Variable:
-    """The selection that a Function makes, of x instead of its first input. x may have extent 1 where that
-    has more."""
+    """The selection that a Function makes, of x instead of its first input, to which x is broadcast."""
     table = function.inputs[0]
     found = function.jvp((F.fit(x, table), *(None for _ in function.inputs[1:])))  # selections are linear
     assert found is not None
@@ -246,8 +240,7 @@ def local_diagonal(residual: Variable, unknown: Variable, functions: Sequence[Fu
 
 
 class Diagonal(NamedTuple):
-    """values: diag(J^T J) of the residuals that are local, one Variable like each unknown. rest: the other
-    residuals."""
+    """values: diag(J^T J) of the local residuals, like each unknown. rest: the other residuals."""
 
     values: list[Variable]
     rest: list[Variable]

@@ -126,8 +126,7 @@ def _solution(matrix: vectors.Lower, right: Sequence[Variable]) -> list[Variable
 
 @dataclass
 class Columns:
-    """The matrix of a problem. probe: INT leaf, the number of the column that is computed. independent: each
-    image is a problem."""
+    """The matrix. probe: INT leaf, the number of the next column. independent: each image is a problem."""
 
     jacobian: Jacobian
     probe: Variable
@@ -184,8 +183,7 @@ def counter() -> Variable:
 def probes(
     jacobian: Jacobian, diagonal: Sequence[Variable], probe: Variable, independent: bool
 ) -> tuple[Updates, int]:
-    """What one probe adds to the diagonal and its counter, and how many probes there are. independent: each
-    image is a problem."""
+    """What one probe adds to the diagonal and its counter, and the number of probes."""
     count = sum(numbers_of(x, independent) for x in jacobian.unknowns)
     if count <= FEW:  # e_k |J e_k|^2 for the probe k: nothing in all entries but one
         places = vectors.unit_vector(jacobian.unknowns, probe, independent)

@@ -47,8 +47,7 @@ class Preconditioner(ABC):
         """The product with a residual."""
 
     def layout(self, unknowns: Sequence[Variable], names: Sequence[str]) -> Layout | None:
-        """The coarse space of those unknowns that are lists, if there is one. Its inverse is added to
-        ``apply``."""
+        """The coarse space of the lists among the unknowns, if any. Its inverse is added to ``apply``."""
         return None
 
 
@@ -90,8 +89,7 @@ class Multilevel(Preconditioner):
         a = sigma h 2^-l R^l ell / 4^l,  b = h^2 R^l mass / 4^l,  W_l = a / (a + b)^2
 
     where W_l is 1/(a + b) times the elliptic part a / (a + b): levels help nothing where constants are held.
-    The factor m = min(1, theta ell / mass) takes texels that are held, by constraints for example, out of the
-    levels.
+    The factor m = min(1, theta ell / mass) takes texels that are held out of the levels.
 
     Each channel of an image has its own pyramid. smallest: an axis with fewer nodes ends it. Unknowns whose
     neighbours no residual reads get Jacobi alone. In a system of J^T J of 512x512 texels an iteration takes
@@ -205,8 +203,7 @@ def coarser(size: Size) -> Size:
 
 
 def prolonged(nodes: Variable, size: Size) -> Variable:
-    """Texels of an image of ``size`` from its nodes: the node itself on even texels, the mean of two or four
-    between."""
+    """An image of ``size`` from its nodes: a node on even texels, the mean of two or four between."""
     extents = {"y": size[1], "x": size[0], "j": 2, "i": 2}
     return F.contract("out[y, x] = nodes[(y + j) // 2, (x + i) // 2] * 0.25", extents=extents, nodes=nodes)
 
@@ -237,8 +234,7 @@ def reads_neighbours(residual: Variable, unknown: Variable) -> bool:
 
 
 def _shifts(function: ContractFunction, active: set[Variable]) -> bool:
-    """Whether it reads other rows or columns of some of its inputs at a fixed distance, in whichever
-    channels."""
+    """Whether it reads other rows or columns of active inputs at a fixed distance, in any channel."""
     same = {"border": "zero", "n": Affine.axis(0), "c": Affine()}
     far = [
         m._replace(**same).footprint(function.extents)
@@ -253,8 +249,7 @@ def _shifts(function: ContractFunction, active: set[Variable]) -> bool:
 ORDERS: dict[int, VType] = {2: MAT2, 3: MAT3, 4: MAT4}
 """The type of a block by the number of components of the unknown."""
 NEAR, ROUNDED = 1e-3, 1e-6
-"""Parts of the diagonal: NEAR is added to a block before it is inverted, ROUNDED is about its rounding error
-in 32 bits."""
+"""Parts of the diagonal: NEAR is added before a block is inverted, ROUNDED is its rounding error."""
 
 
 def block_type(unknown: Variable) -> VType | None:

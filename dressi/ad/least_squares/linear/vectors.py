@@ -86,7 +86,7 @@ def joined(parts: Sequence[Variable], vtype: VType) -> Variable:
 
 
 def texels_of(x: Variable, independent: bool) -> int:
-    """How many texels of one problem an unknown has, in all channels. independent: each image is a problem."""
+    """Texels of one problem in an unknown, in all channels. independent: each image is a problem."""
     return x.domain.area * (x.channels if independent else x.tiles)
 
 
@@ -155,8 +155,7 @@ def substituted(
 class Jacobian:
     """Products with the Jacobian of residuals by unknowns, without the matrix: ``forward``, ``reverse``.
 
-    residuals, unknowns: Variables of float types. Vectors are lists with a Variable for each residual, or
-    each unknown.
+    residuals, unknowns: Variables of float types. Vectors are lists, a Variable for each.
 
     >>> x = Variable.of([1.0, 2.0, 4.0, 7.0, 11.0], name="x")
     >>> jacobian = least_squares.Jacobian([F.square(x)], [x])
