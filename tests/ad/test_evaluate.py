@@ -161,19 +161,16 @@ def test_updates_and_the_rasterizer_are_listed():
 def test_variables_can_be_listed_without_a_program():
     x = Variable(FLOAT, name="x")
     unnamed = Variable(FLOAT)
-    assert (
-        listing(x + unnamed)
-        == "$x     FLOAT 1x1  leaf\n$leaf  FLOAT 1x1  leaf\n%0     FLOAT 1x1  Add($x, $leaf)  : out0\n"
-    )
+    rows = "$x     FLOAT 1x1  leaf\n$leaf  FLOAT 1x1  leaf\n%0     FLOAT 1x1  Add($x, $leaf)  : out0\n"
+    assert listing(x + unnamed) == rows
     assert listing([F.constant(1.0)]) == "1.0  FLOAT 1x1  Constant(1.0)  : out0\n"
 
 
 def test_dot_has_every_node_once_and_dashes_fetches():
     text = dot(program())
     assert text.startswith("digraph {") and text.endswith("}\n")
-    assert (
-        text.count("Lookup") == 1 and '"$x" -> "%0" [style=dashed]' in text and '"$index" -> "%0"\n' in text
-    )
+    assert text.count("Lookup") == 1
+    assert '"$x" -> "%0" [style=dashed]' in text and '"$index" -> "%0"\n' in text
     assert "Constant" not in text and "with 2.0" in text
 
 

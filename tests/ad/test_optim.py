@@ -42,42 +42,27 @@ def descend(x, steps, rule):
     return x
 
 
-def adam_rule(rate, betas=(0.9, 0.999), eps=1e-8):
-    m = v = 0.0
-
-    def rule(g, t, x):
-        nonlocal m, v
-        m, v = betas[0] * m + (1 - betas[0]) * g, betas[1] * v + (1 - betas[1]) * g * g
-        corrected = m / (1 - betas[0] ** (t + 1)), v / (1 - betas[1] ** (t + 1))
-        return -rate * corrected[0] / (np.sqrt(corrected[1]) + eps)
-
-    return rule
-
-
-def uniform_rule(rate, betas=(0.9, 0.999), eps=1e-8):
-    """AdamUniform as its authors publish it: all components are divided by the largest root."""
-    m = v = 0.0
-
-    def rule(g, t, x):
-        nonlocal m, v
-        m, v = betas[0] * m + (1 - betas[0]) * g, betas[1] * v + (1 - betas[1]) * g * g
-        root = np.sqrt(v / (1 - betas[1] ** (t + 1))).max()
-        return -rate * m / (1 - betas[0] ** (t + 1)) / (root + eps)
-
-    return rule
-
-
-def amsgrad_rule(rate, betas=(0.9, 0.999), eps=1e-8):
+def adam_rule(rate, betas=(0.9, 0.999), eps=1e-8, second=lambda v, largest: v):
+    """second: the second moment that divides, from the present one and the largest so far."""
     m = v = largest = 0.0
 
     def rule(g, t, x):
         nonlocal m, v, largest
         m, v = betas[0] * m + (1 - betas[0]) * g, betas[1] * v + (1 - betas[1]) * g * g
         largest = np.maximum(largest, v)
-        root = np.sqrt(largest / (1 - betas[1] ** (t + 1)))
+        root = np.sqrt(second(v, largest) / (1 - betas[1] ** (t + 1)))
         return -rate * m / (1 - betas[0] ** (t + 1)) / (root + eps)
 
     return rule
+
+
+def uniform_rule(rate):
+    """AdamUniform as its authors publish it: all components are divided by the largest root."""
+    return adam_rule(rate, second=lambda v, largest: v.max())
+
+
+def amsgrad_rule(rate, betas):
+    return adam_rule(rate, betas, second=lambda v, largest: largest)
 
 
 def adamw_rule(rate, decay):
@@ -264,6 +249,12 @@ def test_a_weight_of_the_loss_can_follow_the_clock():
 MAKERS = (optim.sgd, optim.adam, optim.adamw, optim.adam_uniform, optim.amsgrad, optim.scale_by_learning_rate)
 
 
+RATES = (
+    (-1.0, "at least 0, not -1"), (math.nan, ".* finite, not nan"), (True, ".* not True"),
+    (Variable.of(-0.1), "at least 0, not -0.1"),
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -289,12 +280,10 @@ MAKERS = (optim.sgd, optim.adam, optim.adamw, optim.adam_uniform, optim.amsgrad,
         (lambda x: optim.cosine("1", 0.0, 4), "start of a schedule is a number"),
         (lambda x: optim.constant(math.nan), "value of a schedule is a number"),
         (lambda x: optim.piecewise([("0", 1.0)]), "first step of a piece is a number"),
-        *((lambda x, make=make: make(-1.0), "a learning rate is at least 0, not -1") for make in MAKERS),
-        *((lambda x, make=make: make(math.nan), "a learning rate is .* finite, not nan") for make in MAKERS),
-        *((lambda x, make=make: make(True), "a learning rate is .* not True") for make in MAKERS),
         *(
-            (lambda x, make=make: make(Variable.of(-0.1)), "a learning rate is at least 0, not -0.1")
+            (lambda x, make=make, rate=rate: make(rate), f"a learning rate is {words}")
             for make in MAKERS
+            for rate, words in RATES
         ),
         (
             lambda x: optim.adam(optim.constant(-0.5)).build([x], [x]),

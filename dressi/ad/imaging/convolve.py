@@ -215,7 +215,7 @@ def max_pool_index(x: Variable, window: Pair, stride: Pair | None = None) -> Var
 def average_pool(x: Variable, window: Pair, stride: Pair | None = None) -> Variable:
     """The mean of each window.
 
-    x: any float type and channels. window, stride: as for ``max_pool``. Differentiable. Raises GraphError.
+    x: FLOAT, VECn or MATn. window, stride: as for ``max_pool``. Differentiable. Raises GraphError.
 
     >>> evaluate(F.average_pool(Variable.of([[1.0, 5.0, 2.0, 3.0, 4.0, 0.0]]), (2, 1))).ravel().tolist()
     [3.0, 2.5, 2.0]

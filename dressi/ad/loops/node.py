@@ -155,7 +155,7 @@ def with_checkpoints(root: Variable, checkpoints: int) -> Variable:
     """The same value; loops that keep everything now keep so many states for the gradient."""
     known: dict[Variable, Variable] = {}
     for f in topological_order([root]):
-        inputs = [known[x] if x in known else x for x in f.inputs]
+        inputs = [x if (new := known.get(x)) is None else new for x in f.inputs]
         if isinstance(f, Looped) and f.loop.checkpoints is None:
             loop = replace(f.loop, checkpoints=min(checkpoints, f.loop.count))
             known[f.output] = Looped(*inputs, loop=loop, number=f.number).output
@@ -179,16 +179,17 @@ def written_out(roots: Sequence[Variable]) -> list[Variable]:
     for f in topological_order(roots):
         old = f
         if any(x in known for x in f.inputs):
-            f = f.rebuild(*(known[x] if x in known else x for x in f.inputs))
+            inputs = [x if (new := known.get(x)) is None else new for x in f.inputs]
+            f = f.rebuild(*inputs)
             known[old.output] = f.output
         if isinstance(f, Looped):
             known[old.output] = run(f.loop, f.inputs)[1][f.number]
         elif isinstance(f, Reversed):
             if f.together not in results:
                 floats = f.loop.floats
-                inputs, made = run(f.loop, f.inputs[: len(f.loop.body.formals)])
-                wrt = [inputs[k] for k in (*floats, *f.wanted)]
-                results[f.together] = _gradients([made[k] for k in floats], f.seeds, wrt, inputs)
+                first, made = run(f.loop, f.inputs[: len(f.loop.body.formals)])
+                wrt = [first[k] for k in (*floats, *f.wanted)]
+                results[f.together] = _gradients([made[k] for k in floats], f.seeds, wrt, first)
             known[old.output] = results[f.together][f.number]
     return [known.get(r, r) for r in roots]
 

@@ -26,10 +26,8 @@ MEANING = {
 def in_sympy(outputs: list[Variable], leaves: list[Variable]) -> list:
     known: dict[Variable, object] = {v: sympy.Symbol(v.name, real=True) for v in leaves}
     for f in topological_order(outputs):
-        name = type(f).__name__
-        known[f.output] = (
-            sympy.Float(f.value[0]) if name == "Constant" else MEANING[name](*(known[x] for x in f.inputs))
-        )
+        meaning = MEANING.get(type(f).__name__)
+        known[f.output] = meaning(*map(known.get, f.inputs)) if meaning else sympy.Float(f.value[0])
     return [known[y] for y in outputs]
 
 
@@ -53,8 +51,7 @@ def test_derivatives(seed):
     pairs.append((F.derivative(y, x, order=3), theirs[-1].diff(symbols[0], 3)))
     assert any(expression != 0 for _, expression in pairs)
     expected = sympy.lambdify(symbols, [expression for _, expression in pairs], "numpy")
-    for found, wanted in zip(
-        evaluate([ours for ours, _ in pairs], values), expected(*values.values()), strict=True
-    ):
+    mine = evaluate([ours for ours, _ in pairs], values)
+    for found, wanted in zip(mine, expected(*values.values()), strict=True):
         wanted = np.broadcast_to(wanted, found.shape)
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12 * (1.0 + np.abs(wanted).max()))

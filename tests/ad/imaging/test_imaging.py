@@ -108,9 +108,8 @@ def test_demosaicking_keeps_what_was_measured_and_linear_ramps():
     for pattern in ("RGGB", "BGGR", "GRBG", "GBRG"):
         mosaic = F.bayer_mosaic(Variable.of(ramp), pattern)
         measured = value(F.bayer_filter((12, 10), pattern)).argmax(-1)[0]
-        assert np.allclose(
-            value(mosaic)[0], np.take_along_axis(ramp, measured[..., None], -1)[..., 0], atol=1e-6
-        )
+        expected = np.take_along_axis(ramp, measured[..., None], -1)[..., 0]
+        assert np.allclose(value(mosaic)[0], expected, atol=1e-6)
         for method in ("bilinear", "malvar"):
             again = value(F.demosaic(mosaic, pattern, method))[0]
             assert np.allclose(again[2:-2, 2:-2], ramp[2:-2, 2:-2], atol=1e-6)

@@ -67,10 +67,8 @@ def test_the_solution_is_that_of_the_dense_system(problems: int):
         matrix, right = dense(residuals, unknowns, k)
         normal, slope = matrix.T @ matrix, matrix.T @ right
         expected = np.linalg.solve(normal + 0.1 * np.diag(np.diag(normal)), -slope)
-        assert np.concatenate([v[k].reshape(-1) for v in change]) == pytest.approx(expected, rel=1e-5)
-        assert np.concatenate([v[k].reshape(-1) for v in diagonal]) == pytest.approx(
-            np.diag(normal), rel=1e-5
-        )
+        for vector, wanted in ((change, expected), (diagonal, np.diag(normal))):
+            assert np.concatenate([v[k].reshape(-1) for v in vector]) == pytest.approx(wanted, rel=1e-5)
         assert decrease[k].item() == pytest.approx(-0.5 * slope @ expected, rel=1e-5)
 
 
@@ -135,10 +133,8 @@ def test_indices_with_channels_connect_entries():
     """A polygon a channel: the differences of a path, two entries at a time."""
     x = Variable.of(np.zeros(20), name="x")
     first = np.arange(19)
-    at = [
-        Variable(INT, (19, 1), channels=2, data=np.stack([first + k, first + k])[None, :, None])
-        for k in (0, 1)
-    ]
+    data = [np.stack([first + k, first + k])[None, :, None] for k in (0, 1)]
+    at = [Variable(INT, (19, 1), channels=2, data=numbers) for numbers in data]
     plain, wide = shares([chain(20, x)], [x], 3), shares([F.lookup(x, at[1]) - F.lookup(x, at[0])], [x], 3)
     np.testing.assert_array_equal(plain, wide)
 
@@ -149,9 +145,12 @@ def test_indices_that_follow_from_the_unknowns_or_have_no_values_connect_nothing
     assert shares([F.lookup(x, Variable(INT, (12, 1), name="later")) - x], [x], 2) is None
 
 
+def alike(x: Variable, data: np.ndarray, name: str | None = None) -> Variable:
+    return Variable(x.vtype, x.size, x.batch, channels=x.channels, name=name, data=data)
+
+
 def ones(x: Variable) -> Variable:
-    """Like x, all components 1."""
-    return Variable(x.vtype, x.size, x.batch, channels=x.channels, data=np.ones(x.shape))
+    return alike(x, np.ones(x.shape))
 
 
 def made(residuals, unknowns, most):
@@ -163,9 +162,7 @@ def made(residuals, unknowns, most):
     space = coarse.Coarse.of(residuals, unknowns, names, layout, state)
     assert space is not None
     jacobian = Jacobian(residuals, unknowns)
-    direction = [
-        Variable(x.vtype, x.size, x.batch, channels=x.channels, data=np.zeros(x.shape)) for x in unknowns
-    ]
+    direction = [alike(x, np.zeros(x.shape)) for x in unknowns]
     known = [ones(x) for x in unknowns]  # every entry is determined
     programs = [
         space.bordered(lambda p: jacobian.reverse(jacobian.forward(p)), direction),
@@ -184,12 +181,8 @@ def matrix(product, unknowns, values=None) -> np.ndarray:
     """The dense matrix of a linear function of vectors."""
     places = [Variable(x.vtype, x.size, x.batch, channels=x.channels) for x in unknowns]
     outputs, size = product(places), sum(int(np.prod(x.shape)) for x in unknowns)
-    used = values or {}
-    columns = [
-        flat(evaluate(outputs, {**used, **dict(zip(places, unflat(e, unknowns), strict=True))}))
-        for e in np.eye(size)
-    ]
-    return np.stack(columns, 1)
+    units = [dict(zip(places, unflat(e, unknowns), strict=True)) for e in np.eye(size)]
+    return np.stack([flat(evaluate(outputs, {**(values or {}), **unit})) for unit in units], 1)
 
 
 @pytest.fixture
@@ -238,9 +231,8 @@ def test_with_jacobi_it_is_symmetric_and_positive_definite(seed):
         return  # too many parts
     space, values, jacobian = made(residuals, [x], 24)
     system = matrix(lambda p: jacobian.reverse(jacobian.forward(p)), [x])
-    whole = matrix(lambda p: space.apply(p, [ones(x) for x in p])[0], [x], values) + np.diag(
-        1.0 / np.diag(system)
-    )
+    whole = matrix(lambda p: space.apply(p, [ones(x) for x in p])[0], [x], values)
+    whole += np.diag(1.0 / np.diag(system))
     assert_allclose(whole, whole.T, rtol=1e-6, atol=1e-9 * np.abs(whole).max())
     assert np.linalg.eigvalsh(whole)[0] > 0.0
 
@@ -272,12 +264,9 @@ def test_values_and_first_derivatives_stay(name: str):
     random = np.random.default_rng(9)
     along = [random.normal(size=x.shape) for x in wrt]
     seed = Variable.of(random.normal(size=y.shape)[0], y.vtype)
-    for right, found in zip(
-        evaluate([y, *jvp(y, wrt, along), *gradient(y, wrt, seed)]),
-        evaluate([kept, *jvp(kept, wrt, along), *gradient(kept, wrt, seed)]),
-        strict=True,
-    ):
-        assert_allclose(found, right, rtol=1e-12, atol=1e-12)
+    right, found = (evaluate([v, *jvp(v, wrt, along), *gradient(v, wrt, seed)]) for v in (y, kept))
+    for one, other in zip(right, found, strict=True):
+        assert_allclose(other, one, rtol=1e-12, atol=1e-12)
 
 
 def test_everything_else_is_constant():
@@ -300,11 +289,8 @@ def test_the_diagonal_goes_through():
     a = leaf(5, 6)
     step = F.normalize(F.vec2(a, F.shift(a, 1, 0)))
     y = F.sin(step.x) * step.y
-    found, right = (
-        evaluate(least_squares.diagonal([F.shift(v, 0, 1)], [a]).values)[0]
-        for v in (least_squares.linearized(y, step), y)
-    )
-    assert_allclose(found, right, rtol=1e-12)
+    diagonals = [diagonal([F.shift(v, 0, 1)], [a]) for v in (least_squares.linearized(y, step), y)]
+    assert_allclose(*(evaluate(d.values)[0] for d in diagonals), rtol=1e-12)
 
 
 @pytest.mark.parametrize("independent", [False, True])
@@ -321,19 +307,13 @@ def test_the_matrix_multiplies_like_the_jacobian(independent: bool):
     probe = Variable(INT, name="probe", data=np.zeros((1, 1, 1), np.int64))
     columns = Columns(jacobian, probe, independent)
     assert columns.count == (5 if independent else 15)
-    kept = [
-        Variable(v.vtype, v.size, v.batch, channels=v.channels, name=f"d{k}", data=np.zeros(v.shape))
-        for k, v in enumerate(unknowns)
-    ]
+    kept = [alike(v, np.zeros(v.shape), f"d{k}") for k, v in enumerate(unknowns)]
     updates = columns.updates(kept)
     values = {leaf: np.asarray(leaf.data) for leaf, _ in updates}
     for _ in range(columns.count):
         found = evaluate([value for _, value in updates], values)
         values = dict(zip(values, found, strict=True))
-    p = [
-        Variable(v.vtype, v.size, v.batch, channels=v.channels, data=rng.normal(size=v.shape))
-        for v in unknowns
-    ]
+    p = [alike(v, rng.normal(size=v.shape)) for v in unknowns]
     mine = evaluate(columns(p), {leaf: value for leaf, value in values.items() if leaf not in {probe, *kept}})
     for a, b in zip(mine, evaluate(jacobian.reverse(jacobian.forward(p))), strict=True):
         assert a == pytest.approx(b, rel=1e-6, abs=1e-9)
@@ -343,10 +323,7 @@ def test_the_matrix_multiplies_like_the_jacobian(independent: bool):
             for c in range(leaf.vtype.components * leaf.channels):
                 unit = [np.zeros(v.shape) for v in unknowns]
                 unit[k].reshape(3, -1)[tile, c] = 1.0
-                e = [
-                    Variable(v.vtype, v.size, v.batch, channels=v.channels, data=u)
-                    for v, u in zip(unknowns, unit, strict=True)
-                ]
+                e = [alike(v, u) for v, u in zip(unknowns, unit, strict=True)]
                 entry = evaluate(jacobian.reverse(jacobian.forward(e)))[k].reshape(3, -1)[tile, c]
                 assert values[leaf].reshape(3, -1)[tile, c] == pytest.approx(entry, rel=1e-6)
 

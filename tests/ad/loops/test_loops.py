@@ -1,7 +1,5 @@
 """Loops equal their body written out; gradients equal, whatever is computed again, and meet differences."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -83,29 +81,19 @@ def test_a_loop_stays_where_its_condition_is_met():
     values = np.array([2.0, 9.0, 30.0, 0.5, 1.0])
     a = Variable.of(values)
     steps = F.zeros_like(a)
-    root, steps = F.loop(
-        lambda x, n: (0.5 * (x + a / x), n + 1.0), [a, steps], 60, until=lambda x, n: F.abs(x * x - a) < 1e-9
-    )
-    assert np.allclose(evaluate([root])[0].ravel(), np.sqrt(values))
-    counts = evaluate([steps])[0].ravel()
+    body, until = lambda x, n: (0.5 * (x + a / x), n + 1.0), lambda x, n: F.abs(x * x - a) < 1e-9
+    root, steps = F.loop(body, [a, steps], 60, until=until)
+    roots, counts, slopes = (v.ravel() for v in evaluate([root, steps, *gradient(F.sum(root), [a])]))
+    assert np.allclose(roots, np.sqrt(values))
     assert counts[4] == 0 and 3 < counts[0] < counts[2] < 12
-    assert np.allclose(
-        evaluate(gradient(F.sum(root), [a]))[0].ravel()[:4], 0.5 / np.sqrt(values[:4]), rtol=1e-6
-    )
-
-
-def numbers(x, y) -> Any:
-    return x, 3.0
+    assert np.allclose(slopes[:4], 0.5 / np.sqrt(values[:4]), rtol=1e-6)
 
 
 def test_gradients_of_conjugate_gradients_are_the_implicit_ones():
     random = np.random.default_rng(4)
     root = random.normal(size=(20, 20))
-    system, right, weight = (
-        root @ root.T + 3 * np.eye(20),
-        random.normal(size=(20, 1)),
-        random.normal(size=(20, 1)),
-    )
+    system = root @ root.T + 3 * np.eye(20)
+    right, weight = random.normal(size=(2, 20, 1))
     a, b = Variable.of(system, FLOAT, name="a"), Variable.of(right, FLOAT, name="b")
 
     def step(x, r, p):
@@ -129,7 +117,7 @@ def test_gradients_of_conjugate_gradients_are_the_implicit_ones():
     [
         (lambda: F.loop(lambda x: F.vec2(x, x), leaf(), 3), "stay the same"),
         (lambda: F.loop(lambda x, y: x, [leaf(), leaf()], 3), "returns 1 Variables for a state of 2"),
-        (lambda: F.loop(numbers, [leaf(), leaf()], 3), "returns Variables"),
+        (lambda: F.loop(lambda x, y: (x, 3.0), [leaf(), leaf()], 3), "returns Variables"),
         (lambda: F.loop(lambda x: x, leaf(vtype=VEC2), 0), "the count of a loop"),
         (lambda: F.loop(lambda x: x, leaf(), 3, checkpoints=-1), "checkpoints"),
         (lambda: F.loop(lambda x: x, leaf(), 3, until=lambda x: F.vec2(x, x)), "condition that ends a loop"),

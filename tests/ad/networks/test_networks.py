@@ -100,11 +100,8 @@ def case_instance_norm():
 
 def case_layer_norm():
     x, p = image(5), weights(weight=(5,), bias=(5,))
-    return (
-        networks.layer_norm(p, x),
-        [x],
-        normalised(x.data, (1,)) * by_channel(p["weight"]) + by_channel(p["bias"]),
-    )
+    y = normalised(x.data, (1,)) * by_channel(p["weight"]) + by_channel(p["bias"])
+    return networks.layer_norm(p, x), [x], y
 
 
 def case_rms_norm():
@@ -125,16 +122,14 @@ def case_attention():
 
 
 def case_window_attention():
-    """In windows of 2x2, with layers that pass everything on: each window's tokens attend to each other
-    alone."""
+    """Windows of 2x2, with layers that pass everything on: the tokens of a window attend to each other."""
     x = image(2, (4, 2))
     passes = {"weight": np.eye(2)}
     p = networks.parameters(dict.fromkeys(("query", "key", "value", "output"), passes))
     tokens = x.data.reshape(2, 2, 1, 2, 2, 2).transpose(0, 2, 4, 1, 3, 5).reshape(4, 2, 4)
     mixed = np.stack([t @ softmax(t.T @ t / math.sqrt(2)).T for t in tokens])
     y = mixed.reshape(2, 1, 2, 2, 2, 2).transpose(0, 3, 1, 4, 2, 5).reshape(x.shape)
-    found = networks.from_windows(networks.self_attention(p, networks.windows(x, 2)), (4, 2))
-    return found, [x], y
+    return networks.from_windows(networks.self_attention(p, networks.windows(x, 2)), (4, 2)), [x], y
 
 
 def case_fourier_features():
@@ -335,9 +330,8 @@ def row(dtype="F32", shape=(2,), offsets=(0, 8)):
 def test_a_damaged_file_is_refused_in_one_sentence(tmp_path, header, words):
     with pytest.raises(InputError, match=words) as found:
         networks.load_safetensors(written(tmp_path / "bad.safetensors", header))
-    assert (
-        "\n" not in str(found.value) and "bad.safetensors" in str(found.value) and len(str(found.value)) < 900
-    )
+    text = str(found.value)
+    assert "\n" not in text and "bad.safetensors" in text and len(text) < 900
 
 
 def test_layers_of_a_file_are_in_the_order_of_their_numbers():
