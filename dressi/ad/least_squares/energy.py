@@ -147,8 +147,8 @@ class Energy:
     def __init__(self, residuals: Sequence[Residual]):
         if isinstance(residuals, Variable | Robust) or not isinstance(residuals, Sequence) or not residuals:
             raise GraphError(f"an energy is a list of at least one residual, not {residuals!r}")
-        found = [r if isinstance(r, Robust) else (r, None) for r in residuals]
-        for r, kernel in found:
+        pairs = [r if isinstance(r, Robust) else (r, None) for r in residuals]
+        for r, kernel in pairs:
             if not isinstance(r, Variable):
                 raise GraphError(
                     f"a residual is a Variable, or Robust(Variable, kernel), not {r!r}; F makes one of"
@@ -160,16 +160,13 @@ class Energy:
                 raise GraphError(
                     f"a robust kernel is huber(width), cauchy(width) or tukey(width), not {kernel!r}"
                 )
-        self.residuals: tuple[Variable, ...] = tuple(entries_only(r) for r, _ in found)
-        self.kernels: tuple[Kernel | None, ...] = tuple(k for _, k in found)
+        self.residuals: tuple[Variable, ...] = tuple(entries_only(r) for r, _ in pairs)
+        self.kernels: tuple[Kernel | None, ...] = tuple(k for _, k in pairs)
 
     def cost(self, axes: str = WHOLE) -> Variable:
         """The cost, FLOAT of one texel; with axes "xyc" that of every image, with the batch."""
-        return total([F.sum(0.5 * self._rho(r, k), axes) for r, k in zip(self.residuals, self.kernels)])
-
-    def _rho(self, r: Variable, kernel: Kernel | None) -> Variable:
-        s = squared_norm(r)
-        return s if kernel is None else kernel.rho(s)
+        parts = [(squared_norm(r), kernel) for r, kernel in zip(self.residuals, self.kernels)]
+        return total([F.sum(0.5 * (s if kernel is None else kernel.rho(s)), axes) for s, kernel in parts])
 
     def decrease(self, after: Energy, axes: str = WHOLE) -> Variable:
         """The cost minus that of ``after``, the same energy at other unknowns; exact if they are nearly

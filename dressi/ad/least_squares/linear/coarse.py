@@ -30,16 +30,11 @@ from .vectors import WHOLE, Updates, Vector, dot, inner, joined, like, scalar, s
 
 AGE, OPEN, NUMBER = "coarse_age", "coarse_open", "coarse_number"
 """State leaves: iterations since the inverse was made, whether it is being made, and the next row of it."""
-FUNCTIONS = 16
-"""Functions of a list at most: each is a product at all entries in every iteration."""
-LEAST, ENTRIES = 128, 16
-"""Entries of all lists, and for each centre, at least."""
-TOGETHER = 2048
-"""Entries of all lists up to which a pass costs more than empty functions."""
-SHORT = 128
-"""Iterations of a solver at most for which lists get no coarse space: it would hardly pay."""
-SINGULAR = 1e-5
-"""Functions of which less than this part is independent of those before are left out."""
+FUNCTIONS = 16  # of a list at most: each is a product at all entries in every iteration
+LEAST, ENTRIES = 128, 16  # entries of all lists, and for each centre, at least
+TOGETHER = 2048  # entries of all lists up to which a pass costs more than empty functions
+SHORT = 128  # iterations of a solver up to which a coarse space would hardly pay
+SINGULAR = 1e-5  # functions with a smaller independent part are left out
 
 
 @dataclass(frozen=True)
@@ -75,13 +70,13 @@ class Layout:
 
     def states(self, unknowns: Sequence[Variable], names: Sequence[str]) -> State:
         """State leaves: the rows of the inverse, and when it was made."""
-        found: State = {AGE: scalar(AGE, 1, self.count), OPEN: scalar(OPEN, 1)}
-        found[NUMBER] = Variable(INT, name=NUMBER, data=np.zeros((1, 1, 1), np.int64))
+        state: State = {AGE: scalar(AGE, 1, self.count), OPEN: scalar(OPEN, 1)}
+        state[NUMBER] = Variable(INT, name=NUMBER, data=np.zeros((1, 1, 1), np.int64))
         for x, n in zip(unknowns, names, strict=True):
             if n in self.functions:
                 name = f"{n}.coarse"
-                found[name] = like(Variable(x.vtype, (self.count, 1), self.tiles[n]), name)
-        return found
+                state[name] = like(Variable(x.vtype, (self.count, 1), self.tiles[n]), name)
+        return state
 
 
 @dataclass
@@ -126,16 +121,14 @@ class Functions:
 
     def across(self, s: Variable) -> Variable:
         """Coefficients along x as a tile for each function."""
-        return joined(
-            [F.lookup(s, self.begin + c) for c in range(self.unit.vtype.components)], self.unit.vtype
-        )
+        vtype = self.unit.vtype
+        return joined([F.lookup(s, self.begin + c) for c in range(vtype.components)], vtype)
 
     def place(self, k: Variable) -> Variable:
         """Coefficient k alone, 1, a tile for each function."""
         vtype = self.unit.vtype
-        return joined(
-            [F.select(F.equal(self.begin + c, k), 1.0, 0.0) for c in range(vtype.components)], vtype
-        )
+        masks = [F.select(F.equal(self.begin + c, k), 1.0, 0.0) for c in range(vtype.components)]
+        return joined(masks, vtype)
 
 
 @dataclass
@@ -161,13 +154,11 @@ class Coarse:
     ) -> Coarse | None:  # fmt: skip
         """None if the residuals connect no entries of lists."""
         lists = [(x, n) for x, n in zip(unknowns, names, strict=True) if n in layout.functions]
-        found = shares(residuals, [x for x, _ in lists], layout.centres) if lists else None
-        if found is None:
+        by_list = shares(residuals, [x for x, _ in lists], layout.centres) if lists else None
+        if by_list is None:
             return None
-        made = {
-            n: Functions.of(_values(share, x), x, n, layout)
-            for share, (x, n) in zip(found, lists, strict=True)
-        }
+        pairs = zip(by_list, lists, strict=True)
+        made = {n: Functions.of(_values(share, x), x, n, layout) for share, (x, n) in pairs}
         return Coarse(layout, names, [made.get(n) for n in names], state)
 
     def _own(self, r: Vector) -> list[tuple[Functions, Variable]]:
@@ -184,18 +175,20 @@ class Coarse:
 
     def _prolonged(self, s: Vector, diagonal: Vector) -> list[Variable]:
         """P s, a tile of s for each function. diagonal: of J^T J; where it is zero, P is zero."""
-        rest, found = iter(s), []
+        rest, parts = iter(s), []
         for f, d in zip(self.functions, diagonal, strict=True):
-            whole = F.zeros_like(d) if f is None else F.sum(f.tiles * next(rest), "n")
-            found.append(whole if f is None else F.hadamard(F.greater(d, VANISHED), whole))
-        return found
+            if f is None:
+                parts.append(F.zeros_like(d))
+            else:
+                parts.append(F.hadamard(F.greater(d, VANISHED), F.sum(f.tiles * next(rest), "n")))
+        return parts
 
     def apply(self, r: Vector, diagonal: Vector) -> tuple[list[Variable], Updates]:
         """P (P^T A P)^-1 P^T r: zero as long as the inverse is not made. And updates of leaves that hold its
         coefficients: what is an update is stored, and not computed again for each entry."""
         along = self._coefficients(r)
-        found = [F.sum(rows * along, "x") for rows in self._rows()]
-        return self._prolonged(found, diagonal), list(zip(self.column, found, strict=True))
+        column = [F.sum(rows * along, "x") for rows in self._rows()]
+        return self._prolonged(column, diagonal), list(zip(self.column, column, strict=True))
 
     # ---- when the inverse is made, and how
     def older(self, iterations: Variable) -> Updates:
@@ -218,13 +211,12 @@ class Coarse:
 
     def made(self, iterations: Variable) -> Updates:
         """Updates when the inverse has been made, after so many iterations of this solve."""
-        state = self.state
-        return [(state[AGE], -iterations), (state[OPEN], state[OPEN] * 0.0)]
+        return [(self.state[AGE], -iterations), (self.state[OPEN], self.state[OPEN] * 0.0)]
 
     def _function(self, k: Variable, direction: Vector, diagonal: Vector, chosen: Variable) -> Updates:
         """Stores function k in the direction, with which products are cheap."""
-        found = self._prolonged([f.place(k) for f in self.functions if f is not None], diagonal)
-        return [(p, F.select(chosen, x, p)) for p, x in zip(direction, found, strict=True)]
+        function = self._prolonged([f.place(k) for f in self.functions if f is not None], diagonal)
+        return [(p, F.select(chosen, x, p)) for p, x in zip(direction, function, strict=True)]
 
     def bordered(self, apply: Callable[[Vector], list[Variable]], direction: Vector) -> Updates:
         """What is added to the inverse of C = P^T A P for one more row and column of C, column c for number
@@ -274,23 +266,22 @@ def _coordinates(x: Variable) -> int:
 
 def _values(share: np.ndarray, x: Variable) -> np.ndarray:
     """(functions, H, W): the shares of the centres, and these times the coordinates around each centre."""
-    found, count = [share], _coordinates(x)
+    columns, count = [share], _coordinates(x)
     if count:
         at = np.reshape(x.data, (-1, count))  # type: ignore[arg-type]
         for centre in share.T:
             mass = max(float(centre.sum()), 1e-30)
             local = at - (centre @ at) / mass
             spread = np.sqrt((centre @ local**2).sum() / mass)
-            found.append(centre[:, None] * local / (spread if spread > 0 else 1.0))
-    return np.concatenate(found, 1).T.reshape(-1, x.size[1], x.size[0])
+            columns.append(centre[:, None] * local / (spread if spread > 0 else 1.0))
+    return np.concatenate(columns, 1).T.reshape(-1, x.size[1], x.size[0])
 
 
 # Lists as the nodes of a graph: which entries residuals read together, and shares of a few centres in all.
 #
 # Computed once, on the host, from the data that the indices have when the solver is set up.
 
-POWER = 4.0
-"""Of the distance, by which the share of a centre falls."""
+POWER = 4.0  # of the distance, by which the share of a centre falls
 
 
 def shares(residuals: Sequence[Variable], lists: Sequence[Variable], centres: int) -> list[np.ndarray] | None:
@@ -321,11 +312,11 @@ def _distances(pairs: np.ndarray, count: int, centres: int) -> np.ndarray | None
     offsets, end = np.searchsorted(start[order], np.arange(count + 1)), end[order]
     nodes = np.unique(start)
     first = _away(nodes[0], offsets, end)
-    found = [_away(np.argmax(np.where(np.isfinite(first), first, -1.0)), offsets, end)]
-    while len(found) < centres:
-        nearest = np.min(found, 0)[nodes]
-        found.append(_away(nodes[np.argmax(nearest)], offsets, end))
-    distance = np.stack(found, 1)
+    columns = [_away(np.argmax(np.where(np.isfinite(first), first, -1.0)), offsets, end)]
+    while len(columns) < centres:
+        nearest = np.min(columns, 0)[nodes]
+        columns.append(_away(nodes[np.argmax(nearest)], offsets, end))
+    distance = np.stack(columns, 1)
     return distance if np.isfinite(distance[nodes]).any(1).all() else None
 
 
@@ -371,11 +362,9 @@ def _entries(residual: Variable, x: Variable, lists: Sequence[Variable], first: 
         values = evaluate(read, {x: ids})
     except GraphError:
         return []
-    found = [
-        np.rint(v.reshape(*y.tiled[:3], -1)[..., 0]).astype(np.int64)
-        for v, y in zip(values, read, strict=True)
-    ]
-    return [np.where(at > 0, at - 1 + first, -1) for at in found]
+    first_components = [v.reshape(*y.tiled[:3], -1)[..., 0] for v, y in zip(values, read, strict=True)]
+    places = [np.rint(v).astype(np.int64) for v in first_components]
+    return [np.where(at > 0, at - 1 + first, -1) for at in places]
 
 
 def _moves(selection: Function, lists: Sequence[Variable]) -> bool:

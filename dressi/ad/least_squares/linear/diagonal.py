@@ -50,17 +50,17 @@ Flow = dict[Path, list[Variable]]
 
 def selections(residual: Variable, unknown: Variable) -> list[Function] | None:
     """The selections between an unknown and a residual, in topological order. None: the rest is not local."""
-    depending, found = {unknown}, []
+    depending, selecting = {unknown}, []
     for function in topological_order([residual]):
         read = [i for i, x in enumerate(function.inputs) if x in depending]
         if not read or blocks_derivatives(function):
             continue
         if read == [0] and selects(function):
-            found.append(function)
+            selecting.append(function)
         elif not texel_by_texel(function, read):
             return None
         depending.add(function.output)
-    return found
+    return selecting
 
 
 def selects(function: Function) -> bool:
@@ -71,9 +71,8 @@ def selects(function: Function) -> bool:
 
 
 def unrolled(residual: Variable, unknowns: Iterable[Variable]) -> Variable:
-    """The residual with contractions of few terms of what follows from the unknowns as sums over selections.
-    Of contractions behind each other the last ones stay: their terms read the same texels along many paths,
-    whose squares do not add up."""
+    """The residual with its contractions of few terms written as sums over selections. Contractions behind
+    others stay: their terms read the same texels along many paths, whose squares do not add up."""
     order, unknowns = topological_order([residual]), list(unknowns)
     active, new = depending(order, unknowns), dict[Variable, Variable]()
     summed: set[Variable] = set()  # what follows from an unknown through more than one term
@@ -85,7 +84,9 @@ def unrolled(residual: Variable, unknowns: Iterable[Variable]) -> Variable:
             several = f.terms > 1
             if several or behind:
                 summed.add(f.output)
-            if f.terms <= FEW_TERMS and not (several and behind) and _plain(f):
+            # All terms count, and are computed from what is read alone.
+            plain = f.combine == "add" and f.place is None and not f.guards and not f.indices
+            if f.terms <= FEW_TERMS and not (several and behind) and plain:
                 new[f.output] = _unrolled(f, inputs)
                 continue
         elif behind:
@@ -97,11 +98,6 @@ def unrolled(residual: Variable, unknowns: Iterable[Variable]) -> Variable:
 
 def _replaced(inputs: Sequence[Variable], new: Mapping[Variable, Variable]) -> list[Variable]:
     return [new.get(x, x) for x in inputs]
-
-
-def _plain(f: ContractFunction) -> bool:
-    """Whether all terms count, and are computed from what is read alone."""
-    return f.combine == "add" and f.place is None and not f.guards and not f.indices
 
 
 def _unrolled(f: ContractFunction, inputs: Sequence[Variable]) -> Variable:
@@ -147,14 +143,18 @@ class Paths:
             self._flows[function.output] = flow
 
     def _extended(self, path: Path, function: Function) -> Path:
-        """The path with one more selection. Index maps after each other are one: there and back is no path of
-        its own, and what is outside on the way is zero in the derivatives."""
+        """The path with one more selection. Consecutive index maps are composed, so that there and back is no
+        path of its own; derivatives are zero where a map on the way leaves the image."""
         table, x = function.inputs[0], self.read[path]
         if x.domain != table.domain:  # what was broadcast on the way has its texels everywhere
             path = (*path, (Expand, table.domain))
             self.read.setdefault(path, F.fit(x, table))
         name: Hashable = (type(function), function.attributes, function.inputs[1:])
-        if isinstance(function, ContractFunction) and not function.guards and _axes(function) == 4:
+        if (
+            isinstance(function, ContractFunction)
+            and not function.guards
+            and sum(map(len, function.parallel)) == 4  # each of n, c, y, x is one axis
+        ):
             name = Texels(function.maps[0], function.output.domain)
         if isinstance(name, Texels):
             if path and isinstance(last := path[-1], Texels) and (both := last.then(name)) is not None:
@@ -173,30 +173,24 @@ class Paths:
             return self._flows[value]
         flows = {x: self._flows[x] for x in self._cut(value)}
         still = {x: [F.zeros_like(x)] * self.unknown.vtype.components for x in flows}
-        found: Flow = {}
+        along: Flow = {}
         for path in dict.fromkeys(path for flow in flows.values() for path in flow):
             parts = zip(*(flow.get(path, still[x]) for x, flow in flows.items()), strict=True)
-            found[path] = [jvp([value], list(flows), part)[0] for part in parts]
-        return found
+            along[path] = [jvp([value], list(flows), part)[0] for part in parts]
+        return along
 
     def _cut(self, value: Variable) -> list[Variable]:
-        """The unknown and the selected values that the derivative of a value follows from, without those that
-        are behind another of them."""
-        seen, waiting, found = {value}, [value], []
+        """The unknown and the selected values that a value follows from, the nearest ones alone."""
+        seen, waiting, nearest = {value}, [value], []
         while waiting:
             x = waiting.pop()
             if x in self._flows:
-                found.append(x)
+                nearest.append(x)
             elif x.creator is not None and not blocks_derivatives(x.creator):
                 further = [v for v in x.creator.inputs if v not in seen]
                 seen.update(further)
                 waiting += further
-        return found
-
-
-def _axes(f: ContractFunction) -> int:
-    """How many axes the output of a contraction has: four, where none of n, c, y, x is made of several."""
-    return sum(map(len, f.parallel))
+        return nearest
 
 
 class Texels(NamedTuple):
@@ -220,10 +214,10 @@ class Texels(NamedTuple):
 
 def selected(function: Function, x: Variable) -> Variable:
     """The selection that a Function makes, of x instead of its first input, to which x is broadcast."""
-    table = function.inputs[0]
-    found = function.jvp((F.fit(x, table), *(None for _ in function.inputs[1:])))  # selections are linear
-    assert found is not None
-    return found
+    others = (None for _ in function.inputs[1:])
+    selection = function.jvp((F.fit(x, function.inputs[0]), *others))  # selections are linear
+    assert selection is not None
+    return selection
 
 
 def local_diagonal(residual: Variable, unknown: Variable, functions: Sequence[Function]) -> list[Variable]:
@@ -248,16 +242,15 @@ class Diagonal(NamedTuple):
 
 def diagonal(residuals: Sequence[Variable], unknowns: Sequence[Variable]) -> Diagonal:
     """diag(J^T J) of all residuals that read every unknown along paths, and the residuals that do not."""
-    forms = {r: unrolled(r, unknowns) for r in residuals}
-    found = {r: [selections(forms[r], x) for x in unknowns] for r in residuals}
-    rest = [r for r in residuals if None in found[r]]
-    sums = []
-    for k, x in enumerate(unknowns):
-        shares = [
-            share
-            for r in residuals
-            if r not in rest
-            for share in local_diagonal(forms[r], x, found[r][k] or [])
-        ]
-        sums.append(total(shares) if shares else F.zeros_like(x))
+    shares: list[list[Variable]] = [[] for _ in unknowns]
+    rest = []
+    for r in residuals:
+        form = unrolled(r, unknowns)
+        selecting = [selections(form, x) for x in unknowns]
+        if None in selecting:
+            rest.append(r)
+            continue
+        for own, x, functions in zip(shares, unknowns, selecting, strict=True):
+            own += local_diagonal(form, x, functions or [])
+    sums = [total(own) if own else F.zeros_like(x) for own, x in zip(shares, unknowns, strict=True)]
     return Diagonal(sums, rest)

@@ -119,42 +119,37 @@ class Multilevel(Preconditioner):
         return Layout.of(unknowns, names, self.coefficients)
 
     def _sizes(self, size: Size) -> list[Size]:
-        found: list[Size] = []
+        sizes: list[Size] = []
         while min(size) > self.smallest:
             size = coarser(size)
-            found.append(size)
-        return found
+            sizes.append(size)
+        return sizes
 
     def states(self, unknowns, names):
-        found: State = {}
+        state: State = {}
         for x, n in zip(unknowns, names, strict=True):
             levels = self._sizes(x.size)
             if levels:
-                found[f"{n}.free"] = like(x, f"{n}.free")
-            for k, size in enumerate(levels):
-                name = f"{n}.level{k + 1}"
-                found[name] = like(Variable(x.vtype, size, x.batch, channels=x.channels), name)
+                state[f"{n}.free"] = like(x, f"{n}.free")
+            for level, size in enumerate(levels, 1):
+                name = f"{n}.level{level}"
+                state[name] = like(Variable(x.vtype, size, x.batch, channels=x.channels), name)
         layout = self.layout(unknowns, names)
-        return found if layout is None else {**found, **layout.states(unknowns, names)}
+        return state if layout is None else state | layout.states(unknowns, names)
 
     def setup(self, apply, diagonal, names, jacobian):
         values: Values = {}
-        for k, n in enumerate(names):
-            d = diagonal[k]
-            sizes = self._sizes(d.size)
-            unknown = jacobian.unknowns[k]
+        for k, (n, d) in enumerate(zip(names, diagonal, strict=True)):
+            sizes, unknown = self._sizes(d.size), jacobian.unknowns[k]
             if not sizes or not any(reads_neighbours(r, unknown) for r in jacobian.residuals):
                 continue
             free = F.greater(d, VANISHED)
             mass, ell = self._split(apply, diagonal, k, free)
-            free = F.hadamard(
-                free,
-                F.minimum(1.0, self.theta * F.hadamard(ell, reciprocal(mass)) + F.less_equal(mass, VANISHED)),
-            )
+            ratio = self.theta * F.hadamard(ell, reciprocal(mass)) + F.less_equal(mass, VANISHED)
+            free = F.hadamard(free, F.minimum(1.0, ratio))
             mass, ell = self._split(apply, diagonal, k, free)
             values[f"{n}.free"] = free
-            for i in range(len(sizes)):
-                level = i + 1
+            for level in range(1, len(sizes) + 1):
                 ell, mass = restricted(ell) * 0.25, restricted(mass) * 0.25
                 h = 2.0 ** (level + 1) / 3.0 + 1.0 / (3.0 * 2.0**level)
                 a, b = ell * (self.sigma * h / 2.0**level), mass * (h * h)
@@ -182,16 +177,13 @@ class Multilevel(Preconditioner):
 
     def _levels(self, r: Variable, name: str, values: Values) -> Variable:
         free = values[f"{name}.free"]
-        fine, sums = F.hadamard(free, r), []
-        s = fine
+        sums = [F.hadamard(free, r)]
         for _ in self._sizes(r.size):
-            s = restricted(s)
-            sums.append(s)
-        t = None
-        for k in reversed(range(len(sums))):
-            own = F.hadamard(values[f"{name}.level{k + 1}"], sums[k])
-            t = own if t is None else own + prolonged(t, own.size)
-        assert t is not None
+            sums.append(restricted(sums[-1]))
+        levels = [F.hadamard(values[f"{name}.level{k}"], s) for k, s in enumerate(sums[1:], 1)]
+        t = levels.pop()
+        for own in reversed(levels):
+            t = own + prolonged(t, own.size)
         return F.hadamard(free, prolonged(t, r.size))
 
 
@@ -246,8 +238,7 @@ def _shifts(function: ContractFunction, active: set[Variable]) -> bool:
 
 # Blocks of J^T J: the products of the derivatives by all components of one unknown at one texel.
 
-ORDERS: dict[int, VType] = {2: MAT2, 3: MAT3, 4: MAT4}
-"""The type of a block by the number of components of the unknown."""
+ORDERS: dict[int, VType] = {2: MAT2, 3: MAT3, 4: MAT4}  # types of blocks, by components
 NEAR, ROUNDED = 1e-3, 1e-6
 """Parts of the diagonal: NEAR is added before a block is inverted, ROUNDED is its rounding error."""
 
@@ -314,20 +305,18 @@ class BlockJacobi(Preconditioner):
     """
 
     def states(self, unknowns, names):
-        typed = [(x, n, block_type(x)) for x, n in zip(unknowns, names, strict=True)]
-        return {
-            f"{n}.block": like(Variable(vtype, x.size, x.batch, channels=x.channels), f"{n}.block")
-            for x, n, vtype in typed
-            if vtype
-        }
+        state: State = {}
+        for x, n in zip(unknowns, names, strict=True):
+            if vtype := block_type(x):
+                block = Variable(vtype, x.size, x.batch, channels=x.channels)
+                state[f"{n}.block"] = like(block, f"{n}.block")
+        return state
 
     def setup(self, apply, diagonal, names, jacobian):
         values = {}
         for x, d, n in zip(jacobian.unknowns, diagonal, names, strict=True):
-            vtype = block_type(x)
-            if vtype is None:
-                continue
-            values[f"{n}.block"] = inverse(d, couplings(jacobian.residuals, x), vtype)
+            if vtype := block_type(x):
+                values[f"{n}.block"] = inverse(d, couplings(jacobian.residuals, x), vtype)
         return values
 
     def apply(self, r, diagonal, names, values):
