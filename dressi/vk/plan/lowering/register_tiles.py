@@ -308,18 +308,15 @@ class Layout:
         return 4.0 * words * rows * width / self.lanes
 
     def packable(self, k: int) -> int | None:
-        """The axis n, c, y, x of an input along which packing saves most loads, if one does."""
-        most = max(range(4), key=lambda s: self.packs_along(k, s))
-        return most if self.packs_along(k, most) > 1 else None
-
-    def packs_along(self, k: int, s: int) -> int:
-        """Entries of a block along the axis n, c, y, x (0 to 3) of an input, if PACKED neighbours there can
-        be one texel for all invocations: every block starts at a multiple of PACKED. Otherwise 0."""
-        axis = self.axis_along(k, s)
-        if axis is None:
-            return 0
-        count = self.entries(axis)
-        return count if count % PACKED == 0 or self.blocks[axis] == 1 else 0
+        """The axis n, c, y, x (0 to 3) of an input along which packing saves most loads, if one does. Every block
+        has to start at a multiple of PACKED, so that PACKED neighbours are one texel for all invocations."""
+        counts = [0] * 4
+        for s in range(4):
+            axis = self.axis_along(k, s)
+            if axis is not None and (self.entries(axis) % PACKED == 0 or self.blocks[axis] == 1):
+                counts[s] = self.entries(axis)
+        most = max(range(4), key=counts.__getitem__)
+        return most if counts[most] > 1 else None
 
     def axis_along(self, k: int, s: int) -> int | None:
         """The axis, not that of the lanes, that alone is the index of an input along s, within its extent."""

@@ -314,10 +314,12 @@ def chosen(form: Form) -> Chosen | None:
         part, rest = part_of(f, splits)
         seconds, rows = soonest(part, limits, model, products, tree)
         left = 1 if rest is None else rest["reduced"][0]
-        if left > 1:
-            seconds += combining_seconds(f, left, limits, model)
+        if left > 1:  # parts of each texel, which are added up
+            seconds += min(tree_seconds(left, limits, model), loop_seconds(left, model))
+            seconds += f.output.domain.texels * left * model.load_seconds()
         if rows is not None and seconds < best:
-            packing = packing_rows(Layout(part, rows), model)
+            axes = enumerate(packs(Layout(part, rows), model))
+            packing = tuple(Pack(k, IMAGE_AXES[axis]) for k, axis in axes if axis is not None)
             best, made = seconds, Chosen(f, (*splits, *rows, *packing), rest if left > 1 else None)
         if not splits and rows is not None and fills(Layout(part, rows), model):
             break
@@ -367,12 +369,15 @@ def soonest(
         return math.inf, None
     views, names = view_axes(f), axis_names(f)
     options = {a: entries(f.extents[a]) for a in range(f.reduced_axes.start) if a not in views}
-    options |= {a: divisors(f.extents[a]) for a in f.reduced_axes if a not in views}
+    for a in f.reduced_axes:
+        if a not in views:
+            options[a] = [k for k in range(1, min(f.extents[a], LARGEST) + 1) if f.extents[a] % k == 0]
     lanes = lanes_of(model)
     options[lane] = [k for k in ((1,) if tree else (1, 2, 4, 8)) if k * lanes <= max(f.extents[lane], lanes)]
     first: tuple[Row, ...] = (Reduce(names[lane], lanes),) if tree else (Bind(names[lane], lanes),)
-    if not tree and (subgroup := subgroup_of(limits, model)) > 1:
-        first = (*first, Shuffle(subgroup))
+    if not tree and not model.wide and limits.subgroup > 1 and lanes % limits.subgroup == 0:
+        # CPU drivers load the texels of an invocation one after the other, whether they are alike or not.
+        first = (*first, Shuffle(limits.subgroup))
 
     def rows(counts: dict[int, int]) -> Rows:
         return (*first, *(Unroll(names[a], k) for a, k in counts.items() if k > 1))
@@ -416,22 +421,10 @@ def entries(extent: int) -> list[int]:
     return sorted({*powers, extent}) if extent <= LARGEST else powers
 
 
-def divisors(extent: int) -> list[int]:
-    """How many entries of a reduced axis a block may have."""
-    return [k for k in range(1, min(extent, LARGEST) + 1) if extent % k == 0]
-
-
 # ---- lanes
 def lanes_of(model: DeviceModel) -> int:
     """Invocations of a workgroup."""
     return GROUP if model.wide else NARROW
-
-
-def subgroup_of(limits: DeviceLimits, model: DeviceModel) -> int:
-    """Invocations that load together what does not depend on the lane: on CPU drivers, where the texels of an
-    invocation are loaded one after the other whether they are alike or not."""
-    alike = not model.wide and lanes_of(model) % limits.subgroup == 0
-    return limits.subgroup if alike else 1
 
 
 def lane_axis(f: ContractFunction) -> int | None:
@@ -538,10 +531,6 @@ def packs(layout: Layout, model: DeviceModel) -> list[int | None]:
     return axes
 
 
-def packing_rows(layout: Layout, model: DeviceModel) -> Rows:
-    return tuple(Pack(k, IMAGE_AXES[axis]) for k, axis in enumerate(packs(layout, model)) if axis is not None)
-
-
 def pack_seconds(f: ContractFunction, k: int, model: DeviceModel) -> float:
     """Seconds of packing an operand, one view of it."""
     views = f.maps[k].n.axes
@@ -549,12 +538,6 @@ def pack_seconds(f: ContractFunction, k: int, model: DeviceModel) -> float:
     texels = math.prod(shape[1:] if views and view_axes(f).issuperset(views) else shape) / PACKED
     each = PACKED * model.load_seconds() + 1 / model.image_store_rate
     return model.dispatch + model.barrier + texels * each
-
-
-def combining_seconds(f: ContractFunction, parts: int, limits: DeviceLimits, model: DeviceModel) -> float:
-    """Seconds of adding up so many parts of each texel."""
-    start = min(tree_seconds(parts, limits, model), loop_seconds(parts, model))
-    return start + f.output.domain.texels * parts * model.load_seconds()
 
 
 def loop_seconds(parts: int, model: DeviceModel) -> float:

@@ -7,7 +7,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ....ad.graph import Variable
 from ....ad.types import Sampler
@@ -173,7 +173,7 @@ class PipelineMaker:
         return Pipelines(layout, descriptors, handles, shaders.bands, stage_flags, shaders.based)
 
     def make_dispatch(
-        self, job: Shader, resources: tuple[Resource, ...], images: Images, buffers: Buffers
+        self, job: Shader, resources: Sequence[Resource], images: Images, buffers: Buffers
     ) -> Pipelines:
         """The pipeline and descriptor set of a shader of no SubStage."""
         stages = [self.device.vk.VK_SHADER_STAGE_COMPUTE_BIT] * len(resources)
@@ -293,12 +293,25 @@ class PipelineMaker:
         vk = self.device.vk
         shaders = jobs[part + "vertex"], jobs[part + "fragment"]
         targets = sum(len(v.vtype.planes) for v in s.colors) if s.draws else 0
-        fixed = state_of(s)
+        again, added = isinstance(s.work, ScatterDraw), isinstance(s.work, Accumulate)
 
         def make() -> Any:
             flags = vk.VK_SHADER_STAGE_VERTEX_BIT, vk.VK_SHADER_STAGE_FRAGMENT_BIT
             stages = [self._stage(job, flag) for job, flag in zip(shaders, flags, strict=True)]
-            blend = [fixed.blending(vk) for _ in range(targets)]
+            one, add = vk.VK_BLEND_FACTOR_ONE, vk.VK_BLEND_OP_ADD
+            factors = {
+                f"{end}{part}BlendFactor": one for end in ("src", "dst") for part in ("Color", "Alpha")
+            }
+            adding = (
+                {"blendEnable": True, "colorBlendOp": add, "alphaBlendOp": add, **factors} if added else {}
+            )
+            blend = [vk.VkPipelineColorBlendAttachmentState(colorWriteMask=15, **adding)] * targets
+            # A scatter that draws again, at depth 1, passes where a raster left a depth below 1.
+            depth_test = vk.VkPipelineDepthStencilStateCreateInfo(
+                depthTestEnable=s.has_depth or again,
+                depthWriteEnable=s.has_depth,
+                depthCompareOp=vk.VK_COMPARE_OP_GREATER if again else vk.VK_COMPARE_OP_LESS,
+            )
             dynamic = [vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR]
             info = vk.VkGraphicsPipelineCreateInfo(
                 stageCount=2,
@@ -314,7 +327,7 @@ class PipelineMaker:
                 pMultisampleState=vk.VkPipelineMultisampleStateCreateInfo(
                     rasterizationSamples=vk.VK_SAMPLE_COUNT_1_BIT
                 ),
-                pDepthStencilState=fixed.depth_test(vk),
+                pDepthStencilState=depth_test,
                 pColorBlendState=vk.VkPipelineColorBlendStateCreateInfo(
                     attachmentCount=len(blend), pAttachments=blend
                 ),
@@ -328,7 +341,7 @@ class PipelineMaker:
             )
             return self._create("Graphics", info, name)
 
-        state = (targets, fixed, target.compatibility, subpass)
+        state = (targets, s.has_depth, again, added, target.compatibility, subpass)
         sources = tuple(_digest(job.source) for job in shaders)
         return self._shared(PipelineKey(sources, key, state), make)
 
@@ -338,44 +351,6 @@ class PipelineMaker:
             self.device.release(reference)
         self._held.clear()
         self.device.destroy(self._pool)
-
-
-# The fixed functions of a pipeline that draws: how depths are tested and colours are blended.
-
-
-class DrawState(NamedTuple):
-    """nearest: draws only what is nearer than what was drawn before. again: draws only where a raster drew
-    anything. added: adds colours to what the attachments hold."""
-
-    nearest: bool
-    again: bool
-    added: bool
-
-    def depth_test(self, vk: Any) -> Any:
-        """A scatter that draws again, at depth 1, passes where a raster left a depth below 1."""
-        compare = vk.VK_COMPARE_OP_GREATER if self.again else vk.VK_COMPARE_OP_LESS
-        return vk.VkPipelineDepthStencilStateCreateInfo(
-            depthTestEnable=self.nearest or self.again, depthWriteEnable=self.nearest, depthCompareOp=compare
-        )
-
-    def blending(self, vk: Any) -> Any:
-        if not self.added:
-            return vk.VkPipelineColorBlendAttachmentState(colorWriteMask=15)
-        one, add = vk.VK_BLEND_FACTOR_ONE, vk.VK_BLEND_OP_ADD
-        return vk.VkPipelineColorBlendAttachmentState(
-            blendEnable=True,
-            srcColorBlendFactor=one,
-            dstColorBlendFactor=one,
-            colorBlendOp=add,
-            srcAlphaBlendFactor=one,
-            dstAlphaBlendFactor=one,
-            alphaBlendOp=add,
-            colorWriteMask=15,
-        )
-
-
-def state_of(s: SubStage) -> DrawState:
-    return DrawState(s.has_depth, isinstance(s.work, ScatterDraw), isinstance(s.work, Accumulate))
 
 
 # The driver's pipeline cache, and shader modules.
