@@ -37,8 +37,7 @@ class _Recording(NamedTuple):
 
 class BuiltPlan:
     """Runs a Plan. Stages have numbers, those of ``static`` first. ``stale``: those that do not run in every
-    step and whose leaves were sent since they last ran. fresh: first plan of a program: outputs hold
-    nothing."""
+    step and whose leaves were sent since they ran. fresh: the outputs hold nothing yet."""
 
     def __init__(self, plan: Plan, store: Store, gating: Gating = UNGATED, *, fresh: bool = False):
         device, commands = store.device, store.commands

@@ -182,8 +182,7 @@ class VulkanExecutor:
 
     def built(self, at: Mapping[Variable, Variable] = ITSELF) -> BuiltPlan:
         """What ``run`` would submit, for callers that submit several programs at once. at: leaves of the
-        program -> others of the workspace, whose images it uses; all of them are ``changing``. Raises as
-        ``run``."""
+        program -> others whose images it uses; all of them are ``changing``. Raises as ``run``."""
         self._check_open()
         self._check_sent(at)
         held = self.workspace.hold(at.values())

@@ -158,8 +158,8 @@ class _Recorder:
 
     def draw_tiles(self, f: Function, domain: Domain, faces: FaceList | None, nearest: float = 0.0) -> None:
         """One draw a tile, firstInstance = tile: coordinates stay unshifted, each tile has its own viewport.
-        A list has a draw for each segment, in one call where the device can; its vertices are numbered
-        through all tiles."""
+        A list has a draw a segment, in one call where the device can, with vertices numbered through
+        tiles."""
         assert isinstance(f, DrawFunction)
         tiling = self.run.limits.tiling(domain)
         band = self.slice.area(tiling.width, tiling.height)

@@ -340,9 +340,9 @@ class Workspace:
             self.device.close()
 
     def close(self) -> None:
-        """Release everything; values on their way to the host arrive first. If the work does not end after a
-        ctrl-C, the Device releases it. Idempotent: the collector may end a generator, which closes its
-        engine, after it has registered that engine to be closed."""
+        """Release everything; values on their way to the host arrive first. If work does not end after a
+        ctrl-C, the Device releases it. Idempotent: a generator that the collector ends may close its engine
+        twice."""
         if self._closed or not self.device.settle():
             return
         self._clamped = self.saturated()

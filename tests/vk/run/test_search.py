@@ -97,8 +97,7 @@ def test_values_and_state_are_as_without_a_search(own, trials):
 def test_a_choice_is_kept_for_equal_programs(own, trials, tmp_path):
     stages, made = [], []
     for k in range(4):
-        ad, _ = fit(own, SLOW)
-        with ad:
+        with fit(own, SLOW)[0] as ad:
             ad.step(2)
             stages.append(len(ad.plan.stages))
         made.append(trials["made"])
@@ -109,8 +108,7 @@ def test_a_choice_is_kept_for_equal_programs(own, trials, tmp_path):
     assert "fuse_horizontally" in json.loads(file.read_text())
     first = made[0]
     for other in (replace(SLOW, pack_stages=False), replace(SLOW, search=1e8)):
-        ad, _ = fit(own, other)
-        with ad:
+        with fit(own, other)[0] as ad:
             ad.step()
         assert trials["made"] > first
         first = trials["made"]
@@ -146,8 +144,7 @@ def test_steps_that_take_no_time_gain_nothing(own, monkeypatch, switched):
 def test_the_time_is_kept(own, trials, monkeypatch, seconds, made):
     """A clock that a plan which is made puts forward by 0.2 seconds."""
     monkeypatch.setattr(search.time, "perf_counter", lambda: 0.2 * trials["made"])
-    ad, _ = fit(own, PlanOptions(search=seconds))
-    with ad:
+    with fit(own, PlanOptions(search=seconds))[0] as ad:
         ad.step()
     assert trials["made"] == made
 
@@ -191,8 +188,7 @@ def test_after_ctrl_c_the_engine_goes_on(own, trials, tmp_path, monkeypatch, pla
         return real(*arguments)
 
     monkeypatch.setattr(search._Trials, place, interrupted)
-    ad, _ = fit(own)
-    with ad:
+    with fit(own)[0] as ad:
         with pytest.raises(KeyboardInterrupt) as caught:
             ad.step(2)
         assert "PlanOptions.search" in caught.value.__notes__[0]
@@ -214,8 +210,7 @@ def test_plans_that_fail_are_dropped(own, trials, monkeypatch, place):
         return real(*arguments)
 
     monkeypatch.setattr(search._Trials, place, failing)
-    ad, _ = fit(own)
-    with ad:
+    with fit(own)[0] as ad:
         ad.step(2)
         assert len(ad.losses()) == 2 and list(search._known.values()) == [[]]
 
@@ -225,8 +220,7 @@ def test_a_plan_that_has_no_room_for_a_trial_is_built_as_given(own, trials, monk
         raise OutOfMemoryError("no room")
 
     monkeypatch.setattr(search._Trials, "make", make)
-    ad, _ = fit(own)
-    with ad:
+    with fit(own)[0] as ad:
         ad.step(2)
     assert not search._known and not (tmp_path / "search").exists()
 
@@ -239,8 +233,7 @@ def test_slow_plans_are_dropped_at_once(own, trials, monkeypatch):
         return 0.01 if len(times) < 3 else 0.5
 
     monkeypatch.setattr(search._Trials, "seconds", seconds)
-    ad, _ = fit(own)
-    with ad:
+    with fit(own)[0] as ad:
         ad.step()
     assert set(times) == {1}
 

@@ -13,16 +13,7 @@ from dataclasses import replace
 from ....ad.contract.terms import shape_of
 from ....ad.graph import Function, Variable
 from ....ad.graph.index_map import Affine
-from ..lowering.chains import (
-    Link,
-    RegionLayout,
-    StagedImage,
-    grid_of,
-    image_axes,
-    is_chain,
-    links_of,
-    staging_of,
-)
+from ..lowering import chains
 from ..lowering.register_tiles import PACKED, ProductLayout, TiledContraction, tiled_in
 from ..model.schedules import Tensorize
 from ..substage import TiledCompute
@@ -62,8 +53,8 @@ def contract_shaders(work: TiledCompute, w: Writer) -> Shaders:
     s = w.s
     fs = tiled_in(s)
     names = w.declare()
-    width, rows = grid_of(s)
-    links = links_of(s) if is_chain(s) else []
+    width, rows = chains.grid_of(s)
+    links = chains.links_of(s) if chains.is_chain(s) else []
     layouts = [links[-1].layout] if links else [f.layout for f in fs]
     groups = sum(layout.groups for layout in layouts)
     number = "dressi_group.y" if width == 1 else f"dressi_group.y * {width} + dressi_group.x"
@@ -118,7 +109,7 @@ def _side_by_side(fs: dict[TiledContraction, list], w: Writer, names: dict[Varia
     return main
 
 
-def _chained(links: list[Link], w: Writer, names: dict[Variable, str]) -> list[str]:
+def _chained(links: list[chains.Link], w: Writer, names: dict[Variable, str]) -> list[str]:
     """A chain: all workgroups make the last contraction, from what they stage or make of the others."""
     *inner, last = links
     sources: dict[Variable, Source] = {}
@@ -128,7 +119,7 @@ def _chained(links: list[Link], w: Writer, names: dict[Variable, str]) -> list[s
     if isinstance(last.layout, ProductLayout):
         kind = _Units if last.layout.half else _Registers
         return kind(last.f, w, number, ended=ended, layout=last.layout).main(image)
-    staging = staging_of(links)
+    staging = chains.staging_of(links)
     assert staging is not None, "the pass asked for these"
     kind = LastTile if staging else RegisterTile
     tile = kind(last.f, w, number, ended=ended, layout=last.layout, sources=sources)
@@ -136,7 +127,7 @@ def _chained(links: list[Link], w: Writer, names: dict[Variable, str]) -> list[s
     arrays = {v: f"dressi_region{k}" for k, v in enumerate(staging)}
     for v, layout in staging.items():
         w.head.append(f"shared {v.vtype.glsl} {arrays[v]}[{math.prod(layout.kept)}];")
-        if isinstance(layout, StagedImage):
+        if isinstance(layout, chains.StagedImage):
             main += staged(v, layout, w, arrays[v], lanes)
             sources[v] = InWorkgroup(v, layout, arrays[v])
     main += ["barrier();"] if sources else []
@@ -144,7 +135,7 @@ def _chained(links: list[Link], w: Writer, names: dict[Variable, str]) -> list[s
         v = link.inner
         after = "" if v is link.f.output else following(w, link.f.output, link.others, names, k, v)
         layout = staging.get(v)
-        if not isinstance(layout, RegionLayout):
+        if not isinstance(layout, chains.RegionLayout):
             sources[v] = InRegisters(link, after, k)
             continue
         items = RegionTile(link, layout, w, sources, after).items(arrays[v], lanes)
@@ -175,10 +166,15 @@ class RegionTile(RegisterTile):
     """An inner contraction: the invocations of a workgroup make its region, item after item, in an array in
     shared memory. after: the name of a GLSL function of what follows from its texels, if anything does."""
 
-    layout: RegionLayout
+    layout: chains.RegionLayout
 
     def __init__(
-        self, link: Link, layout: RegionLayout, w: Writer, sources: Mapping[Variable, Source], after: str
+        self,
+        link: chains.Link,
+        layout: chains.RegionLayout,
+        w: Writer,
+        sources: Mapping[Variable, Source],
+        after: str,
     ):
         super().__init__(link.f, w, layout=layout, sources=sources)
         self.result, self.after = link.inner, after
@@ -217,7 +213,7 @@ class RegionTile(RegisterTile):
         return kept(f"{image}[{cell_text(at, layout.kept)}]", value, self.result, tests)
 
 
-def staged(v: Variable, layout: StagedImage, w: Writer, array: str, lanes: int) -> list[str]:
+def staged(v: Variable, layout: chains.StagedImage, w: Writer, array: str, lanes: int) -> list[str]:
     """The statements of a workgroup that loads a region of an image into an array, zeros beyond the image."""
     shape, tests, lines = shape_of(v), [], []
     at = [f"dressi_{name}" for name in "ncyx"]
@@ -247,7 +243,7 @@ def kept(cell: str, value: str, v: Variable, tests: Sequence[str]) -> list[str]:
 class InWorkgroup:
     """A value that the workgroup stages, 0 outside of its image."""
 
-    def __init__(self, v: Variable, layout: RegionLayout | StagedImage, array: str):
+    def __init__(self, v: Variable, layout: chains.RegionLayout | chains.StagedImage, array: str):
         self.v, self.layout, self.array = v, layout, array
 
     def texel(self, tile: RegisterTile, index: Sequence[Affine], beyond: Sequence[bool]) -> Texel:
@@ -284,7 +280,7 @@ def cell_text(at: Sequence[str], extents: Sequence[int]) -> str:
 class InRegisters:
     """A value that each invocation makes where its block reads it. number: of the contraction."""
 
-    def __init__(self, link: Link, after: str, number: int):
+    def __init__(self, link: chains.Link, after: str, number: int):
         self.link, self.after, self.number = link, after, number
         self.made: dict[tuple[Affine, ...], tuple[str, int]] = {}
 
@@ -301,7 +297,7 @@ class InRegisters:
 
     def _make(self, tile: RegisterTile, index: Sequence[Affine], level: int) -> str:
         f, name = self.link.f.part, f"dressi_i{self.number}_{len(self.made)}"
-        kind, axes = f.output.vtype.glsl, image_axes(f)
+        kind, axes = f.output.vtype.glsl, chains.image_axes(f)
         assert axes is not None, "the pass asked for these"
         at = dict.fromkeys(range(len(f.extents)), Affine()) | {a: index[s] for a, s in axes.items()}
         total = f"{name}_sum"

@@ -68,8 +68,7 @@ def accumulate_shaders(work: Accumulate, w: Writer) -> Shaders:
 
 
 def inside(f: DrawFunction, values: Sequence[FragmentValue] = ()) -> tuple[dict[Variable, Variable], Flat]:
-    """The image of each formal of a sub-graph, and what fragments share with vertices. values: also
-    written."""
+    """The image of each formal of a sub-graph; what fragments share with vertices. values: written too."""
     graph = f.fragment
     if graph is None:
         return {}, Flat()

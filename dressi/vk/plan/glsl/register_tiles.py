@@ -104,8 +104,8 @@ def load_of(w: Writer, v: Variable, at: Sequence[str]) -> str:
 
 class RegisterTile:
     """Writes the work of one invocation. number: of the contraction in its shader. ended: whether a GLSL
-    function stores what follows from a texel. layout: by default that of f. sources: inputs that the shader
-    makes itself."""
+    function stores what follows from a texel. layout: that of f by default. sources: inputs made by the
+    shader."""
 
     def __init__(
         self,

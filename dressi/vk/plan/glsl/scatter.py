@@ -16,20 +16,9 @@ from ..accumulators import HIGHEST, LOWEST, MANTISSA, Accumulators, accumulators
 from ..lists import vertices_expected
 from ..lowering.scatter import FaceSum
 from ..substage import GROUP, FaceSums, FragmentScatter, PrimitiveWork, Scatter, ScatterDispatch, ScatterDraw
+from . import raster
 from .pixel import FULL_SCREEN, invocation, write_work
-from .raster import (
-    FACE,
-    Actual,
-    Flat,
-    find_flat,
-    fragment_place,
-    hoist,
-    inside,
-    needed,
-    texel_of_list,
-    vertex_shader,
-    write_fragment,
-)
+from .raster import FACE, Flat
 from .shaders import Resource, Shaders, constants, invocation_number
 from .writer import Writer, component
 
@@ -56,14 +45,14 @@ def scatter_draw_shaders(work: ScatterDraw, w: Writer) -> Shaders:
     if vertices_expected(work.raster, work.faces) * FLAT_PIXELS <= s.domain.area:
         # A fragment that adds anything is of the raster's face at its pixel.
         single = [r.variable for r in s.reads if r.variable.size == (1, 1)]
-        flat = find_flat([g for g in s.body if g is not s.scatter], face, single, adding.f.inputs)
+        flat = raster.find_flat([g for g in s.body if g is not s.scatter], face, single, adding.f.inputs)
     winner = f"if ({w.fetch(face)}(pixel, tile) != {FACE}) discard;"
     w.names[face] = FACE
     received = flat.receive(w, {})
     lines = adding.accumulated(flat)
     # Every pixel is worked on once: by the fragment of its winner.
     w.leave_out(adding.stored)
-    main = [*received, *fragment_place(w), winner, *lines]
+    main = [*received, *raster.fragment_place(w), winner, *lines]
     source = w.text(main, [*adding.buffers, *flat.layouts("in"), EARLY])
     return adding.shaders({"vertex": adding.pulled(work.raster, face, flat), "fragment": source})
 
@@ -73,14 +62,14 @@ def fragment_scatter_shaders(work: FragmentScatter, w: Writer) -> Shaders:
     adding = _Adding(work, w)
     f = adding.f
     assert isinstance(f, FragmentScatterFunction)
-    actual, flat = inside(f)
+    actual, flat = raster.inside(f)
     w.leave_out(lambda r: adding.stored(r) or r.kind == "attachment")
     pulled = adding.pulled(f, f.fragment.face, flat, actual)
     received = flat.receive(w, actual)
-    roots = write_fragment(w, f, actual, flat)
+    roots = raster.write_fragment(w, f, actual, flat)
     names = zip(f.pairs, roots[0::2], roots[1::2], strict=True)
     lines = adding.puts([(v, i, value, index) for (v, i), value, index in names])
-    main = [*received, *fragment_place(w), *w.lines, *lines]
+    main = [*received, *raster.fragment_place(w), *w.lines, *lines]
     source = w.text(main, [*adding.buffers, *flat.layouts("in")])
     return adding.shaders({"vertex": pulled, "fragment": source})
 
@@ -122,13 +111,15 @@ class _Adding:
             *constants(self.w.limits, self.bands),
         ]
 
-    def pulled(self, drawn: DrawFunction, face: Variable, flat: Flat, actual: Actual | None = None) -> str:
+    def pulled(
+        self, drawn: DrawFunction, face: Variable, flat: Flat, actual: raster.Actual | None = None
+    ) -> str:
         """The vertex shader beside the fragment shader."""
         assert isinstance(self.work, PrimitiveWork)
         vertex = self.w.beside()
         self._declare(vertex)
         vertex.leave_out(lambda r: self.stored(r) or r.kind == "attachment")
-        source = vertex_shader(vertex, self.work, drawn, face, flat, actual or {})
+        source = raster.vertex_shader(vertex, self.work, drawn, face, flat, actual or {})
         self.w.resources = vertex.resources
         return source
 
@@ -138,7 +129,7 @@ class _Adding:
         w.leave_out(lambda r: r.kind == "attachment")  # of the epilogue
         later = set() if epilogue is None else set(epilogue.outputs)
         made = [v for v in s.outputs if v is not f.output and v not in later]
-        for g in needed([g for g in s.body if g is not f], {*f.inputs, *made}, flat.values):
+        for g in raster.needed([g for g in s.body if g is not f], {*f.inputs, *made}, flat.values):
             w.emit(g)
         bound = f", {w.value(f.inputs[0])}" if self.sums.bits else ""
         lines = self.puts([(value, index, w.value(value), w.value(index)) for value, index in f.pairs], bound)
@@ -334,18 +325,18 @@ def face_sum_shaders(work: FaceSums, w: Writer) -> Shaders:
         *_corners(w, f, size),
     ]
     if f.live is not None:
-        head.append(f"if ({w.fetch(f.live)}({texel_of_list(FACE, f.live)}, tile) == 0) high = low;")
+        head.append(f"if ({w.fetch(f.live)}({raster.texel_of_list(FACE, f.live)}, tile) == 0) high = low;")
     # What all pixels of the face have in common.
     w.names[graph.face] = FACE
     single = [v for v, image in actual.items() if image.size == (1, 1)]
-    shared, _ = hoist(graph.functions, graph.face, single)
+    shared, _ = raster.hoist(graph.functions, graph.face, single)
     for g in shared:
         w.emit(g, actual)
     before, w.lines = w.lines, []
     if graph.z is not None:
         w.names[graph.z] = "depth0"
     known = {g.output for g in shared}
-    for g in needed(graph.functions, graph.roots, known):
+    for g in raster.needed(graph.functions, graph.roots, known):
         w.emit(g, actual)
     sums, adds, cells = [], [], []
     roots: tuple[Variable, ...] = graph.roots
@@ -392,7 +383,7 @@ def _corners(w: Writer, f: FaceSum, size: str) -> list[str]:
         number = f"({per} * {FACE} + {t})"
         if f.indexed:
             lines.append(
-                f"ivec3 numbers{t} = {w.fetch(f.inputs[1])}({texel_of_list(number, f.inputs[1])}, tile);"
+                f"ivec3 numbers{t} = {w.fetch(f.inputs[1])}({raster.texel_of_list(number, f.inputs[1])}, tile);"
             )
         clip = []
         for k in range(3):
@@ -400,7 +391,7 @@ def _corners(w: Writer, f: FaceSum, size: str) -> list[str]:
             name = f"clip{t}_{k}"
             clip.append(name)
             lines += [
-                f"vec4 {name} = {w.fetch(position)}({texel_of_list(vertex, position)}, tile);",
+                f"vec4 {name} = {w.fetch(position)}({raster.texel_of_list(vertex, position)}, tile);",
                 f"vec3 corner{t}_{k} = pixels_corner({name}, {size});",
                 f"box = pixels_box(box, corner{t}_{k}, {size});",
             ]

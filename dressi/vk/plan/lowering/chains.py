@@ -181,8 +181,7 @@ def _around(a: Region, b: Region) -> Region | None:
 
 class RegionLayout(Layout):
     """The loops of an inner contraction in a workgroup. An *item* is what an invocation makes at once: its
-    register tile. Axes stand for the first entry of an item, counted without the constant of the region's
-    origin."""
+    register tile. Axes stand for its first entry, without the constant of the region's origin."""
 
     packed = None
 

@@ -44,8 +44,7 @@ from ..model.device import DeviceModel
 
 class FragmentValue(Function):
     """Inputs (raster, *externals): root ``number`` of a graph over the number of the winning face where a
-    face covers the pixel, else ``background`` (components). Made by the planner, written by the subpass that
-    draws the raster."""
+    face covers the pixel, else ``background``. The subpass that draws the raster writes it."""
 
     fields = ("graph", "number", "background")
     operations = 0.0  # those of the graph count

@@ -552,9 +552,8 @@ class ListGather(PixelFunction):
 
 
 def gather_at_lists(program: Program, target: Target) -> dict[Variable, Variable]:
-    """Additions into tables by leaves of indices, as gathers where that is faster. Leaves that are updated,
-    or expected to be sent in every step, stay scatters; so do those with a number as bound, which report
-    values beyond it."""
+    """Additions into tables by leaves of indices, as gathers where that is faster. Leaves that change in
+    every step stay scatters; so do scatters with a number as bound, which report values beyond it."""
     moving = target.changing.union(leaf for leaf, _ in program.updates)
     replace, longest, inverse = {}, cache(partial(_longest, moving)), cache(InverseList)
     for f in program.functions if target.options.runs("gather_at_lists") else ():

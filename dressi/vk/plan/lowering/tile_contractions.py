@@ -256,9 +256,8 @@ def _no_product(f: ContractFunction, before: Rows, row: Tensorize, limits: Devic
 
 
 def sides_of(f: ContractFunction, least: int) -> tuple[int, int] | None:
-    """The axes of rows and columns of a product of two images of numbers: the longest ones that one operand
-    has alone, columns of at least so many entries where neighbours are neighbours in the output. None of
-    others."""
+    """The axes of rows and columns of a product of two images of numbers: the longest that one operand has
+    alone, columns of at least so many entries, neighbours in the output. None of others."""
     if not f.product or f.combine != "add" or [x.vtype for x in f.inputs] != [FLOAT, FLOAT]:
         return None
     if any(not any(m.axes.issuperset(affine.axes) for m in f.maps) for affine, _ in f.guards):
