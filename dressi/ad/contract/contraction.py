@@ -245,11 +245,11 @@ class ContractFunction(Contraction):
     def vjp(self, gy, i):
         if self.output.vtype.is_int or self.inputs[i].vtype.is_int:
             return None
-        x, around = self.inputs[i], derivative.margins(self, i)
-        if not any(map(any, around)) or not self.reduced:
-            return self._made(derivative.transposed(self, gy, i, self._chosen()))
-        wide = self._made(derivative.with_margins(self, gy, i, self._chosen(), around))
-        return None if wide is None else self._made(derivative.folded(wide, x, around, self.maps[i].border))
+        around = derivative.margins(self, i) if self.reduced else ()
+        wide = self._made(derivative.transposed(self, gy, i, self._chosen(), around))
+        if wide is None or not any(map(any, around)):
+            return wide
+        return self._made(derivative.folded(wide, self.inputs[i], around, self.maps[i].border))
 
     def jvp(self, tangents):
         if self.output.vtype.is_int:
@@ -353,8 +353,8 @@ def reduced(
     combine: str,
     guards: tuple[Guard, ...] = (),
 ) -> ContractFunction:
-    """An image reduced along one axis, the axis 4. shape: n, c, y, x of the output, the axes 0 to 3. places:
-    n, c, y, x of the texels read."""
+    """An image reduced along one axis, the axis 4. shape: of the output, axes 0 to 3. places: of the texels
+    read."""
     parallel = tuple((n,) for n in shape)
     return ContractFunction(x, parallel, (extent,), (IndexMap.to(places),), guards, combine)
 

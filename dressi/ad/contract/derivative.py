@@ -142,16 +142,6 @@ def margins(f: Terms, k: int) -> list[tuple[int, int]]:
     return [(max(-low, 0), max(high + 1 - e, 0)) for (low, high), e in zip(bounds, shape, strict=True)]
 
 
-def with_margins(
-    f: Terms, gy: Variable, k: int, chosen: Variable | None, around: Sequence[tuple[int, int]]
-) -> Made | None:
-    """The gradient by input k, enlarged by the margins that its border fills."""
-    m = f.maps[k]
-    moved = IndexMap.to([a.plus(before) for a, (before, _) in zip(m.affines, around, strict=True)])
-    shape = [sum(ends) + e for ends, e in zip(around, shape_of(f.inputs[k]), strict=True)]
-    return transposed(f, gy, k, chosen, moved, shape)
-
-
 def folded(wide: Variable, x: Variable, around: Sequence[tuple[int, int]], border: str) -> Made:
     """Sums the texels of an image with margins into the texels of x that its border put there."""
     same = IndexMap.of()
@@ -259,22 +249,22 @@ def term_number(f: Terms) -> Affine:
 
 
 def transposed(
-    f: Terms,
-    gy: Variable,
-    k: int,
-    chosen: Variable | None,
-    m: IndexMap | None = None,
-    shape: Sequence[int] | None = None,
+    f: Terms, gy: Variable, k: int, chosen: Variable | None, around: Sequence[tuple[int, int]]
 ) -> Made | None:
-    """The gradient by input k. chosen: the number of the one term that counts, None where all do. m, shape:
-    replace the map and shape of the input."""
+    """The gradient by input k, enlarged by the margins ``around`` it that its border fills.
+
+    chosen: the number of the one term that counts, None where all do.
+    """
     space = Space.of(f)
     seed = Variable(gy.vtype)
     formal = f.body.formals[k]
     root = f.body.pulled(formal, seed) if formal in leaves([f.body.root]) else None
     if root is None:
         return None
-    m, shape = space.maps[k] if m is None else m, shape_of(f.inputs[k]) if shape is None else shape
+    m, shape = space.maps[k], shape_of(f.inputs[k])
+    if any(map(any, around)):
+        m = IndexMap.to([a.plus(before) for a, (before, _) in zip(m.affines, around, strict=True)])
+        shape = [sum(ends) + e for ends, e in zip(around, shape, strict=True)]
     own, terms = space.own, _turned(space, f, m, shape)
     if terms is None:
         terms = solved(space, m, shape)

@@ -40,8 +40,8 @@ def _selection(f: Terms) -> str:
 
 
 def unrolled_glsl(f: Terms) -> str:
-    """The same sum along one axis, to the bit: an iteration reads ``UNROLLED`` texels before it adds the
-    first; no loop takes the rest."""
+    """The same sum, to the bit, along one axis by iterations of ``UNROLLED`` texels and a rest without
+    loop."""
     names, (axis,), (extent,) = names_of(range(len(f.extents))), f.reduced_axes, f.reduced
     kind, end = f.output.vtype.glsl, extent - extent % UNROLLED
     lost, add = _adder(f, axis, "$y", "dressi_lost0")

@@ -1,5 +1,4 @@
-"""The terms that add to a texel of the output, where their ``place`` is not solved for: bounds of the loops
-over them.
+"""Bounds of loops over the terms that add to a texel of the output, where their ``place`` is not solved for.
 
 A term adds to texel q where floor((a r_j + rest) / d) = q_k for every axis k of the output. A reduced axis
 r_j that is the only one still open in such an equation is between two bounds; an axis that no equation bounds

@@ -67,8 +67,8 @@ def is_product(body: SubGraph) -> bool:
 
 
 class Terms:
-    """What the terms of a contraction are made of. Fields: see ``ContractFunction``; the defaults sum what is
-    read of one input."""
+    """What the terms of a contraction are made of. Fields: see ``ContractFunction``; defaults: a plain
+    sum."""
 
     fields = ("parallel", "reduced", "maps", "guards", "combine", "indices", "body", "place")
     parallel: tuple[tuple[int, ...], ...]

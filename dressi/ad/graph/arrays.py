@@ -133,8 +133,7 @@ class ArrayShape:
 
     @property
     def tiled(self) -> tuple[int, ...]:
-        """The shape with one axis for all tiles: (tiles, H, W) + vtype.shape. ``Function.evaluate`` has
-        arrays of it.
+        """The shape with one axis for all tiles, as in ``Function.evaluate``: (tiles, H, W) + vtype.shape.
 
         >>> x = Variable(FLOAT, (4, 3), batch=2, channels=5)
         >>> x.shape, x.tiled, x.batch, x.channels, x.tiles
@@ -152,8 +151,7 @@ class ArrayShape:
         return self.tiles // self.channels
 
     def as_given(self, values: np.ndarray) -> np.ndarray:
-        """Values of shape ``shape`` in the form in which the user gave them: lists without padding, and
-        without a batch of 1.
+        """Values of ``shape`` in the form that the user gave: lists without padding and a batch of 1.
 
         >>> vertices = Variable.of(np.zeros((5, 3)))
         >>> vertices.as_given(np.ones(vertices.shape)).shape

@@ -255,8 +255,7 @@ class Function(Reads, Work):
         raise self.fail(self._undeclared())
 
     def jvp(self, tangents: Sequence[Variable | None]) -> Variable | None:
-        """The derivative of the output along the tangents of the inputs; None for a tangent or the result is
-        zero.
+        """The derivative of the output along the tangents of the inputs; None is zero, in both.
 
         A tangent has the type of its input. Its domain broadcasts to that of the input, and equals it if the
         Function reads any input by FETCH."""
@@ -294,8 +293,7 @@ class Function(Reads, Work):
         )
 
     def _zero_with_zero(self, known: Mapping[int, np.ndarray], *factors: int) -> np.ndarray | None:
-        """``known_value`` of a Function whose output is zero if any of these inputs is zero, as that of a
-        product."""
+        """``known_value`` of a Function, such as a product, that is zero if one of these inputs is."""
         if any(i in known and not np.any(known[i]) for i in factors):
             return np.zeros(self.output.vtype.shape)
         return Function.known_value(self, known)
@@ -373,8 +371,7 @@ class PixelFunction(Function):
 
 
 class ReduceFunction(PixelFunction):
-    """Kind REDUCE: each output texel is computed by a loop over the texels of the input along ``axis``, in
-    the snippet.
+    """Kind REDUCE: the snippet of an output texel loops over the texels of the input along ``axis``.
 
     Declare ``combine`` if the texels along the axis are added up or the largest or smallest counts: devices
     with many lanes then split a long axis. Otherwise the loop stays whole, or the class says itself what is
@@ -391,8 +388,7 @@ class ReduceFunction(PixelFunction):
 
     axis: str
     combine: str = ""
-    """"add", "max" or "min" where that is all it does with the texels, by components. Planners may then split
-    a long axis."""
+    """"add", "max" or "min" if it only combines texels so, by components: planners may split long axes."""
     unrolled: str | Any = ""
     """A snippet of the same value to the bit whose one loop takes ``UNROLLED`` texels an iteration; no loop
     takes the rest. Planners choose it where the input takes little to make."""
@@ -413,8 +409,7 @@ class ReduceFunction(PixelFunction):
 
 
 class ScatterFunction(Function):
-    """Kind SCATTER: each texel of the *source* domain adds to texels of the output table, or raises their
-    maximum.
+    """Kind SCATTER: texels of the *source* domain add to texels of the output table, or raise their maximum.
 
     ``inputs`` are ``(bound, value0, index0, value1, index1, ...)``. ``bound`` is a FLOAT 1x1, at least the
     largest absolute value: the scale of the fixed-point sums. Values and indices are read at the source
@@ -503,8 +498,7 @@ class RasterFunction(DrawFunction):
 
 
 class AccumulateFunction(DrawFunction):
-    """Kind ACCUMULATE: draws triangles; the output is the sum of the first root of ``fragment`` over all
-    fragments of a pixel.
+    """Kind ACCUMULATE: draws triangles; sums the first root of ``fragment`` over the fragments of a pixel.
 
     See ``DrawFunction`` for the inputs. ``fixed_point``: the sums are those of 64-bit integers, which are the
     same on every device that computes the same values; otherwise devices add floats, in the order of the

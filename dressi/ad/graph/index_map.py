@@ -1,5 +1,4 @@
-"""Which texels a Function reads, as data: integer affine functions of axes, and maps of one for each axis of
-an image.
+"""Which texels a Function reads, as data: integer affine functions of axes, one for each axis of an image.
 
 An axis is a number, its position among the axes of whatever owns the map: those of the output first (``n c y
 x`` of an image), then those that it reduces. Values of axes are integers from 0 on.
@@ -164,8 +163,7 @@ class Affine(NamedTuple):
 
 
 class IndexMap(NamedTuple):
-    """The texel of an image that is read: one Affine for each of its axes, and what is read beyond its
-    border.
+    """The texel of an image that is read: an Affine for each axis, and what is read beyond the border.
 
     >>> shift = IndexMap.of(x=Affine.axis(3, constant=-1))
     >>> shift.compose(shift)

@@ -75,8 +75,8 @@ class Work:
     operations: float | Any = 16.0
     iterations: int | Any = 0
     ranges: int | None = None
-    """The number of the input, IVEC2 (first, count), whose counts are the iterations. If that is a leaf, they
-    follow what is sent to it."""
+    """The number of the input, IVEC2 (first, count), whose counts are the iterations, also as they are
+    sent."""
     fetches: float | Any = math.inf
     footprint: float | Any = math.inf
     quiet: float | None = None

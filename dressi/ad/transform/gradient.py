@@ -1,5 +1,4 @@
-"""Derivatives as graphs: reverse mode (gradient) and forward mode (jvp), built from the derivatives of each
-Function.
+"""Derivatives as graphs: reverse mode (gradient) and forward mode (jvp), from those of each Function.
 
 Both results are graphs of Functions and can be differentiated again. If a docstring says that a Function is
 differentiable, derivatives of every order exist, or the docstring says which raise GraphError. Derivatives
@@ -37,8 +36,7 @@ def gradient(
     *,
     allow_unused: bool = True,
 ) -> list[Variable]:
-    """d loss / d each of ``wrt`` (leaves or intermediates), each with the type, size and batch of its
-    Variable.
+    """d loss / d each of ``wrt`` (leaves or intermediates), with the type, size and batch of each.
 
     loss: FLOAT, one texel, batch 1. With a ``seed`` of the same type, and of a domain that broadcasts to that
     of the loss, the loss may be any image, and the result is the gradient of sum(seed * loss). If the loss
@@ -111,8 +109,7 @@ def jvp(
     inputs: Variable | Sequence[Variable],
     tangents: Like | Sequence[Like],
 ) -> list[Variable]:
-    """The derivative of each output along ``tangents`` of ``inputs``, with the types and domains of the
-    outputs.
+    """The derivatives of the outputs along ``tangents`` of ``inputs``, with their types and domains.
 
     outputs, inputs: one Variable or several. tangents: one for each input, a Variable, number or array that
     broadcasts to its type and domain; None is zero. Applied to a ``gradient`` this is the product of the
@@ -158,8 +155,7 @@ def jvp(
 
 
 def hvp(loss: Variable, wrt: Variable | Sequence[Variable], along: Like | Sequence[Like]) -> list[Variable]:
-    """The product of the Hessian of the loss by ``wrt`` with the directions ``along``: one Variable like each
-    of ``wrt``.
+    """The product of the Hessian by ``wrt`` with the directions ``along``: a Variable like each of ``wrt``.
 
     It is the forward derivative of the ``gradient``, exact where the loss is smooth. loss: FLOAT, one texel.
     along: as the tangents of ``jvp``. Raises GraphError, which names the Function if one has no second

@@ -23,8 +23,7 @@ Key = Callable[[Variable], Hashable | None]
 
 
 def merge_scatters(program: Program) -> Program:
-    """A sum of scatters from one source domain into tables of one type and domain -> one scatter of all their
-    pairs.
+    """A sum of scatters from one source domain into tables of one type and domain -> one scatter.
 
     scatter(v, i) + (x + scatter(w, j)) -> x + scatter(v, i, w, j). The new bound is the largest of the
     bounds, so that every addition fits. Scatters with different source domains are not merged: a pair of one

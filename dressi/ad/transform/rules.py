@@ -407,8 +407,7 @@ def contract_expanded(function: Function) -> Variable | None:
 
 @on(ContractFunction)
 def contract_nothing(function: Function) -> Variable | None:
-    """contract(x) -> 0, if it reads no texel of x or has no term, as a shift by more than an image and its
-    gradient
+    """contract(x) -> 0, if it reads no texel of x or has no term, as a shift by more than an image
 
     lavapipe of Mesa 22 does not end when it compiles some functions of what it finds to be zero itself.
     """

@@ -67,8 +67,7 @@ PASSES: tuple[Pass, ...] = (apply_rules, merge_parallel, use_coverage_only, copy
 
 
 def simplify(program: Program) -> Program:
-    """The same program with fewer and simpler Functions. Names, and the leaves that it updates, stay the
-    same.
+    """The same program with fewer and simpler Functions. Names and updated leaves stay.
 
     With DRESSI_CHECK=1 the graph is verified after every pass, with DRESSI_DEBUG=2 the rewrites are shown.
     """

@@ -48,8 +48,8 @@ def _horner(coefficients: Sequence[float], at: str) -> str:
 
 
 class Erf(Pointwise):
-    """Two polynomials, fitted to 2 units of the last place: of erf(x) / x in x^2 to |x| = 1, then of -log(1 -
-    erf(t)) / t."""
+    """Two polynomials, exact to 2 units of the last place: erf(x) / x to |x| = 1, then -log(1 - erf(t)) /
+    t."""
 
     operations = 60.0
     # The middle is computed from x clamped to 1, and the rest from |x| clamped to 1 to 4, where erf rounds to
@@ -91,8 +91,7 @@ class Softplus(Pointwise):
 def tanh(x: Like) -> Variable:
     """Hyperbolic tangent by components, in [-1, 1].
 
-    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative 1 - y**2. Nothing overflows for
-    large x.
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative 1 - y**2. Nothing overflows.
 
     >>> round(evaluate(F.tanh(0.5)).item(), 4), evaluate(F.tanh(-100.0)).item()
     (0.4621, -1.0)
@@ -114,8 +113,7 @@ def erf(x: Like) -> Variable:
 def softplus(x: Like) -> Variable:
     """log(1 + exp(x)) by components: a smooth ``relu``, positive.
 
-    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative ``sigmoid(x)``. Nothing overflows
-    for large x.
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative ``sigmoid(x)``. Nothing overflows.
 
     >>> round(evaluate(F.softplus(0.0)).item(), 4), evaluate(F.softplus(100.0)).item()
     (0.6931, 100.0)
@@ -138,8 +136,8 @@ def relu(x: Like) -> Variable:
 def leaky_relu(x: Like, slope: float = 0.01) -> Variable:
     """x where it is positive, else ``slope`` times x, by components.
 
-    x: FLOAT, VECn or MATn. slope: a number in [0, 1]. The result has the type and domain of x. Derivative 1
-    or the slope. Raises GraphError.
+    x: FLOAT, VECn or MATn. slope: a number in [0, 1]. The result has the type and domain of x.
+    Differentiable. Raises GraphError.
 
     >>> evaluate(F.leaky_relu([-1.0, 2.0], 0.25)).ravel().tolist()
     [-0.25, 2.0]
@@ -163,8 +161,7 @@ def silu(x: Like) -> Variable:
 
 
 def gelu(x: Like, approximate: str = "none") -> Variable:
-    """x times the probability that a standard normal number is below x, by components. Hendrycks and Gimpel,
-    GELUs.
+    """x times the probability that a standard normal number is below x, by components (GELU).
 
     x: FLOAT, VECn or MATn. approximate: "none" for the probability by ``erf``, or "tanh" for the paper's
     approximation, as in PyTorch. The result has the type and domain of x. Differentiable. Raises GraphError.

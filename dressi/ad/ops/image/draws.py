@@ -327,8 +327,8 @@ def _movable(f: Function, domain: Domain) -> bool:
     return same_size and (own.tiles == domain.tiles or ("tile" not in f.places and own.tiles == 1))
 
 
-# Rasterization: an INT image without derivative. Values that depend smoothly on the geometry are computed from the
-# winning face by ordinary Functions.
+# Rasterization: an INT image without derivative. Values that depend smoothly on the geometry are computed
+# from the winning face by ordinary Functions.
 
 
 class Rasterize(Draw, RasterFunction):
@@ -396,8 +396,7 @@ def rasterize(
     fragment: Fragment | None = None,
     disjoint: bool | None = None,
 ) -> Variable:
-    """The number of the winning face at every pixel, -1 where there is none: INT of ``size``, without
-    derivative.
+    """INT of ``size``, without derivative: the number of the winning face at every pixel, -1 for none.
 
     position: VEC4 list in clip space; its batch (or that of faces or of what the fragment reads) is the batch
     of the result.  faces: IVEC3 list; absent, three consecutive positions make a triangle.  triangles: how

@@ -114,8 +114,7 @@ def shift(x: Variable, dx: int, dy: int, border: str = "clamp") -> Variable:
 def crop(x: Variable, x0: int, y0: int, size: Size) -> Variable:
     """The part of each tile that starts at texel (x0, y0) and has the given size (W, H).
 
-    x: any type; the result has its type and batch. Differentiable. Raises GraphError where the part is not
-    inside the tile.
+    x: any type; the result has its type and batch. Differentiable. Raises GraphError for other parts.
 
     >>> x = Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 10.0]])
     >>> evaluate(F.crop(x, 1, 1, (2, 1))).ravel().tolist()
@@ -157,8 +156,8 @@ def _moved(x: Variable, size: Size, dx: int, dy: int, border: str) -> Variable:
 def flip(x: Variable, axes: str = "x") -> Variable:
     """Each tile with its texels in reverse order along the axes: "x" (left and right exchanged), "y" or "xy".
 
-    x: any type; the result has its type and domain. Differentiable. Raises GraphError for other axes, and for
-    a list of several rows.
+    x: any type; the result has its type and domain. Differentiable. Raises GraphError, also for lists in
+    several rows.
 
     >>> evaluate(F.flip(Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0]]), "x")).ravel().tolist()
     [5.0, 4.0, 3.0, 2.0, 1.0]
@@ -188,8 +187,7 @@ def swap_axes(x: Variable) -> Variable:
 
 
 def subsample(x: Variable, step: int | tuple[int, int], first: tuple[int, int] = (0, 0)) -> Variable:
-    """Every ``step``-th texel of each tile, from texel ``first`` on: output (x, y) is input (first + step *
-    (x, y)).
+    """Every ``step``-th texel of each tile: output (x, y) is input (first + step * (x, y)).
 
     x: any type; the result has its type and batch. step: whole, above 0, or two such for x and y. first: (x,
     y) inside the tile. Differentiable. Raises GraphError. (``resize`` with "area" takes the mean of what is

@@ -310,7 +310,7 @@ def scatter_add(
 def scatter_max(values: Variable, index: Like, size: Size, batch: int = 1) -> Variable:
     """The largest value written to each texel of a table, -1 where there is none.
 
-    values: INT. index, size, batch: as for ``scatter_add``. The result is INT. No derivative. Raises
+    values: INT. index, size, batch: as for ``scatter_add``. The result is INT, without derivative. Raises
     GraphError.
 
     >>> values, index = Variable.of([1, 2, 3, 4, 5]), Variable.of([0, 0, 1, 1, 0])

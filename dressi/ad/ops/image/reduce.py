@@ -220,8 +220,7 @@ def zeros_like(x: Variable) -> Variable:
 def zeros(vtype: VType, domain: Domain | tuple[Size, int]) -> Variable:
     """Zeros of a type and a domain.
 
-    vtype: FLOAT, VEC3, INT, ...; domain: ((W, H), batch). A constant: no derivative. Raises GraphError for
-    other domains.
+    vtype: FLOAT, VEC3, INT, ...; domain: ((W, H), batch). A constant: no derivative. Raises GraphError.
 
     >>> evaluate(F.zeros(FLOAT, ((3, 2), 1))).tolist()
     [[[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]]

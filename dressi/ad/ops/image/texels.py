@@ -47,8 +47,7 @@ def where_inside(inside: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def fetch(values: np.ndarray, at: At, x=None, y=None, tile=None) -> np.ndarray:
-    """``values[tile, y, x]`` at the texels ``at``, or at the given coordinates. Axes of length 1
-    broadcast."""
+    """``values[tile, y, x]`` at the texels ``at``, or at given coordinates. Axes of length 1 broadcast."""
     indices = (at.tile if tile is None else tile, at.y if y is None else y, at.x if x is None else x)
     return values[tuple(0 * i if n == 1 else i for n, i in zip(values.shape[:3], indices, strict=True))]
 

@@ -127,8 +127,7 @@ def add(a: Like, b: Like) -> Variable:
     """a + b by components; the operator ``+``.
 
     a, b: one type, or one of them a FLOAT (INT), which broadcasts over the components of the other.
-    Differentiable in both. Raises GraphError if one holds integers and the other floats, or if types or
-    domains do not fit.
+    Differentiable in both. Raises GraphError if types or domains do not fit.
 
     >>> evaluate(F.add((1.0, 2.0), 0.5)).ravel().tolist()
     [1.5, 2.5]
@@ -153,8 +152,7 @@ def mul(a: Like, b: Like) -> Variable:
     """a * b by components; the operator ``*``.
 
     a, b: as for ``add``, but a matrix can only be scaled by a FLOAT. Differentiable in both. Raises
-    GraphError, also for the product of two matrices, or of a matrix and a vector: that is ``matmul`` or
-    ``hadamard``.
+    GraphError, also for products with matrices, which are ``matmul`` or ``hadamard``.
 
     >>> evaluate(F.mul((1.0, 2.0), (3.0, 4.0))).ravel().tolist()
     [3.0, 8.0]
@@ -189,8 +187,8 @@ def hadamard(a: Like, b: Like) -> Variable:
 def div(a: Like, b: Like) -> Variable:
     """a / b by components; the operator ``/``. Quotients of integers are truncated.
 
-    a, b: types as for ``add``. Division by zero gives infinity or NaN. Differentiable in both (floats).
-    Raises GraphError.
+    a, b: types as for ``add``. Division by zero gives infinity or NaN. Differentiable (floats). Raises
+    GraphError.
 
     >>> evaluate(F.div((1.0, 3.0), 2.0)).ravel().tolist()
     [0.5, 1.5]
@@ -216,8 +214,7 @@ def mod(a: Like, b: Like) -> Variable:
 def minimum(a: Like, b: Like) -> Variable:
     """The smaller of a and b by components.
 
-    a, b: types as for ``add``. The gradient goes to the smaller one, to a where they are equal. Raises
-    GraphError.
+    a, b: types as for ``add``. The gradient goes to the smaller one, of equal ones to a. Raises GraphError.
 
     >>> evaluate(F.minimum((1.0, 5.0), (3.0, 4.0))).ravel().tolist()
     [1.0, 4.0]
@@ -228,8 +225,7 @@ def minimum(a: Like, b: Like) -> Variable:
 def maximum(a: Like, b: Like) -> Variable:
     """The larger of a and b by components.
 
-    a, b: types as for ``add``. The gradient goes to the larger one, to a where they are equal. Raises
-    GraphError.
+    a, b: types as for ``add``. The gradient goes to the larger one, of equal ones to a. Raises GraphError.
 
     >>> evaluate(F.maximum((1.0, 5.0), (3.0, 4.0))).ravel().tolist()
     [3.0, 5.0]
@@ -240,8 +236,8 @@ def maximum(a: Like, b: Like) -> Variable:
 def clamp(x: Like, low: Like = 0.0, high: Like = 1.0) -> Variable:
     """min(max(x, low), high) by components.
 
-    x, low, high: types as for ``add``. The gradient goes to x inside and on the bounds, else to the bound.
-    Raises GraphError.
+    x, low, high: types as for ``add``. The gradient goes to x from low to high, else to the bound. Raises
+    GraphError.
 
     >>> evaluate(F.clamp([-0.5, 0.25, 2.0])).ravel().tolist()
     [0.0, 0.25, 1.0]
@@ -274,8 +270,7 @@ def step(edge: Like, x: Like) -> Variable:
 def smoothstep(low: Like, high: Like, x: Like) -> Variable:
     """t * t * (3 - 2 t) with t = clamp((x - low) / (high - low), 0, 1), by components.
 
-    low, high, x: FLOAT, VECn or MATn as for ``add``; low < high. Differentiable in all three. Raises
-    GraphError.
+    low, high, x: FLOAT, VECn or MATn as for ``add``; low < high. Differentiable. Raises GraphError.
 
     >>> evaluate(F.smoothstep(0.0, 4.0, [-1.0, 1.0, 2.0])).ravel().tolist()
     [0.0, 0.15625, 0.5]

@@ -86,8 +86,7 @@ class LogicalNot(Piecewise):
 
 
 class Select(PixelFunction):
-    """Inputs (condition, a, b): a where the condition is not 0, else b. NaN of the other branch does not pass
-    through.
+    """Inputs (condition, a, b): a where the condition is not 0, else b. NaN of the other branch is dropped.
 
     The condition is a scalar (FLOAT, INT), or has the shape of the output and selects by components.
     """
@@ -187,8 +186,7 @@ def less(a: Like, b: Like) -> Variable:
 
 @operator
 def less_equal(a: Like, b: Like) -> Variable:
-    """A mask of 1.0 and 0.0: a <= b by components; the operator ``<=``. Types as for ``less``; derivative
-    zero.
+    """A mask: a <= b by components; the operator ``<=``. Types as for ``less``; derivative zero.
 
     >>> evaluate(F.less_equal((1.0, 2.0, 3.0), 2.0)).ravel().tolist()
     [1.0, 1.0, 0.0]
@@ -206,8 +204,7 @@ def greater(a: Like, b: Like) -> Variable:
 
 
 def greater_equal(a: Like, b: Like) -> Variable:
-    """A mask of 1.0 and 0.0: a >= b by components; the operator ``>=``. Types as for ``less``; derivative
-    zero.
+    """A mask: a >= b by components; the operator ``>=``. Types as for ``less``; derivative zero.
 
     >>> evaluate(F.greater_equal((1.0, 2.0, 3.0), 2.0)).ravel().tolist()
     [0.0, 1.0, 1.0]
@@ -217,8 +214,7 @@ def greater_equal(a: Like, b: Like) -> Variable:
 
 @operator
 def equal(a: Like, b: Like) -> Variable:
-    """A mask of 1.0 and 0.0: a == b by components; the operator ``==``. Types as for ``less``; derivative
-    zero.
+    """A mask: a == b by components; the operator ``==``. Types as for ``less``; derivative zero.
 
     >>> evaluate(F.equal((1.0, 2.0, 3.0), 2.0)).ravel().tolist()
     [0.0, 1.0, 0.0]
@@ -228,8 +224,7 @@ def equal(a: Like, b: Like) -> Variable:
 
 @operator
 def not_equal(a: Like, b: Like) -> Variable:
-    """A mask of 1.0 and 0.0: a != b by components; the operator ``!=``. Types as for ``less``; derivative
-    zero.
+    """A mask: a != b by components; the operator ``!=``. Types as for ``less``; derivative zero.
 
     >>> evaluate(F.not_equal((1.0, 2.0, 3.0), 2.0)).ravel().tolist()
     [1.0, 0.0, 1.0]
@@ -294,8 +289,7 @@ def select(condition: Like, a: Like, b: Like) -> Variable:
 def where(condition: Like, a: Like, b: Like) -> Variable:
     """``select`` by its NumPy name: a where the condition is not 0, else b.
 
-    condition, a, b: types as for ``select``. Differentiable in a and b. Raises GraphError if types do not
-    fit.
+    condition, a, b: types as for ``select``. Differentiable in a and b. Raises GraphError.
 
     >>> x = Variable.of([-1.0, 4.0], FLOAT)
     >>> evaluate(F.where(x > 0.0, F.sqrt(x), 0.0)).ravel().tolist()

@@ -41,8 +41,7 @@ def int_literal(value: int) -> str:
 class Constant(PixelFunction):
     """One texel that is the value of all, written into the shader as a literal.
 
-    ``value`` is a flat tuple of the components, those of matrices row by row. NumPy uses the float64 values,
-    devices the nearest float32.
+    value: a flat tuple of the components, matrices row by row. Devices use the nearest float32.
     """
 
     operations = 1.0

@@ -140,8 +140,7 @@ def log2(x: Like) -> Variable:
 def sqrt(x: Like) -> Variable:
     """Square root of x >= 0, by components.
 
-    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative 1 / (2 sqrt(x)); 0 at 0, where it
-    would be infinite.
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative 1 / (2 sqrt(x)); 0 at 0.
 
     >>> evaluate(F.sqrt([1.0, 4.0, 9.0])).ravel().tolist()
     [1.0, 2.0, 3.0]
@@ -165,8 +164,8 @@ def pow(a: Like, b: Like) -> Variable:
     """a to the power b by components; the operator ``**``.
 
     a, b: FLOAT, VECn or MATn as for ``add``; a >= 0. If b is a whole Python number from 0 to 8 the power is a
-    product, and a may be negative. Differentiable in both; at a = 0 the derivatives are 0 (those of products
-    are exact). Raises GraphError.
+    product, and a may be negative. Differentiable; at a = 0 derivatives are 0, but for products. Raises
+    GraphError.
 
     >>> evaluate(F.pow(Variable.of(-3.0), 2)).item()
     9.0
@@ -271,8 +270,7 @@ class Atan2(Pointwise):
 def sin(x: Like) -> Variable:
     """Sine by components.
 
-    x: FLOAT, VECn or MATn, in radians; below 8192 in magnitude on devices. The result has its type and
-    domain. Derivative cos(x).
+    x: FLOAT, VECn or MATn in radians, on devices below 8192. Type and domain stay. Derivative cos(x).
 
     >>> round(evaluate(F.sin(np.pi / 6)).item(), 4)
     0.5
@@ -283,8 +281,7 @@ def sin(x: Like) -> Variable:
 def cos(x: Like) -> Variable:
     """Cosine by components.
 
-    x: FLOAT, VECn or MATn, in radians; below 8192 in magnitude on devices. The result has its type and
-    domain. Derivative -sin(x).
+    x: FLOAT, VECn or MATn in radians, on devices below 8192. Type and domain stay. Derivative -sin(x).
 
     >>> round(evaluate(F.cos(np.pi / 3)).item(), 4)
     0.5
@@ -295,8 +292,7 @@ def cos(x: Like) -> Variable:
 def tan(x: Like) -> Variable:
     """Tangent by components.
 
-    x: FLOAT, VECn or MATn, in radians; below 8192 in magnitude on devices. The result has its type and
-    domain. Derivative 1 + tan(x)**2.
+    x: FLOAT, VECn or MATn in radians, on devices below 8192. Type and domain stay. Derivative 1 + tan(x)**2.
 
     >>> round(evaluate(F.tan(np.pi / 4)).item(), 4)
     1.0
@@ -342,8 +338,8 @@ def atan(x: Like) -> Variable:
 def atan2(y: Like, x: Like) -> Variable:
     """The angle of the point (x, y) in radians, in (-pi, pi], by components.
 
-    y, x: FLOAT, VECn or MATn as for ``add``. Differentiable in both; undefined, with derivative 0, at the
-    origin. Raises GraphError.
+    y, x: FLOAT, VECn or MATn as for ``add``. Differentiable; 0 at the origin, where it is undefined. Raises
+    GraphError.
 
     >>> round(evaluate(F.atan2(1.0, -1.0)).item(), 4)
     2.3562

@@ -114,8 +114,7 @@ class Normalize(PixelFunction):
 def dot(a: Like, b: Like) -> Variable:
     """The scalar product of two vectors.
 
-    a, b: VECn of one type (two FLOATs multiply). The result is FLOAT. Differentiable in both. Raises
-    GraphError.
+    a, b: VECn of one type (two FLOATs multiply). The result is FLOAT. Differentiable. Raises GraphError.
 
     >>> evaluate(F.dot((1.0, 2.0, 3.0), (4.0, 5.0, 6.0))).item()
     32.0
@@ -137,8 +136,7 @@ def cross(a: Like, b: Like) -> Variable:
 def length(x: Like) -> Variable:
     """The Euclidean length of each vector.
 
-    x: FLOAT or VECn. The result is FLOAT, of the domain of x. Derivative x / length(x); 0 at 0. Raises
-    GraphError.
+    x: FLOAT or VECn. The result is FLOAT, of its domain. Derivative x / length(x); 0 at 0. Raises GraphError.
 
     >>> evaluate(F.length((3.0, 4.0))).item()
     5.0
@@ -149,7 +147,7 @@ def length(x: Like) -> Variable:
 def distance(a: Like, b: Like) -> Variable:
     """The Euclidean distance of two points, length(a - b).
 
-    a, b: FLOAT or VECn of one type. The result is FLOAT. Differentiable in both; 0 where they meet. Raises
+    a, b: FLOAT or VECn of one type. The result is FLOAT. Differentiable; 0 where they meet. Raises
     GraphError.
 
     >>> evaluate(F.distance((1.0, 1.0), (4.0, 5.0))).item()
@@ -161,8 +159,7 @@ def distance(a: Like, b: Like) -> Variable:
 def normalize(x: Like) -> Variable:
     """x / length(x), and 0 where x is 0.
 
-    x: FLOAT or VECn. The result has its type and domain. Differentiable; the derivative at 0 is 0. Raises
-    GraphError.
+    x: FLOAT or VECn. The result has its type and domain. Differentiable, with 0 at 0. Raises GraphError.
 
     >>> evaluate(F.normalize((0.0, -2.0, 0.0))).ravel().tolist()
     [0.0, -1.0, 0.0]
@@ -173,8 +170,7 @@ def normalize(x: Like) -> Variable:
 def reflect(i: Like, n: Like) -> Variable:
     """The direction i mirrored at a surface: i - 2 dot(n, i) n.
 
-    i, n: VECn of one type; n the unit normal. The result is a VECn. Differentiable in both. Raises
-    GraphError.
+    i, n: VECn of one type; n the unit normal. The result is a VECn. Differentiable. Raises GraphError.
 
     >>> evaluate(F.reflect((1.0, -1.0), (0.0, 1.0))).ravel().tolist()
     [1.0, 1.0]
@@ -187,8 +183,8 @@ def refract(i: Like, n: Like, eta: Like) -> Variable:
     """The direction i refracted at a surface by Snell's law; 0 at total reflection.
 
     i, n: unit VECn of one type, i toward the surface and n the normal on its side. eta: FLOAT, the index of
-    refraction where i comes from over the one beyond. The result is a unit VECn. Differentiable in all three.
-    Raises GraphError.
+    refraction where i comes from over the one beyond. The result is a unit VECn. Differentiable. Raises
+    GraphError.
 
     >>> evaluate(F.refract((0.0, -1.0), (0.0, 1.0), 0.75)).ravel().tolist()
     [0.0, -1.0]

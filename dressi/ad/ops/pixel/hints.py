@@ -58,8 +58,7 @@ class Recompute(Hint):
 
 
 def store(x: Like) -> Variable:
-    """x, which the plan stores in an image or a buffer: what reads it in other passes, or at other texels,
-    loads it.
+    """x, which the plan stores in an image or a buffer, from where other passes and other texels read it.
 
     x: any type; the result has its type and domain. Results do not depend on it, only times. Differentiable.
 
@@ -73,8 +72,7 @@ def store(x: Like) -> Variable:
 def recompute(x: Like) -> Variable:
     """x, which every pass computes again wherever it reads it, as far as shaders may grow.
 
-    x: any type; the result has its type and domain. Results do not depend on it, only times and memory.
-    Differentiable.
+    x: any type; the result has its type and domain. It changes times and memory, not results. Differentiable.
 
     >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
     >>> evaluate(F.sum(F.recompute(F.square(x)))).item()

@@ -195,6 +195,5 @@ class Shortcut(Alias):
 
 
 def shortcut(short: Variable, exact: Variable) -> Variable:
-    """``short``, with the derivatives of ``exact``. The two have equal types and values; sizes and batches
-    broadcast."""
+    """``short``, with the derivatives of ``exact``. Types and values are equal; domains broadcast."""
     return Shortcut(short, exact).output

@@ -101,8 +101,7 @@ class Convert(PixelFunction):
 def neg(x: Like) -> Variable:
     """-x by components.
 
-    x: any type (FLOAT, VECn, MATn, INT, IVECn). The result has its type and domain. Derivative -1; integers
-    have none.
+    x: any type (FLOAT, VECn, MATn, INT, IVECn). The result has its type and domain. Derivative -1 (floats).
 
     >>> evaluate(F.neg([1.0, -2.0])).ravel().tolist()
     [-1.0, 2.0]
@@ -114,8 +113,7 @@ def neg(x: Like) -> Variable:
 def abs(x: Like) -> Variable:
     """Absolute value by components.
 
-    x: any type (FLOAT, VECn, MATn, INT, IVECn). The result has its type and domain. Derivative: the sign of
-    x, 0 at 0.
+    x: any type (FLOAT, VECn, MATn, INT, IVECn). The result has its type and domain. Derivative ``sign(x)``.
 
     >>> evaluate(F.abs([1.5, -2.5])).ravel().tolist()
     [1.5, 2.5]
@@ -137,8 +135,7 @@ def sign(x: Like) -> Variable:
 def floor(x: Like) -> Variable:
     """The largest whole number that is at most x, as a float, by components.
 
-    x: FLOAT, VECn or MATn. The result has its type and domain; ``to_int`` converts it to INT. Derivative
-    zero.
+    x: FLOAT, VECn or MATn. The result has its type and domain; ``to_int`` makes it INT. Derivative zero.
 
     >>> evaluate(F.floor([1.5, -1.5])).ravel().tolist()
     [1.0, -2.0]
@@ -203,11 +200,9 @@ def stop_gradient(x: Like) -> Variable:
 
 
 def to_float(x: Like) -> Variable:
-    """Integers as floats: INT becomes FLOAT, IVECn becomes VECn; floats are returned as they are, with their
-    derivative.
+    """Integers as floats: INT becomes FLOAT, IVECn becomes VECn; floats stay, with their derivative.
 
-    x: any type. The result has its domain. Exact up to 2**24 on devices. Raises GraphError if x is not a
-    number.
+    x: any type. The result has its domain. Exact up to 2**24 on devices. Raises GraphError for other values.
 
     >>> evaluate(F.to_float(Variable.of(7)) / 2.0).item()
     3.5
@@ -217,8 +212,7 @@ def to_float(x: Like) -> Variable:
 
 
 def to_int(x: Like) -> Variable:
-    """Floats as integers: FLOAT becomes INT, VECn becomes IVECn, truncated toward zero; integers are returned
-    as they are.
+    """Floats as integers, truncated toward zero: FLOAT becomes INT, VECn becomes IVECn; integers stay.
 
     x: any type but matrices. The result has its domain. No derivative passes. Raises GraphError.
 

@@ -207,7 +207,7 @@ def mat4(*columns: Like) -> Variable:
 def column(m: Variable, j: int) -> Variable:
     """Column j of a matrix; the operator ``m[j]``.
 
-    m: MATn. j: 0 to n - 1; negative numbers count from the end. The result is a VECn. Differentiable. Raises
+    m: MATn. j: 0 to n - 1, or from the end if negative. The result is a VECn. Differentiable. Raises
     GraphError.
 
     >>> m = Variable.of([[1.0, 2.0], [3.0, 4.0]], MAT2)
@@ -249,8 +249,7 @@ def inverse(m: Like) -> Variable:
 def determinant(m: Like) -> Variable:
     """The determinant of a matrix.
 
-    m: MATn. The result is FLOAT, of its domain. Differentiable; at singular MAT4 the derivative is not
-    finite. Raises GraphError.
+    m: MATn. The result is FLOAT, of its domain. Differentiable, but at singular MAT4. Raises GraphError.
 
     >>> evaluate(F.determinant([[1.0, 2.0], [3.0, 5.0]])).round(4).item()
     -1.0
@@ -298,8 +297,7 @@ def component(x: Variable, key: int | slice | tuple[int, int]) -> Variable:
 def max_component(x: Variable) -> Variable:
     """The largest component of a vector or matrix.
 
-    x: any type. The result is FLOAT (INT), of the domain of x. The gradient goes to the largest, the first of
-    equal ones.
+    x: any type. The result is FLOAT (INT), of the domain of x. The gradient goes to the first of the largest.
 
     >>> evaluate(F.max_component(Variable.of([1.0, 3.0, 2.0], VEC3))).item()
     3.0

@@ -300,8 +300,7 @@ def sum_components(x: Variable) -> Variable:
 def fill(x: Variable, vtype: VType) -> Variable:
     """The scalar x in every component of a type.
 
-    x: FLOAT (INT). vtype: the type of the result, whose domain is that of x. Differentiable. Raises
-    GraphError.
+    x: FLOAT (INT). vtype: the type of the result, of the domain of x. Differentiable. Raises GraphError.
 
     >>> evaluate(F.fill(Variable.of(2.0), VEC3)).ravel().tolist()
     [2.0, 2.0, 2.0]

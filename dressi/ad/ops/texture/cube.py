@@ -210,7 +210,7 @@ def _level(
 
 def sphere_uv(direction: Like) -> Variable:
     """VEC2: where a direction meets an equirectangular map: u = 1/2 + atan2(x, -z) / (2 pi), v = acos(y /
-    length) / pi.
+    |d|) / pi.
 
     direction: VEC3, of any length but 0; Y is up. So the middle of the map is -Z, +X is to the right of it,
     and its first row is +Y. At the poles u is 1/2. Differentiable in the direction; the derivative of u is 0

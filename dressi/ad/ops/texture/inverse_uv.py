@@ -55,8 +55,8 @@ class GatherNumbered(Picks):
 
 
 class InverseUVSample(Alias):
-    """Inputs (value, texture, uv, mask, table, scale): the value. The gradient of the texture is read through
-    the table.
+    """Inputs (value, texture, uv, mask, table, scale): the value. The texture's gradient is read through the
+    table.
 
     ``value`` is the texture sampled at uv, ``table`` comes from ``inverse_uv``, ``scale`` is a factor for the
     gradient of each texel. The gradient by uv is exact. The gradient by the texture is an estimate: its
@@ -125,8 +125,7 @@ def inverse_uv(uv: Variable, mask: Like, size: Size, jitter: Like = (0.5, 0.5), 
 def sample_inverse_uv(
     texture: Variable, uv: Variable, mask: Like, jitter: Like = (0.5, 0.5), *, count: bool = True
 ) -> Variable:
-    """``sample(texture, uv)`` whose gradient by the texture is read through the inverse UV table (Dressi,
-    3.3.2).
+    """``sample(texture, uv)`` whose texture gradient is read through the inverse UV table (Dressi, 3.3.2).
 
     Arguments, types and result as for ``sample`` (bilinear, repeat) and ``inverse_uv``. The gradient by uv is
     exact and can be differentiated again. The gradient by the texture is an estimate, whose derivatives raise

@@ -129,7 +129,7 @@ def sample(
     layer: Like | None = None,
     tolerance: float = 1e-3,
 ) -> Variable:
-    """The texture at uv: (0, 0) is the corner of texel (0, 0), v grows downward, texel i has its centre at (i
+    """The texture at uv: (0, 0) is the corner of texel (0, 0), v grows downward, the centre of texel i is (i
     + 0.5) / W.
 
     texture: FLOAT, VECn or MATn; batch 1 (shared) or that of uv (own tile). uv: VEC2. The result has the type
@@ -198,17 +198,19 @@ def sample(
         if whole(taps, "taps", 1) > LARGEST_TAPS:
             raise GraphError(f"taps are at most {LARGEST_TAPS}, not {taps}")
         return sample_anisotropic(maps, places, uv, across, down, int(taps), wrap, layer)
-    place = (0, 0, *size)
-    if layer is not None:
-        if filter == "nearest":
-            return sample_nearest(texture, place, uv, wrap, layer)
-        return sample_level(texture, (place,), uv, constant(0), wrap, layer)
+    places = ((0, 0, *size),)
+    if layer is not None and filter == "bilinear":
+        return sample_level(texture, places, uv, constant(0), wrap, layer)
 
     def texel(at: Variable) -> Variable:
-        return lookup(texture, WrapTexel(at, size, wrap).output)
+        if layer is None:
+            return lookup(texture, WrapTexel(at, size, wrap).output)
+        place = level_place(places, constant(0), layer)
+        return lookup(texture, LevelTexel(at, place, wrap, is_binary(places)).output)
 
     value = texel(to_int(floor(uv * extent))) if filter == "nearest" else bilinear(uv * extent, texel)
-    if texture.tiles > 1 or texture.size == (1, 1) or wrap not in HARDWARE_WRAPS or not tolerance:
+    single = layer is None and texture.tiles == 1 and texture.size != (1, 1)
+    if not single or wrap not in HARDWARE_WRAPS or not tolerance:
         return value
     return Filtered(value, texture, uv, filter=filter, wrap=wrap, tolerance=float(tolerance)).output
 
@@ -248,15 +250,6 @@ def sample_level(
         return lookup(image, LevelTexel(at, place, wrap, binary).output)
 
     return bilinear(uv * to_float(swizzle(place, "zw")), texel)
-
-
-def sample_nearest(
-    image: Variable, place: Place, uv: Variable, wrap: WrapName, layer: Variable | None = None
-) -> Variable:
-    """The texel of one level that contains uv. Arguments as for ``sample_levels``."""
-    texel = to_int(floor(uv * (float(place[2]), float(place[3]))))
-    at = level_place((place,), constant(0), layer)
-    return lookup(image, LevelTexel(texel, at, wrap, is_binary((place,))).output)
 
 
 def between_levels(level: Variable, count: int, one: Callable[[Variable], Variable]) -> Variable:
