@@ -6,7 +6,7 @@ axis; the others are reduced. A division in the map leaves an axis of its remain
 not be stands in guards. An axis of the input that axes of the contraction fill, as 8 * c + z does for 8
 values of z, is made of these, and nothing is to be solved.
 
-    out[y] = sum over d of x[2 y + d] w[d]:    j = 2 y + d,    gx[j] = sum over d of gy[(j - d) / 2] w[d], where that is whole
+    out[y] = sum over d of x[2 y + d] w[d]:   j = 2 y + d,   gx[j] = sum over d of gy[(j - d) / 2] w[d]
 
 Where that has no solution, or one of many more terms than there are, all axes are reduced, and map(i, r) is
 the ``place`` of a term; so it is where indices leave the input and others of its texels are read. Of what

@@ -65,8 +65,8 @@ def index_glsl(f: Terms) -> str:
     else:
         better = f"{'greaterThan' if f.combine == 'max' else 'lessThan'}(dressi_term, dressi_best)"
         inner = (
-            f"{{ bvec{vtype.components} better = {better}; dressi_best = mix(dressi_best, dressi_term, better);"
-            f" $y = mix($y, $type({number}), better); }}"
+            f"{{ bvec{vtype.components} better = {better};"
+            f" dressi_best = mix(dressi_best, dressi_term, better); $y = mix($y, $type({number}), better); }}"
         )
     best = f"{vtype.glsl} dressi_best = {nothing_glsl(f.combine, vtype)}; $y = $type(-1);"
     return f"{decoded(f)}\n{best}\n{_nested(f, inner)}"

@@ -20,7 +20,7 @@ def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]]
     only a part stays, every P-th entry is in one part. together: so many parts next to each other, of the
     last axis that has any, are added up by whoever computes them.
 
-        sum of 512 x 512 products for each of 3 x 3 weights, most 8192:   32 parts of 512 rows x 16 columns,   sums of 32
+        sum of 512 x 512 products for each of 3 x 3 weights, most 8192: 32 parts of 512 rows x 16 columns
     """
     reads = dict.fromkeys(f.reduced_axes, 1)  # entries of an axis that are terms of one texel
     if f.place is None:

@@ -74,8 +74,9 @@ def _guess(array: np.ndarray) -> tuple[VType, tuple[int, ...]]:
         matrix, vector = matrix_type(last), vector_type(last, integer=integer)
         scalar = vector_type(1, integer=integer)
         raise GraphError(
-            f"an array of shape {shape} may hold {_several(matrix, shape[:-2])}, {_several(vector, shape[:-1])} or"
-            f" {_several(scalar, shape)}; say which: Variable.of(values, {matrix}), {vector} or {scalar}"
+            f"an array of shape {shape} may hold {_several(matrix, shape[:-2])},"
+            f" {_several(vector, shape[:-1])} or {_several(scalar, shape)}; say which: Variable.of(values,"
+            f" {matrix}), {vector} or {scalar}"
         )
     if 2 <= last <= 4:
         return vector_type(last, integer=integer), shape[:-1]
@@ -100,16 +101,20 @@ def doubt(array: np.ndarray) -> str | None:
     integer = array.dtype.kind in "iu"
     vector, number = vector_type(max(min(last, 4), 1), integer=integer), vector_type(1, integer=integer)
     if array.ndim == 1 and 2 <= last <= 4:
-        return f"{last} numbers are taken as one {vector}, not as a list; write Variable.of(values, {vector}), or {number} for a list"
+        return (
+            f"{last} numbers are taken as one {vector}, not as a list; write Variable.of(values, {vector}),"
+            f" or {number} for a list"
+        )
     if array.ndim != 3 or last <= 4:
         return None
     taken = (
         f"an array of shape {shape} is taken as a batch of {shape[0]} images of {number}, {last}x{shape[1]}"
     )
+    taken += f"; write Variable.of(values, {number}) for that"
     if shape[0] in (3, 4):
-        return f"{taken}; write Variable.of(values, {number}) for that; channels go last: np.moveaxis(values, 0, -1)"
+        return f"{taken}; channels go last: np.moveaxis(values, 0, -1)"
     if last < min(16, *shape[:2]):
-        return f"{taken}; write Variable.of(values, {number}) for that; a texel has at most 4 components: part the {last} channels"
+        return f"{taken}; a texel has at most 4 components: part the {last} channels"
     return None
 
 

@@ -38,7 +38,7 @@ class Variable(ArrayShape, Operators, Figures):
     number. where: the line of user code that made it. Raises GraphError if type, size, batch or data do not
     fit.
 
-    >>> image = Variable(VEC3, (64, 48), name="photograph")  # a leaf without values: send them, or pass them to evaluate
+    >>> image = Variable(VEC3, (64, 48), name="photograph")  # a leaf whose values are sent or given
     >>> image, image.shape, image.is_leaf
     (VEC3 photograph (64x48), (1, 48, 64, 3), True)
     >>> grey = F.mean(image).x * 0.5
@@ -135,8 +135,8 @@ class Variable(ArrayShape, Operators, Figures):
 
     def __bool__(self) -> bool:
         raise GraphError(
-            "a Variable has no truth value while the graph is built; use F.select(condition, a, b), and `is` to compare objects:"
-            " any(v is x for v in several) instead of x in several"
+            "a Variable has no truth value while the graph is built; use F.select(condition, a, b), and `is`"
+            " to compare objects: any(v is x for v in several) instead of x in several"
         )
 
 
@@ -161,14 +161,14 @@ class Function(Reads, Work):
     """One application of one operation. Subclass one of the kinds (``PixelFunction``, ...), not this class.
 
     A subclass declares
-      ``fields``    the names of its parameters, which follow the inputs; applications with equal ones and inputs are equal;
+      ``fields``    the names of its parameters, behind the inputs; equal fields and inputs are one Function;
       ``access``    how each input is read (default: all SAME_PIXEL);
       ``infer``     type and domain of the output; raises GraphError through ``self.fail``;
       ``glsl``      the snippet, see below;
       ``eval``      the meaning in NumPy, float64 (``evaluate`` if it depends on the texel);
       its work      ``operations``, ``iterations``, ``fetches``: see ``dressi.ad.graph.work.Work``;
-      and its derivative in one of four ways: ``partials`` for component-wise Functions; ``vjp`` and ``jvp`` for
-      others; ``zero_derivative = True`` if the output is piecewise constant, as that of ``floor``;
+      and its derivative in one of four ways: ``partials`` for component-wise Functions; ``vjp`` and
+      ``jvp`` for others; ``zero_derivative = True`` if the output is piecewise constant, as that of ``floor``;
       ``no_derivative``, a sentence that says why there is none and what to use instead.
 
     If a Function with a float output declares none of these, asking for its derivative raises GraphError. If
@@ -199,7 +199,8 @@ class Function(Reads, Work):
         more = given[len(self.inputs) :]
         if len(more) > len(self.fields) or not fields.keys().isdisjoint(self.fields[: len(more)]):
             raise GraphError(
-                f"inputs of {type(self).__name__} are Variables, not {more[0]!r}; F.apply makes constants of numbers"
+                f"inputs of {type(self).__name__} are Variables, not {more[0]!r}; F.apply makes constants of"
+                " numbers"
             )
         for name, value in (*zip(self.fields, more, strict=False), *fields.items()):
             if name not in self.fields:

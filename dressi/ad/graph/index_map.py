@@ -123,7 +123,8 @@ class Affine(NamedTuple):
             return f"({text}) / {self.divisor}"
         if low is not None:
             return f"({self.plus(-low).sum_glsl(names)}) / {self.divisor} - {-low}"
-        return f"(({text}) >= 0 ? ({text}) / {self.divisor} : -((-({text}) + {self.divisor - 1}) / {self.divisor}))"
+        d = self.divisor
+        return f"(({text}) >= 0 ? ({text}) / {d} : -((-({text}) + {d - 1}) / {d}))"
 
     def sum_glsl(self, names: Mapping[int, str]) -> str:
         """GLSL of the dividend."""

@@ -59,8 +59,8 @@ def operator(build: B) -> B:
 
 _NUMBERS = (bool, int, float, complex, np.generic, np.ndarray, list, tuple)
 _UFUNCS = {
-    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "remainder": "mod", "power": "pow", "matmul": "matmul",
-    "less": "less", "less_equal": "less_equal", "greater": "less", "greater_equal": "less_equal",
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "remainder": "mod", "power": "pow",
+    "matmul": "matmul", "less": "less", "less_equal": "less_equal", "greater": "less", "greater_equal": "less_equal",
     "equal": "equal", "not_equal": "not_equal",
 }  # fmt: skip
 """The builders of NumPy's operators, by the names of its functions."""
@@ -103,8 +103,9 @@ class Operators:
         else:
             many, entry = f"an image of {self.size[0]}x{self.size[1]} texels", "a row"
         raise GraphError(
-            f"{self} is {many}, of which [{key!r}] may mean {entry} or a component; write F.component(x, {key!r}), or x.x,"
-            " for a component, F.lookup for an entry of a list, F.take for an image of a batch and F.crop for a part of an image"
+            f"{self} is {many}, of which [{key!r}] may mean {entry} or a component; write F.component(x,"
+            f" {key!r}), or x.x, for a component, F.lookup for an entry of a list, F.take for an image of a"
+            " batch and F.crop for a part of an image"
         )
 
     # fmt: off

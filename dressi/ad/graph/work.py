@@ -49,20 +49,18 @@ class Work:
 
     A class sets each as an attribute, or as a property if it depends on the application:
 
-    ``operations``  arithmetic operations for one component of the output, or for one iteration if the snippet loops. An
-                    addition counts 2 (one for its result), a root, exponential or logarithm 9, a GLSL function of a
-                    dozen lines 31.
-    ``iterations``  the largest number of loop iterations of one evaluation; nested loops multiply. The planner keeps
-                    shaders below the limits of drivers: lavapipe ends all loops of an invocation after 65,535
-                    iterations, without an error.
-    ``fetches``     texels of each FETCH input that one evaluation reads; ``math.inf``, the default, if it depends on the
-                    data. An input of which few texels are read may be computed again instead of stored.
-    ``footprint``   how far from its own texel, along either axis, an evaluation reads FETCH inputs of the output's domain;
-                    ``math.inf``, the default, if that is not bounded. What is known that far around is known to it.
-    ``quiet``       the value of the output at nearly all texels, where there is one: what follows from it is only computed
-                    on blocks of texels that have another value. None, the default, if it has no such value.
-    ``divides``     whether the texels that are not ``quiet`` are one of several parts of an image: what only counts there
-                    gets shaders of its own.
+    ``operations``: arithmetic operations for one component of the output, or for one iteration of a loop. An
+      addition counts 2 (one for its result), a root or exponential 9, a GLSL function of a dozen lines 31.
+    ``iterations``: the most loop iterations of one evaluation; nested loops multiply. The planner keeps shaders
+      below the limits of drivers: lavapipe ends all loops of an invocation after 65,535, without an error.
+    ``fetches``: texels of each FETCH input that one evaluation reads; ``math.inf``, the default, if it depends
+      on the data. An input of which few texels are read may be computed again instead of stored.
+    ``footprint``: the distance, along either axis, at which an evaluation reads FETCH inputs of the output's
+      domain; ``math.inf``, the default, if it is not bounded. Values known that far around make it known.
+    ``quiet``: the value of the output at nearly all texels, or None. What follows from the output is only
+      computed on blocks of texels with another value.
+    ``divides``: whether the texels that are not ``quiet`` are one of several parts of an image: what only
+      counts there gets shaders of its own.
 
     >>> class Blur(PixelFunction):
     ...     access, operations, fetches = (Access.FETCH,), 4.0, 2.0

@@ -8,7 +8,7 @@ Gradients stay as small as they are: the gradient of a mean is one texel, not an
 broadcast, its gradient is summed over the axes on which the input has extent 1. If the gradient itself has
 extent 1 on such an axis, it is multiplied by the number of texels instead.
 
-    y = a + b, a one texel, b 4x4, loss = sum(y):  gy = 1 (one texel);  d/da = 16 * gy,  d/db = gy (broadcasts)
+    y = a + b, a one texel, b 4x4, loss = sum(y):  gy = 1 (one texel),  d/da = 16 * gy,  d/db = gy
 """
 
 from __future__ import annotations
@@ -66,8 +66,9 @@ def gradient(
     unused = [x for x in wrt if x not in totals]
     if unused and not allow_unused:
         raise GraphError(
-            f"the loss {loss} (made at {loss.where}) does not depend on {', '.join(map(str, unused))}; leave out what is "
-            "not to be optimised, and look for integers, comparisons or F.stop_gradient on the way"
+            f"the loss {loss} (made at {loss.where}) does not depend on {', '.join(map(str, unused))}; leave"
+            " out what is not to be optimised, and look for integers, comparisons or F.stop_gradient on the"
+            " way"
         )
     return _like(wrt, totals)
 

@@ -21,7 +21,8 @@ def stacked(images: Sequence[Variable]) -> Variable:
 
     images: of one type, size and batch.  Differentiable.
 
-    >>> evaluate(stacked([Variable.of([[1.0], [2.0]], FLOAT, batched=True), Variable.of([[3.0], [4.0]], FLOAT, batched=True)])).ravel().tolist()
+    >>> x, y = (Variable.of([[k], [k + 1.0]], FLOAT, batched=True) for k in (1.0, 3.0))
+    >>> evaluate(stacked([x, y])).ravel().tolist()
     [1.0, 2.0, 3.0, 4.0]
     """
     count = max(image.batch for image in images)

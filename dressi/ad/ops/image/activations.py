@@ -28,8 +28,8 @@ class Tanh(Pointwise):
     # not to be computed: drivers mix by x + (y - x) * a, which would round to its digits.
     _s = "clamp($0, -0.15, 0.15)"
     expression = (
-        f"mix({_s} * ($operand(1.0) - {_s} * {_s} * ($operand(0.33333333) - {_s} * {_s} * ($operand(0.13333333)"
-        f" - {_s} * {_s} * 0.053968254))),"
+        f"mix({_s} * ($operand(1.0) - {_s} * {_s} * ($operand(0.33333333) - {_s} * {_s}"
+        f" * ($operand(0.13333333) - {_s} * {_s} * 0.053968254))),"
         " sign($0) * ($operand(1.0) - exp(-2.0 * abs($0))) / ($operand(1.0) + exp(-2.0 * abs($0))),"
         " step($operand(0.15), abs($0)))"
     )
@@ -72,7 +72,10 @@ class Erf(Pointwise):
         ),
         _t,
     )
-    expression = f"mix({_s} * {_middle}, sign($0) * ($operand(1.0) - exp(-{_t} * {_rest})), step($operand(1.0), abs($0)))"
+    expression = (
+        f"mix({_s} * {_middle}, sign($0) * ($operand(1.0) - exp(-{_t} * {_rest})),"
+        " step($operand(1.0), abs($0)))"
+    )
     compute = staticmethod(lambda x: np.vectorize(math.erf, otypes=[np.float64])(x))
 
     def partials(self, x):
@@ -186,7 +189,8 @@ def softmax(x: Like, axes: str = "c") -> Variable:
     channels. The result has the type and domain of x. Differentiable. Nothing overflows: the largest value is
     subtracted first. Raises GraphError for other axes.
 
-    >>> evaluate(F.softmax(Variable.of([[0.0, np.log(3.0), -1e4, -1e4, -1e4]]), "x")).round(4).ravel().tolist()
+    >>> x = Variable.of([[0.0, np.log(3.0), -1e4, -1e4, -1e4]])
+    >>> evaluate(F.softmax(x, "x")).round(4).ravel().tolist()
     [0.25, 0.75, 0.0, 0.0, 0.0]
     """
     (x,) = floats(x)

@@ -281,7 +281,8 @@ def split(
         for x, access in zip(f.inputs, f.access, strict=True):
             if x in moving and (access is not Access.SAME_PIXEL or not local):
                 raise f.fail(
-                    "inside a fragment the face, and what follows from it, can only be used texel by texel, by PixelFunctions"
+                    "inside a fragment the face, and what follows from it, can only be used texel by texel,"
+                    " by PixelFunctions"
                 )
         if not moving.isdisjoint(f.inputs):
             moving.add(f.output)

@@ -135,8 +135,8 @@ def pad(x: Variable, left: int, top: int, right: int, bottom: int, border: str =
     Raises GraphError.
 
     >>> x = Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0]])
-    >>> evaluate(F.pad(x, 1, 0, 2, 0)).ravel().tolist(), evaluate(F.pad(x, 1, 0, 2, 0, "mirror")).ravel().tolist()
-    ([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 0.0, 0.0], [1.0, 1.0, 2.0, 3.0, 4.0, 5.0, 5.0, 4.0])
+    >>> [evaluate(F.pad(x, 1, 0, 2, 0, border)).ravel().tolist() for border in ("zero", "mirror")]
+    [[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 0.0, 0.0], [1.0, 1.0, 2.0, 3.0, 4.0, 5.0, 5.0, 4.0]]
     """
     left, top, right, bottom = (whole(n, "a padding") for n in (left, top, right, bottom))
     check_one_row(x, "a margin")
@@ -178,7 +178,7 @@ def swap_axes(x: Variable) -> Variable:
     x: any type, size (W, H); the result has its type and batch, and size (H, W). (``transpose`` is of the
     matrices that the texels hold.) Differentiable. Raises GraphError for a list of several rows.
 
-    >>> evaluate(F.swap_axes(Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 10.0]])))[0, 1].tolist()
+    >>> evaluate(F.swap_axes(Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 0.0]])))[0, 1].tolist()
     [2.0, 7.0]
     """
     check_one_row(x, "an exchange of axes")

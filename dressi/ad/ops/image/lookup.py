@@ -60,7 +60,8 @@ class Lookup(Picks):
             domain = table.domain._replace(size=index.size)
             if broadcast([domain, index.domain]) != domain:
                 raise self.fail(
-                    "batch and channels of the index must be those of the table or 1; use F.expand for the table, or F.take"
+                    "batch and channels of the index must be those of the table or 1; use F.expand for the"
+                    " table, or F.take"
                 )
         return table.vtype, domain
 
@@ -69,7 +70,8 @@ class Lookup(Picks):
         if self.inputs[1].vtype is INT:
             return (
                 "{ int i = $1; ivec2 extent = $size0;\n"
-                "$y = i >= 0 && i < extent.x * extent.y ? $0(ivec2(i % extent.x, i / extent.x), tile) : $type(0); }"
+                "$y = i >= 0 && i < extent.x * extent.y"
+                " ? $0(ivec2(i % extent.x, i / extent.x), tile) : $type(0); }"
             )
         return (
             "{ ivec2 texel = $1;\n"
@@ -130,8 +132,8 @@ class Scatter(ScatterFunction):
         source = self.source
         if self.table.tiles > 1 and self.table != source._replace(size=self.table.size):
             raise self.fail(
-                f"a table of batch {self.table.batch} and {self.table.channels} channels cannot take values of batch"
-                f" {source.batch} and {source.channels} channels"
+                f"a table of batch {self.table.batch} and {self.table.channels} channels cannot take values"
+                f" of batch {source.batch} and {source.channels} channels"
             )
         return vtypes.pop(), self.table
 

@@ -99,7 +99,8 @@ class Resize(Fetching):
             tile, over = f"tile / {self.parts}", "columns" if columns != "ivec2(pixel.x)" else "rows"
             n, count = self.length, self.parts
             part = (
-                f"int block = {over}.x / {n}; block += (tile % {count} - block % {count} + {count}) % {count};\n"
+                f"int block = {over}.x / {n};"
+                f" block += (tile % {count} - block % {count} + {count}) % {count};\n"
                 f"{over} = ivec2(max({over}.x, block * {n}), min({over}.y, block * {n} + {n - 1}));\n"
             )
         term, lost = f"(row * {column}) * $0(ivec2(i, j), {tile})", ""
@@ -134,8 +135,10 @@ class Resize(Fetching):
             # Texel 2 i lies a quarter of a texel before the centre of texel i, texel 2 i + 1 a quarter behind
             # it.
             return (
-                "{ ivec2 near = pixel / 2; ivec2 far = clamp(near + 2 * (pixel & 1) - 1, ivec2(0), $size0 - 1);\n"
-                "$y = 0.5625 * $0(near, tile) + 0.1875 * ($0(ivec2(far.x, near.y), tile) + $0(ivec2(near.x, far.y), tile))"
+                "{ ivec2 near = pixel / 2;"
+                " ivec2 far = clamp(near + 2 * (pixel & 1) - 1, ivec2(0), $size0 - 1);\n"
+                "$y = 0.5625 * $0(near, tile)"
+                " + 0.1875 * ($0(ivec2(far.x, near.y), tile) + $0(ivec2(near.x, far.y), tile))"
                 " + 0.0625 * $0(far, tile); }"
             )
         # Along an axis the texels 2 i - 1 to 2 i + 2 count 1/4, 3/4, 3/4, 1/4; beyond the border what is

@@ -61,8 +61,8 @@ def check_one_row(x: Variable, what: str) -> None:
     """Raises GraphError for a list in several rows: entries across their ends are no neighbours."""
     if x.count is not None and x.size[1] > 1:
         raise GraphError(
-            f"{what} of {x}, a list of {x.count} entries, would break it at the ends of rows of {x.size[0]}; make an image of"
-            f" one row from an array (1, {x.count}), or read entries by F.lookup"
+            f"{what} of {x}, a list of {x.count} entries, would break it at the ends of rows of {x.size[0]};"
+            f" make an image of one row from an array (1, {x.count}), or read entries by F.lookup"
         )
 
 

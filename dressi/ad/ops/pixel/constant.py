@@ -116,9 +116,9 @@ def constant(value: Like, vtype: VType | None = None) -> Variable:
             vtype = (MAT2, MAT3, MAT4)[len(array) - 2]
         else:
             raise GraphError(
-                f"an array of shape {array.shape} is too large for a constant, and no Variable is beside it: make it one by"
-                " Variable.of(array), or, if it is a picture of `render`, pass `render` the Variable, such as positions="
-                f" (at {user_line()})"
+                f"an array of shape {array.shape} is too large for a constant, and no Variable is beside it:"
+                " make it one by Variable.of(array), or, if it is a picture of `render`, pass `render` the"
+                f" Variable, such as positions= (at {user_line()})"
             )
     if vtype.is_int and array.dtype.kind == "f" and not np.array_equal(array, np.trunc(array)):
         raise GraphError(f"{value!r} is not a constant of type {vtype} (at {user_line()})")
@@ -172,8 +172,9 @@ def check_masks(*values: Like) -> None:
     for value in values:
         if isinstance(value, (bool, np.bool_)):
             raise GraphError(
-                f"a mask or an image is needed, not the truth value {value!s}: comparisons such as x == y and x < y are masks of"
-                f" 1.0 and 0.0, while `is`, `in` and `not` compare objects when the graph is built (at {user_line()})"
+                f"a mask or an image is needed, not the truth value {value!s}: comparisons such as x == y and"
+                " x < y are masks of 1.0 and 0.0, while `is`, `in` and `not` compare objects when the graph"
+                f" is built (at {user_line()})"
             )
 
 
@@ -204,14 +205,15 @@ def _literal(value: Like, integer: bool, beside: Sequence[Variable] = (), matric
     if beside and array.size > 4 and array.shape not in {(3, 3), (4, 4)}:
         shapes = ", ".join(f"{v} of shape {v.as_given(np.broadcast_to(0.0, v.shape)).shape}" for v in beside)
         raise GraphError(
-            f"an array of shape {array.shape} does not fit {shapes}; resize or transpose one of them (at {user_line()})"
+            f"an array of shape {array.shape} does not fit {shapes}; resize or transpose one of them (at"
+            f" {user_line()})"
         )
     square = array.ndim == 2 and array.shape[0] == array.shape[1] and 2 <= len(array) <= 4
     if square and not matrices and not any(v.vtype.is_matrix for v in beside):
         n = len(array)
         raise GraphError(
-            f"an array of shape {array.shape} may be one MAT{n} or an image of {n}x{n} numbers here: write F.constant(values)"
-            f" for the matrix, Variable.of(values, FLOAT) for the image (at {user_line()})"
+            f"an array of shape {array.shape} may be one MAT{n} or an image of {n}x{n} numbers here: write"
+            f" F.constant(values) for the matrix, Variable.of(values, FLOAT) for the image (at {user_line()})"
         )
     return constant(array)
 

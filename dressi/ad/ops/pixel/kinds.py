@@ -145,8 +145,8 @@ class Bilinear(PixelFunction):
 # graph: the value is that of the former, the derivatives are those of the latter. In programs without second
 # derivatives nothing reads the ordinary graph, and simplification drops it.
 #
-#     distance to a line: d = |p - q(t)|, where d does not change with t to first order. The gradient by q with constant t
-#     is right. Its derivative with constant t is wrong, because the nearest point q moves along the line.
+#     distance to a line: d = |p - q(t)|, where d does not change with t to first order. The gradient by q
+#     with constant t is right; its derivative is wrong, because the nearest point q moves along the line.
 
 
 class Alias(PixelFunction):

@@ -138,8 +138,8 @@ def wrap_of(name: WrapName) -> Wrap | WrapByAxis:
         return WrapByAxis(WRAPS[name[0]], WRAPS[name[1]])
     if not isinstance(name, str) or name not in WRAPS:
         raise GraphError(
-            f"wrap is one of {', '.join(map(repr, WRAPS))}, or two of {', '.join(map(repr, AXIS_WRAPS))} for u and v,"
-            f" not {name!r}"
+            f"wrap is one of {', '.join(map(repr, WRAPS))}, or two of {', '.join(map(repr, AXIS_WRAPS))} for"
+            f" u and v, not {name!r}"
         )
     return WRAPS[name]
 
@@ -191,7 +191,8 @@ class LevelPlace(PixelFunction):
             # The widths in front of a level are a geometric series.
             first, below = self.layout[0][2], self.layout[-1][1]
             return (
-                f"{{ int k = clamp($0, 0, {len(self.layout) - 1}); int left = {first} - ({first} >> max(k - 1, 0));\n"
+                f"{{ int k = clamp($0, 0, {len(self.layout) - 1});"
+                f" int left = {first} - ({first} >> max(k - 1, 0));\n"
                 f"$y = ivec4(k > 0 ? ivec2(left, {below}) : ivec2(0), ivec2({first} >> k)); }}"
             )
         # A chain of choices: an array indexed at run time takes stack in every lane of a CPU driver.

@@ -157,7 +157,8 @@ def sample_cube(
         raise GraphError(f"filter is one of {', '.join(map(repr, FILTERS))}, not {filter!r}")
     if (level is None) == FILTERS[filter]:
         raise GraphError(
-            f"filter {filter!r} {'needs' if level is None else 'has no'} level=; it belongs to filter 'trilinear'"
+            f"filter {filter!r} {'needs' if level is None else 'has no'} level=; it belongs to filter"
+            " 'trilinear'"
         )
     face = cube_face(direction)
     uv = cube_uv(direction, face)
@@ -244,12 +245,13 @@ def sample_sphere(
     The value is continuous along every path but one that turns around a pole on the spot. The width is even,
     so that each texel of the first and last row has one opposite to it across the pole.
 
-    >>> sky = Variable(FLOAT, (4, 2), data=np.array([[[3.0, 3.0, 3.0, 3.0], [1.0, 1.0, 1.0, 1.0]]]))  # up, and down
+    >>> sky = Variable(FLOAT, (4, 2), data=[[[3.0, 3.0, 3.0, 3.0], [1.0, 1.0, 1.0, 1.0]]])  # up, and down
     >>> evaluate(F.sample_sphere(sky, (0.2, 1.0, 0.1), "nearest")).item()
     3.0
     """
     if texture.size[0] % 2 and texture.size[0] > 1:
         raise GraphError(
-            f"an equirectangular map has an even width, not {texture.size[0]}: use F.resize or resize the file"
+            f"an equirectangular map has an even width, not {texture.size[0]}: use F.resize or resize the"
+            " file"
         )
     return sample(texture, sphere_uv(direction), filter, "sphere", level=level)

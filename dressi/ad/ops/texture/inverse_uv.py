@@ -48,8 +48,8 @@ class GatherNumbered(Picks):
     def vjp(self, gy, i):
         if i == 0 and not self.inputs[0].vtype.is_int:
             raise self.fail(
-                "reads across tiles and has no transpose; sample with F.sample (gradient='exact' of texture_colour) for second"
-                " derivatives"
+                "reads across tiles and has no transpose; sample with F.sample (gradient='exact' of"
+                " texture_colour) for second derivatives"
             )
         return None
 

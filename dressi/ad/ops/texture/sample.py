@@ -90,7 +90,8 @@ def _check_filter(filter: str, given: dict[str, object]) -> None:
         if (value is None) == needed:
             (owner,) = (name for name, options in OPTIONS.items() if option in options)
             raise GraphError(
-                f"filter {filter!r} {'needs' if needed else 'has no'} {option}=; it belongs to filter {owner!r}"
+                f"filter {filter!r} {'needs' if needed else 'has no'} {option}=; it belongs to filter"
+                f" {owner!r}"
             )
 
 
@@ -169,8 +170,8 @@ def sample(
     1.5
     >>> evaluate(F.sample(texture, (0.25, 0.5), "trilinear", level=2.5)).item()
     2.5
-    >>> across, down = (0.5, 0.0), (0.0, 1.0)  # a pixel is four texels long and one high
-    >>> round(evaluate(F.sample(texture, (0.5, 0.5), "anisotropic", across=across, down=down, taps=4)).item(), 6)
+    >>> slopes = {"across": (0.5, 0.0), "down": (0.0, 1.0)}  # a pixel is four texels long and one high
+    >>> round(evaluate(F.sample(texture, (0.5, 0.5), "anisotropic", **slopes, taps=4)).item(), 6)
     3.5
     """
     (uv,) = operands(uv)
