@@ -59,9 +59,9 @@ def versions(f: Function) -> tuple[tuple[str, int, int], ...]:
     """(path, modification time, length) of each included file of the user, to notice that it was edited."""
     if not f.includes:
         return ()
-    found = []
+    files = []
     for name in included_files(f):
         if os.path.isabs(name):
             status = os.stat(name)
-            found.append((name, status.st_mtime_ns, status.st_size))
-    return tuple(found)
+            files.append((name, status.st_mtime_ns, status.st_size))
+    return tuple(files)

@@ -39,7 +39,6 @@ class Objective:
 
     @property
     def recorded(self) -> bool:
-        """Whether each step records the value of the loss."""
         return self.loss is not None and self.record
 
     def set_loss(self, loss: Variable | Energy | Sequence[Residual], record: bool) -> None:
@@ -119,7 +118,6 @@ class Objective:
 
     @property
     def solves(self) -> bool:
-        """Whether a step solves least squares."""
         return isinstance(self.optimizer, LeastSquares)
 
     @property
@@ -180,7 +178,6 @@ class Objective:
         return updates + [(v, new) for v, new in built.updates if owner(name_of[v]) not in still]
 
     def tree(self) -> dict[str, Variable]:
-        """Parameters and state by name."""
         return {v.name or f"parameter{k}": v for k, v in enumerate(self.parameters)} | self.state
 
 

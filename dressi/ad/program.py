@@ -101,17 +101,14 @@ class Procedure:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """What runs a program."""
         return tuple(part for part in self.sequence if isinstance(part, Part))
 
     @cached_property
     def copies(self) -> tuple[tuple[Variable, Variable], ...]:
-        """All pairs of leaves that are copied."""
         return tuple(pair for part in self.sequence if isinstance(part, Copies) for pair in part.pairs)
 
     @cached_property
     def updated(self) -> tuple[Variable, ...]:
-        """Leaves that get new values."""
         made = [leaf for part in self.parts for leaf in part.updated]
         return tuple(dict.fromkeys([*made, *(target for _, target in self.copies)]))
 

@@ -211,7 +211,8 @@ def _layered(nodes: list[Node], edges: list[Edge]) -> str:
         top += max(box[name][1] for name in layer) + 36
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{right:.0f}" height="{top:.0f}"'
-        f' viewBox="0 0 {right:.0f} {top:.0f}" style="max-width:100%;height:auto" font-family="monospace" font-size="11">',
+        f' viewBox="0 0 {right:.0f} {top:.0f}" style="max-width:100%;height:auto" font-family="monospace"'
+        ' font-size="11">',
         '<rect width="100%" height="100%" fill="white"/>',
     ]
     for a, b, fetched in edges:

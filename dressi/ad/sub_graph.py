@@ -40,7 +40,6 @@ class SubGraph:
 
     @cached_property
     def functions(self) -> tuple[Function, ...]:
-        """The Functions inside, producers first."""
         return tuple(topological_order(self.roots))
 
     @cached_property
@@ -86,12 +85,10 @@ class SubGraph:
 
     @cached_property
     def includes(self) -> tuple[str, ...]:
-        """The GLSL files that the Functions inside include."""
         return tuple(dict.fromkeys(name for f in self.functions for name in included_files(f)))
 
     @cached_property
     def operations(self) -> float:
-        """Operations of one evaluation."""
         return float(sum(f.operations * f.output.vtype.components for f in self.functions))
 
     def __eq__(self, other: object) -> bool:

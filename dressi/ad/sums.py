@@ -214,7 +214,8 @@ def accumulate(
     constant: a value that fades to zero towards the border of its triangle, computed from positions that it
     looks up, has the right derivative by these. Raises GraphError.
 
-    >>> position = Variable.of(2 * [[-1.0, -1, 0, 1], [1, -1, 0, 1], [-1, 1, 0, 1]], VEC4)  # half of the image, twice
+    >>> half = [[-1.0, -1, 0, 1], [1, -1, 0, 1], [-1, 1, 0, 1]]  # of the image
+    >>> position = Variable.of(2 * half, VEC4)
     >>> alpha = Variable.of([0.25, 0.5], FLOAT)
     >>> both = F.accumulate(position, size=(4, 3), value=lambda face, depth: F.lookup(alpha, face))
     >>> evaluate(both)[0].tolist()
@@ -308,7 +309,6 @@ class Inside:
         self.roots = [read(v, Access.SAME_PIXEL) for v in graph.roots]
 
     def over_fragments(self, like: Variable) -> Variable:
-        """A leaf of that type over the domain of the fragments."""
         return Variable(like.vtype, self.f.size, self.f.batch, name=like.name)
 
     def _table(self, k: int) -> Variable:

@@ -50,17 +50,14 @@ class Domain(NamedTuple):
 
     @property
     def batch(self) -> int:
-        """The number of images."""
         return self.tiles // self.channels
 
     @property
     def area(self) -> int:
-        """Texels of a tile."""
         return self.size[0] * self.size[1]
 
     @property
     def texels(self) -> int:
-        """Texels of all tiles together."""
         return self.area * self.tiles
 
     def __str__(self) -> str:
@@ -159,7 +156,6 @@ def vector_type(components: int, *, integer: bool = False) -> VType:
 
 
 def matrix_type(order: int) -> VType:
-    """MAT2, MAT3 or MAT4."""
     return (MAT2, MAT3, MAT4)[order - 2]
 
 

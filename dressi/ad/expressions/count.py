@@ -100,7 +100,6 @@ class Operations:
 
     @property
     def total(self) -> int:
-        """Everything, each as one."""
         return self.adds + self.multiplies + self.divides + sum(self.calls.values())
 
     def cost(self, product_cost: float = 1.0) -> float:

@@ -107,7 +107,6 @@ def _regrouped(steps: Steps, uses: Sequence[int], terms: Sequence[int], place: i
 
 
 def _without(steps: Steps, n: int, factor: int, more: Sequence[int] = ()) -> int:
-    """A product without one of its factors, times more."""
     factors = list(steps.factors(n))
     factors.remove(factor)
     factors += more

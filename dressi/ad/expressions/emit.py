@@ -20,7 +20,6 @@ __all__ = ["source"]
 
 
 def _mask(c: str, numpy: str | None = None) -> tuple[str, str]:
-    """1 where a condition holds, else 0."""
     return f"({c} ? 1.0 : 0.0)", f"np.where({numpy or c}, 1.0, 0.0)"
 
 
@@ -94,7 +93,8 @@ LANGUAGES = {
     ),
     "numpy": _Language(
         1, "import numpy as np\n\n\ndef {name}({parameters}):\n    out = [0.0] * {count}",
-        "{}", "", "    {0} = {1}", "    out[{0}] = {1}", "    return out", " ".join([*keyword.kwlist, "np out"]),
+        "{}", "", "    {0} = {1}", "    out[{0}] = {1}", "    return out",
+        " ".join([*keyword.kwlist, "np out"]),
     ),
     "glsl": _Language(
         2, "void {name}({parameters}) {{",
@@ -197,7 +197,6 @@ class _Body:
                 self.lines.append(to.declare.format(self._text[n], self._expression(n)))
 
     def term(self, m: int) -> str:
-        """A value or its negative."""
         return self._text[m] if m >= 0 else f"-{self._text[-m]}"
 
     def _expression(self, n: int) -> str:

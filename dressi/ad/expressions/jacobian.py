@@ -217,7 +217,6 @@ class Writer:
             self.made[n] = self._value(n)
 
     def roots(self) -> list[Variable]:
-        """The scalars that the steps compute."""
         return [self._term(r) if r else constant(0.0) for r in self.steps.roots]
 
     def _term(self, m: int) -> Variable:

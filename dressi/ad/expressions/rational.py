@@ -48,12 +48,10 @@ def reduced(above: int, below: int) -> Rational:
 
 
 def parts(c: Rational) -> tuple[int, int]:
-    """Numerator and denominator."""
     return (c, 1) if type(c) is int else c  # type: ignore[return-value]
 
 
 def plus(a: Rational, b: Rational) -> Rational:
-    """a + b."""
     if type(a) is int and type(b) is int:
         return a + b
     (above, below), (more, less) = parts(a), parts(b)
@@ -61,7 +59,6 @@ def plus(a: Rational, b: Rational) -> Rational:
 
 
 def times(a: Rational, b: Rational) -> Rational:
-    """a b."""
     if type(a) is int:
         if type(b) is int:
             return a * b
@@ -75,7 +72,6 @@ def times(a: Rational, b: Rational) -> Rational:
 
 
 def quotient(a: Rational, b: Rational) -> Rational:
-    """a / b."""
     if type(b) is int:
         if b == 1 or b == -1:
             return a if b == 1 else -a
@@ -99,7 +95,6 @@ def to_power(c: Rational, power: int) -> Rational:
 
 @lru_cache(maxsize=1 << 12)
 def of_float(value: float) -> Rational:
-    """The number that a float is."""
     return reduced(*value.as_integer_ratio())
 
 
@@ -144,8 +139,8 @@ def rounded(c: Rational) -> Rational:
 
 PRIME = 2**521 - 1
 SMALL = 0x1921FB54442D185D
-"""Inverses modulo a number of one machine word are ten times faster. The digits are those of pi / 2, no sum of a few powers of two: 2^28
-- 2^-33, a difference of two floats, would be zero modulo 2^61 - 1."""
+"""Inverses modulo a number of one machine word are ten times faster. The digits are those of pi / 2, no sum
+of a few powers of two: 2^28 - 2^-33, a difference of two floats, would be zero modulo 2^61 - 1."""
 _LARGEST = 1 << 240
 """Numerator and denominator of a ratio that is recognised. One that is longer is taken for another with a
 probability of _LARGEST^2 / PRIME."""
@@ -173,7 +168,6 @@ class Sample(NamedTuple):
         return self.x << 61 | self.y
 
     def values(self, factor: Rational) -> tuple[int, int, int]:
-        """Those of a multiple."""
         a = modulo(factor) * self.a % SMALL
         return a, a * self.x % SMALL, a * self.y % SMALL
 
@@ -196,7 +190,6 @@ def _of_denominator(denominator: int, prime: int) -> int:
 
 
 def sum_of(terms: Iterable[tuple[Rational, Sample]]) -> Sample:
-    """The sum of multiples of samples."""
     a = b = c = 0
     for factor, (v, x, y) in terms:
         v = (factor if type(factor) is int else modulo(factor)) * v % SMALL
@@ -206,7 +199,6 @@ def sum_of(terms: Iterable[tuple[Rational, Sample]]) -> Sample:
 
 
 def product_of(factors: Sequence[Sample]) -> Sample:
-    """The product of samples."""
     a, x, y = factors[0]
     for u, v, w in factors[1:]:
         a, x, y = a * u % SMALL, x * v % SMALL, y * w % SMALL
@@ -249,7 +241,6 @@ def on_circle(angle: tuple[int, int, int]) -> tuple[Sample, Sample]:
 
 
 def on_long_circle(angle: tuple[int, int, int]) -> tuple[int, int]:
-    """The sine and the cosine modulo PRIME."""
     u = drawn_long("angle", angle)
     below = inverse(1 + u * u, PRIME)
     return 2 * u * below % PRIME, (1 - u * u) * below % PRIME

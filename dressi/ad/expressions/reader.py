@@ -28,7 +28,7 @@ from ..types import Access
 from .table import Scaled, Table
 
 Components = tuple[Scaled, ...]
-"""Those of a value of one texel, of a matrix row by row."""
+"""The components of a value of one texel, those of a matrix row by row."""
 
 
 class Value:
@@ -76,7 +76,6 @@ def _matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _determinant(m: np.ndarray) -> np.ndarray:
-    """By the first row."""
     if m.shape[-1] == 1:
         return m[..., 0, 0]
     terms = [m[..., 0, j] * _determinant(_minor(m, 0, j)) for j in range(m.shape[-1])]
@@ -93,11 +92,11 @@ def _minor(m: np.ndarray, i: int, j: int) -> np.ndarray:
 def _inverse(m: np.ndarray) -> np.ndarray:
     """The transposed cofactors over the determinant."""
     n, below = m.shape[-1], 1.0 / _determinant(m)
-    found = np.empty(m.shape, object)
+    inverse = np.empty(m.shape, object)
     for i, j in np.ndindex(n, n):
         cofactor = _determinant(_minor(m, j, i)) * below
-        found[..., i, j] = -cofactor if (i + j) % 2 else cofactor
-    return found
+        inverse[..., i, j] = -cofactor if (i + j) % 2 else cofactor
+    return inverse
 
 
 ALGEBRA: dict[type[Function], Callable[..., Any]] = {
@@ -157,23 +156,22 @@ class Reader:
     def __init__(self, table: Table, given: Iterable[Variable] = ()):
         self.table = table
         self.leaves: dict[Variable, Components] = {}
-        self.known: dict[Variable, Components] = {}
-        """Of each Variable that was read."""
+        self.known: dict[Variable, Components] = {}  # all that were read
         for v in given:
             self._symbol(v)
 
     def put(self, known: Mapping[Variable, Components]) -> None:
-        """What Variables are, whatever made them."""
+        """Declares what Variables are, whatever made them."""
         self.known.update(known)
 
     def read(self, variables: Iterable[Variable]) -> list[Components]:
-        """Of each Variable its components."""
         variables = list(variables)
         self.run(self.order(variables))
         return [self.known[v] for v in variables]
 
     def order(self, variables: Iterable[Variable]) -> list[tuple[Variable, Function | None]]:
-        """What is to be read for the Variables, each with what makes it: symbols, None, first."""
+        """What must be read for the Variables, each with its creator: first symbols, whose creator is
+        None."""
         made: dict[Variable, Function | None] = {}
 
         def makers(v: Variable) -> Sequence[Variable]:
@@ -217,8 +215,8 @@ class Reader:
             if isinstance(f, Pointwise):
                 shapes = [shape or (1,) * len(vtype.shape) for shape in shapes]
             lifted = [self._values(x, shape) for x, shape in zip(inputs, shapes, strict=True)]
-            found = np.broadcast_to(np.asarray(algebra(f, *lifted), object), (1, 1, 1, *vtype.shape))
-            return tuple([self._scaled(x) for x in found.ravel()])
+            values = np.broadcast_to(np.asarray(algebra(f, *lifted), object), (1, 1, 1, *vtype.shape))
+            return tuple([self._scaled(x) for x in values.ravel()])
         if kind in ORDINARY or isinstance(f, Whole):
             formals, root = ordinary(f)
             inner = Reader(table)
@@ -236,9 +234,9 @@ class Reader:
         return tuple([table.call((kind, f.attributes), x) for x in rows])
 
     def _values(self, x: Components, shape: tuple[int, ...]) -> np.ndarray:
-        found = np.empty(len(x), object)
-        found[:] = [Value(self.table, item) for item in x]
-        return found.reshape(1, 1, 1, *shape)
+        values = np.empty(len(x), object)
+        values[:] = [Value(self.table, item) for item in x]
+        return values.reshape(1, 1, 1, *shape)
 
     def _scaled(self, x: Any) -> Scaled:
         return x.at if isinstance(x, Value) else self.table.constant(float(x))
@@ -247,13 +245,13 @@ class Reader:
 def floats(given: Variable | Iterable[Variable], of: str, role: str) -> list[Variable]:
     """One Variable or several as a list. Raises GraphError, with their role, unless they are floats."""
     several = isinstance(given, Iterable) and not isinstance(given, Variable)
-    found: list[Any] = list(given) if several else [given]
-    if not found:
+    variables: list[Any] = list(given) if several else [given]
+    if not variables:
         raise GraphError(f"{of} has no {role}: give one float Variable or more")
-    for x in found:
+    for x in variables:
         if not isinstance(x, Variable) or x.vtype.is_int:
             raise GraphError(f"each {role} of {of} is a float Variable, not {x!r}")
-    return found
+    return variables
 
 
 def readable(f: Function) -> bool:

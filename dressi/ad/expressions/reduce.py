@@ -75,8 +75,8 @@ def _like_terms(steps: Steps, terms: Sequence[int]) -> Sequence[int]:
 
 def _without_numbers(steps: Steps, n: int) -> tuple[int, ...]:
     """The factors of a value in order, without constants; of a constant itself."""
-    found = tuple(sorted([k for k in steps.factors(n) if steps.kinds[k] != NUMBER]))
-    return found or (n,)
+    factors = tuple(sorted([k for k in steps.factors(n) if steps.kinds[k] != NUMBER]))
+    return factors or (n,)
 
 
 def join_numbers(steps: Steps, kind: int, terms: Sequence[int]) -> Sequence[int]:
@@ -180,12 +180,12 @@ def _with_common_factors(steps: Steps, uses: np.ndarray, order: Sequence[int]) -
 
 def _repeats(steps: Steps, uses: Sequence[int], operands: Sequence[int]) -> bool:
     """Whether two terms may have a factor in common."""
-    found, kinds, inner = set[int](), steps.kinds, steps.operands
+    seen, kinds, inner = set[int](), steps.kinds, steps.operands
     for m in operands:
         factors = inner[m] if kinds[m] == PRODUCT and uses[m] <= len(operands) else (m,)
-        if not found.isdisjoint(factors):
+        if not seen.isdisjoint(factors):
             return True
-        found.update(factors)
+        seen.update(factors)
     return False
 
 
@@ -337,19 +337,19 @@ class _Bags(dict[int, dict[int, int]]):
 
     def __missing__(self, n: int) -> dict[int, int]:
         terms = self.steps.terms[n]
-        found = dict.fromkeys(terms, 1)
-        if len(found) < len(terms):
-            found = dict(Counter(terms))
-        self[n] = found
-        return found
+        counts = dict.fromkeys(terms, 1)
+        if len(counts) < len(terms):
+            counts = dict(Counter(terms))
+        self[n] = counts
+        return counts
 
 
 class _Users(dict[Pair, set[int]]):
     """{pair: sums (products) with it}: pairs that several have, or one may have twice; others on request."""
 
-    def __init__(self, steps: Steps, found: Sequence[int]):
+    def __init__(self, steps: Steps, asked: Sequence[int]):
         self.span = len(steps)
-        owners, terms = steps.reads(found)
+        owners, terms = steps.reads(asked)
         operands = np.abs(terms)
         several = np.bincount(operands)[operands] > 1  # what is read once is in no pair that occurs twice
         owners, terms, operands = owners[several], terms[several], operands[several]
@@ -382,17 +382,17 @@ class _Users(dict[Pair, set[int]]):
     def __missing__(self, pair: Pair) -> set[int]:
         a, sign, b = pair
         once = self.once.get(self._number(a, sign > 0, b)) if b < self.span else None
-        found = self[pair] = set() if once is None else {once}
-        return found
+        users = self[pair] = set() if once is None else {once}
+        return users
 
 
 def _pairs(bag: Mapping[int, int]) -> list[Pair]:
     """Unordered pairs of the terms of a sum (product), with the sign of the first positive."""
     items = sorted(bag, key=abs)
-    found = [(abs(m), 1, abs(m)) for m, times in bag.items() if times > 1]
+    pairs = [(abs(m), 1, abs(m)) for m, times in bag.items() if times > 1]
     for i, m in enumerate(items[:-1]):
-        found += [(abs(m), 1 if (m > 0) == (k > 0) else -1, abs(k)) for k in items[i + 1 :]]
-    return found
+        pairs += [(abs(m), 1 if (m > 0) == (k > 0) else -1, abs(k)) for k in items[i + 1 :]]
+    return pairs
 
 
 def _times(bag: Mapping[int, int], a: int, b: int) -> int:
@@ -463,10 +463,10 @@ def _negative(steps: Steps, order: Sequence[int], numbers: dict[int, int]) -> se
     kinds, operands = steps.kinds, steps.operands
     wishes = [0] * len(steps)
     through = defaultdict[int, list[int]](list)
-    """Of each value the readers that hand on a wish, negative where they change its sign."""
+    """By value: the readers that hand on a wish, negative if they change its sign."""
     for r in dict.fromkeys(steps.roots):
         wishes[abs(r)] += 1 if r > 0 else -1
-    found = set[int]()
+    negative = set[int]()
     for n in reversed(order):
         kind = kinds[n]
         if kind < SUM:
@@ -474,19 +474,19 @@ def _negative(steps: Steps, order: Sequence[int], numbers: dict[int, int]) -> se
         for reader in through.pop(n, ()):
             sign = 1 if reader > 0 else -1
             for m in operands[abs(reader)]:
-                sign *= -1 if m != n and m in found else 1
+                sign *= -1 if m != n and m in negative else 1
             wishes[n] += sign * wishes[abs(reader)]
         wish = wishes[n]
         if kind == SUM or n in numbers:
             if wish < 0:
-                found.add(n)
+                negative.add(n)
         elif kind == CALL and not _is_odd(steps, n):
             for m in steps.terms[n]:
                 wishes[abs(m)] += 1 if m > 0 else -1
         elif wish:
             for m in steps.terms[n]:
                 through[abs(m)].append(n if m > 0 else -n)
-    return found
+    return negative
 
 
 def _is_odd(steps: Steps, n: int) -> bool:

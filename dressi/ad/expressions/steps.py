@@ -39,7 +39,7 @@ class Steps:
         self.fresh = set[int]()
         """Values that were made or changed since ``unify`` compared them."""
         self.keys: dict[int, Any] = {}
-        """Of values that were compared, what is equal for equal values."""
+        """Keys of compared values, equal for equal values."""
         self.first: dict[Any, int] = {}
         """By key, the first value that had it."""
         self._numbers: dict[Rational, int] = {0: 0}
@@ -48,7 +48,6 @@ class Steps:
         return len(self.kinds)
 
     def add(self, kind: int, terms: Sequence[int] = (), of: Hashable = None) -> int:
-        """The number of a new value."""
         n = len(self.kinds)
         self.fresh.add(n)
         self.kinds.append(kind)
@@ -60,20 +59,19 @@ class Steps:
 
     def number(self, value: Rational) -> int:
         """The value that is this constant; a new one if there is none."""
-        found = self._numbers.get(value)
-        if found is None:
-            found = self._numbers[value] = self.add(NUMBER, of=value)
-        return found
+        known = self._numbers.get(value)
+        if known is None:
+            known = self._numbers[value] = self.add(NUMBER, of=value)
+        return known
 
     def put(self, n: int, kind: int, terms: Sequence[int]) -> None:
-        """Makes a value something else, of which nothing but its terms is known."""
         self.fresh.add(n)
         self.kinds[n], self.terms[n] = kind, terms
         self.rows.change(n)
         self.operands[n] = terms if kind == PRODUCT else _unsigned(terms)
 
     def factors(self, n: int) -> Sequence[int]:
-        """Those of a product; the value itself if it is none."""
+        """The factors of a product; the value itself if it is none."""
         return self.operands[n] if self.kinds[n] == PRODUCT else (n,)
 
     def order(self) -> list[int]:
@@ -95,12 +93,11 @@ class Steps:
 
     def places(self, order: Sequence[int]) -> list[int]:
         """Where in an order each value is; -1 for those that are not."""
-        found = np.full(len(self), -1)
-        found[np.asarray(order, int)] = np.arange(len(order))
-        return found.tolist()
+        places = np.full(len(self), -1)
+        places[np.asarray(order, int)] = np.arange(len(order))
+        return places.tolist()
 
     def uses(self, order: Sequence[int]) -> list[int]:
-        """How often each value is read."""
         return self.uses_of(self.reads(order)[1]).tolist()
 
     def uses_of(self, terms: np.ndarray) -> np.ndarray:
@@ -108,7 +105,6 @@ class Steps:
         return np.bincount(np.abs(np.append(terms, np.array(self.roots, int))), minlength=len(self))
 
     def kind_of(self, values: np.ndarray) -> np.ndarray:
-        """The kind of each of the values."""
         return np.frombuffer(bytes(self.kinds), np.uint8)[values]
 
     def reads(self, values: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -128,9 +124,6 @@ def _unsigned(terms: Sequence[int]) -> Sequence[int]:
 
 
 def _most(votes: Sequence[Rational]) -> Rational:
-    """The first of those that occur most often."""
-    if len(votes) == 1:
-        return votes[0]
     if votes.count(votes[0]) == len(votes):
         return votes[0]
     counts = Counter(votes)
@@ -150,7 +143,7 @@ class Lowering:
         self._at: dict[int, tuple[Rational, int]] = {}
         """Entry -> (c, value): the value is c times the entry. c may be negative."""
         self._terms: dict[int, Sequence[tuple[Rational, int]]] = {}
-        """Of sums that are wanted at a scale: their terms at it."""
+        """Sums that are wanted at a scale: their terms at it."""
         self._product: dict[tuple[int, ...], int] = {}
         self._inverse: dict[int, int] = {}
         self._below = defaultdict[int, set[int]](set)
@@ -167,22 +160,19 @@ class Lowering:
 
     def _wanted(self, roots: Sequence[Scaled], order: Sequence[int]) -> dict[int, Rational]:
         """The size of the factor with which sums, Functions and roots read each entry most often."""
-        votes: dict[int, list[Rational]] = {}
-        found: dict[int, Rational] = {}
+        votes = defaultdict[int, list[Rational]](list)
+        wanted: dict[int, Rational] = {}
 
         def vote(terms: Sequence[tuple[Rational, int]]) -> None:
             for factor, entry in terms:
                 if factor and entry != ONE:
-                    if entry in votes:
-                        votes[entry].append(abs(factor))
-                    else:
-                        votes[entry] = [abs(factor)]
+                    votes[entry].append(abs(factor))
 
         vote(roots)
         for entry in reversed(order):
             scale = None
             if entry in votes:
-                scale = found[entry] = _most(votes.pop(entry))
+                scale = wanted[entry] = _most(votes.pop(entry))
             form = self.table.forms[entry]
             if type(form) is Sum and scale is not None:
                 terms = form.terms
@@ -196,7 +186,7 @@ class Lowering:
                 for n, power in form.factors:
                     if power < 0:
                         self._below[n].add(power)
-        return found
+        return wanted
 
     def _of(self, factor: Rational, entry: int) -> int:
         """The term that is a multiple of an entry."""
@@ -286,7 +276,6 @@ class Rows:
         self._starts, self._lengths, self._items = (np.empty(0, int) for _ in range(3))
 
     def change(self, n: int) -> None:
-        """Row n is another."""
         if n < len(self._starts):
             self._changed.append(n)
 

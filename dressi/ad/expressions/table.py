@@ -102,12 +102,10 @@ CIRCLE = (Sin, Cos)
 
 
 def kind_of(function: Any) -> Any:
-    """The class of a Function of a Call."""
     return function[0] if isinstance(function, tuple) else function
 
 
 def children(form: Form) -> list[int]:
-    """The entries that a form is made of."""
     if type(form) is Product:
         return [n for n, _ in form.factors]
     if type(form) is Sum:
@@ -136,33 +134,29 @@ class Table:
         self._of_form: dict[Hashable, Scaled] = {}
         """By forms, sums apart: terms of a sum may be equal to the factors of a product."""
         self._of_sum: dict[Hashable, Scaled] = {}
-        self._roots: dict[int, tuple[Scaled, ...]] = {}
-        """Of entries that are square roots, of what."""
+        self._roots: dict[int, tuple[Scaled, ...]] = {}  # entry that is a square root -> its argument
         self._with_roots = set[int]()
-        """These, and products that hold them: their squares are simpler."""
+        """Square roots, and products that hold them: their squares are simpler."""
         self._of_direction: dict[int, int] = {self.samples[ONE].direction: ONE}
 
     def __len__(self) -> int:
         return len(self.forms)
 
     def constant(self, value: float) -> Scaled:
-        """A finite number."""
         return Scaled(of_float(value), ONE)
 
     def symbol(self, of: Hashable) -> Scaled:
-        """The value that is given by this name."""
         form = Symbol(of)
         known = self._of_form.get(form)
         return known or self._add(self._of_form, form, drawn("symbol", len(self)))
 
     def sum(self, parts: Iterable[Scaled]) -> Scaled:
-        """The sum of the parts."""
-        found: dict[int, Rational] = {}
+        factors: dict[int, Rational] = {}
         for factor, entry in parts:
-            found[entry] = plus(found[entry], factor) if entry in found else factor
+            factors[entry] = plus(factors[entry], factor) if entry in factors else factor
         terms = [
             (factor if type(factor) is int and -RANGE < factor < RANGE else rounded(factor), entry)
-            for entry, factor in sorted(found.items())
+            for entry, factor in sorted(factors.items())
             if factor
         ]
         if not terms:
@@ -181,7 +175,6 @@ class Table:
         return self._in_range(known, leading)
 
     def multiplied(self, x: Scaled, y: Scaled) -> Scaled:
-        """x y."""
         (factor, a), (other, b) = x, y
         if not (factor and other):
             return ZERO
@@ -325,7 +318,6 @@ class Table:
         return x
 
     def _values(self, call: Call) -> list[tuple[int, int, int]]:
-        """Of the arguments."""
         return [self.samples[n].values(c) for c, n in call.arguments]
 
     def order(self, roots: Iterable[int]) -> list[int]:
@@ -399,8 +391,7 @@ class Multiples:
 
     def __init__(self, forms: Sequence[Form], samples: Sequence[Sample]):
         self.forms, self.samples = forms, samples
-        self._known: dict[int, int] = {}
-        """Of entries that were evaluated with everything below them."""
+        self._known: dict[int, int] = {}  # values of entries that were evaluated with everything below them
 
     def ratio(self, form: Form, entry: int) -> Rational | None:
         """The number that a form is of an entry of the same direction; None if it is too long."""
@@ -411,7 +402,6 @@ class Multiples:
         return to_rational(self._quotient(form, entry, self._known))
 
     def _drawn(self, form: Form, entry: int, draw: int) -> dict[int, int]:
-        """Values of what lies below LEVELS."""
         inside, below = set[int](), {*children(form), entry}
         for _ in range(LEVELS):
             inside |= below
@@ -430,7 +420,6 @@ class Multiples:
         return self._value(len(self.forms), form, known) * inverse(known[entry], PRIME) % PRIME
 
     def _value(self, entry: int, form: Form, known: dict[int, int]) -> int:
-        """The value of a form modulo PRIME, from those that it is made of."""
         match form:
             case Symbol():
                 return drawn_long("symbol", entry)

@@ -144,7 +144,6 @@ class Notation:
         self.fail(f"is written with the names of operands, not as for einsum: {same!r}")
 
     def fail(self, reason: str) -> NoReturn:
-        """Raises GraphError with the expression and the line of the user."""
         raise GraphError(f"contract({self.text!r}): it {reason} (at {self.where})")
 
     # ---- the body
@@ -215,7 +214,6 @@ class Notation:
         return tuple(a for a, _ in terms)
 
     def _index(self, node: ast.expr) -> Index:
-        """An index as an affine function of axes."""
         match node:
             case ast.Constant(value=int() as number) if not isinstance(number, bool):
                 return Index((), number)
@@ -362,7 +360,6 @@ class Contraction:
                 yield k, s, i, extent
 
     def _alone(self, given: Mapping[str, int]) -> None:
-        """Extents of the axes that index an image alone."""
         for k, s, index, extent in self._reads():
             axis = index.alone
             if axis is None or axis in given:

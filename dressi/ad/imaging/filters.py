@@ -45,7 +45,8 @@ def gaussian_blur(x: Variable, sigma: float, border: str | None = "clamp", *, re
     ``reach`` sigma and sums to 1. border: as for ``correlate``. The result has type and domain of x, or
     without a border what lies inside. Differentiable in x. Raises GraphError.
 
-    >>> (100 * evaluate(F.gaussian_blur(Variable.of([[0.0, 0.0, 1.0, 0.0, 0.0]]), 0.8))).round().ravel().tolist()
+    >>> point = Variable.of([[0.0, 0.0, 1.0, 0.0, 0.0]])
+    >>> (100 * evaluate(F.gaussian_blur(point, 0.8))).round().ravel().tolist()
     [2.0, 23.0, 50.0, 23.0, 2.0]
     """
     if not sigma > 0 or not reach > 0:

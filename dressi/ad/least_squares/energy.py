@@ -214,7 +214,8 @@ def linearized(y: Variable, inputs: Variable | Sequence[Variable]) -> Variable:
     >>> x = Variable.of([1.0, 2.0, 4.0, 7.0, 11.0], name="x")
     >>> step = x - F.shift(x, 1, 0)
     >>> jacobian = least_squares.Jacobian([least_squares.linearized(F.square(F.square(step)), step)], [x])
-    >>> evaluate(jacobian.forward([F.to_float(F.pixel_coordinates(x.size).x)])[0]).tolist()  # 4 step^3, times 1
+    >>> ramp = F.to_float(F.pixel_coordinates(x.size).x)
+    >>> evaluate(jacobian.forward([ramp])[0]).tolist()  # 4 step^3, times 1
     [0.0, 4.0, 32.0, 108.0, 256.0]
     """
     inputs = [inputs] if isinstance(inputs, Variable) else list(inputs)

@@ -225,11 +225,9 @@ class Solve:
 
     @cached_property
     def system(self) -> Normal:
-        """The system of this step, over the state leaves."""
         return self._normal(self.cg.diagonal, {name: self.state[name] for name in self.kept})
 
     def parts(self, record: Updates) -> list[Part]:
-        """Linearize, and solve the linear system."""
         cg, j = self.cg, self.jacobian
         if self.drawn and self.numbers <= direct.MOST:
             return [self._direct(record)]
@@ -320,7 +318,6 @@ class Solve:
         return self.part("probe", updates, count, gate=self.running)
 
     def part(self, name: str, updates: Updates, times: int = 1, gate: Variable | None = None) -> Part:
-        """A simplified Program with a name."""
         program = Program({}, tuple(updates))
         program.check()
         return Part(name, simplify(program), times, gate)
@@ -357,7 +354,6 @@ class Solve:
 
 
 def rasters(residuals: Sequence[Variable]) -> list[RasterFunction]:
-    """What the residuals rasterize, in topological order."""
     return [f for f in topological_order(residuals) if isinstance(f, RasterFunction)]
 
 
@@ -449,15 +445,16 @@ class LevenbergMarquardt(LeastSquares):
     model says. The radius then grows by up to 3 times; otherwise it shrinks by 2, 4, 8, ... (Madsen, Nielsen
     and Tingleff; constants of Ceres). A step that would make the cost infinite or NaN is not taken.
 
-    iterations: of conjugate gradients at most. tolerance: they end when one lowers the model by less than tolerance / k of
-    what all k did. function_tolerance: a problem has converged when a step changes its cost by less than this part; further
-    steps do nothing until a leaf is sent. radius: at first, > 0. independent: each image of the batch is a problem of its
-    own, with its own radius and end. reset: every so many iterations the residual is computed anew; 0: never. forcing: a
-    linear solve also ends when its residual, in the norm of the preconditioner, is below this part of what it was; 0: never.
-    preconditioner: ``least_squares.Multilevel()`` for images and lists, ``least_squares.Jacobi()`` or ``BlockJacobi()``;
-    None: plain conjugate gradients.
-    counter: of the steps, from ``optim.clock()``, for residuals whose weights follow a schedule; then set function_tolerance
-    to 0, since a converged problem does not look at its weights again. Raises GraphError.
+    iterations: the most of conjugate gradients. tolerance: they end when one lowers the model by less than
+    tolerance / k of what all k did. function_tolerance: a problem has converged when a step changes its cost
+    by less than this part; further steps do nothing until a leaf is sent. radius: the first one, > 0.
+    independent: each image of the batch is a problem of its own, with its own radius and end. reset: the
+    period at which the residual is computed anew; 0: never. forcing: a linear solve also ends when its
+    residual, in the norm of the preconditioner, is below this part of the first one; 0: never.
+    preconditioner: ``least_squares.Multilevel()`` for images and lists, ``least_squares.Jacobi()`` or
+    ``BlockJacobi()``; None: plain conjugate gradients. counter: counts the steps, from ``optim.clock()``, for
+    residuals whose weights follow a schedule; then set function_tolerance to 0, since a converged problem
+    does not look at its weights again. Raises GraphError.
 
     >>> x = Variable.of([0.0, 0.0, 0.0, 0.0, 0.0], name="x")
     >>> with DressiAD() as ad:

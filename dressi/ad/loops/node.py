@@ -115,8 +115,8 @@ class Reversed(LoopFunction):
         return (Looped, self.loop, self.inputs[: len(self.loop.body.formals)])
 
     def evaluate(self, at, *x):
-        found = self.loop.gradients(x, self.wanted, x[len(self.loop.body.formals) :])
-        return fetch(found[self.number].reshape(self.output.tiled), at)
+        slopes = self.loop.gradients(x, self.wanted, x[len(self.loop.body.formals) :])
+        return fetch(slopes[self.number].reshape(self.output.tiled), at)
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,8 @@ class Pulled:
         if isinstance(function, Reversed):
             inputs = _apart(inputs)
             made = written_out([f.rebuild(*inputs).output for f in gradients])
-            found = _gradients(made, list(gradients.values()), [inputs[i] for i in wanted], inputs)
-            return dict(zip(wanted, found, strict=True))
+            slopes = _gradients(made, list(gradients.values()), [inputs[i] for i in wanted], inputs)
+            return dict(zip(wanted, slopes, strict=True))
         given = {f.number: g for f, g in gradients.items()}
         seeds_of = [given[k] if k in given else zeros_like(inputs[k]) for k in loop.floats]
         captured = tuple(i for i in wanted if i >= loop.width)
@@ -272,7 +272,6 @@ class Loop:
 
     @property
     def width(self) -> int:
-        """The number of states."""
         return len(self.body.roots)
 
     @cached_property
@@ -332,7 +331,6 @@ class Loop:
 
 
 def formal(x: Variable) -> Variable:
-    """A leaf that stands for a value."""
     return Variable(x.vtype, x.size, x.batch, channels=x.channels, count=x.count)
 
 

@@ -27,7 +27,6 @@ from .node import LoopFunction, Reversed, Segment, formal, written_out
 
 
 def has_loops(program: Program) -> bool:
-    """Whether a program has nodes of loops."""
     return any(isinstance(f, LoopFunction) for f in program.functions)
 
 
@@ -133,7 +132,6 @@ class _Layout:
         return simplify(Program(outputs, tuple((leaf, new[x]) for leaf, x in pairs)))
 
     def procedure(self) -> Procedure:
-        """All parts, in order."""
         parts: list[Part | Copies] = []
         for loop in self.loops.values():
             if isinstance(loop, Back):
@@ -220,7 +218,6 @@ class Run:
         return tuple(slot)
 
     def give(self, slot: Iterable[Variable]) -> None:
-        """Frees leaves that are not read any more."""
         for x in slot:
             if x not in self.node.inputs:
                 self._free.setdefault((x.vtype, x.domain), []).append(x)
@@ -285,7 +282,6 @@ class Back:
         return self.run.captured
 
     def start(self) -> Pairs:
-        """What the program before the gradient makes for it."""
         seeds = self.node.inputs[len(self.node.loop.body.formals) :]
         return [*zip(self.moving, seeds, strict=True), *((x, zeros_like(x)) for x in self.sums)]
 
@@ -419,8 +415,8 @@ class Schedule:
         return self.room == self._everything(self.count)
 
     def ahead(self, count: int, free: int) -> int:
-        """Of the last ``count`` iterations of a part, at least 2, from a kept state: how many run before the
-        next state is kept; 0: one, and what it leaves is kept as well. free: states that may be kept."""
+        """How many of the last ``count`` iterations of a part, at least 2, run from a kept state before the
+        next one is kept; 0: one, and what it leaves is kept as well. free: states that may be kept."""
         if free >= self._everything(count):
             return 0
         return int(_best(self.count, self.beside, min(free, MOST))[count])
@@ -447,9 +443,9 @@ def _best(count: int, beside: int, free: int) -> np.ndarray:
         behind, stored = rows[-1][0], rows[max(len(rows) - 1 - beside, 0)][0]
         runs, ahead = behind.copy(), np.zeros(count + 1, int)
         for n in range(2, count + 1):
-            found = np.arange(1, n) + behind[n - 1 : 0 : -1] + runs[1:n]
-            k = int(found.argmin())
-            runs[n], ahead[n] = found[k], k + 1
+            totals = np.arange(1, n) + behind[n - 1 : 0 : -1] + runs[1:n]
+            k = int(totals.argmin())
+            runs[n], ahead[n] = totals[k], k + 1
             if 1 + stored[n - 1] <= runs[n]:
                 runs[n], ahead[n] = 1 + stored[n - 1], 0
         rows.append((runs, ahead))

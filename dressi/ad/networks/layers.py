@@ -84,7 +84,6 @@ def linear(layer: Weights, x: Variable) -> Variable:
 
 
 def biased(layer: Weights, x: Variable, what: str) -> Variable:
-    """x with the bias of a layer, if it has one."""
     return x + of_channels(layer, "bias", x.channels, what) if "bias" in layer else x
 
 

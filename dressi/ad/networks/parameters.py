@@ -321,7 +321,8 @@ def convolution_init(
     size: rows and columns of the kernels. groups: independent parts of the channels. Other arguments as for
     ``linear_init``. Raises GraphError.
 
-    >>> {name: array.shape for name, array in networks.convolution_init(np.random.default_rng(0), 3, 8).items()}
+    >>> layer = networks.convolution_init(np.random.default_rng(0), 3, 8)
+    >>> {name: array.shape for name, array in layer.items()}
     {'weight': (8, 3, 3, 3), 'bias': (8,)}
     """
     if inputs % groups or outputs % groups:

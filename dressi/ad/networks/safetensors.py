@@ -17,8 +17,8 @@ from .parameters import flat
 __all__ = ["load_safetensors", "save_safetensors"]
 
 TYPES = {
-    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U64": "<u8", "U32": "<u4",
-    "U16": "<u2", "U8": "u1", "BOOL": "?",
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
 }  # fmt: skip
 BFLOAT = "BF16"
 LONGEST = 100_000_000  # bytes of a header, by the format
@@ -33,8 +33,9 @@ def load_safetensors(path: str | Path) -> dict[str, np.ndarray]:
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     networks.save_safetensors(pathlib.Path(folder) / "net.safetensors", {"layer": {"bias": np.ones(2, np.float32)}})
-    ...     networks.load_safetensors(pathlib.Path(folder) / "net.safetensors")
+    ...     file = pathlib.Path(folder) / "net.safetensors"
+    ...     networks.save_safetensors(file, {"layer": {"bias": np.ones(2, np.float32)}})
+    ...     networks.load_safetensors(file)
     {'layer.bias': array([1., 1.], dtype=float32)}
     """
     path = Path(path)

@@ -148,5 +148,4 @@ def _like(value: Variable, leaf: Variable) -> Variable:
 
 
 def clock_of(state: State) -> Variable:
-    """The step counter as FLOAT."""
     return F.to_float(state[STEP])

@@ -31,7 +31,6 @@ class Normal:
     coarse: Coarse | None = None
 
     def apply(self, p: Vector) -> list[Variable]:
-        """(J^T J + D) p."""
         q = self.product(p)
         if self.damping is None:
             return q
@@ -39,7 +38,6 @@ class Normal:
 
     @property
     def whole(self) -> list[Variable]:
-        """The diagonal of the system."""
         if self.damping is None:
             return self.diagonal
         return [m + d for m, d in zip(self.diagonal, self.damping, strict=True)]

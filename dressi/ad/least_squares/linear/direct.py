@@ -5,7 +5,8 @@ A system of a few unknowns (``solved``): all columns J e_k are computed at once,
 residuals are made of: one rendering serves J^T J and J^T r, where conjugate gradients would need one in each
 iteration. The matrix is factorised in one texel:
 
-    (J^T J + D) d = -J^T r,    S (J^T J + D) S = L P L^T,  S = diag(J^T J + D)^(-1/2),  L unit lower triangular, P diagonal.
+    (J^T J + D) d = -J^T r,    S (J^T J + D) S = L P L^T,    S = diag(J^T J + D)^(-1/2),
+    L unit lower triangular, P diagonal.
 """
 
 from __future__ import annotations

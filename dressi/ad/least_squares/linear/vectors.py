@@ -67,7 +67,6 @@ def inner(a: Variable, b: Variable) -> Variable:
 
 
 def squared_norm(r: Variable) -> Variable:
-    """|r|^2 at each texel, over all components: FLOAT."""
     return inner(r, r)
 
 
@@ -91,7 +90,6 @@ def texels_of(x: Variable, independent: bool) -> int:
 
 
 def numbers_of(x: Variable, independent: bool) -> int:
-    """How many numbers of one problem an unknown has."""
     return x.vtype.components * texels_of(x, independent)
 
 
