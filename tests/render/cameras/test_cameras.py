@@ -402,10 +402,8 @@ def test_the_logarithm_undoes_the_exponential():
         assert_allclose(found, expected, atol=1e-6)
     turn, shift = leaf(VEC3, TURNS[3]), leaf(VEC3, SHIFTS[3])
     rotation, translation = r.log_se3(r.exp_se3(turn, shift))
-    assert (
-        check_gradient(F.dot(rotation, (1.0, 2.0, 3.0)) + F.dot(translation, (3.0, -1.0, 2.0)), [turn, shift])
-        < 1e-6
-    )
+    total = F.dot(rotation, (1.0, 2.0, 3.0)) + F.dot(translation, (3.0, -1.0, 2.0))
+    assert check_gradient(total, [turn, shift]) < 1e-6
 
 
 def test_rigid_motions_compose_and_invert():
@@ -453,11 +451,7 @@ def test_arrays_broadcast_and_mix_with_variables():
 @pytest.mark.parametrize(
     "call, error, words",
     [
-        (
-            lambda: r.quaternion_to_matrix([1, 0, 0]),
-            InputError,
-            r"quaternion has shape \(..., 4\), not \(3,\)",
-        ),
+        (lambda: r.quaternion_to_matrix([1, 0, 0]), InputError, r"quaternion has shape \(..., 4\), not"),
         (lambda: r.axis_angle_to_matrix([1, np.nan, 0]), InputError, "NaN"),
         (lambda: r.axis_angle_to_matrix("abc"), InputError, "must be numbers"),
         (lambda: r.axis_angle_to_matrix(leaf(VEC4, QUATERNIONS)), GraphError, "rotation is a VEC3"),
@@ -474,12 +468,8 @@ def test_bad_arguments_are_named(call, error, words: str):
 def test_rotations_on_devices(run):
     found = run([function(*(leaf(*pair) for pair in given)) for function, given, _ in CASES.values()])
     for (name, (function, given, _)), values in zip(CASES.items(), found, strict=True):
-        assert_allclose(
-            values[:, 0, 0],
-            function(*(v for _, v in given)),
-            atol=2e-3 if "matrix_to" in name else 2e-5,
-            err_msg=name,
-        )
+        expected, error = function(*(v for _, v in given)), 2e-3 if "matrix_to" in name else 2e-5
+        assert_allclose(values[:, 0, 0], expected, atol=error, err_msg=name)
 
 
 R = Rotation.from_rotvec([0.3, -1.1, 0.4]).as_matrix()
@@ -488,10 +478,6 @@ VIEW = np.block([[R, T[:, None]], [np.zeros((1, 3)), 1]])
 WORLD = np.random.default_rng(0).uniform(-1, 1, (20, 3))
 CAMERA = WORLD @ R.T + T  # OpenCV: x right, y down, z forward
 SIZE = (64, 48)
-
-
-def convention_leaf(vtype, values) -> Variable:
-    return Variable(vtype, data=np.asarray(values, float)[None, None, None])
 
 
 def homogeneous(points: np.ndarray) -> np.ndarray:
@@ -533,15 +519,17 @@ PAIRS = {
 @pytest.mark.parametrize("name", PAIRS)
 def test_there_and_back_of_arrays_and_variables(name: str):
     out, back = PAIRS[name]
-    made = out(VIEW)
-    assert_allclose(back(*made) if isinstance(made, tuple) else back(made), VIEW, atol=1e-12)
-    view = convention_leaf(MAT4, VIEW)
-    made = out(view)
-    again = back(*made) if isinstance(made, tuple) else back(made)
+
+    def parts(view) -> tuple:
+        made = out(view)
+        return made if isinstance(made, tuple) else (made,)
+
+    assert_allclose(back(*parts(VIEW)), VIEW, atol=1e-12)
+    view = leaf(MAT4, VIEW)
+    again = back(*parts(view))
     assert_allclose(evaluate([again])[0][0, 0, 0], VIEW, atol=1e-12)
-    if name != "colmap":  # the quaternion does not know of the lengths of the axes
-        assert check_gradient(again, [view]) < 1e-6
-    for part in made if isinstance(made, tuple) else (made,):
+    # The quaternion of COLMAP does not know of the lengths of the axes.
+    for part in (*parts(view), *(() if name == "colmap" else (again,))):
         assert check_gradient(part, [view]) < 1e-6
 
 
@@ -603,7 +591,7 @@ def test_fields_of_view_and_pixel_centres():
     ],
 )
 def test_gradients_of_conventions_are_central_differences(function, values):
-    leaves = [convention_leaf(*pair) for pair in values]
+    leaves = [leaf(*pair) for pair in values]
     assert check_gradient(function(*leaves), leaves) < 1e-6
 
 

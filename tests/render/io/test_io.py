@@ -407,13 +407,10 @@ def taken(call):
 def test_gltf_primitives_that_share_a_long_accessor(tmp_path, mode, empty):
     document = json.loads(text_gltf())
     position = document["accessors"][0]
-    if empty:
-        del position["bufferView"]
-        position["count"] = 2_000_000
-    else:
-        position["count"] = 60_000
+    del position["bufferView"]
+    position["count"] = 2_000_000 if empty else 60_000
+    if not empty:
         position["sparse"]["count"] = 1
-        del position["bufferView"]
     primitive = {"attributes": {"POSITION": 0}, "mode": mode}
     document["meshes"][0]["primitives"] = [primitive] * (400 if empty else 2000)
     (tmp_path / "a.gltf").write_text(json.dumps(document))
@@ -463,16 +460,12 @@ def test_a_png_that_unpacks_to_more_than_its_pixels(deep):
 
 
 def test_interlaced_and_shallow_png_are_read(tmp_path):
-    from PIL import Image
-
-    for mode, depth in (("1", 1), ("L", 8), ("P", 8), ("LA", 8), ("RGBA", 8)):
+    for mode in ("1", "L", "P", "LA", "RGBA"):
         Image.new(mode, (37, 1)).save(tmp_path / "a.png")
-        assert read_image(tmp_path / "a.png").shape[:2] == (1, 37), (mode, depth)
+        assert read_image(tmp_path / "a.png").shape[:2] == (1, 37), mode
 
 
 def test_a_jpeg_of_many_scans(tmp_path):
-    from PIL import Image
-
     Image.new("RGB", (16, 16)).save(tmp_path / "a.jpg", progressive=True)
     data = (tmp_path / "a.jpg").read_bytes()
     assert decode(data, "a.jpg").shape == (16, 16, 3)
@@ -508,8 +501,6 @@ def test_views_of_one_photograph_are_refused_at_the_first(tmp_path, monkeypatch)
 
 
 def test_memory_that_ends_after_a_mesh_was_read_is_one_sentence(tmp_path, monkeypatch):
-    from dressi.render.mesh import Mesh
-
     def clean(self):
         raise MemoryError("no more")
 

@@ -28,12 +28,8 @@ CODES = np.round(RANDOM.random((4, 4, 3)) * 255) / 255
 def textured() -> Mesh:
     linear = np.where(CODES <= 0.04045, CODES / 12.92, ((CODES + 0.055) / 1.055) ** 2.4)
     both = np.round(RANDOM.random((4, 4, 2)) * 255) / 255
-    return replace(
-        primitives.cube(),
-        name="box",
-        texture=linear,
-        material=Material(metallic_roughness=both, metallic=0.5, roughness=0.75, name="painted"),
-    )
+    material = Material(metallic_roughness=both, metallic=0.5, roughness=0.75, name="painted")
+    return replace(primitives.cube(), name="box", texture=linear, material=material)
 
 
 def turned(x: float, angle: float, scale: float = 1.0) -> np.ndarray:
@@ -57,22 +53,17 @@ def everything() -> Scene:
     box, modes = textured(), RANDOM.normal(size=(3, len(BALL.positions), 3)) * 0.1
     morph = MorphGeometry(BALL, modes, [0.2, -0.5, 1.0], names=("smile", "frown", "blink"))
     skin = SkinnedGeometry(primitives.octasphere(2), *rig(len(primitives.octasphere(2).positions)))
-    box_node = Node(box, to_world=turned(-2, 0.5), name="left")
-    return Scene(
-        [
-            box_node,
-            Node(box_node.geometry, to_world=turned(2, -0.5, 0.5), name="right"),
-            Node(BALL, Material(metallic=1.0, roughness=0.25, name="metal"), name="ball"),
-            Node(morph, to_world=turned(0, 0.25), name="face"),
-            Node(skin, name="figure"),
-        ],
-        {"eye": CAMERA},
-        [
-            DirectionalLight((1, 2, 2), (1.0, 2.0, 4.0)),
-            PointLight((0, 3, 0), 5.0),
-            SpotLight((1, 3, 2), (-1, -3, -2), 8.0, inner=0.25, outer=0.5),
-        ],
-    )
+    left = Node(box, to_world=turned(-2, 0.5), name="left")
+    nodes = [
+        left,
+        Node(left.geometry, to_world=turned(2, -0.5, 0.5), name="right"),
+        Node(BALL, Material(metallic=1.0, roughness=0.25, name="metal"), name="ball"),
+        Node(morph, to_world=turned(0, 0.25), name="face"),
+        Node(skin, name="figure"),
+    ]
+    sun, lamp = DirectionalLight((1, 2, 2), (1.0, 2.0, 4.0)), PointLight((0, 3, 0), 5.0)
+    spot = SpotLight((1, 3, 2), (-1, -3, -2), 8.0, inner=0.25, outer=0.5)
+    return Scene(nodes, {"eye": CAMERA}, [sun, lamp, spot])
 
 
 def save(tmp_path: Path, scene: Scene) -> Path:
@@ -115,9 +106,8 @@ def test_it_looks_the_same(tmp_path: Path):
     scene = everything()
     found = load_scene(save(tmp_path, scene))
     again = load_scene(save(tmp_path, found))
-    pictures = [
-        render(s, CAMERA, light=list(s.lights), outputs=("colour", "node")) for s in (scene, found, again)
-    ]
+    outputs = ("colour", "node")
+    pictures = [render(s, CAMERA, light=list(s.lights), outputs=outputs) for s in (scene, found, again)]
     assert len(np.unique(pictures[0].node)) == 6
     # Files hold normals in the pose of the binding; without a file they are those of the moved shape.
     still = pictures[0].node < 4
@@ -139,10 +129,8 @@ validator.validateBytes(new Uint8Array(fs.readFileSync(process.argv[1]))).then(r
 def test_the_validator_of_khronos_finds_no_errors(tmp_path: Path):
     """Needs node and its package gltf-validator, in a folder that NODE_PATH names."""
     node = shutil.which("node")
-    if (
-        node is None
-        or subprocess.run([node, "-e", "require('gltf-validator')"], capture_output=True).returncode
-    ):
+    probe = [node or "", "-e", "require('gltf-validator')"]
+    if node is None or subprocess.run(probe, capture_output=True).returncode:
         pytest.skip("the package gltf-validator of node is not installed")
     command = [node, "-e", VALIDATE, str(save(tmp_path, everything()))]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -158,12 +146,8 @@ def edited(path: Path, change) -> Path:
     text = json.dumps(entries).encode()
     text += b" " * (-len(text) % 4)
     rest = data[20 + length :]
-    path.write_bytes(
-        struct.pack("<III", 0x46546C67, 2, 20 + len(text) + len(rest))
-        + struct.pack("<II", len(text), 0x4E4F534A)
-        + text
-        + rest
-    )
+    head = struct.pack("<5I", 0x46546C67, 2, 20 + len(text) + len(rest), len(text), 0x4E4F534A)
+    path.write_bytes(head + text + rest)
     return path
 
 
@@ -186,21 +170,22 @@ def no_joints(entries: dict) -> None:
     entries["skins"][0]["joints"] = []
 
 
+def mesh_of(entries: dict, name: str) -> dict:
+    return entries["meshes"][entries["nodes"][number(entries, name)]["mesh"]]
+
+
 def no_attributes(entries: dict) -> None:
-    mesh = entries["nodes"][number(entries, "figure")]["mesh"]
-    del entries["meshes"][mesh]["primitives"][0]["attributes"]["JOINTS_0"]
+    del mesh_of(entries, "figure")["primitives"][0]["attributes"]["JOINTS_0"]
 
 
 def wrong_weights(entries: dict) -> None:
-    mesh = entries["nodes"][number(entries, "figure")]["mesh"]
-    attributes = entries["meshes"][mesh]["primitives"][0]["attributes"]
-    entries["accessors"][attributes["WEIGHTS_0"]] |= {"bufferView": entries["accessors"][attributes["JOINTS_0"]]["bufferView"],
-                                                      "componentType": 5121}  # fmt: skip
+    attributes = mesh_of(entries, "figure")["primitives"][0]["attributes"]
+    joints, weights = (entries["accessors"][attributes[name]] for name in ("JOINTS_0", "WEIGHTS_0"))
+    weights |= {"bufferView": joints["bufferView"], "componentType": 5121}
 
 
 def few_targets(entries: dict) -> None:
-    mesh = entries["nodes"][number(entries, "face")]["mesh"]
-    entries["meshes"][mesh]["weights"] = [1.0]
+    mesh_of(entries, "face")["weights"] = [1.0]
 
 
 def outside_joint(entries: dict) -> None:

@@ -459,12 +459,8 @@ def test_nothing_is_drawn_beyond_the_far_plane_on_devices(run, form):
 
 def every_face(mesh: Mesh, points: np.ndarray) -> np.ndarray:
     corners = mesh.positions[mesh.faces]
-    return np.array(
-        [
-            np.linalg.norm(closest_point(corners, np.tile(p, (len(corners), 1))) - p, axis=1).min()
-            for p in points
-        ]
-    )
+    near = [closest_point(corners, np.tile(p, (len(corners), 1))) - p for p in points]
+    return np.linalg.norm(near, axis=2).min(1)
 
 
 def test_distances_are_those_of_the_nearest_face():
@@ -517,15 +513,9 @@ def test_slopes_are_how_attributes_change_on_the_screen():
     value, across, down = evaluate(list(found))
     centre, step = screen.pixel_centres(FOOTPRINT_SIZE), 1e-4
     for slope, axis in ((across, (1.0, 0.0)), (down, (0.0, 1.0))):
-        sides = [
-            screen.barycentric(
-                position,
-                at,
-                FOOTPRINT_SIZE,
-                place=centre + tuple(sign * step / FOOTPRINT_SIZE[1] * a for a in axis),
-            )
-            for sign in (1, -1)
-        ]
+        away = tuple(step / FOOTPRINT_SIZE[1] * a for a in axis)
+        places = centre + away, centre - away
+        sides = (screen.barycentric(position, at, FOOTPRINT_SIZE, place=place) for place in places)
         high, low = evaluate([screen.interpolate(table, at, w) for w in sides])
         assert_allclose(slope, (high - low) / (2 * step), atol=1e-6)
         assert not slope[face < 0].any()
