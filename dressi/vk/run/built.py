@@ -67,6 +67,7 @@ class BuiltPlan:
         self._stages = [self._prepare(stage, static) for stage in plan.static.stages]
         self._static_count = len(self._stages)
         self._stages += [self._prepare(stage, step) for stage in plan.step.stages]
+        self._maker.finish()
         cache.release_modules()
         sources = [*plan.static.dependencies, *plan.step.dependencies]
         self._always: Stages = frozenset(k for k, own in enumerate(sources) if own is None)
@@ -105,6 +106,7 @@ class BuiltPlan:
                 p if moved.keys().isdisjoint(p.stage.variables) else made._prepare(p.stage, made._step)
                 for p in self._stages
             ]
+            made._maker.finish()
         return self._elsewhere[key]
 
     def touch(self, leaf: Variable) -> None:

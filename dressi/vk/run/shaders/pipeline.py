@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,12 +98,24 @@ def _jobs(s: SubStage, shaders: Shaders) -> list[Shader]:
     ]
 
 
+@dataclass(eq=False)
+class _Ordered:
+    """A pipeline that ``PipelineMaker.finish`` makes. make: calls the driver.  error: why that failed."""
+
+    make: Callable[[], Any]
+    name: str
+    handle: Any = None
+    error: Exception | None = None
+
+
 class PipelineMaker:
     """Makes the pipelines of one plan and holds them, and a descriptor set for each of ``all_resources``.
 
     All plans of a Device share pipelines: dispatches of the same shader (those of peeled layers), and graphs
-    that are built again. Drivers compile each pipeline, which takes much longer than all else here. A shared
-    object has the debug name of the Stage that it was made for.
+    that are built again. Drivers compile each pipeline, which takes much longer than all else here:
+    ``finish`` makes those that were ordered by as many threads as there are cores. CPU drivers compile when a
+    shader is first used, so that theirs are made at once. A shared object has the debug name of the Stage that
+    it was made for.
     """
 
     def __init__(
@@ -110,6 +124,8 @@ class PipelineMaker:
         self.device, self.cache = device, pipelines
         self.made = 0  # pipelines that were not there before
         self._held: list[Reference] = []
+        self._orders: dict[PipelineKey, _Ordered] = {}
+        self._unfinished: list[dict[str, Any]] = []  # handles of pipelines, some of them ordered
         vk = device.vk
         kinds = [_descriptor_type(vk, r.kind) for resources in all_resources for r in resources]
         counts = Counter(kinds or [vk.VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE])
@@ -170,6 +186,7 @@ class PipelineMaker:
         for part in ("compute", "resolve"):
             if part in jobs:
                 handles[part] = self._compute(jobs[part], key, layout, f"{name} {part}")
+        self._unfinished.append(handles)
         return Pipelines(layout, descriptors, handles, shaders.bands, stage_flags, shaders.based)
 
     def make_dispatch(
@@ -179,6 +196,8 @@ class PipelineMaker:
         stages = [self.device.vk.VK_SHADER_STAGE_COMPUTE_BIT] * len(resources)
         key, layout, descriptors = self._bound(resources, stages, (), images, buffers, job.name)
         handles = {"compute": self._compute(job, key, layout, job.name)}
+        self._unfinished.append(handles)
+        self.finish()
         return Pipelines(layout, descriptors, handles, range(1), 0, False)
 
     def _bound(
@@ -255,17 +274,56 @@ class PipelineMaker:
         return self._shared(sampler, lambda: self.device.create("Sampler", info, str(sampler)))
 
     def _stage(self, job: Shader, flag: int) -> Any:
-        self.cache.compile([job])
         module = self.cache.modules[job.source, job.stage]
         return self.device.vk.VkPipelineShaderStageCreateInfo(
             flags=_FULL_SUBGROUPS * job.matrices, stage=flag, module=module, pName="main"
         )
 
-    def _create(self, kind: str, info: Any, name: str) -> Any:
+    def finish(self) -> None:
+        """Makes the pipelines that were ordered. Raises the error of the first that fails, and keeps the others."""
+        orders, unfinished = self._orders, self._unfinished
+        self._orders, self._unfinished = {}, []
+        if len(orders) > 1:
+            with ThreadPoolExecutor(min(os.cpu_count() or 1, len(orders))) as pool:
+                list(pool.map(self._create, orders.values()))
+        else:
+            for order in orders.values():
+                self._create(order)
+        for key, order in orders.items():
+            if order.error is None:
+                self._shared(key, lambda o=order: self.device.own("Pipeline", o.handle, o.name))
+        for order in orders.values():
+            if order.error is not None:
+                raise order.error
+        for handles in unfinished:
+            for part, handle in handles.items():
+                handles[part] = handle.handle if isinstance(handle, _Ordered) else handle
+
+    def _create(self, order: _Ordered) -> None:
+        """Makes a pipeline in any thread: the binding releases the interpreter while the driver compiles."""
+        try:
+            order.handle = order.make()
+        except Exception as error:
+            order.error = error
+
+    def _call(self, kind: str, info: Any, name: str) -> Any:
         failed, create = f"could not make a pipeline for {name}", f"vkCreate{kind}Pipelines"
-        made = self.device.vk.call(create, failed, self.device.handle, self.cache.handle, 1, [info], None)
+        return self.device.vk.call(create, failed, self.device.handle, self.cache.handle, 1, [info], None)[0]
+
+    def _pipeline(
+        self, key: PipelineKey, shaders: Sequence[Shader], make: Callable[[], Any], name: str
+    ) -> Any:
+        """The pipeline of this key: its handle, or the order of one that is not there yet."""
+        if key in self._orders:
+            return self._orders[key]
+        if key in self.device.shared.keys:
+            return self._shared(key, lambda: None)
         self.made += 1
-        return self.device.own("Pipeline", made[0], name)
+        self.cache.compile(shaders)
+        if not self.device.compiles_late:
+            order = self._orders[key] = _Ordered(make, name)
+            return order
+        return self._shared(key, lambda: self.device.own("Pipeline", make(), name))
 
     def _compute(self, job: Shader, key: LayoutKey, layout: Any, name: str) -> Any:
         vk = self.device.vk
@@ -275,9 +333,9 @@ class PipelineMaker:
             info = vk.VkComputePipelineCreateInfo(
                 flags=_DISPATCH_BASE, stage=stage, layout=layout, basePipelineIndex=-1
             )
-            return self._create("Compute", info, name)
+            return self._call("Compute", info, name)
 
-        return self._shared(PipelineKey((_digest(job.source),), key), make)
+        return self._pipeline(PipelineKey((_digest(job.source),), key), [job], make, name)
 
     def _graphics(
         self,
@@ -339,11 +397,11 @@ class PipelineMaker:
                 subpass=subpass,
                 basePipelineIndex=-1,
             )
-            return self._create("Graphics", info, name)
+            return self._call("Graphics", info, name)
 
         state = (targets, s.has_depth, again, added, target.compatibility, subpass)
         sources = tuple(_digest(job.source) for job in shaders)
-        return self._shared(PipelineKey(sources, key, state), make)
+        return self._pipeline(PipelineKey(sources, key, state), shaders, make, name)
 
     def destroy(self) -> None:
         """Release the pipelines, layouts and descriptor sets."""

@@ -1,12 +1,13 @@
 """Shaders that equal graphs share, and the names of snippets."""
 
+import threading
 from collections import Counter
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from dressi import FLOAT, Access, Device, DressiAD, F, GraphError, PixelFunction, Variable
+from dressi import FLOAT, Access, Device, DeviceError, DressiAD, F, GraphError, PixelFunction, Variable
 from dressi.ad.program import Program
 from dressi.vk.run import shared
 from dressi.vk.run.executor import VulkanExecutor
@@ -200,3 +201,33 @@ def test_names_of_a_users_file_are_its_own(device, tmp_path):
         sums = np.bincount(np.arange(15) % 4, values).reshape(1, 2, 2)
         assert_array_equal(run.recv(program.outputs["added"]), 2 * sums)
         assert_array_equal(run.recv(x).ravel(), values)
+
+
+def test_drivers_that_compile_with_the_pipeline_are_asked_by_several_threads(own, monkeypatch):
+    with started(own) as run:
+        expected = values(run)
+    own.trim()
+    monkeypatch.setattr(type(own), "compiles_late", property(lambda self: False))
+    threads, call = [], type(own.vk).call
+
+    def noted(self, name, failed, *arguments):
+        if "Pipelines" in name:
+            threads.append(threading.current_thread())
+        return call(self, name, failed, *arguments)
+
+    monkeypatch.setattr(type(own.vk), "call", noted)
+    with started(own) as run:
+        assert all((a == b).all() for a, b in zip(values(run), expected, strict=True))
+    assert len(threads) > 2 and threading.main_thread() not in threads
+
+    def failing(self, name, failed, *arguments):
+        if name == "vkCreateGraphicsPipelines":
+            self.fail(-13, failed)
+        return call(self, name, failed, *arguments)
+
+    own.trim()
+    monkeypatch.setattr(type(own.vk), "call", failing)
+    with pytest.raises(DeviceError, match="could not make a pipeline"):
+        started(own)
+    own.trim()
+    assert own.live_objects() == []
