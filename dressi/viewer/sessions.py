@@ -15,9 +15,8 @@ from ..ad import functional as F
 from ..ad.graph import Variable
 from ..ad.types import FLOAT, IVEC3, VEC3, VEC4, Size
 from ..errors import InputError
-from ..render.drawing.entry import render
+from ..render.drawing.entry import Maker, render
 from ..render.drawing.fibres import places_of, split_nodes
-from ..render.drawing.make import Maker
 from ..render.drawing.pixels import Pixels
 from ..render.drawing.scenes.joined import scene_given
 from ..render.fit import FitJob, FitResult, Progress

@@ -18,8 +18,7 @@ from reference import depth_pictures, photographed, views_of_bowl
 
 from dressi import Device
 from dressi.cli.fitting.request import GROUPS, OPTIONS, Request
-from dressi.cli.fitting.run import FitWindow
-from dressi.cli.fitting.show import Bar, disagreement
+from dressi.cli.fitting.run import Bar, FitWindow, disagreement
 from dressi.cli.interrupt import Stop
 from dressi.render import Cameras, Material, chamfer, load_mesh, primitives, ring, save_mesh
 from dressi.render.fit import Progress

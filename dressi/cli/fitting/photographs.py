@@ -19,17 +19,8 @@ from ...render.fit import FitJob, check_folder, locked, photo_dataset
 from ...render.fit.masks import has_masks, mask_maker
 from ...render.fit.poses import placed
 from ...render.io import Photos, encode_png, load_photos, write_files, write_json
-from ...render.io.calibration import (
-    MASK_FOLDERS,
-    NAME,
-    Calibration,
-    View,
-    encode_cameras,
-    has_calibration,
-    has_pictures,
-    mask_in,
-    read_calibration,
-)
+from ...render.io import calibration as files
+from ...render.io.calibration import MASK_FOLDERS, NAME, Calibration, View
 from ...render.io.files import read_json
 from ...render.io.images import has_alpha, image_size
 from ...render.io.lens import Lens
@@ -48,7 +39,7 @@ def read_photographs(request: Request, size: tuple[int, int] | None) -> tuple[Ph
         raise InputError(
             f"there is no folder '{folder}'; give the folder that holds the photographs, or a video"
         )
-    calibration = read_calibration(folder, _calibration(request, folder, ordered=folder != source))
+    calibration = files.read_calibration(folder, _calibration(request, folder, ordered=folder != source))
     calibration = with_left_out(request, folder, calibration)
     how = request.masks
     if how is None and not has_masks(calibration):
@@ -79,7 +70,7 @@ def _calibration(request: Request, folder: Path, ordered: bool) -> Path | None:
     """What ``--cameras`` gives or lets be found; None for that of the folder. ordered: whether pictures follow each other."""
     how = request.cameras
     if how is None:
-        if has_calibration(folder) or not has_pictures(folder):
+        if files.has_calibration(folder) or not files.has_pictures(folder):
             return None
         how = "auto"
     elif how not in CAMERAS:
@@ -116,7 +107,7 @@ def with_left_out(request: Request, folder: Path, given: Calibration) -> Calibra
     into, key = request.out / "cameras", _key(given, rest)
     try:
         if read_json(into / FACTS, "cameras")["key"] == key and (into / NAME).is_file():
-            return read_calibration(folder, into / NAME)
+            return files.read_calibration(folder, into / NAME)
     except (InputError, LookupError, TypeError):
         pass  # they are placed anew
     shown = [*given.views, *rest]
@@ -136,7 +127,7 @@ def with_left_out(request: Request, folder: Path, given: Calibration) -> Calibra
         write_files({into / NAME: text})
         write_json(into / FACTS, {"key": key})
     say(f"dressi: {count} of them got one; all cameras are in '{into / NAME}'")
-    return read_calibration(folder, into / NAME)
+    return files.read_calibration(folder, into / NAME)
 
 
 def _placed(request: Request, folder: Path, given: Calibration, rest: Sequence[View]) -> tuple[bytes, int]:
@@ -145,7 +136,7 @@ def _placed(request: Request, folder: Path, given: Calibration, rest: Sequence[V
     with tempfile.TemporaryDirectory() as temporary:
         # Where the others were taken from is not known yet: their pictures are read with cameras of other ones.
         path = Path(temporary) / NAME
-        path.write_bytes(encode_cameras(_named(folder, [*given.views, *rest]), known.bounds))
+        path.write_bytes(files.encode_cameras(_named(folder, [*given.views, *rest]), known.bounds))
         photos = load_photos(folder, cameras=path, widest=QUICK.width)
     images = {view.image for view in rest}
     index = [k for k, view in enumerate(photos.originals) if view.image in images]
@@ -166,7 +157,7 @@ def _placed(request: Request, folder: Path, given: Calibration, rest: Sequence[V
         for view in rest
         if (pose := of_image[view.image]) is not None
     ]
-    return encode_cameras(_named(folder, [*given.views, *kept]), given.bounds), len(kept)
+    return files.encode_cameras(_named(folder, [*given.views, *kept]), given.bounds), len(kept)
 
 
 def _like(given: Calibration, image: Path) -> View | None:
@@ -180,7 +171,7 @@ def _has_mask(folder: Path, view: View) -> bool:
     """Whether a calibration that names no masks finds that of an image, the given one if there is one."""
     folders = [folder / name for name in MASK_FOLDERS if (folder / name).is_dir()]
     if folders:
-        mask = mask_in(folders[0], view.image)
+        mask = files.mask_in(folders[0], view.image)
         return mask is not None and (view.mask is None or mask.resolve() == view.mask.resolve())
     return view.mask is None and has_alpha(view.image)
 
@@ -193,8 +184,8 @@ def _key(given: Calibration, rest: Sequence[View]) -> dict[str, Any]:
     """What placed cameras depend on, as JSON has it."""
     cameras = [view.camera for view in given.views]
     arrays = [np.concatenate([c.intrinsics.ravel(), c.rotation.ravel(), c.translation]) for c in cameras]
-    files = [view.image for view in (*given.views, *rest)]
-    stats = {file.name: [file.stat().st_size, file.stat().st_mtime_ns] for file in files}
+    pictures = [view.image for view in (*given.views, *rest)]
+    stats = {file.name: [file.stat().st_size, file.stat().st_mtime_ns] for file in pictures}
     return {"cameras": hashlib.sha256(np.stack(arrays).tobytes()).hexdigest(), "files": stats}
 
 

@@ -19,8 +19,7 @@ from ...render.fit import Progress
 from ...render.fit.disk import NAME as CHECKPOINT
 from ...render.fit.disk.checkpoint import set_aside
 from ..fitting.request import OPTIONS, Request
-from ..fitting.run import run_fit
-from ..fitting.show import Bar
+from ..fitting.run import Bar, run_fit
 from ..interrupt import Stop
 
 LOG = "log.txt"

@@ -22,8 +22,7 @@ from ..shading.lights import LightSource
 from ..surface.color import linear_to_srgb, srgb_to_linear
 from ..surface.screen import barycentric, corners
 from ..surface.texturing import barycentric_slopes, texture_uv, uv_level
-from .entry import render
-from .make import Maker
+from .entry import Maker, render
 
 TILES = 12
 """Views drawn at once; more views are drawn in batches of this size by the same graph."""

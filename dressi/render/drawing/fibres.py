@@ -24,9 +24,8 @@ from ..strands.geometry import PointGeometry, StrandGeometry, leaf_of
 from ..strands.marschner import StrandOpacity
 from ..strands.point import KajiyaKay, StrandPoint, StrandShader
 from ..surface.screen import Surface, covered
-from .look import View
 from .picture import Picked, Picture
-from .point import SurfacePoint
+from .point import SurfacePoint, View
 from .scenes.images import Given, per_view, placed
 
 

@@ -22,8 +22,7 @@ from ..layers.peel import Transparent
 from ..layers.stacks import Layered
 from ..lists import list_leaf
 from ..surface.screen import Surface, covered
-from .look import Look, View
-from .point import Shader, SurfacePoint
+from .point import Look, Shader, SurfacePoint, View
 
 
 class Picked(NamedTuple):

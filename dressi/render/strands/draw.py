@@ -36,30 +36,35 @@ class StrandPicture(OfVariables):
     VEC3
     """
 
-    composed: Sums | SortedLayers
+    drawn: DrawnStrands
+    limit: Variable | None
 
-    @property
+    @cached_property
     def mask(self) -> Variable:
         """FLOAT in [0, 1): how much of the pixel the strands hide. Differentiable."""
-        return self.composed.mask
+        raise NotImplementedError
 
-    @property
+    @cached_property
     def colour(self) -> Variable:
         """VEC3: the strands over black, linear. Differentiable."""
-        return self.composed.premultiplied
+        return self._weighted(self.drawn.shader)
 
-    @property
+    @cached_property
     def depth(self) -> Variable:
         """FLOAT: ``mask`` times the ``distance``, as ``colour`` is over black. It does not jump where a strand begins, so the derivative
         of a loss is exact there, too. Differentiable."""
-        return self.composed.weighted_depth
+        return self._weighted(lambda point: point.distance)
+
+    def _weighted(self, value: Callable[[StrandPoint], Variable]) -> Variable:
+        """The mean of a value of what is seen, times ``mask``."""
+        raise NotImplementedError
 
     @cached_property
     def distance(self) -> Variable:
         """FLOAT: the distance from the camera along its axis (``Picture.depth``), the mean of what is seen; 0 where there is nothing.
         It jumps where a strand begins, which the derivative leaves out: take ``depth`` for losses."""
         there = F.greater(self.mask, 1e-4)
-        return F.select(there, self.composed.weighted_depth / F.select(there, self.mask, 1.0), 0.0)
+        return F.select(there, self.depth / F.select(there, self.mask, 1.0), 0.0)
 
     def over(self, background: Like) -> Variable:
         """VEC3: the strands over a colour or an image, such as the ``colour`` of a ``Picture`` drawn with the same cameras."""
@@ -108,7 +113,7 @@ def draw_strands(
     seen = seen_by(cameras, size, None if cameras is not None else np.stack(strands.bounds()))
     matrices = seen.matrices if isinstance(seen.matrices, Variable) else matrices_leaf(seen.matrices)
     drawn = drawn_strands(strands, matrices, seen.size, shader)
-    return StrandPicture(Sums(drawn, limit) if layers is None else SortedLayers(drawn, layers, limit))
+    return Sums(drawn, limit) if layers is None else SortedLayers(drawn, limit, layers)
 
 
 def drawn_strands(
@@ -134,16 +139,14 @@ LEAST = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
-class SortedLayers:
-    """The images of ``StrandPicture`` from the nearest ``layers`` segments, or points, of each pixel.
+class SortedLayers(StrandPicture):
+    """The images of the nearest ``layers`` segments, or points, of each pixel.
 
     They are exact where no more meet in a pixel. Equal depths are ordered by number. Differentiable, but for the choice of the
     segments.
     """
 
-    drawn: DrawnStrands
     layers: int
-    limit: Variable | None
 
     @cached_property
     def _points(self) -> list[tuple[StrandPoint, Variable]]:
@@ -164,18 +167,7 @@ class SortedLayers:
 
     @cached_property
     def mask(self) -> Variable:
-        """How much the strands hide."""
         return self._weighted(lambda _: F.constant(1.0))
-
-    @cached_property
-    def premultiplied(self) -> Variable:
-        """Their colour times ``mask``."""
-        return self._weighted(self.drawn.shader)
-
-    @cached_property
-    def weighted_depth(self) -> Variable:
-        """Their distance from the camera times ``mask``."""
-        return self._weighted(lambda point: point.distance)
 
     def _weighted(self, value: Callable[[StrandPoint], Variable]) -> Variable:
         # The value may be anything where there is no point.
@@ -215,27 +207,22 @@ LOGISTIC = 1.702
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
-    """The images of ``StrandPicture``, each made when it is read: FLOAT and VEC3 of the batch of the views."""
-
-    drawn: DrawnStrands
-    limit: Variable | None
+class Sums(StrandPicture):
+    """The images of all segments of each pixel."""
 
     @cached_property
     def mask(self) -> Variable:
-        """How much the strands hide."""
         return 1.0 - F.exp(-self._moments.x)
 
-    @cached_property
-    def premultiplied(self) -> Variable:
-        """Their colour times ``mask``."""
-        weighted = self._sum(lambda p: F.vec4(self.drawn.shader(p), 1.0) * self._weight(p))
-        return weighted.xyz * (self.mask / F.maximum(weighted.w, 1e-12))
+    def _weighted(self, value: Callable[[StrandPoint], Variable]) -> Variable:
+        def with_one(point: StrandPoint) -> Variable:
+            own = value(point)
+            joined = F.vec4 if own.vtype is VEC3 else F.vec2
+            return joined(own, 1.0) * self._weight(point)
 
-    @cached_property
-    def weighted_depth(self) -> Variable:
-        """Their distance from the camera times ``mask``."""
-        weighted = self._sum(lambda p: F.vec2(p.distance, 1.0) * self._weight(p))
+        weighted = self._sum(with_one)
+        if weighted.vtype.components == 4:
+            return weighted.xyz * (self.mask / F.maximum(weighted.w, 1e-12))
         return weighted.x * (self.mask / F.maximum(weighted.y, 1e-12))
 
     def _sum(self, value: Callable[[StrandPoint], Variable]) -> Variable:

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dressi.cli.many.table import JSON
+from dressi.cli.many.run import JSON
 from dressi.render.fit.disk import NAME as CHECKPOINT
 from dressi.render.fit.disk.folder import LOCK
 from dressi.render.io import write_json

@@ -20,8 +20,7 @@ from stub_work import job, request, work
 from dressi.cli.many.job import Job, least_used
 from dressi.cli.many.listing import read_list
 from dressi.cli.many.pool import Pool, ProcessPool
-from dressi.cli.many.run import run_jobs
-from dressi.cli.many.table import Table
+from dressi.cli.many.run import Table, run_jobs
 from dressi.errors import DressiError, InputError
 from dressi.render.formats import save_mesh
 from dressi.render.mesh.primitives import octasphere, pear

@@ -22,9 +22,8 @@ from ....ad.types import FLOAT, VEC3, list_values
 from ....errors import InputError, did_you_mean
 from ...cameras.pose import matrices_leaf, unit_matrices
 from ...drawing.draw import surface_uv
-from ...drawing.look import Look, View
-from ...drawing.make import leaves
-from ...drawing.point import SurfacePoint
+from ...drawing.entry import leaves
+from ...drawing.point import Look, SurfacePoint, View
 from ...drawing.scenes.images import (
     Values,
     light_given,

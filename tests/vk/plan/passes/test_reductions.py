@@ -18,7 +18,7 @@ from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, INT, IVEC2, MAT3, VEC2, VEC3, VEC4, Access
 from dressi.config import shader_text
-from dressi.render.drawing.look import FacesWithin
+from dressi.render.drawing.point import FacesWithin
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.context import Target
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
