@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from dressi import Device
 from dressi.vk.plan import compiler
 
 
@@ -12,3 +13,12 @@ def what_passes_make_is_kept() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiler, "JUDGED", frozenset())
         yield
+
+
+@pytest.fixture
+def own(device: Device) -> Iterator[Device]:
+    """A second device of the same driver, on which a test leaves nothing."""
+    own = Device(device.physical, validation=device.instance.validation)
+    yield own
+    assert own.live_objects() == []
+    own.close()

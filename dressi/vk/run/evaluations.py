@@ -194,8 +194,8 @@ class Evaluator:
                 kept.sent.pop(stand_in, None)
         self._workspace.send_many(arrays)
         kept.executor.run()
-        found = [kept.executor.recv_async(v) for v in kept.outputs]
-        return [v.as_given(value.result()) for v, value in zip(outputs, found, strict=True)]
+        handles = [kept.executor.recv_async(v) for v in kept.outputs]
+        return [v.as_given(value.result()) for v, value in zip(outputs, handles, strict=True)]
 
     def _program(self, outputs: Sequence[Variable], given: Sequence[Variable]) -> _Kept:
         key = structure(outputs, given)

@@ -115,7 +115,7 @@ class Runner:
 
     def losses(self) -> list[float]:
         """The recorded loss of every step so far; also after ``close``."""
-        known = len(self._losses.found)
+        known = len(self._losses.known)
         losses = self._losses.read(self._built)
         if self._began:
             warn_of_losses(losses[known:], self._objective, self._evaluations)
@@ -148,11 +148,11 @@ class Runner:
 
 
 class Losses:
-    """Runs steps and keeps their losses, each as it was before the step's update. found: those read."""
+    """Runs steps and keeps their losses, each as it was before the step's update. known: those read."""
 
     def __init__(self, objective: Objective, workspace: Workspace):
         self._objective, self._workspace = objective, workspace
-        self.found: list[float] = []
+        self.known: list[float] = []
         self._count = 0  # steps whose loss was read, as the device counts them
         self._unread = 0  # steps since then, at most: an interrupt may leave some undone
 
@@ -179,10 +179,10 @@ class Losses:
                     " submitted; its driver is wrong: update it, or choose another device (`dressi devices` lists them)"
                 )
             ring = self._workspace.read(self._objective.history).result().reshape(-1)
-            self.found += [float(ring[k % HISTORY]) for k in range(self._count, count)]
+            self.known += [float(ring[k % HISTORY]) for k in range(self._count, count)]
             self._count, self._unread = count, 0
             executor.wait()
-        return self.found
+        return self.known
 
 
 # Parameters and optimizer state by name.

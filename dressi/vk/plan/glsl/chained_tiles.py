@@ -412,13 +412,13 @@ class ProductTile(RegisterTile):
         for affine, extent in (*own, *leaving):
             tests += affine.inside_glsl(names, extent, affine.bounds(extents))
         index = m.glsl(names, shape, extents)
-        found, component = self.f.inputs[k], ""
+        operand, component = self.f.inputs[k], ""
         if packed is not None:
             component = "" if whole else f"[({index[packed]}) & 3]"
             index[packed] = f"({index[packed]}) >> 2"
-        kind = found.vtype.glsl if whole else "float"
+        kind = operand.vtype.glsl if whole else "float"
         yield f"{kind} dressi_x = {kind}(0.0);"
-        yield f"if ({' && '.join(dict.fromkeys(tests))}) dressi_x = {load_of(self.w, found, index)}{component};"
+        yield f"if ({' && '.join(dict.fromkeys(tests))}) dressi_x = {load_of(self.w, operand, index)}{component};"
         for j in range(several):
             own_term = f"dressi_t + {j}" if j else "dressi_t"
             cell = f"({own_term}) * {entries} + dressi_e" if across else f"dressi_e * {depth} + {own_term}"

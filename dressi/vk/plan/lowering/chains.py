@@ -245,15 +245,15 @@ def staging_of(links: Sequence[Link]) -> Staging | None:
     regions = regions_of(links, staged)
     if regions is None:
         return None
-    last, found = links[-1].layout, Staging()
+    last, staging = links[-1].layout, Staging()
     ends = {a: last.step[a] * (last.blocks[a] - 1) + 1 for a in last.parallel}
     for link in links:
         for x, packed in zip(link.f.inputs, link.f.packed, strict=True):
-            if x in staged and x not in found:
-                found[x] = StagedImage(regions[0][x], packed, ends)
+            if x in staged and x not in staging:
+                staging[x] = StagedImage(regions[0][x], packed, ends)
         if link.result is not None and link.result in staged:
-            found[link.result] = RegionLayout(link, regions[0][link.result], ends)
-    return found
+            staging[link.result] = RegionLayout(link, regions[0][link.result], ends)
+    return staging
 
 
 def stageable(links: Sequence[Link]) -> set[Variable]:
@@ -296,7 +296,7 @@ def in_registers(links: Sequence[Link]) -> list[Evaluations] | None:
     loops, or an index is no sum of multiples of axes."""
     last = links[-1]
     wanted: dict[Variable, list[frozenset[int]]] = {}
-    found = []
+    made = []
     for link in reversed(links):
         f = link.f.part
         if link is last:
@@ -329,5 +329,5 @@ def in_registers(links: Sequence[Link]) -> list[Evaluations] | None:
                 before = wanted.get(x, [frozenset[int]()] * 4)
                 wanted[x] = [a | b for a, b in zip(before, places, strict=True)]
             loads.append(math.prod(map(len, places)))
-        found.append(Evaluations(link, texels, tuple(loads)))
-    return found
+        made.append(Evaluations(link, texels, tuple(loads)))
+    return made

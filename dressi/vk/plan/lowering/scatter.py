@@ -81,8 +81,11 @@ def join_scatters(program: Program, target: Target) -> dict[Variable, Variable]:
 def join_sums(program: Program, target: Target) -> dict[Variable, Variable]:
     """Sums over fragments of the same triangles, as channels of one sum."""
     groups = same_draws(program.functions, AccumulateFunction)
-    found = (_one_sum(some) for group in groups for some in _by_channels(group))
-    return {old: new for some in found for old, new in some.items()}
+    swizzles: dict[Variable, Variable] = {}
+    for group in groups:
+        for some in _by_channels(group):
+            swizzles |= _one_sum(some)
+    return swizzles
 
 
 def same_draws(functions: Iterable[Function], kind: type[Kind]) -> list[list[Kind]]:
@@ -125,19 +128,19 @@ def _one_scatter(parts: list[Variable]) -> Variable:
 
 def _by_channels(group: Iterable[AccumulateFunction]) -> list[list[AccumulateFunction]]:
     """Sums that fit in the channels of one, in order; of the same fragments."""
-    found: list[list[AccumulateFunction]] = []
+    together: list[list[AccumulateFunction]] = []
     for f in group:
         own = f.output.vtype.components
         if f.output.vtype.is_matrix or own == CHANNELS:
             continue
-        for some in found:
+        for some in together:
             held = sum(g.output.vtype.components for g in some)
             if held + own <= CHANNELS and _kept(some[0]) == _kept(f):
                 some.append(f)
                 break
         else:
-            found.append([f])
-    return [some for some in found if len(some) > 1]
+            together.append([f])
+    return [some for some in together if len(some) > 1]
 
 
 def _kept(f: DrawFunction) -> Hashable:

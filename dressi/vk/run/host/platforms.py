@@ -51,11 +51,11 @@ class Platform:
     def library_folders(self) -> list[Path]:
         """Existing folders with libraries, the Vulkan SDK's first."""
         sdk = os.environ.get("VULKAN_SDK")
-        found = [Path(sdk) / name for name in self.sdk] if sdk else []
+        folders = [Path(sdk) / name for name in self.sdk] if sdk else []
         for pattern in self.folders:
             root = Path(pattern).anchor
-            found += sorted(Path(root).glob(str(Path(pattern).relative_to(root))))
-        return [folder for folder in found if folder.is_dir()]
+            folders += sorted(Path(root).glob(str(Path(pattern).relative_to(root))))
+        return [folder for folder in folders if folder.is_dir()]
 
     def driver_files(self) -> list[str]:
         """Driver manifests that the user names in VK_DRIVER_FILES; the loader then uses no others."""
@@ -216,10 +216,10 @@ def find_gpus(
         tuple(str(node) for node in sorted(root.glob(pattern)))
         for pattern in ("dev/nvidia[0-9]*", "dev/kfd", "dev/dxg")
     )
-    found = Gpus(nvidia, render, compute, direct3d)
+    gpus = Gpus(nvidia, render, compute, direct3d)
     return replace(
-        found,
-        closed=tuple(node for node in found.nodes if not usable(node)),
+        gpus,
+        closed=tuple(node for node in gpus.nodes if not usable(node)),
         capabilities=environment.get(CAPABILITIES),
         contained=any(environment.get(name) for name in _IN_CONTAINER)
         or any((root / file).exists() for file in (".dockerenv", "run/.containerenv")),

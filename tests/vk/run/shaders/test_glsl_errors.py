@@ -53,14 +53,6 @@ def no_cache():
         yield
 
 
-@pytest.fixture
-def own(device):
-    own = Device(device.physical, validation=device.instance.validation)
-    yield own
-    assert own.live_objects() == []
-    own.close()
-
-
 def leaf() -> Variable:
     return Variable(size=(4, 4), data=np.ones((1, 4, 4)))
 

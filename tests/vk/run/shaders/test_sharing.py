@@ -13,12 +13,6 @@ from dressi.vk.run import shared
 from dressi.vk.run.executor import VulkanExecutor
 
 
-@pytest.fixture
-def own(device):
-    with Device(device.physical, validation=device.instance.validation) as found:
-        yield found
-
-
 def started(own: Device, factor: float = 3.0, size: tuple[int, int] = (6, 5)) -> VulkanExecutor:
     """A graph with a raster, a dispatch and a reduction over its face numbers."""
     corners = np.array([[-1.0, -1, 0, 1], [3, -1, 0, 1], [-1, 3, 0, 1]])
