@@ -11,7 +11,7 @@ from . import functional as F
 from .graph import Domain, Variable
 from .least_squares.energy import Energy, Residual
 from .least_squares.solver import LeastSquares
-from .loops.node import longest_loop, with_checkpoints
+from .loops.loop import longest_loop, with_checkpoints
 from .optim.optimizer import Clock, Optimizer, names, owner
 from .program import Procedure, Program
 from .transform.gradient import depending, gradient

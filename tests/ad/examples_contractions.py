@@ -7,7 +7,7 @@ from dressi import FLOAT, INT, VEC2, VEC3, F, Variable, gradient
 from dressi.ad.contract.contraction import ContractFunction, ContractIndex
 from dressi.ad.imaging.grids import GridSlice
 from dressi.ad.imaging.warps import Missed, Warped
-from dressi.ad.loops.node import After, Looped, Recomputed, Reversed
+from dressi.ad.loops.loop import After, Looped, Recomputed, Reversed
 from dressi.ad.ops.image import extremes, reduce
 from dressi.ad.ops.pixel import arithmetic
 

@@ -6,7 +6,7 @@ From the bottom up:
     table           expressions, each once, with the forms in which it was written
     reader          Variables as expressions
     steps           the sums, products and Functions that compute expressions
-    distribute, reduce      fewer of them
+    reduce          fewer of them
     count           operations, the shortest steps, before and after
     emit            F.source: the text of a function
     jacobian        derivatives of expressions, Variables again; F.jacobian, F.hessian, F.derivative

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import GraphError
 from ..graph import Function, Variable
-from ..loops.node import Recomputed
+from ..loops.loop import Recomputed
 from ..ops.image.reduce import Expand
 from ..ops.pixel.arithmetic import Add, Div, Mix, Mul, Sub
 from ..ops.pixel.compare import Select, greater, guarded

@@ -23,7 +23,7 @@ from ..program import Copies, Part, Procedure, Program
 from ..transform.rewrite import substitute
 from ..transform.simplify import simplify
 from ..types import FLOAT, Access
-from .node import LoopFunction, Reversed, Segment, formal, written_out
+from .loop import LoopFunction, Reversed, Segment, formal, written_out
 
 
 def has_loops(program: Program) -> bool:

@@ -14,7 +14,7 @@ from PIL import Image
 from dressi import F, GraphError, gradient, jvp
 from dressi.ad.evaluate import Evaluator, evaluate, with_tiles
 from dressi.ad.graph import At, DrawFunction, Function, ScatterFunction, Variable
-from dressi.ad.loops.node import LoopFunction
+from dressi.ad.loops.loop import LoopFunction
 from dressi.ad.ops.pixel.constant import float_literal, int_literal
 from dressi.ad.ops.pixel.random import _bits
 from dressi.ad.traversal import topological_order
