@@ -139,7 +139,7 @@ def test_what_a_function_declares_is_described(cls: type):
 
 def test_every_option_of_a_plan_is_described():
     for name in dressi.PlanOptions.__dataclass_fields__:
-        assert f"| {name} " in text_of(dressi.PlanOptions)
+        assert f"\n{name}: " in text_of(dressi.PlanOptions)
 
 
 @pytest.mark.parametrize("module", [dressi, F, networks, optim], ids=lambda m: m.__name__)

@@ -248,9 +248,12 @@ def test_where_qt_has_no_windows_of_the_system_pictures_are_copied(device):
 
 SURFACES, SWAPCHAIN = ("VK_KHR_surface", "VK_KHR_xcb_surface"), ("VK_KHR_swapchain",)
 SURFACE_SIZE = (64, 48)
-SURFACE_CODES = (
-    np.random.default_rng(2).integers(0, 256, (SURFACE_SIZE[1], SURFACE_SIZE[0], 3)).astype(np.uint8)
-)
+WHOLE = (0, 0, *SURFACE_SIZE)
+SURFACE_CODES = np.random.default_rng(2).integers(0, 256, (*SURFACE_SIZE[::-1], 3)).astype(np.uint8)
+
+
+def surface_picture() -> Variable:
+    return Variable.of(SURFACE_CODES / np.float32(255), name="image")
 
 
 class Host(Program):
@@ -293,12 +296,12 @@ def host(device: Device, screen: Screen) -> Iterator[Host]:
 
 def test_pictures_come_into_the_surface_of_the_host(host, screen):
     number = int(vk.ffi.cast("uintptr_t", host.surface))
-    image = Variable.of(SURFACE_CODES / np.float32(255), name="image")
+    image = surface_picture()
     with Device.from_handles(*host.handles, features=host.features) as own, DressiAD(own) as ad:
         ad.set_output("picture", F.clamp(image, 0.0, 1.0))
         for surface in (host.surface, number):
             window = SwapchainPresenter(surface, lambda: SURFACE_SIZE)
-            layer = Layer("picture", (0, 0, *SURFACE_SIZE))
+            layer = Layer("picture", WHOLE)
 
             def right(picture: np.ndarray) -> bool:
                 return np.array_equal(picture[: SURFACE_SIZE[1], : SURFACE_SIZE[0]], SURFACE_CODES)
@@ -310,7 +313,7 @@ def test_pictures_come_into_the_surface_of_the_host(host, screen):
 
 def test_the_viewer_runs_in_the_window_of_the_host(host, screen):
     """Beside a loop of asyncio, with what the host's user does passed on."""
-    image = Variable.of(SURFACE_CODES / np.float32(255), name="image")
+    image = surface_picture()
     others = 0
 
     async def program(viewer: Viewer) -> None:
@@ -333,33 +336,30 @@ def test_the_viewer_runs_in_the_window_of_the_host(host, screen):
 
 
 def test_a_lost_surface_of_the_host_is_the_hosts_to_replace(host, monkeypatch):
-    image = Variable.of(SURFACE_CODES / np.float32(255), name="image")
+    image = surface_picture()
     with Device.from_handles(*host.handles, features=host.features) as own, DressiAD(own) as ad:
         window = SwapchainPresenter(host.surface, lambda: SURFACE_SIZE)
-        assert window.present(ad, [Layer(image, (0, 0, *SURFACE_SIZE))])
+        assert window.present(ad, [Layer(image, WHOLE)])
         call = Procedures.__call__
 
         def lost(procedures, name, *arguments):
             return SURFACE_LOST if "Capabilities" in name else call(procedures, name, *arguments)
 
-        with (
-            monkeypatch.context() as patch,
-            pytest.raises(DeviceError, match="make a Swapchain with its new VkSurf"),
-        ):
+        advice = "make a Swapchain with its new VkSurf"
+        with monkeypatch.context() as patch, pytest.raises(DeviceError, match=advice):
             patch.setattr(Procedures, "__call__", lost)
-            window.present(ad, [Layer(image, (0, 0, *SURFACE_SIZE))])
+            window.present(ad, [Layer(image, WHOLE)])
         window.close()
 
 
 def test_an_adopted_device_without_swapchains_says_what_to_enable(device, screen):
     host = Host(device, swapchain=())
-    image = Variable.of(SURFACE_CODES / np.float32(255), name="image")
+    image = surface_picture()
     with Device.from_handles(*host.handles, features=host.features) as own, DressiAD(own) as ad:
         window = SwapchainPresenter(host.surface, lambda: SURFACE_SIZE)
-        with pytest.raises(
-            DeviceError, match="VK_KHR_swapchain is not enabled in the adopted device; name it"
-        ):
-            window.present(ad, [Layer(image, (0, 0, *SURFACE_SIZE))])
+        advice = "VK_KHR_swapchain is not enabled in the adopted device; name it"
+        with pytest.raises(DeviceError, match=advice):
+            window.present(ad, [Layer(image, WHOLE)])
     host.close()
     assert host.messages == []
 
@@ -390,9 +390,8 @@ def clay(picture: np.ndarray) -> np.ndarray:
 def test_the_window_shows_the_shape_until_it_is_closed(device: Device, screen: Screen, program):
     pytest.importorskip(PROGRAMS[program])
     screen.managed()
-    watched = (
-        device.instance.validation and program == "own_vulkan"
-    )  # the others differ in nothing that it sees
+    # The others differ in nothing that validation sees.
+    watched = device.instance.validation and program == "own_vulkan"
     layer = {"VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation"} if watched else {}
     environment = {**os.environ, **layer, "DRESSI_DEVICE": device.name}
     running = subprocess.Popen(
@@ -432,9 +431,8 @@ def test_the_window_shows_the_shape_until_it_is_closed(device: Device, screen: S
 @pytest.mark.release
 @pytest.mark.one_driver
 def test_the_notebook_runs_from_top_to_bottom(device: Device, tmp_path: Path):
-    pytest.importorskip("jupyter_rfb")
-    pytest.importorskip("nbconvert")
-    pytest.importorskip("ipykernel")
+    for library in ("jupyter_rfb", "nbconvert", "ipykernel"):
+        pytest.importorskip(library)
     options = ["--to", "notebook", "--execute", "--output-dir", str(tmp_path)]
     result = subprocess.run(
         [sys.executable, "-m", "nbconvert", *options, str(NOTEBOOK)],

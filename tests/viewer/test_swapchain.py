@@ -246,21 +246,17 @@ def test_a_device_without_a_way_into_the_window_says_so(shown, planted, monkeypa
         if name == "vkGetPhysicalDeviceSurfaceSupportKHR":
             arguments[-1][0] = 0
 
-    with (
-        monkeypatch.context() as patch,
-        pytest.raises(DeviceError, match="does not present to it; choose the device"),
+    def no_surfaces(_, name, *kind):
+        return name == "vkCreateSwapchainKHR" or None
+
+    for method, faulty, words in (
+        ("must", unsupported, "does not present to it; choose the device"),
+        ("find", lambda *_: None, "lacks VK_KHR_swapchain; let pictures go"),
+        ("find", no_surfaces, "no surfaces of this system"),
     ):
-        patch.setattr(Procedures, "must", unsupported)
-        shown.present()
-    with (
-        monkeypatch.context() as patch,
-        pytest.raises(DeviceError, match="lacks VK_KHR_swapchain; let pictures go"),
-    ):
-        patch.setattr(Procedures, "find", lambda *_: None)
-        shown.present()
-    with monkeypatch.context() as patch, pytest.raises(DeviceError, match="no surfaces of this system"):
-        patch.setattr(Procedures, "find", lambda _, name, *kind: name == "vkCreateSwapchainKHR" or None)
-        shown.present()
+        with monkeypatch.context() as patch, pytest.raises(DeviceError, match=words):
+            patch.setattr(Procedures, method, faulty)
+            shown.present()
     assert shown.device.live_objects() == before
     assert shown.present()
 

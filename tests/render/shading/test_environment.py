@@ -67,10 +67,10 @@ def sky() -> np.ndarray:
 
 
 @cache
-def normals() -> np.ndarray:
-    """(NORMALS, 3): of the pixels of a sphere that is seen from far away."""
-    k = np.arange(NORMALS)
-    radius, angle = np.sqrt((k + 0.5) / NORMALS), k * 2.399963
+def normals(count: int = NORMALS) -> np.ndarray:
+    """(count, 3): of the pixels of a sphere that is seen from far away."""
+    k = np.arange(count)
+    radius, angle = np.sqrt((k + 0.5) / count), k * 2.399963
     across = np.cross((0.0, 1.0, 0.0), EYE)
     across /= np.linalg.norm(across)
     local = np.stack([radius * np.cos(angle), radius * np.sin(angle), np.sqrt(1 - radius**2)], -1)
@@ -193,16 +193,25 @@ def test_the_background_is_the_map_and_the_rotation_turns_it():
     assert_allclose(by_matrix, turned, rtol=1e-6)
 
 
-def small_scene(lobes: int):
+def row(values: np.ndarray, name: str = "") -> Variable:
+    """An image of one row."""
+    return Variable.of(np.asarray(values)[None], FLOAT if np.ndim(values) == 1 else VEC3, name=name)
+
+
+def scene_leaves(n: np.ndarray) -> dict[str, Variable]:
     rng = np.random.default_rng(1)
-    leaves = {
+    return {
         "map": Variable(VEC3, (16, 8), name="map", data=rng.random((1, 8, 16, 3)) + 0.5),
-        "normal": Variable(VEC3, (3, 1), name="normal", data=normals()[None, None, 5:40:13]),
-        "roughness": Variable(FLOAT, (3, 1), name="roughness", data=np.array([[[0.23, 0.52, 0.87]]])),
-        "base": Variable(VEC3, (3, 1), name="base", data=rng.random((1, 1, 3, 3))),
+        "normal": row(n, "normal"),
+        "roughness": row([0.23, 0.52, 0.87], "roughness"),
+        "base": row(rng.random((3, 3)), "base"),
         "angle": Variable(FLOAT, name="angle", data=0.3),
         "intensity": Variable(VEC3, name="intensity", data=np.array([1.0, 2.0, 0.5])),
     }
+
+
+def small_scene(lobes: int):
+    leaves = scene_leaves(normals()[5:40:13])
     light = Environment(leaves["map"], leaves["angle"], leaves["intensity"]).prefiltered(
         lobes, compensate=True
     )
@@ -283,10 +292,6 @@ def test_rotations_that_are_none_are_refused(rotation):
         as_rotation(rotation)
 
 
-def test_a_rotation_may_be_a_variable():
-    assert as_rotation(Variable(MAT3)).vtype is MAT3
-
-
 @pytest.mark.one_driver
 def test_pictures_of_arrays_filter_a_map_once(engines, monkeypatch):
     """The second picture sends and filters nothing of the light; another map of the same size is another picture."""
@@ -316,6 +321,7 @@ def test_pictures_of_arrays_filter_a_map_once(engines, monkeypatch):
 
 
 def test_a_rotation_of_a_number_is_that_of_a_variable():
+    assert as_rotation(Variable(MAT3)).vtype is MAT3
     for angle in (0.5, -2.0):
         (found,) = evaluate([as_rotation(Variable(data=angle))])
         assert_allclose(as_rotation(angle).data, found, atol=1e-12)
@@ -538,22 +544,8 @@ def monte_carlo_sky() -> np.ndarray:
     return image
 
 
-def monte_carlo_normals(count: int) -> np.ndarray:
-    """(count, 3): of the pixels of a sphere that is seen from far away."""
-    k = np.arange(count)
-    radius, angle = np.sqrt((k + 0.5) / count), k * 2.399963
-    across = np.cross((0.0, 1.0, 0.0), EYE)
-    across /= np.linalg.norm(across)
-    local = np.stack([radius * np.cos(angle), radius * np.sin(angle), np.sqrt(1 - radius**2)], -1)
-    return local @ np.stack([across, np.cross(EYE, across), EYE])
-
-
-def monte_carlo_image(values: np.ndarray, name: str = "") -> Variable:
-    return Variable.of(np.asarray(values)[None], FLOAT if np.ndim(values) == 1 else VEC3, name=name)
-
-
 def fragment(surface: Bsdf, n: np.ndarray) -> Fragment:
-    return Fragment(monte_carlo_image(n), monte_carlo_image(n, "normal"), F.constant(tuple(EYE)), surface)
+    return Fragment(row(n), row(n, "normal"), F.constant(tuple(EYE)), surface)
 
 
 def integral(surface: Bsdf, n: np.ndarray, rotation: float) -> np.ndarray:
@@ -572,7 +564,7 @@ def integral(surface: Bsdf, n: np.ndarray, rotation: float) -> np.ndarray:
 @pytest.mark.release
 @pytest.mark.parametrize("name", MATERIALS)
 def test_the_mean_of_many_steps_is_the_integral_and_noise_falls_with_the_root(name: str):
-    surface, n = MATERIALS[name], monte_carlo_normals(24)
+    surface, n = MATERIALS[name], normals(24)
     wanted = integral(surface, n, 0.7)
     step = Variable(INT, name="step", data=0)
     noise, means = [], []
@@ -588,7 +580,7 @@ def test_the_mean_of_many_steps_is_the_integral_and_noise_falls_with_the_root(na
 
 
 def test_an_even_sky_has_the_albedo_and_no_surface_gives_more_light_than_it_gets():
-    n = monte_carlo_normals(24)
+    n = normals(24)
     for name, surface in MATERIALS.items():
         even = MonteCarloEnvironment(np.ones((8, 16, 3)), samples=256).reflected(fragment(surface, n))
         assert 0 < evaluate([even])[0].mean((0, 1, 2)).max() < 1, name
@@ -596,7 +588,7 @@ def test_an_even_sky_has_the_albedo_and_no_surface_gives_more_light_than_it_gets
 
 def test_a_black_map_gives_no_light():
     value = MonteCarloEnvironment(np.zeros((8, 16, 3)), samples=16).reflected(
-        fragment(MATERIALS["clay"], monte_carlo_normals(4))
+        fragment(MATERIALS["clay"], normals(4))
     )
     assert (evaluate([value])[0] == 0).all()
 
@@ -618,36 +610,21 @@ def test_the_density_of_a_map_is_one_in_all_and_directions_fall_by_it():
     assert_allclose(pdf[0], density[0][row[0].astype(int), column[0].astype(int)], rtol=1e-9)
 
 
-def scene():
+def scene() -> dict[str, Variable]:
     """A light whose directions are drawn for copies of its leaves, so that these move nothing but the integrand."""
-    rng = np.random.default_rng(1)
-    values = {
-        "map": Variable(VEC3, (16, 8), name="map", data=rng.random((1, 8, 16, 3)) + 0.5),
-        "normal": monte_carlo_image(monte_carlo_normals(40)[5:40:13], "normal"),
-        "roughness": monte_carlo_image([0.23, 0.52, 0.87], "roughness"),
-        "base": monte_carlo_image(rng.random((3, 3)), "base"),
-        "angle": Variable(FLOAT, name="angle", data=0.3),
-        "intensity": Variable(VEC3, name="intensity", data=np.array([1.0, 2.0, 0.5])),
-    }
-    return values
+    return scene_leaves(normals(40)[5:40:13])
 
 
 def monte_carlo_lit(v: dict[str, Variable], drawn: dict[str, Variable] | None = None) -> Variable:
     def parts(v):
-        at = Fragment(
-            v["normal"],
-            v["normal"],
-            F.constant(tuple(EYE)),
-            GltfBsdf.of(
-                v["base"],
-                0.6,
-                v["roughness"],
-                clearcoat=0.5,
-                clearcoat_roughness=0.4,
-                sheen=(0.2, 0.3, 0.1),
-                sheen_roughness=0.5,
-            ),
-        )
+        layers = {
+            "clearcoat": 0.5,
+            "clearcoat_roughness": 0.4,
+            "sheen": (0.2, 0.3, 0.1),
+            "sheen_roughness": 0.5,
+        }
+        surface = GltfBsdf.of(v["base"], 0.6, v["roughness"], **layers)
+        at = Fragment(v["normal"], v["normal"], F.constant(tuple(EYE)), surface)
         return MonteCarloEnvironment(v["map"], v["angle"], v["intensity"], samples=6), at
 
     light, at = parts(v)
@@ -677,7 +654,7 @@ def test_sampled_light_on_devices_agrees_with_the_oracle_in_value_and_gradient(r
 @pytest.mark.parametrize("metallic", [0.0, 1.0])
 def test_direct_light_is_that_of_the_standard(run, metallic: float):
     """Within 1e-3 of appendix B of the specification of glTF 2.0 in float64, from roughness 0.1 on."""
-    n, base, light = monte_carlo_normals(200), np.array([0.8, 0.5, 0.2]), np.array([-0.36, 0.8, 0.48])
+    n, base, light = normals(200), np.array([0.8, 0.5, 0.2]), np.array([-0.36, 0.8, 0.48])
     for roughness in (0.1, 0.25, 0.5, 1.0):
         half = (light + EYE) / np.linalg.norm(light + EYE)
         nl, nv, nh, vh = np.maximum(n @ light, 0), n @ EYE, n @ half, EYE @ half
@@ -730,7 +707,7 @@ LAYERS = {
 @pytest.mark.parametrize("name", LAYERS)
 def test_filtered_light_of_layers_is_near_the_integral(name: str):
     """The sun of this small map makes most of the light. Without it errors are smaller: under even light below 1 % for sheen."""
-    n = monte_carlo_normals(48)
+    n = normals(48)
     for base, metallic in (((0.7, 0.5, 0.3), 0.0), ((0.9, 0.6, 0.3), 1.0)):
         surface = GltfBsdf.of(base, metallic, 0.6, **LAYERS[name])
         bare = GltfBsdf.of(base, metallic, 0.6)
@@ -750,6 +727,6 @@ def test_layers_give_no_more_light_than_they_get(name: str, metallic: float):
     # A white dielectric of the standard reflects up to 1.07 without a layer.
     base = (1.0, 1.0, 1.0) if metallic else (0.9, 0.9, 0.9)
     surface = GltfBsdf.of(base, metallic, 0.6, **LAYERS[name])
-    value = Environment(np.ones((8, 16, 3))).reflected(fragment(surface, monte_carlo_normals(48)))
+    value = Environment(np.ones((8, 16, 3))).reflected(fragment(surface, normals(48)))
     (found,) = evaluate([value])
     assert found.min() > 0.5 and found.max() <= 1.02

@@ -186,10 +186,9 @@ def test_many_images_are_refused_together_before_any_is_made():
     memory = allocator(Driver(), Limited(10 * MIB))
     memory.bind_image(needing(FIRST_BLOCK // 2), "held", LOCAL)  # of a block that has as much again
     memory.expect({"a": 4 * MIB, "b": 5 * MIB + FIRST_BLOCK // 2})
-    with pytest.raises(
-        OutOfMemoryError, match=r"2 new images need 9\.6 MiB, most of it by b \(5\.6 MiB\), a.*only 9\.5"
-    ):
-        memory.expect({"a": 4 * MIB, "b": 5 * MIB + FIRST_BLOCK // 2 + (1 << 17)})  # fmt: skip
+    needs = r"2 new images need 9\.6 MiB, most of it by b \(5\.6 MiB\), a.*only 9\.5"
+    with pytest.raises(OutOfMemoryError, match=needs):
+        memory.expect({"a": 4 * MIB, "b": 5 * MIB + FIRST_BLOCK // 2 + (1 << 17)})
 
 
 def test_a_driver_that_refuses_a_block_is_asked_for_what_is_needed():
@@ -197,10 +196,9 @@ def test_a_driver_that_refuses_a_block_is_asked_for_what_is_needed():
     memory = allocator(driver)
     memory.bind_image(needing(1000), "image", LOCAL)
     assert memory.held == 1000
-    with pytest.raises(
-        OutOfMemoryError, match=r"needs 1\.0 MiB, and the device is out of memory \(CODE\); 1\.0 KiB of"
-    ):
-        memory.bind_image(needing(MIB), "image", LOCAL)  # fmt: skip
+    refused = r"needs 1\.0 MiB, and the device is out of memory \(CODE\); 1\.0 KiB of"
+    with pytest.raises(OutOfMemoryError, match=refused):
+        memory.bind_image(needing(MIB), "image", LOCAL)
 
 
 def test_the_number_of_allocations_is_respected():
@@ -209,9 +207,8 @@ def test_the_number_of_allocations_is_respected():
     memory.bind_image(needing(LARGEST_BLOCK), "first", LOCAL)
     memory.bind_image(needing(100), "second", LOCAL)
     memory.bind_image(needing(100), "third", LOCAL)
-    with pytest.raises(
-        OutOfMemoryError, match="all 2 allocations of memory that the device allows are in use"
-    ):
+    used = "all 2 allocations of memory that the device allows are in use"
+    with pytest.raises(OutOfMemoryError, match=used):
         memory.bind_buffer(needing(100), "list", LOCAL)
     assert len(driver.blocks) == 2
 
@@ -258,17 +255,12 @@ def test_a_plan_that_does_not_fit_is_refused_before_anything_is_made(own):
     own.memory.budget.imposed = own.memory.held + 4 * MIB
     photo = Variable(VEC4, size=(1024, 1024), name="photo")
     ad.set_output("blurred", F.shift(F.square(photo), 1, 0) * F.mean(x))
-    with pytest.raises(
-        OutOfMemoryError, match=r"new images need \d+\.\d MiB, most of it by .*16\.0 MiB.*only"
-    ) as caught:
-        ad.recv("blurred")  # fmt: skip
+    needs = r"new images need \d+\.\d MiB, most of it by .*16\.0 MiB.*only"
+    with pytest.raises(OutOfMemoryError, match=needs) as caught:
+        ad.recv("blurred")
     said = str(caught.value)
-    assert "VEC4 photo (1024x1024) (16.0 MiB)" in said
-    assert (
-        "FLOAT small (128x128)" in said
-        and "KiB" in said.partition("are held")[2]
-        and said.endswith("programs")
-    )
+    assert "VEC4 photo (1024x1024) (16.0 MiB)" in said and "FLOAT small (128x128)" in said
+    assert "KiB" in said.partition("are held")[2] and said.endswith("programs")
     assert own.live_objects() == objects
     # Nothing is lost: the values stay, steps go on.
     ad.remove_output("blurred")
@@ -287,10 +279,9 @@ def test_a_leaf_that_does_not_fit_is_named(own):
     own.memory.budget.imposed = 4 * MIB
     photo = Variable(VEC4, size=(1024, 1024), name="photo")
     with DressiAD(own) as ad:
-        with pytest.raises(
-            OutOfMemoryError, match=r"VEC4 photo \(1024x1024\) needs 16\.\d MiB, and only \d.* left"
-        ):
-            ad.send(photo, np.zeros((1, 1024, 1024, 4), np.float32))  # fmt: skip
+        needs = r"VEC4 photo \(1024x1024\) needs 16\.\d MiB, and only \d.* left"
+        with pytest.raises(OutOfMemoryError, match=needs):
+            ad.send(photo, np.zeros((1, 1024, 1024, 4), np.float32))
         x = Variable.of(3.0)
         assert ad.evaluate(F.square(x)).item() == 9
     assert own.live_objects() == []
@@ -332,12 +323,8 @@ def test_images_are_made_for_what_their_plan_does():
     loss = F.mean(F.shift(squared, 1, 0) * squared)
     position = Variable(VEC4, size=(6, 1), name="position")
     face = F.rasterize(position, size=(8, 8))
-    plan = build_plan(
-        Program({"loss": loss, "face": face, "back": F.to_float(face) * squared}),
-        DeviceLimits(),
-        shader_text,
-        BASELINE,
-    )
+    program = Program({"loss": loss, "face": face, "back": F.to_float(face) * squared})
+    plan = build_plan(program, DeviceLimits(), shader_text, BASELINE)
     slots = plan.images.slots
     shared = {*plan.program.leaves, *plan.program.outputs.values()}
     assert all(slots[k].usage == ANY for v in shared for k in plan.images.of[v])
@@ -357,24 +344,14 @@ def test_plans_share_images_that_may_be_used_for_as_much(own):
     stored = ImageSlot(1, False, 8, 8, Usage.STORAGE)
     assert workspace.transients({0: read}, ["a"])[0] is first
     assert workspace.lacking({0: read, 1: drawn, 2: stored}) == [1, 2]
-    assert (
-        len({id(image) for image in workspace.transients({0: read, 1: drawn, 2: stored}, "abc").values()})
-        == 3
-    )
+    images = workspace.transients({0: read, 1: drawn, 2: stored}, "abc").values()
+    assert len({id(image) for image in images}) == 3
     workspace.close()
 
 
-@pytest.fixture
-def result_own(device):
-    """A second device of the same driver, closed at the end."""
-    result_own = Device(device.physical, validation=device.instance.validation)
-    yield result_own
-    result_own.close()
-
-
-def doubled(result_own: Device, *, dispatches: bool = False) -> DressiAD:
+def doubled(own: Device, *, dispatches: bool = False) -> DressiAD:
     """By a draw or by a dispatch, whatever the device prefers."""
-    ad = DressiAD(result_own, model=replace(CPU, prefers_dispatches=dispatches))
+    ad = DressiAD(own, model=replace(CPU, prefers_dispatches=dispatches))
     ad.set_output("y", Variable(size=(8, 8), data=np.ones((1, 8, 8))) * 2)
     return ad
 
@@ -421,73 +398,71 @@ class Lost:
         ("vkCreateRenderPass", -7777, DeviceError, "VkResult -7777"),
     ],
 )  # fmt: skip
-def test_what_a_call_returns_reaches_the_user_as_a_sentence(
-    result_own, monkeypatch, function, code, kind, words
-):
+def test_what_a_call_returns_reaches_the_user_as_a_sentence(own, monkeypatch, function, code, kind, words):
     with monkeypatch.context() as planted, pytest.raises(kind, match=words) as caught:
         planted.setattr(vulkan, function, failing(code))
-        with doubled(result_own, dispatches="Compute" in function) as ad:
+        with doubled(own, dispatches="Compute" in function) as ad:
             ad.recv("y")
-    assert result_own.name in str(caught.value) and ";" in str(caught.value)
+    assert own.name in str(caught.value) and ";" in str(caught.value)
     if code == DEVICE_LOST:
         with pytest.raises(DeviceLostError, match="open another Device"):
-            doubled(result_own)
+            doubled(own)
     else:
-        assert result_own.live_objects() == []
-        with doubled(result_own) as ad:
+        assert own.live_objects() == []
+        with doubled(own) as ad:
             ad.step()
             assert (ad.recv("y") == 2).all()
-    result_own.close()
-    assert result_own.live_objects() == []
+    own.close()
+    assert own.live_objects() == []
 
 
 @pytest.mark.one_driver
 @pytest.mark.parametrize("code, kind", [(-2, OutOfMemoryError), (DEVICE_LOST, DeviceLostError)])
-def test_a_first_measurement_hides_no_error(result_own, monkeypatch, code, kind):
+def test_a_first_measurement_hides_no_error(own, monkeypatch, code, kind):
     """A GPU is measured before its first plan. What fails there fails for the user; memory may be short for measuring alone."""
-    monkeypatch.setattr(result_own, "physical", replace(result_own.physical, type="discrete"))
+    monkeypatch.setattr(own, "physical", replace(own.physical, type="discrete"))
     monkeypatch.setattr(calibration, "_known", {})
     with config(cache=None), monkeypatch.context() as planted, pytest.raises(kind, match="refused work"):
         planted.setattr(vulkan, "vkQueueSubmit", failing(code))
-        with DressiAD(result_own) as ad:
+        with DressiAD(own) as ad:
             ad.evaluate(Variable(size=(8, 8), data=np.ones((1, 8, 8))) * 2)
 
 
-def test_a_device_lost_while_it_works_closes_without_an_error(result_own):
-    ad = doubled(result_own)
+def test_a_device_lost_while_it_works_closes_without_an_error(own):
+    ad = doubled(own)
     ad.step()
     early = ad.recv_async("y")
-    result_own.vk.lib = Lost(result_own.vk.lib)
+    own.vk.lib = Lost(own.vk.lib)
     with pytest.raises(DeviceLostError, match="failed while working: the driver lost the device"):
         ad.recv("y")
-    assert "lost" in repr(result_own)
-    for use in (lambda: ad.step(), lambda: ad.recv("y"), early.result, early.done, result_own.wait):
+    assert "lost" in repr(own)
+    for use in (lambda: ad.step(), lambda: ad.recv("y"), early.result, early.done, own.wait):
         with pytest.raises(DeviceLostError, match="open another Device"):
             use()
     ad.close()
-    result_own.close()
-    result_own.close()
-    assert result_own.live_objects() == [] and "closed" in repr(result_own)
+    own.close()
+    own.close()
+    assert own.live_objects() == [] and "closed" in repr(own)
 
 
-def test_a_device_lost_at_the_end_closes_without_an_error(result_own):
-    ad = doubled(result_own)
+def test_a_device_lost_at_the_end_closes_without_an_error(own):
+    ad = doubled(own)
     ad.step()
-    result_own.vk.lib = Lost(result_own.vk.lib)
+    own.vk.lib = Lost(own.vk.lib)
     ad.close()
-    result_own.close()
-    assert result_own.live_objects() == []
+    own.close()
+    assert own.live_objects() == []
 
 
-def test_no_memory_at_the_end_is_no_error(result_own, monkeypatch):
+def test_no_memory_at_the_end_is_no_error(own, monkeypatch):
     """The wait of the end needs a submission; where it is refused, the driver's own wait does."""
-    ad = doubled(result_own)
+    ad = doubled(own)
     ad.step()
     with monkeypatch.context() as planted:
         planted.setattr(vulkan, "vkQueueSubmit", failing(-2))
         ad.close()
-    result_own.close()
-    assert result_own.live_objects() == []
+    own.close()
+    assert own.live_objects() == []
 
 
 @pytest.mark.parametrize("code", sorted({*RESULTS, -99}))
