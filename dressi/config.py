@@ -36,18 +36,20 @@ _LONGEST = 1 << 20  # bytes of a file of GLSL
 _OFF = {"", "0", "off", "no", "false", "none"}
 
 
+def _text(name: str) -> str | None:
+    return os.environ.get(name, "").strip() or None
+
+
 def _integer(name: str) -> int:
-    text = os.environ.get(name, "").strip()
-    if text.lower() in _OFF:
-        return 0
+    text = _text(name) or ""
     try:
-        return int(text)
+        return 0 if text.lower() in _OFF else int(text)
     except ValueError:
         raise InputError(f"{name}={text!r} is not a whole number; unset it or set it to 0 to 4") from None
 
 
 def _cap(name: str, default: int) -> int:
-    text = os.environ.get(name, "").strip()
+    text = _text(name) or ""
     try:
         value = int(text or default)
     except ValueError:
@@ -58,19 +60,13 @@ def _cap(name: str, default: int) -> int:
 
 
 def _flag(name: str) -> bool:
-    return os.environ.get(name, "").strip().lower() not in _OFF
-
-
-def _text(name: str) -> str | None:
-    return os.environ.get(name, "").strip() or None
+    return (_text(name) or "").lower() not in _OFF
 
 
 def _folder(name: str) -> Path | None:
-    text = os.environ.get(name, "").strip()
-    if not text:
-        return None
+    text = _text(name)
     try:
-        return Path(text).expanduser()
+        return None if text is None else Path(text).expanduser()
     except RuntimeError:
         raise InputError(f"{name}={text!r} names a home folder that is not known; give a full path") from None
 
@@ -100,8 +96,8 @@ def _warn_no_home() -> None:
 
 
 def _cache() -> Path | None:
-    text = os.environ.get("DRESSI_CACHE", "").strip()
-    if not text:
+    text = _text("DRESSI_CACHE")
+    if text is None:
         return default_cache()
     return None if text.lower() in _OFF else _folder("DRESSI_CACHE")
 

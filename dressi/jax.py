@@ -25,6 +25,7 @@ import atexit
 import os
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import lru_cache, wraps
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -220,27 +221,22 @@ class Worker:
 
     def __init__(self) -> None:
         self.process = os.getpid()
-        self._tasks: SimpleQueue[tuple[Callable[[], Any], SimpleQueue[tuple[Any, BaseException | None]]]] = (
-            SimpleQueue()
-        )
+        self._tasks: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
         threading.Thread(target=self._serve, name="dressi", daemon=True).start()
 
     def _serve(self) -> None:
         while True:
-            task, answer = self._tasks.get()
+            task, future = self._tasks.get()
             try:
-                answer.put((task(), None))
+                future.set_result(task())
             except BaseException as error:
-                answer.put((None, error))
+                future.set_exception(error)
 
     def run(self, task: Callable[[], Result]) -> Result:
         """What the function returns, or raises, there."""
-        answer: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
-        self._tasks.put((task, answer))
-        result, error = answer.get()
-        if error is not None:
-            raise error
-        return result
+        future: Future[Result] = Future()
+        self._tasks.put((task, future))
+        return future.result()
 
 
 _worker: Worker | None = None

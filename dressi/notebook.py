@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatch
 from html import escape
 from itertools import groupby
@@ -25,6 +25,7 @@ from .render.io.images import encode_png
 from .render.mesh import Mesh
 from .vk.plan.plan import Plan
 from .vk.plan.substage import SubStage
+from .vk.run.device.allocator import mib
 
 __all__ = ["draw"]
 
@@ -50,12 +51,9 @@ def html(value: Any) -> str | None:
     return None
 
 
-KINDS: dict[str, Callable[[Any], Any]] = {"svg": svg, "png": png, "html": html}
-
-
 def draw(kind: str, value: Any) -> Any:
-    """The figure of that kind, one of KINDS; None where the class of the value has none."""
-    return KINDS[kind](value)
+    """The figure of that kind ("svg", "png" or "html"); None where the class of the value has none."""
+    return {"svg": svg, "png": png, "html": html}[kind](value)
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -85,11 +83,6 @@ def image(data: bytes, text: str) -> str:
 def folded(title: str, content: str) -> str:
     """A part of a page that opens with a click."""
     return f"<details><summary>{escape(title)}</summary>{content}</details>"
-
-
-def memory(count: float) -> str:
-    """A number of bytes, in KiB or MiB."""
-    return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{count / 2**10:.1f} KiB"
 
 
 # Results of fits: the mesh, figures, and the loss of each phase as a curve.
@@ -128,17 +121,16 @@ def curves(losses: list[tuple[str, float]]) -> str:
     parts, first = [], 0
     for k, (phase, group) in enumerate(groupby(losses, key=lambda pair: pair[0])):
         values = [loss for _, loss in group]
-        stride = -(-len(losses) // POINTS)
+        stride, across = -(-len(losses) // POINTS), WIDTH / len(losses)
+        down = (HEIGHT - 8) / max(high - low, 1e-9)
         points = [
-            f"{WIDTH * (first + i) / len(losses):.1f},{4 + (HEIGHT - 8) * (high - math.log10(v)) / max(high - low, 1e-9):.1f}"
+            f"{across * (first + i):.1f},{4 + down * (high - math.log10(v)):.1f}"
             for i, v in list(enumerate(values))[::stride]
             if math.isfinite(v) and v > 0
         ]
-        colour = COLOURS[k % len(COLOURS)]
+        colour, x, y = COLOURS[k % len(COLOURS)], across * first, HEIGHT + 12 + 12 * (k % 2)
         parts.append(f'<polyline fill="none" stroke="{colour}" points="{" ".join(points)}"/>')
-        parts.append(
-            f'<text x="{WIDTH * first / len(losses):.1f}" y="{HEIGHT + 12 + 12 * (k % 2)}" fill="{colour}">{phase}</text>'
-        )
+        parts.append(f'<text x="{x:.1f}" y="{y}" fill="{colour}">{phase}</text>')
         first += len(values)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH + 60}" height="{HEIGHT + 28}" font-size="10">'
@@ -260,14 +252,14 @@ def _(value: Plan) -> str:
     counts = value.counts
     title = (
         f"{counts['functions']} Functions in {counts['substages']} SubStages in {counts['stages']} Stages,"
-        f" {memory(counts['image_bytes'])} of images, {memory(counts['buffer_bytes'])} of accumulators"
+        f" {mib(counts['image_bytes'])} of images, {mib(counts['buffer_bytes'])} of accumulators"
     )
     stages = table(("Stage", "SubStage", "Functions", "reads", "writes", "written"), _rows(value))
     slots = enumerate(zip(value.images.slots, value.images.names, strict=True))
     images = table(
         ("image", "format", "size", "bytes", "holds"),
         (
-            (k, slot.format, f"{slot.width}x{slot.height}", "-" if slot.passing else memory(slot.bytes), name)
+            (k, slot.format, f"{slot.width}x{slot.height}", "-" if slot.passing else mib(slot.bytes), name)
             for k, (slot, name) in slots
         ),
     )
@@ -283,14 +275,7 @@ def _rows(plan: Plan) -> Iterator[tuple[Any, ...]]:
                 written = sum(plan.images.bytes_of(v) for v in s.outputs)
                 reads = [f"{r.variable}, {r.binding.value}" for r in s.reads]
                 writes = "\n".join(str(v) for v in s.outputs)
-                yield (
-                    name,
-                    f"{s.work.name} {s.domain}",
-                    _names(s),
-                    "\n".join(reads),
-                    writes,
-                    memory(written),
-                )
+                yield name, f"{s.work.name} {s.domain}", _names(s), "\n".join(reads), writes, mib(written)
                 name = ""
 
 

@@ -4,7 +4,7 @@ plans under a bound of memory, for which loops keep few states for gradients and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -73,27 +73,11 @@ class PlanningEngine:
         counts = self._planned(program).counts
         return counts["image_bytes"] + counts["buffer_bytes"]
 
-    # ---- what needs a device
-    def send(self, variable: Variable, values: Any) -> NoReturn:
-        self._refuse()
-
-    def recv(self, variable: Variable | str) -> NoReturn:
-        self._refuse()
-
-    def step(self, n: int = 1) -> NoReturn:
-        self._refuse()
-
-    def losses(self) -> NoReturn:
-        self._refuse()
-
-    def state(self) -> NoReturn:
-        self._refuse()
-
-    def restore(self, state: Mapping[str, Any]) -> NoReturn:
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        """What needs a device."""
         raise InputError("this engine plans and runs nothing; use DressiAD, which opens a device")
+
+    send = recv = step = losses = state = restore = _refuse
 
     def close(self) -> None:
         """Nothing to release."""

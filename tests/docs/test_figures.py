@@ -17,7 +17,7 @@ from dressi.ad.program import Program
 from dressi.ad.show import svg
 from dressi.config import shader_text
 from dressi.figures import Figures
-from dressi.notebook import KINDS
+from dressi.notebook import svg as notebook_svg
 from dressi.render import primitives, render
 from dressi.render.fit.data.dataset import FitResult, Quality, Timing
 from dressi.vk.plan.limits import PROFILES
@@ -182,7 +182,7 @@ def test_a_figure_never_raises():
     class Broken(Figures):
         pass
 
-    @KINDS["svg"].register(Broken)  # type: ignore[attr-defined]
+    @notebook_svg.register(Broken)  # type: ignore[attr-defined]
     def _(value: Broken) -> str:
         raise ZeroDivisionError
 

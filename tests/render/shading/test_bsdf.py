@@ -24,6 +24,7 @@ from dressi.render.shading.sphere_filter import directions, solid_angles
 from dressi.render.shading.tone import aces, exposed, reinhard
 
 UP = np.array([0.0, 0.0, 1.0])
+ABOVE = F.constant((0.0, 0.0, 1.0))
 
 
 def unit(values: np.ndarray) -> np.ndarray:
@@ -52,13 +53,13 @@ def gltf(base, metallic, roughness, n, v, light):
     return (dielectric + metallic * (metal - dielectric)) * nl[:, None]
 
 
-def images(*arrays: np.ndarray) -> list[Variable]:
-    return [Variable.of(a[None], VEC3 if a.ndim == 2 else FLOAT) for a in arrays]
+def image(values: Any) -> Variable:
+    """An image of one row."""
+    return Variable.of(np.asarray(values, float)[None], VEC3 if np.ndim(values) == 2 else FLOAT)
 
 
 def reflected(surface: GltfBsdf, n: np.ndarray, v: np.ndarray, light: np.ndarray) -> Variable:
-    to_eye, to_light = images(v, light)
-    return surface.reflected(Frame(F.constant(tuple(n)), to_eye), to_light)
+    return surface.reflected(Frame(F.constant(tuple(n)), image(v)), image(light))
 
 
 @pytest.mark.parametrize("metallic", [0.0, 1.0])
@@ -68,7 +69,7 @@ def test_it_is_that_of_the_standard(metallic: float, roughness: float):
     v, light = hemisphere(rng, 50), hemisphere(rng, 50)
     base = rng.random((50, 3))
     wanted = gltf(base, metallic, roughness, UP, v, light)
-    surface = GltfBsdf.of(*images(base), metallic=metallic, roughness=roughness)
+    surface = GltfBsdf.of(image(base), metallic=metallic, roughness=roughness)
     (found,) = evaluate([reflected(surface, UP, v, light)])
     assert_allclose(found[0, 0], wanted, rtol=1e-9, atol=1e-12)
 
@@ -106,13 +107,14 @@ def test_gradients_are_central_differences(clearcoat: bool, sheen: bool):
     assert check_gradient(value, leaves) < 1e-5
 
 
+def check_device(device, value: Variable, rtol: float, atol: float) -> None:
+    with DressiAD(device) as ad:
+        assert_allclose(ad.evaluate([value])[0], evaluate([value])[0], rtol=rtol, atol=atol)
+
+
 @pytest.mark.parametrize("clearcoat, sheen", [(False, False), (True, True)])
 def test_devices_agree_with_the_oracle(device, clearcoat: bool, sheen: bool):
-    from dressi import DressiAD
-
-    value, _ = full(clearcoat, sheen)
-    with DressiAD(device) as ad:
-        assert_allclose(ad.evaluate([value])[0], evaluate([value])[0], rtol=1e-4, atol=1e-6)
+    check_device(device, full(clearcoat, sheen)[0], 1e-4, 1e-6)
 
 
 def directions_by_cosine(count: int) -> np.ndarray:
@@ -164,7 +166,6 @@ def test_tone_curves():
     assert_allclose(evaluate([reinhard(light, 30.0)])[0].ravel()[-1], 1.0)
 
 
-GLTF_UP = F.constant((0.0, 0.0, 1.0))
 EXTENDED = {
     "water": {"ior": 1.33},
     "diamond": {"ior": 2.42},
@@ -175,25 +176,14 @@ EXTENDED = {
 }
 
 
-def lattice(count: int) -> np.ndarray:
-    """(count, 3): directions whose density is the cosine over pi."""
-    k = np.arange(count) + 0.5
-    radius, angle = np.sqrt(k / count), k * np.pi * (3 - 5**0.5)
-    return np.stack([radius * np.cos(angle), radius * np.sin(angle), np.sqrt(1 - radius**2)], axis=1)
-
-
-def image(values: np.ndarray) -> Variable:
-    return Variable.of(np.asarray(values, float)[None], VEC3 if np.ndim(values) == 2 else FLOAT)
-
-
 @pytest.mark.parametrize("name", EXTENDED)
 def test_what_is_reflected_and_let_through_is_no_more_than_arrives(name: str):
     """White under even light, and by a sky: the closed form is near the integral, and less than 1.08 as the standard's own."""
-    light = lattice(20_000)
+    light = directions_by_cosine(20_000)
     for cosine in (0.3, 0.9):
         surface = GltfBsdf.of((1.0, 1.0, 1.0), 0.0, 0.6, **EXTENDED[name])
         eye = image([[np.sqrt(1 - cosine**2), 0, cosine]])
-        frame = Frame(GLTF_UP, eye)
+        frame = Frame(ABOVE, eye)
         sky = Environment(np.ones((8, 16, 3))).prefiltered()
         through = surface.transmittance(frame)
         values = [surface.reflected(frame, image(light)), surface.environment(frame, sky).total]
@@ -212,7 +202,7 @@ def test_reflection_is_reciprocal():
     for name in ("diamond", "tinted", "pane"):
         surface = GltfBsdf.of((0.8, 0.5, 0.2), 0.3, 0.4, **EXTENDED[name])
         there, back = evaluate(
-            [surface.reflected(Frame(GLTF_UP, image(v)), image(w)) for v, w in ((a, b), (b, a))]
+            [surface.reflected(Frame(ABOVE, image(v)), image(w)) for v, w in ((a, b), (b, a))]
         )
         assert_allclose(there[0, 0] / b[:, 2:], back[0, 0] / a[:, 2:], rtol=1e-9)
 
@@ -223,11 +213,9 @@ def test_reflection_is_that_of_the_extensions():
     surface = GltfBsdf.of(tuple(base), 0.0, 1.0, ior=ior, specular=weight, specular_color=tuple(color))
     f0 = np.minimum(((ior - 1) / (ior + 1)) ** 2 * color, 1)
     wanted = (1 - weight * f0.max()) * base / np.pi + weight * f0 / (4 * np.pi)
-    assert_allclose(
-        evaluate([surface.reflected(Frame(GLTF_UP, GLTF_UP), GLTF_UP)])[0].ravel(), wanted, rtol=1e-9
-    )
+    assert_allclose(evaluate([surface.reflected(Frame(ABOVE, ABOVE), ABOVE)])[0].ravel(), wanted, rtol=1e-9)
     pane = GltfBsdf.of(tuple(base), 0.0, 1.0, transmission=0.5)
-    through = pane.transmittance(Frame(GLTF_UP, GLTF_UP))
+    through = pane.transmittance(Frame(ABOVE, ABOVE))
     assert_allclose(evaluate([through])[0].ravel(), 0.5 * 0.96 * base, rtol=1e-9)
 
 
@@ -236,7 +224,7 @@ def test_a_clear_layer_reflects_by_the_angle_to_the_eye():
     coat = {"clearcoat": 0.5, "clearcoat_roughness": 1.0}
     bare = GltfBsdf.of((0.8, 0.5, 0.2), 0.0, 1.0, emission=(1.0, 2.0, 3.0))
     coated = GltfBsdf.of((0.8, 0.5, 0.2), 0.0, 1.0, emission=(1.0, 2.0, 3.0), **coat)
-    frame = Frame(GLTF_UP, F.constant((0.8, 0.0, 0.6)))
+    frame = Frame(ABOVE, F.constant((0.8, 0.0, 0.6)))
     share = 0.5 * (0.04 + 0.96 * 0.4**5)
     light = F.constant((0.0, 0.6, 0.8))
     below, found, glow = evaluate(
@@ -262,7 +250,7 @@ def test_gradients_of_the_gltf_model_are_central_differences():
     }
     surface = GltfBsdf.of((0.8, 0.5, 0.2), 0.2, 0.5, **named)
     eye, light = F.constant((0.6, 0.0, 0.8)), F.constant((-0.48, 0.36, 0.8))
-    frame = Frame(GLTF_UP, eye)
+    frame = Frame(ABOVE, eye)
     sky = Environment(0.5 + np.random.default_rng(0).random((8, 16, 3))).prefiltered()
     through = surface.transmittance(frame)
     assert through is not None
@@ -423,12 +411,7 @@ def test_gradients_by_everything_are_central_differences():
 
 
 def test_devices_agree_with_numpy(device):
-    value, _ = graph()
-    with DressiAD(device) as ad:
-        assert_allclose(ad.evaluate([value])[0], evaluate([value])[0], rtol=2e-3, atol=1e-4)
-
-
-EYES_UP = F.constant((0.0, 0.0, 1.0))
+    check_device(device, graph()[0], 2e-3, 1e-4)
 
 
 @pytest.mark.parametrize("light", [(0.0, 0.0, 1.0), (0.5, 0.0, 0.8)])
@@ -438,9 +421,8 @@ def test_the_cornea_gathers_what_meets_it(light):
     q = np.stack(np.meshgrid(axis, axis), -1)
     eye, towards = EyeBsdf.of((0.8, 0.8, 0.8)), np.array(light) / np.linalg.norm(light)
     at = Variable.of(q, VEC2)
-    found, normal = (
-        x[0] for x in evaluate([eye.gathered(at, F.constant(tuple(towards.tolist()))), eye._normal(at)])
-    )
+    gathered = eye.gathered(at, F.constant(tuple(towards.tolist())))
+    found, normal = (x[0] for x in evaluate([gathered, eye._normal(at)]))
     free = np.hypot(*np.moveaxis(q, -1, 0)) < 0.55
     flux = (np.maximum(normal @ towards, 0) / normal[..., 2] * free).sum()
     assert 0.85 < found.sum() / flux < 1.0
@@ -459,12 +441,9 @@ def vectors(seed: int) -> list[Variable]:
 
 
 def eye() -> tuple[Variable, list[Variable]]:
-    given = leaves(
-        {"radius": 0.5, "pupil": 0.17, "depth": 0.26, "limbus": 0.12, "ior": 1.376, "wetness": 0.3}
-    )
-    given["place"] = Variable.of(
-        np.array([[[0.3, 0.1], [-0.2, 0.25], [0.4, -0.1], [0.7, 0.1], [0.47, 0.05]]]), VEC2
-    )
+    radii = {"radius": 0.5, "pupil": 0.17, "depth": 0.26, "limbus": 0.12, "ior": 1.376, "wetness": 0.3}
+    places = np.array([[[0.3, 0.1], [-0.2, 0.25], [0.4, -0.1], [0.7, 0.1], [0.47, 0.05]]])
+    given = leaves(radii) | {"place": Variable.of(places, VEC2)}
     for name, x in (("base", (0.8, 0.7, 0.7)), ("iris", (0.2, 0.4, 0.5)), ("inner", (0.4, 0.3, 0.1))):
         given[name] = Variable.of(np.tile(x, (1, 5, 1)), VEC3, name=name)
     normal, to_eye, light = vectors(2)
@@ -490,9 +469,7 @@ def test_gradients_of_eyes_by_everything_are_central_differences(made):
 
 @pytest.mark.parametrize("made", [eye, tooth])
 def test_devices_agree_with_numpy_on_eyes(device, made):
-    value = made()[0]
-    with DressiAD(device) as ad:
-        assert_allclose(ad.evaluate([value])[0], evaluate([value])[0], rtol=1e-3, atol=1e-4)
+    check_device(device, made()[0], 1e-3, 1e-4)
 
 
 WHITE = (1.0, 1.0, 1.0)
@@ -511,9 +488,8 @@ def test_eyes_and_teeth_send_on_no_more_than_they_get(white):
     d = Variable.of(directions(size), VEC3)
     for cosine in (0.2, 0.9):
         seen = F.constant((float(np.sqrt(1 - cosine**2)), 0.0, cosine))
-        value = white.reflected(Frame(EYES_UP, seen, F.constant((1.0, 0.0, 0.0, 1.0))), d) * solid_angles(
-            size
-        )
+        frame = Frame(ABOVE, seen, F.constant((1.0, 0.0, 0.0, 1.0)))
+        value = white.reflected(frame, d) * solid_angles(size)
         assert 0.3 < evaluate([F.sum(value, "xy")])[0].max() < 1.0
 
 
@@ -545,13 +521,10 @@ def test_walls_of_a_mouth_shine_where_they_hide_its_opening():
     walls = sum(0.2 * 0.5 * (0.5 * 0.8) ** k for k in range(60))
     (glow,) = evaluate([inside_mouth(F.constant((np.pi,) * 3), (0.5,) * 3, 0.2)])
     assert_allclose(glow, walls, rtol=1e-6)
-    frame = Frame(EYES_UP, EYES_UP)
+    frame = Frame(ABOVE, ABOVE)
     seen = [TeethBsdf.of(WHITE, lips=(x,) * 3, glow=(0.4,) * 3).emitted(frame) for x in (0.0, 0.75, 1.0)]
     hidden, half, open_ = (x.max() for x in evaluate(seen))
     assert 0.3 < hidden < 0.4 and open_ == 0 and np.isclose(half, hidden / 4)
-
-
-SKIN_UP = F.constant((0.0, 0.0, 1.0))
 
 
 @pytest.mark.parametrize("distances", [(1.2, 0.5, 0.3), (3.67, 1.37, 0.68), (1.0, 1.0, 1.0)])
@@ -626,7 +599,7 @@ def skin(seed: int = 0) -> tuple[Variable, list[Variable]]:
     leaves["base"] = Variable.of(rng.uniform(0.2, 0.8, (1, 5, 3)), VEC3, name="base")
     directions = [Variable.of(rng.normal(size=(1, 5, 3)) * 0.4 + (0, 0, 1), VEC3) for _ in range(3)]
     eye, light, detail = (F.normalize(x) for x in directions)
-    value = SkinBsdf.of(**leaves, detail=detail).reflected(Frame(SKIN_UP, eye), light)
+    value = SkinBsdf.of(**leaves, detail=detail).reflected(Frame(ABOVE, eye), light)
     return value, [*leaves.values(), *directions]
 
 
@@ -636,8 +609,7 @@ def test_gradients_of_skin_by_everything_are_central_differences():
 
 def test_devices_agree_with_numpy_on_skin(device):
     value = skin()[0]
-    with DressiAD(device) as ad:
-        assert_allclose(ad.evaluate([value])[0], evaluate([value])[0], rtol=1e-4, atol=1e-5)
+    check_device(device, value, 1e-4, 1e-5)
 
 
 def test_skin_is_reciprocal_and_sends_on_no_more_than_it_gets():
@@ -645,11 +617,11 @@ def test_skin_is_reciprocal_and_sends_on_no_more_than_it_gets():
     d = Variable.of(directions(size), VEC3)
     for cosine in (0.2, 0.9):
         eye = F.constant((float(np.sqrt(1 - cosine**2)), 0.0, cosine))
-        value = SkinBsdf.of((1.0, 1.0, 1.0)).reflected(Frame(SKIN_UP, eye), d) * solid_angles(size)
+        value = SkinBsdf.of((1.0, 1.0, 1.0)).reflected(Frame(ABOVE, eye), d) * solid_angles(size)
         assert evaluate([F.sum(value, "xy")])[0].max() < 1.0
     a, b = F.normalize(F.constant((0.4, 0.1, 1.0))), F.normalize(F.constant((-0.3, 0.6, 0.5)))
     one, two = (
-        SkinBsdf.of((0.8, 0.5, 0.4)).reflected(Frame(SKIN_UP, x), y) / F.dot(SKIN_UP, y)
+        SkinBsdf.of((0.8, 0.5, 0.4)).reflected(Frame(ABOVE, x), y) / F.dot(ABOVE, y)
         for x, y in ((a, b), (b, a))
     )
     assert_allclose(*evaluate([one, two]), rtol=1e-9)
@@ -676,8 +648,7 @@ def test_gradients_of_spread_light_are_central_differences():
 @pytest.mark.one_driver
 def test_spread_light_is_the_same_on_devices(device):
     image = spread()[0]
-    with DressiAD(device) as ad:
-        assert_allclose(ad.evaluate([image])[0], evaluate([image])[0], rtol=2e-3, atol=2e-3)
+    check_device(device, image, 2e-3, 2e-3)
 
 
 def test_wrong_profiles_are_refused():

@@ -255,58 +255,47 @@ class Feature:
         return f"{self.use} ({self.name})"
 
 
+def _extending(structure: str, extension: str, **uses: str) -> list[Feature]:
+    """The features of a structure that comes with an extension, by what dressi uses them for."""
+    return [Feature(name, use, structure=structure, extension=extension) for name, use in uses.items()]
+
+
 FEATURES = (
     Feature("shaderStorageImageExtendedFormats", "storage images of two components", required=True),
     Feature("fragmentStoresAndAtomics", "scatters that are drawn over primitives"),
     Feature("multiDrawIndirect", "one call for all draws of a list"),
     Feature("shaderInt64", "64-bit sums"),
-    Feature(
-        "shaderBufferInt64Atomics",
-        "sums by one atomic operation instead of two",
-        structure="VkPhysicalDeviceShaderAtomicInt64Features",
-        extension="VK_KHR_shader_atomic_int64",
+    *_extending(
+        "VkPhysicalDeviceShaderAtomicInt64Features",
+        "VK_KHR_shader_atomic_int64",
+        shaderBufferInt64Atomics="sums by one atomic operation instead of two",
     ),
-    Feature(
-        "shaderFloat16",
-        "operands of matrix products in half precision",
-        structure="VkPhysicalDeviceShaderFloat16Int8Features",
-        extension="VK_KHR_shader_float16_int8",
+    *_extending(
+        "VkPhysicalDeviceShaderFloat16Int8Features",
+        "VK_KHR_shader_float16_int8",
+        shaderFloat16="operands of matrix products in half precision",
     ),
-    Feature(
-        "vulkanMemoryModel",
-        "matrices in the registers of a subgroup",
-        structure="VkPhysicalDeviceVulkanMemoryModelFeatures",
-        extension="VK_KHR_vulkan_memory_model",
+    *_extending(
+        "VkPhysicalDeviceVulkanMemoryModelFeatures",
+        "VK_KHR_vulkan_memory_model",
+        vulkanMemoryModel="matrices in the registers of a subgroup",
+        vulkanMemoryModelDeviceScope="atomic operations under that memory model",
     ),
-    Feature(
-        "vulkanMemoryModelDeviceScope",
-        "atomic operations under that memory model",
-        structure="VkPhysicalDeviceVulkanMemoryModelFeatures",
-        extension="VK_KHR_vulkan_memory_model",
+    *_extending(
+        "VkPhysicalDeviceSubgroupSizeControlFeatures",
+        "VK_EXT_subgroup_size_control",
+        computeFullSubgroups="workgroups of full subgroups",
     ),
-    Feature(
-        "computeFullSubgroups",
-        "workgroups of full subgroups",
-        structure="VkPhysicalDeviceSubgroupSizeControlFeatures",
-        extension="VK_EXT_subgroup_size_control",
-    ),
-    Feature(
-        "cooperativeMatrix",
-        "matrix products by subgroups",
-        structure="VkPhysicalDeviceCooperativeMatrixFeaturesKHR",
-        extension="VK_KHR_cooperative_matrix",
+    *_extending(
+        "VkPhysicalDeviceCooperativeMatrixFeaturesKHR",
+        "VK_KHR_cooperative_matrix",
+        cooperativeMatrix="matrix products by subgroups",
     ),
 )
 REQUIRED = tuple(f for f in FEATURES if f.required)
 """Those without which no plan runs."""
 MATRICES = frozenset(
-    (
-        "shaderFloat16",
-        "vulkanMemoryModel",
-        "vulkanMemoryModelDeviceScope",
-        "computeFullSubgroups",
-        "cooperativeMatrix",
-    )
+    "shaderFloat16 vulkanMemoryModel vulkanMemoryModelDeviceScope computeFullSubgroups cooperativeMatrix".split()
 )
 """Those of matrix products. A device that lacks one of them counts as having none."""
 
