@@ -15,7 +15,7 @@ from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ...ad.types import FLOAT, MAT4, Size
 from ...errors import InputError, did_you_mean
-from ..cameras.given import seen_by
+from ..cameras.views import seen_by
 from ..forms.edges.edge_list import edge_list
 from ..forms.form import HARD, Form, Silhouette, fraction, known_form
 from ..forms.hard_soft_ras import FORMS, check_names, draw_form

@@ -1,7 +1,7 @@
 """Triangle meshes on the host, in NumPy.
 
-``mesh`` the mesh, of lists of ``rows``; ``material`` how its surface reflects light; ``tangents`` what normal
-maps go along; ``shape`` its measures and connectivity; ``polygons`` polygons as triangles, and holes closed;
+``mesh`` the mesh with its measures and connectivity, of lists of ``rows``; ``material`` how its surface
+reflects light; ``tangents`` what normal maps go along; ``polygons`` polygons as triangles, and holes closed;
 ``joining`` several meshes as one, and the connected components of one; ``primitives`` generated meshes;
 ``checks`` inverted and self-intersecting faces; ``queries`` spatial ones, points on a mesh and distances to
 it. The folder ``remesh`` changes its faces.

@@ -16,8 +16,8 @@ from ...ad.ops.pixel.constant import Like
 from ...ad.transform.gradient import total
 from ...ad.types import FLOAT, VEC3, Size
 from ...errors import InputError, OfVariables
-from ..cameras.given import seen_by
 from ..cameras.pose import matrices_leaf
+from ..cameras.views import seen_by
 from ..surface.projection import depth_of_zw, eye_of
 from .geometry import PointGeometry, StrandGeometry, leaf_of
 from .point import StrandPoint, StrandShader, unlit

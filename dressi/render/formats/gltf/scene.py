@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ....errors import InputError, shown
 from ...cameras import Camera
 from ...io.files import Damaged
-from ...mesh import Mesh
-from ...scene.geometry import Geometry
+from ...mesh import Mesh, weld
+from ...scene.geometry import Geometry, TriangleGeometry, geometry_of
+from ...scene.morph import MOST_MODES, MorphGeometry
 from ...scene.scene import Node, Scene
+from ...scene.skin import Skeleton, SkinnedGeometry
 from ...shading.lights import DirectionalLight, LightSource, PointLight, SpotLight
 from ...strands.point import unlit
 from .document import Document, Placed
-from .primitives import lines_of
-from .rigs import Rigs
+from .primitives import Part, Primitives, lines_of
 
 
 def load_gltf_scene(path: Path) -> Scene:
@@ -179,3 +182,198 @@ def _light(document: Document, node: Placed) -> LightSource | None:
     if not 0 <= inner < outer <= np.pi / 2:
         raise Damaged(f"light {number} has a cone from {inner:.4g} to {outer:.4g}, which is none")
     return SpotLight(centre, shine, colour, inner, outer)
+
+
+# Morph targets and skins.
+
+SETS = 8
+"""Of four joints each, that are read."""
+
+
+class Rigs:
+    """What moves the vertices of primitives; methods raise InputError naming the node."""
+
+    def __init__(self, document: Document, placed: Sequence[Placed]):
+        self.document, self.placed = document, {node.index: node for node in placed}
+        self.primitives = Primitives(document)
+        self._skeletons: dict[int, tuple[Skeleton, np.ndarray]] = {}
+
+    def geometry(self, part: Part, name: str, node: Placed) -> Geometry:
+        """A primitive as the geometry of a node."""
+        weights = self._weights(part, node)
+        joints = self._joints(part, node) if "skin" in node.entry else None
+        if weights is None and joints is None:
+            mesh = self.primitives.merged([part])
+            mesh.name = name
+            return TriangleGeometry(mesh.clean())
+        modes = self._modes(part, "POSITION", 0 if weights is None else len(weights))
+        count = len(part.positions)
+        # Vertices are one where they are equal and move alike.
+        columns = [part.positions, modes.transpose(1, 0, 2).reshape(count, -1), *(joints or ())]
+        ends = np.cumsum([column.shape[1] for column in columns])
+        rows, faces = weld(np.concatenate(columns, axis=1), part.faces)
+        mesh = self.primitives.dressed(Mesh(rows[:, :3], faces, name=name), [part], part.faces)
+        mesh = mesh.validate()
+        normal_modes = self._normal_modes(part, mesh, len(modes))
+        keep = ~mesh.degenerate_faces()
+        if not keep.any():
+            raise Damaged(f"all faces of '{name}' are degenerate")
+        mesh = mesh if keep.all() else mesh.with_faces(keep)
+        geometry: Geometry = TriangleGeometry(mesh)
+        if weights is not None:
+            modes = rows[:, 3 : ends[1]].reshape(len(rows), len(modes), 3).transpose(1, 0, 2)
+            names = self._names(node, len(modes))
+            geometry = MorphGeometry(mesh, modes, weights, normal_modes=normal_modes, names=names)
+        if joints is None:
+            return geometry
+        own = rows[:, ends[1] : ends[2]].astype(np.int64), rows[:, ends[2] : ends[3]]
+        return self._skinned(node, mesh if weights is None else geometry, *own)
+
+    def matrix(self, node: Placed) -> np.ndarray | None:
+        """(4, 4) of the vertices of a node to the world, None where they lie there. Joints say where a skin
+        is, whatever its own node says."""
+        return None if "skin" in node.entry else node.matrix
+
+    def posed(self, part: Part, node: Placed) -> Part:
+        """A primitive where its morph targets and joints put it at the weights and poses of the file."""
+        weights = self._weights(part, node)
+        joints = self._joints(part, node) if "skin" in node.entry else None
+        if joints is None and (weights is None or not weights.any()):
+            return part
+        mesh = Mesh(part.positions, part.faces, name=self.document.node_name(node.index))
+        if part.normals is not None:
+            mesh.normals, mesh.normal_faces = part.normals, part.faces
+        modes = self._modes(part, "POSITION", 0 if weights is None else len(weights))
+        normal_modes = self._normal_modes(part, mesh, len(modes))
+        geometry: Any = mesh
+        if weights is not None:
+            geometry = MorphGeometry(mesh, modes, weights, normal_modes=normal_modes)
+        if joints is not None:
+            geometry = self._skinned(node, geometry, joints[0].astype(np.int64), joints[1])
+        lists = geometry_of(geometry).lists()
+        normals = None
+        if lists.get("normals") is not None:
+            normals = np.zeros_like(part.positions)
+            normals[part.faces] = lists["normals"][lists["normal_faces"]]
+        # Tangents of the file belong to the shape that was bound; they are computed of this one.
+        return replace(part, positions=lists["positions"], normals=normals, tangents=None)
+
+    def _skinned(self, node: Placed, bound: Any, joints: np.ndarray, weights: np.ndarray) -> SkinnedGeometry:
+        skeleton, inverse_bind = self.skeleton(node)
+        try:
+            return SkinnedGeometry(bound, joints, weights, inverse_bind, skeleton)
+        except InputError as error:
+            raise InputError(f"{self.document.node_name(node.index)}: {error}") from None
+
+    # ---- morph targets
+
+    def _weights(self, part: Part, node: Placed) -> np.ndarray | None:
+        """The default weights of the targets of a primitive; None without any."""
+        count = len(part.entry.get("targets", ()))
+        if not count:
+            return None
+        if count > MOST_MODES:
+            raise InputError(f"it has {count:,} morph targets, above the limit of {MOST_MODES:,}")
+        mesh = self.document.item("meshes", node.entry["mesh"])
+        given = node.entry if "weights" in node.entry else mesh
+        if "weights" not in given:
+            return np.zeros(count)
+        return self.document.numbers(given, "weights", (0.0,) * count)
+
+    def _names(self, node: Placed, count: int) -> tuple[str, ...]:
+        extras = self.document.item("meshes", node.entry["mesh"]).get("extras")
+        names = extras.get("targetNames") if isinstance(extras, dict) else None
+        if not isinstance(names, list) or len(names) != count or not all(isinstance(n, str) for n in names):
+            return ()
+        return tuple(names)
+
+    def _modes(self, part: Part, what: str, count: int) -> np.ndarray:
+        """(count, V, 3): displacements of the vertices of a primitive."""
+        modes = np.zeros((count, len(part.positions), 3))
+        vertices = self.document.count(part.entry["attributes"]["POSITION"])
+        for mode, target in zip(modes, part.entry.get("targets", ())[:count], strict=True):
+            if what in target:
+                values = self.document.accessor(target[what])
+                if values.shape != (vertices, 3):
+                    raise Damaged(f"a morph target has {what} {values.shape} for {vertices} vertices")
+                mode[:] = values[part.used]
+        return modes
+
+    def _normal_modes(self, part: Part, mesh: Mesh, count: int) -> np.ndarray | None:
+        """(count, K, 3) of the normals of the mesh, which become distinct where they move apart. Where
+        targets have none, the normals of a file stay."""
+        if mesh.normals is None or not count:
+            return None
+        if not any("NORMAL" in target for target in part.entry.get("targets", ())):
+            return np.zeros((count, len(mesh.normals), 3), np.float32)
+        modes = self._modes(part, "NORMAL", count)
+        normals = np.asarray(part.normals)
+        normals = normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
+        rows = np.concatenate([normals, modes.transpose(1, 0, 2).reshape(len(normals), -1)], axis=1)
+        rows, mesh.normal_faces = weld(rows, part.faces)
+        mesh.normals = np.ascontiguousarray(rows[:, :3])
+        return rows[:, 3:].reshape(len(rows), count, 3).transpose(1, 0, 2)
+
+    # ---- skins
+
+    def _joints(self, part: Part, node: Placed) -> tuple[np.ndarray, np.ndarray] | None:
+        """(V, 4 n) numbers of joints, and weights."""
+        attributes = part.entry["attributes"]
+        columns: tuple[list[np.ndarray], list[np.ndarray]] = [], []
+        vertices, name = self.document.count(attributes["POSITION"]), self.document.node_name(node.index)
+        if f"JOINTS_{SETS}" in attributes:
+            self.document.warn(f"has more than {4 * SETS} joints a vertex in {name}; the first are used")
+        for k in range(SETS):
+            names = f"JOINTS_{k}", f"WEIGHTS_{k}"
+            if not set(names) <= attributes.keys():
+                break
+            for rows, what in zip(columns, names, strict=True):
+                values = self.document.accessor(attributes[what])
+                if values.shape != (vertices, 4):
+                    raise Damaged(f"{what} is {values.shape} for {vertices} vertices")
+                rows.append(values[part.used])
+        if not columns[0]:
+            raise InputError(
+                f"{name} has a skin, and its mesh has no JOINTS_0 and WEIGHTS_0; bind it again, or remove the"
+                " skin"
+            )
+        return np.concatenate(columns[0], axis=1), np.concatenate(columns[1], axis=1)
+
+    def skeleton(self, node: Placed) -> tuple[Skeleton, np.ndarray]:
+        """The skeleton of a node, one for all nodes with its skin, and (K, 4, 4) inverse bind matrices."""
+        number = node.entry["skin"]
+        if number not in self._skeletons:
+            self._skeletons[number] = self._skeleton(node, self.document.item("skins", number))
+        return self._skeletons[number]
+
+    def _skeleton(self, node: Placed, skin: dict[str, Any]) -> tuple[Skeleton, np.ndarray]:
+        name, joints = self.document.node_name(node.index), skin.get("joints", [])
+        if not joints:
+            raise InputError(f"{name} has a skin without joints; bind it to some, or remove it")
+        numbers = {joint: k for k, joint in enumerate(joints)}
+        parents, local, names = [], [], []
+        for joint in joints:
+            if joint not in self.placed:
+                raise Damaged(
+                    f"{name} has a joint, {self.document.node_name(joint)}, that is not in its scene"
+                )
+            place, at = np.eye(4), joint
+            while at != -1:
+                own = self.document.matrix(self.placed[at].entry)
+                place = place if own is None else own @ place
+                at = self.placed[at].parent
+                if at in numbers:
+                    break
+            parents.append(numbers.get(at, -1))
+            local.append(place)
+            called = self.placed[joint].entry.get("name")
+            names.append(called if isinstance(called, str) and called else f"joint {len(names)}")
+        inverse_bind = np.tile(np.eye(4), (len(joints), 1, 1))
+        if "inverseBindMatrices" in skin:
+            rows = self.document.accessor(skin["inverseBindMatrices"])
+            if rows.shape[1] != 16 or len(rows) < len(joints) or not np.isfinite(rows).all():
+                raise Damaged(
+                    f"{name} has a skin of {len(joints)} joints with {len(rows)} inverse bind matrices"
+                )
+            inverse_bind = rows[: len(joints)].reshape(-1, 4, 4).swapaxes(1, 2)
+        return Skeleton(parents, np.stack(local), names), inverse_bind

@@ -16,7 +16,6 @@ import numpy as np
 from ....errors import InputError, warn
 from ..mesh import Mesh
 from ..rows import distinct
-from ..shape import Shape
 from .operations import (
     collapse_short,
     fans,
@@ -120,7 +119,7 @@ def uniform_length(area: float, faces: int) -> float:
 
 
 def target_lengths(
-    shape: Shape, faces: int, detail: np.ndarray | None = None, *, bending: float = 1.0
+    shape: Mesh, faces: int, detail: np.ndarray | None = None, *, bending: float = 1.0
 ) -> np.ndarray:
     """(V,) target lengths with which the surface gets about so many faces.
 
@@ -175,7 +174,7 @@ def _for_count(density: np.ndarray, around: np.ndarray, same: float, faces: floa
             high = middle
 
 
-def curvatures(shape: Shape, edges: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def curvatures(shape: Mesh, edges: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """(V,) how fast the normal turns along edges, in 1 over lengths, smoothed over neighbours."""
     normals = shape.vertex_normals()
     turn = np.linalg.norm(normals[edges[:, 0]] - normals[edges[:, 1]], axis=1) / np.maximum(lengths, 1e-30)
