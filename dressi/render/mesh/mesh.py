@@ -85,7 +85,7 @@ class Mesh(KnownAttributes, Figures):
     attribute is set that there is not; `validate` and `clean` check the values.
 
     >>> import numpy as np
-        >>> mesh = Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], name="corner")
+    >>> mesh = Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], name="corner")
     >>> mesh
     Mesh 'corner': 3 vertices, 1 faces, no UVs, no texture, bounds [0, 0, 0] to [1, 1, 0]
     """
@@ -417,7 +417,7 @@ class Mesh(KnownAttributes, Figures):
         """(V, 3) linear light: one colour a vertex, the mean of its corners, white without colours.
 
         >>> import numpy as np
-                >>> mesh = Mesh(np.eye(3), [[0, 1, 2]], colors=np.eye(3))
+        >>> mesh = Mesh(np.eye(3), [[0, 1, 2]], colors=np.eye(3))
         >>> mesh.vertex_colors()[1].tolist()
         [0.0, 1.0, 0.0]
         """
