@@ -10,27 +10,30 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dressi import Device, DressiAD, DressiError, F, OutOfMemoryError, PixelFunction, PlanError, Variable
+from dressi import INT, Device, DressiAD, DressiError, F, OutOfMemoryError, PixelFunction, PlanError, Variable
 from dressi.config import config
+from dressi.vk.plan.glsl.shaders import Resource
+from dressi.vk.plan.images import slot_of
 from dressi.vk.run import built, executor
 from dressi.vk.run.device.commands import Commands
+from dressi.vk.run.device.memory import DeviceBuffer, make_image
 from dressi.vk.run.device.transfer import Transfers
 from dressi.vk.run.shaders import pipeline
+from dressi.vk.run.shaders.errors import Shader
 from dressi.vk.run.shaders.pipeline import PipelineCache, PipelineMaker
-from dressi.vk.run.shaders.pyglslang import compile_glsl
 
 COUNT = 64
 COMPUTE = """#version 450
 layout(local_size_x = 64) in;
 layout(set = 0, binding = 0) buffer Numbers { uint number[]; };
-layout(set = 0, binding = 1, r32ui) uniform uimage2D picture;
+layout(set = 0, binding = 1, r32i) uniform iimage2D picture;
 void main() {
     uint i = gl_GlobalInvocationID.x;
     number[i] += 1u;
 }
 """
 STORE = COMPUTE.replace(
-    "number[i] += 1u;", "imageStore(picture, ivec2(i, 0), imageLoad(picture, ivec2(i, 0)) + 1u);"
+    "number[i] += 1u;", "imageStore(picture, ivec2(i, 0), imageLoad(picture, ivec2(i, 0)) + 1);"
 )
 
 
@@ -39,79 +42,22 @@ class Bench:
 
     def __init__(self, device: Device):
         vk = self.vk = device.vk
-        self.device = device
-        before = set(device._objects)
-        self.buffer = device.create("Buffer", vk.VkBufferCreateInfo(size=4 * COUNT, usage=0x20 | 0x2))
-        self.image = device.create(
-            "Image",
-            vk.VkImageCreateInfo(
-                imageType=vk.VK_IMAGE_TYPE_2D,
-                format=vk.VK_FORMAT_R32_UINT,
-                extent=vk.VkExtent3D(COUNT, 1, 1),
-                mipLevels=1,
-                arrayLayers=1,
-                samples=1,
-                usage=vk.VK_IMAGE_USAGE_STORAGE_BIT,
-            ),
-        )
-        device.memory.bind_buffer(self.buffer, "buffer", 0)
-        device.memory.bind_image(self.image, "image", 0)
-        self.range = vk.VkImageSubresourceRange(1, 0, 1, 0, 1)
-        view = device.create(
-            "ImageView",
-            vk.VkImageViewCreateInfo(
-                image=self.image, viewType=1, format=vk.VK_FORMAT_R32_UINT, subresourceRange=self.range
-            ),
-        )
-        kinds = (vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE)
-        bindings = [vk.VkDescriptorSetLayoutBinding(k, kind, 1, 0x20) for k, kind in enumerate(kinds)]
-        layout = device.create("DescriptorSetLayout", vk.VkDescriptorSetLayoutCreateInfo(pBindings=bindings))
-        constants = [vk.VkPushConstantRange(0x20, 0, 4)]
-        self.layout = device.create(
-            "PipelineLayout",
-            vk.VkPipelineLayoutCreateInfo(pSetLayouts=[layout], pPushConstantRanges=constants),
-        )
-        sizes = [vk.VkDescriptorPoolSize(kind, 1) for kind in kinds]
-        pool = device.create("DescriptorPool", vk.VkDescriptorPoolCreateInfo(maxSets=1, pPoolSizes=sizes))
-        allocation = vk.VkDescriptorSetAllocateInfo(descriptorPool=pool, pSetLayouts=[layout])
-        self.set = vk.vkAllocateDescriptorSets(device.handle, allocation)[0]
-        whole = [vk.VkDescriptorBufferInfo(self.buffer, 0, 4 * COUNT)]
-        picture = [vk.VkDescriptorImageInfo(None, view, vk.VK_IMAGE_LAYOUT_GENERAL)]
-        writes = [
-            vk.VkWriteDescriptorSet(
-                dstSet=self.set, dstBinding=0, descriptorType=kinds[0], pBufferInfo=whole
-            ),
-            vk.VkWriteDescriptorSet(
-                dstSet=self.set, dstBinding=1, descriptorType=kinds[1], pImageInfo=picture
-            ),
-        ]
-        vk.vkUpdateDescriptorSets(device.handle, 2, writes, 0, None)
+        self.device, x = device, Variable(INT, (COUNT, 1))
+        self.image = make_image(device, slot_of(x, device.limits), "picture")
+        self._buffer = DeviceBuffer(device, 4 * COUNT, "numbers", host=False)
+        self.buffer = self._buffer.handle
+        self._commands, self._cache = Commands(device), PipelineCache(device)
+        self._commands.initialize([self.image], [])
+        resources = (Resource("buffer"), Resource("storage", x))
+        self._maker = PipelineMaker(device, self._cache, [resources] * 2)
         self.pipelines = {
-            name: self._pipeline(source) for name, source in (("buffer", COMPUTE), ("image", STORE))
+            name: self._maker.make_dispatch(
+                Shader(source, "compute", "hazard"), resources, {x: [self.image]}, {"buffer": self._buffer}
+            )
+            for name, source in (("buffer", COMPUTE), ("image", STORE))
         }
+        self._cache.release_modules()
         self.pool = device.create("CommandPool", vk.VkCommandPoolCreateInfo(queueFamilyIndex=device.family))
-        self.submit(self._prepare_image)
-        self.made = [handle for handle in device._objects if handle not in before]
-
-    def _pipeline(self, source: str) -> Any:
-        vk, device = self.vk, self.device
-        spirv = compile_glsl(source, "compute", "planted hazard")
-        module = device.create("ShaderModule", vk.VkShaderModuleCreateInfo(codeSize=len(spirv), pCode=spirv))
-        stage = vk.VkPipelineShaderStageCreateInfo(stage=0x20, module=module, pName="main")
-        info = [vk.VkComputePipelineCreateInfo(stage=stage, layout=self.layout)]
-        return device.own("Pipeline", vk.vkCreateComputePipelines(device.handle, None, 1, info, None)[0])
-
-    def _prepare_image(self, commands: Any) -> None:
-        vk = self.vk
-        barrier = vk.VkImageMemoryBarrier(
-            dstAccessMask=0x60,
-            newLayout=vk.VK_IMAGE_LAYOUT_GENERAL,
-            srcQueueFamilyIndex=vk.VK_QUEUE_FAMILY_IGNORED,
-            dstQueueFamilyIndex=vk.VK_QUEUE_FAMILY_IGNORED,
-            image=self.image,
-            subresourceRange=self.range,
-        )
-        vk.vkCmdPipelineBarrier(commands, 0x1, 0x800, 0, 0, None, 0, None, 1, [barrier])
 
     def submit(self, *writers: Callable[[Any], None]) -> None:
         """Records and submits one command buffer with what the writers record."""
@@ -128,9 +74,9 @@ class Bench:
         vk = self.vk
 
         def write(commands: Any) -> None:
-            vk.vkCmdBindPipeline(commands, vk.VK_PIPELINE_BIND_POINT_COMPUTE, self.pipelines[name])
-            bind_point = vk.VK_PIPELINE_BIND_POINT_COMPUTE
-            vk.vkCmdBindDescriptorSets(commands, bind_point, self.layout, 0, 1, [self.set], 0, None)
+            point, p = vk.VK_PIPELINE_BIND_POINT_COMPUTE, self.pipelines[name]
+            vk.vkCmdBindPipeline(commands, point, p.handles["compute"])
+            vk.vkCmdBindDescriptorSets(commands, point, p.layout, 0, 1, [p.set], 0, None)
             vk.vkCmdDispatch(commands, COUNT // 64, 1, 1)
 
         return write
@@ -152,7 +98,11 @@ class Bench:
 
     def close(self) -> None:
         self.device.wait()
-        for handle in reversed(self.made):
+        self._maker.destroy()
+        self.image.destroy(self.device)
+        self._buffer.destroy()
+        self._commands.destroy()
+        for handle in (self.pool, self._cache.handle):
             self.device.destroy(handle)
 
 
