@@ -62,7 +62,7 @@ def forced(seed: int) -> Iterator[None]:
             patch.setattr(lowering, "pack_seconds", lambda *_: 0.0)
         if form == "products":
             patch.setattr(passes, "_soonest_product", product)
-            patch.setattr(passes, "_fills", lambda *_: True)
+            patch.setattr(passes, "FILLED", np.inf)
             patch.setattr(passes, "LEAST", 8)
         elif form != "as chosen":
             patch.setattr(passes, "soonest_chain", chain)

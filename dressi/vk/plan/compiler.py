@@ -150,17 +150,8 @@ JUDGED: frozenset[Pass | Lowering] = frozenset((*PASSES, sum_by_faces)) - _KEPT
 """Passes and lowerings whose result is kept only where it is predicted to be faster; of a lowering the whole
 step is scheduled with it and without. All others state why not."""
 
-OPTIONAL = frozenset(
-    each.__name__
-    for each in (
-        *PASSES,
-        sum_by_faces,
-        sample_in_hardware,
-        gather_at_lists,
-        tile_contractions,
-        fuse_into_draws,
-    )
-)
+_LEFT_OUT = (*PASSES, sum_by_faces, sample_in_hardware, gather_at_lists, tile_contractions, fuse_into_draws)
+OPTIONAL = frozenset(each.__name__ for each in _LEFT_OUT)
 """The names that ``PlanOptions.without`` may have."""
 
 TOGETHER = frozenset(
@@ -199,13 +190,16 @@ def build_plan(
         raise InputError(f"no pass is called {unknown[0]!r}; there are {', '.join(sorted(OPTIONAL))}")
     target = Target(limits, cost or CPU, options, changing)
     with paused():
-        try:
-            return _fitted(lowered(program, target), lambda p: _build(p, target, shader_text, gated, every))
-        except DoesNotFit as error:
-            if not isinstance(error.function, FaceSum):
-                raise
-            target = target._replace(options=options.switched(sum_by_faces.__name__))
-            return _fitted(lowered(program, target), lambda p: _build(p, target, shader_text, gated, every))
+        while True:
+            try:
+                return _fitted(
+                    lowered(program, target),
+                    lambda p, target=target: _build(p, target, shader_text, gated, every),
+                )
+            except DoesNotFit as error:
+                if not isinstance(error.function, FaceSum):
+                    raise
+                target = target._replace(options=options.switched("sum_by_faces"))
 
 
 def _fitted(program: Program, make: Callable[[Program], Made]) -> Made:

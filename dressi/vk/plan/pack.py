@@ -23,34 +23,16 @@ from ...ad.graph import (
 from ...ad.traversal import reached
 from ...ad.types import Access
 from ...errors import PlanError
+from . import substage
 from .analysis.dataflow import Analysis
 from .analysis.known_values import adds_nothing, values_where
 from .analysis.rematerialization import LARGEST_CALLS
 from .context import Context, Uses
-from .limits import DeviceLimits
 from .lowering.fragment_value import FragmentValue
 from .lowering.register_tiles import TiledContraction
 from .lowering.scatter import FaceSum
 from .model.cost import Walk, Walks, planes
-from .substage import (
-    Accumulate,
-    Binding,
-    Compute,
-    FaceSums,
-    Fragment,
-    FragmentScatter,
-    PrimitiveWork,
-    Raster,
-    Read,
-    Scatter,
-    ScatterDispatch,
-    Stage,
-    SubStage,
-    TiledCompute,
-    Undecided,
-    Work,
-    resources,
-)
+from .substage import Binding, Read, Stage, SubStage, resources
 
 # Functions to SubStages (paper 3.3.3 and A.8): greedy, from the end of the graph, under the limits.
 
@@ -184,11 +166,6 @@ def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: b
         if users == 0:
             push(f)
 
-    def newcomers(group: Group, key: tuple) -> list[Entry]:
-        """Ready Functions of the group's key; a scatter also takes makers of its values."""
-        keys = [key, (PixelFunction, *key[1:])] if group.scatters else [key]
-        return [entry for k in keys for entry in ready.pop(k, [])]
-
     def makers(f: Function) -> list[Function]:
         """What waits for a Function and the values of its fragments, once for each value they read."""
         values = (
@@ -228,7 +205,7 @@ def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: b
         # (Functions taken, time of what they read of others)
         fitted, cheapest = (0, 0.0), (0, math.inf)
         in_a_row = 0
-        while heap and not group.full and group.too_long < CROWDED and in_a_row < FIRST_FIT:
+        while heap and group.length < counts.largest and group.too_long < CROWDED and in_a_row < FIRST_FIT:
             entry = heapq.heappop(heap)
             together = (*with_it.get(entry[2], ()), entry[2])
             if not all(group.accept(f) for f in together):
@@ -251,9 +228,12 @@ def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: b
                 cheapest = min(fitted, cheapest, key=lambda one: one[1])
             if not fuse or group.rasterizes:
                 break
-            for entry in newcomers(group, key):
-                heapq.heappush(heap, entry)
-        for entry in _put_back(ready, key, heap, group.scatters) + refused:
+            scattering = isinstance(group.work, substage.ScatterDispatch)  # takes makers of its values, too
+            for k in (key, (PixelFunction, *key[1:])) if scattering else (key,):
+                for newcomer in ready.pop(k, []):
+                    heapq.heappush(heap, newcomer)
+        mixed = isinstance(group.work, substage.ScatterDispatch)
+        for entry in _put_back(ready, key, heap, mixed) + refused:
             heapq.heappush(ready.setdefault(_key(counts, entry[2]), []), entry)
         kept = (cheapest if fitted[1] - cheapest[1] > counts.cost.stage else fitted)[0]
         if kept < len(taken):
@@ -308,20 +288,20 @@ class DoesNotFit(PlanError):
         self.function = function
 
 
-WORKS: tuple[tuple[type[Function], type[Work]], ...] = (
-    (TiledContraction, TiledCompute),
-    (FaceSum, FaceSums),
-    (ScatterFunction, ScatterDispatch),
-    (RasterFunction, Raster),
-    (FragmentValue, Raster),
-    (AccumulateFunction, Accumulate),
-    (FragmentScatterFunction, FragmentScatter),
-    (PixelFunction, Undecided),
+WORKS: tuple[tuple[type[Function], type[substage.Work]], ...] = (
+    (TiledContraction, substage.TiledCompute),
+    (FaceSum, substage.FaceSums),
+    (ScatterFunction, substage.ScatterDispatch),
+    (RasterFunction, substage.Raster),
+    (FragmentValue, substage.Raster),
+    (AccumulateFunction, substage.Accumulate),
+    (FragmentScatterFunction, substage.FragmentScatter),
+    (PixelFunction, substage.Undecided),
 )
 """The kind of work of a SubStage that starts with a Function of a kind."""
 
 
-def work_of(function: Function) -> Work:
+def work_of(function: Function) -> substage.Work:
     """Of a SubStage that starts with a Function."""
     work = next((work for kind, work in WORKS if isinstance(function, kind)), None)
     if work is None:
@@ -387,7 +367,7 @@ class Group:
         self.length = 0  # of the body
         self.axes: set[str] = set()
         self.fetched: set[Variable] = set()
-        self.work: Work = Undecided()
+        self.work: substage.Work = substage.Undecided()
         self.domain = Domain((1, 1), 1)
 
     def accept(self, f: Function) -> bool:
@@ -425,8 +405,8 @@ class Group:
         if own is not None:
             count[own] -= len(f.output.vtype.planes)
         for x, access, _ in self.analysis.stored_inputs(f):
-            before = changed.get(x, self.reads.get(x))
-            after = _wider(before, self._binding(x, access))
+            before, wanted = changed.get(x, self.reads.get(x)), self._binding(x, access)
+            after = wanted if before in (None, wanted) else Binding.TEXTURE  # a texture serves both
             if after is not before:
                 count[after] += len(x.vtype.planes)
                 if before is not None:
@@ -439,21 +419,23 @@ class Group:
 
         used: dict[str, int] = {}
 
-        def violation(work: Work, count: Mapping[Binding, int]) -> str | None:
+        def violation(work: substage.Work, count: Mapping[Binding, int]) -> str | None:
             used.update(resources(work, count, written, written if work.draws else 0))
             return limits.violation_of({**used, "loop_iterations": looping})
 
         dispatch = self.dispatch or f.output in self.counts.updates
-        undecided, limits = isinstance(self.work, Undecided), self.limits
+        undecided, limits = isinstance(self.work, substage.Undecided), self.limits
         few = written <= limits.max_color_attachments and looping <= limits.max_loop_iterations
         if undecided and few and written + sum(count.values()) <= limits.images_in_any_case:
             sentence = None
         elif undecided:
-            sentence = violation(Fragment(), count)
+            sentence = violation(substage.Fragment(), count)
             if sentence and (dispatch or not self.members):
                 dispatch = True
                 fetched = count[Binding.TEXTURE] + count[Binding.ATTACHMENT]
-                sentence = violation(Compute(), {**count, Binding.TEXTURE: fetched, Binding.ATTACHMENT: 0})
+                sentence = violation(
+                    substage.Compute(), {**count, Binding.TEXTURE: fetched, Binding.ATTACHMENT: 0}
+                )
         else:
             sentence = violation(self.work, count)
             if sentence and self.rasterizes and not self.members:
@@ -502,16 +484,8 @@ class Group:
             count[Binding.TEXTURE] += len(x.vtype.planes)
 
     @property
-    def scatters(self) -> bool:
-        return isinstance(self.work, ScatterDispatch)
-
-    @property
     def rasterizes(self) -> bool:
-        return isinstance(self.work, PrimitiveWork)
-
-    @property
-    def full(self) -> bool:
-        return self.length >= self.counts.largest
+        return isinstance(self.work, substage.PrimitiveWork)
 
     def crossing(self, pending: Container[Function]) -> int:
         """Planes that it reads of ``pending`` Functions, which could join it, at its own pixels."""
@@ -528,7 +502,7 @@ class Group:
         if access is Access.PULL:
             return Binding.VERTEX
         same = access is Access.SAME_PIXEL and x.domain == self.domain
-        adds = isinstance(self.work, Scatter)
+        adds = isinstance(self.work, substage.Scatter)
         return Binding.ATTACHMENT if same and not adds else Binding.TEXTURE
 
     def close(self) -> SubStage:
@@ -544,11 +518,6 @@ class Group:
             ),
             tuple(sorted(self.outputs, key=lambda v: v.id)),
         )
-
-
-def _wider(a: Binding | None, b: Binding) -> Binding:
-    """One binding for two uses of an image: a texture serves both."""
-    return b if a is None or a is b else Binding.TEXTURE
 
 
 # Parts of images: Functions whose values count at the texels of one part alone.
@@ -608,10 +577,8 @@ def pack_stages(sub_stages: Sequence[SubStage], context: Context) -> list[Stage]
     """
 
     def key(s: SubStage) -> Hashable:
-        return (
-            context.dependencies.read_by([s]) if context.incremental else None,
-            *_framebuffer(s, context.limits),
-        )
+        tiling = context.limits.tiling(s.domain)
+        return context.dependencies.read_by([s]) if context.incremental else None, tiling.width, tiling.height
 
     keys = [key(s) if s.draws and not s.replaces else None for s in sub_stages]
     return _in_passes(context.uses, keys, saving=any(f.saves_memory for s in sub_stages for f in s.body))
@@ -684,12 +651,11 @@ def _in_passes(uses: Uses, keys: Sequence[Hashable], saving: bool = False) -> li
 
 def _grown(s: SubStage, live: set[Variable]) -> int:
     """By how many bytes what lives grows where a SubStage is placed before all that is placed already."""
-    read = {r.variable for r in s.reads if not r.variable.is_leaf}
-    return sum(map(_bytes, read - live)) - sum(_bytes(v) for v in s.outputs if v in live)
 
+    def size(values: set[Variable]) -> int:
+        return sum(4 * v.vtype.components * v.domain.texels for v in values)
 
-def _bytes(v: Variable) -> int:
-    return 4 * v.vtype.components * v.domain.texels
+    return size({r.variable for r in s.reads if not r.variable.is_leaf} - live) - size(live & {*s.outputs})
 
 
 def _attachments(s: SubStage) -> set[Variable]:
@@ -698,8 +664,3 @@ def _attachments(s: SubStage) -> set[Variable]:
 
 def _textures(s: SubStage) -> set[Variable]:
     return {r.variable for r in s.reads if r.binding is not Binding.ATTACHMENT}
-
-
-def _framebuffer(s: SubStage, limits: DeviceLimits) -> tuple[int, int]:
-    tiling = limits.tiling(s.domain)
-    return tiling.width, tiling.height

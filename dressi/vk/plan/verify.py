@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from ...ad.graph import AccumulateFunction, Function, PixelFunction, RasterFunction, Variable
 from ...ad.types import Access
 from ...errors import PlanError
+from . import substage
 from .analysis.rematerialization import recomputable
 from .context import Context
 from .limits import DeviceLimits
@@ -17,20 +18,7 @@ from .lists import WorkList
 from .lowering.fragment_value import FragmentValue
 from .lowering.register_tiles import TiledContraction, tiled_in
 from .plan import Plan
-from .substage import (
-    Accumulate,
-    Binding,
-    Compute,
-    PixelWork,
-    PrimitiveWork,
-    Range,
-    Raster,
-    Scatter,
-    SparseWork,
-    Stage,
-    SubStage,
-    TiledCompute,
-)
+from .substage import Binding, Range, Stage, SubStage
 
 
 def verify(sub_stages: Sequence[SubStage], context: Context, made_by: str) -> None:
@@ -72,18 +60,18 @@ def functions_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
     """Outputs are made by its own Functions, of the kind and over the domain of its work."""
     made = {f.output for f in s.functions}
     yield from (f"no Function of its own makes {v}" for v in s.outputs if v not in made)
-    if isinstance(s.work, Raster):
+    if isinstance(s.work, substage.Raster):
         f, *values = s.functions
         if not isinstance(f, RasterFunction):
             yield "a raster draws exactly one RasterFunction"
         for v in values:
             if not isinstance(v, FragmentValue) or v.inputs[0] is not f.output:
                 yield f"{v!r} is no value of the fragments of {f!r}"
-    if isinstance(s.work, Accumulate):
+    if isinstance(s.work, substage.Accumulate):
         yield from (f"{f!r} adds no fragments" for f in s.functions if not isinstance(f, AccumulateFunction))
-    if isinstance(s.work, Scatter) and s.scatter is None:
+    if isinstance(s.work, substage.Scatter) and s.scatter is None:
         yield "a scatter has no ScatterFunction"
-    if isinstance(s.work, TiledCompute):
+    if isinstance(s.work, substage.TiledCompute):
         if not isinstance(s.body[0], TiledContraction):
             yield f"register tiles start with a contraction, not with {s.body[0]!r}"
         for f, others in tiled_in(s).items():
@@ -91,7 +79,7 @@ def functions_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
                 own = g not in s.functions or g.output.domain == f.output.domain
                 if not (own and isinstance(g, PixelFunction)):
                     yield f"{g!r} is no work on each texel of {f!r}"
-    if isinstance(s.work, PixelWork):
+    if isinstance(s.work, substage.PixelWork):
         others = {f for fused in s.fused for f in fused.functions}
         for f in s.functions:
             if not isinstance(f, PixelFunction):
@@ -102,11 +90,13 @@ def functions_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
 
 def bindings_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
     """Subpasses read attachments at their own pixel; only draws of triangles have vertex shaders."""
-    drawable = s.draws or (isinstance(s.work, PixelWork) and not isinstance(s.work, Compute))
+    drawable = s.draws or (
+        isinstance(s.work, substage.PixelWork) and not isinstance(s.work, substage.Compute)
+    )
     attached = set(s.final.replaces.values()) if s.final is not s and s.final.draws else set()
     for read in s.reads:
         v = read.variable
-        if read.binding is Binding.VERTEX and not isinstance(s.work, PrimitiveWork):
+        if read.binding is Binding.VERTEX and not isinstance(s.work, substage.PrimitiveWork):
             yield f"{v} is read by a vertex shader that there is none of"
         if read.binding is Binding.ATTACHMENT and v not in attached:
             if not drawable:
@@ -137,7 +127,7 @@ def overwriting_is_safe(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
 
 def lists_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
     """A sparse dispatch has blocks of its own domain; who makes a list has the values that decide it."""
-    sparse = s.work.sparse if isinstance(s.work, SparseWork) else None
+    sparse = s.work.sparse if isinstance(s.work, substage.SparseWork) else None
     if sparse is not None:
         if sparse.blocks.domain != s.domain:
             yield f"it cannot run on blocks of {sparse.blocks.domain}"

@@ -30,23 +30,13 @@ import numpy as np
 from ....ad.graph import Domain, Function, PixelFunction, RasterFunction, ScatterFunction, Variable
 from ....ad.traversal import reached
 from ....ad.types import Access
+from .. import substage
 from ..analysis.dataflow import restrict
 from ..analysis.known_values import HIT_NOTHING, KnownValues, adds_nothing
 from ..context import Context, Uses
 from ..lists import ACTIVE, ActiveBlocks, BlockHits, active_expected
 from ..model.cost import operations, planes
-from ..substage import (
-    Binding,
-    FindHits,
-    ListBlocks,
-    Raster,
-    Read,
-    ScatterDispatch,
-    Sparse,
-    SubStage,
-    Undecided,
-    Work,
-)
+from ..substage import Binding, Read, SubStage
 
 
 def run_on_active_blocks(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
@@ -129,14 +119,14 @@ class _Choice:
                 for v, quiet in () if alone else blocks.quiet:
                     if (v, quiet) not in hits:
                         hits[v, quiet] = BlockHits(s.domain, v, quiet, blocks.shared)
-                        result.append(_looks(FindHits(hits[v, quiet]), v))
+                        result.append(_looks(substage.FindHits(hits[v, quiet]), v))
                 if alone:
-                    result.append(_looks(ListBlocks(blocks), blocks.quiet[0][0]))
+                    result.append(_looks(substage.ListBlocks(blocks), blocks.quiet[0][0]))
                 else:
                     made_of = tuple(hits[pair] for pair in blocks.quiet)
-                    result.append(SubStage(ListBlocks(blocks, made_of), s.domain, (), (), (), ()))
+                    result.append(SubStage(substage.ListBlocks(blocks, made_of), s.domain, (), (), (), ()))
             fill = {v: self.lists.known(blocks)[v] for v in self._filled(s)}
-            result.append(_dispatched(s, Sparse(blocks, fill)))
+            result.append(_dispatched(s, substage.Sparse(blocks, fill)))
         return result
 
     # ---- lists
@@ -199,7 +189,7 @@ class _Choice:
             if not outputs or not self._independent(self.maker[s.outputs[0]], blocks):
                 continue
             first = restrict(s, self.context.analysis, outputs, s.work)
-            second = restrict(s, self.context.analysis, rest, Undecided(), {*between, *known})
+            second = restrict(s, self.context.analysis, rest, substage.Undecided(), {*between, *known})
             fits = self.limits.violation(_dispatched(first)) is None
             if fits and self.limits.violation(second) is None:
                 return first, second
@@ -264,7 +254,7 @@ class _Choice:
             not elsewhere
             and (
                 self.lists.within(self.chosen.get(s), blocks)
-                or (isinstance(s.work, Raster) and s.functions[0].output in known)
+                or (isinstance(s.work, substage.Raster) and s.functions[0].output in known)
             )
             for s, elsewhere in self.readers.get(v, ())
         )
@@ -277,7 +267,7 @@ class _Choice:
 
     def _saves(self, s: SubStage) -> float:
         """Time, in operations, that is saved in inactive blocks."""
-        if not isinstance(s.work, (Undecided, ScatterDispatch)) or s.replaces or s.fused:
+        if not isinstance(s.work, (substage.Undecided, substage.ScatterDispatch)) or s.replaces or s.fused:
             return 0.0
         share = active_expected(self.chosen[s]) if s in self.chosen else ACTIVE
         return (1 - share) * self._work(s) * self._rounds(s.domain) - self.cost.stage
@@ -305,12 +295,12 @@ class _Choice:
         return self.cost.rounds(domain.area)
 
 
-def _looks(work: Work, image: Variable) -> SubStage:
+def _looks(work: substage.Work, image: Variable) -> SubStage:
     return SubStage(work, image.domain, (), (), (Read(image, Binding.TEXTURE),), ())
 
 
-def _dispatched(s: SubStage, sparse: Sparse | None = None) -> SubStage:
-    return replace(s, work=ScatterDispatch(sparse=sparse)) if s.scatter else s.as_dispatch(sparse)
+def _dispatched(s: SubStage, sparse: substage.Sparse | None = None) -> SubStage:
+    return replace(s, work=substage.ScatterDispatch(sparse=sparse)) if s.scatter else s.as_dispatch(sparse)
 
 
 # The lists of active blocks that could be made, and the values that are known outside of their blocks.

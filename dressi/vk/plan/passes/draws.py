@@ -6,23 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ....ad.graph import Domain, DrawFunction, RasterFunction, ScatterFunction, Variable
+from .. import substage
 from ..analysis.dataflow import restrict
 from ..analysis.known_values import HIT_NOTHING, adds_nothing, values_where
 from ..context import Context
 from ..limits import DeviceLimits
 from ..lists import LISTING, FaceList, vertices_expected
 from ..lowering.fragment_value import FragmentValue
-from ..substage import (
-    Binding,
-    ListFaces,
-    PrimitiveWork,
-    Raster,
-    Read,
-    ScatterDispatch,
-    ScatterDraw,
-    SubStage,
-    Undecided,
-)
+from ..substage import Binding, Read, SubStage
 
 # Live-face compaction: a draw with a mask draws only the faces that the mask leaves.
 #
@@ -48,7 +39,11 @@ def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list
     lists: dict[tuple, FaceList] = {}
     for s in sub_stages:
         f = s.functions[0]
-        if not isinstance(s.work, PrimitiveWork) or not isinstance(f, DrawFunction) or f.live is None:
+        if (
+            not isinstance(s.work, substage.PrimitiveWork)
+            or not isinstance(f, DrawFunction)
+            or f.live is None
+        ):
             continue
         lanes = limits.workgroup() if context.cost.wide else LISTING
         listed = FaceList(Domain(f.live.size, f.batch), f.live, f.faces, 3 * f.triangles_per_face, lanes)
@@ -65,7 +60,7 @@ def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list
                 order[order.index(maker)] = together
             else:
                 reads = (Read(f.live, Binding.TEXTURE),)
-                alone = SubStage(ListFaces(listed), listed.domain, (), (), reads, ())
+                alone = SubStage(substage.ListFaces(listed), listed.domain, (), (), reads, ())
                 if limits.violation(alone):
                     continue
                 order.insert(order.index(s), alone)
@@ -76,9 +71,9 @@ def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list
 
 def _making(s: SubStage, listed: FaceList, limits: DeviceLimits) -> SubStage | None:
     """The SubStage with the list as one more result; None if it cannot make it."""
-    if not isinstance(s.work, Undecided) or s.domain != listed.domain or s.replaces or s.fused:
+    if not isinstance(s.work, substage.Undecided) or s.domain != listed.domain or s.replaces or s.fused:
         return None
-    together = replace(s.as_dispatch(), work=ListFaces(listed))
+    together = replace(s.as_dispatch(), work=substage.ListFaces(listed))
     return None if limits.violation(together) else together
 
 
@@ -105,7 +100,7 @@ def draw_scatters(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
     rasters = {
         f.output: (f, s, s.work.faces)
         for s in sub_stages
-        if isinstance(s.work, Raster)
+        if isinstance(s.work, substage.Raster)
         for f in s.functions
         if isinstance(f, RasterFunction)
         and f.fragment is not None
@@ -115,7 +110,7 @@ def draw_scatters(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
     result: list[SubStage] = []
     for s in sub_stages:
         parts, drawn = [s], None
-        if isinstance(s.work, ScatterDispatch) and any(r.variable in rasters for r in s.reads):
+        if isinstance(s.work, substage.ScatterDispatch) and any(r.variable in rasters for r in s.reads):
             if len(s.outputs) > 1:
                 parts = _split(s, context)
             drawn = _drawn(parts[-1], rasters, context.limits)
@@ -127,7 +122,7 @@ def _split(s: SubStage, context: Context) -> list[SubStage]:
     """A SubStage that writes the images, and one that only scatters."""
     assert s.scatter is not None
     images = tuple(v for v in s.outputs if v is not s.scatter.output)
-    first = restrict(s, context.analysis, images, Undecided())
+    first = restrict(s, context.analysis, images, substage.Undecided())
     return [first, restrict(s, context.analysis, (s.scatter.output,), s.work)]
 
 
@@ -153,7 +148,7 @@ def _drawn(
             if r.binding is not Binding.ATTACHMENT and r.variable not in known
         ]
         reads = (*s.reads, *(Read(x, Binding.TEXTURE, True) for x in pulled))
-        candidate = replace(s, work=ScatterDraw(raster=raster, faces=faces), reads=reads)
+        candidate = replace(s, work=substage.ScatterDraw(raster=raster, faces=faces), reads=reads)
         return None if limits.violation(candidate) else candidate
     return None
 

@@ -1,11 +1,10 @@
-"""Schedules of whole dispatches of register tiles: what a workgroup makes together, and which contractions
-share a dispatch.
+"""Schedules of whole dispatches of register tiles.
 
 Each pass proposes rows (``model/schedules``) for dispatches, and the predictor chooses between these and what
-there is:
+is there:
 
-    overlap_tiles      At: contractions that read each other share a dispatch, and what is between them is never stored
-    tile_products      Tensorize: a workgroup makes products of two operands together, block after block of both
+    overlap_tiles      At: contractions that read each other share a dispatch; nothing between them is stored
+    tile_products      Tensorize: a workgroup makes products of two operands, block after block of both
     fuse_contractions  contractions that do not wait for each other share a dispatch, side by side
     stage_operands     Stage: a workgroup loads once what its invocations read more than once
 """
@@ -17,7 +16,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from ....ad.contract.contraction import ContractFunction
 from ....ad.graph import Variable
 from ..context import Context, put_together
 from ..limits import NO_MATRIX, DeviceLimits, MatrixShape
@@ -47,6 +45,8 @@ GROUPS = (64, 128, 256)
 """Invocations of a workgroup that makes a product."""
 LEAST = 16
 """Rows and columns of a product of a workgroup."""
+FILLED = 2
+"""Times as many entries as an axis has that the workgroups of a product may have."""
 MOST = 8
 """Contractions side by side in a dispatch. Each is code of its own in one shader."""
 ALIKE = 2.0
@@ -68,9 +68,11 @@ def overlap_tiles(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
     alone: dict[SubStage, float] = {}
     for k in uses.order:
         s = found[k]
-        v = None if s is None else _made_by(s)
-        readers = () if v is None else uses.readers.get(v, ())
-        if s is None or v is None or v in context.fixed or v in context.given or len(readers) != 1:
+        if s is None or not isinstance(s.work, TiledCompute) or s.replaces or len(s.outputs) != 1:
+            continue
+        (v,) = s.outputs
+        readers = uses.readers.get(v, ())
+        if len(readers) != 1 or v in context.fixed or v in context.given:
             continue
         (reader,) = readers
         t = found[reader]
@@ -186,10 +188,17 @@ def soonest_chain(s: SubStage, limits: DeviceLimits, model: DeviceModel) -> tupl
 def _soonest_product(s: SubStage, context: Context) -> tuple[float, SubStage] | None:
     """That of a contraction as a product by workgroups."""
     (f,) = tiled_in(s)
-    every = product_schedules(f, context.limits, context.cost, context.options.half_products)
-    scheduled = (_scheduled(s, {f: rows}) for rows in every)
-    fitting = (t for t in scheduled if _product_fits(t, context.limits))
-    return soonest(fitting, context.limits, context.cost)
+    limits, model = context.limits, context.cost
+
+    def fits(product: SubStage) -> bool:
+        (link,) = links_of(product)
+        assert isinstance(link.layout, ProductLayout), "it was scheduled so"
+        return (
+            4 * shared_words(product) <= limits.max_shared_bytes and link.layout.trip_count <= LONGEST_LOOPS
+        )
+
+    every = product_schedules(f, limits, model, context.options.half_products)
+    return soonest(filter(fits, (_scheduled(s, {f: rows}) for rows in every)), limits, model)
 
 
 def _each_alone(
@@ -198,15 +207,15 @@ def _each_alone(
     search: Callable[[SubStage, Context], tuple[float, SubStage] | None],
 ) -> list[SubStage]:
     """The SubStages; on wide devices those of one contraction, but for those that add up parts, by what a
-    search finds if that is done sooner."""
+    search finds if that is faster."""
     if context.incremental or not context.cost.wide:
         return list(sub_stages)
-    result = []
-    for s in sub_stages:
+
+    def faster(s: SubStage) -> SubStage:
         found = search(s, context) if _is_alone(s) and not _by_hand(s) else None
-        sooner = found is not None and found[0] < tiles_seconds(s, context.limits, context.cost)
-        result.append(found[1] if found is not None and sooner else s)
-    return result
+        return s if found is None or found[0] >= tiles_seconds(s, context.limits, context.cost) else found[1]
+
+    return [faster(s) for s in sub_stages]
 
 
 def _by_hand(s: SubStage) -> bool:
@@ -277,11 +286,8 @@ def _every_chain(s: SubStage, model: DeviceModel) -> Iterator[SubStage]:
             yield one
         images = stageable(links_of(one))
         if images:
-            yield _scheduled(s, {f: (*rows, *_stages(f, images)) for f, rows in schedules.items()})
-
-
-def _stages(f: TiledContraction, images: set[Variable]) -> Rows:
-    return tuple(Stage(k) for k, x in enumerate(f.inputs) if x in images)
+            staged = {f: [Stage(k) for k, x in enumerate(f.inputs) if x in images] for f in schedules}
+            yield _scheduled(s, {f: (*rows, *staged[f]) for f, rows in schedules.items()})
 
 
 def _in_items(f: TiledContraction) -> Rows:
@@ -317,12 +323,6 @@ def _chain_fits(s: SubStage, limits: DeviceLimits, model: DeviceModel) -> bool:
         for made in found
     )
     return texels <= CROWDED * model.accumulators and products <= model.straight
-
-
-def _made_by(s: SubStage) -> Variable | None:
-    """The value that register tiles make, where it is one alone and no leaf is overwritten."""
-    alone = isinstance(s.work, TiledCompute) and not s.replaces and len(s.outputs) == 1
-    return s.outputs[0] if alone else None
 
 
 def _chained(s: SubStage, t: SubStage, v: Variable) -> SubStage | None:
@@ -369,23 +369,13 @@ def product_schedules(
             continue
         for below in (2**k for k in range(lanes.bit_length())):
             high, wide = below * down, lanes // below * across
-            if high >= LEAST and wide >= LEAST and _fills(f.part, row, high) and _fills(f.part, column, wide):
+            filled = high < FILLED * f.part.extents[row] and wide < FILLED * f.part.extents[column]
+            if high >= LEAST and wide >= LEAST and filled:
                 yield rows(lanes, high, wide, DEPTH, MatrixShape(down, across, 1, 1))
     if half and limits.matrix != NO_MATRIX:
         for high, wide in ((GROUP, GROUP), (GROUP // 2, GROUP), (GROUP // 2, GROUP // 2)):
             if limits.matrix.parts(high, wide, GROUP) is not None:
                 yield rows(GROUP, high, wide, HALF_DEPTH, limits.matrix)
-
-
-def _fills(f: ContractFunction, axis: int, entries: int) -> bool:
-    """Whether less than half of the entries of workgroups are beyond the end."""
-    return entries < 2 * f.extents[axis]
-
-
-def _product_fits(s: SubStage, limits: DeviceLimits) -> bool:
-    (link,) = links_of(s)
-    assert isinstance(link.layout, ProductLayout), "it was scheduled so"
-    return 4 * shared_words(s) <= limits.max_shared_bytes and link.layout.trip_count <= LONGEST_LOOPS
 
 
 # ---- contractions side by side

@@ -11,22 +11,11 @@ from ....ad.graph import Variable
 from ....ad.ops.pixel.vector import Construct
 from ....ad.traversal import reached
 from ....ad.types import Access, VType
+from .. import substage
 from ..analysis.dependencies import OldValue
 from ..context import Context, Uses
 from ..limits import DeviceLimits
-from ..substage import (
-    Binding,
-    Compute,
-    Fragment,
-    PrimitiveWork,
-    Range,
-    Read,
-    Scatter,
-    SparseWork,
-    SubStage,
-    Undecided,
-    word_of,
-)
+from ..substage import Binding, Range, Read, SubStage, word_of
 
 # In-place updates: a new value is written into the image of the leaf that it replaces.
 
@@ -59,7 +48,7 @@ def update_in_place(sub_stages: Sequence[SubStage], context: Context) -> list[Su
 
 
 def _may_write_in_place(s: SubStage, leaf: Variable, new: Variable, limits: DeviceLimits) -> bool:
-    if not isinstance(s.work, Undecided) or (leaf.domain, leaf.vtype) != (new.domain, new.vtype):
+    if not isinstance(s.work, substage.Undecided) or (leaf.domain, leaf.vtype) != (new.domain, new.vtype):
         return False
     elsewhere = any(r.elsewhere for r in s.reads if r.variable is leaf)
     return not elsewhere and limits.violation(s.as_dispatch()) is None
@@ -82,7 +71,7 @@ def pack_channels(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
     shared: dict[Variable, tuple[Variable, ...]] = {}
     found = list(sub_stages)
     for k, s in enumerate(found):
-        if not isinstance(s.work, (Fragment, Compute)) or s.work.uses or len(s.outputs) < 2:
+        if not isinstance(s.work, (substage.Fragment, substage.Compute)) or s.work.uses or len(s.outputs) < 2:
             continue
         groups: dict[tuple, list[Variable]] = {}
         for v in s.outputs:
@@ -215,7 +204,7 @@ def _eligible(v: Variable, s: SubStage, context: Context) -> bool:
     drawn = s.draws or (s.final.draws and v in s.final.outputs)
     if drawn or v in s.replaces or v.size == (1, 1) or any(v in part.outputs for part in s.final.fused):
         return False
-    sparse = s.work.sparse if isinstance(s.work, SparseWork) else None
+    sparse = s.work.sparse if isinstance(s.work, substage.SparseWork) else None
     if sparse is not None and v in sparse.fill and word_of(sparse.fill[v], v) is None:
         return False
     bindings = {r.binding for s in readers for r in s.reads if r.variable is v}
@@ -253,7 +242,7 @@ def load_images(sub_stages: Sequence[SubStage], context: Context) -> list[SubSta
         return list(sub_stages)
     narrow = frozenset[Variable]().union(*(s.narrow for s in sub_stages))
     return [
-        s if isinstance(s.work, PrimitiveWork) and s.draws else _loading(s, narrow, context)
+        s if isinstance(s.work, substage.PrimitiveWork) and s.draws else _loading(s, narrow, context)
         for s in sub_stages
     ]
 
@@ -313,7 +302,7 @@ def copy_leaves_first(sub_stages: Sequence[SubStage], context: Context) -> list[
         read = {r.variable for r in s.reads}
         old = {leaf: OldValue.of(leaf) for leaf in replaced.values() if leaf in read}
         result[k] = _overwriting(s, old, replaced)
-        if s.final is not s and isinstance(s.work, Scatter):
+        if s.final is not s and isinstance(s.work, substage.Scatter):
             work = replace(s.work, epilogue=_overwriting(s.final, old, replaced))
             result[k] = replace(result[k], work=work)
     uses = Uses(result)
@@ -325,7 +314,7 @@ def copy_leaves_first(sub_stages: Sequence[SubStage], context: Context) -> list[
 
 def _longest_chain(uses: Uses) -> int:
     """Commands that wait for each other, two of a scatter. Overwriting a leaf waits for all that read it."""
-    own = [2 if isinstance(s.work, Scatter) else 1 for s in uses.sub_stages]
+    own = [2 if isinstance(s.work, substage.Scatter) else 1 for s in uses.sub_stages]
     length = list(own)
     for k in uses.order:
         for n in uses.later[k]:
@@ -335,8 +324,13 @@ def _longest_chain(uses: Uses) -> int:
 
 def _may_overwrite(s: SubStage, leaf: Variable, new: Variable) -> bool:
     alike = (leaf.domain, leaf.vtype) == (new.domain, new.vtype) and len(leaf.vtype.planes) == 1
-    dense = not (isinstance(s.work, SparseWork) and s.work.sparse is not None and s.final is s)
-    return alike and dense and isinstance(s.final.work, (Compute, Fragment)) and leaf not in s.channels
+    dense = not (isinstance(s.work, substage.SparseWork) and s.work.sparse is not None and s.final is s)
+    return (
+        alike
+        and dense
+        and isinstance(s.final.work, (substage.Compute, substage.Fragment))
+        and leaf not in s.channels
+    )
 
 
 def _overwriting(

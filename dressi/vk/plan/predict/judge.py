@@ -11,18 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ....ad.graph import Variable
+from .. import substage
 from ..limits import DeviceLimits
 from ..model.device import DeviceModel
-from ..substage import (
-    Accumulate,
-    Binding,
-    FragmentScatter,
-    Raster,
-    Scatter,
-    SubStage,
-    TiledCompute,
-    Undecided,
-)
+from ..substage import Binding, SubStage
 from .work import launches_of, loads_of, tiles_seconds
 
 MARGIN = 1.02
@@ -61,11 +53,11 @@ class Judge:
 
     def _predict(self, s: SubStage) -> float:
         limits, model = self._limits, self._model
-        if isinstance(s.work, TiledCompute):
+        if isinstance(s.work, substage.TiledCompute):
             return tiles_seconds(s, limits, model)
         passes, dispatches = launches_of(s)
         # Rasters and sums of fragments open render passes; what follows from them joins one.
-        opens = isinstance(s.work, Raster | Accumulate | FragmentScatter)
+        opens = isinstance(s.work, substage.Raster | substage.Accumulate | substage.FragmentScatter)
         started = model.render_pass if opens else min(model.render_pass, model.dispatch)
         starts = passes * started + dispatches * model.dispatch + (passes + dispatches) * model.barrier
         busy = sum(load.seconds(model) for load in loads_of(s, limits))
@@ -88,9 +80,9 @@ def decided(s: SubStage, limits: DeviceLimits, model: DeviceModel, *, chooses: b
     """Work on each pixel as a subpass or as a dispatch, whichever fits and suits the device model; other work
     as it is.  chooses: False for subpasses wherever possible."""
     draws = not chooses or (model.prefers_attachments and not model.prefers_dispatches)
-    if isinstance(s.work, Scatter):
+    if isinstance(s.work, substage.Scatter):
         return _with_epilogue(s, limits, draws)
-    if not isinstance(s.work, Undecided):
+    if not isinstance(s.work, substage.Undecided):
         return s
     subpass, dispatch = s.as_subpass(), s.as_dispatch()
     if limits.violation_of(subpass.descriptors) is not None:
@@ -106,9 +98,9 @@ def _with_epilogue(s: SubStage, limits: DeviceLimits, draws: bool) -> SubStage:
     """The scatter with an epilogue that overwrites leaves as a draw, with others as a dispatch. draws:
     whether work that overwrites leaves is better drawn."""
     work = s.work
-    assert isinstance(work, Scatter)
+    assert isinstance(work, substage.Scatter)
     epilogue = work.epilogue
-    if epilogue is None or not isinstance(epilogue.work, Undecided):
+    if epilogue is None or not isinstance(epilogue.work, substage.Undecided):
         return s
     dispatch = replace(s, work=replace(work, epilogue=epilogue.as_dispatch()))
     if not draws or not epilogue.replaces or epilogue.one_line or not limits.fragment_atomics:

@@ -27,6 +27,7 @@ from ....ad.graph import (
 )
 from ....ad.traversal import producers_first, topological_order
 from ....ad.types import Access
+from .. import substage
 from ..accumulators import accumulators_of
 from ..glsl.pixel import BLOCK
 from ..glsl.raster import hoist, needed
@@ -58,24 +59,7 @@ from ..lowering.scatter import BOXES, FaceSum
 from ..lowering.tile_contractions import SHARED_STEP
 from ..model.cost import planes
 from ..model.device import LOOP, DeviceModel
-from ..substage import (
-    Accumulate,
-    Binding,
-    FaceSums,
-    FindHits,
-    FragmentScatter,
-    ListBlocks,
-    ListFaces,
-    PixelWork,
-    PrimitiveWork,
-    Raster,
-    Scatter,
-    ScatterDraw,
-    SparseWork,
-    SubStage,
-    TiledCompute,
-    Work,
-)
+from ..substage import Binding, SubStage
 
 FILTERED = 2.0
 """Texels that a sampler fetches in the time in which it filters one."""
@@ -445,7 +429,7 @@ PUT = 30.0
 """Operations of adding a component to a fixed-point accumulator, and of turning one into a float."""
 
 
-def raster_loads(work: Raster, s: SubStage, limits: DeviceLimits) -> list[Load]:
+def raster_loads(work: substage.Raster, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """Vertices, and the fragments that they cover."""
     f, *values = s.functions
     assert isinstance(f, RasterFunction)
@@ -458,7 +442,7 @@ def raster_loads(work: Raster, s: SubStage, limits: DeviceLimits) -> list[Load]:
     return [_subpass(f, s, work.faces, each, s.has_depth)]
 
 
-def accumulate_loads(work: Accumulate, s: SubStage, limits: DeviceLimits) -> list[Load]:
+def accumulate_loads(work: substage.Accumulate, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """Vertices, and all fragments, each of which reads and writes what it adds to."""
     (f,) = s.functions
     assert isinstance(f, AccumulateFunction)
@@ -467,7 +451,7 @@ def accumulate_loads(work: Accumulate, s: SubStage, limits: DeviceLimits) -> lis
     return [_subpass(f, s, work.faces, each, planes(s.outputs))]
 
 
-def added_by_fragments(work: FragmentScatter, s: SubStage) -> Load:
+def added_by_fragments(work: substage.FragmentScatter, s: SubStage) -> Load:
     """Vertices, and all fragments, each of which adds to accumulators."""
     f = s.scatter
     assert isinstance(f, FragmentScatterFunction)
@@ -476,7 +460,7 @@ def added_by_fragments(work: FragmentScatter, s: SubStage) -> Load:
     return _drawn(f, work.faces, each, Stores(atomics=float(added)))
 
 
-def face_sum_loads(work: FaceSums, s: SubStage, limits: DeviceLimits) -> list[Load]:
+def face_sum_loads(work: substage.FaceSums, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """An invocation a face, which computes once what its pixels share, visits them and stores its sums."""
     (f,) = s.functions
     assert isinstance(f, FaceSum)
@@ -522,21 +506,21 @@ def launches_of(s: SubStage) -> tuple[int, int]:
     if s.draws:
         return 1, 0
     work = s.work
-    if not isinstance(work, Scatter):
+    if not isinstance(work, substage.Scatter):
         return 0, 1
-    passes = isinstance(work, PrimitiveWork) + (work.epilogue is not None and work.epilogue.draws)
+    passes = isinstance(work, substage.PrimitiveWork) + (work.epilogue is not None and work.epilogue.draws)
     return passes, 2 - passes
 
 
 @singledispatch
-def _loads(work: Work, s: SubStage, limits: DeviceLimits) -> list[Load]:
+def _loads(work: substage.Work, s: SubStage, limits: DeviceLimits) -> list[Load]:
     raise TypeError(f"no prediction for {work!r}; register one")
 
 
 @_loads.register
-def _(work: PixelWork, s: SubStage, limits: DeviceLimits) -> list[Load]:
+def _(work: substage.PixelWork, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """All pixels or those of active blocks; one invocation, or one a tile, does what is fused."""
-    sparse = work.sparse if isinstance(work, SparseWork) else None
+    sparse = work.sparse if isinstance(work, substage.SparseWork) else None
     each = Shader(s).run(s.own_outputs, s.body)
     pixels = round((active_expected(sparse.blocks) if sparse else 1.0) * s.domain.texels)
     loads = [Load(pixels, each, Stores.of(s, s.outputs), not s.draws)]
@@ -551,7 +535,7 @@ def _(work: PixelWork, s: SubStage, limits: DeviceLimits) -> list[Load]:
 
 
 @_loads.register
-def _(work: Scatter, s: SubStage, limits: DeviceLimits) -> list[Load]:
+def _(work: substage.Scatter, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """Source texels that add to accumulators, then one invocation a texel of the table."""
     f, epilogue = s.scatter, work.epilogue
     assert isinstance(f, ScatterFunction)
@@ -563,20 +547,23 @@ def _(work: Scatter, s: SubStage, limits: DeviceLimits) -> list[Load]:
     added = len(f.pairs) * sums.components
     each = each.and_then(Invocation(added * PUT))
     pixels, vertices = s.domain.texels, 0
-    if isinstance(work, ScatterDraw):
+    if isinstance(work, substage.ScatterDraw):
         drawn = work.raster
         shaded = shaded_expected(
             round(vertices_expected(drawn, work.faces)) // 3, fragments_expected(drawn, work.faces)
         )
         pixels = round(shaded * drawn.batch)
         vertices = vertices_of(drawn, work.faces)
-    elif isinstance(work, SparseWork) and work.sparse is not None:
+    elif isinstance(work, substage.SparseWork) and work.sparse is not None:
         pixels = round(active_expected(work.sparse.blocks) * pixels)
     stores = replace(Stores.of(s, made), atomics=float(added))
-    return [Load(pixels, each, stores, not isinstance(work, ScatterDraw), vertices), _resolved(work, s)]
+    return [
+        Load(pixels, each, stores, not isinstance(work, substage.ScatterDraw), vertices),
+        _resolved(work, s),
+    ]
 
 
-def _resolved(work: Scatter, s: SubStage) -> Load:
+def _resolved(work: substage.Scatter, s: SubStage) -> Load:
     """What turns the accumulators of a scatter into its table, and what follows."""
     f, epilogue = s.scatter, work.epilogue
     assert f is not None
@@ -589,26 +576,26 @@ def _resolved(work: Scatter, s: SubStage) -> Load:
     return Load(f.output.domain.texels, total, Stores.of(s, outputs), not drawn)
 
 
-_loads.register(Raster, raster_loads)
-_loads.register(Accumulate, accumulate_loads)
+_loads.register(substage.Raster, raster_loads)
+_loads.register(substage.Accumulate, accumulate_loads)
 
 
 @_loads.register
-def _(work: FragmentScatter, s: SubStage, limits: DeviceLimits) -> list[Load]:
+def _(work: substage.FragmentScatter, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """Fragments that add to accumulators, then one invocation a texel of the table."""
     return [added_by_fragments(work, s), _resolved(work, s)]
 
 
-_loads.register(FaceSums, face_sum_loads)
+_loads.register(substage.FaceSums, face_sum_loads)
 
 
 @_loads.register
-def _(work: TiledCompute, s: SubStage, limits: DeviceLimits) -> list[Load]:
+def _(work: substage.TiledCompute, s: SubStage, limits: DeviceLimits) -> list[Load]:
     return loads_of_tiles(s)
 
 
 @_loads.register
-def _(work: ListFaces, s: SubStage, limits: DeviceLimits) -> list[Load]:
+def _(work: substage.ListFaces, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """A workgroup a segment, an invocation a run of faces, then a sum over the counts."""
     faces, lanes = work.faces, work.faces.invocations
     steps = float(LISTING) if lanes == LISTING else 4.0 * lanes.bit_length()
@@ -619,7 +606,7 @@ def _(work: ListFaces, s: SubStage, limits: DeviceLimits) -> list[Load]:
 
 
 @_loads.register
-def _(work: ListBlocks, s: SubStage, limits: DeviceLimits) -> list[Load]:
+def _(work: substage.ListBlocks, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """One invocation a block, which reads the hits around it, or looks at its pixels."""
     if not work.hits:
         return _looking(work.blocks, limits)
@@ -635,7 +622,7 @@ def _(work: ListBlocks, s: SubStage, limits: DeviceLimits) -> list[Load]:
 
 
 @_loads.register
-def _(work: FindHits, s: SubStage, limits: DeviceLimits) -> list[Load]:
+def _(work: substage.FindHits, s: SubStage, limits: DeviceLimits) -> list[Load]:
     return _looking(work.hits, limits)
 
 

@@ -74,7 +74,7 @@ def with_matrices(shape: MatrixShape):
 @pytest.fixture
 def always_together(always, monkeypatch):
     """Whatever can be such a product is one."""
-    monkeypatch.setattr(passes, "_fills", lambda *_: True)
+    monkeypatch.setattr(passes, "FILLED", np.inf)
     monkeypatch.setattr(tile_contractions, "divisions", lambda f, *_: iter([((), False)]))  # no sum in parts
     soonest = passes._soonest_product
     at_once = lambda s, context: (found := soonest(s, context)) and (0.0, found[1])  # noqa: E731
