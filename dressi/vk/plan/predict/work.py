@@ -27,32 +27,12 @@ from ....ad.graph import (
 )
 from ....ad.traversal import producers_first, topological_order
 from ....ad.types import Access
-from .. import substage
+from .. import lists, substage
 from ..accumulators import accumulators_of
 from ..glsl.pixel import BLOCK
 from ..glsl.raster import hoist, needed
 from ..limits import DeviceLimits
-from ..lists import (
-    LISTING,
-    ActiveBlocks,
-    BlockHits,
-    FaceList,
-    active_expected,
-    fragments_expected,
-    shaded_expected,
-    vertices_expected,
-)
-from ..lowering.chains import (
-    Link,
-    RegionLayout,
-    StagedImage,
-    Staging,
-    in_registers,
-    is_chain,
-    links_of,
-    staged_in,
-    staging_of,
-)
+from ..lowering import chains
 from ..lowering.fragment_value import FragmentValue
 from ..lowering.register_tiles import Layout, ProductLayout, TiledContraction, tiled_in
 from ..lowering.scatter import BOXES, FaceSum
@@ -294,12 +274,12 @@ Memo = dict[tuple[Variable, bool], Invocation]
 def loads_of_tiles(s: SubStage, memo: Memo | None = None) -> list[Load]:
     """Invocations that compute several texels each, from texels that a block loads once."""
     memo = {} if memo is None else memo
-    if not is_chain(s):
+    if not chains.is_chain(s):
         return [_alone(f, others, s) for f, others in tiled_in(s).items()]
-    links = links_of(s)
+    links = chains.links_of(s)
     if isinstance(links[-1].layout, ProductLayout):
         return [_product(links[-1], links[-1].layout, s, memo)]
-    staging = staging_of(links)
+    staging = chains.staging_of(links)
     assert staging is not None, "the pass asked for these"
     return [_in_workgroups(links, staging, s, memo) if staging else _in_registers(links, s, memo)]
 
@@ -309,7 +289,7 @@ def tiles_seconds(s: SubStage, limits: DeviceLimits, model: DeviceModel, memo: M
     loads = loads_of_tiles(s, memo)
     moved = sum(map(limits.bytes_of, (*(r.variable for r in s.reads), *s.outputs)))
     busy = sum(load.seconds(model) for load in loads)
-    if is_chain(s) and staged_in(links := links_of(s)):
+    if chains.is_chain(s) and chains.staged_in(links := chains.links_of(s)):
         busy += len(links) * SHARED_STEP
     return max(busy, moved / model.bandwidth) + model.dispatch + model.barrier
 
@@ -339,11 +319,16 @@ def _alone(f: TiledContraction, others: list[Function], s: SubStage) -> Load:
     for x, count in zip(f.inputs, f.loads, strict=True):
         block = block.and_then(shader.elsewhere(x).times(count)._replace(walk=0.0, chain=1.0))
     points = layout.points / (layout.lanes if layout.tree else 1)
-    return _whole(s, Link(f, layout, others, None), block._replace(chain=1.0), points, {})
+    return _whole(s, chains.Link(f, layout, others, None), block._replace(chain=1.0), points, {})
 
 
 def _whole(
-    s: SubStage, link: Link, block: Invocation, points: float, memo: Memo, before: Invocation | None = None
+    s: SubStage,
+    link: chains.Link,
+    block: Invocation,
+    points: float,
+    memo: Memo,
+    before: Invocation | None = None,
 ) -> Load:
     """The invocations of the contraction that writes. before: what a workgroup does first."""
     f, layout = link.f, link.layout
@@ -358,8 +343,8 @@ def _whole(
     return Load(layout.groups * layout.lanes, each, Stores.of(s, outputs).times(points), True)
 
 
-def _in_registers(links: list[Link], s: SubStage, memo: Memo) -> Load:
-    found = in_registers(links)
+def _in_registers(links: list[chains.Link], s: SubStage, memo: Memo) -> Load:
+    found = chains.in_registers(links)
     assert found is not None, "the pass asked for these"
     inner = {link.result for link in links}
     block = Invocation(LOOP)
@@ -377,18 +362,18 @@ def _in_registers(links: list[Link], s: SubStage, memo: Memo) -> Load:
     return _whole(s, links[-1], block._replace(chain=1.0 + depth), links[-1].layout.points, memo)
 
 
-def _in_workgroups(links: list[Link], staging: Staging, s: SubStage, memo: Memo) -> Load:
+def _in_workgroups(links: list[chains.Link], staging: chains.Staging, s: SubStage, memo: Memo) -> Load:
     *inner, last = links
     lanes, before = last.layout.lanes, Invocation()
     for v, layout in staging.items():
-        if isinstance(layout, StagedImage):
+        if isinstance(layout, chains.StagedImage):
             load = _loaded(s, v, memo).and_then(Invocation(LOOP, shared=float(v.vtype.components)))
             before = before.and_then(load.times(-(-layout.count // lanes)))
     before = before._replace(walk=0.0, chain=1.0 if before.reads else 0.0)
     for link in inner:
         v = link.inner
         layout = staging[v]
-        assert isinstance(layout, RegionLayout)
+        assert isinstance(layout, chains.RegionLayout)
         item = _block(link, layout, s, staging, memo).times(layout.iterations)
         ends = _ends(s, link.f.output, link.others, [v], memo)
         ends = ends.and_then(Invocation(LOOP, shared=float(v.vtype.components)))
@@ -399,7 +384,7 @@ def _in_workgroups(links: list[Link], staging: Staging, s: SubStage, memo: Memo)
     return _whole(s, last, _block(last, last.layout, s, staging, memo), last.layout.points, memo, before)
 
 
-def _product(link: Link, layout: ProductLayout, s: SubStage, memo: Memo) -> Load:
+def _product(link: chains.Link, layout: ProductLayout, s: SubStage, memo: Memo) -> Load:
     """A product of operands that its workgroups stage, block after block."""
     f, terms = link.f, _terms(link.f, layout.products)
     block = Invocation(LOOP, products=terms.operations) if layout.half else terms.and_then(Invocation(LOOP))
@@ -410,7 +395,7 @@ def _product(link: Link, layout: ProductLayout, s: SubStage, memo: Memo) -> Load
     return _whole(s, link, block._replace(chain=1.0), layout.points, memo)
 
 
-def _block(link: Link, layout: Layout, s: SubStage, staging: Staging, memo: Memo) -> Invocation:
+def _block(link: chains.Link, layout: Layout, s: SubStage, staging: chains.Staging, memo: Memo) -> Invocation:
     """A block of a contraction that reads what its workgroup stages."""
     f = link.f
     block, chain = _terms(f, layout.products).and_then(Invocation(LOOP)), 0.0
@@ -423,77 +408,10 @@ def _block(link: Link, layout: Layout, s: SubStage, staging: Staging, memo: Memo
     return block._replace(walk=0.0, chain=chain)
 
 
-# The work of draws of triangles: vertices, and the fragments that they are expected to cover.
+# Each kind of work: what its shaders do. Draws of triangles have vertices, and the fragments that they should cover.
 
 PUT = 30.0
 """Operations of adding a component to a fixed-point accumulator, and of turning one into a float."""
-
-
-def raster_loads(work: substage.Raster, s: SubStage, limits: DeviceLimits) -> list[Load]:
-    """Vertices, and the fragments that they cover."""
-    f, *values = s.functions
-    assert isinstance(f, RasterFunction)
-    graphs = [g for g in (f.fragment, *(v.graph for v in values if isinstance(v, FragmentValue))) if g]
-    shader, each = Shader(s, [g.face for g in graphs]), Invocation()
-    if graphs:
-        roots = [v for g in graphs for v in g.roots]
-        before = [g for g in s.body if g not in s.functions]
-        each = shader.run(roots, [*before, *needed(topological_order(roots), roots)])
-    return [_subpass(f, s, work.faces, each, s.has_depth)]
-
-
-def accumulate_loads(work: substage.Accumulate, s: SubStage, limits: DeviceLimits) -> list[Load]:
-    """Vertices, and all fragments, each of which reads and writes what it adds to."""
-    (f,) = s.functions
-    assert isinstance(f, AccumulateFunction)
-    graph = f.fragment
-    each = Shader(s, graph.given).run(graph.roots, graph.functions)
-    return [_subpass(f, s, work.faces, each, planes(s.outputs))]
-
-
-def added_by_fragments(work: substage.FragmentScatter, s: SubStage) -> Load:
-    """Vertices, and all fragments, each of which adds to accumulators."""
-    f = s.scatter
-    assert isinstance(f, FragmentScatterFunction)
-    graph, added = f.fragment, len(f.pairs) * accumulators_of(f).components
-    each = Shader(s, graph.given).run(graph.roots, graph.functions).and_then(Invocation(added * PUT))
-    return _drawn(f, work.faces, each, Stores(atomics=float(added)))
-
-
-def face_sum_loads(work: substage.FaceSums, s: SubStage, limits: DeviceLimits) -> list[Load]:
-    """An invocation a face, which computes once what its pixels share, visits them and stores its sums."""
-    (f,) = s.functions
-    assert isinstance(f, FaceSum)
-    graph = f.fragment
-    single = [v for v, image in zip(graph.formals, f.externals, strict=True) if image.size == (1, 1)]
-    shared, _ = hoist(graph.functions, graph.face, single)
-    known = [g.output for g in shared]
-    before = Shader(s, graph.given).run((), shared)
-    pixel = Shader(s, [*graph.given, *known]).run(graph.roots, needed(graph.functions, graph.roots, known))
-    visits = BOXES * fragments_expected(f, None) / f.faces
-    each = before.and_then(pixel.times(max(visits, 1.0)))
-    return [Load(f.faces * f.batch, each, Stores.of(s, s.outputs).times(f.components), True)]
-
-
-def _subpass(f: DrawFunction, s: SubStage, faces: FaceList | None, each: Invocation, tested: float) -> Load:
-    """tested: planes besides those of the outputs that are cleared, and read by every fragment."""
-    written = planes(s.outputs)
-    filled = round((written + tested) * s.domain.texels)
-    return replace(_drawn(f, faces, each, Stores(attachments=float(written))), filled=filled)
-
-
-def _drawn(f: DrawFunction, faces: FaceList | None, each: Invocation, stores: Stores) -> Load:
-    """Vertices and fragments. stores: of a fragment; those that only fill blocks store nothing."""
-    fragments = shaded = fragments_expected(f, faces)
-    if not isinstance(f, RasterFunction):
-        shaded = shaded_expected(f.triangles, fragments)
-    stores = stores.times(fragments / shaded)
-    return Load(round(shaded * f.batch), each, stores, False, vertices_of(f, faces))
-
-
-def vertices_of(f: DrawFunction, faces: FaceList | None) -> int:
-    """Vertices that a draw is expected to shade."""
-    return round(vertices_expected(f, faces)) * f.batch
 
 
 def loads_of(s: SubStage, limits: DeviceLimits) -> list[Load]:
@@ -518,11 +436,82 @@ def _loads(work: substage.Work, s: SubStage, limits: DeviceLimits) -> list[Load]
 
 
 @_loads.register
+def _(work: substage.Raster, s: SubStage, limits: DeviceLimits) -> list[Load]:
+    """Vertices, and the fragments that they cover."""
+    f, *values = s.functions
+    assert isinstance(f, RasterFunction)
+    graphs = [g for g in (f.fragment, *(v.graph for v in values if isinstance(v, FragmentValue))) if g]
+    shader, each = Shader(s, [g.face for g in graphs]), Invocation()
+    if graphs:
+        roots = [v for g in graphs for v in g.roots]
+        before = [g for g in s.body if g not in s.functions]
+        each = shader.run(roots, [*before, *needed(topological_order(roots), roots)])
+    return [_subpass(f, s, work.faces, each, s.has_depth)]
+
+
+@_loads.register
+def _(work: substage.Accumulate, s: SubStage, limits: DeviceLimits) -> list[Load]:
+    """Vertices, and all fragments, each of which reads and writes what it adds to."""
+    (f,) = s.functions
+    assert isinstance(f, AccumulateFunction)
+    each = Shader(s, f.fragment.given).run(f.fragment.roots, f.fragment.functions)
+    return [_subpass(f, s, work.faces, each, planes(s.outputs))]
+
+
+def _subpass(
+    f: DrawFunction, s: SubStage, faces: lists.FaceList | None, each: Invocation, tested: float
+) -> Load:
+    """tested: planes besides those of the outputs that are cleared, and read by every fragment."""
+    written = planes(s.outputs)
+    filled = round((written + tested) * s.domain.texels)
+    return replace(_drawn(f, faces, each, Stores(attachments=float(written))), filled=filled)
+
+
+def _drawn(f: DrawFunction, faces: lists.FaceList | None, each: Invocation, stores: Stores) -> Load:
+    """Vertices and fragments. stores: of a fragment; those that only fill blocks store nothing."""
+    fragments = shaded = lists.fragments_expected(f, faces)
+    if not isinstance(f, RasterFunction):
+        shaded = lists.shaded_expected(f.triangles, fragments)
+    stores = stores.times(fragments / shaded)
+    return Load(round(shaded * f.batch), each, stores, False, _vertices(f, faces))
+
+
+def _vertices(f: DrawFunction, faces: lists.FaceList | None) -> int:
+    return round(lists.vertices_expected(f, faces)) * f.batch
+
+
+@_loads.register
+def _(work: substage.FragmentScatter, s: SubStage, limits: DeviceLimits) -> list[Load]:
+    """Vertices, and all fragments, each of which adds to accumulators; then one invocation a texel of the table."""
+    f = s.scatter
+    assert isinstance(f, FragmentScatterFunction)
+    graph, added = f.fragment, len(f.pairs) * accumulators_of(f).components
+    each = Shader(s, graph.given).run(graph.roots, graph.functions).and_then(Invocation(added * PUT))
+    return [_drawn(f, work.faces, each, Stores(atomics=float(added))), _resolved(work, s)]
+
+
+@_loads.register
+def _(work: substage.FaceSums, s: SubStage, limits: DeviceLimits) -> list[Load]:
+    """An invocation a face, which computes once what its pixels share, visits them and stores its sums."""
+    (f,) = s.functions
+    assert isinstance(f, FaceSum)
+    graph = f.fragment
+    single = [v for v, image in zip(graph.formals, f.externals, strict=True) if image.size == (1, 1)]
+    shared, _ = hoist(graph.functions, graph.face, single)
+    known = [g.output for g in shared]
+    before = Shader(s, graph.given).run((), shared)
+    pixel = Shader(s, [*graph.given, *known]).run(graph.roots, needed(graph.functions, graph.roots, known))
+    visits = BOXES * lists.fragments_expected(f, None) / f.faces
+    each = before.and_then(pixel.times(max(visits, 1.0)))
+    return [Load(f.faces * f.batch, each, Stores.of(s, s.outputs).times(f.components), True)]
+
+
+@_loads.register
 def _(work: substage.PixelWork, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """All pixels or those of active blocks; one invocation, or one a tile, does what is fused."""
     sparse = work.sparse if isinstance(work, substage.SparseWork) else None
     each = Shader(s).run(s.own_outputs, s.body)
-    pixels = round((active_expected(sparse.blocks) if sparse else 1.0) * s.domain.texels)
+    pixels = round((lists.active_expected(sparse.blocks) if sparse else 1.0) * s.domain.texels)
     loads = [Load(pixels, each, Stores.of(s, s.outputs), not s.draws)]
     if work.fused:
         once = Invocation()
@@ -546,21 +535,15 @@ def _(work: substage.Scatter, s: SubStage, limits: DeviceLimits) -> list[Load]:
     sums = accumulators_of(f)
     added = len(f.pairs) * sums.components
     each = each.and_then(Invocation(added * PUT))
-    pixels, vertices = s.domain.texels, 0
-    if isinstance(work, substage.ScatterDraw):
-        drawn = work.raster
-        shaded = shaded_expected(
-            round(vertices_expected(drawn, work.faces)) // 3, fragments_expected(drawn, work.faces)
-        )
-        pixels = round(shaded * drawn.batch)
-        vertices = vertices_of(drawn, work.faces)
-    elif isinstance(work, substage.SparseWork) and work.sparse is not None:
-        pixels = round(active_expected(work.sparse.blocks) * pixels)
     stores = replace(Stores.of(s, made), atomics=float(added))
-    return [
-        Load(pixels, each, stores, not isinstance(work, substage.ScatterDraw), vertices),
-        _resolved(work, s),
-    ]
+    if isinstance(work, substage.ScatterDraw):
+        drawn, faces = work.raster, work.faces
+        triangles = round(lists.vertices_expected(drawn, faces)) // 3
+        pixels = round(lists.shaded_expected(triangles, lists.fragments_expected(drawn, faces)) * drawn.batch)
+        return [Load(pixels, each, stores, False, _vertices(drawn, faces)), _resolved(work, s)]
+    sparse = work.sparse if isinstance(work, substage.SparseWork) else None
+    pixels = round((lists.active_expected(sparse.blocks) if sparse else 1.0) * s.domain.texels)
+    return [Load(pixels, each, stores, True), _resolved(work, s)]
 
 
 def _resolved(work: substage.Scatter, s: SubStage) -> Load:
@@ -576,19 +559,6 @@ def _resolved(work: substage.Scatter, s: SubStage) -> Load:
     return Load(f.output.domain.texels, total, Stores.of(s, outputs), not drawn)
 
 
-_loads.register(substage.Raster, raster_loads)
-_loads.register(substage.Accumulate, accumulate_loads)
-
-
-@_loads.register
-def _(work: substage.FragmentScatter, s: SubStage, limits: DeviceLimits) -> list[Load]:
-    """Fragments that add to accumulators, then one invocation a texel of the table."""
-    return [added_by_fragments(work, s), _resolved(work, s)]
-
-
-_loads.register(substage.FaceSums, face_sum_loads)
-
-
 @_loads.register
 def _(work: substage.TiledCompute, s: SubStage, limits: DeviceLimits) -> list[Load]:
     return loads_of_tiles(s)
@@ -598,11 +568,10 @@ def _(work: substage.TiledCompute, s: SubStage, limits: DeviceLimits) -> list[Lo
 def _(work: substage.ListFaces, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """A workgroup a segment, an invocation a run of faces, then a sum over the counts."""
     faces, lanes = work.faces, work.faces.invocations
-    steps = float(LISTING) if lanes == LISTING else 4.0 * lanes.bit_length()
+    steps = float(lists.LISTING) if lanes == lists.LISTING else 4.0 * lanes.bit_length()
     each = Shader(s).run([*s.outputs, faces.live], s.body).times(faces.run).and_then(Invocation(steps))
-    return [
-        Load(lanes * faces.segments * s.domain.tiles, each, Stores.of(s, s.outputs).times(faces.run), True)
-    ]
+    stores = Stores.of(s, s.outputs).times(faces.run)
+    return [Load(lanes * faces.segments * s.domain.tiles, each, stores, True)]
 
 
 @_loads.register
@@ -611,14 +580,8 @@ def _(work: substage.ListBlocks, s: SubStage, limits: DeviceLimits) -> list[Load
     if not work.hits:
         return _looking(work.blocks, limits)
     around = 9.0 if work.blocks.halo else 1.0
-    return [
-        Load(
-            _blocks(work.blocks, limits),
-            Invocation(LOOP * around, around * len(work.hits), 0.0, 1.0),
-            Stores(buffers=1.0),
-            True,
-        )
-    ]
+    each = Invocation(LOOP * around, around * len(work.hits), 0.0, 1.0)
+    return [Load(_blocks(work.blocks, limits), each, Stores(buffers=1.0), True)]
 
 
 @_loads.register
@@ -626,12 +589,12 @@ def _(work: substage.FindHits, s: SubStage, limits: DeviceLimits) -> list[Load]:
     return _looking(work.hits, limits)
 
 
-def _blocks(listed: ActiveBlocks | BlockHits, limits: DeviceLimits) -> int:
+def _blocks(listed: lists.ActiveBlocks | lists.BlockHits, limits: DeviceLimits) -> int:
     tiling = limits.tiling(listed.domain)
     return -(-tiling.width // BLOCK) * -(-tiling.height // BLOCK)
 
 
-def _looking(listed: ActiveBlocks | BlockHits, limits: DeviceLimits) -> list[Load]:
+def _looking(listed: lists.ActiveBlocks | lists.BlockHits, limits: DeviceLimits) -> list[Load]:
     """One invocation a block, which visits its pixels, or one a pixel."""
     blocks, pixel = _blocks(listed, limits), Invocation(LOOP, 1.0, 0.0, 1.0)
     if listed.shared:
