@@ -64,17 +64,9 @@ from .glsl.generate import Alike, generate
 from .glsl.shaders import ShaderText
 from .images import assign_images, usages
 from .limits import DeviceLimits
+from .lowering import scatter
 from .lowering.fragment_value import FragmentValue, fuse_into_draws, without
 from .lowering.samplers import sample_in_hardware
-from .lowering.scatter import (
-    FaceSum,
-    gather_at_lists,
-    join_scatters,
-    join_sums,
-    measure_bounds,
-    sum_by_faces,
-    sum_in_fixed_point,
-)
 from .lowering.tile_contractions import shorten_loops, tile_contractions, within_walks
 from .model.device import DeviceModel
 from .model.records import CPU
@@ -121,13 +113,13 @@ PASSES: tuple[Pass, ...] = (
 Lowering = Callable[[Program, Target], Mapping[Variable, Variable]]
 Made = TypeVar("Made")
 LOWERINGS: tuple[Lowering, ...] = (
-    join_scatters,  # scatters of fragments of the same triangles share a draw
-    join_sums,  # and so do sums over such fragments
-    sum_by_faces,  # fragments of small faces are added up by an invocation a face
-    sum_in_fixed_point,  # sums over fragments that the device does not blend
+    scatter.join_scatters,  # scatters of fragments of the same triangles share a draw
+    scatter.join_sums,  # and so do sums over such fragments
+    scatter.sum_by_faces,  # fragments of small faces are added up by an invocation a face
+    scatter.sum_in_fixed_point,  # sums over fragments that the device does not blend
     sample_in_hardware,  # filtered reads of textures use its sampler
-    gather_at_lists,  # scatters by lists of indices become gathers
-    measure_bounds,  # large tables of sums get the largest value as a bound
+    scatter.gather_at_lists,  # scatters by lists of indices become gathers
+    scatter.measure_bounds,  # large tables of sums get the largest value as a bound
     tile_contractions,  # large contractions are computed by register tiles
 )
 """What replaces Functions by others that suit the device, by the Variables that are replaced."""
@@ -146,11 +138,18 @@ _KEPT = frozenset(
         load_images,
     )
 )
-JUDGED: frozenset[Pass | Lowering] = frozenset((*PASSES, sum_by_faces)) - _KEPT
+JUDGED: frozenset[Pass | Lowering] = frozenset((*PASSES, scatter.sum_by_faces)) - _KEPT
 """Passes and lowerings whose result is kept only where it is predicted to be faster; of a lowering the whole
 step is scheduled with it and without. All others state why not."""
 
-_LEFT_OUT = (*PASSES, sum_by_faces, sample_in_hardware, gather_at_lists, tile_contractions, fuse_into_draws)
+_LEFT_OUT = (
+    *PASSES,
+    scatter.sum_by_faces,
+    sample_in_hardware,
+    scatter.gather_at_lists,
+    tile_contractions,
+    fuse_into_draws,
+)
 OPTIONAL = frozenset(each.__name__ for each in _LEFT_OUT)
 """The names that ``PlanOptions.without`` may have."""
 
@@ -197,7 +196,7 @@ def build_plan(
                     lambda p, target=target: _build(p, target, shader_text, gated, every),
                 )
             except DoesNotFit as error:
-                if not isinstance(error.function, FaceSum):
+                if not isinstance(error.function, scatter.FaceSum):
                     raise
                 target = target._replace(options=options.switched("sum_by_faces"))
 

@@ -11,19 +11,8 @@ from dataclasses import replace
 
 from ....ad.graph import Function, Variable
 from ....ad.types import Access
+from ..analysis import rematerialization
 from ..analysis.dataflow import Analysis, restrict
-from ..analysis.rematerialization import (
-    LARGEST_CALLS,
-    LARGEST_CONE,
-    Cone,
-    Cones,
-    best,
-    find_cones,
-    functions_of,
-    is_constant,
-    operations_of,
-    works_at_pixel,
-)
 from ..context import Context
 from ..model.cost import Walks, planes
 from ..substage import PixelWork, Scatter, SubStage
@@ -46,7 +35,8 @@ def store_operands(sub_stages: Sequence[SubStage], context: Context) -> list[Sub
     found = [s for s in found if s.outputs]
     walks = Walks(analysis.recomputed.__contains__)
     too_large = any(
-        context.limits.violation(s) is not None or sum(walks.of(f).functions for f in s.body) > LARGEST_CALLS
+        context.limits.violation(s) is not None
+        or sum(walks.of(f).functions for f in s.body) > rematerialization.LARGEST_CALLS
         for s in found
     )
     return list(sub_stages) if too_large else found
@@ -80,17 +70,19 @@ class _Between:
             if v not in self.fixed and v in self.readers and v.domain == s.domain and v.size != (1, 1)
         ]
         inside = {
-            f: frozenset(x for x in f.inputs if not is_constant(x))
+            f: frozenset(x for x in f.inputs if not rematerialization.is_constant(x))
             for f in (s.body if values else ())
-            if works_at_pixel(f) and f.output not in self.fixed
+            if rematerialization.works_at_pixel(f) and f.output not in self.fixed
         }
         known: dict[frozenset[Variable], dict[Variable, frozenset[Function]]] = {}
-        cones: dict[Variable, list[Cone]] = {}
+        cones: dict[Variable, list[rematerialization.Cone]] = {}
         for v in values:
             common = self._common(v)
             if common not in known:
                 known[common] = _following(common, inside)
-            cones[v] = find_cones(v, inside.__contains__, known[common], self.analysis.position)
+            cones[v] = rematerialization.find_cones(
+                v, inside.__contains__, known[common], self.analysis.position
+            )
         stored = {*self.reads[s], *(f.output for f in s.functions)} - self.fixed
         cones = {
             v: [c for c in found if c.operand is None or c.operand in stored] for v, found in cones.items()
@@ -98,9 +90,12 @@ class _Between:
         if not any(cones.values()):
             return set()
 
-        def gain(operand: Variable | None, group: Cones) -> float:
+        def gain(operand: Variable | None, group: rematerialization.Cones) -> float:
             new = [] if operand is None else [operand]
-            if any(f.output in self.readers and f.output not in group for f in functions_of(group.values())):
+            if any(
+                f.output in self.readers and f.output not in group
+                for f in rematerialization.functions_of(group.values())
+            ):
                 return 0.0
             made = [x for x in new if x.creator in s.functions and x not in s.outputs]
             stores = planes(group) - planes(made)
@@ -108,12 +103,12 @@ class _Between:
             readers = dict.fromkeys(r for v in group for r in self.readers[v])
             for r in readers:
                 mine = [v for v in group if v in self.reads[r]]
-                again = functions_of(group[v] for v in mine)
+                again = rematerialization.functions_of(group[v] for v in mine)
                 less = planes(mine) - planes(x for x in new if x not in self.reads[r])
-                total += self.model.fetch * less - operations_of(again)
+                total += self.model.fetch * less - rematerialization.operations_of(again)
             return total if stores > 0 else 0.0
 
-        return best(values, cones, gain)
+        return rematerialization.best(values, cones, gain)
 
     def _common(self, v: Variable) -> frozenset[Variable]:
         """The Variables that all readers of a value read, at every texel where they read the value."""
@@ -138,7 +133,7 @@ def _following(
     for f, inputs in functions.items():
         if inputs <= known.keys() and f.output not in known:
             needed = frozenset((f,)).union(*(known[x] for x in f.inputs if x in known))
-            if len(needed) <= LARGEST_CONE:
+            if len(needed) <= rematerialization.LARGEST_CONE:
                 known[f.output] = needed
     return known
 
