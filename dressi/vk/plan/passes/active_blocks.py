@@ -96,7 +96,10 @@ class _Choice:
             if gains[worst] <= 0:
                 del self.chosen[worst]
                 continue
-            lost = [b for b in dict.fromkeys(self.chosen.values()) if self._total(b, gains) <= 0]
+            total = dict.fromkeys(self.chosen.values(), 0.0)
+            for s, blocks in self.chosen.items():
+                total[blocks] += gains[s]
+            lost = [b for b in total if total[b] <= self._making(b)]
             if not lost:
                 return True
             self.chosen = {s: b for s, b in self.chosen.items() if b not in lost}
@@ -135,7 +138,7 @@ class _Choice:
         where there are edges, and not everywhere inside of the outline."""
         for pair in blocks.quiet if len(blocks.quiet) > 1 else ():
             rest = tuple(p for p in blocks.quiet if p is not pair)
-            if rest and self._all_known(k, fewer := self.lists.fewer(blocks, rest)):
+            if rest and self._all_known(k, fewer := self.lists.made(blocks.domain, rest, blocks.halo)):
                 blocks = fewer
         return blocks
 
@@ -214,8 +217,8 @@ class _Choice:
     def _between(self, s: SubStage, outputs: Iterable[Variable], blocks: ActiveBlocks) -> list[Variable]:
         """Values of the SubStage, known outside of the blocks, that the outputs are made of."""
         ends = self.lists.known(blocks).keys() & {f.output for f in s.functions}
-        found = reached(outputs, lambda v: v.creator.inputs if v.creator in s.body and v not in ends else ())
-        return [v for v in found if v in ends]
+        inside = reached(outputs, lambda v: v.creator.inputs if v.creator in s.body and v not in ends else ())
+        return [v for v in inside if v in ends]
 
     def worth_splitting(self, first: SubStage, second: SubStage) -> bool:
         """Whether the first part runs on blocks, and saves more than starting the second costs."""
@@ -285,10 +288,8 @@ class _Choice:
             return math.inf
         return self.cost.store * self._rounds(s.domain) * planes(filled)
 
-    def _total(self, blocks: ActiveBlocks, gains: Mapping[SubStage, float]) -> float:
-        read = [v for v, _ in blocks.quiet]
-        made = self.cost.fetch * self._rounds(blocks.domain) * planes(read) + self.cost.stage
-        return sum(gains[s] for s, b in self.chosen.items() if b is blocks) - made
+    def _making(self, blocks: ActiveBlocks) -> float:
+        return self.cost.fetch * self._rounds(blocks.domain) * planes(blocks.decided_by) + self.cost.stage
 
     def _rounds(self, domain: Domain) -> int:
         # For one tile, so that plans for one view and for many have the same passes.
@@ -343,12 +344,16 @@ class BlockLists:
                     continue
                 if f.output in self.given or f.output in self.stored:
                     available.append((f.output, f.quiet))
-                    lists.append(self._list(domain, available[-1:], 0))
+                    lists.append(self.made(domain, available[-1:], 0))
                 else:
                     lists += self._derived(f)
             if available:
-                widest = max((self._reach(f) for f in self.functions if f.output.domain == domain), default=0)
-                lists += [self._list(domain, available, halo) for halo in range(widest + 1)]
+                near = any(
+                    0 < f.footprint <= WIDEST and Access.FETCH in f.access
+                    for f in self.functions
+                    if f.output.domain == domain
+                )
+                lists += [self.made(domain, available, halo) for halo in range(WIDEST + 1 if near else 1)]
             self._over[domain] = list(dict.fromkeys(lists))
         return self._over[domain]
 
@@ -379,15 +384,11 @@ class BlockLists:
             images = set(one.quiet)
             near = [b for b in lists if images == set(b.quiet) or (one.halo and images < set(b.quiet))]
             most = max(near, key=lambda b: len(b.quiet))
-            return self._list(
+            return self.made(
                 one.domain, most.quiet, max(b.halo for b in lists if set(b.quiet) <= set(most.quiet))
             )
 
         return {s: wider(b) for s, b in chosen.items()}
-
-    def fewer(self, blocks: ActiveBlocks, images: Iterable[tuple[Variable, float]]) -> ActiveBlocks:
-        """The list with the same halo that looks at these images only."""
-        return self._list(blocks.domain, images, blocks.halo)
 
     def known(self, blocks: ActiveBlocks, around: int = 0) -> dict[Variable, np.ndarray]:
         """The values that are known outside of the blocks, and within ``around`` pixels of there."""
@@ -403,7 +404,8 @@ class BlockLists:
         known = self.known(blocks, part.halo)
         return all(v in known and known[v] == value for v, value in part.quiet)
 
-    def _list(self, domain: Domain, images: Iterable[tuple[Variable, float]], halo: int) -> ActiveBlocks:
+    def made(self, domain: Domain, images: Iterable[tuple[Variable, float]], halo: int) -> ActiveBlocks:
+        """The list that looks at these images, always the same for the same images and halo."""
         key = tuple(images), halo
         return self._made.setdefault(key, ActiveBlocks(domain, key[0], self.shared, halo))
 
@@ -412,11 +414,5 @@ class BlockLists:
         (known,) = self._values.around({f.output: quiet}, 0)
         scalars = [v for v in sorted(self.given, key=lambda v: v.id) if v in known and v.vtype.is_scalar]
         return [
-            self._list(v.domain, [(v, known[v].item())], 0) for v in scalars if v.domain == f.output.domain
+            self.made(v.domain, [(v, known[v].item())], 0) for v in scalars if v.domain == f.output.domain
         ]
-
-    @staticmethod
-    def _reach(f: Function) -> int:
-        """Halos to try for a Function."""
-        near = 0 < f.footprint <= WIDEST and Access.FETCH in f.access
-        return WIDEST if near else 0
