@@ -2,9 +2,9 @@
 
     python tests/vk/plan/keys.py > before.json      # then again after the change, and compare the two files
 
-Every benchmark's graph is planned for every limits profile: the forms of HardSoftRas and a texture, one view and six, and both together,
-with the default options, with subpasses only and as the baseline. A key is a hash of all shaders of a plan; beside it
-stand the counts. No device is needed.
+Every benchmark's graph is planned for every limits profile: the forms of HardSoftRas and a texture, one view
+and six, and both together, with the default options, with subpasses only and as the baseline. A key is a hash
+of all shaders of a plan; beside it stand the counts. No device is needed.
 """
 
 import json

@@ -2,9 +2,9 @@
 
     python tests/vk/plan/speed.py [DEVICE]
 
-Plans 10,000 mixed Functions (three times), then builds and steps a chain of 10,000 operations at one pixel, with gradient,
-on the device, without any cache of shaders. CPU time counts all threads, those of a software driver included. The time of
-the main thread alone stands beside it.
+Plans 10,000 mixed Functions (three times), then builds and steps a chain of 10,000 operations at one pixel,
+with gradient, on the device, without any cache of shaders. CPU time counts all threads, those of a software
+driver included. The time of the main thread alone stands beside it.
 """
 
 import os

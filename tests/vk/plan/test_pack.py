@@ -51,7 +51,8 @@ def test_random_plans_are_sound(seed, limits, switches):
 
 
 def there_and_back(count):
-    """A value made in many steps, and a product of all of these: its backward half reads every one of them."""
+    """A value made in many steps, and a product of all of these: its backward half reads every one of
+    them."""
     x = Variable(FLOAT, (64, 64), name="x", data=np.ones((1, 64, 64)))
     y, made = x, []
     for _ in range(count):
@@ -78,8 +79,9 @@ def test_a_shader_may_read_too_much_for_a_while(count):
 
 
 def test_the_last_scatter_leaves_to_others_what_they_make_with_less_traffic():
-    """Two scatters of products of many values; both products have to be there before, for the bounds. If the last scatter
-    made a product of its own accord, all these values would be handed to it. Without bounds it makes what it adds."""
+    """Two scatters of products of many values; both products have to be there before, for the bounds. If the
+    last scatter made a product of its own accord, all these values would be handed to it. Without bounds it
+    makes what it adds."""
     y, made = there_and_back(1)[0], []
     x = y
     for _ in range(12):
@@ -164,8 +166,9 @@ def test_ten_thousand_functions_pack_quickly(shape, monkeypatch):
 
 
 def test_work_for_a_function_does_not_grow_with_their_number():
-    """Counted in calls of Python. Under the limits of "minimum" dozens of Functions do not fit with what they would compute
-    again, which planned the larger graph 11 times anew; of its values 300 lie in freed images of one kind."""
+    """Counted in calls of Python. Under the limits of "minimum" dozens of Functions do not fit with what they
+    would compute again, which planned the larger graph 11 times anew; of its values 300 lie in freed images
+    of one kind."""
     calls = {600: 0, 2400: 0}
     for count in calls:
         program = large_program("mixed", count)
@@ -183,7 +186,8 @@ def test_work_for_a_function_does_not_grow_with_their_number():
 
 
 def test_functions_that_do_not_fit_store_what_they_compute_again():
-    """Where few do not fit, what is computed again besides is decided anew; plans without those are as before."""
+    """Where few do not fit, what is computed again besides is decided anew; plans without those are as
+    before."""
     plan = build_plan(large_program("mixed", 2000), profile("desktop"), shader_text, cost=DESKTOP)
     assert plan.counts["substages"] <= 90
     plan = build_plan(large_program("mixed", 2000), profile("minimum"), shader_text)
@@ -253,7 +257,8 @@ def test_one_texel_a_tile_is_fused_as_one_texel_is():
 
 
 def test_images_of_fused_work_count_as_outputs_of_the_fragment_shader():
-    """A matrix of four images and a counter are five outputs of one draw; where four are allowed they are dispatched."""
+    """A matrix of four images and a counter are five outputs of one draw; where four are allowed they are
+    dispatched."""
     m = Variable(MAT4, (8, 8), name="m", data=np.zeros((8, 8, 4, 4)))
     count = Variable(INT, name="count", data=np.zeros((1, 1, 1), int))
     program = Program({}, ((m, m * 0.5), (count, count + 1)))
@@ -276,7 +281,8 @@ def test_a_table_per_view_needs_no_bound_for_more_views():
 
 
 def test_light_values_are_not_kept():
-    """A reciprocal is recomputed from what it would be read beside, on images of any size; more work is done once."""
+    """A reciprocal is recomputed from what it would be read beside, on images of any size; more work is done
+    once."""
     image = Variable(FLOAT, (1024, 1024), name="image")
     radius = Variable(FLOAT, name="radius")
     for value, kept in ((1.0 / radius, 0), (F.sin(F.sin(radius)), 1)):

@@ -87,7 +87,8 @@ def test_sparse_equals_dense(device, seed, size, batch, columns, count):
 
 
 def test_frames_of_a_leaf_that_is_sent_run_on_blocks(device):
-    """Nothing is updated, as in a viewer: what follows from the leaf runs in every frame, what does not runs once."""
+    """Nothing is updated, as in a viewer: what follows from the leaf runs in every frame, what does not runs
+    once."""
     size = (40, 24)
     hit = F.greater_equal(triangle(0.3), 0)
     x = Variable(FLOAT, name="x", data=np.full((1, 1, 1), 0.3))
@@ -137,7 +138,8 @@ def test_any_share_of_the_blocks(device, scale):
 @pytest.mark.parametrize("border", ["clamp", "zero"])
 @pytest.mark.one_driver
 def test_what_is_read_around_pixels_runs_on_blocks_around_those_hit(device, border, batch):
-    """Neighbours of neighbours, across borders of blocks and of tiles, forward and backward; a wide shift stays dense."""
+    """Neighbours of neighbours, across borders of blocks and of tiles, forward and backward; a wide shift
+    stays dense."""
     size = (40, 22)
     moved = np.array([(0.02, 0.03, 0, 0), (0.42, 0.1, 0, 0), (-0.3, 0.7, 0, 0)])[:batch, None, None]
     corners = np.array([[-0.35, -0.3, 0.5, 1], [0.1, -0.3, 0.5, 1], [-0.35, 0.12, 0.5, 1]])
@@ -205,7 +207,8 @@ def assert_dense_bits(program, device, cost, options):
 
 
 def test_a_scatter_keeps_its_list_when_it_makes_what_another_reads_there(device):
-    """Both need a value that is not settled outside, nobody else reads it, and to make it apart costs another pass."""
+    """Both need a value that is not settled outside, nobody else reads it, and to make it apart costs another
+    pass."""
     size = (40, 24)
     face = triangle(1.0)
     hit, corner = F.greater_equal(face, 0), F.clamp(face, 0, 2)
@@ -228,7 +231,8 @@ def test_a_scatter_keeps_its_list_when_it_makes_what_another_reads_there(device)
 
 
 def test_what_is_read_on_fewer_blocks_does_not_keep_a_shader_dense(device):
-    """A scatter works under either of two rasters, and makes what another one reads under the first raster alone."""
+    """A scatter works under either of two rasters, and makes what another one reads under the first raster
+    alone."""
     size = (40, 24)
     faces = triangle(0.5), triangle(1.0, depth=0.2)
     hits = [F.greater_equal(face, 0) for face in faces]
@@ -269,8 +273,8 @@ def test_a_list_of_several_rasters_leaves_out_those_that_do_not_matter(device):
 
 
 def test_what_is_only_read_on_blocks_does_not_keep_a_shader_dense():
-    """Most values of a lit material are not known outside, and nobody asks for them there: the residual alone is made
-    everywhere."""
+    """Most values of a lit material are not known outside, and nobody asks for them there: the residual alone
+    is made everywhere."""
     size, texels = (256, 256), (32, 32)
     albedo = Variable(VEC3, texels, name="albedo")
     both = Variable(VEC2, texels, name="metallic and roughness")
@@ -316,7 +320,8 @@ def test_layers_of_one_mesh_share_a_list():
 
 
 def test_the_face_form_works_where_its_faces_are():
-    """Also the rows of the windows in which it looks for hard pixels, around the pixels that are worked on."""
+    """Also the rows of the windows in which it looks for hard pixels, around the pixels that are worked
+    on."""
     position, faces = (Variable(t, (40, 1), name=name) for t, name in ((VEC4, "position"), (IVEC3, "faces")))
     size = (512, 512)
     drawn = hard_soft_ras(position, faces, size=size, radius=0.01, face_count=40)

@@ -30,7 +30,8 @@ def leaf(vtype, name, size=SIZE, batch=TILES):
 
 
 def program():
-    """A texture with its moment, moved by a scatter; images that move by themselves, one of them a matrix; a counter."""
+    """A texture with its moment, moved by a scatter; images that move by themselves, one of them a matrix; a
+    counter."""
     texture, moment = leaf(VEC3, "texture"), leaf(VEC3, "moment")
     index, weight = leaf(IVEC2, "index", (16, 8)), leaf(FLOAT, "weight", (16, 8))
     matrix, image = leaf(MAT3, "matrix", (10, 6)), leaf(VEC2, "image", (10, 6))
@@ -97,7 +98,8 @@ def fused_leaf(vtype, size, name, batch=1, low=-1.0, high=1.0):
 
 
 def quads():
-    """Corners of overlapping quads in clip space, two triangles each, on corners of pixels, other ones in each tile."""
+    """Corners of overlapping quads in clip space, two triangles each, on corners of pixels, other ones in
+    each tile."""
     corners = np.zeros((FUSED_TILES, 1, 6 * FACES, 4), np.float32)
     for tile in range(FUSED_TILES):
         for face in range(FACES):
@@ -113,8 +115,9 @@ def quads():
 
 
 def fused_program(moving=True):
-    """Quads of which the farther ones come last as well as first. Values with constants of several types around them: a
-    colour, a texel, a mask that is an output; what a scatter adds; a counter, on which the depth depends, or only the colour."""
+    """Quads of which the farther ones come last as well as first. Values with constants of several types
+    around them: a colour, a texel, a mask that is an output; what a scatter adds; a counter, on which the
+    depth depends, or only the colour."""
     count = Variable(FLOAT, name="count", data=np.ones((1, 1, 1)))
     depths, table = (
         fused_leaf(FLOAT, (FACES, 1), "depths", 1, 0.1, 0.3),
@@ -189,7 +192,8 @@ def test_the_meaning_is_that_of_the_functions_fused():
 
 
 def test_what_exceeds_a_limit_is_not_fused(device):
-    """One attachment; and images of the depth and of the values that fit a shader each, but not one together."""
+    """One attachment; and images of the depth and of the values that fit a shader each, but not one
+    together."""
     work = fused_program()
     expected, plan = fused_run(device, work)
     (raster,) = (s for s in plan.step.sub_stages if isinstance(s.work, Raster))
@@ -223,8 +227,8 @@ COVERING_SIZE = (40, 24)
 
 
 def drawn() -> Variable:
-    """Random triangles, some cut by the near or the far plane; at the right two that lie in the far plane, or as near to
-    it as a number says."""
+    """Random triangles, some cut by the near or the far plane; at the right two that lie in the far plane, or
+    as near to it as a number says."""
     rng = np.random.default_rng(5)
     clip = np.ones((12, 3, 4), np.float32)
     clip[:, :, :2] = rng.uniform(-1, 0.4, (12, 3, 2))

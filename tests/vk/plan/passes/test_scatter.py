@@ -54,7 +54,8 @@ def both_lowerings(outputs, device, steps=2):
 
 
 def scattered(exponents):
-    """Values of both signs over a range of magnitudes, half of them once more with the other sign; indices."""
+    """Values of both signs over a range of magnitudes, half of them once more with the other sign;
+    indices."""
     rng = np.random.default_rng(3)
     values = rng.uniform(1, 2, (2, 24, 40, 2)) * 2.0 ** rng.integers(
         exponents[0], exponents[1], (2, 24, 40, 1)
@@ -148,7 +149,8 @@ def test_sums_are_those_of_floats_where_values_are_undefined(device):
 
 @pytest.mark.one_driver
 def test_large_tables_find_their_bound(device, monkeypatch):
-    """Accumulators for values of every magnitude would take too much memory: a pass finds the largest value."""
+    """Accumulators for values of every magnitude would take too much memory: a pass finds the largest
+    value."""
     monkeypatch.setattr(accumulators, "FAR_BYTES", 100)
     values, index = scattered((24, 60))
     values[0, 0, 0], index[0, 0, 0] = 0.0, 3
@@ -159,8 +161,8 @@ def test_large_tables_find_their_bound(device, monkeypatch):
 
 
 def band(size):
-    """A scatter that matters only under the triangles of a raster, one that matters everywhere, and a leaf that the
-    raster does not depend on."""
+    """A scatter that matters only under the triangles of a raster, one that matters everywhere, and a leaf
+    that the raster does not depend on."""
     rng = np.random.default_rng(4)
     corners = rng.uniform(-0.9, 0.9, (2, 1, 9, 4))
     corners[..., 2:] = (0.5, 1.0)
@@ -309,7 +311,8 @@ def list_leaf(vtype, rows, name=None):
 class Scene:
     """Parallelograms in five planes of depth, so that many tie; a mask that another leaf can move.
 
-    kind: how the mask comes about, ``made`` from values of the faces, which somebody else reads too, or a ``leaf``.
+    kind: how the mask comes about, ``made`` from values of the faces, which somebody else reads too, or a
+    ``leaf``.
     """
 
     def __init__(self, faces, batch, mask_batch, kind):

@@ -1,4 +1,5 @@
-"""Where values lie: in buffers, in images that are loaded or sampled, in narrow formats, and in copies of leaves."""
+"""Where values lie: in buffers, in images that are loaded or sampled, in narrow formats, and in copies of
+leaves."""
 
 import math
 from dataclasses import replace
@@ -34,7 +35,8 @@ SIZE, BATCH = (9, 7), 3
 
 
 def program() -> Program:
-    """Values of every format that are read at the own pixel and at others, a table of a scatter, and a sum of all."""
+    """Values of every format that are read at the own pixel and at others, a table of a scatter, and a sum of
+    all."""
     rng = np.random.default_rng(3)
 
     def leaf(vtype, name):
@@ -75,7 +77,8 @@ def test_buffers_give_the_bits_of_images(device, model, dimension):
 
 
 def test_what_lies_outside_of_active_blocks_is_filled(device):
-    """A dispatch over the blocks that a raster hit hands on values, which are read beside these blocks too."""
+    """A dispatch over the blocks that a raster hit hands on values, which are read beside these blocks
+    too."""
     corners = np.array([[-0.9, -0.9, 0.5, 1], [-0.2, -0.9, 0.5, 1], [-0.9, -0.2, 0.5, 1]])
     position = Variable(VEC4, (3, 1), name="position", data=corners[None, None])
     face = F.rasterize(position, size=(64, 64))
@@ -166,7 +169,8 @@ def loaded(plan):
 
 @pytest.mark.parametrize("model", [CPU, DISPATCHES], ids=["fragments", "dispatches"])
 def test_loads_give_the_bits_of_fetches(device, model):
-    """Of values in their own images, in narrow ones beside them, and in the image of a leaf that a shader overwrites."""
+    """Of values in their own images, in narrow ones beside them, and in the image of a leaf that a shader
+    overwrites."""
     work, found = program(), []
     for options in (STORED, replace(STORED, without=("load_images",))):
         for narrow in (False, device.limits.half_images):
@@ -366,8 +370,8 @@ def scenes() -> Program:
 
 
 def test_values(device):
-    """Of every record, read by the sampler wherever it may be, as precise as the device says; nearest reads have no place at a
-    border of texels."""
+    """Of every record, read by the sampler wherever it may be, as precise as the device says; nearest reads
+    have no place at a border of texels."""
     program = scenes()
     exact = NumpyExecutor(program)
     exact.run(2)
@@ -386,8 +390,8 @@ COPY_WITHOUT = replace(DEFAULT, without=("copy_leaves_first",))
 
 
 def moving() -> Program:
-    """All three leaves are overwritten by what reads other texels of them: an image, a counter that every pixel reads, and
-    a table that a scatter adds to."""
+    """All three leaves are overwritten by what reads other texels of them: an image, a counter that every
+    pixel reads, and a table that a scatter adds to."""
     rng = np.random.default_rng(0)
     x = Variable(VEC3, (6, 5), 2, name="x", data=rng.uniform(0.1, 0.9, (2, 5, 6, 3)))
     count = Variable(INT, name="count", data=np.zeros((1, 1, 1), int))

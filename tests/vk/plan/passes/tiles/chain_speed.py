@@ -1,9 +1,11 @@
-"""CPU times of chains of two kernels, stored, computed again and once for each block, and which of these is planned.
+"""CPU times of chains of two kernels, stored, computed again and once for each block, and which of these is
+planned.
 
     python tests/vk/plan/passes/tiles/chain_speed.py [DEVICE]
 
-The gradient by the image of a squared residual, as in section 4.3 of the paper of Halide's gradients, with kernels of 1x5 and
-3x5 texels, for ten sizes. Times are milliseconds of all threads, those of a software driver included, taken in turns.
+The gradient by the image of a squared residual, as in section 4.3 of the paper of Halide's gradients, with
+kernels of 1x5 and 3x5 texels, for ten sizes. Times are milliseconds of all threads, those of a software
+driver included, taken in turns.
 """
 
 import sys

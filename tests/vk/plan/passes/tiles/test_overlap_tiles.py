@@ -1,4 +1,5 @@
-"""Contractions by register tiles that make what they read of each other: values on every driver, and what is chosen."""
+"""Contractions by register tiles that make what they read of each other: values on every driver, and what is
+chosen."""
 
 from dataclasses import replace
 
@@ -35,7 +36,8 @@ def planes(n, c, height, width, seed=0) -> Variable:
 
 
 def residual():
-    """The gradient by the image of a squared difference, which makes the convolution again around each block."""
+    """The gradient by the image of a squared difference, which makes the convolution again around each
+    block."""
     x, w, target = image(2, 37, 70), image(3, 5, seed=1), image(2, 37, 70, seed=2)
     return gradient(F.sum(F.square(F.convolve(x, w) - target)), [x])[0]
 
@@ -87,7 +89,8 @@ def staged(s):
 
 
 def forced(monkeypatch, form, model):
-    """Contractions that read each other are always chains, of blocks of a form and of few rows, which compile fast."""
+    """Contractions that read each other are always chains, of blocks of a form and of few rows, which compile
+    fast."""
     roomy = replace(model, straight=1200)
     monkeypatch.setattr(passes, "TILE_ROWS", (2,))
     monkeypatch.setattr(passes, "ITEM_ROWS", 2)

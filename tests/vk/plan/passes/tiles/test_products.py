@@ -1,4 +1,5 @@
-"""Products of two operands by workgroups: when they are made, and their values in registers and by units for matrices."""
+"""Products of two operands by workgroups: when they are made, and their values in registers and by units for
+matrices."""
 
 from dataclasses import replace
 

@@ -1,4 +1,5 @@
-"""Schedules of contractions by hand: their values on every driver, what a plan shows of them, and what does not fit."""
+"""Schedules of contractions by hand: their values on every driver, what a plan shows of them, and what does
+not fit."""
 
 from dataclasses import replace
 
