@@ -194,8 +194,33 @@ def test_what_is_not_settled_is_made_apart(device):
     assert image in {*found.outputs} and (sparse_of(found).fill[image] == 0.5).all()
 
 
-def assert_dense_bits(program, device, cost, options):
-    """Three steps give the leaves that are updated the bits of a plan without active blocks."""
+@pytest.mark.parametrize(
+    ("scales", "stage", "looked_at"),
+    [((1.0,), 2e4, [1, 1]), ((0.5, 1.0), 8e3, [2, 1])],
+    ids=["under one raster", "under either of two"],
+)
+def test_a_scatter_keeps_its_list_when_it_makes_what_another_reads(device, scales, stage, looked_at):
+    """Both need a value that is not settled outside, nobody else reads it, and to make it apart costs another pass. The
+    other one may work under the first raster alone."""
+    faces = [triangle(scale, depth=depth) for scale, depth in zip(scales, (0.5, 0.2), strict=False)]
+    hits = [F.greater_equal(face, 0) for face in faces]
+    x = Variable(FLOAT, (3, 1), name="x", data=np.array([[[0.3, 0.2, 0.1]]]))
+    y = Variable(FLOAT, (4, 1), name="y", data=np.array([[[0.5, 0.4, 0.7, 0.6]]]))
+    wave = F.exp(F.sin(F.to_float(F.linear_index((40, 24)))))
+    wide = F.lookup(x, F.clamp(faces[-1], 0, 2)) * wave
+    narrow = F.lookup(y, F.clamp(faces[0], 0, 2) + 1) * wave * wave
+    either = F.logical_or(*hits) if len(hits) > 1 else hits[0]
+    loss = F.sum(F.select(either, F.exp(wide), 0.0)) + F.sum(F.select(hits[0], F.exp(narrow), 0.0))
+    g, h = gradient(loss, [x, y])
+    program = Program({}, ((x, x - 0.001 * g), (y, y - 0.001 * h)))
+    options = PlanOptions(rematerialize=False, cache_static=False)
+    cost = CPU.weighing(lanes=1, fetch=8.0, store=8.0, stage=stage)
+    plan = build_plan(program, DeviceLimits(), shader_text, options, cost)
+    first, second = (s for s in plan.sub_stages if isinstance(s.work, Scatter))
+    assert wave in {*first.outputs} and wave in {r.variable for r in second.reads}
+    assert not sparse_of(first).fill
+    assert [len(sparse_of(s).blocks.quiet) for s in (first, second)] == looked_at
+    assert (sparse_of(first).blocks is sparse_of(second).blocks) == (len(faces) == 1)
     found = []
     for some in (options, replace(options, without=DENSE.without)):
         with VulkanExecutor(program, device, cost=cost, options=some) as run:
@@ -204,56 +229,6 @@ def assert_dense_bits(program, device, cost, options):
             found.append([run.recv(leaf) for leaf, _ in program.updates])
     for a, b in zip(*found, strict=True):
         assert (a == b).all()
-
-
-def test_a_scatter_keeps_its_list_when_it_makes_what_another_reads_there(device):
-    """Both need a value that is not settled outside, nobody else reads it, and to make it apart costs another
-    pass."""
-    size = (40, 24)
-    face = triangle(1.0)
-    hit, corner = F.greater_equal(face, 0), F.clamp(face, 0, 2)
-    x = Variable(FLOAT, (3, 1), name="x", data=np.array([[[0.3, 0.2, 0.1]]]))
-    y = Variable(FLOAT, (4, 1), name="y", data=np.array([[[0.5, 0.4, 0.7, 0.6]]]))
-    wave = F.exp(F.sin(F.to_float(F.linear_index(size))))
-    images = (F.lookup(x, corner) * wave, F.lookup(y, corner + 1) * wave * wave)
-    loss = F.sum(F.select(hit, F.exp(images[0]), 0.0)) + F.sum(F.select(hit, F.exp(images[1]), 0.0))
-    g, h = gradient(loss, [x, y])
-    program = Program({}, ((x, x - 0.001 * g), (y, y - 0.001 * h)))
-    options = PlanOptions(rematerialize=False, cache_static=False)
-    cost = CPU.weighing(lanes=1, fetch=8.0, store=8.0, stage=2e4)
-    plan = build_plan(program, DeviceLimits(), shader_text, options, cost)
-    first, second = (s for s in plan.sub_stages if isinstance(s.work, Scatter))
-    assert sparse_of(first).blocks is sparse_of(second).blocks
-    assert (
-        wave in {*first.outputs} and wave in {r.variable for r in second.reads} and not sparse_of(first).fill
-    )
-    assert_dense_bits(program, device, cost, options)
-
-
-def test_what_is_read_on_fewer_blocks_does_not_keep_a_shader_dense(device):
-    """A scatter works under either of two rasters, and makes what another one reads under the first raster
-    alone."""
-    size = (40, 24)
-    faces = triangle(0.5), triangle(1.0, depth=0.2)
-    hits = [F.greater_equal(face, 0) for face in faces]
-    either = F.logical_or(*hits)
-    x = Variable(FLOAT, (3, 1), name="x", data=np.array([[[0.3, 0.2, 0.1]]]))
-    y = Variable(FLOAT, (4, 1), name="y", data=np.array([[[0.5, 0.4, 0.7, 0.6]]]))
-    wave = F.exp(F.sin(F.to_float(F.linear_index(size))))
-    wide = F.lookup(x, F.clamp(faces[1], 0, 2)) * wave
-    narrow = F.lookup(y, F.clamp(faces[0], 0, 2) + 1) * wave * wave
-    loss = F.sum(F.select(either, F.exp(wide), 0.0)) + F.sum(F.select(hits[0], F.exp(narrow), 0.0))
-    g, h = gradient(loss, [x, y])
-    program = Program({}, ((x, x - 0.001 * g), (y, y - 0.001 * h)))
-    options = PlanOptions(rematerialize=False, cache_static=False)
-    cost = CPU.weighing(lanes=1, fetch=8.0, store=8.0, stage=8e3)
-    plan = build_plan(program, DeviceLimits(), shader_text, options, cost)
-    first, second = (s for s in plan.sub_stages if isinstance(s.work, Scatter))
-    assert (
-        wave in {*first.outputs} and wave in {r.variable for r in second.reads} and not sparse_of(first).fill
-    )
-    assert [len(sparse_of(s).blocks.quiet) for s in (first, second)] == [2, 1]
-    assert_dense_bits(program, device, cost, options)
 
 
 def test_a_list_of_several_rasters_leaves_out_those_that_do_not_matter(device):
