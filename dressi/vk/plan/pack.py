@@ -67,7 +67,6 @@ def as_subpasses(s: SubStage, context: Context) -> list[SubStage] | None:
 
 
 def _packed(context: Context, fuse: bool) -> list[SubStage]:
-    """SubStages of all Functions."""
     counts = Counts(context.analysis, context)
     while True:
         counts = _fitting(counts, context)

@@ -309,7 +309,6 @@ def _resolved(s: SubStage, shaders: Shaders, images: Numbers) -> Iterable[Use]:
 
 
 def _resolved_outputs(s: SubStage) -> tuple[Variable, ...]:
-    """What the second shader of a scatter writes."""
     assert s.scatter is not None
     return (s.scatter.output,) if s.final is s else s.final.outputs
 

@@ -22,7 +22,6 @@ class Dependencies:
     """The leaves that every value of a program depends on."""
 
     def __init__(self, functions: Iterable[Function]):
-        """functions: all of the program, producers first."""
         self._of: dict[Variable, Leaves] = {}
         for f in functions:
             found = NO_LEAVES

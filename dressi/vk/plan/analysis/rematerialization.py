@@ -282,7 +282,6 @@ class Recomputing:
             self.repeats[i.maker] = max(self.repeats[i.maker], self.repeats[k] * i.repeats)
 
     def _consume(self, k: int) -> None:
-        """A Function that is packed reads its inputs."""
         f, graph = self.graph.functions[k], self.graph
         for i, ((x, _, access, near), maker) in enumerate(zip(f.edges, graph.makers[k], strict=True)):
             if not self.packed[maker]:
@@ -618,7 +617,6 @@ def static_operands(
 
 
 def _makes_again(f: Function, k: int, access: Access) -> bool:
-    """Whether a Function can compute input ``k`` instead of reading it."""
     if isinstance(f, ScatterFunction):
         return k > 0
     if not isinstance(f, PixelFunction):

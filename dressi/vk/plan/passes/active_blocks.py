@@ -264,7 +264,6 @@ class _Choice:
 
     # ---- what it costs
     def _filled(self, s: SubStage) -> list[Variable]:
-        """Outputs that are read outside of the blocks."""
         table = None if s.scatter is None else s.scatter.output
         return [v for v in s.outputs if v is not table and not self._read_under(v, self.chosen[s])]
 
@@ -276,7 +275,6 @@ class _Choice:
         return (1 - share) * self._work(s) * self._rounds(s.domain) - self.cost.stage
 
     def _work(self, s: SubStage) -> float:
-        """Operations of one invocation."""
         read = [r.variable for r in s.reads if r.variable.domain == s.domain]
         moved = self.cost.fetch * planes(read) + self.cost.store * planes(s.outputs)
         return moved + sum(operations(f) for f in s.body if not isinstance(f, ScatterFunction))

@@ -119,7 +119,6 @@ def draw_scatters(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
 
 
 def _split(s: SubStage, context: Context) -> list[SubStage]:
-    """A SubStage that writes the images, and one that only scatters."""
     assert s.scatter is not None
     images = tuple(v for v in s.outputs if v is not s.scatter.output)
     first = restrict(s, context.analysis, images, substage.Undecided())
@@ -127,7 +126,6 @@ def _split(s: SubStage, context: Context) -> list[SubStage]:
 
 
 def _worth_it(f: RasterFunction, faces: FaceList | None) -> bool:
-    """Whether drawing the primitives again is cheaper than visiting every pixel."""
     return vertices_expected(f, faces) * PIXELS_PER_VERTEX <= f.size[0] * f.size[1]
 
 
@@ -154,7 +152,6 @@ def _drawn(
 
 
 def _adds_nothing_outside(s: SubStage, raster: Variable) -> bool:
-    """Whether all values of the scatter are zero wherever the raster is -1."""
     fused = [r.variable.creator for r in s.reads if isinstance(r.variable.creator, FragmentValue)]
     known = values_where((*fused, *s.body), {raster: HIT_NOTHING})
     return any(isinstance(f, ScatterFunction) and adds_nothing(f, known) for f in s.body)

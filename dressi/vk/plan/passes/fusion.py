@@ -78,7 +78,6 @@ def _with_tiles(
 
 
 def _with_epilogue(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None:
-    """The scatter with its reader."""
     together = _beside(s, table, reader) if isinstance(s.work, Scatter) else None
     return together and replace(together, work=replace(s.work, epilogue=reader))
 

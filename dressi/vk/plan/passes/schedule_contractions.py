@@ -186,7 +186,6 @@ def soonest_chain(s: SubStage, limits: DeviceLimits, model: DeviceModel) -> tupl
 
 
 def _soonest_product(s: SubStage, context: Context) -> tuple[float, SubStage] | None:
-    """That of a contraction as a product by workgroups."""
     (f,) = tiled_in(s)
     limits, model = context.limits, context.cost
 

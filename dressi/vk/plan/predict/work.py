@@ -385,7 +385,6 @@ def _in_workgroups(links: list[chains.Link], staging: chains.Staging, s: SubStag
 
 
 def _product(link: chains.Link, layout: ProductLayout, s: SubStage, memo: Memo) -> Load:
-    """A product of operands that its workgroups stage, block after block."""
     f, terms = link.f, _terms(link.f, layout.products)
     block = Invocation(LOOP, products=terms.operations) if layout.half else terms.and_then(Invocation(LOOP))
     block = block.and_then(Invocation(shared=layout.shared_reads + sum(layout.staged) / layout.lanes))
@@ -396,7 +395,6 @@ def _product(link: chains.Link, layout: ProductLayout, s: SubStage, memo: Memo) 
 
 
 def _block(link: chains.Link, layout: Layout, s: SubStage, staging: chains.Staging, memo: Memo) -> Invocation:
-    """A block of a contraction that reads what its workgroup stages."""
     f = link.f
     block, chain = _terms(f, layout.products).and_then(Invocation(LOOP)), 0.0
     for k, x in enumerate(f.inputs):
@@ -437,7 +435,6 @@ def _loads(work: substage.Work, s: SubStage, limits: DeviceLimits) -> list[Load]
 
 @_loads.register
 def _(work: substage.Raster, s: SubStage, limits: DeviceLimits) -> list[Load]:
-    """Vertices, and the fragments that they cover."""
     f, *values = s.functions
     assert isinstance(f, RasterFunction)
     graphs = [g for g in (f.fragment, *(v.graph for v in values if isinstance(v, FragmentValue))) if g]
