@@ -66,9 +66,7 @@ class ImageSlot:
     usage: Usage = ANY
     half: bool = False  # 16-bit floats
     lasting: bool = False  # a depth that a scatter tests later, in another run perhaps
-    passing: bool = (
-        False  # nothing but attachments of one render pass, on a device that needs no memory for them
-    )
+    passing: bool = False  # attachments of one render pass alone, on a device that needs no memory for them
 
     @property
     def depth(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from ....ad.graph import Variable
@@ -35,42 +35,29 @@ def split_overflow(sub_stages: Sequence[SubStage], context: Context) -> list[Sub
     """The SubStages, on tilers those that exceed the attachments of a subpass as several where that pays."""
     if not context.cost.tiler:
         return list(sub_stages)
-    fitting = [s for s in sub_stages if s.draws or _is_subpass(s, context)]
-    drawn = {v for s in fitting for v in s.outputs}
-    found: list[SubStage] = []
+    drawn = {v for s in sub_stages if s.draws or _is_subpass(s, context) for v in s.outputs}
+    result: list[SubStage] = []
     for s in sub_stages:
         plain = isinstance(s.work, Undecided) and not (s.replaces or s.one_line)
         parts = as_subpasses(s, context) if plain and not _is_subpass(s, context) else None
-        pays = parts is not None and _as_parts(s, parts, drawn, context) < _as_dispatch(s, context)
-        found += parts if parts is not None and pays else [s]
-    return found
+        result += parts if parts is not None and _pays(s, parts, drawn, context) else [s]
+    return result
 
 
 def _is_subpass(s: SubStage, context: Context) -> bool:
     return isinstance(s.work, Undecided) and context.limits.violation(s.as_subpass()) is None
 
 
-def _as_dispatch(s: SubStage, context: Context) -> float:
-    """Predicted seconds of a dispatch, which reads and writes each image once."""
-    model = context.cost
-    moved = _bytes(context, (*(r.variable for r in s.reads), *s.outputs))
-    return moved / model.bandwidth + model.dispatch + model.barrier
-
-
-def _as_parts(
-    s: SubStage, parts: Sequence[SubStage], drawn: AbstractSet[Variable], context: Context
-) -> float:
-    """Predicted seconds of subpasses. drawn: what other subpasses write; attachments of the same size stay on
-    the chip from the one that makes them."""
-    model = context.cost
+def _pays(s: SubStage, parts: Sequence[SubStage], drawn: AbstractSet[Variable], context: Context) -> bool:
+    """Whether subpasses are predicted to take less time than a dispatch, which reads and writes each image once. What
+    they hand to each other stays on the chip, and so do attachments that others have ``drawn``."""
+    model, bytes_of = context.cost, context.limits.bytes_of
+    reads = [r for part in parts for r in part.reads]
     inside = {v for part in parts for v in part.outputs}
-    attached = {r.variable for part in parts for r in part.reads if r.binding is Binding.ATTACHMENT} - inside
-    here = {v for v in attached if v in drawn}
-    fetched = [r.variable for part in parts for r in part.reads if r.binding is not Binding.ATTACHMENT]
-    moved = _bytes(context, (*(attached - here), *fetched, *s.outputs))
-    start = 0.0 if here else model.render_pass + model.barrier
-    return moved / model.bandwidth + start
-
-
-def _bytes(context: Context, variables: Iterable[Variable]) -> int:
-    return sum(map(context.limits.bytes_of, variables))
+    attached = {r.variable for r in reads if r.binding is Binding.ATTACHMENT} - inside
+    fetched = [r.variable for r in reads if r.binding is not Binding.ATTACHMENT]
+    moved = sum(map(bytes_of, (*(attached - drawn), *fetched, *s.outputs)))
+    start = 0.0 if attached & drawn else model.render_pass + model.barrier
+    moved_at_once = sum(map(bytes_of, (*(r.variable for r in s.reads), *s.outputs)))
+    at_once = moved_at_once / model.bandwidth + model.dispatch + model.barrier
+    return moved / model.bandwidth + start < at_once
