@@ -108,15 +108,10 @@ class Plan(Figures):
     @cached_property
     def commands(self) -> tuple[tuple[Command, ...], ...]:
         """What each Stage is recorded as, those of ``static`` first."""
-        numbered = [
-            (stage, of)
-            for schedule, of in zip(self.schedules, self.images.by_schedule, strict=True)
-            for stage in schedule.stages
-        ]
-        return tuple(
-            tuple(commands_of(stage, k, of, self.images.depths, self.shaders))
-            for k, (stage, of) in enumerate(numbered)
-        )
+        by_schedule, depths, shaders = self.images.by_schedule, self.images.depths, self.shaders
+        images = [of for s, of in zip(self.schedules, by_schedule, strict=True) for _ in s.stages]
+        stages = enumerate(zip(self.stages, images, strict=True))
+        return tuple(tuple(commands_of(stage, k, of, depths, shaders)) for k, (stage, of) in stages)
 
     def synchronized(self, stages: Iterable[int], *, in_order: bool = False) -> list[Level[Command]]:
         """The commands of these Stages, numbered through ``static`` and ``step``, and of the copies of a

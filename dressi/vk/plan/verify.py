@@ -5,7 +5,8 @@ A rule looks at a SubStage or at a list of them and gives a sentence for every f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from ...ad.graph import AccumulateFunction, Function, PixelFunction, RasterFunction, Variable
 from ...ad.types import Access
@@ -51,8 +52,7 @@ def _faults_of_each(sub_stages: Iterable[SubStage], limits: DeviceLimits) -> lis
 
 def limits_hold(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
     """A SubStage needs no more descriptors, attachments and loop iterations than the device allows."""
-    sentence = limits.violation(s)
-    if sentence is not None:
+    if sentence := limits.violation(s):
         yield sentence
 
 
@@ -168,7 +168,7 @@ def reads_are_enough(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
                     stack.append((maker, there))
 
 
-EACH: tuple[Callable[[SubStage, DeviceLimits], Iterator[str]], ...] = (
+EACH = (
     limits_hold,
     functions_suit_the_work,
     bindings_suit_the_work,
@@ -181,11 +181,8 @@ EACH: tuple[Callable[[SubStage, DeviceLimits], Iterator[str]], ...] = (
 # ---- of a list of SubStages
 def values_are_made_once(sub_stages: Sequence[SubStage], context: Context) -> Iterator[str]:
     """No value is an output of two SubStages."""
-    seen: set[Variable] = set()
-    for v in (v for s in sub_stages for v in s.outputs):
-        if v in seen:
-            yield f"{v} is made by two SubStages"
-        seen.add(v)
+    made = Counter(v for s in sub_stages for v in s.outputs)
+    yield from (f"{v} is made by two SubStages" for v, n in made.items() if n > 1)
 
 
 def reads_are_made(sub_stages: Sequence[SubStage], context: Context) -> Iterator[str]:
@@ -194,6 +191,8 @@ def reads_are_made(sub_stages: Sequence[SubStage], context: Context) -> Iterator
     for v in wanted:
         if v.creator is not None and v not in context.given and v not in context.uses.maker:
             yield f"nothing makes {v}"
+    for s in sub_stages:
+        yield from (f"nothing makes the list of {x}" for x in s.work.uses if x not in context.uses.lister)
     if not context.uses.can_run:
         yield f"this waits for itself:\n{context.uses.waits_for_itself}\n"
 
@@ -209,12 +208,6 @@ def leaves_are_overwritten_once(sub_stages: Sequence[SubStage], context: Context
         if leaf in seen:
             yield f"{leaf} is overwritten twice"
         seen.add(leaf)
-
-
-def lists_are_made(sub_stages: Sequence[SubStage], context: Context) -> Iterator[str]:
-    """Every list that is used is made; that it is made before is a matter of the order."""
-    for s in sub_stages:
-        yield from (f"nothing makes the list of {x}" for x in s.work.uses if x not in context.uses.lister)
 
 
 def ranges_are_written_by_dispatches(sub_stages: Sequence[SubStage], context: Context) -> Iterator[str]:
@@ -238,13 +231,7 @@ def ranges_are_written_by_dispatches(sub_stages: Sequence[SubStage], context: Co
             yield f"{x.members[0]} lies in a range that is longer than the device allows"
 
 
-RULES: tuple[Callable[[Sequence[SubStage], Context], Iterator[str]], ...] = (
-    values_are_made_once,
-    reads_are_made,
-    leaves_are_overwritten_once,
-    lists_are_made,
-    ranges_are_written_by_dispatches,
-)
+RULES = (values_are_made_once, reads_are_made, leaves_are_overwritten_once, ranges_are_written_by_dispatches)
 
 
 # ---- of a Plan
